@@ -22,8 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{10};  // for a pipe that nothing has opened for writing
-
 // Identifies the file to which a path leads. A file system may reuse the inode of a removed file;
 // the time of birth, if known, tells the two apart.
 struct Identity {
@@ -89,7 +87,7 @@ bool AwaitWriter(int descriptor, Clock::time_point deadline) {
 
 }  // namespace
 
-std::string ReadInput(const std::string& path, size_t most) {
+std::string ReadInput(const std::string& path, size_t most, std::chrono::milliseconds patience) {
   const Descriptor file(path);
   if (file.number() < 0) {
     if (errno == ENOENT) Fail(path, "no such file");
@@ -101,7 +99,7 @@ std::string ReadInput(const std::string& path, size_t most) {
   }
   NoteInput(path);
   const bool pipe = S_ISFIFO(info.st_mode);
-  const Clock::time_point deadline = Clock::now() + kPatience;
+  const Clock::time_point deadline = Clock::now() + patience;
   std::string text(most, '\0');
   size_t done = 0;
   while (done < most) {

@@ -1,14 +1,16 @@
 // Reading files, and protecting them from being overwritten by this process.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
 namespace plimsoll {
 
 // Up to `most` first bytes of a file, a device or a pipe. Throws UserErrors naming the path: no
-// such file, a folder, or a pipe that nothing opens for writing within seconds.
-std::string ReadInput(const std::string& path, size_t most);
+// such file, a folder, or a pipe that nothing opens for writing within `patience`.
+std::string ReadInput(const std::string& path, size_t most,
+                      std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 // Notes for IsInput() that this process reads this file.
 void NoteInput(const std::string& path);

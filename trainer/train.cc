@@ -32,6 +32,7 @@
 #include "trainer/record/step_record.h"
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
@@ -95,7 +96,7 @@ class Run {
   ~Run() { ranks_.StopWatching(); }
 
   // Begins writing the run directory, once all ranks have passed all checks, and announces the run.
-  void Begin(const std::string& resolved_yaml) {
+  void Begin(const std::string& resolved_yaml, const ordered_json& choices) {
     ranks_.Barrier();
     if (Continues()) {
       directory_.Continue(metrics_, samples_);
@@ -113,7 +114,7 @@ class Run {
     predicted_seconds_ = PredictSeconds(step, known);
     directory_.Write("plan.json", PlanJson(*model_, step,
                                            {config::ToString(config_.memory.allocator),
-                                            predicted_seconds_, ProfileFrom(config_)}));
+                                            predicted_seconds_, ProfileFrom(config_), choices}));
     const ordered_json timeline = MemoryTimelineJson(step);
     directory_.Write("memory_timeline.json", timeline.dump() + "\n");
     if (ranks_.first()) {
@@ -602,7 +603,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     run = std::make_unique<Run>(settled, ranks, directory, options.profile, from);
   }
   try {
-    run->Begin(loaded.resolved_yaml);
+    run->Begin(loaded.resolved_yaml, ChoicesJson(config, settled.config));
     return run->Loop();
   } catch (const std::exception& error) {
     run->EndStatus(RunStatus::State::kFailed, error.what());

@@ -52,7 +52,8 @@ TEST(ReadInput, MistakesAreNamed) {
   ExpectUserError([&] { ReadInput(folder.path(), 1); }, {"is a folder"});
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  ExpectUserError([&] { ReadInput(pipe, 1); }, {pipe, "a pipe that nothing writes to"});
+  ExpectUserError([&] { ReadInput(pipe, 1, std::chrono::milliseconds(100)); },
+                  {pipe, "a pipe that nothing writes to"});
 }
 
 TEST(IsInput, KnowsAFileByAnyName) {

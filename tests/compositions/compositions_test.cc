@@ -2,18 +2,17 @@
 // weights are those of the same run without techniques, to the bit; the arena is used as planned
 // and stays within its budget; and a run that is killed at some instant goes on to the same end.
 //
-// Seeds 0 to 99, or those that PLIMSOLL_SEEDS names:
+// Seeds 0 to 49, or those that PLIMSOLL_SEEDS names:
 //   bazel test //tests/compositions --test_env=PLIMSOLL_SEEDS=17,1000-1999
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
 #include "tests/compositions/composition.h"
+#include "tests/compositions/run_files.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -25,7 +24,7 @@ using nlohmann::json;
 std::vector<uint64_t> Seeds() {
   const char* named = std::getenv("PLIMSOLL_SEEDS");
   std::vector<uint64_t> seeds;
-  std::istringstream ranges(named != nullptr ? named : "0-99");
+  std::istringstream ranges(named != nullptr ? named : "0-49");
   for (std::string range; std::getline(ranges, range, ',');) {
     const size_t dash = range.find('-');
     const uint64_t first = std::stoull(range);
@@ -72,33 +71,6 @@ class Compositions : public testing::TestWithParam<uint64_t> {
     return folder_ / run;
   }
 
-  // What training says of each step, and the weights at the end.
-  static std::string NumbersOf(const std::string& run) {
-    std::string numbers;
-    std::istringstream rows(ReadFile(run + "/metrics.jsonl"));
-    for (std::string line; std::getline(rows, line);) {
-      const json row = json::parse(line);
-      for (const auto& [key, value] : row.items()) {
-        if (key == "step" || key == "lr" || key == "skipped" || key.ends_with("loss") ||
-            key.ends_with("grad_norm") || key.ends_with("loss_scale")) {
-          numbers += key + "=" + value.dump() + " ";
-        }
-      }
-      numbers += "\n";
-    }
-    return numbers;
-  }
-  static std::string WeightsOf(const std::string& run) {
-    for (const char* file : {"/model/model.safetensors", "/model/adapter_model.safetensors"}) {
-      if (FileExists(run + file)) return ReadFile(run + file);
-    }
-    return "";
-  }
-  static bool FileExists(const std::string& path) { return std::ifstream(path).good(); }
-  static json SummaryOf(const std::string& run) {
-    return json::parse(ReadFile(run + "/summary.json"));
-  }
-
   void ExpectSame(const std::string& run, const std::string& reference) {
     EXPECT_EQ(NumbersOf(run), NumbersOf(reference));
     const std::string weights = WeightsOf(reference);
@@ -134,11 +106,11 @@ class Compositions : public testing::TestWithParam<uint64_t> {
 TEST_P(Compositions, TrainAsWithoutTechniques) {
   const std::string reference = Train("reference", {});
   if (HasFailure()) return;
-  ChooseBudget(SummaryOf(reference)["arena_bytes"]);
+  ChooseBudget(JsonOf(reference, "summary.json")["arena_bytes"]);
   const std::string composed = Train("composed", Techniques({"debug.check_arena=true"}));
   if (HasFailure()) return;
   ExpectSame(composed, reference);
-  const json summary = SummaryOf(composed);
+  const json summary = JsonOf(composed, "summary.json");
   EXPECT_EQ(summary["used_bytes"], summary["arena_bytes"]);
   if (budget_ > 0) {
     EXPECT_LE(summary["arena_bytes"].get<int64_t>(), budget_);

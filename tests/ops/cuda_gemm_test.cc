@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "ops/cuda/choices/choice_options.h"
@@ -363,6 +364,44 @@ TEST(CudaGemm, EveryCandidateIsRight) {
         ASSERT_NEAR(got_aux.at(j), expected_aux.at(j),
                     0x1p-7 * std::fabs(expected_aux.at(j)) + 1e-3)
             << j;
+      }
+    }
+  }
+}
+
+// What cuBLASLt names for uneven rows: no algorithm that may be chosen rounds a product before the
+// bias is added.
+TEST(CudaGemm, EveryCandidateForUnevenRowsRoundsOnce) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  const auto workspace = CudaMemory(kGemmWorkspaceBytes);
+  for (const DType type : {DType::kBFloat16, DType::kFloat16}) {
+    for (const auto& [m, n, k] : {std::tuple{5, 51, 7}, {18, 37, 11}, {33, 21, 129}}) {
+      const GemmCase c{"", m, n, k, false, true, type, type, GemmEpilogue::kBias};
+      const Operands operands(c);
+      const CudaTensor a(operands.a), b(operands.b), bias(operands.bias), d({type, {m * n}});
+      const GemmCall call(operands.problem, {.a = a.data(),
+                                             .b = b.data(),
+                                             .d = d.data(),
+                                             .bias = bias.data(),
+                                             .workspace = workspace.get(),
+                                             .workspace_bytes = kGemmWorkspaceBytes});
+      for (const auto& algorithm : WithVariations(libraries.cublas_lt(), call)) {
+        call.Run(libraries.cublas_lt(), nullptr, algorithm);
+        const TestTensor got = d.Download();
+        double worst = 0;  // of the errors, in those of one rounding
+        for (int64_t i = 0; i < m * n; ++i) {
+          double value = operands.bias.at(i % n), size = 0;
+          for (int64_t j = 0; j < k; ++j) {
+            const double term = operands.A(0, i / n, j) * operands.B(0, j, i % n);
+            value += term;
+            size += std::fabs(term);
+          }
+          worst = std::max(worst, std::fabs(got.at(i) - value) /
+                                      (1e-6 * size + Rounding(type) * std::fabs(value) + 1e-6));
+        }
+        EXPECT_LE(worst, 1) << m << " x " << n << " x " << k << " " << graph::Name(type) << ": "
+                            << EncodeAlgorithm(algorithm);
       }
     }
   }

@@ -16,6 +16,7 @@
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/configured_mesh.h"
@@ -137,9 +138,10 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   (void)MonitorFrom(config, compiled.metrics);
   const CandidateTable table(solver, budget, chosen);
   if (command.json) {
-    ordered_json object = PlanObject(
-        model, compiled,
-        {config::ToString(config.memory.allocator), chosen->exact->seconds, budget.profile});
+    ordered_json object =
+        PlanObject(model, compiled,
+                   {config::ToString(config.memory.allocator), chosen->exact->seconds,
+                    budget.profile, ChoicesJson(config, solver.ConfigOf(*chosen))});
     object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
     PrintAnswer(fmt::format("{}\n", object.dump(1)));

@@ -72,12 +72,12 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
       {"micro_batch", options.micro_batch},
       {"sequence", options.sequence},
       {"accumulate", options.accumulate},
-      {"device", Name(options.device)},
       {"threads", options.threads},
       {"flops_per_step", compiled.flops_per_step},
       {"predicted_step_ms", context.predicted_step_seconds
                                 ? ordered_json(*context.predicted_step_seconds * 1e3)
                                 : ordered_json(nullptr)},
+      {"choices", context.choices},
   };
   if (options.device == runtime::DeviceKind::kCuda) {
     json["process_bytes"] = context.profile.ProcessBytes(plan.arena_bytes);

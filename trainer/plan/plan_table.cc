@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
+#include "trainer/settle/alternatives.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -57,7 +58,7 @@ ordered_json RowJson(const StepSolver& solver, const Candidate& candidate) {
           {"policy", candidate.policy.empty() ? "auto" : candidate.policy},
           {"micro_batch", made.train.micro_batch},
           {"accumulate", made.train.accumulate},
-          {"optimizer_place", ToString(made.optimizer.place)},
+          {"choices", ChoicesJson(solver.config(), made)},
           {"plan", solver.Describe(candidate)}};
 }
 

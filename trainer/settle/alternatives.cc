@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "trainer/config/check_techniques.h"
@@ -219,6 +220,26 @@ std::string ChoicesText(const RunConfig& open, const RunConfig& made) {
     parts.push_back(fmt::format("of {} blocks", *made.memory.host_blocks));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+nlohmann::ordered_json ChoicesJson(const RunConfig& open, const RunConfig& made) {
+  using nlohmann::ordered_json;
+  ordered_json choices = ordered_json::object();
+  if (open.train.micro_batch == 0) {
+    choices["train.micro_batch"] = made.train.micro_batch;
+    choices["train.accumulate"] = made.train.accumulate;
+  }
+  for (const OpenKey& key : OpenKeys()) {
+    if (!key.open(open)) continue;
+    const bool used = key.used(made);
+    const std::string value = used ? key.used_value : key.unused_value;
+    choices[key.name] = value;
+    if (value == "true" || value == "false") choices[key.name] = used;
+  }
+  if (made.memory.host_blocks && ChoosesHost(open, made)) {
+    choices["memory.host_blocks"] = *made.memory.host_blocks;
+  }
+  return choices;
 }
 
 }  // namespace plimsoll::trainer

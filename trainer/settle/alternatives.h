@@ -1,6 +1,7 @@
 // What a run file leaves open besides which activations are kept, and the runs that it may become.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,9 @@ std::string WhyUnused(const OpenKey& key, const config::RunConfig& config);
 std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
                                             const models::Model& model);
 
-// The choices of `made` that `open` leaves open: "4 × 8 sequences, state on host".
+// The choices of `made` that `open` leaves open: "4 × 8 sequences, state on host"; and as a run
+// file gives them: {"train.micro_batch": 8, "train.accumulate": 4, "optimizer.place": "host"}.
 std::string ChoicesText(const config::RunConfig& open, const config::RunConfig& made);
+nlohmann::ordered_json ChoicesJson(const config::RunConfig& open, const config::RunConfig& made);
 
 }  // namespace plimsoll::trainer

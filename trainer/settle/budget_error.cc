@@ -87,6 +87,10 @@ std::vector<Change> Changes(const RunConfig& config) {
     changes.push_back({"memory.weights", "host",
                        [](RunConfig& run) { run.memory.weights = PlaceOrAuto::kHost; }});
   }
+  if (config.memory.host_blocks) {
+    changes.push_back(
+        {"memory.host_blocks", "auto", [](RunConfig& run) { run.memory.host_blocks.reset(); }});
+  }
   for (const OpenKey& key : OpenKeys()) {
     const bool place = std::string_view(key.name) == "optimizer.place" ||
                        std::string_view(key.name) == "memory.weights";

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "formats/json.h"
 #include "runtime/process_memory.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/host_memory.h"
 
@@ -19,6 +20,8 @@ using nlohmann::json;
 
 // The choices of Settle(), for a rank that knows the configuration.
 std::string Encode(const SettledRun& settled) {
+  json used = json::object();
+  for (const OpenKey& key : OpenKeys()) used[key.name] = key.used(settled.config);
   json retention = json::object();
   for (const auto& [objective, tensors] : settled.options.retention) {
     for (const auto& [tensor, kind] : tensors) {
@@ -27,12 +30,8 @@ std::string Encode(const SettledRun& settled) {
   }
   return json{{"micro_batch", settled.config.train.micro_batch},
               {"accumulate", settled.config.train.accumulate},
-              {"state_on_host", settled.config.optimizer.place == config::PlaceOrAuto::kHost},
-              {"weights_on_host", settled.config.memory.weights == config::PlaceOrAuto::kHost},
-              {"gradients_on_host", settled.config.memory.gradients == config::PlaceOrAuto::kHost},
+              {"used", used},
               {"host_blocks", settled.config.memory.host_blocks.value_or(0)},
-              {"in_backward", settled.config.optimizer.in_backward == config::OnOrAuto::kOn},
-              {"blocks_first", settled.config.train.blocks_first == config::OnOrAuto::kOn},
               {"gpu", settled.options.gpu},
               {"explicit",
                settled.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
@@ -47,20 +46,11 @@ SettledRun Decode(const std::string& text, const config::RunConfig& config,
   SettledRun settled{config, {}, made.RequireString("chosen")};
   settled.config.train.micro_batch = made.RequireInt("micro_batch");
   settled.config.train.accumulate = made.RequireInt("accumulate");
-  const auto place = [&](const char* on_host) {
-    return made.RequireBool(on_host) ? config::PlaceOrAuto::kHost : config::PlaceOrAuto::kDevice;
-  };
-  const auto done = [&](const char* key) {
-    return made.RequireBool(key) ? config::OnOrAuto::kOn : config::OnOrAuto::kOff;
-  };
-  settled.config.optimizer.place = place("state_on_host");
-  settled.config.memory.weights = place("weights_on_host");
-  settled.config.memory.gradients = place("gradients_on_host");
+  const formats::JsonObject used = made.RequireObject("used");
+  for (const OpenKey& key : OpenKeys()) key.set(settled.config, used.RequireBool(key.name));
   if (const int64_t blocks = made.RequireInt("host_blocks")) {
     settled.config.memory.host_blocks = blocks;
   }
-  settled.config.optimizer.in_backward = done("in_backward");
-  settled.config.train.blocks_first = done("blocks_first");
   settled.options = CompileFrom(settled.config, model);
   settled.options.gpu = made.RequireString("gpu");  // all ranks have one program
   if (!made.RequireBool("explicit")) return settled;
