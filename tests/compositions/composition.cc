@@ -8,6 +8,10 @@
 namespace plimsoll {
 namespace {
 
+constexpr const char* kMachine =
+    "device: cpu\nmemory: {calibrate: false, summary: short}\n"
+    "log: {csv: false, tensorboard: false, report: false}\n";
+
 class Generator {
  public:
   explicit Generator(uint64_t seed) : random_(seed) {}
@@ -20,9 +24,13 @@ class Generator {
     c.program =
         family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "trainer/plimsoll";
     accumulate_ = Number(1, 3);
-    c.yaml = Model() + Data() + Train() + Optimizer() + Types() + Parallel() +
-             "device: cpu\nmemory: {calibrate: false, summary: short}\n"
-             "log: {csv: false, tensorboard: false, report: false}\n";
+    std::string model = Model();
+    if (Language() && Chance(0.15)) {
+      c.base = model + Data() + "train: {steps: 1, micro_batch: 1, eval_every: 0}\n" + kMachine;
+      model = fmt::format("model: {{sequence: 16}}\nlora: {{rank: {}, dropout: {}}}\n",
+                          Number(1, 8), Pick({"0", "0.1"}));
+    }
+    c.yaml = model + Data() + Train() + Optimizer() + Types() + Parallel() + kMachine;
     Places(c);
     Activations(c);
     Order(c);

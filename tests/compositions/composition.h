@@ -12,6 +12,8 @@ struct Composition {
   // objectives.
   std::string program;
   int ranks = 1;
+  // A run file of a model whose weights it starts from, to train adapters; empty: it starts afresh.
+  std::string base;
   // A run file: model, data, types, optimizer, micro-steps, mesh.
   std::string yaml;
   // "key=value": where bytes are, what is computed again, in which order, on how many threads. The

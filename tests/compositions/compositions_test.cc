@@ -47,6 +47,7 @@ class Compositions : public testing::TestWithParam<uint64_t> {
                            ? std::string()
                            : fmt::format("tests/support/mpirun.sh {} ", composition_.ranks);
     call += fmt::format("{} {} '{}'", composition_.program, command, yaml_);
+    if (!base_.empty()) call += fmt::format(" --set '{}'", base_);
     for (const std::string& set : sets) call += fmt::format(" --set '{}'", set);
     return call;
   }
@@ -61,6 +62,15 @@ class Compositions : public testing::TestWithParam<uint64_t> {
   Sets Into(const std::string& run, Sets sets) const {
     sets.push_back("run.dir=" + (folder_ / run));
     return sets;
+  }
+
+  // Trains the model that adapters are for, and has the run start from it.
+  void MakeBase() {
+    const std::string run = folder_ / "base";
+    const Outcome outcome = RunPlimsoll(
+        {"train", folder_.Write("base.yaml", composition_.base), "--set", "run.dir=" + run});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    base_ = "model.init_from=" + run + "/model";
   }
 
   // The run's directory.
@@ -100,10 +110,13 @@ class Compositions : public testing::TestWithParam<uint64_t> {
   const TempFolder folder_;
   Composition composition_;
   const std::string yaml_;
+  std::string base_;
   int64_t budget_ = 0;  // 0: there is none
 };
 
 TEST_P(Compositions, TrainAsWithoutTechniques) {
+  if (!composition_.base.empty()) MakeBase();
+  if (HasFailure()) return;
   const std::string reference = Train("reference", {});
   if (HasFailure()) return;
   ChooseBudget(JsonOf(reference, "summary.json")["arena_bytes"]);

@@ -369,40 +369,68 @@ TEST(CudaGemm, EveryCandidateIsRight) {
   }
 }
 
-// What cuBLASLt names for uneven rows: no algorithm that may be chosen rounds a product before the
-// bias is added.
-TEST(CudaGemm, EveryCandidateForUnevenRowsRoundsOnce) {
+// No algorithm that may be chosen rounds a product before the bias is added; where cuBLASLt would,
+// the product is added to the bias.
+TEST(CudaGemm, EveryCandidateRoundsOnce) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   const auto workspace = CudaMemory(kGemmWorkspaceBytes);
   for (const DType type : {DType::kBFloat16, DType::kFloat16}) {
-    for (const auto& [m, n, k] : {std::tuple{5, 51, 7}, {18, 37, 11}, {33, 21, 129}}) {
+    for (const auto& [m, n, k] : {std::tuple{5, 51, 7},
+                                  {18, 37, 11},
+                                  {33, 21, 129},
+                                  {128, 10, 768},
+                                  {16, 24, 8},
+                                  {64, 64, 101},
+                                  {64, 128, 2048},
+                                  {520, 648, 768},
+                                  {512, 1001, 768}}) {
       const GemmCase c{"", m, n, k, false, true, type, type, GemmEpilogue::kBias};
       const Operands operands(c);
+      std::vector<double> exact(static_cast<size_t>(m * n)), error(exact.size());
+      for (size_t i = 0; i < exact.size(); ++i) {
+        const auto row = static_cast<int64_t>(i) / n, column = static_cast<int64_t>(i) % n;
+        exact[i] = operands.bias.at(column);
+        for (int64_t j = 0; j < k; ++j) {
+          const double term = operands.A(0, row, j) * operands.B(0, j, column);
+          exact[i] += term;
+          error[i] += 1e-6 * std::fabs(term);
+        }
+        error[i] += Rounding(type) * std::fabs(exact[i]) + 1e-6;
+      }
       const CudaTensor a(operands.a), b(operands.b), bias(operands.bias), d({type, {m * n}});
-      const GemmCall call(operands.problem, {.a = a.data(),
-                                             .b = b.data(),
-                                             .d = d.data(),
-                                             .bias = bias.data(),
-                                             .workspace = workspace.get(),
-                                             .workspace_bytes = kGemmWorkspaceBytes});
+      GemmProblem problem = operands.problem;
+      GemmBuffers buffers{.a = a.data(),
+                          .b = b.data(),
+                          .d = d.data(),
+                          .bias = bias.data(),
+                          .workspace = workspace.get(),
+                          .workspace_bytes = kGemmWorkspaceBytes};
+      const bool added = RoundsBeforeBias(problem, buffers);
+      EXPECT_EQ(added, n % 8 != 0 || k % 8 != 0);
+      if (added) {
+        problem = AddedToBias(problem);
+        buffers = AddedToBias(buffers);
+      }
+      const GemmCall call(problem, buffers);
+      int tried = 0;
       for (const auto& algorithm : WithVariations(libraries.cublas_lt(), call)) {
+        for (int64_t row = 0; added && row < m; ++row) {
+          gpu::Check(cudaMemcpy(static_cast<char*>(d.data()) + row * n * 2, bias.data(),
+                                static_cast<size_t>(n) * 2, cudaMemcpyDefault),
+                     "cudaMemcpy");
+        }
         call.Run(libraries.cublas_lt(), nullptr, algorithm);
         const TestTensor got = d.Download();
-        double worst = 0;  // of the errors, in those of one rounding
-        for (int64_t i = 0; i < m * n; ++i) {
-          double value = operands.bias.at(i % n), size = 0;
-          for (int64_t j = 0; j < k; ++j) {
-            const double term = operands.A(0, i / n, j) * operands.B(0, j, i % n);
-            value += term;
-            size += std::fabs(term);
-          }
-          worst = std::max(worst, std::fabs(got.at(i) - value) /
-                                      (1e-6 * size + Rounding(type) * std::fabs(value) + 1e-6));
+        double worst = 0;
+        for (size_t i = 0; i < exact.size(); ++i) {
+          worst = std::max(worst, std::fabs(got.at(static_cast<int64_t>(i)) - exact[i]) / error[i]);
         }
+        ++tried;
         EXPECT_LE(worst, 1) << m << " x " << n << " x " << k << " " << graph::Name(type) << ": "
                             << EncodeAlgorithm(algorithm);
       }
+      EXPECT_GT(tried, 0) << m << " x " << n << " x " << k;
     }
   }
 }

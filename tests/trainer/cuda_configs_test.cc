@@ -28,7 +28,7 @@ TEST_P(CudaConfig, UsesWhatIsPlannedOrIsRefused) {
       LoadRun(GetParam(), {"device=cuda", "data.synthetic=true", "debug.check_arena=true",
                            "memory.allocator=planned", "memory.calibrate=false", "train.steps=2",
                            "schedule.warmup=1", "train.sample_every=0", "train.eval_every=0",
-                           "run.dir=" + run});
+                           "save.model=false", "run.dir=" + run});
   testing::internal::CaptureStdout();
   std::string refused;
   try {

@@ -21,6 +21,12 @@ void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& pro
           const GemmBuffers& buffers) {
   if (IsEmpty(problem)) return;
   if (problem.k == 0) return PlainGemm(stream, problem, buffers);
+  if (RoundsBeforeBias(problem, buffers)) {
+    GemmProblem rows = problem;
+    rows.k = 0;
+    PlainGemm(stream, rows, buffers);
+    return Gemm(libraries, stream, AddedToBias(problem), AddedToBias(buffers));
+  }
   const GemmCall call(problem, buffers);
   if (const auto algorithm = ChosenAlgorithm(libraries, call)) {
     call.Run(libraries.cublas_lt(), stream, *algorithm);
@@ -32,6 +38,9 @@ void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& pro
 void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
                  const GemmBuffers& buffers) {
   if (IsEmpty(problem) || problem.k == 0) return;
+  if (RoundsBeforeBias(problem, buffers)) {
+    return PrepareGemm(libraries, stream, AddedToBias(problem), AddedToBias(buffers));
+  }
   ChooseAlgorithm(libraries, stream, GemmCall(problem, buffers));
 }
 

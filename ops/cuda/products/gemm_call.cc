@@ -336,4 +336,27 @@ void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
       "cublasLtMatmul");
 }
 
+bool RoundsBeforeBias(const GemmProblem& problem, const GemmBuffers& buffers) {
+  const auto even = [](const void* data, int64_t row, DType dtype) {
+    return Alignment(data, row * graph::ByteSize(dtype)) == kMostAlignment;
+  };
+  return problem.epilogue == GemmEpilogue::kBias && problem.beta == 0 &&
+         problem.result != DType::kFloat32 &&
+         !(even(buffers.a, problem.lda, problem.operands) &&
+           even(buffers.b, problem.ldb, problem.operands) &&
+           even(buffers.d, problem.ldc, problem.result));
+}
+
+GemmProblem AddedToBias(GemmProblem problem) {
+  problem.epilogue = GemmEpilogue::kNone;
+  problem.beta = 1;
+  return problem;
+}
+
+GemmBuffers AddedToBias(GemmBuffers buffers) {
+  buffers.c = buffers.d;
+  buffers.bias = nullptr;
+  return buffers;
+}
+
 }  // namespace plimsoll::ops

@@ -69,4 +69,11 @@ class GemmCall {
   mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // of our A, of B, and of C and D
 };
 
+// Whether cuBLASLt rounds the sums before it adds the bias: it was seen to with results of 16 bits
+// where rows don't begin at multiples of 16 bytes.
+bool RoundsBeforeBias(const GemmProblem& problem, const GemmBuffers& buffers);
+// The same product, added to what D holds: the bias in each row.
+GemmProblem AddedToBias(GemmProblem problem);
+GemmBuffers AddedToBias(GemmBuffers buffers);
+
 }  // namespace plimsoll::ops
