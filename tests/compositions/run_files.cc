@@ -26,7 +26,7 @@ std::string NumbersOf(const std::string& run) {
 }
 
 std::string WeightsOf(const std::string& run) {
-  for (const char* file : {"/model/model.safetensors", "/model/adapter_model.safetensors"}) {
+  for (const char* file : {"/model/model.safetensors", "/adapter/adapter_model.safetensors"}) {
     if (std::ifstream(run + file).good()) return ReadFile(run + file);
   }
   return "";
