@@ -1,6 +1,6 @@
 """Programs under mpirun, with several numbers of ranks in turn."""
 
-def mpi_test(name, program, ranks = [2, 3, 4], cases = None, arguments = [], size = "medium", **kwargs):
+def mpi_test(name, program, ranks = [2, 3, 4], cases = None, arguments = [], size = "small", tags = [], **kwargs):
     """A test that passes when every rank of every run exits with 0.
 
     Args:
@@ -10,6 +10,7 @@ def mpi_test(name, program, ranks = [2, 3, 4], cases = None, arguments = [], siz
       cases: of a test of GoogleTest: which ones, as --gtest_filter takes them. Default: all.
       arguments: of the program.
       size: as of any test.
+      tags: further ones.
       **kwargs: of sh_test.
     """
     if cases:
@@ -20,5 +21,6 @@ def mpi_test(name, program, ranks = [2, 3, 4], cases = None, arguments = [], siz
         srcs = ["//tests/support:mpirun"],
         args = [",".join([str(count) for count in ranks]), "$(location %s)" % program] + arguments,
         data = [program],
+        tags = tags + ["exclusive"],  # ranks that wait for a processor wait for one another
         **kwargs
     )
