@@ -130,11 +130,11 @@ class DecidedKeys : public testing::TestWithParam<Decided> {
     }
   }
 
-  // The run's directory.
-  std::string Train(const std::string& run, int ranks, const std::string& value, Sets sets) const {
-    for (const std::string& set : Ranks(ranks)) sets.push_back(set);
+  // Trains on two ranks. Returns the run's directory.
+  std::string Train(const std::string& run, const std::string& value, Sets sets) const {
+    for (const std::string& set : Ranks(2)) sets.push_back(set);
     sets.push_back("run.dir=" + (folder_ / run));
-    Expect(0, fmt::format("tests/support/mpirun.sh {} {}", ranks, Call("train", value, sets)));
+    Expect(0, "tests/support/mpirun.sh 2 " + Call("train", value, sets));
     return folder_ / run;
   }
 
@@ -190,7 +190,7 @@ TEST_P(DecidedKeys, AreAdvisedWhereTheyHelp) {
 
 TEST_P(DecidedKeys, ChangeNoNumberUnderMpirun) {
   const std::string budget = BudgetThatNeedsIt(2);
-  const std::string decided = Train("decided", 2, "auto", {budget, "debug.check_arena=true"});
+  const std::string decided = Train("decided", "auto", {budget, "debug.check_arena=true"});
   if (HasFailure()) return;
   const json plan = JsonOf(decided, "plan.json"), summary = JsonOf(decided, "summary.json");
   ExpectChosen(plan["choices"]);
@@ -201,7 +201,7 @@ TEST_P(DecidedKeys, ChangeNoNumberUnderMpirun) {
   const bool cut = GetParam().key == "train.micro_batch";
   std::string off = cut ? plan["choices"]["train.micro_batch"].dump() : GetParam().off;
   if (GetParam().key == "memory.host_blocks") off = "auto";  // of nothing
-  const std::string reference = Train("reference", 2, off, plain);
+  const std::string reference = Train("reference", off, plain);
   EXPECT_EQ(NumbersOf(decided), NumbersOf(reference));
   EXPECT_FALSE(WeightsOf(reference).empty());
   EXPECT_TRUE(WeightsOf(decided) == WeightsOf(reference)) << "the weights differ";
