@@ -160,10 +160,6 @@ GemmBuffers BuffersOf(const Device& device, const Shape& shape) {
     case GemmEpilogue::kSums:
       buffers.sums = static_cast<float*>(device.vector);
       break;
-    case GemmEpilogue::kGeluAuxBias:
-      buffers.aux = device.aux;
-      buffers.bias = device.vector;
-      break;
     case GemmEpilogue::kGeluGradient:
       buffers.aux = device.aux;
       break;
@@ -320,8 +316,6 @@ void MeasureEpilogues(Device& device, const std::string& model, int64_t rows, in
   } cases[] = {
       {"up, none", Shape::kForward, GemmEpilogue::kNone},
       {"up, bias", Shape::kForward, GemmEpilogue::kBias},
-      {"up, gelu bias", Shape::kForward, GemmEpilogue::kGeluBias},
-      {"up, gelu aux bias", Shape::kForward, GemmEpilogue::kGeluAuxBias},
       {"down dx, none", Shape::kDx, GemmEpilogue::kNone},
       {"down dx, gelu gradient", Shape::kDx, GemmEpilogue::kGeluGradient},
       {"up dw, none", Shape::kDw, GemmEpilogue::kNone},

@@ -46,7 +46,7 @@ GemmBuffers BuffersOf(const CudaContext& ctx) {
   buffers.a = ctx.in<void>(0);
   buffers.b = ctx.in<void>(1);
   buffers.d = ctx.out<void>(0);
-  buffers.aux = const_cast<void*>(ctx.in<void>(2));  // this epilogue only reads it
+  buffers.aux = ctx.in<void>(2);
   buffers.workspace = ctx.workspace;
   buffers.workspace_bytes = ctx.workspace_bytes;
   return buffers;

@@ -3,6 +3,7 @@
 #include "ops/cuda/products/gemm_call.h"
 #include "ops/cuda/products/gemm_choice.h"
 #include "ops/cuda/products/gemm_plain.h"
+#include "ops/cuda/products/rounded_once.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -20,28 +21,28 @@ bool UsesTf32(const graph::Attributes& attributes, graph::DType operands) {
 void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
           const GemmBuffers& buffers) {
   if (IsEmpty(problem)) return;
-  if (problem.k == 0) return PlainGemm(stream, problem, buffers);
-  if (RoundsBeforeBias(problem, buffers)) {
-    GemmProblem rows = problem;
-    rows.k = 0;
-    PlainGemm(stream, rows, buffers);
-    return Gemm(libraries, stream, AddedToBias(problem), AddedToBias(buffers));
-  }
-  const GemmCall call(problem, buffers);
-  if (const auto algorithm = ChosenAlgorithm(libraries, call)) {
-    call.Run(libraries.cublas_lt(), stream, *algorithm);
-  } else {
-    PlainGemm(stream, problem, buffers);
+  for (const GemmPart& part : RoundedOnce(problem, buffers)) {
+    if (part.problem.k == 0) {
+      PlainGemm(stream, part.problem, part.buffers);
+      continue;
+    }
+    const GemmCall call(part.problem, part.buffers);
+    if (const auto algorithm = ChosenAlgorithm(libraries, call)) {
+      call.Run(libraries.cublas_lt(), stream, *algorithm);
+    } else {
+      PlainGemm(stream, part.problem, part.buffers);
+    }
   }
 }
 
 void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
                  const GemmBuffers& buffers) {
-  if (IsEmpty(problem) || problem.k == 0) return;
-  if (RoundsBeforeBias(problem, buffers)) {
-    return PrepareGemm(libraries, stream, AddedToBias(problem), AddedToBias(buffers));
+  if (IsEmpty(problem)) return;
+  for (const GemmPart& part : RoundedOnce(problem, buffers)) {
+    if (part.problem.k > 0) {
+      ChooseAlgorithm(libraries, stream, GemmCall(part.problem, part.buffers));
+    }
   }
-  ChooseAlgorithm(libraries, stream, GemmCall(problem, buffers));
 }
 
 }  // namespace plimsoll::ops

@@ -27,8 +27,6 @@ namespace plimsoll::ops {
 enum class GemmEpilogue : uint8_t {
   kNone,
   kBias,          // + bias[n]
-  kGeluBias,      // gelu(· + bias[n])
-  kGeluAuxBias,   // the same; aux = · + bias[n] is written beside it
   kGeluGradient,  // · ⊙ gelu'(aux)
   kSums,          // none; sums[m] = Σ over k of op(A) + old_sums[m], float32 as D must be; A is
                   // transposed and has no gaps between its rows
@@ -65,7 +63,7 @@ struct GemmBuffers {
   const void* c = nullptr;  // read unless beta is 0
   void* d = nullptr;
   const void* bias = nullptr;
-  void* aux = nullptr;  // kGeluGradient reads it
+  const void* aux = nullptr;  // of kGeluGradient
   float* sums = nullptr;
   const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
   void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
@@ -79,7 +77,7 @@ void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& pro
           const GemmBuffers& buffers);
 
 // Chooses the algorithm for this problem, once per process: from the file of earlier choices, or by
-// timing candidates on the given buffers. Overwrites D with the gaps between its rows, aux, sums
+// timing candidates on the given buffers. Overwrites D with the gaps between its rows, sums
 // and the workspace. Must not be called during a capture.
 void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
                  const GemmBuffers& buffers);

@@ -35,10 +35,6 @@ cublasLtEpilogue_t EpilogueOf(GemmEpilogue epilogue) {
       return CUBLASLT_EPILOGUE_DEFAULT;
     case GemmEpilogue::kBias:
       return CUBLASLT_EPILOGUE_BIAS;
-    case GemmEpilogue::kGeluBias:
-      return CUBLASLT_EPILOGUE_GELU_BIAS;
-    case GemmEpilogue::kGeluAuxBias:
-      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case GemmEpilogue::kGeluGradient:
       return CUBLASLT_EPILOGUE_DGELU;
     case GemmEpilogue::kSums:
@@ -53,10 +49,6 @@ const char* Name(GemmEpilogue epilogue) {
       return "none";
     case GemmEpilogue::kBias:
       return "bias";
-    case GemmEpilogue::kGeluBias:
-      return "gelu-bias";
-    case GemmEpilogue::kGeluAuxBias:
-      return "gelu-aux-bias";
     case GemmEpilogue::kGeluGradient:
       return "gelu-gradient";
     case GemmEpilogue::kSums:
@@ -210,9 +202,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
     }
   };
   add(*this);
-  const bool biased =
-      problem_.epilogue == GemmEpilogue::kBias || problem_.epilogue == GemmEpilogue::kGeluBias;
-  if (biased && flops() >= kWorthMoreCandidates) {
+  if (problem_.epilogue == GemmEpilogue::kBias && flops() >= kWorthMoreCandidates) {
     // Algorithms that are best without an epilogue are often also faster with one, but cuBLASLt
     // does not list them for it. Small products were seen to be rounded before the epilogue, too.
     GemmProblem plain = problem_;
@@ -309,12 +299,8 @@ std::vector<ResultMemory> GemmCall::Results() const {
     return ResultMemory(static_cast<std::byte*>(data),
                         static_cast<size_t>(elements * graph::ByteSize(dtype)));
   };
-  const int64_t elements = (p.m - 1) * p.ldc + p.n;
   std::vector<ResultMemory> results = {
-      memory(buffers_.d, (p.batch - 1) * p.stride_c + elements, p.result)};
-  if (p.epilogue == GemmEpilogue::kGeluAuxBias) {
-    results.push_back(memory(buffers_.aux, elements, p.result));
-  }
+      memory(buffers_.d, (p.batch - 1) * p.stride_c + (p.m - 1) * p.ldc + p.n, p.result)};
   if (p.epilogue == GemmEpilogue::kSums) {
     results.push_back(memory(buffers_.sums, p.m, DType::kFloat32));
   }
@@ -334,29 +320,6 @@ void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
                      &problem_.beta, buffers_.c, &c_, buffers_.d, &c_, &algorithm,
                      buffers_.workspace, static_cast<size_t>(buffers_.workspace_bytes), stream),
       "cublasLtMatmul");
-}
-
-bool RoundsBeforeBias(const GemmProblem& problem, const GemmBuffers& buffers) {
-  const auto even = [](const void* data, int64_t row, DType dtype) {
-    return Alignment(data, row * graph::ByteSize(dtype)) == kMostAlignment;
-  };
-  return problem.epilogue == GemmEpilogue::kBias && problem.beta == 0 &&
-         problem.result != DType::kFloat32 &&
-         !(even(buffers.a, problem.lda, problem.operands) &&
-           even(buffers.b, problem.ldb, problem.operands) &&
-           even(buffers.d, problem.ldc, problem.result));
-}
-
-GemmProblem AddedToBias(GemmProblem problem) {
-  problem.epilogue = GemmEpilogue::kNone;
-  problem.beta = 1;
-  return problem;
-}
-
-GemmBuffers AddedToBias(GemmBuffers buffers) {
-  buffers.c = buffers.d;
-  buffers.bias = nullptr;
-  return buffers;
 }
 
 }  // namespace plimsoll::ops

@@ -52,7 +52,7 @@ class GemmCall {
   // Whether this algorithm can compute the product, deterministically and within the workspace.
   bool Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const;
 
-  // What the product writes: D with the gaps between its rows, aux and the sums.
+  // What the product writes: D with the gaps between its rows, and the sums.
   std::vector<ResultMemory> Results() const;
 
   void Run(cublasLtHandle_t handle, cudaStream_t stream,
@@ -68,12 +68,5 @@ class GemmCall {
   mutable cublasLtMatmulDescOpaque_t operation_;
   mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // of our A, of B, and of C and D
 };
-
-// Whether cuBLASLt rounds the sums before it adds the bias: it was seen to with results of 16 bits
-// where rows don't begin at multiples of 16 bytes.
-bool RoundsBeforeBias(const GemmProblem& problem, const GemmBuffers& buffers);
-// The same product, added to what D holds: the bias in each row.
-GemmProblem AddedToBias(GemmProblem problem);
-GemmBuffers AddedToBias(GemmBuffers buffers);
 
 }  // namespace plimsoll::ops

@@ -21,20 +21,15 @@ struct Arguments {
   const R* c;
   R* d;
   const R* bias;
-  R* aux;
+  const R* aux;
 };
 
 template <typename R>
-__device__ float Epilogue(GemmEpilogue epilogue, float x, const R* bias, int64_t column, R* aux) {
+__device__ float Epilogue(GemmEpilogue epilogue, float x, const R* bias, int64_t column,
+                          const R* aux) {
   switch (epilogue) {
     case GemmEpilogue::kBias:
       return x + ToFloat(bias[column]);
-    case GemmEpilogue::kGeluBias:
-      return GeluTanh(x + ToFloat(bias[column]));
-    case GemmEpilogue::kGeluAuxBias:
-      x += ToFloat(bias[column]);
-      *aux = FromFloat<R>(x);
-      return GeluTanh(x);
     case GemmEpilogue::kGeluGradient:
       return x * GeluTanhGradient(ToFloat(*aux));
     default:
@@ -72,7 +67,7 @@ __global__ void PlainGemmKernel(Arguments<T, R> args) {
       const int64_t i = batch * p.stride_c + row * p.ldc + column;
       float x = p.alpha * sum;
       if (p.beta != 0) x += p.beta * ToFloat(args.c[i]);
-      R* const aux = args.aux == nullptr ? nullptr : args.aux + i;
+      const R* const aux = args.aux == nullptr ? nullptr : args.aux + i;
       args.d[i] = FromFloat<R>(Epilogue(p.epilogue, x, args.bias, column, aux));
     }
   }
@@ -86,7 +81,7 @@ void Launch(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffer
                              static_cast<const R*>(buffers.c),
                              static_cast<R*>(buffers.d),
                              static_cast<const R*>(buffers.bias),
-                             static_cast<R*>(buffers.aux)};
+                             static_cast<const R*>(buffers.aux)};
   const int64_t tiles = (p.m + kTile - 1) / kTile * ((p.n + kTile - 1) / kTile);
   const dim3 grid(static_cast<unsigned>(tiles),
                   static_cast<unsigned>(std::min<int64_t>(p.batch, 65535)));
