@@ -9,7 +9,7 @@ and on one with a GPU, where no Bazel is needed:
 
 Parts, all of them unless some are named:
   cases      ops against the CPU, kernels, whole trainings, golden trajectories: //tests:cuda_test, each suite in a
-             process of its own
+             process of its own, several beside one another; then those that must be alone on the GPU
   ranks      those cases that are for several ranks, under mpirun with a GPU for each
   memcheck   compute-sanitizer over all ops and over a short training
   budgets    trainings whose memory is sampled from outside, by the driver's count, against their budget
@@ -20,6 +20,7 @@ In a checkout with Bazel the programs are those of `bazel build --config=cuda //
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -35,6 +36,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = {"plimsoll": "trainer/plimsoll", "cuda_test": "tests/cuda_test", "cuda_step": "bench/cuda_step"}
 DATA = ["bench/speed_rows.json", "configs", "docs", "tests/golden/data", "tests/support/mpirun.sh", "tools/gpu_suite.py"]
 GIB = 1 << 30
+# The cases that count the GPU's memory, fill it, or take what they measure to be faster.
+ALONE = {"memory of a killed run": "CudaKilled.*", "choices": "*.ChoicesMadeAnew*", "configs": "*CudaConfig.*"}
 
 
 class Count:
@@ -90,20 +93,23 @@ class Suite:
         return [line.split("#")[0].strip().rstrip(".") for line in listing.splitlines() if re.match(r"\S+\.( |$)", line)]
 
     def cases(self):
-        for suite in self.suites():
-            self.filtered(f"{suite}.*", suite, [])
+        # Most of the time goes into the CPU's references, of which each takes a core or two.
+        with concurrent.futures.ThreadPoolExecutor(min(8, 1 + len(os.sched_getaffinity(0)) // 4)) as beside:
+            alone = ":".join(ALONE.values())
+            for done in beside.map(lambda suite: self.run_cases(suite, f"{suite}.*-{alone}"), self.suites()):
+                self.count_cases(*done)
+        for name, cases in ALONE.items():
+            self.count_cases(*self.run_cases(name, cases))
 
-    def filtered(self, cases, name, launcher):
-        """Runs the cases in one process and counts them."""
-        report = self.folder / "report.json"
-        report.unlink(missing_ok=True)
+    def run_cases(self, name, cases):
+        """Runs the cases in one process: their name, its exit code, output and time, and the report's file."""
+        report = self.folder / f"{name.replace('/', '.')}.json"
         begin = time.monotonic()
-        code, said = self.run(*launcher, self.programs["cuda_test"], f"--gtest_filter={cases}",
-                              f"--gtest_output=json:{report}")
-        seconds = f"{time.monotonic() - begin:.0f} s"
-        if launcher:  # ranks write over one another's reports
-            self.count.add(name, code == 0, seconds if code == 0 else said[-2000:])
-            return
+        code, said = self.run(self.programs["cuda_test"], f"--gtest_filter={cases}", f"--gtest_output=json:{report}",
+                              seconds=1800)
+        return name, code, said, f"{time.monotonic() - begin:.0f} s", report
+
+    def count_cases(self, name, code, said, seconds, report):
         try:
             suites = json.loads(report.read_text())["testsuites"]
         except (OSError, ValueError, KeyError):
@@ -133,7 +139,9 @@ class Suite:
         names = [s for s in self.suites() if "Communicators" in s or "VocabularyParallel" in s]
         for ranks in (r for r in (2, 4, 8) if r <= gpus):
             for suite in names:
-                self.filtered(f"{suite}.*", f"{suite} on {ranks} ranks", [ROOT / "tests/support/mpirun.sh", ranks])
+                code, said = self.run(ROOT / "tests/support/mpirun.sh", ranks, self.programs["cuda_test"],
+                                      f"--gtest_filter={suite}.*")
+                self.count.add(f"{suite} on {ranks} ranks", code == 0, said[-2000:] if code else "")
 
     def memcheck(self):
         if shutil.which("compute-sanitizer") is None:

@@ -29,6 +29,7 @@ struct Size {
 class CudaLowGradient : public testing::TestWithParam<Size> {};
 
 TEST_P(CudaLowGradient, EpilogueHasTheBitsOfSlices) {
+  PLIMSOLL_NEEDS_CUDA
   if (!OnHopper()) GTEST_SKIP() << "no Hopper GPU";
   const auto [m, n, k] = GetParam();
   const CudaTensor dy(Integers({k, m}, 1, 1)), x(Integers({k, n}, 2, 1));

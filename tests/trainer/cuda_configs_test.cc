@@ -26,9 +26,10 @@ TEST_P(CudaConfig, UsesWhatIsPlannedOrIsRefused) {
   const std::string run = folder / "run";
   const config::Loaded loaded =
       LoadRun(GetParam(), {"device=cuda", "data.synthetic=true", "debug.check_arena=true",
-                           "memory.allocator=planned", "memory.calibrate=false", "train.steps=2",
-                           "schedule.warmup=1", "train.sample_every=0", "train.eval_every=0",
-                           "save.model=false", "run.dir=" + run});
+                           "memory.allocator=planned", "memory.calibrate=false", "train.epochs=0",
+                           "train.steps=2", "schedule.warmup=1", "train.sample_every=0",
+                           "train.eval_every=0", "train.eval_every_epochs=0", "save.model=false",
+                           "run.dir=" + run});
   testing::internal::CaptureStdout();
   std::string refused;
   try {
@@ -38,6 +39,10 @@ TEST_P(CudaConfig, UsesWhatIsPlannedOrIsRefused) {
     refused = error.what();
   }
   const std::string out = testing::internal::GetCapturedStdout();
+  if (refused.find(": no such tokenizer") != refused.npos ||
+      refused.find(": there is no such folder") != refused.npos) {
+    GTEST_SKIP() << refused;
+  }
   if (!refused.empty()) {
     EXPECT_THAT(refused, testing::AnyOf(testing::HasSubstr("device: cuda: the run needs"),
                                         testing::HasSubstr("memory.budget: 100 MiB is less than")));

@@ -77,8 +77,8 @@ void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& pro
           const GemmBuffers& buffers);
 
 // Chooses the algorithm for this problem, once per process: from the file of earlier choices, or by
-// timing candidates on the given buffers. Overwrites D with the gaps between its rows, sums
-// and the workspace. Must not be called during a capture.
+// timing candidates on the given buffers. Overwrites D with the gaps between its rows, sums and the
+// workspace. Must not be called during a capture.
 void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
                  const GemmBuffers& buffers);
 

@@ -11,22 +11,21 @@ bool Even(const void* data, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % kEvenBytes == 0 && Even(bytes);
 }
 
-// Whether rows begin and end at multiples of 16 bytes, but for those that end with the columns.
+// Whether rows of A and B begin and end at multiples of 16 bytes, and rows of D begin there.
 bool RowsEven(const GemmProblem& p, const GemmBuffers& buffers) {
   const int64_t operand = graph::ByteSize(p.operands);
   return Even(buffers.a, p.lda * operand) && Even((p.trans_a ? p.m : p.k) * operand) &&
-         Even(buffers.b, p.ldb * operand) && (!p.trans_b || Even(p.k * operand)) &&
+         Even(buffers.b, p.ldb * operand) && Even((p.trans_b ? p.k : p.n) * operand) &&
          Even(buffers.d, p.ldc * graph::ByteSize(p.result));
 }
 
-// The columns [first, first + count) of the product.
+// The columns [first, first + count) of the product; first is 0 unless B is transposed.
 GemmPart Columns(const GemmPart& whole, int64_t first, int64_t count) {
   GemmPart part = whole;
   const int64_t operand = graph::ByteSize(part.problem.operands);
   const int64_t result = graph::ByteSize(part.problem.result);
   part.problem.n = count;
-  const int64_t step = part.problem.trans_b ? part.problem.ldb : 1;
-  part.buffers.b = static_cast<const char*>(part.buffers.b) + first * step * operand;
+  part.buffers.b = static_cast<const char*>(part.buffers.b) + first * part.problem.ldb * operand;
   part.buffers.d = static_cast<char*>(part.buffers.d) + first * result;
   part.buffers.bias = static_cast<const char*>(part.buffers.bias) + first * result;
   return part;
