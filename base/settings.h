@@ -79,6 +79,7 @@ class Settings {
   void Set(const std::string& name, SettingValue value, std::string place = "");
   // Sets the value unless the file has set one.
   void Derive(const std::string& name, SettingValue value);
+  void Remove(const std::string& name) { entries_.erase(name); }
   bool IsGiven(std::string_view name) const;
   // " (run.yaml:4)", for messages that name a second setting; empty if the file doesn't set it.
   std::string At(std::string_view name) const;

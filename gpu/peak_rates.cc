@@ -23,7 +23,14 @@ constexpr Known kKnown[] = {
     {"H100", "", {"NVIDIA H100", 989e12, 494e12, 67e12, 3.35e12, 64e9}},
     {"H200", "NVL", {"NVIDIA H200 NVL", 835e12, 418e12, 60e12, 4.8e12, 64e9}},
     {"H200", "", {"NVIDIA H200", 989e12, 494e12, 67e12, 4.8e12, 64e9}},
+    {"B200", "", {"NVIDIA B200", 2250e12, 1125e12, 75e12, 8e12, 64e9}},
+    {"A10", "", {"NVIDIA A10", 125e12, 62.5e12, 31.2e12, 0.6e12, 32e9}},
+    {"A6000", "", {"NVIDIA RTX A6000", 154.8e12, 77.4e12, 38.7e12, 0.768e12, 32e9}},
+    {"L4", "", {"NVIDIA L4", 121e12, 60e12, 30.3e12, 0.3e12, 32e9}},
+    {"L40S", "", {"NVIDIA L40S", 362e12, 183e12, 91.6e12, 0.864e12, 32e9}},
+    {"3090", "", {"NVIDIA GeForce RTX 3090", 71e12, 35.6e12, 35.6e12, 0.936e12, 32e9}},
     {"4090", "", {"NVIDIA GeForce RTX 4090", 165e12, 82.6e12, 82.6e12, 1.008e12, 32e9}},
+    {"5090", "", {"NVIDIA GeForce RTX 5090", 209.5e12, 104.8e12, 104.8e12, 1.792e12, 64e9}},
 };
 
 // Splits where there are neither letters nor digits; "40 GB" is one word.

@@ -82,8 +82,9 @@ class Bert final : public Model {
     return Misfit::kRefused;
   }
   std::map<std::string, int64_t> input_bounds() const override {
-    if (task_ == Task::kClassification) return {{"labels", settings().Int("classes")}};
-    return {};
+    std::map<std::string, int64_t> bounds = {{"tokens", settings().Int("vocab")}};
+    if (task_ == Task::kClassification) bounds["labels"] = settings().Int("classes");
+    return bounds;
   }
   void WriteConfig(nlohmann::ordered_json& config) const override;
 

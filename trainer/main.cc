@@ -102,9 +102,15 @@ class CommandLine {
       return End(error);
     } catch (const UserError& error) {
       return Fail(error.what(), error.code());
+    } catch (const std::bad_alloc&) {
+      return Fail("the system gives no more memory (free -h; ulimit -v; a container's limit)",
+                  ExitCode::kInternal);
     } catch (const std::system_error& error) {
-      // The system refused: too many open files, no more threads.
-      return Fail(error.what(), ExitCode::kInternal);
+      const bool threads = error.code() == std::errc::resource_unavailable_try_again;
+      return Fail(threads
+                      ? "the system starts no more threads (ulimit -u and -v; a container's limit)"
+                      : error.what(),
+                  ExitCode::kInternal);
     } catch (const std::exception& error) {
       return Fail(fmt::format("internal error: {}", error.what()), ExitCode::kInternal);
     }

@@ -173,7 +173,7 @@ TEST(Adversarial, TellsOfEachObjectiveWhatTheModelDeclares) {
   Fill(session, 1000);
   std::ranges::fill(session.slot("real_label").values<int32_t>(), 1);
   const std::vector<int64_t> rows = {2 * kBatch, kBatch};
-  const std::span<const StepMetrics> metrics = session.Evaluate(rows);
+  const std::span<const StepMetrics> metrics = session.Evaluate(rows, kBatch);
   check(metrics[0], metrics[1], kBatch);
   EXPECT_EQ(metrics[1].declared[0].sum[0], metrics[0].declared[3].sum[1]);
   ExpectInternalError([&] { session.Evaluate(1); }, {"2 objectives"});

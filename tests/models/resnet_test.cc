@@ -251,7 +251,7 @@ TEST(ResNet, WithFrozenNormsUsesAndKeepsItsRunningStatistics) {
   // What training computes is what an evaluation would.
   FillImages(session, 0);
   const int64_t targets = 4;
-  const double evaluated = session.Evaluate({&targets, 1})[0].loss;
+  const double evaluated = session.Evaluate({&targets, 1}, targets)[0].loss;
   session.BeginStep(8, 0.1, 1);
   for (int64_t micro = 0; micro < 2; ++micro) session.Run(0, micro);
   EXPECT_NEAR(session.Metrics().loss, evaluated, 1e-5 * evaluated);

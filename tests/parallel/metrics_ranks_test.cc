@@ -77,7 +77,7 @@ std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t ze
     for (int64_t batch = 0; batch < options.accumulate; ++batch) {
       const int64_t number = batch * ranks + rank;
       fill(100 + number, number > kMicroSteps - 4);
-      all.AddBatch(session.Evaluate(std::vector<int64_t>{kTargets * (kMicroSteps - 3)})[0]);
+      all.AddBatch(session.Evaluate(std::vector<int64_t>{kTargets * (kMicroSteps - 3)}, 1)[0]);
     }
     told.push_back(Numbers(all));
   }

@@ -114,8 +114,9 @@ TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
   ASSERT_EQ(masked.exit_code, 0) << masked.err;
   EXPECT_THAT(masked.out, HasSubstr("tokens/s"));
   const std::string yaml = "model: {init_from: " + folder_ / "masked/model" +
-                           ", task: classification, classes: 3, sequence: 12}\n" + Labelled() +
-                           Training("eval_every: 60, eval_sequences: 0, monitor: mcc");
+                           ", task: classification, classes: 3, sequence: 12, "
+                           "label_smoothing: 0.1}\n" +
+                           Labelled() + Training("eval_every: 60, eval_sequences: 0, monitor: mcc");
   const Outcome classifier = Train("classifier", yaml);
   ASSERT_EQ(classifier.exit_code, 0) << classifier.err;
   EXPECT_THAT(classifier.out, HasSubstr("model.init_from: pooler.dense.weight, pooler.dense.bias, "
@@ -146,14 +147,35 @@ TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
     const Outcome eval = RunPlimsoll(arguments);
     ASSERT_EQ(eval.exit_code, 0) << eval.err;
     const json scores = json::parse(eval.out);
+    EXPECT_EQ(scores.at("loss"), row.at("eval_loss"));
     EXPECT_EQ(scores.at("f1"), f1);
     EXPECT_EQ(scores.at("mcc"), mcc);
     EXPECT_EQ(scores.at("confusion"), row.at("eval_confusion"));
     EXPECT_EQ(scores.at("class_names"), matrices[0].at("names"));
   }
   EXPECT_THAT(RunPlimsoll({"eval", run + "/model"}).err, HasSubstr("--run-file"));
+  for (const std::string& exported : {run, folder_ / "masked"}) {
+    const Outcome outcome =
+        RunPlimsoll({"export", exported, "--to", exported + "-bf16", "--dtype", "bf16"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(ReadFile(exported + "-bf16/vocab.txt"), ReadFile(folder_ / "vocab.txt"));
+  }
   EXPECT_THAT(RunPlimsoll({"generate", run}).err,
               HasSubstr("model.family: bert: these models continue no texts"));
+}
+
+TEST_F(TextCommand, TheLossOfPairsIsTheSameInBatchesOfAnySize) {
+  const std::string yaml = "model: {" + bert_ + ", task: pretraining}\n" +
+                           Masked(", pairs: true, eval_fraction: 0.3") +
+                           Training("eval_every: 120, eval_sequences: 10");
+  const Outcome trained = Train("pairs", yaml);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const double loss = LastEvaluation(folder_ / "pairs").at("eval_loss");
+  for (const char* batch : {"1", "2", "4", "10"}) {
+    const Outcome eval = RunPlimsoll({"eval", folder_ / "pairs", "--batch", batch, "--json"});
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    EXPECT_NEAR(json::parse(eval.out).at("loss").get<double>(), loss, 1e-5) << batch;
+  }
 }
 
 TEST_F(TextCommand, DataThatDoesNotSuitNamesWhatDoes) {
@@ -193,8 +215,9 @@ class ImageCommand : public EncoderCommand {
 };
 
 TEST_F(ImageCommand, ShowsWhatIsMistakenForWhat) {
-  const Outcome outcome = Train("run", "model: {" + vit_ + ", image_size: 8}\n" + Images() +
-                                           Training("eval_every: 120, eval_sequences: 0"));
+  const Outcome outcome =
+      Train("run", "model: {" + vit_ + ", image_size: 8, label_smoothing: 0.2}\n" + Images() +
+                       Training("eval_every: 120, eval_sequences: 0"));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("samples/s"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("tokens")));
@@ -220,6 +243,14 @@ TEST_F(ImageCommand, ShowsWhatIsMistakenForWhat) {
   }
   EXPECT_FALSE(views[0].contains("names"));
   EXPECT_FALSE(Views(run, "matrix").at(0).contains("names"));
+  const Outcome eval = RunPlimsoll({"eval", run, "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  EXPECT_EQ(json::parse(eval.out).at("loss"), row.at("eval_loss"));
+  folder_.Write("vocab.txt", "[PAD]\n[UNK]\n");
+  const Outcome tokenized = RunPlimsoll(
+      {"export", run, "--to", folder_ / "exported", "--tokenizer", folder_ / "vocab.txt"});
+  EXPECT_EQ(tokenized.exit_code, 2);
+  EXPECT_THAT(tokenized.err, HasSubstr("--tokenizer: models of family vit read no texts"));
   const Outcome plan = RunPlimsoll({"plan", folder_ / "run.yaml"});
   EXPECT_THAT(plan.out, HasSubstr("4 samples per micro-step"));
 }

@@ -137,7 +137,7 @@ TEST(Metrics, OfAnEvaluationAddUpOverBatches) {
     if (number == 13) std::fill_n(session.batch().targets.begin() + kSequence, kSequence, -100);
     told.Add(reference, session.batch().tokens, session.batch().targets);
     const std::vector<int64_t> tokens = {3 * kTargets + 4};
-    all.AddBatch(session.Evaluate(tokens)[0]);
+    all.AddBatch(session.Evaluate(tokens, 4 * kBatch)[0]);
   }
   EXPECT_EQ(told.rows, 3 * kTargets + 4);
   ExpectTold(all, told, reference, 4);
@@ -180,7 +180,7 @@ TEST(Metrics, AreFloat32OfLowPrecision) {
   StepMetrics all;
   for (int64_t micro = 0; micro < 3; ++micro) {
     Fill(session, 3 + micro);
-    all.AddBatch(session.Evaluate(std::vector<int64_t>{3 * kTargets})[0]);
+    all.AddBatch(session.Evaluate(std::vector<int64_t>{3 * kTargets}, 3 * kBatch)[0]);
   }
   const StepMetrics step = Step(session, 1);
   for (size_t i = 0; i < step.declared.size(); ++i) {

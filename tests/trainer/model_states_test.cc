@@ -111,7 +111,7 @@ TEST(ModelStates, AreReadByEvaluationsAsTheyAre) {
   const std::vector<float> mean = running.session.Read<float>("norm.mean");
   FillPoints(running.session, 100);
   const int64_t targets = kRows;
-  const StepMetrics told = running.session.Evaluate({&targets, 1})[0];
+  const StepMetrics told = running.session.Evaluate({&targets, 1}, kRows)[0];
   EXPECT_EQ(told.declared[kSeen].sum[0], 2);
   EXPECT_EQ(told.declared[kMean].sum[2], mean[2]);
   EXPECT_EQ(running.session.Read<float>("norm.mean"), mean);

@@ -95,6 +95,9 @@ TEST_F(RunDirectoryTest, ALineThatIsNoRowIsNamed) {
 TEST_F(RunDirectoryTest, ARunIsNeitherReplacedNorContinuedUnasked) {
   folder_.Write("metrics.jsonl", "");
   const RunDirectory directory(config_, true);
+  ExpectUserError([&] { directory.RequireReplaceable(config_); },
+                  {"run.dir", "without a snapshot to go on from; ", "run.overwrite"});
+  std::filesystem::create_directories(directory.File("snapshots/step-000000005"));
   ExpectUserError([&] { directory.RequireReplaceable(config_); }, {"run.dir", "--resume auto"});
   config_.run.overwrite = true;
   directory.RequireReplaceable(config_);

@@ -9,6 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // A run that is stopped at one step, then at another, has the bits of an uninterrupted one.
 class Resumed : public SnapshotCommand, public testing::WithParamInterface<Sets> {};
@@ -190,7 +191,11 @@ TEST_F(SnapshotCommand, WithoutASnapshotAutoStartsFromTheBeginning) {
   // But it doesn't replace a run without snapshots.
   const Outcome outcome = Resume();
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("holds a run already"));
+  EXPECT_THAT(outcome.err, HasSubstr("holds a run already, without a snapshot to go on from; "));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("--resume auto")));
+  const Outcome inspected = RunPlimsoll({"inspect", run_});
+  EXPECT_EQ(inspected.exit_code, 2);
+  EXPECT_THAT(inspected.err, HasSubstr(": this run has no whole snapshot"));
   const Outcome nowhere = Resume({}, folder_ / "nowhere");
   EXPECT_EQ(nowhere.exit_code, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("neither a snapshot"));

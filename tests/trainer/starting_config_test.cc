@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "base/error.h"
@@ -178,6 +179,27 @@ TEST(StartingConfig, WithoutADeviceIsForWhatIsHere) {
   const std::string text = Written("", "", gpus);
   EXPECT_THAT(text, HasSubstr("Tesla T4"));
   EXPECT_EQ(Loaded(text).memory.budget->bytes, int64_t{13} << 30);
+}
+
+TEST(StartingConfig, FindsAShippedFileAnywhere) {
+  const TempFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  EXPECT_EQ(FindModelFile("vit-base"), "configs/models/vit-base.yaml");
+  EXPECT_EQ(FindModelFile("configs/models/vit-base.yaml"), "configs/models/vit-base.yaml");
+  std::filesystem::current_path(before);
+}
+
+TEST(StartingConfig, CardsHaveSeveralNames) {
+  for (const char* name : {"4090", "rtx4090", "RTX 4090", "rtx-4090", "NVIDIA GeForce RTX 4090"}) {
+    EXPECT_STREQ(RequireGpu(name).key, "4090") << name;
+  }
+  EXPECT_STREQ(RequireGpu("a100-80gb").key, "a100");
+  EXPECT_STREQ(RequireGpu("A100-40GB").key, "a100-40gb");
+  EXPECT_STREQ(RequireGpu("3090").key, "3090");
+  EXPECT_STREQ(RequireGpu("tesla-t4").key, "t4");
+  EXPECT_THROW(RequireGpu("a100-20gb"), UserError);
+  EXPECT_THROW(RequireGpu(""), UserError);
 }
 
 TEST(StartingConfig, RefusesWhatItDoesNotKnow) {

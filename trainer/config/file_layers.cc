@@ -42,7 +42,9 @@ bool IsFalse(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree
     if (path == retired) throw UserError(fmt::format("{}: {}: {}", origin, path, instead));
   }
   const std::string shown = ShowKey(path);
-  const std::string nearest = NearestKey(path);
+  // The scheduler of an optimizer, for which schedule.name stands.
+  const std::string section = path.substr(path.rfind('.') + 1) + ".name";
+  const std::string nearest = FindKey(section) != nullptr ? section : NearestKey(path);
   throw UserError(fmt::format("{}: {}: unknown key{}", origin, shown,
                               nearest.empty() ? "; plimsoll config --reference lists all keys"
                                               : fmt::format(", did you mean {}?", nearest)));

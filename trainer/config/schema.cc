@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "base/spelling.h"
 
 namespace plimsoll::config {
 namespace {
@@ -37,10 +40,23 @@ void CheckRange(const Key& key, const Value& value, const std::string& origin) {
   }
 }
 
+// What other tools call a choice, and its name here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}, {"float32", "fp32"},
+    {"float", "fp32"},    {"adam", "adamw"},   {"gpu", "cuda"}};
+
 void CheckChoice(const Key& key, const std::string& text, const std::string& origin) {
-  if (std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end()) return;
-  throw UserError(fmt::format("{}: {}: {} is not one of {}", origin, key.path, Quote(text),
-                              fmt::join(key.choices, ", ")));
+  const auto offers = [&](std::string_view choice) {
+    return std::find(key.choices.begin(), key.choices.end(), choice) != key.choices.end();
+  };
+  if (offers(text)) return;
+  std::string nearest = NearestName(text, key.choices);
+  for (const auto& [elsewhere, here] : kElsewhere) {
+    if (text == elsewhere && offers(here)) nearest = here;
+  }
+  throw UserError(fmt::format("{}: {}: {} is not one of {}{}", origin, key.path, Quote(text),
+                              fmt::join(key.choices, ", "),
+                              nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
 }
 
 void CheckSupported(const Key& key, const std::string& text, const std::string& origin) {

@@ -30,8 +30,11 @@ void HeldOutBatches::Fill(int64_t index, std::span<const graph::Slot> slots) con
 }
 
 int64_t HeldOutBatches::CountTargets(std::string_view objective) const {
-  const int64_t filled = count_ * draws_.samples_per_step();
-  return samples_->CountTargets(objective, 0, std::min(filled, *samples_->samples()));
+  return samples_->CountTargets(objective, 0, CountSamples());
+}
+
+int64_t HeldOutBatches::CountSamples() const {
+  return std::min(count_ * draws_.samples_per_step(), *samples_->samples());
 }
 
 }  // namespace plimsoll::data

@@ -23,7 +23,9 @@ class HeldOutBatches {
   int64_t count() const { return count_; }  // batches, the same on every rank
   void Fill(int64_t index, std::span<const graph::Slot> slots) const;
   int64_t First(int64_t index) const { return draws_.First(index, 0); }  // sample, on this rank
-  int64_t CountTargets(std::string_view objective = "") const;  // over all batches and ranks
+  // Over all batches and ranks.
+  int64_t CountTargets(std::string_view objective = "") const;
+  int64_t CountSamples() const;
 
  private:
   std::unique_ptr<const Source> samples_;

@@ -21,12 +21,16 @@ Prefetcher::Prefetcher(const Source& source, int workers, std::function<int64_t(
   try {
     for (int i = 0; i < std::max(1, workers); ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error& error) {
+    Stop();
     throw UserError(
-        fmt::format("data.workers: the system starts no {} threads: {}", workers, error.what()));
+        fmt::format("data.workers: {} threads cannot be started ({}), only {}; ask for fewer",
+                    workers, error.what(), threads_.size()));
   }
 }
 
-Prefetcher::~Prefetcher() {
+Prefetcher::~Prefetcher() { Stop(); }
+
+void Prefetcher::Stop() {
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;

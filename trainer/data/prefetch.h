@@ -51,6 +51,7 @@ class Prefetcher {
   };
 
   void Work();
+  void Stop();
   void MakeRoom(std::span<const graph::Slot> slots);
   void ForgetAll(std::unique_lock<std::mutex>& lock);
   Batch& Of(int64_t number) { return batches_[static_cast<size_t>(number) % batches_.size()]; }

@@ -1,11 +1,13 @@
 #include "trainer/record/run_directory.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 
 #include "base/output_file.h"
+#include "snapshots/folder.h"
 
 namespace plimsoll::trainer {
 
@@ -36,10 +38,12 @@ RunDirectory::RunDirectory(const config::RunConfig& config, bool writes)
 void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
   std::error_code error;
   if (!writes_ || config.run.overwrite || !fs::exists(File("metrics.jsonl"), error)) return;
-  throw config.Error("run.dir", "'" + path_ +
-                                    "' holds a run already; name another folder, or set "
-                                    "run.overwrite: true to replace it, or go on with it by "
-                                    "--resume auto if it has snapshots");
+  const bool kept = !snapshots::Folder(File("snapshots")).Steps().empty();
+  throw config.Error("run.dir",
+                     fmt::format("'{}' holds a run already{}; name another folder, or set "
+                                 "run.overwrite: true to replace it{}",
+                                 path_, kept ? "" : ", without a snapshot to go on from",
+                                 kept ? ", or go on with it by --resume auto" : ""));
 }
 
 RunDirectory::~RunDirectory() {

@@ -365,7 +365,13 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
 
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
   std::unique_ptr<data::Tokenizer> tokenizer = data::LoadTokenizer(name);
-  const int64_t vocab = models::TextSizesOf(model).vocab;
+  const std::optional<models::TextSizes> sizes = model.text_sizes();
+  const std::map<std::string, int64_t> bounds = model.input_bounds();
+  const auto ids = bounds.find("tokens");
+  if (!sizes && ids == bounds.end()) {
+    throw UserError(fmt::format("models of family {} read no texts; leave it out", model.family()));
+  }
+  const int64_t vocab = sizes ? sizes->vocab : ids->second;
   if (tokenizer->vocab_size() > vocab) {
     throw UserError("tokenizer '" + name + "' has ids up to " +
                     std::to_string(tokenizer->vocab_size() - 1) +

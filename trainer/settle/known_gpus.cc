@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -19,8 +21,36 @@ constexpr KnownGpu kGpus[] = {
     {"a100-40gb", "NVIDIA A100 40 GB", 8, 0, 40},
     {"h100", "NVIDIA H100", 9, 0, 80},
     {"h200", "NVIDIA H200", 9, 0, 140},
+    {"b200", "NVIDIA B200", 10, 0, 180},
+    {"a10", "NVIDIA A10", 8, 6, 24},
+    {"a6000", "NVIDIA RTX A6000", 8, 6, 48},
+    {"l4", "NVIDIA L4", 8, 9, 24},
+    {"l40s", "NVIDIA L40S", 8, 9, 48},
+    {"3090", "NVIDIA GeForce RTX 3090", 8, 6, 24},
     {"4090", "NVIDIA GeForce RTX 4090", 8, 9, 24},
+    {"5090", "NVIDIA GeForce RTX 5090", 12, 0, 32},
 };
+
+// What tells cards apart: "RTX 4090" and "rtx-4090" are 4090.
+std::string Compact(std::string_view name) {
+  std::string compact;
+  for (const unsigned char c : name) {
+    if (std::isalnum(c)) compact += static_cast<char>(std::tolower(c));
+  }
+  for (const std::string_view maker : {"nvidia", "geforce", "tesla", "rtx"}) {
+    if (compact.starts_with(maker)) compact.erase(0, maker.size());
+  }
+  return compact;
+}
+
+// By its key, its name, or either with its memory: "a100-80gb".
+bool IsCalled(const KnownGpu& gpu, const std::string& compact) {
+  const std::string memory = fmt::format("{}gb", gpu.memory_gib);
+  for (const char* name : {gpu.key, gpu.name}) {
+    if (compact == Compact(name) || compact == Compact(name) + memory) return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -34,12 +64,13 @@ std::string DeviceNames() {
 
 const KnownGpu& RequireGpu(const std::string& key) {
   std::vector<std::string> keys;
+  const std::string compact = Compact(key);
   for (const KnownGpu& gpu : kGpus) {
-    if (key == gpu.key) return gpu;
+    if (IsCalled(gpu, compact)) return gpu;
     keys.push_back(gpu.key);
   }
   const std::string nearest = NearestName(key, keys);
-  throw UserError(fmt::format("--device {}: unknown{}; there are {}", key,
+  throw UserError(fmt::format("--device {}: unknown{}; there are {}", Shortened(key),
                               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
                               DeviceNames()));
 }

@@ -21,7 +21,8 @@ std::span<const KnownGpu> KnownGpus();
 // The values that --device takes: "cpu, v100, …".
 std::string DeviceNames();
 
-// UserError that suggests the nearest name and lists all names when `key` is unknown.
+// Also finds a card by its maker's name and with its memory: "RTX 4090", "a100-80gb". UserError that
+// suggests the nearest name and lists all names when `key` is none of these.
 const KnownGpu& RequireGpu(const std::string& key);
 
 }  // namespace plimsoll::trainer

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/spelling.h"
+
 namespace plimsoll::trainer {
 
 using config::MonitorMode;
@@ -32,8 +34,8 @@ Monitor MonitorFrom(const config::RunConfig& config, std::span<const MetricInfo>
       problem = "is " + metric.info.type.ToString() + ", and no number that can be the best";
     }
   }
-  throw config.Error("train.monitor",
-                     fmt::format("'{}' {}; it may be {}", name, problem, fmt::join(names, ", ")));
+  throw config.Error("train.monitor", fmt::format("'{}' {}; it may be {}", Shortened(name), problem,
+                                                  fmt::join(names, ", ")));
 }
 
 }  // namespace plimsoll::trainer

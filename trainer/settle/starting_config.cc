@@ -296,7 +296,7 @@ std::string Sentence(std::string text) {
 
 std::string FindModelFile(const std::string& name) {
   std::error_code error;
-  if (fs::is_regular_file(name, error)) return name;
+  if (fs::is_regular_file(name, error) || config::FindShipped(name) != nullptr) return name;
   constexpr const char* kFolder = "configs/models";
   const std::string path = fmt::format("{}/{}.yaml", kFolder, name);
   if (fs::is_regular_file(path, error) || config::FindShipped(path) != nullptr) return path;

@@ -186,6 +186,16 @@ std::map<std::string, std::string> TokenizerCopies(const std::string& tokenizer)
   return copies;
 }
 
+void RefuseAnothersTokenizer(const models::Model& model, const ExportCommand& command,
+                             const std::string& tokenizer) {
+  try {
+    TokenizerFor(model, tokenizer);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format(
+        "{}: {}", command.tokenizer.empty() ? "data.tokenizer" : "--tokenizer", error.what()));
+  }
+}
+
 // True also for temporary files that a killed export left (base/output_file.h).
 bool IsFromExport(const std::string& file) {
   const std::string name = file.substr(0, file.find(".tmp."));
@@ -253,7 +263,7 @@ void RunExport(const ExportCommand& command) {
       command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
   std::map<std::string, std::string> copies;
   if (!adapter_alone) copies = TokenizerCopies(tokenizer);
-  if (!copies.empty()) TokenizerFor(*source.model, tokenizer);  // refuses another model's tokenizer
+  if (!copies.empty()) RefuseAnothersTokenizer(*source.model, command, tokenizer);
   ClearFolder(command, source, copies);
 
   if (adapter_alone) {

@@ -14,6 +14,7 @@
 #include "snapshots/snapshot.h"
 #include "trainer/snapshot/resume.h"
 #include "trainer/snapshot/run_record.h"
+#include "trainer/snapshot/weight_source.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -92,6 +93,10 @@ void RunInspect(const std::string& path) {
     const snapshots::Folder folder(SnapshotsOf(path));
     const std::vector<int64_t> steps = folder.Steps();
     if (!steps.empty()) return PrintAll(folder, steps);
+    if (IsRunDirectory(path)) {
+      throw UserError(path +
+                      ": this run has no whole snapshot (save.every says when it takes one)");
+    }
   }
   PrintSnapshot(snapshots::Snapshot(path));
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "models/huggingface.h"
+#include "trainer/config/schema.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/snapshot/run_record.h"
 #include "trainer/step/adapter.h"
@@ -28,6 +29,16 @@ bool Exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
+// The model of a folder, with what a run's configuration says beside weights: how texts are padded,
+// how labels are smoothed.
+std::unique_ptr<models::Model> ModelOf(config::RunConfig config, const std::string& folder) {
+  config.model.init_from = folder;
+  for (const std::string& name : config.model.settings.Names()) {
+    if (!config::FindKey("model." + name)->Applies(config)) config.model.settings.Remove(name);
+  }
+  return ModelFrom(config);
+}
+
 // `source`: its model/ or adapter/.
 void OpenEndedRun(const std::string& source, const std::vector<std::string>& sets,
                   TrainedModel& trained) {
@@ -38,7 +49,7 @@ void OpenEndedRun(const std::string& source, const std::vector<std::string>& set
   trained.loaded = LoadRun(trained.folder + "/config.yaml", all);
   trained.weights = adapts ? trained.config().model.init_from : source;
   trained.adapter = trained.config().lora.init_from;
-  trained.model = models::ModelFromHuggingFace(trained.weights);
+  trained.model = ModelOf(trained.config(), trained.weights);
 }
 
 void OpenSnapshot(const std::string& source, const std::vector<std::string>& sets,
@@ -74,13 +85,14 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
   if (choice.ema) {
     throw UserError(fmt::format("--ema: {} has weights alone; name a run directory", folder));
   }
-  trained.model = models::ModelFromHuggingFace(folder);
   trained.weights = folder;
   if (!run_file.empty()) {
     trained.loaded = LoadRun(run_file, sets);
+    trained.model = ModelOf(trained.config(), folder);
     trained.adapter = trained.config().lora.init_from;
     return;
   }
+  trained.model = models::ModelFromHuggingFace(folder);
   std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true"};
   if (const auto sizes = trained.model->text_sizes()) {
     all.push_back("model.sequence=" + std::to_string(std::min(kContext, sizes->max_sequence)));

@@ -13,7 +13,7 @@ std::vector<StepMetrics> EvaluateBatches(Session& session, const data::HeldOutBa
   std::vector<StepMetrics> all(session.objectives());
   for (int64_t i = 0; i < batches.count(); ++i) {
     batches.Fill(i, session.slots());
-    const std::span<const StepMetrics> metrics = session.Evaluate(targets);
+    const std::span<const StepMetrics> metrics = session.Evaluate(targets, batches.CountSamples());
     for (size_t objective = 0; objective < all.size(); ++objective) {
       all[objective].AddBatch(metrics[objective]);
     }

@@ -109,7 +109,6 @@ void Session::MakeSlots() {
   micro_steps_ = compiled_.step.micro_steps();
   const CompileOptions& options = compiled_.options;
   const auto batch = static_cast<double>(options.micro_batch * options.mesh.ranks(kDataAxis));
-  batch_sample_weight_ = static_cast<float>(1 / batch);
   update_sample_weight_ = static_cast<float>(1 / (batch * static_cast<double>(options.accumulate)));
   MakeInputs();
   const auto scale = static_cast<float>(compiled_.options.init_loss_scale);
@@ -456,16 +455,17 @@ std::span<const StepMetrics> Session::TakeMetrics() {
   return pending.metrics;
 }
 
-std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> tokens) {
-  if (tokens.size() != objectives_.size()) {
+std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> targets, int64_t samples) {
+  if (targets.size() != objectives_.size()) {
     throw InternalError(fmt::format("an evaluation of {} objectives is told about {}",
-                                    objectives_.size(), tokens.size()));
+                                    objectives_.size(), targets.size()));
   }
   GatherWeights();
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens[i]));
+  const auto sample_weight = static_cast<float>(1.0 / static_cast<double>(samples));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const auto token_weight = static_cast<float>(1.0 / static_cast<double>(targets[i]));
     Put(objectives_[i].token_weight, &token_weight);
-    Put(objectives_[i].sample_weight, &batch_sample_weight_);
+    Put(objectives_[i].sample_weight, &sample_weight);
     PutData(compiled_.step.evaluations.at(i));
     executors_[compiled_.step.evaluations[i]]->Run();
   }

@@ -169,12 +169,13 @@ class Session {
   void EndStep();
   std::span<const StepMetrics> TakeMetrics();
 
-  // Of what the slots hold, the metrics of each objective that are evaluated (MetricInfo). A loss
-  // is the mean times its share in the objective's `tokens`, so that adding up over all batches
-  // gives the mean over them (StepMetrics::AddBatch). They stay until the next call.
-  std::span<const StepMetrics> Evaluate(std::span<const int64_t> tokens);
-  // The loss, with one objective.
-  double Evaluate(int64_t tokens) { return Evaluate({&tokens, 1}).front().loss; }
+  // Of what the slots hold, the metrics of each objective that are evaluated (MetricInfo).
+  // `targets`, of each objective, and `samples` are those of all batches and ranks together: a loss
+  // is the slots' share of the mean over them, and adding up over the batches gives that mean
+  // (StepMetrics::AddBatch). They stay until the next call.
+  std::span<const StepMetrics> Evaluate(std::span<const int64_t> targets, int64_t samples);
+  // The loss of one objective that weighs no samples.
+  double Evaluate(int64_t targets) { return Evaluate({&targets, 1}, 1).front().loss; }
 
   // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
   runtime::CachingMemory* caching() { return caching_.get(); }
@@ -299,8 +300,8 @@ class Session {
   std::vector<const Where*> step_metrics_, metrics_;
   std::vector<std::byte> metric_bytes_;
   int64_t micro_steps_ = 0;  // in a step
-  // 1 / samples of all data ranks in an update, and in a batch of an evaluation.
-  float update_sample_weight_ = 1, batch_sample_weight_ = 1;
+  // 1 / samples of all data ranks in an update.
+  float update_sample_weight_ = 1;
   int32_t seed_ = 0;  // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;

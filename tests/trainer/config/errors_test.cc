@@ -132,7 +132,12 @@ TEST(ConfigErrors, WrongTypes) {
       {kBase + "optimizer: {nesterov: yes, name: sgd}\n",
        "run.yaml:3: optimizer.nesterov: expected true or false, got \"yes\""},
       {kBase + "optimizer: {name: adam}\n",
-       "run.yaml:3: optimizer.name: \"adam\" is not one of adamw, sgd"},
+       "run.yaml:3: optimizer.name: \"adam\" is not one of adamw, sgd; did you mean adamw?"},
+      {kBase + "amp: {dtype: bfloat16}\n",
+       "run.yaml:3: amp.dtype: \"bfloat16\" is not one of fp32, tf32, bf16, fp16; did you mean "
+       "bf16?"},
+      {kBase + "optimizer: {schedule: cosine}\n",
+       "run.yaml:3: optimizer.schedule: unknown key, did you mean schedule.name?"},
       {kBase + "memory: {budget: plenty}\n",
        "run.yaml:3: memory.budget: expected a size like 24GiB, 90% or free - 1GiB, got \"plenty\""},
       {kBase + "parallel: {data: all}\n",

@@ -1,10 +1,13 @@
 #include "trainer/data/prefetch.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -78,6 +81,20 @@ TEST_P(Prefetch, PassesErrorsOnWhereTheBatchIsAskedFor) {
   for (int32_t k = 0; k < 4; ++k) EXPECT_EQ(Batch(prefetcher, k), From(k));
   ExpectUserError([&] { Batch(prefetcher, 4); }, {"there are no more"});
   EXPECT_EQ(Batch(prefetcher, 2), From(2));
+}
+
+TEST(PrefetchThreads, ThatCannotStartAreRefused) {
+  const Numbers source;
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit before;
+  getrlimit(RLIMIT_AS, &before);
+  rlimit limit = before;
+  limit.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (64 << 20);
+  setrlimit(RLIMIT_AS, &limit);
+  ExpectUserError([&] { Prefetcher(source, 1000, [](int64_t k) { return k; }); },
+                  {"data.workers: 1000 threads cannot be started", "ask for fewer"});
+  setrlimit(RLIMIT_AS, &before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, Prefetch, testing::Values(1, 2, 5));
