@@ -24,6 +24,7 @@ VariantBounds BoundsOf(const Variant& variant, const CostModel& cost,
   bounds.seconds *= 1 - kFasterThanKeeping;
   bounds.device_bytes = PersistentBytes(step, graph::Place::kDevice, options.plan.alignment);
   bounds.host_bytes = PersistentBytes(step, graph::Place::kHost, options.plan.alignment);
+  if (options.one_memory) bounds.device_bytes += bounds.host_bytes;
   return bounds;
 }
 

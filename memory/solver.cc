@@ -105,8 +105,9 @@ struct Solver::Impl {
     }
     const MemoryPlan plan = MakePlan(programs, options.plan);
     exact.arena_bytes = plan.arena_bytes;
+    exact.taken_bytes = plan.arena_bytes + (options.one_memory ? plan.host_arena_bytes : 0);
     exact.needed_bytes =
-        std::max(plan.arena_bytes, static_cast<int64_t>(std::ceil(LeastPeak(candidate))));
+        std::max(exact.taken_bytes, static_cast<int64_t>(std::ceil(LeastPeak(candidate))));
     exact.max_live_bytes = plan.max_live_bytes;
     exact.host_arena_bytes = plan.host_arena_bytes;
     return candidate.exact.emplace(exact);

@@ -71,6 +71,8 @@ struct SolverOptions {
   int options = 20;  // of a block; 0: the named policies alone
   // Bound for improving by single changes: number of nodes of the programs made and examined.
   int64_t work = 30'000;
+  // The host's memory is the device's, as on a CPU: the device's limit holds for both arenas.
+  bool one_memory = false;
   // The threads for the search, which must outlive the solver; nullptr: the caller's thread alone.
   // The result is the same.
   ThreadPool* pool = nullptr;
@@ -90,7 +92,8 @@ struct Budget {
 // What no candidate of a variant goes below.
 struct VariantBounds {
   double seconds = 0;
-  int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
+  // Of persistent tensors; with one memory, those on the host count on both sides.
+  int64_t device_bytes = 0, host_bytes = 0;
 
   bool Within(const Budget& budget) const {
     return device_bytes <= budget.device && host_bytes <= budget.host;
@@ -100,9 +103,11 @@ struct VariantBounds {
 // The result of planning a candidate.
 struct ExactPlan {
   int64_t arena_bytes = 0;
-  // The smallest device limit that admits the plan: its arena or, if larger, its predicted need.
+  // The smallest device limit that admits the plan: taken_bytes or, if larger, its predicted need.
   // The limit must not depend on which candidates happen to be planned already.
   int64_t needed_bytes = 0;
+  // What the plan takes of the device limit: its arena, with one memory both.
+  int64_t taken_bytes = 0;
   int64_t max_live_bytes = 0;
   int64_t host_arena_bytes = 0;
   double seconds = 0;            // of a step, predicted

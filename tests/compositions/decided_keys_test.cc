@@ -148,6 +148,7 @@ class DecidedKeys : public testing::TestWithParam<Decided> {
       "optimizer: {clip_grad_norm: 0}\n"
       "device: cpu\n"
       "memory: {calibrate: false}\n"
+      "debug: {host_apart: true}\n"
       "log: {csv: false, tensorboard: false, report: false}\n");
 };
 

@@ -89,11 +89,25 @@ TEST_F(Answers, AModelThatFitsNowhere) {
       "data: {synthetic: true}\n"
       "train: {steps: 10, micro_batch: 1}\n");
   const double before = ChildSeconds();
-  const Outcome outcome = Ask({"config", "--for", large, "--device", "h100"});
+  const Outcome outcome = Ask({"config", "--for", large, "--device", "cpu", "--budget", "72GiB"});
   EXPECT_LT(ChildSeconds() - before, 5);
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("memory.budget: 72.0 GiB (77309411328 bytes) is less than "
                                      "the parameters alone"));
+}
+
+// The parameters alone are 15 GiB in bf16.
+TEST_F(Answers, AModelLargerThanTheGpu) {
+  const Outcome outcome =
+      Ask({"config", "--for", "llama-8b", "--device", "4090", "--budget", "14GiB"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("\n# Takes [0-9.]+ GiB of the GPU and 1[0-9][0-9] GiB of the "
+                                     "host, pinned.\n# By built-in rates a step of 2097152 tokens "
+                                     "takes about [0-9]+m[0-9]+s, "));
+  EXPECT_THAT(outcome.out, HasSubstr("# That batch is made for many GPUs; with "
+                                     "train.global_batch: "));
+  EXPECT_THAT(outcome.out, HasSubstr("with lora: {rank: 16}"));
 }
 
 TEST_F(Answers, EveryChoiceLeftOpen) {

@@ -157,7 +157,7 @@ TEST_F(BadInput, PatternsThatMatchNoActivation) {
   };
   ExpectMistake(Train(with("recompute: [norms, \"*.mlp.fcc\"]")),
                 {"checkpointing.recompute: '*.mlp.fcc' matches no activation", "layer_norm"});
-  ExpectMistake(Train(with("offload: [norms]")),
+  ExpectMistake(Train(with("offload: [norms]\ndebug: {host_apart: true}")),
                 {"checkpointing.offload: 'norms' matches only what is not kept"});
 }
 

@@ -1,14 +1,17 @@
 // `plimsoll plan` and `plimsoll train` within a budget, as users run them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/columns.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
@@ -18,6 +21,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 using testing::Not;
 
 constexpr const char* kRun =
@@ -48,6 +52,13 @@ class BudgetCommand : public testing::Test {
     EXPECT_EQ(std::ranges::count(error, '\n'), 1) << outcome.err;
     for (const std::string& part : parts) EXPECT_THAT(error, HasSubstr(part));
   }
+  // The first lines of the plan, up to what its passes did, each unwrapped.
+  std::string Answer(const std::vector<std::string>& arguments, const std::string& yaml = kRun) {
+    const Outcome outcome = Plan(arguments, yaml);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::string answer = outcome.out.substr(0, outcome.out.find("\n\n") + 1);
+    return std::regex_replace(answer, std::regex("\n  "), " ");
+  }
   // The arenas of the smallest and of the fastest plan.
   std::pair<int64_t, int64_t> Range() {
     const json front = PlanJson({"--sweep", "2"})["front"];
@@ -62,6 +73,81 @@ TEST_F(BudgetCommand, PlanPredictsTheStep) {
   EXPECT_GT(plan["predicted_step_ms"].get<double>(), 0);
   EXPECT_FALSE(plan.contains("candidates"));
   EXPECT_THAT(Plan({}).out, HasSubstr("predicted step"));
+}
+
+// What a GPU has is compared with what the plan takes; only a budget that was given makes an error.
+TEST_F(BudgetCommand, PlanAnswersFirst) {
+  EXPECT_THAT(Answer({"--device", "4090"}),
+              MatchesRegex("fits NVIDIA GeForce RTX 4090 \\(24.0 GiB\\): takes [0-9.]+ MiB of "
+                           "NVIDIA GeForce RTX 4090, [0-9.]+ GiB to spare\n"
+                           "predicted step: [0-9.]+ ms, [0-9.]+[kM]? tokens/s \\(.*\\)\n"));
+  EXPECT_THAT(Answer({}), testing::StartsWith("fits this machine ("));
+  EXPECT_THAT(Answer({"--budget", "1GiB"}),
+              MatchesRegex("fits memory.budget \\(1.00 GiB\\): (.|\n)*\nchosen: keep all\n"));
+  EXPECT_THAT(Answer({"--device", "4090", "--set", "optimizer.place=host"}),
+              HasSubstr(" to spare; and 4"));
+  const std::string large =
+      "model: {family: gpt2, layers: 2, width: 16384, heads: 64, vocab: 96, sequence: 32}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 1, eval_every: 0}\n";
+  EXPECT_THAT(Answer({"--device", "4090"}, large),
+              MatchesRegex("does not fit NVIDIA GeForce RTX 4090 \\(24.0 GiB\\): takes [0-9.]+ "
+                           "GiB, [0-9.]+ GiB too much; with --budget 90% (.|\n)*"));
+  EXPECT_EQ(Plan({"--device", "4090", "--budget", "24GiB"}, large).exit_code, 3);
+  const std::vector<std::string> ranks = {"--device", "4090", "--ranks", "4"};
+  int beyond = 0;
+  const json meshes = PlanJson(ranks, large)["meshes"];
+  for (const json& mesh : meshes) {
+    EXPECT_EQ(mesh["fits"], mesh["process_bytes"] <= int64_t{24} << 30) << mesh;
+    beyond += !mesh["fits"].get<bool>();
+  }
+  EXPECT_GT(beyond, 0);
+  const std::string table = Plan(ranks, large).out;
+  EXPECT_THAT(table, HasSubstr("(- beyond NVIDIA GeForce RTX 4090 (24.0 GiB))"));
+  EXPECT_EQ(std::ranges::count(table.substr(table.find('\n')), '-'), beyond) << table;
+}
+
+// A run file may name the GPU that it was written for.
+TEST_F(BudgetCommand, PlanIsMadeForTheGpuOfTheFile) {
+  EXPECT_EQ(PlanJson({"--set", "memory.device=a100-40gb"}), PlanJson({"--device", "a100-40gb"}));
+  EXPECT_EQ(PlanJson({"--set", "memory.device=a100-40gb", "--device", "cpu"}), PlanJson({}));
+  ExpectError(Plan({"--set", "memory.device=h2000"}), 2,
+              {"--set: memory.device: h2000: unknown (did you mean h200?)"});
+}
+
+// On a CPU, what is sent to the host takes the same memory.
+TEST_F(BudgetCommand, ACpuHasOneMemory) {
+  const std::vector<std::string> places = {"optimizer.place", "memory.weights", "memory.gradients"};
+  std::vector<std::string> open, host = {"--set", "train.accumulate=2"}, here = host;
+  for (const std::string& place : places) {
+    open.insert(open.end(), {"--set", place + "=auto"});
+    host.insert(host.end(), {"--set", place + "=host"});
+  }
+  open.insert(open.end(), host.begin(), host.begin() + 2);
+  const int64_t arena = PlanJson(here)["arena_bytes"];
+  const Outcome asked = Plan(host);
+  for (const std::string& place : places) {
+    EXPECT_THAT(asked.err, HasSubstr(place + ": wins nothing on a CPU"));
+  }
+  const json plan = PlanJson(host);
+  const int64_t both = plan["arena_bytes"].get<int64_t>() + plan["host_arena_bytes"].get<int64_t>();
+  ASSERT_LT(plan["arena_bytes"], arena);
+  ASSERT_GE(both, arena);
+
+  const auto within = [&](std::vector<std::string> run, int64_t bytes) {
+    run.insert(run.end(),
+               {"--set", "checkpointing.policy=none", "--budget", std::to_string(bytes)});
+    return run;
+  };
+  EXPECT_EQ(PlanJson(within(open, arena))["host_arena_bytes"], 0);
+  EXPECT_THAT(Plan(within(open, arena)).out,
+              HasSubstr("optimizer.place: device, because on a CPU the host's memory is the same"));
+  const Outcome refused = Plan(within(open, arena - 1));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, Not(HasSubstr("host")));
+  EXPECT_EQ(Plan(within(host, both)).exit_code, 0);
+  EXPECT_THAT(Plan(within(host, both - 1)).err,
+              HasSubstr(fmt::format("the plan needs {} ({} bytes", FormatBytes(both), both)));
 }
 
 // Dividing takes less of each role's bytes; layouts that cannot be divided are named.
@@ -90,7 +176,8 @@ TEST_F(BudgetCommand, PlanCutsTheBatchForEveryMesh) {
     arguments.insert(arguments.end(), batch.begin(), batch.end());
     return arguments;
   };
-  for (const json& mesh : PlanJson(with("4"))["meshes"]) {
+  const json four = PlanJson(with("4"))["meshes"];
+  for (const json& mesh : four) {
     EXPECT_EQ(mesh.contains("problem"), mesh["tensor"] == 4) << mesh;  // heads
   }
   const json meshes = PlanJson(with("8"))["meshes"];
@@ -125,7 +212,8 @@ TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
   EXPECT_THAT(Plan({"--device", "a100-40gb"}).out, HasSubstr("process on NVIDIA A100 40 GB: "));
   EXPECT_EQ(PlanJson({"--device", "a100-40gb", "--budget", "50%"})["budget_bytes"],
             int64_t{20} << 30);
-  for (const json& mesh : PlanJson({"--device", "h200", "--ranks", "2"})["meshes"]) {
+  const json meshes = PlanJson({"--device", "h200", "--ranks", "2"})["meshes"];
+  for (const json& mesh : meshes) {
     EXPECT_GT(mesh["process_bytes"], mesh["arena_bytes"]);
   }
 }
@@ -133,10 +221,10 @@ TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
 // The plan names the device whose rates give the times, unless they were measured here.
 TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
   EXPECT_THAT(Plan({"--device", "h200"}).out,
-              HasSubstr(" ms (by built-in rates of an NVIDIA H200)"));
-  const Outcome t4 = Plan({"--device", "t4"});
-  EXPECT_THAT(t4.out,
-              HasSubstr("(by built-in rates of an NVIDIA H200, scaled to the data sheet of"));
+              HasSubstr(" tokens/s (by built-in rates of an NVIDIA H200)"));
+  EXPECT_THAT(Answer({"--device", "t4"}),
+              HasSubstr("(by built-in rates of an NVIDIA H200, scaled to the data sheet of an "
+                        "NVIDIA T4)"));
   EXPECT_GT(PlanJson({"--device", "t4"})["predicted_step_ms"].get<double>(),
             PlanJson({"--device", "h200"})["predicted_step_ms"].get<double>());
   EXPECT_THAT(Plan({"--set", "memory.calibrate=false"}).out,
@@ -207,6 +295,48 @@ TEST_F(BudgetCommand, LargestIsBoundedByTheModel) {
   const json answer = PlanJson({"--budget", "1GiB", "--max", "model.sequence"}, yaml);
   EXPECT_EQ(answer["largest"], 40);
   EXPECT_EQ(answer["limited_by_budget"], false);
+}
+
+// A value that is promised is one with which the run fits, with all that follows from it.
+TEST_F(BudgetCommand, LargestCountsWhatFollowsFromIt) {
+  const std::string bert =
+      "model: {family: bert, task: pretraining, layers: 1, width: 64, heads: 2, vocab: 96,\n"
+      "        sequence: 16}\n"
+      "data: {source: masked_text, synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 1, threads: 1, eval_every: 0}\n"
+      "memory: {calibrate: false}\n";
+  const int64_t budget = PlanJson({}, bert)["arena_bytes"].get<int64_t>() * 3 / 2;
+  const json answer =
+      PlanJson({"--budget", std::to_string(budget), "--max", "model.sequence"}, bert);
+  const auto with = [&](int64_t value) {
+    return Plan(
+        {"--budget", std::to_string(budget), "--set", "model.sequence=" + std::to_string(value)},
+        bert);
+  };
+  EXPECT_LT(answer["largest"], 512);  // positions that the model has at least
+  EXPECT_EQ(with(answer["largest"]).exit_code, 0);
+  EXPECT_EQ(with(answer["largest"].get<int64_t>() + 1).exit_code, 3);
+  const std::string resnet =
+      "model: {family: resnet, depth: 8, image_size: 32, classes: 10}\n"
+      "data: {source: synthetic_images}\n"
+      "train: {steps: 2, micro_batch: 2, eval_every: 0}\n";
+  for (const char* key : {"model.layers", "model.sequence"}) {
+    ExpectError(Plan({"--budget", "1GiB", "--max", key}, resnet), 2,
+                {key, "models of family resnet have no such key; ask for train.micro_batch"});
+  }
+}
+
+// The size beside a change is that of the plan which is then the smallest.
+TEST_F(BudgetCommand, ChangesAreSaidWithTheSizeThatTheyLeadTo) {
+  const std::string run = folder_.Write("run.yaml", kRun);
+  static const std::regex kClosest(R"(the closest: ([a-z_.]+): (\w+), ([0-9.]+ [KMG]iB)\))");
+  const Outcome refused = Plan({"--budget", "400KiB"});
+  std::smatch closest;
+  ASSERT_TRUE(std::regex_search(refused.err, closest, kClosest)) << refused.err;
+  const Outcome then =
+      Plan({"--budget", "400KiB", "--set", closest[1].str() + "=" + closest[2].str()});
+  EXPECT_EQ(then.exit_code, 3);
+  EXPECT_THAT(then.err, HasSubstr("the smallest plan needs " + closest[3].str()));
 }
 
 TEST_F(BudgetCommand, TooSmallABudgetNamesTheSmallestAndTheWayOut) {
@@ -358,9 +488,9 @@ TEST_F(BudgetCommand, Mistakes) {
   ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto", "--set",
                     "train.global_batch=8", "--set", "train.accumulate=2"}),
               2, {"train.accumulate", "remove it"});
-  ExpectError(
-      Plan({"--sweep", "3", "--set", "optimizer.place=host", "--set", "memory.host_budget=1KiB"}),
-      3, {"--set: memory.host_budget: 1.00 KiB", "the smallest plan needs"});
+  ExpectError(Plan({"--device", "h200", "--sweep", "3", "--set", "optimizer.place=host", "--set",
+                    "memory.host_budget=1KiB"}),
+              3, {"--set: memory.host_budget: 1.00 KiB", "the smallest plan needs"});
   ExpectError(Plan({"--budget", "free - 1000000GiB"}), 3, {"subtract less"});
 }
 

@@ -37,7 +37,7 @@ config::Loaded Load(const std::string& model, const std::vector<std::string>& se
                          "checkpointing: {policy: auto}\n"
                          "memory: {weights: auto, gradients: auto, calibrate: false, "
                          "budget: 1GiB}\n"
-                         "debug: {verify_drafts: true}\n",
+                         "debug: {verify_drafts: true, host_apart: true}\n",
                      "run.yaml", sets);
 }
 

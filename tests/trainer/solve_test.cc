@@ -144,6 +144,7 @@ TEST(Law, HoldsForWhatRanksKeepOnTheHost) {
                "parallel: {data: 2, zero: " +
                    std::to_string(zero) + "}\n"});
     config.memory.weights = config.optimizer.place = config::PlaceOrAuto::kAuto;
+    config.debug.host_apart = true;
     StepSolver solver(config);
     ExpectLaw(solver.solver());
     const memory::Candidate& smallest = solver.solver().Smallest();

@@ -128,6 +128,29 @@ TEST(StartingConfig, LeavesTheRestToTheSolverWhereTheStateIsNotEnough) {
   EXPECT_LE(TakenBy(config), int64_t{810} << 20);
 }
 
+// Where the parameters alone take more than the budget, weights live on the host, and the file says
+// what that takes.
+TEST(StartingConfig, ALargeModelOnASmallGpuHasItsWeightsOnTheHost) {
+  const TempFolder folder;
+  const std::string model = folder.Write(
+      "model.yaml",
+      "model: {family: llama, layers: 24, width: 1024, heads: 8, kv_heads: 8, ffn_width: 8192, "
+      "vocab: 1024, sequence: 128}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 1, global_batch: 2}\n");
+  const std::string written = StartingConfig({model, "rtx4090", "1400MiB"}, {});
+  EXPECT_THAT(written, testing::ContainsRegex(
+                           "# Takes 1.[0-9]+ GiB of the GPU and 1?[0-9.]+ GiB of the host, "
+                           "pinned.\n# By built-in rates a step of 256 tokens takes about [0-9]+ "
+                           "ms, [0-9.k]+ tokens/s.\n# To fine-tune a checkpoint"));
+  RunConfig config = Loaded(written);
+  EXPECT_EQ(config.memory.device, "4090");
+  EXPECT_EQ(config.memory.weights, PlaceOrAuto::kHost);
+  EXPECT_EQ(config.optimizer.place, PlaceOrAuto::kHost);
+  config.planned_gpu = config.memory.device;
+  EXPECT_LE(TakenBy(config), int64_t{1400} << 20);
+}
+
 TEST(StartingConfig, SaysWhatWouldFitWhereNothingDoes) {
   // Small: each change is planned.
   const TempFolder folder;

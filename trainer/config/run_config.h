@@ -272,6 +272,7 @@ struct MemoryConfig {
   // Blocks whose parameters have the places on the host; nullopt: auto, the solver's choice where
   // it chooses the places, otherwise all, and what is outside blocks.
   std::optional<int64_t> host_blocks;
+  std::string device;  // the GPU that `plan` plans for; empty: this machine's
   Allocator allocator = Allocator::kPlanned;
   int64_t empty_cache_every = 0;  // steps; 0: never; caching
   bool preallocate = false;       // take the budget at once instead of growing; caching
@@ -360,6 +361,7 @@ struct DebugConfig {
   bool find_nan = false;       // end at the first op that writes a NaN or an infinity
   bool node_by_node = false;   // GPU: await each op; no recorded graphs
   bool check_arena = false;    // canaries: report the arena bytes really used
+  bool host_apart = false;     // CPU: plan as if the host's memory were another one
 
   bool operator==(const DebugConfig&) const = default;
 };

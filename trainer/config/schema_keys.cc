@@ -385,10 +385,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
   using Memory = MemoryConfig;
   SectionKeys<Memory> memory(keys, "memory", &RunConfig::memory);
   const std::vector<std::string> caching = {"caching"};
-  memory.Add("budget", &Memory::budget,
-             "Most memory the run may use: `24GiB`, `90%` of the device's, `free - 1GiB`; on the "
-             "CPU, of the arena, on a GPU, of the whole process there. A plan beyond it is refused "
-             "before anything is allocated.");
+  memory.Add(
+      "budget", &Memory::budget,
+      "Most memory the run may use: `24GiB`, `90%` of the device's, `free - 1GiB`; on the "
+      "CPU, of the arenas, on a GPU, of the whole process there. A plan beyond it is refused "
+      "before anything is allocated.");
   memory.Add("host_budget", &Memory::host_budget,
              "Most host memory of each rank for what is offloaded or placed there. What all ranks "
              "of a host take together must be there, too.");
@@ -409,6 +410,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
            "much as the budget asks for.")
       .As(Type::kAutoOrInt)
       .Between(1, kThousands);
+  memory
+      .Add("device", &Memory::device,
+           "The GPU that `plimsoll plan` plans for, by a name that its `--device` takes: `h200`, "
+           "`4090`. Training takes the GPU that is there.")
+      .Derived("this machine's");
   memory.Add("allocator", &Memory::allocator,
              "`planned`: every tensor has its place before the first step. `caching`: as "
              "frameworks do, to compare with.");
@@ -448,10 +454,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .Between(1, kThousands)
       .Only({"1"});
   parallel
-      .Add("zero", &ParallelConfig::zero,
-           "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
-           "weights (3) among themselves; weights on the host (`memory.weights`) from 1 on. Without "
-           "effect on one data rank.")
+      .Add(
+          "zero", &ParallelConfig::zero,
+          "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
+          "weights (3) among themselves; weights on the host (`memory.weights`) from 1 on. Without "
+          "effect on one data rank.")
       .Between(0, 3);
   parallel.Add("reshard_after_forward", &ParallelConfig::reshard_after_forward,
                "Where data ranks divide weights: the whole weights of a layer go after its forward "
@@ -596,6 +603,9 @@ void RunKeys(std::vector<Key>& keys) {
             "so that an error names its op. The same bits, slower.");
   debug.Add("check_arena", &D::check_arena,
             "Measure by canaries the arena bytes that are really used.");
+  debug.Add("host_apart", &D::host_apart,
+            "On a CPU: plan as if the host's memory were another one, as beside a GPU, to try a "
+            "GPU's choices of places.");
 }
 
 }  // namespace

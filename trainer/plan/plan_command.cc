@@ -15,6 +15,7 @@
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
+#include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
@@ -58,9 +59,12 @@ RunConfig Load(const PlanCommand& command) {
   return config;
 }
 
+// `chosen` is what a solver chose; empty: nothing was open.
 void PrintCompiled(const RunConfig& config, const models::Model& model,
-                   const CompiledStep& compiled, const memory::CostModel& cost, double predicted) {
+                   const CompiledStep& compiled, const memory::CostModel& cost, double predicted,
+                   const std::string& chosen) {
   const CompileOptions& options = compiled.options;
+  PrintAnswer(Verdict(config, compiled, cost, predicted, chosen) + "\n");
   PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
                           ParametersText(model, options), BatchText(options), options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
@@ -82,10 +86,6 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   }
   PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
                           FormatCount(compiled.flops_per_step), FormatCount(compiled.model_flops)));
-  const std::string rates = RatesText(config, cost);
-  const std::string line = fmt::format("predicted step: {:.1f} ms{}", predicted * 1e3,
-                                       rates.empty() ? "" : fmt::format(" ({})", rates));
-  PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
   if (compiled.plan.host_arena_bytes > 0 && cost.rates().copies_overlap()) {
     PrintAnswer(Wrapped(LinkText(cost.rates()), kColumns, "  ") + "\n");
   }
@@ -119,7 +119,7 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
         PlanJson(*model, compiled,
                  {config::ToString(config.memory.allocator), predicted, ProfileFrom(config)}));
   } else {
-    PrintCompiled(config, *model, compiled, cost, predicted);
+    PrintCompiled(config, *model, compiled, cost, predicted, "");
   }
   WritePage(command, BudgetOf(config), *model, compiled);
 }
@@ -146,7 +146,8 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
     object["candidates"] = table.Json();
     PrintAnswer(fmt::format("{}\n", object.dump(1)));
   } else {
-    PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds);
+    PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds,
+                  solver.Describe(*chosen));
     PrintAnswer(fmt::format("\n{}", table.Text()));
     for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, false)) {
       PrintAnswer(Wrapped("  " + reason, kColumns, "    ") + "\n");
@@ -179,7 +180,12 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
   if (gpu) RequireGpu(command.device);
   if (!command.device.empty()) all.push_back(gpu ? "device=cuda" : "device=cpu");
   config::Loaded loaded = LoadRun(command.file, all, ranks);
-  if (gpu) loaded.config.planned_gpu = command.device;
+  RunConfig& config = loaded.config;
+  if (gpu) config.planned_gpu = command.device;
+  if (!command.device.empty() || config.memory.device.empty()) return loaded;
+  RequireGpu(config.memory.device, config.Origin("memory.device") + ": memory.device:");
+  config.planned_gpu = config.memory.device;
+  config.device = config::Device::kCuda;
   return loaded;
 }
 

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "models/family.h"
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/from_config.h"
@@ -39,29 +40,39 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
     return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost / coupled,
             "more are not tried", coupled};
   }
+  if (key != "model.sequence" && key != "model.layers") {
+    throw UserError(
+        fmt::format("plimsoll plan: --max {}: no key that can grow; ask for "
+                    "train.micro_batch, model.sequence or model.layers",
+                    key));
+  }
+  const std::string name = key.substr(key.find('.') + 1);
+  if (!config.model.settings.Has(name)) {
+    throw UserError(
+        fmt::format("plimsoll plan: --max {}: models of family {} have no such key; ask for "
+                    "train.micro_batch",
+                    key, config.model.family));
+  }
   const bool loaded = !config.model.init_from.empty();
-  if (key == "model.sequence") {
-    const bool limited = loaded || config.IsSet("model.max_sequence");
-    const int64_t limit = limited ? config.model.settings.IntOr("max_sequence", kMost) : kMost;
-    return {[limited](RunConfig& run, int64_t value) {
-              run.model.settings.Set("sequence", value);
-              if (!limited) run.model.settings.Set("max_sequence", value);
-            },
-            limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
-  }
-  if (key == "model.layers" && !loaded) {
-    return {[](RunConfig& run, int64_t value) { run.model.settings.Set("layers", value); }, 1 << 9,
-            "more are not tried"};
-  }
-  if (key == "model.layers") {
+  if (loaded && name == "layers") {
     throw UserError(
         "plimsoll plan: --max model.layers: the layers come from the checkpoint of "
         "model.init_from; ask for train.micro_batch or model.sequence");
   }
-  throw UserError(
-      fmt::format("plimsoll plan: --max {}: no key that can grow; ask for "
-                  "train.micro_batch, model.sequence or model.layers",
-                  key));
+  if (name == "layers") {
+    return {[](RunConfig& run, int64_t value) { run.model.settings.Set("layers", value); }, 1 << 9,
+            "more are not tried"};
+  }
+  const bool limited = loaded || config.IsSet("model.max_sequence");
+  const int64_t limit = limited ? config.model.settings.IntOr("max_sequence", kMost) : kMost;
+  return {[limited](RunConfig& run, int64_t value) {
+            Settings& settings = run.model.settings;
+            settings.Set("sequence", value);
+            if (limited) return;
+            settings.Remove("max_sequence");  // and let it follow, as in a file
+            models::Complete(*models::FindFamily(run.model.family), settings);
+          },
+          limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
 }
 
 // A line through the last two points.
@@ -154,7 +165,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
                                {"largest", good * growing.unit},
                                {"arena_bytes", best.arena_bytes},
                                {"host_arena_bytes", best.host_arena_bytes},
-                               {"process_bytes", budget.profile.ProcessBytes(best.arena_bytes)},
+                               {"process_bytes", budget.profile.ProcessBytes(best.taken_bytes)},
                                {"budget_bytes", budget.process()},
                                {"limited_by_budget", !limited}}
             .dump(1)));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "base/message.h"
 #include "base/parallel_each.h"
 #include "trainer/plan/plan_table.h"
+#include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
@@ -34,6 +36,9 @@ struct RankLayout {
   std::vector<std::string> warnings = {};  // about the file
   memory::MemoryPlan plan = {};
   int64_t process_bytes = 0;
+  MemoryLine line = {};  // to stay under
+
+  bool fits() const { return line.Admits(process_bytes); }
 };
 
 // All meshes of `ranks` ranks, ordered by the ranks of the last axis; the first axis gets the ranks
@@ -76,15 +81,29 @@ RankLayout PlanLayout(const PlanCommand& command, RankLayout layout) {
     ChooseChannels(config);
     const std::unique_ptr<models::Model> model = ModelFrom(config);
     layout.plan = Compile(*model, CompileFrom(config, *model)).plan;
-    layout.process_bytes = ProfileFrom(config).ProcessBytes(layout.plan.arena_bytes);
+    layout.process_bytes = ProfileFrom(config).ProcessBytes(ArenaBytes(config, layout.plan));
+    layout.line = MemoryLineOf(config);
   } catch (const UserError& error) {
     layout.problem = error.what();
   }
   return layout;
 }
 
-int64_t StateBytes(const memory::MemoryPlan& plan) {
-  return plan.bytes_of(Role::kMaster) + plan.bytes_of(Role::kOptimizerState);
+// Of tensors with one of these roles: at the device's peak, and for the whole step on the host.
+struct RoleBytes {
+  int64_t device = 0, host = 0;
+
+  std::string Text() const { return host > device ? "on host" : FormatBytes(device); }
+};
+
+RoleBytes BytesOfRoles(const memory::MemoryPlan& plan, std::initializer_list<Role> roles) {
+  RoleBytes bytes;
+  for (const Role role : roles) bytes.device += plan.bytes_of(role);
+  for (const memory::PersistentTensor& tensor : plan.persistent) {
+    const bool counts = std::ranges::find(roles, tensor.role) != roles.end();
+    if (counts && tensor.place == graph::Place::kHost) bytes.host += tensor.bytes;
+  }
+  return bytes;
 }
 
 // A cell for each axis, wide enough for the axis's name.
@@ -99,14 +118,20 @@ std::string AxisCells(const Mesh& mesh, const CellOf& cell_of) {
 }
 
 std::string Line(const RankLayout& layout) {
-  const std::string head = AxisCells(layout.mesh, [](const MeshAxis& axis) { return axis.ranks; }) +
+  const memory::MemoryPlan& plan = layout.plan;
+  const bool beyond = layout.problem.empty() && !layout.fits();
+  const std::string head = (beyond ? "-" : " ") +
+                           AxisCells(layout.mesh, [](const MeshAxis& axis) { return axis.ranks; }) +
                            fmt::format("{:>5}", layout.zero);
   if (!layout.problem.empty()) return fmt::format("{}  {}\n", head, layout.problem);
-  const auto bytes = [&](Role role) { return FormatBytes(layout.plan.bytes_of(role)); };
-  return fmt::format("{} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", head,
-                     bytes(Role::kParameter), bytes(Role::kGradient),
-                     FormatBytes(StateBytes(layout.plan)), bytes(Role::kActivation),
-                     FormatBytes(layout.plan.arena_bytes), FormatBytes(layout.process_bytes));
+  const auto bytes = [&](std::initializer_list<Role> roles) {
+    return BytesOfRoles(plan, roles).Text();
+  };
+  return fmt::format("{} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}\n", head,
+                     bytes({Role::kParameter}), bytes({Role::kGradient}),
+                     bytes({Role::kMaster, Role::kOptimizerState}), bytes({Role::kActivation}),
+                     FormatBytes(plan.arena_bytes), FormatBytes(plan.host_arena_bytes),
+                     FormatBytes(layout.process_bytes));
 }
 
 ordered_json Json(const RankLayout& layout) {
@@ -119,10 +144,13 @@ ordered_json Json(const RankLayout& layout) {
   }
   json["parameter_bytes"] = layout.plan.bytes_of(Role::kParameter);
   json["gradient_bytes"] = layout.plan.bytes_of(Role::kGradient);
-  json["state_bytes"] = StateBytes(layout.plan);
+  const RoleBytes state = BytesOfRoles(layout.plan, {Role::kMaster, Role::kOptimizerState});
+  json["state_bytes"] = state.device + state.host;
   json["activation_bytes"] = layout.plan.bytes_of(Role::kActivation);
   json["arena_bytes"] = layout.plan.arena_bytes;
+  json["host_arena_bytes"] = layout.plan.host_arena_bytes;
   json["process_bytes"] = layout.process_bytes;
+  json["fits"] = layout.fits();
   return json;
 }
 
@@ -155,11 +183,14 @@ void PrintMeshes(const PlanCommand& command) {
     PrintAnswer(fmt::format("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1)));
     return;
   }
-  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak\n", ranks));
+  const MemoryLine& line = std::ranges::find_if_not(layouts, impossible)->line;
+  PrintAnswer(
+      fmt::format("What each of {} ranks takes, at the peak (- beyond {})\n", ranks, line.Text()));
   const std::string axes =
       AxisCells(meshes.front(), [](const MeshAxis& axis) { return axis.name; });
-  PrintAnswer(fmt::format("{}{:>5} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", axes, "zero",
-                          "parameters", "gradients", "state", "activations", "arena", "process"));
+  PrintAnswer(fmt::format(" {}{:>5} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}\n", axes,
+                          "zero", "parameters", "gradients", "state", "activations", "arena",
+                          "host", "process"));
   for (const RankLayout& layout : layouts) PrintAnswer(Line(layout));
 }
 

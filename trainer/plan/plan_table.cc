@@ -88,15 +88,13 @@ std::string CandidateTable::Text() const {
   std::string text = fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
                                  solver_.solver().searched(), FormatBytes(budget_.process())) +
                      HeaderText(host);
-  std::string whole;                // the chosen plan, if its row is too long for it
   const Candidate* next = nullptr;  // the slowest plan that doesn't fit and would be faster
   for (const Candidate* row : rows_) {
     const bool fits =
-        row->exact->arena_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
+        row->exact->taken_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
     const char* mark = row == chosen_ ? "*" : fits ? " " : "-";
     const std::string line = RowText(solver_, *row, host, mark);
     text += Shortened(line, kColumns) + "\n";
-    if (row == chosen_ && Columns(line) > kColumns) whole = Label(solver_, *row);
     if (!fits && row->exact->seconds < chosen_->exact->seconds &&
         (next == nullptr || row->exact->arena_bytes < next->exact->arena_bytes)) {
       next = row;
@@ -104,7 +102,7 @@ std::string CandidateTable::Text() const {
   }
   std::string end =
       fmt::format("chosen: the fastest of the plans that fit; {} of {} used",
-                  FormatBytes(budget_.profile.ProcessBytes(chosen_->exact->arena_bytes)),
+                  FormatBytes(budget_.profile.ProcessBytes(chosen_->exact->taken_bytes)),
                   FormatBytes(budget_.process()));
   if (next == nullptr) {
     end += ", no plan is faster";
@@ -114,7 +112,6 @@ std::string CandidateTable::Text() const {
                        next->exact->seconds * 1e3);
   }
   text += Wrapped(end, kColumns, "  ") + "\n";
-  if (!whole.empty()) text += Wrapped("  " + whole, kColumns, "  ") + "\n";
   return text;
 }
 
@@ -124,7 +121,7 @@ ordered_json CandidateTable::Json() const {
     json.push_back(RowJson(solver_, *row));
     json.back()["chosen"] = row == chosen_;
     json.back()["fits"] =
-        row->exact->arena_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
+        row->exact->taken_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
   }
   return json;
 }

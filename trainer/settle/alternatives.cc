@@ -164,6 +164,9 @@ const char* FirstOpen(const RunConfig& config) {
 
 std::string WhyUnused(const OpenKey& key, const RunConfig& config) {
   const std::string_view name = key.name;
+  if (std::string_view(key.used_value) == "host" && IsOneMemory(config)) {
+    return "on a CPU the host's memory is the same memory";
+  }
   const bool cut = config.train.micro_batch == 0, one = !cut && config.train.accumulate == 1;
   if (name == "memory.gradients" && one) {
     return "gradients of one micro-step (train.accumulate: 1) are temporaries";

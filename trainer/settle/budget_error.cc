@@ -76,14 +76,16 @@ std::vector<Change> Changes(const RunConfig& config) {
                          }});
     }
   }
-  if (config.optimizer.place == PlaceOrAuto::kDevice) {
+  const bool one_memory = IsOneMemory(config);
+  if (config.optimizer.place == PlaceOrAuto::kDevice && !one_memory) {
     changes.push_back({"optimizer.place", "host",
                        [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kHost; }});
-  } else if (config.optimizer.place == PlaceOrAuto::kHost && config.memory.host_budget) {
+  } else if (config.optimizer.place == PlaceOrAuto::kHost &&
+             (config.memory.host_budget || one_memory)) {
     changes.push_back({"optimizer.place", "device",
                        [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kDevice; }});
   }
-  if (config.memory.weights == PlaceOrAuto::kDevice) {
+  if (config.memory.weights == PlaceOrAuto::kDevice && !one_memory) {
     changes.push_back({"memory.weights", "host",
                        [](RunConfig& run) { run.memory.weights = PlaceOrAuto::kHost; }});
   }
@@ -131,17 +133,18 @@ struct Needs {
   bool Within(const Needs& lines) const { return process <= lines.process && host <= lines.host; }
 };
 
-// The needs of a changed run's smallest plan; nothing where the change is impossible.
-std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines) {
+// The needs of a changed run's smallest plan; nothing where the change is impossible. A coarse
+// search is quick, and what fits by it fits by the full one, which says how small the plan becomes.
+std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines, bool coarse) {
   try {
     if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
     ChooseChannels(config);
     const memory::DeviceProfile profile = ProfileFrom(config);
     const memory::ExactPlan plan =
-        SmallestPlan(config, {profile.ArenaWithin(lines.process), lines.host, profile}, true);
-    // The full search may skip a plan that this coarse search finds, in favour of one that is
-    // predicted to be smaller but loses more to gaps between tensors.
-    const bool searched = config.checkpointing.policy == CheckpointPolicy::kAuto;
+        SmallestPlan(config, {profile.ArenaWithin(lines.process), lines.host, profile}, coarse);
+    // The full search may skip a plan that a coarse one finds, in favour of one that is predicted
+    // to be smaller but loses more to gaps between tensors.
+    const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
     const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
     return Needs{profile.ProcessBytes(plan.needed_bytes + margin), plan.host_arena_bytes};
   } catch (const UserError&) {
@@ -175,7 +178,7 @@ std::string Together(const RunConfig& config, const Needs& lines,
   RunConfig changed = config;
   const std::vector<std::string> keys = OpenEverything(changed);
   if (keys.size() < 2) return "";
-  const std::optional<Needs> then = NeedsOf(changed, lines);
+  const std::optional<Needs> then = NeedsOf(changed, lines, /*coarse=*/false);
   if (!then || !then->Within(lines)) return "";
   return fmt::format("no single change makes it fit, but together {}: auto do ({})",
                      fmt::join(keys, ": auto, "), FormatBytes(of(*then)));
@@ -194,29 +197,42 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
   const auto other_of = [&](const Needs& both) { return device ? both.host : both.process; };
 
   std::vector<std::string> ways;
-  std::string closest;  // of the changes that don't suffice
+  std::optional<Change> closest;  // of the changes that don't suffice
   int64_t closest_bytes = of(needs);
   std::string fits;  // the key of the last change that does
-  for (const Change& change : Changes(config)) {
-    if (change.key == fits) continue;
+  const auto after = [&](const Change& change, bool coarse) {
     RunConfig changed = config;
     change.make(changed);
-    const std::optional<Needs> then = NeedsOf(changed, lines);
+    return NeedsOf(changed, lines, coarse);
+  };
+  const auto add = [&](const Change& change, const Needs& then) {
+    fits = change.key;
+    ways.push_back(fmt::format("{} ({})", change.text(), FormatBytes(of(then))));
+  };
+  for (const Change& change : Changes(config)) {
+    if (change.key == fits) continue;
+    const std::optional<Needs> then = after(change, /*coarse=*/true);
     if (!then || other_of(*then) > other_of(lines)) continue;
-    const std::string size = FormatBytes(of(*then));
     if (then->Within(lines)) {
-      fits = change.key;
-      ways.push_back(fmt::format("{} ({})", change.text(), size));
+      const Needs exact = after(change, /*coarse=*/false).value_or(*then);
+      add(change, exact.Within(lines) ? exact : *then);
     } else if (of(*then) < closest_bytes) {
-      closest = fmt::format("{}, {}", change.text(), size);
+      closest = change;
       closest_bytes = of(*then);
     }
+  }
+  if (ways.empty() && closest) {
+    const std::optional<Needs> exact = after(*closest, /*coarse=*/false);
+    if (exact && exact->Within(lines)) add(*closest, *exact);
+    if (exact) closest_bytes = std::min(closest_bytes, of(*exact));
   }
   std::string way_out = "it would fit with " + List(ways);
   if (ways.empty()) way_out = Together(config, lines, of);
   if (way_out.empty()) {
     way_out = "no single change makes it fit; raise the budget or make the model smaller";
-    if (!closest.empty()) way_out += fmt::format(" (the closest: {})", closest);
+    if (closest) {
+      way_out += fmt::format(" (the closest: {}, {})", closest->text(), FormatBytes(closest_bytes));
+    }
   }
 
   int64_t parameters = 0;

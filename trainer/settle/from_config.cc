@@ -227,6 +227,21 @@ optim::HostParametersOptions OnHostFrom(const config::RunConfig& config,
   return options;
 }
 
+// Says of keys that send tensors to the host where that is no other memory.
+void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warnings) {
+  if (!IsOneMemory(config)) return;
+  const auto warn = [&](const char* key, bool asked) {
+    if (!asked) return;
+    warnings.push_back(
+        fmt::format("{}: {}: wins nothing on a CPU, where the host's memory is the same memory",
+                    config.Origin(key), key));
+  };
+  warn("optimizer.place", config.optimizer.place == config::PlaceOrAuto::kHost);
+  warn("memory.weights", config.memory.weights == config::PlaceOrAuto::kHost);
+  warn("memory.gradients", config.memory.gradients == config::PlaceOrAuto::kHost);
+  warn("checkpointing.offload", !config.checkpointing.offload.empty());
+}
+
 }  // namespace
 
 UserError WithPlace(const config::RunConfig& config, const UserError& error) {
@@ -245,6 +260,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets, int64_t ranks) {
   config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
   config::RunConfig& config = loaded.config;
+  WarnOfHost(config, loaded.warnings);
   if (config.model.init_from.empty()) {
     if (config.model.settings.Get("vocab") != SettingValue(int64_t{0})) return loaded;
     FollowTokenizer(config);
@@ -407,6 +423,14 @@ runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {
       break;
   }
   return runtime::CudaVisible() ? runtime::DeviceKind::kCuda : runtime::DeviceKind::kCpu;
+}
+
+bool IsOneMemory(const config::RunConfig& config) {
+  return DeviceFrom(config) == runtime::DeviceKind::kCpu && !config.debug.host_apart;
+}
+
+int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan) {
+  return plan.arena_bytes + (IsOneMemory(config) ? plan.host_arena_bytes : 0);
 }
 
 std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {

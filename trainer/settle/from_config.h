@@ -51,6 +51,11 @@ int ThreadsFrom(const config::RunConfig& config);
 
 // The device kind of a run, from `device:`; auto means a GPU where this build can use one.
 runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
+// Whether the host's memory is the device's, so that nothing is won by a place on the host: on a
+// CPU, unless debug.host_apart asks for a GPU's choices.
+bool IsOneMemory(const config::RunConfig& config);
+// What a plan takes of the memory that memory.budget bounds, beside the process's other parts.
+int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan);
 // The pool must outlive the device. UserError when this build or machine has no such device.
 std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool);
 

@@ -62,7 +62,7 @@ std::string DeviceNames() {
   return names;
 }
 
-const KnownGpu& RequireGpu(const std::string& key) {
+const KnownGpu& RequireGpu(const std::string& key, const std::string& option) {
   std::vector<std::string> keys;
   const std::string compact = Compact(key);
   for (const KnownGpu& gpu : kGpus) {
@@ -70,7 +70,7 @@ const KnownGpu& RequireGpu(const std::string& key) {
     keys.push_back(gpu.key);
   }
   const std::string nearest = NearestName(key, keys);
-  throw UserError(fmt::format("--device {}: unknown{}; there are {}", Shortened(key),
+  throw UserError(fmt::format("{} {}: unknown{}; there are {}", option, Shortened(key),
                               nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
                               DeviceNames()));
 }

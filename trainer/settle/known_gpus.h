@@ -21,8 +21,9 @@ std::span<const KnownGpu> KnownGpus();
 // The values that --device takes: "cpu, v100, …".
 std::string DeviceNames();
 
-// Also finds a card by its maker's name and with its memory: "RTX 4090", "a100-80gb". UserError that
-// suggests the nearest name and lists all names when `key` is none of these.
-const KnownGpu& RequireGpu(const std::string& key);
+// Also finds a card by its maker's name and with its memory: "RTX 4090", "a100-80gb". UserError
+// that suggests the nearest name and lists all names when `key`, the value of `option`, is none of
+// these.
+const KnownGpu& RequireGpu(const std::string& key, const std::string& option = "--device");
 
 }  // namespace plimsoll::trainer

@@ -63,6 +63,26 @@ MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
   return {memory.total, memory.free + meter->MeasureProcess().bytes, " on the GPU"};
 }
 
+// The bytes of the parameters that stay on the device, with as many on the host as may be.
+int64_t LeastOfParameters(const RunConfig& config) {
+  const auto model = ModelFrom(config);
+  const std::vector<RunConfig> all = Alternatives(config, *model);
+  RunConfig run = *std::ranges::max_element(
+      all, {}, [](const RunConfig& made) { return made.memory.weights == PlaceOrAuto::kHost; });
+  run.train.eval_every = run.train.sample_every = 0;
+  const StepDraft draft(run, *model);
+  int64_t bytes = 0;
+  std::set<std::string> counted;  // objectives may read the same parameters
+  for (const auto& base : draft.bases()) {
+    for (const graph::Tensor& tensor : base->tensors()) {
+      const bool own = !tensor.alias && tensor.place == graph::Place::kDevice &&
+                       tensor.role == graph::Role::kParameter;
+      if (own && counted.insert(tensor.name).second) bytes += tensor.bytes();
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
@@ -157,6 +177,7 @@ struct StepSolver::Impl {
       solver_options.work = 0;
     }
     if (options.policies) solver_options.options = 0;
+    solver_options.one_memory = IsOneMemory(config);
     solver = std::make_unique<memory::Solver>(std::move(variants), cost, solver_options);
   }
 
@@ -422,42 +443,27 @@ memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& bu
   return *solver.solver().Smallest(budget).exact;
 }
 
+bool HasRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
+  return budget.device == memory::Budget::kNone || LeastOfParameters(config) <= budget.process();
+}
+
 void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
-  const auto bytes_of = [](const RunConfig& given) {
-    const auto model = ModelFrom(given);
-    const std::vector<RunConfig> all = Alternatives(given, *model);
-    // Where it is open where weights live, some have them on the host.
-    RunConfig run = *std::ranges::max_element(
-        all, {}, [](const RunConfig& made) { return made.memory.weights == PlaceOrAuto::kHost; });
-    run.train.eval_every = run.train.sample_every = 0;
-    const StepDraft draft(run, *model);
-    int64_t bytes = 0;
-    std::set<std::string> counted;  // objectives may read the same parameters
-    for (const auto& base : draft.bases()) {
-      for (const graph::Tensor& tensor : base->tensors()) {
-        const bool own = !tensor.alias && tensor.place == graph::Place::kDevice &&
-                         tensor.role == graph::Role::kParameter;
-        if (own && counted.insert(tensor.name).second) bytes += tensor.bytes();
-      }
-    }
-    return bytes;
-  };
-  if (budget.device == memory::Budget::kNone) return;
-  const int64_t parameters = bytes_of(config);
-  if (parameters <= budget.process()) return;
+  if (HasRoomForParameters(config, budget)) return;
   std::string halves;
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
     RunConfig low = config;
     low.amp.dtype = config::Dtype::kBf16;
-    halves = fmt::format("; with amp.dtype: bf16 they take {}", FormatBytes(bytes_of(low)));
+    halves =
+        fmt::format("; with amp.dtype: bf16 they take {}", FormatBytes(LeastOfParameters(low)));
   }
   throw UserError(
       fmt::format(
           "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
-          "the budget, make the model smaller, keep its weights on the host (memory.weights: "
-          "host), or have ranks share it (parallel.tensor, parallel.zero: 3)",
+          "the budget, make the model smaller,{} or have ranks share it (parallel.tensor, "
+          "parallel.zero: 3)",
           config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
-          FormatBytes(parameters), halves),
+          FormatBytes(LeastOfParameters(config)), halves,
+          IsOneMemory(config) ? "" : " keep its weights on the host (memory.weights: host),"),
       ExitCode::kBudgetNotMet);
 }
 
@@ -474,8 +480,9 @@ void RefuseBudget(const RunConfig& config, const memory::Budget& budget) {
 
 void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
   const memory::Budget budget = BudgetOf(config);
-  if (plan.arena_bytes <= budget.device && plan.host_arena_bytes <= budget.host) return;
-  ThrowBudgetNotMet(config, budget, plan, plan.arena_bytes);
+  const int64_t arena = ArenaBytes(config, plan);
+  if (arena <= budget.device && plan.host_arena_bytes <= budget.host) return;
+  ThrowBudgetNotMet(config, budget, plan, arena);
 }
 
 }  // namespace plimsoll::trainer

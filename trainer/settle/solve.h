@@ -1,7 +1,7 @@
 // The budget of a run: what memory.budget means on this machine, and the plan that is chosen for
 // it.
 //
-// On the CPU the budget is the device arena: the bytes that a plan needs, exactly. On a GPU it
+// On the CPU the budget bounds both arenas, the bytes that a plan needs, exactly. On a GPU it
 // bounds all memory that the process takes there: the arena and the parts that
 // memory/device_profile.h counts. memory.host_budget bounds the second arena, for tensors that are
 // offloaded or placed on the host.
@@ -99,7 +99,9 @@ SettledRun Settle(const config::RunConfig& config, const models::Model& model);
 memory::ExactPlan SmallestPlan(const config::RunConfig& config, const memory::Budget& budget,
                                bool coarse = false);
 
-// Refuses at once, without a search, a memory.budget that is smaller than the parameters alone.
+// Found without a search: whether a memory.budget is as large as the parameters alone, and the
+// refusal of one that isn't.
+bool HasRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
 void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
 
 // Throws the UserError with ExitCode::kBudgetNotMet for a run without a plan that fits.

@@ -18,6 +18,7 @@
 #include "trainer/settle/alternatives.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/outlook.h"
 #include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
@@ -227,18 +228,20 @@ void LeaveOpen(const RunConfig& base, Choices& choices) {
   }
 }
 
-// The choices that the solver makes within the budget, given the others.
-void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choices) {
+// Adds the choices that the solver makes within the budget, given the others. Returns what the file
+// is to say of their cost.
+std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& target,
+                                        Choices& choices) {
   const Activity activity("looking for the fastest plan within the budget");
   RunConfig config = OpenConfig(base, target, choices);
   const memory::Budget budget = BudgetOf(config);
   std::unique_ptr<StepSolver> solver;
   const auto fastest = [&]() -> const memory::Candidate* {
     config = OpenConfig(base, target, choices);
+    if (!HasRoomForParameters(config, budget)) return nullptr;
     solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
     return solver->solver().Fastest(budget);
   };
-  RequireRoomForParameters(config, budget);
   const memory::Candidate* chosen = fastest();
   if (chosen == nullptr && target.gpu && config.optimizer.place == config::PlaceOrAuto::kDevice) {
     choices["optimizer.place"] = {
@@ -251,7 +254,10 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
     LeaveOpen(base, choices);
     chosen = fastest();
   }
-  if (chosen == nullptr) RefuseBudget(config, budget, *solver);
+  if (chosen == nullptr) {
+    RequireRoomForParameters(config, budget);
+    RefuseBudget(config, budget, *solver);
+  }
 
   const RunConfig made = solver->ConfigOf(*chosen);
   if (config.train.micro_batch == 0) {
@@ -272,19 +278,15 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
                          "optimizer's state alone on the host; by built-in rates "
                          "this is part of the fastest one. No number changes."};
   }
-  const std::string takes = fmt::format(
-      "{} {}", budget.profile.device.empty() ? "the arena takes" : "the process takes about",
-      FormatBytes(budget.profile.ProcessBytes(chosen->exact->arena_bytes)));
-  if (KeepsAll(*chosen)) {
-    choices["checkpointing.policy"] = {
-        "none", fmt::format("All activations fit: nothing is recomputed; {}.", takes)};
-    return;
-  }
-  choices["checkpointing.policy"] = {
-      "auto",
-      fmt::format("Not all activations fit. The solver recomputes what costs least time, once "
-                  "it has timed the device; by built-in rates {:.1f} % of a step; {}.",
-                  100 * chosen->exact->recompute_seconds / chosen->exact->seconds, takes)};
+  choices["checkpointing.policy"] =
+      KeepsAll(*chosen)
+          ? Choice{"none", "All activations fit: nothing is recomputed."}
+          : Choice{"auto",
+                   fmt::format("Not all activations fit. The solver recomputes what costs least "
+                               "time, once it has timed the device; by built-in rates {:.1f} % of "
+                               "a step.",
+                               100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
+  return Outlook(*solver, *chosen, budget);
 }
 
 std::string Sentence(std::string text) {
@@ -316,6 +318,9 @@ std::string StartingConfig(const StartingConfigCommand& command, const runtime::
   choices["device"] = {
       target.gpu ? "cuda" : "cpu",
       target.gpu ? fmt::format("{}, {}; {}.", target.name, target.capability(), target.code) : ""};
+  if (!target.key.empty()) {
+    choices["memory.device"] = {target.key, "`plimsoll plan` plans for it wherever it runs."};
+  }
   choices["amp.dtype"] = PrecisionFor(target);
   config::MemorySize size;
   if (!command.budget.empty() && !config::ParseMemorySize(command.budget, &size)) {
@@ -327,13 +332,14 @@ std::string StartingConfig(const StartingConfigCommand& command, const runtime::
                                  ? Choice{target.budget, Sentence(target.budget_why) + beside}
                                  : Choice{command.budget, "As asked for." + beside};
   ChooseBatch(base, target, choices);
-  ChooseByBudget(base, target, choices);
+  const std::vector<std::string> outlook = ChooseByBudget(base, target, choices);
   if (base.data.synthetic) {
     choices["data.synthetic"] = {
         "true", "Random tokens: remove this, and name token files with data.train."};
   }
-  std::string header = fmt::format("# {} on {}.\n#   plimsoll config --for {}", command.model,
-                                   target.name, command.model);
+  std::string header = fmt::format("# {} on {}.\n", command.model, target.name);
+  for (const std::string& line : outlook) header += Comment(line, "");
+  header += "#   plimsoll config --for " + command.model;
   if (!command.device.empty()) header += " --device " + command.device;
   if (!command.budget.empty()) header += " --budget " + command.budget;
   return header + "\n" + Write(base, choices);

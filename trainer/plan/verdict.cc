@@ -1,0 +1,72 @@
+#include "trainer/plan/verdict.h"
+
+#include <fmt/format.h>
+
+#include "base/amounts.h"
+#include "base/axes.h"
+#include "base/bytes.h"
+#include "base/columns.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+constexpr size_t kVerdictColumns = 100;
+
+std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& plan) {
+  const memory::DeviceProfile profile = ProfileFrom(config);
+  const MemoryLine line = MemoryLineOf(config);
+  const int64_t process = profile.ProcessBytes(ArenaBytes(config, plan));
+  const bool gpu = !profile.device.empty();
+  std::string text =
+      line.Admits(process)
+          ? fmt::format("fits {}: takes {}{}, {} to spare", line.Text(), FormatBytes(process),
+                        gpu ? " of " + profile.device : "", FormatBytes(line.bytes - process))
+          : fmt::format("does not fit {}: takes {}, {} too much", line.Text(), FormatBytes(process),
+                        FormatBytes(process - line.bytes));
+  if (gpu && plan.host_arena_bytes > 0) {
+    text += fmt::format("; and {} of the host, pinned", FormatBytes(plan.host_arena_bytes));
+  }
+  if (!line.Admits(process)) text += "; with --budget 90% a plan that fits is looked for";
+  return text;
+}
+
+std::string StepText(const config::RunConfig& config, const CompileOptions& options,
+                     const memory::CostModel& cost, double seconds) {
+  const int64_t items =
+      options.micro_batch * options.accumulate * options.sequence * options.mesh.ranks(kDataAxis);
+  const std::string rates = RatesText(config, cost);
+  return fmt::format(
+      "predicted step: {}, {} {}/s{}",
+      seconds < 60 ? fmt::format("{:.1f} ms", seconds * 1e3) : FormatDuration(seconds),
+      FormatCount(static_cast<double>(items) / seconds),
+      options.sequence == 1 ? "samples" : "tokens",
+      rates.empty() ? "" : fmt::format(" ({})", rates));
+}
+
+}  // namespace
+
+std::string MemoryLine::Text() const { return fmt::format("{} ({})", whose, FormatBytes(bytes)); }
+
+MemoryLine MemoryLineOf(const config::RunConfig& config) {
+  if (config.memory.budget) {
+    return {"memory.budget", BytesOf(*config.memory.budget, config, "memory.budget")};
+  }
+  const memory::DeviceProfile profile = ProfileFrom(config);
+  if (!profile.device.empty()) return {profile.device, profile.memory_bytes};
+  const config::MemorySize all = {.base = config::MemorySize::Base::kTotal, .fraction = 1};
+  return {"this machine", BytesOf(all, config, "memory.budget")};
+}
+
+std::string Verdict(const config::RunConfig& config, const CompiledStep& compiled,
+                    const memory::CostModel& cost, double seconds, const std::string& chosen) {
+  std::string text =
+      Wrapped(FitText(config, compiled.plan), kVerdictColumns, "  ") + "\n" +
+      Wrapped(StepText(config, compiled.options, cost, seconds), kVerdictColumns, "  ") + "\n";
+  if (!chosen.empty()) text += Wrapped("chosen: " + chosen, kVerdictColumns, "  ") + "\n";
+  return text;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,115 @@
+#include "trainer/settle/outlook.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <optional>
+
+#include "base/amounts.h"
+#include "base/axes.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "trainer/settle/alternatives.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::RunConfig;
+
+// Of a step: a batch is proposed that takes no longer, where the model's own takes twice as long.
+constexpr double kLongSeconds = 60;
+constexpr int64_t kLoraRank = 16;
+
+std::string SecondsText(double seconds) {
+  return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : FormatDuration(seconds);
+}
+
+// Tokens or, of models without sequences, samples.
+struct StepItems {
+  int64_t count = 0;
+  const char* unit = "tokens";
+};
+
+StepItems ItemsOf(const CompileOptions& options) {
+  return {options.micro_batch * options.accumulate * options.sequence,
+          options.sequence == 1 ? "samples" : "tokens"};
+}
+
+std::string StepText(const StepItems& items, double seconds) {
+  return fmt::format("a step of {} {} takes about {}, {} {}/s", items.count, items.unit,
+                     SecondsText(seconds), FormatCount(static_cast<double>(items.count) / seconds),
+                     items.unit);
+}
+
+std::string BytesText(int64_t process, int64_t host, bool gpu) {
+  if (!gpu) return FormatBytes(process);
+  return FormatBytes(process) + " of the GPU" +
+         (host > 0 ? fmt::format(" and {} of the host, pinned", FormatBytes(host)) : "");
+}
+
+// The largest batch of a power of two of micro-steps whose step is not long; empty: the batch is
+// one that takes no time, or a single micro-step.
+std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& candidate) {
+  CompileOptions options = solver.OptionsOf(candidate);
+  const double share = kLongSeconds / candidate.exact->seconds;
+  if (share > 0.5 || options.accumulate == 1) return "";
+  const double most = share * static_cast<double>(options.accumulate);
+  options.accumulate =
+      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max(1.0, most))));
+  if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
+  const double seconds = PredictSeconds(Compile(solver.model(), options), solver.cost());
+  return fmt::format("That batch is made for many GPUs; with train.global_batch: {}, {}.",
+                     options.micro_batch * options.accumulate, StepText(ItemsOf(options), seconds));
+}
+
+// What training adapters on the model takes, its weights on the host if need be; empty: the model
+// takes none, or they don't fit.
+std::string Adapters(const RunConfig& given, const memory::Budget& budget) {
+  RunConfig config = given;
+  config.lora.rank = kLoraRank;
+  config.train.micro_batch = 1;
+  config.train.accumulate = 1;
+  config.train.global_batch.reset();
+  config.train.global_batch_tokens.reset();
+  config.checkpointing.policy = config::CheckpointPolicy::kAuto;
+  config.memory.weights = config::PlaceOrAuto::kAuto;
+  try {
+    StepSolver solver(config, {.built_in_rates = true, .coarse = true});
+    const memory::Candidate* chosen = solver.solver().Fastest(budget);
+    if (chosen == nullptr) return "";
+    const memory::ExactPlan& exact = *chosen->exact;
+    return fmt::format(
+        "To fine-tune a checkpoint (model.init_from), adapters take {} with lora: {{rank: {}}} and "
+        "memory.weights: auto.",
+        BytesText(budget.profile.ProcessBytes(exact.arena_bytes), exact.host_arena_bytes,
+                  /*gpu=*/true),
+        kLoraRank);
+  } catch (const UserError&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& candidate,
+                                 const memory::Budget& budget) {
+  const memory::ExactPlan& exact = *candidate.exact;
+  const bool gpu = !budget.profile.device.empty();
+  std::vector<std::string> lines = {
+      fmt::format("Takes {}.", BytesText(budget.profile.ProcessBytes(exact.taken_bytes),
+                                         exact.host_arena_bytes, gpu)),
+      fmt::format("By built-in rates {}.",
+                  StepText(ItemsOf(solver.OptionsOf(candidate)), exact.seconds))};
+  if (gpu) lines.push_back(SmallerBatch(solver, candidate));
+  if (gpu && exact.host_arena_bytes > 0) {
+    RunConfig device = solver.ConfigOf(candidate);
+    for (const OpenKey& key : OpenKeys()) key.set(device, false);
+    lines.push_back(Adapters(device, budget));
+  }
+  std::erase(lines, "");
+  return lines;
+}
+
+}  // namespace plimsoll::trainer
