@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
+
+#include "base/statistics.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -23,6 +24,14 @@ struct View {
 template <typename T>
 ordered_json OrNull(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json LowOf(const std::optional<Interval>& interval) {
+  return interval ? ordered_json(interval->low) : ordered_json(nullptr);
+}
+
+ordered_json HighOf(const std::optional<Interval>& interval) {
+  return interval ? ordered_json(interval->high) : ordered_json(nullptr);
 }
 
 // Bytes at the peak of these roles.
@@ -112,6 +121,9 @@ const Figure kFigures[] = {
      [](const View& v) { return ordered_json(v.spread.variation); }},
     {"predicted_step_ms", nullptr, "ms"},
     {"speedup", "speed", "number", [](const View& v) { return OrNull(v.comparison.speedup); }},
+    {"speedup_low", nullptr, "number", [](const View& v) { return LowOf(v.comparison.speedups); }},
+    {"speedup_high", nullptr, "number",
+     [](const View& v) { return HighOf(v.comparison.speedups); }},
     {"tokens_per_s", "tokens/s", "count", TokensPerSecond},
     {"mfu", "MFU", "percent", ModelUtilisation},
     {"hfu", "HFU", "percent", HardwareUtilisation},
@@ -165,7 +177,7 @@ const Figure kFigures[] = {
     {"arena_budget_bytes", nullptr, "bytes"},
 };
 
-const std::string kDeviation = "_deviation", kRuns = "_runs";
+const std::string kDeviation = "_deviation", kRuns = "_runs", kLow = "_low", kHigh = "_high";
 
 bool HasSeeds(const Row& row) {
   return std::ranges::any_of(row.runs,
@@ -180,24 +192,31 @@ void AddBySeed(const Figure& figure, const View& view, bool seeds, ordered_json&
   if (!seeds || !mean) return;
   json[key + kDeviation] = OrNull(mean->deviation);
   json[key + kRuns] = mean->count;
+  if (figure.compared == nullptr || !mean->deviation) return;
+  const std::optional<Interval> interval = ConfidenceOf(*mean);
+  json[key + kLow] = LowOf(interval);
+  json[key + kHigh] = HighOf(interval);
 }
 
-// The difference may be due to seeds: the deviation of the pairs' differences is at least their
-// mean.
-bool WithinSeeds(const std::optional<Mean>& difference) {
-  return difference && difference->deviation &&
-         std::abs(difference->mean) <= *difference->deviation;
+// Marks a difference that may be due to seeds: 0 lies where it may lie.
+void MarkDifference(const char* key, const std::optional<Mean>& difference, ordered_json& marks) {
+  const std::optional<Interval> interval = difference ? ConfidenceOf(*difference) : std::nullopt;
+  if (!interval || interval->low == interval->high || interval->low > 0 || interval->high < 0) {
+    return;
+  }
+  marks[key] = fmt::format("cannot tell: {:+.2g} to {:+.2g}", interval->low, interval->high);
 }
 
 ordered_json MarksOf(const View& view) {
   ordered_json marks = ordered_json::object();
   const Comparison& comparison = view.comparison;
   if (comparison.speedup && comparison.time == Difference::kNone) {
-    marks["speedup"] = "no difference";
+    marks["speedup"] = fmt::format("cannot tell: {:.3f} to {:.3f}", comparison.speedups->low,
+                                   comparison.speedups->high);
   }
   if (view.spread.variation >= kSteady) marks["step_ms_variation"] = "not steady";
-  if (WithinSeeds(comparison.loss_difference)) marks["loss_difference"] = "within seeds";
-  if (WithinSeeds(comparison.eval_loss_difference)) marks["eval_loss_difference"] = "within seeds";
+  MarkDifference("loss_difference", comparison.loss_difference, marks);
+  MarkDifference("eval_loss_difference", comparison.eval_loss_difference, marks);
   return marks;
 }
 

@@ -23,6 +23,7 @@ views.table = (body, view) => {
     const runs = row[column.runs] ?? null;
     if (runs === null) return value;
     const deviation = row[column.deviation] ?? null;
+    if (deviation > 0 && column.unit === "number") return `${units.withDeviation(row[column.key], deviation)} (${runs})`;
     const spread = deviation === null ? "" : ` ± ${units.format(Number(deviation.toPrecision(2)), column.unit)}`;
     return `${value}${spread} (${runs})`;
   }

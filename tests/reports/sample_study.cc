@@ -141,7 +141,7 @@ ordered_json SampleStudy() {
   rows.push_back(Row("none", "fp32", 128 * kMiB, 120.5));
   rows.back()["base"] = true;
   rows.push_back(Row("selective", "fp32", 90 * kMiB, 122.25));
-  rows.back()["marks"] = {{"step_ms", "no difference"}};
+  rows.back()["marks"] = {{"step_ms", "cannot tell: 0.947 to 1.023"}};
   rows.back()["budget_bytes"] = 2048 * kMiB;
   rows.back()["arena_budget_bytes"] = 1900 * kMiB;
   rows.push_back(Row("block", "fp32", 40 * kMiB, 141));
