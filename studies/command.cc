@@ -16,11 +16,11 @@
 #include "base/message.h"
 #include "base/output_file.h"
 #include "runtime/gpu_report.h"
+#include "studies/figures.h"
 #include "studies/fixed_calibration.h"
 #include "studies/rows.h"
 #include "studies/runner.h"
 #include "studies/study_json.h"
-#include "studies/table.h"
 #include "studies/values.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/solve.h"
@@ -132,13 +132,18 @@ class AblationRun {
  public:
   AblationRun(const AblateCommand& command, const Study& study, const std::vector<StudyRow>& rows,
               const StudyDirectory& directory)
-      : command_(command), study_(study), rows_(rows), directory_(directory) {}
+      : command_(command),
+        study_(study),
+        rows_(rows),
+        directory_(directory),
+        columns_(ParseColumns(command.columns)) {}
 
   // study.json with all runs so far; also writes it, and the table.
   ordered_json Write() const {
     StudyFacts facts;
     facts.title = study_.title;
     facts.warmup = study_.measure.warmup;
+    facts.columns = columns_;
     facts.rows = ReadRows(study_, rows_, directory_);
     facts.baseline = BaselineIndex(study_, rows_);
     for (const StudyRow& row : rows_) {
@@ -149,7 +154,7 @@ class AblationRun {
     }
     ordered_json json = StudyJson(facts);
     directory_.Write("study.json", json.dump(1) + "\n");
-    directory_.Write("study.csv", Csv(json.at("rows")));
+    directory_.Write("study.csv", StudyCsv(json, facts));
     directory_.Write("report.html", StudyHtml(json, facts));
     return json;
   }
@@ -207,6 +212,7 @@ class AblationRun {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
+  const std::vector<std::string> columns_;
   std::string front_;
 };
 
@@ -219,6 +225,7 @@ void RunAblate(const AblateCommand& command) {
   }
   if (command.file.empty())
     throw UserError("plimsoll ablate: name a study file, or ask for --reference");
+  ParseColumns(command.columns);  // refuses mistakes before anything runs
   const std::string text = config::ReadFile(command.file);
   Study study = ParseStudy(text, command.file);
   if (!command.dir.empty()) study.dir = command.dir;
@@ -292,6 +299,7 @@ void RunAblate(const AblateCommand& command) {
 void RunReport(const ReportCommand& command) {
   StudyFacts study;
   study.title = "runs";
+  study.columns = ParseColumns(command.columns);
   study.warmup = command.warmup;
   for (const std::string& run : command.runs) {
     Row& row = study.rows.emplace_back();
@@ -318,7 +326,7 @@ void RunReport(const ReportCommand& command) {
   if (study.rows[study.baseline].status != Status::kDone) study.baseline = 0;
   const ordered_json json = StudyJson(study);
   if (!command.html.empty()) WriteOutput(command.html, "--html", StudyHtml(json, study));
-  if (!command.csv.empty()) WriteOutput(command.csv, "--csv", Csv(json.at("rows")));
+  if (!command.csv.empty()) WriteOutput(command.csv, "--csv", StudyCsv(json, study));
   if (command.json) {
     PrintAnswer(fmt::format("{}\n", json.dump(1)));
   } else {

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <sstream>
 
+#include "base/error.h"
 #include "base/statistics.h"
+#include "trainer/config/yaml_tree.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -179,6 +183,13 @@ const Figure kFigures[] = {
 
 const std::string kDeviation = "_deviation", kRuns = "_runs", kLow = "_low", kHigh = "_high";
 
+// What the table may show, in its order.
+std::vector<Figure> AllColumns() {
+  std::vector<Figure> columns = {{"name", "row", "text"}, {"status", "status", "text"}};
+  columns.insert(columns.end(), std::begin(kFigures), std::end(kFigures));
+  return columns;
+}
+
 bool HasSeeds(const Row& row) {
   return std::ranges::any_of(row.runs,
                              [&](const Run& run) { return run.seed != row.runs[0].seed; });
@@ -293,7 +304,33 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
   return json;
 }
 
-ordered_json ColumnsOf(const ordered_json& rows) {
+std::vector<std::string> ParseColumns(const std::string& list) {
+  const std::vector<Figure> columns = AllColumns();
+  std::vector<std::string> keys;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    const size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
+    name = first == name.npos ? "" : name.substr(first, last + 1 - first);
+    const auto found = std::ranges::find_if(columns, [&](const Figure& column) {
+      return name == column.key || (column.label != nullptr && name == column.label);
+    });
+    if (found == columns.end()) {
+      std::vector<std::string> known;
+      for (const Figure& column : columns) known.emplace_back(column.key);
+      throw UserError(
+          fmt::format("--columns: {} is no column; there are {}, and what the table's "
+                      "head calls them",
+                      config::Quote(name), fmt::join(known, ", ")));
+    }
+    if (std::ranges::find(keys, found->key) != keys.end()) {
+      throw UserError(fmt::format("--columns: {} is named twice; keep one", config::Quote(name)));
+    }
+    keys.emplace_back(found->key);
+  }
+  return keys;
+}
+
+ordered_json ColumnsOf(const ordered_json& rows, const std::vector<std::string>& chosen) {
   const auto any = [&](const std::string& key, const auto& says) {
     return std::ranges::any_of(rows, [&](const ordered_json& row) {
       return row.contains(key) && !row.at(key).is_null() && says(row, row.at(key));
@@ -302,23 +339,33 @@ ordered_json ColumnsOf(const ordered_json& rows) {
   const auto filled = [](const ordered_json& /*row*/, const ordered_json& value) {
     return value != "" && !(value.is_number() && value == 0);
   };
-  ordered_json columns = {{{"key", "name"}, {"label", "row"}, {"unit", "text"}},
-                          {{"key", "status"}, {"label", "status"}, {"unit", "text"}}};
-  for (const Figure& figure : kFigures) {
+  // Leaves out columns that are empty, or would only repeat another column.
+  const auto worth_showing = [&](const Figure& figure) {
     const std::string key = figure.key;
-    if (figure.label == nullptr || !any(key, filled)) continue;
-    // Leaves out columns that would only repeat another column.
+    if (figure.label == nullptr) return false;
+    if (key == "name" || key == "status") return true;
     const auto other = [&](const char* than) {
       return any(key, [&](const ordered_json& row, const ordered_json& value) {
         return value != row.value(than, ordered_json(nullptr));
       });
     };
-    if (key == "arena_bytes" && !other("peak_bytes")) continue;
-    if (key == "best_eval_loss" && !other("eval_loss")) continue;
+    if (key == "arena_bytes" && !other("peak_bytes")) return false;
+    if (key == "best_eval_loss" && !other("eval_loss")) return false;
     if (key == "ranks" && !any(key, [](const auto&, const auto& ranks) { return ranks != 1; })) {
-      continue;
+      return false;
     }
-    ordered_json column = {{"key", key}, {"label", figure.label}, {"unit", figure.unit}};
+    return any(key, filled);
+  };
+  const std::vector<Figure> all = AllColumns();
+  std::vector<Figure> shown;
+  for (const std::string& key : chosen) shown.push_back(*std::ranges::find(all, key, &Figure::key));
+  if (chosen.empty()) std::ranges::copy_if(all, std::back_inserter(shown), worth_showing);
+  ordered_json columns = ordered_json::array();
+  for (const Figure& figure : shown) {
+    const std::string key = figure.key;
+    ordered_json column = {{"key", key},
+                           {"label", figure.label != nullptr ? figure.label : figure.key},
+                           {"unit", figure.unit}};
     if (any(key + kRuns, filled)) {
       column["deviation"] = key + kDeviation;
       column["runs"] = key + kRuns;

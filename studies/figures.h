@@ -21,8 +21,14 @@ nlohmann::ordered_json RowJson(size_t index, const std::vector<Row>& rows,
                                const std::vector<Comparison>& comparisons,
                                const std::string& group);
 
-// The columns that any of the rows fills: [{"key", "label", "unit"}, …]; with "deviation" and
-// "runs", which name the members next to the value, if any row has them.
-nlohmann::ordered_json ColumnsOf(const nlohmann::ordered_json& rows);
+// The keys of the columns in a list such as "name,loss,arena", which names them by their keys or as
+// the table's head does. UserError if there is no such column, or one is named twice.
+std::vector<std::string> ParseColumns(const std::string& list);
+
+// The columns with these keys or, without any, those that any of the rows fills: [{"key", "label",
+// "unit"}, …]; with "deviation" and "runs", which name the members next to the value, if any row
+// has them.
+nlohmann::ordered_json ColumnsOf(const nlohmann::ordered_json& rows,
+                                 const std::vector<std::string>& chosen = {});
 
 }  // namespace plimsoll::studies

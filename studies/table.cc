@@ -81,6 +81,29 @@ std::string CsvCell(const ordered_json& value) {
   return quoted + "\"";
 }
 
+// All scalar members, in the order in which the rows bring them.
+std::vector<std::string> ScalarKeys(const ordered_json& rows) {
+  std::vector<std::string> keys;
+  for (const ordered_json& row : rows) {
+    for (const auto& [key, value] : row.items()) {
+      if (value.is_structured() || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+      keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+// The members that the columns show.
+std::vector<std::string> KeysOf(const ordered_json& columns) {
+  std::vector<std::string> keys;
+  for (const ordered_json& column : columns) {
+    for (const char* member : {"key", "deviation", "runs"}) {
+      if (column.contains(member)) keys.push_back(column.at(member).get<std::string>());
+    }
+  }
+  return keys;
+}
+
 }  // namespace
 
 std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
@@ -134,14 +157,8 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
   return text;
 }
 
-std::string Csv(const ordered_json& rows) {
-  std::vector<std::string> keys;
-  for (const ordered_json& row : rows) {
-    for (const auto& [key, value] : row.items()) {
-      if (value.is_structured() || std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
-      keys.push_back(key);
-    }
-  }
+std::string Csv(const ordered_json& rows, const ordered_json& columns) {
+  const std::vector<std::string> keys = columns.is_null() ? ScalarKeys(rows) : KeysOf(columns);
   std::string text;
   for (size_t i = 0; i < keys.size(); ++i) text += (i > 0 ? "," : "") + CsvCell(keys[i]);
   text += "\n";

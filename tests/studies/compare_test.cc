@@ -314,5 +314,36 @@ TEST(Figures, DifferencesAreToldByTheirIntervalAndRoundedByTheirSpread) {
   }
 }
 
+TEST(Columns, AreThoseThatAreChosen) {
+  std::vector<Row> rows = {WithLosses("base", {2, 2, 2, 2, 2}),
+                           WithLosses("other", {3, 3, 3, 3, 4})};
+  const auto comparisons = Compare(rows, {}, 0);
+  auto json = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
+  // By their keys, by what the head says, in the order asked for; with what stands beside a mean.
+  const std::vector<std::string> chosen = ParseColumns("loss, arena,name,budget_bytes");
+  EXPECT_EQ(chosen, (std::vector<std::string>{"loss", "arena_bytes", "name", "budget_bytes"}));
+  const auto columns = ColumnsOf(json, chosen);
+  const std::string text = TextTable(json, columns);
+  const std::string head = text.substr(0, text.find('\n'));
+  EXPECT_LT(head.find("loss"), head.find("arena"));
+  EXPECT_NE(head.find("budget_bytes"), std::string::npos) << head;
+  EXPECT_EQ(head.find("step"), std::string::npos) << head;
+  EXPECT_NE(text.find("3.2 ± 0.4 (5)"), std::string::npos) << text;
+  const std::string csv = Csv(json, columns);
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "loss,loss_deviation,loss_runs,arena_bytes,name,budget_bytes");
+  EXPECT_NE(csv.find("\n2.0,0.0,5,1.0,base,\n"), std::string::npos) << csv;
+  EXPECT_TRUE(ParseColumns("").empty());
+}
+
+TEST(Columns, ThatAreNoneAreRefusedWithTheList) {
+  ExpectUserError([] { ParseColumns("name,time"); },
+                  {"--columns: \"time\" is no column; there are name, status, ranks, ", "step_ms, ",
+                   "arena_bytes, "});
+  ExpectUserError([] { ParseColumns("name,,loss"); }, {"--columns: \"\" is no column"});
+  ExpectUserError([] { ParseColumns("loss,loss"); }, {"--columns: \"loss\" is named twice"});
+}
+
 }  // namespace
 }  // namespace plimsoll::studies
