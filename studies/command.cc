@@ -159,17 +159,19 @@ class AblationRun {
     return json;
   }
 
-  void OnEnd(const StudyRun& run, const Outcome& outcome, size_t ended, size_t all,
-             double seconds_left) {
+  void OnEnd(const StudyRun& run, const Outcome& outcome, const Runner::Progress& progress) {
     const ordered_json study = Write();
     const ordered_json& row = study.at("rows").at(run.row);
     std::string found = outcome.status == Status::kDone && row.contains("step_ms")
                             ? Figures(row)
                             : std::string(Name(outcome.status)) + ": " + outcome.reason;
     const bool one = run.index == 0 && PlannedRuns(study_, rows_[run.row]) == 1;
-    Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", ended, all, rows_[run.row].name,
-                    one ? "" : fmt::format(" ({})", run.index + 1), found, outcome.seconds,
-                    FormatDuration(seconds_left)));
+    Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", progress.ended, progress.all,
+                    rows_[run.row].name, one ? "" : fmt::format(" ({})", run.index + 1), found,
+                    outcome.seconds, FormatDuration(progress.seconds_left)));
+    if (!progress.repeated.empty()) {
+      Say(fmt::format("  {}: {}", rows_[run.row].name, progress.repeated));
+    }
     PrintFront(study);
   }
 
@@ -274,8 +276,8 @@ void RunAblate(const AblateCommand& command) {
                   directory.path()));
   const bool finished =
       !stopped() && runner.Run(stopped, [&](const StudyRun& run, const Outcome& outcome,
-                                            size_t ended, size_t all, double seconds_left) {
-        ablation.OnEnd(run, outcome, ended, all, seconds_left);
+                                            const Runner::Progress& progress) {
+        ablation.OnEnd(run, outcome, progress);
       });
   const ordered_json json = ablation.Write();
   if (!finished) {

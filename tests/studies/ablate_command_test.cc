@@ -269,6 +269,13 @@ TEST_F(AblateCommand, RunsAgainWhatVaries) {
   EXPECT_EQ(Rows().at("busy").at("runs"), 6);
   EXPECT_EQ(Rows().at("calm").at("runs"), 1);
   EXPECT_EQ(Rows().at("settles").at("runs"), 2);
+  // The counter of runs grows, and says why.
+  EXPECT_THAT(outcome.out, HasSubstr("  busy: its times vary by 50.0 %, so that it runs again, 1 "
+                                     "of at most 5 times\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("runs again, 5 of at most 5 times\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("  settles: its times vary by 50.0 %, so that it runs again, 1"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("  calm: its times")));
   EXPECT_THAT(StudyJson().at("warning").get<std::string>(),
               HasSubstr("Times are not to be trusted: steps of one and the same program vary by "
                         "more than 3 % (the range between their quartiles over the median) in 1 of "
