@@ -39,10 +39,11 @@ namespace plimsoll::reports {
 //   "timeline": {…}                         MemoryStack() of its memory_timeline.json
 //   "status": "unfinished"                  if not "done", the row is no point of the front
 //   "curve": {"step": [0, 1, …], "loss": [10.9, …]}
+//                                           with "low" and "high": a band around it, of seeds
 //   "eval_curve": …                         the same for the held-out loss
 //
 // The page shows the front, the table, the bars, the timelines and the curves, each if there is
-// data for it.
+// data for it. Rows with equal curves share one, which says so: "equal: none, block".
 std::string StudyPage(const nlohmann::ordered_json& study);
 
 }  // namespace plimsoll::reports

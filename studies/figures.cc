@@ -231,7 +231,32 @@ ordered_json MarksOf(const View& view) {
   return marks;
 }
 
-// By step, the means over the runs of all seeds, up to the last step that all of them made.
+// A curve of means over seeds; of several also the least and the most of them.
+class Curve {
+ public:
+  void Add(int64_t step, const std::vector<double>& losses) {
+    step_.push_back(step);
+    loss_.push_back(MeanOf(losses).mean);
+    const auto [low, high] = std::ranges::minmax(losses);
+    low_.push_back(low);
+    high_.push_back(high);
+    seeds_ = std::max(seeds_, losses.size());
+  }
+
+  ordered_json Json() const {
+    ordered_json curve = {{"step", step_}, {"loss", loss_}};
+    if (seeds_ < 2) return curve;
+    curve["low"] = low_;
+    curve["high"] = high_;
+    return curve;
+  }
+
+ private:
+  ordered_json step_ = ordered_json::array(), loss_ = step_, low_ = step_, high_ = step_;
+  size_t seeds_ = 0;
+};
+
+// By step, over the runs of all seeds, up to the last step that all of them made.
 ordered_json LossCurve(const Row& row) {
   std::set<std::string> seeds;
   std::vector<const Run*> runs;
@@ -242,14 +267,13 @@ ordered_json LossCurve(const Row& row) {
   const size_t steps = (*std::ranges::min_element(runs, {}, [](const Run* run) {
                          return run->losses.size();
                        }))->losses.size();
-  ordered_json curve = {{"step", ordered_json::array()}, {"loss", ordered_json::array()}};
+  Curve curve;
   for (size_t step = 0; step < steps; ++step) {
     std::vector<double> losses;
     for (const Run* run : runs) losses.push_back(run->losses[step]);
-    curve["step"].push_back(step);
-    curve["loss"].push_back(MeanOf(losses).mean);
+    curve.Add(static_cast<int64_t>(step), losses);
   }
-  return curve;
+  return curve.Json();
 }
 
 ordered_json EvaluationCurve(const Row& row) {
@@ -262,12 +286,9 @@ ordered_json EvaluationCurve(const Row& row) {
     }
   }
   if (losses.size() < 2) return nullptr;
-  ordered_json curve = {{"step", ordered_json::array()}, {"loss", ordered_json::array()}};
-  for (const auto& [step, of_step] : losses) {
-    curve["step"].push_back(step);
-    curve["loss"].push_back(MeanOf(of_step).mean);
-  }
-  return curve;
+  Curve curve;
+  for (const auto& [step, of_step] : losses) curve.Add(step, of_step);
+  return curve.Json();
 }
 
 }  // namespace

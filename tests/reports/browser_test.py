@@ -195,6 +195,29 @@ class StudyPage(PageTest):
         self.browser.double_click(canvas, area[0] + third, middle)
         self.assertEqual(self.chart("Loss", ends), whole)
 
+    def test_seeds_are_a_band_and_equal_curves_are_one(self):
+        section = self.browser.section("Loss")
+        self.assertIn("Equal to the bit: none, block.", section.text)
+        self.browser.button("equal: none, block", section)
+        bands = "chart.data.datasets.filter((d) => d.band).map((d) => [d.of, d.fill, d.data.length])"
+        self.assertEqual(self.chart("Loss", bands), [["selective", None, 60], ["selective", "-1", 60]])
+        # The pointer reads the mean and the ends of its band.
+        loss = self.browser.run(
+            "return JSON.parse(document.getElementById('data').textContent)"
+            ".views.find(({ type }) => type === 'lines').series[1].y[30]"
+        )
+        canvas = self.canvas("Loss")
+        place = self.chart("Loss", "(({x, y}) => [x, y])(chart.getDatasetMeta(1).data[30])")
+        (line,) = [line for line in self.browser.point(canvas, *place) if line.startswith("selective")]
+        numbers = [float(number) for number in re.findall(r"[\d.]+", line)]
+        for number, expected in zip(numbers, (loss, loss - 0.2, loss + 0.3), strict=True):
+            self.assertAlmostEqual(number, expected, delta=1e-3)
+        # A name takes its band with it.
+        visible = "chart.data.datasets.filter((d, i) => d.of === 'selective' && chart.isDatasetVisible(i)).length"
+        self.assertEqual(self.chart("Loss", visible), 3)
+        self.browser.button("selective", section).click()
+        self.assertEqual(self.chart("Loss", visible), 0)
+
     def test_prints_on_white(self):
         pdf = self.browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
         self.assertGreater(len(pdf["data"]), 50_000)
@@ -707,6 +730,25 @@ class CopiedTables(PageTest):
         ):
             shown = self.browser.run("return units.withDeviation(...arguments)", mean, deviation)
             self.assertEqual(shown, text)
+
+    def test_columns_are_chosen(self):
+        section = self.browser.section("Variants")
+        boxes = self.browser.find_all(".choices input", section)
+        self.assertEqual(len(boxes), 5)  # all but the first column
+        self.assertFalse(boxes[0].is_displayed())
+        self.browser.button("columns", section).click()
+        for box in (boxes[1], boxes[3]):  # peak, MFU
+            box.click()
+        heads = [head.text for head in self.browser.find_all("th", section)]
+        self.assertEqual(heads, ["variant", "step", "tokens/s", "loss"])
+        rows = list(csv.reader(io.StringIO(self.copied("Variants", "CSV"), newline="")))
+        self.assertEqual(rows[0], ["variant", "step (ms)", "tokens/s", "loss", "note"])
+        latex = self.copied("Variants", "LaTeX")
+        self.assertIn(r"\begin{tabular}{lrrr}", latex)
+        self.assertEqual({len(row) for row in self.latex_rows(latex)}, {4, 2})
+        boxes[1].click()
+        heads = [head.text for head in self.browser.find_all("th", section)]
+        self.assertEqual(heads, ["variant", "step", "peak", "tokens/s", "loss"])
 
     def test_csv_is_sorted_and_filtered_as_the_table_is(self):
         section = self.browser.section("Variants")

@@ -272,6 +272,12 @@ TEST(Figures, SeedsBecomeAMeanAndItsDeviation) {
   EXPECT_EQ(json[0].at("loss_runs"), 2);
   EXPECT_EQ(json[0].at("eval_loss"), 2.5);
   EXPECT_EQ(json[0].at("curve").at("loss"), (std::vector<double>{2.5}));
+  // Of several seeds, a band around the mean.
+  EXPECT_EQ(json[0].at("curve").at("low"), (std::vector<double>{2}));
+  EXPECT_EQ(json[0].at("curve").at("high"), (std::vector<double>{3}));
+  EXPECT_EQ(json[0].at("eval_curve").at("low"), (std::vector<double>{5, 2.25}));
+  EXPECT_EQ(json[0].at("eval_curve").at("high"), (std::vector<double>{5, 2.75}));
+  EXPECT_FALSE(json[1].at("curve").contains("low"));
   EXPECT_EQ(json[0].at("eval_curve").at("step"), (std::vector<int>{0, 9}));
   EXPECT_EQ(json[1].at("loss"), 2.5);
   EXPECT_TRUE(json[1].at("loss_deviation").is_null());
