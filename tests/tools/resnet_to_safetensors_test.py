@@ -57,7 +57,7 @@ class Conversion(unittest.TestCase):
         checkpoint = {"state_dict": small(3, prefix="module.", shortcut="shortcut"), "epoch": 1}
         state = tool.state_dict_of(checkpoint)
         self.assertEqual(set(state), set(small(3, head="fc", shortcut="downsample")))
-        # A shortcut that is no block's, and a layer of that name within one, keep theirs.
+        # A layer within a block keeps its name.
         self.assertIn("layer1.0.linear.weight",
                       tool.state_dict_of(small(3) | {"layer1.0.linear.weight": tensor(1)}))
 
