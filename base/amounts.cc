@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -20,6 +21,20 @@ std::string FormatCount(double count) {
   if (count >= 1e6) return fmt::format("{:.3g}M", count / 1e6);
   if (count >= 1e3) return fmt::format("{:.3g}k", count / 1e3);
   return fmt::format("{:.3g}", count);
+}
+
+std::string FormatWithDeviation(double mean, double deviation, bool sign) {
+  constexpr double kMostOfTwoDigits = 3.55;
+  constexpr double kSmall = 1e-4;  // below, with an exponent
+  const double magnitude = std::floor(std::log10(deviation));
+  const bool two_digits = deviation * std::pow(10, -magnitude) < kMostOfTwoDigits;
+  const double size = std::max(std::abs(mean), deviation);
+  const double exponent = size < kSmall ? std::floor(std::log10(size)) : 0;
+  const int places = std::max(0, static_cast<int>((two_digits ? 1 : 0) - magnitude + exponent));
+  const double scale = std::pow(10, -exponent);
+  const std::string text = fmt::format("{}{:.{}f} ± {:.{}f}", sign && mean >= 0 ? "+" : "",
+                                       mean * scale, places, deviation * scale, places);
+  return exponent == 0 ? text : fmt::format("({})e{:+03d}", text, static_cast<int>(exponent));
 }
 
 }  // namespace plimsoll

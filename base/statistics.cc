@@ -1,7 +1,9 @@
 #include "base/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -13,6 +15,18 @@ double Quantile(const std::vector<double>& sorted, double share) {
   const auto below = static_cast<size_t>(std::floor(at));
   const size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+// How many standard errors the 95 % interval of a mean reaches to either side, for so many degrees
+// of freedom.
+double StudentQuantile(int64_t freedom) {
+  constexpr std::array kFirst = {12.706, 4.303, 3.182, 2.776, 2.571,
+                                 2.447,  2.365, 2.306, 2.262, 2.228};
+  if (freedom <= std::ssize(kFirst)) return kFirst[static_cast<size_t>(freedom - 1)];
+  // Abramowitz and Stegun 1964, 26.7.5: right to three digits from here on.
+  constexpr double z = 1.959964, z2 = z * z;
+  const auto v = static_cast<double>(freedom);
+  return z * (1 + (z2 + 1) / (4 * v) + (5 * z2 * z2 + 16 * z2 + 3) / (96 * v * v));
 }
 
 }  // namespace
@@ -35,6 +49,13 @@ Mean MeanOf(const std::vector<double>& sample) {
   for (const double value : sample) squares += (value - mean.mean) * (value - mean.mean);
   mean.deviation = std::sqrt(squares / (count - 1));
   return mean;
+}
+
+std::optional<Interval> ConfidenceOf(const Mean& mean) {
+  if (!mean.deviation || mean.count < 2) return std::nullopt;
+  const double half = StudentQuantile(mean.count - 1) * *mean.deviation /
+                      std::sqrt(static_cast<double>(mean.count));
+  return Interval{mean.mean - half, mean.mean + half};
 }
 
 }  // namespace plimsoll

@@ -26,4 +26,12 @@ struct Mean {
 // `sample` is not empty.
 Mean MeanOf(const std::vector<double>& sample);
 
+struct Interval {
+  double low = 0, high = 0;
+};
+
+// Where the mean of all lies, of which the sample is a part: 95 of 100 such intervals hold it, if
+// values scatter normally (Student 1908). Nothing for one value.
+std::optional<Interval> ConfidenceOf(const Mean& mean);
+
 }  // namespace plimsoll

@@ -30,6 +30,15 @@ const char* TorchName(formats::TensorType type) {
   }
 }
 
+std::string ReadChoice(const JsonObject& config, const Setting& setting) {
+  std::string choice = config.RequireString(setting.name);
+  if (std::ranges::find(setting.choices, choice) == setting.choices.end()) {
+    config.Fail(setting.name, fmt::format("\"{}\" is not one of {}", formats::Printable(choice),
+                                          fmt::join(setting.choices, ", ")));
+  }
+  return choice;
+}
+
 // Reads a setting as Model::WriteConfig writes it.
 SettingValue ReadSetting(const JsonObject& config, const Setting& setting) {
   switch (setting.type) {
@@ -40,8 +49,9 @@ SettingValue ReadSetting(const JsonObject& config, const Setting& setting) {
     case Setting::Type::kFloat:
       return config.RequireFloat(setting.name);
     case Setting::Type::kString:
-    case Setting::Type::kChoice:
       return config.RequireString(setting.name);
+    case Setting::Type::kChoice:
+      return ReadChoice(config, setting);
     case Setting::Type::kStringList:
       return config.RequireStrings(setting.name);
     case Setting::Type::kFloatList:

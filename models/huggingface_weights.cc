@@ -161,9 +161,9 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
   for (const std::string& name : file.Names()) {
     if (known.contains(name) || ignored(name)) continue;
     throw UserError(
-        fmt::format("{}: tensor \"{}\" has no place in the {} model with {} layers that "
-                    "config.json describes: are the two of the same model?",
-                    file.path(), formats::Printable(name), model.family(), model.block_count()));
+        fmt::format("{}: tensor \"{}\" has no place in the {} that config.json describes: are the "
+                    "two of the same model?",
+                    file.path(), formats::Printable(name), model.title()));
   }
 }
 

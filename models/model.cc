@@ -57,6 +57,10 @@ int64_t Model::block_count() const {
   return count;
 }
 
+std::string Model::title() const {
+  return fmt::format("{} model with {} layers", family_, block_count());
+}
+
 Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, bool training,
                             std::string_view objective) const {
   CheckBatch(batch);

@@ -207,6 +207,8 @@ class Model {
   void ListParameters();
   // Number of blocks "block.0", "block.1", …: one more than the highest number.
   int64_t block_count() const;
+  // What messages call it: "llama model with 2 layers", "ResNet-20".
+  virtual std::string title() const;
 
   // What a step trains, in the order in which the objectives are updated.
   virtual std::vector<Objective> objectives() const { return {{}}; }
@@ -218,7 +220,8 @@ class Model {
   //   targets       i32[B,T]  (kLoss) negative: ignored
   //   token_weight  f32[]     (kLoss) 1 / number of targets in the whole batch that count; named
   //                           NAME.token_weight for an objective that has a name
-  //   sample_weight f32[]     (kLoss) 1 / number of samples in the whole batch, in an evaluation in all
+  //   sample_weight f32[]     (kLoss) 1 / number of samples in the whole batch, in an evaluation in
+  //   all
   //                           its batches; named likewise
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step

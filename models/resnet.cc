@@ -1,6 +1,10 @@
 // ResNet. He et al. 2016, "Deep Residual Learning for Image Recognition": for large images (table
 // 1: 18, 34, 50, 101 or 152 layers; the stride of a bottleneck is in its 3×3 convolution, as in
-// torchvision) and for small ones (section 4.2: 6n + 2 layers).
+// torchvision) and for small ones (section 4.2: 6n + 2 layers). Of those, shortcuts without
+// parameters have two forms, since the paper doesn't say which of the channels are the new ones:
+// zeros behind the old ones (`A`), or half of them on either side (`A_centered`), which is what
+// PyTorch programs for CIFAR have copied from one another: F.pad by planes // 4 on both sides.
+// Weights of one form are wrong in the other, although they have the same names and shapes.
 #include <fmt/format.h>
 
 #include <array>
@@ -57,6 +61,19 @@ Form FormOf(int64_t depth) {
   return {true, false, {n, n, n}};
 }
 
+// Section 4.1's options.
+enum class ShortcutForm {
+  kZerosBehind,  // A
+  kZerosAround,  // A_centered
+  kProjection,   // B
+};
+
+ShortcutForm ShortcutFormOf(const std::string& name) {
+  if (name == "A") return ShortcutForm::kZerosBehind;
+  if (name == "A_centered") return ShortcutForm::kZerosAround;
+  return ShortcutForm::kProjection;
+}
+
 bool IsFrozen(const Settings& settings) { return settings.Text("norms") == "frozen"; }
 
 class ResNet final : public Model {
@@ -65,14 +82,16 @@ class ResNet final : public Model {
       : Model("resnet", settings),
         form_(FormOf(settings.Int("depth"))),
         norm_({.group_samples = settings.Int("norm_samples"), .frozen = IsFrozen(settings)}),
-        pads_shortcuts_(settings.Text("shortcut") == "A") {
-    if (pads_shortcuts_ && !form_.small) {
-      throw SettingError("shortcut", fmt::format("A is there for small images, with 6n + 2 layers; "
-                                                 "with {} layers use B",
-                                                 settings.Int("depth")));
+        shortcut_(ShortcutFormOf(settings.Text("shortcut"))) {
+    if (shortcut_ != ShortcutForm::kProjection && !form_.small) {
+      throw SettingError("shortcut",
+                         fmt::format("{} is there for small images, with 6n + 2 layers; with {} "
+                                     "layers use B",
+                                     settings.Text("shortcut"), settings.Int("depth")));
     }
   }
 
+  std::string title() const override { return fmt::format("ResNet-{}", settings().Int("depth")); }
   CheckpointTable checkpoint_table() const override;
   Misfit OnMisfit(const ParameterInfo& parameter) const override {
     return parameter.name.starts_with("head.") ? Misfit::kFresh : Misfit::kRefused;
@@ -123,7 +142,9 @@ class ResNet final : public Model {
   int64_t ChannelsOf(size_t stage) const { return (form_.small ? 16 : 64) << stage; }
   int64_t ConvolutionsOfBlock() const { return form_.bottleneck ? 3 : 2; }
   // Whether the first block of a stage has a projection.
-  bool Projects(size_t stage) const { return stage == 0 ? form_.bottleneck : !pads_shortcuts_; }
+  bool Projects(size_t stage) const {
+    return stage == 0 ? form_.bottleneck : shortcut_ == ShortcutForm::kProjection;
+  }
   // What torchvision calls the batch norms.
   std::vector<std::string> NormsInFiles() const;
 
@@ -168,16 +189,19 @@ class ResNet final : public Model {
     return ops::Relu(g.builder(), Add(g, "residual", x, branch), "relu");
   }
 
-  // Section 4.1's options: zeros for the new channels (A), or a projection (B).
   Value Shortcut(Layers& g, Value x, int64_t outputs, int64_t stride) const {
-    if (pads_shortcuts_) return ops::Subsample(g.builder(), x, stride, outputs, "shortcut");
+    if (shortcut_ != ShortcutForm::kProjection) {
+      const bool around = shortcut_ == ShortcutForm::kZerosAround;
+      const int64_t before = around ? (outputs - g.shape(x).dim(-1)) / 2 : 0;
+      return ops::Subsample(g.builder(), x, stride, outputs, "shortcut", before);
+    }
     const Scope scope(g.builder(), "shortcut");
     return ConvNorm(g, "", x, outputs, {.kernel = 1, .stride = stride});
   }
 
   Form form_;
   BatchNormOptions norm_;
-  bool pads_shortcuts_;
+  ShortcutForm shortcut_;
 };
 
 std::vector<std::string> ResNet::NormsInFiles() const {
@@ -255,11 +279,12 @@ std::vector<Setting> OwnSettings() {
        .beside_weights = Setting::BesideWeights::kYes},
       {.name = "shortcut",
        .type = Setting::Type::kChoice,
-       .doc =
-           "Shortcuts where the shape changes: `B` projects; `A`, for 6n + 2 layers, takes every "
-           "second pixel and sets new channels to 0, without parameters.",
+       .doc = "Shortcuts where the shape changes: `B` projects; `A` and `A_centered`, for 6n + 2 "
+              "layers, take every second pixel and set new channels to 0, without parameters: "
+              "those behind the old ones, or half of them on either side, as PyTorch programs for "
+              "CIFAR do (docs/fine_tuning.md).",
        .default_value = std::string("B"),
-       .choices = {"A", "B"}}};
+       .choices = {"A", "A_centered", "B"}}};
   rows.push_back(DropPathSetting());
   for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));

@@ -1,10 +1,11 @@
-// y[b,i,j] = x[b,i·stride,j·stride] with zeros behind it; dx the other way round. Threads share
-// rows of pixels. Bytes: what is read of x, and all of y; backward what is read of dy, and all of
-// dx.
+// y[b,i,j,first+c] = x[b,i·stride,j·stride,c], and 0 in all other channels; dx the other way round.
+// Threads share rows of pixels. Bytes: what is read of x, and all of y; backward what is read of
+// dy, and all of dx.
 #include <algorithm>
 
 #include "ops/kernel.h"
 #include "ops/simd.h"
+#include "ops/subsample.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -23,6 +24,7 @@ void ForImageRows(ThreadPool& pool, const graph::Shape& shape, const Visit& visi
 void Subsample(const CpuContext& ctx) {
   const graph::Shape &from = ctx.in_shape(0), &to = ctx.out_shape(0);
   const int64_t stride = ctx.attributes.GetInt("stride"), channels = from.dim(3);
+  const int64_t first_channel = FirstChannel(ctx.attributes);
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const S* const x = ctx.in<S>(0);
     S* const y = ctx.out<S>(0);
@@ -31,8 +33,10 @@ void Subsample(const CpuContext& ctx) {
       for (int64_t j = 0; j < to.dim(2); ++j) {
         const int64_t pixel = (image * from.dim(1) + i) * from.dim(2) + j * stride;
         S* const out = y + first + j * to.dim(3);
-        std::copy_n(x + pixel * channels, channels, out);
-        std::fill(out + channels, out + to.dim(3), S());
+        S* const taken = out + first_channel;
+        std::fill(out, taken, S());
+        std::copy_n(x + pixel * channels, channels, taken);
+        std::fill(taken + channels, out + to.dim(3), S());
       }
     });
   });
@@ -41,6 +45,7 @@ void Subsample(const CpuContext& ctx) {
 void SubsampleBackward(const CpuContext& ctx) {
   const graph::Shape &from = ctx.in_shape(0), &to = ctx.out_shape(0);
   const int64_t stride = ctx.attributes.GetInt("stride"), channels = to.dim(3);
+  const int64_t first_channel = FirstChannel(ctx.attributes);
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const S* const dy = ctx.in<S>(0);
     S* const dx = ctx.out<S>(0);
@@ -50,7 +55,8 @@ void SubsampleBackward(const CpuContext& ctx) {
       if (i % stride != 0) return;
       for (int64_t j = 0; j < from.dim(2); ++j) {
         const int64_t pixel = (image * from.dim(1) + i / stride) * from.dim(2) + j;
-        std::copy_n(dy + pixel * from.dim(3), channels, dx + first + j * stride * channels);
+        std::copy_n(dy + pixel * from.dim(3) + first_channel, channels,
+                    dx + first + j * stride * channels);
       }
     });
   });

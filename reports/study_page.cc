@@ -1,6 +1,9 @@
 #include "reports/study_page.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "reports/page.h"
 
@@ -91,20 +94,75 @@ void AddTimelines(const ordered_json& study, ordered_json& views) {
       {{"type", "timeline"}, {"title", "Memory over a step"}, {"variants", std::move(variants)}});
 }
 
+// A curve, and the names of the rows that have it.
+struct SharedCurve {
+  const ordered_json* curve = nullptr;
+  std::vector<std::string> rows;
+};
+
+// `member` is the member of the rows that holds the curve.
+std::vector<SharedCurve> CurvesOf(const ordered_json& study, const char* member) {
+  std::vector<SharedCurve> curves;
+  for (const ordered_json& row : study.at("rows")) {
+    if (!Has(row, member)) continue;
+    const ordered_json& curve = row.at(member);
+    auto equal = std::find_if(curves.begin(), curves.end(),
+                              [&](const SharedCurve& other) { return *other.curve == curve; });
+    if (equal == curves.end()) equal = curves.insert(curves.end(), {&curve, {}});
+    equal->rows.push_back(row.at("name").get<std::string>());
+  }
+  return curves;
+}
+
+std::string Joined(const std::vector<std::string>& names, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
+}
+
+// What a legend has room for.
+std::string NameOf(const SharedCurve& curve) {
+  constexpr size_t kShown = 4;
+  return (curve.rows.size() > 1 ? "equal: " : "") + Joined(curve.rows, kShown);
+}
+
+// Says what lines cannot show: whose curves are the same, and what bands are.
+std::string NoteOf(const std::vector<SharedCurve>& curves) {
+  std::string note;
+  const auto band = [](const SharedCurve& curve) { return curve.curve->contains("low"); };
+  if (std::any_of(curves.begin(), curves.end(), band)) {
+    note = "Bands reach from the least to the most of a row's seeds, around their mean.";
+  }
+  for (const SharedCurve& curve : curves) {
+    if (curve.rows.size() < 2) continue;
+    note += (note.empty() ? "" : " ") + std::string("Equal to the bit: ") +
+            Joined(curve.rows, curve.rows.size()) + ".";
+  }
+  return note;
+}
+
 // `member` is the member of the rows that holds the curve.
 void AddCurves(const ordered_json& study, const char* member, const char* title, bool few,
                ordered_json& views) {
+  const std::vector<SharedCurve> curves = CurvesOf(study, member);
   ordered_json series = ordered_json::array();
-  for (const ordered_json& row : study.at("rows")) {
-    if (!Has(row, member)) continue;
-    series.push_back({{"name", row.at("name")},
-                      {"x", row.at(member).at("step")},
-                      {"y", row.at(member).at("loss")},
-                      {"points", few}});
+  for (const SharedCurve& shared : curves) {
+    const ordered_json& curve = *shared.curve;
+    ordered_json line = {{"name", NameOf(shared)},
+                         {"x", curve.at("step")},
+                         {"y", curve.at("loss")},
+                         {"points", few}};
+    if (curve.contains("low") && curve.contains("high")) {
+      line["y_low"] = curve.at("low");
+      line["y_high"] = curve.at("high");
+    }
+    series.push_back(std::move(line));
   }
   if (series.empty()) return;
   views.push_back({{"type", "lines"},
                    {"title", title},
+                   {"note", NoteOf(curves)},
                    {"wide", true},
                    {"smoothing", !few},
                    {"x", {{"label", "step"}, {"unit", "count"}}},
@@ -122,6 +180,7 @@ std::string StudyPage(const ordered_json& study) {
   AddFront(study, page.views);
   page.views.push_back({{"type", "table"},
                         {"title", "Variants"},
+                        {"choice", true},
                         {"columns", study.at("columns")},
                         {"rows", study.at("rows")}});
   // The table's rows keep only the members that it shows.

@@ -20,8 +20,9 @@ namespace plimsoll::reports {
 // `columns` are those of the table, in order: `key` is a member of the rows, `unit` one of "bytes",
 // "ms", "joules", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %), "number"
 // (formatted like losses) and "text" (the default). `deviation` and `runs` name members that are
-// shown next to the value: 2.81 ± 0.02 (5), the mean of 5 runs and their standard deviation. Rows
-// may lack a column, or have null there. Rows may also have these members:
+// shown next to the value: 2.806 ± 0.012 (5), the mean of 5 runs and their standard deviation, by
+// which both are rounded. Rows may lack a column, or have null there. Rows may also have these
+// members:
 //
 //   "name": unique among the rows           labels the row in all pictures; required
 //   "peak_bytes", "step_ms"                 a point of the memory–speed front
@@ -30,7 +31,7 @@ namespace plimsoll::reports {
 //                                           several ways
 //   "group": "bf16"                         points of a group have one colour
 //   "base": true                            the row that others are compared with
-//   "marks": {"step_ms": "no difference"}   small words beside the values of columns
+//   "marks": {"speedup": "cannot tell: …"}  small words beside the values of columns
 //   "note": "not within memory.budget: …"   shown with the row, above all if it has no numbers
 //   "budget_bytes": 25769803776             a line next to "peak_bytes"; rows may share one
 //   "arena_budget_bytes": 24662507520       what that leaves for the arena: for bar and timeline
@@ -38,10 +39,11 @@ namespace plimsoll::reports {
 //   "timeline": {…}                         MemoryStack() of its memory_timeline.json
 //   "status": "unfinished"                  if not "done", the row is no point of the front
 //   "curve": {"step": [0, 1, …], "loss": [10.9, …]}
+//                                           with "low" and "high": a band around it, of seeds
 //   "eval_curve": …                         the same for the held-out loss
 //
 // The page shows the front, the table, the bars, the timelines and the curves, each if there is
-// data for it.
+// data for it. Rows with equal curves share one, which says so: "equal: none, block".
 std::string StudyPage(const nlohmann::ordered_json& study);
 
 }  // namespace plimsoll::reports

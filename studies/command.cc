@@ -16,11 +16,11 @@
 #include "base/message.h"
 #include "base/output_file.h"
 #include "runtime/gpu_report.h"
+#include "studies/figures.h"
 #include "studies/fixed_calibration.h"
 #include "studies/rows.h"
 #include "studies/runner.h"
 #include "studies/study_json.h"
-#include "studies/table.h"
 #include "studies/values.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/solve.h"
@@ -132,13 +132,18 @@ class AblationRun {
  public:
   AblationRun(const AblateCommand& command, const Study& study, const std::vector<StudyRow>& rows,
               const StudyDirectory& directory)
-      : command_(command), study_(study), rows_(rows), directory_(directory) {}
+      : command_(command),
+        study_(study),
+        rows_(rows),
+        directory_(directory),
+        columns_(ParseColumns(command.columns)) {}
 
   // study.json with all runs so far; also writes it, and the table.
   ordered_json Write() const {
     StudyFacts facts;
     facts.title = study_.title;
     facts.warmup = study_.measure.warmup;
+    facts.columns = columns_;
     facts.rows = ReadRows(study_, rows_, directory_);
     facts.baseline = BaselineIndex(study_, rows_);
     for (const StudyRow& row : rows_) {
@@ -149,22 +154,24 @@ class AblationRun {
     }
     ordered_json json = StudyJson(facts);
     directory_.Write("study.json", json.dump(1) + "\n");
-    directory_.Write("study.csv", Csv(json.at("rows")));
+    directory_.Write("study.csv", StudyCsv(json, facts));
     directory_.Write("report.html", StudyHtml(json, facts));
     return json;
   }
 
-  void OnEnd(const StudyRun& run, const Outcome& outcome, size_t ended, size_t all,
-             double seconds_left) {
+  void OnEnd(const StudyRun& run, const Outcome& outcome, const Runner::Progress& progress) {
     const ordered_json study = Write();
     const ordered_json& row = study.at("rows").at(run.row);
     std::string found = outcome.status == Status::kDone && row.contains("step_ms")
                             ? Figures(row)
                             : std::string(Name(outcome.status)) + ": " + outcome.reason;
     const bool one = run.index == 0 && PlannedRuns(study_, rows_[run.row]) == 1;
-    Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", ended, all, rows_[run.row].name,
-                    one ? "" : fmt::format(" ({})", run.index + 1), found, outcome.seconds,
-                    FormatDuration(seconds_left)));
+    Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", progress.ended, progress.all,
+                    rows_[run.row].name, one ? "" : fmt::format(" ({})", run.index + 1), found,
+                    outcome.seconds, FormatDuration(progress.seconds_left)));
+    if (!progress.repeated.empty()) {
+      Say(fmt::format("  {}: {}", rows_[run.row].name, progress.repeated));
+    }
     PrintFront(study);
   }
 
@@ -207,6 +214,7 @@ class AblationRun {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
+  const std::vector<std::string> columns_;
   std::string front_;
 };
 
@@ -219,6 +227,7 @@ void RunAblate(const AblateCommand& command) {
   }
   if (command.file.empty())
     throw UserError("plimsoll ablate: name a study file, or ask for --reference");
+  ParseColumns(command.columns);  // refuses mistakes before anything runs
   const std::string text = config::ReadFile(command.file);
   Study study = ParseStudy(text, command.file);
   if (!command.dir.empty()) study.dir = command.dir;
@@ -267,8 +276,8 @@ void RunAblate(const AblateCommand& command) {
                   directory.path()));
   const bool finished =
       !stopped() && runner.Run(stopped, [&](const StudyRun& run, const Outcome& outcome,
-                                            size_t ended, size_t all, double seconds_left) {
-        ablation.OnEnd(run, outcome, ended, all, seconds_left);
+                                            const Runner::Progress& progress) {
+        ablation.OnEnd(run, outcome, progress);
       });
   const ordered_json json = ablation.Write();
   if (!finished) {
@@ -292,6 +301,7 @@ void RunAblate(const AblateCommand& command) {
 void RunReport(const ReportCommand& command) {
   StudyFacts study;
   study.title = "runs";
+  study.columns = ParseColumns(command.columns);
   study.warmup = command.warmup;
   for (const std::string& run : command.runs) {
     Row& row = study.rows.emplace_back();
@@ -318,7 +328,7 @@ void RunReport(const ReportCommand& command) {
   if (study.rows[study.baseline].status != Status::kDone) study.baseline = 0;
   const ordered_json json = StudyJson(study);
   if (!command.html.empty()) WriteOutput(command.html, "--html", StudyHtml(json, study));
-  if (!command.csv.empty()) WriteOutput(command.csv, "--csv", Csv(json.at("rows")));
+  if (!command.csv.empty()) WriteOutput(command.csv, "--csv", StudyCsv(json, study));
   if (command.json) {
     PrintAnswer(fmt::format("{}\n", json.dump(1)));
   } else {

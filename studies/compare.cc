@@ -238,6 +238,7 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
     if (i == baseline || !Done(base)) continue;
     const Spread spread = SpreadOf(rows[i]), of_base = SpreadOf(base);
     comparison.speedup = of_base.median / spread.median;
+    comparison.speedups = Interval{of_base.low / spread.high, of_base.high / spread.low};
     comparison.time = DifferenceOf(spread, of_base);
     comparison.loss_difference = pairs.Difference(rows[i], &Run::loss);
     comparison.eval_loss_difference = pairs.Difference(rows[i], &Run::eval_loss);

@@ -43,7 +43,8 @@ std::optional<Mean> OverSeeds(const Row& row, SeedFigure figure);
 struct Comparison {
   bool is_baseline = false;
   std::optional<double> speedup;        // time of the baseline / time of the row
-  Difference time = Difference::kNone;  // kNone: the two spreads overlap
+  std::optional<Interval> speedups;     // what the two spreads leave possible
+  Difference time = Difference::kNone;  // kNone: the two spreads overlap, nobody can tell
   // From the baseline, seed by seed. For seeds that the baseline lacks: the difference of the
   // means.
   std::optional<Mean> loss_difference, eval_loss_difference;

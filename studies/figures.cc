@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/statistics.h"
+#include "trainer/config/yaml_tree.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -23,6 +28,14 @@ struct View {
 template <typename T>
 ordered_json OrNull(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+ordered_json LowOf(const std::optional<Interval>& interval) {
+  return interval ? ordered_json(interval->low) : ordered_json(nullptr);
+}
+
+ordered_json HighOf(const std::optional<Interval>& interval) {
+  return interval ? ordered_json(interval->high) : ordered_json(nullptr);
 }
 
 // Bytes at the peak of these roles.
@@ -112,6 +125,9 @@ const Figure kFigures[] = {
      [](const View& v) { return ordered_json(v.spread.variation); }},
     {"predicted_step_ms", nullptr, "ms"},
     {"speedup", "speed", "number", [](const View& v) { return OrNull(v.comparison.speedup); }},
+    {"speedup_low", nullptr, "number", [](const View& v) { return LowOf(v.comparison.speedups); }},
+    {"speedup_high", nullptr, "number",
+     [](const View& v) { return HighOf(v.comparison.speedups); }},
     {"tokens_per_s", "tokens/s", "count", TokensPerSecond},
     {"mfu", "MFU", "percent", ModelUtilisation},
     {"hfu", "HFU", "percent", HardwareUtilisation},
@@ -165,7 +181,14 @@ const Figure kFigures[] = {
     {"arena_budget_bytes", nullptr, "bytes"},
 };
 
-const std::string kDeviation = "_deviation", kRuns = "_runs";
+const std::string kDeviation = "_deviation", kRuns = "_runs", kLow = "_low", kHigh = "_high";
+
+// What the table may show, in its order.
+std::vector<Figure> AllColumns() {
+  std::vector<Figure> columns = {{"name", "row", "text"}, {"status", "status", "text"}};
+  columns.insert(columns.end(), std::begin(kFigures), std::end(kFigures));
+  return columns;
+}
 
 bool HasSeeds(const Row& row) {
   return std::ranges::any_of(row.runs,
@@ -180,28 +203,60 @@ void AddBySeed(const Figure& figure, const View& view, bool seeds, ordered_json&
   if (!seeds || !mean) return;
   json[key + kDeviation] = OrNull(mean->deviation);
   json[key + kRuns] = mean->count;
+  if (figure.compared == nullptr || !mean->deviation) return;
+  const std::optional<Interval> interval = ConfidenceOf(*mean);
+  json[key + kLow] = LowOf(interval);
+  json[key + kHigh] = HighOf(interval);
 }
 
-// The difference may be due to seeds: the deviation of the pairs' differences is at least their
-// mean.
-bool WithinSeeds(const std::optional<Mean>& difference) {
-  return difference && difference->deviation &&
-         std::abs(difference->mean) <= *difference->deviation;
+// Marks a difference that may be due to seeds: 0 lies where it may lie.
+void MarkDifference(const char* key, const std::optional<Mean>& difference, ordered_json& marks) {
+  const std::optional<Interval> interval = difference ? ConfidenceOf(*difference) : std::nullopt;
+  if (!interval || interval->low == interval->high || interval->low > 0 || interval->high < 0) {
+    return;
+  }
+  marks[key] = fmt::format("cannot tell: {:+.2g} to {:+.2g}", interval->low, interval->high);
 }
 
 ordered_json MarksOf(const View& view) {
   ordered_json marks = ordered_json::object();
   const Comparison& comparison = view.comparison;
   if (comparison.speedup && comparison.time == Difference::kNone) {
-    marks["speedup"] = "no difference";
+    marks["speedup"] = fmt::format("cannot tell: {:.3f} to {:.3f}", comparison.speedups->low,
+                                   comparison.speedups->high);
   }
   if (view.spread.variation >= kSteady) marks["step_ms_variation"] = "not steady";
-  if (WithinSeeds(comparison.loss_difference)) marks["loss_difference"] = "within seeds";
-  if (WithinSeeds(comparison.eval_loss_difference)) marks["eval_loss_difference"] = "within seeds";
+  MarkDifference("loss_difference", comparison.loss_difference, marks);
+  MarkDifference("eval_loss_difference", comparison.eval_loss_difference, marks);
   return marks;
 }
 
-// By step, the means over the runs of all seeds, up to the last step that all of them made.
+// A curve of means over seeds; of several also the least and the most of them.
+class Curve {
+ public:
+  void Add(int64_t step, const std::vector<double>& losses) {
+    step_.push_back(step);
+    loss_.push_back(MeanOf(losses).mean);
+    const auto [low, high] = std::ranges::minmax(losses);
+    low_.push_back(low);
+    high_.push_back(high);
+    seeds_ = std::max(seeds_, losses.size());
+  }
+
+  ordered_json Json() const {
+    ordered_json curve = {{"step", step_}, {"loss", loss_}};
+    if (seeds_ < 2) return curve;
+    curve["low"] = low_;
+    curve["high"] = high_;
+    return curve;
+  }
+
+ private:
+  ordered_json step_ = ordered_json::array(), loss_ = step_, low_ = step_, high_ = step_;
+  size_t seeds_ = 0;
+};
+
+// By step, over the runs of all seeds, up to the last step that all of them made.
 ordered_json LossCurve(const Row& row) {
   std::set<std::string> seeds;
   std::vector<const Run*> runs;
@@ -212,14 +267,13 @@ ordered_json LossCurve(const Row& row) {
   const size_t steps = (*std::ranges::min_element(runs, {}, [](const Run* run) {
                          return run->losses.size();
                        }))->losses.size();
-  ordered_json curve = {{"step", ordered_json::array()}, {"loss", ordered_json::array()}};
+  Curve curve;
   for (size_t step = 0; step < steps; ++step) {
     std::vector<double> losses;
     for (const Run* run : runs) losses.push_back(run->losses[step]);
-    curve["step"].push_back(step);
-    curve["loss"].push_back(MeanOf(losses).mean);
+    curve.Add(static_cast<int64_t>(step), losses);
   }
-  return curve;
+  return curve.Json();
 }
 
 ordered_json EvaluationCurve(const Row& row) {
@@ -232,12 +286,9 @@ ordered_json EvaluationCurve(const Row& row) {
     }
   }
   if (losses.size() < 2) return nullptr;
-  ordered_json curve = {{"step", ordered_json::array()}, {"loss", ordered_json::array()}};
-  for (const auto& [step, of_step] : losses) {
-    curve["step"].push_back(step);
-    curve["loss"].push_back(MeanOf(of_step).mean);
-  }
-  return curve;
+  Curve curve;
+  for (const auto& [step, of_step] : losses) curve.Add(step, of_step);
+  return curve.Json();
 }
 
 }  // namespace
@@ -274,7 +325,33 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
   return json;
 }
 
-ordered_json ColumnsOf(const ordered_json& rows) {
+std::vector<std::string> ParseColumns(const std::string& list) {
+  const std::vector<Figure> columns = AllColumns();
+  std::vector<std::string> keys;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) {
+    const size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
+    name = first == name.npos ? "" : name.substr(first, last + 1 - first);
+    const auto found = std::ranges::find_if(columns, [&](const Figure& column) {
+      return name == column.key || (column.label != nullptr && name == column.label);
+    });
+    if (found == columns.end()) {
+      std::vector<std::string> known;
+      for (const Figure& column : columns) known.emplace_back(column.key);
+      throw UserError(
+          fmt::format("--columns: {} is no column; there are {}, and what the table's "
+                      "head calls them",
+                      config::Quote(name), fmt::join(known, ", ")));
+    }
+    if (std::ranges::find(keys, found->key) != keys.end()) {
+      throw UserError(fmt::format("--columns: {} is named twice; keep one", config::Quote(name)));
+    }
+    keys.emplace_back(found->key);
+  }
+  return keys;
+}
+
+ordered_json ColumnsOf(const ordered_json& rows, const std::vector<std::string>& chosen) {
   const auto any = [&](const std::string& key, const auto& says) {
     return std::ranges::any_of(rows, [&](const ordered_json& row) {
       return row.contains(key) && !row.at(key).is_null() && says(row, row.at(key));
@@ -283,23 +360,33 @@ ordered_json ColumnsOf(const ordered_json& rows) {
   const auto filled = [](const ordered_json& /*row*/, const ordered_json& value) {
     return value != "" && !(value.is_number() && value == 0);
   };
-  ordered_json columns = {{{"key", "name"}, {"label", "row"}, {"unit", "text"}},
-                          {{"key", "status"}, {"label", "status"}, {"unit", "text"}}};
-  for (const Figure& figure : kFigures) {
+  // Leaves out columns that are empty, or would only repeat another column.
+  const auto worth_showing = [&](const Figure& figure) {
     const std::string key = figure.key;
-    if (figure.label == nullptr || !any(key, filled)) continue;
-    // Leaves out columns that would only repeat another column.
+    if (figure.label == nullptr) return false;
+    if (key == "name" || key == "status") return true;
     const auto other = [&](const char* than) {
       return any(key, [&](const ordered_json& row, const ordered_json& value) {
         return value != row.value(than, ordered_json(nullptr));
       });
     };
-    if (key == "arena_bytes" && !other("peak_bytes")) continue;
-    if (key == "best_eval_loss" && !other("eval_loss")) continue;
+    if (key == "arena_bytes" && !other("peak_bytes")) return false;
+    if (key == "best_eval_loss" && !other("eval_loss")) return false;
     if (key == "ranks" && !any(key, [](const auto&, const auto& ranks) { return ranks != 1; })) {
-      continue;
+      return false;
     }
-    ordered_json column = {{"key", key}, {"label", figure.label}, {"unit", figure.unit}};
+    return any(key, filled);
+  };
+  const std::vector<Figure> all = AllColumns();
+  std::vector<Figure> shown;
+  for (const std::string& key : chosen) shown.push_back(*std::ranges::find(all, key, &Figure::key));
+  if (chosen.empty()) std::ranges::copy_if(all, std::back_inserter(shown), worth_showing);
+  ordered_json columns = ordered_json::array();
+  for (const Figure& figure : shown) {
+    const std::string key = figure.key;
+    ordered_json column = {{"key", key},
+                           {"label", figure.label != nullptr ? figure.label : figure.key},
+                           {"unit", figure.unit}};
     if (any(key + kRuns, filled)) {
       column["deviation"] = key + kDeviation;
       column["runs"] = key + kRuns;

@@ -188,19 +188,23 @@ void Runner::CountDone(const StudyRun& run, int64_t steps) {
   whole_.emplace(ClaimOf(run), SharedSteps(study_.measure.warmup, all_steps, summary));
 }
 
-bool Runner::IsUnsteady(size_t row) const {
+double Runner::VariationOf(size_t row) const {
   const Row result = ReadRow(study_, rows_[row], directory_);
-  return result.status == Status::kDone && SpreadOf(result).variation >= kSteady;
+  return result.status == Status::kDone ? SpreadOf(result).variation : 0;
 }
 
-void Runner::Repeat(size_t row) {
+std::string Runner::Repeat(size_t row) {
   const size_t planned = PlannedRuns(study_, rows_[row]);
   if (!study_.measure.repeat_unsteady || SkipsRow(row) || made_[row] < planned ||
-      made_[row] >= planned + kMostRepeats || !IsUnsteady(row)) {
-    return;
+      made_[row] >= planned + kMostRepeats) {
+    return "";
   }
+  const double variation = VariationOf(row);
+  if (variation < kSteady) return "";
   runs_.push_back({row, made_[row]});
   all_ = std::max(all_, ended_ + active_.size() + runs_.size());
+  return fmt::format("its times vary by {:.1f} %, so that it runs again, {} of at most {} times",
+                     variation * 100, made_[row] - planned + 1, kMostRepeats);
 }
 
 std::string Runner::PassDirectory(const Active& active) const {
@@ -354,12 +358,15 @@ void Runner::End(Active& active, const Outcome& outcome, const OnEnd& on_end) {
   free_gpus_.insert(free_gpus_.end(), active.gpus.begin(), active.gpus.end());
   seconds_.push_back(outcome.seconds);
   ++ended_;
-  Repeat(row);
+  const std::string repeated = Repeat(row);
   double sum = 0;
   for (const double seconds : seconds_) sum += seconds;
   const double mean = sum / static_cast<double>(seconds_.size());
-  on_end(active.run, outcome, ended_, all_,
-         mean * static_cast<double>(all_ - ended_) / options_.jobs);
+  on_end(active.run, outcome,
+         {.ended = ended_,
+          .all = all_,
+          .seconds_left = mean * static_cast<double>(all_ - ended_) / options_.jobs,
+          .repeated = repeated});
 }
 
 bool Runner::Run(const std::function<bool()>& stopped, const OnEnd& on_end) {

@@ -40,10 +40,14 @@ struct RunnerOptions {
 
 class Runner {
  public:
-  // Called when a run has ended, with the number of ended runs, the number of all runs, and an
-  // estimate of the remaining seconds from the times so far.
-  using OnEnd = std::function<void(const StudyRun& run, const Outcome& outcome, size_t ended,
-                                   size_t all, double seconds_left)>;
+  // Called when a run has ended.
+  struct Progress {
+    size_t ended = 0, all = 0;  // runs
+    double seconds_left = 0;    // by the times so far
+    std::string repeated = "";  // why `all` has grown by this run: its row runs again; empty: no
+  };
+  using OnEnd =
+      std::function<void(const StudyRun& run, const Outcome& outcome, const Progress& progress)>;
   // All arguments must outlive the runner.
   Runner(const Study& study, const std::vector<StudyRow>& rows, const StudyDirectory& directory,
          const RunnerOptions& options);
@@ -69,9 +73,10 @@ class Runner {
   int64_t StepsOf(const StudyRun& run) const;
   // Records that a run is done.
   void CountDone(const StudyRun& run, int64_t steps);
-  bool IsUnsteady(size_t row) const;
-  // Queues another run of the row if its times vary.
-  void Repeat(size_t row);
+  double VariationOf(size_t row) const;  // of its steps; 0: not known
+  // Queues another run of the row if its times vary, and says why; empty: they don't, or have been
+  // given enough runs.
+  std::string Repeat(size_t row);
   void StartPass(Active& active);
   // The outcome once the run has ended; starts its next pass if there is one.
   std::optional<Outcome> Look(Active& active);

@@ -143,10 +143,14 @@ ordered_json StudyJson(const StudyFacts& study) {
       fmt::format("up to {} timed steps a row, after {} of warm-up", most_steps, study.warmup);
   if (const std::string text = UnsteadyText(study.rows); !text.empty()) json["warning"] = text;
   json["facts"] = facts;
-  json["columns"] = ColumnsOf(rows);
+  json["columns"] = ColumnsOf(rows, study.columns);
   json["rows"] = rows;
   json["laws"] = LawsJson(CheckLaws(study.rows, study.facts, comparisons));
   return json;
+}
+
+std::string StudyCsv(const ordered_json& json, const StudyFacts& study) {
+  return Csv(json.at("rows"), study.columns.empty() ? ordered_json() : json.at("columns"));
 }
 
 std::string StudyHtml(const ordered_json& json, const StudyFacts& study) {

@@ -17,11 +17,15 @@ struct StudyFacts {
   std::vector<Row> rows;
   std::vector<RowFacts> facts;
   size_t baseline = 0;
+  std::vector<std::string> columns = {};  // keys of those to show; empty: what the rows fill
 };
 
 // {"title", "subtitle", "warning", "facts", "columns", "rows", "laws"}: the members of
 // reports/study_page.h and the results of CheckLaws().
 nlohmann::ordered_json StudyJson(const StudyFacts& study);
+
+// study.csv: all members of the rows, or of chosen columns theirs.
+std::string StudyCsv(const nlohmann::ordered_json& json, const StudyFacts& study);
 
 // report.html: the same as a page, with a picture of each row's memory over a step.
 std::string StudyHtml(const nlohmann::ordered_json& json, const StudyFacts& study);

@@ -12,8 +12,10 @@ namespace plimsoll::studies {
 // An aligned table with a legend below, from the rows and columns of figures.h.
 std::string TextTable(const nlohmann::ordered_json& rows, const nlohmann::ordered_json& columns);
 
-// All scalar members of the rows, with a header line of their names (RFC 4180).
-std::string Csv(const nlohmann::ordered_json& rows);
+// All scalar members of the rows or, of given columns, the members that these name, with a header
+// line of their names (RFC 4180).
+std::string Csv(const nlohmann::ordered_json& rows,
+                const nlohmann::ordered_json& columns = nullptr);
 
 nlohmann::ordered_json LawsJson(const std::vector<Law>& laws);
 

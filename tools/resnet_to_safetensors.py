@@ -2,10 +2,17 @@
 """Turns a ResNet's PyTorch pickle into a folder that model.init_from takes.
 
     python3 tools/resnet_to_safetensors.py resnet50-0676ba61.pth models/resnet50 --image-size 224
+    python3 tools/resnet_to_safetensors.py resnet20-12fca82f.th models/resnet20 [--shortcut A]
 
 The pickle is a state_dict with torchvision's names, which timm's ResNets have, too, or a checkpoint
-that holds one as "state_dict", "model" or "model_state_dict"; a prefix "module." is dropped. Depth,
-channels and classes follow from the shapes. Only tensors are unpickled (weights_only).
+that holds one as "state_dict", "model" or "model_state_dict"; a prefix "module." is dropped. So may
+be ResNets for small images, of 6n + 2 layers in three stages; what these call "linear" and
+"shortcut" becomes "fc" and "downsample". Depth, channels and classes follow from the shapes. Only
+tensors are unpickled (weights_only).
+
+Where shortcuts have no weights, nothing in the file says which channels a block adds: config.json
+says A_centered, half of them on either side as in PyTorch's programs for CIFAR, unless --shortcut A
+says that all are behind the others (docs/fine_tuning.md).
 Needs: pip install torch safetensors.
 """
 
@@ -15,47 +22,89 @@ import pathlib
 import re
 import sys
 
-import safetensors.torch
-import torch
-
 DEPTHS = {(False, (2, 2, 2, 2)): 18, (False, (3, 4, 6, 3)): 34, (True, (3, 4, 6, 3)): 50,
           (True, (3, 4, 23, 3)): 101, (True, (3, 8, 36, 3)): 152}
+SMALL_CHANNELS = 16  # of the first of three stages
 
 
-def state_dict_of(path):
-    state = torch.load(path, map_location="cpu", weights_only=True)
+def read_pickle(path):
+    import torch  # takes seconds, which a wrong argument need not wait for
+
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def state_dict_of(checkpoint):
+    """The tensors, by torchvision's names."""
     for name in ("state_dict", "model", "model_state_dict"):
-        if isinstance(state.get(name), dict):
-            state = state[name]
+        if isinstance(checkpoint.get(name), dict):
+            checkpoint = checkpoint[name]
             break
-    return {name.removeprefix("module."): tensor.contiguous() for name, tensor in state.items()}
+    state = {}
+    for name, tensor in checkpoint.items():
+        name = re.sub(r"^linear\.", "fc.", name.removeprefix("module."))
+        state[re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", name)] = tensor
+    for name in ("conv1.weight", "fc.weight"):
+        if name not in state:
+            sys.exit(f"no ResNet: it has no tensor {name}")
+    return state
 
 
 def depth_of(state):
-    blocks = [set(), set(), set(), set()]
+    blocks = {}
     for name in state:
-        if match := re.match(r"layer([1-4])\.(\d+)\.", name):
-            blocks[int(match[1]) - 1].add(match[2])
-    form = ("layer1.0.conv3.weight" in state, tuple(map(len, blocks)))
+        if match := re.match(r"layer(\d)\.(\d+)\.", name):
+            blocks.setdefault(int(match[1]), set()).add(match[2])
+    bottleneck = "layer1.0.conv3.weight" in state
+    form = (bottleneck, tuple(len(blocks[stage]) for stage in sorted(blocks)))
+    if len(form[1]) == 3 and len(set(form[1])) == 1 and not bottleneck:
+        channels = state["conv1.weight"].shape[0]
+        if channels != SMALL_CHANNELS:
+            sys.exit(f"a ResNet of 6n + 2 layers begins with {SMALL_CHANNELS} channels, and this "
+                     f"one with {channels}")
+        return 6 * form[1][0] + 2
     if form not in DEPTHS:
-        sys.exit(f"no ResNet of 18, 34, 50, 101 or 152 layers: its stages have {form[1]} blocks")
+        sys.exit("no ResNet of 18, 34, 50, 101 or 152 layers, and none of 6n + 2 for small images: "
+                 f"its stages have {', '.join(map(str, form[1])) or 'no'} blocks"
+                 f"{' of three convolutions' if bottleneck else ''}")
     return DEPTHS[form]
+
+
+def config_of(state, image_size=None, shortcut=None):
+    """config.json's members; image_size and shortcut None: as the depth has it."""
+    depth = depth_of(state)
+    small = depth not in DEPTHS.values()
+    config = {"model_type": "resnet", "depth": depth,
+              "image_size": image_size or (32 if small else 224),
+              "channels": state["conv1.weight"].shape[1], "classes": state["fc.weight"].shape[0]}
+    projections = any(".downsample." in name for name in state)
+    if shortcut and (projections or not small):
+        sys.exit(f"--shortcut {shortcut}: is for ResNets of 6n + 2 layers whose shortcuts have no "
+                 "weights; leave it out")
+    if small:
+        config["shortcut"] = "B" if projections else shortcut or "A_centered"
+    return config
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("pickle", type=pathlib.Path, help="the .pth or .pt file")
+    parser.add_argument("pickle", type=pathlib.Path, help="the .pth, .pt or .th file")
     parser.add_argument("folder", type=pathlib.Path, help="to be written")
-    parser.add_argument("--image-size", type=int, default=224, help="height and width of images")
+    parser.add_argument("--image-size", type=int,
+                        help="height and width of images; 224 unless given, 32 for 6n + 2 layers")
+    parser.add_argument("--shortcut", choices=("A_centered", "A"),
+                        help="where the new channels are that shortcuts without weights add: half "
+                        "of them on either side (the default), or all behind the others")
     arguments = parser.parse_args()
-    state = state_dict_of(arguments.pickle)
-    config = {"model_type": "resnet", "depth": depth_of(state), "image_size": arguments.image_size,
-              "channels": state["conv1.weight"].shape[1], "classes": state["fc.weight"].shape[0]}
+    state = state_dict_of(read_pickle(arguments.pickle))
+    config = config_of(state, arguments.image_size, arguments.shortcut)
+    import safetensors.torch
+
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    safetensors.torch.save_file(state, arguments.folder / "model.safetensors",
-                                metadata={"format": "pt"})
+    safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in state.items()},
+                                arguments.folder / "model.safetensors", metadata={"format": "pt"})
     (arguments.folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
-    print(f"{arguments.folder}: ResNet-{config['depth']} of {config['classes']} classes")
+    print(f"{arguments.folder}: ResNet-{config['depth']} of {config['classes']} classes" +
+          (f", shortcut {config['shortcut']}" if "shortcut" in config else ""))
 
 
 if __name__ == "__main__":

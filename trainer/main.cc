@@ -247,6 +247,8 @@ class CommandLine {
     command->add_flag("--list", ablate_.list, "print the rows, and run nothing");
     command->add_flag("--json", ablate_.json, "for programs");
     command->add_flag("--reference", ablate_.reference, "the keys of a study file");
+    command->add_option("--columns", ablate_.columns,
+                        "of the table, the page's and study.csv: name,loss,arena,…");
     command->callback([this] {
       if (world_.size() > 1) {
         throw UserError(
@@ -264,6 +266,8 @@ class CommandLine {
         ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
     command->add_option("--html", report_.html, "also write a page to this file");
     command->add_option("--csv", report_.csv, "also write a table to this file");
+    command->add_option("--columns", report_.columns,
+                        "of the table, the page's and the CSV: name,loss,arena,…");
     command->add_flag("--json", report_.json, "for programs");
     command->callback([this] { studies::RunReport(report_); });
   }

@@ -1,6 +1,7 @@
-// View "lines": {x: {label, unit}, y: {label, unit, log}, smoothing, series: [{name, x, y, points}]}.
-// null in y is a gap. With `smoothing` a box shows each series through an exponential average; a
-// series with `points` is few measurements, drawn as points and never smoothed.
+// View "lines": {x: {label, unit}, y: {label, unit, log}, smoothing, series: [{name, x, y, y_low,
+// y_high, points}]}. null in y is a gap. With `y_low` and `y_high` a band lies behind the line. With
+// `smoothing` a box shows each series through an exponential average; a series with `points` is few
+// measurements, drawn as points and never smoothed.
 "use strict";
 
 views.lines = (body, view) => {
@@ -17,7 +18,8 @@ views.lines = (body, view) => {
     });
   }
 
-  const amounts = (axis) => charts.amounts(axis, view.series.flatMap(({ y }) => y));
+  const shown = view.series.flatMap(({ y, y_low = [], y_high = [] }) => [...y, ...y_low, ...y_high]);
+  const amounts = (axis) => charts.amounts(axis, shown);
   const pairs = (x, y) => x.map((at, i) => ({ x: at, y: y[i] }));
 
   function dataset(series, i, more) {
@@ -42,20 +44,38 @@ views.lines = (body, view) => {
       : [dataset(series, i, { label: `${series.name}, smoothed`, data: pairs(series.x, smooth(series.y)), borderWidth: 2.25, pointRadius: 0, hidden: true, off: true })],
   );
 
+  // The lower edge, and the upper one, which is filled down to it. Of what comes later less is drawn on top.
+  const bands = view.series.flatMap((series, i) => {
+    if (!series.y_low) return [];
+    const edge = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, backgroundColor: theme.faint(theme.series(i), 0.2), band: true };
+    return [
+      dataset(series, i, { ...edge, data: pairs(series.x, series.y_low) }),
+      dataset(series, i, { ...edge, data: pairs(series.x, series.y_high), fill: "-1" }),
+    ];
+  });
+
+  // "2.81", of a band "2.81 (2.79 to 2.84)".
+  function value({ dataset: { of, off }, dataIndex, parsed }) {
+    const { y_low, y_high } = view.series.find(({ name }) => name === of);
+    const [mean, ...ends] = [parsed.y, y_low?.[dataIndex], y_high?.[dataIndex]].map((y) => units.format(y, view.y.unit));
+    return y_low && off === undefined ? `${mean} (${ends.join(" to ")})` : mean;
+  }
+
   const controls = element("div", { class: "controls" });
   if (view.smoothing || view.log_choice) body.append(controls);
   const chart = charts.draw(body, view.title, {
     type: "line",
-    data: { datasets: [...plain, ...averaged] },
+    data: { datasets: [...plain, ...averaged, ...bands] },
     options: {
       parsing: false,
       normalized: true,
       scales: { x: charts.scale(view.x), y: amounts(view.y) },
       plugins: {
         tooltip: {
+          filter: ({ dataset }) => !dataset.band,
           callbacks: {
             title: (items) => (items.length ? `${view.x.label} ${units.format(items[0].parsed.x, view.x.unit)}` : ""),
-            label: (item) => `${item.dataset.label}: ${units.format(item.parsed.y, view.y.unit)}`,
+            label: (item) => `${item.dataset.label}: ${value(item)}`,
           },
         },
       },
@@ -69,6 +89,7 @@ views.lines = (body, view) => {
   if (view.smoothing) {
     charts.checkbox(controls, "smooth", false, (on) => {
       chart.data.datasets.forEach((set, i) => {
+        if (set.band) return;
         if (i >= plain.length) {
           set.off = !on;
           chart.setDatasetVisibility(i, on && chart.isDatasetVisible(plain.findIndex((other) => other.of === set.of)));

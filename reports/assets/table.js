@@ -1,13 +1,14 @@
 // View "table": {columns: [{key, label, unit, deviation, runs}], rows: [{key: value, note, base,
-// marks: {key: text}}]}. `deviation` and `runs` are members that stand beside a mean: 2.81 ± 0.02 (5).
+// marks: {key: text}}], choice}. `deviation` and `runs` are members that stand beside a mean: 2.806 ± 0.012 (5).
 // A click on a column's name sorts by it, a second one the other way round; rows without a value
-// come last either way.
+// come last either way. With `choice` boxes take columns out, of what is copied, too.
 "use strict";
 
 views.table = (body, view) => {
   const numeric = (column) => column.unit !== undefined && column.unit !== "text";
   let sorted = null; // {column, descending}
   let wanted = ""; // text that rows must contain
+  let columns = view.columns; // that are shown
 
   function compare(a, b) {
     const [x, y] = [a[sorted.column.key], b[sorted.column.key]];
@@ -23,17 +24,18 @@ views.table = (body, view) => {
     const runs = row[column.runs] ?? null;
     if (runs === null) return value;
     const deviation = row[column.deviation] ?? null;
+    if (deviation > 0 && column.unit === "number") return `${units.withDeviation(row[column.key], deviation)} (${runs})`;
     const spread = deviation === null ? "" : ` ± ${units.format(Number(deviation.toPrecision(2)), column.unit)}`;
     return `${value}${spread} (${runs})`;
   }
 
   // A note stands in place of the values that are missing at the row's end, or under its name.
   function cells(row) {
-    const last = view.columns.findLastIndex((column) => (row[column.key] ?? null) !== null);
-    const missing = view.columns.length - 1 - last;
-    if (!row.note || missing === 0) return view.columns.map((column, i) => cell(row, column, i === 0));
+    const last = columns.findLastIndex((column) => (row[column.key] ?? null) !== null);
+    const missing = columns.length - 1 - last;
+    if (!row.note || missing === 0 || last < 0) return columns.map((column, i) => cell(row, column, i === 0));
     const note = element("td", { class: "row-note", colspan: missing }, element("div", {}, row.note));
-    return [...view.columns.slice(0, last + 1).map((column) => cell(row, column, false)), note];
+    return [...columns.slice(0, last + 1).map((column) => cell(row, column, false)), note];
   }
 
   function cell(row, column, first) {
@@ -52,16 +54,18 @@ views.table = (body, view) => {
     });
     return element("th", { scope: "col", class: numeric(column) ? "number" : undefined }, button);
   });
+  const head = element("tr");
   const rows = element("tbody");
 
   function shown() {
     const found = view.rows.filter((row) =>
-      view.columns.some((column) => text(row, column).toLowerCase().includes(wanted)),
+      columns.some((column) => text(row, column).toLowerCase().includes(wanted)),
     );
     return sorted ? found.sort(compare) : found;
   }
 
   function fill() {
+    head.replaceChildren(...columns.map((column) => heads[view.columns.indexOf(column)]));
     rows.replaceChildren(
       ...shown().map((row) =>
         element("tr", { class: row.base ? "base" : undefined }, ...cells(row)),
@@ -73,24 +77,45 @@ views.table = (body, view) => {
     });
   }
 
+  const controls = element("div", { class: "controls" });
+  if (view.rows.length > 8 || view.choice) body.append(controls);
   if (view.rows.length > 8) {
     const search = element("input", { type: "search", "aria-label": "show rows that contain", "placeholder": "filter" });
     search.addEventListener("input", () => {
       wanted = search.value.toLowerCase();
       fill();
     });
-    body.append(element("div", { class: "controls" }, search));
+    controls.append(search);
   }
-  body.append(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), rows)));
+  // The first column says what rows are, and stays.
+  if (view.choice) {
+    const boxes = element("div", { class: "choices", hidden: true });
+    const out = new Set();
+    for (const column of view.columns.slice(1)) {
+      charts.checkbox(boxes, column.label ?? column.key, true, (on) => {
+        on ? out.delete(column) : out.add(column);
+        columns = view.columns.filter((each) => !out.has(each));
+        fill();
+      });
+    }
+    const button = element("button", { type: "button", "aria-expanded": "false" }, "columns");
+    button.addEventListener("click", () => {
+      boxes.hidden = !boxes.hidden;
+      button.setAttribute("aria-expanded", String(!boxes.hidden));
+    });
+    controls.append(button);
+    body.append(boxes);
+  }
+  body.append(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), rows)));
   fill();
 
   const beside = (column) => ["deviation", "runs"].filter((member) => column[member]);
 
   // As it is sorted and filtered now.
   save.table(body, () => ({
-    heads: view.columns.map((column) => ({ text: column.label ?? column.key, unit: column.unit, number: numeric(column), beside: beside(column) })),
+    heads: columns.map((column) => ({ text: column.label ?? column.key, unit: column.unit, number: numeric(column), beside: beside(column) })),
     rows: shown().map((row) => ({
-      cells: view.columns.map((column) => ({
+      cells: columns.map((column) => ({
         text: text(row, column),
         value: row[column.key] ?? null,
         beside: beside(column).map((member) => row[column[member]] ?? null),

@@ -65,6 +65,17 @@ const units = (() => {
     return (formats[unit] || number)(value, significant);
   }
 
+  // A mean and its deviation, which is above 0, as far as the deviation lets digits mean anything: two digits of it where
+  // they are at most 35, otherwise one. base/amounts.h does the same.
+  function withDeviation(mean, deviation) {
+    const magnitude = Math.floor(Math.log10(deviation));
+    const size = Math.max(Math.abs(mean), deviation);
+    const exponent = size < 1e-4 ? Math.floor(Math.log10(size)) : 0;
+    const places = Math.max(0, (deviation * 10 ** -magnitude < 3.55 ? 1 : 0) - magnitude + exponent);
+    const [shown, spread] = [mean, deviation].map((value) => (value * 10 ** -exponent).toFixed(places));
+    return exponent === 0 ? `${shown} ± ${spread}` : `(${shown} ± ${spread})e${exponent}`;
+  }
+
   // The least round number of the unit (1, 2, 2.5 or 5 times a power of ten) from `least` on, for values up to `high`.
   function step(least, high, unit) {
     const scale = unit === "bytes" ? 1024 ** power(high, 1024, kBinary.length - 1) : 1;
@@ -89,5 +100,5 @@ const units = (() => {
     return format(value, unit, significant).replace(/(\.\d*?)0+(?=\D|$)/, (_, kept) => (kept === "." ? "" : kept));
   }
 
-  return { format, tick, step, byteTicks };
+  return { format, withDeviation, tick, step, byteTicks };
 })();

@@ -23,5 +23,19 @@ TEST(FormatCount, KeepsThreeDigits) {
   EXPECT_EQ(FormatCount(1.5e13), "15T");
 }
 
+TEST(FormatWithDeviation, KeepsTheDigitsThatMeanSomething) {
+  EXPECT_EQ(FormatWithDeviation(0.0096657, 0.0089), "0.010 ± 0.009");
+  EXPECT_EQ(FormatWithDeviation(2.80581, 0.01234), "2.806 ± 0.012");
+  EXPECT_EQ(FormatWithDeviation(2.80581, 0.0354), "2.806 ± 0.035");
+  EXPECT_EQ(FormatWithDeviation(2.80581, 0.0356), "2.81 ± 0.04");
+  EXPECT_EQ(FormatWithDeviation(2.80581, 0.0097), "2.806 ± 0.010");
+  EXPECT_EQ(FormatWithDeviation(-0.5, 0.125, true), "-0.50 ± 0.12");
+  EXPECT_EQ(FormatWithDeviation(0.0096657, 0.0089, true), "+0.010 ± 0.009");
+  EXPECT_EQ(FormatWithDeviation(2.5, 0.7071), "2.5 ± 0.7");
+  EXPECT_EQ(FormatWithDeviation(12345.6, 1234.5), "12346 ± 1234");
+  EXPECT_EQ(FormatWithDeviation(1.234e-7, 2.9e-8), "(1.23 ± 0.29)e-07");
+  EXPECT_EQ(FormatWithDeviation(-1.234e-7, 4.4e-6, true), "(-0 ± 4)e-06");
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -41,5 +41,22 @@ TEST(Mean, DeviatesByTheSample) {
   EXPECT_EQ(*MeanOf({0.1, 0.1, 0.1}).deviation, 0);
 }
 
+TEST(Confidence, IsStudentsOfTheMean) {
+  EXPECT_FALSE(ConfidenceOf(MeanOf({3})));
+  const Interval two = *ConfidenceOf(MeanOf({1, 3}));  // 2 ± 12.706 · √2 / √2
+  EXPECT_NEAR(two.low, -10.706, 1e-9);
+  EXPECT_NEAR(two.high, 14.706, 1e-9);
+  const Interval five = *ConfidenceOf({.mean = 0.0096657, .deviation = 0.0089, .count = 5});
+  EXPECT_NEAR(five.low, -0.001383, 1e-6);
+  EXPECT_NEAR(five.high, 0.020715, 1e-6);
+  // Beyond the table, for 15 and 30 degrees of freedom.
+  EXPECT_NEAR(ConfidenceOf({.mean = 0, .deviation = 4, .count = 16})->high, 2.131, 1e-3);
+  EXPECT_NEAR(ConfidenceOf({.mean = 0, .deviation = std::sqrt(31.0), .count = 31})->high, 2.042,
+              1e-3);
+  const Interval equal = *ConfidenceOf(MeanOf({0.1, 0.1, 0.1}));
+  EXPECT_EQ(equal.low, 0.1);
+  EXPECT_EQ(equal.high, 0.1);
+}
+
 }  // namespace
 }  // namespace plimsoll

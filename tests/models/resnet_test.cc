@@ -52,6 +52,11 @@ TEST(ResNet, ComputesWhatItShould) {
   EXPECT_NEAR(products / 2, 4.089e9, 0.001e9);
 }
 
+TEST(ResNet, IsCalledByItsDepth) {
+  EXPECT_EQ(ResNet(20, 32, 10)->title(), "ResNet-20");
+  EXPECT_EQ(ResNet(50, 32, 10)->title(), "ResNet-50");
+}
+
 TEST(ResNet, RefusesOtherDepths) {
   EXPECT_NE(MessageOf<SettingError>([] { ResNet(51, 32, 10); }).value_or("").find("51 is no"),
             std::string::npos);
@@ -138,16 +143,16 @@ TEST(ResNet, HasTheSameBitsUnderAllPolicies) {
 TEST(ResNet, OfOptionAHasNoParametersInShortcuts) {
   const std::vector<std::pair<int64_t, int64_t>> sizes = {
       {20, 269'722}, {32, 464'154}, {44, 658'586}, {56, 853'018}};
-  for (const auto& [depth, parameters] : sizes) {
-    const auto model = TinyResNet({{"depth", depth}, {"shortcut", std::string("A")}});
-    EXPECT_EQ(model->parameter_count(), parameters) << depth;
+  for (const std::string form : {"A", "A_centered"}) {
+    for (const auto& [depth, parameters] : sizes) {
+      const auto model = TinyResNet({{"depth", depth}, {"shortcut", form}});
+      EXPECT_EQ(model->parameter_count(), parameters) << depth;
+    }
+    ExpectMessage(MessageOf<SettingError>([&] {
+                    TinyResNet({{"depth", int64_t{18}}, {"shortcut", form}});
+                  }),
+                  {form + " is there for small images", "with 18 layers use B"});
   }
-  EXPECT_NE(MessageOf<SettingError>([] {
-              TinyResNet({{"depth", int64_t{18}}, {"shortcut", std::string("A")}});
-            })
-                .value_or("")
-                .find("with 18 layers use B"),
-            std::string::npos);
 }
 
 ImageRun RunAlone(const std::map<std::string, SettingValue>& settings, CompileOptions options,
@@ -190,9 +195,14 @@ CompileOptions Cut(int64_t micro_batch, int64_t accumulate) {
 }
 
 TEST(ResNet, TrainsWithoutProjections) {
-  const ImageRun a = RunAlone({{"shortcut", std::string("A")}}, Cut(8, 1), 2);
-  EXPECT_FALSE(a.weights.contains("stage.1.block.0.shortcut.conv.weight"));
-  EXPECT_LT(a.losses[0], 20);
+  const ImageRun behind = RunAlone({{"shortcut", std::string("A")}}, Cut(8, 1), 2);
+  EXPECT_FALSE(behind.weights.contains("stage.1.block.0.shortcut.conv.weight"));
+  EXPECT_LT(behind.losses[0], 20);
+  // Of the same initial weights, the other form makes another network.
+  const ImageRun around = RunAlone({{"shortcut", std::string("A_centered")}}, Cut(8, 1), 2);
+  EXPECT_EQ(around.weights.size(), behind.weights.size());
+  EXPECT_LT(around.losses[0], 20);
+  EXPECT_NE(around.losses[0], behind.losses[0]);
 }
 
 // Of groups of a fixed size, accumulation changes nothing but rounding.

@@ -14,11 +14,36 @@ const ExampleRegistration kSubsampleByThree({.op = "subsample",
                                              .label = "many channels, none new",
                                              .inputs = {{{3, 7, 9, 200}}},
                                              .attributes = {{"stride", 3}, {"channels", 200}}});
+const ExampleRegistration kSubsampleCentered(
+    {.op = "subsample",
+     .label = "zeros on either side",
+     .inputs = {{{2, 5, 6, 3}}},
+     .attributes = {{"stride", 2}, {"channels", 7}, {"first_channel", 2}}});
+const ExampleRegistration kSubsampleCenteredPacks(
+    {.op = "subsample",
+     .label = "zeros on either side, whole packs",
+     .inputs = {{{3, 7, 9, 16}}},
+     .attributes = {{"stride", 2}, {"channels", 32}, {"first_channel", 8}}});
+const ExampleRegistration kSubsampleBehindZeros(
+    {.op = "subsample",
+     .label = "zeros in front, no whole packs of x",
+     .inputs = {{{2, 4, 4, 21}}},
+     .attributes = {{"stride", 1}, {"channels", 24}, {"first_channel", 3}}});
 const ExampleRegistration kSubsampleBackward(
     {.op = "subsample_backward",
      .label = "",
      .inputs = {{{2, 3, 3, 7}}},
      .attributes = {{"stride", 2}, {"rank", 4}, {"d0", 2}, {"d1", 5}, {"d2", 6}, {"d3", 3}}});
+const ExampleRegistration kSubsampleBackwardCentered({.op = "subsample_backward",
+                                                      .label = "zeros on either side",
+                                                      .inputs = {{{2, 3, 3, 7}}},
+                                                      .attributes = {{"stride", 2},
+                                                                     {"first_channel", 2},
+                                                                     {"rank", 4},
+                                                                     {"d0", 2},
+                                                                     {"d1", 5},
+                                                                     {"d2", 6},
+                                                                     {"d3", 3}}});
 
 using graph::Attributes;
 using graph::DType;

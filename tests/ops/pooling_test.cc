@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "ops/definition.h"
 #include "ops/pooling/avg_pool.h"
 #include "ops/pooling/global_avg_pool.h"
 #include "ops/pooling/max_pool.h"
+#include "ops/subsample.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/expect_error.h"
@@ -259,6 +261,49 @@ TEST(PoolAxis, WindowsAndElementsAgree) {
   }
 }
 
+// Every pixel of y is one of x between zeros, and every pixel of dx is one of dy or zero.
+TEST(Subsample, FollowsItsDefinition) {
+  struct Subsampling {
+    Shape x;
+    int64_t stride, channels, first;
+  };
+  const std::vector<Subsampling> cases = {{{2, 5, 6, 3}, 2, 7, 0},
+                                          {{2, 5, 6, 3}, 2, 7, 2},
+                                          {{1, 4, 4, 16}, 2, 32, 8},
+                                          {{2, 3, 4, 5}, 1, 8, 3},
+                                          {{1, 7, 5, 4}, 3, 4, 0}};
+  for (const auto& [shape, stride, channels, first] : cases) {
+    for (const DType dtype : kTypes) {
+      SCOPED_TRACE(std::string(graph::Name(dtype)) + shape.ToString() + " from channel " +
+                   std::to_string(first));
+      const Shape small = {shape.dim(0), (shape.dim(1) + stride - 1) / stride,
+                           (shape.dim(2) + stride - 1) / stride, channels};
+      const TestTensor x = NormalValues(dtype, shape, 1), dy = NormalValues(dtype, small, 2);
+      std::vector<double> y(dy.size()), dx(x.size());
+      for (int64_t at = 0; at < x.size(); ++at) {
+        const int64_t channel = at % shape.dim(3), pixel = at / shape.dim(3);
+        const int64_t column = pixel % shape.dim(2), row = pixel / shape.dim(2) % shape.dim(1);
+        const int64_t image = pixel / shape.dim(2) / shape.dim(1);
+        if (row % stride != 0 || column % stride != 0) continue;
+        const int64_t taken =
+            (image * small.dim(1) + row / stride) * small.dim(2) + column / stride;
+        y[taken * channels + first + channel] = x.at(at);
+        dx[at] = dy.at(taken * channels + first + channel);
+      }
+      Attributes attributes = {{"stride", stride}, {"channels", channels}};
+      Attributes backward = {{"stride", stride}};
+      for (Attributes* given : {&attributes, &backward}) {
+        if (first != 0) given->Set("first_channel", first);
+      }
+      SetShape(backward, shape);
+      const TestTensor got = RunOp("subsample", {&x}, attributes)[0];
+      ASSERT_EQ(got.type().shape, small);
+      EXPECT_EQ(Read(got), y);
+      EXPECT_EQ(Read(RunOp("subsample_backward", {&dy}, backward)[0]), dx);
+    }
+  }
+}
+
 class PoolingErrors : public testing::Test {
  protected:
   graph::Value Images(Shape shape, DType dtype = DType::kFloat32) {
@@ -294,6 +339,14 @@ TEST_F(PoolingErrors, NameWhatDoesNotFit) {
   const graph::Value large = Images({1, 32, 32, 1});
   ExpectInternalError([&] { MaxPool2d(g_, large, Pool2d::Square(16, 1)); }, {"255"});
   EXPECT_EQ(g_.shape(AvgPool2d(g_, large, Pool2d::Square(16, 16))), Shape({1, 2, 2, 1}));
+}
+
+TEST_F(PoolingErrors, NameChannelsThatDoNotFit) {
+  const graph::Value x = Images({1, 4, 4, 3});
+  EXPECT_EQ(g_.shape(Subsample(g_, x, 2, 6, "", 3)), Shape({1, 2, 2, 6}));
+  ExpectInternalError([&] { Subsample(g_, x, 2, 2); }, {"subsample", "no fewer than x has"});
+  ExpectInternalError([&] { Subsample(g_, x, 2, 6, "", 4); }, {"subsample", "first_channel"});
+  ExpectInternalError([&] { Subsample(g_, x, 2, 6, "", -1); }, {"subsample", "first_channel"});
 }
 
 TEST_F(PoolingErrors, NameGradientsOfOtherShapes) {

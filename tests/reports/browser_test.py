@@ -111,7 +111,7 @@ class StudyPage(PageTest):
     def test_shows_values_notes_and_marks(self):
         table = self.browser.section("Variants")
         row = {name: row for name, row in zip(self.names(), self.browser.find_all("tbody tr", table))}
-        self.assertIn("no difference", row["selective"].text)
+        self.assertIn("cannot tell: 0.947 to 1.023", row["selective"].text)
         self.assertIn("the smallest plan needs 1.2 GiB", row["auto at 1GiB"].text)
         for value in ("131 ms", "2.54 GiB", "62.5k", "–"):
             self.assertIn(value, row["pytorch"].text)
@@ -194,6 +194,29 @@ class StudyPage(PageTest):
         self.assertAlmostEqual(high, whole[1] * 2 / 3, delta=1)
         self.browser.double_click(canvas, area[0] + third, middle)
         self.assertEqual(self.chart("Loss", ends), whole)
+
+    def test_seeds_are_a_band_and_equal_curves_are_one(self):
+        section = self.browser.section("Loss")
+        self.assertIn("Equal to the bit: none, block.", section.text)
+        self.browser.button("equal: none, block", section)
+        bands = "chart.data.datasets.filter((d) => d.band).map((d) => [d.of, d.fill, d.data.length])"
+        self.assertEqual(self.chart("Loss", bands), [["selective", None, 60], ["selective", "-1", 60]])
+        # The pointer reads the mean and the ends of its band.
+        loss = self.browser.run(
+            "return JSON.parse(document.getElementById('data').textContent)"
+            ".views.find(({ type }) => type === 'lines').series[1].y[30]"
+        )
+        canvas = self.canvas("Loss")
+        place = self.chart("Loss", "(({x, y}) => [x, y])(chart.getDatasetMeta(1).data[30])")
+        (line,) = [line for line in self.browser.point(canvas, *place) if line.startswith("selective")]
+        numbers = [float(number) for number in re.findall(r"[\d.]+", line)]
+        for number, expected in zip(numbers, (loss, loss - 0.2, loss + 0.3), strict=True):
+            self.assertAlmostEqual(number, expected, delta=1e-3)
+        # A name takes its band with it.
+        visible = "chart.data.datasets.filter((d, i) => d.of === 'selective' && chart.isDatasetVisible(i)).length"
+        self.assertEqual(self.chart("Loss", visible), 3)
+        self.browser.button("selective", section).click()
+        self.assertEqual(self.chart("Loss", visible), 0)
 
     def test_prints_on_white(self):
         pdf = self.browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})
@@ -686,7 +709,7 @@ class CopiedTables(PageTest):
             self.assertEqual(row[0], expected["name"])
             for value, key in zip(row[1:], ("step_ms", "peak_bytes", "tokens_per_s", "mfu", "loss")):
                 self.assertEqual(float(value) if value else None, expected.get(key))
-        self.assertEqual(rows[1][6], "step: no difference")
+        self.assertEqual(rows[1][6], "step: cannot tell: 0.947 to 1.023")
         self.assertEqual(rows[7][6], "memory.budget 1.0 GiB: the smallest plan needs 1.2 GiB")
 
     def test_csv_has_what_stands_beside_a_mean(self):
@@ -694,7 +717,38 @@ class CopiedTables(PageTest):
         rows = list(csv.reader(io.StringIO(self.copied("Variants", "CSV"))))
         self.assertEqual(rows[0][2:], ["a token (J)", "loss", "loss deviation", "loss runs"])
         self.assertEqual(rows[1][2:], ["", "2.8125", "0.015625", "5"])
-        self.assertIn("2.8125 $\\pm$ 0.016 (5)", self.copied("Variants", "LaTeX"))
+        self.assertIn("2.813 $\\pm$ 0.016 (5)", self.copied("Variants", "LaTeX"))
+
+    def test_deviations_round_their_means(self):
+        for mean, deviation, text in (
+            (0.0096657, 0.0089, "0.010 ± 0.009"),
+            (2.80581, 0.01234, "2.806 ± 0.012"),
+            (2.80581, 0.0356, "2.81 ± 0.04"),
+            (2.80581, 0.0097, "2.806 ± 0.010"),
+            (12345.6, 1234.4, "12346 ± 1234"),
+            (1.234e-7, 2.9e-8, "(1.23 ± 0.29)e-7"),
+        ):
+            shown = self.browser.run("return units.withDeviation(...arguments)", mean, deviation)
+            self.assertEqual(shown, text)
+
+    def test_columns_are_chosen(self):
+        section = self.browser.section("Variants")
+        boxes = self.browser.find_all(".choices input", section)
+        self.assertEqual(len(boxes), 5)  # all but the first column
+        self.assertFalse(boxes[0].is_displayed())
+        self.browser.button("columns", section).click()
+        for box in (boxes[1], boxes[3]):  # peak, MFU
+            box.click()
+        heads = [head.text for head in self.browser.find_all("th", section)]
+        self.assertEqual(heads, ["variant", "step", "tokens/s", "loss"])
+        rows = list(csv.reader(io.StringIO(self.copied("Variants", "CSV"), newline="")))
+        self.assertEqual(rows[0], ["variant", "step (ms)", "tokens/s", "loss", "note"])
+        latex = self.copied("Variants", "LaTeX")
+        self.assertIn(r"\begin{tabular}{lrrr}", latex)
+        self.assertEqual({len(row) for row in self.latex_rows(latex)}, {4, 2})
+        boxes[1].click()
+        heads = [head.text for head in self.browser.find_all("th", section)]
+        self.assertEqual(heads, ["variant", "step", "peak", "tokens/s", "loss"])
 
     def test_csv_is_sorted_and_filtered_as_the_table_is(self):
         section = self.browser.section("Variants")
@@ -712,7 +766,7 @@ class CopiedTables(PageTest):
         self.assertEqual(cells[1], ["---"] + 5 * ["---:"])
         unescaped = [re.sub(r"\\(.)", r"\1", row[0]) for row in cells[2:]]
         self.assertEqual(unescaped, [row["name"] for row in self.data()])
-        self.assertEqual(cells[3][1], "122 ms (no difference)")
+        self.assertEqual(cells[3][1], "122 ms (cannot tell: 0.947 to 1.023)")
         self.assertEqual(cells[9][1], "memory.budget 1.0 GiB: the smallest plan needs 1.2 GiB")
         facts = self.copied("Facts", "Markdown").splitlines()
         self.assertEqual(len(facts), 5)

@@ -79,6 +79,44 @@ TEST(StudyPage, RowsWithoutAResultAreNoPointsOfTheFront) {
   EXPECT_EQ(points(), all - 1);
 }
 
+// The views "lines" of a study's page.
+ordered_json LinesOf(const ordered_json& study) {
+  ordered_json lines = ordered_json::array();
+  const ordered_json data = ordered_json::parse(DataText(StudyPage(study)));
+  for (const ordered_json& view : data["views"]) {
+    if (view["type"] == "lines") lines.push_back(view);
+  }
+  return lines;
+}
+
+TEST(StudyPage, EqualCurvesAreOneAndSeedsAreABand) {
+  ordered_json rows = ordered_json::array();
+  for (const char* name : {"none", "block", "bf16", "offload", "host", "auto"}) {
+    rows.push_back({{"name", name}, {"curve", {{"step", {0, 1}}, {"loss", {5, 4}}}}});
+  }
+  rows[2]["curve"]["loss"] = {5, 4.0000001};
+  ordered_json study = {{"title", "t"}, {"columns", ordered_json::array()}, {"rows", rows}};
+  ordered_json lines = LinesOf(study);
+  ASSERT_EQ(lines.size(), 1u);
+  ASSERT_EQ(lines[0]["series"].size(), 2u);
+  // A legend has room for four names, the note above for all.
+  EXPECT_EQ(lines[0]["series"][0]["name"], "equal: none, block, offload, host and 1 more");
+  EXPECT_EQ(lines[0]["series"][1]["name"], "bf16");
+  EXPECT_EQ(lines[0]["note"], "Equal to the bit: none, block, offload, host, auto.");
+  EXPECT_FALSE(lines[0]["series"][0].contains("y_low"));
+
+  study["rows"][2]["curve"]["low"] = {4.5, 3.5};
+  study["rows"][2]["curve"]["high"] = {5.5, 4.5};
+  study["rows"][2]["eval_curve"] = {{"step", {1}}, {"loss", {4}}};
+  lines = LinesOf(study);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["series"][1]["y_low"], ordered_json({4.5, 3.5}));
+  EXPECT_EQ(lines[0]["series"][1]["y_high"], ordered_json({5.5, 4.5}));
+  EXPECT_THAT(lines[0]["note"].get<std::string>(),
+              HasSubstr("Bands reach from the least to the most of a row's seeds"));
+  EXPECT_EQ(lines[1]["note"], "");
+}
+
 // A timeline of two buffers in the arena and one on the host; the first becomes a gradient at
 // node 2.
 ordered_json TwoBuffers() {

@@ -143,6 +143,19 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_THAT(folder_.Read("page.html"), HasSubstr("<html"));
   EXPECT_EQ(RunPlimsoll({"report", folder_.path()}).exit_code, 2);
 
+  // A choice of columns, in the order asked for.
+  const Outcome few = RunPlimsoll({"report", first, second, "--columns", "arena,name", "--csv",
+                                   folder_ / "few.csv", "--html", folder_ / "few.html"});
+  ASSERT_EQ(few.exit_code, 0) << few.err;
+  EXPECT_EQ(few.out.find("arena  row"), few.out.find_first_not_of(' ')) << few.out;
+  EXPECT_THAT(folder_.Read("few.csv"), testing::StartsWith("arena_bytes,name\n"));
+  EXPECT_THAT(folder_.Read("few.html"),
+              HasSubstr(R"("columns":[{"key":"arena_bytes","label":"arena","unit":"bytes"},)"));
+  const Outcome unknown = RunPlimsoll({"report", first, "--columns", "name,time"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--columns: \"time\" is no column; there are name, status,"));
+  EXPECT_EQ(RunPlimsoll({"ablate", folder_ / "study.yaml", "--columns", "time"}).exit_code, 2);
+
   // A run that was killed after three steps, and one killed before its first step, next to them.
   const std::string killed = folder_ / "killed", begun = folder_ / "begun";
   std::filesystem::copy(second, killed);
@@ -256,6 +269,13 @@ TEST_F(AblateCommand, RunsAgainWhatVaries) {
   EXPECT_EQ(Rows().at("busy").at("runs"), 6);
   EXPECT_EQ(Rows().at("calm").at("runs"), 1);
   EXPECT_EQ(Rows().at("settles").at("runs"), 2);
+  // The counter of runs grows, and says why.
+  EXPECT_THAT(outcome.out, HasSubstr("  busy: its times vary by 50.0 %, so that it runs again, 1 "
+                                     "of at most 5 times\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("runs again, 5 of at most 5 times\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("  settles: its times vary by 50.0 %, so that it runs again, 1"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("  calm: its times")));
   EXPECT_THAT(StudyJson().at("warning").get<std::string>(),
               HasSubstr("Times are not to be trusted: steps of one and the same program vary by "
                         "more than 3 % (the range between their quartiles over the median) in 1 of "

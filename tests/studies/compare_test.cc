@@ -35,7 +35,7 @@ Row Measured(const std::string& name, std::vector<double> step_ms, double bytes,
   return row;
 }
 
-TEST(Compare, DifferencesWithinTheSpreadAreNone) {
+TEST(Compare, NobodyCanTellTimesWhoseSpreadsOverlap) {
   const std::vector<Row> rows = {Measured("base", {99, 100, 101, 102, 103}, 10),
                                  Measured("same", {100, 101, 102, 103, 104}, 9),
                                  Measured("faster", {49, 50, 51, 52, 53}, 9),
@@ -46,6 +46,9 @@ TEST(Compare, DifferencesWithinTheSpreadAreNone) {
   EXPECT_EQ(comparisons[2].time, Difference::kFaster);
   EXPECT_EQ(comparisons[3].time, Difference::kSlower);
   EXPECT_DOUBLE_EQ(*comparisons[2].speedup, 101.0 / 51.0);
+  // From the quartiles of both.
+  EXPECT_DOUBLE_EQ(comparisons[1].speedups->low, 100.0 / 103.0);
+  EXPECT_DOUBLE_EQ(comparisons[1].speedups->high, 102.0 / 101.0);
 }
 
 TEST(Compare, TheMediansOfRunsWidenTheSpread) {
@@ -239,16 +242,17 @@ TEST(CommandOutput, OnlyTheTailOfMuchIsKept) {
   EXPECT_EQ(kept.find("bytes left out\nxxx"), kept.find("bytes"));
 }
 
-TEST(Table, MarksWhatIsNoDifference) {
+TEST(Table, SaysWhatCannotBeTold) {
   const std::vector<Row> rows = {Measured("base", {99, 100, 101}, 10),
                                  Measured("same", {98, 100.5, 102}, 10)};
   const auto comparisons = Compare(rows, {}, 0);
   auto json = nlohmann::ordered_json::array();
   for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
   EXPECT_EQ(json[0].at("base"), true);
-  EXPECT_EQ(json[1].at("marks").at("speedup"), "no difference");
+  EXPECT_EQ(json[1].at("marks").at("speedup"), "cannot tell: 0.983 to 1.013");
   const std::string text = TextTable(json, ColumnsOf(json));
-  EXPECT_NE(text.find("~0.995"), std::string::npos) << text;
+  EXPECT_NE(text.find("~0.995 (0.983 to 1.013)"), std::string::npos) << text;
+  EXPECT_NE(text.find("~: cannot tell"), std::string::npos) << text;
   const std::string csv = Csv(json);
   EXPECT_EQ(csv.substr(0, 11), "name,status");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
@@ -268,15 +272,83 @@ TEST(Figures, SeedsBecomeAMeanAndItsDeviation) {
   EXPECT_EQ(json[0].at("loss_runs"), 2);
   EXPECT_EQ(json[0].at("eval_loss"), 2.5);
   EXPECT_EQ(json[0].at("curve").at("loss"), (std::vector<double>{2.5}));
+  // Of several seeds, a band around the mean.
+  EXPECT_EQ(json[0].at("curve").at("low"), (std::vector<double>{2}));
+  EXPECT_EQ(json[0].at("curve").at("high"), (std::vector<double>{3}));
+  EXPECT_EQ(json[0].at("eval_curve").at("low"), (std::vector<double>{5, 2.25}));
+  EXPECT_EQ(json[0].at("eval_curve").at("high"), (std::vector<double>{5, 2.75}));
+  EXPECT_FALSE(json[1].at("curve").contains("low"));
   EXPECT_EQ(json[0].at("eval_curve").at("step"), (std::vector<int>{0, 9}));
   EXPECT_EQ(json[1].at("loss"), 2.5);
   EXPECT_TRUE(json[1].at("loss_deviation").is_null());
   EXPECT_EQ(json[1].at("loss_runs"), 1);
   EXPECT_EQ(json[1].at("loss_difference"), 0.5);
   const std::string text = TextTable(json, ColumnsOf(json));
-  EXPECT_NE(text.find("2.5 ± 0.71 (2)"), std::string::npos) << text;
+  EXPECT_NE(text.find("2.5 ± 0.7 (2)"), std::string::npos) << text;
   EXPECT_NE(text.find("2.5 (1)"), std::string::npos) << text;
   EXPECT_EQ(text.find("best held-out"), std::string::npos) << text;  // the last is the best
+}
+
+// A row whose five seeds end with these losses.
+Row WithLosses(const std::string& name, const std::vector<double>& losses) {
+  Row row = Measured(name, {10}, 1, {losses[0]}, "0");
+  for (size_t i = 1; i < losses.size(); ++i) {
+    row.runs.push_back(Measured({10}, {losses[i]}, std::to_string(i)));
+  }
+  return row;
+}
+
+TEST(Figures, DifferencesAreToldByTheirIntervalAndRoundedByTheirSpread) {
+  const std::vector<Row> rows = {WithLosses("base", {2, 2, 2, 2, 2}),
+                                 WithLosses("perhaps", {2.02, 1.998, 2.012, 2.015, 2.003}),
+                                 WithLosses("worse", {2.02, 2.021, 2.019, 2.02, 2.02}),
+                                 WithLosses("equal", {2, 2, 2, 2, 2})};
+  const auto comparisons = Compare(rows, {}, 0);
+  auto json = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
+  // 0.0096 ± 2.776 · 0.00896 / √5.
+  EXPECT_EQ(json[1].at("marks").at("loss_difference"), "cannot tell: -0.0015 to +0.021");
+  EXPECT_NEAR(json[1].at("loss_difference_low"), -0.00152, 1e-5);
+  EXPECT_NEAR(json[1].at("loss_difference_high"), 0.02072, 1e-5);
+  for (const size_t told : {2, 3}) {
+    EXPECT_EQ(json[told].at("marks").count("loss_difference"), 0u) << json[told].dump();
+  }
+  const std::string text = TextTable(json, ColumnsOf(json));
+  for (const char* cell : {"2.010 ± 0.009 (5)", "~+0.010 ± 0.009 (5) (-1.5e-03 to +2.1e-02)",
+                           "  +0.0200 ± 0.0007 (5)", "0 ± 0 (5)"}) {
+    EXPECT_NE(text.find(cell), std::string::npos) << cell << " in\n" << text;
+  }
+}
+
+TEST(Columns, AreThoseThatAreChosen) {
+  std::vector<Row> rows = {WithLosses("base", {2, 2, 2, 2, 2}),
+                           WithLosses("other", {3, 3, 3, 3, 4})};
+  const auto comparisons = Compare(rows, {}, 0);
+  auto json = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
+  // By their keys, by what the head says, in the order asked for; with what stands beside a mean.
+  const std::vector<std::string> chosen = ParseColumns("loss, arena,name,budget_bytes");
+  EXPECT_EQ(chosen, (std::vector<std::string>{"loss", "arena_bytes", "name", "budget_bytes"}));
+  const auto columns = ColumnsOf(json, chosen);
+  const std::string text = TextTable(json, columns);
+  const std::string head = text.substr(0, text.find('\n'));
+  EXPECT_LT(head.find("loss"), head.find("arena"));
+  EXPECT_NE(head.find("budget_bytes"), std::string::npos) << head;
+  EXPECT_EQ(head.find("step"), std::string::npos) << head;
+  EXPECT_NE(text.find("3.2 ± 0.4 (5)"), std::string::npos) << text;
+  const std::string csv = Csv(json, columns);
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "loss,loss_deviation,loss_runs,arena_bytes,name,budget_bytes");
+  EXPECT_NE(csv.find("\n2.0,0.0,5,1.0,base,\n"), std::string::npos) << csv;
+  EXPECT_TRUE(ParseColumns("").empty());
+}
+
+TEST(Columns, ThatAreNoneAreRefusedWithTheList) {
+  ExpectUserError([] { ParseColumns("name,time"); },
+                  {"--columns: \"time\" is no column; there are name, status, ranks, ", "step_ms, ",
+                   "arena_bytes, "});
+  ExpectUserError([] { ParseColumns("name,,loss"); }, {"--columns: \"\" is no column"});
+  ExpectUserError([] { ParseColumns("loss,loss"); }, {"--columns: \"loss\" is named twice"});
 }
 
 }  // namespace
