@@ -1,5 +1,6 @@
 // BERT and ViT as users train them: a classifier that starts from a masked-language model, its
 // scores and its report, the same scores by `plimsoll eval`, and what is refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -267,7 +268,16 @@ TEST_F(ImageCommand, ClassesHaveTheNamesThatAreGiven) {
   EXPECT_EQ(Views(run, "images").at(0).at("names"), expected);
   const Outcome eval = RunPlimsoll({"eval", run, "--json"});
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
-  EXPECT_EQ(json::parse(eval.out).at("class_names"), expected);
+  const json scores = json::parse(eval.out);
+  EXPECT_EQ(scores.at("class_names"), expected);
+  // For people: rounded numbers on a line, and a table.
+  const Outcome told = RunPlimsoll({"eval", run});
+  ASSERT_EQ(told.exit_code, 0) << told.err;
+  const std::string accuracy = fmt::format("accuracy {:.4f}", scores.at("accuracy").get<double>());
+  EXPECT_THAT(told.out, HasSubstr("\n" + accuracy + ", top5 "));
+  EXPECT_THAT(told.out, HasSubstr("\nhow often each label (row)"));
+  EXPECT_THAT(told.out, HasSubstr("\n  9 j, the last "));
+  EXPECT_THAT(told.out, Not(HasSubstr("{")));
   ExpectRefused(model + Images(", class_names: [a, b]") + training,
                 {"refused.yaml:2: data.class_names: 2 names for a model that tells apart 10"});
 }

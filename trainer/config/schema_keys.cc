@@ -448,10 +448,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .Between(1, kThousands)
       .Only({"1"});
   parallel
-      .Add("zero", &ParallelConfig::zero,
-           "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
-           "weights (3) among themselves; weights on the host (`memory.weights`) from 1 on. Without "
-           "effect on one data rank.")
+      .Add(
+          "zero", &ParallelConfig::zero,
+          "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
+          "weights (3) among themselves; weights on the host (`memory.weights`) from 1 on. Without "
+          "effect on one data rank.")
       .Between(0, 3);
   parallel.Add("reshard_after_forward", &ParallelConfig::reshard_after_forward,
                "Where data ranks divide weights: the whole weights of a layer go after its forward "
@@ -575,6 +576,14 @@ void RunKeys(std::vector<Key>& keys) {
       .Between(0, 100);
   sample.Add("top_k", &S::top_k, "Draw from the k likeliest tokens; 0: from all.")
       .Between(0, kMillions);
+  sample
+      .Add("top_p", &S::top_p,
+           "Draw from the fewest likeliest tokens that together have this probability, after "
+           "`temperature` and `top_k`; 1: from all.")
+      .Above(0)
+      .Between(0, 1);
+  sample.Add("stop", &S::stop,
+             "Texts that end a sample where one of them would begin; they aren't part of it.");
   sample.Add("seed", &S::seed, "Seed of the draws.").Between(0, kSeeds);
   sample.Add("count", &S::count, "Samples at a time.").Between(1, kThousands);
 
