@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "models/classifier.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 
@@ -82,8 +83,17 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
                                          "remove it",
                                          family->name));
   }
-  return WithParameters(family->read_config ? family->read_config(config, settings)
-                                            : ReadSettings(*family, config, settings));
+  std::unique_ptr<Model> model =
+      WithParameters(family->read_config ? family->read_config(config, settings)
+                                         : ReadSettings(*family, config, settings));
+  // A head for another number of classes is not the checkpoint's.
+  std::vector<std::string> names = ReadClassNames(config);
+  const std::map<std::string, int64_t> bounds = model->input_bounds();
+  const auto labels = bounds.find("labels");
+  if (labels != bounds.end() && labels->second == std::ssize(names)) {
+    model->set_class_names(std::move(names));
+  }
+  return model;
 }
 
 std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder, Settings& settings) {
@@ -99,8 +109,9 @@ std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder) {
 std::string ConfigJson(const Model& model, formats::TensorType type) {
   Json config;
   model.WriteConfig(config);
+  if (!model.class_names().empty()) WriteClassNames(model.class_names(), config);
   config["torch_dtype"] = TorchName(type);
-  return config.dump(2) + "\n";
+  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace plimsoll::models

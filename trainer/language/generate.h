@@ -51,7 +51,7 @@ struct GenerateCommand {
   std::optional<std::string> prompt;  // instead of the configuration's
   std::vector<std::string> stop;      // instead of the configuration's; empty: these
   std::string dtype = "fp32";         // of weights, activations and cache: fp32, bf16, fp16
-  std::string tokenizer;              // empty: the run's, or the folder's tokenizer.json
+  std::string tokenizer;              // empty: the run's, or the folder's own
 };
 // Writes the text to stdout as it appears, and the time taken to stderr. UserError when the model
 // or its tokenizer cannot be read, or when its logits are not finite (NotFinite).

@@ -107,8 +107,10 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
 std::string TrainedModel::Tokenizer(const std::string& chosen) const {
   if (!chosen.empty()) return chosen;
   if (!config().data.tokenizer.empty()) return config().data.tokenizer;
-  const std::string own = weights + "/tokenizer.json";
-  return Exists(own) ? own : "";
+  for (const char* name : {"/tokenizer.json", "/vocab.json", "/vocab.txt"}) {
+    if (Exists(weights + name)) return weights + name;
+  }
+  return "";
 }
 
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
