@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "formats/foreign_files.h"
 #include "models/classifier.h"
 #include "models/family.h"
 #include "models/huggingface.h"
@@ -98,6 +99,9 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
 
 std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder, Settings& settings) {
   const std::string file = (std::filesystem::path(folder) / "config.json").string();
+  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
+    formats::RefuseForeignModel(folder);
+  }
   return ModelFromConfig(JsonObject::FromFile(file), settings);
 }
 
