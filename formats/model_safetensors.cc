@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "formats/foreign_files.h"
 #include "formats/json.h"
 
 namespace plimsoll::formats {
@@ -33,6 +34,7 @@ std::string Locate(const std::string& path) {
     const fs::path file = fs::path(path) / name;
     if (fs::exists(file, ignored)) return file.string();
   }
+  RefuseForeignModel(path);
   throw UserError(fmt::format(
       "{}: no model.safetensors or model.safetensors.index.json in this folder; name a folder that "
       "holds a Hugging Face checkpoint in safetensors form",
@@ -46,6 +48,7 @@ ModelSafetensors::ModelSafetensors(const std::string& path) : path_(Locate(path)
     OpenShards();
     return;
   }
+  RefuseForeignFile(path_);
   files_.emplace_back(path_);
   for (const TensorEntry& tensor : files_[0].tensors()) file_of_[tensor.name] = 0;
 }
@@ -66,6 +69,7 @@ void ModelSafetensors::OpenShards() {
         index.Fail(tensor, fmt::format("{} is missing; fetch all files of the checkpoint",
                                        Printable(file)));
       }
+      RefuseForeignFile((folder / file).string());
       files_.emplace_back((folder / file).string());
     }
     const size_t number = entry->second;

@@ -104,13 +104,31 @@ int64_t ReadClasses(const formats::JsonObject& config) {
 }
 
 void WriteClasses(int64_t classes, nlohmann::ordered_json& config) {
-  nlohmann::ordered_json names, numbers;
-  for (int64_t i = 0; i < classes; ++i) {
-    const std::string name = "LABEL_" + std::to_string(i);
-    names[std::to_string(i)] = name;
-    numbers[name] = i;
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < classes; ++i) names.push_back(NumberedClass(i));
+  WriteClassNames(names, config);
+}
+
+std::vector<std::string> ReadClassNames(const formats::JsonObject& config) {
+  std::vector<std::string> names;
+  if (!config.Has("id2label")) return names;
+  const formats::JsonObject by_number = config.RequireObject("id2label");
+  const int64_t count = std::ssize(by_number.Keys());
+  for (int64_t i = 0; i < count; ++i) {
+    const auto name = by_number.json().find(std::to_string(i));
+    if (name == by_number.json().end() || !name->is_string()) return {};
+    names.push_back(name->get<std::string>());
   }
-  config["id2label"] = names;
+  return names;
+}
+
+void WriteClassNames(const std::vector<std::string>& names, nlohmann::ordered_json& config) {
+  nlohmann::ordered_json by_number, numbers;
+  for (size_t i = 0; i < names.size(); ++i) {
+    by_number[std::to_string(i)] = names[i];
+    numbers[names[i]] = i;
+  }
+  config["id2label"] = by_number;
   config["label2id"] = numbers;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,5 +40,10 @@ Setting MixedLabelsSetting();
 // num_labels, or 2.
 int64_t ReadClasses(const formats::JsonObject& config);
 void WriteClasses(int64_t classes, nlohmann::ordered_json& config);
+
+// The names in id2label, by number; empty where they are not there for all numbers from 0 on.
+std::vector<std::string> ReadClassNames(const formats::JsonObject& config);
+// Writes id2label and label2id.
+void WriteClassNames(const std::vector<std::string>& names, nlohmann::ordered_json& config);
 
 }  // namespace plimsoll::models

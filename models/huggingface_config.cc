@@ -8,6 +8,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "formats/foreign_files.h"
+#include "models/classifier.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 
@@ -92,12 +94,24 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
                                          "remove it",
                                          family->name));
   }
-  return WithParameters(family->read_config ? family->read_config(config, settings)
-                                            : ReadSettings(*family, config, settings));
+  std::unique_ptr<Model> model =
+      WithParameters(family->read_config ? family->read_config(config, settings)
+                                         : ReadSettings(*family, config, settings));
+  // A head for another number of classes is not the checkpoint's.
+  std::vector<std::string> names = ReadClassNames(config);
+  const std::map<std::string, int64_t> bounds = model->input_bounds();
+  const auto labels = bounds.find("labels");
+  if (labels != bounds.end() && labels->second == std::ssize(names)) {
+    model->set_class_names(std::move(names));
+  }
+  return model;
 }
 
 std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder, Settings& settings) {
   const std::string file = (std::filesystem::path(folder) / "config.json").string();
+  if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
+    formats::RefuseForeignModel(folder);
+  }
   return ModelFromConfig(JsonObject::FromFile(file), settings);
 }
 
@@ -109,8 +123,9 @@ std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder) {
 std::string ConfigJson(const Model& model, formats::TensorType type) {
   Json config;
   model.WriteConfig(config);
+  if (!model.class_names().empty()) WriteClassNames(model.class_names(), config);
   config["torch_dtype"] = TorchName(type);
-  return config.dump(2) + "\n";
+  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace plimsoll::models

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "formats/foreign_files.h"
 #include "formats/model_safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "models/huggingface.h"
@@ -230,6 +231,9 @@ std::vector<int> Inverse(const std::vector<int>& order) {
 struct OpenCheckpoint {
   OpenCheckpoint(const std::string& folder, const Model& model, Misfits misfits)
       : file(folder), parts(PartsOf(model)) {
+    if (file.Find("tok_embeddings.weight") != nullptr) {
+      formats::RefuseForeignModel(fs::path(file.path()).parent_path().string());
+    }
     DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
     misfitting = CheckShapes(file, model, parts, misfits);
     RefuseUnknown(file, model, parts);

@@ -88,6 +88,22 @@ CheckpointTable Model::checkpoint_table() const {
   return table;
 }
 
+void Model::set_class_names(std::vector<std::string> names) {
+  const std::map<std::string, int64_t> bounds = input_bounds();
+  const auto labels = bounds.find("labels");
+  if (labels == bounds.end()) return;
+  bool named = false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    named |= names[i] != NumberedClass(static_cast<int64_t>(i)) && names[i] != std::to_string(i);
+  }
+  if (!named) return;
+  names.resize(static_cast<size_t>(std::min(labels->second, std::ssize(names))));
+  for (int64_t i = std::ssize(names); i < labels->second; ++i) names.push_back(NumberedClass(i));
+  class_names_ = std::move(names);
+}
+
+std::string NumberedClass(int64_t number) { return "LABEL_" + std::to_string(number); }
+
 std::map<std::string, std::string> Model::description() const {
   std::map<std::string, std::string> described = {{"model.family", family_}};
   for (const std::string& name : settings_.Names()) {

@@ -258,6 +258,13 @@ class Model {
   // The least numbers that integer inputs cannot have, by input ("labels"). Negative numbers are
   // targets that don't count.
   virtual std::map<std::string, int64_t> input_bounds() const { return {}; }
+  // The names of the classes that the model tells apart, in the order of their numbers. They come
+  // from data or from a checkpoint's config.json, and go into the next one. Empty: none are known.
+  const std::vector<std::string>& class_names() const { return class_names_; }
+  // Names beyond the model's classes are left out; classes beyond the names are called LABEL_N.
+  // Does nothing where the model has no classes, or where no name says more than a number.
+  void set_class_names(std::vector<std::string> names);
+
   // What identifies the model, by key ("model.layers"): training goes on from a snapshot only if
   // the model has the same description.
   virtual std::map<std::string, std::string> description() const;
@@ -283,6 +290,7 @@ class Model {
   Settings settings_;
   std::vector<ParameterInfo> parameters_;
   std::vector<StateInfo> states_;
+  std::vector<std::string> class_names_;
 };
 
 // Makes a model ready for use by listing its parameters.
@@ -291,6 +299,9 @@ std::unique_ptr<M> WithParameters(std::unique_ptr<M> model) {
   model->ListParameters();
   return model;
 }
+
+// The name that transformers gives to a class without one: "LABEL_3".
+std::string NumberedClass(int64_t number);
 
 // Throws UserError when the model continues no texts.
 TextSizes TextSizesOf(const Model& model);

@@ -333,6 +333,8 @@ class CommandLine {
     sample("--tokens", "tokens", "how many to draw");
     sample("--temperature", "temperature", "0: always the likeliest token");
     sample("--top-k", "top_k", "draw among the k likeliest; 0: all");
+    sample("--top-p", "top_p",
+           "draw among the fewest likeliest that together have this probability; 1: all");
     sample("--seed", "seed", "of the draws");
     sample("--count", "count", "texts to draw");
     command->add_option_function<std::string>(
@@ -342,6 +344,10 @@ class CommandLine {
     command->add_option_function<std::string>(
         "--prompt", [this](const std::string& prompt) { generate_.prompt = prompt; },
         "text to continue");
+    command
+        ->add_option("--stop", generate_.stop,
+                     "a text that ends the continuation where it would begin; may be repeated")
+        ->allow_extra_args(false);
     command->add_option_function<std::string>(
         "--adapter",
         [this](const std::string& value) { generate_.sets.push_back("lora.init_from=" + value); },

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/error.h"
 #include "base/message.h"
 #include "snapshots/snapshot.h"
 #include "trainer/closing_summary.h"
@@ -16,6 +17,7 @@
 #include "trainer/settle/solve.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
+#include "trainer/snapshot/tokenizer_files.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -74,12 +76,22 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   return std::nullopt;
 }
 
+// Puts the tokenizer beside the model. The weights are there already: without it they are of use.
+void SaveTokenizer(const EndedRun& run, const std::string& folder) {
+  try {
+    WriteTokenizerFiles(CopiedTokenizerFor(run.model, run.config.data.tokenizer), folder);
+  } catch (const UserError& error) {
+    PrintWarning(fmt::format("{}: has no tokenizer beside its weights: {}", folder, error.what()));
+  }
+}
+
 void SaveModel(const EndedRun& run, const std::string& folder) {
   const bool adapts = run.config.lora.asked();
   if (adapts) {
     SaveAdapter(run.session, run.model, run.config.model.init_from, folder, run.ranks.first());
   } else {
     run.session.SaveWeights(run.model, folder);
+    if (run.ranks.first()) SaveTokenizer(run, folder);
   }
   if (run.ranks.first()) {
     run.progress.Line(fmt::format("{} written to {}", adapts ? "adapter" : "model", folder));

@@ -75,6 +75,7 @@ class Run {
         model_(ModelFrom(config_)),
         feed_(config_, *model_, ranks.position()),
         resumed_(resumed) {
+    model_->set_class_names(feed_.source().class_names());
     DescribeItself();
     PrepareEvaluation();
     std::optional<Activity> activity;

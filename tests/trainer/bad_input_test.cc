@@ -241,6 +241,44 @@ TEST_F(BadInput, GenerateFromNothing) {
   ExpectMistake(RunPlimsoll({"generate", folder_.path()}), {folder_.path(), "config.yaml"});
 }
 
+// Files of other programs are called by what they are, with the way to convert them.
+TEST_F(BadInput, FilesOfOtherPrograms) {
+  const std::string zip = "PK\x03\x04" + std::string(26, '\0') + "archive/data.pkl" + "…";
+  std::filesystem::create_directory(folder_ / "meta");
+  File("meta/params.json", R"({"dim": 4096})");
+  File("meta/consolidated.00.pth", zip);
+  File("meta/tokenizer.model", "\n\x0e\n\x05<unk>\x15…");
+  std::filesystem::create_directory(folder_ / "torch");
+  File("torch/pytorch_model.bin", zip);
+  File("torch/config.json",
+       R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 1, "n_embd": 16,
+           "n_head": 2, "n_positions": 8, "vocab_size": 256})");
+  const std::string gguf = File("model.gguf", "GGUF\x03…");
+  const std::string meta = folder_ / "meta", torch = folder_ / "torch";
+
+  for (const char* command : {"eval", "generate"}) {
+    ExpectMistake(RunPlimsoll({command, meta}),
+                  {"consolidated.00.pth: is a pickle with Llama's weights as Meta gives them out",
+                   "convert_llama_weights_to_hf"});
+    ExpectMistake(RunPlimsoll({command, gguf}), {"model.gguf: is a model of llama.cpp (GGUF)"});
+  }
+  ExpectMistake(RunPlimsoll({"generate", torch, "--tokenizer", "byte", "--prompt", "a"}),
+                {"pytorch_model.bin: is a pickle of PyTorch",
+                 "GPT2LMHeadModel.from_pretrained(FOLDER).save_pretrained(OUT"});
+  for (const std::string& tokenizer : {meta, meta + "/tokenizer.model"}) {
+    ExpectMistake(RunPlimsoll({"generate", torch, "--tokenizer", tokenizer}),
+                  {"tokenizer.model: is a tokenizer of SentencePiece", "LlamaTokenizerFast"});
+    ExpectMistake(Train(kSound, {"data.synthetic=false", "data.train=" + gguf,
+                                 "data.tokenizer=" + tokenizer, "model.vocab=40000"}),
+                  {"data.tokenizer", "is a tokenizer of SentencePiece"});
+  }
+  const std::string data = "data: {synthetic: true}\ntrain: {steps: 2}\n";
+  ExpectMistake(Train("model: {init_from: " + meta + "}\n" + data),
+                {"model.init_from", "consolidated.00.pth: is a pickle with Llama's weights"});
+  ExpectMistake(Train("model: {init_from: " + torch + ", sequence: 8}\n" + data),
+                {"pytorch_model.bin: is a pickle of PyTorch"});
+}
+
 TEST_F(BadInput, CommandLine) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{}, {"trian"}, {"train"}, {"plan", "a.yaml", "--jsno"}}) {

@@ -1,5 +1,6 @@
 // BERT and ViT as users train them: a classifier that starts from a masked-language model, its
 // scores and its report, the same scores by `plimsoll eval`, and what is refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,6 +160,10 @@ TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
         RunPlimsoll({"export", exported, "--to", exported + "-bf16", "--dtype", "bf16"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(ReadFile(exported + "-bf16/vocab.txt"), ReadFile(folder_ / "vocab.txt"));
+    const json config = json::parse(ReadFile(exported + "-bf16/tokenizer_config.json"));
+    EXPECT_EQ(config.at("tokenizer_class"), "BertTokenizer");
+    EXPECT_EQ(config.at("do_lower_case"), true);
+    EXPECT_EQ(config.at("mask_token"), "[MASK]");
   }
   EXPECT_THAT(RunPlimsoll({"generate", run}).err,
               HasSubstr("model.family: bert: these models continue no texts"));
@@ -258,7 +263,8 @@ TEST_F(ImageCommand, ShowsWhatIsMistakenForWhat) {
 TEST_F(ImageCommand, ClassesHaveTheNamesThatAreGiven) {
   const std::string names = ", class_names: [a, b, c, d, e, f, g, h, i, \"j, the last\"]";
   const std::string model = "model: {" + vit_ + ", image_size: 8}\n";
-  const std::string training = Training("eval_every: 120, eval_sequences: 0");
+  const std::string training =
+      Training("eval_every: 120, eval_sequences: 0") + "save: {every: 60}\n";
   const Outcome outcome = Train("run", model + Images(names) + training);
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::string run = folder_ / "run";
@@ -267,7 +273,27 @@ TEST_F(ImageCommand, ClassesHaveTheNamesThatAreGiven) {
   EXPECT_EQ(Views(run, "images").at(0).at("names"), expected);
   const Outcome eval = RunPlimsoll({"eval", run, "--json"});
   ASSERT_EQ(eval.exit_code, 0) << eval.err;
-  EXPECT_EQ(json::parse(eval.out).at("class_names"), expected);
+  const json scores = json::parse(eval.out);
+  EXPECT_EQ(scores.at("class_names"), expected);
+  // transformers finds them in config.json, of the run's end and of a snapshot, and so does a model
+  // that starts from it and is exported again.
+  ASSERT_EQ(RunPlimsoll({"export", run, "--step", "60", "--to", folder_ / "at-60"}).exit_code, 0);
+  ASSERT_EQ(RunPlimsoll({"export", run, "--to", folder_ / "low", "--dtype", "bf16"}).exit_code, 0);
+  for (const std::string& of : {run + "/model", folder_ / "at-60", folder_ / "low"}) {
+    const json config = json::parse(ReadFile(of + "/config.json"));
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(config.at("id2label").at(std::to_string(i)), expected[i]) << of;
+      EXPECT_EQ(config.at("label2id").at(expected[i].get<std::string>()), i) << of;
+    }
+  }
+  // For people: rounded numbers on a line, and a table.
+  const Outcome told = RunPlimsoll({"eval", run});
+  ASSERT_EQ(told.exit_code, 0) << told.err;
+  const std::string accuracy = fmt::format("accuracy {:.4f}", scores.at("accuracy").get<double>());
+  EXPECT_THAT(told.out, HasSubstr("\n" + accuracy + ", top5 "));
+  EXPECT_THAT(told.out, HasSubstr("\nhow often each label (row)"));
+  EXPECT_THAT(told.out, HasSubstr("\n  9 j, the last "));
+  EXPECT_THAT(told.out, Not(HasSubstr("{")));
   ExpectRefused(model + Images(", class_names: [a, b]") + training,
                 {"refused.yaml:2: data.class_names: 2 names for a model that tells apart 10"});
 }

@@ -171,6 +171,9 @@ TEST_F(ExportCommand, PutsTheTokenizerBeside) {
 
   Export("run", "json", {"--tokenizer", kTokenizer});
   EXPECT_EQ(ReadFile(folder_ / "json/tokenizer.json"), ReadFile(kTokenizer));
+  const json fast = json::parse(ReadFile(folder_ / "json/tokenizer_config.json"));
+  EXPECT_EQ(fast.at("tokenizer_class"), "PreTrainedTokenizerFast");
+  EXPECT_EQ(fast.at("eos_token"), "<|endoftext|>");
   // A checkpoint's tokenizer, with the files that belong to it.
   folder_.Write("json/tokenizer_config.json", "{}");
   Export("run", "again", {"--tokenizer", folder_ / "json"});
@@ -186,12 +189,38 @@ TEST_F(ExportCommand, PutsTheTokenizerBeside) {
                   : merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>() + "\n";
   }
   fs::create_directory(folder_ / "openai");
-  folder_.Write("openai/encoder.json", bpe.at("vocab").dump());
+  json vocabulary = bpe.at("vocab");
+  folder_.Write("openai/encoder.json", vocabulary.dump());
   folder_.Write("openai/vocab.bpe", merges);
   EXPECT_THAT(Export("run", "gpt2", {"--tokenizer", folder_ / "openai"}),
-              HasSubstr("tokenizer: merges.txt, vocab.json"));
-  EXPECT_EQ(ReadFile(folder_ / "gpt2/vocab.json"), bpe.at("vocab").dump());
+              HasSubstr("tokenizer: merges.txt, tokenizer_config.json, vocab.json"));
+  EXPECT_EQ(ReadFile(folder_ / "gpt2/vocab.json"), vocabulary.dump());
   EXPECT_EQ(ReadFile(folder_ / "gpt2/merges.txt"), merges);
+  // AutoTokenizer needs its class; a token that the vocabulary lacks would get an id beyond it.
+  json config = json::parse(ReadFile(folder_ / "gpt2/tokenizer_config.json"));
+  EXPECT_EQ(config.at("tokenizer_class"), "GPT2Tokenizer");
+  EXPECT_EQ(config.at("model_max_length"), 32);
+  EXPECT_TRUE(config.at("eos_token").is_null());
+  vocabulary["<|endoftext|>"] = vocabulary.size();
+  folder_.Write("openai/encoder.json", vocabulary.dump());
+  Export("run", "ending", {"--tokenizer", folder_ / "openai"});
+  config = json::parse(ReadFile(folder_ / "ending/tokenizer_config.json"));
+  EXPECT_EQ(config.at("eos_token"), "<|endoftext|>");
+  EXPECT_EQ(config.at("bos_token"), "<|endoftext|>");
+
+  // A folder of this form is known by itself.
+  const Outcome own = RunPlimsoll({"generate", folder_ / "ending", "--tokens", "3"});
+  EXPECT_EQ(own.exit_code, 0) << own.err;
+}
+
+// What a run leaves has its tokenizer, too, and none of an earlier run's.
+TEST_F(ExportCommand, ARunsModelHasItsTokenizer) {
+  Train("run", {"data.tokenizer=" + kTokenizer});
+  EXPECT_THAT(folder_.Names("run/model"), ElementsAre("config.json", "model.safetensors",
+                                                      "tokenizer.json", "tokenizer_config.json"));
+  EXPECT_EQ(ReadFile(folder_ / "run/model/tokenizer.json"), ReadFile(kTokenizer));
+  Train("run", {"run.overwrite=true"});
+  EXPECT_THAT(folder_.Names("run/model"), ElementsAre("config.json", "model.safetensors"));
 }
 
 TEST_F(ExportCommand, ReplacesAModelOnlyWhenToldTo) {

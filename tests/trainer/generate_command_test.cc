@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
@@ -69,6 +70,30 @@ TEST_F(GenerateCommand, GoesOnBeyondTheContext) {
   const Outcome shorter = RunPlimsoll({"generate", run_, "--tokens", "60", "--sequence", "8"});
   ASSERT_EQ(shorter.exit_code, 0) << shorter.err;
   EXPECT_EQ(shorter.out.size(), 3u + 60u + 1u);
+}
+
+TEST_F(GenerateCommand, StopsBeforeATextAndDrawsFromTheNucleus) {
+  const std::string whole = RunPlimsoll({"generate", run_, "--tokens", "40"}).out;
+  const std::string stop = whole.substr(9, 3), text = whole.substr(0, whole.find(stop, 3));
+  const Outcome stopped =
+      RunPlimsoll({"generate", run_, "--tokens", "40", "--stop", "no such", "--stop", stop});
+  ASSERT_EQ(stopped.exit_code, 0) << stopped.err;
+  EXPECT_EQ(stopped.out, text + "\n");
+  const Outcome two =
+      RunPlimsoll({"generate", run_, "--tokens", "40", "--stop", stop, "--count", "2"});
+  EXPECT_EQ(two.out, "--- 1 of 2\n" + text + "\n--- 2 of 2\n" + text + "\n");
+  // The smallest nucleus is the likeliest token.
+  const Outcome nucleus =
+      RunPlimsoll({"generate", run_, "--tokens", "40", "--temperature", "1", "--top-p", "0.001"});
+  EXPECT_EQ(nucleus.out, whole);
+
+  for (const auto& [option, value, part] :
+       {std::tuple("--top-p", "0", "sample.top_p"), std::tuple("--top-p", "1.5", "sample.top_p"),
+        std::tuple("--stop", "", "--stop: an empty text")}) {
+    const Outcome refused = RunPlimsoll({"generate", run_, option, value});
+    EXPECT_EQ(refused.exit_code, 2) << option;
+    EXPECT_THAT(refused.err, HasSubstr(part));
+  }
 }
 
 TEST_F(GenerateCommand, RefusesAContextThatTheModelLacks) {

@@ -16,13 +16,13 @@ namespace {
 
 TEST(Sampler, TemperatureZeroTakesTheLikeliest) {
   const std::vector<float> logits = {0.1f, 2.0f, -1.0f, 2.0f};
-  Sampler sampler(0, 0, 1);
+  Sampler sampler(0, 0, 1, 1);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(sampler.Draw(logits, 4), 1);
 }
 
 TEST(Sampler, NeverDrawsBeyondTheLimitOrTopK) {
   const std::vector<float> logits = {1, 3, 2, 0, 9};
-  Sampler sampler(1.0, 2, 1);
+  Sampler sampler(1.0, 2, 1, 1);
   for (int i = 0; i < 200; ++i) {
     const int32_t id = sampler.Draw(logits, 4);
     EXPECT_TRUE(id == 1 || id == 2) << id;
@@ -31,7 +31,7 @@ TEST(Sampler, NeverDrawsBeyondTheLimitOrTopK) {
 
 TEST(Sampler, FollowsTheDistribution) {
   const std::vector<float> logits = {std::log(1.0f), std::log(2.0f), std::log(5.0f)};
-  Sampler sampler(1.0, 0, 3);
+  Sampler sampler(1.0, 0, 1, 3);
   std::map<int32_t, int> counts;
   constexpr int kDraws = 20000;
   for (int i = 0; i < kDraws; ++i) ++counts[sampler.Draw(logits, 3)];
@@ -39,6 +39,40 @@ TEST(Sampler, FollowsTheDistribution) {
   EXPECT_NEAR(counts[0], kDraws / 8.0, 0.015 * kDraws);
   EXPECT_NEAR(counts[1], kDraws / 4.0, 0.015 * kDraws);
   EXPECT_NEAR(counts[2], kDraws * 5 / 8.0, 0.015 * kDraws);
+}
+
+// The nucleus is the smallest set of likeliest tokens with that much probability: each of its
+// tokens is drawn as often as among them, and no other one ever.
+TEST(Sampler, TopPDrawsFromTheFewestThatHaveTheProbability) {
+  const std::vector<double> shares = {0.05, 0.4, 0.1, 0.25, 0.2};
+  std::vector<float> logits;
+  for (const double share : shares) logits.push_back(std::log(static_cast<float>(share)));
+  logits.push_back(9);  // beyond the limit
+  struct Case {
+    double top_p;
+    int64_t top_k;
+    std::vector<int32_t> nucleus;
+  };
+  for (const Case& c :
+       {Case{0.01, 0, {1}}, Case{0.39, 0, {1}}, Case{0.41, 0, {1, 3}}, Case{0.7, 0, {1, 3, 4}},
+        Case{0.94, 0, {1, 2, 3, 4}}, Case{0.96, 0, {0, 1, 2, 3, 4}}, Case{1, 0, {0, 1, 2, 3, 4}},
+        // Of the two likeliest the first one has 0.4 / 0.65 = 0.62 of the probability.
+        Case{0.6, 2, {1}}, Case{0.63, 2, {1, 3}}}) {
+    Sampler sampler(1.0, c.top_k, c.top_p, 11);
+    constexpr int kDraws = 8000;
+    std::map<int32_t, int> counts;
+    for (int i = 0; i < kDraws; ++i) ++counts[sampler.Draw(logits, 5)];
+    double all = 0;
+    for (const int32_t id : c.nucleus) all += shares[static_cast<size_t>(id)];
+    ASSERT_EQ(counts.size(), c.nucleus.size()) << c.top_p;
+    for (const int32_t id : c.nucleus) {
+      EXPECT_NEAR(counts[id], kDraws * shares[static_cast<size_t>(id)] / all, 0.023 * kDraws)
+          << c.top_p << ", token " << id;
+    }
+  }
+  // The temperature comes first: nearly all probability is the likeliest token's.
+  Sampler cold(0.1, 0, 0.9, 5);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(cold.Draw(logits, 5), 1);
 }
 
 std::unique_ptr<Session> MakeSession(const models::ModelSpec& spec, ThreadPool& pool, int64_t rows,
@@ -84,6 +118,25 @@ TEST_F(GenerateTest, StreamsWhatItReturns) {
   const Generated generated = Generate(*session_, *bytes_, {.prompt = "x", .tokens = 30, .seed = 2},
                                        [&](const std::string& piece) { streamed += piece; });
   EXPECT_EQ(streamed, generated.texts[0]);
+}
+
+// Each row ends before the stop string, wherever it comes in its text, and what is streamed is what
+// is returned.
+TEST_F(GenerateTest, EndsBeforeAStopString) {
+  GenerateOptions options{.prompt = "x", .tokens = 60, .seed = 2};
+  const Generated whole = Generate(*session_, *bytes_, options);
+  options.stop = {whole.texts[0].substr(20, 4), "never"};
+  const size_t end = whole.texts[0].find(options.stop[0], 1);
+  std::string streamed;
+  const Generated ended =
+      Generate(*session_, *bytes_, options, [&](const std::string& piece) { streamed += piece; });
+  EXPECT_EQ(ended.texts[0], whole.texts[0].substr(0, end));
+  EXPECT_EQ(streamed, ended.texts[0]);
+  EXPECT_EQ(ended.texts[1], whole.texts[1].substr(0, whole.texts[1].find(options.stop[0], 1)));
+  EXPECT_LT(ended.tokens, whole.tokens);
+  // The prompt is not searched.
+  options.stop = {"x"};
+  EXPECT_EQ(Generate(*session_, *bytes_, options).texts[0].substr(0, 1), "x");
 }
 
 // The logits of a text depend neither on earlier texts nor on the other row's text.
@@ -153,7 +206,8 @@ TEST_P(CacheTest, LogitsAreThoseOfTheWholeText) {
       }
       for (size_t r = 0; r < texts.size(); ++r) {
         texts[r].push_back(
-            Sampler(0, 0, 1).Draw(expected.subspan(r * c.spec.vocab, c.spec.vocab), c.spec.vocab));
+            Sampler(0, 0, 1, 1)
+                .Draw(expected.subspan(r * c.spec.vocab, c.spec.vocab), c.spec.vocab));
       }
     }
   }

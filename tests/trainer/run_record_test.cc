@@ -38,6 +38,7 @@ RunRecord Record(const config::RunConfig& config) {
 
 TEST(RunRecord, SaysAgainWhatItWasTold) {
   RunRecord record = Record(Config("optimizer: {lr: 1e-3}\n"));
+  record.class_names = {"déjà", "vu"};
   record.mesh = Mesh({DataAxis(4), TensorAxis(1)});
   record.evaluation = {.last = 40, .best = 2.0 / 3, .best_step = 30, .without_gain = 1};
   const RunRecord read = ParseRunRecord(ToJson(record), "m.json");
@@ -45,6 +46,7 @@ TEST(RunRecord, SaysAgainWhatItWasTold) {
   EXPECT_EQ(read.config.at("optimizer.lr"), "0.001");
   EXPECT_EQ(read.model.at("model.layers"), "2");
   EXPECT_EQ(read.evaluation.best, 2.0 / 3);
+  EXPECT_EQ(read.class_names, record.class_names);
   EXPECT_EQ(read.mesh, record.mesh);
   EXPECT_EQ(read.sequences, 80);
   EXPECT_EQ(read.divergence.objectives.at(0).limits[0], kNoLossLimit);

@@ -347,6 +347,8 @@ struct SampleConfig {
   int64_t tokens = 200;
   double temperature = 0.8;  // 0: always the likeliest token
   int64_t top_k = 0;         // 0: all tokens
+  double top_p = 1;          // 1: all tokens
+  std::vector<std::string> stop;
   int64_t seed = 1337;
   int64_t count = 1;
 

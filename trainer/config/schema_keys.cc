@@ -582,6 +582,14 @@ void RunKeys(std::vector<Key>& keys) {
       .Between(0, 100);
   sample.Add("top_k", &S::top_k, "Draw from the k likeliest tokens; 0: from all.")
       .Between(0, kMillions);
+  sample
+      .Add("top_p", &S::top_p,
+           "Draw from the fewest likeliest tokens that together have this probability, after "
+           "`temperature` and `top_k`; 1: from all.")
+      .Above(0)
+      .Between(0, 1);
+  sample.Add("stop", &S::stop,
+             "Texts that end a sample where one of them would begin; they aren't part of it.");
   sample.Add("seed", &S::seed, "Seed of the draws.").Between(0, kSeeds);
   sample.Add("count", &S::count, "Samples at a time.").Between(1, kThousands);
 

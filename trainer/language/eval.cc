@@ -1,6 +1,7 @@
 #include "trainer/language/eval.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "base/message.h"
 #include "trainer/data/held_out_batches.h"
 #include "trainer/data/held_out_tokens.h"
+#include "trainer/language/confusion_text.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/record/step_record.h"
 #include "trainer/settle/from_config.h"
@@ -121,7 +123,9 @@ class LiveLine {
 struct EvalResult {
   bool is_text = true;
   double loss = 0;
-  nlohmann::ordered_json metrics = nlohmann::ordered_json::object();  // besides the loss
+  std::vector<EvaluatedMetric> metrics = {};  // besides the loss
+  std::vector<StepMetrics> values = {};       // by objective
+  std::vector<std::string> class_names = {};
   std::optional<double> bits_per_byte;  // known where every token is a byte
   int64_t targets = 0;                  // of text, tokens
   int64_t batches = 0;
@@ -148,8 +152,39 @@ void PrintJson(const EvalResult& result, const std::string& dtype, const Compile
   json[result.is_text ? "tokens_per_s" : "targets_per_s"] = result.targets_per_second();
   json["arena_bytes"] = memory.arena;
   json["weight_bytes"] = memory.weights;
-  for (const auto& [name, value] : result.metrics.items()) json[name] = value;
+  for (const EvaluatedMetric& metric : result.metrics) {
+    if (metric.info.type.shape.elements() > kMostRowElements) continue;
+    json[metric.name] = MetricJson(metric, result.values);
+    // What the rows of a confusion matrix stand for.
+    const bool names_rows = !metric.info.rows.empty() && !result.class_names.empty();
+    if (names_rows) json["class_names"] = result.class_names;
+  }
   PrintAnswer(fmt::format("{}\n", json.dump()));
+}
+
+// True of counts by label and prediction.
+bool IsConfusion(const MetricInfo& metric) {
+  const graph::Shape& shape = metric.type.shape;
+  return metric.rows == "label" && metric.columns == "prediction" && shape.rank() == 2 &&
+         shape.dim(0) == shape.dim(1);
+}
+
+// The numbers on a line, then a line or a table for each tensor.
+void PrintMetrics(const EvalResult& result) {
+  std::string numbers, tensors;
+  for (const EvaluatedMetric& metric : result.metrics) {
+    if (metric.info.scalar()) {
+      numbers += fmt::format("{}{} {:.4f}", numbers.empty() ? "" : ", ", metric.name,
+                             metric.Value(result.values));
+    } else if (IsConfusion(metric.info)) {
+      tensors += ConfusionText(metric.Sum(result.values).sum, result.class_names);
+    } else if (metric.info.type.shape.elements() <= kMostRowElements) {
+      tensors +=
+          fmt::format("{}: {:.4g}\n", metric.name, fmt::join(metric.Sum(result.values).sum, " "));
+    }
+  }
+  if (!numbers.empty()) PrintAnswer(numbers + "\n");
+  if (!tensors.empty()) PrintAnswer(tensors);
 }
 
 void PrintText(const EvalResult& result, const CompiledStep& compiled) {
@@ -161,9 +196,7 @@ void PrintText(const EvalResult& result, const CompiledStep& compiled) {
   } else {
     PrintAnswer(fmt::format("loss {:.6f}\n", result.loss));
   }
-  for (const auto& [name, value] : result.metrics.items()) {
-    PrintAnswer(fmt::format("{} {}\n", name, value.dump()));
-  }
+  PrintMetrics(result);
   const char* const unit = result.is_text ? "tokens" : "targets";
   PrintAnswer(fmt::format("{} {} in {} batches of {}{}, {:.2f} s, {} {}/s\n", result.targets, unit,
                           result.batches, compiled.options.micro_batch,
@@ -201,20 +234,15 @@ void RunEval(const EvalCommand& command) {
   const Clock::time_point start = Clock::now();
   {
     LiveLine line;
-    const std::vector<StepMetrics> metrics = EvaluateBatches(session, batches, [&](int64_t done) {
+    result.values = EvaluateBatches(session, batches, [&](int64_t done) {
       line.Show(fmt::format("evaluating: batch {} of {}, {}", done, batches.count(),
                             FormatDuration(SecondsSince(start))));
     });
-    result.loss = metrics.front().loss;
-    const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(session.metrics());
-    for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {
-      if (metric.info.type.shape.elements() > kMostRowElements) continue;
-      result.metrics[metric.name] = MetricJson(metric, metrics);
-      // What the rows of a confusion matrix stand for.
-      const bool names_rows = !metric.info.rows.empty() && !data.class_names.empty();
-      if (names_rows) result.metrics["class_names"] = data.class_names;
-    }
   }
+  result.loss = result.values.front().loss;
+  result.metrics = EvaluatedMetrics(session.metrics());
+  result.metrics.erase(result.metrics.begin());  // the loss
+  result.class_names = std::move(data.class_names);
   result.seconds = SecondsSince(start);
   if (!std::isfinite(result.loss)) {
     throw ExplainNotFinite(trained, session, command.dtype,

@@ -12,6 +12,7 @@
 #include "trainer/language/next_token.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/language/sampler.h"
+#include "trainer/language/stop_text.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/snapshot/trained_model.h"
 
@@ -27,7 +28,25 @@ double SecondsSince(Clock::time_point start) {
 // A text being continued. A program runs all rows together, so a row that has ended is padded until
 // the others have ended.
 struct Row {
+  Row(const GenerateOptions& options, uint64_t number, size_t prompt)
+      : sampler(options.temperature, options.top_k, options.top_p, options.seed + number),
+        stop(options.stop),
+        length(prompt) {}
+
+  // Adds a token to the text. Returns what certainly belongs to it now.
+  std::string Add(const data::Tokenizer& tokenizer, int32_t id) {
+    std::string bytes;
+    tokenizer.Decode(id, &bytes);
+    std::string more = stop.Push(utf8.Push(bytes));
+    ended = stop.stopped();
+    added += more;
+    return more;
+  }
+
   Sampler sampler;
+  data::Utf8Stream utf8;
+  StopText stop;
+  std::string added;  // to the prompt
   bool ended = false;
   size_t length = 0;  // tokens that belong to the text
 };
@@ -62,8 +81,13 @@ void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
 }  // namespace
 
 GenerateOptions GenerateFrom(const config::SampleConfig& sample) {
-  return {sample.prompt, sample.tokens, sample.temperature, sample.top_k,
-          static_cast<uint64_t>(sample.seed)};
+  return {.prompt = sample.prompt,
+          .tokens = sample.tokens,
+          .temperature = sample.temperature,
+          .top_k = sample.top_k,
+          .top_p = sample.top_p,
+          .stop = sample.stop,
+          .seed = static_cast<uint64_t>(sample.seed)};
 }
 
 Generated Generate(Session& session, const data::Tokenizer& tokenizer,
@@ -74,13 +98,9 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
   const std::vector<int32_t> prompt = EncodePrompt(tokenizer, options.prompt);
   std::vector<std::vector<int32_t>> ids(next.rows(), prompt);
   std::vector<Row> rows;
-  for (size_t r = 0; r < ids.size(); ++r) {
-    rows.push_back(
-        {Sampler(options.temperature, options.top_k, options.seed + r), false, prompt.size()});
-  }
+  for (size_t r = 0; r < ids.size(); ++r) rows.emplace_back(options, r, prompt.size());
   Generated generated;
   generated.prompt_tokens = static_cast<int64_t>(prompt.size());
-  data::Utf8Stream utf8;
   if (stream) stream(options.prompt);
 
   Clock::time_point start = Clock::now();
@@ -102,11 +122,8 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
       ids[r].push_back(id);
       if (row.ended) continue;
       row.length = ids[r].size();
-      if (stream && r == 0) {
-        std::string bytes;
-        tokenizer.Decode(id, &bytes);
-        stream(utf8.Push(bytes));
-      }
+      const std::string more = row.Add(tokenizer, id);
+      if (stream && r == 0) stream(more);
     }
     if (t == 0) {
       generated.prompt_seconds = SecondsSince(start);
@@ -114,16 +131,24 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
     }
   }
   generated.seconds = SecondsSince(start);
-  if (stream) stream(utf8.Finish());
+  if (stream) {
+    Row& row = rows.front();
+    stream(row.stop.Push(row.utf8.Finish()));
+    stream(row.stop.Finish());
+  }
 
   for (size_t r = 0; r < rows.size(); ++r) {
     ids[r].resize(rows[r].length);
-    generated.texts.push_back(Text(tokenizer, ids[r]));
+    generated.texts.push_back(rows[r].stop.stopped() ? Text(tokenizer, prompt) + rows[r].added
+                                                     : Text(tokenizer, ids[r]));
   }
   return generated;
 }
 
 void RunGenerate(const GenerateCommand& command) {
+  if (std::ranges::find(command.stop, "") != command.stop.end()) {
+    throw UserError("--stop: an empty text begins everywhere; give one that ends the continuation");
+  }
   const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
   const config::RunConfig& config = trained.config();
   models::TextSizesOf(*trained.model);  // or it has nothing to continue
@@ -134,6 +159,7 @@ void RunGenerate(const GenerateCommand& command) {
   const std::unique_ptr<data::Tokenizer> tokenizer = TokenizerFor(*trained.model, name);
   GenerateOptions sampling = GenerateFrom(config.sample);
   if (command.prompt) sampling.prompt = *command.prompt;
+  if (!command.stop.empty()) sampling.stop = command.stop;
 
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.generate_rows = config.sample.count;

@@ -17,8 +17,10 @@ namespace plimsoll::trainer {
 struct GenerateOptions {
   std::string prompt;
   int64_t tokens = 200;
-  double temperature = 0.8;  // 0: always the likeliest token
-  int64_t top_k = 0;         // 0: all
+  double temperature = 0.8;            // 0: always the likeliest token
+  int64_t top_k = 0;                   // 0: all
+  double top_p = 1;                    // 1: all
+  std::vector<std::string> stop = {};  // strings that end a text, none of them empty
   uint64_t seed = 1337;
 };
 GenerateOptions GenerateFrom(const config::SampleConfig& sample);
@@ -34,7 +36,8 @@ struct Generated {
 // Generates one continuation per row of a session that is compiled for generating, in parallel. The
 // model sees the last tokens of each text, as many as the session has context. `stream`, if given,
 // receives row 0's text as it appears, in whole UTF-8 sequences. A row ends early at the
-// tokenizer's end-of-text token. NotFinite when the logits hold NaN or infinity.
+// tokenizer's end-of-text token, and before the first stop string in what is added to the prompt.
+// NotFinite when the logits hold NaN or infinity.
 Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,
                    const std::function<void(const std::string&)>& stream = nullptr);
@@ -46,8 +49,9 @@ struct GenerateCommand {
   WeightChoice choice;                // of the run's weights
   std::vector<std::string> sets;      // overrides of the run's configuration
   std::optional<std::string> prompt;  // instead of the configuration's
+  std::vector<std::string> stop;      // instead of the configuration's; empty: these
   std::string dtype = "fp32";         // of weights, activations and cache: fp32, bf16, fp16
-  std::string tokenizer;              // empty: the run's, or the folder's tokenizer.json
+  std::string tokenizer;              // empty: the run's, or the folder's own
 };
 // Writes the text to stdout as it appears, and the time taken to stderr. UserError when the model
 // or its tokenizer cannot be read, or when its logits are not finite (NotFinite).

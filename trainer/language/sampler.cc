@@ -6,6 +6,23 @@
 
 namespace plimsoll::trainer {
 
+void Sampler::KeepNucleus(double total) {
+  heap_.clear();
+  // Of equally likely ids the smaller one comes first.
+  for (size_t i = 0; i < order_.size(); ++i) heap_.emplace_back(weights_[i], -order_[i]);
+  std::make_heap(heap_.begin(), heap_.end());
+  order_.clear();
+  weights_.clear();
+  for (double sum = 0; !heap_.empty() && (order_.empty() || sum < top_p_ * total);) {
+    std::pop_heap(heap_.begin(), heap_.end());
+    const auto [weight, id] = heap_.back();
+    heap_.pop_back();
+    order_.push_back(-id);
+    weights_.push_back(weight);
+    sum += weight;
+  }
+}
+
 int32_t Sampler::Draw(std::span<const float> logits, int64_t limit) {
   const size_t count = std::min<size_t>(logits.size(), static_cast<size_t>(limit));
   order_.resize(count);
@@ -27,6 +44,10 @@ int32_t Sampler::Draw(std::span<const float> logits, int64_t limit) {
   for (int32_t id : order_) {
     weights_.push_back(std::exp((logits[id] - largest) / temperature_));
     total += weights_.back();
+  }
+  if (top_p_ < 1) {
+    KeepNucleus(total);
+    total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
   }
   double draw = std::uniform_real_distribution<double>(0, total)(random_);
   for (size_t i = 0; i < order_.size(); ++i) {

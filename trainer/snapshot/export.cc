@@ -13,28 +13,22 @@
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "base/message.h"
-#include "base/output_file.h"
 #include "models/huggingface.h"
 #include "snapshots/snapshot.h"
 #include "trainer/config/load.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/snapshot/run_record.h"
+#include "trainer/snapshot/tokenizer_files.h"
 #include "trainer/snapshot/weight_source.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/saved_tensors.h"
-#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 namespace fs = std::filesystem;
 using formats::TensorType;
-
-// Files next to a checkpoint's tokenizer.json that belong to it.
-constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                            "vocab.json", "merges.txt", "vocab.txt"};
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -166,30 +160,10 @@ void WriteAdapter(const Source& source, const std::string& to, TensorType type) 
                          });
 }
 
-// Files to copy, by the names that transformers expects.
-std::map<std::string, std::string> TokenizerCopies(const std::string& tokenizer) {
-  if (tokenizer.empty()) return {};
-  const data::TokenizerFiles files = data::FindTokenizer(tokenizer);
-  if (files.vocabulary.empty()) return {};
-  if (!files.merges.empty()) {
-    return {{"vocab.json", files.vocabulary}, {"merges.txt", files.merges}};
-  }
-  const std::string own = files.is_word_pieces() ? "vocab.txt" : "tokenizer.json";
-  std::map<std::string, std::string> copies = {{own, files.vocabulary}};
-  const fs::path path = files.vocabulary;
-  // A vocab.txt of another name is read with the tokenizer_config.json beside it, too.
-  if (path.filename() != own && !files.is_word_pieces()) return copies;
-  for (const char* name : kBesideTokenizer) {
-    const std::string beside = (path.parent_path() / name).string();
-    if (Exists(beside)) copies.emplace(name, beside);
-  }
-  return copies;
-}
-
-void RefuseAnothersTokenizer(const models::Model& model, const ExportCommand& command,
-                             const std::string& tokenizer) {
+CopiedTokenizer TokenizerOf(const ExportCommand& command, const Source& source,
+                            const std::string& tokenizer) {
   try {
-    TokenizerFor(model, tokenizer);
+    return CopiedTokenizerFor(*source.model, tokenizer);
   } catch (const UserError& error) {
     throw UserError(fmt::format(
         "{}: {}", command.tokenizer.empty() ? "data.tokenizer" : "--tokenizer", error.what()));
@@ -199,15 +173,15 @@ void RefuseAnothersTokenizer(const models::Model& model, const ExportCommand& co
 // True also for temporary files that a killed export left (base/output_file.h).
 bool IsFromExport(const std::string& file) {
   const std::string name = file.substr(0, file.find(".tmp."));
-  return name == "config.json" || name == "tokenizer.json" || name == adapters::kConfigFile ||
+  return name == "config.json" || name == adapters::kConfigFile ||
          name == "adapter_model.safetensors" ||
          (name.starts_with("model") &&
           (name.ends_with(".safetensors") || name == "model.safetensors.index.json")) ||
-         std::ranges::find(kBesideTokenizer, name) != std::end(kBesideTokenizer);
+         IsTokenizerFile(name);
 }
 
 void ClearFolder(const ExportCommand& command, const Source& source,
-                 const std::map<std::string, std::string>& copies) {
+                 const CopiedTokenizer& tokenizer) {
   std::error_code error;
   if (!fs::exists(command.to, error)) return;
   if (!fs::is_directory(command.to, error)) {
@@ -223,7 +197,7 @@ void ClearFolder(const ExportCommand& command, const Source& source,
   if (source.lora.enabled()) {
     is_source |= fs::equivalent(command.to, source.config.model.init_from, error);
   }
-  for (const auto& [name, from] : copies) {
+  for (const auto& [name, from] : tokenizer.copies) {
     is_source |= fs::equivalent(command.to + "/" + name, from, error);
   }
   if (is_source) {
@@ -237,9 +211,7 @@ void ClearFolder(const ExportCommand& command, const Source& source,
   }
 }
 
-void SayTokenizer(const std::string& tokenizer, const std::map<std::string, std::string>& copies) {
-  std::vector<std::string> names;
-  for (const auto& [name, from] : copies) names.push_back(name);
+void SayTokenizer(const std::string& tokenizer, const std::vector<std::string>& names) {
   if (!names.empty()) {
     PrintProgress(fmt::format("tokenizer: {}, from {}\n", fmt::join(names, ", "), tokenizer));
   } else if (tokenizer.empty()) {
@@ -261,10 +233,9 @@ void RunExport(const ExportCommand& command) {
   const bool adapter_alone = adapts && !command.merge;
   const std::string tokenizer =
       command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
-  std::map<std::string, std::string> copies;
-  if (!adapter_alone) copies = TokenizerCopies(tokenizer);
-  if (!copies.empty()) RefuseAnothersTokenizer(*source.model, command, tokenizer);
-  ClearFolder(command, source, copies);
+  CopiedTokenizer files;
+  if (!adapter_alone) files = TokenizerOf(command, source, tokenizer);
+  ClearFolder(command, source, files);
 
   if (adapter_alone) {
     WriteAdapter(source, command.to, type);
@@ -278,16 +249,12 @@ void RunExport(const ExportCommand& command) {
     return;
   }
   WriteModel(source, command.to, type);
-  for (const auto& [name, from] : copies) {
-    OutputFile file(command.to + "/" + name);
-    file.Write(MappedFile(from).text());
-    file.Commit();
-  }
+  WriteTokenizerFiles(files, command.to);
   PrintProgress(fmt::format(
       "{}: {} with {} parameters in {}, from {}{}\n", command.to, source.model->family(),
       FormatCount(static_cast<double>(source.model->parameter_count())), command.dtype,
       source.in_words, adapts ? ", merged with its adapter" : ""));
-  SayTokenizer(tokenizer, copies);
+  SayTokenizer(tokenizer, files.Names());
 }
 
 }  // namespace plimsoll::trainer

@@ -207,6 +207,7 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) 
     }
   }
   record.model = model.description();
+  record.class_names = model.class_names();
   record.mesh = MeshFrom(config);
   record.zero = config.parallel.zero;
   return record;
@@ -215,7 +216,7 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) 
 std::string ToJson(const RunRecord& record) {
   json mesh = {{"zero", record.zero}};
   for (const MeshAxis& axis : record.mesh.axes()) mesh[axis.name] = axis.ranks;
-  return json{{"config", record.config},
+  json object{{"config", record.config},
               {"model", record.model},
               {"plan", record.plan},
               {"mesh", mesh},
@@ -224,8 +225,9 @@ std::string ToJson(const RunRecord& record) {
               {"sequences_per_step", record.sequences_per_step},
               {"sequences", record.sequences},
               {"evaluation", ToJson(record.evaluation)},
-              {"divergence", ToJson(record.divergence)}}
-      .dump();
+              {"divergence", ToJson(record.divergence)}};
+  if (!record.class_names.empty()) object["class_names"] = record.class_names;
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
@@ -239,6 +241,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
                    .train_tokens = object.RequireInt("train_tokens", 0),
                    .sequences_per_step = object.RequireInt("sequences_per_step", 1),
                    .sequences = object.RequireInt("sequences", 0)};
+  if (object.Has("class_names")) record.class_names = object.RequireStrings("class_names");
   if (object.Has("source_tokens")) record.source_tokens = object.RequireInts("source_tokens");
   // Earlier versions had one seed for both keys.
   if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {

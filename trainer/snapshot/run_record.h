@@ -45,6 +45,7 @@ struct DivergenceState {
 struct RunRecord {
   std::map<std::string, std::string> config;  // resolved: the keys that apply, as in a file
   std::map<std::string, std::string> model;   // its shape: "model.layers", …
+  std::vector<std::string> class_names = {};  // models::Model::class_names()
   std::string plan;                           // fingerprint of programs and arenas
   Mesh mesh = {};
   int64_t zero = 0;

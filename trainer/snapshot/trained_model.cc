@@ -9,6 +9,7 @@
 #include "adapters/peft.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "formats/foreign_files.h"
 #include "models/huggingface.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/from_config.h"
@@ -74,6 +75,7 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
                     const std::string& run_file, TrainedModel& trained) {
   const std::string& folder = trained.folder;
   if (!Exists(folder + "/config.json")) {
+    formats::RefuseForeignModel(folder);
     throw UserError(folder +
                     ": neither a run directory (config.yaml), a snapshot (manifest.json) nor a "
                     "Hugging Face folder (config.json)");
@@ -107,8 +109,10 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
 std::string TrainedModel::Tokenizer(const std::string& chosen) const {
   if (!chosen.empty()) return chosen;
   if (!config().data.tokenizer.empty()) return config().data.tokenizer;
-  const std::string own = weights + "/tokenizer.json";
-  return Exists(own) ? own : "";
+  for (const char* name : {"/tokenizer.json", "/vocab.json", "/vocab.txt"}) {
+    if (Exists(weights + name)) return weights + name;
+  }
+  return "";
 }
 
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,

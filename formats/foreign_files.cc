@@ -1,0 +1,254 @@
+#include "formats/foreign_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "formats/json.h"
+#include "formats/safetensors.h"
+
+namespace plimsoll::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMetaConverter =
+    "python -m transformers.models.llama.convert_llama_weights_to_hf --input_dir FOLDER "
+    "--output_dir OUT";
+constexpr const char* kSentencePieceConverter =
+    "LlamaTokenizerFast(vocab_file=\"tokenizer.model\").save_pretrained(OUT)";
+
+bool IsFile(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+template <typename T>
+T At(std::string_view text, size_t offset) {
+  T value;
+  std::memcpy(&value, text.data() + offset, sizeof(T));
+  return value;
+}
+
+// A zip archive of torch.save, whose first member is NAME/data.pkl, or a pickle of protocol 2 to 5.
+bool IsPickle(std::string_view text) {
+  if (text.starts_with("PK\x03\x04")) {
+    return text.substr(0, 256).find("/data.pkl") != std::string_view::npos;
+  }
+  return text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5;
+}
+
+// What config.json beside the file says that transformers' class is called.
+std::string ClassBeside(const std::string& path) {
+  const std::string file = (fs::path(path).parent_path() / "config.json").string();
+  if (!IsFile(file)) return "";
+  try {
+    const JsonObject config = JsonObject::FromFile(file);
+    if (config.Has("architectures")) {
+      const std::vector<std::string> names = config.RequireStrings("architectures");
+      if (!names.empty()) return Printable(names.front());
+    }
+  } catch (const UserError&) {  // it is refused when it is read
+  }
+  return "AutoModelForCausalLM";
+}
+
+std::string DescribePickle(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  if (IsFile(folder / "params.json")) {
+    return fmt::format(
+        "is a pickle with Llama's weights as Meta gives them out (params.json beside it), which "
+        "are "
+        "not read; transformers converts them: {}",
+        kMetaConverter);
+  }
+  const std::string name = ClassBeside(path);
+  if (!name.empty()) {
+    return fmt::format(
+        "is a pickle of PyTorch, which can run any program when it is loaded and is not read; "
+        "transformers writes its weights as safetensors: {}.from_pretrained(FOLDER)"
+        ".save_pretrained(OUT, safe_serialization=True)",
+        name);
+  }
+  return "is a pickle of PyTorch, which can run any program when it is loaded and is not read; "
+         "write "
+         "its tensors as safetensors.torch.save_file(torch.load(FILE, weights_only=True), "
+         "\"model.safetensors\"), with transformers' names, beside the model's config.json";
+}
+
+bool IsGguf(std::string_view text) {
+  return text.starts_with("GGUF") || text.starts_with("lmgg") || text.starts_with("tjgg") ||
+         text.starts_with("fmgg");
+}
+
+// Seven numbers, and as many weights as follow from them (llama2.c, export.py, version 0); or the
+// mark of its later versions.
+bool IsLlama2C(std::string_view text) {
+  if (text.starts_with("24ka")) return true;
+  constexpr size_t kHeader = 7 * sizeof(int32_t);
+  if (text.size() < kHeader) return false;
+  std::array<int32_t, 7> header;
+  std::memcpy(header.data(), text.data(), kHeader);
+  const auto [width, hidden, layers, heads, kv_heads, vocab, sequence] = header;
+  const auto within = [](int32_t value, int32_t most) { return value >= 1 && value <= most; };
+  if (!within(width, 1 << 17) || !within(hidden, 1 << 20) || !within(layers, 1 << 12) ||
+      !within(heads, width) || !within(kv_heads, heads) || !within(std::abs(vocab), 1 << 24) ||
+      !within(sequence, 1 << 24) || width % heads != 0 || heads % kv_heads != 0) {
+    return false;
+  }
+  const double w = width, l = layers, head = w / heads, v = std::abs(vocab);
+  const double floats = v * w + l * (2 * w + 2 * w * w + 2 * w * kv_heads * head + 3 * w * hidden) +
+                        w + sequence * head + (vocab < 0 ? v * w : 0);
+  return static_cast<double>(text.size()) == kHeader + 4 * floats;
+}
+
+// The longest token's length, then a score, a length and so many bytes for each token, to the end.
+bool IsLlama2CTokenizer(std::string_view text) {
+  if (text.size() < 16) return false;
+  const auto longest = At<int32_t>(text, 0);
+  if (longest < 1 || longest > 4096) return false;
+  size_t at = 4;
+  while (at + 8 <= text.size()) {
+    const auto score = At<float>(text, at);
+    const auto length = At<int32_t>(text, at + 4);
+    if (!std::isfinite(score) || length < 0 || length > longest) return false;
+    at += 8 + static_cast<size_t>(length);
+  }
+  return at == text.size();
+}
+
+// A protocol buffer whose first piece is <unk>.
+bool IsSentencePiece(std::string_view text) {
+  return text.starts_with('\n') && text.substr(0, 16).find("\n\x05<unk>") != std::string_view::npos;
+}
+
+// Lines of a token in base64 and its number, from 0 on.
+bool IsTiktoken(std::string_view text) {
+  for (int number = 0; number < 3; ++number) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    const size_t space = line.find(' ');
+    if (space == std::string_view::npos || space == 0 || space % 4 != 0) return false;
+    const bool base64 = line.substr(0, space).find_first_not_of(
+                            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") ==
+                        std::string_view::npos;
+    if (!base64 || line.substr(space + 1) != std::to_string(number)) return false;
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+  }
+  return true;
+}
+
+// A length and JSON of that length: the length's bytes may be those of another form.
+bool IsSafetensors(std::string_view text) {
+  return text.size() > 8 && text[8] == '{' && At<uint64_t>(text, 0) <= text.size() - 8;
+}
+
+std::optional<std::string> Describe(std::string_view text, const std::string& path) {
+  if (IsSafetensors(text)) return std::nullopt;
+  if (text.starts_with("version https://git-lfs")) {
+    return "is a pointer of Git LFS in place of the file; fetch it with git lfs pull";
+  }
+  if (IsGguf(text)) {
+    return fmt::format(
+        "is a model of llama.cpp (GGUF), which is not read; transformers converts it: "
+        "AutoModelForCausalLM.from_pretrained(FOLDER, gguf_file=\"{}\").save_pretrained(OUT)",
+        Printable(fs::path(path).filename().string()));
+  }
+  if (IsPickle(text)) return DescribePickle(path);
+  if (IsLlama2C(text)) {
+    return "is a model of llama2.c, which is not read; llama2.c writes the checkpoint that it was "
+           "made of in transformers' form: python export.py OUT --version -1 --checkpoint FILE.pt";
+  }
+  if (IsSentencePiece(text)) {
+    return fmt::format(
+        "is a tokenizer of SentencePiece, which is not read; transformers makes a tokenizer.json "
+        "of it: {}, or AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OUT) for a folder "
+        "with "
+        "a config.json",
+        kSentencePieceConverter);
+  }
+  if (IsTiktoken(text)) {
+    return fmt::format(
+        "is a tokenizer of tiktoken (Llama 3), which is not read; transformers makes a "
+        "tokenizer.json of it together with the weights: {}",
+        kMetaConverter);
+  }
+  if (IsLlama2CTokenizer(text)) {
+    return fmt::format(
+        "is a tokenizer of llama2.c, which is not read; transformers makes a tokenizer.json of the "
+        "tokenizer.model that it was made of: {}",
+        kSentencePieceConverter);
+  }
+  return std::nullopt;
+}
+
+bool IsTokenizer(std::string_view what) { return what.starts_with("is a tokenizer"); }
+
+// Names as Meta gives them to Llama's tensors.
+std::optional<std::string> DescribeSafetensors(const std::string& path) {
+  try {
+    const SafetensorsReader file(path);
+    if (file.Find("tok_embeddings.weight") == nullptr &&
+        file.Find("layers.0.attention.wq.weight") == nullptr) {
+      return std::nullopt;
+    }
+  } catch (const UserError&) {  // what is wrong with it is said when it is read
+    return std::nullopt;
+  }
+  return fmt::format(
+      "has the names that Meta gives to Llama's tensors (tok_embeddings, attention.wq), in whose "
+      "order of heads they are not read; transformers converts Meta's own files: {}",
+      kMetaConverter);
+}
+
+std::optional<std::string> DescribeWeights(const std::string& path) {
+  if (path.ends_with(".safetensors")) {
+    if (const auto what = DescribeSafetensors(path)) return what;
+  }
+  const std::optional<std::string> what = DescribeForeignFile(path);
+  return what && !IsTokenizer(*what) ? what : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> DescribeForeignFile(const std::string& path) {
+  if (!IsFile(path)) return std::nullopt;
+  try {
+    const MappedFile file(path);
+    return Describe(file.text(), path);
+  } catch (const UserError&) {  // cannot be opened
+    return std::nullopt;
+  }
+}
+
+void RefuseForeignModel(const std::string& path) {
+  std::vector<std::string> files;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    for (const auto& file : fs::directory_iterator(path, error)) files.push_back(file.path());
+    std::ranges::sort(files);
+  } else {
+    files.push_back(path);
+  }
+  for (const std::string& file : files) {
+    if (const auto what = DescribeWeights(file))
+      throw UserError(fmt::format("{}: {}", file, *what));
+  }
+}
+
+void RefuseForeignFile(const std::string& path) {
+  if (const auto what = DescribeForeignFile(path))
+    throw UserError(fmt::format("{}: {}", path, *what));
+}
+
+}  // namespace plimsoll::formats

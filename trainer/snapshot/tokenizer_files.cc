@@ -1,0 +1,141 @@
+#include "trainer/snapshot/tokenizer_files.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/mapped_file.h"
+#include "base/output_file.h"
+#include "models/huggingface.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/text/tokenizer.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kConfigFile = "tokenizer_config.json";
+// Files next to a checkpoint's tokenizer.json that belong to it.
+constexpr const char* kBesideTokenizer[] = {kConfigFile, "special_tokens_map.json", "vocab.json",
+                                            "merges.txt", "vocab.txt"};
+
+bool Exists(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// The longest text that the model reads, as its config.json says it.
+std::optional<int64_t> PositionsOf(const models::Model& model) {
+  const nlohmann::json config = nlohmann::json::parse(models::ConfigJson(model));
+  for (const char* key : {"max_position_embeddings", "n_positions"}) {
+    if (config.contains(key) && config.at(key).is_number_integer()) return config.at(key);
+  }
+  return std::nullopt;
+}
+
+// Its class in transformers, and the tokens of the tokenizer that have a role there.
+std::string ConfigText(const models::Model& model, const data::Tokenizer& tokenizer,
+                       const std::string& tokenizer_class, const Json& more) {
+  Json config = {{"tokenizer_class", tokenizer_class}};
+  if (const auto positions = PositionsOf(model)) config["model_max_length"] = *positions;
+  config.update(more);
+  struct Special {
+    const char* key;
+    std::vector<const char*> tokens;  // the first one that there is
+  };
+  const bool is_encoder = !model.text_sizes();
+  const std::vector<Special> special =
+      is_encoder ? std::vector<Special>{{"pad_token", {"[PAD]", "<pad>"}},
+                                        {"unk_token", {"[UNK]", "<unk>"}},
+                                        {"cls_token", {"[CLS]", "<s>"}},
+                                        {"sep_token", {"[SEP]", "</s>"}},
+                                        {"mask_token", {"[MASK]", "<mask>"}}}
+                 : std::vector<Special>{{"bos_token", {"<|begin_of_text|>", "<s>"}},
+                                        {"unk_token", {"<unk>"}}};
+  for (const auto& [key, tokens] : special) {
+    const auto known = std::ranges::find_if(
+        tokens, [&](const char* token) { return tokenizer.TokenId(token).has_value(); });
+    if (known != tokens.end()) config[key] = *known;
+  }
+  if (const auto end = tokenizer.EndOfText(); end && !is_encoder) {
+    std::string token;
+    tokenizer.Decode(*end, &token);
+    config["eos_token"] = token;
+  }
+  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> CopiedTokenizer::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, from] : copies) names.push_back(name);
+  if (!config.empty()) names.emplace_back(kConfigFile);
+  std::ranges::sort(names);
+  return names;
+}
+
+CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer) {
+  CopiedTokenizer files;
+  if (tokenizer.empty()) return files;
+  const data::TokenizerFiles found = data::FindTokenizer(tokenizer);
+  if (found.vocabulary.empty()) return files;
+  const std::unique_ptr<data::Tokenizer> loaded = TokenizerFor(model, tokenizer);
+  if (!found.merges.empty()) {
+    files.copies = {{"vocab.json", found.vocabulary}, {"merges.txt", found.merges}};
+    // transformers would add the token that ends documents to a vocabulary without one, behind the
+    // model's last id.
+    Json more = {{"add_prefix_space", false},
+                 {"bos_token", nullptr},
+                 {"unk_token", nullptr},
+                 {"eos_token", nullptr}};
+    if (loaded->TokenId("<|endoftext|>")) more["bos_token"] = more["unk_token"] = "<|endoftext|>";
+    files.config = ConfigText(model, *loaded, "GPT2Tokenizer", more);
+    return files;
+  }
+  const bool word_pieces = found.is_word_pieces();
+  const std::string own = word_pieces ? "vocab.txt" : "tokenizer.json";
+  files.copies = {{own, found.vocabulary}};
+  const fs::path path = found.vocabulary;
+  // A vocab.txt of another name is read with the tokenizer_config.json beside it, too.
+  if (path.filename() == own || word_pieces) {
+    for (const char* name : kBesideTokenizer) {
+      const fs::path beside = path.parent_path() / name;
+      if (Exists(beside)) files.copies.emplace(name, beside.string());
+    }
+  }
+  if (files.copies.contains(kConfigFile)) return files;
+  // Without tokenizer_config.json a vocab.txt is read as one that lower-cases.
+  files.config = word_pieces
+                     ? ConfigText(model, *loaded, "BertTokenizer", {{"do_lower_case", true}})
+                     : ConfigText(model, *loaded, "PreTrainedTokenizerFast", Json::object());
+  return files;
+}
+
+bool IsTokenizerFile(const std::string& name) {
+  return name == "tokenizer.json" ||
+         std::ranges::find(kBesideTokenizer, name) != std::end(kBesideTokenizer);
+}
+
+void WriteTokenizerFiles(const CopiedTokenizer& files, const std::string& folder) {
+  const std::vector<std::string> names = files.Names();
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    const std::string name = file.path().filename();
+    const bool stays = !IsTokenizerFile(name) || std::ranges::find(names, name) != names.end();
+    if (!stays) fs::remove(file.path(), error);
+  }
+  const auto write = [&](const std::string& name, std::string_view text) {
+    OutputFile file((fs::path(folder) / name).string());
+    file.Write(text);
+    file.Commit();
+  };
+  for (const auto& [name, from] : files.copies) write(name, MappedFile(from).text());
+  if (!files.config.empty()) write(kConfigFile, files.config);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,32 @@
+// A tokenizer's files beside a model's weights, so that transformers' AutoTokenizer loads it from
+// the model's folder.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+
+namespace plimsoll::trainer {
+
+struct CopiedTokenizer {
+  std::map<std::string, std::string> copies = {};  // files to copy, by the names for transformers
+  // What tokenizer_config.json says; empty where a copy says it, or where there is no tokenizer.
+  std::string config = {};
+
+  std::vector<std::string> Names() const;
+};
+
+// Of a tokenizer that is named as in data.tokenizer, for this model. No files where it is "byte" or
+// empty, since transformers has no such tokenizer. UserError when it cannot be read, or is another
+// model's.
+CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer);
+
+// True of a name that such a file can have.
+bool IsTokenizerFile(const std::string& name);
+
+// Writes them into the model's folder, in place of those that are there.
+void WriteTokenizerFiles(const CopiedTokenizer& files, const std::string& folder);
+
+}  // namespace plimsoll::trainer
