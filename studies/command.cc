@@ -232,7 +232,10 @@ void RunAblate(const AblateCommand& command) {
   Study study = ParseStudy(text, command.file);
   if (!command.dir.empty()) study.dir = command.dir;
   if (!command.base.empty()) study.base = command.base;
-  for (const auto& [key, value] : config::ReadLayers("", "--set", nullptr, command.sets)) {
+  config::Mistakes mistakes;
+  const config::KeyTrees layers = config::ReadLayers("", "--set", nullptr, command.sets, mistakes);
+  mistakes.Throw();
+  for (const auto& [key, value] : layers) {
     study.settings[key] = value;
   }
   std::vector<std::string> sets;

@@ -9,8 +9,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -54,8 +56,10 @@ struct RunArguments {
     command.add_option("--set", sets, "override a key: --set train.steps=100")
         ->allow_extra_args(false);
   }
-  config::Loaded Load(const runtime::World& world) const {
+  // Prints the warnings, on one rank. `counts`: steps follow from the data, which is counted.
+  config::Loaded Load(const runtime::World& world, bool counts) const {
     config::Loaded loaded = LoadRun(file, sets, world.size());
+    if (counts) CountEpochs(loaded, world.size());
     if (world.rank() > 0) return loaded;
     for (const std::string& warning : loaded.warnings) {
       PrintWarning(warning);
@@ -157,9 +161,22 @@ class CommandLine {
     throw UserError(fmt::format("plimsoll {}: unknown command; there are {}", name, known));
   }
 
-  // The words `help` and `version`, before a command or alone, stand for its flags.
+  // Whether an argument is a key and its value, as they stand behind --set.
+  static bool IsSetting(std::string_view argument) {
+    const size_t end = argument.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.");
+    return end != 0 && end != argument.npos && argument[end] == '=';
+  }
+
+  // The words `help` and `version`, before a command or alone, stand for its flags, and --set may
+  // have several values: each gets a --set of its own.
   static std::vector<std::string> Arguments(int argc, char** argv) {
-    std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    std::vector<std::string> arguments;
+    bool sets = false;
+    for (const std::string_view argument : std::span(argv + std::min(argc, 1), argv + argc)) {
+      if (sets && IsSetting(argument) && arguments.back() != "--set") arguments.push_back("--set");
+      sets = argument == "--set" || (sets && IsSetting(argument));
+      arguments.emplace_back(argument);
+    }
     const std::string word = arguments.empty() ? "" : arguments.front();
     if (word == "help" || word == "version") {
       arguments.erase(arguments.begin());
@@ -198,8 +215,7 @@ class CommandLine {
     command->add_flag("-q,--quiet", quiet_, "print warnings and errors only");
     command->callback([this, profile] {
       if (quiet_) SilenceProgress();
-      config::Loaded loaded = train_.Load(world_);
-      CountEpochs(loaded, world_.size());
+      const config::Loaded loaded = train_.Load(world_, /*counts=*/true);
       TrainOptions options{.profile = {}, .resume = resume_};
       if (profile->count() > 0)
         options.profile = ParseProfiledSteps(profile_, loaded.config.train.StepsToMake());
@@ -500,7 +516,7 @@ class CommandLine {
             "plimsoll config: name a run file, or ask for --for MODEL, --reference or "
             "--json-schema");
       } else {
-        PrintAnswer(config_.Load(world_).resolved_yaml);
+        PrintAnswer(config_.Load(world_, /*counts=*/false).resolved_yaml);
       }
     });
   }

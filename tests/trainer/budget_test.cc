@@ -150,6 +150,14 @@ TEST_F(BudgetCommand, ACpuHasOneMemory) {
               HasSubstr(fmt::format("the plan needs {} ({} bytes", FormatBytes(both), both)));
 }
 
+// As the help writes it; what follows a setting and is none is another argument.
+TEST_F(BudgetCommand, SeveralSettingsFollowOneSet) {
+  const json plan =
+      PlanJson({"--set", "train.micro_batch=2", "train.accumulate=3", "--device", "cpu"});
+  EXPECT_EQ(plan["micro_batch"], 2);
+  EXPECT_EQ(plan["accumulate"], 3);
+}
+
 // Dividing takes less of each role's bytes; layouts that cannot be divided are named.
 TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
   const json meshes = PlanJson({"--ranks", "4"})["meshes"];

@@ -57,7 +57,7 @@ void RequireMap(const TreeEntry& entry, const std::string& path, const char* of)
 }
 
 // objectives: {critic: {optimizer: {lr: 1e-3}}}
-void CollectObjectives(const TreeEntry& section, KeyTrees& layer) {
+void CollectObjectives(const TreeEntry& section, KeyTrees& layer, Mistakes& mistakes) {
   for (const TreeEntry& objective : section.value.entries) {
     const std::string path = section.key + "." + objective.key;
     RequireMap(objective, path, "the sections optimizer and schedule");
@@ -72,7 +72,10 @@ void CollectObjectives(const TreeEntry& section, KeyTrees& layer) {
       RequireMap(part, part_path, "keys of this section");
       for (const TreeEntry& entry : part.value.entries) {
         const std::string key = part_path + "." + entry.key;
-        if (!FindObjectiveKey(key)) Unknown(part.key + "." + entry.key, entry.origin);
+        if (!FindObjectiveKey(key)) {
+          mistakes.Try([&] { Unknown(part.key + "." + entry.key, entry.origin); });
+          continue;
+        }
         Tree& setting = layer[key] = entry.value;
         setting.origin = entry.origin;
       }
@@ -80,36 +83,41 @@ void CollectObjectives(const TreeEntry& section, KeyTrees& layer) {
   }
 }
 
-void CollectSection(const TreeEntry& section, KeyTrees& layer) {
+void CollectSection(const TreeEntry& section, KeyTrees& layer, Mistakes& mistakes) {
   if (section.value.kind == Tree::Kind::kNull) return;  // all lines are commented out
   if (section.value.kind != Tree::Kind::kMap) {
     throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
                                 section.key, Describe(section.value)));
   }
-  if (section.key == kObjectives) return CollectObjectives(section, layer);
+  if (section.key == kObjectives) return CollectObjectives(section, layer, mistakes);
   for (const TreeEntry& entry : section.value.entries) {
     const std::string path = section.key + "." + entry.key;
-    if (FindKey(path) == nullptr) Unknown(path, entry.origin);
+    if (FindKey(path) == nullptr) {
+      mistakes.Try([&] { Unknown(path, entry.origin); });
+      continue;
+    }
     Tree& setting = layer[path] = entry.value;
     setting.origin = entry.origin;
   }
 }
 
+void CollectEntry(const TreeEntry& entry, KeyTrees& layer, Mistakes& mistakes) {
+  if (IsSection(entry.key)) return CollectSection(entry, layer, mistakes);
+  const Key* const key = FindKey(entry.key);
+  if (key == nullptr) Unknown(entry.key, entry.origin);
+  if (!key->Section().empty()) {
+    throw UserError(fmt::format("{}: {}: dotted keys are for --set; write {}: {{{}: …}}",
+                                entry.origin, entry.key, key->Section(), key->Name()));
+  }
+  Tree& setting = layer[entry.key] = entry.value;
+  setting.origin = entry.origin;
+}
+
 // Collects one document's keys, without `extends`.
-void Collect(const Tree& document, KeyTrees& layer) {
+void Collect(const Tree& document, KeyTrees& layer, Mistakes& mistakes) {
   for (const TreeEntry& entry : document.entries) {
     if (entry.key == "extends") continue;
-    if (IsSection(entry.key)) {
-      CollectSection(entry, layer);
-    } else if (const Key* key = FindKey(entry.key); key != nullptr && key->Section().empty()) {
-      Tree& setting = layer[entry.key] = entry.value;
-      setting.origin = entry.origin;
-    } else if (key != nullptr) {
-      throw UserError(fmt::format("{}: {}: dotted keys are for --set; write {}: {{{}: …}}",
-                                  entry.origin, entry.key, key->Section(), key->Name()));
-    } else {
-      Unknown(entry.key, entry.origin);
-    }
+    mistakes.Try([&] { CollectEntry(entry, layer, mistakes); });
   }
 }
 
@@ -136,7 +144,7 @@ void Apply(const KeyTrees& layer, KeyTrees& settings) {
 
 class Reader {
  public:
-  explicit Reader(const FileReader& read) : read_(read) {}
+  Reader(const FileReader& read, Mistakes& mistakes) : read_(read), mistakes_(mistakes) {}
 
   void Add(const std::string& text, const std::string& name, KeyTrees& settings) {
     Tree document = ParseYaml(text, name);
@@ -155,7 +163,7 @@ class Reader {
       }
     }
     KeyTrees layer;
-    Collect(document, layer);
+    Collect(document, layer, mistakes_);
     Apply(layer, settings);
     chain_.pop_back();
   }
@@ -194,6 +202,7 @@ class Reader {
   }
 
   const FileReader& read_;
+  Mistakes& mistakes_;
   std::vector<std::string> chain_;
   int files_ = 0;
 };
@@ -219,36 +228,38 @@ Tree ParseSetting(const Key& key, const std::string& text) {
   return tree;
 }
 
-void AddSets(const std::vector<std::string>& sets, KeyTrees& settings) {
-  KeyTrees layer;
-  for (const std::string& set : sets) {
-    const size_t equals = set.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      throw UserError(
-          fmt::format("--set: {}: write key=value, as in --set train.steps=100", Quote(set)));
-    }
-    const std::string path = set.substr(0, equals);
-    const Key* key = FindMeantKey(path);
-    if (key == nullptr && IsSection(path)) {
-      throw UserError(fmt::format(
-          "--set: {}: is a section; name one of its keys, as in --set train.steps=100", path));
-    }
-    if (path == "extends") throw UserError("--set: extends: belongs in the file");
-    if (key == nullptr) Unknown(path, "--set");
-    Tree& setting = layer[path] = ParseSetting(*key, set.substr(equals + 1));
-    setting.origin = "--set";
-    ExpandEnvironment(setting);
+void AddSet(const std::string& set, KeyTrees& layer) {
+  const size_t equals = set.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw UserError(
+        fmt::format("--set: {}: write key=value, as in --set train.steps=100", Quote(set)));
   }
+  const std::string path = set.substr(0, equals);
+  const Key* key = FindMeantKey(path);
+  if (key == nullptr && IsSection(path)) {
+    throw UserError(fmt::format(
+        "--set: {}: is a section; name one of its keys, as in --set train.steps=100", path));
+  }
+  if (path == "extends") throw UserError("--set: extends: belongs in the file");
+  if (key == nullptr) Unknown(path, "--set");
+  Tree& setting = layer[path] = ParseSetting(*key, set.substr(equals + 1));
+  setting.origin = "--set";
+  ExpandEnvironment(setting);
+}
+
+void AddSets(const std::vector<std::string>& sets, KeyTrees& settings, Mistakes& mistakes) {
+  KeyTrees layer;
+  for (const std::string& set : sets) mistakes.Try([&] { AddSet(set, layer); });
   Apply(layer, settings);
 }
 
 }  // namespace
 
 KeyTrees ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
-                    const std::vector<std::string>& sets) {
+                    const std::vector<std::string>& sets, Mistakes& mistakes) {
   KeyTrees settings;
-  Reader(read).Add(text, name, settings);
-  AddSets(sets, settings);
+  Reader(read, mistakes).Add(text, name, settings);
+  AddSets(sets, settings, mistakes);
   return settings;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "trainer/config/mistakes.h"
 #include "trainer/config/yaml_tree.h"
 
 namespace plimsoll::config {
@@ -20,10 +21,10 @@ using KeyTrees = std::map<std::string, Tree>;
 using FileReader = std::function<std::string(const std::string& path)>;
 
 // `text` is the file named `name`; `read` reads the files of `extends` (empty: extends is refused).
-// `sets` are "key=value" of the command line. Throws UserError for unknown keys, for values where
-// sections belong, and for an `extends` that cannot be read or is circular.
+// `sets` are "key=value" of the command line. Adds unknown keys, and values where sections belong,
+// to `mistakes`; throws UserError for an `extends` that cannot be read or is circular.
 KeyTrees ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
-                    const std::vector<std::string>& sets);
+                    const std::vector<std::string>& sets, Mistakes& mistakes);
 
 // No file has that name, neither on disk nor among the configurations shipped with the program.
 struct NoSuchFile : UserError {

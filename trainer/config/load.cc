@@ -53,15 +53,19 @@ Loaded LoadText(const std::string& text, const std::string& name,
   Loaded loaded;
   loaded.config.file = name;
   std::map<std::string, OwnValues> objectives;
-  for (const auto& [path, tree] : ReadLayers(text, name, read, sets)) {
+  Mistakes mistakes;
+  for (const auto& [path, tree] : ReadLayers(text, name, read, sets, mistakes)) {
     loaded.config.origins[path] = tree.origin;
-    if (const std::optional<ObjectiveKey> own = FindObjectiveKey(path)) {
-      objectives[own->objective][own->key] = ParseKey(*own->key, tree);
-    } else {
-      const Key& key = *FindKey(path);
-      key.set(loaded.config, ParseKey(key, tree));
-    }
+    mistakes.Try([&, &path = path, &tree = tree] {
+      if (const std::optional<ObjectiveKey> own = FindObjectiveKey(path)) {
+        objectives[own->objective][own->key] = ParseKey(*own->key, tree);
+      } else {
+        const Key& key = *FindKey(path);
+        key.set(loaded.config, ParseKey(key, tree));
+      }
+    });
   }
+  mistakes.Throw();
   for (const auto& [objective, values] : objectives) {
     loaded.config.objectives[objective] = ResolveObjective(loaded.config, objective, values, ranks);
   }

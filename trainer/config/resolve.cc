@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "trainer/config/check_techniques.h"
+#include "trainer/config/mistakes.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 #include "trainer/data/source.h"
@@ -246,17 +247,21 @@ void CheckMilestones(const RunConfig& config) {
   }
 }
 
-void ResolveSchedule(RunConfig& config) {
+// Shortens a warm-up that is longer than the run, and says so.
+void ResolveSchedule(RunConfig& config, std::vector<std::string>& warnings) {
   ScheduleConfig& schedule = config.schedule;
   if (schedule.name == ScheduleName::kMultistep) CheckMilestones(config);
   if (!EpochsKey(config).empty() && config.train.steps_per_epoch == 0) return;
   const int64_t steps = config.train.steps;
   if (schedule.warmup > steps) {
+    const int64_t shorter = (steps + 9) / 10;
+    const char* const key =
+        schedule.warmup_epochs > 0 ? "schedule.warmup_epochs" : "schedule.warmup";
     const char* const by = config.train.epochs > 0 ? "train.epochs" : "train.steps";
-    throw config.Error(
-        schedule.warmup_epochs > 0 ? "schedule.warmup_epochs" : "schedule.warmup",
-        fmt::format("{} steps, but train.steps is {}{}; lower one or raise the other",
-                    schedule.warmup, steps, At(config, by)));
+    warnings.push_back(
+        fmt::format("{}: {}: {} steps, but train.steps is {}{}; shortened to {}, a tenth of them",
+                    config.Origin(key), key, schedule.warmup, steps, At(config, by), shorter));
+    schedule.warmup = shorter;
   }
   if (FindKey("schedule.min_lr")->Applies(config) && schedule.min_lr > config.optimizer.lr) {
     throw config.Error("schedule.min_lr",
@@ -362,7 +367,8 @@ std::string EpochsKey(const RunConfig& config) {
   return "";
 }
 
-void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples) {
+void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples,
+                  std::vector<std::string>& warnings) {
   const double per_epoch = static_cast<double>(epoch_samples) / static_cast<double>(step_samples);
   // The steps that it takes to have read so many epochs. A number that is whole but for its last
   // bits is not rounded up.
@@ -385,7 +391,7 @@ void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples
         schedule.milestones.push_back(static_cast<double>(steps(epoch)));
       }
     }
-    ResolveSchedule(one);
+    ResolveSchedule(one, warnings);
   };
   for (auto& [name, objective] : config.objectives) {
     RunConfig alone = config.ForObjective(name);
@@ -412,6 +418,17 @@ int64_t RanksBesideData(const RunConfig& config) {
 
 int64_t DataRanks(const RunConfig& config, int64_t started) {
   return config.parallel.data.value_or(std::max<int64_t>(1, started / RanksBesideData(config)));
+}
+
+void RequireStarted(const RunConfig& config, int64_t started) {
+  const int64_t others = RanksBesideData(config), asked = DataRanks(config, started);
+  if (asked * others == started) return;
+  const bool tensor = config.parallel.tensor > 1 && !config.IsSet("parallel.data");
+  throw config.Error(
+      tensor ? "parallel.tensor" : "parallel.data",
+      fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",
+                  asked, config.parallel.tensor, config.parallel.pipeline, asked * others, started,
+                  started == 1 ? "rank was" : "ranks were"));
 }
 
 void ResolveBatch(RunConfig& config, int64_t started) {
@@ -502,17 +519,21 @@ void ResolveBatch(RunConfig& config, int64_t started) {
 void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings) {
   RequireFamily(config);
   DropKeysWithoutEffect(config, warnings);
-  CheckEpochKeys(config);
   ResolveModel(config);
   ResolveData(config, warnings);
   ResolveMixing(config);
-  ResolveTraining(config, warnings);
-  ResolveSeeds(config, warnings);
-  ResolveBatch(config, started);
+  if (started > 1) RequireStarted(config, started);
+  // Of these none needs another.
+  Mistakes mistakes;
+  mistakes.Try([&] { CheckEpochKeys(config); });
+  mistakes.Try([&] { ResolveTraining(config, warnings); });
+  mistakes.Try([&] { ResolveSeeds(config, warnings); });
+  mistakes.Try([&] { ResolveBatch(config, started); });
   if (config.train.epochs > 0) config.train.steps = 0;  // until the data has been counted
-  ResolveSchedule(config);
-  ResolveAmp(config, warnings);
-  CheckTechniques(config, warnings);
+  mistakes.Try([&] { ResolveSchedule(config, warnings); });
+  mistakes.Try([&] { ResolveAmp(config, warnings); });
+  mistakes.Try([&] { CheckTechniques(config, warnings); });
+  mistakes.Throw();
   ResolvePaths(config);
 }
 

@@ -11,8 +11,9 @@
 namespace plimsoll::config {
 
 // Fills in derived values (see run_config.h) and throws UserError for keys that are missing, don't
-// apply to this model, or contradict each other. `started` is the number of ranks started. Keys
-// without effect that do no harm are reset to their defaults and reported in `warnings`.
+// apply to this model, or contradict each other or the number of ranks started, which is `started`
+// (1: not known yet). Keys without effect that do no harm are reset to their defaults and reported
+// in `warnings`.
 void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings);
 
 // Derives train.accumulate from a global batch, or checks the arithmetic. Called again when
@@ -23,8 +24,9 @@ void ResolveBatch(RunConfig& config, int64_t started);
 std::string EpochsKey(const RunConfig& config);
 
 // Derives the keys that count steps from those that count epochs, for epochs of so many samples and
-// a batch of so many. UserError when they contradict the others.
-void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples);
+// a batch of so many. UserError when they contradict the others; `warnings` as in Resolve.
+void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples,
+                  std::vector<std::string>& warnings);
 
 // One rank's sequences of an update, cut into micro-steps of equal size.
 struct BatchCut {
@@ -41,6 +43,10 @@ int64_t RanksBesideData(const RunConfig& config);
 
 // parallel.data; auto takes the started ranks that the other axes leave.
 int64_t DataRanks(const RunConfig& config, int64_t started);
+
+// UserError (parallel.data or parallel.tensor) unless as many ranks were started as the file's mesh
+// has; the message gives the mpirun command that would do.
+void RequireStarted(const RunConfig& config, int64_t started);
 
 // Whether a key's value follows from other keys that were given, so that the resolved configuration
 // must leave it open (accumulate under a global batch, decay_steps under decay_fraction).

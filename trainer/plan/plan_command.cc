@@ -42,12 +42,13 @@ RunConfig Load(const PlanCommand& command) {
   std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
   config::Loaded loaded = LoadPlanned(command, sets, command.started);
-  for (const std::string& warning : loaded.warnings) PrintWarning(warning);
   try {
     CountEpochs(loaded, command.started);
   } catch (const UserError& error) {  // memory does not depend on it
-    PrintWarning(fmt::format("{}; the steps that the epochs take stay open", error.what()));
+    loaded.warnings.push_back(
+        fmt::format("{}; the steps that the epochs take stay open", error.what()));
   }
+  for (const std::string& warning : loaded.warnings) PrintWarning(warning);
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
   const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();

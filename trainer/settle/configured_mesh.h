@@ -16,9 +16,7 @@ Mesh MeshFrom(const config::RunConfig& config);
 // The same axes, with one rank along each.
 Mesh MeshOfOne();
 
-// UserError (parallel.data or parallel.tensor) unless as many ranks were started as the file's mesh
-// has; the message gives the mpirun command that would do. Otherwise sets parallel.data to its
-// number of ranks.
+// config::RequireStarted, then sets parallel.data to its number of ranks.
 void CheckMesh(config::RunConfig& config, int64_t started);
 
 }  // namespace plimsoll::trainer

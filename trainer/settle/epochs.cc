@@ -42,7 +42,7 @@ void CountEpochs(config::Loaded& loaded, int64_t started) {
                        "the data has no epochs: samples that are made up never end, and several "
                        "sources have an epoch each; say it in steps");
   }
-  config::FollowEpochs(config, *samples, step.samples_per_step());
+  config::FollowEpochs(config, *samples, step.samples_per_step(), loaded.warnings);
   loaded.resolved_yaml = config::ToYaml(config);
 }
 

@@ -202,6 +202,17 @@ TEST(Load, RanksThatAreStartedAndRanksThatAreNamedCutTheBatchAlike) {
             "1 × 4");
 }
 
+// A short trial of a file that is made for a long run.
+TEST(Load, AWarmUpLongerThanTheRunIsShortened) {
+  const Loaded loaded =
+      LoadText(kBase + "schedule: {warmup: 200}\n", "run.yaml", {"train.steps=60"});
+  EXPECT_EQ(loaded.config.schedule.warmup, 6);
+  EXPECT_THAT(loaded.warnings,
+              testing::ElementsAre("run.yaml:3: schedule.warmup: 200 steps, but train.steps is 60 "
+                                   "(--set); shortened to 6, a tenth of them"));
+  ExpectRoundTrip(loaded);
+}
+
 TEST(Load, WsdDecay) {
   const std::string text = kBase + "train: {steps: 50}\nschedule: {name: wsd, warmup: 5";
   EXPECT_EQ(Parse(text + "}").schedule.decay_steps, 10);
