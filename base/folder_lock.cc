@@ -67,7 +67,7 @@ FolderLock::~FolderLock() {
 }
 
 std::optional<std::string> LockHolder(const std::string& folder) {
-  const int file = open(LockFile(folder).c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(LockFile(folder).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   std::optional<std::string> holder;
   if (flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) holder = HolderIn(file);

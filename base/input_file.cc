@@ -10,6 +10,7 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -122,6 +123,17 @@ std::string ReadInput(const std::string& path, size_t most, std::chrono::millise
   }
   text.resize(done);
   return text;
+}
+
+std::ifstream OpenFile(const std::string& path) {
+  std::error_code error;
+  std::ifstream file;
+  if (std::filesystem::is_regular_file(path, error)) {
+    file.open(path, std::ios::binary);
+  } else {
+    file.setstate(std::ios::failbit);
+  }
+  return file;
 }
 
 void NoteInput(const std::string& path) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace plimsoll::reports {
 namespace {
@@ -28,7 +29,7 @@ std::string Cell(const nlohmann::ordered_json& value) {
 // Returns an empty line when there is no such file.
 std::string FirstLine(const std::string& path) {
   std::string line;
-  std::ifstream file(path);
+  std::ifstream file = OpenFile(path);
   std::getline(file, line);
   return line;
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/output_file.h"
 
 namespace plimsoll::studies {
@@ -36,7 +37,7 @@ void RequirePositive(const std::string& member, const ordered_json& value) {
 // Reads lines of at most `limit` bytes; longer lines are read as empty.
 class Lines {
  public:
-  Lines(const std::string& path, size_t limit) : file_(path, std::ios::binary), limit_(limit) {}
+  Lines(const std::string& path, size_t limit) : file_(OpenFile(path)), limit_(limit) {}
 
   bool Next(std::string& line) {
     line.clear();
@@ -117,8 +118,9 @@ Run RunOf(const ordered_json& object, const std::string& seed) {
 }
 
 std::string ReadTail(const std::string& path, size_t bytes) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::ifstream file = OpenFile(path);
   if (!file) return "";
+  file.seekg(0, std::ios::end);
   const auto size = static_cast<size_t>(file.tellg());
   const size_t kept = std::min(size, bytes);
   file.seekg(static_cast<std::streamoff>(size - kept));
@@ -130,7 +132,7 @@ std::string ReadTail(const std::string& path, size_t bytes) {
 }
 
 std::string ReadHead(const std::string& path, size_t bytes) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = OpenFile(path);
   std::string text(bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(bytes));
   text.resize(static_cast<size_t>(file.gcount()));

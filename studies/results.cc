@@ -43,7 +43,7 @@ void AddChecks(const std::string& directory, Row& row) {
 }  // namespace
 
 std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = OpenFile(path);
   if (!file) return "";
   NoteInput(path);
   std::ostringstream text;

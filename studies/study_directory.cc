@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/output_file.h"
 
 namespace plimsoll::studies {
@@ -19,7 +20,7 @@ constexpr const char* kWayOut = "name another one with `dir` in the study file o
 
 // "" when there is none.
 std::string FingerprintIn(const std::string& path) {
-  std::ifstream file(path + "/" + kFingerprint);
+  std::ifstream file = OpenFile(path + "/" + kFingerprint);
   std::string line;
   std::getline(file, line);
   return line;

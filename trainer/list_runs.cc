@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/folder_lock.h"
+#include "base/input_file.h"
 #include "base/statistics.h"
 #include "trainer/record/run_status.h"
 
@@ -36,7 +37,7 @@ std::optional<double> NumberIn(const json& row, const char* name) {
 
 // Most lines are only scanned: a long run has hundreds of thousands.
 void ReadRows(const std::string& path, ListedRun& run) {
-  std::ifstream file(path);
+  std::ifstream file = OpenFile(path);
   std::deque<std::string> newest;
   const auto parse = [](const std::string& line) {
     json row = json::parse(line, nullptr, /*allow_exceptions=*/false);

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/message.h"
+#include "base/spelling.h"
 #include "base/terminal.h"
 #include "base/version.h"
 #include "runtime/gpu_report.h"
@@ -137,12 +138,30 @@ class CommandLine {
     return static_cast<int>(ExitCode::kDone);
   }
 
+  // The message without the middle of words that no one reads to their end, such as a value that
+  // CLI11 quotes.
+  static std::string WithShortWords(const std::string& message) {
+    constexpr size_t kLong = 300;
+    std::string text, word;
+    for (const char c : message + ' ') {
+      if (c != ' ' && c != '\n') {
+        word += c;
+        continue;
+      }
+      text += (word.size() > kLong ? Shortened(word) : word) + c;
+      word.clear();
+    }
+    text.pop_back();
+    return text;
+  }
+
   // With several ranks, the first rank that ends ends all of them. An error that is the same on all
   // ranks is printed once: the others give rank 0 the time to print it.
   int Fail(const std::string& message, ExitCode code) const {
     const int rank = world_.rank();
     if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    PrintError(fmt::format("{}{}", rank > 0 ? fmt::format("rank {}: ", rank) : "", message));
+    PrintError(fmt::format("{}{}", rank > 0 ? fmt::format("rank {}: ", rank) : "",
+                           WithShortWords(message)));
     if (world_.size() > 1) {
       // Output that is still in a pipe when its rank ends is lost.
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

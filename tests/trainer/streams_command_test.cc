@@ -169,6 +169,38 @@ TEST_F(Streams, AModelThatDoesNotFitIsNoMistakeOfTheUser) {
   EXPECT_THAT(outcome.err, HasSubstr("r/model/"));
 }
 
+TEST_F(Streams, LongValuesAreNotQuotedWhole) {
+  const std::string value(5000, 'x');
+  for (const std::string& command :
+       {"plan m.yaml --ranks " + value, "plan m.yaml --sweep " + value, "plan m.yaml --" + value,
+        "plan m.yaml --device " + value, "plan m.yaml --max " + value, value,
+        "plan m.yaml --set amp.dtype=" + value, "plan m.yaml --set " + value + "=1",
+        "plan " + value, "eval r --dtype " + value, "runs " + value}) {
+    const Outcome outcome = Shell("$PLIMSOLL " + command);
+    EXPECT_NE(outcome.exit_code, 0) << command;
+    EXPECT_LT(outcome.err.size(), 700u) << outcome.err;
+  }
+}
+
+// What would wait for ever is neither read nor written.
+TEST_F(Streams, PipesAmongARunsFilesAreNoFiles) {
+  ASSERT_EQ(Shell("$PLIMSOLL train m.yaml").exit_code, 0);
+  for (const std::string file : {"metrics.jsonl", "run.json", "summary.json"}) {
+    SCOPED_TRACE(file);
+    ASSERT_EQ(Shell("cp -r r all; rm all/" + file + "; mkfifo all/" + file).exit_code, 0);
+    for (const std::string command :
+         {"runs .", "report all", "inspect all",
+          "train m.yaml --set run.dir=all run.overwrite=true", "train m.yaml --resume all"}) {
+      const Outcome outcome = Shell("timeout 60 $PLIMSOLL " + command);
+      EXPECT_NE(outcome.exit_code, 124) << command;
+      if (!command.starts_with("train m.yaml --set")) continue;
+      EXPECT_EQ(outcome.exit_code, 2);
+      EXPECT_THAT(outcome.err, HasSubstr("all/" + file + "' is a pipe or a device"));
+    }
+    ASSERT_EQ(Shell("rm -rf all").exit_code, 0);
+  }
+}
+
 TEST_F(Streams, RunFilesMayBePipes) {
   EXPECT_EQ(Shell("$PLIMSOLL plan <(sleep 0.3; cat m.yaml)").exit_code, 0);
   EXPECT_EQ(Shell("cat m.yaml | $PLIMSOLL plan /dev/stdin").exit_code, 0);

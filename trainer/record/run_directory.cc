@@ -28,10 +28,22 @@ RunDirectory::RunDirectory(const config::RunConfig& config, bool writes)
     throw config.Error("run.dir", "cannot write to '" + path_ + "' (" + error.message() +
                                       "); name a folder that can be written, or change its rights");
   }
+  RequireFiles(config);
   try {
     lock_.emplace(path_, "trains there");
   } catch (const UserError& problem) {
     throw config.Error("run.dir", std::string(problem.what()) + "; name another folder, or wait");
+  }
+}
+
+void RunDirectory::RequireFiles(const config::RunConfig& config) const {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
+    if (entry.is_regular_file(error) || entry.is_directory(error) || !entry.exists(error)) continue;
+    throw config.Error("run.dir",
+                       fmt::format("'{}' is a pipe or a device, where a run has a file; remove it, "
+                                   "or name another folder",
+                                   entry.path().string()));
   }
 }
 

@@ -49,6 +49,9 @@ class RunDirectory {
   void SyncLines() const;
 
  private:
+  // UserError (run.dir) where writing would wait for a reader.
+  void RequireFiles(const config::RunConfig& config) const;
+
   std::string path_;
   bool adapts_;
   bool writes_;

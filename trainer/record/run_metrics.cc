@@ -92,7 +92,7 @@ void Add(const json& row, RunMetrics& metrics) {
 }  // namespace
 
 RunMetrics ReadMetrics(const std::string& path) {
-  std::ifstream file(path);
+  std::ifstream file = OpenFile(path);
   if (!file) throw UserError(path + ": cannot be read");
   NoteInput(path);
   RunMetrics metrics;
@@ -103,7 +103,7 @@ RunMetrics ReadMetrics(const std::string& path) {
 std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
                                     int64_t rollbacks) {
   std::vector<std::string> lines;
-  std::ifstream file(path);
+  std::ifstream file = OpenFile(path);
   ForEachRow(file, path, [&](const std::string& line, const json& row) {
     const int64_t step = row.at("step");
     const auto rollback = row.find("rollback");
@@ -117,7 +117,7 @@ std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int6
 
 std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps) {
   std::vector<std::string> lines;
-  std::ifstream file(path);
+  std::ifstream file = OpenFile(path);
   ForEachRow(file, path, [&](const std::string& line, const json& row) {
     if (row.at("step").get<int64_t>() <= steps) lines.push_back(line);
   });

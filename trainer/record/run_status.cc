@@ -5,6 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/input_file.h"
+
 namespace plimsoll::trainer {
 namespace {
 
@@ -48,7 +50,7 @@ std::string ToJson(const RunStatus& status) {
 }
 
 std::optional<RunStatus> ReadRunStatus(const std::string& run_directory) {
-  std::ifstream file(run_directory + "/run.json");
+  std::ifstream file = OpenFile(run_directory + "/run.json");
   const ordered_json json = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   RunStatus status;

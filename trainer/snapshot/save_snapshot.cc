@@ -15,6 +15,7 @@
 
 #include "base/axes.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/output_file.h"
 #include "base/version.h"
 #include "formats/json.h"
@@ -138,7 +139,7 @@ void RequireSharedFolder(const std::string& folder, Ranks& ranks) {
   }
   sign = ranks.Broadcast(sign);
   const std::string problem = ranks.FirstProblem([&] {
-    std::ifstream file(path);
+    std::ifstream file = OpenFile(path);
     std::string seen;
     if (std::getline(file, seen) && seen == sign) return;
     throw UserError(folder +
