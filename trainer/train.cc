@@ -7,11 +7,14 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/axes.h"
+#include "base/bytes.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "base/version.h"
@@ -73,19 +76,26 @@ class Run {
         directory_(directory),
         chosen_(settled.chosen),
         model_(ModelFrom(config_)),
+        under_way_(UnderWay("reading the data")),
         feed_(config_, *model_, ranks.position()),
         resumed_(resumed) {
     model_->set_class_names(feed_.source().class_names());
     DescribeItself();
     PrepareEvaluation();
-    std::optional<Activity> activity;
-    if (ranks_.first()) activity.emplace("preparing the first step" + BoundCoresNote());
+    const auto begin = [&](const std::string& what) {
+      under_way_.reset();
+      under_way_ = UnderWay(what);
+    };
+    begin("planning the step" + BoundCoresNote());
     CompiledStep compiled = CompileStep(settled.options);
     if (profile) profiler_.emplace(*device_, *profile);
+    begin(MemoryText(compiled.plan));
     MakeSession(std::move(compiled));
     monitor_ = MonitorFrom(config_, session_->metrics());
     Follow(monitor_, record_.evaluation);
+    begin(WeightsText());
     FillWeights();
+    under_way_.reset();
     if (profiler_) profiler_->Watch(*session_);
     if (Continues()) {
       metrics_ = LinesUntil(directory_.File("metrics.jsonl"), resumed->step,
@@ -194,6 +204,9 @@ class Run {
   }
 
  private:
+  std::unique_ptr<Activity> UnderWay(const std::string& what) const {
+    return ranks_.first() ? std::make_unique<Activity>(what) : nullptr;
+  }
   bool Continues() const { return resumed_ != nullptr && resumed_->continues; }
 
   // Describes the run for its snapshots, and sets the step where it begins.
@@ -248,6 +261,24 @@ class Run {
     gpu_->CheckFree(compiled.plan);
     compile_seconds_ = SecondsSince(start);
     return compiled;
+  }
+
+  // What MakeSession does.
+  std::string MemoryText(const memory::MemoryPlan& plan) const {
+    std::string text = "taking " + FormatBytes(plan.arena_bytes);
+    if (plan.host_arena_bytes > 0) {
+      text += fmt::format(" and {} of the host", FormatBytes(plan.host_arena_bytes));
+    }
+    if (device_->kind() == runtime::DeviceKind::kCpu) return text;
+    return text + ", choosing algorithms and recording the step";
+  }
+
+  // What FillWeights does.
+  std::string WeightsText() const {
+    if (resumed_ != nullptr) return "reading " + resumed_->snapshot.path();
+    if (!config_.model.init_from.empty()) return "reading weights of " + config_.model.init_from;
+    return fmt::format("making {} weights",
+                       FormatCount(static_cast<double>(model_->parameter_count())));
   }
 
   void MakeSession(CompiledStep compiled) {
@@ -539,6 +570,7 @@ class Run {
   std::string chosen_;            // by the budget solver
   double predicted_seconds_ = 0;  // of a step
   std::unique_ptr<models::Model> model_;
+  std::unique_ptr<Activity> under_way_;  // of the start
   StepFeed feed_;
   std::optional<HeldOut> held_out_;
   std::unique_ptr<data::Tokenizer> tokenizer_;

@@ -141,15 +141,19 @@ TEST_F(Answers, WeightsLeaveWhereTheBudgetAsksForIt) {
 }
 
 TEST(Activity, SaysOnceWhatTakesLong) {
-  constexpr std::chrono::milliseconds kLong(2500);
+  constexpr std::chrono::milliseconds kLong(1500);
   testing::internal::CaptureStderr();
   { const trainer::Activity quick("adding"); }
   {
     const trainer::Activity slow("looking for something");
-    const trainer::Activity within("turning a stone");
+    {
+      const trainer::Activity within("turning a stone");
+      std::this_thread::sleep_for(kLong);
+    }
+    { const trainer::Activity quick("looking under it"); }
     std::this_thread::sleep_for(kLong);
   }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "looking for something …\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "turning a stone …\nlooking for something …\n");
 }
 
 TEST(BoundCores, AreNotedWhenMpirunHasBoundThem) {

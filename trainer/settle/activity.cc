@@ -5,53 +5,63 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/message.h"
 
 namespace plimsoll::trainer {
 namespace {
 
-constexpr std::chrono::seconds kMoment(2);
-
-bool under_way = false;
+constexpr std::chrono::seconds kMoment(1);
 
 }  // namespace
 
 // Waits on a thread of its own.
 class Activity::Watcher {
  public:
-  explicit Watcher(std::string what) : what_(std::move(what)), thread_([this] { Run(); }) {}
+  explicit Watcher(std::string what) : what_(std::move(what)) {
+    {
+      const std::lock_guard lock(mutex_);
+      under_way_.push_back(this);
+    }
+    news_.notify_all();
+    thread_ = std::thread([this] { Run(); });
+  }
   ~Watcher() {
     {
       const std::lock_guard lock(mutex_);
+      std::erase(under_way_, this);
       over_ = true;
     }
-    news_.notify_one();
+    news_.notify_all();
     thread_.join();
   }
 
  private:
+  bool IsInnermost() const { return under_way_.back() == this; }
+
   void Run() {
     std::unique_lock lock(mutex_);
-    if (news_.wait_for(lock, kMoment, [this] { return over_; })) return;
-    PrintNote(what_ + " …\n");
+    while (!over_) {
+      // A moment without another activity in it.
+      const bool disturbed =
+          news_.wait_for(lock, kMoment, [this] { return over_ || !IsInnermost(); });
+      if (!disturbed) return PrintNote(what_ + " …\n");
+      news_.wait(lock, [this] { return over_ || IsInnermost(); });
+    }
   }
 
+  static inline std::mutex mutex_;
+  static inline std::condition_variable news_;
+  static inline std::vector<const Watcher*> under_way_;  // the innermost is the last
+
   const std::string what_;
-  std::mutex mutex_;
-  std::condition_variable news_;
   bool over_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;
 };
 
-Activity::Activity(std::string what) {
-  if (under_way) return;
-  under_way = true;
-  watcher_ = std::make_unique<Watcher>(std::move(what));
-}
+Activity::Activity(std::string what) : watcher_(std::make_unique<Watcher>(std::move(what))) {}
 
-Activity::~Activity() {
-  if (watcher_) under_way = false;
-}
+Activity::~Activity() = default;
 
 }  // namespace plimsoll::trainer

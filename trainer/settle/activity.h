@@ -1,4 +1,4 @@
-// A long activity announces itself: one line on stderr once it has taken two seconds.
+// A long activity announces itself: one line on stderr once it has taken a second.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 namespace plimsoll::trainer {
 
 // Announces that the process does `what` ("looking for the fastest plan") for as long as the object
-// lives. An activity within another is a part of it and prints nothing. For one thread at a time.
+// lives. While an activity within another lives, it is the one that is announced. For one thread at a
+// time.
 class Activity {
  public:
   explicit Activity(std::string what);
@@ -17,7 +18,7 @@ class Activity {
 
  private:
   class Watcher;
-  std::unique_ptr<Watcher> watcher_;  // nullptr: within another
+  std::unique_ptr<Watcher> watcher_;
 };
 
 }  // namespace plimsoll::trainer

@@ -130,6 +130,7 @@ std::string RatesText(const RunConfig& config, const memory::CostModel& cost) {
 
 memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
   if (!config.memory.calibrate || !config.planned_gpu.empty()) return BuiltInCost(config);
+  const Activity activity("timing ops on this device, once");
   CalibrationOptions options;
   options.fixed = !config.memory.calibration.empty();
   options.folder = options.fixed ? config.memory.calibration : CalibrationFolder();
