@@ -34,6 +34,7 @@
 #include "trainer/info.h"
 #include "trainer/language/eval.h"
 #include "trainer/language/generate.h"
+#include "trainer/language/predict.h"
 #include "trainer/list_runs.h"
 #include "trainer/plan/plan_command.h"
 #include "trainer/settle/epochs.h"
@@ -80,6 +81,7 @@ class CommandLine {
     AddReport();
     AddEval();
     AddGenerate();
+    AddPredict();
     AddInspect();
     AddExport();
     AddData();
@@ -350,6 +352,32 @@ class CommandLine {
     command->callback([this] { RunEval(eval_); });
   }
 
+  void AddPredict() {
+    CLI::App* command = app_.add_subcommand(
+        "predict", "the classes of pictures or texts, or the words behind [MASK]");
+    command
+        ->add_option("model", predict_.folder,
+                     "a run directory, a snapshot or a Hugging Face folder")
+        ->required();
+    command->add_option("input", predict_.inputs,
+                        "files, or folders of them: pictures (Netpbm's P5 and P6, of MNIST's or "
+                        "CIFAR-10's form), or texts, one or a pair with a tab between a line");
+    AddChoice(*command, predict_.choice);
+    command->add_option("--text", predict_.texts, "a text, in place of files; may be repeated")
+        ->allow_extra_args(false);
+    command->add_option("--run-file", predict_.run_file,
+                        "beside a Hugging Face folder: a run file that says how data is prepared");
+    command->add_option("--dtype", predict_.dtype,
+                        "of weights and activations: fp32, bf16 or fp16");
+    command->add_option("--tokenizer", predict_.tokenizer, "of texts: a tokenizer's path");
+    command->add_option("--batch", predict_.batch, "inputs at a time, at most as many as there are")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+    command->add_option("--top", predict_.top, "candidates to show")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+    command->add_flag("--json", predict_.json, "for programs: an object a line");
+    command->callback([this] { RunPredict(predict_); });
+  }
+
   void AddGenerate() {
     CLI::App* command = app_.add_subcommand("generate", "continue a text with a trained model");
     command
@@ -577,6 +605,7 @@ class CommandLine {
   ExportCommand export_;
   StartingConfigCommand starting_;
   GenerateCommand generate_;
+  PredictCommand predict_;
   data::TokenizeOptions tokenize_;
   data::WordPieceOptions word_pieces_;
   std::string diff_, runs_folder_ = "runs";

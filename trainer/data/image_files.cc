@@ -24,7 +24,6 @@ constexpr const char* kCifarTrain[] = {"data_batch_1.bin", "data_batch_2.bin", "
                                        "data_batch_4.bin", "data_batch_5.bin"};
 constexpr const char* kCifarTest[] = {"test_batch.bin"};
 constexpr const char* kCifarFolder = "cifar-10-batches-bin";
-constexpr ImageSize kCifarSize = {32, 32, 3};
 
 using Names = std::span<const char* const>;
 
@@ -139,6 +138,12 @@ LabelledImages ReadCifar(const std::string& folder, Names names) {
 }
 
 }  // namespace
+
+LabelledImages ReadCifarFile(const std::string& path) {
+  LabelledImages images{.size = kCifarSize, .files = {}, .pixels = {}, .labels = {}};
+  AppendCifar(path, images);
+  return images;
+}
 
 ImageFiles ReadImageFiles(const std::string& folder) {
   std::error_code ignored;

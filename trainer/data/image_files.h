@@ -36,6 +36,8 @@ struct LabelledImages {
   }
 };
 
+inline constexpr ImageSize kCifarSize = {32, 32, 3};
+
 struct ImageFiles {
   int64_t classes = 0;
   LabelledImages train, test;  // of one size; neither is empty
@@ -49,5 +51,8 @@ struct ImageFiles {
 // UserError, which names the file: one is missing, damaged or does not fit the others, a label is
 // no class; or there are no such files.
 ImageFiles ReadImageFiles(const std::string& folder);
+
+// The images of one of CIFAR-10's files.
+LabelledImages ReadCifarFile(const std::string& path);
 
 }  // namespace plimsoll::data

@@ -22,6 +22,7 @@
 #include "trainer/data/image_augmentation.h"
 #include "trainer/data/image_files.h"
 #include "trainer/data/image_normalisation.h"
+#include "trainer/data/image_preparation.h"
 #include "trainer/data/source.h"
 
 namespace plimsoll::data {
@@ -45,10 +46,7 @@ std::string Text(const ImageSize& size) {
 struct Images {
   std::string folder;
   ImageFiles files;
-  ImageSize canvas;
-  Placement centred;
-  ChannelStatistics statistics;
-  NormalisedBytes normalised;
+  ImagePreparation seen;
 };
 
 // The inputs among the slots; a model may do without one of them.
@@ -60,7 +58,7 @@ struct ImageSlots {
 };
 
 [[noreturn]] void FailOnSize(const Images& images, const graph::Slot& slot) {
-  const ImageSize& canvas = images.canvas;
+  const ImageSize& canvas = images.seen.canvas;
   const graph::Shape& shape = slot.type.shape;
   std::string why = fmt::format("the model's input '{}' is {}, and the images of {} are {}",
                                 slot.name, slot.type.ToString(), images.folder, Text(canvas));
@@ -86,7 +84,7 @@ ImageSlots SlotsOf(const Images& images, std::span<const graph::Slot> slots) {
   for (const graph::Slot& slot : slots) {
     const graph::Shape& shape = slot.type.shape;
     if (slot.name == "images" && slot.type.dtype == graph::DType::kFloat32) {
-      const ImageSize& canvas = images.canvas;
+      const ImageSize& canvas = images.seen.canvas;
       if (shape.rank() != 4 || shape.dim(1) != canvas.height || shape.dim(2) != canvas.width ||
           shape.dim(3) != canvas.channels) {
         FailOnSize(images, slot);
@@ -113,7 +111,7 @@ ImageSlots SlotsOf(const Images& images, std::span<const graph::Slot> slots) {
 }
 
 std::span<float> RowOf(const Images& images, const ImageSlots& slots, int64_t row) {
-  const auto values = static_cast<size_t>(images.canvas.elements());
+  const auto values = static_cast<size_t>(images.seen.canvas.elements());
   return slots.images.subspan(static_cast<size_t>(row) * values, values);
 }
 
@@ -158,8 +156,7 @@ class HeldOutImages final : public Source {
       if (!is_there) {
         std::ranges::fill(to, 0.0f);
       } else {
-        DrawImage(test.image(first + row), test.size, images_->centred, images_->normalised,
-                  images_->canvas, to);
+        images_->seen.Draw(test.image(first + row), to);
       }
     }
   }
@@ -206,6 +203,7 @@ class ImageSource final : public Source {
     return std::make_unique<HeldOutImages>(images_, most > 0 ? std::min(most, all) : all);
   }
   std::vector<std::string> class_names() const override { return class_names_; }
+  const ImagePreparation* image_preparation() const override { return &images_->seen; }
   std::string Describe(const Reading& reading) const override {
     const LabelledImages& train = images_->files.train;
     std::string text = fmt::format(
@@ -215,8 +213,8 @@ class ImageSource final : public Source {
         reading.held_out_targets ? fmt::format(", {} held-out images evaluated every {} steps",
                                                *reading.held_out_targets, reading.eval_every)
                                  : "");
-    if (images_->canvas != train.size) {
-      text += fmt::format("  padded to {}\n", Text(images_->canvas));
+    if (images_->seen.canvas != train.size) {
+      text += fmt::format("  padded to {}\n", Text(images_->seen.canvas));
     }
     if (augmentation_.crop_padding > 0) {
       text += fmt::format("  cropped at random out of {} pixels of padding\n",
@@ -234,8 +232,8 @@ class ImageSource final : public Source {
     if (mixing_.mixup > 0) text += fmt::format("  mixed (mixup {:.4g})\n", mixing_.mixup);
     if (mixing_.cutmix > 0) text += fmt::format("  mixed (CutMix {:.4g})\n", mixing_.cutmix);
     return text + fmt::format("  mean {:.4g}, std {:.4g}\n",
-                              fmt::join(images_->statistics.mean, " "),
-                              fmt::join(images_->statistics.std, " "));
+                              fmt::join(images_->seen.statistics.mean, " "),
+                              fmt::join(images_->seen.statistics.std, " "));
   }
 
  private:
@@ -259,12 +257,12 @@ class ImageSource final : public Source {
     // The partner is any image, with an augmentation of its own.
     SampleRandom random(seed_, sample, kMixStream);
     const int64_t partner = random.Below(train.count());
-    const ImageMix mix = mixing_.Draw(images_->canvas, random);
+    const ImageMix mix = mixing_.Draw(images_->seen.canvas, random);
     if (!to.empty()) {
       static thread_local std::vector<float> other;
       other.resize(to.size());
       Draw(partner, Hash(seed, kPartnerStream), sample, other);
-      MixImages(mix, images_->canvas, to, other);
+      MixImages(mix, images_->seen.canvas, to, other);
     }
     FillLabels(slots, row, label(own), label(partner), mix.own_share);
   }
@@ -272,17 +270,17 @@ class ImageSource final : public Source {
   // Writes an image as training sees it.
   void Draw(int64_t image, uint64_t seed, int64_t sample, std::span<float> to) const {
     const LabelledImages& train = images_->files.train;
-    const ImageSize& canvas = images_->canvas;
-    const Placement placement = augmentation_.Draw(images_->centred, seed, sample);
+    const ImageSize& canvas = images_->seen.canvas;
+    const Placement placement = augmentation_.Draw(images_->seen.centred, seed, sample);
     if (augmentation_.operations == 0) {
-      DrawImage(train.image(image), train.size, placement, images_->normalised, canvas, to);
+      DrawImage(train.image(image), train.size, placement, images_->seen.normalised, canvas, to);
     } else {
       static thread_local std::vector<uint8_t> bytes, scratch;
       bytes.resize(to.size());
       scratch.resize(to.size());
       PlaceImage(train.image(image), train.size, placement, canvas, bytes);
       augmentation_.Change(seed, sample, canvas, bytes, scratch);
-      DrawImage(bytes, canvas, {}, images_->normalised, canvas, to);
+      DrawImage(bytes, canvas, {}, images_->seen.normalised, canvas, to);
     }
     if (augmentation_.erase_probability == 0) return;
     const auto box = augmentation_.DrawErasing(seed, sample, canvas);
@@ -371,11 +369,9 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, 
   ImageFiles files = FilesFrom(settings);
   const ImageSize size = files.train.size;
   const ImageSize canvas = CanvasFrom(settings, size);
-  ChannelStatistics statistics = StatisticsFrom(settings, files.train);
-  NormalisedBytes normalised(statistics);
+  ImagePreparation seen(size, canvas, StatisticsFrom(settings, files.train));
   return std::make_unique<ImageSource>(
-      Images{settings.Text("folder"), std::move(files), canvas, Centred(size, canvas),
-             std::move(statistics), std::move(normalised)},
+      Images{settings.Text("folder"), std::move(files), std::move(seen)},
       AugmentationFrom(settings, size),
       ImageMixing{.mixup = settings.Float("mixup"), .cutmix = settings.Float("cutmix")},
       std::move(class_names), seed);

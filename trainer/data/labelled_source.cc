@@ -4,8 +4,7 @@
 //
 //     [CLS] text [SEP]            [CLS] text [SEP] text_pair [SEP]
 //
-// cut to T tokens as Hugging Face's `longest_first`: one token after the other leaves the longer of
-// the two, the second if they are equally long. An epoch is a permutation of the N texts, drawn
+// cut to T tokens (encoded_texts.h). An epoch is a permutation of the N texts, drawn
 // anew for each: sample n is text n mod N of epoch n / N.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +20,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/encoded_texts.h"
 #include "trainer/data/examples.h"
 #include "trainer/data/labelled_texts.h"
 #include "trainer/data/source.h"
@@ -31,97 +31,6 @@ namespace plimsoll::data {
 namespace {
 
 constexpr uint64_t kOrderStream = 1;  // of random numbers drawn from the seed
-constexpr int32_t kNoLabel = -1;      // of rows that carry no loss
-
-// Texts as ids, in one list.
-class EncodedTexts {
- public:
-  EncodedTexts(const std::vector<LabelledText>& texts, const LabelClasses& classes,
-               const Tokenizer& tokenizer, const MarkerTokens& markers, const ModelSizes& model)
-      : markers_(markers), sequence_(model.sequence) {
-    std::vector<int32_t> first, second;
-    for (const LabelledText& text : texts) {
-      first = tokenizer.Encode(text.text);
-      second = text.pair ? tokenizer.Encode(*text.pair) : std::vector<int32_t>();
-      Truncate(text.pair.has_value(), first, second);
-      texts_.push_back({.start = std::ssize(ids_),
-                        .first = static_cast<int32_t>(first.size()),
-                        .second = text.pair ? static_cast<int32_t>(second.size()) : kNoPair,
-                        .label = classes.Of(text, model.classes)});
-      ids_.insert(ids_.end(), first.begin(), first.end());
-      ids_.insert(ids_.end(), second.begin(), second.end());
-      positions_ += LengthOf(texts_.back());
-    }
-  }
-
-  int64_t count() const { return std::ssize(texts_); }
-  int64_t sequence() const { return sequence_; }
-  int64_t truncated() const { return truncated_; }
-  double padding() const {
-    return 1 - static_cast<double>(positions_) / static_cast<double>(count() * sequence_);
-  }
-
-  // `number` beyond the last text: a row of padding without label.
-  void FillRow(int64_t number, const TextSlots& slots, int64_t row) const {
-    const Text text = number < count() ? texts_[static_cast<size_t>(number)] : Text();
-    const int64_t length = number < count() ? LengthOf(text) : 0;
-    const std::span<int32_t> tokens = RowOf(slots.tokens, row, sequence_);
-    std::ranges::fill(tokens, markers_.pad);
-    if (length > 0) {
-      const auto ids = ids_.begin() + text.start;
-      tokens[0] = markers_.start;
-      auto next = std::copy_n(ids, text.first, tokens.begin() + 1);
-      *next++ = markers_.separator;
-      if (text.second != kNoPair) {
-        *std::copy_n(ids + text.first, text.second, next) = markers_.separator;
-      }
-    }
-    const std::span<int32_t> types = RowOf(slots.token_types, row, sequence_);
-    std::ranges::fill(types, 0);
-    if (!types.empty() && text.second != kNoPair) {
-      std::fill(types.begin() + text.first + 2, types.begin() + length, 1);
-    }
-    std::ranges::fill(RowOf(slots.lengths, row, 1),
-                      static_cast<int32_t>(std::max<int64_t>(length, 1)));
-    std::ranges::fill(RowOf(slots.labels, row, 1), text.label);
-  }
-
- private:
-  static constexpr int32_t kNoPair = -1;
-  struct Text {
-    int64_t start = 0;         // in ids_
-    int32_t first = 0;         // tokens of the text
-    int32_t second = kNoPair;  // of its pair
-    int32_t label = kNoLabel;
-  };
-
-  static int64_t LengthOf(const Text& text) {
-    return text.first + 2 + (text.second == kNoPair ? 0 : text.second + 1);
-  }
-
-  void Truncate(bool pair, std::vector<int32_t>& first, std::vector<int32_t>& second) {
-    const auto room = static_cast<size_t>(sequence_ - (pair ? 3 : 2));
-    if (first.size() + second.size() <= room) return;
-    ++truncated_;
-    if (!pair) return first.resize(room);
-    // What remains when tokens leave one after the other.
-    const size_t shorter = std::min(first.size(), second.size());
-    const size_t half = room / 2;
-    if (shorter <= half) {
-      (first.size() > second.size() ? first : second).resize(room - shorter);
-    } else {
-      first.resize(room - half);
-      second.resize(half);
-    }
-  }
-
-  MarkerTokens markers_;
-  int64_t sequence_;
-  std::vector<int32_t> ids_;
-  std::vector<Text> texts_;
-  int64_t truncated_ = 0;
-  int64_t positions_ = 0;  // that aren't padding
-};
 
 TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence) {
   const TextSlots found =
@@ -225,12 +134,7 @@ std::vector<LabelledText> Open(const std::vector<std::string>& patterns, const D
 
 std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
   const DataOptions options = TextFilesFrom(settings, model.vocab);
-  if (model.sequence < 5) {
-    throw UserError(
-        fmt::format("model.sequence: {} leaves no room for text between the special "
-                    "tokens; give 5 or more",
-                    model.sequence));
-  }
+  EncodedTexts::CheckSequence(model.sequence);
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
   const MarkerTokens markers = MarkersOf(*tokenizer, options.tokenizer, false);
   const bool by_file = settings.Text("label_from") == "file";
@@ -243,7 +147,11 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, 
     split = SplitByClass(std::move(split.train), options.split.eval_fraction, options.split.seed);
   }
   const auto encoded = [&](const std::vector<LabelledText>& texts) {
-    return std::make_shared<const EncodedTexts>(texts, classes, *tokenizer, markers, model);
+    auto all = std::make_shared<EncodedTexts>(markers, model.sequence);
+    for (const LabelledText& text : texts) {
+      all->Add(*tokenizer, text.text, text.pair, classes.Of(text, model.classes));
+    }
+    return std::shared_ptr<const EncodedTexts>(std::move(all));
   };
   return std::make_unique<LabelledSource>(
       encoded(split.train), split.eval.empty() ? nullptr : encoded(split.eval), classes, seed);

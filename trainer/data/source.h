@@ -31,6 +31,8 @@ struct Reading {
 
 inline constexpr const char* kTokens = "tokens";  // data.source of token data, without a SourceKind
 
+struct ImagePreparation;  // trainer/data/image_preparation.h
+
 class Source {
  public:
   virtual ~Source() = default;
@@ -63,6 +65,8 @@ class Source {
   virtual std::unique_ptr<Source> HeldOut(int64_t /*most*/) const { return nullptr; }
   // The names of the classes that labels stand for, by their numbers. Empty: they have none.
   virtual std::vector<std::string> class_names() const { return {}; }
+  // What becomes of its images in evaluations. nullptr: it has none, or makes them up.
+  virtual const ImagePreparation* image_preparation() const { return nullptr; }
   // A description for the user, in lines that each end with a newline.
   virtual std::string Describe(const Reading& reading) const;
 };

@@ -155,6 +155,7 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
                           trained.snapshot->manifest().step, trained.snapshot->path()));
     const SavedTensors saved(*trained.snapshot, *trained.model, lora, trained.averages);
     const auto load = [&](const models::ParameterInfo& parameter) {
+      if (!session.Carries(parameter.name)) return;  // a program may leave out a head
       session.WriteParameter(parameter.name, saved.ReadParameter(parameter));
     };
     if (lora.enabled()) {

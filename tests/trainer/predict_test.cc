@@ -1,0 +1,304 @@
+// `plimsoll predict` as users run it, and the program that it reads masked words from.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "models/family.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/data/image_folders.h"
+#include "tests/trainer/run_plimsoll.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+using Arguments = std::vector<std::string>;
+
+constexpr const char* kTraining =
+    "schedule: {name: constant}\n"
+    "memory: {summary: false, calibrate: false}\n";
+
+class PredictCommand : public testing::Test {
+ protected:
+  void Train(const std::string& run, const std::string& yaml) const {
+    const std::string file = folder_.Write(run + ".yaml", yaml + kTraining);
+    const Outcome outcome = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / run});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  std::string Predict(const std::string& model, const Arguments& more) const {
+    Arguments arguments = {"predict", folder_ / model};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = RunPlimsoll(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  }
+  std::vector<json> PredictJson(const std::string& model, Arguments more) const {
+    more.emplace_back("--json");
+    std::istringstream text(Predict(model, more));
+    std::vector<json> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+  json Confusion(const std::string& run) const {
+    const Outcome eval = RunPlimsoll({"eval", folder_ / run, "--json"});
+    EXPECT_EQ(eval.exit_code, 0) << eval.err;
+    return json::parse(eval.out).at("confusion").at("sum");
+  }
+  void ExpectRefused(Arguments arguments, const std::vector<std::string>& parts) const {
+    arguments.insert(arguments.begin(), "predict");
+    const Outcome outcome = RunPlimsoll(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+  }
+
+  const TempFolder folder_;
+};
+
+// How often each label was predicted as each class.
+json Tally(const std::vector<json>& lines, size_t classes, const std::vector<int>& labels) {
+  std::vector<std::vector<double>> counts(classes, std::vector<double>(classes));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    ++counts[static_cast<size_t>(labels[i])][lines[i].at("class").get<size_t>()];
+  }
+  return counts;
+}
+
+class PredictPictures : public PredictCommand {
+ protected:
+  PredictPictures() { data::WriteIdxFolder(folder_, 40, 30, 8, 8); }
+  std::string Yaml(int image_size, const std::string& more) const {
+    return "model: {family: vit, layers: 1, width: 8, heads: 2, patch: 4, channels: 1, classes: "
+           "10, "
+           "image_size: " +
+           std::to_string(image_size) + "}\ndata: {source: images, folder: " + folder_.path() +
+           ", class_names: [a, b, c, d, e, f, g, h, i, j]" + more +
+           "}\ntrain: {steps: 60, micro_batch: 4, threads: 1, eval_every: 60, eval_sequences: 0}\n"
+           "save: {every: 30}\noptimizer: {lr: 1e-2}\n";
+  }
+  std::string images() const { return folder_ / "t10k-images-idx3-ubyte"; }
+};
+
+TEST_F(PredictPictures, AreWhatTheEvaluationCounts) {
+  std::vector<int> labels;
+  for (int i = 0; i < 30; ++i) labels.push_back(i % 10);
+  for (const auto& [size, more] : {std::pair(8, ""), std::pair(12, ", pad_to: 12")}) {
+    const std::string run = "run" + std::to_string(size);
+    Train(run, Yaml(size, more));
+    const std::vector<json> lines = PredictJson(run, {images()});
+    ASSERT_EQ(lines.size(), 30u);
+    EXPECT_EQ(Tally(lines, 10, labels), Confusion(run));
+    EXPECT_EQ(lines[7].at("file"), images());
+    EXPECT_EQ(lines[7].at("index"), 7);
+    EXPECT_EQ(lines[7].at("candidates").size(), 3u);
+    EXPECT_EQ(lines[7].at("candidates")[0].at("name"), lines[7].at("name"));
+    for (const char* batch : {"1", "7", "64"}) {
+      EXPECT_EQ(Predict(run, {images(), "--batch", batch}), Predict(run, {images()})) << batch;
+    }
+
+    // The same of a snapshot alone, of a folder with the run's file, and of a picture in a file of
+    // its own, of the folder that holds it.
+    const std::string snapshot = run + "/snapshots/step-000000030";
+    EXPECT_EQ(Predict(snapshot, {images()}), Predict(run, {images(), "--step", "30"}));
+    EXPECT_NE(Predict(snapshot, {images()}), Predict(run, {images()}));
+    EXPECT_EQ(Predict(run + "/model", {images(), "--run-file", folder_ / (run + ".yaml")}),
+              Predict(run, {images()}));
+    const std::string picture = ReadFile(images()).substr(16 + 7 * 64, 64);
+    const TempFolder pictures;
+    const std::string pgm = pictures.Write("seventh.pgm", "P5 8 8 255\n" + picture);
+    const std::vector<json> alone = PredictJson(run, {pictures.path(), "--top", "10"});
+    ASSERT_EQ(alone.size(), 1u);
+    EXPECT_EQ(alone[0].at("file"), pgm);
+    EXPECT_FALSE(alone[0].contains("index"));
+    EXPECT_EQ(alone[0].at("class"), lines[7].at("class"));
+    EXPECT_NEAR(alone[0].at("probability"), lines[7].at("probability"), 1e-6);
+    double sum = 0;
+    for (const json& candidate : alone[0].at("candidates")) {
+      sum += candidate.at("probability").get<double>();
+    }
+    EXPECT_NEAR(sum, 1, 1e-9);
+    // Another size, in colour: it is made to fit.
+    pictures.Write("seventh.pgm", "P6 3 5 255\n" + picture.substr(0, 45));
+    EXPECT_THAT(Predict(run, {pgm}), StartsWith(pgm + ": "));
+  }
+}
+
+TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
+  Train("run", Yaml(8, ", mean: 0.25, std: 0.5"));
+  const std::string missing = folder_ / "run/model/preprocessor_config.json";
+  ExpectRefused({folder_ / "run/model", images()}, {"preprocessor_config.json", "--run-file"});
+  WriteFile(missing,
+            R"({"size": {"height": 8, "width": 8}, "image_mean": [0.25], "image_std": [0.5]})");
+  EXPECT_EQ(Predict("run/model", {images()}), Predict("run", {images()}));
+  WriteFile(missing, R"({"size": {"height": 9, "width": 8}})");
+  ExpectRefused({folder_ / "run/model", images()}, {"size: is not that of the model's images"});
+
+  const std::string jpeg = folder_.Write("x.jpg", "\xff\xd8\xff\xe0");
+  ExpectRefused({folder_ / "run", jpeg}, {"x.jpg: is a JPEG picture", "convert "});
+  ExpectRefused({folder_ / "run", "--text", "a"}, {"--text: the model reads pictures"});
+  ExpectRefused({folder_ / "run"}, {"nothing to predict"});
+}
+
+class PredictTexts : public PredictCommand {
+ protected:
+  PredictTexts() {
+    std::string vocabulary =
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nsome\nmore\nwords\nof\ntext\n##s\n";
+    for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string(1, c) + "\n##" + c + "\n";
+    folder_.Write("vocab.txt", vocabulary);
+  }
+  const std::string bert_ = "family: bert, layers: 1, width: 32, heads: 2, sequence: 12";
+};
+
+TEST_F(PredictTexts, ClassesAreWhatTheEvaluationCounts) {
+  const char* const names[] = {"amber", "blue", "cyan"};
+  std::string lines, plain, held_out;
+  std::vector<int> labels;
+  for (int i = 0; i < 60; ++i) {
+    const std::string first(3, static_cast<char>('a' + i % 3)),
+        second = "text " + std::to_string(i);
+    const json line = {{"text", first}, {"text_pair", second}, {"label", names[i % 3]}};
+    (i % 4 == 0 ? held_out : lines) += line.dump() + "\n";
+    if (i % 4 != 0) continue;
+    plain += first + "\t" + second + "\r\n\n";
+    labels.push_back(i % 3);
+  }
+  folder_.Write("train.jsonl", lines);
+  folder_.Write("eval.jsonl", held_out);
+  const std::string texts = folder_.Write("plain.txt", plain);
+  Train("run", "model: {" + bert_ + ", task: classification, classes: 3}\n" +
+                   "data: {source: labelled_text, train: " + folder_ / "train.jsonl" +
+                   ", eval: " + folder_ / "eval.jsonl" + ", tokenizer: " + folder_ / "vocab.txt" +
+                   "}\ntrain: {steps: 6, micro_batch: 4, threads: 1, eval_sequences: 0}\n"
+                   "save: {every: 3}\noptimizer: {lr: 1e-2}\n");
+  const std::vector<json> predicted = PredictJson("run", {folder_ / "eval.jsonl"});
+  ASSERT_EQ(predicted.size(), labels.size());
+  EXPECT_EQ(Tally(predicted, 3, labels), Confusion("run"));
+  for (const json& line : predicted) {
+    EXPECT_EQ(line.at("name"), names[line.at("class").get<size_t>()]);
+  }
+  // Lines with tabs are the same pairs; the model's folder has names and vocabulary.
+  const std::vector<json> of_lines = PredictJson("run/model", {texts, "--batch", "5"});
+  ASSERT_EQ(of_lines.size(), predicted.size());
+  for (size_t i = 0; i < predicted.size(); ++i) {
+    EXPECT_EQ(of_lines[i].at("line"), 2 * i + 1);
+    EXPECT_EQ(of_lines[i].at("name"), predicted[i].at("name"));
+    EXPECT_NEAR(of_lines[i].at("probability"), predicted[i].at("probability"), 1e-6);
+  }
+  EXPECT_THAT(Predict("run/snapshots/step-000000003", {"--text", "aaa\ttext", "--text", "b"}),
+              testing::MatchesRegex("--text:1: [a-z]+ [0-9.]+ %; then [a-z]+ [0-9.]+ %, [a-z]+ "
+                                    "[0-9.]+ %\n--text:2: .*\n"));
+  ExpectRefused({folder_ / "run", "--text", "a\tb\tc"}, {"--text:1: has several tabs"});
+  ExpectRefused({folder_ / "run", folder_ / "missing"}, {"missing"});
+}
+
+TEST_F(PredictTexts, MasksAreFilled) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "some more words of text\n%\n";
+  const std::string data =
+      "data: {source: masked_text, train: " + folder_.Write("texts.txt", text) +
+      ", document_separator: \"%\", tokenizer: " + folder_ / "vocab.txt";
+  const std::string train =
+      "train: {steps: 600, micro_batch: 16, threads: 1}\noptimizer: {lr: 3e-3}\nsave: {every: "
+      "600}\n";
+  Train("run", "model: {" + bert_ + "}\n" + data + "}\n" + train);
+  Train("pairs", "model: {" + bert_ + ", task: pretraining}\n" + data + ", pairs: true}\n" + train);
+  const std::string file =
+      folder_.Write("lines.txt", "some more [MASK] of text\n\n[MASK] more words [MASK] text\n");
+  for (const char* run : {"run", "run/model", "run/snapshots/step-000000600"}) {
+    const std::string out = Predict(run, {file});
+    EXPECT_THAT(out, StartsWith(file + ":1: some more words of text\n  words "));
+    EXPECT_THAT(out, HasSubstr("\n" + file + ":3: some more words of text\n  some "));
+    EXPECT_EQ(std::ranges::count(out, '\n'), 5) << out;
+    for (const char* batch : {"1", "2", "3"}) {
+      EXPECT_EQ(Predict(run, {file, "--batch", batch}), out) << run << ", " << batch;
+    }
+  }
+  const std::vector<json> lines = PredictJson("run", {file, "--top", "1000"});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].at("filled"), "some more words of text");
+  ASSERT_EQ(lines[1].at("masks").size(), 2u);
+  EXPECT_EQ(lines[1].at("masks")[1].at("position"), 4);
+  double sum = 0;
+  for (const json& candidate : lines[1].at("masks")[1].at("candidates")) {
+    sum += candidate.at("probability").get<double>();
+  }
+  EXPECT_NEAR(sum, 1, 1e-9);
+  EXPECT_EQ(lines[1].at("masks")[1].at("candidates")[0].at("token"), "of");
+  // The heads of next sentences are of no use here, also in a snapshot.
+  for (const char* run : {"pairs", "pairs/snapshots/step-000000600"}) {
+    EXPECT_THAT(Predict(run, {"--text", "some more\t[MASK] of text"}),
+                StartsWith("--text:1: some more | words of text\n"));
+  }
+
+  const std::string run = folder_ / "run";
+  ExpectRefused({run, "--text", "some words"}, {"--text:1: has no [MASK]"});
+  ExpectRefused({run, "--text", "a b c d e f g h i j k l m [MASK]"},
+                {"a [MASK] stands behind the 12 tokens"});
+  const std::string words = folder_.Write("other.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n");
+  ExpectRefused({run, "--text", "a", "--tokenizer", words}, {"--tokenizer", "has no token [MASK]"});
+}
+
+TEST_F(PredictTexts, LanguageModelsGenerate) {
+  Train("run",
+        "model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 256, sequence: 8}\n"
+        "data: {synthetic: true}\ntrain: {steps: 1, micro_batch: 1, threads: 1}\n");
+  ExpectRefused({folder_ / "run", "--text", "a"},
+                {"gpt2 continue texts", "plimsoll generate " + folder_ / "run"});
+}
+
+// The loss of one masked token is −ln of the probability that the logits give it.
+TEST(MaskLogits, AreThoseOfTheLoss) {
+  using namespace trainer;
+  constexpr int64_t kTokens = 6, kPosition = 2;
+  Settings settings;
+  for (const auto& [name, value] :
+       {std::pair("layers", 2), std::pair("width", 16), std::pair("heads", 2),
+        std::pair("vocab", 40), std::pair("sequence", static_cast<int>(kTokens))}) {
+    settings.Set(name, int64_t{value});
+  }
+  settings.Set("padded", true);
+  const models::Family& family = *models::FindFamily("bert");
+  models::Complete(family, settings);
+  const auto model = models::MakeModel(family, settings);
+  CompileOptions options;
+  options.train = false;
+  options.evaluate = true;
+  options.sequence = options.generate_context = kTokens;
+  options.generate_rows = 1;
+  options.cache = false;
+  ThreadPool pool(1);
+  Session session(Compile(*model, options), pool);
+  session.Initialize(*model, 3);
+
+  const std::vector<int32_t> tokens = {2, 11, 4, 12, 3, 0};
+  std::ranges::copy(tokens, session.slot("tokens").values<int32_t>().begin());
+  std::ranges::fill(session.slot("targets").values<int32_t>(), -100);
+  session.slot("targets").values<int32_t>()[kPosition] = 17;
+  std::ranges::fill(session.slot("token_types").values<int32_t>(), 0);
+  session.slot("lengths").values<int32_t>()[0] = 5;
+  const double loss = session.Evaluate(1);
+
+  const int32_t length = 5, last = kPosition;
+  session.Write<int32_t>("logits.tokens", tokens);
+  session.Write<int32_t>("token_types", std::vector<int32_t>(kTokens, 0));
+  session.Write<int32_t>("lengths", {&length, 1});
+  session.Write<int32_t>("last", {&last, 1});
+  session.executor(session.compiled().step.logits).Run();
+  const std::vector<float> logits = session.Read<float>("logits");
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+  EXPECT_NEAR(std::log(sum) - logits[17], loss, 1e-5);
+}
+
+}  // namespace
+}  // namespace plimsoll

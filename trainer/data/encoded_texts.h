@@ -1,0 +1,60 @@
+// Texts, or pairs of texts, as the sequences that models such as BERT read. T sequence.
+//
+//     [CLS] text [SEP]            [CLS] text [SEP] text_pair [SEP]
+//
+// cut to T tokens as Hugging Face's `longest_first`: one token after the other leaves the longer of
+// the two, the second if they are equally long.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/data/text_settings.h"
+#include "trainer/data/text_slots.h"
+#include "trainer/text/tokenizer.h"
+
+namespace plimsoll::data {
+
+class EncodedTexts {
+ public:
+  static constexpr int32_t kNoLabel = -1;  // of rows that carry no loss
+
+  // UserError when a sequence has no room for text between the special tokens.
+  static void CheckSequence(int64_t sequence);
+
+  EncodedTexts(MarkerTokens markers, int64_t sequence);
+
+  void Add(const Tokenizer& tokenizer, const std::string& text,
+           const std::optional<std::string>& pair, int32_t label = kNoLabel);
+
+  int64_t count() const { return std::ssize(texts_); }
+  int64_t sequence() const { return sequence_; }
+  int64_t truncated() const { return truncated_; }
+  double padding() const;  // the share of all positions
+
+  // Fills a row with text `number`; beyond the last text: with padding, without label.
+  void FillRow(int64_t number, const TextSlots& slots, int64_t row) const;
+
+ private:
+  static constexpr int32_t kNoPair = -1;
+  struct Text {
+    int64_t start = 0;         // in ids_
+    int32_t first = 0;         // tokens of the text
+    int32_t second = kNoPair;  // of its pair
+    int32_t label = kNoLabel;
+  };
+
+  static int64_t LengthOf(const Text& text);
+  void Truncate(bool pair, std::vector<int32_t>& first, std::vector<int32_t>& second);
+
+  MarkerTokens markers_;
+  int64_t sequence_;
+  std::vector<int32_t> ids_;  // of all texts
+  std::vector<Text> texts_;
+  int64_t truncated_ = 0;
+  int64_t positions_ = 0;  // that aren't padding
+};
+
+}  // namespace plimsoll::data

@@ -1,0 +1,54 @@
+#include "trainer/language/predict.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "trainer/language/predictor.h"
+#include "trainer/snapshot/trained_model.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Predicted Predict(const PredictCommand& command, TrainedModel trained) {
+  const std::map<std::string, int64_t> bounds = trained.model->input_bounds();
+  const bool reads_texts = bounds.contains("tokens"), tells_classes = bounds.contains("labels");
+  if (reads_texts && tells_classes) return PredictTexts(command, trained);
+  if (reads_texts) return FillMasks(command, std::move(trained));
+  if (tells_classes) return PredictPictures(command, trained);
+  throw UserError(fmt::format("{}: models of family {} predict neither classes nor masked words",
+                              command.folder, trained.model->family()));
+}
+
+}  // namespace
+
+void RunPredict(const PredictCommand& command) {
+  TrainedModel trained =
+      OpenTrainedModel(command.folder, command.sets, command.choice, command.run_file);
+  if (trained.model->text_sizes()) {
+    throw UserError(fmt::format(
+        "{}: models of family {} continue texts and predict no classes: plimsoll generate {}",
+        command.folder, trained.model->family(), command.folder));
+  }
+  if (command.inputs.empty() && command.texts.empty()) {
+    throw UserError("plimsoll predict: nothing to predict; name files or folders, or give --text");
+  }
+  if (!command.inputs.empty() && !command.texts.empty()) {
+    throw UserError("--text: stands in place of files; leave out one of both");
+  }
+  const Clock::time_point start = Clock::now();
+  const Predicted predicted = Predict(command, std::move(trained));
+  PrintNote(fmt::format("{} inputs in {:.2f} s; arena {}: weights {}, rest {}\n", predicted.inputs,
+                        std::chrono::duration<double>(Clock::now() - start).count(),
+                        FormatBytes(predicted.memory.arena), FormatBytes(predicted.memory.weights),
+                        FormatBytes(predicted.memory.rest)));
+}
+
+}  // namespace plimsoll::trainer

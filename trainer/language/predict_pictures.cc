@@ -1,0 +1,166 @@
+// `plimsoll predict` of models that tell pictures apart.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/message.h"
+#include "formats/json.h"
+#include "trainer/data/image_preparation.h"
+#include "trainer/data/picture_files.h"
+#include "trainer/language/predictor.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/source_from.h"
+#include "trainer/snapshot/run_record.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// The configuration that says how the model's images are prepared, if there is one: the run's, or
+// what a snapshot alone records of it.
+std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
+                                              const TrainedModel& trained) {
+  if (trained.is_run || !command.run_file.empty()) return trained.config();
+  if (!trained.snapshot) return std::nullopt;
+  const std::string& path = trained.snapshot->path();
+  const RunRecord record = ParseRunRecord(trained.snapshot->manifest().run, path);
+  std::vector<std::string> sets = ModelSets(record);
+  for (const auto& [key, value] : record.config) {
+    if (key.starts_with("data.")) sets.push_back(fmt::format("{}={}", key, value));
+  }
+  return LoadRunText("", path, sets).config;
+}
+
+// As transformers' image processors say it.
+data::ImagePreparation ReadPreparation(const std::string& file, const data::ImageSize& model) {
+  const auto config = formats::JsonObject::FromFile(file);
+  const auto channels = static_cast<size_t>(model.channels);
+  if (config.Has("size")) {
+    const formats::JsonObject size = config.RequireObject("size");
+    if (size.RequireInt("height") != model.height || size.RequireInt("width") != model.width) {
+      config.Fail("size", fmt::format("is not that of the model's images, {} × {}", model.height,
+                                      model.width));
+    }
+  }
+  if (std::abs(config.GetFloat("rescale_factor", 1.0 / 255) * 255 - 1) > 1e-3) {
+    config.Fail("rescale_factor", "only 1 / 255 is supported");
+  }
+  data::ChannelStatistics statistics = {.mean = std::vector<double>(channels, 0.0),
+                                        .std = std::vector<double>(channels, 1.0)};
+  if (config.GetBool("do_normalize", true)) {
+    statistics = {config.RequireFloats("image_mean"), config.RequireFloats("image_std")};
+  }
+  for (const auto& [key, values] :
+       {std::pair("image_mean", &statistics.mean), std::pair("image_std", &statistics.std)}) {
+    if (values->size() != channels) config.Fail(key, "has not one number for each channel");
+  }
+  if (std::ranges::any_of(statistics.std, [](double std) { return std <= 0; })) {
+    config.Fail("image_std", "is not above 0");
+  }
+  return {model, model, statistics};
+}
+
+data::ImagePreparation PreparationOf(const PredictCommand& command, const TrainedModel& trained,
+                                     const data::ImageSize& model) {
+  if (const auto config = DataConfigOf(command, trained)) {
+    const std::unique_ptr<data::Source> source = SourceFrom(*config, *trained.model, {});
+    if (const data::ImagePreparation* const own = source->image_preparation()) return *own;
+    throw UserError(fmt::format(
+        "{}: its data.source, {}, does not say how pictures are prepared; name a Hugging Face "
+        "folder, such as {}/model, with --run-file and a file whose data.source is images",
+        command.folder, config->data.source, command.folder));
+  }
+  const std::string file = trained.weights + "/preprocessor_config.json";
+  if (std::error_code ignored; std::filesystem::exists(file, ignored)) {
+    return ReadPreparation(file, model);
+  }
+  throw UserError(fmt::format(
+      "{}: nothing says how its pictures are prepared (there is no preprocessor_config.json); name "
+      "a run file whose data says it with --run-file",
+      command.folder));
+}
+
+// The model's input of images, [B,H,W,C]. Those of labels get none.
+const Slot& ImagesOf(const Session& session, const PredictCommand& command) {
+  const Slot* images = nullptr;
+  for (const Slot& slot : session.slots()) {
+    if (slot.name == "images" && slot.type.dtype == graph::DType::kFloat32 &&
+        slot.type.shape.rank() == 4) {
+      images = &slot;
+    } else if (slot.name == "labels" && slot.type.dtype == graph::DType::kInt32) {
+      std::ranges::fill(slot.values<int32_t>(), -1);
+    } else {
+      throw UserError(fmt::format("{}: pictures have nothing for the model's input '{}', {}",
+                                  command.folder, slot.name, slot.type.ToString()));
+    }
+  }
+  if (images == nullptr) {
+    throw UserError(command.folder + ": the model reads no pictures (an input 'images')");
+  }
+  return *images;
+}
+
+int64_t MostPictures(const std::vector<std::string>& files) {
+  return std::ranges::all_of(files, &data::IsOnePicture) ? std::ssize(files)
+                                                         : std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace
+
+Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained) {
+  if (!command.texts.empty()) {
+    throw UserError("--text: the model reads pictures; name files of them");
+  }
+  const std::vector<std::string> files = data::FindPictures(command.inputs);
+  Predictor predictor(trained, command, RowsFor(command, trained, MostPictures(files)), false);
+  const Slot& images = ImagesOf(predictor.session(), command);
+  const graph::Shape& shape = images.type.shape;
+  const data::ImageSize size = {shape.dim(1), shape.dim(2), shape.dim(3)};
+  const data::ImagePreparation preparation = PreparationOf(command, trained, size);
+  if (preparation.canvas != size) {
+    throw UserError(fmt::format(
+        "{}: the model reads images of {} × {} × {}, and its data makes such of {} × {} × {}; name "
+        "another --run-file",
+        command.folder, size.height, size.width, size.channels, preparation.canvas.height,
+        preparation.canvas.width, preparation.canvas.channels));
+  }
+  const std::vector<std::string> names = ClassNamesOf(trained);
+  const auto elements = static_cast<size_t>(size.elements());
+  std::ranges::fill(images.values<float>(), 0.0f);
+
+  Predicted predicted;
+  std::vector<InputPlace> waiting;  // the rows of the batch that are filled
+  const auto run = [&] {
+    if (waiting.empty()) return;
+    const std::vector<float> logits = predictor.ClassLogits();
+    const size_t classes = logits.size() / static_cast<size_t>(predictor.rows());
+    std::string lines;
+    for (size_t row = 0; row < waiting.size(); ++row) {
+      lines += ClassLine(waiting[row], std::span(logits).subspan(row * classes, classes), names,
+                         command);
+    }
+    PrintAnswer(lines);
+    predicted.inputs += std::ssize(waiting);
+    waiting.clear();
+  };
+  for (const std::string& file : files) {
+    data::ForEachPicture(file, [&](const data::Picture& picture) {
+      preparation.DrawPicture(picture.pixels, picture.size,
+                              images.values<float>().subspan(waiting.size() * elements, elements));
+      waiting.push_back({.file = picture.file, .unit = "index", .number = picture.number});
+      if (std::ssize(waiting) == predictor.rows()) run();
+    });
+  }
+  run();
+  predicted.memory = MemoryOf(predictor.session().compiled());
+  return predicted;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,289 @@
+// `plimsoll predict` of models that read whole texts: classes of texts, and words behind masks.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/message.h"
+#include "formats/json.h"
+#include "models/family.h"
+#include "models/huggingface.h"
+#include "trainer/data/encoded_texts.h"
+#include "trainer/language/input_texts.h"
+#include "trainer/language/predictor.h"
+#include "trainer/settle/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Vocabulary {
+  std::unique_ptr<data::Tokenizer> tokenizer;
+  data::MarkerTokens markers;
+};
+
+Vocabulary VocabularyOf(const PredictCommand& command, const TrainedModel& trained,
+                        bool needs_mask) {
+  const std::string name = trained.Tokenizer(command.tokenizer);
+  if (name.empty()) {
+    throw UserError(command.folder + ": no tokenizer; name one with --tokenizer (a path)");
+  }
+  Vocabulary vocabulary;
+  vocabulary.tokenizer = TokenizerFor(*trained.model, name);
+  try {
+    vocabulary.markers = data::MarkersOf(*vocabulary.tokenizer, name, needs_mask);
+  } catch (const SettingError& error) {
+    throw UserError(fmt::format("--tokenizer: {}", error.what()));
+  }
+  return vocabulary;
+}
+
+data::EncodedTexts Encode(const std::vector<InputText>& texts, const Vocabulary& vocabulary,
+                          int64_t sequence) {
+  data::EncodedTexts::CheckSequence(sequence);
+  data::EncodedTexts encoded(vocabulary.markers, sequence);
+  for (const InputText& text : texts) encoded.Add(*vocabulary.tokenizer, text.text, text.pair);
+  return encoded;
+}
+
+void WarnOfTruncation(const data::EncodedTexts& encoded) {
+  if (encoded.truncated() == 0) return;
+  PrintWarning(fmt::format("{} of {} texts are cut off after {} tokens, which the model reads",
+                           encoded.truncated(), encoded.count(), encoded.sequence()));
+}
+
+// Rows of a text-reading program, where the host fills them.
+struct TextRows {
+  TextRows(int64_t rows, int64_t sequence)
+      : tokens(static_cast<size_t>(rows * sequence)),
+        types(tokens.size()),
+        lengths(static_cast<size_t>(rows)),
+        last(lengths.size()) {}
+
+  data::TextSlots slots() {
+    data::TextSlots all;
+    all.tokens = tokens;
+    all.token_types = types;
+    all.lengths = lengths;
+    all.rows = std::ssize(lengths);
+    return all;
+  }
+
+  std::vector<int32_t> tokens, types, lengths;
+  std::vector<int32_t> last;  // the position whose logits are wanted
+};
+
+// A [MASK] in a text.
+struct Mask {
+  size_t text = 0;
+  int32_t position = 0;  // of its token
+  std::vector<Candidate> candidates = {};
+};
+
+// Makes attention leave padding out: a text alone is as long as it is, however full the samples
+// were in training. The weights are the same.
+void ReadPadded(TrainedModel& trained) {
+  const std::vector<Setting>& known = models::FindFamily(trained.model->family())->settings;
+  if (std::ranges::find(known, "padded", &Setting::name) == known.end()) return;
+  Settings settings;
+  settings.Set("padded", true, "plimsoll predict");
+  trained.model = models::ModelFromConfig(
+      formats::JsonObject::FromText(models::ConfigJson(*trained.model), trained.folder), settings);
+}
+
+size_t Occurrences(const std::string& text, const std::string& word) {
+  size_t count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + word.size())) {
+    ++count;
+  }
+  return count;
+}
+
+// The masks of all texts, in order. UserError for a text without one, or with one that is cut off.
+std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::EncodedTexts& encoded,
+                            int32_t mask, const std::string& word) {
+  std::vector<Mask> masks;
+  TextRows row(1, encoded.sequence());
+  const data::TextSlots slots = row.slots();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const size_t before = masks.size();
+    encoded.FillRow(static_cast<int64_t>(i), slots, 0);
+    for (int32_t at = 0; at < row.lengths[0]; ++at) {
+      if (row.tokens[static_cast<size_t>(at)] == mask) masks.push_back({.text = i, .position = at});
+    }
+    const size_t found = masks.size() - before;
+    const size_t spelled =
+        Occurrences(texts[i].text, word) + Occurrences(texts[i].pair.value_or(""), word);
+    const std::string where = fmt::format("{}:{}", texts[i].place.file, texts[i].place.number);
+    if (found < spelled) {
+      throw UserError(
+          fmt::format("{}: a {} stands behind the {} tokens that the model reads; shorten "
+                      "the text",
+                      where, word, encoded.sequence()));
+    }
+    if (found == 0) {
+      throw UserError(fmt::format(
+          "{}: has no {}, and the model says what stands in its place; write one", where, word));
+    }
+  }
+  return masks;
+}
+
+// The token as a word of a text: without the space that decoding puts before it.
+std::string WordOf(const data::Tokenizer& tokenizer, int64_t id) {
+  std::string text;
+  tokenizer.Decode(static_cast<int32_t>(id), &text);
+  if (text.starts_with(' ')) text.erase(0, 1);
+  return text;
+}
+
+// As it is shown alone: a piece that goes on a word with ## before it.
+std::string TokenText(const data::Tokenizer& tokenizer, int64_t id) {
+  const bool continues = tokenizer.ContinuesWord(static_cast<int32_t>(id)).value_or(false);
+  return (continues ? "##" : "") + WordOf(tokenizer, id);
+}
+
+// The text with the likeliest words in the places of its masks; `next` is the first of these.
+std::string Filled(std::string text, const std::string& word, const data::Tokenizer& tokenizer,
+                   const Mask*& next, const Mask* end) {
+  for (size_t at = text.find(word); at != text.npos && next != end; at = text.find(word, at)) {
+    const int64_t id = (next++)->candidates.front().number;
+    size_t begin = at;
+    if (tokenizer.ContinuesWord(static_cast<int32_t>(id)).value_or(false)) {
+      while (begin > 0 && text[begin - 1] == ' ') --begin;
+    }
+    const std::string filler = WordOf(tokenizer, id);
+    text.replace(begin, at + word.size() - begin, filler);
+    at = begin + filler.size();
+  }
+  return text;
+}
+
+std::string MaskLines(const InputText& text, std::span<const Mask> masks, const std::string& word,
+                      const data::Tokenizer& tokenizer, bool json) {
+  const Mask* next = masks.data();
+  const Mask* const end = masks.data() + masks.size();
+  std::string filled = Filled(text.text, word, tokenizer, next, end);
+  if (text.pair) filled += (json ? "\t" : " | ") + Filled(*text.pair, word, tokenizer, next, end);
+  if (json) {
+    Json line = {{"file", text.place.file}, {"line", text.place.number}, {"filled", filled}};
+    line["masks"] = Json::array();
+    for (const Mask& mask : masks) {
+      Json candidates = Json::array();
+      for (const auto& [id, probability] : mask.candidates) {
+        candidates.push_back(
+            {{"token", TokenText(tokenizer, id)}, {"id", id}, {"probability", probability}});
+      }
+      line["masks"].push_back({{"position", mask.position}, {"candidates", candidates}});
+    }
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  std::string lines =
+      fmt::format("{}:{}: {}\n", text.place.file, text.place.number, formats::Printable(filled));
+  for (const Mask& mask : masks) {
+    lines += " ";
+    for (size_t i = 0; i < mask.candidates.size(); ++i) {
+      lines += fmt::format("{} {} {}",
+                           i == 0   ? ""
+                           : i == 1 ? "; then"
+                                    : ",",
+                           formats::Printable(TokenText(tokenizer, mask.candidates[i].number)),
+                           PercentText(mask.candidates[i].probability));
+    }
+    lines += "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+Predicted PredictTexts(const PredictCommand& command, const TrainedModel& trained) {
+  const std::vector<InputText> texts = ReadInputTexts(command);
+  const Vocabulary vocabulary = VocabularyOf(command, trained, false);
+  Predictor predictor(trained, command, RowsFor(command, trained, std::ssize(texts)), false);
+  const data::EncodedTexts encoded = Encode(texts, vocabulary, predictor.sequence());
+  WarnOfTruncation(encoded);
+  const data::TextSlots slots =
+      data::TextSlotsOf(predictor.session().slots(), predictor.sequence(), "predict",
+                        {"tokens", "token_types", "lengths", "labels"});
+  data::RequireLengths(slots, "predict");
+  const std::vector<std::string> names = ClassNamesOf(trained);
+  for (int64_t first = 0; first < encoded.count(); first += predictor.rows()) {
+    for (int64_t row = 0; row < predictor.rows(); ++row) encoded.FillRow(first + row, slots, row);
+    const std::vector<float> logits = predictor.ClassLogits();
+    const size_t classes = logits.size() / static_cast<size_t>(predictor.rows());
+    std::string lines;
+    for (int64_t row = 0; row < std::min(predictor.rows(), encoded.count() - first); ++row) {
+      lines += ClassLine(texts[static_cast<size_t>(first + row)].place,
+                         std::span(logits).subspan(static_cast<size_t>(row) * classes, classes),
+                         names, command);
+    }
+    PrintAnswer(lines);
+  }
+  return {.inputs = encoded.count(), .memory = MemoryOf(predictor.session().compiled())};
+}
+
+Predicted FillMasks(const PredictCommand& command, TrainedModel trained) {
+  const std::vector<InputText> texts = ReadInputTexts(command);
+  const Vocabulary vocabulary = VocabularyOf(command, trained, true);
+  ReadPadded(trained);
+  const data::Tokenizer& tokenizer = *vocabulary.tokenizer;
+  const int32_t mask = vocabulary.markers.mask;
+  const std::string word = tokenizer.TokenId("[MASK]") == mask ? "[MASK]" : "<mask>";
+  const data::EncodedTexts encoded = Encode(texts, vocabulary, trained.config().model.sequence());
+  std::vector<Mask> masks = FindMasks(texts, encoded, mask, word);
+  WarnOfTruncation(encoded);
+  Predictor predictor(trained, command, RowsFor(command, trained, std::ssize(masks)), true);
+  if (!predictor.session().Carries("lengths")) {
+    throw UserError(command.folder + ": the model would read the padding of short texts as text");
+  }
+
+  // A row for each mask: what stands behind another mask of the same text isn't known.
+  TextRows rows(predictor.rows(), encoded.sequence());
+  const data::TextSlots slots = rows.slots();
+  Session& session = predictor.session();
+  size_t printed = 0;  // masks
+  for (int64_t first = 0; first < std::ssize(masks); first += predictor.rows()) {
+    const int64_t count = std::min(predictor.rows(), std::ssize(masks) - first);
+    for (int64_t row = 0; row < predictor.rows(); ++row) {
+      const Mask& of_row = masks[static_cast<size_t>(first + std::min(row, count - 1))];
+      encoded.FillRow(static_cast<int64_t>(of_row.text), slots, row);
+      rows.last[static_cast<size_t>(row)] = of_row.position;
+    }
+    session.Write<int32_t>("logits.tokens", rows.tokens);
+    for (const auto& [name, values] :
+         {std::pair("token_types", &rows.types), std::pair("lengths", &rows.lengths)}) {
+      if (session.Carries(name)) session.Write<int32_t>(name, *values);
+    }
+    session.Write<int32_t>("last", rows.last);
+    const std::vector<float> logits = predictor.MaskLogits();
+    const size_t vocab = logits.size() / static_cast<size_t>(predictor.rows());
+    // A padded vocabulary has ids without a meaning.
+    const size_t known = std::min(vocab, static_cast<size_t>(tokenizer.vocab_size()));
+    for (int64_t row = 0; row < count; ++row) {
+      masks[static_cast<size_t>(first + row)].candidates = Likeliest(
+          std::span(logits).subspan(static_cast<size_t>(row) * vocab, known), command.top);
+    }
+    // The texts all of whose masks are known.
+    const auto done = static_cast<size_t>(first + count);
+    while (printed < done) {
+      size_t end = printed;
+      while (end < masks.size() && masks[end].text == masks[printed].text) ++end;
+      if (end > done) break;
+      PrintAnswer(MaskLines(texts[masks[printed].text],
+                            std::span(masks).subspan(printed, end - printed), word, tokenizer,
+                            command.json));
+      printed = end;
+    }
+  }
+  return {.inputs = encoded.count(), .memory = MemoryOf(session.compiled())};
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,81 @@
+// The parts of `plimsoll predict`, by what the model reads and says. Each compiles the forward
+// program that it needs, prints the predictions, and returns how many inputs there were.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "runtime/device.h"
+#include "trainer/language/predict.h"
+#include "trainer/snapshot/trained_model.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+// A model in memory, compiled for predictions.
+class Predictor {
+ public:
+  // `rows`: inputs at a time. Classifiers run the program that evaluations run; with `masks`, the
+  // logits of one position of each row are wanted.
+  Predictor(const TrainedModel& trained, const PredictCommand& command, int64_t rows, bool masks);
+
+  Session& session() { return *session_; }
+  int64_t rows() const { return rows_; }
+  int64_t sequence() const { return session_->compiled().options.sequence; }
+
+  // The slots of a classifier's program are filled: [rows, classes].
+  std::vector<float> ClassLogits();
+  // The logits program's inputs are written: [rows, vocabulary].
+  std::vector<float> MaskLogits();
+
+ private:
+  void RequireFinite(std::span<const float> logits);
+
+  const TrainedModel& trained_;
+  std::string dtype_;
+  int64_t rows_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<runtime::Device> device_;
+  std::unique_ptr<Session> session_;
+};
+
+// Inputs at a time where so many are there.
+int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
+
+struct Predicted {
+  int64_t inputs = 0;
+  InferenceMemory memory = {};
+};
+Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);
+Predicted PredictTexts(const PredictCommand& command, const TrainedModel& trained);
+Predicted FillMasks(const PredictCommand& command, TrainedModel trained);
+
+struct Candidate {
+  int64_t number = 0;  // class or token
+  double probability = 0;
+};
+// The `count` likeliest of the softmax of the logits, of equal ones the smaller number first.
+std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count);
+
+// "97.3 %"
+std::string PercentText(double probability);
+
+// The names of the model's classes: those that the run's file gives, or those that came with the
+// weights; empty: there are none.
+std::vector<std::string> ClassNamesOf(const TrainedModel& trained);
+
+// Where an input comes from: a file, and the number of a picture or a line in it.
+struct InputPlace {
+  std::string file;
+  const char* unit = "index";  // of the number: "index" or "line"
+  int64_t number = -1;         // -1: the file is the input
+};
+// The prediction of a class, as a line for people or for programs.
+std::string ClassLine(const InputPlace& place, std::span<const float> logits,
+                      const std::vector<std::string>& names, const PredictCommand& command);
+
+}  // namespace plimsoll::trainer
