@@ -22,7 +22,7 @@ import unittest_xml  # noqa: E402
 
 ROOT = pathlib.Path.cwd()
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 # How the program's answers begin: a block that has such a line must be an example.
 PROGRAM_SAYS = re.compile(r"(Memory plan$|Peak in program |fits |does not fit |predicted step|step +\d+[ /:]|.*candidates; )")
