@@ -7,7 +7,11 @@ A block of code with a line "$ plimsoll …" is an example: the command (a backs
 what it prints, up to the next such line. Of a command that fails that is what it prints to standard error. A line
 "…" stands for any text. Line ends and the number of spaces don't count, since documents fold long lines. A block
 behind a line that ends with "`NAME.yaml`:" is that file, for the commands behind it.
+
+plan_rows.json names rows of tables, by their section and first cells, and what `plimsoll plan` is asked for them: each
+number of bytes in the row stands in what it answers, and each time is that of its step.
 """
+import json
 import os
 import pathlib
 import re
@@ -21,6 +25,7 @@ sys.path.insert(0, str(pathlib.Path("tests/support").resolve()))
 import unittest_xml  # noqa: E402
 
 ROOT = pathlib.Path.cwd()
+PLAN_ROWS = ROOT / "tests/tools/plan_rows.json"
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -99,25 +104,45 @@ def agree(parts, words):
     return last >= at and begins(last, parts[-1])
 
 
+def run(arguments, folder):
+    """What the program says, run in `folder`: without a GPU, what was measured on this machine, and a terminal."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "XDG_CACHE_HOME")}
+    environment.update(HOME=folder, CUDA_VISIBLE_DEVICES="")
+    done = subprocess.run([PROGRAM, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    return done.stderr if done.returncode else done.stdout
+
+
+def section(text, heading):
+    """The lines of a document from a heading to the next."""
+    found = re.search(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", text, re.M | re.S)
+    return found[1].splitlines() if found else []
+
+
+def differences(figures, answers):
+    """Those of a row's figures that none of the answers has."""
+    words = {" ".join(pair) for answer in answers for pair in re.findall(r"([\d.]+) (KiB|MiB|GiB|TiB)\b", answer)}
+    steps = [float(step) for answer in answers for step in re.findall(r"predicted step: ([\d.]+) ms", answer)]
+
+    def there(figure):
+        number, unit = figure.split()
+        return any(abs(float(number) - step) <= 0.5 for step in steps) if unit == "ms" else figure in words
+
+    return [figure for figure in figures if not there(figure)]
+
+
 class ShownOutput(unittest.TestCase):
     def test_examples(self):
         tried, wrong = 0, []
         for document in DOCUMENTS:
             with tempfile.TemporaryDirectory() as folder:
                 (pathlib.Path(folder) / "configs").symlink_to(ROOT / "configs")
-                # No GPU, nothing that was measured on this machine, and lines of the usual width.
-                environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "XDG_CACHE_HOME")}
-                environment.update(HOME=folder, CUDA_VISIBLE_DEVICES="")
                 for before, lines, first in blocks(document.read_text()):
                     file = re.search(r"`([\w-]+\.yaml)`:$", before)
                     if file and not lines[0].startswith("$ "):
                         (pathlib.Path(folder) / file[1]).write_text("\n".join(lines) + "\n")
                     for arguments, parts in examples(lines):
                         tried += 1
-                        run = subprocess.run(
-                            [PROGRAM, *arguments], cwd=folder, env=environment, capture_output=True, text=True
-                        )
-                        said = run.stderr if run.returncode else run.stdout
+                        said = run(arguments, folder)
                         if not any(parts) or not agree(parts, said.split()):
                             shown = "\n".join(lines).rstrip()
                             wrong.append(
@@ -127,6 +152,30 @@ class ShownOutput(unittest.TestCase):
         if wrong:
             self.fail("\n".join(wrong))
         self.assertGreaterEqual(tried, 10, "hardly any examples: are they still written as this test expects?")
+
+    def test_rows_of_plans(self):
+        tried, wrong = 0, []
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "configs").symlink_to(ROOT / "configs")
+            for table in json.loads(PLAN_ROWS.read_text()):
+                lines = section((ROOT / table["document"]).read_text(), table["section"])
+                for name, settings in table["rows"].items():
+                    place = f"{table['document']}, {table['section']}, {name}"
+                    rows = [line for line in lines if line.startswith(f"| {name} |")]
+                    self.assertEqual(len(rows), 1, place)
+                    figures = re.findall(r"[\d.,]+ (?:KiB|MiB|GiB|TiB|ms)\b", rows[0][len(name) + 3 :].replace(",", ""))
+                    self.assertGreaterEqual(len(figures), 2, place)
+                    answers = [
+                        run(shlex.split(f"plan {table['plan']} {more}"), folder)
+                        for more in ([settings] if isinstance(settings, str) else settings)
+                    ]
+                    missing = differences(figures, answers)
+                    if missing:
+                        wrong.append(f"{place}: {', '.join(missing)}: not in\n" + "\n".join(answers))
+                    tried += 1
+        if wrong:
+            self.fail("\n".join(wrong))
+        self.assertGreaterEqual(tried, 20)
 
     def test_nothing_else_shows_what_the_program_says(self):
         wrong = [
@@ -147,6 +196,9 @@ class ShownOutput(unittest.TestCase):
         self.assertTrue(agree([[], ["c"], []], words))
         for parts in ([["a"]], [["b"], []], [["a"], ["d"]], [["a"], ["c"], ["b"], []], [["a", "b"], ["b", "c"], []]):
             self.assertFalse(agree(parts, words), parts)
+        said = "predicted step: 331.2 ms, 49.5k tokens/s\n  arena   24.4 GiB  100.0 %"
+        self.assertEqual(differences(["24.4 GiB", "331 ms"], [said]), [])
+        self.assertEqual(differences(["4.4 GiB", "24.4 MiB", "332 ms"], [said]), ["4.4 GiB", "24.4 MiB", "332 ms"])
         text = "Of `run.yaml`:\n\n    model: 1\n\nthen\n\n    $ plimsoll plan \\\n      run.yaml\n    x  y\n    …\n    $ plimsoll a\n    b\n"
         found = list(blocks(text))
         self.assertEqual([(before, first) for before, _, first in found], [("Of `run.yaml`:", 3), ("then", 7)])
