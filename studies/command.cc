@@ -232,7 +232,7 @@ void RunAblate(const AblateCommand& command) {
   Study study = ParseStudy(text, command.file);
   if (!command.dir.empty()) study.dir = command.dir;
   if (!command.base.empty()) study.base = command.base;
-  config::Mistakes mistakes;
+  config::MistakeList mistakes;
   const config::KeyTrees layers = config::ReadLayers("", "--set", nullptr, command.sets, mistakes);
   mistakes.Throw();
   for (const auto& [key, value] : layers) {

@@ -147,7 +147,7 @@ variants:
   std::vector<std::string> sets;
   for (const auto& [key, value] : study.variants[0].settings)
     sets.push_back(SetArgument(key, value));
-  config::Mistakes mistakes;
+  config::MistakeList mistakes;
   const config::KeyTrees again =
       config::ReadLayers("memory: {budget: 1GiB}", "run.yaml", nullptr, sets, mistakes);
   EXPECT_EQ(again.count("memory.budget"), 0u);

@@ -11,7 +11,8 @@ fail() {
   exit 1
 }
 bin/plimsoll --version | grep -q '^plimsoll ' || fail "no version"
-bin/plimsoll plan configs/techniques/block.yaml --set memory.calibrate=false | grep -q 'predicted step' || fail "no plan"
+plan=$(bin/plimsoll plan configs/techniques/block.yaml --set memory.calibrate=false)
+grep -q '^predicted step: ' <<<"$plan" || fail "no plan"
 for file in LICENSE README.md docs/configuration.md licences/libyaml-cpp-dev licences/libjs-chart.js; do
   [ -s "$file" ] || fail "no $file"
 done

@@ -57,7 +57,7 @@ void RequireMap(const TreeEntry& entry, const std::string& path, const char* of)
 }
 
 // objectives: {critic: {optimizer: {lr: 1e-3}}}
-void CollectObjectives(const TreeEntry& section, KeyTrees& layer, Mistakes& mistakes) {
+void CollectObjectives(const TreeEntry& section, KeyTrees& layer, MistakeList& mistakes) {
   for (const TreeEntry& objective : section.value.entries) {
     const std::string path = section.key + "." + objective.key;
     RequireMap(objective, path, "the sections optimizer and schedule");
@@ -83,7 +83,7 @@ void CollectObjectives(const TreeEntry& section, KeyTrees& layer, Mistakes& mist
   }
 }
 
-void CollectSection(const TreeEntry& section, KeyTrees& layer, Mistakes& mistakes) {
+void CollectSection(const TreeEntry& section, KeyTrees& layer, MistakeList& mistakes) {
   if (section.value.kind == Tree::Kind::kNull) return;  // all lines are commented out
   if (section.value.kind != Tree::Kind::kMap) {
     throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
@@ -101,7 +101,7 @@ void CollectSection(const TreeEntry& section, KeyTrees& layer, Mistakes& mistake
   }
 }
 
-void CollectEntry(const TreeEntry& entry, KeyTrees& layer, Mistakes& mistakes) {
+void CollectEntry(const TreeEntry& entry, KeyTrees& layer, MistakeList& mistakes) {
   if (IsSection(entry.key)) return CollectSection(entry, layer, mistakes);
   const Key* const key = FindKey(entry.key);
   if (key == nullptr) Unknown(entry.key, entry.origin);
@@ -114,7 +114,7 @@ void CollectEntry(const TreeEntry& entry, KeyTrees& layer, Mistakes& mistakes) {
 }
 
 // Collects one document's keys, without `extends`.
-void Collect(const Tree& document, KeyTrees& layer, Mistakes& mistakes) {
+void Collect(const Tree& document, KeyTrees& layer, MistakeList& mistakes) {
   for (const TreeEntry& entry : document.entries) {
     if (entry.key == "extends") continue;
     mistakes.Try([&] { CollectEntry(entry, layer, mistakes); });
@@ -144,7 +144,7 @@ void Apply(const KeyTrees& layer, KeyTrees& settings) {
 
 class Reader {
  public:
-  Reader(const FileReader& read, Mistakes& mistakes) : read_(read), mistakes_(mistakes) {}
+  Reader(const FileReader& read, MistakeList& mistakes) : read_(read), mistakes_(mistakes) {}
 
   void Add(const std::string& text, const std::string& name, KeyTrees& settings) {
     Tree document = ParseYaml(text, name);
@@ -202,7 +202,7 @@ class Reader {
   }
 
   const FileReader& read_;
-  Mistakes& mistakes_;
+  MistakeList& mistakes_;
   std::vector<std::string> chain_;
   int files_ = 0;
 };
@@ -247,7 +247,7 @@ void AddSet(const std::string& set, KeyTrees& layer) {
   ExpandEnvironment(setting);
 }
 
-void AddSets(const std::vector<std::string>& sets, KeyTrees& settings, Mistakes& mistakes) {
+void AddSets(const std::vector<std::string>& sets, KeyTrees& settings, MistakeList& mistakes) {
   KeyTrees layer;
   for (const std::string& set : sets) mistakes.Try([&] { AddSet(set, layer); });
   Apply(layer, settings);
@@ -256,7 +256,7 @@ void AddSets(const std::vector<std::string>& sets, KeyTrees& settings, Mistakes&
 }  // namespace
 
 KeyTrees ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
-                    const std::vector<std::string>& sets, Mistakes& mistakes) {
+                    const std::vector<std::string>& sets, MistakeList& mistakes) {
   KeyTrees settings;
   Reader(read, mistakes).Add(text, name, settings);
   AddSets(sets, settings, mistakes);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/config/mistakes.h"
+#include "trainer/config/mistake_list.h"
 #include "trainer/config/yaml_tree.h"
 
 namespace plimsoll::config {
@@ -24,7 +24,7 @@ using FileReader = std::function<std::string(const std::string& path)>;
 // `sets` are "key=value" of the command line. Adds unknown keys, and values where sections belong,
 // to `mistakes`; throws UserError for an `extends` that cannot be read or is circular.
 KeyTrees ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
-                    const std::vector<std::string>& sets, Mistakes& mistakes);
+                    const std::vector<std::string>& sets, MistakeList& mistakes);
 
 // No file has that name, neither on disk nor among the configurations shipped with the program.
 struct NoSuchFile : UserError {

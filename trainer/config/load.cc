@@ -53,7 +53,7 @@ Loaded LoadText(const std::string& text, const std::string& name,
   Loaded loaded;
   loaded.config.file = name;
   std::map<std::string, OwnValues> objectives;
-  Mistakes mistakes;
+  MistakeList mistakes;
   for (const auto& [path, tree] : ReadLayers(text, name, read, sets, mistakes)) {
     loaded.config.origins[path] = tree.origin;
     mistakes.Try([&, &path = path, &tree = tree] {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "trainer/config/check_techniques.h"
-#include "trainer/config/mistakes.h"
+#include "trainer/config/mistake_list.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 #include "trainer/data/source.h"
@@ -524,7 +524,7 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   ResolveMixing(config);
   if (started > 1) RequireStarted(config, started);
   // Of these none needs another.
-  Mistakes mistakes;
+  MistakeList mistakes;
   mistakes.Try([&] { CheckEpochKeys(config); });
   mistakes.Try([&] { ResolveTraining(config, warnings); });
   mistakes.Try([&] { ResolveSeeds(config, warnings); });

@@ -9,7 +9,7 @@
 
 namespace plimsoll::config {
 
-class Mistakes {
+class MistakeList {
  public:
   // Runs a check and keeps the UserError that it throws.
   template <typename Check>
