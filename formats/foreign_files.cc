@@ -69,8 +69,7 @@ std::string DescribePickle(const std::string& path) {
   if (IsFile(folder / "params.json")) {
     return fmt::format(
         "is a pickle with Llama's weights as Meta gives them out (params.json beside it), which "
-        "are "
-        "not read; transformers converts them: {}",
+        "are not read; transformers converts them: {}",
         kMetaConverter);
   }
   const std::string name = ClassBeside(path);
@@ -101,13 +100,14 @@ bool IsLlama2C(std::string_view text) {
   std::array<int32_t, 7> header;
   std::memcpy(header.data(), text.data(), kHeader);
   const auto [width, hidden, layers, heads, kv_heads, vocab, sequence] = header;
-  const auto within = [](int32_t value, int32_t most) { return value >= 1 && value <= most; };
+  const int64_t words = std::abs(int64_t{vocab});
+  const auto within = [](int64_t value, int64_t most) { return value >= 1 && value <= most; };
   if (!within(width, 1 << 17) || !within(hidden, 1 << 20) || !within(layers, 1 << 12) ||
-      !within(heads, width) || !within(kv_heads, heads) || !within(std::abs(vocab), 1 << 24) ||
+      !within(heads, width) || !within(kv_heads, heads) || !within(words, 1 << 24) ||
       !within(sequence, 1 << 24) || width % heads != 0 || heads % kv_heads != 0) {
     return false;
   }
-  const double w = width, l = layers, head = w / heads, v = std::abs(vocab);
+  const double w = width, l = layers, head = w / heads, v = static_cast<double>(words);
   const double floats = v * w + l * (2 * w + 2 * w * w + 2 * w * kv_heads * head + 3 * w * hidden) +
                         w + sequence * head + (vocab < 0 ? v * w : 0);
   return static_cast<double>(text.size()) == kHeader + 4 * floats;

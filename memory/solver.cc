@@ -248,7 +248,7 @@ std::vector<const Candidate*> Solver::Front(int count, std::span<const int64_t> 
   add(least);
   for (int64_t budget : budgets) add(budget);
   std::stable_sort(front.begin(), front.end(), [](const Candidate* a, const Candidate* b) {
-    return a->exact->arena_bytes > b->exact->arena_bytes;
+    return a->exact->taken_bytes > b->exact->taken_bytes;
   });
   return front;
 }

@@ -220,9 +220,8 @@ class Model {
   //   targets       i32[B,T]  (kLoss) negative: ignored
   //   token_weight  f32[]     (kLoss) 1 / number of targets in the whole batch that count; named
   //                           NAME.token_weight for an objective that has a name
-  //   sample_weight f32[]     (kLoss) 1 / number of samples in the whole batch, in an evaluation in
-  //   all
-  //                           its batches; named likewise
+  //   sample_weight f32[]     (kLoss) 1 / number of samples in the whole batch (in an evaluation,
+  //                           in all its batches); named likewise
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step
   Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,

@@ -143,8 +143,7 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
       "step: the median of all measured steps; from, to: their quartiles and those of the runs' "
       "medians.\nvaries: the range between these quartiles as a share of the median.\n"
       "speed: against the baseline; ~: cannot tell, since the spreads overlap, which leave "
-      "possible "
-      "what stands behind.\n";
+      "possible what stands behind.\n";
   const bool seeds = std::any_of(columns.begin(), columns.end(), [](const ordered_json& column) {
     return column.contains("runs");
   });

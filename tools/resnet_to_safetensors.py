@@ -61,7 +61,11 @@ def depth_of(state):
         if channels != SMALL_CHANNELS:
             sys.exit(f"a ResNet of 6n + 2 layers begins with {SMALL_CHANNELS} channels, and this "
                      f"one with {channels}")
-        return 6 * form[1][0] + 2
+        depth = 6 * form[1][0] + 2
+        if depth in DEPTHS.values():
+            sys.exit(f"a ResNet of three stages with {form[1][0]} blocks each has {depth} layers, by which config.json "
+                     "would mean the one for large images")
+        return depth
     if form not in DEPTHS:
         sys.exit("no ResNet of 18, 34, 50, 101 or 152 layers, and none of 6n + 2 for small images: "
                  f"its stages have {', '.join(map(str, form[1])) or 'no'} blocks"

@@ -16,8 +16,9 @@ double LearningRate(const config::ScheduleConfig& schedule, double lr, int64_t s
     });
     lr *= std::pow(schedule.gamma, static_cast<double>(passed));
   }
-  if (step < schedule.warmup) {
-    return lr * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup + 1);
+  const int64_t warmup = schedule.WarmUpWithin(steps);
+  if (step < warmup) {
+    return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
   }
   const double min_lr = schedule.min_lr;
   auto progress = [&](int64_t from) {
@@ -30,12 +31,11 @@ double LearningRate(const config::ScheduleConfig& schedule, double lr, int64_t s
     case ScheduleName::kMultistep:
       return lr;
     case ScheduleName::kLinear:
-      return lr + (min_lr - lr) * progress(schedule.warmup);
+      return lr + (min_lr - lr) * progress(warmup);
     case ScheduleName::kCosine:
-      return min_lr +
-             (lr - min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * progress(schedule.warmup)));
+      return min_lr + (lr - min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * progress(warmup)));
     case ScheduleName::kWsd: {
-      const int64_t decay_from = std::max(schedule.warmup, steps - schedule.decay_steps);
+      const int64_t decay_from = std::max(warmup, steps - schedule.decay_steps);
       return step < decay_from ? lr : lr + (min_lr - lr) * progress(decay_from);
     }
   }

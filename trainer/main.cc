@@ -60,7 +60,7 @@ struct RunArguments {
   }
   // Prints the warnings, on one rank. `counts`: steps follow from the data, which is counted.
   config::Loaded Load(const runtime::World& world, bool counts) const {
-    config::Loaded loaded = LoadRun(file, sets, world.size());
+    config::Loaded loaded = LoadRun(file, sets, config::RankCount::Started(world.size()));
     if (counts) CountEpochs(loaded, world.size());
     if (world.rank() > 0) return loaded;
     for (const std::string& warning : loaded.warnings) {

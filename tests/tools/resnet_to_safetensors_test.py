@@ -75,6 +75,8 @@ class Conversion(unittest.TestCase):
                           "classes": 1000})
 
     def test_what_it_refuses(self):
+        # 50 layers are another ResNet in config.json.
+        self.assertIn("50 layers", self.refusal(lambda: tool.depth_of(tool.state_dict_of(small(8)))))
         self.assertIn("stages have 2, 2, 3, 2 blocks",
                       self.refusal(lambda: tool.depth_of(large((2, 2, 3, 2)))))
         self.assertIn("begins with 16 channels, and this one with 32",

@@ -105,8 +105,7 @@ TEST_F(Answers, AModelLargerThanTheGpu) {
               testing::ContainsRegex("\n# Takes [0-9.]+ GiB of the GPU and 1[0-9][0-9] GiB of the "
                                      "host, pinned.\n# By built-in rates a step of 2097152 tokens "
                                      "takes about [0-9]+m[0-9]+s, "));
-  EXPECT_THAT(outcome.out, HasSubstr("# That batch is made for many GPUs; with "
-                                     "train.global_batch: "));
+  EXPECT_THAT(outcome.out, HasSubstr("# For one GPU: with train.global_batch: "));
   EXPECT_THAT(outcome.out, HasSubstr("with lora: {rank: 16}"));
 }
 

@@ -98,10 +98,13 @@ TEST_F(BudgetCommand, PlanAnswersFirst) {
   int beyond = 0;
   const json meshes = PlanJson(ranks, large)["meshes"];
   for (const json& mesh : meshes) {
-    EXPECT_EQ(mesh["fits"], mesh["process_bytes"] <= int64_t{24} << 30) << mesh;
+    EXPECT_EQ(mesh["fits"], mesh["process_bytes"] <= int64_t{24564} << 20) << mesh;
     beyond += !mesh["fits"].get<bool>();
   }
   EXPECT_GT(beyond, 0);
+  const json tight = PlanJson({"--device", "4090", "--ranks", "2", "--set", "optimizer.place=host",
+                               "memory.host_budget=1KiB"})["meshes"];
+  for (const json& mesh : tight) EXPECT_EQ(mesh["fits"], false) << mesh;
   const std::string table = Plan(ranks, large).out;
   EXPECT_THAT(table, HasSubstr("(- beyond NVIDIA GeForce RTX 4090 (24.0 GiB))"));
   EXPECT_EQ(std::ranges::count(table.substr(table.find('\n')), '-'), beyond) << table;
@@ -113,6 +116,12 @@ TEST_F(BudgetCommand, PlanIsMadeForTheGpuOfTheFile) {
   EXPECT_EQ(PlanJson({"--set", "memory.device=a100-40gb", "--device", "cpu"}), PlanJson({}));
   ExpectError(Plan({"--set", "memory.device=h2000"}), 2,
               {"--set: memory.device: h2000: unknown (did you mean h200?)"});
+  ExpectError(RunPlimsoll({"config", folder_ / "run.yaml", "--set", "memory.device=h2000"}), 2,
+              {"--set: memory.device: h2000: unknown"});
+  ExpectError(Plan({"--set", "memory.device=h200", "device=cpu"}), 2,
+              {"memory.device: names a GPU, and device is cpu"});
+  const Outcome host = Plan({"--set", "memory.device=h200", "optimizer.place=host"});
+  EXPECT_THAT(host.err, Not(HasSubstr("on a CPU")));
 }
 
 // On a CPU, what is sent to the host takes the same memory.

@@ -155,6 +155,24 @@ TEST(Law, HoldsForWhatRanksKeepOnTheHost) {
   }
 }
 
+// On a CPU both arenas count, of what the file sends to the host and of what it may.
+TEST(Law, HoldsForOneMemory) {
+  for (const char* host : {"optimizer: {place: host}", "checkpointing: {offload: ['*.mlp.*']}"}) {
+    SCOPED_TRACE(host);
+    config::RunConfig config = RunOf(
+        {"", std::string("model: {family: llama, layers: 4, width: 64, heads: 4, vocab: 128, "
+                         "sequence: 64}\n"
+                         "train: {steps: 2, micro_batch: 2, accumulate: 2, eval_every: 0}\n") +
+                 host + "\n"});
+    StepSolver solver(config);
+    ExpectLaw(solver.solver());
+    const memory::ExactPlan& least = *solver.solver().Smallest().exact;
+    EXPECT_EQ(least.taken_bytes, least.arena_bytes + least.host_arena_bytes);
+    EXPECT_GE(least.needed_bytes, least.taken_bytes);
+    EXPECT_EQ(solver.solver().Fastest({.device = least.needed_bytes - 1}), nullptr);
+  }
+}
+
 TEST(Decide, KeepsTheGlobalBatch) {
   config::RunConfig config = RunOf(Runs()[3]);
   const auto model = ModelFrom(config);

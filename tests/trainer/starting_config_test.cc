@@ -53,7 +53,7 @@ TEST(StartingConfig, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
     const RunConfig config = Loaded(Written(gpu.key, ""));
     EXPECT_EQ(config.device, config::Device::kCuda);
     EXPECT_EQ(config.amp.dtype, gpu.major >= 8 ? Dtype::kBf16 : Dtype::kFp16);
-    EXPECT_EQ(config.memory.budget->bytes, (gpu.memory_gib << 30) * 9 / 10 >> 30 << 30);
+    EXPECT_EQ(config.memory.budget->bytes, gpu.memory_bytes() * 9 / 10 >> 30 << 30);
     EXPECT_LE(TakenBy(config), config.memory.budget->bytes);
   }
 }

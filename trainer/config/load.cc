@@ -15,7 +15,7 @@ using OwnValues = std::map<const Key*, Value>;
 
 // Resolves the configuration as if the run had only this objective. `config` isn't resolved yet.
 ObjectiveConfig ResolveObjective(const RunConfig& config, const std::string& objective,
-                                 const OwnValues& values, int64_t ranks) {
+                                 const OwnValues& values, const RankCount& ranks) {
   RunConfig alone = config;
   ObjectiveConfig own;
   for (const auto& [key, value] : values) {
@@ -49,7 +49,8 @@ std::string ObjectivesYaml(const RunConfig& config) {
 }  // namespace
 
 Loaded LoadText(const std::string& text, const std::string& name,
-                const std::vector<std::string>& sets, int64_t ranks, const FileReader& read) {
+                const std::vector<std::string>& sets, const RankCount& ranks,
+                const FileReader& read) {
   Loaded loaded;
   loaded.config.file = name;
   std::map<std::string, OwnValues> objectives;
@@ -74,7 +75,7 @@ Loaded LoadText(const std::string& text, const std::string& name,
   return loaded;
 }
 
-Loaded Load(const std::string& path, const std::vector<std::string>& sets, int64_t ranks) {
+Loaded Load(const std::string& path, const std::vector<std::string>& sets, const RankCount& ranks) {
   return LoadText(ReadFile(path), path, sets, ranks, ReadFile);
 }
 

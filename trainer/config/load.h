@@ -23,14 +23,14 @@ struct Loaded {
   const std::string& Origin(const std::string& key) const { return config.Origin(key); }
 };
 
-// `sets` are "key=value"; `ranks` is the number of ranks started; parallel.data: auto takes those
-// that the other axes leave.
-Loaded Load(const std::string& path, const std::vector<std::string>& sets = {}, int64_t ranks = 1);
+// `sets` are "key=value"; parallel.data: auto takes those of the ranks that the other axes leave.
+Loaded Load(const std::string& path, const std::vector<std::string>& sets = {},
+            const RankCount& ranks = 1);
 
 // The same for a text. `read` reads the files of `extends`; without it nothing on disk is read and
 // extends is refused.
 Loaded LoadText(const std::string& text, const std::string& name,
-                const std::vector<std::string>& sets = {}, int64_t ranks = 1,
+                const std::vector<std::string>& sets = {}, const RankCount& ranks = 1,
                 const FileReader& read = nullptr);
 
 // Every key that applies to this configuration, with its final value. Keys whose value follows from

@@ -247,22 +247,35 @@ void CheckMilestones(const RunConfig& config) {
   }
 }
 
-// Shortens a warm-up that is longer than the run, and says so.
-void ResolveSchedule(RunConfig& config, std::vector<std::string>& warnings) {
+// Of the run and of its objectives: those that are shortened (ScheduleConfig::WarmUpWithin).
+void WarnOfWarmUps(const RunConfig& config, std::vector<std::string>& warnings) {
+  if (!EpochsKey(config).empty() && config.train.steps_per_epoch == 0) return;
+  const int64_t steps = config.train.steps;
+  const auto warn = [&](const ScheduleConfig& schedule, const std::string& prefix) {
+    if (schedule.warmup <= steps) return;
+    const std::string key =
+        prefix + (schedule.warmup_epochs > 0 ? "schedule.warmup_epochs" : "schedule.warmup");
+    const char* const by = config.train.epochs > 0 ? "train.epochs" : "train.steps";
+    warnings.push_back(
+        fmt::format("{}: {}: {} steps, but train.steps is {}{}; shortened to {}, a tenth of them",
+                    config.Origin(key), key, schedule.warmup, steps, At(config, by),
+                    schedule.WarmUpWithin(steps)));
+  };
+  warn(config.schedule, "");
+  for (const auto& [name, objective] : config.objectives) {
+    const std::string prefix = fmt::format("{}.{}.", kObjectives, name);
+    if (config.IsSet(prefix + "schedule.warmup") ||
+        config.IsSet(prefix + "schedule.warmup_epochs")) {
+      warn(objective.schedule, prefix);
+    }
+  }
+}
+
+void ResolveSchedule(RunConfig& config) {
   ScheduleConfig& schedule = config.schedule;
   if (schedule.name == ScheduleName::kMultistep) CheckMilestones(config);
   if (!EpochsKey(config).empty() && config.train.steps_per_epoch == 0) return;
   const int64_t steps = config.train.steps;
-  if (schedule.warmup > steps) {
-    const int64_t shorter = (steps + 9) / 10;
-    const char* const key =
-        schedule.warmup_epochs > 0 ? "schedule.warmup_epochs" : "schedule.warmup";
-    const char* const by = config.train.epochs > 0 ? "train.epochs" : "train.steps";
-    warnings.push_back(
-        fmt::format("{}: {}: {} steps, but train.steps is {}{}; shortened to {}, a tenth of them",
-                    config.Origin(key), key, schedule.warmup, steps, At(config, by), shorter));
-    schedule.warmup = shorter;
-  }
   if (FindKey("schedule.min_lr")->Applies(config) && schedule.min_lr > config.optimizer.lr) {
     throw config.Error("schedule.min_lr",
                        fmt::format("{} is more than optimizer.lr {}{}; lower it", schedule.min_lr,
@@ -278,12 +291,12 @@ void ResolveSchedule(RunConfig& config, std::vector<std::string>& warnings) {
   if (!by_steps) {
     schedule.decay_steps = std::llround(schedule.decay_fraction * static_cast<double>(steps));
   }
-  if (schedule.warmup + schedule.decay_steps > steps) {
-    throw config.Error(
-        by_steps ? "schedule.decay_steps" : "schedule.decay_fraction",
-        fmt::format("warmup {} + decay {} = {} steps, but train.steps is {}{}", schedule.warmup,
-                    schedule.decay_steps, schedule.warmup + schedule.decay_steps, steps,
-                    At(config, "train.steps")));
+  const int64_t warmup = schedule.WarmUpWithin(steps);
+  if (warmup + schedule.decay_steps > steps) {
+    throw config.Error(by_steps ? "schedule.decay_steps" : "schedule.decay_fraction",
+                       fmt::format("warmup {} + decay {} = {} steps, but train.steps is {}{}",
+                                   warmup, schedule.decay_steps, warmup + schedule.decay_steps,
+                                   steps, At(config, "train.steps")));
   }
 }
 
@@ -391,7 +404,7 @@ void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples
         schedule.milestones.push_back(static_cast<double>(steps(epoch)));
       }
     }
-    ResolveSchedule(one, warnings);
+    ResolveSchedule(one);
   };
   for (auto& [name, objective] : config.objectives) {
     RunConfig alone = config.ForObjective(name);
@@ -399,6 +412,7 @@ void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples
     objective.schedule = alone.schedule;
   }
   follow(config);
+  WarnOfWarmUps(config, warnings);
 }
 
 std::vector<BatchCut> CutsOf(int64_t sequences) {
@@ -516,24 +530,24 @@ void ResolveBatch(RunConfig& config, int64_t started) {
   train.accumulate = accumulate;
 }
 
-void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings) {
+void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>& warnings) {
   RequireFamily(config);
   DropKeysWithoutEffect(config, warnings);
   ResolveModel(config);
   ResolveData(config, warnings);
   ResolveMixing(config);
-  if (started > 1) RequireStarted(config, started);
-  // Of these none needs another.
+  if (ranks.started) RequireStarted(config, ranks.count);
   MistakeList mistakes;
   mistakes.Try([&] { CheckEpochKeys(config); });
   mistakes.Try([&] { ResolveTraining(config, warnings); });
   mistakes.Try([&] { ResolveSeeds(config, warnings); });
-  mistakes.Try([&] { ResolveBatch(config, started); });
+  mistakes.Try([&] { ResolveBatch(config, ranks.count); });
   if (config.train.epochs > 0) config.train.steps = 0;  // until the data has been counted
-  mistakes.Try([&] { ResolveSchedule(config, warnings); });
+  mistakes.Try([&] { ResolveSchedule(config); });
   mistakes.Try([&] { ResolveAmp(config, warnings); });
-  mistakes.Try([&] { CheckTechniques(config, warnings); });
   mistakes.Throw();
+  CheckTechniques(config, warnings);
+  WarnOfWarmUps(config, warnings);
   ResolvePaths(config);
 }
 

@@ -11,10 +11,9 @@
 namespace plimsoll::config {
 
 // Fills in derived values (see run_config.h) and throws UserError for keys that are missing, don't
-// apply to this model, or contradict each other or the number of ranks started, which is `started`
-// (1: not known yet). Keys without effect that do no harm are reset to their defaults and reported
-// in `warnings`.
-void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings);
+// apply to this model, or contradict each other or the ranks that were started. Keys without effect
+// that do no harm are reset to their defaults and reported in `warnings`.
+void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>& warnings);
 
 // Derives train.accumulate from a global batch, or checks the arithmetic. Called again when
 // model.sequence becomes known only from a checkpoint.

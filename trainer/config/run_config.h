@@ -91,6 +91,20 @@ const std::string& ToString(E value) {
   return EnumNames<E>()[static_cast<size_t>(value)];
 }
 
+// The ranks that parallel.data: auto goes by.
+struct RankCount {
+  int64_t count = 1;
+  bool started = false;  // the file's mesh has to have as many
+
+  RankCount(int64_t assumed) : count(assumed) {}
+  // A process alone may plan for others.
+  static RankCount Started(int64_t ranks) {
+    RankCount count(ranks);
+    count.started = ranks > 1;
+    return count;
+  }
+};
+
 // A size that may depend on the device: "24GiB" (bytes), "90%" (of its total memory) or "free -
 // 1GiB" (the free memory at start-up, minus bytes).
 struct MemorySize {
@@ -232,6 +246,8 @@ struct ScheduleConfig {
   std::vector<double> milestone_epochs;  // multistep: the same in epochs
   double gamma = 0.1;                    // multistep: what each milestone multiplies the rate by
 
+  // The warm-up of a run of so many steps: a longer one is shortened to a tenth of them.
+  int64_t WarmUpWithin(int64_t steps) const { return warmup > steps ? (steps + 9) / 10 : warmup; }
   bool operator==(const ScheduleConfig&) const = default;
 };
 

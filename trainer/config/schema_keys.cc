@@ -282,7 +282,9 @@ void ScheduleKeys(std::vector<Key>& keys) {
   schedule.Add("name", &S::name,
                "Learning rate after the warm-up; `wsd` is warm-up, stable, decay, and `multistep` "
                "falls at milestones.");
-  schedule.Add("warmup", &S::warmup, "Steps of linear warm-up.")
+  schedule
+      .Add("warmup", &S::warmup,
+           "Steps of linear warm-up; more than the run has are shortened to a tenth of these.")
       .Between(0, kSteps)
       .Derived("0; with `warmup_epochs`, what they take");
   schedule.Add("warmup_epochs", &S::warmup_epochs, "The same in epochs; 0: `warmup` says it.")

@@ -123,6 +123,10 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   const Slot& images = ImagesOf(predictor.session(), command);
   const graph::Shape& shape = images.type.shape;
   const data::ImageSize size = {shape.dim(1), shape.dim(2), shape.dim(3)};
+  if (size.channels != 1 && size.channels != 3) {
+    throw UserError(fmt::format("{}: the model reads images of {} channels; pictures have 1 or 3",
+                                command.folder, size.channels));
+  }
   const data::ImagePreparation preparation = PreparationOf(command, trained, size);
   if (preparation.canvas != size) {
     throw UserError(fmt::format(

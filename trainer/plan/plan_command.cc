@@ -177,17 +177,29 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
                            int64_t ranks) {
   std::vector<std::string> all = command.sets;
   all.insert(all.end(), sets.begin(), sets.end());
-  const bool gpu = !command.device.empty() && command.device != "cpu";
-  if (gpu) RequireGpu(command.device);
-  if (!command.device.empty()) all.push_back(gpu ? "device=cuda" : "device=cpu");
-  config::Loaded loaded = LoadRun(command.file, all, ranks);
-  RunConfig& config = loaded.config;
-  if (gpu) config.planned_gpu = command.device;
-  if (!command.device.empty() || config.memory.device.empty()) return loaded;
-  RequireGpu(config.memory.device, config.Origin("memory.device") + ": memory.device:");
-  config.planned_gpu = config.memory.device;
-  config.device = config::Device::kCuda;
-  return loaded;
+  const auto load = [&](const std::string& gpu) {
+    config::Loaded loaded = LoadRun(command.file, all, config::RankCount::Started(ranks));
+    loaded.config.planned_gpu = gpu;
+    return loaded;
+  };
+  if (command.device == "cpu") {
+    all.push_back("device=cpu");
+    return load("");
+  }
+  if (!command.device.empty()) {
+    RequireGpu(command.device);
+    all.push_back("device=cuda");
+    return load(command.device);
+  }
+  const config::Loaded loaded = load("");
+  const std::string& gpu = loaded.config.memory.device;
+  if (gpu.empty()) return loaded;
+  if (loaded.config.device == config::Device::kCpu) {
+    throw loaded.config.Error("memory.device",
+                              "names a GPU, and device is cpu; remove one of the two");
+  }
+  all.push_back("device=cuda");
+  return load(gpu);
 }
 
 void RunPlan(const PlanCommand& command) {

@@ -173,7 +173,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   }
   PrintAnswer(fmt::format("{}: {} is the largest that fits in {} (arena {}){}\n", key,
                           good * growing.unit, FormatBytes(budget.process()),
-                          FormatBytes(best.arena_bytes),
+                          FormatBytes(best.taken_bytes),
                           limited ? "; " + growing.limit_reason : ""));
 }
 

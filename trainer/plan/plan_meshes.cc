@@ -36,9 +36,10 @@ struct RankLayout {
   std::vector<std::string> warnings = {};  // about the file
   memory::MemoryPlan plan = {};
   int64_t process_bytes = 0;
-  MemoryLine line = {};  // to stay under
+  MemoryLine line = {};  // to stay under; on a CPU memory.budget alone: the others share its memory
+  int64_t host_budget = memory::Budget::kNone;
 
-  bool fits() const { return line.Admits(process_bytes); }
+  bool fits() const { return line.Admits(process_bytes) && plan.host_arena_bytes <= host_budget; }
 };
 
 // All meshes of `ranks` ranks, ordered by the ranks of the last axis; the first axis gets the ranks
@@ -82,7 +83,10 @@ RankLayout PlanLayout(const PlanCommand& command, RankLayout layout) {
     const std::unique_ptr<models::Model> model = ModelFrom(config);
     layout.plan = Compile(*model, CompileFrom(config, *model)).plan;
     layout.process_bytes = ProfileFrom(config).ProcessBytes(ArenaBytes(config, layout.plan));
-    layout.line = MemoryLineOf(config);
+    layout.line = config.memory.budget || DeviceFrom(config) == runtime::DeviceKind::kCuda
+                      ? MemoryLineOf(config)
+                      : MemoryLine{"", memory::Budget::kNone};
+    layout.host_budget = BudgetOf(config).host;
   } catch (const UserError& error) {
     layout.problem = error.what();
   }
@@ -142,10 +146,13 @@ ordered_json Json(const RankLayout& layout) {
     json["problem"] = layout.problem;
     return json;
   }
-  json["parameter_bytes"] = layout.plan.bytes_of(Role::kParameter);
-  json["gradient_bytes"] = layout.plan.bytes_of(Role::kGradient);
-  const RoleBytes state = BytesOfRoles(layout.plan, {Role::kMaster, Role::kOptimizerState});
-  json["state_bytes"] = state.device + state.host;
+  const auto bytes = [&](std::initializer_list<Role> roles) {
+    const RoleBytes both = BytesOfRoles(layout.plan, roles);
+    return both.device + both.host;
+  };
+  json["parameter_bytes"] = bytes({Role::kParameter});
+  json["gradient_bytes"] = bytes({Role::kGradient});
+  json["state_bytes"] = bytes({Role::kMaster, Role::kOptimizerState});
   json["activation_bytes"] = layout.plan.bytes_of(Role::kActivation);
   json["arena_bytes"] = layout.plan.arena_bytes;
   json["host_arena_bytes"] = layout.plan.host_arena_bytes;
@@ -184,8 +191,8 @@ void PrintMeshes(const PlanCommand& command) {
     return;
   }
   const MemoryLine& line = std::ranges::find_if_not(layouts, impossible)->line;
-  PrintAnswer(
-      fmt::format("What each of {} ranks takes, at the peak (- beyond {})\n", ranks, line.Text()));
+  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}\n", ranks,
+                          line.whose.empty() ? "" : fmt::format(" (- beyond {})", line.Text())));
   const std::string axes =
       AxisCells(meshes.front(), [](const MeshAxis& axis) { return axis.name; });
   PrintAnswer(fmt::format(" {}{:>5} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}\n", axes,

@@ -79,7 +79,7 @@ CandidateTable::CandidateTable(StepSolver& solver, const memory::Budget& budget,
   }
   add(chosen);
   std::stable_sort(rows_.begin(), rows_.end(), [](const Candidate* a, const Candidate* b) {
-    return a->exact->arena_bytes > b->exact->arena_bytes;
+    return a->exact->taken_bytes > b->exact->taken_bytes;
   });
 }
 
@@ -96,7 +96,7 @@ std::string CandidateTable::Text() const {
     const std::string line = RowText(solver_, *row, host, mark);
     text += Shortened(line, kColumns) + "\n";
     if (!fits && row->exact->seconds < chosen_->exact->seconds &&
-        (next == nullptr || row->exact->arena_bytes < next->exact->arena_bytes)) {
+        (next == nullptr || row->exact->taken_bytes < next->exact->taken_bytes)) {
       next = row;
     }
   }

@@ -25,19 +25,28 @@ class Activity::Watcher {
       under_way_.push_back(this);
     }
     news_.notify_all();
-    thread_ = std::thread([this] { Run(); });
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (...) {
+      Leave();
+      throw;
+    }
   }
   ~Watcher() {
+    Leave();
+    thread_.join();
+  }
+
+ private:
+  void Leave() {
     {
       const std::lock_guard lock(mutex_);
       std::erase(under_way_, this);
       over_ = true;
     }
     news_.notify_all();
-    thread_.join();
   }
 
- private:
   bool IsInnermost() const { return under_way_.back() == this; }
 
   void Run() {

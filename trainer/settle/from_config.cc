@@ -23,6 +23,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/known_gpus.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -252,14 +253,17 @@ UserError WithPlace(const config::RunConfig& config, const UserError& error) {
 }
 
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
-                       int64_t ranks) {
+                       const config::RankCount& ranks) {
   return LoadRunText(config::ReadFile(path), path, sets, ranks);
 }
 
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
-                           const std::vector<std::string>& sets, int64_t ranks) {
+                           const std::vector<std::string>& sets, const config::RankCount& ranks) {
   config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
   config::RunConfig& config = loaded.config;
+  if (!config.memory.device.empty()) {
+    RequireGpu(config.memory.device, config.Origin("memory.device") + ": memory.device:");
+  }
   WarnOfHost(config, loaded.warnings);
   if (config.model.init_from.empty()) {
     if (config.model.settings.Get("vocab") != SettingValue(int64_t{0})) return loaded;
@@ -270,7 +274,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   ResolveAdapter(config);
   ModelOfFolder(config, config.model.settings);
   config.model.followed_init_from = true;
-  config::ResolveBatch(config, ranks);
+  config::ResolveBatch(config, ranks.count);
   loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
 }

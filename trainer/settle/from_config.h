@@ -15,13 +15,13 @@
 namespace plimsoll::trainer {
 
 // Loads a run file, and takes the settings that it leaves open from the checkpoint that it starts
-// from (model.init_from). `ranks`: the number of ranks started; parallel.data: auto takes those
-// that the other axes leave.
+// from (model.init_from). parallel.data: auto takes those of the ranks that the other axes leave.
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
-                       int64_t ranks = 1);
+                       const config::RankCount& ranks = 1);
 // The same for a text; messages call it `name`.
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
-                           const std::vector<std::string>& sets = {}, int64_t ranks = 1);
+                           const std::vector<std::string>& sets = {},
+                           const config::RankCount& ranks = 1);
 
 // Puts the place of a key ("run.yaml:4: ") before a message that begins with that key ("data.train:
 // …", "data.train[1]: …").

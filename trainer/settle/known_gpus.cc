@@ -12,23 +12,23 @@
 namespace plimsoll::trainer {
 namespace {
 
-// From NVIDIA's data sheets and its list of compute capabilities.
+// By NVIDIA's data sheets, its list of compute capabilities, and nvidia-smi.
 constexpr KnownGpu kGpus[] = {
-    {"v100", "NVIDIA V100", 7, 0, 16},
-    {"v100-32gb", "NVIDIA V100 32 GB", 7, 0, 32},
-    {"t4", "NVIDIA T4", 7, 5, 16},
-    {"a100", "NVIDIA A100 80 GB", 8, 0, 80},
-    {"a100-40gb", "NVIDIA A100 40 GB", 8, 0, 40},
-    {"h100", "NVIDIA H100", 9, 0, 80},
-    {"h200", "NVIDIA H200", 9, 0, 140},
-    {"b200", "NVIDIA B200", 10, 0, 180},
-    {"a10", "NVIDIA A10", 8, 6, 24},
-    {"a6000", "NVIDIA RTX A6000", 8, 6, 48},
-    {"l4", "NVIDIA L4", 8, 9, 24},
-    {"l40s", "NVIDIA L40S", 8, 9, 48},
-    {"3090", "NVIDIA GeForce RTX 3090", 8, 6, 24},
-    {"4090", "NVIDIA GeForce RTX 4090", 8, 9, 24},
-    {"5090", "NVIDIA GeForce RTX 5090", 12, 0, 32},
+    {"v100", "NVIDIA V100", 7, 0, 16, 16160},
+    {"v100-32gb", "NVIDIA V100 32 GB", 7, 0, 32, 32510},
+    {"t4", "NVIDIA T4", 7, 5, 16, 15360},
+    {"a100", "NVIDIA A100 80 GB", 8, 0, 80, 81920},
+    {"a100-40gb", "NVIDIA A100 40 GB", 8, 0, 40, 40960},
+    {"h100", "NVIDIA H100", 9, 0, 80, 81559},
+    {"h200", "NVIDIA H200", 9, 0, 141, 143155},
+    {"b200", "NVIDIA B200", 10, 0, 180, 183359},
+    {"a10", "NVIDIA A10", 8, 6, 24, 23028},
+    {"a6000", "NVIDIA RTX A6000", 8, 6, 48, 49140},
+    {"l4", "NVIDIA L4", 8, 9, 24, 23034},
+    {"l40s", "NVIDIA L40S", 8, 9, 48, 46068},
+    {"3090", "NVIDIA GeForce RTX 3090", 8, 6, 24, 24576},
+    {"4090", "NVIDIA GeForce RTX 4090", 8, 9, 24, 24564},
+    {"5090", "NVIDIA GeForce RTX 5090", 12, 0, 32, 32607},
 };
 
 // What tells cards apart: "RTX 4090" and "rtx-4090" are 4090.
@@ -45,7 +45,7 @@ std::string Compact(std::string_view name) {
 
 // By its key, its name, or either with its memory: "a100-80gb".
 bool IsCalled(const KnownGpu& gpu, const std::string& compact) {
-  const std::string memory = fmt::format("{}gb", gpu.memory_gib);
+  const std::string memory = fmt::format("{}gb", gpu.sold_gb);
   for (const char* name : {gpu.key, gpu.name}) {
     if (compact == Compact(name) || compact == Compact(name) + memory) return true;
   }

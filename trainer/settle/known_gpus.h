@@ -11,9 +11,10 @@ struct KnownGpu {
   const char* key;     // on the command line: "h200"
   const char* name;    // "NVIDIA H200"
   int major, minor;    // compute capability
-  int64_t memory_gib;  // as sold
+  int64_t sold_gb;     // of memory, by its maker
+  int64_t memory_mib;  // as the driver reports it: less where error correction takes a part
 
-  int64_t memory_bytes() const { return memory_gib << 30; }
+  int64_t memory_bytes() const { return memory_mib << 20; }
 };
 
 std::span<const KnownGpu> KnownGpus();

@@ -56,11 +56,11 @@ std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& cand
   const double share = kLongSeconds / candidate.exact->seconds;
   if (share > 0.5 || options.accumulate == 1) return "";
   const double most = share * static_cast<double>(options.accumulate);
-  options.accumulate =
-      static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max(1.0, most))));
+  if (most < 1) return "";
+  options.accumulate = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most)));
   if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
   const double seconds = PredictSeconds(Compile(solver.model(), options), solver.cost());
-  return fmt::format("That batch is made for many GPUs; with train.global_batch: {}, {}.",
+  return fmt::format("For one GPU: with train.global_batch: {}, {}.",
                      options.micro_batch * options.accumulate, StepText(ItemsOf(options), seconds));
 }
 

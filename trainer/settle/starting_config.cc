@@ -340,7 +340,7 @@ std::string StartingConfig(const StartingConfigCommand& command, const runtime::
   std::string header = fmt::format("# {} on {}.\n", command.model, target.name);
   for (const std::string& line : outlook) header += Comment(line, "");
   header += "#   plimsoll config --for " + command.model;
-  if (!command.device.empty()) header += " --device " + command.device;
+  if (!command.device.empty()) header += " --device " + (target.gpu ? target.key : command.device);
   if (!command.budget.empty()) header += " --budget " + command.budget;
   return header + "\n" + Write(base, choices);
 }

@@ -61,7 +61,8 @@ TEST(Epochs, ALongWarmUpIsShortenedWhenTheDataIsCounted) {
   RunConfig config = Parse(kBase + "train: {epochs: 1}\nschedule: {warmup_epochs: 2}\n");
   std::vector<std::string> warnings;
   FollowEpochs(config, 100, 10, warnings);
-  EXPECT_EQ(config.schedule.warmup, 1);
+  EXPECT_EQ(config.schedule.warmup, 20);
+  EXPECT_EQ(config.schedule.WarmUpWithin(config.train.steps), 1);
   EXPECT_THAT(warnings, ElementsAre("run.yaml:4: schedule.warmup_epochs: 20 steps, but train.steps "
                                     "is 10 (run.yaml:3); shortened to 1, a tenth of them"));
 }

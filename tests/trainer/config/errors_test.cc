@@ -75,10 +75,13 @@ TEST(ConfigErrors, AllAreSaidAtOnce) {
 
 // How many ranks there are is said before what they would share.
 TEST(ConfigErrors, OtherRanksThanTheMeshHas) {
-  EXPECT_EQ(
-      ErrorOf(kBase + "parallel: {data: 3}\ntrain: {global_batch: 4}\n", {}, 4),
-      "run.yaml:3: parallel.data: 3 data × 1 tensor × 1 pipeline ranks need mpirun -np 3, but "
-      "4 ranks were started");
+  const std::string yaml = kBase + "parallel: {data: 3}\ntrain: {global_batch: 4}\n";
+  ExpectUserError(
+      [&] { LoadText(yaml, "run.yaml", {}, RankCount::Started(4)); },
+      {"run.yaml:3: parallel.data: 3 data × 1 tensor × 1 pipeline ranks need mpirun -np "
+       "3, but 4 ranks were started"});
+  // A number to go by asks nothing of the mesh.
+  EXPECT_EQ(ErrorOf(kBase + "parallel: {data: 3}\n", {}, 4), "no error");
 }
 
 TEST(ConfigErrors, UnknownKeys) {

@@ -206,11 +206,18 @@ TEST(Load, RanksThatAreStartedAndRanksThatAreNamedCutTheBatchAlike) {
 TEST(Load, AWarmUpLongerThanTheRunIsShortened) {
   const Loaded loaded =
       LoadText(kBase + "schedule: {warmup: 200}\n", "run.yaml", {"train.steps=60"});
-  EXPECT_EQ(loaded.config.schedule.warmup, 6);
+  // The file's number stays, so that a longer run can go on from this one.
+  EXPECT_EQ(loaded.config.schedule.warmup, 200);
+  EXPECT_EQ(loaded.config.schedule.WarmUpWithin(60), 6);
   EXPECT_THAT(loaded.warnings,
               testing::ElementsAre("run.yaml:3: schedule.warmup: 200 steps, but train.steps is 60 "
                                    "(--set); shortened to 6, a tenth of them"));
-  ExpectRoundTrip(loaded);
+  ExpectEqual(LoadText(loaded.resolved_yaml, "resolved.yaml").config, loaded.config);
+  const Loaded critic = LoadText(kBase + "objectives: {critic: {schedule: {warmup: 50}}}\n",
+                                 "run.yaml", {"train.steps=20"});
+  EXPECT_THAT(critic.warnings, testing::ElementsAre(testing::HasSubstr(
+                                   "objectives.critic.schedule.warmup: 50 steps, but train.steps "
+                                   "is 20 (--set); shortened to 2")));
 }
 
 TEST(Load, WsdDecay) {
