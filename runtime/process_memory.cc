@@ -1,6 +1,7 @@
 #include "runtime/process_memory.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -136,6 +137,8 @@ ProcessMemory MeasureProcessMemory() {
   const bool told = std::strstr(text.data(), "\nRssAnon:") != nullptr;
   return {Field(text, "\nVmRSS:"), Field(text, "\nVmHWM:"), told ? Field(text, "\nRssAnon:") : 0};
 }
+
+void ReturnFreeMemory() { malloc_trim(0); }
 
 AvailableMemoryBytes MeasureAvailableMemory(const char* root) {
   Text text;

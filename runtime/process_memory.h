@@ -17,6 +17,10 @@ struct ProcessMemory {
 // Throws InternalError when the system doesn't tell.
 ProcessMemory MeasureProcessMemory();
 
+// Gives back what the heap holds of freed memory, before a large part of memory is taken in another
+// way.
+void ReturnFreeMemory();
+
 // Memory that can still be had without swapping.
 struct AvailableMemoryBytes {
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();

@@ -18,6 +18,7 @@
 #include "base/columns.h"
 #include "base/message.h"
 #include "base/version.h"
+#include "runtime/process_memory.h"
 #include "snapshots/snapshot.h"
 #include "trainer/announcement.h"
 #include "trainer/divergence.h"
@@ -90,6 +91,8 @@ class Run {
     CompiledStep compiled = CompileStep(settled.options);
     if (profile) profiler_.emplace(*device_, *profile);
     begin(MemoryText(compiled.plan));
+    // What reading text and planning took must not lie beside the arena.
+    runtime::ReturnFreeMemory();
     MakeSession(std::move(compiled));
     monitor_ = MonitorFrom(config_, session_->metrics());
     Follow(monitor_, record_.evaluation);

@@ -1,6 +1,6 @@
-// Memory measured from outside: the process's peak resident memory during start-up, steps,
-// evaluation, generation and snapshots stays within the arena plus the needs of the program itself
-// and its libraries.
+// Memory measured from outside: the process's peak resident memory during start-up, timing of ops,
+// steps, evaluation, generation and snapshots stays within the arena plus the needs of the program
+// itself and its libraries.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -56,6 +56,31 @@ TEST(ProcessMemory, StaysWithinTheArenaPlusAConstant) {
       EXPECT_GE(outcome.peak_resident_bytes, arena * 9 / 10);
     }
   }
+}
+
+// A run that times ops first takes no more for that than its budget, and gives it back.
+TEST(ProcessMemory, TimingOpsStaysWithinTheBudget) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers keep shadow memory of their own";
+  const Outcome start = RunPlimsoll({"--version"});
+  const TempFolder folder;
+  const std::string yaml = folder.Write(
+      "run.yaml",
+      "model: {family: gpt2, layers: 3, width: 256, heads: 4, sequence: 128, vocab: 256}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 8, eval_every: 0}\n"
+      "checkpointing: {policy: auto}\n"
+      "memory: {budget: 48MiB}\n"
+      "device: cpu\n"
+      "run: {dir: " +
+          (folder / "run") + "}\n");
+  const Outcome outcome = RunShell("export XDG_CACHE_HOME='" + (folder / "cache") +
+                                   "'; exec $PLIMSOLL train '" + yaml + "'");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ASSERT_EQ(folder.Names("cache/plimsoll").size(), 1u);
+  const auto plan = nlohmann::json::parse(ReadFile(folder / "run/plan.json"));
+  const int64_t arena = plan.at("arena_bytes");
+  EXPECT_LE(outcome.peak_resident_bytes, start.peak_resident_bytes + arena + kBesidesTheArena)
+      << "arena " << arena << ", start " << start.peak_resident_bytes;
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "trainer/data/encode_text.h"
 #include "trainer/data/examples.h"
+#include "trainer/data/scratch_tokens.h"
 
 namespace plimsoll::data {
 namespace {
@@ -52,38 +54,19 @@ Texts OpenTexts(const std::vector<std::string>& patterns, const DataOptions& opt
   return {MapTexts(paths, key), examples};
 }
 
-std::vector<std::string_view> Views(const std::vector<MappedFile>& files) {
-  std::vector<std::string_view> texts;
-  for (const MappedFile& file : files) texts.push_back(file.text());
-  return texts;
-}
-
 // Joins the documents into one source. Each document is followed by the tokenizer's end-of-text
 // token or, if there is none, by the delimiter line that separated them.
-SourceList EncodeText(const std::vector<std::string_view>& documents, bool delimited,
+SourceList EncodeText(const DocumentList& documents, const DocumentSplit& split,
                       const Tokenizer& tokenizer, const DataOptions& options, std::string name) {
   if (documents.empty()) return {};
-  const std::optional<int32_t> end = tokenizer.EndOfText();
-  const bool bytes = options.tokenizer == "byte";
-  std::string joined, text;
-  std::vector<int32_t> ids;
-  for (const std::string_view document : documents) {
-    text.assign(document);
-    if (delimited && !end) AppendDelimiter(options.split.delimiter, &text);
-    if (bytes) {
-      joined += text;
-      continue;
-    }
-    tokenizer.Encode(text, &ids);
-    if (end) ids.push_back(*end);
-  }
-  SourceList sources;
-  if (bytes) {
-    sources.push_back(MakeByteSource(std::move(name), std::move(joined)));
-  } else {
-    sources.push_back(MakeMemorySource(std::move(name), std::move(ids)));
-  }
-  return sources;
+  ScratchTokenWriter writer({.name = std::move(name),
+                             .vocab = tokenizer.vocab_size(),
+                             .masked = false,
+                             .text_bytes = documents.bytes()});
+  EncodeDocuments(
+      documents, tokenizer, DocumentEndOf(tokenizer.EndOfText(), split, options.split.delimiter),
+      [&](std::span<const int32_t> ids, int64_t text_bytes) { writer.Append(ids, text_bytes); });
+  return {writer.Finish()};
 }
 
 // Opens text files without holding out a part.
@@ -91,12 +74,14 @@ SourceList OpenWholeText(const DataOptions& options, const std::vector<std::stri
                          const Tokenizer& tokenizer, const std::string& key) {
   const Texts texts = OpenTexts(files, options, key);
   if (texts.examples) {
-    return EncodeExamples(ReadExamples(texts.files), tokenizer, options.split.delimiter, key);
+    const auto index = FindExamples(texts.files);
+    return EncodeExamples(DocumentList(index, 0, index->size()), tokenizer, options.split.delimiter,
+                          key);
   }
   SplitOptions split_options = options.split;
   split_options.eval_fraction = 0;
-  const DocumentSplit documents = SplitDocuments(Views(texts.files), split_options);
-  return EncodeText(documents.train, documents.delimited, tokenizer, options, key);
+  const DocumentSplit split = SplitDocuments(texts.files, split_options);
+  return EncodeText(split.train, split, tokenizer, options, key);
 }
 
 // The training part and the held-out part of a list of text files.
@@ -110,15 +95,15 @@ TextSplit OpenSplitText(const DataOptions& options, const std::vector<std::strin
   if (!options.eval.empty()) split_options.eval_fraction = 0;
   const std::string held_out = key + " (held-out part)";
   if (texts.examples) {
-    const ExampleSplit split =
-        SplitExamples(ReadExamples(texts.files), split_options.eval_fraction, split_options.seed);
+    const DocumentSplit split = SplitByCount(FindExamples(texts.files), split_options.eval_fraction,
+                                             split_options.seed, "examples");
     const std::string& delimiter = options.split.delimiter;
     return {EncodeExamples(split.train, tokenizer, delimiter, key),
             EncodeExamples(split.eval, tokenizer, delimiter, held_out)};
   }
-  const DocumentSplit split = SplitDocuments(Views(texts.files), split_options);
-  return {EncodeText(split.train, split.delimited, tokenizer, options, key),
-          EncodeText(split.eval, split.delimited, tokenizer, options, held_out)};
+  const DocumentSplit split = SplitDocuments(texts.files, split_options);
+  return {EncodeText(split.train, split, tokenizer, options, key),
+          EncodeText(split.eval, split, tokenizer, options, held_out)};
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ struct WeightedFiles {
 };
 
 // With a tokenizer, `train` and `eval` are text files or examples (*.jsonl, examples.h), which are
-// tokenised when they are opened: byte tokens take 1 byte each in memory, others 4 bytes. Without a
-// tokenizer they are token files, which are mapped.
+// tokenised into a scratch file when they are opened (scratch_tokens.h). Without a tokenizer they
+// are token files, which are mapped.
 struct DataOptions {
   std::vector<WeightedFiles> train;
   std::vector<std::string> eval;     // paths or shell patterns

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/random.h"
 
 namespace plimsoll::data {
 namespace {
@@ -31,16 +30,31 @@ size_t TailStart(std::string_view text, double eval_fraction) {
 
 }  // namespace
 
-bool AppendDocuments(std::string_view text, std::string_view delimiter,
-                     std::vector<std::string_view>* documents) {
+Document DocumentList::operator[](int64_t i) const {
+  if (index_ == nullptr) return parts_[static_cast<size_t>(i)];
+  const auto number = static_cast<uint64_t>(first_ + i);
+  return index_->At(static_cast<int64_t>(order_ ? (*order_)(number) : number), &buffer_);
+}
+
+int64_t DocumentList::bytes() const {
+  int64_t bytes = 0;
+  for (const Document& part : parts_) bytes += std::ssize(part.text);
+  if (count_ == 0) return bytes;
+  return static_cast<int64_t>(static_cast<double>(index_->bytes()) * static_cast<double>(count_) /
+                              static_cast<double>(index_->size()));
+}
+
+bool ForEachDocument(const MappedFile& file, std::string_view delimiter,
+                     FunctionRef<void(std::string_view document)> visit) {
+  const std::string_view text = file.text();
   if (delimiter.empty()) {
-    if (!text.empty()) documents->push_back(text);
+    if (!text.empty()) visit(text);
     return false;
   }
   bool found = false;
-  size_t document = 0;
-  const auto append = [&](size_t end) {
-    if (end > document) documents->push_back(text.substr(document, end - document));
+  size_t document = 0, released = 0;
+  const auto end_at = [&](size_t end) {
+    if (end > document) visit(text.substr(document, end - document));
   };
   for (size_t line = 0; line < text.size();) {
     const size_t newline = text.find('\n', line);
@@ -50,54 +64,69 @@ bool AppendDocuments(std::string_view text, std::string_view delimiter,
     if (!content.empty() && content.back() == '\r') content.remove_suffix(1);
     if (content == delimiter) {
       found = true;
-      append(line);
+      end_at(line);
       document = next;
     }
     line = next;
+    if (line - released < kReleaseBytes) continue;
+    released = line;
+    file.Release();
   }
-  append(text.size());
+  end_at(text.size());
   return found;
 }
 
-DocumentSplit SplitDocuments(const std::vector<std::string_view>& texts,
-                             const SplitOptions& options) {
+DocumentSplit SplitDocuments(const std::vector<MappedFile>& texts, const SplitOptions& options) {
   if (!(options.eval_fraction >= 0 && options.eval_fraction < 1)) {
     throw UserError(fmt::format("data.eval_fraction: {} lies outside [0, 1); 0.05 is usual",
                                 options.eval_fraction));
   }
-  DocumentSplit split;
-  std::vector<std::string_view> documents;
-  for (const std::string_view text : texts) {
-    split.delimited |= AppendDocuments(text, options.delimiter, &documents);
-  }
-  if (!split.delimited) {
-    for (const std::string_view text : documents) {
-      const size_t start = TailStart(text, options.eval_fraction);
-      if (start > 0) split.train.push_back(text.substr(0, start));
-      if (start < text.size()) split.eval.push_back(text.substr(start));
+  if (!options.delimiter.empty()) {
+    auto documents = std::make_shared<DocumentIndex>(texts);
+    bool delimited = false;
+    for (const MappedFile& text : texts) {
+      delimited |= ForEachDocument(text, options.delimiter,
+                                   [&](std::string_view document) { documents->Append(document); });
     }
-    return split;
+    if (delimited) {
+      documents->Finish();
+      DocumentSplit split =
+          SplitByCount(std::move(documents), options.eval_fraction, options.seed, "documents");
+      split.delimited = true;
+      return split;
+    }
   }
-  const size_t count = documents.size();
-  const auto held_out =
-      static_cast<size_t>(std::ceil(static_cast<double>(count) * options.eval_fraction));
-  if (count == 0 || held_out >= count) {
-    throw UserError(fmt::format(
-        "data.eval_fraction: {} of {} documents would hold out {} and leave none to train on; give "
-        "more text or a smaller fraction",
-        options.eval_fraction, count, held_out));
+  DocumentSplit split;
+  for (const MappedFile& text : texts) {
+    const std::string_view all = text.text();
+    const size_t start = TailStart(all, options.eval_fraction);
+    if (start > 0) split.train.Append(text, all.substr(0, start));
+    if (start < all.size()) split.eval.Append(text, all.substr(start));
   }
-  const Permutation order(count, options.seed);
-  for (size_t i = 0; i < count; ++i) {
-    (i < count - held_out ? split.train : split.eval).push_back(documents[order(i)]);
-  }
+  split.bytes = split.train.bytes() + split.eval.bytes();
   return split;
 }
 
-void AppendDelimiter(const std::string& delimiter, std::string* text) {
-  if (text->empty() || text->back() != '\n') *text += '\n';
-  *text += delimiter;
-  *text += '\n';
+DocumentSplit SplitByCount(std::shared_ptr<const DocumentIndex> index, double eval_fraction,
+                           uint64_t seed, std::string_view things) {
+  const int64_t count = index->size();
+  const auto held_out = static_cast<int64_t>(std::ceil(static_cast<double>(count) * eval_fraction));
+  if (count == 0 || held_out >= count) {
+    throw UserError(fmt::format(
+        "data.eval_fraction: {0} of {1} {3} would hold out {2} and leave none to train on; give "
+        "more {4} or a smaller fraction",
+        eval_fraction, count, held_out, things, things == "documents" ? "text" : things));
+  }
+  const Permutation order(static_cast<uint64_t>(count), seed);
+  return {.train = DocumentList(index, 0, count - held_out, order),
+          .eval = DocumentList(index, count - held_out, held_out, order),
+          .delimited = false,
+          .bytes = index->bytes()};
+}
+
+std::string DelimiterBehind(std::string_view text, std::string_view delimiter) {
+  const bool ended = !text.empty() && text.back() == '\n';
+  return fmt::format("{}{}\n", ended ? "" : "\n", delimiter);
 }
 
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,

@@ -8,11 +8,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/mapped_file.h"
+#include "base/random.h"
+#include "trainer/data/document_index.h"
 #include "trainer/text/text_file.h"
 
 namespace plimsoll::data {
@@ -23,22 +28,55 @@ struct SplitOptions {
   uint64_t seed = 1;
 };
 
-struct DocumentSplit {
-  std::vector<std::string_view> train, eval;  // views of the texts given; without delimiter lines
-  bool delimited = false;                     // whether any delimiter line was found
+// Some documents, in an order of their own.
+class DocumentList {
+ public:
+  DocumentList() = default;
+  // Numbers first, first + 1, … of the index, or, with an order, what it makes of them.
+  DocumentList(std::shared_ptr<const DocumentIndex> index, int64_t first, int64_t count,
+               std::optional<Permutation> order = std::nullopt)
+      : index_(std::move(index)), order_(order), first_(first), count_(count) {}
+
+  // A part of a text, which must outlive the list.
+  void Append(const MappedFile& text, std::string_view part) { parts_.push_back({part, &text}); }
+
+  int64_t size() const { return count_ + std::ssize(parts_); }
+  bool empty() const { return size() == 0; }
+  // Valid until another one is asked for.
+  Document operator[](int64_t i) const;
+  // Of all its documents; about so many if they are some of an index.
+  int64_t bytes() const;
+
+ private:
+  std::shared_ptr<const DocumentIndex> index_;
+  std::optional<Permutation> order_;
+  int64_t first_ = 0, count_ = 0;
+  std::vector<Document> parts_;  // in place of an index
+  mutable std::string buffer_;   // a document from the index
 };
 
-// UserError when eval_fraction is outside [0, 1) or leaves nothing to train on.
-DocumentSplit SplitDocuments(const std::vector<std::string_view>& texts,
-                             const SplitOptions& options);
+struct DocumentSplit {
+  DocumentList train, eval;  // of the texts given; without delimiter lines
+  bool delimited = false;    // whether any delimiter line was found
+  int64_t bytes = 0;         // of all documents
+};
 
-// Appends the documents of `text` that aren't empty; an empty delimiter makes the text one. Returns
-// whether a delimiter line was found.
-bool AppendDocuments(std::string_view text, std::string_view delimiter,
-                     std::vector<std::string_view>* documents);
+// UserError when eval_fraction is outside [0, 1) or leaves nothing to train on. `texts`, of which
+// one is not empty, must outlive the result.
+DocumentSplit SplitDocuments(const std::vector<MappedFile>& texts, const SplitOptions& options);
 
-// Ends a document's text with the delimiter on a line of its own.
-void AppendDelimiter(const std::string& delimiter, std::string* text);
+// Shuffles by the seed and holds out the last fraction by count, rounded up. UserError when that
+// leaves none to train on; it calls them `things`.
+DocumentSplit SplitByCount(std::shared_ptr<const DocumentIndex> index, double eval_fraction,
+                           uint64_t seed, std::string_view things);
+
+// Calls visit(document) for the documents of `text` that aren't empty; an empty delimiter makes the
+// text one. Returns whether a delimiter line was found. Gives back what it has read.
+bool ForEachDocument(const MappedFile& text, std::string_view delimiter,
+                     FunctionRef<void(std::string_view document)> visit);
+
+// What follows a document's text for the delimiter to be on a line of its own.
+std::string DelimiterBehind(std::string_view text, std::string_view delimiter);
 
 // The files that match the shell patterns, sorted by name; a file with several names (links) is
 // listed once. Leaves out folders and names whose last part matches one of `exclude`. UserError,

@@ -2,18 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "formats/compression.h"
 #include "formats/json.h"
-#include "trainer/data/documents.h"
+#include "trainer/data/scratch_tokens.h"
 
 namespace plimsoll::data {
 namespace {
+
+struct Example {
+  std::string prompt;      // without loss; empty: there is none
+  std::string completion;  // with loss
+};
 
 constexpr const char* kCompletions[] = {"completion", "answer", "response"};
 
@@ -48,64 +51,58 @@ bool HoldsExamples(std::string_view path) {
   return formats::WithoutCompression(path).ends_with(".jsonl");
 }
 
-void ForEachLine(
-    const std::vector<MappedFile>& files,
-    const std::function<void(std::string_view line, const std::string& where)>& visit) {
-  for (const MappedFile& file : files) {
-    std::string_view text = file.text();
-    for (int64_t number = 1; !text.empty(); ++number) {
-      const size_t end = text.find('\n');
-      const std::string_view line = text.substr(0, end);
-      text.remove_prefix(end == text.npos ? text.size() : end + 1);
-      if (line.find_first_not_of(" \t\r") == line.npos) continue;
+void ForEachLine(const MappedFile& file,
+                 FunctionRef<void(std::string_view line, const std::string& where)> visit) {
+  std::string_view text = file.text();
+  size_t read = 0;
+  for (int64_t number = 1; !text.empty(); ++number) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == text.npos ? text.size() : end + 1);
+    if (line.find_first_not_of(" \t\r") != line.npos) {
       visit(line, fmt::format("{}:{}", file.path(), number));
     }
+    read += line.size() + 1;
+    if (read < kReleaseBytes) continue;
+    read = 0;
+    file.Release();
   }
 }
 
-std::vector<Example> ReadExamples(const std::vector<MappedFile>& files) {
-  std::vector<Example> examples;
-  ForEachLine(files, [&](std::string_view line, const std::string& where) {
-    examples.push_back(ParseExample(line, where));
-  });
-  return examples;
+std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files) {
+  auto index = std::make_shared<DocumentIndex>(files);
+  for (const MappedFile& file : files) {
+    ForEachLine(file, [&](std::string_view line, const std::string& where) {
+      (void)ParseExample(line, where);
+      index->Append(line);
+    });
+  }
+  index->Finish();
+  return index;
 }
 
-ExampleSplit SplitExamples(std::vector<Example> examples, double eval_fraction, uint64_t seed) {
-  const size_t count = examples.size();
-  const auto held_out = static_cast<size_t>(std::ceil(static_cast<double>(count) * eval_fraction));
-  if (held_out >= count) {
-    throw UserError(fmt::format(
-        "data.eval_fraction: {} of {} examples would hold out {} and leave none to train on; give "
-        "more examples or a smaller fraction",
-        eval_fraction, count, held_out));
-  }
-  ExampleSplit split;
-  const Permutation order(count, seed);
-  for (size_t i = 0; i < count; ++i) {
-    (i < count - held_out ? split.train : split.eval).push_back(std::move(examples[order(i)]));
-  }
-  return split;
-}
-
-SourceList EncodeExamples(const std::vector<Example>& examples, const Tokenizer& tokenizer,
+SourceList EncodeExamples(const DocumentList& lines, const Tokenizer& tokenizer,
                           const std::string& delimiter, std::string name) {
-  if (examples.empty()) return {};
+  if (lines.empty()) return {};
   const std::optional<int32_t> end = tokenizer.EndOfText();
+  ScratchTokenWriter writer(
+      {.name = name, .vocab = tokenizer.vocab_size(), .masked = true, .text_bytes = lines.bytes()});
   std::vector<int32_t> ids;
-  std::vector<bool> carries_loss;
-  for (const Example& example : examples) {
+  for (int64_t i = 0; i < lines.size(); ++i) {
+    const std::string_view line = lines[i].text;
+    const Example example = ParseExample(line, name);
+    ids.clear();
     tokenizer.Encode(example.prompt, &ids);
-    carries_loss.resize(ids.size(), false);
+    writer.Append(ids, 0, /*carries_loss=*/false);
     std::string completion = example.completion;
-    if (!end && delimiter.empty()) completion += '\n';
-    if (!end && !delimiter.empty()) AppendDelimiter(delimiter, &completion);
+    if (!end) completion += delimiter.empty() ? "\n" : DelimiterBehind(completion, delimiter);
+    ids.clear();
     tokenizer.Encode(completion, &ids,
                      example.prompt.empty() ? Tokenizer::Place::kStart : Tokenizer::Place::kWithin);
     if (end) ids.push_back(*end);
-    carries_loss.resize(ids.size(), true);
+    writer.Append(ids, std::ssize(line));
   }
-  return {MakeMemorySource(std::move(name), std::move(ids), std::move(carries_loss))};
+  return {writer.Finish()};
 }
 
 }  // namespace plimsoll::data

@@ -53,10 +53,10 @@ std::vector<LabelledText> ReadLabelledLines(const std::vector<MappedFile>& files
   std::vector<LabelledText> texts;
   for (const MappedFile& file : files) {
     if (IsBlank(file.text())) throw UserError(file.path() + ": is empty; give it a line a text");
+    ForEachLine(file, [&](std::string_view line, const std::string& where) {
+      texts.push_back(ParseLine(line, where));
+    });
   }
-  ForEachLine(files, [&](std::string_view line, const std::string& where) {
-    texts.push_back(ParseLine(line, where));
-  });
   return texts;
 }
 
@@ -65,17 +65,15 @@ std::vector<LabelledText> LabelByFile(const std::vector<MappedFile>& files,
   std::vector<LabelledText> texts;
   for (const MappedFile& file : files) {
     const size_t before = texts.size();
-    std::vector<std::string_view> documents;
-    AppendDocuments(file.text(), delimiter, &documents);
     const std::filesystem::path path = formats::WithoutCompression(file.path());
-    for (const std::string_view document : documents) {
-      if (IsBlank(document)) continue;
+    ForEachDocument(file, delimiter, [&](std::string_view document) {
+      if (IsBlank(document)) return;
       texts.push_back({.text = std::string(document),
                        .pair = std::nullopt,
                        .label = path.stem().string(),
                        .numbered = false,
                        .where = file.path()});
-    }
+    });
     if (texts.size() > before) continue;
     throw UserError(file.path() + ": holds no text; leave it out (data.exclude)");
   }

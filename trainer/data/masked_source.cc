@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/masked_text.h"
+#include "trainer/data/scratch_tokens.h"
 #include "trainer/data/source.h"
 #include "trainer/data/text_settings.h"
 
@@ -168,8 +169,13 @@ class MaskedSource final : public Source {
         "token\n",
         100 * settings_.Float("mask_fraction"), settings_.Bool("whole_words") ? "words" : "tokens",
         100 * mask, 100 * random);
-    return text + fmt::format("  {:.3g} % of the positions are padding\n",
-                              100 * std::max(train_->padding(), 0.0));
+    text += fmt::format("  {:.3g} % of the positions are padding\n",
+                        100 * std::max(train_->padding(), 0.0));
+    SourceList all = train_->sources();
+    if (held_out_ != nullptr) {
+      all.insert(all.end(), held_out_->sources().begin(), held_out_->sources().end());
+    }
+    return text + ScratchText(all);
   }
 
  private:

@@ -49,6 +49,7 @@ class MaskedText {
 
   int64_t pieces() const { return pieces_; }
   int64_t tokens() const { return stream_.size(); }
+  const SourceList& sources() const { return stream_.sources(); }
   int64_t documents() const { return std::ssize(documents_); }
   int64_t sequence() const { return form_.sequence; }
   // The share of positions that are padding, before B is drawn.

@@ -7,6 +7,7 @@
 #include "base/amounts.h"
 #include "base/error.h"
 #include "trainer/data/held_out_tokens.h"
+#include "trainer/data/scratch_tokens.h"
 
 namespace plimsoll::data {
 
@@ -76,6 +77,13 @@ std::string TokenData::Describe(const Reading& reading) const {
                                     FormatCount(static_cast<double>(*reading.held_out_targets)),
                                     reading.eval_every)
                       : "");
+  SourceList all;
+  for (const auto* held : {&data_.train, &data_.eval}) {
+    for (const MixturePart& part : *held) {
+      all.insert(all.end(), part.sources.begin(), part.sources.end());
+    }
+  }
+  text += ScratchText(all);
   if (parts.size() == 1) return text;
   for (size_t part = 0; part < parts.size(); ++part) {
     const int64_t tokens = loader_.parts()[part].stream().size();

@@ -1,12 +1,17 @@
-// Sources of tokens: a file, a text, a random generator. Token ids are int32; positions and counts
-// are int64, in tokens. Read() throws UserError when it meets an id outside the model's vocabulary,
-// naming the source, the position, the id and the vocabulary. Nothing here allocates once built.
+// Sources of tokens: a file, a text (scratch_tokens.h), a random generator. Token ids are int32;
+// positions and counts are int64, in tokens. Read() throws UserError when it meets an id outside
+// the model's vocabulary, naming the source, the position, the id and the vocabulary. Nothing here
+// allocates once built.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace plimsoll {
+class ScratchFile;
+}
 
 namespace plimsoll::data {
 
@@ -29,16 +34,12 @@ class TokenSource {
   virtual void MaskTargets(int64_t /*offset*/, int64_t /*count*/, int32_t* /*out*/) const {}
   // How many of tokens [offset, offset + count) carry loss.
   virtual int64_t CountTargets(int64_t /*offset*/, int64_t count) const { return count; }
+
+  // The scratch file that holds the tokens; nullptr: they are elsewhere.
+  virtual const ScratchFile* scratch() const { return nullptr; }
 };
 
 using SourceList = std::vector<std::shared_ptr<const TokenSource>>;
-
-// Sources from memory: of bytes, each one token (vocabulary 256), and of token ids.
-std::shared_ptr<const TokenSource> MakeByteSource(std::string name, std::string bytes);
-
-// `carries_loss`, by token, is the mask; empty: there is none.
-std::shared_ptr<const TokenSource> MakeMemorySource(std::string name, std::vector<int32_t> ids,
-                                                    std::vector<bool> carries_loss = {});
 
 // Token i is a fixed random function of (seed, i), uniform over [0, vocab).
 std::shared_ptr<const TokenSource> MakeSyntheticSource(uint64_t seed, int64_t vocab, int64_t size);

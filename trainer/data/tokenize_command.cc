@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "trainer/data/encode_text.h"
 #include "trainer/data/token_file_writer.h"
 
 namespace plimsoll::data {
@@ -105,9 +106,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
   const std::vector<MappedFile> files =
       MapTexts(ExpandFiles(options.inputs, options.exclude, "data tokenize"), "data tokenize", say);
-  std::vector<std::string_view> texts;
-  for (const MappedFile& file : files) texts.push_back(file.text());
-  const DocumentSplit split = SplitDocuments(texts, options.split);
+  const DocumentSplit split = SplitDocuments(files, options.split);
 
   const fs::path folder = options.out.empty() ? fs::path(".") : fs::path(options.out);
   std::error_code error;
@@ -134,6 +133,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   }
 
   TokenizeResult result;
+  result.bytes = split.bytes;
   result.width = tokenizer->vocab_size() > int64_t{1} << 16 ? 4 : 2;
   TokenFileForm form;
   form.width = result.width;
@@ -141,30 +141,15 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   ShardWriter train(folder, "train", form, options.shard_tokens);
   ShardWriter eval(folder, "val", form, options.shard_tokens);
 
-  const std::optional<int32_t> end =
-      options.end_of_text ? tokenizer->EndOfText() : std::optional<int32_t>();
-  for (const auto* part : {&split.train, &split.eval}) {
-    for (const std::string_view document : *part) {
-      result.bytes += static_cast<int64_t>(document.size());
-    }
-  }
+  const DocumentEnd end = DocumentEndOf(options.end_of_text ? tokenizer->EndOfText() : std::nullopt,
+                                        split, options.split.delimiter);
   Progress report(say, result.bytes);
-  std::vector<int32_t> ids;
-  std::string text;
-  const auto write = [&](const std::vector<std::string_view>& documents, ShardWriter* writer) {
-    for (const std::string_view document : documents) {
-      ids.clear();
-      if (split.delimited && !end) {
-        text.assign(document);
-        AppendDelimiter(options.split.delimiter, &text);
-        tokenizer->Encode(text, &ids);
-      } else {
-        tokenizer->Encode(document, &ids);
-      }
-      if (end) ids.push_back(*end);
-      writer->Append(ids);
-      report.Add(static_cast<int64_t>(document.size()), train.tokens() + eval.tokens());
-    }
+  const auto write = [&](const DocumentList& documents, ShardWriter* writer) {
+    EncodeDocuments(documents, *tokenizer, end,
+                    [&](std::span<const int32_t> ids, int64_t text_bytes) {
+                      writer->Append(ids);
+                      report.Add(text_bytes, train.tokens() + eval.tokens());
+                    });
     writer->Finish();
   };
   write(split.train, &train);

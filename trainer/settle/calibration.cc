@@ -222,12 +222,10 @@ CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
   if (options.fixed) return model;
   const std::vector<Wanted> wanted = FindWanted(programs, model);
   if (wanted.empty()) return model;
-  CallTimer timer(pool);
-  TimeAll(wanted, options, file, std::move(points), model, [&](const Wanted& want) {
-    const int64_t scratch = ScratchBytes(*want.program, *want.node, pool.size());
-    if (scratch > runtime::AvailableMemory() / 4) return -1.0;
-    return timer.Time(*want.program, *want.node);
-  });
+  CallTimer timer(
+      pool, options.scratch_bytes > 0 ? options.scratch_bytes : runtime::AvailableMemory() / 4);
+  TimeAll(wanted, options, file, std::move(points), model,
+          [&](const Wanted& want) { return timer.Time(*want.program, *want.node); });
   return model;
 }
 

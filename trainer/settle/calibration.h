@@ -19,9 +19,11 @@
 namespace plimsoll::trainer {
 
 struct CalibrationOptions {
-  std::string folder;         // of the file; empty: nothing is read or kept
-  bool fixed = false;         // the file is used as it is, and nothing is timed
-  int64_t scratch_bytes = 0;  // for one call on a GPU; 0: half of the free memory
+  std::string folder;  // of the file; empty: nothing is read or kept
+  bool fixed = false;  // the file is used as it is, and nothing is timed
+  // The memory that timing takes at most; 0: half of what is free on a GPU, a quarter of what is
+  // available on a CPU. Calls that need more are scaled from smaller ones.
+  int64_t scratch_bytes = 0;
   double call_seconds = 1.0;  // calls that surely take longer are not timed
   double total_seconds = 30;  // limit of the timing; other calls are scaled from the timed ones
   std::function<void(const std::string&)> say;  // for warnings and progress; may be empty

@@ -135,9 +135,9 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
   options.fixed = !config.memory.calibration.empty();
   options.folder = options.fixed ? config.memory.calibration : CalibrationFolder();
   options.say = [](const std::string& text) { PrintNote(text + "\n"); };
+  const memory::Budget budget = BudgetOf(config);
+  if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;
   if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
-    const memory::Budget budget = BudgetOf(config);
-    if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;
     memory::CostModel cost = CalibrateGpu(programs, budget.profile.device, options);
     if (const auto link = KnownLink(config)) cost.SetLink(*link);
     return cost;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/axes.h"
+#include "base/scratch_file.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/token_data.h"
@@ -81,6 +82,8 @@ data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
 
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws) {
+  // Text becomes tokens on the disk that the run writes to.
+  PreferScratchFolder(config.run.dir);
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   if (kind == nullptr) {
     if (model.text_sizes()) return TokensFrom(config, model, draws);

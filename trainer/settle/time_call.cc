@@ -76,21 +76,35 @@ int64_t ScratchBytes(const Program& program, const Node& node, int threads) {
   return bytes;
 }
 
-CallTimer::CallTimer(ThreadPool& pool) : pool_(pool), sweep_(kSweepBytes) {}
+CallTimer::CallTimer(ThreadPool& pool, int64_t most_bytes) : pool_(pool), most_bytes_(most_bytes) {}
 
-void CallTimer::SweepCaches() {
+// Memory is kept from call to call. Its pages are there once they have been touched, so that a call
+// that needs more must not add to those of an earlier one.
+std::byte* CallTimer::Reserve(int64_t bytes) {
+  if (memory_ == nullptr || memory_->bytes() < bytes) {
+    memory_.reset();
+    memory_ = std::make_unique<runtime::Arena>(bytes);
+  }
+  return memory_->data();
+}
+
+void CallTimer::Sweep(std::byte* data, int64_t bytes) {
   constexpr int64_t kGrain = 1 << 20;
-  pool_.ParallelFor(sweep_.bytes(), kGrain, [&](int64_t begin, int64_t end) {
-    volatile unsigned char* bytes = reinterpret_cast<unsigned char*>(sweep_.data());
-    for (int64_t i = begin; i < end; i += kAlignment) bytes[i] = bytes[i] + 1;
+  pool_.ParallelFor(bytes, kGrain, [&](int64_t begin, int64_t end) {
+    volatile unsigned char* swept = reinterpret_cast<unsigned char*>(data);
+    for (int64_t i = begin; i < end; i += kAlignment) swept[i] = swept[i] + 1;
   });
 }
 
 double CallTimer::Time(const Program& program, const Node& node) {
   const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
   if (kernel == nullptr) return -1;
-  const runtime::Arena scratch(ScratchBytes(program, node, pool_.size()));
-  std::byte* next = scratch.data();
+  const int64_t scratch_bytes = ScratchBytes(program, node, pool_.size());
+  if (scratch_bytes > most_bytes_) return -1;
+  // The other nodes of a step within most_bytes_ don't touch more than that either.
+  const int64_t sweep_bytes = std::min(kSweepBytes, most_bytes_ - scratch_bytes);
+  std::byte* next = Reserve(scratch_bytes + sweep_bytes);
+  std::byte* const sweep = next + scratch_bytes;
   const auto take = [&](int64_t bytes) {
     std::byte* data = next;
     next += Aligned(bytes);
@@ -119,7 +133,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
 
   using Clock = std::chrono::steady_clock;
   const auto run = [&] {
-    SweepCaches();
+    Sweep(sweep, sweep_bytes);
     const auto start = Clock::now();
     kernel->run(context);
     return std::chrono::duration<double>(Clock::now() - start).count();

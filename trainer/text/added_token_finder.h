@@ -44,8 +44,23 @@ class AddedTokenFinder {
     if (begin < text.size()) on_text(text.substr(begin));
   }
 
+  // Whether a token, begun before, may go on at a blank or a newline: one of them is within it.
+  bool HaveBlanks() const {
+    return Any([](const std::string& token) { return token.find_first_of(" \n") != token.npos; });
+  }
+  bool AnyEnds(std::string_view text) const {
+    return Any([&](const std::string& token) { return text.ends_with(token); });
+  }
+
  private:
   using Entry = std::pair<std::string, int32_t>;
+
+  template <typename Condition>
+  bool Any(Condition condition) const {
+    return std::ranges::any_of(by_first_, [&](const std::vector<Entry>& bucket) {
+      return std::ranges::any_of(bucket, condition, &Entry::first);
+    });
+  }
 
   const Entry* Match(std::string_view text, size_t at) const {
     for (const Entry& entry : by_first_[static_cast<uint8_t>(text[at])]) {

@@ -13,8 +13,8 @@
 namespace plimsoll::data {
 namespace {
 
-// Words up to this length are cached, and at most this many of them (some 100 MB).
-constexpr size_t kSeenBytes = 48, kSeenPieces = size_t{1} << 19;
+// Words up to this length are cached, and at most this many of them (some 15 MB).
+constexpr size_t kSeenBytes = 48, kSeenPieces = size_t{1} << 17;
 constexpr size_t kLongestPiece = size_t{1} << 30;
 
 uint64_t Pair(int32_t left, int32_t right) {

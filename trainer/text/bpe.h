@@ -38,6 +38,12 @@ class Bpe {
  public:
   explicit Bpe(BpeModel model);
 
+  // Whether text may be cut between two characters. False without a table of characters: all of a
+  // piece may be joined.
+  bool Parts(char32_t left, char32_t right) const {
+    return !model_.character_ids.empty() && !model_.joints.contains(PairOf(left, right));
+  }
+
   // Appends the ids of `piece`. Caches pieces, so only one thread may call it at a time.
   void Encode(std::string_view piece, std::vector<int32_t>* out);
 

@@ -1,5 +1,6 @@
 #include "trainer/text/bpe_tokenizer.h"
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -10,6 +11,7 @@ namespace plimsoll::data {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+constexpr char32_t kNoCharacter = 0xffffffff;              // for a byte that is not UTF-8
 
 class BpeTokenizer : public Tokenizer {
  public:
@@ -28,6 +30,7 @@ class BpeTokenizer : public Tokenizer {
     }
     for (AddedToken& token : description.added) {
       ids_[token.content] = token.id;
+      added_have_blanks_ |= HasBlanks(token.content);
       if (token.normalized) {
         normalized_added_.Add(normalizer_.Apply(token.content), token.id);
       } else {
@@ -57,6 +60,15 @@ class BpeTokenizer : public Tokenizer {
               push);
         },
         push);
+  }
+
+  size_t EncodeStart(std::string_view text, std::vector<int32_t>* out, Place place) const override {
+    // So that text is never cut within an added token.
+    if (added_have_blanks_) return 0;
+    if (!metaspace_ && !patterns_.empty()) return EncodeMatches(text, out);
+    const size_t end = WordsEnd(text);
+    if (end > 0) Encode(text.substr(0, end), out, place);
+    return end;
   }
 
   void Decode(int32_t id, std::string* out) const override {
@@ -126,6 +138,141 @@ class BpeTokenizer : public Tokenizer {
     bpe_.Encode(rest, out);
   }
 
+  // Whether a blank or newline stands in an added token, as it is or as what it becomes.
+  bool HasBlanks(const std::string& token) const {
+    if (token.find_first_of(" \n") != token.npos) return true;
+    return !token.empty() && Become(token).find(Become(" "), 1) != token.npos;
+  }
+
+  // What becomes of text that continues another one.
+  std::string Become(std::string_view text) const {
+    const std::string out = normalizer_.Apply(text, /*within=*/true);
+    return metaspace_ ? ReplaceAll(out, " ", metaspace_->replacement) : out;
+  }
+
+  // The last place before a blank or newline where words can be told apart whatever follows; 0:
+  // there is none.
+  size_t WordsEnd(std::string_view text) const {
+    if (!normalizer_.CutsBeforeBlanks()) return 0;
+    for (size_t at = text.find_last_of(" \n"); at != text.npos && at > 0;
+         at = text.find_last_of(" \n", at - 1)) {
+      if (PartsAt(text, at)) return at;
+    }
+    return 0;
+  }
+
+  bool PartsAt(std::string_view text, size_t at) const {
+    // What comes behind an added token begins a text of its own, with a space put before it.
+    constexpr size_t kLongestAdded = 256;
+    size_t begin = at - std::min(at, kLongestAdded);
+    while (begin < at && (static_cast<uint8_t>(text[begin]) & 0xc0) == 0x80) ++begin;
+    const std::string_view before = text.substr(begin, at - begin);
+    if (raw_added_.AnyEnds(before)) return false;
+    if (normalized_added_.AnyEnds(normalizer_.Apply(before, true))) return false;
+    // A character that may have been composed with others is not looked at by itself.
+    const bool plain = static_cast<uint8_t>(text[at - 1]) < 0x80;
+    if (normalizer_.Composes() && !plain) return false;
+    const std::string right = Become(text.substr(at, 1));
+    if (metaspace_ && metaspace_->split && right == metaspace_->replacement) return true;
+    return bpe_.Parts(LastCharacter(Become(before)), FirstCharacter(right));
+  }
+
+  static char32_t FirstCharacter(std::string_view text) {
+    const size_t length = Utf8Length(text);
+    return length == 0 ? kNoCharacter : CodePoint(text.substr(0, length));
+  }
+  static char32_t LastCharacter(std::string_view text) {
+    for (size_t length = 1; length <= std::min<size_t>(4, text.size()); ++length) {
+      const std::string_view last = text.substr(text.size() - length);
+      if (Utf8Length(last) == length) return CodePoint(last);
+    }
+    return kNoCharacter;
+  }
+
+  // A place where text may be cut: in bytes of it, and in ids.
+  struct Cut {
+    size_t text = 0, ids = 0;
+  };
+
+  // Encodes up to the last piece before a blank or newline whose bounds do not depend on what
+  // follows. Composition stays on either side of a blank, and so does the search for added tokens.
+  size_t EncodeMatches(std::string_view text, std::vector<int32_t>* out) const {
+    const size_t end = text.find_last_of(" \n");
+    if (end == text.npos || !normalizer_.OnlyComposes() || patterns_[0].LooksBehind()) return 0;
+    text = text.substr(0, end);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto push = [&](int32_t id) { out->push_back(id); };
+    Cut cut = {.text = 0, .ids = out->size()};
+    raw_added_.ForEach(
+        text,
+        [&](std::string_view part) {
+          const std::string composed = normalizer_.empty() ? "" : normalizer_.Apply(part);
+          const bool same = normalizer_.empty() || composed == part;
+          const std::string_view all = same ? part : std::string_view(composed);
+          const size_t begin = static_cast<size_t>(part.data() - text.data());
+          const bool open = begin + part.size() == text.size();
+          BlankPositions positions(all, part);
+          normalized_added_.ForEach(
+              all,
+              [&](std::string_view plain) {
+                const bool last = open && plain.data() + plain.size() == all.data() + all.size();
+                EncodeRuns(plain, last, out, [&](const char* at) {
+                  const auto place = static_cast<size_t>(at - all.data());
+                  if (place == all.size() || !IsBlank(*at)) return;
+                  cut = {.text = begin + (same ? place : positions.Of(place)), .ids = out->size()};
+                });
+              },
+              push);
+        },
+        push);
+    out->resize(cut.ids);
+    return cut.text;
+  }
+
+  static bool IsBlank(char c) { return c == ' ' || c == '\n'; }
+
+  // Where the blanks and newlines of a composed text stand in the original: they are as many.
+  class BlankPositions {
+   public:
+    BlankPositions(std::string_view composed, std::string_view original)
+        : composed_(composed), original_(original) {}
+
+    // Of a blank in the composed text that is not before the last one asked for.
+    size_t Of(size_t place) {
+      for (; counted_ <= place; ++counted_) {
+        if (!IsBlank(composed_[counted_])) continue;
+        while (!IsBlank(original_[next_])) ++next_;
+        found_ = next_++;
+      }
+      return found_;
+    }
+
+   private:
+    std::string_view composed_, original_;
+    size_t counted_ = 0, next_ = 0, found_ = 0;
+  };
+
+  // Encodes text between added tokens as EncodePlain does, and calls bound(place) for places
+  // between pieces. If `last`, other text follows: what depends on it is left out.
+  template <typename Bound>
+  void EncodeRuns(std::string_view text, bool last, std::vector<int32_t>* out, Bound bound) const {
+    ForEachUtf8Run(text, [&](std::string_view run, bool valid) {
+      // Bytes that are not UTF-8 end before a blank.
+      if (!valid) return EncodePiece(run, patterns_.size(), out);
+      const bool open = last && run.data() + run.size() == text.data() + text.size();
+      size_t at = 0, begin = 0, end = 0;
+      while (at < run.size() && (open ? patterns_[0].FindWhateverFollows(run, at, &begin, &end)
+                                      : patterns_[0].Find(run, at, &begin, &end))) {
+        if (begin > at) EncodePiece(run.substr(at, begin - at), 1, out);
+        if (begin > at) bound(run.data() + begin);
+        EncodePiece(run.substr(begin, end - begin), 1, out);
+        at = end;
+        bound(run.data() + at);
+      }
+      if (!open && at < run.size()) EncodePiece(run.substr(at), 1, out);
+    });
+  }
+
   // Splits `piece` by patterns_[pattern] and the patterns after it.
   void EncodePiece(std::string_view piece, size_t pattern, std::vector<int32_t>* out) const {
     if (pattern == patterns_.size()) {
@@ -145,6 +292,7 @@ class BpeTokenizer : public Tokenizer {
   std::vector<bool> is_byte_;
   std::unordered_map<std::string, int32_t> ids_;
   AddedTokenFinder raw_added_, normalized_added_;
+  bool added_have_blanks_ = false;
   Normalizer normalizer_;
   std::optional<Metaspace> metaspace_;
   std::vector<SplitPattern> patterns_;

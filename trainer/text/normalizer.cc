@@ -1,5 +1,6 @@
 #include "trainer/text/normalizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trainer/text/unicode.h"
@@ -13,6 +14,25 @@ void Normalizer::AddPrepend(std::string prefix) {
 
 void Normalizer::AddReplace(std::string pattern, std::string content) {
   steps_.push_back({Kind::kReplace, std::move(pattern), std::move(content)});
+}
+
+bool Normalizer::OnlyComposes() const {
+  return std::ranges::all_of(steps_, [](const Step& step) { return step.kind == Kind::kNfc; });
+}
+
+bool Normalizer::Composes() const {
+  return std::ranges::any_of(steps_, [](const Step& step) { return step.kind == Kind::kNfc; });
+}
+
+bool Normalizer::CutsBeforeBlanks() const {
+  bool replaced = false;
+  for (const Step& step : steps_) {
+    if (step.kind == Kind::kNfc && replaced) return false;
+    if (step.kind != Kind::kReplace) continue;
+    if (Utf8Length(step.pattern) != step.pattern.size()) return false;
+    replaced = true;
+  }
+  return true;
 }
 
 std::string Normalizer::Apply(std::string_view text, bool within) const {

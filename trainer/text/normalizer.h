@@ -15,6 +15,12 @@ class Normalizer {
   void AddReplace(std::string pattern, std::string content);  // every `pattern`, which is not empty
 
   bool empty() const { return steps_.empty(); }
+  // Whether composition is all that it does: blanks and newlines then stay, in number and order.
+  bool OnlyComposes() const;
+  bool Composes() const;
+  // Whether text that is cut before a blank or a newline becomes the same as in one: composition
+  // comes first, and replacements are of single characters.
+  bool CutsBeforeBlanks() const;
   // `within`: the text continues another one, so that no prefix is added.
   std::string Apply(std::string_view text, bool within = false) const;
 

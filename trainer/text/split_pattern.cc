@@ -13,7 +13,8 @@ namespace {
 // White_Space: tab to carriage return, U+0085, and the separators Z.
 constexpr std::string_view kWhiteSpace = R"(\t-\r\x{85}\p{Z})";
 
-std::string SpellOutWhiteSpace(std::string_view pattern, const std::string& where) {
+// `anchored` becomes true when ^ asserts the text's or a line's beginning.
+std::string SpellOutWhiteSpace(std::string_view pattern, const std::string& where, bool* anchored) {
   std::string out;
   bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -31,6 +32,7 @@ std::string SpellOutWhiteSpace(std::string_view pattern, const std::string& wher
       }
       continue;
     }
+    if (c == '^' && !in_class) *anchored = true;
     if (c == '[') in_class = true;
     if (c == ']') in_class = false;
     out += c;
@@ -46,6 +48,7 @@ struct SplitPattern::Compiled {
   pcre2_match_context* context = nullptr;
   pcre2_jit_stack* stack = nullptr;
   std::string where;
+  bool anchored = false;
 
   Compiled() = default;
   Compiled(const Compiled&) = delete;
@@ -62,7 +65,7 @@ SplitPattern::SplitPattern(std::string_view pattern, const std::string& where)
     : compiled_(std::make_unique<Compiled>()) {
   Compiled& c = *compiled_;
   c.where = where;
-  const std::string spelled = SpellOutWhiteSpace(pattern, where);
+  const std::string spelled = SpellOutWhiteSpace(pattern, where, &c.anchored);
   int error = 0;
   PCRE2_SIZE position = 0;
   c.code =
@@ -75,7 +78,7 @@ SplitPattern::SplitPattern(std::string_view pattern, const std::string& where)
                                 reinterpret_cast<const char*>(message), position));
   }
   // Where PCRE2 cannot generate code, its interpreter runs the pattern more slowly.
-  pcre2_jit_compile(c.code, PCRE2_JIT_COMPLETE);
+  pcre2_jit_compile(c.code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
   c.match = pcre2_match_data_create(1, nullptr);
   c.context = pcre2_match_context_create(nullptr);
   c.stack = pcre2_jit_stack_create(32 << 10, 8 << 20, nullptr);
@@ -88,14 +91,31 @@ SplitPattern& SplitPattern::operator=(SplitPattern&&) noexcept = default;
 SplitPattern::~SplitPattern() = default;
 
 bool SplitPattern::Find(std::string_view text, size_t from, size_t* begin, size_t* end) const {
+  return Match(text, from, 0, begin, end);
+}
+
+bool SplitPattern::FindWhateverFollows(std::string_view text, size_t from, size_t* begin,
+                                       size_t* end) const {
+  // A search that comes to the end of the text then fails.
+  return Match(text, from, PCRE2_PARTIAL_HARD, begin, end);
+}
+
+bool SplitPattern::LooksBehind() const {
+  uint32_t most = 0;  // characters; 1 for \b and \A as well, but not for ^
+  pcre2_pattern_info(compiled_->code, PCRE2_INFO_MAXLOOKBEHIND, &most);
+  return most > 0 || compiled_->anchored;
+}
+
+bool SplitPattern::Match(std::string_view text, size_t from, uint32_t kind, size_t* begin,
+                         size_t* end) const {
   const Compiled& c = *compiled_;
   const auto match = [&](uint32_t options) {
     return pcre2_match(c.code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
-                       PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | options, c.match, c.context);
+                       PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | kind | options, c.match, c.context);
   };
   int result = match(0);
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
-  if (result == PCRE2_ERROR_NOMATCH) return false;
+  if (result == PCRE2_ERROR_NOMATCH || result == PCRE2_ERROR_PARTIAL) return false;
   if (result < 0) {
     PCRE2_UCHAR message[128] = {};
     pcre2_get_error_message(result, message, sizeof message);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,7 +27,16 @@ class SplitPattern {
   // UTF-8. Uses the pattern's scratch memory, so only one thread may call it at a time.
   bool Find(std::string_view text, size_t from, size_t* begin, size_t* end) const;
 
+  // The same in a text of which `text` is the beginning: true if it is found whatever follows.
+  // false: there is none, or it depends on what follows.
+  bool FindWhateverFollows(std::string_view text, size_t from, size_t* begin, size_t* end) const;
+
+  // Whether a match depends on what lies before `from`.
+  bool LooksBehind() const;
+
  private:
+  bool Match(std::string_view text, size_t from, uint32_t kind, size_t* begin, size_t* end) const;
+
   struct Compiled;
   std::unique_ptr<Compiled> compiled_;
 };

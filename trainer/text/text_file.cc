@@ -1,63 +1,18 @@
 #include "trainer/text/text_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <utility>
 
 #include "base/bytes.h"
-#include "base/errno_text.h"
 #include "base/error.h"
-#include "base/write_all.h"
+#include "base/scratch_file.h"
 #include "formats/compression.h"
 #include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
 namespace {
-
-// A temporary file without a name, so that nothing is left behind however the process ends.
-class ScratchFile {
- public:
-  // For the content of `source`, which begins the messages.
-  explicit ScratchFile(std::string source) : source_(std::move(source)) {
-    const char* folder = std::getenv("TMPDIR");
-    folder_ = folder == nullptr || *folder == '\0' ? "/tmp" : folder;
-    file_ = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (file_ >= 0) return;
-    // Some file systems do not support files without a name.
-    std::string name = folder_ + "/plimsoll-XXXXXX";
-    file_ = mkostemp(name.data(), O_CLOEXEC);
-    if (file_ < 0) Fail();
-    unlink(name.c_str());
-  }
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
-  ~ScratchFile() {
-    if (file_ >= 0) close(file_);
-  }
-
-  void Write(std::span<const uint8_t> bytes) {
-    if (!WriteAll(file_, std::as_bytes(bytes))) Fail();
-  }
-
-  int descriptor() const { return file_; }
-
- private:
-  [[noreturn]] void Fail() const {
-    throw UserError(fmt::format(
-        "{}: cannot be unpacked into {}: {}; let TMPDIR name a folder with room, or unpack it "
-        "yourself",
-        source_, folder_, ErrnoText(errno)));
-  }
-
-  std::string source_, folder_;
-  int file_ = -1;
-};
 
 // The first bytes of files that are not text, a name for their kind, and a way out.
 struct Kind {
@@ -192,17 +147,27 @@ MappedFile OpenText(const std::string& path, const Say& say) {
   MappedFile file(path);
   if (formats::CompressionOf(file.bytes()) == formats::Compression::kNone) {
     RequireText(file.text(), path);
+    file.Release();
     return file;
   }
   if (say) {
     say(fmt::format("unpacking {} ({})\n", path,
                     FormatBytes(static_cast<int64_t>(file.bytes().size()))));
   }
-  ScratchFile scratch(path);
-  formats::Decompress(file.bytes(), path,
-                      [&](std::span<const uint8_t> bytes) { scratch.Write(bytes); });
+  // Text is often a third to a quarter as long when it is compressed.
+  constexpr int64_t kUnpacked = 5, kReleaseEvery = int64_t{16} << 20;
+  ScratchFile scratch({path + ": cannot be unpacked", "unpack it yourself"},
+                      kUnpacked * std::ssize(file.bytes()));
+  int64_t released = 0;
+  formats::Decompress(file.bytes(), path, [&](std::span<const uint8_t> bytes) {
+    scratch.Write(std::as_bytes(bytes));
+    if (scratch.bytes() - released < kReleaseEvery) return;
+    released = scratch.bytes();
+    file.Release();
+  });
   MappedFile text(scratch.descriptor(), path);
   RequireText(text.text(), path);
+  text.Release();
   return text;
 }
 

@@ -12,10 +12,9 @@ namespace plimsoll::data {
 // Receives lines of progress.
 using Say = std::function<void(std::string_view text)>;
 
-// The text of `path`, mapped. Compressed text is unpacked into a file without a name in TMPDIR (or
-// /tmp), which disappears with the mapping, and takes no memory except the page cache; `say`, which
-// may be empty, receives a message about it. UserErrors name the file: it cannot be read or
-// unpacked, or is not text.
+// The text of `path`, mapped. Compressed text is unpacked into a scratch file, which disappears
+// with the mapping, and takes no memory except the page cache; `say`, which may be empty, receives
+// a message about it. UserErrors name the file: it cannot be read or unpacked, or is not text.
 MappedFile OpenText(const std::string& path, const Say& say = {});
 
 // UserError, saying what `name` looks like, unless `bytes` are text: UTF-8, with at most some bytes

@@ -24,6 +24,10 @@ class ByteTokenizer : public Tokenizer {
       out->append(kReplacement);
     }
   }
+  size_t EncodeStart(std::string_view text, std::vector<int32_t>* out, Place place) const override {
+    Encode(text, out, place);
+    return text.size();
+  }
   int64_t vocab_size() const override { return 256; }
   std::optional<int32_t> TokenId(std::string_view token) const override {
     if (token.size() != 1) return std::nullopt;

@@ -49,6 +49,12 @@ class Tokenizer {
   // don't say.
   virtual std::optional<bool> ContinuesWord(int32_t /*id*/) const { return std::nullopt; }
 
+  // Appends the ids of as much of the beginning of `text` as has the same ones whatever follows
+  // `text`, and returns its bytes; 0: none, a longer text may have a beginning like that. The
+  // remaining text is then encoded as kWithin.
+  virtual size_t EncodeStart(std::string_view text, std::vector<int32_t>* out,
+                             Place place = Place::kStart) const = 0;
+
   // The token that ends a document: <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3), </s>
   // (Llama 2) or [SEP] (BERT).
   std::optional<int32_t> EndOfText() const;

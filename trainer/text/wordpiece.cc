@@ -60,6 +60,15 @@ class WordPieceTokenizer final : public Tokenizer {
         text, [&](std::string_view part) { finder_.ForEach(ToLower(part), plain, push); }, push);
   }
 
+  // Blanks and newlines part words, and whatever a word is made of stays on its side of them:
+  // composition, accents, lower case. A token may have them within.
+  size_t EncodeStart(std::string_view text, std::vector<int32_t>* out, Place place) const override {
+    const size_t end = text.find_last_of(" \n");
+    if (end == text.npos || finder_.HaveBlanks()) return 0;
+    Encode(text.substr(0, end), out, place);
+    return end;
+  }
+
   void Decode(int32_t id, std::string* out) const override {
     const std::string_view token = TextOf(id);
     if (token.starts_with(kContinuation)) {

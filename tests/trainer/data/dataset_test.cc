@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,70 +40,106 @@ DataOptions TextOptions(std::vector<std::string> train) {
   return options;
 }
 
-TEST(SplitDocuments, HoldsOutAFairSampleOfDocuments) {
+class SplitDocuments : public testing::Test {
+ protected:
+  DocumentSplit Split(const std::vector<std::string>& texts, const SplitOptions& options) {
+    std::vector<std::string> paths;
+    for (const std::string& text : texts) {
+      paths.push_back(folder_.Write("text" + std::to_string(paths.size()), text));
+    }
+    texts_.push_back(std::make_unique<std::vector<MappedFile>>(MapTexts(paths, "data.train")));
+    return data::SplitDocuments(*texts_.back(), options);
+  }
+
+  const TempFolder folder_;
+  std::vector<std::unique_ptr<std::vector<MappedFile>>> texts_;
+};
+
+std::vector<std::string> All(const DocumentList& documents) {
+  std::vector<std::string> all;
+  for (int64_t i = 0; i < documents.size(); ++i) all.emplace_back(documents[i].text);
+  return all;
+}
+
+TEST_F(SplitDocuments, HoldsOutAFairSampleOfDocuments) {
   const std::string text = Sayings(200);
   SplitOptions options;
   options.delimiter = "%";
   options.eval_fraction = 0.1;
-  const DocumentSplit split = SplitDocuments({text}, options);
+  const DocumentSplit split = Split({text}, options);
   EXPECT_TRUE(split.delimited);
-  EXPECT_EQ(split.train.size(), 180u);
-  EXPECT_EQ(split.eval.size(), 20u);
-  std::set<std::string_view> all(split.train.begin(), split.train.end());
-  all.insert(split.eval.begin(), split.eval.end());
+  EXPECT_EQ(split.train.size(), 180);
+  EXPECT_EQ(split.eval.size(), 20);
+  const std::vector<std::string> train = All(split.train), eval = All(split.eval);
+  std::set<std::string> all(train.begin(), train.end());
+  all.insert(eval.begin(), eval.end());
   EXPECT_EQ(all.size(), 200u);
   EXPECT_TRUE(all.count("saying 0\n"));
   // The held-out documents are not merely the last ones, and the same every time.
   int early = 0;
-  for (const std::string_view document : split.eval) early += document < "saying 2";
+  for (const std::string& document : eval) early += document < "saying 2";
   EXPECT_GT(early, 2);
-  EXPECT_EQ(SplitDocuments({text}, options).eval, split.eval);
+  EXPECT_EQ(All(Split({text}, options).eval), eval);
   options.seed = 2;
-  EXPECT_NE(SplitDocuments({text}, options).eval, split.eval);
+  EXPECT_NE(All(Split({text}, options).eval), eval);
   options.eval_fraction = 0;
-  EXPECT_TRUE(SplitDocuments({text}, options).eval.empty());
+  EXPECT_TRUE(Split({text}, options).eval.empty());
 }
 
-TEST(SplitDocuments, DelimiterIsALineOfItsOwn) {
+// More than are written at a time.
+TEST_F(SplitDocuments, ManyAreAllThere) {
+  constexpr int kMany = 50'000;
   SplitOptions options;
   options.delimiter = "%";
-  const std::vector<std::string_view> texts = {"%\na 50%\n%%\n%\r\n%\nb", "c\n%"};
-  const DocumentSplit split = SplitDocuments(texts, options);
-  const std::set<std::string_view> documents(split.train.begin(), split.train.end());
-  EXPECT_EQ(documents, (std::set<std::string_view>{"a 50%\n%%\n", "b", "c\n"}));
+  const DocumentSplit split = Split({Sayings(kMany), Sayings(10)}, options);
+  EXPECT_EQ(split.train.size(), kMany + 10);
+  EXPECT_EQ(split.bytes, std::ssize(Sayings(kMany)) + std::ssize(Sayings(10)) - 2 * (kMany + 8));
+  const std::vector<std::string> all = All(split.train);
+  const std::set<std::string> different(all.begin(), all.end());
+  EXPECT_EQ(std::ssize(different), kMany);
+  EXPECT_TRUE(different.contains("saying 49999\n"));
 }
 
-TEST(SplitDocuments, TextWithoutDocumentsGivesItsTail) {
+TEST_F(SplitDocuments, DelimiterIsALineOfItsOwn) {
+  SplitOptions options;
+  options.delimiter = "%";
+  const DocumentSplit split = Split({"%\na 50%\n%%\n%\r\n%\nb", "c\n%"}, options);
+  const std::vector<std::string> train = All(split.train);
+  const std::set<std::string> documents(train.begin(), train.end());
+  EXPECT_EQ(documents, (std::set<std::string>{"a 50%\n%%\n", "b", "c\n"}));
+}
+
+TEST_F(SplitDocuments, TextWithoutDocumentsGivesItsTail) {
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "line " + std::to_string(i) + "\n";
   SplitOptions options;
   options.eval_fraction = 0.1;
-  const DocumentSplit split = SplitDocuments({text, text}, options);
+  const DocumentSplit split = Split({text, text}, options);
   EXPECT_FALSE(split.delimited);
-  ASSERT_EQ(split.train.size(), 2u);
-  ASSERT_EQ(split.eval.size(), 2u);
-  EXPECT_EQ(std::string(split.train[0]) + std::string(split.eval[0]), text);
-  EXPECT_EQ(split.eval[0].substr(0, 5), "line ");
-  EXPECT_NEAR(static_cast<double>(split.eval[0].size()), 0.1 * static_cast<double>(text.size()),
-              20);
+  ASSERT_EQ(split.train.size(), 2);
+  ASSERT_EQ(split.eval.size(), 2);
+  EXPECT_EQ(std::string(split.train[0].text) + std::string(split.eval[0].text), text);
+  EXPECT_EQ(split.eval[0].text.substr(0, 5), "line ");
+  EXPECT_NEAR(static_cast<double>(split.eval[0].text.size()),
+              0.1 * static_cast<double>(text.size()), 20);
   // Without lines, the cut must still not split UTF-8 sequences.
   std::string wide;
   for (int i = 0; i < 100; ++i) wide += "\xe8\xb2\xa8";
   for (const double fraction : {0.1, 0.101, 0.103, 0.105}) {
     options.eval_fraction = fraction;
-    EXPECT_EQ(SplitDocuments({wide}, options).eval[0].size() % 3, 0u);
+    EXPECT_EQ(Split({wide}, options).eval[0].text.size() % 3, 0u);
   }
 }
 
-TEST(SplitDocuments, FractionsMustLeaveTrainingText) {
+TEST_F(SplitDocuments, FractionsMustLeaveTrainingText) {
   SplitOptions options;
   options.delimiter = "%";
   for (const double fraction : {-0.1, 1.0, 7.0}) {
     options.eval_fraction = fraction;
-    ExpectUserError([&] { SplitDocuments({"a"}, options); }, {"data.eval_fraction", "[0, 1)"});
+    ExpectUserError([&] { Split({"a"}, options); }, {"data.eval_fraction", "[0, 1)"});
   }
   options.eval_fraction = 0.9;
-  ExpectUserError([&] { SplitDocuments({"a\n%\nb\n"}, options); },
+  ExpectUserError([&] { Split({"a\n%\nb\n"}, options); },
                   {"data.eval_fraction", "2 documents", "hold out 2"});
 }
 

@@ -10,17 +10,11 @@
 #include <vector>
 
 #include "tests/support/expect_error.h"
+#include "tests/trainer/data/sources.h"
 #include "trainer/data/held_out_tokens.h"
 
 namespace plimsoll::data {
 namespace {
-
-// A source of tokens first, first + 1, …: each token shows its position.
-std::shared_ptr<const TokenSource> Counting(int32_t first, int64_t size) {
-  std::vector<int32_t> ids(static_cast<size_t>(size));
-  std::iota(ids.begin(), ids.end(), first);
-  return MakeMemorySource("counting", ids);
-}
 
 std::unique_ptr<const Source> Windows(int64_t tokens, int64_t sequence, int64_t most = 0) {
   std::vector<MixturePart> parts(1);

@@ -14,17 +14,11 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/temp_folder.h"
+#include "tests/trainer/data/sources.h"
 #include "trainer/data/token_file.h"
 
 namespace plimsoll::data {
 namespace {
-
-// A source of tokens first, first + 1, …: each token shows its position.
-std::shared_ptr<const TokenSource> Counting(int32_t first, int64_t size) {
-  std::vector<int32_t> ids(static_cast<size_t>(size));
-  std::iota(ids.begin(), ids.end(), first);
-  return MakeMemorySource("counting", ids);
-}
 
 LoaderOptions Options(DataOrder order, int64_t batch, int64_t sequence, int64_t accumulate = 1) {
   LoaderOptions options;

@@ -271,10 +271,14 @@ TEST_F(MaskedSource, ReadsTokenFiles) {
 TEST_F(MaskedSource, DescribesItself) {
   folder_.Write("a", "w0 w1 w2 w3 w4 w5 w6 w7 w8 w9\n");
   const auto source = Make({{"train", std::vector<std::string>{folder_ / "a"}}}, kSeed, 8);
-  EXPECT_EQ(source->Describe({.samples_per_step = 8, .samples = 5}),
-            "data: 11 tokens to train on, in 2 texts of 8, 8 per step, 2.5 epochs\n"
-            "  masked: 15 % of the tokens, of which 80 % become the mask, 10 % a random token\n"
-            "  12.5 % of the positions are padding\n");
+  EXPECT_THAT(
+      source->Describe({.samples_per_step = 8, .samples = 5}),
+      testing::AllOf(
+          testing::StartsWith(
+              "data: 11 tokens to train on, in 2 texts of 8, 8 per step, 2.5 epochs\n"
+              "  masked: 15 % of the tokens, of which 80 % become the mask, 10 % a random token\n"
+              "  12.5 % of the positions are padding\n"),
+          HasSubstr("text became 11 tokens, 11 B on disk in ")));
   EXPECT_THAT(
       Make({{"pairs", true}, {"whole_words", true}})
           ->Describe({.samples_per_step = 8, .samples = 5, .held_out_targets = 7, .eval_every = 3}),

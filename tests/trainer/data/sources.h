@@ -1,10 +1,13 @@
-// Documents for tests, and reading of whole token sources.
+// Documents and tokens for tests, and reading of whole token sources.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "trainer/data/scratch_tokens.h"
 #include "trainer/data/token_source.h"
 
 namespace plimsoll::data {
@@ -17,6 +20,15 @@ inline std::string Sayings(int count) {
     text += "saying " + std::to_string(i) + "\n";
   }
   return text;
+}
+
+// A source of tokens first, first + 1, …: each token shows its position.
+inline std::shared_ptr<const TokenSource> Counting(int32_t first, int64_t size) {
+  std::vector<int32_t> ids(static_cast<size_t>(size));
+  std::iota(ids.begin(), ids.end(), first);
+  ScratchTokenWriter writer({.name = "counting", .vocab = 1 << 30});
+  writer.Append(ids, 0);
+  return writer.Finish();
 }
 
 inline std::vector<int32_t> ReadAll(const TokenSource& source) {
