@@ -52,7 +52,7 @@ ThreadPool::ThreadPool(int threads) {
   } catch (const std::system_error& error) {
     Stop();
     throw UserError("cannot start " + std::to_string(threads) + " threads (" + error.what() +
-                    "): ask for fewer threads");
+                    "; ulimit -u and -v, or a container's limit); train.threads asks for fewer");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <span>
 #include <sstream>
 #include <string>
@@ -47,6 +48,18 @@
 
 namespace plimsoll::trainer {
 namespace {
+
+constexpr std::string_view kNoMemory =
+    "the system gives no more memory (free -h; ulimit -v; a container's limit)";
+
+// Ends the process where memory is missing: unwinding would ask for more, at places that may not
+// fail. Takes none itself.
+[[noreturn]] void EndWithoutMemory() {
+  for (const std::string_view text : {kNoMemory, std::string_view("\n")}) {
+    if (write(STDERR_FILENO, text.data(), text.size()) < 0) break;
+  }
+  _exit(static_cast<int>(ExitCode::kInternal));
+}
 
 // A run file and its overrides, as for `train`, `plan` and `config`.
 struct RunArguments {
@@ -109,9 +122,8 @@ class CommandLine {
       return End(error);
     } catch (const UserError& error) {
       return Fail(error.what(), error.code());
-    } catch (const std::bad_alloc&) {
-      return Fail("the system gives no more memory (free -h; ulimit -v; a container's limit)",
-                  ExitCode::kInternal);
+    } catch (const std::bad_alloc&) {  // of a library that asks for memory by itself
+      return Fail(std::string(kNoMemory), ExitCode::kInternal);
     } catch (const std::system_error& error) {
       const bool threads = error.code() == std::errc::resource_unavailable_try_again;
       return Fail(threads
@@ -619,6 +631,7 @@ class CommandLine {
 
 int main(int argc, char** argv) {
   plimsoll::ReserveStandardStreams();
+  std::set_new_handler(&plimsoll::trainer::EndWithoutMemory);
   // `bazel run` starts programs in another folder; paths are relative to the caller's.
   if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
     std::error_code error;

@@ -96,6 +96,16 @@ TEST_F(Answers, AModelThatFitsNowhere) {
                                      "the parameters alone"));
 }
 
+TEST_F(Answers, AModelThatIsFarFromFitting) {
+  const double before = ChildSeconds();
+  const Outcome outcome =
+      Ask({"config", "--for", "gpt3-175b", "--device", "3090", "--budget", "6GiB"});
+  EXPECT_LT(ChildSeconds() - before, 10);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("weights, gradients and optimizer state on the host, a plan "
+                                     "needs "));
+}
+
 // The parameters alone are 15 GiB in bf16.
 TEST_F(Answers, AModelLargerThanTheGpu) {
   const Outcome outcome =

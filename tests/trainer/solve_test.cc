@@ -157,7 +157,8 @@ TEST(Law, HoldsForWhatRanksKeepOnTheHost) {
 
 // On a CPU both arenas count, of what the file sends to the host and of what it may.
 TEST(Law, HoldsForOneMemory) {
-  for (const char* host : {"optimizer: {place: host}", "checkpointing: {offload: ['*.mlp.*']}"}) {
+  for (const char* host :
+       {"optimizer: {place: host}", "checkpointing: {policy: auto, offload: ['*.mlp.*']}"}) {
     SCOPED_TRACE(host);
     config::RunConfig config = RunOf(
         {"", std::string("model: {family: llama, layers: 4, width: 64, heads: 4, vocab: 128, "

@@ -48,10 +48,10 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
   }
   const std::string name = key.substr(key.find('.') + 1);
   if (!config.model.settings.Has(name)) {
-    throw UserError(
-        fmt::format("plimsoll plan: --max {}: models of family {} have no such key; ask for "
-                    "train.micro_batch",
-                    key, config.model.family));
+    const bool cuts = ModelFrom(config)->coupled_samples() != 0;
+    throw UserError(fmt::format("plimsoll plan: --max {}: models of family {} have no such key{}",
+                                key, config.model.family,
+                                cuts ? "; ask for train.micro_batch" : ""));
   }
   const bool loaded = !config.model.init_from.empty();
   if (loaded && name == "layers") {

@@ -153,18 +153,20 @@ const std::vector<OpenKey>& OpenKeys() {
   return keys;
 }
 
+bool IsPlace(const OpenKey& key) { return std::string_view(key.used_value) == "host"; }
+
 const char* FirstOpen(const RunConfig& config) {
   if (config.checkpointing.policy == CheckpointPolicy::kAuto) return "checkpointing.policy";
   if (config.train.micro_batch == 0) return "train.micro_batch";
   for (const OpenKey& key : OpenKeys()) {
-    if (key.open(config)) return key.name;
+    if (key.open(config) && !(IsPlace(key) && IsOneMemory(config))) return key.name;
   }
   return nullptr;
 }
 
 std::string WhyUnused(const OpenKey& key, const RunConfig& config) {
   const std::string_view name = key.name;
-  if (std::string_view(key.used_value) == "host" && IsOneMemory(config)) {
+  if (IsPlace(key) && IsOneMemory(config)) {
     return "on a CPU the host's memory is the same memory";
   }
   const bool cut = config.train.micro_batch == 0, one = !cut && config.train.accumulate == 1;

@@ -23,9 +23,10 @@ struct OpenKey {
 };
 // In the order in which they are listed.
 const std::vector<OpenKey>& OpenKeys();
+bool IsPlace(const OpenKey& key);
 
 // The first key whose value is `auto`, of these and the others that the solver decides; nullptr:
-// none.
+// none. Not a place where there is one memory: `auto` means here then.
 const char* FirstOpen(const config::RunConfig& config);
 
 // Why an open key cannot be used in this run, or would have no effect; empty: it can.

@@ -77,11 +77,15 @@ std::vector<Change> Changes(const RunConfig& config) {
     }
   }
   const bool one_memory = IsOneMemory(config);
+  for (const OpenKey& key : OpenKeys()) {
+    if (!one_memory || !IsPlace(key) || !key.used(config)) continue;
+    changes.push_back({key.name, "device", [&key](RunConfig& run) { key.set(run, false); }});
+  }
   if (config.optimizer.place == PlaceOrAuto::kDevice && !one_memory) {
     changes.push_back({"optimizer.place", "host",
                        [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kHost; }});
-  } else if (config.optimizer.place == PlaceOrAuto::kHost &&
-             (config.memory.host_budget || one_memory)) {
+  } else if (config.optimizer.place == PlaceOrAuto::kHost && config.memory.host_budget &&
+             !one_memory) {
     changes.push_back({"optimizer.place", "device",
                        [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kDevice; }});
   }

@@ -23,6 +23,7 @@ constexpr double kLongSeconds = 60;
 constexpr int64_t kLoraRank = 16;
 
 std::string SecondsText(double seconds) {
+  if (seconds < 0.01) return fmt::format("{:.2f} ms", seconds * 1e3);
   return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : FormatDuration(seconds);
 }
 

@@ -228,6 +228,28 @@ void LeaveOpen(const RunConfig& base, Choices& choices) {
   }
 }
 
+// Refuses without a search what is far from fitting: where one sequence, by the smallest of the
+// named policies and with all that may be on the host there, takes twice the budget.
+void RequireNearBudget(RunConfig config, const memory::Budget& budget) {
+  config.train.micro_batch = std::max<int64_t>(1, ModelFrom(config)->coupled_samples());
+  config.train.accumulate = 2;  // gradients of one micro-step would stay on the device
+  config.train.global_batch.reset();
+  config.train.global_batch_tokens.reset();
+  for (const OpenKey& key : OpenKeys()) {
+    if (key.open(config)) key.set(config, WhyUnused(key, config).empty());
+  }
+  StepSolver solver(config, {.built_in_rates = true, .policies = true});
+  const int64_t needed =
+      budget.profile.ProcessBytes(solver.solver().Smallest().exact->needed_bytes);
+  if (needed / 2 <= budget.process()) return;
+  throw UserError(
+      fmt::format("config --for: memory.budget: {} ({} bytes): with one sequence at a time, and "
+                  "weights, gradients and optimizer state on the host, a plan needs {}; raise the "
+                  "budget, or have ranks share the model (parallel.tensor, parallel.zero: 3)",
+                  FormatBytes(budget.process()), budget.process(), FormatBytes(needed)),
+      ExitCode::kBudgetNotMet);
+}
+
 // Adds the choices that the solver makes within the budget, given the others. Returns what the file
 // is to say of their cost.
 std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& target,
@@ -252,6 +274,7 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
   }
   if (chosen == nullptr && target.gpu) {
     LeaveOpen(base, choices);
+    RequireNearBudget(OpenConfig(base, target, choices), budget);
     chosen = fastest();
   }
   if (chosen == nullptr) {
