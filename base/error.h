@@ -14,8 +14,9 @@ enum class ExitCode : int {
   kStoppedBySignal = 4,
 };
 
-// A mistake in a file, key or argument. The message is one line with the key or file (and its line,
-// if any), the reason and what to do about it; main() prints it and exits with `code`.
+// A mistake in a file, key or argument. The message is a line with the key or file (and its line,
+// if any), the reason and what to do about it, or such a line for each of several mistakes; main()
+// prints it and exits with `code`.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message, ExitCode code = ExitCode::kUserMistake)

@@ -3,7 +3,8 @@
 //   Loaded loaded = Load("run.yaml", {"train.steps=100"});
 //   loaded.config.optimizer.lr …
 //
-// Every mistake is a UserError of one line that starts with its place: "run.yaml:12: amp.dtpye: …".
+// Every mistake is a line that starts with its place: "run.yaml:12: amp.dtpye: …". One UserError
+// says all of a file.
 #pragma once
 
 #include <string>

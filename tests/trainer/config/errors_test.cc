@@ -1,4 +1,5 @@
 // Every mistake is one line that starts with its place and gives the way out: the table below.
+// Those of one file are said at once.
 
 #include <gtest/gtest.h>
 
