@@ -10,8 +10,8 @@
 #include <set>
 #include <string>
 
+#include "base/dropout_draws.h"
 #include "base/message.h"
-#include "base/philox.h"
 #include "gpu/check.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_one_pass.h"
@@ -56,8 +56,10 @@ bool Packed(const AttentionProblem& p) {
 AttentionDropout Dropout(const CudaContext& ctx, size_t rng) {
   const double p = ctx.attributes.GetReal("dropout");
   if (p == 0) return {};
+  const DropRule rule(p);
+  const int64_t tiles = (ctx.in_shape(0).dim(1) + kScoreTile - 1) / kScoreTile;
   return {ctx.in<int32_t>(rng), static_cast<uint64_t>(ctx.attributes.GetInt("key")),
-          DropThreshold(p), static_cast<float>(1 / (1 - p))};
+          rule.threshold, static_cast<float>(rule.keep_scale), static_cast<int>(tiles)};
 }
 
 void SayOnce(const std::string& line) {

@@ -129,9 +129,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
         const int64_t key = first_key + at.Column(j);
         const bool visible = query < length && key < length && (!a.causal || key <= query);
         float kept = 1;
-        if constexpr (kDropout) {
-          kept = keep.At(static_cast<uint64_t>((bh * a.sequence + query) * a.sequence + key));
-        }
+        if constexpr (kDropout) kept = keep.At(bh, query, key);
         s[i][j] =
             ScoreGradient(visible, s[i][j] * a.scale, dp[i][j], lse[i], delta[i], kept).gradient;
       }
@@ -193,9 +191,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
           const int64_t key = first_key + at.row + i;
           const bool visible = there && key < length && (!a.causal || key <= query);
           float kept = 1;
-          if constexpr (kDropout) {
-            kept = keep.At(static_cast<uint64_t>((bh * a.sequence + query) * a.sequence + key));
-          }
+          if constexpr (kDropout) kept = keep.At(bh, query, key);
           const ScoreGradient gradient(visible, s[i][j] * a.scale, dp[i][j], lse, delta, kept);
           s[i][j] = gradient.weight;
           dp[i][j] = gradient.gradient;

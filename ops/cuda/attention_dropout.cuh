@@ -1,4 +1,8 @@
-// Dropout of attention's weights, with the draws that ops/attention/attention.h specifies.
+// Dropout of attention's weights, with the draws that base/dropout_draws.h numbers.
+//
+// A thread of the tensor cores' 64 × 64 results (ResultPlace in ops/cuda/wgmma.cuh; mma.sync has
+// the same layout in 16 × 8) needs four Philox blocks for its 32 values, all of whose draws it
+// uses: TileDraws. Where a thread has single scores, AttentionKeep finds the draw of each.
 #pragma once
 
 #include "ops/cuda/philox.cuh"
@@ -8,24 +12,77 @@ namespace plimsoll::ops {
 struct AttentionDropout {
   const int32_t* rng = nullptr;  // nullptr: no dropout
   uint64_t stream = 0;
-  uint32_t threshold = 0;  // words below it drop
-  float keep_scale = 1;    // 1 / (1 − p)
+  uint32_t threshold = 0;  // draws below it drop
+  float keep_scale = 1;
+  int tiles = 0;  // of 16 tokens in a sequence
 };
 
-// The factor for a weight: 0 or keep_scale. Neighbouring words belong to one Philox block: ask for
-// them one after another.
+// The number of the tile of 16 × 16 scores; `row`: batch row · heads + head.
+__device__ inline uint64_t ScoreTile(const AttentionDropout& d, int64_t row, int query, int key) {
+  return static_cast<uint64_t>((row * d.tiles + query / 16) * d.tiles + key / 16);
+}
+
+// Draws of four tiles of 16 × 16 scores side by side: of value i of this thread, counted as
+// ResultPlace counts them.
+template <bool kKeysAreRows>
+struct TileDraws {
+  // `tile`: of the first 16 columns and this warp's 16 rows; the next columns' is `step` further:
+  // 1 where keys are columns, d.tiles where queries are.
+  __device__ TileDraws(const AttentionDropout& d, uint2 key, uint64_t tile, int step) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const uint64_t first = (tile + static_cast<uint64_t>(j * step)) * 32;
+      if constexpr (kKeysAreRows) {
+        // The lane has one key (and the one eight further) and two queries, of which it makes one
+        // block: the other one comes from the lane with the neighbouring key, for half of its own.
+        const bool odd = lane / 4 % 2 != 0;
+        const uint4 w = PhiloxBlock(
+            key, d.stream, first + static_cast<uint64_t>((lane % 4 * 2 + odd) * 4 + lane / 8));
+        const uint32_t got0 = __shfl_xor_sync(~0u, odd ? w.x : w.z, 4);
+        const uint32_t got1 = __shfl_xor_sync(~0u, odd ? w.y : w.w, 4);
+        words[j * 4] = odd ? got0 : w.x;
+        words[j * 4 + 1] = odd ? got1 : w.y;
+        words[j * 4 + 2] = odd ? w.z : got0;
+        words[j * 4 + 3] = odd ? w.w : got1;
+      } else {
+        const uint4 w = PhiloxBlock(key, d.stream, first + static_cast<uint64_t>(lane));
+        words[j * 4] = w.x, words[j * 4 + 1] = w.y;
+        words[j * 4 + 2] = w.z, words[j * 4 + 3] = w.w;
+      }
+    }
+  }
+
+  // `high`: the threshold's upper half-word, AttentionDropout::threshold << 16.
+  __device__ bool Kept(int i, uint32_t high) const {
+    const int upper = kKeysAreRows ? i / 2 % 2 : i / 4 % 2;
+    const int further = kKeysAreRows ? i / 4 % 2 : i / 2 % 2;
+    const uint32_t word = words[i / 8 * 4 + i % 2 * 2 + further];
+    return (upper != 0 ? word : word << 16) >= high;
+  }
+
+  uint32_t words[16];
+};
+
+// The factor for a single weight: 0 or keep_scale. Scores of keys 2j and 2j + 1 share a Philox
+// block: ask for them one after another.
 class AttentionKeep {
  public:
   __device__ explicit AttentionKeep(const AttentionDropout& dropout) : dropout_(dropout) {}
 
-  __device__ float At(uint64_t word) {
-    if (word / 4 != block_) {
-      block_ = word / 4;
-      words_ = PhiloxBlock(dropout_.rng, dropout_.stream, block_);
+  __device__ float At(int64_t row, int64_t query, int64_t key) {
+    const int q = static_cast<int>(query), k = static_cast<int>(key);
+    const uint64_t block =
+        ScoreTile(dropout_, row, q, k) * 32 + static_cast<uint64_t>(q % 8 * 4 + k % 8 / 2);
+    if (block != block_) {
+      block_ = block;
+      words_ = PhiloxBlock(dropout_.rng, dropout_.stream, block);
     }
-    const uint32_t low = word & 1 ? words_.y : words_.x;
-    const uint32_t high = word & 1 ? words_.w : words_.z;
-    return (word & 2 ? high : low) < dropout_.threshold ? 0.0f : dropout_.keep_scale;
+    const uint32_t first = q / 8 % 2 ? words_.y : words_.x;
+    const uint32_t second = q / 8 % 2 ? words_.w : words_.z;
+    const uint32_t word = k % 2 ? second : first;
+    return (k / 8 % 2 ? word >> 16 : word & 0xFFFF) < dropout_.threshold ? 0.0f
+                                                                         : dropout_.keep_scale;
   }
 
  private:

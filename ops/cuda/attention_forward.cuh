@@ -102,10 +102,10 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
 #pragma unroll
       for (int c = 0; c < kWidth / 8; ++c) sum[i][c] *= correction;
       if constexpr (kDropout) {
-        const uint64_t word =
-            static_cast<uint64_t>((bh * a.queries + query) * all_keys + first_key);
 #pragma unroll
-        for (int j = 0; j < kTileColumns; ++j) p[i][j] *= keep.At(word + at.Column(j));
+        for (int j = 0; j < kTileColumns; ++j) {
+          p[i][j] *= keep.At(bh, query, first_key + at.Column(j));
+        }
       }
     }
     StoreWeights(p, weights);

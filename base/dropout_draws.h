@@ -1,0 +1,47 @@
+// Which draw decides about which element in dropout. A draw is 16 bits of a Philox stream
+// (base/philox.h): draw i is the lower half of word i / 2 if i is even, otherwise the upper half. An
+// element is dropped when its draw is below a threshold.
+//
+//   element i of a tensor       draw i
+//   a score of attention        draw ScoreDraw(…): the same on every device and for every tile size
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll {
+
+inline constexpr int64_t kDrawsOfBlock = 8;  // of a Philox block of four words
+
+// Dropout with probability p, rounded to a multiple of 2⁻¹⁶. 0 ≤ p < 1; otherwise an InternalError.
+struct DropRule {
+  explicit DropRule(double p);
+
+  uint32_t threshold;  // draws below it drop
+  double keep_scale;   // 2¹⁶ / (2¹⁶ − threshold): what kept elements are multiplied by
+};
+
+// Scores of attention are numbered by tiles of 16 queries and 16 keys, whose 256 draws follow one
+// another. In the tensor cores' layout of results a thread has two rows of a tile, eight apart, and
+// two neighbouring columns, twice, also eight apart. So the eight scores of a Philox block, queries
+// {i, i + 8} and keys {2j, 2j + 1, 2j + 8, 2j + 9}, are in one thread when queries are rows, and in
+// two neighbouring ones when keys are.
+inline constexpr int64_t kScoreTile = 16;
+inline constexpr int64_t kDrawsOfScoreTile = kScoreTile * kScoreTile;
+
+// The number of a score's tile; `row`: batch row · heads + head.
+constexpr uint64_t ScoreTileNumber(int64_t row, int64_t query, int64_t key, int64_t sequence) {
+  const int64_t tiles = (sequence + kScoreTile - 1) / kScoreTile;
+  return static_cast<uint64_t>((row * tiles + query / kScoreTile) * tiles + key / kScoreTile);
+}
+
+// The draw of a score within its tile.
+constexpr int64_t DrawInScoreTile(int64_t query, int64_t key) {
+  return query % 8 * 32 + key % 8 / 2 * 8 + key % 2 * 4 + query / 8 % 2 * 2 + key / 8 % 2;
+}
+
+constexpr uint64_t ScoreDraw(int64_t row, int64_t query, int64_t key, int64_t sequence) {
+  return ScoreTileNumber(row, query, key, sequence) * kDrawsOfScoreTile +
+         static_cast<uint64_t>(DrawInScoreTile(query, key));
+}
+
+}  // namespace plimsoll
