@@ -157,13 +157,14 @@ int64_t BackwardWorkspace(const OpCall& call) {
   const int64_t kv_heads = call.attributes.GetInt("kv_heads");
   const int64_t head = qkv.dim(2) / (heads + 2 * kv_heads);
   const int64_t own = AttentionLseBytes(Rows(call));
-  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return own;
+  if (!IsHalf(call)) return own;
   const bool causal = call.attributes.GetBool("causal");
   const OnePassAttention pass(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
   if (PrefersOnePass(pass, head)) return std::max(2 * own, pass.Bytes());
   const WideAttention wide(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
   if (PrefersWideOnePass(wide, head)) return std::max(2 * own, wide.Bytes());
   if (head <= kHopperAttentionHead) return 2 * own;
+  if (call.attributes.GetReal("dropout") > 0) return own;
   const AttentionSplit split =
       SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
   return std::max(own, split.lanes * split.lane_bytes);

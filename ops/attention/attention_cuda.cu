@@ -101,7 +101,7 @@ bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
   const cudaDeviceProp& gpu = ctx.libraries.properties();
   return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
          p.head <= kHopperAttentionHead && p.head % 8 == 0 && p.batch <= kMost &&
-         p.heads <= kMost && ctx.attributes.GetReal("dropout") == 0 && HasHopperBackward();
+         p.heads <= kMost && HasHopperBackward();
 }
 
 void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
@@ -130,6 +130,11 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
   a.packed = Packed<T>(p);
   a.dropout = Dropout(ctx, kForwardRng);
   a.lengths = ctx.in<int32_t>(kForwardRng + 1);
+  if constexpr (sizeof(T) == 2) {
+    if (a.dropout.rng != nullptr && OnHopper(ctx, p)) {
+      return LaunchHopperForward(a, ctx.libraries.properties().multiProcessorCount, ctx.stream);
+    }
+  }
   LaunchAttentionForward(a, ctx.stream);
 }
 

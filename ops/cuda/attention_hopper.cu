@@ -10,14 +10,13 @@
 // the price of 7 products instead of 5. Bytes: k and v (q and dout) once for every 64 queries
 // (keys), from L2.
 #include "gpu/check.h"
+#include "ops/cuda/attention_dropped_weights.cuh"
 #include "ops/cuda/attention_hopper.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace plimsoll::ops {
 
 namespace {
-
-constexpr float kLog2E = 1.4426950408889634f;
 
 // Copies 64 rows at a time of a matrix in global memory to kPieces tiles side by side; rows from
 // `end` on and columns from `width` on become zeros.
@@ -106,7 +105,7 @@ struct HopperTiles {
 //   with three stages  a step's copies go where the step before last was: free at its start
 //   with two           where the last step was: free after the first wait
 
-template <typename T, int kPieces>
+template <typename T, int kPieces, bool kDropout>
 __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -161,9 +160,11 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
     }
   }
   __syncthreads();
+  const int warp = threadIdx.x / 32;
   const float lse[2] = {tiles.Floats(0)[2 * at.row], tiles.Floats(0)[2 * at.row + 16]};
   const float delta[2] = {tiles.Floats(0)[2 * at.row + 1], tiles.Floats(0)[2 * at.row + 17]};
   const float scale = a.scale * kLog2E;
+  const WeightDropper<kDropout, false> dropper(a.dropout);
 
   float dq[kPieces][32] = {};
   const int steps = a.causal ? first_query / 64 + 1 : blocks;
@@ -192,9 +193,10 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
         if (at.Column(i) > (a.causal ? at.Row(i) : last)) s[i] = 0;
       }
     }
+    dropper.Mark(s, int64_t{b} * heads + h, first_query + warp * 16, step * 64);
     WaitForProducts<0>(dp);
 #pragma unroll
-    for (int i = 0; i < 32; ++i) dp[i] = s[i] * (dp[i] - delta[i / 2 % 2]);
+    for (int i = 0; i < 32; ++i) dp[i] = dropper.Gradient(s[i], dp[i], delta[i / 2 % 2]);
     uint32_t weights[4][4];
     PackWeights<T>(dp, weights);
     ProductsBegin();
@@ -207,7 +209,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
 #endif
 }
 
-template <typename T, int kPieces>
+template <typename T, int kPieces, bool kDropout>
 __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -250,9 +252,11 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
       .Start(tiles.Fixed(1), first_key);
   copy(0);
   const float scale = a.scale * kLog2E;
+  const int warp = threadIdx.x / 32;
+  const WeightDropper<kDropout> dropper(a.dropout);
 
   float dk[kPieces][32] = {}, dv[kPieces][32] = {};
-  int stage = 0, now = first_block;
+  int stage = 0, now = first_block, now_head = g * group;
   for (int left = group * (blocks - first_block); left > 0; --left) {
     const int next = stage + 1 == Tiles::kStages ? 0 : stage + 1;
     WaitForCopies<0>();
@@ -285,9 +289,13 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
         if (at.Row(i) > at.Column(i)) s[i] = 0;
       }
     }
-    if (++now == blocks) now = first_block;
+    dropper.Mark(s, int64_t{b} * heads + now_head, now * 64, first_key + warp * 16);
+    if (++now == blocks) {
+      now = first_block;
+      ++now_head;
+    }
     uint32_t weights[4][4];
-    PackWeights<T>(s, weights);
+    dropper.template PackKept<T>(s, weights);
     ProductsBegin();
     StartWeightedRows<T, kPieces>(dv, weights, tiles.Moving(stage, 1));
     WaitForProducts<1>(dp);
@@ -297,10 +305,14 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
       const float4 two = pairs[i];
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
-        // Uses the rounded weights, so that the registers of the others are free.
+        // Without dropout it uses the rounded weights, so that the registers of the others are
+        // free.
         const uint32_t weight = weights[i / 8][i / 4 % 2 * 2 + e / 2];
-        gradients[i / 8][i / 4 % 2 * 2 + e / 2] = PackTwo<T>(
-            Low<T>(weight) * (dp[i + e] - two.y), High<T>(weight) * (dp[i + e + 1] - two.w));
+        const float low = kDropout ? s[i + e] : Low<T>(weight);
+        const float high = kDropout ? s[i + e + 1] : High<T>(weight);
+        gradients[i / 8][i / 4 % 2 * 2 + e / 2] =
+            PackTwo<T>(dropper.Gradient(low, dp[i + e], two.y),
+                       dropper.Gradient(high, dp[i + e + 1], two.w));
       }
     }
     ProductsBegin();
@@ -309,6 +321,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
     stage = next;
   }
   WaitForProducts<0>(dk);
+  for (int piece = 0; piece < kPieces; ++piece) dropper.Scale(dv[piece]);
   StoreTile<kPieces>(dk, a.scale, a.dqkv + a.Packed(b, first_key, a.heads + g), a.Row(),
                      length - first_key, head);
   StoreTile<kPieces>(dv, 1, a.dqkv + a.Packed(b, first_key, a.heads + a.kv_heads + g), a.Row(),
@@ -320,7 +333,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
 
 template <typename T>
 void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream) {
-  const auto launch = [&]<int kPieces>() {
+  const auto launch = [&]<int kPieces, bool kDropout>() {
     const auto start = [&](auto kernel, int64_t heads, const char* name) {
       constexpr int kBytes = HopperTiles<kPieces>::kBytes;
       gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
@@ -330,16 +343,20 @@ void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t s
       kernel<<<blocks, kWarpgroup, kBytes, stream>>>(a);
       gpu::CheckLaunch(name);
     };
-    start(&HopperDqKernel<T, kPieces>, a.heads, "attention_backward: dq");
-    start(&HopperDkdvKernel<T, kPieces>, a.kv_heads, "attention_backward: dk and dv");
+    start(&HopperDqKernel<T, kPieces, kDropout>, a.heads, "attention_backward: dq");
+    start(&HopperDkdvKernel<T, kPieces, kDropout>, a.kv_heads, "attention_backward: dk and dv");
   };
-  a.head <= 64 ? launch.template operator()<1>() : launch.template operator()<2>();
+  if (a.dropout.rng != nullptr) {
+    a.head <= 64 ? launch.template operator()<1, true>() : launch.template operator()<2, true>();
+  } else {
+    a.head <= 64 ? launch.template operator()<1, false>() : launch.template operator()<2, false>();
+  }
 }
 
 bool HasHopperBackward() {
   static const bool has = [] {
     cudaFuncAttributes attributes{};
-    gpu::Check(cudaFuncGetAttributes(&attributes, &HopperDqKernel<__nv_bfloat16, 1>),
+    gpu::Check(cudaFuncGetAttributes(&attributes, &HopperDqKernel<__nv_bfloat16, 1, false>),
                "cudaFuncGetAttributes");
     return attributes.numRegs > 64;  // an empty kernel has hardly any
   }();

@@ -1,5 +1,5 @@
-// attention_backward on the tensor cores of Hopper GPUs (compute capability 9.0): bf16 and fp16,
-// heads up to 128 wide and multiples of 8, no dropout.
+// attention on the tensor cores of Hopper GPUs (compute capability 9.0): bf16 and fp16, heads up to
+// 128 wide and multiples of 8.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,11 +7,18 @@
 #include "ops/attention/attention_one_pass.h"
 #include "ops/attention/attention_wide.h"
 #include "ops/cuda/attention_backward.cuh"
+#include "ops/cuda/attention_forward.cuh"
 
 namespace plimsoll::ops {
 
 // Whether this build has code for sm_90a, not just for sm_90.
 bool HasHopperBackward();
+
+// With dropout, for __nv_bfloat16 and __half: packed queries, keys and values of one sequence after
+// another, no position.
+template <typename T>
+void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
+                         cudaStream_t stream);
 
 // For __nv_bfloat16 and __half. `delta` has room for two floats for each query of a head. At most
 // 65535 sequences and heads.

@@ -22,6 +22,7 @@
 // Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every 512 queries, mostly
 // from L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
 #include "gpu/check.h"
+#include "ops/cuda/attention_dropped_weights.cuh"
 #include "ops/cuda/attention_hopper.cuh"
 #include "ops/cuda/attention_one_pass.cuh"
 #include "ops/cuda/attention_one_pass_keys.cuh"
@@ -83,7 +84,7 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
 }
 
 // A warpgroup that computes scores, for half `half` of each block's keys.
-template <typename T>
+template <bool kDropout, typename T>
 __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, int half) {
   const ResultPlace at;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
@@ -96,6 +97,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
   Memory::Stage stage;
   Memory::Single values_at;
   Promise promise;
+  const WeightDropper<kDropout> dropper(a.a.dropout);
   ForEachUnit(a, m, [&](const Unit& u) {
 #pragma unroll 1
     for (int block = 0; block < u.blocks; ++block, values_at.Step()) {
@@ -151,8 +153,10 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
               if (at.Row(i) > (u.causal ? at.Column(i) : last)) s[i] = 0;
             }
           }
+          dropper.Mark(s, int64_t{u.b} * a.heads + u.h, (u.first + tile) * 64,
+                       block * 128 + half * 64 + warp * 16);
           uint32_t weights[4][4];
-          PackWeights<T>(s, weights);
+          dropper.template PackKept<T>(s, weights);
           ProductsBegin();
           AddWeightedTile<T>(dv, weights, m.Tile(n) + kOperandTile);
           CommitProducts();
@@ -165,7 +169,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
             const float2 delta = LoadSharedTwo(rows + kOnePassStep * 4 + i * 8);
 #pragma unroll
             for (int e = 0; e < 4; ++e)
-              dp[i + e] = s[i + e] * (dp[i + e] - (e % 2 == 0 ? delta.x : delta.y));
+              dp[i + e] = dropper.Gradient(s[i + e], dp[i + e], e % 2 == 0 ? delta.x : delta.y);
           }
           uint32_t gradients[4][4];
           PackWeights<T>(dp, gradients);
@@ -203,6 +207,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
         m.AwaitValuesFull(values_at);
         ArriveByWarp(m.ValuesEmpty());
       }
+      dropper.Scale(dv);
       FinishKeys(a, u, block, half, dk, dv, promise);
     }
   });
@@ -286,7 +291,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
   });
 }
 
-template <typename T>
+template <typename T, bool kDropout>
 __global__ __launch_bounds__(kThreads,
                              1) void OnePassKernel(const __grid_constant__ OnePassArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -307,7 +312,7 @@ __global__ __launch_bounds__(kThreads,
     AddQueryGradients(a, m);
   } else {
     TakeRegisters<192>();
-    AddKeyGradients(a, m, role - 1);
+    AddKeyGradients<kDropout>(a, m, role - 1);
   }
 #endif
 }
@@ -336,11 +341,13 @@ void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePass
   o.shared_blocks = narrow(pass.shared_blocks), o.units = narrow(pass.units);
   o.causal = a.causal;
   LaunchAttentionRows<8>(a, o.rows, pass.tiles, o.counters, pass.counters, stream);
-  gpu::Check(cudaFuncSetAttribute(&OnePassKernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  auto* const kernel =
+      a.dropout.rng != nullptr ? &OnePassKernel<T, true> : &OnePassKernel<T, false>;
+  gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   Memory::kBytes),
              "cudaFuncSetAttribute");
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(pass.units, processors));
-  OnePassKernel<T><<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+  kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
   gpu::CheckLaunch("attention_backward: one pass");
 }
 

@@ -6,10 +6,9 @@
 #pragma once
 
 #include "ops/cuda/attention_backward.cuh"
+#include "ops/cuda/wgmma.cuh"
 
 namespace plimsoll::ops {
-
-inline constexpr float kLog2E = 1.4426950408889634f;
 
 // Also clears `count` counters.
 template <typename T, int kLanes>

@@ -20,6 +20,7 @@
 // mostly from L2; 32 KB for dq of 64 queries there for every 128 keys, and back once; 128 KB for dk
 // and dv of 128 keys there and back for each part but one; out and dout once.
 #include "gpu/check.h"
+#include "ops/cuda/attention_dropped_weights.cuh"
 #include "ops/cuda/attention_hopper.cuh"
 #include "ops/cuda/attention_rows.cuh"
 #include "ops/cuda/attention_wide_turns.cuh"
@@ -91,7 +92,7 @@ __device__ void MultiplyWideTiles(float (&d)[32], uint32_t a, uint32_t b) {
 
 // A warpgroup that computes scores, for half `half` of each block's keys, and that half of dq's
 // columns.
-template <typename T>
+template <bool kDropout, typename T>
 __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int half) {
   const ResultPlace at;
   const int thread = threadIdx.x % kWarpgroup, lane = thread % 32, warp = thread / 32;
@@ -107,6 +108,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
   Memory::Single keys, loaded;
   Memory::Pair scores, sums, before{1, 1};
   Promise promise;
+  const WeightDropper<kDropout> dropper(a.a.dropout);
   ForEachWideUnit<true>(a, m, [&](int unit) {
     int left, block;  // of the unit; what else it is isn't kept in registers
     {
@@ -203,8 +205,9 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       float2 delta[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) delta[i] = LoadSharedTwo(rows + kWideStep * 4 + i * 32);
+      dropper.Mark(s, tile.y, first_query, first_key + warp * 16);
       uint32_t weights[4][4];
-      PackWeights<T>(s, weights);
+      dropper.template PackKept<T>(s, weights);
       ProductsBegin();
 #pragma unroll
       for (int piece = 0; piece < 2; ++piece) {
@@ -214,7 +217,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       WaitForProducts<1>(d);
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
-        d[i] = s[i] * (d[i] - (i % 2 == 0 ? delta[i / 4].x : delta[i / 4].y));
+        d[i] = dropper.Gradient(s[i], d[i], i % 2 == 0 ? delta[i / 4].x : delta[i / 4].y);
       }
       uint32_t gradients[4][4];
       PackWeights<T>(d, gradients);
@@ -270,12 +273,13 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     finish_queries();
     WaitForProducts<0>(dv);
     WaitForProducts<0>(dk);
+    for (int piece = 0; piece < 2; ++piece) dropper.Scale(dv[piece]);
     FinishWideKeys(a, Unit(a, unit), half, dk, dv, promise);
   });
   promise.Keep();
 }
 
-template <typename T>
+template <typename T, bool kDropout>
 __global__ __launch_bounds__(kThreads,
                              1) void WideKernel(const __grid_constant__ WideArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -296,7 +300,7 @@ __global__ __launch_bounds__(kThreads,
     if (threadIdx.x == 96) AddSums(a, m, 1);
   } else {
     TakeRegisters<240>();
-    AddWideGradients(a, m, warp / 4 - 1);
+    AddWideGradients<kDropout>(a, m, warp / 4 - 1);
   }
 #endif
 }
@@ -333,11 +337,12 @@ void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttent
   o.head_places = narrow(w.head_places), o.key_places = narrow(w.key_places);
   o.causal = a.causal;
   LaunchAttentionRows<16>(a, o.rows, w.tiles, o.next_unit, w.counters, stream);
-  gpu::Check(cudaFuncSetAttribute(&WideKernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  auto* const kernel = a.dropout.rng != nullptr ? &WideKernel<T, true> : &WideKernel<T, false>;
+  gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   Memory::kBytes),
              "cudaFuncSetAttribute");
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(w.units, processors));
-  WideKernel<T><<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+  kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
   gpu::CheckLaunch("attention_backward: wide heads");
 }
 

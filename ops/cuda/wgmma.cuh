@@ -225,6 +225,8 @@ __device__ void PackWeights(const float (&from)[32], uint32_t (&to)[4][4]) {
   }
 }
 
+inline constexpr float kLog2E = 1.4426950408889634f;
+
 // 2^x.
 __device__ inline float Exp2(float x) {
   float y;
