@@ -15,6 +15,13 @@ struct AttentionDropout {
   uint32_t threshold = 0;  // draws below it drop
   float keep_scale = 1;
   int tiles = 0;  // of 16 tokens in a sequence
+
+  __device__ uint32_t Thresholds() const { return threshold * 0x10001u; }
+  // The same for all threads; the shuffle tells the compiler so.
+  __device__ uint2 Key() const {
+    const uint2 key = PhiloxKey(rng);
+    return make_uint2(__shfl_sync(~0u, key.x, 0), __shfl_sync(~0u, key.y, 0));
+  }
 };
 
 // The number of the tile of 16 × 16 scores; `row`: batch row · heads + head.
@@ -53,12 +60,19 @@ struct TileDraws {
     }
   }
 
-  // `high`: the threshold's upper half-word, AttentionDropout::threshold << 16.
-  __device__ bool Kept(int i, uint32_t high) const {
-    const int upper = kKeysAreRows ? i / 2 % 2 : i / 4 % 2;
-    const int further = kKeysAreRows ? i / 4 % 2 : i / 2 % 2;
-    const uint32_t word = words[i / 8 * 4 + i % 2 * 2 + further];
-    return (upper != 0 ? word : word << 16) >= high;
+  // Calls drop(i) for each value that is dropped. `thresholds`: twice the 16 bits.
+  template <typename Drop>
+  __device__ void ForEachDropped(uint32_t thresholds, const Drop& drop) const {
+#pragma unroll
+    for (int w = 0; w < 4 * kTiles; ++w) {
+      // One instruction compares both halves.
+      bool high, low;
+      __vibmax_u16x2(words[w], thresholds, &high, &low);
+      const int first = w / 4 * 8 + w / 2 % 2;
+      const int i = first + w % 2 * (kKeysAreRows ? 4 : 2);
+      if (!low) drop(i);
+      if (!high) drop(i + (kKeysAreRows ? 2 : 4));
+    }
   }
 
   uint32_t words[4 * kTiles];

@@ -16,24 +16,20 @@ template <bool kDropout, bool kKeysAreRows = true>
 class WeightDropper {
  public:
   __device__ explicit WeightDropper(const AttentionDropout& dropout) : dropout_(dropout) {
-    if constexpr (kDropout) rng_ = PhiloxKey(dropout.rng);
+    if constexpr (kDropout) rng_ = dropout.Key();
   }
 
   // Marks what is dropped in P's signs. `query` and `key`: the first of the tile's columns and of
   // this warp's 16 rows, or the reverse; `row`: batch row · heads + head.
   __device__ void Mark(float (&p)[32], int64_t row, int query, int key) const {
     if constexpr (kDropout) {
-      const uint32_t threshold = dropout_.threshold << 16;
       const uint64_t tile = ScoreTile(dropout_, row, query, key);
       const int step = kKeysAreRows ? dropout_.tiles : 1;
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const TileDraws<kKeysAreRows, 1> draws(dropout_, rng_,
                                                tile + static_cast<uint64_t>(j * step), 0);
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          if (!draws.Kept(i, threshold)) p[j * 8 + i] = -p[j * 8 + i];
-        }
+        draws.ForEachDropped(dropout_.Thresholds(), [&](int i) { p[j * 8 + i] = -p[j * 8 + i]; });
       }
     }
   }

@@ -79,8 +79,7 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
   const ResultPlace at;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
   const AttentionDropout& dropout = a.dropout;
-  const uint2 rng = PhiloxKey(dropout.rng);
-  const uint32_t threshold = dropout.threshold << 16;
+  const uint2 rng = dropout.Key();
   // The row of an 8 × 8 matrix of the queries that this lane addresses.
   const uint32_t offset = PieceOffset(warp * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16);
   typename Memory::Slot n;
@@ -164,10 +163,10 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
           if (i / 2 % 2 != r) continue;
           s[i] = Exp2(fmaf(s[i], a.scale, -base));
           sum += s[i];
-          if (!draws.Kept(i, threshold)) s[i] = 0;
         }
         total[r] = fmaf(total[r], shrink[r], sum);
       }
+      draws.ForEachDropped(dropout.Thresholds(), [&](int i) { s[i] = 0; });
     };
     const auto draws_of = [&](int step) {
       return TileDraws<false>(dropout, rng, draws_at + static_cast<uint64_t>(step * 4), 1);

@@ -13,9 +13,9 @@ __device__ inline uint4 PhiloxBlock(uint2 key, uint64_t stream, uint64_t block) 
                        static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32));
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
-    const uint32_t high0 = __umulhi(kMultiplier0, c.x), low0 = kMultiplier0 * c.x;
-    const uint32_t high1 = __umulhi(kMultiplier1, c.z), low1 = kMultiplier1 * c.z;
-    c = make_uint4(high1 ^ c.y ^ key.x, low1, high0 ^ c.w ^ key.y, low0);
+    const uint64_t first = uint64_t{c.x} * kMultiplier0, second = uint64_t{c.z} * kMultiplier1;
+    c = make_uint4(static_cast<uint32_t>(second >> 32) ^ c.y ^ key.x, static_cast<uint32_t>(second),
+                   static_cast<uint32_t>(first >> 32) ^ c.w ^ key.y, static_cast<uint32_t>(first));
     key.x += kKeyStep0;
     key.y += kKeyStep1;
   }
