@@ -10,6 +10,10 @@
 
 namespace plimsoll {
 
+// The number of this map. Snapshots name it, as a run that goes on by another map drops other
+// elements. Earlier versions had map 1: 32 bits a draw, scores numbered by rows.
+inline constexpr int64_t kDropoutMap = 2;
+
 inline constexpr int64_t kDrawsOfBlock = 8;  // of a Philox block of four words
 
 // Dropout with probability p, rounded to a multiple of 2⁻¹⁶. 0 ≤ p < 1; otherwise an InternalError.

@@ -20,6 +20,12 @@ std::vector<TensorType> InferDropout(const OpCall& call) {
   const double p = call.attributes.GetReal("p");
   Check(p >= 0 && p < 1, call, "p must be in [0, 1)");
   call.attributes.GetInt("key");
+  if (DropsScores(call.attributes)) {
+    const graph::Shape& x = call.input(0).shape;
+    Check(
+        x.rank() >= 2 && x.dim(x.rank() - 1) > 0 && x.dim(x.rank() - 2) % x.dim(x.rank() - 1) == 0,
+        call, "scores need x[..., n*T, T]");
+  }
   return LikeFloatInput0(call);
 }
 

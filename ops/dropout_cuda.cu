@@ -1,83 +1,158 @@
-// y[i] = word[i] < p · 2³² ? 0 : x[i] / (1 − p). A thread takes two packs of 16 bytes; each needs
-// two blocks of four Philox words for 16-bit elements, one for float32. Bytes: 2·n·s.
-#include "base/philox.h"
+// y[i] = draw[i] < threshold ? 0 : x[i] · keep_scale. A thread takes the eight elements of a Philox
+// block, and two blocks at once to hide the latency of memory: one pack of 16 bytes for 16-bit
+// elements, two for float32. Where x consists of scores, the eight of a thread are four pairs of
+// neighbouring keys, and a warp has 128 keys of two queries. Bytes: 2·n·s.
+#include "base/dropout_draws.h"
 #include "gpu/check.h"
-#include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/elements.cuh"
 #include "ops/cuda/philox.cuh"
 #include "ops/cuda_kernel.h"
+#include "ops/dropout.h"
 
 namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kUnroll = 2;
-constexpr int kWords = 4;  // of a Philox block
+constexpr int kDraws = static_cast<int>(kDrawsOfBlock);
 
-// Elements 4 · block … + 3 of a pack that begins with x[0].
-__device__ inline void Drop(float* x, uint4 words, uint32_t threshold, float scale) {
-  x[0] = words.x < threshold ? 0.0f : x[0] * scale;
-  x[1] = words.y < threshold ? 0.0f : x[1] * scale;
-  x[2] = words.z < threshold ? 0.0f : x[2] * scale;
-  x[3] = words.w < threshold ? 0.0f : x[3] * scale;
+// What a launch has besides its tensors.
+struct Drops {
+  const int32_t* rng;
+  uint64_t stream;
+  uint32_t threshold;
+  float keep_scale;
+};
+
+// Drops by draws 2i and 2i + 1 of a block, which are the halves of its word i.
+__device__ inline void DropTwo(const Drops& d, uint32_t word, float& lower, float& upper) {
+  lower = (word & 0xFFFF) < d.threshold ? 0.0f : lower * d.keep_scale;
+  upper = word >> 16 < d.threshold ? 0.0f : upper * d.keep_scale;
 }
 
-// A thread takes kUnroll times N elements, N being a multiple of four. Unless kVectors, elements
-// are read and written one by one.
+// The first `count` of N elements; with kVectors, all N at once where there are as many.
 template <int N, bool kVectors, typename S>
+__device__ void Load(const S* x, int64_t count, float* to) {
+  constexpr int kPack = N < kPackSize<S> ? N : kPackSize<S>;
+  if (kVectors && count >= N) {
+#pragma unroll
+    for (int i = 0; i < N; i += kPack) {
+      LoadPack(x + i, *reinterpret_cast<float(*)[kPack]>(to + i));
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = i < count ? ToFloat(x[i]) : 0.0f;
+}
+
+template <int N, bool kVectors, typename S>
+__device__ void Store(S* y, int64_t count, const float* from) {
+  constexpr int kPack = N < kPackSize<S> ? N : kPackSize<S>;
+  if (kVectors && count >= N) {
+#pragma unroll
+    for (int i = 0; i < N; i += kPack) {
+      StoreGlobal(y + i, *reinterpret_cast<const float(*)[kPack]>(from + i));
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i < count) y[i] = FromFloat<S>(from[i]);
+  }
+}
+
+// Unless kVectors, elements are read and written one by one.
+template <bool kVectors, typename S>
+__global__ void __launch_bounds__(kThreads) DropoutKernel(int64_t n, Drops d, const S* x, S* y) {
+  const int64_t begin = int64_t{blockIdx.x} * kThreads * kUnroll + threadIdx.x;
+  float values[kUnroll][kDraws];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const int64_t first = (begin + u * kThreads) * kDraws;
+    Load<kDraws, kVectors>(x + first, n - first, values[u]);
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const int64_t block = begin + u * kThreads, first = block * kDraws;
+    const uint4 words = PhiloxBlock(d.rng, d.stream, static_cast<uint64_t>(block));
+    DropTwo(d, words.x, values[u][0], values[u][1]);
+    DropTwo(d, words.y, values[u][2], values[u][3]);
+    DropTwo(d, words.z, values[u][4], values[u][5]);
+    DropTwo(d, words.w, values[u][6], values[u][7]);
+    Store<kDraws, kVectors>(y + first, n - first, values[u]);
+  }
+}
+
+// A block of threads has a band of 16 queries of a matrix (blockIdx.x) and 128 keys (blockIdx.y):
+// warp i the queries i and i + 8, a thread of it the keys 2j, 2j + 1, 2j + 8 and 2j + 9 of a tile.
+constexpr int kScoreKeys = 32 / 4 * static_cast<int>(kScoreTile);
+
+template <bool kVectors, typename S>
 __global__ void __launch_bounds__(kThreads)
-    DropoutKernel(int64_t n, const int32_t* rng, uint64_t stream, uint32_t threshold, float scale,
-                  const S* x, S* y) {
-  const int64_t begin = (int64_t{blockIdx.x} * kThreads * kUnroll + threadIdx.x) * N;
-  float values[kUnroll][N] = {};
+    DropScoresKernel(int sequence, Drops d, const S* x, S* y) {
+  const int bands = (sequence + kScoreTile - 1) / kScoreTile;
+  const int row = blockIdx.x / bands;
+  const int query = blockIdx.x % bands * kScoreTile + threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  const int key = blockIdx.y * kScoreKeys + lane / 4 * kScoreTile + lane % 4 * 2;
+  const int64_t at = (int64_t{row} * sequence + query) * sequence + key;
+  const int64_t eight_rows = int64_t{8} * sequence;
+  float values[2][2][2];  // [query, query + 8][key, key + 8][key, key + 1]
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const int64_t first = begin + u * kThreads * N;
-    if (kVectors && first + N <= n) {
-      LoadPack<N>(x + first, values[u]);
-    } else {
+  for (int q = 0; q < 2; ++q) {
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (first + i < n) values[u][i] = ToFloat(x[first + i]);
-      }
+    for (int k = 0; k < 2; ++k) {
+      const int count = query + 8 * q < sequence ? sequence - key - 8 * k : 0;
+      Load<2, kVectors>(x + at + q * eight_rows + 8 * k, count, values[q][k]);
     }
   }
+  const uint64_t draw = ScoreDraw(row, query, key, sequence);
+  const uint4 words = PhiloxBlock(d.rng, d.stream, draw / kDrawsOfBlock);
+  DropTwo(d, words.x, values[0][0][0], values[0][1][0]);
+  DropTwo(d, words.y, values[1][0][0], values[1][1][0]);
+  DropTwo(d, words.z, values[0][0][1], values[0][1][1]);
+  DropTwo(d, words.w, values[1][0][1], values[1][1][1]);
 #pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const int64_t first = begin + u * kThreads * N;
+  for (int q = 0; q < 2; ++q) {
 #pragma unroll
-    for (int i = 0; i < N; i += kWords) {
-      Drop(values[u] + i, PhiloxBlock(rng, stream, (first + i) / kWords), threshold, scale);
-    }
-    if (kVectors && first + N <= n) {
-      StoreGlobal(y + first, values[u]);
-    } else {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        if (first + i < n) y[first + i] = FromFloat<S>(values[u][i]);
-      }
+    for (int k = 0; k < 2; ++k) {
+      const int count = query + 8 * q < sequence ? sequence - key - 8 * k : 0;
+      Store<2, kVectors>(y + at + q * eight_rows + 8 * k, count, values[q][k]);
     }
   }
+}
+
+template <typename S>
+void DropElements(const CudaContext& ctx, const Drops& d, const S* x, S* y) {
+  const int64_t n = ctx.in_shape(0).elements();
+  constexpr int kElements = kThreads * kUnroll * kDraws;
+  const auto blocks = static_cast<unsigned>((n + kElements - 1) / kElements);
+  const auto kernel = Aligned(x, y) ? &DropoutKernel<true, S> : &DropoutKernel<false, S>;
+  kernel<<<blocks, kThreads, 0, ctx.stream>>>(n, d, x, y);
+}
+
+template <typename S>
+void DropScores(const CudaContext& ctx, const Drops& d, const S* x, S* y) {
+  const graph::Shape& shape = ctx.in_shape(0);
+  const int64_t sequence = shape.dim(shape.rank() - 1);
+  const int64_t bands = (sequence + kScoreTile - 1) / kScoreTile;
+  const int64_t matrices = shape.elements() / (sequence * sequence);
+  const dim3 grid(static_cast<unsigned>(matrices * bands),
+                  static_cast<unsigned>((sequence + kScoreKeys - 1) / kScoreKeys));
+  const bool pairs = sequence % 2 == 0 && Aligned(x, y);
+  const auto kernel = pairs ? &DropScoresKernel<true, S> : &DropScoresKernel<false, S>;
+  kernel<<<grid, kThreads, 0, ctx.stream>>>(static_cast<int>(sequence), d, x, y);
 }
 
 void Dropout(const CudaContext& ctx) {
-  const int64_t n = ctx.in_shape(0).elements();
-  if (n == 0) return;
-  const double p = ctx.attributes.GetReal("p");
-  const uint32_t threshold = DropThreshold(p);
-  const float scale = static_cast<float>(1 / (1 - p));
-  const auto stream = static_cast<uint64_t>(ctx.attributes.GetInt("key"));
+  if (ctx.in_shape(0).elements() == 0) return;
+  const DropRule rule(ctx.attributes.GetReal("p"));
+  const Drops d{ctx.in<int32_t>(1), static_cast<uint64_t>(ctx.attributes.GetInt("key")),
+                rule.threshold, static_cast<float>(rule.keep_scale)};
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    constexpr int N = kPackSize<S>;
     const S* x = ctx.in<S>(0);
     S* y = ctx.out<S>(0);
-    constexpr int kElements = kThreads * kUnroll * N;
-    const auto blocks = static_cast<unsigned>((n + kElements - 1) / kElements);
-    const auto launch = [&](auto* kernel) {
-      kernel<<<blocks, kThreads, 0, ctx.stream>>>(n, ctx.in<int32_t>(1), stream, threshold, scale,
-                                                  x, y);
-    };
-    const bool aligned = IsAligned(x, 16) && IsAligned(y, 16);
-    aligned ? launch(&DropoutKernel<N, true, S>) : launch(&DropoutKernel<N, false, S>);
+    DropsScores(ctx.attributes) ? DropScores(ctx, d, x, y) : DropElements(ctx, d, x, y);
     gpu::CheckLaunch("dropout");
   });
 }

@@ -5,7 +5,8 @@
 //
 // causal: j ≤ i only. With lengths, row b consists of its first lengths[b] tokens: the others, its
 // padding, are seen by none, and their own results and gradients are zero. Dropout sets elements of
-// P to zero and scales the others by 1 / (1 − p).
+// P to zero with probability p and scales the others, by the draws that base/dropout_draws.h gives
+// to scores.
 // Computed blockwise with an online softmax: Dao 2023, "FlashAttention-2".
 //
 //   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2], lengths? i32[B])
@@ -15,9 +16,10 @@
 //
 // qkv holds H query heads, then G key heads, then G value heads. lse is log Σ_j exp of the scores,
 // which the backward op needs; of padding it is 0. A length lies in [0, T]: another one is an
-// InternalError when the op runs, on a GPU it counts as the nearest one. rng (seed, micro-step) is needed when dropout > 0; the draw of (b,
-// h, i, j) is word ((b·H + h)·T + i)·T + j of the stream `key`. There is one float dtype; lse and
-// all intermediate results are f32 when tensors have 16 bits.
+// InternalError when the op runs, on a GPU it counts as the nearest one. rng (seed, micro-step)
+// is needed when dropout > 0; the draw of (b, h, i, j) is ScoreDraw(b·H + h, i, j, T) of the stream
+// `key`. There is one float dtype; lse and all intermediate results are f32 when tensors have 16
+// bits.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/dropout_draws.h"
 #include "base/error.h"
 #include "ops/cpu/attention_loops.h"
 #include "ops/kernel.h"
@@ -40,14 +41,11 @@ struct Layout {
 };
 
 template <typename T>
-cpu::AttentionDropout<T> Dropout(const CpuContext& ctx, const PhiloxStream* stream) {
-  cpu::AttentionDropout<T> dropout;
+cpu::AttentionDropout<T> Dropout(const CpuContext& ctx, const PhiloxStream* stream, int64_t row) {
   const double p = ctx.attributes.GetReal("dropout");
-  if (p == 0) return dropout;
-  dropout.stream = stream;
-  dropout.threshold = DropThreshold(p);
-  dropout.keep_scale = static_cast<T>(1 / (1 - p));
-  return dropout;
+  if (p == 0) return {};
+  const DropRule rule(p);
+  return {stream, row, rule.threshold, static_cast<T>(rule.keep_scale)};
 }
 
 PhiloxStream Stream(const CpuContext& ctx, size_t rng) {
@@ -108,8 +106,7 @@ void Forward(const CpuContext& ctx) {
       ZeroRows(task.out, task.out_stride, at.head, task.query_end, end);
       if (task.lse != nullptr) ZeroRows(task.lse, 1, 1, task.query_end, end);
       if (task.query_begin == task.query_end) return;
-      task.dropout = Dropout<T>(ctx, &stream);
-      task.dropout.first = static_cast<uint64_t>(at.Lse(b, h) * at.sequence);
+      task.dropout = Dropout<T>(ctx, &stream, b * at.heads + h);
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
     });
   });
@@ -143,8 +140,7 @@ void Backward(const CpuContext& ctx) {
       task.length = Length(ctx, 5, at, b);
       task.head = at.head;
       task.causal = ctx.attributes.GetBool("causal");
-      task.dropout = Dropout<T>(ctx, &stream);
-      task.dropout.first = static_cast<uint64_t>(at.Lse(b, h) * at.sequence);
+      task.dropout = Dropout<T>(ctx, &stream, b * at.heads + h);
       ZeroRows(task.dq, at.stride, at.group * at.head, task.length, at.sequence);
       ZeroRows(task.dk, at.stride, at.head, task.length, at.sequence);
       ZeroRows(task.dv, at.stride, at.head, task.length, at.sequence);

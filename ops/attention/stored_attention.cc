@@ -36,7 +36,8 @@ void EmitStored(Builder& g, const Node& attention) {
                           "probabilities");
   if (drop > 0) {
     p = g.Emit1("dropout", {p, attention.inputs[1]},
-                {{"p", drop}, {"key", attributes.GetInt("key")}}, "probabilities.dropped");
+                {{"p", drop}, {"key", attributes.GetInt("key")}, {"scores", true}},
+                "probabilities.dropped");
   }
   const Value mixed = Matmul(g, p, split.v, false, false, "mixed");
   g.EmitInto({attention.outputs[0]}, "merge_heads", {mixed},

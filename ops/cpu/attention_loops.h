@@ -20,12 +20,12 @@ namespace plimsoll::cpu {
 template <typename S>
 using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, float>;
 
-// Scales the kept probabilities by 1 / (1 − p) and drops the others. The draw of query i and key j
-// is word first + i·T + j of the stream.
+// Scales the kept probabilities and drops the others, by the draws that base/dropout_draws.h gives
+// to scores.
 template <typename T>
 struct AttentionDropout {
   const PhiloxStream* stream = nullptr;  // nullptr: no dropout
-  uint64_t first = 0;
+  int64_t row = 0;                       // batch row · heads + head
   uint32_t threshold = 0;
   T keep_scale = 1;
 };
@@ -45,7 +45,7 @@ struct AttentionForward {
   int64_t stride;
   S* out;
   int64_t out_stride;
-  T* lse;  // [T], log Σ exp of the scores; nullptr: not wanted
+  T* lse;            // [T], log Σ exp of the scores; nullptr: not wanted
   int64_t sequence;  // T
   int64_t length;
   int64_t head;
@@ -56,7 +56,7 @@ struct AttentionForward {
 };
 
 // One key-value head with the query heads that share it: head h's queries lie at q + h·hd, its
-// lse at lse + h·T, its draws at dropout.first + h·T².
+// lse at lse + h·T; its draws are those of row dropout.row + h.
 template <typename S>
 struct AttentionBackward {
   using T = AttentionCompute<S>;

@@ -15,9 +15,11 @@
 
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 
+#include "base/dropout_draws.h"
 #include "ops/cpu/attention_loops_kernels.h"
 #include "ops/cpu/attention_loops_tiles_impl.h"
 
@@ -43,19 +45,38 @@ struct Attention : AttentionTiles<V> {
   using typename Tiles::Reg;
   using typename Tiles::T;
 
-  // Multiplies probabilities (and, when given, their gradients) of queries [query, query+count) and
-  // keys [key, key+keys), transposed with row length ld, by their draws.
-  static void Drop(const AttentionDropout<T>& dropout, uint64_t first, int64_t sequence,
-                   int64_t query, int64_t count, int64_t key, int64_t keys, T* p, T* dp,
-                   int64_t ld) {
-    uint32_t words[kTile];
-    for (int64_t i = 0; i < count; ++i) {
-      const uint64_t index = first + static_cast<uint64_t>((query + i) * sequence + key);
-      dropout.stream->Words(index, keys, words);
-      for (int64_t j = 0; j < keys; ++j) {
-        const T keep = words[j] < dropout.threshold ? T(0) : dropout.keep_scale;
-        p[j * ld + i] *= keep;
-        if (dp != nullptr) dp[j * ld + i] *= keep;
+  // Dropout's factors 0 and keep_scale for the panel of queries that begins with `query` and the
+  // keys [key, key+keys): keep[key][kLanes], of which whole tiles of scores are written. `key` is a
+  // multiple of kScoreTile.
+  static void KeepFactors(const AttentionDropout<T>& dropout, int64_t row, int64_t sequence,
+                          int64_t query, int64_t key, int64_t keys, T* keep) {
+    static_assert(kTile % kScoreTile == 0);
+    constexpr int64_t kQueries = Least(kLanes, kScoreTile);
+    const uint32_t threshold = dropout.threshold;
+    const T scale = dropout.keep_scale;
+    // Where a panel is narrower than a tile.
+    const int64_t first = kLanes < kScoreTile ? query % kScoreTile : 0;
+    uint32_t words[kDrawsOfScoreTile / 2];
+    for (int64_t j = 0; j < keys; j += kScoreTile) {
+      for (int64_t i = 0; i < kLanes; i += kQueries) {
+        const uint64_t tile = ScoreTileNumber(row, query + i, key + j, sequence);
+        dropout.stream->Words(tile * std::size(words), std::size(words), words);
+        for (int64_t k = 0; k < kScoreTile / 2; ++k) {
+          // A word has the draws of a query with keys k and k + 8.
+          uint32_t of_keys[kQueries];
+#pragma GCC unroll 16
+          for (int64_t q = 0; q < kQueries; ++q) {
+            of_keys[q] = words[DrawInScoreTile(first + q, k) / 2];
+          }
+          T* const near = keep + (j + k) * kLanes + i;
+          T* const far = near + kScoreTile / 2 * kLanes;
+          for (int64_t q = 0; q < kQueries; ++q) {
+            near[q] = (of_keys[q] & 0xFFFF) < threshold ? T(0) : scale;
+          }
+          for (int64_t q = 0; q < kQueries; ++q) {
+            far[q] = of_keys[q] >> 16 < threshold ? T(0) : scale;
+          }
+        }
       }
     }
   }
@@ -167,8 +188,11 @@ struct Attention : AttentionTiles<V> {
         const int64_t first_masked = task.causal ? key - first_query : -kTile;
         Softmax(keys, first_masked, s, maximum + i * kLanes, sum + i * kLanes, shrink);
         if (task.dropout.stream != nullptr) {
-          Drop(task.dropout, task.dropout.first, task.sequence, first_query, count, key, keys, s,
-               nullptr, kLanes);
+          T keep[kTile * kLanes];
+          KeepFactors(task.dropout, task.dropout.row, task.sequence, first_query, key, keys, keep);
+          for (int64_t j = 0; j < keys * kLanes; j += kWidth) {
+            V::Store(s + j, V::Mul(V::Load(s + j), V::Load(keep + j)));
+          }
         }
         Tiles::template Product<Order::kColumns, Into::kScale>(hd, keys, v, hd, s, kLanes,
                                                                out + i * panel, kLanes, shrink);
@@ -199,11 +223,11 @@ struct Attention : AttentionTiles<V> {
   }
 
   // Probabilities and gradients of scores of a panel from s = Sᵀ and dp = dPᵀ, `keys` rows of
-  // kTile: s ← exp2(s − lse), dp ← p · (dp − delta). With dropout, s ← the dropped probabilities.
+  // kTile: p ← exp2(s − lse), dp ← p · (dp − delta). With dropout, whose factors are `keep`, dp is
+  // the gradient of the dropped probabilities: dp ← p · (keep · dp − delta), and s ← keep · p.
   template <typename S>
-  static void ScoreGradients(const AttentionBackward<S>& task, uint64_t draws, int64_t query,
-                             int64_t count, int64_t key, int64_t keys, const T* lse, const T* delta,
-                             T* s, T* dp) {
+  static void ScoreGradients(const AttentionBackward<S>& task, int64_t row, int64_t query,
+                             int64_t key, int64_t keys, const T* lse, const T* delta, T* s, T* dp) {
     const Reg zero = V::Set(0);
     const Reg lse0 = V::Load(lse);
     const Reg lse1 = V::Load(lse + kWidth);
@@ -211,37 +235,32 @@ struct Attention : AttentionTiles<V> {
     const Reg delta1 = V::Load(delta + kWidth);
     const int64_t first = task.causal ? key - query : -kTile;
     const bool drop = task.dropout.stream != nullptr;
+    T keep[kTile * kLanes];
+    if (drop) KeepFactors(task.dropout, row, task.sequence, query, key, keys, keep);
     for (int64_t j = 0; j < keys; ++j) {
-      T* const row = s + j * kTile;
-      Reg p0 = V::Exp2(V::Sub(V::Load(row), lse0));
-      Reg p1 = V::Exp2(V::Sub(V::Load(row + kWidth), lse1));
+      T* const p = s + j * kTile;
+      T* const gradient = dp + j * kTile;
+      Reg p0 = V::Exp2(V::Sub(V::Load(p), lse0));
+      Reg p1 = V::Exp2(V::Sub(V::Load(p + kWidth), lse1));
       if (first + j > 0) {
         p0 = V::From(p0, first + j, zero);
         p1 = V::From(p1, first + j - kWidth, zero);
       }
-      V::Store(row, p0);
-      V::Store(row + kWidth, p1);
-      if (drop) continue;
-      T* const gradient = dp + j * kTile;
-      V::Store(gradient, V::Mul(p0, V::Sub(V::Load(gradient), delta0)));
-      V::Store(gradient + kWidth, V::Mul(p1, V::Sub(V::Load(gradient + kWidth), delta1)));
-    }
-    if (!drop) return;
-    // dS = P · (mask · dPᵈ − delta), where dPᵈ is the gradient of the dropped probabilities.
-    uint32_t words[kTile];
-    for (int64_t i = 0; i < count; ++i) {
-      const uint64_t index = draws + static_cast<uint64_t>((query + i) * task.sequence + key);
-      task.dropout.stream->Words(index, keys, words);
-      for (int64_t j = 0; j < keys; ++j) {
-        const T keep = words[j] < task.dropout.threshold ? T(0) : task.dropout.keep_scale;
-        T& p = s[j * kTile + i];
-        T& gradient = dp[j * kTile + i];
-        gradient = p * (keep * gradient - delta[i]);
-        p *= keep;
+      Reg dp0 = V::Load(gradient);
+      Reg dp1 = V::Load(gradient + kWidth);
+      if (drop) {
+        const Reg keep0 = V::Load(keep + j * kLanes);
+        const Reg keep1 = V::Load(keep + j * kLanes + kWidth);
+        dp0 = V::Mul(keep0, dp0);
+        dp1 = V::Mul(keep1, dp1);
+        V::Store(p, V::Mul(keep0, p0));
+        V::Store(p + kWidth, V::Mul(keep1, p1));
+      } else {
+        V::Store(p, p0);
+        V::Store(p + kWidth, p1);
       }
-    }
-    for (int64_t i = count; i < kLanes; ++i) {
-      for (int64_t j = 0; j < keys; ++j) dp[j * kTile + i] = 0;
+      V::Store(gradient, V::Mul(p0, V::Sub(dp0, delta0)));
+      V::Store(gradient + kWidth, V::Mul(p1, V::Sub(dp1, delta1)));
     }
   }
 
@@ -292,8 +311,6 @@ struct Attention : AttentionTiles<V> {
 
     Fill(dk, 2 * keys_all * padded, 0);
     for (int64_t h = 0; h < task.heads; ++h) {
-      const uint64_t draws =
-          task.dropout.first + static_cast<uint64_t>(h * task.sequence * task.sequence);
       for (int64_t query = 0; query < task.length; query += kTile) {
         const int64_t queries = Least(kTile, task.length - query);
         const int64_t panels = (queries + kLanes - 1) / kLanes;
@@ -334,7 +351,7 @@ struct Attention : AttentionTiles<V> {
                 keys, hd, k, padded, q_lanes + i * kLanes, kTile, s, kTile);
             Tiles::template Product<Order::kRows, Into::kStore>(
                 keys, hd, v, padded, do_lanes + i * kLanes, kTile, dp, kTile);
-            ScoreGradients(task, draws, first_query, count, key, keys, lse + i * kLanes,
+            ScoreGradients(task, task.dropout.row + h, first_query, key, keys, lse + i * kLanes,
                            delta + i * kLanes, s, dp);
             for (int64_t j = keys; j < tile; ++j) {
               Fill(s + j * kTile, kLanes, 0);

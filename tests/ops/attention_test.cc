@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/dropout_draws.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "ops/cpu/packed_gemm.h"
@@ -69,9 +70,11 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
         for (int64_t j = 0; j < keys; ++j) {
           p[j] /= total;
           if (c.dropout > 0) {
+            const uint64_t draw = ScoreDraw(b * c.heads + h, i, j, T);
             uint32_t word;
-            stream.Words(static_cast<uint64_t>(((b * c.heads + h) * T + i) * T + j), 1, &word);
-            keep[j] = word < DropThreshold(c.dropout) ? 0 : 1 / (1 - c.dropout);
+            stream.Words(draw / 2, 1, &word);
+            const DropRule rule(c.dropout);
+            keep[j] = (word >> draw % 2 * 16 & 0xFFFF) < rule.threshold ? 0 : rule.keep_scale;
           }
           for (int64_t d = 0; d < hd; ++d) {
             r.out[o_at(i, d)] += p[j] * keep[j] * qkv.at(v_at(j, d));
@@ -145,6 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 129, 1, 1, 80, false, 0},   //
                     Case{1, 70, 2, 1, 16, true, 0.25},  // dropout
                     Case{2, 33, 2, 2, 8, false, 0.5},   //
+                    Case{1, 150, 4, 2, 8, false, 0.1},  // a threshold that is rounded
                     Case{4, 200, 2, 1, 16, false, 0, {200, 64, 131, 0}},  // padding
                     Case{2, 70, 2, 2, 24, true, 0.25, {70, 1}}));
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/dropout_draws.h"
 #include "base/philox.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
@@ -180,6 +181,27 @@ TEST(CudaElementwise, DropsWhatTheCpuDrops) {
   }
 }
 
+TEST(CudaElementwise, DropsTheScoresThatTheCpuDrops) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  for (DType dtype : kTypes) {
+    for (int64_t sequence : {1, 15, 16, 98, 131, 264}) {
+      const TestTensor x = NormalValues(dtype, {2, 2, 3 * sequence, sequence}, 5);
+      const TestTensor rng = Values(DType::kInt32, {2}, {11, -3});
+      const graph::Attributes attributes{{"p", 0.3}, {"key", int64_t{1} << 40}, {"scores", true}};
+      const TestTensor want = RunOp("dropout", {&x, &rng}, attributes)[0];
+      for (int64_t offset : {int64_t{0}, graph::ByteSize(dtype)}) {
+        const CudaTensor device_x(x, offset), device_rng(rng);
+        CudaOpRunner runner("dropout", {&device_x, &device_rng}, attributes);
+        runner.Share(0, CudaTensor(x.type(), offset));
+        runner.Run(libraries);
+        EXPECT_TRUE(SameBits(runner.output(0).Download(), want))
+            << graph::Name(dtype) << " " << sequence;
+      }
+    }
+  }
+}
+
 // Checks the last elements of a tensor of more than 2^32.
 TEST(CudaElementwise, CountsBeyond32Bits) {
   PLIMSOLL_NEEDS_CUDA
@@ -214,10 +236,12 @@ TEST(CudaElementwise, CountsBeyond32Bits) {
   CudaOpRunner dropout("dropout", {&x, &device_rng}, {{"p", 0.5}, {"key", int64_t{3}}});
   dropout.Run(libraries);
   const TestTensor dropped = last(dropout);
-  std::vector<uint32_t> words(kPattern);
-  PhiloxStream(rng.as<int32_t>(), 3).Words((kTimes - 1) * kPattern, kPattern, words.data());
+  std::vector<uint32_t> words(kPattern / 2);
+  PhiloxStream(rng.as<int32_t>(), 3)
+      .Words((kTimes - 1) * kPattern / 2, std::ssize(words), words.data());
   for (int64_t i = 0; i < kPattern; ++i) {
-    ASSERT_EQ(dropped.at(i), words[i] < DropThreshold(0.5) ? 0 : 2 * pattern.at(i)) << i;
+    const bool drops = (words[i / 2] >> i % 2 * 16 & 0xFFFF) < DropRule(0.5).threshold;
+    ASSERT_EQ(dropped.at(i), drops ? 0 : 2 * pattern.at(i)) << i;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/dropout_draws.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "ops/arithmetic.h"
@@ -25,9 +26,30 @@ using graph::Role;
 using graph::TensorType;
 using graph::Value;
 
+constexpr int32_t kSeedAndStep[2] = {11, 12};
+
+// Which elements dropout with key 5 drops.
+std::vector<bool> Dropped(const TensorType& type, graph::Attributes attributes) {
+  ThreadPool pool(2);
+  attributes.Set("key", int64_t{5});
+  HostTensor x = PoisonedTensor(type), rng = PoisonedTensor({DType::kInt32, {2}});
+  const int64_t n = type.shape.elements();
+  for (int64_t i = 0; i < n; ++i) x.set(i, 1);
+  for (int i : {0, 1}) rng.set(i, kSeedAndStep[i]);
+  const std::vector<std::optional<HostTensor>> inputs = {x, rng};
+  const auto y = *RunKernel({.op = graph::OpRegistry::Get().Require("dropout"),
+                             .attributes = attributes,
+                             .inputs = inputs},
+                            pool)[0];
+  std::vector<bool> dropped;
+  for (int64_t i = 0; i < n; ++i) dropped.push_back(y.value(i) == 0);
+  return dropped;
+}
+
 TEST(Dropout, KeepsTheExpectation) {
   ThreadPool pool(2);
   const graph::Attributes attributes = {{"p", 0.3}, {"key", int64_t{5}}};
+  const double keep_scale = DropRule(0.3).keep_scale;
   constexpr int64_t kElements = 200000;
   HostTensor x = PoisonedTensor({DType::kFloat32, {kElements}});
   HostTensor rng = PoisonedTensor({DType::kInt32, {2}});
@@ -46,7 +68,7 @@ TEST(Dropout, KeepsTheExpectation) {
       if (y.value(i) == 0) {
         ++dropped;
       } else {
-        ASSERT_FLOAT_EQ(static_cast<float>(y.value(i)), 2 / 0.7f);
+        ASSERT_FLOAT_EQ(static_cast<float>(y.value(i)), static_cast<float>(2 * keep_scale));
       }
       sum += y.value(i);
     }
@@ -86,25 +108,45 @@ TEST(DropPath, DrawsAWordForEachSample) {
 }
 
 // Over several chunks of the threaded loop: an element's draw depends on its index alone.
-TEST(Dropout, DrawsTheWordsOfTheStream) {
-  ThreadPool pool(2);
-  const graph::Attributes attributes = {{"p", 0.5}, {"key", int64_t{5}}};
-  constexpr int64_t kElements = 40001;
-  HostTensor x = PoisonedTensor({DType::kFloat32, {kElements}});
-  for (int64_t i = 0; i < kElements; ++i) x.set(i, 1);
-  HostTensor rng = PoisonedTensor({DType::kInt32, {2}});
-  const int32_t seed_and_step[2] = {11, 12};
-  for (int i : {0, 1}) rng.set(i, seed_and_step[i]);
-  const std::vector<std::optional<HostTensor>> inputs = {x, rng};
-  const auto y = *RunKernel({.op = graph::OpRegistry::Get().Require("dropout"),
-                             .attributes = attributes,
-                             .inputs = inputs},
-                            pool)[0];
-  std::vector<uint32_t> words(kElements);
-  PhiloxStream(seed_and_step, 5).Words(0, kElements, words.data());
-  for (int64_t i = 0; i < kElements; ++i) {
-    ASSERT_EQ(y.value(i) == 0, words[i] < 0x80000000u) << "element " << i;
+TEST(Dropout, DrawsHalvesOfTheWordsOfTheStream) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    constexpr int64_t kElements = 40001;
+    const std::vector<bool> drops = Dropped({dtype, {kElements}}, {{"p", 0.1}});
+    std::vector<uint32_t> words(kElements / 2 + 1);
+    PhiloxStream(kSeedAndStep, 5).Words(0, std::ssize(words), words.data());
+    for (int64_t i = 0; i < kElements; ++i) {
+      const uint32_t draw = i % 2 == 0 ? words[i / 2] & 0xFFFF : words[i / 2] >> 16;
+      ASSERT_EQ(drops[i], draw < 6554) << "element " << i;
+    }
   }
+}
+
+// [B,G,(H/G)·T,T]: row b·H + h has the T × T scores of query head h. Sequences of whole tiles, of
+// less than one, and that end within one.
+TEST(Dropout, DrawsForScoresAsAttentionDoes) {
+  for (const int64_t sequence : {1, 5, 32, 70, 129}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
+      SCOPED_TRACE(sequence);
+      constexpr int64_t kBatch = 2, kKvHeads = 2, kGroup = 3;
+      const std::vector<bool> drops = Dropped(
+          {dtype, {kBatch, kKvHeads, kGroup * sequence, sequence}}, {{"p", 0.3}, {"scores", true}});
+      const PhiloxStream stream(kSeedAndStep, 5);
+      for (int64_t i = 0; i < std::ssize(drops); ++i) {
+        const int64_t row = i / sequence / sequence, query = i / sequence % sequence;
+        const uint64_t draw = ScoreDraw(row, query, i % sequence, sequence);
+        uint32_t word;
+        stream.Words(draw / 2, 1, &word);
+        ASSERT_EQ(drops[i], (word >> draw % 2 * 16 & 0xFFFF) < DropRule(0.3).threshold) << i;
+      }
+    }
+  }
+}
+
+TEST(Dropout, RefusesScoresThatAreNoSquares) {
+  EXPECT_THROW(Dropped({DType::kFloat32, {2, 5, 4}}, {{"p", 0.3}, {"scores", true}}),
+               InternalError);
+  EXPECT_THROW(Dropped({DType::kFloat32, {4}}, {{"p", 0.3}, {"scores", true}}), InternalError);
 }
 
 // In floats, 2^24 + 1 would be 2^24.

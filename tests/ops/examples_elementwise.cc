@@ -203,6 +203,11 @@ const ExampleRegistration kDropout({.op = "dropout",
                                     .label = "",
                                     .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
                                     .attributes = {{"p", 0.3}, {"key", int64_t{17}}}});
+const ExampleRegistration kDropoutScores({.op = "dropout",
+                                          .label = "scores",
+                                          .inputs = {{{2, 2, 2 * 37, 37}}, {{2}, Fill::kCounter}},
+                                          .attributes = {
+                                              {"p", 0.3}, {"key", int64_t{17}}, {"scores", true}}});
 const ExampleRegistration kDropoutNothing({.op = "dropout",
                                            .label = "keeps all",
                                            .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},

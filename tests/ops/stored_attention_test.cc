@@ -55,7 +55,7 @@ forward
   %heads: f32[3,1,24,4], %heads.k: f32[3,1,6,4], %heads.v: f32[3,1,6,4] = split_heads(%x) {heads=4, kv_heads=1} !stored_attention
   %scores: f32[3,1,24,6] = matmul(%heads, %heads.k) {trans_a=false, trans_b=true} !stored_attention
   %probabilities: f32[3,1,24,6] = masked_softmax(%scores, %lengths) {causal=false, scale=0.5} !stored_attention
-  %probabilities.dropped: f32[3,1,24,6] = dropout(%probabilities, %rng) {key=7, p=0.1} !stored_attention
+  %probabilities.dropped: f32[3,1,24,6] = dropout(%probabilities, %rng) {key=7, p=0.1, scores=true} !stored_attention
   %mixed: f32[3,1,24,4] = matmul(%probabilities.dropped, %heads.v) {trans_a=false, trans_b=false} !stored_attention
   %out: f32[3,6,16] = merge_heads(%mixed) {heads=4, kv_heads=1} !stored_attention
 )");

@@ -101,6 +101,19 @@ TEST(RunRecord, KnowsByWhichMetricAnEvaluationWasTheBest) {
   EXPECT_TRUE(read.larger_is_better);
 }
 
+// Versions that drew other masks said nothing about them.
+TEST(RunRecord, NamesTheMapOfDropout) {
+  json object = json::parse(ToJson(Record(Config(""))));
+  EXPECT_EQ(object.at("dropout_map"), 2);
+  EXPECT_EQ(DropoutWarning(ParseRunRecord(object.dump(), "m.json"), "step-5"), "");
+  object.erase("dropout_map");
+  const RunRecord old = ParseRunRecord(object.dump(), "m.json");
+  EXPECT_EQ(old.dropout_map, 1);
+  EXPECT_EQ(DropoutWarning(old, "step-5").find("step-5: written by a version"), 0u);
+  object["dropout_map"] = 0;
+  ExpectUserError([&] { ParseRunRecord(object.dump(), "m.json"); }, {"dropout_map"});
+}
+
 // The sum of tokens may be unchanged.
 TEST(RunRecord, NoticesSourcesThatHaveChanged) {
   const config::RunConfig config = Config("");

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "snapshots/manifest.h"
+#include "snapshots/snapshot.h"
 #include "tests/trainer/snapshot_run.h"
 
 namespace plimsoll {
@@ -176,6 +178,32 @@ TEST_F(SnapshotCommand, WhatContradictsTheSnapshotIsListed) {
                "2 sequences a step, in the snapshot 4", "--set"});
   const Outcome outcome = Resume({"optimizer.lr=2e-2", "train.micro_batch=2"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+// A run that drops elements says that an earlier version would have dropped others; once, as its
+// own snapshots name today's masks.
+TEST_F(SnapshotCommand, SnapshotsOfOtherMasksOfDropoutGoOnWithAWarning) {
+  for (const char* dropout : {"0.1", "0"}) {
+    const Sets sets = {std::string("model.dropout=") + dropout, "run.overwrite=true"};
+    Sets some = sets;
+    some.emplace_back("train.stop_after=5");
+    ASSERT_EQ(Train(some).exit_code, 0);
+    snapshots::Manifest manifest = snapshots::Snapshot(Snapshot(5)).manifest();
+    json record = json::parse(manifest.run);
+    ASSERT_EQ(record.erase("dropout_map"), 1u);
+    manifest.run = record.dump();
+    WriteFile(Snapshot(5) + "/manifest.json", snapshots::ToText(manifest));
+
+    some.back() = "train.stop_after=7";
+    const Outcome outcome = Resume(some);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("goes on after 5 steps"));
+    const std::string warning = "warning: " + Snapshot(5) + ": written by a version of plimsoll";
+    EXPECT_EQ(outcome.err.find(warning) != std::string::npos, dropout == std::string("0.1"));
+    const Outcome again = Resume(sets);
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_THAT(again.err, Not(HasSubstr("masks")));
+  }
 }
 
 // Batches of another size read on where the last one ended.

@@ -225,7 +225,8 @@ std::string ToJson(const RunRecord& record) {
               {"sequences_per_step", record.sequences_per_step},
               {"sequences", record.sequences},
               {"evaluation", ToJson(record.evaluation)},
-              {"divergence", ToJson(record.divergence)}};
+              {"divergence", ToJson(record.divergence)},
+              {"dropout_map", record.dropout_map}};
   if (!record.class_names.empty()) object["class_names"] = record.class_names;
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -252,7 +253,17 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   if (object.Has("evaluation")) {
     record.evaluation = ParseEvaluation(object.RequireObject("evaluation"));
   }
+  // The versions of map 1 did not name it.
+  record.dropout_map = object.GetInt("dropout_map", 1, 1);
   return record;
+}
+
+std::string DropoutWarning(const RunRecord& saved, const std::string& path) {
+  if (saved.dropout_map == kDropoutMap) return "";
+  return fmt::format(
+      "{}: written by a version of plimsoll whose dropout drew other masks; from here on losses "
+      "differ from what it would have given, as with another train.seed",
+      path);
 }
 
 void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,

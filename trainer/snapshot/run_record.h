@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/dropout_draws.h"
 #include "base/mesh.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
@@ -55,6 +56,7 @@ struct RunRecord {
   int64_t sequences = 0;                    // read so far: the next step's position in the data
   EvaluationState evaluation = {};
   DivergenceState divergence = {};
+  int64_t dropout_map = kDropoutMap;  // by which the run drew its masks
 };
 
 // The part that follows from the configuration alone: config, model, and the mesh. parallel.data
@@ -64,6 +66,10 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model);
 // To JSON and back. UserError naming `where` when the text is no run record.
 std::string ToJson(const RunRecord& record);
 RunRecord ParseRunRecord(const std::string& json, const std::string& where);
+
+// What a run that drops elements should say when it goes on from the snapshot at `path`; empty:
+// nothing, since both draw the same masks.
+std::string DropoutWarning(const RunRecord& saved, const std::string& path);
 
 // UserError that lists what contradicts the snapshot at `path`: settings that a resumed run cannot
 // change (model, optimizer, type of weights, vocabulary), and settings that change its course,
