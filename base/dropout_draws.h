@@ -1,12 +1,14 @@
-// Which draw decides about which element in dropout. A draw is 16 bits of a Philox stream
-// (base/philox.h): draw i is the lower half of word i / 2 if i is even, otherwise the upper half. An
-// element is dropped when its draw is below a threshold.
+// Which draw decides about which element in dropout. A draw is 16 bits of a Philox stream of seven
+// rounds: draw i is the lower half of word i / 2 if i is even, otherwise the upper half. An element
+// is dropped when its draw is below a threshold.
 //
 //   element i of a tensor       draw i
 //   a score of attention        draw ScoreDraw(…): the same on every device and for every tile size
 #pragma once
 
 #include <cstdint>
+
+#include "base/philox.h"
 
 namespace plimsoll {
 
@@ -15,6 +17,13 @@ namespace plimsoll {
 inline constexpr int64_t kDropoutMap = 2;
 
 inline constexpr int64_t kDrawsOfBlock = 8;  // of a Philox block of four words
+
+inline constexpr int kDropoutRounds = 7;
+
+// `rng` and `key`: the op's input and attribute.
+inline PhiloxStream DropoutStream(const int32_t rng[2], int64_t key) {
+  return PhiloxStream(rng, key, kDropoutRounds);
+}
 
 // Dropout with probability p, rounded to a multiple of 2⁻¹⁶. 0 ≤ p < 1; otherwise an InternalError.
 struct DropRule {

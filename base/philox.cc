@@ -14,7 +14,6 @@ constexpr uint32_t kMultiplier0 = 0xD2511F53;
 constexpr uint32_t kMultiplier1 = 0xCD9E8D57;
 constexpr uint32_t kKeyStep0 = 0x9E3779B9;
 constexpr uint32_t kKeyStep1 = 0xBB67AE85;
-constexpr int kRounds = 10;
 
 // Blocks computed at once, one per vector lane.
 constexpr int kLanes = 8;
@@ -44,12 +43,13 @@ inline void Store(uint32_t* words, __m256i lower, __m256i upper, int half) {
 }
 
 // Blocks index … index + 7; the low half of the counter must not wrap within them.
-void EightBlocks(uint64_t index, uint64_t stream, std::array<uint32_t, 2> key, uint32_t* words) {
+void EightBlocks(uint64_t index, uint64_t stream, std::array<uint32_t, 2> key, int rounds,
+                 uint32_t* words) {
   __m256i c0 = _mm256_add_epi32(Broadcast(index), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   __m256i c1 = Broadcast(index >> 32);
   __m256i c2 = Broadcast(stream);
   __m256i c3 = Broadcast(stream >> 32);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     const Product p0 = Multiply(c0, kMultiplier0);
     const Product p1 = Multiply(c2, kMultiplier1);
     c0 = _mm256_xor_si256(_mm256_xor_si256(p1.high, c1), Broadcast(key[0]));
@@ -76,8 +76,9 @@ void EightBlocks(uint64_t index, uint64_t stream, std::array<uint32_t, 2> key, u
 
 }  // namespace
 
-std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < kRounds; ++round) {
+std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key,
+                                   int rounds) {
+  for (int round = 0; round < rounds; ++round) {
     const uint64_t p0 = static_cast<uint64_t>(kMultiplier0) * counter[0];
     const uint64_t p1 = static_cast<uint64_t>(kMultiplier1) * counter[2];
     counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(p1),
@@ -91,7 +92,7 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 std::array<uint32_t, 4> PhiloxStream::Block(uint64_t index) const {
   return Philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
                      static_cast<uint32_t>(stream_), static_cast<uint32_t>(stream_ >> 32)},
-                    key_);
+                    key_, rounds_);
 }
 
 void PhiloxStream::Words(uint64_t first, int64_t count, uint32_t* words) const {
@@ -99,7 +100,7 @@ void PhiloxStream::Words(uint64_t first, int64_t count, uint32_t* words) const {
     const uint64_t block = first / 4;
     const bool wraps = static_cast<uint32_t>(block) > UINT32_MAX - kLanes;
     if (first % 4 == 0 && count >= 4 * kLanes && !wraps) {
-      EightBlocks(block, stream_, key_, words);
+      EightBlocks(block, stream_, key_, rounds_, words);
       first += 4 * kLanes;
       words += 4 * kLanes;
       count -= 4 * kLanes;

@@ -89,7 +89,7 @@ void DropScores(const CpuContext& ctx, const PhiloxStream& stream, const DropRul
 void Dropout(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const DropRule rule(ctx.attributes.GetReal("p"));
-    const PhiloxStream stream(ctx.in<int32_t>(1), ctx.attributes.GetInt("key"));
+    const PhiloxStream stream = DropoutStream(ctx.in<int32_t>(1), ctx.attributes.GetInt("key"));
     DropsScores(ctx.attributes) ? DropScores<S>(ctx, stream, rule)
                                 : DropElements<S>(ctx, stream, rule);
   });

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads) DropoutKernel(int64_t n, Drops d, co
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const int64_t block = begin + u * kThreads, first = block * kDraws;
-    const uint4 words = PhiloxBlock(d.rng, d.stream, static_cast<uint64_t>(block));
+    const uint4 words = PhiloxBlock<kDropoutRounds>(d.rng, d.stream, static_cast<uint64_t>(block));
     DropTwo(d, words.x, values[u][0], values[u][1]);
     DropTwo(d, words.y, values[u][2], values[u][3]);
     DropTwo(d, words.z, values[u][4], values[u][5]);
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   const uint64_t draw = ScoreDraw(row, query, key, sequence);
-  const uint4 words = PhiloxBlock(d.rng, d.stream, draw / kDrawsOfBlock);
+  const uint4 words = PhiloxBlock<kDropoutRounds>(d.rng, d.stream, draw / kDrawsOfBlock);
   DropTwo(d, words.x, values[0][0][0], values[0][1][0]);
   DropTwo(d, words.y, values[1][0][0], values[1][1][0]);
   DropTwo(d, words.z, values[0][0][1], values[0][1][1]);

@@ -51,7 +51,7 @@ cpu::AttentionDropout<T> Dropout(const CpuContext& ctx, const PhiloxStream* stre
 PhiloxStream Stream(const CpuContext& ctx, size_t rng) {
   constexpr int32_t kNone[2] = {0, 0};
   const int32_t* const given = ctx.in<int32_t>(rng);
-  return PhiloxStream(given == nullptr ? kNone : given, ctx.attributes.GetInt("key"));
+  return DropoutStream(given == nullptr ? kNone : given, ctx.attributes.GetInt("key"));
 }
 
 // The tokens of row b that are no padding.

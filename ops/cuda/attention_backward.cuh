@@ -33,7 +33,7 @@ struct AttentionBackwardArguments {
   bool causal;
   float scale;
   bool packed;  // heads can be read 16 bytes at a time
-  AttentionDropout dropout;
+  AttentionDropout dropout;  // its keep_scale is 1 if there is none
   // [batch]: tokens that are no padding; padding is neither read nor written. nullptr: all of them.
   const int32_t* lengths;
 

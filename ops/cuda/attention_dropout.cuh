@@ -5,6 +5,7 @@
 // uses: TileDraws. Where a thread has single scores, AttentionKeep finds the draw of each.
 #pragma once
 
+#include "base/dropout_draws.h"
 #include "ops/cuda/philox.cuh"
 
 namespace plimsoll::ops {
@@ -16,7 +17,6 @@ struct AttentionDropout {
   float keep_scale = 1;
   int tiles = 0;  // of 16 tokens in a sequence
 
-  __device__ uint32_t Thresholds() const { return threshold * 0x10001u; }
   // The same for all threads; the shuffle tells the compiler so.
   __device__ uint2 Key() const {
     const uint2 key = PhiloxKey(rng);
@@ -44,7 +44,7 @@ struct TileDraws {
         // The lane has one key (and the one eight further) and two queries, of which it makes one
         // block: the other one comes from the lane with the neighbouring key, for half of its own.
         const bool odd = lane / 4 % 2 != 0;
-        const uint4 w = PhiloxBlock(
+        const uint4 w = PhiloxBlock<kDropoutRounds>(
             key, d.stream, first + static_cast<uint64_t>((lane % 4 * 2 + odd) * 4 + lane / 8));
         const uint32_t got0 = __shfl_xor_sync(~0u, odd ? w.x : w.z, 4);
         const uint32_t got1 = __shfl_xor_sync(~0u, odd ? w.y : w.w, 4);
@@ -53,26 +53,20 @@ struct TileDraws {
         words[j * 4 + 2] = odd ? w.z : got0;
         words[j * 4 + 3] = odd ? w.w : got1;
       } else {
-        const uint4 w = PhiloxBlock(key, d.stream, first + static_cast<uint64_t>(lane));
+        const uint4 w =
+            PhiloxBlock<kDropoutRounds>(key, d.stream, first + static_cast<uint64_t>(lane));
         words[j * 4] = w.x, words[j * 4 + 1] = w.y;
         words[j * 4 + 2] = w.z, words[j * 4 + 3] = w.w;
       }
     }
   }
 
-  // Calls drop(i) for each value that is dropped. `thresholds`: twice the 16 bits.
-  template <typename Drop>
-  __device__ void ForEachDropped(uint32_t thresholds, const Drop& drop) const {
-#pragma unroll
-    for (int w = 0; w < 4 * kTiles; ++w) {
-      // One instruction compares both halves.
-      bool high, low;
-      __vibmax_u16x2(words[w], thresholds, &high, &low);
-      const int first = w / 4 * 8 + w / 2 % 2;
-      const int i = first + w % 2 * (kKeysAreRows ? 4 : 2);
-      if (!low) drop(i);
-      if (!high) drop(i + (kKeysAreRows ? 2 : 4));
-    }
+  // `high`: the threshold's upper half-word, AttentionDropout::threshold << 16.
+  __device__ bool Kept(int i, uint32_t high) const {
+    const int upper = kKeysAreRows ? i / 2 % 2 : i / 4 % 2;
+    const int further = kKeysAreRows ? i / 4 % 2 : i / 2 % 2;
+    const uint32_t word = words[i / 8 * 4 + i % 2 * 2 + further];
+    return (upper != 0 ? word : word << 16) >= high;
   }
 
   uint32_t words[4 * kTiles];
@@ -90,7 +84,7 @@ class AttentionKeep {
         ScoreTile(dropout_, row, q, k) * 32 + static_cast<uint64_t>(q % 8 * 4 + k % 8 / 2);
     if (block != block_) {
       block_ = block;
-      words_ = PhiloxBlock(dropout_.rng, dropout_.stream, block);
+      words_ = PhiloxBlock<kDropoutRounds>(dropout_.rng, dropout_.stream, block);
     }
     const uint32_t first = q / 8 % 2 ? words_.y : words_.x;
     const uint32_t second = q / 8 % 2 ? words_.w : words_.z;

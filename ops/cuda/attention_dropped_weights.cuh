@@ -1,10 +1,11 @@
 // Dropout within the kernels for attention's gradients on Hopper, for a 64 × 64 tile of weights P
-// whose rows are keys, or queries. With Z, the factors 0 and keep_scale of the draws:
+// whose rows are keys, or queries. M is the mask of 0 and 1, c keep_scale:
 //
-//   dv += (P∘Z)ᵀ·dout      dS = P∘(Z∘dP − δ)
+//   dv = c·(P∘M)ᵀ·dout      dS = c·((P∘M)∘dP − P∘(δ/c))
 //
 // What was dropped is kept in the sign of P, which is never negative, so that no mask stays in
-// registers; keep_scale waits for dv's end. Without dropout all of it is as if Z were 1.
+// registers. c waits for the end of dv, dq and dk. Without dropout all of it is as if M and c were
+// 1.
 #pragma once
 
 #include "ops/cuda/attention_dropout.cuh"
@@ -20,16 +21,24 @@ class WeightDropper {
   }
 
   // Marks what is dropped in P's signs. `query` and `key`: the first of the tile's columns and of
-  // this warp's 16 rows, or the reverse; `row`: batch row · heads + head.
+  // this warp's 16 rows, or the reverse; `row`: batch row · heads + head. Draws kAtOnce · 16
+  // columns at a time: more of them overlap, and need more registers.
+  template <int kAtOnce>
   __device__ void Mark(float (&p)[32], int64_t row, int query, int key) const {
     if constexpr (kDropout) {
-      const uint64_t tile = ScoreTile(dropout_, row, query, key);
+      uint64_t tile = ScoreTile(dropout_, row, query, key);
       const int step = kKeysAreRows ? dropout_.tiles : 1;
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const TileDraws<kKeysAreRows, 1> draws(dropout_, rng_,
-                                               tile + static_cast<uint64_t>(j * step), 0);
-        draws.ForEachDropped(dropout_.Thresholds(), [&](int i) { p[j * 8 + i] = -p[j * 8 + i]; });
+      for (int j = 0; j < 4; j += kAtOnce) {
+        const TileDraws<kKeysAreRows, kAtOnce> draws(dropout_, rng_, tile, step);
+#pragma unroll
+        for (int i = 0; i < kAtOnce * 8; ++i) {
+          float& weight = p[j * 8 + i];
+          if (!draws.Kept(i, dropout_.threshold << 16)) weight = -weight;
+          asm volatile("" : "+f"(weight));
+        }
+        tile += static_cast<uint64_t>(kAtOnce * step);
+        asm volatile("" : "+l"(tile));  // what follows begins when the above has ended
       }
     }
   }
@@ -46,20 +55,13 @@ class WeightDropper {
     }
   }
 
-  // dS, of marked P.
+  // dS / c, of marked P and `delta`, δ / c.
   __device__ float Gradient(float p, float dp, float delta) const {
     if constexpr (kDropout) {
-      return fabsf(p) * fmaf(p > 0 ? dp : 0.0f, dropout_.keep_scale, -delta);
+      asm volatile("" : "+f"(p));  // lest PackKept's maxima stay in registers until now
+      return fmaf(Left(p), dp, -fabsf(p) * delta);
     } else {
       return p * (dp - delta);
-    }
-  }
-
-  template <int kCount>
-  __device__ void Scale(float (&dv)[kCount]) const {
-    if constexpr (kDropout) {
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) dv[i] *= dropout_.keep_scale;
     }
   }
 

@@ -140,8 +140,8 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
         const int last = u.length - 1 - step * 64, diagonal = first - step * 64;
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
-          const bool hidden = at.Column(i) > last ||
-                              (a.causal && at.Column(i) > at.Row(i) + diagonal);
+          const bool hidden =
+              at.Column(i) > last || (a.causal && at.Column(i) > at.Row(i) + diagonal);
           if (hidden) s[i] = -INFINITY;
         }
       }
@@ -163,10 +163,10 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
           if (i / 2 % 2 != r) continue;
           s[i] = Exp2(fmaf(s[i], a.scale, -base));
           sum += s[i];
+          if (!draws.Kept(i, dropout.threshold << 16)) s[i] = 0;
         }
         total[r] = fmaf(total[r], shrink[r], sum);
       }
-      draws.ForEachDropped(dropout.Thresholds(), [&](int i) { s[i] = 0; });
     };
     const auto draws_of = [&](int step) {
       return TileDraws<false>(dropout, rng, draws_at + static_cast<uint64_t>(step * 4), 1);
@@ -238,10 +238,8 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
 }
 
 template <typename T, int kPieces>
-__global__ __launch_bounds__(HopperForwardMemory<kPieces>::kThreads,
-                             1) void HopperForwardKernel(const __grid_constant__
-                                                         HopperForwardArguments<T>
-                                                             a) {
+__global__ __launch_bounds__(HopperForwardMemory<kPieces>::kThreads, 1) void HopperForwardKernel(
+    const __grid_constant__ HopperForwardArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Memory = HopperForwardMemory<kPieces>;
   extern __shared__ __align__(1024) char memory[];

@@ -154,7 +154,8 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
     }
     sum += __shfl_xor_sync(~0u, sum, 1);
     if (threadIdx.x % 2 == 0) {
-      const float2 pair = {there ? a.lse[first_row + row] * kLog2E : 0.0f, sum};
+      const float2 pair = {there ? a.lse[first_row + row] * kLog2E : 0.0f,
+                           sum / a.dropout.keep_scale};
       reinterpret_cast<float2*>(tiles.Floats(0))[row] = pair;
       if (there) reinterpret_cast<float2*>(a.delta)[first_row + row] = pair;
     }
@@ -193,7 +194,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
         if (at.Column(i) > (a.causal ? at.Row(i) : last)) s[i] = 0;
       }
     }
-    dropper.Mark(s, int64_t{b} * heads + h, first_query + warp * 16, step * 64);
+    dropper.template Mark<2>(s, int64_t{b} * heads + h, first_query + warp * 16, step * 64);
     WaitForProducts<0>(dp);
 #pragma unroll
     for (int i = 0; i < 32; ++i) dp[i] = dropper.Gradient(s[i], dp[i], delta[i / 2 % 2]);
@@ -204,8 +205,8 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
     stage = next;
   }
   WaitForProducts<0>(dq);
-  StoreTile<kPieces>(dq, a.scale, a.dqkv + a.Packed(b, first_query, h), a.Row(),
-                     length - first_query, head);
+  StoreTile<kPieces>(dq, a.scale * a.dropout.keep_scale, a.dqkv + a.Packed(b, first_query, h),
+                     a.Row(), length - first_query, head);
 #endif
 }
 
@@ -289,7 +290,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
         if (at.Row(i) > at.Column(i)) s[i] = 0;
       }
     }
-    dropper.Mark(s, int64_t{b} * heads + now_head, now * 64, first_key + warp * 16);
+    dropper.template Mark<2>(s, int64_t{b} * heads + now_head, now * 64, first_key + warp * 16);
     if (++now == blocks) {
       now = first_block;
       ++now_head;
@@ -310,9 +311,8 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
         const uint32_t weight = weights[i / 8][i / 4 % 2 * 2 + e / 2];
         const float low = kDropout ? s[i + e] : Low<T>(weight);
         const float high = kDropout ? s[i + e + 1] : High<T>(weight);
-        gradients[i / 8][i / 4 % 2 * 2 + e / 2] =
-            PackTwo<T>(dropper.Gradient(low, dp[i + e], two.y),
-                       dropper.Gradient(high, dp[i + e + 1], two.w));
+        gradients[i / 8][i / 4 % 2 * 2 + e / 2] = PackTwo<T>(
+            dropper.Gradient(low, dp[i + e], two.y), dropper.Gradient(high, dp[i + e + 1], two.w));
       }
     }
     ProductsBegin();
@@ -321,10 +321,11 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
     stage = next;
   }
   WaitForProducts<0>(dk);
-  for (int piece = 0; piece < kPieces; ++piece) dropper.Scale(dv[piece]);
-  StoreTile<kPieces>(dk, a.scale, a.dqkv + a.Packed(b, first_key, a.heads + g), a.Row(),
-                     length - first_key, head);
-  StoreTile<kPieces>(dv, 1, a.dqkv + a.Packed(b, first_key, a.heads + a.kv_heads + g), a.Row(),
+  StoreTile<kPieces>(dk, a.scale * a.dropout.keep_scale,
+                     a.dqkv + a.Packed(b, first_key, a.heads + g), a.Row(), length - first_key,
+                     head);
+  StoreTile<kPieces>(dv, a.dropout.keep_scale,
+                     a.dqkv + a.Packed(b, first_key, a.heads + a.kv_heads + g), a.Row(),
                      length - first_key, head);
 #endif
 }

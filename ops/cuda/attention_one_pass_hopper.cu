@@ -153,8 +153,8 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
               if (at.Row(i) > (u.causal ? at.Column(i) : last)) s[i] = 0;
             }
           }
-          dropper.Mark(s, int64_t{u.b} * a.heads + u.h, (u.first + tile) * 64,
-                       block * 128 + half * 64 + warp * 16);
+          dropper.template Mark<2>(s, int64_t{u.b} * a.heads + u.h, (u.first + tile) * 64,
+                                   block * 128 + half * 64 + warp * 16);
           uint32_t weights[4][4];
           dropper.template PackKept<T>(s, weights);
           ProductsBegin();
@@ -207,7 +207,6 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
         m.AwaitValuesFull(values_at);
         ArriveByWarp(m.ValuesEmpty());
       }
-      dropper.Scale(dv);
       FinishKeys(a, u, block, half, dk, dv, promise);
     }
   });
@@ -273,7 +272,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
         }
         // That was the last block: writes dq to memory, through the place of the sums.
 #pragma unroll
-        for (int i = 0; i < 32; ++i) dq[i] *= a.a.scale;
+        for (int i = 0; i < 32; ++i) dq[i] *= a.a.scale * a.a.dropout.keep_scale;
         uint32_t packed[4][4];
         PackWeights<T>(dq, packed);
         SyncWarpgroup(kName);  // all have read their sums
@@ -343,9 +342,9 @@ void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePass
   LaunchAttentionRows<8>(a, o.rows, pass.tiles, o.counters, pass.counters, stream);
   auto* const kernel =
       a.dropout.rng != nullptr ? &OnePassKernel<T, true> : &OnePassKernel<T, false>;
-  gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  Memory::kBytes),
-             "cudaFuncSetAttribute");
+  gpu::Check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
+      "cudaFuncSetAttribute");
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(pass.units, processors));
   kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
   gpu::CheckLaunch("attention_backward: one pass");

@@ -31,10 +31,10 @@ __device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit& u, i
   }
   const int first_key = block * 128 + half * 64, count = a.length - first_key;
   const int head = a.heads + u.g;
-  StoreRows<T>(dk, a.a.scale, a.a.dqkv + a.a.Packed(u.b, first_key, head), a.a.Row(), count,
-               a.width);
-  StoreRows<T>(dv, 1, a.a.dqkv + a.a.Packed(u.b, first_key, head + a.kv_heads), a.a.Row(), count,
-               a.width);
+  StoreRows<T>(dk, a.a.scale * a.a.dropout.keep_scale, a.a.dqkv + a.a.Packed(u.b, first_key, head),
+               a.a.Row(), count, a.width);
+  StoreRows<T>(dv, a.a.dropout.keep_scale, a.a.dqkv + a.a.Packed(u.b, first_key, head + a.kv_heads),
+               a.a.Row(), count, a.width);
 }
 
 }  // namespace plimsoll::ops

@@ -1,5 +1,6 @@
 // What the kernels for attention's gradients in one pass read for each query of a head: lse·log₂e
-// and δ = Σ dout∘out, for the queries of a tile side by side. [batch, heads, tiles, 2, 64] floats.
+// and δ = Σ dout∘out, divided by dropout's keep_scale, for the queries of a tile side by side.
+// [batch, heads, tiles, 2, 64] floats.
 //
 // 16 bytes of out and of dout for a thread, kLanes threads for a query; a thread block has
 // 256 / kLanes queries, one head after another. Bytes: out, dout and lse once, 8 for each query.
@@ -42,7 +43,7 @@ __global__ __launch_bounds__(256, 4) void AttentionRowsKernel(
       const int64_t h = first + i;
       if (column != 0 || h >= heads) continue;
       to[h * tiles * 2 * kTile] = there ? lse[h * a.sequence] * kLog2E : 0.0f;
-      to[h * tiles * 2 * kTile + kTile] = sum;
+      to[h * tiles * 2 * kTile + kTile] = sum / a.dropout.keep_scale;
     }
   }
   const int blocks = gridDim.x * gridDim.y, block = b * gridDim.x + blockIdx.x;

@@ -72,10 +72,11 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int hal
 #pragma unroll
   for (int piece = 0; piece < 2; ++piece) {
     const int column = piece * 64, width = a.width - column;
-    StoreRows<T>(dk[piece], a.a.scale, a.a.dqkv + a.a.Packed(u.b, first_key, head) + column,
-                 a.a.Row(), count, width);
-    StoreRows<T>(dv[piece], 1, a.a.dqkv + a.a.Packed(u.b, first_key, head + a.kv_heads) + column,
-                 a.a.Row(), count, width);
+    StoreRows<T>(dk[piece], a.a.scale * a.a.dropout.keep_scale,
+                 a.a.dqkv + a.a.Packed(u.b, first_key, head) + column, a.a.Row(), count, width);
+    StoreRows<T>(dv[piece], a.a.dropout.keep_scale,
+                 a.a.dqkv + a.a.Packed(u.b, first_key, head + a.kv_heads) + column, a.a.Row(),
+                 count, width);
   }
 }
 
@@ -159,7 +160,8 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       if (turn.Last()) {
         const int first = tile_before.x * 64, b = tile_before.y / a.heads;
         T* const to = a.a.dqkv + a.a.Packed(b, first, tile_before.y - b * a.heads) + half * 64;
-        StoreRows<T>(d, a.a.scale, to, a.a.Row(), a.length - first, a.width - half * 64);
+        StoreRows<T>(d, a.a.scale * a.a.dropout.keep_scale, to, a.a.Row(), a.length - first,
+                     a.width - half * 64);
       } else {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -205,7 +207,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       float2 delta[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) delta[i] = LoadSharedTwo(rows + kWideStep * 4 + i * 32);
-      dropper.Mark(s, tile.y, first_query, first_key + warp * 16);
+      dropper.template Mark<2>(s, tile.y, first_query, first_key + warp * 16);
       uint32_t weights[4][4];
       dropper.template PackKept<T>(s, weights);
       ProductsBegin();
@@ -273,7 +275,6 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     finish_queries();
     WaitForProducts<0>(dv);
     WaitForProducts<0>(dk);
-    for (int piece = 0; piece < 2; ++piece) dropper.Scale(dv[piece]);
     FinishWideKeys(a, Unit(a, unit), half, dk, dv, promise);
   });
   promise.Keep();
@@ -338,9 +339,9 @@ void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttent
   o.causal = a.causal;
   LaunchAttentionRows<16>(a, o.rows, w.tiles, o.next_unit, w.counters, stream);
   auto* const kernel = a.dropout.rng != nullptr ? &WideKernel<T, true> : &WideKernel<T, false>;
-  gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  Memory::kBytes),
-             "cudaFuncSetAttribute");
+  gpu::Check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
+      "cudaFuncSetAttribute");
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(w.units, processors));
   kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
   gpu::CheckLaunch("attention_backward: wide heads");

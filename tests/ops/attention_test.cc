@@ -46,7 +46,7 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
   r.lse.assign(c.batch * c.heads * T, 0);
   r.dqkv.assign(c.batch * T * C, 0);
   const double scale = 1 / std::sqrt(static_cast<double>(hd));
-  const PhiloxStream stream(kRng, 7);
+  const PhiloxStream stream = DropoutStream(kRng, 7);
   for (int64_t b = 0; b < c.batch; ++b) {
     for (int64_t h = 0; h < c.heads; ++h) {
       const int64_t g = h / (c.heads / c.kv_heads);

@@ -237,7 +237,7 @@ TEST(CudaElementwise, CountsBeyond32Bits) {
   dropout.Run(libraries);
   const TestTensor dropped = last(dropout);
   std::vector<uint32_t> words(kPattern / 2);
-  PhiloxStream(rng.as<int32_t>(), 3)
+  DropoutStream(rng.as<int32_t>(), 3)
       .Words((kTimes - 1) * kPattern / 2, std::ssize(words), words.data());
   for (int64_t i = 0; i < kPattern; ++i) {
     const bool drops = (words[i / 2] >> i % 2 * 16 & 0xFFFF) < DropRule(0.5).threshold;

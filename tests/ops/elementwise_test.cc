@@ -94,7 +94,7 @@ TEST(DropPath, DrawsAWordForEachSample) {
                              .inputs = inputs},
                             pool)[0];
   std::vector<uint32_t> words(kSamples);
-  PhiloxStream(seed_and_step, 5).Words(0, kSamples, words.data());
+  DropoutStream(seed_and_step, 5).Words(0, kSamples, words.data());
   int64_t dropped = 0;
   for (int64_t b = 0; b < kSamples; ++b) {
     const bool drops = words[b] < 0x40000000u;
@@ -114,7 +114,7 @@ TEST(Dropout, DrawsHalvesOfTheWordsOfTheStream) {
     constexpr int64_t kElements = 40001;
     const std::vector<bool> drops = Dropped({dtype, {kElements}}, {{"p", 0.1}});
     std::vector<uint32_t> words(kElements / 2 + 1);
-    PhiloxStream(kSeedAndStep, 5).Words(0, std::ssize(words), words.data());
+    DropoutStream(kSeedAndStep, 5).Words(0, std::ssize(words), words.data());
     for (int64_t i = 0; i < kElements; ++i) {
       const uint32_t draw = i % 2 == 0 ? words[i / 2] & 0xFFFF : words[i / 2] >> 16;
       ASSERT_EQ(drops[i], draw < 6554) << "element " << i;
@@ -131,7 +131,7 @@ TEST(Dropout, DrawsForScoresAsAttentionDoes) {
       constexpr int64_t kBatch = 2, kKvHeads = 2, kGroup = 3;
       const std::vector<bool> drops = Dropped(
           {dtype, {kBatch, kKvHeads, kGroup * sequence, sequence}}, {{"p", 0.3}, {"scores", true}});
-      const PhiloxStream stream(kSeedAndStep, 5);
+      const PhiloxStream stream = DropoutStream(kSeedAndStep, 5);
       for (int64_t i = 0; i < std::ssize(drops); ++i) {
         const int64_t row = i / sequence / sequence, query = i / sequence % sequence;
         const uint64_t draw = ScoreDraw(row, query, i % sequence, sequence);
