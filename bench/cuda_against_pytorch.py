@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Plimsoll beside PyTorch on one GPU: the same models, batches and optimizer, in bf16.
+"""Plimsoll beside PyTorch on one GPU: the same models, batches, types and optimizer.
 
-    pip install torch transformers
+    pip install torch transformers timm
     bazel build --config=cuda //bench:cuda_step
     python3 bench/cuda_against_pytorch.py [CASE …] [--plimsoll-only | --pytorch-only]
 
-PyTorch runs as its users run it: torch.compile, fused AdamW, flash attention, bf16 autocast (the
-Qwen cases: weights and moments in bf16, as configs/bench/ has them). Each runs in a process of its
-own. Printed are ms a step, tokens/s, MFU, memory, and the ratios. MFU counts 6 N + attention FLOPs
-a token, the causal half, no recomputation, of 989 TFLOP/s (H100 and H200, dense bf16; --peak).
-Memory: what PyTorch's tensors took at most and what its allocator reserved; our arena; and what
+PyTorch runs as its users run it: torch.compile (--eager: without), fused AdamW, flash attention,
+autocast to 16 bits or products in TF32 (the Qwen cases: weights and moments in bf16, as
+configs/bench/ has them). Each runs in a process of its own. Printed are ms a step, tokens/s, MFU,
+memory, and the ratios, also to the case that a case is put beside (the same without dropout, or in
+16 bits), where that is measured in the same call. MFU counts 6 N + attention FLOPs a token, the
+causal half, no recomputation, of 989 TFLOP/s (H100 and H200, dense bf16; half of it in TF32;
+--peak). Memory: what PyTorch's tensors took at most and what its allocator reserved; our arena; and what
 the driver counts for the process (a dash where it does not tell). PyTorch is a peer to compare
 with, not a dependency.
 """
@@ -35,7 +37,7 @@ class Peer:
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [sys.executable, str(ROOT / "bench/cuda_peer.py"), *case["peer"], "--steps",
-             str(args.steps), "--wait"],
+             str(args.steps), "--wait", *(["--no-compile"] if args.eager else [])],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
 
     def ready(self):
@@ -81,7 +83,9 @@ def gib(row, key):
 
 def report(name, ours, peer, args):
     print(f"\n{name}")
-    print(f"{'':<22}{'ms a step':>10}{'tokens/s':>11}{'MFU':>8}{'tensors GiB':>13}"
+    rate = ROWS[name].get("unit", "tokens") + "/s"
+    peak = args.peak or ROWS[name].get("peak", 989)
+    print(f"{'':<22}{'ms a step':>10}{rate:>11}{'MFU':>8}{'tensors GiB':>13}"
           f"{'reserved GiB':>14}{'process GiB':>13}")
     flops = (ours or {}).get("model_flops_per_token") or (peer or {}).get("model_flops_per_token")
     for label, row, tensors in (("Plimsoll", ours, "arena_bytes"),
@@ -91,10 +95,10 @@ def report(name, ours, peer, args):
         if "error" in row:
             print(f"{label:<22} {row['error']}")
             continue
-        mfu = row["tokens_per_s"] * flops / (args.peak * 1e12)
+        mfu = f"{row['tokens_per_s'] * flops / (peak * 1e10):.1f}%" if flops else "-"
         name = row.get("version", label) if label == "PyTorch" else label
         print(f"{name:<22}{row['step_ms']:>10.2f}{row['tokens_per_s']:>11.0f}"
-              f"{100 * mfu:>7.1f}%{gib(row, tensors):>13}{gib(row, 'reserved_bytes'):>14}"
+              f"{mfu:>8}{gib(row, tensors):>13}{gib(row, 'reserved_bytes'):>14}"
               f"{gib(row, 'process_bytes'):>13}")
     if ours and peer and "error" not in ours and "error" not in peer:
         def ratio(a, b):
@@ -106,13 +110,31 @@ def report(name, ours, peer, args):
               f"{ratio('process_bytes', 'process_bytes'):>13}")
 
 
+def report_besides(results):
+    """How long a step of each case takes, as a multiple of the case that it is put beside."""
+    lines = []
+    for name in results:
+        beside = ROWS[name].get("beside")
+        ratios = []
+        for who in ("plimsoll", "pytorch"):
+            both = [results.get(case, {}).get(who) or {} for case in (name, beside)]
+            known = all("step_ms" in row for row in both)
+            ratios.append(f"{both[0]['step_ms'] / both[1]['step_ms']:.3f}" if known else "-")
+        if beside in results:
+            lines.append(f"{name + ' / ' + beside:<44}{ratios[0]:>10}{ratios[1]:>10}")
+    if lines:
+        print(f"\n{'ms a step, ratio':<44}{'Plimsoll':>10}{'PyTorch':>10}")
+        print("\n".join(lines))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("cases", nargs="*", metavar="CASE",
                         help=f"of {', '.join(ROWS)}; default: all")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--set", action="append", default=[], help="key=value for our run file")
-    parser.add_argument("--peak", type=float, default=989, help="TFLOP/s that MFU is a share of")
+    parser.add_argument("--peak", type=float, help="TFLOP/s that MFU is a share of")
+    parser.add_argument("--eager", action="store_true", help="PyTorch without torch.compile")
     parser.add_argument("--binary", default=str(ROOT / "bazel-bin/bench/cuda_step"))
     parser.add_argument("--together", action="store_true",
                         help="let the PyTorch processes compile side by side (all must fit)")
@@ -133,6 +155,7 @@ def main():
         results[name] = {"plimsoll": ours, "pytorch": peers.get(name)}
         report(name, ours, peers.get(name), args)
         sys.stdout.flush()
+    report_besides(results)
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(results, indent=1))
 

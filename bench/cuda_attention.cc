@@ -1,6 +1,6 @@
-// Attention's rate on a GPU, forward and backward, at the shapes of real models: through cuDNN
-// (bf16), our own kernels in bf16 (selected by a dropout of nearly zero) and in float32; and
-// generation's attention over a long cache. Counts the FLOPs of the scores that a causal mask
+// Attention's rate on a GPU, forward and backward, at the shapes of real models: in bf16, without
+// and with dropout, and in float32; and generation's attention over a long cache. All widths, masks
+// and types are measured by cuda_attention_paths. Counts the FLOPs of the scores that a causal mask
 // leaves: 4 for each score and each element of a head forward, 10 backward.
 //
 //   cuda_attention [WORD…]     only lines that contain one of the words
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/cuda_timing.h"
-#include "gpu/check.h"
+#include "bench/repeated_values.h"
 #include "gpu/libraries.h"
 #include "tests/ops/cuda_op_runner.h"
 
@@ -24,20 +24,6 @@ using graph::Attributes;
 using graph::DType;
 using ops::CudaOpRunner;
 using ops::CudaTensor;
-
-// Normal values, a million of them repeated.
-CudaTensor NormalValues(DType dtype, graph::Shape shape, int seed) {
-  const CudaTensor tensor({dtype, shape});
-  const int64_t bytes = tensor.type().bytes();
-  const ops::TestTensor some =
-      ops::NormalValues(dtype, {std::min<int64_t>(shape.elements(), 1 << 20)}, seed);
-  for (int64_t at = 0; at < bytes; at += some.type().bytes()) {
-    gpu::Check(cudaMemcpy(static_cast<char*>(tensor.data()) + at, some.data(),
-                          std::min(some.type().bytes(), bytes - at), cudaMemcpyDefault),
-               "cudaMemcpy");
-  }
-  return tensor;
-}
 
 struct Case {
   const char* name;
@@ -116,10 +102,10 @@ void Run(const std::vector<std::string>& words) {
       {"124M, one sequence", 1, 1024, 12, 12, 64},
       {"124M, full", 32, 1024, 12, 12, 64, false},
       {"124M, 4096 tokens", 8, 4096, 12, 12, 64},
-      {"own kernels 124M", 32, 1024, 12, 12, 64, true, DType::kBFloat16, 1e-9},
-      {"own kernels hd 128", 32, 1024, 12, 2, 128, true, DType::kBFloat16, 1e-9},
-      {"own kernels 124M", 32, 1024, 12, 12, 64, true, DType::kFloat32},
-      {"own kernels hd 128", 8, 1024, 12, 12, 128, true, DType::kFloat32},
+      {"124M, dropout", 32, 1024, 12, 12, 64, true, DType::kBFloat16, 0.1},
+      {"Qwen 1.5B, dropout", 32, 1024, 12, 2, 128, true, DType::kBFloat16, 0.1},
+      {"124M, float32", 32, 1024, 12, 12, 64, true, DType::kFloat32},
+      {"hd 128, float32", 8, 1024, 12, 12, 128, true, DType::kFloat32},
   };
   for (const Case& c : cases) {
     if (wanted(c)) Measure(c, libraries, stream);

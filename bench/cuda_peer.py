@@ -34,7 +34,8 @@ def process_bytes():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("model")
+    parser.add_argument("model", choices=peer_models.names(), metavar="MODEL",
+                        help=f"of {', '.join(peer_models.names())}")
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--sequence", type=int, default=1024)
     parser.add_argument("--vocab", type=int, default=50304)
@@ -44,9 +45,15 @@ def main():
                         help="fp32: under autocast; bf16: weights, gradients and moments in bf16")
     parser.add_argument("--dtype", choices=["bf16", "fp16", "tf32", "fp32"], default="bf16",
                         help="of autocast (fp16 with a GradScaler), or none: tf32 or strict fp32")
+    parser.add_argument("--dropout", type=float, default=0.0, metavar="P",
+                        help="on embeddings, attention and branches (GPT-2, BERT, ViT)")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--wait", action="store_true")
     args = parser.parse_args()
+    if not 0 <= args.dropout < 1:
+        parser.error(f"--dropout {args.dropout}: give a probability below 1")
+    if args.dropout and not peer_models.has_dropout(args.model):
+        parser.error(f"--dropout: {args.model} has none; leave it out")
 
     torch.manual_seed(1)
     strict = args.dtype == "fp32"
@@ -55,7 +62,7 @@ def main():
     torch.backends.cudnn.benchmark = True
     with torch.device("cuda"):
         model, flops_per_token = peer_models.build(args.model, args.vocab, args.sequence,
-                                                   args.checkpoint)
+                                                   args.checkpoint, args.dropout)
         inputs, targets = peer_models.batch(args.model, args.batch, args.sequence, args.vocab)
     if args.weights == "bf16":
         model = model.to(torch.bfloat16)

@@ -1,6 +1,7 @@
 """The models that PyTorch trains beside Plimsoll, written in its own idiom: GPT-2 here (Radford et
 al. 2019), Qwen2.5 and BERT from the transformers library, ResNets from torchvision and ViTs from
-timm. Attention is scaled_dot_product_attention, which picks a flash kernel on a GPU.
+timm. Attention is scaled_dot_product_attention, which picks a flash kernel on a GPU. Dropout is where
+Plimsoll's models have it: on embeddings, attention's probabilities and the results of branches.
 """
 import torch
 from torch import nn
@@ -29,9 +30,10 @@ def sees_images(name):
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, dropout):
         super().__init__()
         self.heads = heads
+        self.dropout = nn.Dropout(dropout)
         self.norm_1 = nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
@@ -44,20 +46,22 @@ class Block(nn.Module):
         parts = self.qkv(self.norm_1(x)).split(width, dim=2)
         q, k, v = (p.view(batch, sequence, self.heads, width // self.heads).transpose(1, 2)
                    for p in parts)
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.proj(a.transpose(1, 2).reshape(batch, sequence, width))
-        return x + self.out(F.gelu(self.fc(self.norm_2(x)), approximate="tanh"))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                           dropout_p=self.dropout.p if self.training else 0.0)
+        x = x + self.dropout(self.proj(a.transpose(1, 2).reshape(batch, sequence, width)))
+        return x + self.dropout(self.out(F.gelu(self.fc(self.norm_2(x)), approximate="tanh")))
 
 
 class Gpt2(nn.Module):
-    """No dropout; the head is tied to the token embedding."""
+    """The head is tied to the token embedding."""
 
-    def __init__(self, layers, width, heads, vocab, positions, checkpointed=False):
+    def __init__(self, layers, width, heads, vocab, positions, checkpointed=False, dropout=0.0):
         super().__init__()
         self.checkpointed = checkpointed
         self.wte = nn.Embedding(vocab, width)
         self.wpe = nn.Embedding(positions, width)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList(Block(width, heads, dropout) for _ in range(layers))
         self.norm_f = nn.LayerNorm(width)
         for name, p in self.named_parameters():
             if p.dim() == 1:
@@ -68,7 +72,7 @@ class Gpt2(nn.Module):
             nn.init.normal_(p, std=0.02 / (2 * layers) ** 0.5 if scaled else 0.02)
 
     def forward(self, tokens, targets):
-        x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
+        x = self.dropout(self.wte(tokens) + self.wpe.weight[: tokens.shape[1]])
         for block in self.blocks:
             x = checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x)
         logits = F.linear(self.norm_f(x), self.wte.weight)
@@ -102,15 +106,25 @@ def model_flops_per_token(multiplying, layers, attention_width, sequence):
     return 6 * multiplying + 6 * layers * attention_width * sequence
 
 
-def build(name, vocab, sequence, checkpointed):
+def names():
+    return [*GPT2, *QWEN, *BERT, *RESNET, *VIT]
+
+
+def has_dropout(name):
+    return name in GPT2 or name in BERT or name in VIT
+
+
+def build(name, vocab, sequence, checkpointed, dropout=0.0):
     """(module called as loss(inputs, targets), model FLOPs per token, or None for images)"""
+    if dropout and not has_dropout(name):
+        raise ValueError(f"{name} has no dropout")
     if sees_images(name):
-        return ClassifierLoss(vision_model(name, checkpointed)), None
+        return ClassifierLoss(vision_model(name, checkpointed, dropout)), None
     if name in BERT:
-        return bert(name, vocab, sequence, checkpointed)
+        return bert(name, vocab, sequence, checkpointed, dropout)
     if name in GPT2:
         layers, width, heads = GPT2[name]
-        model = Gpt2(layers, width, heads, vocab, sequence, checkpointed)
+        model = Gpt2(layers, width, heads, vocab, sequence, checkpointed, dropout)
         count = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
         return model, model_flops_per_token(count, layers, width, sequence)
     layers, width, heads, kv_heads, ffn = QWEN[name]
@@ -126,13 +140,14 @@ def build(name, vocab, sequence, checkpointed):
     return HubLoss(hub), model_flops_per_token(count, layers, width, sequence)
 
 
-def bert(name, vocab, sequence, checkpointed):
+def bert(name, vocab, sequence, checkpointed, dropout):
     layers, width, heads = BERT[name]
     from transformers import BertConfig, BertForMaskedLM
     hub = BertForMaskedLM(BertConfig(
         vocab_size=vocab, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
         intermediate_size=4 * width, max_position_embeddings=max(512, sequence),
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="sdpa"))
+        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        attn_implementation="sdpa"))
     if checkpointed:
         hub.gradient_checkpointing_enable({"use_reentrant": False})
     embeddings = hub.bert.embeddings
@@ -143,10 +158,13 @@ def bert(name, vocab, sequence, checkpointed):
     return HubLoss(hub), 6 * count + 12 * layers * width * sequence
 
 
-def vision_model(name, checkpointed):
+def vision_model(name, checkpointed, dropout):
     if name in VIT:
         import timm
-        model = timm.create_model(VIT[name], num_classes=CLASSES)
+        model = timm.create_model(VIT[name], num_classes=CLASSES, pos_drop_rate=dropout,
+                                  proj_drop_rate=dropout, attn_drop_rate=dropout)
+        for block in model.blocks:
+            block.mlp.drop1 = nn.Identity()  # only the result of the branch has dropout
         if checkpointed:
             model.set_grad_checkpointing()
         return model

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -105,6 +106,23 @@ TEST_F(MaskedSource, CutsTheWholeTextOnceAnEpoch) {
     if (batch.Value("lengths", 0) == 6) continue;
     EXPECT_THAT(batch.Row("tokens", 0), testing::Contains(0).Times(2));
     EXPECT_EQ(batch.Row("targets", 0)[5], kIgnoredTarget);
+  }
+}
+
+// bench/masked_batches.py makes the same rows for other programs; its test reads this file, too.
+TEST_F(MaskedSource, FillsTheRowsThatTheBenchmarkMakes) {
+  const nlohmann::json golden =
+      nlohmann::json::parse(ReadFile("tests/trainer/data/testdata/masked_rows.json"));
+  std::string bytes;
+  for (const int token : golden["stream"]) bytes += {static_cast<char>(token), '\0'};
+  folder_.Write("stream.bin", bytes);
+  const int64_t sequence = golden["sequence"];
+  const auto source =
+      Make({{"train", std::vector<std::string>{folder_ / "stream.bin"}}}, golden["seed"], sequence);
+  for (const nlohmann::json& row : golden["rows"]) {
+    const TextBatch batch = Fill(*source, row["sample"], 1, kPlain, sequence);
+    EXPECT_EQ(batch.Row("tokens", 0), row["tokens"].get<std::vector<int32_t>>());
+    EXPECT_EQ(batch.Row("targets", 0), row["targets"].get<std::vector<int32_t>>());
   }
 }
 
