@@ -70,6 +70,13 @@ bool Aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ...) % 16) == 0;
 }
 
+// 2^x.
+__device__ inline float Exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Makes the compiler forget what it derived from these elements, so that they, and not twice as
 // many floats, stay in registers until their next use.
 template <typename T, int N>
@@ -137,6 +144,18 @@ __device__ Pack<T, N> RoundPack(const float (&from)[N]) {
     for (int i = 0; i < N; ++i) pack.values[i] = FromFloat<T>(from[i]);
   }
   return pack;
+}
+
+// Two elements in a word, the first one in its lower half.
+template <typename T>
+__device__ uint32_t PackTwo(float low, float high) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(two);
+  } else {
+    const __half2 two = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(two);
+  }
 }
 
 // Writes to global memory in one access: otherwise, the compiler splits a pack into elements or
