@@ -22,16 +22,16 @@ __device__ inline uint64_t ScoreTile(const AttentionDropout& d, int64_t row, int
   return static_cast<uint64_t>((row * d.tiles + query / 16) * d.tiles + key / 16);
 }
 
-// Draws of four tiles of 16 × 16 scores side by side: of value i of this thread, counted as
+// Draws of kTiles tiles of 16 × 16 scores side by side: of value i of this thread, counted as
 // ResultPlace counts them.
-template <bool kKeysAreRows>
+template <bool kKeysAreRows, int kTiles = 4>
 struct TileDraws {
   // `tile`: of the first 16 columns and this warp's 16 rows; the next columns' is `step` further:
   // 1 where keys are columns, d.tiles where queries are.
   __device__ TileDraws(const AttentionDropout& d, uint2 key, uint64_t tile, int step) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < kTiles; ++j) {
       const uint64_t first = (tile + static_cast<uint64_t>(j * step)) * 32;
       if constexpr (kKeysAreRows) {
         // The lane has one key (and the one eight further) and two queries, of which it makes one
@@ -61,7 +61,7 @@ struct TileDraws {
     return (upper != 0 ? word : word << 16) >= high;
   }
 
-  uint32_t words[16];
+  uint32_t words[4 * kTiles];
 };
 
 // The factor for a single weight: 0 or keep_scale. Scores of keys 2j and 2j + 1 share a Philox
