@@ -36,6 +36,7 @@ struct DqShape {
   static constexpr int kDout = kStages * kStage;
   static constexpr int kQ = kHeld ? kStage : kDout + kRows;
   static constexpr int kBytes = kDout + (kHeld ? 1 : 2) * kRows;
+  static constexpr int kResident = 2;  // thread blocks on a multiprocessor
   static_assert(!kHeld || kQ + kRows <= kDout);
 };
 
@@ -55,6 +56,8 @@ struct DkdvShape {
   static constexpr int kStage = kFloats + 2 * kQueries * 4;
   static constexpr int kK = 2 * kStage;
   static constexpr int kBytes = kK + 2 * kRows;
+  static constexpr int kResident = kParts == 1 ? 2 : 1;  // thread blocks on a multiprocessor
+  static_assert(kColumns % 16 == 0);
 };
 
 // δ of this warp's queries: two lanes for a query, the even one writes. sums[m] is of query
@@ -84,11 +87,10 @@ __device__ void FindDelta(const AttentionBackwardArguments<T>& a, int64_t b, int
   }
 }
 
-template <typename T, int kWidth, bool kDropout>
-__global__ __launch_bounds__(kMmaThreads, 2) void MmaDqKernel(
+template <typename T, int kWidth, bool kDropout, typename Shape = DqShape<T, kWidth>>
+__global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
-  using Shape = DqShape<T, kWidth>;
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys;
   using Left = std::conditional_t<Shape::kHeld, HeldLeft<T, kBlocks, kWidth>,
                                   SharedLeft<T, kBlocks, kWidth>>;
@@ -210,14 +212,10 @@ __global__ __launch_bounds__(kMmaThreads, 2) void MmaDqKernel(
 #endif
 }
 
-template <typename T, int kWidth, bool kDropout>
-__global__ __launch_bounds__(
-    DkdvShape<T, kWidth>::kThreads,
-    DkdvShape<T, kWidth>::kParts == 1
-        ? 2
-        : 1) void MmaDkdvKernel(const __grid_constant__ AttentionBackwardArguments<T> a) {
+template <typename T, int kWidth, bool kDropout, typename Shape = DkdvShape<T, kWidth>>
+__global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKernel(
+    const __grid_constant__ AttentionBackwardArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
-  using Shape = DkdvShape<T, kWidth>;
   constexpr int kBlocks = Shape::kBlocks, kQueries = Shape::kQueries;
   constexpr int kThreads = Shape::kThreads, kColumns = Shape::kColumns;
   char* const shared = MmaMemory();

@@ -27,17 +27,15 @@ struct ForwardShape {
   static constexpr int kStage = 2 * kTile;
   static constexpr int kQ = kHeld ? kStage : 2 * kStage;
   static constexpr int kBytes = kHeld ? 2 * kStage : 2 * kStage + kRows;
-  static_assert(!kHeld || kRows <= kStage);
+  static_assert(kQ + kRows <= kBytes);
   // Thread blocks on a multiprocessor, which limits registers.
   static constexpr int kResident = kHeld && !kNarrow ? 3 : 2;
 };
 
-template <typename T, int kWidth, bool kDropout>
-__global__
-__launch_bounds__(kMmaThreads, (ForwardShape<T, kWidth>::kResident)) void MmaForwardKernel(
+template <typename T, int kWidth, bool kDropout, typename Shape = ForwardShape<T, kWidth>>
+__global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKernel(
     const __grid_constant__ AttentionForwardArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
-  using Shape = ForwardShape<T, kWidth>;
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys;
   using Left = std::conditional_t<Shape::kHeld, HeldLeft<T, kBlocks, kWidth>,
                                   SharedLeft<T, kBlocks, kWidth>>;

@@ -1,11 +1,10 @@
-// What the attention kernels of attention_mma_forward.cuh and attention_mma_backward.cuh have in
+// What the attention kernels of attention_mma_forward.cu and attention_mma_backward.cu have in
 // common: tiles in shared memory, and their products on the tensor cores by mma.sync (mma.cuh).
 //
 // A warp has kBlocks blocks of 16 rows. Its results d[block][j] have 8 columns each; lane l's
-// values are at rows l / 4 and l / 4 + 8, in scores at columns 8·j + 2·(l % 4) + {0, 1}, in
-// weighted sums at the places of StoreSums. The scores of one product are in registers the left
-// operand of the next: for TF32 both operands' inner elements are taken in the order 0 2 4 6 1 3 5
-// 7, which spares shuffles.
+// values are at rows l / 4 and l / 4 + 8, columns 8·j + 2·(l % 4) + {0, 1}. The scores of one
+// product are in registers the left operand of the next: for TF32 both operands' inner elements are
+// taken in the order 0 2 4 6 1 3 5 7, which spares shuffles.
 //
 // A row in shared memory is 16 bytes longer than its elements, so that eight rows' pieces of 16
 // bytes, and every second row's for TF32, lie in different banks. float32 tiles that stay are
@@ -170,7 +169,7 @@ __device__ void AddWeighted(float (&d)[kBlocks][kColumns / 8][4],
                             const float (&weights)[kBlocks][kRows / 8][4], uint32_t b) {
   const int lane = threadIdx.x % 32;
   if constexpr (kIsTf32<T>) {
-    b += lane % 4 * 2 * MmaRowBytes<T>(kWidth) + lane / 4 * 16;
+    b += lane % 4 * 2 * MmaRowBytes<T>(kWidth) + lane / 4 * 4;
 #pragma unroll
     for (int k = 0; k < kRows / 8; ++k) {
       uint32_t a[kBlocks][4];
@@ -182,17 +181,12 @@ __device__ void AddWeighted(float (&d)[kBlocks][kColumns / 8][4],
         RoundTf32(a[m]);
       }
 #pragma unroll
-      for (int j = 0; j < kColumns / 8; j += 4) {
-        uint32_t even[4], odd[4];
-        LoadPiece(even, b + k * 8 * MmaRowBytes<T>(kWidth) + j * 32);
-        LoadPiece(odd, b + (k * 8 + 1) * MmaRowBytes<T>(kWidth) + j * 32);
-        RoundTf32(even);
-        RoundTf32(odd);
+      for (int j = 0; j < kColumns / 8; ++j) {
+        const uint32_t even = LoadWord(b + k * 8 * MmaRowBytes<T>(kWidth) + j * 32);
+        const uint32_t odd = LoadWord(b + (k * 8 + 1) * MmaRowBytes<T>(kWidth) + j * 32);
+        const uint32_t right[2] = {RoundTf32(even), RoundTf32(odd)};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-#pragma unroll
-          for (int m = 0; m < kBlocks; ++m) Multiply<T>(d[m][j + i], a[m], even[i], odd[i]);
-        }
+        for (int m = 0; m < kBlocks; ++m) Multiply<T>(d[m][j], a[m], right[0], right[1]);
       }
     }
   } else {
@@ -233,28 +227,12 @@ __device__ void StoreSums(const float (&from)[kColumns / 8][4], const float (&sc
     const int row = lane / 4 + r * 8;
     if (row >= count) continue;
     T* const out = to + row * stride;
-    if constexpr (kIsTf32<T>) {
-      // Columns of the lane's results j … j + 3: 8·j + 8·(l % 4) + 4·e + {0, 1, 2, 3}.
 #pragma unroll
-      for (int j = 0; j < kColumns / 8; j += 4) {
-        const int column = j * 8 + lane % 4 * 8;
-        if (column >= width) continue;
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int i = r * 2 + e;
-          const float values[4] = {from[j][i] * scale[r], from[j + 1][i] * scale[r],
-                                   from[j + 2][i] * scale[r], from[j + 3][i] * scale[r]};
-          StorePack(out + column + e * 4, values);
-        }
-      }
-    } else {
-#pragma unroll
-      for (int j = 0; j < kColumns / 8; ++j) {
-        const int column = j * 8 + lane % 4 * 2;
-        if (column >= width) continue;
-        *reinterpret_cast<uint32_t*>(out + column) =
-            PackTwo<T>(from[j][r * 2] * scale[r], from[j][r * 2 + 1] * scale[r]);
-      }
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const int column = j * 8 + lane % 4 * 2;
+      if (column >= width) continue;
+      const float two[2] = {from[j][r * 2] * scale[r], from[j][r * 2 + 1] * scale[r]};
+      StorePack(out + column, two);
     }
   }
 }

@@ -6,10 +6,10 @@
 // result are at rows l / 4 (two of them) and l / 4 + 8, columns 2·(l % 4) and the next one.
 //
 //   operand                      registers of a lane           read by
-//   left, 16 rows                4 words                       LoadMatrices at LeftOffset
-//   right, columns as rows       2 words, for 8 columns        LoadMatrices at RightOffset
-//   right, rows as they are      the same                      LoadTransposedMatrices, or for
-//                                                              float32 LoadPiece
+//   left, 16 rows                4 words                       LoadMatrices
+//   right, columns as rows       2 words, for 8 columns        LoadMatrices
+//   right, rows as they are      the same                      LoadTransposedMatrices, LoadWord for
+//                                                              float32
 #pragma once
 
 #include <cuda_bf16.h>

@@ -54,7 +54,12 @@ __device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t fr
                : "memory");
 }
 
-// 16 bytes of this thread alone.
+// A word and 16 bytes of this thread alone.
+__device__ inline uint32_t LoadWord(uint32_t from) {
+  uint32_t value;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
+  return value;
+}
 __device__ inline void LoadPiece(uint32_t (&values)[4], uint32_t from) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
