@@ -113,8 +113,8 @@ const graph::OpRegistration kAttention({
     .gradient = Gradient,
     .cost = [](const OpCall& call) { return AttentionCost(call, 2, 0); },
     .random = true,
-    // The float32 kernels don't use TF32.
-    .precision = {Precision::kLow, "low operands; scores, softmax and its sums stay in float32"},
+    .precision = {Precision::kLow, "low operands; scores, softmax and its sums stay in float32",
+                  /*tf32=*/true},
     .cost_class = CostClass::kAttention,
     .sharding = {.follows = ShardingRule::kHeads},
     .continuation = {.cached_op = "attention_cached"},

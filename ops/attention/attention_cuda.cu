@@ -1,7 +1,12 @@
-// attention and attention_backward: cuDNN's flash attention if it has an engine for the problem
-// (ops/cuda/cudnn_attention.h), otherwise our own blockwise kernels: for float32, dropout, head
-// widths that are no multiple of 8, and GPUs that cuDNN doesn't know. The choice depends only on
-// the shape, the dtype, the attributes, the GPU's architecture and cuDNN's version.
+// attention and attention_backward, by the first of these that serves the problem:
+//
+//   Hopper (attention_hopper.cuh)  16 bits, heads up to 128 wide; forward only with dropout
+//   cuDNN (cudnn_attention.h)      16 bits, no dropout; the GPUs and shapes it knows
+//   mma.sync (attention_mma.cuh)   16 bits and TF32, heads up to 256 wide
+//   FMAs (attention_forward.cuh)   the rest: float32, odd head widths, old GPUs
+//
+// All but the last need head widths that are multiples of 8. The choice depends only on the shape,
+// the dtype, the attributes, the GPU's architecture and cuDNN's version.
 //
 // Bytes: forward qkv and out once, 4 for each query of a head; backward qkv, out, dout and dqkv
 // once and cuDNN's workspace several times.
@@ -20,8 +25,10 @@
 #include "ops/cuda/attention_backward.cuh"
 #include "ops/cuda/attention_forward.cuh"
 #include "ops/cuda/attention_hopper.cuh"
+#include "ops/cuda/attention_mma.cuh"
 #include "ops/cuda/cudnn_attention.h"
 #include "ops/cuda/padding.cuh"
+#include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
@@ -104,6 +111,13 @@ bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
          p.heads <= kMost && HasHopperBackward();
 }
 
+// Whether mma.sync serves the problem.
+template <typename T>
+bool OnTensorCores(const CudaContext& ctx, const AttentionProblem& p) {
+  const bool low = p.dtype != graph::DType::kFloat32 || UsesTf32(ctx.attributes, p.dtype);
+  return low && HasMmaAttention<T>(p.head, ctx.libraries.properties());
+}
+
 void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
 void PrepareBackward(const CudaContext& ctx) {
   if (!OnHopper(ctx, Problem(ctx, kBackwardRng))) Choose(ctx, CudnnAttentionPass::kBackward);
@@ -135,6 +149,7 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
       return LaunchHopperForward(a, ctx.libraries.properties().multiProcessorCount, ctx.stream);
     }
   }
+  if (OnTensorCores<T>(ctx, p)) return LaunchMmaForward(a, ctx.stream);
   LaunchAttentionForward(a, ctx.stream);
 }
 
@@ -196,6 +211,7 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
       return LaunchHopperBackward(a, ctx.stream);
     }
   }
+  if (OnTensorCores<T>(ctx, p)) return LaunchMmaBackward(a, ctx.stream);
   LaunchAttentionBackward(a, ctx.stream);
 }
 

@@ -8,18 +8,13 @@
 
 #include <cuda_runtime.h>
 
+#include "ops/cuda/exp2.cuh"
+
 namespace plimsoll::ops {
 
 struct ValueAndSlope {
   float value, slope;  // f(x), f'(x)
 };
-
-// 2^x; 0 where the result would be subnormal.
-__device__ inline float Exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 __device__ inline float Reciprocal(float x) {
   float y;
@@ -29,8 +24,6 @@ __device__ inline float Reciprocal(float x) {
 
 // 1 / (1 + e^-x), given x · log₂ e.
 __device__ inline float SigmoidOfLog2(float x) { return Reciprocal(__fadd_rn(1.0f, Exp2(-x))); }
-
-inline constexpr float kLog2E = 1.44269504088896340736f;
 
 // y = x · σ(x).
 struct SiluFunction {

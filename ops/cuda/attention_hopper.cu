@@ -12,6 +12,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/attention_dropped_weights.cuh"
 #include "ops/cuda/attention_hopper.cuh"
+#include "ops/cuda/exp2.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace plimsoll::ops {

@@ -3,6 +3,7 @@
 // need, products of tiles, sums and results of a tile. Only in code for sm_90a.
 #pragma once
 
+#include "ops/cuda/exp2.cuh"
 #include "ops/cuda/tensor_copy.cuh"
 #include "ops/cuda/transpose_quad.cuh"
 #include "ops/cuda/wgmma.cuh"

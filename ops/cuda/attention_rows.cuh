@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ops/cuda/attention_backward.cuh"
+#include "ops/cuda/exp2.cuh"
 #include "ops/cuda/wgmma.cuh"
 
 namespace plimsoll::ops {

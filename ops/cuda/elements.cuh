@@ -139,6 +139,18 @@ __device__ Pack<T, N> RoundPack(const float (&from)[N]) {
   return pack;
 }
 
+// Two elements in a word, the first one in its lower half.
+template <typename T>
+__device__ uint32_t PackTwo(float low, float high) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(two);
+  } else {
+    const __half2 two = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(two);
+  }
+}
+
 // Writes to global memory in one access: otherwise, the compiler splits a pack into elements or
 // words when these are used elsewhere as well. Loads from other addresses may move before or after
 // it.

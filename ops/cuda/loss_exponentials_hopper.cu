@@ -9,6 +9,7 @@
 // Bytes besides the product's operands: exponentials are written once, in place of logits.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/exp2.cuh"
 #include "ops/cuda/loss_exponentials.h"
 #include "ops/cuda/products/hopper_gemm.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -19,7 +20,6 @@ namespace {
 
 using T = __nv_bfloat16;
 
-constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kTargetExponential = 0x1p-32f;  // e[target]
 
 constexpr int kRows = 8;  // of a block

@@ -18,6 +18,7 @@
 
 #include "ops/cuda/bulk_copy.cuh"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/exp2.cuh"
 #include "ops/cuda/reduce.cuh"
 
 namespace plimsoll::ops {
@@ -41,16 +42,11 @@ struct LossRows {
 // Σ exp2((x − max) · log2 e) over the values seen so far. Products that must never be fused with
 // sums, or kernels would differ, are __fmul_rn: all ops give the same bits.
 struct RunningSum {
-  static constexpr float kLog2E = 1.4426950408889634f;
   // Below every logit, but finite: the difference of infinities is NaN.
   float max = -1e38f;
   float sum = 0;
 
-  static __device__ float Exp(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * kLog2E));
-    return y;
-  }
+  static __device__ float Exp(float x) { return Exp2(x * kLog2E); }
 
   template <int N>
   __device__ void Add(const float (&x)[N]) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "ops/cuda/bulk_copy.cuh"
+#include "ops/cuda/shared_tiles.cuh"
 
 namespace plimsoll::ops {
 
@@ -127,21 +128,6 @@ __device__ inline void StoreMatrices(uint32_t to, const uint32_t (&values)[4]) {
 __device__ inline void StoreTransposedMatrices(uint32_t to, const uint32_t (&values)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
-               : "memory");
-}
-
-// The inverse, in the layout of wgmma's left operand. An arrival at a barrier doesn't wait for
-// loads in flight: use the values first.
-__device__ inline void LoadMatrices(uint32_t (&values)[4], uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
-               : "r"(from)
-               : "memory");
-}
-__device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
-               : "r"(from)
                : "memory");
 }
 

@@ -15,6 +15,8 @@
 #include <type_traits>
 
 #include "ops/cuda/bulk_copy.cuh"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/shared_tiles.cuh"
 
 namespace plimsoll::ops {
 
@@ -37,25 +39,11 @@ __device__ inline uint32_t PieceOffset(int row, int piece) {
   return static_cast<uint32_t>(row * 128 + ((piece ^ (row & 7)) << 4));
 }
 
-// Copies 16 bytes, or zeros if not `there`.
-__device__ inline void CopyPiece(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),
-               "r"(there ? 16 : 0));
-}
-
-// The same for 8 bytes.
-__device__ inline void CopyPair(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;\n" ::"r"(to), "l"(from),
-               "r"(there ? 8 : 0));
-}
-
-__device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;\n"); }
-
 // Waits until at most kPending groups of this thread's copies are in flight, and makes the finished
 // ones visible to the tensor cores. A barrier must follow.
 template <int kPending>
 __device__ void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
+  WaitForOwnCopies<kPending>();
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
@@ -187,17 +175,6 @@ __device__ void StartWeightedRows(float (&d)[kPieces][32], const uint32_t (&weig
 }
 
 template <typename T>
-__device__ uint32_t PackTwo(float low, float high) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(two);
-  } else {
-    const __half2 two = __floats2half2_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(two);
-  }
-}
-
-template <typename T>
 __device__ float Low(uint32_t two) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     return __uint_as_float(two << 16);
@@ -223,15 +200,6 @@ __device__ void PackWeights(const float (&from)[32], uint32_t (&to)[4][4]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) to[k][i] = PackTwo<T>(from[k * 8 + i * 2], from[k * 8 + i * 2 + 1]);
   }
-}
-
-inline constexpr float kLog2E = 1.4426950408889634f;
-
-// 2^x.
-__device__ inline float Exp2(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 }  // namespace plimsoll::ops

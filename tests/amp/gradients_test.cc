@@ -184,7 +184,8 @@ TEST(Gradients, ProductsOfTheBackwardPassAreInTf32Too) {
     for (const graph::Node& node : program.nodes()) {
       const bool product =
           node.op->name.starts_with("linear") || node.op->name.starts_with("matmul");
-      EXPECT_EQ(node.attributes.Has("tf32"), product) << node.op->name;
+      const bool attention = node.op->name.starts_with("attention");
+      EXPECT_EQ(node.attributes.Has("tf32"), product || attention) << node.op->name;
       if (product) ++(node.phase == graph::Phase::kForward ? forward : backward);
     }
     EXPECT_EQ(backward, 2 * forward - 1) << "linear_dx and linear_dw, but one op for the loss";

@@ -399,7 +399,7 @@ forward
                       Tf32()),
                 kProducts + R"(
 forward
-  %a: f32[2,8,4], %lse: f32[2,1,8] = attention(%x, _) {causal=true, dropout=0.0, heads=1, key=0, kv_heads=1}
+  %a: f32[2,8,4], %lse: f32[2,1,8] = attention(%x, _) {causal=true, dropout=0.0, heads=1, key=0, kv_heads=1, tf32=true}
   %y: f32[2,8,4] = linear(%a, %w, _) {tf32=true}
   %c: f32[2,8,8] = matmul(%a, %y) {tf32=true, trans_a=false, trans_b=true}
   %loss: f32[], _ = linear_cross_entropy(%y, %v, %t, %s) {tf32=true}

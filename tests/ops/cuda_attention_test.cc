@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/cuda_handles.h"
@@ -25,12 +26,9 @@ struct Case {
   double dropout = 0;
 };
 
-Attributes AttributesOf(const Case& c) {
-  return {{"heads", c.heads},
-          {"kv_heads", c.kv_heads},
-          {"causal", c.causal},
-          {"dropout", c.dropout},
-          {"key", int64_t{7}}};
+Attributes AttributesOf(const Case& c, bool tf32 = false) {
+  return {{"heads", c.heads},     {"kv_heads", c.kv_heads}, {"causal", c.causal},
+          {"dropout", c.dropout}, {"key", int64_t{7}},      {"tf32", tf32}};
 }
 
 gpu::Libraries& Libraries() {
@@ -59,11 +57,11 @@ double Error(const TestTensor& got, const TestTensor& want) {
 
 // Errors of out, lse and dqkv; with PLIMSOLL_SHOW_ERRORS set they are printed.
 void ExpectAgreesWithCpu(const Case& c, DType dtype, double out_tolerance, double lse_tolerance,
-                         double dqkv_tolerance) {
+                         double dqkv_tolerance, bool tf32 = false) {
   const TestTensor qkv = Qkv(c, dtype), dout = Dout(c, dtype);
   const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
   const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
-  const Attributes attributes = AttributesOf(c);
+  const Attributes attributes = AttributesOf(c, tf32);
   const auto cpu = RunOp("attention", {&qkv, given}, attributes);
   const auto gpu = RunCudaOp("attention", {&qkv, given}, Libraries(), attributes);
   const auto cpu_backward =
@@ -92,6 +90,11 @@ TEST_P(CudaAttentionTest, AgreesWithTheCpuInFloat32) {
   ExpectAgreesWithCpu(GetParam(), DType::kFloat32, 2e-5, 2e-5, 1e-4);
 }
 
+// TF32 has as many bits of fraction as fp16.
+TEST_P(CudaAttentionTest, AgreesWithTheCpuInTf32) {
+  ExpectAgreesWithCpu(GetParam(), DType::kFloat32, 3 * 0x1p-11, 2e-3, 8 * 0x1p-11, /*tf32=*/true);
+}
+
 // cuDNN rounds the attention weights to 16 bits before it multiplies them with the values.
 TEST_P(CudaAttentionTest, AgreesWithTheCpuIn16Bits) {
   ExpectAgreesWithCpu(GetParam(), DType::kBFloat16, 3 * 0x1p-8, 1e-4, 8 * 0x1p-8);
@@ -100,15 +103,17 @@ TEST_P(CudaAttentionTest, AgreesWithTheCpuIn16Bits) {
 
 TEST_P(CudaAttentionTest, AGraphGivesTheSameBitsEachTime) {
   const Case c = GetParam();
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    SCOPED_TRACE(graph::Name(dtype));
+  const std::pair<DType, bool> types[] = {
+      {DType::kFloat32, false}, {DType::kFloat32, true}, {DType::kBFloat16, false}};
+  for (const auto& [dtype, tf32] : types) {
+    SCOPED_TRACE(std::string(graph::Name(dtype)) + (tf32 ? " in tf32" : ""));
     const CudaTensor qkv(Qkv(c, dtype)), dout(Dout(c, dtype));
     const CudaTensor rng(Values(DType::kInt32, {2}, {3, 4}));
     const CudaTensor* const given = c.dropout > 0 ? &rng : nullptr;
-    const CudaOpRunner forward("attention", {&qkv, given}, AttributesOf(c));
+    const CudaOpRunner forward("attention", {&qkv, given}, AttributesOf(c, tf32));
     const CudaOpRunner backward("attention_backward",
                                 {&qkv, &forward.output(0), &forward.output(1), &dout, given},
-                                AttributesOf(c));
+                                AttributesOf(c, tf32));
     forward.Run(Libraries());
     backward.Run(Libraries());
     std::vector<TestTensor> first;
@@ -136,26 +141,29 @@ TEST_P(CudaAttentionTest, AGraphGivesTheSameBitsEachTime) {
   }
 }
 
-// Cases with dropout, and heads whose width is no multiple of 8, use the blockwise kernels in all
-// types; on Hopper cuDNN runs the backward pass only for heads wider than 128.
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest,
-                         testing::Values(Case{3, 1, 4, 2, 64, true},         // one token
-                                         Case{2, 64, 2, 2, 64, true},        // exactly a tile
-                                         Case{2, 65, 3, 1, 64, true},        // and a rest of one
-                                         Case{2, 300, 4, 2, 64, true},       //
-                                         Case{1, 257, 2, 2, 64, false},      //
-                                         Case{2, 128, 12, 12, 64, true},     //
-                                         Case{1, 200, 6, 2, 128, true},      //
-                                         Case{1, 130, 2, 1, 128, false},     //
-                                         Case{2, 100, 2, 2, 24, true},       //
-                                         Case{1, 140, 2, 1, 80, true},       // two pieces of a head
-                                         Case{1, 96, 2, 1, 256, true},       //
-                                         Case{5, 70, 4, 2, 136, true},       // cuDNN's in parts
-                                         Case{1, 70, 2, 2, 300, false},      // no packs in 16 bits
-                                         Case{1, 97, 4, 2, 21, true},        // no packs at all
-                                         Case{2, 130, 4, 2, 64, true, 0.2},  //
-                                         Case{1, 99, 2, 1, 128, false, 0.5},
-                                         Case{1, 65, 1, 1, 90, true, 1e-9}));
+// Cases with dropout, and heads whose width is no multiple of 8, use our own kernels in all types;
+// on Hopper cuDNN runs the backward pass only for heads wider than 128.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaAttentionTest,
+    testing::Values(Case{3, 1, 4, 2, 64, true},         // one token
+                    Case{2, 64, 2, 2, 64, true},        // exactly a tile
+                    Case{2, 65, 3, 1, 64, true},        // and a rest of one
+                    Case{2, 300, 4, 2, 64, true},       //
+                    Case{1, 257, 2, 2, 64, false},      //
+                    Case{2, 128, 12, 12, 64, true},     //
+                    Case{1, 200, 6, 2, 128, true},      //
+                    Case{1, 130, 2, 1, 128, false},     //
+                    Case{2, 100, 2, 2, 24, true},       //
+                    Case{1, 140, 2, 1, 80, true},       // two pieces of a head
+                    Case{1, 96, 2, 1, 256, true},       //
+                    Case{5, 70, 4, 2, 136, true},       // cuDNN's in parts
+                    Case{1, 70, 2, 2, 300, false},      // no packs in 16 bits
+                    Case{1, 97, 4, 2, 21, true},        // no packs at all
+                    Case{2, 130, 4, 2, 64, true, 0.2},  //
+                    Case{1, 99, 2, 1, 128, false, 0.5}, Case{1, 65, 1, 1, 90, true, 1e-9},
+                    Case{2, 300, 4, 2, 24, false, 0.1}, Case{1, 260, 2, 1, 72, true, 0.1},
+                    Case{1, 140, 4, 2, 136, false, 0.3}, Case{2, 200, 2, 2, 192, true},
+                    Case{1, 150, 2, 1, 256, true, 0.1}));
 
 TestTensor Convert(const TestTensor& from, DType dtype) {
   TestTensor to({dtype, from.type().shape});
@@ -268,10 +276,12 @@ TEST(CudaAttention, StaysFiniteForLargeScores) {
 TEST(CudaAttention, PassesNanOn) {
   PLIMSOLL_NEEDS_CUDA
   const Case c{1, 40, 1, 1, 16, true};
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  const std::pair<DType, bool> types[] = {
+      {DType::kFloat32, false}, {DType::kFloat32, true}, {DType::kBFloat16, false}};
+  for (const auto& [dtype, tf32] : types) {
     TestTensor qkv = NormalValues(dtype, {1, 40, 3 * 16}, 5);
     qkv.set(20 * 48 + 16 + 3, NAN);  // in the key of token 20
-    const auto got = RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c));
+    const auto got = RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c, tf32));
     for (int64_t i = 0; i < 20 * 16; ++i) ASSERT_FALSE(std::isnan(got[0].at(i))) << i;
     for (int64_t i = 20 * 16; i < got[0].size(); ++i) ASSERT_TRUE(std::isnan(got[0].at(i))) << i;
   }

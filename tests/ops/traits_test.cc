@@ -93,7 +93,7 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kAttention; }),
             (Names{"attention", "attention_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
-            (Names{"add_low_rank", "conv", "linear", "linear_cross_entropy", "matmul"}));
+            (Names{"add_low_rank", "attention", "conv", "linear", "linear_cross_entropy", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
             (Names{"add", "batch_norm", "cast", "drop_path", "dropout", "gelu", "layer_norm", "mul",
                    "prepend_token", "relu", "rms_norm", "rotary", "scale", "sigmoid", "silu",
