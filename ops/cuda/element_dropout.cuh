@@ -37,8 +37,9 @@ __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, 
   const uint32_t high = d.threshold << 16;
 #pragma unroll
   for (int i = 0; i < N; i += 2) {
-    x[i] = words[i / 2] << 16 < high ? 0.0f : __fmul_rn(x[i], d.keep_scale);
-    x[i + 1] = words[i / 2] < high ? 0.0f : __fmul_rn(x[i + 1], d.keep_scale);
+    const float kept[2] = {__fmul_rn(x[i], d.keep_scale), __fmul_rn(x[i + 1], d.keep_scale)};
+    x[i] = words[i / 2] << 16 < high ? 0.0f : kept[0];
+    x[i + 1] = words[i / 2] < high ? 0.0f : kept[1];
   }
 }
 
