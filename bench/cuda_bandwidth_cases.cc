@@ -46,6 +46,31 @@ void AddNorms(std::vector<Case>& cases) {
                      {},
                      {{5, 0}}});
   }
+  // What is added, and the gradient, are dropped, as behind and before a layer's last product.
+  for (const auto& [rows, width] : {Size{32768, 768}, Size{16384, 1024}, Size{16384, 1600}}) {
+    const Input x = Low({rows, width}), weight = Low({width});
+    const Input mean = Float({rows}), rstd = Positive({rows});
+    const Input rng{{DType::kInt32, {2}}, Fill::kRng};
+    const graph::Attributes drop = {{"p", 0.1}, {"key", int64_t{5}}};
+    cases.push_back({"add_layer_norm",
+                     Label(rows, width, "dropout, in place"),
+                     {x, x, weight, weight, rng},
+                     {{"eps", 1e-5}, {"p", 0.1}, {"key", int64_t{5}}},
+                     {},
+                     {{0, 0}, {1, 1}}});
+    cases.push_back({"layer_norm_backward",
+                     Label(rows, width, "dropout, acc in place"),
+                     {x, weight, mean, rstd, x, x, Absent(), Absent(), rng},
+                     drop,
+                     {},
+                     {{5, 0}}});
+    cases.push_back({"layer_norm_with_backward",
+                     Label(rows, width, "dropout, acc in place"),
+                     {x, weight, weight, mean, rstd, x, x, Absent(), Absent(), rng},
+                     drop,
+                     {},
+                     {{6, 1}}});
+  }
   for (const auto& [rows, width] : {Size{32768, 768}, Size{16384, 1600}}) {
     const Input x = Low({rows, width}), weight = Low({width});
     cases.push_back({"layer_norm_with_backward",

@@ -2,6 +2,7 @@
 // and ĝ = dy · weight:
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows
 //   dy.
+// Where there is dropout (kDrop), dx with elements dropped is one more result.
 //
 // One pass over the rows. One warp takes a row; if the row is longer than kNormBackwardPacks packs
 // of 16 bytes a lane, a few warps share it. A warp fetches its next row into shared memory while it
@@ -9,7 +10,8 @@
 // registers from row to row. At the end a block's warps add up theirs, in their order, and the
 // block leaves partial sums in the workspace; ops/cuda/column_sums.cuh adds those. Blocks, and so
 // the order of every sum, depend on the shape alone.
-// Bytes: 3·N·D·s, and N·D·s more for acc, and for y where the norm is recomputed too (kAgain).
+// Bytes: 3·N·D·s, and N·D·s more for acc, for y where the norm is recomputed too (kAgain), and for
+// the dropped dx.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -19,6 +21,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/column_sums.cuh"
+#include "ops/cuda/element_dropout.cuh"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -42,6 +45,8 @@ struct NormBackward {
   bool dweight = false, dbias = false;
   T* y = nullptr;  // for kernels that recompute the norm
   const T* bias = nullptr;
+  T* dropped = nullptr;  // as dx, or the memory of x; nullptr: not wanted
+  ElementDropout dropout = {};
 
   __device__ int sums() const { return int{dweight} + int{dbias}; }
 };
@@ -80,7 +85,7 @@ __device__ inline float2 WarpSums(float2 sums) {
 
 // `row_warps`: number of warps that share a row, side by side, each with kPacks packs of every
 // lane.
-template <typename T, bool kMean, bool kAgain, int kPacks>
+template <typename T, bool kMean, bool kAgain, bool kDrop, int kPacks>
 __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
                              1) void NormBackwardKernel(NormBackward<T> p, int row_warps) {
   constexpr int kSize = kPackSize<T>;
@@ -119,6 +124,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
     __pipeline_commit();
   };
   const float scale = 1.0f / static_cast<float>(p.width);
+  const uint2 key = kDrop ? PhiloxKey(p.dropout.rng) : uint2{};
   const int64_t step = int64_t{gridDim.x} * groups, last = p.rows - 1;
   int64_t row = int64_t{blockIdx.x} * groups + group;
   if (group >= groups) row = p.rows;  // leftover warps, too few for a row
@@ -191,7 +197,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
         }
       }
     }
-    if (p.dx == nullptr) continue;
+    if (!kDrop && p.dx == nullptr) continue;
     sums = WarpSums(sums);
     if (row_warps > 1) {
       if (lane == 0) part_sums[stage][warp] = sums;
@@ -220,7 +226,14 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
       for (int j = 0; j < kSize; ++j) {
         dx[j] = dy[j] * weight[j] * rstd + (x[j] * of_x + constant) + acc[j];
       }
-      WriteGlobal(p.dx + row * p.width + column + k * kWarp * kSize, RoundPack<T, kSize>(dx));
+      const int64_t at = row * p.width + column + k * kWarp * kSize;
+      const Packed rounded = RoundPack<T, kSize>(dx);
+      if (!kDrop || p.dx != nullptr) WriteGlobal(p.dx + at, rounded);
+      if constexpr (kDrop) {
+        ToFloats(rounded, dx);
+        DropElements(p.dropout, key, at, dx);
+        WriteGlobal(p.dropped + at, RoundPack<T, kSize>(dx));
+      }
     }
   }
 
@@ -296,12 +309,17 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
     const float g_mean = kMean ? BlockSum<256>(g_sum, shared[buffer]) * scale : 0.0f;
     const float gx_mean = BlockSum<256>(gx_sum, shared[buffer + 1]) * scale;
     buffer ^= 2;
-    if (p.dx == nullptr) continue;
+    if (p.dx == nullptr && p.dropped == nullptr) continue;
     for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
       const float normal = (ToFloat(x[i]) - mean) * rstd;
       float d = (ToFloat(dy[i]) * ToFloat(p.weight[i]) - g_mean - normal * gx_mean) * rstd;
       if (p.acc != nullptr) d += ToFloat(p.acc[row * p.width + i]);
-      p.dx[row * p.width + i] = FromFloat<T>(d);
+      const T rounded = FromFloat<T>(d);
+      const int64_t at = row * p.width + i;
+      if (p.dx != nullptr) p.dx[at] = rounded;
+      if (p.dropped != nullptr) {
+        p.dropped[at] = FromFloat<T>(DropElement(p.dropout, at, ToFloat(rounded)));
+      }
     }
   }
 }
@@ -328,7 +346,9 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   // Older GPUs have less shared memory.
   const int room = static_cast<int>(ctx.libraries.properties().sharedMemPerBlockOptin) - 1024;
   const auto launch = [&]<int kPacks>() {
-    const auto kernel = &NormBackwardKernel<T, kMean, kAgain, kPacks>;
+    const auto kernel = p.dropped != nullptr
+                            ? &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/true, kPacks>
+                            : &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/false, kPacks>;
     const int weights = NormBackwardWeightsShared(kPacks, row_warps);
     const int warps =
         std::min(NormBackwardWarps(kPacks), (room - weights) / NormBackwardWarpShared(kPacks));
@@ -341,7 +361,7 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
       row_warps * NormBackwardWarpShared(kNormBackwardPacks) +
               NormBackwardWeightsShared(kNormBackwardPacks, row_warps) >
           room ||
-      !Aligned(p.x, p.weight, p.dy, p.acc, p.dx, p.y, p.bias)) {
+      !Aligned(p.x, p.weight, p.dy, p.acc, p.dx, p.y, p.bias, p.dropped)) {
     NormBackwardAnyKernel<T, kMean, kAgain><<<blocks, 256, 0, ctx.stream>>>(p);
   } else if (lane_packs <= 2) {
     launch.template operator()<2>();

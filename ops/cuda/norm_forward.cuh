@@ -1,5 +1,6 @@
 // Forward kernels of layer_norm and rms_norm, and of both after an addition:
 //   x = a (+ b, rounded to the type of a),   y = (x − mean) · rstd · weight (+ bias).
+// Where there is dropout (kDrop), b's elements are dropped, and rounded, before they are added.
 // rms_norm (kMean false) has no mean: rstd = 1 / √(mean of x² + eps).
 //
 // A row is read once, 16 bytes per thread and load, and stays in registers until it is written: by
@@ -12,6 +13,7 @@
 #include <cstdint>
 
 #include "gpu/check.h"
+#include "ops/cuda/element_dropout.cuh"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -31,6 +33,7 @@ struct NormForward {
   int64_t rows;
   int width;
   float eps;
+  ElementDropout dropout = {};  // of b
 };
 
 // Threads of a block that shares a row, and of a block whose warps each have their own row.
@@ -48,7 +51,7 @@ __device__ float RowSum(float x, float* shared) {
 
 constexpr int NormBlock(int threads) { return threads == kWarp ? kNormWarps : kNormBlock; }
 
-template <typename T, bool kMean, bool kAdd, int kThreads, int kPacks>
+template <typename T, bool kMean, bool kAdd, bool kDrop, int kThreads, int kPacks>
 __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
     NormForward<T> p, const T* __restrict__ weight, const T* __restrict__ bias) {
   constexpr int kSize = kPackSize<T>;
@@ -67,6 +70,7 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
     if (i < packs) x[k] = reinterpret_cast<const Pack<T, kSize>*>(p.a + start)[i];
   }
   if constexpr (kAdd) {
+    const uint2 key = kDrop ? PhiloxKey(p.dropout.rng) : uint2{};
     Pack<T, kSize> b[kPacks];
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
@@ -80,6 +84,10 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
       float sum[kSize], more[kSize];
       ToFloats(x[k], sum);
       ToFloats(b[k], more);
+      if constexpr (kDrop) {
+        DropElements(p.dropout, key, start + i * kSize, more);
+        ToFloats(RoundPack<T, kSize>(more), more);
+      }
 #pragma unroll
       for (int j = 0; j < kSize; ++j) sum[j] = __fadd_rn(sum[j], more[j]);
       x[k] = RoundPack<T, kSize>(sum);
@@ -153,7 +161,11 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T
   const T* x = (kAdd ? p.sum : p.a) + start;
   if constexpr (kAdd) {
     for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
-      p.sum[start + i] = FromFloat<T>(__fadd_rn(ToFloat(p.a[start + i]), ToFloat(p.b[start + i])));
+      float more = ToFloat(p.b[start + i]);
+      if (p.dropout.rng != nullptr) {
+        more = ToFloat(FromFloat<T>(DropElement(p.dropout, start + i, more)));
+      }
+      p.sum[start + i] = FromFloat<T>(__fadd_rn(ToFloat(p.a[start + i]), more));
     }
   }
   const float scale = 1.0f / static_cast<float>(p.width);
@@ -179,14 +191,14 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T
   }
 }
 
-template <typename T, bool kMean, bool kAdd>
+template <typename T, bool kMean, bool kAdd, bool kDrop = false>
 void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t stream) {
   if (p.rows == 0) return;
   constexpr int kSize = kPackSize<T>;
   const int packs = p.width / kSize;
   const auto launch = [&]<int kThreads, int kPacks>() {
     constexpr int kBlock = NormBlock(kThreads), kRows = kBlock / kThreads;
-    NormForwardKernel<T, kMean, kAdd, kThreads, kPacks>
+    NormForwardKernel<T, kMean, kAdd, kDrop, kThreads, kPacks>
         <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kBlock, 0, stream>>>(p, weight,
                                                                                      p.bias);
   };

@@ -5,6 +5,7 @@
 
 #include "graph/gradient.h"
 #include "ops/definition.h"
+#include "ops/norms/norm_dropout.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -25,36 +26,48 @@ std::vector<TensorType> InferSumAndNorm(const OpCall& call, bool mean) {
   Check(call.input(1) == x, call, "b must be as a");
   const TensorType weight{x.dtype, {x.shape.dim(-1)}};
   Check(call.input(2) == weight, call, "weight must be [D]");
+  HasDropout(call, mean ? 4 : 3);
   const TensorType statistic{graph::ComputeType(x.dtype), {x.shape.rows()}};
   if (!mean) return {x, x, statistic};
   CheckAbsentOr(call, 3, weight);
   return {x, x, statistic, statistic};
 }
 
-// The gradient of a and of b is the norm's gradient plus that of the sum.
+// The gradient of a and of b is the norm's gradient plus that of the sum; b's is dropped as b was.
 void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
   const Value dsum = ctx.output_gradient(0), dy = ctx.output_gradient(1);
   const size_t parameters = mean ? 2 : 1;
+  const Value rng = ctx.input(2 + parameters);
+  const bool drops = ctx.wants(1) && rng != kNoTensor;
   if (dy == kNoTensor) {
-    for (size_t i : {0, 1}) {
-      if (ctx.wants(i)) ctx.SetGradient(i, dsum);
+    if (ctx.wants(0)) ctx.SetGradient(0, dsum);
+    if (ctx.wants(1)) {
+      ctx.SetGradient(1, drops ? ctx.builder().Emit1("dropout", {dsum, rng},
+                                                     Select(ctx.attributes(), {"p", "key"}))
+                               : dsum);
     }
     return;
   }
-  std::vector<bool> want = {ctx.wants(0) || ctx.wants(1)};
+  const bool wants_sum = ctx.wants(0) || ctx.wants(1);
+  std::vector<bool> want = {drops ? ctx.wants(0) : wants_sum};
   std::vector<Value> inputs = {ctx.output(0), ctx.input(2), ctx.output(2)};
   if (mean) inputs.push_back(ctx.output(3));
   inputs.push_back(dy);
-  inputs.push_back(want[0] ? dsum : kNoTensor);
+  inputs.push_back(wants_sum ? dsum : kNoTensor);
   for (size_t i = 2; i < 2 + parameters; ++i) {
     want.push_back(ctx.wants(i));
     inputs.push_back(ctx.wants(i) ? ctx.TakePartial(i) : kNoTensor);
   }
-  if (std::find(want.begin(), want.end(), true) == want.end()) return;
-  const std::vector<Value> gradients = ctx.builder().Emit(backward, inputs, {}, "", want);
-  for (size_t i : {0, 1}) {
-    if (ctx.wants(i)) ctx.SetGradient(i, gradients[0]);
+  graph::Attributes attributes;
+  if (drops) {
+    want.push_back(true);
+    inputs.push_back(rng);
+    attributes = Select(ctx.attributes(), {"p", "key"});
   }
+  if (std::find(want.begin(), want.end(), true) == want.end()) return;
+  const std::vector<Value> gradients = ctx.builder().Emit(backward, inputs, attributes, "", want);
+  if (ctx.wants(0)) ctx.SetGradient(0, gradients[0]);
+  if (ctx.wants(1)) ctx.SetGradient(1, drops ? gradients.back() : gradients[0]);
   for (size_t i = 0; i < parameters; ++i) {
     if (ctx.wants(2 + i)) ctx.SetGradient(2 + i, gradients[1 + i]);
   }
@@ -62,25 +75,27 @@ void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
 
 const OpRegistration kAddLayerNorm({
     .name = "add_layer_norm",
-    .inputs = {{"a"}, {"b"}, {"weight"}, {"bias", true}},
+    .inputs = {{"a"}, {"b"}, {"weight"}, {"bias", true}, {"rng", true}},
     .outputs = {{"sum"}, {"y"}, {"mean", true}, {"rstd", true}},
     .infer = [](const OpCall& call) { return InferSumAndNorm(call, /*mean=*/true); },
     .gradient =
         [](GradientContext& ctx) { SumAndNormGradient(ctx, "layer_norm_backward", /*mean=*/true); },
     .cost = FlopsPerElement(9),
     .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
+    .random = true,
     .precision = {Precision::kLowStorage, "the sum is rounded once; as layer_norm from there"},
 });
 
 const OpRegistration kAddRmsNorm({
     .name = "add_rms_norm",
-    .inputs = {{"a"}, {"b"}, {"weight"}},
+    .inputs = {{"a"}, {"b"}, {"weight"}, {"rng", true}},
     .outputs = {{"sum"}, {"y"}, {"rstd", true}},
     .infer = [](const OpCall& call) { return InferSumAndNorm(call, /*mean=*/false); },
     .gradient =
         [](GradientContext& ctx) { SumAndNormGradient(ctx, "rms_norm_backward", /*mean=*/false); },
     .cost = FlopsPerElement(5),
     .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
+    .random = true,
     .precision = {Precision::kLowStorage, "the sum is rounded once; as rms_norm from there"},
 });
 

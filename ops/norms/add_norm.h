@@ -5,6 +5,8 @@
 //   add_layer_norm: a, b [...,D], weight [D], bias [D] or absent → sum = a + b, y [...,D], and the
 //     mean and rstd of each row of the sum.
 //   add_rms_norm: the same without bias and mean.
+//
+// With an input rng behind these, b is dropped before it is added (ops/norms/norm_dropout.h).
 #pragma once
 
 #include <string_view>

@@ -1,8 +1,9 @@
-// Runs the kernels of `add` and of the norm one after the other, and so gives their bits. Bytes:
-// 5·N·D·s.
+// Runs the kernels of `add` and of the norm one after the other, and so gives their bits; that of
+// `dropout` before them, where there is dropout. Bytes: 5·N·D·s, and 2·N·D·s more for dropout.
 #include <array>
 
 #include "ops/kernel.h"
+#include "ops/norms/norm_dropout_cpu.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -15,20 +16,30 @@ CpuContext Part(const CpuContext& ctx, const char* op, std::span<const TensorRef
 
 void Run(const char* op, const CpuContext& ctx) { FindCpuKernel(op)->run(ctx); }
 
-// y may have the memory of a or b: it is written after the last read of both.
-void AddNorm(const CpuContext& ctx, const char* norm) {
-  Run("add", Part(ctx, "add", ctx.inputs.first(2), ctx.outputs.first(1)));
+// `parameters`: weight and bias, or weight alone. y may have the memory of a or b: it is written
+// after the last read of both.
+void AddNorm(const CpuContext& ctx, const char* norm, size_t parameters) {
+  std::array<TensorRef, 2> terms = {ctx.inputs[0], ctx.inputs[1]};
+  if (const size_t rng = 2 + parameters; ctx.has_input(rng)) {
+    // Of the sum and y, whichever does not have the memory of a.
+    const TensorRef& dropped = ctx.outputs[ctx.outputs[0].data == terms[0].data ? 1 : 0];
+    RunDropout(ctx, terms[1], ctx.inputs[rng], dropped);
+    terms[1] = dropped;
+  }
+  Run("add", Part(ctx, "add", terms, ctx.outputs.first(1)));
   std::array<TensorRef, 3> inputs = {ctx.outputs[0]};
-  const size_t parameters = ctx.inputs.size() - 2;
-  for (size_t i = 0; i < parameters; ++i) inputs.at(1 + i) = ctx.inputs[2 + i];
+  for (size_t i = 0; i < parameters; ++i) {
+    if (ctx.has_input(2 + i)) inputs.at(1 + i) = ctx.inputs[2 + i];
+  }
   Run(norm, Part(ctx, norm, std::span(inputs).first(1 + parameters), ctx.outputs.subspan(1)));
 }
 
 const CpuKernelRegistration kAddLayerNorm({"add_layer_norm", [](const CpuContext& ctx) {
-                                             AddNorm(ctx, "layer_norm");
+                                             AddNorm(ctx, "layer_norm", 2);
                                            }});
-const CpuKernelRegistration kAddRmsNorm({"add_rms_norm",
-                                         [](const CpuContext& ctx) { AddNorm(ctx, "rms_norm"); }});
+const CpuKernelRegistration kAddRmsNorm({"add_rms_norm", [](const CpuContext& ctx) {
+                                           AddNorm(ctx, "rms_norm", 1);
+                                         }});
 
 }  // namespace
 }  // namespace plimsoll::ops

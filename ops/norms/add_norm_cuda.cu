@@ -1,6 +1,7 @@
 // sum = a + b, y = norm(sum): the kernels of layer_norm and rms_norm with an addition before them
 // (ops/cuda/norm_forward.cuh), in the same arithmetic. Bytes: 4·N·D·s, where `add` and a norm after
-// it move 5·N·D·s.
+// it move 5·N·D·s. With dropout of b, whose mask is made in registers, the same bytes, where
+// `dropout` before them moves 2·N·D·s more.
 #include "ops/cuda/norm_forward.cuh"
 
 namespace plimsoll::ops {
@@ -9,18 +10,22 @@ namespace {
 template <bool kMean>
 void AddNorm(const CudaContext& ctx) {
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    LaunchNormForward<T, kMean, /*kAdd=*/true>(
-        {.a = ctx.in<T>(0),
-         .b = ctx.in<T>(1),
-         .bias = kMean ? ctx.in<T>(3) : nullptr,
-         .sum = ctx.out<T>(0),
-         .y = ctx.out<T>(1),
-         .mean = kMean ? ctx.out<float>(2) : nullptr,
-         .rstd = ctx.out<float>(kMean ? 3 : 2),
-         .rows = ctx.in_shape(0).rows(),
-         .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
-         .eps = static_cast<float>(ctx.attributes.GetReal("eps"))},
-        ctx.in<T>(2), ctx.stream);
+    const NormForward<T> p = {.a = ctx.in<T>(0),
+                              .b = ctx.in<T>(1),
+                              .bias = kMean ? ctx.in<T>(3) : nullptr,
+                              .sum = ctx.out<T>(0),
+                              .y = ctx.out<T>(1),
+                              .mean = kMean ? ctx.out<float>(2) : nullptr,
+                              .rstd = ctx.out<float>(kMean ? 3 : 2),
+                              .rows = ctx.in_shape(0).rows(),
+                              .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
+                              .eps = static_cast<float>(ctx.attributes.GetReal("eps")),
+                              .dropout = DropoutOf(ctx, kMean ? 4 : 3)};
+    if (p.dropout.rng != nullptr) {
+      LaunchNormForward<T, kMean, /*kAdd=*/true, /*kDrop=*/true>(p, ctx.in<T>(2), ctx.stream);
+    } else {
+      LaunchNormForward<T, kMean, /*kAdd=*/true>(p, ctx.in<T>(2), ctx.stream);
+    }
   });
 }
 

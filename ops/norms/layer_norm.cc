@@ -3,6 +3,7 @@
 #include "graph/gradient.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/norms/norm_dropout.h"
 #include "ops/norms/norm_partials.h"
 
 namespace plimsoll::ops {
@@ -53,7 +54,8 @@ std::vector<TensorType> InferLayerNormBackward(const OpCall& call) {
   CheckAbsentOr(call, 5, x);
   CheckAbsentOr(call, 6, dweight);
   CheckAbsentOr(call, 7, dweight);
-  return {x, dweight, dweight};
+  if (!HasDropout(call, 8)) return {x, dweight, dweight};
+  return {x, dweight, dweight, x};
 }
 
 const OpRegistration kLayerNorm({
@@ -79,12 +81,14 @@ const OpRegistration kLayerNormBackward({
                {"dy"},
                {"acc_x", true},
                {"acc_weight", true},
-               {"acc_bias", true}},
-    .outputs = {{"dx", true}, {"dweight", true}, {"dbias", true}},
+               {"acc_bias", true},
+               {"rng", true}},
+    .outputs = {{"dx", true}, {"dweight", true}, {"dbias", true}, {"dropped", true}},
     .infer = &InferLayerNormBackward,
     .gradient = {},
     .cost = FlopsPerElement(16),
-    .in_place = {{4, 0}, {5, 0}, {6, 1}, {7, 2}},
+    .in_place = {{4, 0}, {5, 0}, {6, 1}, {7, 2}, {0, 3}, {4, 3}, {5, 3}},
+    .random = true,
 });
 const CudaWorkspaceRegistration kBackwardWorkspace("layer_norm_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(1)} + int{call.has_output(2)});

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "ops/kernel.h"
+#include "ops/norms/norm_dropout_cpu.h"
 #include "ops/norms/norm_rows.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
@@ -101,7 +102,9 @@ void LayerNormBackward(const CpuContext& ctx) {
     const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1);
     const T *mean = ctx.in<T>(2), *rstd = ctx.in<T>(3);
     const S *dy = ctx.in<S>(4), *acc_x = ctx.in<S>(5);
-    S* dx = ctx.out<S>(0);
+    // Not wanted, dx takes the memory of what is made of it.
+    const TensorRef& gradient = ctx.outputs[ctx.has_output(0) || !ctx.has_output(3) ? 0 : 3];
+    S* dx = static_cast<S*>(gradient.data);
     T *dweight = ctx.out<T>(1), *dbias = ctx.out<T>(2);
     const RowPartials<T> partials(ctx, rows, width, (dweight != nullptr) + (dbias != nullptr));
     partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
@@ -119,6 +122,7 @@ void LayerNormBackward(const CpuContext& ctx) {
     if (dweight != nullptr) partials.Combine(ctx.pool, 0, ctx.in<T>(6), dweight);
     if (dbias != nullptr)
       partials.Combine(ctx.pool, dweight != nullptr ? 1 : 0, ctx.in<T>(7), dbias);
+    if (ctx.has_output(3)) RunDropout(ctx, gradient, ctx.inputs[8], ctx.outputs[3]);
   });
 }
 

@@ -31,7 +31,9 @@ void LayerNormBackward(const CudaContext& ctx) {
                                .acc = ctx.in<T>(5),
                                .dx = ctx.out<T>(0),
                                .rows = ctx.in_shape(0).rows(),
-                               .width = static_cast<int>(ctx.in_shape(0).dim(-1))};
+                               .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
+                               .dropped = ctx.out<T>(3),
+                               .dropout = DropoutOf(ctx, 8)};
     LaunchNormBackward<T, /*kMean=*/true>(p, {ctx.in<float>(6), ctx.in<float>(7)},
                                           {ctx.out<float>(1), ctx.out<float>(2)}, ctx);
   });

@@ -4,6 +4,7 @@
 // the backward op.
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/norms/norm_dropout.h"
 #include "ops/norms/norm_partials.h"
 
 namespace plimsoll::ops {
@@ -36,7 +37,8 @@ std::vector<TensorType> InferLayerNorm(const OpCall& call) {
   CheckAbsentOr(call, 6, types.x);
   CheckAbsentOr(call, 7, types.dweight);
   CheckAbsentOr(call, 8, types.dweight);
-  return {types.x, types.x, types.dweight, types.dweight};
+  if (!HasDropout(call, 9)) return {types.x, types.x, types.dweight, types.dweight};
+  return {types.x, types.x, types.dweight, types.dweight, types.x};
 }
 
 std::vector<TensorType> InferRmsNorm(const OpCall& call) {
@@ -45,7 +47,8 @@ std::vector<TensorType> InferRmsNorm(const OpCall& call) {
   Check(call.input(3) == types.x, call, "dy must be as x");
   CheckAbsentOr(call, 4, types.x);
   CheckAbsentOr(call, 5, types.dweight);
-  return {types.x, types.x, types.dweight};
+  if (!HasDropout(call, 6)) return {types.x, types.x, types.dweight};
+  return {types.x, types.x, types.dweight, types.x};
 }
 
 const OpRegistration kLayerNorm({
@@ -58,12 +61,14 @@ const OpRegistration kLayerNorm({
                {"dy"},
                {"acc_x", true},
                {"acc_weight", true},
-               {"acc_bias", true}},
-    .outputs = {{"y"}, {"dx", true}, {"dweight", true}, {"dbias", true}},
+               {"acc_bias", true},
+               {"rng", true}},
+    .outputs = {{"y"}, {"dx", true}, {"dweight", true}, {"dbias", true}, {"dropped", true}},
     .infer = &InferLayerNorm,
     .gradient = {},
     .cost = FlopsPerElement(19),
-    .in_place = {{5, 1}, {6, 1}, {7, 2}, {8, 3}},
+    .in_place = {{5, 1}, {6, 1}, {7, 2}, {8, 3}, {0, 4}, {5, 4}, {6, 4}},
+    .random = true,
 });
 const CudaWorkspaceRegistration kLayerNormWorkspace(
     "layer_norm_with_backward", [](const OpCall& call) {
@@ -72,12 +77,14 @@ const CudaWorkspaceRegistration kLayerNormWorkspace(
 
 const OpRegistration kRmsNorm({
     .name = "rms_norm_with_backward",
-    .inputs = {{"x"}, {"weight"}, {"rstd"}, {"dy"}, {"acc_x", true}, {"acc_weight", true}},
-    .outputs = {{"y"}, {"dx", true}, {"dweight", true}},
+    .inputs =
+        {{"x"}, {"weight"}, {"rstd"}, {"dy"}, {"acc_x", true}, {"acc_weight", true}, {"rng", true}},
+    .outputs = {{"y"}, {"dx", true}, {"dweight", true}, {"dropped", true}},
     .infer = &InferRmsNorm,
     .gradient = {},
     .cost = FlopsPerElement(13),
-    .in_place = {{3, 1}, {4, 1}, {5, 2}},
+    .in_place = {{3, 1}, {4, 1}, {5, 2}, {0, 3}, {3, 3}, {4, 3}},
+    .random = true,
 });
 const CudaWorkspaceRegistration kRmsNormWorkspace("rms_norm_with_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(2)});

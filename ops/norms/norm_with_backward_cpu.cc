@@ -27,7 +27,7 @@ void LayerNormWithBackward(const CpuContext& ctx) {
       }
     });
   });
-  std::array<TensorRef, 8> inputs = {};
+  std::array<TensorRef, 9> inputs = {};
   const size_t count = ctx.inputs.size() - 1;
   for (size_t i = 0; i < count; ++i) inputs.at(i) = ctx.inputs[FromLayerNormBackward(i)];
   FindCpuKernel("layer_norm_backward")

@@ -1,6 +1,6 @@
 // A norm's backward pass that also recomputes y: the kernels of layer_norm_backward and
 // rms_norm_backward with one more result (ops/cuda/norm_backward.cuh). Bytes: 4·N·D·s, and N·D·s
-// more for acc; a separate norm and backward op move 2·N·D·s more.
+// more for acc and for the dropped dx; a separate norm and backward op move 2·N·D·s more.
 #include "ops/cuda/norm_backward.cuh"
 
 namespace plimsoll::ops {
@@ -8,17 +8,19 @@ namespace {
 
 void LayerNorm(const CudaContext& ctx) {
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    NormBackward<T> p = {.x = ctx.in<T>(0),
-                         .weight = ctx.in<T>(1),
-                         .mean = ctx.in<float>(3),
-                         .rstd = ctx.in<float>(4),
-                         .dy = ctx.in<T>(5),
-                         .acc = ctx.in<T>(6),
-                         .dx = ctx.out<T>(1),
-                         .rows = ctx.in_shape(0).rows(),
-                         .width = static_cast<int>(ctx.in_shape(0).dim(-1))};
-    p.y = ctx.out<T>(0);
-    p.bias = ctx.in<T>(2);
+    const NormBackward<T> p = {.x = ctx.in<T>(0),
+                               .weight = ctx.in<T>(1),
+                               .mean = ctx.in<float>(3),
+                               .rstd = ctx.in<float>(4),
+                               .dy = ctx.in<T>(5),
+                               .acc = ctx.in<T>(6),
+                               .dx = ctx.out<T>(1),
+                               .rows = ctx.in_shape(0).rows(),
+                               .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
+                               .y = ctx.out<T>(0),
+                               .bias = ctx.in<T>(2),
+                               .dropped = ctx.out<T>(4),
+                               .dropout = DropoutOf(ctx, 9)};
     LaunchNormBackward<T, /*kMean=*/true, /*kAgain=*/true>(
         p, {ctx.in<float>(7), ctx.in<float>(8)}, {ctx.out<float>(2), ctx.out<float>(3)}, ctx);
   });
@@ -26,16 +28,18 @@ void LayerNorm(const CudaContext& ctx) {
 
 void RmsNorm(const CudaContext& ctx) {
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    NormBackward<T> p = {.x = ctx.in<T>(0),
-                         .weight = ctx.in<T>(1),
-                         .mean = nullptr,
-                         .rstd = ctx.in<float>(2),
-                         .dy = ctx.in<T>(3),
-                         .acc = ctx.in<T>(4),
-                         .dx = ctx.out<T>(1),
-                         .rows = ctx.in_shape(0).rows(),
-                         .width = static_cast<int>(ctx.in_shape(0).dim(-1))};
-    p.y = ctx.out<T>(0);
+    const NormBackward<T> p = {.x = ctx.in<T>(0),
+                               .weight = ctx.in<T>(1),
+                               .mean = nullptr,
+                               .rstd = ctx.in<float>(2),
+                               .dy = ctx.in<T>(3),
+                               .acc = ctx.in<T>(4),
+                               .dx = ctx.out<T>(1),
+                               .rows = ctx.in_shape(0).rows(),
+                               .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
+                               .y = ctx.out<T>(0),
+                               .dropped = ctx.out<T>(3),
+                               .dropout = DropoutOf(ctx, 6)};
     LaunchNormBackward<T, /*kMean=*/false, /*kAgain=*/true>(p, {ctx.in<float>(5), nullptr},
                                                             {ctx.out<float>(2), nullptr}, ctx);
   });

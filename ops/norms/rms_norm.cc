@@ -3,6 +3,7 @@
 #include "graph/gradient.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/norms/norm_dropout.h"
 #include "ops/norms/norm_partials.h"
 
 namespace plimsoll::ops {
@@ -47,7 +48,8 @@ std::vector<TensorType> InferRmsNormBackward(const OpCall& call) {
   Check(call.input(3) == x, call, "dy must be as x");
   CheckAbsentOr(call, 4, x);
   CheckAbsentOr(call, 5, dweight);
-  return {x, dweight};
+  if (!HasDropout(call, 6)) return {x, dweight};
+  return {x, dweight, x};
 }
 
 const OpRegistration kRmsNorm({
@@ -66,12 +68,14 @@ const OpRegistration kRmsNorm({
 
 const OpRegistration kRmsNormBackward({
     .name = "rms_norm_backward",
-    .inputs = {{"x"}, {"weight"}, {"rstd"}, {"dy"}, {"acc_x", true}, {"acc_weight", true}},
-    .outputs = {{"dx", true}, {"dweight", true}},
+    .inputs =
+        {{"x"}, {"weight"}, {"rstd"}, {"dy"}, {"acc_x", true}, {"acc_weight", true}, {"rng", true}},
+    .outputs = {{"dx", true}, {"dweight", true}, {"dropped", true}},
     .infer = &InferRmsNormBackward,
     .gradient = {},
     .cost = FlopsPerElement(11),
-    .in_place = {{3, 0}, {4, 0}, {5, 1}},
+    .in_place = {{3, 0}, {4, 0}, {5, 1}, {0, 2}, {3, 2}, {4, 2}},
+    .random = true,
 });
 const CudaWorkspaceRegistration kBackwardWorkspace("rms_norm_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(1)});

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ops/kernel.h"
+#include "ops/norms/norm_dropout_cpu.h"
 #include "ops/norms/norm_rows.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
@@ -76,7 +77,9 @@ void RmsNormBackward(const CpuContext& ctx) {
     const int64_t width = ctx.in_shape(0).dim(-1);
     const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1), *dy = ctx.in<S>(3), *acc_x = ctx.in<S>(4);
     const T* rstd = ctx.in<T>(2);
-    S* dx = ctx.out<S>(0);
+    // Not wanted, dx takes the memory of what is made of it.
+    const TensorRef& gradient = ctx.outputs[ctx.has_output(0) || !ctx.has_output(2) ? 0 : 2];
+    S* dx = static_cast<S*>(gradient.data);
     T* dweight = ctx.out<T>(1);
     const RowPartials<T> partials(ctx, rows, width, dweight != nullptr);
     partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
@@ -89,6 +92,7 @@ void RmsNormBackward(const CpuContext& ctx) {
       }
     });
     if (dweight != nullptr) partials.Combine(ctx.pool, 0, ctx.in<T>(5), dweight);
+    if (ctx.has_output(2)) RunDropout(ctx, gradient, ctx.inputs[6], ctx.outputs[2]);
   });
 }
 

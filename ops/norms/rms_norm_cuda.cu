@@ -29,7 +29,9 @@ void RmsNormBackward(const CudaContext& ctx) {
                                .acc = ctx.in<T>(4),
                                .dx = ctx.out<T>(0),
                                .rows = ctx.in_shape(0).rows(),
-                               .width = static_cast<int>(ctx.in_shape(0).dim(-1))};
+                               .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
+                               .dropped = ctx.out<T>(2),
+                               .dropout = DropoutOf(ctx, 6)};
     LaunchNormBackward<T, /*kMean=*/false>(p, {ctx.in<float>(5), nullptr},
                                            {ctx.out<float>(1), nullptr}, ctx);
   });

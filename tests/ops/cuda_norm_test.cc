@@ -140,6 +140,58 @@ TEST_P(CudaNorm, FusedOpsHaveTheBitsOfTheirParts) {
   }
 }
 
+void ExpectSameBits(const std::vector<TestTensor>& got, const std::vector<TestTensor>& want,
+                    const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ExpectSameBits(got[i], want[i], what + ", output " + std::to_string(i));
+  }
+}
+
+// The mask is that of the op `dropout`, in every kernel.
+TEST_P(CudaNorm, DropoutHasTheBitsOfItsParts) {
+  const auto [size, dtype] = GetParam();
+  gpu::Libraries libraries;
+  const auto run = [&](const std::string& op, const Arguments& inputs,
+                       const graph::Attributes& attributes) {
+    return RunCudaOp(op, inputs, libraries, attributes);
+  };
+  const graph::Shape shape{size.rows, size.width};
+  const TestTensor a = NormalValues(dtype, shape, 1), b = NormalValues(dtype, shape, 2);
+  const TestTensor weight = Positive(dtype, {size.width}, 3),
+                   bias = NormalValues(dtype, {size.width}, 4);
+  const TestTensor rng = Values(DType::kInt32, {2}, {7, 3});
+  const graph::Attributes eps = {{"eps", 1e-5}}, drop = {{"p", 0.1}, {"key", int64_t{5}}};
+  const graph::Attributes both = {{"eps", 1e-5}, {"p", 0.1}, {"key", int64_t{5}}};
+  const TestTensor dropped = run("dropout", {&b, &rng}, drop)[0];
+
+  const auto layer = run("add_layer_norm", {&a, &dropped, &weight, &bias}, eps);
+  ExpectSameBits(run("add_layer_norm", {&a, &b, &weight, &bias, &rng}, both), layer,
+                 "add_layer_norm");
+  std::vector<TestTensor> want =
+      run("layer_norm_backward",
+          {&layer[0], &weight, &layer[2], &layer[3], &b, &a, nullptr, nullptr}, {});
+  want.push_back(run("dropout", {&want[0], &rng}, drop)[0]);
+  ExpectSameBits(
+      run("layer_norm_backward",
+          {&layer[0], &weight, &layer[2], &layer[3], &b, &a, nullptr, nullptr, &rng}, drop),
+      want, "layer_norm_backward");
+  want.insert(want.begin(), layer[1]);
+  ExpectSameBits(
+      run("layer_norm_with_backward",
+          {&layer[0], &weight, &bias, &layer[2], &layer[3], &b, &a, nullptr, nullptr, &rng}, drop),
+      want, "layer_norm_with_backward");
+
+  const auto rms = run("add_rms_norm", {&a, &dropped, &weight}, eps);
+  ExpectSameBits(run("add_rms_norm", {&a, &b, &weight, &rng}, both), rms, "add_rms_norm");
+  want = run("rms_norm_backward", {&rms[0], &weight, &rms[2], &b, &a, nullptr}, {});
+  want.push_back(run("dropout", {&want[0], &rng}, drop)[0]);
+  const Arguments inputs = {&rms[0], &weight, &rms[2], &b, &a, nullptr, &rng};
+  ExpectSameBits(run("rms_norm_backward", inputs, drop), want, "rms_norm_backward");
+  want.insert(want.begin(), rms[1]);
+  ExpectSameBits(run("rms_norm_with_backward", inputs, drop), want, "rms_norm_with_backward");
+}
+
 // Widths of models, and of each kernel: rows in a warp's registers, in a block's, or in none.
 INSTANTIATE_TEST_SUITE_P(
     Sizes, CudaNorm,

@@ -51,6 +51,7 @@ class ExampleTest : public testing::TestWithParam<Example> {
     for (const graph::InPlacePair& pair : op().in_place) {
       if (static_cast<size_t>(pair.input) >= inputs.size() || !inputs[pair.input]) continue;
       if (expected.empty()) expected = run(Call(inputs));
+      if (static_cast<size_t>(pair.output) >= expected.size()) continue;
       ASSERT_EQ(inputs[pair.input]->bytes.size(), expected[pair.output]->bytes.size());
       GuardedCall call = Call(inputs);
       call.shared = {pair};
@@ -74,6 +75,7 @@ class ExampleTest : public testing::TestWithParam<Example> {
       if (!op().outputs[left_out].optional) continue;
       const Outputs inputs = MakeInputs(example(), dtype);
       Outputs expected = run(Call(inputs));
+      if (left_out >= expected.size()) break;  // the op makes it for other inputs
       expected[left_out].reset();
       GuardedCall call = Call(inputs);
       call.want.assign(op().outputs.size(), true);

@@ -184,6 +184,82 @@ const ExampleRegistration kAddRmsNormPacks({.op = "add_rms_norm",
                                             .attributes = {{"eps", 1e-5}},
                                             .low_precision_tolerance = 2});
 
+// With dropout: rows of no whole packs; several rows of packs a block; rows of one block each.
+const graph::Attributes kDropsBeforeNorm = {{"eps", 1e-5}, {"p", 0.3}, {"key", int64_t{11}}};
+const graph::Attributes kDropsGradient = {{"p", 0.3}, {"key", int64_t{11}}};
+const ExampleRegistration kDropAddLayerNorm(
+    {.op = "add_layer_norm",
+     .label = "dropout",
+     .inputs = {{{2, 3, 13}}, {{2, 3, 13}}, {{13}}, {{13}}, {{2}, Fill::kCounter}},
+     .attributes = kDropsBeforeNorm,
+     .low_precision_tolerance = 4});
+const ExampleRegistration kDropAddLayerNormPacks(
+    {.op = "add_layer_norm",
+     .label = "dropout, rows of packs",
+     .inputs = {{{5, 72}}, {{5, 72}}, {{72}}, Absent(), {{2}, Fill::kCounter}},
+     .attributes = kDropsBeforeNorm,
+     .low_precision_tolerance = 4});
+const ExampleRegistration kDropAddLayerNormWide(
+    {.op = "add_layer_norm",
+     .label = "dropout, wide rows",
+     .inputs = {{{2, 2312}}, {{2, 2312}}, {{2312}}, {{2312}}, {{2}, Fill::kCounter}},
+     .attributes = kDropsBeforeNorm,
+     .low_precision_tolerance = 4,
+     .dtypes = LowAndSingle()});
+const ExampleRegistration kDropAddRmsNorm(
+    {.op = "add_rms_norm",
+     .label = "dropout",
+     .inputs = {{{2, 3, 45}}, {{2, 3, 45}}, {{45}}, {{2}, Fill::kCounter}},
+     .attributes = kDropsBeforeNorm,
+     .low_precision_tolerance = 4});
+const ExampleRegistration kDropAddRmsNormPacks(
+    {.op = "add_rms_norm",
+     .label = "dropout, rows of packs",
+     .inputs = {{{5, 72}}, {{5, 72}}, {{72}}, {{2}, Fill::kCounter}},
+     .attributes = kDropsBeforeNorm,
+     .low_precision_tolerance = 4});
+const ExampleRegistration kLayerNormBackwardDrop({.op = "layer_norm_backward",
+                                                  .label = "accumulating, dropout",
+                                                  .inputs = {{{2, 21, 37}},
+                                                             {{37}},
+                                                             {{42}, Fill::kSmall},
+                                                             {{42}, Fill::kPositive},
+                                                             {{2, 21, 37}},
+                                                             {{2, 21, 37}},
+                                                             {{37}},
+                                                             {{37}},
+                                                             {{2}, Fill::kCounter}},
+                                                  .attributes = kDropsGradient,
+                                                  .compute_inputs = {2, 3, 6, 7},
+                                                  .low_precision_tolerance = 2});
+const ExampleRegistration kLayerNormBackwardDropPacks({.op = "layer_norm_backward",
+                                                       .label = "dropout, rows of packs",
+                                                       .inputs = {{{67, 328}},
+                                                                  {{328}},
+                                                                  {{67}, Fill::kSmall},
+                                                                  {{67}, Fill::kPositive},
+                                                                  {{67, 328}},
+                                                                  Absent(),
+                                                                  Absent(),
+                                                                  Absent(),
+                                                                  {{2}, Fill::kCounter}},
+                                                       .attributes = kDropsGradient,
+                                                       .compute_inputs = {2, 3},
+                                                       .low_precision_tolerance = 2,
+                                                       .dtypes = LowAndSingle()});
+const ExampleRegistration kRmsNormBackwardDrop({.op = "rms_norm_backward",
+                                                .label = "accumulating, dropout",
+                                                .inputs = {{{67, 328}},
+                                                           {{328}},
+                                                           {{67}, Fill::kPositive},
+                                                           {{67, 328}},
+                                                           {{67, 328}},
+                                                           {{328}},
+                                                           {{2}, Fill::kCounter}},
+                                                .attributes = kDropsGradient,
+                                                .compute_inputs = {2, 5},
+                                                .low_precision_tolerance = 2});
+
 const ExampleRegistration kLayerNormWithBackward({.op = "layer_norm_with_backward",
                                                   .label = "accumulating",
                                                   .inputs = {{{2, 21, 37}},
@@ -201,6 +277,34 @@ const ExampleRegistration kRmsNormWithBackward(
      .label = "accumulating",
      .inputs = {{{42, 37}}, {{37}}, {{42}, Fill::kPositive}, {{42, 37}}, {{42, 37}}, {{37}}},
      .compute_inputs = {2, 5}});
+
+const ExampleRegistration kLayerNormWithBackwardDrop({.op = "layer_norm_with_backward",
+                                                      .label = "accumulating, dropout",
+                                                      .inputs = {{{42, 72}},
+                                                                 {{72}},
+                                                                 {{72}},
+                                                                 {{42}, Fill::kSmall},
+                                                                 {{42}, Fill::kPositive},
+                                                                 {{42, 72}},
+                                                                 {{42, 72}},
+                                                                 {{72}},
+                                                                 {{72}},
+                                                                 {{2}, Fill::kCounter}},
+                                                      .attributes = kDropsGradient,
+                                                      .compute_inputs = {3, 4, 7, 8},
+                                                      .low_precision_tolerance = 2});
+const ExampleRegistration kRmsNormWithBackwardDrop({.op = "rms_norm_with_backward",
+                                                    .label = "accumulating, dropout",
+                                                    .inputs = {{{42, 37}},
+                                                               {{37}},
+                                                               {{42}, Fill::kPositive},
+                                                               {{42, 37}},
+                                                               {{42, 37}},
+                                                               {{37}},
+                                                               {{2}, Fill::kCounter}},
+                                                    .attributes = kDropsGradient,
+                                                    .compute_inputs = {2, 5},
+                                                    .low_precision_tolerance = 2});
 
 const ExampleRegistration kLossScaleStep({.op = "loss_scale_step",
                                           .label = "grows",

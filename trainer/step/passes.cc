@@ -27,6 +27,7 @@
 #include "ops/loss/linear_cross_entropy_fusion.h"
 #include "ops/norms/add_norm_fusion.h"
 #include "ops/norms/batch_norm_fusion.h"
+#include "ops/norms/norm_dropout_fusion.h"
 #include "ops/norms/norm_with_backward_fusion.h"
 #include "optim/slice_updates.h"
 #include "parallel/parts.h"
@@ -232,6 +233,7 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
       {"activations with their gradients", &ops::FuseRecomputedActivations},
       {"bias gradients", &ops::FuseBiasGradients},
       {"sum with its norm", &ops::FuseAddNorm},
+      {"norms with the dropout beside them", &ops::FuseNormDropout},
       {"norms with their backward ops", &ops::FuseRecomputedNorms}});
   if (DividesWeights(options)) passes.Add<parallel::PrefetchParameters>();
   if (!trains || options.micro_steps_per_program == 1)

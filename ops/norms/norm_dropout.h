@@ -1,0 +1,19 @@
+// Dropout in ops of norms. FuseNormDropout (ops/norms/norm_dropout_fusion.h) puts it there:
+//   forward    what is added before a norm is dropped first;
+//   backward   the gradient of the norm's input, dropped, is one more result.
+// Such an op has the input rng and the attributes "p" and "key" of the op `dropout`, whose draws it
+// makes, wherever the mask is needed. Elements are rounded as that op rounds them, so that results
+// have the bits of the separate ops.
+#pragma once
+
+#include <cstddef>
+
+#include "graph/op.h"
+
+namespace plimsoll::ops {
+
+// Whether the op has dropout: whether input `rng` is there. Throws unless it and the attributes
+// are right.
+bool HasDropout(const graph::OpCall& call, size_t rng);
+
+}  // namespace plimsoll::ops

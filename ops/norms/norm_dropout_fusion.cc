@@ -1,0 +1,105 @@
+#include "ops/norms/norm_dropout_fusion.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/collective.h"
+#include "ops/rewrite_nodes.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::TensorId;
+
+// How often the memory of each tensor is read, by the id of the tensor that owns it.
+std::vector<int32_t> CountReaders(const Program& program) {
+  std::vector<int32_t> readers(program.tensors().size(), 0);
+  for (const Node& node : program.nodes()) {
+    for (TensorId id : node.inputs) {
+      if (id != kNoTensor) ++readers[program.Root(id)];
+    }
+  }
+  return readers;
+}
+
+bool ReadOnce(const Program& program, const std::vector<int32_t>& readers, TensorId id) {
+  const TensorId root = program.Root(id);
+  return readers[root] == 1 && !program.tensor(root).persistent;
+}
+
+// Draws of scores have other numbers (ops/dropout.h).
+bool IsElementwiseDropout(const Node& node) {
+  return node.op->name == "dropout" && !node.attributes.Has("scores");
+}
+
+// Gives the node the dropout, whose rng is the last input of an op that may have it. Not called for
+// a node that has it.
+void TakeDropout(Node& node, const Node& dropout) {
+  node.inputs.resize(node.op->inputs.size() - 1, kNoTensor);
+  node.inputs.push_back(dropout.inputs[1]);
+  for (const auto& [name, value] : dropout.attributes.entries()) node.attributes.Set(name, value);
+  node.made_by = "fuse";
+}
+
+bool TakesDropout(const Node& node) { return node.inputs.size() < node.op->inputs.size(); }
+
+// What the last node adds is the result of the dropout before it.
+bool TakeTermDropout(Program& program, const std::vector<int32_t>& readers) {
+  std::vector<Node>& nodes = program.mutable_nodes();
+  if (nodes.size() < 2) return false;
+  Node& norm = nodes.back();
+  const Node& dropout = nodes[nodes.size() - 2];
+  if (norm.op->name != "add_layer_norm" && norm.op->name != "add_rms_norm") return false;
+  if (!IsElementwiseDropout(dropout) || dropout.phase != norm.phase || !TakesDropout(norm)) {
+    return false;
+  }
+  const TensorId dropped = dropout.outputs[0];
+  if (!ReadOnce(program, readers, dropped)) return false;
+  // Sums have the same bits in either order.
+  if (norm.inputs[0] == dropped) std::swap(norm.inputs[0], norm.inputs[1]);
+  if (norm.inputs[1] != dropped) return false;
+  Node fused = norm;
+  fused.inputs[1] = dropout.inputs[0];
+  TakeDropout(fused, dropout);
+  MoveBehind(nodes, nodes.size() - 2, {}, std::move(fused));
+  return true;
+}
+
+// What the last node drops is the result of a norm's gradient.
+bool TakeGradientDropout(Program& program, const std::vector<int32_t>& readers) {
+  std::vector<Node>& nodes = program.mutable_nodes();
+  if (nodes.size() < 2 || !IsElementwiseDropout(nodes.back())) return false;
+  size_t i = nodes.size() - 2;
+  while (i > 0 && (IsCollective(*nodes[i].op) || IsCollectiveDone(*nodes[i].op))) --i;
+  Node& gradient = nodes[i];
+  const std::string& name = gradient.op->name;
+  if (name != "layer_norm_backward" && name != "rms_norm_backward") return false;
+  const Node dropout = nodes.back();
+  const TensorId dx = gradient.outputs[0];
+  if (dx == kNoTensor || dropout.inputs[0] != dx || dropout.phase != gradient.phase ||
+      !TakesDropout(gradient) || program.tensor(program.Root(dropout.outputs[0])).persistent) {
+    return false;
+  }
+  TakeDropout(gradient, dropout);
+  if (ReadOnce(program, readers, dx)) gradient.outputs[0] = kNoTensor;
+  gradient.outputs.resize(gradient.op->outputs.size() - 1, kNoTensor);
+  gradient.outputs.push_back(dropout.outputs[0]);
+  nodes.pop_back();
+  return true;
+}
+
+}  // namespace
+
+int FuseNormDropout(Program& program) {
+  const std::vector<int32_t> readers = CountReaders(program);
+  return RewriteNodes(program, [&] {
+    return TakeTermDropout(program, readers) || TakeGradientDropout(program, readers);
+  });
+}
+
+}  // namespace plimsoll::ops
