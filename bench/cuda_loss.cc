@@ -3,9 +3,10 @@
 //
 //   cuda_loss [LABEL…]
 //
-// The lower bound for the softmax is one pass over the logits, read and written, at the bandwidth
-// of a copy; where a product computes it (ops/cuda/loss_exponentials.h), the bound is 0. The bound
-// for the products is their FLOPs at the rate of a product of 8192³.
+// Labels ending in fp16 have operands in fp16, others in bf16. The lower bound for the softmax is
+// one pass over the logits, read and written, at the bandwidth of a copy; where a product computes
+// it (ops/cuda/loss_exponentials.h), the bound is 0. The bound for the products is their FLOPs at
+// the rate of a product of 8192³.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -33,12 +34,12 @@ using ops::TestTensor;
 struct Size {
   std::string label;
   int64_t rows, width, vocabulary;
+  DType dtype = DType::kBFloat16;
 };
 
 const std::vector<Size> kSizes = {
-    {"gpt2-124m", 32768, 768, 50304},
-    {"gpt2-1558m", 16384, 1600, 50304},
-    {"qwen2.5-0.5b", 32768, 896, 151936},
+    {"gpt2-124m", 32768, 768, 50304},      {"gpt2-124m-fp16", 32768, 768, 50304, DType::kFloat16},
+    {"gpt2-1558m", 16384, 1600, 50304},    {"qwen2.5-0.5b", 32768, 896, 151936},
     {"qwen2.5-1.5b", 32768, 1536, 151936},
 };
 
@@ -77,8 +78,8 @@ class Bench {
   }
 
   void Measure(const Size& size) {
-    const CudaTensor x = Random(DType::kBFloat16, {size.rows, size.width}, 1, 1);
-    const CudaTensor weight = Random(DType::kBFloat16, {size.vocabulary, size.width}, 2, 0.02);
+    const CudaTensor x = Random(size.dtype, {size.rows, size.width}, 1, 1);
+    const CudaTensor weight = Random(size.dtype, {size.vocabulary, size.width}, 2, 0.02);
     TestTensor ids({DType::kInt32, {size.rows}});
     std::mt19937 generator(3);
     for (int64_t i = 0; i < size.rows; ++i) {
@@ -88,7 +89,7 @@ class Bench {
     const CudaTensor scale(ops::Values(DType::kFloat32, {}, {1.0 / size.rows}));
     const CudaTensor dloss(ops::Values(DType::kFloat32, {}, {1}));
     const ops::CudaLossLayout layout =
-        ops::LayOutCudaLoss(size.rows, size.vocabulary, size.width, DType::kBFloat16);
+        ops::LayOutCudaLoss(size.rows, size.vocabulary, size.width, size.dtype, {.dx = true});
 
     const double flops = 2.0 * size.rows * size.width * size.vocabulary;
     const double logits = 2.0 * size.rows * size.vocabulary;
@@ -163,14 +164,14 @@ class Bench {
   // Seconds of the products of all chunks.
   double Products(const Size& size, const ops::CudaLossLayout& layout, const CudaTensor& x,
                   const CudaTensor& weight, double flops, bool print) {
-    const CudaTensor logits = Random(DType::kBFloat16, {layout.chunk, layout.stride}, 4, 1e-3);
-    const CudaTensor dx({DType::kBFloat16, {layout.chunk, size.width}});
+    const CudaTensor logits = Random(size.dtype, {layout.chunk, layout.stride}, 4, 1e-3);
+    const CudaTensor dx({size.dtype, {layout.chunk, size.width}});
     const CudaTensor dweight({DType::kFloat32, {size.vocabulary, size.width}});
     const double chunks = static_cast<double>(size.rows) / static_cast<double>(layout.chunk);
     ops::GemmProblem problem{.trans_b = true, .m = layout.chunk, .n = size.vocabulary};
     problem.k = problem.lda = problem.ldb = size.width;
     problem.ldc = layout.stride;
-    problem.operands = problem.result = DType::kBFloat16;
+    problem.operands = problem.result = size.dtype;
     double total = 0;
     const auto report = [&](const char* what, double seconds, double times) {
       if (print) Line(what, seconds * times, flops / rate_ * times / chunks);
@@ -180,7 +181,7 @@ class Bench {
     problem = {.m = layout.chunk, .n = size.width, .k = size.vocabulary};
     problem.lda = layout.stride;
     problem.ldb = problem.ldc = size.width;
-    problem.operands = problem.result = DType::kBFloat16;
+    problem.operands = problem.result = size.dtype;
     report("dx", Product(problem, logits.data(), weight.data(), dx.data()), chunks);
     problem.trans_a = true;
     problem.m = size.vocabulary;

@@ -2,10 +2,9 @@
 // block, and two blocks at once to hide the latency of memory: one pack of 16 bytes for 16-bit
 // elements, two for float32. Where x consists of scores, the eight of a thread are four pairs of
 // neighbouring keys, and a warp has 128 keys of two queries. Bytes: 2·n·s.
-#include "base/dropout_draws.h"
 #include "gpu/check.h"
+#include "ops/cuda/element_dropout.cuh"
 #include "ops/cuda/elements.cuh"
-#include "ops/cuda/philox.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/dropout.h"
 
@@ -15,20 +14,6 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kUnroll = 2;
 constexpr int kDraws = static_cast<int>(kDrawsOfBlock);
-
-// What a launch has besides its tensors.
-struct Drops {
-  const int32_t* rng;
-  uint64_t stream;
-  uint32_t threshold;
-  float keep_scale;
-};
-
-// Drops by draws 2i and 2i + 1 of a block, which are the halves of its word i.
-__device__ inline void DropTwo(const Drops& d, uint32_t word, float& lower, float& upper) {
-  lower = (word & 0xFFFF) < d.threshold ? 0.0f : lower * d.keep_scale;
-  upper = word >> 16 < d.threshold ? 0.0f : upper * d.keep_scale;
-}
 
 // The first `count` of N elements; with kVectors, all N at once where there are as many.
 template <int N, bool kVectors, typename S>
@@ -63,8 +48,10 @@ __device__ void Store(S* y, int64_t count, const float* from) {
 
 // Unless kVectors, elements are read and written one by one.
 template <bool kVectors, typename S>
-__global__ void __launch_bounds__(kThreads) DropoutKernel(int64_t n, Drops d, const S* x, S* y) {
+__global__ void __launch_bounds__(kThreads)
+    DropoutKernel(int64_t n, ElementDropout d, const S* x, S* y) {
   const int64_t begin = int64_t{blockIdx.x} * kThreads * kUnroll + threadIdx.x;
+  const uint2 key = PhiloxKey(d.rng);
   float values[kUnroll][kDraws];
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
@@ -73,12 +60,8 @@ __global__ void __launch_bounds__(kThreads) DropoutKernel(int64_t n, Drops d, co
   }
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
-    const int64_t block = begin + u * kThreads, first = block * kDraws;
-    const uint4 words = PhiloxBlock<kDropoutRounds>(d.rng, d.stream, static_cast<uint64_t>(block));
-    DropTwo(d, words.x, values[u][0], values[u][1]);
-    DropTwo(d, words.y, values[u][2], values[u][3]);
-    DropTwo(d, words.z, values[u][4], values[u][5]);
-    DropTwo(d, words.w, values[u][6], values[u][7]);
+    const int64_t first = (begin + u * kThreads) * kDraws;
+    DropElements<kDraws>(d, key, first, values[u]);
     Store<kDraws, kVectors>(y + first, n - first, values[u]);
   }
 }
@@ -89,7 +72,7 @@ constexpr int kScoreKeys = 32 / 4 * static_cast<int>(kScoreTile);
 
 template <bool kVectors, typename S>
 __global__ void __launch_bounds__(kThreads)
-    DropScoresKernel(int sequence, Drops d, const S* x, S* y) {
+    DropScoresKernel(int sequence, ElementDropout d, const S* x, S* y) {
   const int bands = (sequence + kScoreTile - 1) / kScoreTile;
   const int row = blockIdx.x / bands;
   const int query = blockIdx.x % bands * kScoreTile + threadIdx.x / 32;
@@ -123,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename S>
-void DropElements(const CudaContext& ctx, const Drops& d, const S* x, S* y) {
+void LaunchElements(const CudaContext& ctx, const ElementDropout& d, const S* x, S* y) {
   const int64_t n = ctx.in_shape(0).elements();
   constexpr int kElements = kThreads * kUnroll * kDraws;
   const auto blocks = static_cast<unsigned>((n + kElements - 1) / kElements);
@@ -132,7 +115,7 @@ void DropElements(const CudaContext& ctx, const Drops& d, const S* x, S* y) {
 }
 
 template <typename S>
-void DropScores(const CudaContext& ctx, const Drops& d, const S* x, S* y) {
+void LaunchScores(const CudaContext& ctx, const ElementDropout& d, const S* x, S* y) {
   const graph::Shape& shape = ctx.in_shape(0);
   const int64_t sequence = shape.dim(shape.rank() - 1);
   const int64_t bands = (sequence + kScoreTile - 1) / kScoreTile;
@@ -146,13 +129,11 @@ void DropScores(const CudaContext& ctx, const Drops& d, const S* x, S* y) {
 
 void Dropout(const CudaContext& ctx) {
   if (ctx.in_shape(0).elements() == 0) return;
-  const DropRule rule(ctx.attributes.GetReal("p"));
-  const Drops d{ctx.in<int32_t>(1), static_cast<uint64_t>(ctx.attributes.GetInt("key")),
-                rule.threshold, static_cast<float>(rule.keep_scale)};
+  const ElementDropout d = DropoutOf(ctx, 1);
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     const S* x = ctx.in<S>(0);
     S* y = ctx.out<S>(0);
-    DropsScores(ctx.attributes) ? DropScores(ctx, d, x, y) : DropElements(ctx, d, x, y);
+    DropsScores(ctx.attributes) ? LaunchScores(ctx, d, x, y) : LaunchElements(ctx, d, x, y);
     gpu::CheckLaunch("dropout");
   });
 }

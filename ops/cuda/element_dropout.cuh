@@ -17,7 +17,7 @@ struct ElementDropout {
   float keep_scale = 1;
 };
 
-// Dropout within an op that may have it (ops/norms/norm_dropout.h); `rng`: the input's place.
+// Of an op with the attributes p and key; `rng`: the input's place. None if it isn't given.
 inline ElementDropout DropoutOf(const CudaContext& ctx, size_t rng) {
   if (!ctx.has_input(rng)) return {};
   const DropRule rule(ctx.attributes.GetReal("p"));
@@ -25,27 +25,33 @@ inline ElementDropout DropoutOf(const CudaContext& ctx, size_t rng) {
           static_cast<float>(rule.keep_scale)};
 }
 
+// Drops by the two draws of a word. The products come first, so that keep_scale stays an operand.
+__device__ inline void DropTwo(const ElementDropout& d, uint32_t word, float& first,
+                               float& second) {
+  const float kept[2] = {__fmul_rn(first, d.keep_scale), __fmul_rn(second, d.keep_scale)};
+  const uint32_t high = d.threshold << 16;
+  first = word << 16 < high ? 0.0f : kept[0];
+  second = word < high ? 0.0f : kept[1];
+}
+
 // Drops among the N elements that begin with element `first`, a multiple of N. N: 8, or 4, where
 // two threads make the same block. `key`: PhiloxKey(d.rng).
 template <int N>
 __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, float (&x)[N]) {
   static_assert(N == 8 || N == 4);
-  const uint4 block = PhiloxBlock(key, d.stream, static_cast<uint64_t>(first) / kDrawsOfBlock);
+  const uint4 block =
+      PhiloxBlock<kDropoutRounds>(key, d.stream, static_cast<uint64_t>(first) / kDrawsOfBlock);
   const bool upper = N == 4 && first % kDrawsOfBlock != 0;
   const uint32_t words[4] = {upper ? block.z : block.x, upper ? block.w : block.y, block.z,
                              block.w};
-  const uint32_t high = d.threshold << 16;
 #pragma unroll
-  for (int i = 0; i < N; i += 2) {
-    const float kept[2] = {__fmul_rn(x[i], d.keep_scale), __fmul_rn(x[i + 1], d.keep_scale)};
-    x[i] = words[i / 2] << 16 < high ? 0.0f : kept[0];
-    x[i + 1] = words[i / 2] < high ? 0.0f : kept[1];
-  }
+  for (int i = 0; i < N; i += 2) DropTwo(d, words[i / 2], x[i], x[i + 1]);
 }
 
 // The same for one element. Slow: a block for each.
 __device__ inline float DropElement(const ElementDropout& d, int64_t i, float x) {
-  const uint4 block = PhiloxBlock(d.rng, d.stream, static_cast<uint64_t>(i) / kDrawsOfBlock);
+  const uint4 block =
+      PhiloxBlock<kDropoutRounds>(d.rng, d.stream, static_cast<uint64_t>(i) / kDrawsOfBlock);
   const int at = static_cast<int>(i % kDrawsOfBlock);
   const uint32_t word = at < 4 ? (at < 2 ? block.x : block.y) : (at < 6 ? block.z : block.w);
   const uint32_t draw = at % 2 != 0 ? word >> 16 : word & 0xFFFF;

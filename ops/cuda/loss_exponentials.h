@@ -1,5 +1,5 @@
-// Cross-entropy whose softmax needs no pass over the logits, in bf16 on Hopper. The product that
-// makes the logits l = x·weightᵀ of a row writes, instead of them,
+// Cross-entropy whose softmax needs no pass over the logits, in bf16 and fp16 on Hopper. The
+// product that makes the logits l = x·weightᵀ of a row writes, instead of them,
 //
 //   e[v] = 2^(log2 e · (l[v] − c) − 32),  c the logit of the row's target, found before,
 //
@@ -11,10 +11,12 @@
 // that read it then need only scaled rows: of x for the gradient of the weight, of the result for
 // the gradient of x.
 //
-// The relative rounding error of a bf16 e does not depend on its size, as bf16 has float32's
-// exponents. Values below 2^-94 of the target's become zero. s may reach 2^94, a loss of 87 nats.
-// Rows beyond are computed again, relative to their largest logit, by a slower path that takes two
-// passes over the weight per row.
+// e is bf16 whatever the type of x and weight: its relative rounding error does not depend on its
+// size, as bf16 has float32's exponents. The products that read it take their other operand in
+// bf16, too: the scaled rows of x, and in fp16 a copy of the weight. A dx beyond fp16's range is
+// infinite, which is what a dynamic loss scale looks for. Values below 2^-94 of the target's become
+// zero. s may reach 2^94, a loss of 87 nats. Rows beyond are computed again, relative to their
+// largest logit, by a slower path that takes two passes over the weight per row.
 //
 // Ignored rows are computed as if their target were 0, but count nothing: their scale is 0.
 //
@@ -28,14 +30,16 @@
 
 #include <cstdint>
 
+#include "graph/dtype.h"
 #include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 
 // The arguments for a chunk of rows.
 struct LossExponentials {
-  const __nv_bfloat16* x;  // the chunk's rows
-  const __nv_bfloat16* weight;
+  graph::DType stored;  // type of x, weight and dx: bf16 or fp16
+  const void* x;        // the chunk's rows
+  const void* weight;
   const int32_t* targets;  // of the chunk, as losses and lse; negative: ignored
   const float* scale;
   const float* dloss;  // nullptr: no gradients, exponentials are not stored
@@ -70,8 +74,11 @@ bool CanUseLossExponentials(const LossExponentials& loss);
 void ComputeLossExponentials(const LossExponentials& loss, const VocabularyShard& shard,
                              int multiprocessors, cudaStream_t stream);
 
-// dx[count, width] = product · factor of the row; dx is aligned to 16 bytes.
-void ScaleLossRows(const LossExponentials& loss, const float* product, __nv_bfloat16* dx,
+// dx[count, width] = product · factor of the row; dx, of the type `stored`, is aligned to 16 bytes.
+void ScaleLossRows(const LossExponentials& loss, const float* product, void* dx,
                    cudaStream_t stream);
+
+// Writes the weight, which is fp16, to `copy` in bf16.
+void CopyLossWeight(const LossExponentials& loss, __nv_bfloat16* copy, cudaStream_t stream);
 
 }  // namespace plimsoll::ops

@@ -6,9 +6,11 @@
 //   finish       s, loss, e[target] and scaled rows of x, 8 rows for a block; of a split vocabulary
 //                three kernels, between which the ranks combine: totals, rare rows, finish
 //
-// Bytes besides the product's operands: exponentials are written once, in place of logits.
+// Bytes besides the product's operands: exponentials are written once, in place of logits; in fp16
+// the weight is read and its copy written once per call.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/loss_exponentials.h"
 #include "ops/cuda/products/hopper_gemm.cuh"
@@ -18,12 +20,32 @@
 namespace plimsoll::ops {
 namespace {
 
-using T = __nv_bfloat16;
+using Exponential = __nv_bfloat16;
 
 constexpr float kTargetExponential = 0x1p-32f;  // e[target]
 
 constexpr int kRows = 8;  // of a block
 constexpr int kThreads = kRows * kWarp;
+
+// Calls body.template operator()<T>() with the type of x and weight.
+template <typename Body>
+void DispatchStored(const LossExponentials& a, Body&& body) {
+  if (a.stored == graph::DType::kBFloat16) {
+    body.template operator()<__nv_bfloat16>();
+  } else {
+    body.template operator()<__half>();
+  }
+}
+
+template <typename T>
+__device__ const T* RowOfX(const LossExponentials& a, int64_t row) {
+  return static_cast<const T*>(a.x) + row * a.width;
+}
+
+template <typename T>
+__device__ const T* RowOfWeight(const LossExponentials& a, int64_t v) {
+  return static_cast<const T*>(a.weight) + v * a.width;
+}
 
 // Whether the row's target counts.
 __device__ bool Counts(const LossExponentials& a, int32_t target) {
@@ -42,6 +64,7 @@ __device__ bool IsHere(const LossExponentials& a, int64_t target) {
 }
 
 // Σ a·b over a row; all lanes of the warp get it.
+template <typename T>
 __device__ float RowProduct(const T* a, const T* b, int64_t width) {
   float sum = 0;
   for (int64_t at = threadIdx.x % kWarp * 8; at < width; at += kWarp * 8) {
@@ -54,13 +77,14 @@ __device__ float RowProduct(const T* a, const T* b, int64_t width) {
   return WarpSum(sum);
 }
 
+template <typename T>
 __global__ __launch_bounds__(kThreads) void ReferencesKernel(const LossExponentials a) {
   const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp;
   if (row >= a.count) return;
   const int64_t target = TargetOf(a, row);
   float c = 0;
   if (IsHere(a, target)) {
-    c = RowProduct(a.x + row * a.width, a.weight + target * a.width, a.width);
+    c = RowProduct(RowOfX<T>(a, row), RowOfWeight<T>(a, target), a.width);
   }
   if (threadIdx.x % kWarp == 0) a.references[row] = c;
 }
@@ -104,7 +128,7 @@ struct Exponentials {
           e[k] = Exp2(__fmaf_rn(l[piece * 32 + i * 2 + k], kLog2E, c[i % 2]));
           sum[i % 2][k] = __fadd_rn(sum[i % 2][k], e[k]);
         }
-        pairs[i] = PackTwo<T>(e[0], e[1]);
+        pairs[i] = PackTwo<Exponential>(e[0], e[1]);
       }
       if constexpr (kStore) StorePiece(pairs, tile, piece, SharedAddress(shared));
     }
@@ -140,12 +164,13 @@ struct Exponentials {
 };
 
 // For a row whose exponentials are out of range, by the whole block: its largest logit …
+template <typename T>
 __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const T* const x = a.x + row * a.width;
+  const T* const x = RowOfX<T>(a, row);
   float largest = -INFINITY;
   for (int64_t v = warp; v < a.vocabulary; v += kRows) {
-    largest = fmaxf(largest, RowProduct(x, a.weight + v * a.width, a.width));
+    largest = fmaxf(largest, RowProduct(x, RowOfWeight<T>(a, v), a.width));
   }
   __syncthreads();
   if (threadIdx.x % kWarp == 0) shared[warp] = largest;
@@ -156,13 +181,14 @@ __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t ro
 }
 
 // … and exponentials relative to that logit, and their sum.
+template <typename T>
 __device__ __noinline__ float ExponentialsRelativeTo(float largest, const LossExponentials& a,
                                                      int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const T* const x = a.x + row * a.width;
+  const T* const x = RowOfX<T>(a, row);
   float sum = 0;
   for (int64_t v = warp; v < a.vocabulary; v += kRows) {
-    const float logit = RowProduct(x, a.weight + v * a.width, a.width);
+    const float logit = RowProduct(x, RowOfWeight<T>(a, v), a.width);
     const float e = exp2f((logit - largest) * kLog2E);
     if (threadIdx.x % kWarp != 0) continue;
     sum += e;
@@ -209,6 +235,7 @@ struct RowResult {
 };
 
 // Run by a warp: computes everything that follows from s.
+template <typename T>
 __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResult& result) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int32_t target = a.targets[row];
@@ -229,13 +256,14 @@ __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResul
   }
   for (int64_t at = lane * 8; at < a.width; at += kWarp * 8) {
     float x[8];
-    LoadPack(a.x + row * a.width + at, x);
+    LoadPack(RowOfX<T>(a, row) + at, x);
 #pragma unroll
     for (int i = 0; i < 8; ++i) x[i] *= factor;
     StorePack(a.scaled + row * a.width + at, x);
   }
 }
 
+template <typename T>
 __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
   __shared__ float partial[kRows][kRows];  // of a warp, of a row
   __shared__ float shared[kRows];
@@ -247,18 +275,19 @@ __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials 
     float sum = SumOfRow(partial, i), largest = 0;
     const bool rare = sum > a.most_sum;  // the same for all threads
     if (rare) {
-      largest = LargestLogit(a, first + i, shared);
-      sum = ExponentialsRelativeTo(largest, a, first + i, shared);
+      largest = LargestLogit<T>(a, first + i, shared);
+      sum = ExponentialsRelativeTo<T>(largest, a, first + i, shared);
     }
     if (warp != i) continue;
     result = rare ? RowResult::OutOfRange(sum, largest, a.references[first + i])
                   : RowResult::InRange(sum);
   }
-  if (first + warp < a.count) FinishRow(a, first + warp, result);
+  if (first + warp < a.count) FinishRow<T>(a, first + warp, result);
 }
 
 // For a split vocabulary: sums this rank's exponentials, and finds the rows that are out of range
 // here.
+template <typename T>
 __global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials a, int tiles) {
   __shared__ float partial[kRows][kRows];
   __shared__ float shared[kRows];
@@ -267,7 +296,7 @@ __global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials 
   for (int i = 0; i < kRows && first + i < a.count; ++i) {
     const float sum = SumOfRow(partial, i);
     float largest = -INFINITY;
-    if (sum > a.most_sum) largest = LargestLogit(a, first + i, shared);
+    if (sum > a.most_sum) largest = LargestLogit<T>(a, first + i, shared);
     if (threadIdx.x != 0) continue;
     a.totals[first + i] = sum;
     a.largest[first + i] = largest;
@@ -275,27 +304,30 @@ __global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials 
 }
 
 // Computes again the rows that are out of range on any rank.
+template <typename T>
 __global__ __launch_bounds__(kThreads) void RareRowsKernel(const LossExponentials a) {
   __shared__ float shared[kRows];
   const int64_t first = int64_t{blockIdx.x} * kRows;
   for (int i = 0; i < kRows && first + i < a.count; ++i) {
     const float largest = a.largest[first + i];
     if (largest == -INFINITY) continue;
-    const float sum = ExponentialsRelativeTo(largest, a, first + i, shared);
+    const float sum = ExponentialsRelativeTo<T>(largest, a, first + i, shared);
     if (threadIdx.x == 0) a.totals[first + i] = sum;
     __syncthreads();  // before `shared` is used again
   }
 }
 
+template <typename T>
 __global__ __launch_bounds__(kThreads) void FinishSplitKernel(const LossExponentials a) {
   const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp;
   if (row >= a.count) return;
   const float sum = a.totals[row], largest = a.largest[row];
-  FinishRow(a, row,
-            largest == -INFINITY ? RowResult::InRange(sum)
-                                 : RowResult::OutOfRange(sum, largest, a.references[row]));
+  FinishRow<T>(a, row,
+               largest == -INFINITY ? RowResult::InRange(sum)
+                                    : RowResult::OutOfRange(sum, largest, a.references[row]));
 }
 
+template <typename T>
 __global__ __launch_bounds__(kThreads) void ScaleRowsKernel(const float* product,
                                                             const float* factors, int64_t count,
                                                             int64_t width, T* dx) {
@@ -312,78 +344,103 @@ __global__ __launch_bounds__(kThreads) void ScaleRowsKernel(const float* product
   }
 }
 
+template <typename T>
 using Tiling = HopperTiling<T, kLossTileColumns, Contiguous::kInner, Contiguous::kInner>;
 
-template <bool kStore>
+MappedMatrix MatrixOfX(const LossExponentials& a) {
+  return {a.x, a.stored, a.count, a.width, a.width};
+}
+
+MappedMatrix MatrixOfWeight(const LossExponentials& a) {
+  return {a.weight, a.stored, a.vocabulary, a.width, a.width};
+}
+
+template <typename T, bool kStore>
 void Multiply(const LossExponentials& a, int multiprocessors, cudaStream_t stream) {
-  constexpr graph::DType kBF16 = graph::DType::kBFloat16;
   HopperProblem problem;
-  problem.a = {a.x, kBF16, a.count, a.width, a.width};
-  problem.b = {a.weight, kBF16, a.vocabulary, a.width, a.width};
+  problem.a = MatrixOfX(a);
+  problem.b = MatrixOfWeight(a);
   problem.m = a.count;
   problem.n = a.vocabulary;
   problem.k = a.width;
   Exponentials<kStore> epilogue{};
   if constexpr (kStore) {
-    epilogue.to = MapMatrix({a.exponentials, kBF16, a.count, a.vocabulary, a.stride}, 64);
+    epilogue.to =
+        MapMatrix({a.exponentials, graph::DType::kBFloat16, a.count, a.vocabulary, a.stride}, 64);
   }
   epilogue.references = a.references;
   epilogue.sums = a.sums;
   constexpr int kGroup = 16;  // rows of clusters whose tiles are computed together
-  LaunchHopperGemm<Tiling>(stream, problem, MakeWholeTiles<Tiling>(problem, kGroup), epilogue,
-                           multiprocessors);
+  LaunchHopperGemm<Tiling<T>>(stream, problem, MakeWholeTiles<Tiling<T>>(problem, kGroup), epilogue,
+                              multiprocessors);
 }
+
+unsigned Blocks(const LossExponentials& a) {
+  return static_cast<unsigned>((a.count + kRows - 1) / kRows);
+}
+
+struct Same {
+  __device__ float operator()(float x) const { return x; }
+};
 
 }  // namespace
 
 bool CanUseLossExponentials(const LossExponentials& a) {
   static const bool has_code = [] {
     cudaFuncAttributes attributes{};
-    gpu::Check(cudaFuncGetAttributes(&attributes,
-                                     &HopperGemmKernel<Tiling, Exponentials<true>, WholeTiles>),
-               "cudaFuncGetAttributes");
+    gpu::Check(
+        cudaFuncGetAttributes(
+            &attributes, &HopperGemmKernel<Tiling<__nv_bfloat16>, Exponentials<true>, WholeTiles>),
+        "cudaFuncGetAttributes");
     return attributes.numRegs > 64;  // an empty kernel has hardly any
   }();
-  constexpr graph::DType kBF16 = graph::DType::kBFloat16;
-  return has_code && CanMap({a.x, kBF16, a.count, a.width, a.width}) &&
-         CanMap({a.weight, kBF16, a.vocabulary, a.width, a.width});
+  return has_code && CanMap(MatrixOfX(a)) && CanMap(MatrixOfWeight(a));
 }
 
 void ComputeLossExponentials(const LossExponentials& a, const VocabularyShard& shard,
                              int multiprocessors, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((a.count + kRows - 1) / kRows);
+  const unsigned blocks = Blocks(a);
   const int tiles = static_cast<int>((a.vocabulary + kLossTileColumns - 1) / kLossTileColumns);
   const auto combine = [&](float* of_rows, Reduction reduction) {
     if (shard.ranks == nullptr) return;
     shard.ranks->AllReduce(of_rows, of_rows, a.count, graph::DType::kFloat32, reduction, stream);
   };
-  ReferencesKernel<<<blocks, kThreads, 0, stream>>>(a);
-  gpu::CheckLaunch("loss references");
-  combine(a.references, Reduction::kSum);
-  if (a.dloss != nullptr) {
-    Multiply<true>(a, multiprocessors, stream);
-  } else {
-    Multiply<false>(a, multiprocessors, stream);
-  }
-  if (!shard.split) {
-    FinishKernel<<<blocks, kThreads, 0, stream>>>(a, tiles);
+  DispatchStored(a, [&]<typename T>() {
+    ReferencesKernel<T><<<blocks, kThreads, 0, stream>>>(a);
+    gpu::CheckLaunch("loss references");
+    combine(a.references, Reduction::kSum);
+    if (a.dloss != nullptr) {
+      Multiply<T, true>(a, multiprocessors, stream);
+    } else {
+      Multiply<T, false>(a, multiprocessors, stream);
+    }
+    if (!shard.split) {
+      FinishKernel<T><<<blocks, kThreads, 0, stream>>>(a, tiles);
+      gpu::CheckLaunch("loss of exponentials");
+      return;
+    }
+    TotalsKernel<T><<<blocks, kThreads, 0, stream>>>(a, tiles);
+    gpu::CheckLaunch("totals of exponentials");
+    combine(a.largest, Reduction::kMax);
+    RareRowsKernel<T><<<blocks, kThreads, 0, stream>>>(a);
+    gpu::CheckLaunch("rows out of range");
+    combine(a.totals, Reduction::kSum);
+    FinishSplitKernel<T><<<blocks, kThreads, 0, stream>>>(a);
     gpu::CheckLaunch("loss of exponentials");
-    return;
-  }
-  TotalsKernel<<<blocks, kThreads, 0, stream>>>(a, tiles);
-  gpu::CheckLaunch("totals of exponentials");
-  combine(a.largest, Reduction::kMax);
-  RareRowsKernel<<<blocks, kThreads, 0, stream>>>(a);
-  gpu::CheckLaunch("rows out of range");
-  combine(a.totals, Reduction::kSum);
-  FinishSplitKernel<<<blocks, kThreads, 0, stream>>>(a);
-  gpu::CheckLaunch("loss of exponentials");
+  });
 }
 
-void ScaleLossRows(const LossExponentials& a, const float* product, T* dx, cudaStream_t stream) {
-  const auto blocks = static_cast<unsigned>((a.count + kRows - 1) / kRows);
-  ScaleRowsKernel<<<blocks, kThreads, 0, stream>>>(product, a.factors, a.count, a.width, dx);
-  gpu::CheckLaunch("gradients of rows");
+void ScaleLossRows(const LossExponentials& a, const float* product, void* dx, cudaStream_t stream) {
+  DispatchStored(a, [&]<typename T>() {
+    ScaleRowsKernel<<<Blocks(a), kThreads, 0, stream>>>(product, a.factors, a.count, a.width,
+                                                        static_cast<T*>(dx));
+    gpu::CheckLaunch("gradients of rows");
+  });
+}
+
+void CopyLossWeight(const LossExponentials& a, __nv_bfloat16* copy, cudaStream_t stream) {
+  Map(stream, "weight in bf16", a.vocabulary * a.width, Same(), copy,
+      static_cast<const __half*>(a.weight));
 }
 
 }  // namespace plimsoll::ops

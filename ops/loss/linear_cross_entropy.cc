@@ -44,6 +44,15 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
   return std::min(rows, (even + kStep - 1) / kStep * kStep);
 }
 
+bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias) {
+  // The time that exponentials save does not grow with the width, but their cost does. On an H200
+  // they were faster in bf16 at widths of 768 and 896, and not at 1600. Without them, rows that
+  // several multiprocessors would have to share cost the most.
+  constexpr int64_t kWidth = 1024, kVocabulary = 57344;
+  const bool low = stored == graph::DType::kBFloat16 || stored == graph::DType::kFloat16;
+  return low && !bias && width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary);
+}
+
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
                               LossOptions options) {
   // In chunks of few rows the products leave a GPU partly idle, and dweight is read and written
@@ -78,13 +87,16 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, g
   };
   constexpr int64_t kFloat = sizeof(float);
   layout.losses_at = take(rows * kFloat);
-  if (stored == graph::DType::kBFloat16) {
+  if (TakesLossExponentials(vocabulary, width, stored, options.bias)) {
     const int64_t tiles = (vocabulary + kLossTileColumns - 1) / kLossTileColumns;
     layout.references_at = take(layout.chunk * kFloat);
     layout.sums_at = take(tiles * layout.chunk * kFloat);
     layout.factors_at = take(layout.chunk * kFloat);
     layout.scaled_at = take(layout.chunk * width * size);
     layout.product_at = take(layout.chunk * width * kFloat);
+    if (stored == graph::DType::kFloat16 && options.dx) {
+      layout.weight_at = take(vocabulary * width * size);
+    }
   }
   if (options.split) layout.parts_at = take(kLossPartFloats * layout.chunk * kFloat);
   if (options.bias) {
@@ -259,20 +271,23 @@ const graph::OpRegistration kTrain({
     .low_gradients = {{5, 2}},
 });
 
-template <size_t kBias, size_t kDweight>
+template <size_t kBias, size_t kDx, size_t kDweight>
 int64_t CudaWorkspace(const OpCall& call) {
   const TensorType& x = call.input(0);
   const bool low =
       call.has_output(kDweight) && call.output(kDweight).dtype == graph::DType::kBFloat16;
-  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
-                        {SplitsVocabulary(call.attributes), call.has_input(kBias), low})
+  return LayOutCudaLoss(
+             x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
+             {SplitsVocabulary(call.attributes), call.has_input(kBias), low, call.has_output(kDx)})
       .bytes;
 }
 
-const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4, 99>);
+const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy",
+                                                  &CudaWorkspace<4, 99, 99>);
 const CudaWorkspaceRegistration kBackwardWorkspace("linear_cross_entropy_backward",
-                                                   &CudaWorkspace<7, 1>);
-const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6, 2>);
+                                                   &CudaWorkspace<7, 0, 1>);
+const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train",
+                                                &CudaWorkspace<6, 1, 2>);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -23,9 +23,10 @@
 // chunk then rounds its sum stochastically, on the CPU the last one does.
 //
 // On a GPU a chunk's logits are stored as S; softmax and loss are computed from the stored values
-// in float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 on Hopper,
-// without a bias, the loss is computed from logits in float32, and their exponentials are rounded
-// to S instead (ops/cuda/loss_exponentials.h); the backward op then recomputes lse.
+// in float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 and fp16 on
+// Hopper, where TakesLossExponentials() says so, the loss is computed from logits in float32, and
+// their exponentials are rounded to bf16 instead (ops/cuda/loss_exponentials.h); the backward op
+// then recomputes lse. In fp16 the products that make gradients then have operands in bf16.
 //
 // lse[r] = log Σ exp(logits[r]) is passed from the forward op to the backward op. acc_weight may be
 // the memory of dweight, acc_bias that of dbias. The chunk size is a function of the shape and the
@@ -62,18 +63,24 @@ graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value 
 // equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
+// Whether a GPU that can (Hopper) stores exponentials in place of logits.
+bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias);
+
 struct LossOptions {
   bool split = false;  // the vocabulary, among ranks
   bool bias = false;
   bool low_gradient = false;  // dweight in bf16
+  bool dx = false;            // is wanted
 };
 
 // The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.
 struct CudaLossLayout {
   int64_t chunk;   // rows of logits that exist at a time
   int64_t stride;  // elements between rows of logits: whole 128-byte lines
-  // Offsets in bytes; logits are at 0. Those for ops/cuda/loss_exponentials.h: for bf16 only.
-  int64_t losses_at, references_at, sums_at, factors_at, scaled_at, product_at;
+  // Offsets in bytes; logits are at 0.
+  int64_t losses_at;
+  // Where TakesLossExponentials(); the last for dx in fp16 only: bf16[vocabulary,width].
+  int64_t references_at, sums_at, factors_at, scaled_at, product_at, weight_at;
   int64_t parts_at;  // f32[kLossPartFloats,chunk], for a split vocabulary only
   // With a bias: f32[stride], its gradient so far, and the workspace of column sums.
   int64_t bias_sums_at, column_sums_at;

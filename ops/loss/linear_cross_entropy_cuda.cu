@@ -6,9 +6,9 @@
 //   dbias += column sums of dlogits                 ops/cuda/column_sums.h, in float32
 // and at the end loss = scale · Σ losses, by one block, in double.
 //
-// In bf16 on Hopper, with rows of whole 16-byte packs and no bias, exponentials replace logits
-// (ops/cuda/loss_exponentials.h): the first product then includes the softmax, and rows of x and dx
-// are scaled instead of rows of dlogits.
+// In bf16 and fp16 on Hopper exponentials replace logits (TakesLossExponentials,
+// ops/cuda/loss_exponentials.h): the first product then includes the softmax, and rows of x and dx
+// are scaled instead of rows of dlogits. The other two products are then bf16's.
 //
 // Bytes, besides the products' operands: logits are written by one product, read and written by the
 // softmax (2·R·V·s, the minimum; with exponentials: nothing), and read by two products; dweight is
@@ -135,11 +135,14 @@ struct Loss {
   bool bias = ctx.has_input(at.bias);
   bool low =
       ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
-  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, {shard.split, bias, low});
+  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored,
+                                         {shard.split, bias, low, ctx.has_output(at.dx)});
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
   // Whether exponentials replace logits.
   bool exponentials = UsesExponentials();
+  graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;  // of the products
+  bool copies_weight = exponentials && stored != graph::DType::kBFloat16 && ctx.has_output(at.dx);
 
   const char* x(int64_t first) const { return ctx.in<char>(0) + first * width * size; }
 
@@ -148,7 +151,7 @@ struct Loss {
     product.problem.m = m;
     product.problem.n = n;
     product.problem.k = k;
-    product.problem.operands = product.problem.result = stored;
+    product.problem.operands = product.problem.result = operands;
     product.problem.tf32 = UsesTf32(ctx.attributes, stored);
     product.buffers.workspace = scratch + layout.gemm_at;
     product.buffers.workspace_bytes = layout.bytes - layout.gemm_at;
@@ -175,7 +178,7 @@ struct Loss {
     product.problem.lda = layout.stride;
     product.problem.ldb = product.problem.ldc = width;
     product.buffers.a = scratch;
-    product.buffers.b = ctx.inputs[1].data;
+    product.buffers.b = copies_weight ? scratch + layout.weight_at : ctx.inputs[1].data;
     product.buffers.d = ctx.out<char>(at.dx) + first * width * size;
     if (exponentials) {  // its rows are still to be scaled
       product.problem.result = graph::DType::kFloat32;
@@ -275,8 +278,9 @@ struct Loss {
   LossExponentials Exponentials(int64_t first, int64_t count) const {
     const auto floats = [&](int64_t at) { return reinterpret_cast<float*>(scratch + at); };
     LossExponentials chunk{};
-    chunk.x = reinterpret_cast<const __nv_bfloat16*>(x(first));
-    chunk.weight = ctx.in<__nv_bfloat16>(1);
+    chunk.stored = stored;
+    chunk.x = x(first);
+    chunk.weight = ctx.in<void>(1);
     chunk.targets = ctx.in<int32_t>(2) + first;
     chunk.scale = ctx.in<float>(3);
     chunk.dloss = ctx.in<float>(at.dloss);
@@ -300,16 +304,18 @@ struct Loss {
   }
 
   bool UsesExponentials() const {
-    // The time that exponentials save does not grow with the width, but their cost does. On an H200
-    // they were faster at widths of 768 and 896, and not at 1600. Without them, rows that several
-    // multiprocessors would have to share cost the most.
-    constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return !bias && stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 &&
-           rows > 0 && width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
-           Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
+    return TakesLossExponentials(vocabulary, width, stored, bias) && gpu.major == 9 &&
+           gpu.minor == 0 && rows > 0 && Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
+  }
+
+  // Computes what all chunks' products read.
+  void Begin() const {
+    if (!copies_weight) return;
+    CopyLossWeight(Exponentials(0, 0), reinterpret_cast<__nv_bfloat16*>(scratch + layout.weight_at),
+                   ctx.stream);
   }
 
   // Computes losses and the operands of the gradients' products.
@@ -330,7 +336,7 @@ struct Loss {
       if (exponentials) {
         ScaleLossRows(Exponentials(first, count),
                       reinterpret_cast<const float*>(scratch + layout.product_at),
-                      ctx.out<__nv_bfloat16>(at.dx) + first * width, ctx.stream);
+                      ctx.out<char>(at.dx) + first * width * size, ctx.stream);
       }
     }
     if (low) {
@@ -367,6 +373,7 @@ struct Loss {
 
 void Run(const CudaContext& ctx, const Arguments& at) {
   const Loss loss{ctx, at};
+  loss.Begin();
   loss.ForChunks([&](int64_t first, int64_t count) {
     loss.ComputeLogits(first, count);
     loss.ComputeGradients(first, count);
@@ -382,6 +389,7 @@ void Run(const CudaContext& ctx, const Arguments& at) {
 void Prepare(const CudaContext& ctx, const Arguments& at) {
   Loss loss{ctx, at};
   loss.shard.ranks = nullptr;  // only products are prepared: ranks need not communicate
+  loss.Begin();
   loss.ForChunks([&](int64_t first, int64_t count) {
     if (first <= loss.layout.chunk || first + count == loss.rows) {
       loss.PrepareProducts(first, count);

@@ -88,23 +88,36 @@ void ExpectAgreement(Problem&& p, double tolerance) {
   EXPECT_TRUE(SameBits(p.Train(nullptr)[2], train[2])) << "a second run has other bits";
 }
 
-// Stored logits are rounded, with relative errors of 2^-9 and 2^-12; so are their gradients.
-double Tolerance(DType dtype) {
-  return dtype == DType::kFloat32 ? 1e-5 : dtype == DType::kBFloat16 ? 0x1p-6 : 0x1p-9;
+// Stored logits are rounded, with relative errors of 2^-9 and 2^-12; so are their gradients. In
+// fp16 exponentials in their place, and what they are multiplied with, are rounded to bf16: each
+// factor has an error of 2^-9.
+double Tolerance(DType dtype, int64_t vocabulary, int64_t width, bool bias = false) {
+  if (dtype == DType::kFloat32) return 1e-5;
+  if (dtype == DType::kBFloat16) return 0x1p-6;
+  return TakesLossExponentials(vocabulary, width, dtype, bias) ? 0x1p-7 : 0x1p-9;
+}
+
+// Ignores all rows.
+void ExpectNothing(Problem&& p) {
+  for (int64_t r = 0; r < p.targets.size(); ++r) p.targets.set(r, -100);
+  for (const TestTensor& output : p.Train(nullptr)) {
+    for (int64_t i = 0; i < output.size(); ++i) ASSERT_EQ(output.at(i), 0);
+  }
 }
 
 class CudaLoss : public testing::TestWithParam<DType> {
  protected:
   void Expect(int64_t rows, int64_t vocabulary, int64_t width) {
     SCOPED_TRACE(std::to_string(rows) + " rows, vocabulary " + std::to_string(vocabulary));
-    ExpectAgreement(Problem(GetParam(), rows, vocabulary, width), Tolerance(GetParam()));
+    ExpectAgreement(Problem(GetParam(), rows, vocabulary, width),
+                    Tolerance(GetParam(), vocabulary, width));
   }
 };
 
 TEST_P(CudaLoss, AgreesWithTheCpuOnShortRows) {
   PLIMSOLL_NEEDS_CUDA
   Expect(37, 61, 9);
-  Expect(1, 1, 8);
+  Expect(37, 61, 16);
   Expect(300, 3000, 40);
   Expect(700, 256, 64);
 }
@@ -117,6 +130,19 @@ TEST_P(CudaLoss, AgreesWithTheCpuOnLongRows) {
   Expect(150, 151936, 8);
   Expect(5, 300001, 8);   // of eight
   Expect(3, 1000003, 8);  // which is read twice
+  // Of these, logits are stored in every type.
+  Expect(150, 50257, 9);
+  Expect(20, 100001, 7);
+  Expect(5, 300001, 7);
+}
+
+// The target's logit may come from sums in two orders.
+TEST_P(CudaLoss, AVocabularyOfOneLosesNothing) {
+  PLIMSOLL_NEEDS_CUDA
+  const std::vector<TestTensor> train = Problem(GetParam(), 1, 1, 8).Train(nullptr);
+  for (const TestTensor& output : train) {
+    for (int64_t i = 0; i < output.size(); ++i) ASSERT_NEAR(output.at(i), 0, 1e-5);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaLoss,
@@ -125,23 +151,20 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CudaLoss,
 
 TEST(CudaLossChunks, AgreesWithTheCpu) {
   PLIMSOLL_NEEDS_CUDA
-  Problem p(DType::kFloat32, 1100, 210000, 2);
-  const int64_t chunk = LayOutCudaLoss(1100, 210000, 2, DType::kFloat32).chunk;
-  ASSERT_LT(chunk, 1100);
-  // Only a few rows count, on both sides of the boundary.
-  for (int64_t r = 0; r < 1099; ++r) {
-    if (r % 64 != 0 && r != chunk - 1) p.targets.set(r, -100);
+  for (const auto& [dtype, width] : {std::pair<DType, int64_t>{DType::kFloat32, 2},
+                                     {DType::kBFloat16, 8},
+                                     {DType::kFloat16, 8}}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    constexpr int64_t kRows = 1100, kVocabulary = 210000;
+    Problem p(dtype, kRows, kVocabulary, width);
+    const int64_t chunk = LayOutCudaLoss(kRows, kVocabulary, width, dtype).chunk;
+    ASSERT_LT(chunk, kRows);
+    // Only a few rows count, on both sides of the boundary.
+    for (int64_t r = 0; r < kRows - 1; ++r) {
+      if (r % 64 != 0 && r != chunk - 1) p.targets.set(r, -100);
+    }
+    ExpectAgreement(std::move(p), Tolerance(dtype, kVocabulary, width));
   }
-  const std::vector<TestTensor> train = p.Train(nullptr);
-  const std::vector<TestTensor> cpu = RunOp(
-      "linear_cross_entropy_train", {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, nullptr});
-  EXPECT_NEAR(train[0].at(0), cpu[0].at(0), 1e-5 * cpu[0].at(0));
-  ExpectWithin(train[1], cpu[1], 1e-5, "dx");
-  ExpectWithin(train[2], cpu[2], 1e-5, "dweight");
-  const std::vector<TestTensor> forward = p.Forward();
-  const std::vector<TestTensor> backward = p.Backward(forward[1], nullptr);
-  EXPECT_TRUE(SameBits(backward[0], train[1]));
-  EXPECT_TRUE(SameBits(backward[1], train[2]));
 }
 
 // A row of the vocabulary that fills no pack of 16 bytes, in one chunk and in several.
@@ -163,7 +186,7 @@ TEST(CudaLossChunks, AddABiasAndItsGradient) {
       const std::vector<TestTensor> train = RunCudaOp(
           "linear_cross_entropy_train",
           {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, nullptr, &bias, &acc}, p.libraries);
-      const double tolerance = Tolerance(dtype);
+      const double tolerance = Tolerance(dtype, vocabulary, 2, /*bias=*/true);
       EXPECT_NEAR(train[0].at(0), cpu[0].at(0), tolerance * cpu[0].at(0));
       ExpectWithin(train[1], cpu[1], tolerance, "dx");
       ExpectWithin(train[2], cpu[2], tolerance, "dweight");
@@ -193,9 +216,27 @@ TEST(CudaLossChunks, FollowShapeAndType) {
   EXPECT_EQ(LayOutCudaLoss(8192, 152064, 3584, DType::kBFloat16).chunk, 2816);
 }
 
+// In fp16 a copy of the weight in bf16, for dx; no more where logits are stored.
+TEST(CudaLossLayout, HasRoomForExponentials) {
+  constexpr int64_t kRows = 4096, kVocabulary = 50304, kWidth = 768;
+  const auto bytes = [](DType dtype, int64_t width, const LossOptions& options) {
+    return LayOutCudaLoss(kRows, kVocabulary, width, dtype, options).bytes;
+  };
+  const LossOptions with_dx{.dx = true}, bias{.bias = true, .dx = true};
+  const int64_t low = bytes(DType::kBFloat16, kWidth, with_dx);
+  EXPECT_EQ(bytes(DType::kFloat16, kWidth, with_dx), low + kVocabulary * kWidth * 2);
+  EXPECT_EQ(bytes(DType::kFloat16, kWidth, {}), low);
+  EXPECT_EQ(bytes(DType::kBFloat16, kWidth, {}), low);
+  EXPECT_EQ(bytes(DType::kFloat16, kWidth, bias), bytes(DType::kBFloat16, kWidth, bias));
+  // Rows longer than 1,024: logits, losses and what cuBLASLt takes.
+  const LossOptions none;
+  EXPECT_EQ(bytes(DType::kFloat16, 1600, with_dx), bytes(DType::kFloat16, 8192, none));
+  EXPECT_LT(bytes(DType::kFloat16, 1600, with_dx), low);
+}
+
 TEST(CudaLossOp, AddsToTheGivenGradient) {
   PLIMSOLL_NEEDS_CUDA
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     Problem p(dtype, 40, 300, 24);
     const std::vector<TestTensor> fresh = p.Train(nullptr);
     const std::vector<TestTensor> added = p.Train(&p.acc);
@@ -215,20 +256,18 @@ TEST(CudaLossOp, AddsToTheGivenGradient) {
 
 TEST(CudaLossOp, LeavesOutGradientsThatNobodyWants) {
   PLIMSOLL_NEEDS_CUDA
-  Problem p(DType::kBFloat16, 40, 300, 24);
-  const std::vector<TestTensor> all = p.Train(nullptr);
-  EXPECT_TRUE(SameBits(p.Train(nullptr, {true, true, false})[1], all[1]));
-  EXPECT_TRUE(SameBits(p.Train(nullptr, {true, false, true})[2], all[2]));
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    Problem p(dtype, 40, 300, 24);
+    const std::vector<TestTensor> all = p.Train(nullptr);
+    EXPECT_TRUE(SameBits(p.Train(nullptr, {true, true, false})[1], all[1]));
+    EXPECT_TRUE(SameBits(p.Train(nullptr, {true, false, true})[2], all[2]));
+  }
 }
 
-TEST(CudaLossOp, IgnoredRowsHaveNoGradient) {
+TEST_P(CudaLoss, IgnoredRowsHaveNoGradient) {
   PLIMSOLL_NEEDS_CUDA
-  Problem p(DType::kBFloat16, 40, 300, 24);
-  for (int64_t r = 0; r < 40; ++r) p.targets.set(r, -100);
-  const std::vector<TestTensor> train = p.Train(nullptr);
-  EXPECT_EQ(train[0].at(0), 0);
-  for (int64_t i = 0; i < train[1].size(); ++i) ASSERT_EQ(train[1].at(i), 0);
-  for (int64_t i = 0; i < train[2].size(); ++i) ASSERT_EQ(train[2].at(i), 0);
+  for (const int64_t width : {23, 24}) ExpectNothing(Problem(GetParam(), 40, 300, width));
 }
 
 TEST(CudaLossOp, SurvivesLargeLogits) {
@@ -241,12 +280,17 @@ TEST(CudaLossOp, SurvivesLargeLogits) {
   for (int64_t i = 0; i < got[1].size(); ++i) ASSERT_TRUE(std::isfinite(got[1].at(i)));
 }
 
-// In bf16 with rows of whole 16-byte packs: on Hopper exponentials are stored instead of logits.
+// Of 16 bits with rows of whole 16-byte packs: on Hopper exponentials are stored instead of logits.
+class CudaLossExponentials : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    PLIMSOLL_NEEDS_CUDA
+    if (gpu::Libraries().properties().major != 9) GTEST_SKIP() << "its logits are rounded";
+  }
+};
 
-TEST(CudaLossExponentials, LossesAreNotRounded) {
-  PLIMSOLL_NEEDS_CUDA
-  Problem p(DType::kBFloat16, 200, 5003, 64, 5);
-  if (p.libraries.properties().major != 9) GTEST_SKIP() << "its logits are rounded";
+TEST_P(CudaLossExponentials, LossesAreNotRounded) {
+  Problem p(GetParam(), 200, 5003, 64, 5);
   const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight);
   const std::vector<TestTensor> cpu =
       RunOp("linear_cross_entropy", {&x, &weight, &p.targets, &p.scale});
@@ -256,11 +300,9 @@ TEST(CudaLossExponentials, LossesAreNotRounded) {
 }
 
 // Rows whose losses are tiny, large, and too large for exponentials relative to the target's.
-TEST(CudaLossExponentials, RowsOfAnyLossAreRight) {
-  PLIMSOLL_NEEDS_CUDA
+TEST_P(CudaLossExponentials, RowsOfAnyLossAreRight) {
   constexpr int64_t kRows = 50, kVocabulary = 700, kWidth = 64;
-  Problem p(DType::kBFloat16, kRows, kVocabulary, kWidth, 1);
-  if (p.libraries.properties().major != 9) GTEST_SKIP() << "its logits are rounded";
+  Problem p(GetParam(), kRows, kVocabulary, kWidth, 1);
   for (int64_t r = 0; r < kRows; ++r) {
     // Sets the target's logit to a value between -300 and 300.
     const auto target = static_cast<int64_t>(p.targets.at(r));
@@ -278,21 +320,14 @@ TEST(CudaLossExponentials, RowsOfAnyLossAreRight) {
   ExpectAgreement(std::move(p), 0x1p-7);
 }
 
-TEST(CudaLossExponentials, IgnoredRowsOfLargeLogitsHaveNoGradient) {
-  PLIMSOLL_NEEDS_CUDA
-  Problem p(DType::kBFloat16, 40, 300, 24, 500);
-  for (int64_t r = 0; r < 40; ++r) p.targets.set(r, -100);
-  const std::vector<TestTensor> train = p.Train(nullptr);
-  EXPECT_EQ(train[0].at(0), 0);
-  for (int64_t i = 0; i < train[1].size(); ++i) ASSERT_EQ(train[1].at(i), 0);
-  for (int64_t i = 0; i < train[2].size(); ++i) ASSERT_EQ(train[2].at(i), 0);
+TEST_P(CudaLossExponentials, IgnoredRowsOfLargeLogitsHaveNoGradient) {
+  ExpectNothing(Problem(GetParam(), 40, 300, 24, 500));
 }
 
 // As in the reference: the gradients of each row's logits.
-TEST(CudaLossExponentials, GradientsSumToZero) {
-  PLIMSOLL_NEEDS_CUDA
+TEST_P(CudaLossExponentials, GradientsSumToZero) {
   constexpr int64_t kVocabulary = 3000, kWidth = 40;
-  Problem p(DType::kBFloat16, 1, kVocabulary, kWidth, 5);
+  Problem p(GetParam(), 1, kVocabulary, kWidth, 5);
   p.targets.set(0, 7);
   const TestTensor dweight = p.Train(nullptr)[2];
   for (int64_t k = 0; k < kWidth; ++k) {
@@ -302,16 +337,65 @@ TEST(CudaLossExponentials, GradientsSumToZero) {
   }
 }
 
-TEST(CudaLossOp, ATargetOutsideTheVocabularyShowsInTheLoss) {
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaLossExponentials,
+                         testing::Values(DType::kBFloat16, DType::kFloat16),
+                         [](const auto& info) { return std::string(graph::Name(info.param)); });
+
+// A dynamic loss scale looks for infinities: in dx, of what is beyond fp16, and of nothing else.
+// dweight is float32.
+TEST(CudaLossOverflow, MakesInfinitiesOfWhatIsBeyondTheType) {
   PLIMSOLL_NEEDS_CUDA
-  Problem p(DType::kFloat32, 20, 50, 8);
+  Problem p(DType::kFloat16, 40, 300, 24);
+  if (p.libraries.properties().major != 9) GTEST_SKIP() << "gradients of logits may overflow";
+  p.dloss = Values(DType::kFloat32, {}, {1e6});
+  const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight);
+  const std::vector<TestTensor> cpu =
+      RunOp("linear_cross_entropy_train", {&x, &weight, &p.targets, &p.scale, &p.dloss, nullptr});
+  const std::vector<TestTensor> got = p.Train(nullptr);
+  constexpr double kMost = 65504, kTolerance = 0x1p-7;
+  double largest = 0;
+  for (int64_t i = 0; i < cpu[1].size(); ++i) largest = std::max(largest, std::abs(cpu[1].at(i)));
+  int beyond = 0, within = 0;
+  for (int64_t i = 0; i < cpu[1].size(); ++i) {
+    const double want = cpu[1].at(i), error = kTolerance * largest;
+    if (std::abs(want) - error > kMost) {
+      ASSERT_EQ(got[1].at(i), std::copysign(INFINITY, want)) << i;
+      ++beyond;
+    } else if (std::abs(want) + error < kMost) {
+      ASSERT_NEAR(got[1].at(i), want, error) << i;
+      within += want != 0;
+    }
+  }
+  EXPECT_GT(beyond, 50);
+  EXPECT_GT(within, 50);
+  ExpectWithin(got[2], cpu[2], kTolerance, "dweight");
+}
+
+TEST_P(CudaLoss, AnInfiniteScaleReachesAllGradients) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const int64_t width : {23, 24}) {
+    Problem p(GetParam(), 40, 300, width);
+    p.dloss = Values(DType::kFloat32, {}, {INFINITY});
+    const std::vector<TestTensor> train = p.Train(nullptr);
+    EXPECT_TRUE(std::isfinite(train[0].at(0)));
+    for (int64_t i = 0; i < train[1].size(); ++i) {
+      const bool counts = p.targets.at(i / width) >= 0;
+      ASSERT_TRUE(!counts || !std::isfinite(train[1].at(i))) << i;
+    }
+    for (int64_t i = 0; i < train[2].size(); ++i) ASSERT_FALSE(std::isfinite(train[2].at(i))) << i;
+  }
+}
+
+TEST_P(CudaLoss, ATargetOutsideTheVocabularyShowsInTheLoss) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(GetParam(), 20, 50, 8);
   p.targets.set(7, 50);
   EXPECT_TRUE(std::isnan(p.Train(nullptr)[0].at(0)));
 }
 
-TEST(CudaLossOp, RunsFromAGraph) {
+TEST_P(CudaLoss, RunsFromAGraph) {
   PLIMSOLL_NEEDS_CUDA
-  Problem p(DType::kBFloat16, 300, 3000, 40);
+  Problem p(GetParam(), 300, 3000, 40);
   const std::vector<TestTensor> expected = p.Train(nullptr);
   const CudaTensor x(p.x), weight(p.weight), targets(p.targets), scale(p.scale), dloss(p.dloss);
   CudaOpRunner runner("linear_cross_entropy_train",

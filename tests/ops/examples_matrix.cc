@@ -220,9 +220,11 @@ ExampleInput Targets() { return {{2, 9}, Fill::kTargets, 37}; }
 ExampleInput Scale() { return {{}, Fill::kPositive}; }
 // The logits' gradients are rounded before they enter the products.
 constexpr double kDlogits = 4;
-// A GPU rounds the logits to 16 bits (except for bf16 on Hopper: ops/cuda/loss_exponentials.h),
-// with an error relative to the largest.
+// A GPU rounds the logits to 16 bits, except where it stores exponentials
+// (ops/cuda/loss_exponentials.h), with an error relative to the largest.
 constexpr double kLogits = 1;
+// Of fp16 with exponentials: two factors are rounded to bf16, whose error is eight times as large.
+constexpr double kExponentials = 16;
 
 const ExampleRegistration kLoss({.op = "linear_cross_entropy",
                                  .label = "",
@@ -353,6 +355,21 @@ const ExampleRegistration kLossTrainPacks({.op = "linear_cross_entropy_train",
                                            .cuda_tolerance = kLogits,
                                            .dtypes = {graph::DType::kFloat32,
                                                       graph::DType::kBFloat16}});
+// Its logits are small, since GPUs other than Hopper round them.
+const ExampleRegistration kLossTrainPacksHalf({.op = "linear_cross_entropy_train",
+                                               .label = "rows of packs in fp16",
+                                               .inputs = {{{140, 24}},
+                                                          {{500, 24}, Fill::kSmall},
+                                                          {{140}, Fill::kTargets, 500},
+                                                          Scale(),
+                                                          {{}, Fill::kPositive},
+                                                          {{500, 24}}},
+                                               .float32_inputs = {3},
+                                               .compute_inputs = {4, 5},
+                                               .low_precision_tolerance = kDlogits,
+                                               .cuda_tolerance = kExponentials,
+                                               .dtypes = {graph::DType::kFloat32,
+                                                          graph::DType::kFloat16}});
 
 // A vocabulary that is split among the ranks of an axis with only one rank.
 graph::Attributes Split() { return {{"axis", std::string("tensor")}}; }

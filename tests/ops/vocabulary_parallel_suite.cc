@@ -87,7 +87,8 @@ class VocabularyParallel : public testing::TestWithParam<DType> {
   // Compares the split ops with the whole one, with each other, and between ranks.
   void ExpectAgreement(const LossProblem& p, const TestTensor* acc = nullptr,
                        double largest_logit = 0) {
-    const double tolerance = Tolerance(GetParam(), largest_logit);
+    const double tolerance =
+        std::max(Tolerance(GetParam(), largest_logit), bed_->LossRounding(GetParam()));
     const graph::Attributes split = SplitByTensorAxis();
     const TestTensor weight = ShardOf(p.weight);
     const TestTensor acc_shard = acc != nullptr ? ShardOf(*acc) : TestTensor();

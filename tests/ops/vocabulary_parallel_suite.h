@@ -26,6 +26,9 @@ class OpBed {
   virtual std::vector<TestTensor> Run(const std::string& op,
                                       const std::vector<const TestTensor*>& inputs,
                                       const graph::Attributes& attributes) = 0;
+  // By how much the device rounds the operands of the loss's products further than the type does:
+  // the relative error of gradients.
+  virtual double LossRounding(graph::DType) { return 0; }
 };
 
 std::unique_ptr<OpBed> MakeOpBed(runtime::World& world);
