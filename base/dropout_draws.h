@@ -1,6 +1,6 @@
 // Which draw decides about which element in dropout. A draw is 16 bits of a Philox stream
-// (base/philox.h): draw i is the lower half of word i / 2 if i is even, otherwise the upper half. An
-// element is dropped when its draw is below a threshold.
+// (base/philox.h): draw i is the lower half of word i / 2 if i is even, otherwise the upper half.
+// An element is dropped when its draw is below a threshold.
 //
 //   element i of a tensor       draw i
 //   a score of attention        draw ScoreDraw(…): the same on every device and for every tile size

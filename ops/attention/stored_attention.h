@@ -12,7 +12,8 @@
 //   %mixed         = matmul(%probabilities, %v) [B,G,(H/G)·T,hd]
 //   %out           = merge_heads(%mixed)        [B,T,H·hd]
 //
-// The dropout has the attention's key and the attribute "scores": both drop the same. In padding, what the attention never reads has to be finite here.
+// The dropout has the attention's key and the attribute "scores": both drop the same. In padding,
+// what the attention never reads has to be finite here.
 // The pass runs before amp and autodiff, which see these ops as any others.
 #pragma once
 
