@@ -52,7 +52,7 @@ class Bert final : public Model {
   explicit Bert(const Settings& settings)
       : Model(kName, settings), sizes_(EncoderSizesOf(settings)), task_(TaskOf(settings)) {}
 
-  double dropout() const override { return settings().Float("dropout"); }
+  DropoutRates dropout() const override { return DropoutRatesOf(settings()); }
   void CheckBatch(const Batch& batch) const override {
     const int64_t most = settings().Int("max_sequence");
     if (batch.sequence <= most) return;
@@ -107,7 +107,8 @@ class Bert final : public Model {
       case Task::kClassification:
         break;
     }
-    return ClassifierHead(g, "classifier", Dropout(g, "pooler.dropout", Pool(g, x)), head,
+    const Value pooled = Dropout(g, "pooler.dropout", Pool(g, x), g.dropout().hidden);
+    return ClassifierHead(g, "classifier", pooled, head,
                           {.classes = settings().Int("classes"),
                            .label_smoothing = settings().Float("label_smoothing"),
                            .weight = {Initializer::kNormal, sizes_.init_std},
@@ -122,7 +123,7 @@ class Bert final : public Model {
     const Value types = EmbeddingTable(g, "type", kTokenTypes, sizes_.width, sizes_.init_std);
     Value x = Embedding(g, "tokens", g.Tokens("tokens"), table, position);
     x = Add(g, "sum", x, Embedding(g, "types", g.Tokens("token_types"), types));
-    return Dropout(g, "dropout", LayerNorm(g, "norm", x, sizes_.norm_eps));
+    return Dropout(g, "dropout", LayerNorm(g, "norm", x, sizes_.norm_eps), g.dropout().embedding);
   }
 
   // `scope`: of the loss.

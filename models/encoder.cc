@@ -15,13 +15,16 @@ using formats::JsonObject;
 using graph::Scope;
 using graph::Value;
 
+// Of embeddings it is that of hidden states, as in transformers.
+std::vector<std::string> PlacesOfDropout() { return {"attention_dropout", "hidden_dropout"}; }
+
 Value AttentionBranch(Layers& g, const EncoderSizes& s, Value x, Value lengths) {
   const Scope scope(g.builder(), "attn");
   Value a = Linear(g, "qkv", x, 3 * s.width, {.init_std = s.init_std});
   a = Attention(g, a, {.heads = s.heads, .kv_heads = s.heads},
                 {.causal = false, .lengths = lengths});
   a = Linear(g, "proj", a, s.width, {.init_std = s.init_std});
-  return Dropout(g, "dropout", a);
+  return Dropout(g, "dropout", a, g.dropout().hidden);
 }
 
 Value FeedForwardBranch(Layers& g, const EncoderSizes& s, Value x) {
@@ -29,7 +32,7 @@ Value FeedForwardBranch(Layers& g, const EncoderSizes& s, Value x) {
   Value m = Linear(g, "fc", x, s.ffn_width, {.init_std = s.init_std});
   m = Gelu(g, m, s.activation);
   m = Linear(g, "proj", m, s.width, {.init_std = s.init_std});
-  return Dropout(g, "dropout", m);
+  return Dropout(g, "dropout", m, g.dropout().hidden);
 }
 
 // `drop_path` is that of this block.
@@ -109,12 +112,15 @@ std::vector<Setting> EncoderSettings(double norm_eps) {
           LanguageSetting("heads"),
           LanguageSetting("ffn_width", "4 `width`"),
           LanguageSetting("dropout"),
+          LanguageSetting("attention_dropout"),
+          LanguageSetting("hidden_dropout"),
           WithDefault(LanguageSetting("activation"), std::string("gelu_erf")),
           WithDefault(LanguageSetting("norm_eps"), norm_eps),
           LanguageSetting("init_std")};
 }
 
 void CompleteEncoder(Settings& s) {
+  CompleteDropout(PlacesOfDropout(), s);
   if (!s.Has("ffn_width")) s.Set("ffn_width", 4 * s.Int("width"));
   const int64_t width = s.Int("width"), heads = s.Int("heads");
   if (width % heads == 0) return;
@@ -135,15 +141,9 @@ void ReadEncoder(const JsonObject& config, Settings& s) {
                                           formats::Printable(activation)));
   }
   s.Derive("activation", std::string(activation == "gelu" ? "gelu_erf" : "gelu_tanh"));
-  const double dropout = config.GetFloat("hidden_dropout_prob", 0.1);
-  s.Derive("dropout", dropout);
-  const double of_attention = config.GetFloat("attention_probs_dropout_prob", 0.1);
-  if (of_attention != dropout && !s.IsGiven("dropout")) {
-    config.Fail("attention_probs_dropout_prob",
-                fmt::format("{} differs from hidden_dropout_prob {}: only one value for both is "
-                            "supported, say which by model.dropout",
-                            of_attention, dropout));
-  }
+  DropoutRates dropout = config.GetFloat("hidden_dropout_prob", 0.1);
+  dropout.attention = config.GetFloat("attention_probs_dropout_prob", 0.1);
+  DeriveDropout(PlacesOfDropout(), dropout, s);
 }
 
 void WriteEncoder(const Settings& s, nlohmann::ordered_json& config) {
@@ -152,8 +152,8 @@ void WriteEncoder(const Settings& s, nlohmann::ordered_json& config) {
   config["num_attention_heads"] = s.Int("heads");
   config["intermediate_size"] = s.Int("ffn_width");
   config["hidden_act"] = s.Text("activation") == "gelu_tanh" ? "gelu_new" : "gelu";
-  config["hidden_dropout_prob"] = s.Float("dropout");
-  config["attention_probs_dropout_prob"] = s.Float("dropout");
+  config["hidden_dropout_prob"] = s.Float("hidden_dropout");
+  config["attention_probs_dropout_prob"] = s.Float("attention_dropout");
   config["layer_norm_eps"] = s.Float("norm_eps");
   config["initializer_range"] = s.Float("init_std");
 }

@@ -44,8 +44,8 @@ struct EncoderNames {
 };
 std::vector<CheckpointEntry> EncoderEntries(const EncoderNames& names, int64_t width);
 
-// layers, width, heads, ffn_width, dropout, norm_eps, activation, init_std. `norm_eps` has that
-// default.
+// layers, width, heads, ffn_width, dropout and its places, norm_eps, activation, init_std.
+// `norm_eps` has that default.
 std::vector<Setting> EncoderSettings(double norm_eps);
 // Fills in ffn_width. SettingError when the heads don't divide the width.
 void CompleteEncoder(Settings& settings);

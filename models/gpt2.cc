@@ -30,7 +30,7 @@ Value AttentionBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] â
   Value a = Linear(g, "qkv", x, 3 * spec.width, {.init_std = spec.init_std});
   a = Attention(g, a, {.heads = spec.heads, .kv_heads = spec.heads});
   a = Linear(g, "proj", a, spec.width, {.init_std = ResidualStd(spec)});
-  return Dropout(g, "dropout", a);
+  return Dropout(g, "dropout", a, g.dropout().hidden);
 }
 
 Value FeedForwardBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] â†’ [B,T,D]
@@ -38,7 +38,7 @@ Value FeedForwardBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D]
   Value m = Linear(g, "fc", x, spec.ffn_width, {.init_std = spec.init_std});
   m = Gelu(g, m, spec.activation);
   m = Linear(g, "proj", m, spec.width, {.init_std = ResidualStd(spec)});
-  return Dropout(g, "dropout", m);
+  return Dropout(g, "dropout", m, g.dropout().hidden);
 }
 
 Value Block(Layers& g, const ModelSpec& spec, Value x) {
@@ -54,7 +54,8 @@ Model::Outputs Gpt2::Forward(Layers& g, Head head) const {
   const ModelSpec& s = spec();
   const Value table = EmbeddingTable(g, "embed.token", s.vocab, s.width, s.init_std);
   const Value position = EmbeddingTable(g, "embed.position", s.max_sequence, s.width, s.init_std);
-  Value x = Dropout(g, "embed.dropout", Embedding(g, "embed", tokens, table, position));
+  Value x = Dropout(g, "embed.dropout", Embedding(g, "embed", tokens, table, position),
+                    g.dropout().embedding);
   for (int64_t layer = 0; layer < s.layers; ++layer) {
     const Scope scope(g.builder(), "block." + std::to_string(layer));
     x = Block(g, s, x);
@@ -118,6 +119,9 @@ std::vector<Setting> OwnSettings() {
           LanguageSetting("sequence"),
           LanguageSetting("max_sequence"),
           LanguageSetting("dropout"),
+          LanguageSetting("attention_dropout"),
+          LanguageSetting("hidden_dropout"),
+          LanguageSetting("embedding_dropout"),
           WithDefault(LanguageSetting("tied"), true),
           LanguageSetting("activation"),
           WithDefault(LanguageSetting("norm_eps"), 1e-5),
@@ -183,14 +187,9 @@ ModelSpec ReadGpt2(const JsonObject& config) {
   spec.norm_eps = config.GetFloat("layer_norm_epsilon", 1e-5);
   spec.activation = ReadActivation(config);
   spec.init_std = config.GetFloat("initializer_range", 0.02);
-  spec.dropout = config.GetFloat("resid_pdrop", 0.1);
-  for (const char* key : {"embd_pdrop", "attn_pdrop"}) {
-    if (const double dropout = config.GetFloat(key, 0.1); dropout != spec.dropout) {
-      config.Fail(key, fmt::format("{} differs from resid_pdrop {}: only one value for all three "
-                                   "dropouts is supported, set them equal",
-                                   dropout, spec.dropout));
-    }
-  }
+  spec.dropout.attention = config.GetFloat("attn_pdrop", 0.1);
+  spec.dropout.hidden = config.GetFloat("resid_pdrop", 0.1);
+  spec.dropout.embedding = config.GetFloat("embd_pdrop", 0.1);
   return spec;
 }
 
@@ -205,7 +204,9 @@ void WriteGpt2(const ModelSpec& spec, Json& config) {
   config["vocab_size"] = spec.vocab;
   config["activation_function"] = spec.activation == Activation::kGeluTanh ? "gelu_new" : "gelu";
   config["layer_norm_epsilon"] = spec.norm_eps;
-  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) config[key] = spec.dropout;
+  config["attn_pdrop"] = spec.dropout.attention;
+  config["resid_pdrop"] = spec.dropout.hidden;
+  config["embd_pdrop"] = spec.dropout.embedding;
 }
 
 std::unique_ptr<LanguageModel> Make(ModelSpec spec) {

@@ -54,7 +54,7 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   spec.attention_bias = s.Bool("attention_bias");
   spec.norm_eps = s.Float("norm_eps");
   spec.init_std = s.Float("init_std");
-  if (s.Has("dropout")) spec.dropout = s.Float("dropout");
+  spec.dropout = DropoutRatesOf(s);
   if (s.Has("rope_theta")) spec.rope_theta = s.Float("rope_theta");
   if (s.Has("rope_type") && s.Text("rope_type") == "linear") {
     spec.rope_scaling = RopeScaling::Linear(s.Float("rope_factor"));
@@ -81,6 +81,7 @@ void DeriveSizes(const LanguageFamily& family, Settings& s) {
     }
     s.Set("head_width", width / heads);
   }
+  CompleteDropout(DropoutPlaces(family.settings), s);
   family.derive(s);
 }
 
@@ -143,8 +144,8 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
     config.Fail("model_type", fmt::format("these sizes make no {} model: {}: {}", family.name,
                                           problem->field, problem->reason));
   }
-  settings.Derive("dropout", spec.dropout);
-  spec.dropout = settings.Float("dropout");
+  DeriveDropout(DropoutPlaces(family.settings), spec.dropout, settings);
+  spec.dropout = DropoutRatesOf(settings);
   if (!settings.Has("sequence")) settings.Set("sequence", spec.max_sequence);
   settings.Derive("max_sequence", spec.max_sequence);
   settings.Derive("vocab", spec.vocab);
@@ -246,6 +247,16 @@ std::vector<Setting> LanguageSettings() {
   using Type = Setting::Type;
   using Beside = Setting::BesideWeights;
   const std::string extend = "give it, or extend a file of configs/models";
+  const auto rate = [](const char* name, const char* doc) -> Setting {
+    return {.name = name,
+            .type = Type::kFloat,
+            .doc = doc,
+            .derived = "`dropout`",
+            .min = 0,
+            .max = 1,
+            .below_max = true,
+            .beside_weights = Beside::kYes};
+  };
   return {
       {.name = "layers",
        .doc = "Transformer blocks.",
@@ -298,6 +309,11 @@ std::vector<Setting> LanguageSettings() {
        .max = 1,
        .below_max = true,
        .beside_weights = Beside::kYes},
+      rate("attention_dropout", "Dropout on attention's weights."),
+      rate("hidden_dropout",
+           "Dropout on residual branches; on embeddings, too, where `embedding_dropout` does not "
+           "apply."),
+      rate("embedding_dropout", "Dropout on embeddings."),
       {.name = "tied", .type = Type::kBool, .doc = "Output head shares the token embedding."},
       {.name = "attention_bias",
        .type = Type::kBool,
@@ -382,8 +398,14 @@ std::optional<SpecProblem> FindProblem(const ModelSpec& spec) {
     return SpecProblem{"head_width", fmt::format("{} heads of {} are wider than {}", spec.heads,
                                                  spec.head_width, kMaxWidth)};
   }
-  if (!(spec.dropout >= 0 && spec.dropout < 1)) {
-    return SpecProblem{"dropout", fmt::format("must be from 0 to below 1, not {}", spec.dropout)};
+  const std::array<std::pair<const char*, double>, 3> rates = {{
+      {"attention_dropout", spec.dropout.attention},
+      {"hidden_dropout", spec.dropout.hidden},
+      {"embedding_dropout", spec.dropout.embedding},
+  }};
+  for (const auto& [field, rate] : rates) {
+    if (rate >= 0 && rate < 1) continue;
+    return SpecProblem{field, fmt::format("must be from 0 to below 1, not {}", rate)};
   }
   if (!(spec.norm_eps > 0)) return SpecProblem{"norm_eps", "must be above 0"};
   if (!(spec.init_std > 0)) return SpecProblem{"init_std", "must be above 0"};

@@ -21,7 +21,7 @@ class LanguageModel : public Model {
  public:
   const ModelSpec& spec() const { return spec_; }
 
-  double dropout() const override { return spec_.dropout; }
+  DropoutRates dropout() const override { return spec_.dropout; }
   std::optional<TextSizes> text_sizes() const override {
     return TextSizes{spec_.vocab, spec_.max_sequence};
   }

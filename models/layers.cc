@@ -191,8 +191,8 @@ Value Attention(Layers& g, Value qkv, HeadCounts counts, AttentionMask mask) {
   options.heads = counts.heads;
   options.kv_heads = counts.kv_heads;
   options.causal = mask.causal;
-  options.dropout = g.dropout();
-  return ops::Attention(g.builder(), qkv, options, g.dropout() > 0 ? g.Rng() : kNoTensor,
+  options.dropout = g.dropout().attention;
+  return ops::Attention(g.builder(), qkv, options, options.dropout > 0 ? g.Rng() : kNoTensor,
                         mask.lengths);
 }
 
@@ -206,9 +206,9 @@ Value Add(Layers& g, std::string_view name, Value a, Value b) {
   return ops::Add(g.builder(), a, b, name);
 }
 
-Value Dropout(Layers& g, std::string_view name, Value x) {
-  if (g.dropout() == 0) return x;
-  return ops::Dropout(g.builder(), x, g.Rng(), g.dropout(), name);
+Value Dropout(Layers& g, std::string_view name, Value x, double p) {
+  if (p == 0) return x;
+  return ops::Dropout(g.builder(), x, g.Rng(), p, name);
 }
 
 Value DropPath(Layers& g, std::string_view name, Value branch, double p) {

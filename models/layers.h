@@ -13,6 +13,7 @@
 
 #include "base/function_ref.h"
 #include "graph/builder.h"
+#include "models/dropout_rates.h"
 #include "models/model.h"
 #include "models/model_spec.h"
 
@@ -21,18 +22,18 @@ namespace plimsoll::models {
 // The forward pass under construction: a builder, the batch, and the parameters made so far.
 class Layers {
  public:
-  // The purpose of the forward pass. Only in training there is dropout, where `dropout` is above 0,
+  // The purpose of the forward pass. Only in training there is dropout, where its rate is above 0,
   // and states are updated. `objective` is the objective whose loss is wanted.
   struct Purpose {
     bool training = false;
-    double dropout = 0;
+    DropoutRates dropout = {};
     std::string_view objective = "";
   };
   Layers(graph::Builder& builder, Batch batch, const Purpose& purpose)
       : builder_(builder),
         batch_(batch),
         training_(purpose.training),
-        dropout_(purpose.training ? purpose.dropout : 0),
+        dropout_(purpose.training ? purpose.dropout : DropoutRates()),
         objective_(purpose.objective) {}
   Layers(const Layers&) = delete;
   Layers& operator=(const Layers&) = delete;
@@ -40,7 +41,7 @@ class Layers {
   graph::Builder& builder() { return builder_; }
   const Batch& batch() const { return batch_; }
   bool training() const { return training_; }
-  double dropout() const { return dropout_; }  // 0: none, and no "rng" input
+  const DropoutRates& dropout() const { return dropout_; }
   const std::string& objective() const { return objective_; }
   const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
 
@@ -71,7 +72,7 @@ class Layers {
   graph::Builder& builder_;
   Batch batch_;
   bool training_;
-  double dropout_;
+  DropoutRates dropout_;
   std::string objective_;
   std::vector<ParameterInfo> parameters_;
   std::vector<StateInfo> states_;
@@ -110,13 +111,14 @@ struct AttentionMask {
   bool causal = true;
   graph::Value lengths = graph::kNoTensor;  // i32[B], of padded rows
 };
-// Attention; → [B,T,H·hd]. Drops attention probabilities when the pass has dropout.
+// Attention; → [B,T,H·hd]. Drops attention probabilities at the pass's rate.
 graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts, AttentionMask mask = {});
 
 graph::Value Gelu(Layers& g, graph::Value x, Activation activation);
 graph::Value SwiGlu(Layers& g, graph::Value gate_up);  // [...,2F] → [...,F]
 graph::Value Add(Layers& g, std::string_view name, graph::Value a, graph::Value b);
-graph::Value Dropout(Layers& g, std::string_view name, graph::Value x);  // x itself without dropout
+// Drops elements with probability p, one of Layers::dropout(); with p = 0, x itself.
+graph::Value Dropout(Layers& g, std::string_view name, graph::Value x, double p);
 // In training, drops samples of a residual branch with probability p (ops/drop_path.h).
 graph::Value DropPath(Layers& g, std::string_view name, graph::Value branch, double p);
 // The p of block `block` of `blocks`: from 0 for the first rising to `most` for the last (Huang et

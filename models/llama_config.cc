@@ -16,11 +16,16 @@ namespace {
 using formats::JsonObject;
 using Json = nlohmann::ordered_json;
 
-// Dropout that only attention probabilities have, and that is set only beside a checkpoint's
-// weights.
+// Only attention probabilities have dropout, so that `dropout` is set only beside weights, whose
+// family a run file need not know.
 Setting DropoutOfCheckpoints() {
   Setting dropout = LanguageSetting("dropout");
   dropout.beside_weights = Setting::BesideWeights::kOnlyThere;
+  return dropout;
+}
+Setting AttentionDropout() {
+  Setting dropout = WithDefault(LanguageSetting("attention_dropout"), 0.0);
+  dropout.derived = "";
   return dropout;
 }
 
@@ -35,6 +40,7 @@ std::vector<Setting> OwnSettings(bool bias, double eps, const char* theta) {
           LanguageSetting("sequence"),
           LanguageSetting("max_sequence"),
           DropoutOfCheckpoints(),
+          AttentionDropout(),
           WithDefault(LanguageSetting("tied"), false),
           WithDefault(LanguageSetting("attention_bias"), bias),
           WithDefault(LanguageSetting("norm_eps"), eps),
@@ -221,7 +227,7 @@ void WriteLlama(const ModelSpec& spec, Json& config) {
   config["vocab_size"] = spec.vocab;
   config["hidden_act"] = "silu";
   config["rms_norm_eps"] = spec.norm_eps;
-  config["attention_dropout"] = spec.dropout;
+  config["attention_dropout"] = spec.dropout.attention;
   if (qwen2) {
     config["use_sliding_window"] = false;
   } else {

@@ -19,6 +19,7 @@
 
 #include "base/settings.h"
 #include "graph/builder.h"
+#include "models/dropout_rates.h"
 
 namespace plimsoll::models {
 
@@ -244,8 +245,8 @@ class Model {
   virtual void Fit(const ParameterInfo& /*parameter*/, std::span<const int64_t> /*shape*/,
                    std::span<const float> /*stored*/, float* /*to*/) const {}
 
-  // Probability of dropout, where the forward pass has any.
-  virtual double dropout() const { return 0; }
+  // Probabilities of dropout, where the forward pass has any.
+  virtual DropoutRates dropout() const { return {}; }
   // nullopt: the model continues no texts.
   virtual std::optional<TextSizes> text_sizes() const { return std::nullopt; }
   // Throws UserError when the model cannot read such a batch.

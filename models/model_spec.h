@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "models/dropout_rates.h"
+
 namespace plimsoll::models {
 
 enum class Activation { kGeluTanh, kGeluErf };  // "gelu_tanh", "gelu_erf"
@@ -39,9 +41,9 @@ struct ModelSpec {
   int64_t ffn_width = 0;     // F, between the two halves of the feed-forward network
   int64_t vocab = 0;         // V
   int64_t max_sequence = 0;  // P, rows of gpt2's position table; the others' longest sequence
-  // Where dropout applies. gpt2: embeddings, attention probabilities and branches. llama, qwen2:
-  // attention probabilities only, as in their reference implementations.
-  double dropout = 0.0;
+  // llama, qwen2: of attention probabilities only, as in their reference implementations; the other
+  // rates are equal.
+  DropoutRates dropout;
   bool tied = false;            // the head is the token embedding
   bool attention_bias = false;  // gpt2: always. qwen2: always, on q, k, v. llama: on q, k, v, proj
   double norm_eps = 1e-5;

@@ -81,7 +81,7 @@ class Vit final : public Model {
     sizes_.drop_path = settings.Float("drop_path");
   }
 
-  double dropout() const override { return settings().Float("dropout"); }
+  DropoutRates dropout() const override { return DropoutRatesOf(settings()); }
   void CheckBatch(const Batch& batch) const override {
     if (batch.sequence != 1) throw UserError("a ViT reads images, which have no sequence");
   }
@@ -106,7 +106,7 @@ class Vit final : public Model {
   Outputs Forward(Layers& g, Head head) const override {
     const Settings& s = settings();
     const Value images = Images(g, s.Int("image_size"), s.Int("image_size"), s.Int("channels"));
-    Value x = Dropout(g, "embed.dropout", Embed(g, images));
+    Value x = Dropout(g, "embed.dropout", Embed(g, images), g.dropout().embedding);
     x = Encoder(g, x, sizes_, NormPlace::kBefore);
     // The other tokens' last states are read by nothing.
     x = ops::SliceTokens(g.builder(), x, 0, 1, "class_token");

@@ -222,7 +222,8 @@ class Run {
     }
     if (resumed_ == nullptr) return;
     RequireContinues(resumed_->record, record_, config_, resumed_->snapshot.path());
-    const bool drops = model_->dropout() > 0 || (config_.lora.rank > 0 && config_.lora.dropout > 0);
+    const bool drops =
+        model_->dropout().any() || (config_.lora.rank > 0 && config_.lora.dropout > 0);
     const std::string warning = DropoutWarning(resumed_->record, resumed_->snapshot.path());
     if (drops && ranks_.first() && !warning.empty()) PrintWarning(warning);
     record_.evaluation = resumed_->record.evaluation;

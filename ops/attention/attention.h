@@ -38,8 +38,8 @@ struct AttentionOptions {
 
 // `rng` is read only when options.dropout > 0. `lengths`: kNoTensor if there is no padding.
 graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
-                       graph::Value rng = graph::kNoTensor,
-                       graph::Value lengths = graph::kNoTensor, std::string_view name = "");
+                       graph::Value rng = graph::kNoTensor, graph::Value lengths = graph::kNoTensor,
+                       std::string_view name = "");
 
 // For the CUDA kernels, whose workspaces begin with a float for each query of a head: bytes of
 // `rows` floats, padded to the alignment of what follows.

@@ -164,9 +164,9 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
             "config.json: add_cross_attention: only false is supported");
   EXPECT_EQ(gpt2(R"("activation_function": "relu")"),
             "config.json: activation_function: \"relu\" is not supported, only gelu and gelu_new");
-  EXPECT_EQ(gpt2(R"("attn_pdrop": 0.2)"),
-            "config.json: attn_pdrop: 0.2 differs from resid_pdrop 0.1: only one value for all "
-            "three dropouts is supported, set them equal");
+  EXPECT_EQ(gpt2(R"("attn_pdrop": 1.5)"),
+            "config.json: model_type: these sizes make no gpt2 model: attention_dropout: must be "
+            "from 0 to below 1, not 1.5");
   EXPECT_EQ(gpt2(R"("quantization_config": {})"),
             "config.json: quantization_config: quantised checkpoints are not supported");
   EXPECT_EQ(llama(R"("hidden_act": "gelu")"),

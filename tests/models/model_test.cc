@@ -245,7 +245,9 @@ TEST(Model, RefusesImpossibleSpecs) {
   EXPECT_EQ(with(gpt2, [](S& s) { s.attention_bias = false; }),
             "model.attention_bias: gpt2 always has it: leave it out or say true");
   EXPECT_EQ(with(gpt2, [](S& s) { s.dropout = 1; }),
-            "model.dropout: must be from 0 to below 1, not 1");
+            "model.attention_dropout: must be from 0 to below 1, not 1");
+  EXPECT_EQ(with(gpt2, [](S& s) { s.dropout.embedding = -0.5; }),
+            "model.embedding_dropout: must be from 0 to below 1, not -0.5");
   EXPECT_EQ(with(gpt2, [](S& s) { s.norm_eps = 0; }), "model.norm_eps: must be above 0");
   EXPECT_EQ(with(llama, [](S& s) { s.kv_heads = 3; }),
             "model.kv_heads: 3 do not divide the 4 heads");

@@ -179,45 +179,57 @@ TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
   PLIMSOLL_NEEDS_CUDA
   const Case c = GetParam();
   const Attributes attributes = AttributesOf(c);
+  const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+  const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     SCOPED_TRACE(graph::Name(dtype));
     const TestTensor qkv = Qkv(c, dtype), dout = Dout(c, dtype);
     const TestTensor qkv32 = Convert(qkv, DType::kFloat32), dout32 = Convert(dout, DType::kFloat32);
-    const auto forward = RunCudaOp("attention", {&qkv32, nullptr}, Libraries(), attributes);
+    const auto forward = RunCudaOp("attention", {&qkv32, given}, Libraries(), attributes);
     const TestTensor out = Convert(forward[0], dtype);
     const auto want =
-        RunCudaOp("attention_backward", {&qkv32, &forward[0], &forward[1], &dout32, nullptr},
+        RunCudaOp("attention_backward", {&qkv32, &forward[0], &forward[1], &dout32, given},
                   Libraries(), attributes);
     const auto run = [&] {
-      return RunCudaOp("attention_backward", {&qkv, &out, &forward[1], &dout, nullptr}, Libraries(),
+      return RunCudaOp("attention_backward", {&qkv, &out, &forward[1], &dout, given}, Libraries(),
                        attributes)[0];
     };
     const TestTensor got = run();
     const double error = Error(Convert(got, DType::kFloat32), want[0]);
+    const double unit = dtype == DType::kBFloat16 ? 0x1p-8 : 0x1p-11;
     if (std::getenv("PLIMSOLL_SHOW_ERRORS") != nullptr) std::printf("dqkv %.2g\n", error);
-    EXPECT_LE(error, 8 * (dtype == DType::kBFloat16 ? 0x1p-8 : 0x1p-11));
+    EXPECT_LE(error, 8 * unit);
     EXPECT_TRUE(SameBits(run(), got));
+    if (c.dropout == 0) continue;
+    const auto low = [&] { return RunCudaOp("attention", {&qkv, given}, Libraries(), attributes); };
+    const auto got_forward = low();
+    EXPECT_LE(Error(Convert(got_forward[0], DType::kFloat32), forward[0]), 3 * unit);
+    EXPECT_LE(Error(got_forward[1], forward[1]), 1e-4);
+    EXPECT_TRUE(SameBits(low()[0], got_forward[0]));
   }
 }
 
 // One chunk of queries and several, of which the last is short; grouped heads; narrow heads; tiles
 // that end with the keys or within them; units that wait for others in all orders.
-INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionOnePassTest,
-                         testing::Values(Case{64, 300, 12, 4, 16, true},   //
-                                         Case{64, 193, 12, 12, 8, false},  //
-                                         Case{48, 512, 16, 4, 8, true},    //
-                                         Case{200, 1, 4, 2, 64, true},     //
-                                         Case{24, 513, 4, 4, 40, true},    //
-                                         Case{4, 1000, 24, 6, 64, true},   //
-                                         Case{4, 1024, 24, 24, 16, true},  //
-                                         Case{4, 1025, 16, 2, 64, false},  //
-                                         Case{1, 1100, 64, 64, 24, false},
-                                         Case{2, 2048, 24, 8, 40, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaAttentionOnePassTest,
+    testing::Values(Case{64, 300, 12, 4, 16, true},  //
+                    Case{64, 300, 12, 4, 64, true, 0.1}, Case{24, 513, 8, 4, 40, false, 0.3},
+                    Case{4, 1025, 16, 2, 64, true, 0.1}, Case{64, 193, 12, 12, 8, false},  //
+                    Case{48, 512, 16, 4, 8, true},                                         //
+                    Case{200, 1, 4, 2, 64, true},                                          //
+                    Case{24, 513, 4, 4, 40, true},                                         //
+                    Case{4, 1000, 24, 6, 64, true},                                        //
+                    Case{4, 1024, 24, 24, 16, true},                                       //
+                    Case{4, 1025, 16, 2, 64, false},                                       //
+                    Case{1, 1100, 64, 64, 24, false}, Case{2, 2048, 24, 8, 40, true}));
 
 // Wide heads: one part of the heads that share keys and several, equal and unequal; tiles that end
 // with the keys or within them; scratch memory that is used again.
 INSTANTIATE_TEST_SUITE_P(WideShapes, CudaAttentionOnePassTest,
-                         testing::Values(Case{32, 300, 6, 2, 128, true},    //
+                         testing::Values(Case{32, 300, 6, 2, 128, true},  //
+                                         Case{12, 257, 4, 4, 96, false, 0.1},
+                                         Case{8, 1024, 12, 2, 128, true, 0.1},
                                          Case{100, 1, 2, 1, 128, true},     //
                                          Case{40, 65, 9, 3, 80, true},      //
                                          Case{12, 257, 4, 4, 96, false},    //
@@ -227,6 +239,48 @@ INSTANTIATE_TEST_SUITE_P(WideShapes, CudaAttentionOnePassTest,
                                          Case{24, 128, 32, 4, 128, false},  //
                                          Case{1, 4100, 6, 2, 120, true},    //
                                          Case{2, 2048, 16, 16, 72, true}));
+
+// Sequences of all lengths, of which the shortest has none, with and without dropout. What padding
+// holds is not read: it is NaN here.
+TEST(CudaAttention, LeavesPaddingOut) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const Case& c : {Case{4, 200, 4, 2, 64, true, 0.2}, Case{4, 130, 2, 2, 40, false, 0.2},
+                        Case{4, 300, 2, 1, 128, false, 0.2}, Case{4, 200, 2, 1, 128, true},
+                        Case{4, 150, 2, 1, 200, true, 0.2}}) {
+    const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+    const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
+    const double all = static_cast<double>(c.sequence);
+    const TestTensor lengths = Values(DType::kInt32, {4}, {all, 65, 0, 1});
+    for (const auto& [dtype, tf32] :
+         {std::pair{DType::kBFloat16, false}, std::pair{DType::kFloat16, false},
+          std::pair{DType::kFloat32, true}}) {
+      SCOPED_TRACE(testing::Message() << graph::Name(dtype) << " width " << c.head);
+      const double unit = dtype == DType::kBFloat16  ? 0x1p-8
+                          : dtype == DType::kFloat16 ? 0x1p-11
+                                                     : 0x1p-10;
+      TestTensor qkv = Qkv(c, dtype), dout = Dout(c, dtype);
+      const auto spoil = [&](TestTensor& x) {
+        const int64_t row = x.size() / (c.batch * c.sequence);
+        for (int64_t i = 0; i < x.size(); ++i) {
+          const int64_t b = i / row / c.sequence, token = i / row % c.sequence;
+          if (token >= static_cast<int64_t>(lengths.at(b))) x.set(i, NAN);
+        }
+      };
+      spoil(qkv);
+      spoil(dout);
+      const auto cpu = RunOp("attention", {&qkv, given, &lengths}, AttributesOf(c));
+      const auto gpu =
+          RunCudaOp("attention", {&qkv, given, &lengths}, Libraries(), AttributesOf(c, tf32));
+      EXPECT_LE(Error(gpu[0], cpu[0]), 3 * unit);
+      EXPECT_LE(Error(gpu[1], cpu[1]), dtype == DType::kFloat32 ? 2 * unit : 1e-4);
+      const std::vector<const TestTensor*> inputs = {&qkv,  &cpu[0], &cpu[1],
+                                                     &dout, given,   &lengths};
+      const auto want = RunOp("attention_backward", inputs, AttributesOf(c));
+      const auto got = RunCudaOp("attention_backward", inputs, Libraries(), AttributesOf(c, tf32));
+      EXPECT_LE(Error(got[0], want[0]), 8 * unit);
+    }
+  }
+}
 
 // With one-hot values the attention weights are the output itself.
 TEST(CudaAttention, DropsTheElementsThatTheCpuDrops) {

@@ -10,6 +10,7 @@
 #include "models/family.h"
 #include "tests/support/expect_error.h"
 #include "trainer/config/load.h"
+#include "trainer/snapshot/weight_source.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -177,6 +178,44 @@ TEST(RunRecord, WhatSetsTheCourseMustBeAskedFor) {
                          "step-5");
       },
       {"data.seed: 1337, in the snapshot 7"});
+}
+
+// Places that follow model.dropout do so again; a place of its own must stay.
+TEST(RunRecord, DropoutOfAPlaceFollowsThatOfAll) {
+  EXPECT_EQ(ProblemOf("", {"model.dropout=0.2"}), "none");
+  EXPECT_EQ(ProblemOf("", {"model.attention_dropout=0.2"}), "none");
+  const config::RunConfig own = Config("", {"model.attention_dropout=0.2"});
+  ExpectUserError([&] { RequireContinues(Record(own), Record(Config("")), Config(""), "step-5"); },
+                  {"would not continue", "model.attention_dropout: 0, in the snapshot 0.2"});
+  RequireContinues(Record(own), Record(own), own, "step-5");
+}
+
+// BERT describes itself with its dropout.
+TEST(RunRecord, EarlierVersionsHadOneRateOfDropout) {
+  const auto bert = [](const std::string& dropout) {
+    return config::LoadText(
+               "model: {family: bert, layers: 2, width: 32, heads: 2, sequence: 16, vocab: 64" +
+                   dropout + "}\ndata: {source: masked_text, synthetic: true}\n",
+               "run.yaml", {})
+        .config;
+  };
+  RunRecord old = Record(bert(", dropout: 0.2"));
+  for (auto* settings : {&old.config, &old.model}) {
+    EXPECT_EQ(std::erase_if(*settings,
+                            [](const auto& entry) { return entry.first.ends_with("_dropout"); }),
+              2u);
+  }
+  old = ParseRunRecord(ToJson(old), "m.json");
+  EXPECT_NE(SavedModel(old, bert(", dropout: 0.2"), "step-5"), nullptr);
+  const config::RunConfig same = bert(", dropout: 0.2"), other = bert(", dropout: 0.1"),
+                          own = bert(", dropout: 0.2, hidden_dropout: 0.1");
+  RequireContinues(old, Record(same), same, "step-5");
+  ExpectUserError([&] { RequireContinues(old, Record(other), other, "step-5"); },
+                  {"would not continue", "model.dropout: 0.1, in the snapshot 0.2"});
+  ExpectUserError([&] { RequireContinues(old, Record(own), own, "step-5"); },
+                  {"would not continue", "model.hidden_dropout: 0.1, in the snapshot 0.2"});
+  old.model["model.layers"] = "3";
+  ExpectUserError([&] { SavedModel(old, same, "step-5"); }, {"step-5: ", "another model"});
 }
 
 }  // namespace

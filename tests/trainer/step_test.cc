@@ -80,7 +80,7 @@ TEST(Step, FrozenParametersStay) {
 // Among equal steps, skipped steps have no effect; a gate that stays open changes nothing.
 TEST(Step, ASkippedStepLeavesNoTrace) {
   std::vector<TinyRun> runs = Variants();
-  std::erase_if(runs, [](const TinyRun& run) { return run.spec.dropout > 0; });  // by the step
+  std::erase_if(runs, [](const TinyRun& run) { return run.spec.dropout.any(); });  // by the step
   for (const graph::DType dtype : {graph::DType::kBFloat16, graph::DType::kFloat16}) {
     TinyRun run;
     run.accumulate = 2;

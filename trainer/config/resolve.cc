@@ -168,7 +168,7 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
 bool AsksForAnotherModel(const RunConfig& config) {
   const Settings& settings = config.model.settings;
   return std::ranges::any_of(settings.Names(), [&](const std::string& name) {
-    return settings.IsGiven(name) && name != "dropout" && name != "sequence";
+    return settings.IsGiven(name) && !name.ends_with("dropout") && name != "sequence";
   });
 }
 

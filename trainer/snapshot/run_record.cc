@@ -24,6 +24,13 @@ std::string MeantKey(const std::string& path) {
   return key == nullptr ? path : key->path;
 }
 
+// Where dropout may have a rate of its own, which follows model.dropout otherwise.
+constexpr const char* kDropoutPlaces[] = {"model.attention_dropout", "model.hidden_dropout",
+                                          "model.embedding_dropout"};
+bool IsDropoutPlace(const std::string& key) {
+  return std::ranges::find(kDropoutPlaces, key) != std::end(kDropoutPlaces);
+}
+
 // True if the key decides which tensors there are and what their bytes mean.
 bool IsFixed(const std::string& path) {
   const std::string key = MeantKey(path);
@@ -63,18 +70,28 @@ bool SetsCourse(const std::string& path) {
     return key != "data.eval" && key != "data.workers" && key != "data.class_names";
   }
   return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
-         std::ranges::find(kCourse, key) != std::end(kCourse);
+         IsDropoutPlace(key) || std::ranges::find(kCourse, key) != std::end(kCourse);
 }
 
 bool IsOverridden(const config::RunConfig& config, const std::string& key) {
   return config.IsSet(key) && config.Origin(key) == "--set";
 }
 
-// True if data.seed follows train.seed, both in the snapshot and now.
-bool FollowsSeed(const RunRecord& saved, const config::RunConfig& config) {
-  const auto data = saved.config.find("data.seed"), train = saved.config.find("train.seed");
-  return !config.IsSet("data.seed") && data != saved.config.end() && train != saved.config.end() &&
-         data->second == train->second;
+using Texts = std::map<std::string, std::string>;
+
+// True if `key` follows `other`, both in the snapshot and now.
+bool Follows(const std::string& key, const std::string& other, const Texts& saved,
+             const config::RunConfig& config) {
+  const auto one = saved.find(key), two = saved.find(other);
+  return !config.IsSet(key) && one != saved.end() && two != saved.end() &&
+         one->second == two->second;
+}
+
+// True if another key is compared, from which `key` takes its value.
+bool OnlyFollows(const std::string& key, const Texts& saved, const config::RunConfig& config) {
+  if (config::FollowsEpochs(config, key)) return true;
+  if (key == "data.seed") return Follows(key, "train.seed", saved, config);
+  return IsDropoutPlace(key) && Follows(key, "model.dropout", saved, config);
 }
 
 bool OverridesBatch(const config::RunConfig& config) {
@@ -269,8 +286,9 @@ std::string DropoutWarning(const RunRecord& saved, const std::string& path) {
 void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
                       const std::string& path) {
   std::vector<std::string> fixed, course;
+  // Settings of the course, which some models name among theirs, are compared below.
   Compare(
-      saved.model, now.model, [](const std::string&) { return true; }, fixed);
+      saved.model, now.model, [](const std::string& key) { return !SetsCourse(key); }, fixed);
   Compare(saved.config, now.config, IsFixed, fixed);
   if (!fixed.empty()) {
     throw UserError(
@@ -278,12 +296,16 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
                     "snapshot of such a run",
                     config.file, path, fmt::join(fixed, "; ")));
   }
+  Texts before = saved.config;
+  // Earlier versions had one rate of dropout.
+  if (const auto rate = before.find("model.dropout"); rate != before.end()) {
+    for (const char* place : kDropoutPlaces) before.try_emplace(place, rate->second);
+  }
   Compare(
-      saved.config, now.config,
+      before, now.config,
       [&](const std::string& key) {
-        if (key == "data.seed" && FollowsSeed(saved, config)) return false;
-        if (config::FollowsEpochs(config, key)) return false;  // from keys that are compared
-        return SetsCourse(key) && !IsFixed(key) && !IsOverridden(config, key);
+        return SetsCourse(key) && !IsFixed(key) && !IsOverridden(config, key) &&
+               !OnlyFollows(key, before, config);
       },
       course);
   if (saved.sequences_per_step != now.sequences_per_step && !OverridesBatch(config)) {

@@ -108,7 +108,13 @@ std::vector<std::string> ModelSets(const RunRecord& record) {
 std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config::RunConfig& config,
                                           const std::string& snapshot) {
   std::unique_ptr<models::Model> model = ModelFrom(config);
-  if (RecordOf(config, *model).model != record.model) {
+  const std::map<std::string, std::string> now = model->description();
+  // Earlier versions described models by fewer settings.
+  const bool same = std::ranges::all_of(record.model, [&](const auto& setting) {
+    const auto found = now.find(setting.first);
+    return found == now.end() || found->second == setting.second;
+  });
+  if (!same) {
     throw UserError(
         fmt::format("{}: was written by a run of another model than the one that "
                     "model.init_from, {}, holds now; put back that one's config.json",

@@ -279,6 +279,12 @@ TEST(ConfigErrors, Shapes) {
        "(run.yaml:2)); shorten it"},
       {kData + "model: " + kLlama + "dropout: 0.1}\n",
        "run.yaml:2: model.dropout: has no meaning for model.family: llama; remove it"},
+      {kData + "model: " + kLlama + "hidden_dropout: 0.1}\n",
+       "run.yaml:2: model.hidden_dropout: has no meaning for model.family: llama; remove it"},
+      {kData + "model: " + kLlama + "attention_dropout: 1}\n",
+       "run.yaml:2: model.attention_dropout: 1 is out of range; it must be at least 0 and below 1"},
+      {kData + "model: {family: bert, embedding_dropout: 0.1}\n",
+       "run.yaml:2: model.embedding_dropout: has no meaning for model.family: bert; remove it"},
       {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, vocab: 4, sequence: 4, "
                "rope_theta: 3}\n",
        "run.yaml:2: model.rope_theta: has no meaning for model.family: gpt2; remove it"},

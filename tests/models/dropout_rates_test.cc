@@ -1,0 +1,173 @@
+// Rates of dropout by place: each key moves its own ops alone, and config.json says each rate by
+// transformers' keys.
+#include "models/dropout_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/json.h"
+#include "graph/program.h"
+#include "models/family.h"
+#include "models/huggingface.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll::models {
+namespace {
+
+using Rates = std::map<std::string, double>;
+using OfOps = std::map<std::string, std::set<double>>;
+
+Settings GivenRates(const Rates& rates) {
+  Settings settings;
+  for (const auto& [name, rate] : rates) settings.Set(name, rate, "test");
+  return settings;
+}
+
+std::unique_ptr<Model> ModelWith(const std::string& family_name, const Rates& rates) {
+  const Family& family = *FindFamily(family_name);
+  Settings settings = GivenRates(rates);
+  const bool images = family_name == "vit";
+  for (const char* name : {"layers", "heads"}) settings.Set(name, int64_t{2});
+  settings.Set("width", int64_t{8});
+  settings.Set(images ? "image_size" : "vocab", int64_t{32});
+  if (!images) settings.Set("sequence", int64_t{6});
+  if (family_name == "bert") settings.Set("task", std::string("classification"));
+  if (images || family_name == "bert") settings.Set("classes", int64_t{3});
+  Complete(family, settings);
+  return MakeModel(family, settings);
+}
+
+// The rates that ops of each place have in training.
+OfOps RatesOfOps(const Model& model) {
+  graph::Program program;
+  graph::Builder builder(program);
+  model.Build(builder, {.batch = 2, .sequence = model.family() == "vit" ? 1 : 6}, Head::kLoss,
+              true);
+  OfOps rates;
+  for (const graph::Node& node : program.nodes()) {
+    if (node.op->name == "attention") {
+      rates["attention"].insert(node.attributes.GetReal("dropout"));
+    } else if (node.op->name == "dropout") {
+      const bool embeds = program.tensor(node.outputs[0]).name == "embed.dropout";
+      rates[embeds ? "embedding" : "hidden"].insert(node.attributes.GetReal("p"));
+    }
+  }
+  return rates;
+}
+
+TEST(DropoutRates, EachKeyMovesItsOwnOps) {
+  const Rates all = {{"attention_dropout", 0.1}, {"hidden_dropout", 0.2}};
+  Rates three = all;
+  three["embedding_dropout"] = 0.3;
+  EXPECT_EQ(RatesOfOps(*ModelWith("gpt2", three)),
+            (OfOps{{"attention", {0.1}}, {"hidden", {0.2}}, {"embedding", {0.3}}}));
+  for (const char* family : {"bert", "vit"}) {
+    EXPECT_EQ(RatesOfOps(*ModelWith(family, all)),
+              (OfOps{{"attention", {0.1}}, {"hidden", {0.2}}, {"embedding", {0.2}}}));
+  }
+  for (const char* family : {"llama", "qwen2"}) {
+    EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"attention_dropout", 0.1}})),
+              (OfOps{{"attention", {0.1}}}));
+  }
+}
+
+TEST(DropoutRates, FollowTheKeyForAll) {
+  for (const char* family : {"gpt2", "bert", "vit"}) {
+    EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"dropout", 0.4}})),
+              (OfOps{{"attention", {0.4}}, {"hidden", {0.4}}, {"embedding", {0.4}}}));
+    EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"dropout", 0.4}, {"attention_dropout", 0.0}})),
+              (OfOps{{"attention", {0.0}}, {"hidden", {0.4}}, {"embedding", {0.4}}}));
+    EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"attention_dropout", 0.4}})),
+              (OfOps{{"attention", {0.4}}}));
+  }
+  EXPECT_EQ(RatesOfOps(*ModelWith("gpt2", {{"embedding_dropout", 0.4}})),
+            (OfOps{{"attention", {0.0}}, {"embedding", {0.4}}}));
+}
+
+TEST(DropoutRates, OfNothingNeedNoRandomNumbers) {
+  for (const char* family : {"gpt2", "bert", "vit", "llama"}) {
+    const auto model = ModelWith(family, {});
+    EXPECT_FALSE(model->dropout().any());
+    graph::Program program;
+    graph::Builder builder(program);
+    model->Build(builder, {.batch = 2, .sequence = model->family() == "vit" ? 1 : 6}, Head::kLoss,
+                 true);
+    EXPECT_EQ(program.Find("rng"), graph::kNoTensor) << family;
+  }
+}
+
+struct Keys {
+  std::string family;
+  std::map<std::string, std::string> names;  // in config.json, by setting
+};
+
+std::vector<Keys> KeysOfTransformers() {
+  const std::map<std::string, std::string> encoder = {
+      {"attention_dropout", "attention_probs_dropout_prob"},
+      {"hidden_dropout", "hidden_dropout_prob"}};
+  return {{"gpt2",
+           {{"attention_dropout", "attn_pdrop"},
+            {"hidden_dropout", "resid_pdrop"},
+            {"embedding_dropout", "embd_pdrop"}}},
+          {"bert", encoder},
+          {"vit", encoder},
+          {"llama", {{"attention_dropout", "attention_dropout"}}},
+          {"qwen2", {{"attention_dropout", "attention_dropout"}}}};
+}
+
+// A model of its config.json, with these settings beside the weights.
+DropoutRates Loaded(const std::string& json, const Rates& given) {
+  Settings settings = GivenRates(given);
+  const auto model = ModelFromConfig(formats::JsonObject::FromText(json, "config.json"), settings);
+  EXPECT_EQ(DropoutRatesOf(settings), model->dropout());
+  return model->dropout();
+}
+
+TEST(DropoutRates, GoIntoConfigJsonAndBack) {
+  for (const Keys& keys : KeysOfTransformers()) {
+    SCOPED_TRACE(keys.family);
+    Rates rates;
+    for (const auto& [setting, name] : keys.names) {
+      rates[setting] = 0.125 * static_cast<double>(1 + rates.size());
+    }
+    const auto model = ModelWith(keys.family, rates);
+    const std::string text = ConfigJson(*model);
+    const nlohmann::json config = nlohmann::json::parse(text);
+    for (const auto& [setting, name] : keys.names) EXPECT_EQ(config.at(name), rates.at(setting));
+    EXPECT_EQ(Loaded(text, {}), model->dropout());
+
+    // What a run says beside the weights comes first, a place before all.
+    EXPECT_EQ(Loaded(text, {{"dropout", 0.5}}), DropoutRates(0.5));
+    EXPECT_EQ(Loaded(text, {{"dropout", 0.0}}), DropoutRates(0));
+    for (const auto& [setting, name] : keys.names) {
+      Rates changed = rates;
+      changed[setting] = 0.75;
+      EXPECT_EQ(Loaded(text, {{setting, 0.75}}), ModelWith(keys.family, changed)->dropout());
+      changed = {{setting, 0.75}};
+      for (const auto& [other, unused] : keys.names) changed.try_emplace(other, 0.5);
+      EXPECT_EQ(Loaded(text, {{setting, 0.75}, {"dropout", 0.5}}),
+                ModelWith(keys.family, changed)->dropout());
+    }
+  }
+}
+
+TEST(DropoutRates, OfPlacesThatAModelDoesNotKnowAreRefused) {
+  const auto refusal = [](const std::string& family, const std::string& setting) {
+    const std::string text = ConfigJson(*ModelWith(family, {}));
+    return MessageOf<SettingError>([&] { Loaded(text, {{setting, 0.1}}); }).value_or("");
+  };
+  EXPECT_EQ(refusal("bert", "embedding_dropout"),
+            "has no meaning for the folder's model, of family bert; remove it");
+  EXPECT_EQ(refusal("llama", "hidden_dropout"),
+            "has no meaning for the folder's model, of family llama; remove it");
+}
+
+}  // namespace
+}  // namespace plimsoll::models
