@@ -60,8 +60,9 @@ struct OpDef {
   std::vector<Argument> outputs;
   bool variadic = false;  // the last input may be repeated any number of times
 
-  // Infers the types of all outputs from the inputs. Throws InternalError on shapes or dtypes that
-  // don't fit (use Check() below). Must be set.
+  // Infers the types of all outputs from the inputs; without those of optional outputs at the end
+  // for which an optional input is absent. Throws InternalError on shapes or dtypes that don't fit
+  // (use Check() below). Must be set.
   std::function<std::vector<TensorType>(const OpCall&)> infer;
 
   // Emits the nodes that compute the gradients of the inputs. Empty: the op has no gradient, and a
