@@ -324,7 +324,8 @@ TEST_P(CudaLossExponentials, IgnoredRowsOfLargeLogitsHaveNoGradient) {
   ExpectNothing(Problem(GetParam(), 40, 300, 24, 500));
 }
 
-// As in the reference: the gradients of each row's logits.
+// As in the reference: the gradients of each row's logits. That of the target rounds by at most
+// 2⁻⁸ of it, as a bf16, and the others, whose sum is as large, by no more together.
 TEST_P(CudaLossExponentials, GradientsSumToZero) {
   constexpr int64_t kVocabulary = 3000, kWidth = 40;
   Problem p(GetParam(), 1, kVocabulary, kWidth, 5);
@@ -333,7 +334,7 @@ TEST_P(CudaLossExponentials, GradientsSumToZero) {
   for (int64_t k = 0; k < kWidth; ++k) {
     double sum = 0, of_target = dweight.at(7 * kWidth + k);
     for (int64_t v = 0; v < kVocabulary; ++v) sum += dweight.at(v * kWidth + k);
-    ASSERT_NEAR(sum, 0, 0x1p-8 * std::abs(of_target)) << k;
+    ASSERT_NEAR(sum, 0, 0x1p-7 * std::abs(of_target)) << k;
   }
 }
 
