@@ -94,7 +94,7 @@ TEST(DropPath, DrawsAWordForEachSample) {
                              .inputs = inputs},
                             pool)[0];
   std::vector<uint32_t> words(kSamples);
-  DropoutStream(seed_and_step, 5).Words(0, kSamples, words.data());
+  PhiloxStream(seed_and_step, 5).Words(0, kSamples, words.data());
   int64_t dropped = 0;
   for (int64_t b = 0; b < kSamples; ++b) {
     const bool drops = words[b] < 0x40000000u;
