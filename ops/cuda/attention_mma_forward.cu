@@ -33,6 +33,9 @@ struct ForwardShape {
   static constexpr int kResident = kWidth <= 128 && kNarrow != kHeld ? 3 : 2;
 };
 
+// Weights are kept below 2 to this power, until they are divided by their sum.
+constexpr float kMostExponent = 8;
+
 template <typename T, int kWidth, bool kDropout, typename Shape = ForwardShape<T, kWidth>>
 __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKernel(
     const __grid_constant__ AttentionForwardArguments<T> a) {
@@ -104,6 +107,8 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
         }
       }
     }
+    bool moves = false;
+    float correction[kBlocks][2];
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -114,9 +119,14 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
           row_largest = fmaxf(row_largest, fmaxf(p[m][j][r * 2], p[m][j][r * 2 + 1]));
         }
         row_largest = QuadMax(row_largest);
+        // What the exponents are counted from moves only when they would become large: most steps
+        // leave the sums as they are.
+        const bool grows = (row_largest - largest[m][r]) * scale > kMostExponent;
+        row_largest = grows ? row_largest : largest[m][r];
+        moves = moves || grows;
         // While a row has only −∞, this keeps the exponents' arguments from becoming NaN.
         const float base = row_largest == -INFINITY ? 0.0f : row_largest * scale;
-        const float correction = Exp2(fmaf(largest[m][r], scale, -base));
+        correction[m][r] = grows ? Exp2(fmaf(largest[m][r], scale, -base)) : 1.0f;
         largest[m][r] = row_largest;
         float row_total = 0;
 #pragma unroll
@@ -129,12 +139,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
           }
         }
         // Of this lane's columns alone; the correction is the same for all.
-        total[m][r] = fmaf(total[m][r], correction, row_total);
-#pragma unroll
-        for (int j = 0; j < kWidth / 8; ++j) {
-          sum[m][j][r * 2] *= correction;
-          sum[m][j][r * 2 + 1] *= correction;
-        }
+        total[m][r] = fmaf(total[m][r], correction[m][r], row_total);
       }
       if constexpr (kDropout) {
         const uint64_t tile = ScoreTile(a.dropout, bh, warp_query + m * 16, first_key);
@@ -146,6 +151,13 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
             if (!draws.Kept(i, a.dropout.threshold << 16)) p[m][t * 2 + i / 4][i % 4] = 0;
           }
         }
+      }
+    }
+    if (__any_sync(~0u, moves)) {
+#pragma unroll
+      for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+        for (int i = 0; i < kWidth / 2; ++i) sum[m][i / 4][i % 4] *= correction[m][i / 2 % 2];
       }
     }
     AddWeighted<T, kBlocks, kKeys, kWidth>(sum, p, k_tile + Shape::kTile);
