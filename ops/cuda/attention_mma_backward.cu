@@ -4,9 +4,13 @@
 //   dq     a thread block has 64 or 128 queries of a head, a warp 16 or 32 of them, and walks over
 //          the keys; it also finds δ
 //   dkdv   a thread block has 64 or 128 keys of a key-value head, a warp 16 or 32 of them, and
-//   walks
-//          over the queries of its group; where dk and dv of a row don't fit a warp's registers,
-//          two warps have half of the columns each, and both compute the scores
+//          walks over the queries of its group; where dk and dv of 16 keys don't fit a warp's
+//          registers, one warp finds the weights and dv, and gives the weights to another one,
+//          which finds dP and dk
+//
+// With dropout, M the mask of 0 and 1 and c keep_scale, dv = c·(P∘M)ᵀ·dout and
+// dS = c·P∘(M∘dP − δ/c): c waits for the ends of dq, dk and dv, and δ/c is what the products of dP
+// begin with, negated. dkdv keeps M in the sign of P, which is never negative.
 //
 // Scores and their gradients stay in registers; the next tiles are copied while the current ones
 // are multiplied. Every gradient has one writer, at the price of 7 products instead of 5. Bytes: k
@@ -43,29 +47,100 @@ struct DqShape {
 template <typename T, int kWidth>
 struct DkdvShape {
   static constexpr bool kNarrow = kWidth <= 64;
-  static constexpr int kParts = kWidth <= 128 ? 1 : 2;  // of the columns
-  static constexpr int kThreads = kParts * kMmaThreads;
-  static constexpr int kColumns = kWidth / kParts;
+  static constexpr bool kApart = kWidth > 128;  // dv and dk are different warps'
+  static constexpr int kThreads = (kApart ? 2 : 1) * kMmaThreads;
   static constexpr int kBlocks = kNarrow ? 2 : 1;  // of 16 keys for a warp
   static constexpr int kKeys = kMmaWarps * kBlocks * 16;
   static constexpr int kQueries = !kNarrow && kIsTf32<T> ? 16 : 32;  // at a time
   static constexpr int kTile = kQueries * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kKeys * MmaRowBytes<T>(kWidth);
-  // Two stages of q, dout, lse and δ; k and v.
+  static constexpr bool kPlaced = kBlocks == 2;  // keys are where PlaceOfKey says
+  // Two stages of q, dout, lse and δ; k and v; weights that warps give to others.
   static constexpr int kFloats = 2 * kTile;
   static constexpr int kStage = kFloats + 2 * kQueries * 4;
   static constexpr int kK = 2 * kStage;
-  static constexpr int kBytes = kK + 2 * kRows;
-  static constexpr int kResident = kParts == 1 ? 2 : 1;  // thread blocks on a multiprocessor
-  static_assert(kColumns % 16 == 0);
+  static constexpr int kWeights = kK + 2 * kRows;
+  static constexpr int kBytes = kWeights + (kApart ? kKeys * kQueries * 4 : 0);
+  static constexpr int kResident = kApart ? 1 : 2;  // thread blocks on a multiprocessor
 };
 
-// δ of this warp's queries: two lanes for a query, the even one writes. sums[m] is of query
-// m · 16 + lane / 2.
+// Marks what is dropped in the signs of P. Rows are keys, columns are queries.
+template <int kBlocks, int kQueries>
+__device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t bh, int first_query,
+                            int warp_key, float (&p)[kBlocks][kQueries / 8][4]) {
+  const int lane = threadIdx.x % 32;
+  const uint32_t high = dropout.threshold << 16;
+#pragma unroll
+  for (int j = 0; j < kQueries / 8; j += 2) {
+    if constexpr (kBlocks == 2) {
+      // By PlaceOfKey all scores of a Philox block are this lane's.
+      const uint64_t tile = ScoreTile(dropout, bh, first_query + j * 8, warp_key + lane / 16 * 16);
+      const uint64_t block = tile * 32 + static_cast<uint64_t>(lane % 4 * 8 + lane / 4 % 4);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const uint4 w = PhiloxBlock<kDropoutRounds>(rng, dropout.stream, block + e * 4);
+        const uint32_t words[4] = {w.x, w.y, w.z, w.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& low_key = p[0][j + i % 2][i / 2 * 2 + e];
+          float& high_key = p[1][j + i % 2][i / 2 * 2 + e];
+          if (words[i] << 16 < high) low_key = -low_key;
+          if (words[i] < high) high_key = -high_key;
+        }
+      }
+    } else {
+      const uint64_t tile = ScoreTile(dropout, bh, first_query + j * 8, warp_key);
+      const TileDraws<true, 1> draws(dropout, rng, tile, 0);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float& weight = p[0][j + i / 4][i % 4];
+        if (!draws.Kept(i, high)) weight = -weight;
+      }
+    }
+  }
+}
+
+// Gives this warp's weights to the warp that finds dk of the same keys, four warps further; `to`:
+// room for all warps. It is free again after the next barrier of all threads.
+template <int kBlocks, int kQueries>
+__device__ void GiveWeights(const float (&p)[kBlocks][kQueries / 8][4], uint32_t to) {
+  to += threadIdx.x / 32 * kBlocks * kQueries * 64 + threadIdx.x % 32 * 16;
+#pragma unroll
+  for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+    for (int j = 0; j < kQueries / 8; ++j) {
+      const float(&x)[4] = p[m][j];
+      StorePiece(to + (m * kQueries / 8 + j) * 512, {__float_as_uint(x[0]), __float_as_uint(x[1]),
+                                                     __float_as_uint(x[2]), __float_as_uint(x[3])});
+    }
+  }
+  asm volatile("bar.arrive %0, 64;" ::"r"(threadIdx.x / 32 + 1) : "memory");
+}
+
+template <int kBlocks, int kQueries>
+__device__ void TakeWeights(float (&p)[kBlocks][kQueries / 8][4], uint32_t from) {
+  const uint32_t giver = threadIdx.x / 32 - kMmaWarps;
+  asm volatile("bar.sync %0, 64;" ::"r"(giver + 1) : "memory");
+  from += giver * kBlocks * kQueries * 64 + threadIdx.x % 32 * 16;
+#pragma unroll
+  for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+    for (int j = 0; j < kQueries / 8; ++j) {
+      uint32_t x[4];
+      LoadPiece(x, from + (m * kQueries / 8 + j) * 512);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) p[m][j][i] = __uint_as_float(x[i]);
+    }
+  }
+}
+
+// δ of this warp's queries, divided by keep_scale: two lanes for a query, the even one writes.
+// sums[m] is of query m · 16 + lane / 2.
 template <int kBlocks, typename T>
 __device__ void FindDelta(const AttentionBackwardArguments<T>& a, int64_t b, int h, int first,
                           int length, float (&sums)[kBlocks]) {
   const int lane = threadIdx.x % 32;
+  const float keep_share = 1 / a.dropout.keep_scale;
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
     const int query = first + m * 16 + lane / 2;
@@ -81,7 +156,7 @@ __device__ void FindDelta(const AttentionBackwardArguments<T>& a, int64_t b, int
 #pragma unroll
       for (int e = 0; e < 8; ++e) sum = fmaf(out[e], dout[e], sum);
     }
-    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum = (sum + __shfl_xor_sync(~0u, sum, 1)) * keep_share;
     sums[m] = sum;
     if (there && lane % 2 == 0) a.delta[(b * a.heads + h) * a.sequence + query] = sum;
   }
@@ -126,7 +201,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   copy(0, 0);
 
   const int warp_row = warp * kBlocks * 16, warp_query = first_query + warp_row;
-  float delta[kBlocks][2], lse[kBlocks][2];  // lse in units of log 2
+  float from_delta[kBlocks][2], lse[kBlocks][2];  // −δ/c; lse in units of log 2
   {
     float sums[kBlocks];
     FindDelta(a, b, h, warp_query, length, sums);
@@ -134,8 +209,8 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
     for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int query = warp_query + m * 16 + lane / 4 + r * 8;
-        delta[m][r] = __shfl_sync(~0u, sums[m], (lane / 4 + r * 8) * 2);
+        const int query = warp_query + RowOfResult<false>(m, r);
+        from_delta[m][r] = -__shfl_sync(~0u, sums[m], (lane / 4 + r * 8) * 2);
         lse[m][r] = query < length ? a.lse[bh * a.sequence + query] * kLog2E : 0.0f;
       }
     }
@@ -150,21 +225,28 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
 
   const float scale = a.scale * kLog2E;
   const int warp_last = warp_query + kBlocks * 16 - 1;
-  const uint2 rng = kDropout ? PhiloxKey(a.dropout.rng) : uint2{};
+  const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
   float dq[kBlocks][kWidth / 8][4] = {};
   int stage = 0;
   for (int step = 0; step < steps; ++step) {
+    const uint32_t k_tile = memory + stage * Shape::kStage;
     WaitForOwnCopies<0>();
+    k_copy.Round(k_tile);
+    v_copy.Round(k_tile + Shape::kTile);
     __syncthreads();
     const int next = stage + 1 == Shape::kStages ? 0 : stage + 1;
     if (step + 1 < steps) copy(step + 1, next);
-    const uint32_t k_tile = memory + stage * Shape::kStage;
     stage = next;
     const int first_key = step * kKeys;
     if (warp_query >= length || (a.causal && first_key > warp_last)) continue;
-    float p[kBlocks][kKeys / 8][4], ds[kBlocks][kKeys / 8][4];
-    MultiplyRows<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
-    MultiplyRows<T, kBlocks, kKeys, kWidth>(ds, dout, k_tile + Shape::kTile);
+    float p[kBlocks][kKeys / 8][4] = {}, ds[kBlocks][kKeys / 8][4];
+    AddProducts<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
+#pragma unroll
+    for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) ds[m][i / 4][i % 4] = from_delta[m][i / 2 % 2];
+    }
+    AddProducts<T, kBlocks, kKeys, kWidth>(ds, dout, k_tile + Shape::kTile);
     const bool masked =
         first_key + kKeys > length || (a.causal && first_key + kKeys - 1 > warp_query);
 #pragma unroll
@@ -177,7 +259,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
       if (masked) {
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) {
-          const int query = warp_query + m * 16 + lane / 4 + i / 2 % 2 * 8;
+          const int query = warp_query + RowOfResult<false>(m, i / 2 % 2);
           const int key = first_key + i / 4 * 8 + lane % 4 * 2 + i % 2;
           if (key >= length || (a.causal && key > query)) p[m][i / 4][i % 4] = 0;
         }
@@ -189,25 +271,23 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
           const TileDraws<false, 1> draws(a.dropout, rng, tile + static_cast<uint64_t>(t), 1);
 #pragma unroll
           for (int i = 0; i < 8; ++i) {
-            const bool kept = draws.Kept(i, a.dropout.threshold << 16);
-            ds[m][t * 2 + i / 4][i % 4] *= kept ? a.dropout.keep_scale : 0.0f;
+            if (!draws.Kept(i, a.dropout.threshold << 16)) {
+              ds[m][t * 2 + i / 4][i % 4] = from_delta[m][i / 2 % 2];
+            }
           }
         }
       }
 #pragma unroll
-      for (int i = 0; i < kKeys / 2; ++i) {
-        float& x = ds[m][i / 4][i % 4];
-        x = p[m][i / 4][i % 4] * (x - delta[m][i / 2 % 2]);
-      }
+      for (int i = 0; i < kKeys / 2; ++i) ds[m][i / 4][i % 4] *= p[m][i / 4][i % 4];
     }
-    AddWeighted<T, kBlocks, kKeys, kWidth, kWidth>(dq, ds, k_tile);
+    AddWeighted<T, kBlocks, kKeys, kWidth>(dq, ds, k_tile);
   }
-  const float factor[2] = {a.scale, a.scale};
+  const float all = a.scale * a.dropout.keep_scale, factor[2] = {all, all};
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
-    const int query = warp_query + m * 16;
-    StoreSums<T, kWidth>(dq[m], factor, a.dqkv + a.Packed(b, query, h), a.Row(), length - query,
-                         head);
+    const int rows[2] = {warp_query + RowOfResult<false>(m, 0),
+                         warp_query + RowOfResult<false>(m, 1)};
+    StoreSums<T, kWidth>(dq[m], factor, a.dqkv + a.Packed(b, 0, h), a.Row(), rows, length, head);
   }
 #endif
 }
@@ -217,11 +297,12 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlocks = Shape::kBlocks, kQueries = Shape::kQueries;
-  constexpr int kThreads = Shape::kThreads, kColumns = Shape::kColumns;
+  constexpr int kThreads = Shape::kThreads;
   char* const shared = MmaMemory();
   const uint32_t memory = SharedAddress(shared);
   const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32 % kMmaWarps;
-  const int part = static_cast<int>(threadIdx.x) / kMmaThreads;
+  const bool finds_dv = !Shape::kApart || threadIdx.x < kMmaThreads;
+  const bool finds_dk = !Shape::kApart || threadIdx.x >= kMmaThreads;
   const int head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   const int kv_heads = static_cast<int>(a.kv_heads), group = heads / kv_heads;
   const int tiles = static_cast<int>((a.sequence + Shape::kKeys - 1) / Shape::kKeys);
@@ -252,7 +333,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
     }
     CommitCopies();
   };
-  using RowCopy = MmaCopy<T, Shape::kKeys, kWidth, kThreads>;
+  using RowCopy = MmaCopy<T, Shape::kKeys, kWidth, kThreads, Shape::kPlaced>;
   const RowCopy k_copy(a.qkv + a.Packed(b, 0, heads + g), a.Row(), length, head);
   const RowCopy v_copy(a.qkv + a.Packed(b, 0, heads + kv_heads + g), a.Row(), length, head);
   k_copy.Start(memory + Shape::kK, first_key);
@@ -266,30 +347,33 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
   const SharedLeft<T, kBlocks, kWidth> k(memory + Shape::kK + warp_row * MmaRowBytes<T>(kWidth));
   const SharedLeft<T, kBlocks, kWidth> v(memory + Shape::kK + Shape::kRows +
                                          warp_row * MmaRowBytes<T>(kWidth));
-  const uint32_t columns = static_cast<uint32_t>(part * kColumns) * sizeof(T);
   const float scale = a.scale * kLog2E;
-  const uint2 rng = kDropout ? PhiloxKey(a.dropout.rng) : uint2{};
-  float dk[kBlocks][kColumns / 8][4] = {}, dv[kBlocks][kColumns / 8][4] = {};
-  int stage = 0;
-  for (int in_group = 0; in_group < group; ++in_group) {
-    for (int step = first_step; step < end_step; ++step, stage ^= 1) {
-      WaitForOwnCopies<0>();
-      __syncthreads();
-      if (step + 1 < end_step) {
-        copy(in_group, step + 1, stage ^ 1);
-      } else if (in_group + 1 < group) {
-        copy(in_group + 1, first_step, stage ^ 1);
-      }
-      const int first_query = step * kQueries;
-      if (warp_key >= length || (a.causal && first_query + kQueries - 1 < warp_key)) continue;
-      const uint32_t q_tile = memory + stage * Shape::kStage;
-      // Rows are keys, columns are queries. A query behind the end has zeros for q, dout, lse and
-      // δ, and so adds nothing.
-      float p[kBlocks][kQueries / 8][4], ds[kBlocks][kQueries / 8][4];
-      MultiplyRows<T, kBlocks, kQueries, kWidth>(p, k, q_tile);
-      const auto* const lse =
-          reinterpret_cast<const float2*>(shared + stage * Shape::kStage + Shape::kFloats);
-      const float2* const delta = lse + kQueries / 2;
+  const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
+  float sums[Shape::kApart ? 1 : 2][kBlocks][kWidth / 8][4] = {};
+  auto& dv = sums[0];
+  auto& dk = sums[Shape::kApart ? 0 : 1];
+  int in_group = 0, step = first_step, stage = 0;
+  for (int next_in_group, next_step; in_group < group;
+       in_group = next_in_group, step = next_step, stage ^= 1) {
+    const uint32_t q_tile = memory + stage * Shape::kStage, dout_tile = q_tile + Shape::kTile;
+    WaitForOwnCopies<0>();
+    q_copy.Round(q_tile);
+    dout_copy.Round(dout_tile);
+    __syncthreads();
+    const bool ends = step + 1 == end_step;
+    next_step = ends ? first_step : step + 1;
+    next_in_group = in_group + (ends ? 1 : 0);
+    if (next_in_group < group) copy(next_in_group, next_step, stage ^ 1);
+    const int first_query = step * kQueries;
+    if (warp_key >= length || (a.causal && first_query + kQueries - 1 < warp_key)) continue;
+    // Rows are keys, columns are queries. A query behind the end has zeros for q, dout, lse and
+    // δ, and so adds nothing.
+    const auto* const lse =
+        reinterpret_cast<const float2*>(shared + stage * Shape::kStage + Shape::kFloats);
+    const float2* const delta = lse + kQueries / 2;
+    float p[kBlocks][kQueries / 8][4] = {};
+    if (finds_dv) {
+      AddProducts<T, kBlocks, kQueries, kWidth>(p, k, q_tile);
 #pragma unroll
       for (int j = 0; j < kQueries / 8; ++j) {
         const float2 two = lse[j * 4 + lane % 4];
@@ -297,8 +381,9 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
 #pragma unroll
         for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
-          for (int i = 0; i < 4; ++i)
+          for (int i = 0; i < 4; ++i) {
             p[m][j][i] = Exp2(fmaf(p[m][j][i], scale, -column_lse[i % 2]));
+          }
         }
       }
       if (a.causal && first_query < warp_key + kBlocks * 16 - 1) {
@@ -306,59 +391,60 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
         for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
           for (int i = 0; i < kQueries / 2; ++i) {
-            const int key = warp_key + m * 16 + lane / 4 + i / 2 % 2 * 8;
+            const int key = warp_key + RowOfResult<Shape::kPlaced>(m, i / 2 % 2);
             const int query = first_query + i / 4 * 8 + lane % 4 * 2 + i % 2;
             if (key > query) p[m][i / 4][i % 4] = 0;
           }
         }
       }
-      MultiplyRows<T, kBlocks, kQueries, kWidth>(ds, v, q_tile + Shape::kTile);
+      if constexpr (kDropout) {
+        const int64_t bh = b * heads + g * group + in_group;
+        MarkDropped<kBlocks, kQueries>(a.dropout, rng, bh, first_query, warp_key, p);
+      }
+      if constexpr (Shape::kApart) GiveWeights<kBlocks, kQueries>(p, memory + Shape::kWeights);
+      AddWeighted<T, kBlocks, kQueries, kWidth, kDropout>(dv, p, dout_tile);
+    }
+    if (finds_dk) {
+      float ds[kBlocks][kQueries / 8][4];
 #pragma unroll
       for (int j = 0; j < kQueries / 8; ++j) {
         const float2 two = delta[j * 4 + lane % 4];
-        const float column_delta[2] = {two.x, two.y};
-        if constexpr (!kDropout) {
 #pragma unroll
-          for (int m = 0; m < kBlocks; ++m) {
+        for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              ds[m][j][i] = p[m][j][i] * (ds[m][j][i] - column_delta[i % 2]);
-            }
-          }
-        } else if (j % 2 == 0) {
-          const float2 next = delta[j * 4 + 4 + lane % 4];
-          const float column_next[2] = {next.x, next.y};
+          for (int i = 0; i < 4; ++i) ds[m][j][i] = i % 2 == 0 ? -two.x : -two.y;
+        }
+      }
+      AddProducts<T, kBlocks, kQueries, kWidth>(ds, v, dout_tile);
+      if constexpr (Shape::kApart) TakeWeights<kBlocks, kQueries>(p, memory + Shape::kWeights);
 #pragma unroll
-          for (int m = 0; m < kBlocks; ++m) {
-            const int64_t bh = b * heads + g * group + in_group;
-            const uint64_t tile = ScoreTile(a.dropout, bh, first_query + j * 8, warp_key + m * 16);
-            const TileDraws<true, 1> draws(a.dropout, rng, tile, 0);
+      for (int j = 0; j < kQueries / 8; ++j) {
+        const float2 two = kDropout ? delta[j * 4 + lane % 4] : float2{};
 #pragma unroll
-            for (int i = 0; i < 8; ++i) {
-              const bool kept = draws.Kept(i, a.dropout.threshold << 16);
-              const float d = i < 4 ? column_delta[i % 2] : column_next[i % 2];
-              float& weight = p[m][j + i / 4][i % 4];
-              float& gradient = ds[m][j + i / 4][i % 4];
-              gradient = weight * (gradient * (kept ? a.dropout.keep_scale : 0.0f) - d);
-              if (!kept) weight = 0;
-            }
+        for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const float weight = p[m][j][i];
+            if (kDropout && weight < 0) ds[m][j][i] = i % 2 == 0 ? two.x : two.y;
+            ds[m][j][i] *= weight;
           }
         }
       }
-      AddWeighted<T, kBlocks, kQueries, kColumns, kWidth>(dv, p, q_tile + Shape::kTile + columns);
-      AddWeighted<T, kBlocks, kQueries, kColumns, kWidth>(dk, ds, q_tile + columns);
+      AddWeighted<T, kBlocks, kQueries, kWidth>(dk, ds, q_tile);
     }
   }
-  const float keep_scale = kDropout ? a.dropout.keep_scale : 1.0f;
-  const float dk_factor[2] = {a.scale, a.scale}, dv_factor[2] = {keep_scale, keep_scale};
-  const int from = part * kColumns;
+  const float all = a.scale * a.dropout.keep_scale, dk_factor[2] = {all, all};
+  const float dv_factor[2] = {a.dropout.keep_scale, a.dropout.keep_scale};
+  T* const to = a.dqkv + a.Packed(b, 0, heads + g);
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
-    const int key = warp_key + m * 16;
-    T* const to = a.dqkv + a.Packed(b, key, heads + g) + from;
-    StoreSums<T, kColumns>(dk[m], dk_factor, to, a.Row(), length - key, head - from);
-    StoreSums<T, kColumns>(dv[m], dv_factor, to + int64_t{kv_heads} * head, a.Row(), length - key,
-                           head - from);
+    const int rows[2] = {warp_key + RowOfResult<Shape::kPlaced>(m, 0),
+                         warp_key + RowOfResult<Shape::kPlaced>(m, 1)};
+    if (finds_dk) StoreSums<T, kWidth>(dk[m], dk_factor, to, a.Row(), rows, length, head);
+    if (finds_dv) {
+      StoreSums<T, kWidth>(dv[m], dv_factor, to + int64_t{kv_heads} * head, a.Row(), rows, length,
+                           head);
+    }
   }
 #endif
 }

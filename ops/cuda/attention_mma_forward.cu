@@ -16,11 +16,12 @@ namespace {
 template <typename T, int kWidth>
 struct ForwardShape {
   static constexpr bool kNarrow = kWidth <= 64;
-  static constexpr bool kHeld = kWidth <= 128;     // q is in registers
+  // q is in registers; narrow float32 heads have more warps at a time instead.
+  static constexpr bool kHeld = kWidth <= 128 && !(kNarrow && kIsTf32<T>);
   static constexpr int kBlocks = kNarrow ? 2 : 1;  // of 16 queries for a warp
   static constexpr int kQueries = kMmaWarps * kBlocks * 16;
-  static constexpr int kHalf = kIsTf32<T> ? 2 : 1;  // twice the bytes: half the keys
-  static constexpr int kKeys = kNarrow ? 64 : (kHeld ? 64 : 32) / kHalf;  // at a time
+  static constexpr int kHalf = kIsTf32<T> ? 2 : 1;                 // twice the bytes: half the keys
+  static constexpr int kKeys = (kWidth <= 128 ? 64 : 32) / kHalf;  // at a time
   static constexpr int kTile = kKeys * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kQueries * MmaRowBytes<T>(kWidth);
   // Two stages of keys and values. Held queries arrive in the second one.
@@ -29,8 +30,11 @@ struct ForwardShape {
   static constexpr int kBytes = kHeld ? 2 * kStage : 2 * kStage + kRows;
   static_assert(kQ + kRows <= kBytes);
   // Thread blocks on a multiprocessor, which limits registers.
-  static constexpr int kResident = kHeld && !kNarrow ? 3 : 2;
+  static constexpr int kResident = kWidth <= 128 && kNarrow != kHeld ? 3 : 2;
 };
+
+// Weights are kept below 2 to this power, until they are divided by their sum.
+constexpr float kMostExponent = 8;
 
 template <typename T, int kWidth, bool kDropout, typename Shape = ForwardShape<T, kWidth>>
 __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKernel(
@@ -76,31 +80,35 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   // Scores are in units of log 2.
   const float scale = a.scale * kLog2E;
   const int warp_query = first_query + warp_row, warp_last = warp_query + kBlocks * 16 - 1;
-  const uint2 rng = kDropout ? PhiloxKey(a.dropout.rng) : uint2{};
+  const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
   float largest[kBlocks][2], total[kBlocks][2] = {}, sum[kBlocks][kWidth / 8][4] = {};
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) largest[m][0] = largest[m][1] = -INFINITY;
 
   for (int step = 0; step < steps; ++step) {
+    const uint32_t k_tile = memory + step % 2 * Shape::kStage;
     WaitForOwnCopies<0>();
+    k_copy.Round(k_tile);
+    v_copy.Round(k_tile + Shape::kTile);
     __syncthreads();
     if (step + 1 < steps) copy(step + 1);
     const int first_key = step * kKeys;
     if (warp_query >= queries || (a.causal && first_key > warp_last)) continue;
-    const uint32_t k_tile = memory + step % 2 * Shape::kStage;
-    float p[kBlocks][kKeys / 8][4];
-    MultiplyRows<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
+    float p[kBlocks][kKeys / 8][4] = {};
+    AddProducts<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
     if (first_key + kKeys > keys || (a.causal && first_key + kKeys - 1 > warp_query)) {
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) {
-          const int query = warp_query + m * 16 + lane / 4 + i / 2 % 2 * 8;
+          const int query = warp_query + RowOfResult<false>(m, i / 2 % 2);
           const int key = first_key + i / 4 * 8 + lane % 4 * 2 + i % 2;
           if (key >= keys || (a.causal && key > query)) p[m][i / 4][i % 4] = -INFINITY;
         }
       }
     }
+    bool moves = false;
+    float correction[kBlocks][2];
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -111,9 +119,14 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
           row_largest = fmaxf(row_largest, fmaxf(p[m][j][r * 2], p[m][j][r * 2 + 1]));
         }
         row_largest = QuadMax(row_largest);
+        // What the exponents are counted from moves only when they would become large: most steps
+        // leave the sums as they are.
+        const bool grows = (row_largest - largest[m][r]) * scale > kMostExponent;
+        row_largest = grows ? row_largest : largest[m][r];
+        moves = moves || grows;
         // While a row has only −∞, this keeps the exponents' arguments from becoming NaN.
         const float base = row_largest == -INFINITY ? 0.0f : row_largest * scale;
-        const float correction = Exp2(fmaf(largest[m][r], scale, -base));
+        correction[m][r] = grows ? Exp2(fmaf(largest[m][r], scale, -base)) : 1.0f;
         largest[m][r] = row_largest;
         float row_total = 0;
 #pragma unroll
@@ -126,12 +139,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
           }
         }
         // Of this lane's columns alone; the correction is the same for all.
-        total[m][r] = fmaf(total[m][r], correction, row_total);
-#pragma unroll
-        for (int j = 0; j < kWidth / 8; ++j) {
-          sum[m][j][r * 2] *= correction;
-          sum[m][j][r * 2 + 1] *= correction;
-        }
+        total[m][r] = fmaf(total[m][r], correction[m][r], row_total);
       }
       if constexpr (kDropout) {
         const uint64_t tile = ScoreTile(a.dropout, bh, warp_query + m * 16, first_key);
@@ -145,24 +153,31 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
         }
       }
     }
-    AddWeighted<T, kBlocks, kKeys, kWidth, kWidth>(sum, p, k_tile + Shape::kTile);
+    if (__any_sync(~0u, moves)) {
+#pragma unroll
+      for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+        for (int i = 0; i < kWidth / 2; ++i) sum[m][i / 4][i % 4] *= correction[m][i / 2 % 2];
+      }
+    }
+    AddWeighted<T, kBlocks, kKeys, kWidth>(sum, p, k_tile + Shape::kTile);
   }
 
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
-    const int query = warp_query + m * 16;
     float factor[2];
+    int rows[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float row_total = QuadSum(total[m][r]);
       factor[r] = (kDropout ? a.dropout.keep_scale : 1.0f) / row_total;
-      const int row = query + lane / 4 + r * 8;
-      if (a.lse != nullptr && lane % 4 == 0 && row < queries) {
-        a.lse[bh * a.queries + row] = largest[m][r] * a.scale + logf(row_total);
+      rows[r] = warp_query + RowOfResult<false>(m, r);
+      if (a.lse != nullptr && lane % 4 == 0 && rows[r] < queries) {
+        a.lse[bh * a.queries + rows[r]] = largest[m][r] * a.scale + logf(row_total);
       }
     }
-    StoreSums<T, kWidth>(sum[m], factor, a.out + ((b * a.queries + query) * heads + h) * head,
-                         a.heads * a.head, queries - query, head);
+    StoreSums<T, kWidth>(sum[m], factor, a.out + (b * a.queries * heads + h) * head,
+                         a.heads * a.head, rows, queries, head);
   }
 #endif
 }

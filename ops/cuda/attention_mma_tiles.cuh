@@ -7,8 +7,8 @@
 // taken in the order 0 2 4 6 1 3 5 7, which spares shuffles.
 //
 // A row in shared memory is 16 bytes longer than its elements, so that eight rows' pieces of 16
-// bytes, and every second row's for TF32, lie in different banks. float32 tiles that stay are
-// rounded to TF32 there once; those that change are rounded in registers after each load.
+// bytes, and every second row's for TF32, lie in different banks. The threads that copied a float32
+// tile round it to TF32 there, before the barrier that shows it to the others.
 #pragma once
 
 #include <cmath>
@@ -33,9 +33,24 @@ __device__ inline char* MmaMemory() {
   return mma_memory;
 }
 
+// The place in shared memory of a warp's 32 keys where keys are the rows of results: with
+// RowOfResult a lane has the four keys that share its blocks of draws (base/dropout_draws.h).
+__device__ inline int PlaceOfKey(int key) {
+  return key & ~31 | key / 8 % 2 * 16 | key % 2 * 8 | key / 16 % 2 * 4 | key / 2 % 4;
+}
+
+// The row, among a warp's, of a lane's results d[block][j][2·r + {0, 1}]. kPlaced: rows are keys,
+// placed by PlaceOfKey.
+template <bool kPlaced>
+__device__ int RowOfResult(int block, int r) {
+  const int row = static_cast<int>(threadIdx.x) % 32 / 4;
+  return kPlaced ? row / 4 * 16 + block * 8 + row % 4 * 2 + r : block * 16 + r * 8 + row;
+}
+
 // Copies kRows rows at a time of a matrix in global memory; rows from `end` on and columns from
 // `width` on become zeros. A thread has one column of pieces of 16 bytes, in every kStep-th row.
-template <typename T, int kRows, int kWidth, int kThreads>
+// kPlaced: row i is put where PlaceOfKey says.
+template <typename T, int kRows, int kWidth, int kThreads, bool kPlaced = false>
 class MmaCopy {
  public:
   __device__ MmaCopy(const T* data, int64_t stride, int end, int width) : stride_(stride) {
@@ -44,7 +59,7 @@ class MmaCopy {
     const bool there = column < width;
     from_ = data + row * stride + column;
     end_ = there ? end - row : 0;
-    to_ = static_cast<uint32_t>(row * MmaRowBytes<T>(kWidth) + piece * 16);
+    to_ = static_cast<uint32_t>((kPlaced ? 0 : row * MmaRowBytes<T>(kWidth)) + piece * 16);
   }
 
   // Starts copying rows first, first + 1, …, from `further` elements on.
@@ -52,8 +67,7 @@ class MmaCopy {
     const T* const from = from_ + first * stride_ + further;
     Each([&](int row) {
       const bool there = first + row < end_;
-      CopyPiece(to + to_ + row * MmaRowBytes<T>(kWidth), there ? from + row * stride_ : from_,
-                there);
+      CopyPiece(to + To(row), there ? from + row * stride_ : from_, there);
     });
   }
 
@@ -62,9 +76,9 @@ class MmaCopy {
     if constexpr (kIsTf32<T>) {
       Each([&](int row) {
         uint32_t words[4];
-        LoadPiece(words, at + to_ + row * MmaRowBytes<T>(kWidth));
+        LoadPiece(words, at + To(row));
         RoundTf32(words);
-        StorePiece(at + to_ + row * MmaRowBytes<T>(kWidth), words);
+        StorePiece(at + To(row), words);
       });
     }
   }
@@ -73,6 +87,12 @@ class MmaCopy {
   static constexpr int kPieces = kWidth * static_cast<int>(sizeof(T)) / 16;  // of a row
   static constexpr int kStep = kThreads / kPieces;
   static_assert(kStep >= 1);
+
+  // Counted from this thread's first row.
+  __device__ uint32_t To(int row) const {
+    const int place = kPlaced ? PlaceOfKey(static_cast<int>(threadIdx.x) / kPieces + row) : row;
+    return to_ + static_cast<uint32_t>(place * MmaRowBytes<T>(kWidth));
+  }
 
   // Calls body(row), counted from this thread's first row, for its share.
   template <typename Body>
@@ -133,19 +153,11 @@ class HeldLeft {
   uint32_t values_[kSteps][kBlocks][4];
 };
 
-// d = a·bᵀ over the whole width for the first kColumns rows of the tile b.
+// d += a·bᵀ over the whole width for the first kColumns rows of the tile b.
 template <typename T, int kBlocks, int kColumns, int kWidth, typename Left>
-__device__ void MultiplyRows(float (&d)[kBlocks][kColumns / 8][4], const Left& left, uint32_t b) {
+__device__ void AddProducts(float (&d)[kBlocks][kColumns / 8][4], const Left& left, uint32_t b) {
   const int lane = threadIdx.x % 32;
   b += (lane % 8 + lane / 16 * 8) * MmaRowBytes<T>(kWidth) + lane / 8 % 2 * 16;
-#pragma unroll
-  for (int m = 0; m < kBlocks; ++m) {
-#pragma unroll
-    for (int j = 0; j < kColumns / 8; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) d[m][j][i] = 0;
-    }
-  }
 #pragma unroll
   for (int step = 0; step < kWidth / kMmaDepth<T>; ++step) {
     uint32_t a[kBlocks][4];
@@ -154,7 +166,6 @@ __device__ void MultiplyRows(float (&d)[kBlocks][kColumns / 8][4], const Left& l
     for (int j = 0; j < kColumns / 8; j += 2) {
       uint32_t right[4];
       LoadMatrices(right, b + j * 8 * MmaRowBytes<T>(kWidth) + step * 32);
-      if constexpr (kIsTf32<T>) RoundTf32(right);
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) {
         Multiply<T>(d[m][j], a[m], right[0], right[1]);
@@ -164,9 +175,9 @@ __device__ void MultiplyRows(float (&d)[kBlocks][kColumns / 8][4], const Left& l
   }
 }
 
-// d += weights·b for kRows rows of the tile b, from its column on that `b` points to.
-template <typename T, int kBlocks, int kRows, int kColumns, int kWidth>
-__device__ void AddWeighted(float (&d)[kBlocks][kColumns / 8][4],
+// d += weights·b for kRows rows of the tile b. kMarked: weights below zero count as zero.
+template <typename T, int kBlocks, int kRows, int kWidth, bool kMarked = false>
+__device__ void AddWeighted(float (&d)[kBlocks][kWidth / 8][4],
                             const float (&weights)[kBlocks][kRows / 8][4], uint32_t b) {
   const int lane = threadIdx.x % 32;
   if constexpr (kIsTf32<T>) {
@@ -176,18 +187,17 @@ __device__ void AddWeighted(float (&d)[kBlocks][kColumns / 8][4],
       uint32_t a[kBlocks][4];
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) {
-        const float(&w)[4] = weights[m][k];
-        a[m][0] = __float_as_uint(w[0]), a[m][1] = __float_as_uint(w[2]);
-        a[m][2] = __float_as_uint(w[1]), a[m][3] = __float_as_uint(w[3]);
-        RoundTf32(a[m]);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          a[m][i] = RoundTf32<kMarked>(__float_as_uint(weights[m][k][i % 2 * 2 + i / 2]));
+        }
       }
 #pragma unroll
-      for (int j = 0; j < kColumns / 8; ++j) {
+      for (int j = 0; j < kWidth / 8; ++j) {
         const uint32_t even = LoadWord(b + k * 8 * MmaRowBytes<T>(kWidth) + j * 32);
         const uint32_t odd = LoadWord(b + (k * 8 + 1) * MmaRowBytes<T>(kWidth) + j * 32);
-        const uint32_t right[2] = {RoundTf32(even), RoundTf32(odd)};
 #pragma unroll
-        for (int m = 0; m < kBlocks; ++m) Multiply<T>(d[m][j], a[m], right[0], right[1]);
+        for (int m = 0; m < kBlocks; ++m) Multiply<T>(d[m][j], a[m], even, odd);
       }
     }
   } else {
@@ -200,11 +210,12 @@ __device__ void AddWeighted(float (&d)[kBlocks][kColumns / 8][4],
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const float* const w = weights[m][2 * k + i / 2] + i % 2 * 2;
-          a[m][i] = PackTwo<T>(w[0], w[1]);
+          a[m][i] =
+              kMarked ? PackTwo<T>(fmaxf(w[0], 0.0f), fmaxf(w[1], 0.0f)) : PackTwo<T>(w[0], w[1]);
         }
       }
 #pragma unroll
-      for (int j = 0; j < kColumns / 8; j += 2) {
+      for (int j = 0; j < kWidth / 8; j += 2) {
         uint32_t right[4];
         LoadTransposedMatrices(right, b + k * 16 * MmaRowBytes<T>(kWidth) + j * 16);
 #pragma unroll
@@ -217,19 +228,18 @@ __device__ void AddWeighted(float (&d)[kBlocks][kColumns / 8][4],
   }
 }
 
-// Writes a weighted sum's block of 16 rows, scaled: row r of this lane's two rows by scale[r], if
-// it is below `count`. `to`: the first row and column.
-template <typename T, int kColumns>
-__device__ void StoreSums(const float (&from)[kColumns / 8][4], const float (&scale)[2], T* to,
-                          int64_t stride, int count, int width) {
+// Writes a block of AddWeighted's results, scaled: this lane's row r to rows[r], if that is before
+// `end`. `to`: row 0 and the first column.
+template <typename T, int kWidth>
+__device__ void StoreSums(const float (&from)[kWidth / 8][4], const float (&scale)[2], T* to,
+                          int64_t stride, const int (&rows)[2], int end, int width) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const int row = lane / 4 + r * 8;
-    if (row >= count) continue;
-    T* const out = to + row * stride;
+    if (rows[r] >= end) continue;
+    T* const out = to + rows[r] * stride;
 #pragma unroll
-    for (int j = 0; j < kColumns / 8; ++j) {
+    for (int j = 0; j < kWidth / 8; ++j) {
       const int column = j * 8 + lane % 4 * 2;
       if (column >= width) continue;
       const float two[2] = {from[j][r * 2] * scale[r], from[j][r * 2 + 1] * scale[r]};
@@ -255,6 +265,5 @@ __device__ inline float QuadSum(float x) {
   x += __shfl_xor_sync(~0u, x, 1);
   return x + __shfl_xor_sync(~0u, x, 2);
 }
-
 
 }  // namespace plimsoll::ops

@@ -57,11 +57,18 @@ __device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
 
 // Rounds to the nearest TF32 value; ties go to even on sm_90, where that is one instruction instead
 // of three, otherwise away from zero.
-__device__ inline uint32_t RoundTf32(uint32_t bits) {
+// kPositive: what is below zero becomes zero.
+template <bool kPositive = false>
+__device__ uint32_t RoundTf32(uint32_t bits) {
   uint32_t rounded;
 #if __CUDA_ARCH__ >= 900
+  if constexpr (kPositive) {
+    asm("cvt.rn.relu.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
+    return rounded;
+  }
   asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
 #else
+  if constexpr (kPositive) bits = __float_as_uint(fmaxf(__uint_as_float(bits), 0.0f));
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
 #endif
   return rounded;
