@@ -15,6 +15,7 @@
 #include "trainer/record/run_summary.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/solve.h"
+#include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
 #include "trainer/snapshot/tokenizer_files.h"
@@ -76,12 +77,16 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   return std::nullopt;
 }
 
-// Puts the tokenizer beside the model. The weights are there already: without it they are of use.
-void SaveTokenizer(const EndedRun& run, const std::string& folder) {
+// Puts beside the model what says how its inputs are made. The weights are there already: without
+// it they are of use.
+void SaveInputFiles(const EndedRun& run, const std::string& folder) {
   try {
+    const data::ImagePreparation* const pictures = run.source.image_preparation();
+    WritePreparation(pictures == nullptr ? "" : PreparationText(*pictures), folder);
     WriteTokenizerFiles(CopiedTokenizerFor(run.model, run.config.data.tokenizer), folder);
   } catch (const UserError& error) {
-    PrintWarning(fmt::format("{}: has no tokenizer beside its weights: {}", folder, error.what()));
+    PrintWarning(fmt::format("{}: nothing beside its weights says how inputs are made: {}", folder,
+                             error.what()));
   }
 }
 
@@ -91,7 +96,7 @@ void SaveModel(const EndedRun& run, const std::string& folder) {
     SaveAdapter(run.session, run.model, run.config.model.init_from, folder, run.ranks.first());
   } else {
     run.session.SaveWeights(run.model, folder);
-    if (run.ranks.first()) SaveTokenizer(run, folder);
+    if (run.ranks.first()) SaveInputFiles(run, folder);
   }
   if (run.ranks.first()) {
     run.progress.Line(fmt::format("{} written to {}", adapts ? "adapter" : "model", folder));

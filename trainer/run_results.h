@@ -7,6 +7,7 @@
 
 #include "models/model.h"
 #include "trainer/config/run_config.h"
+#include "trainer/data/source.h"
 #include "trainer/gpu_account.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
@@ -19,6 +20,7 @@ namespace plimsoll::trainer {
 
 struct EndedRun {
   const config::RunConfig& config;
+  const data::Source& source;
   const models::Model& model;
   Session& session;
   Ranks& ranks;

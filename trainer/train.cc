@@ -176,6 +176,7 @@ class Run {
       return ExitCode::kStoppedBySignal;
     }
     LeaveResults({.config = config_,
+                  .source = feed_.source(),
                   .model = *model_,
                   .session = *session_,
                   .ranks = ranks_,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -134,18 +135,115 @@ TEST_F(PredictPictures, AreWhatTheEvaluationCounts) {
 
 TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   Train("run", Yaml(8, ", mean: 0.25, std: 0.5"));
-  const std::string missing = folder_ / "run/model/preprocessor_config.json";
+  const std::string file = folder_ / "run/model/preprocessor_config.json";
+  const std::string predicted = Predict("run", {images()});
+  for (const char* text :
+       {R"({"size": {"height": 8, "width": 8}, "image_mean": [0.25], "image_std": [0.5]})",
+        R"({"size": 8, "image_mean": [0.25], "image_std": [0.5]})"}) {
+    WriteFile(file, text);
+    EXPECT_EQ(Predict("run/model", {images()}), predicted) << text;
+  }
+  const std::string sized = R"({"size": {"height": 9, "width": 8})";
+  for (const auto& [text, problem] :
+       {std::pair(sized + "}", "size: is not that of the model's images"),
+        std::pair(sized + R"(, "do_center_crop": true, "crop_size": 8})",
+                  "crop_size: cuts a part out of each picture"),
+        std::pair(sized + R"(, "do_center_crop": true, "crop_size": 9})",
+                  "crop_size: is not that of the model's images")}) {
+    WriteFile(file, text);
+    ExpectRefused({folder_ / "run/model", images()}, {problem});
+  }
+  std::filesystem::remove(file);
   ExpectRefused({folder_ / "run/model", images()}, {"preprocessor_config.json", "--run-file"});
-  WriteFile(missing,
-            R"({"size": {"height": 8, "width": 8}, "image_mean": [0.25], "image_std": [0.5]})");
-  EXPECT_EQ(Predict("run/model", {images()}), Predict("run", {images()}));
-  WriteFile(missing, R"({"size": {"height": 9, "width": 8}})");
-  ExpectRefused({folder_ / "run/model", images()}, {"size: is not that of the model's images"});
 
   const std::string jpeg = folder_.Write("x.jpg", "\xff\xd8\xff\xe0");
   ExpectRefused({folder_ / "run", jpeg}, {"x.jpg: is a JPEG picture", "convert "});
   ExpectRefused({folder_ / "run", "--text", "a"}, {"--text: the model reads pictures"});
   ExpectRefused({folder_ / "run"}, {"nothing to predict"});
+}
+
+// A run leaves the file beside its weights, and exports have it: how pictures are prepared is known
+// without the data.
+TEST_F(PredictPictures, ArePreparedAsTheWeightsSay) {
+  for (const int size : {8, 12}) {
+    const std::string run = "run" + std::to_string(size), to = folder_ / "to";
+    Train(run, Yaml(size, size > 8 ? ", pad_to: 12" : ""));
+    const TempFolder elsewhere;
+    const std::string copy = elsewhere.Write("pictures-idx3-ubyte", ReadFile(images()));
+    const std::string predicted = Predict(run, {copy}), halfway = Predict(run, {copy, "--step=30"});
+    const std::string text = ReadFile(folder_ / (run + "/model/preprocessor_config.json"));
+    const json file = json::parse(text);
+    EXPECT_EQ(file.at("image_processor_type"),
+              size > 8 ? "BitImageProcessor" : "ViTImageProcessor");
+    EXPECT_EQ(file.at("size"), json::parse(R"({"height": 8, "width": 8})"));
+    EXPECT_EQ(file.at("do_center_crop"), size > 8);
+    EXPECT_EQ(file.at("image_mean").size(), 1u);
+    const auto export_it = [&](const Arguments& more) {
+      Arguments all = {"export", folder_ / run, "--to", to, "--overwrite"};
+      all.insert(all.end(), more.begin(), more.end());
+      const Outcome outcome = RunPlimsoll(all);
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      return outcome;
+    };
+    EXPECT_THAT(export_it({"--step", "30"}).out, HasSubstr("preprocessor_config.json"));
+    EXPECT_EQ(ReadFile(to + "/preprocessor_config.json"), text);
+    EXPECT_EQ(Predict("to", {copy}), halfway);
+
+    // Without the data: a snapshot's export has no file, and says so.
+    const std::string moved = folder_.path() + ".moved";
+    std::filesystem::create_directory(moved);
+    for (const std::string& name : folder_.Names(".")) {
+      if (name.ends_with("-ubyte")) {
+        std::filesystem::rename(folder_ / name, moved + "/" + name);
+      }
+    }
+    EXPECT_EQ(Predict(run, {copy}), predicted);
+    export_it({});
+    EXPECT_EQ(ReadFile(to + "/preprocessor_config.json"), text);
+    EXPECT_EQ(Predict("to", {copy}), predicted);
+    EXPECT_THAT(export_it({"--step", "30"}).err, HasSubstr("warning: no preprocessor_config.json"));
+    EXPECT_FALSE(std::filesystem::exists(to + "/preprocessor_config.json"));
+    for (const auto& entry : std::filesystem::directory_iterator(moved)) {
+      std::filesystem::rename(entry.path(), folder_ / entry.path().filename().string());
+    }
+    std::filesystem::remove(moved);
+  }
+}
+
+TEST_F(PredictPictures, ThatCannotBeReadLeaveTheOthers) {
+  Train("run", Yaml(8, ""));
+  const TempFolder pictures;
+  const std::string pixels(64, '\x40');
+  const std::string first = pictures.Write("a.pgm", "P5 8 8 255\n" + pixels),
+                    last = pictures.Write("d.pgm", "P5 8 8 255\n" + pixels);
+  const std::string alone = Predict("run", {first, last, "--batch", "2"});
+  pictures.Write("b.pgm", "P5 8 8 255\n" + pixels.substr(1));
+  pictures.Write("c.jpg", "\xff\xd8\xff\xe0");
+  for (const Arguments& named :
+       {Arguments{pictures.path()},
+        Arguments{first, pictures / "b.pgm", pictures / "missing.pgm", last}}) {
+    for (const char* batch : {"1", "2", "64"}) {
+      Arguments arguments = {"predict", folder_ / "run", "--batch", batch};
+      arguments.insert(arguments.end(), named.begin(), named.end());
+      const Outcome outcome = RunPlimsoll(arguments);
+      EXPECT_EQ(outcome.exit_code, 2);
+      EXPECT_EQ(outcome.out, alone);
+      EXPECT_THAT(outcome.err, HasSubstr("warning: " + pictures / "b.pgm" + ": has 63 bytes"));
+      EXPECT_THAT(outcome.err, HasSubstr(named.size() == 1 ? "c.jpg: is a JPEG picture"
+                                                           : "missing.pgm: cannot be opened"));
+      EXPECT_THAT(outcome.err, HasSubstr("\n2 inputs in "));
+      EXPECT_THAT(outcome.err, testing::EndsWith("2 of 4 files could not be read; the warnings "
+                                                 "above name them\n"));
+    }
+  }
+  // What fails in a prediction is no file's fault.
+  const std::string weights = folder_ / "run/model/model.safetensors";
+  std::string damaged = ReadFile(weights);
+  std::fill(damaged.end() - 400, damaged.end(), '\xff');
+  WriteFile(weights, damaged);
+  const Outcome outcome = RunPlimsoll({"predict", folder_ / "run", first, last, "--batch", "1"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("could not be read")));
 }
 
 class PredictTexts : public PredictCommand {

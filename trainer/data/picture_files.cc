@@ -56,6 +56,15 @@ Form FormOf(const MappedFile& file) {
   return cifar ? Form::kCifar : Form::kNone;
 }
 
+// The form of a file that cannot be opened is none that several pictures have.
+Form FormOf(const std::string& path) {
+  try {
+    return FormOf(MappedFile(path));
+  } catch (const UserError&) {
+    return Form::kForeign;
+  }
+}
+
 // P5 or P6, width, height and the largest value, parted by white space and comments; one white
 // space; the bytes.
 class NetpbmReader {
@@ -135,14 +144,16 @@ void VisitCifar(const std::string& path, FunctionRef<void(const Picture&)> visit
 
 }  // namespace
 
-bool IsOnePicture(const std::string& path) { return FormOf(MappedFile(path)) == Form::kNetpbm; }
+bool HoldsSeveral(const std::string& path) {
+  const Form form = FormOf(path);
+  return form == Form::kIdx || form == Form::kCifar;
+}
 
 std::vector<std::string> FindPictures(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   std::error_code error;
   for (const std::string& path : paths) {
     if (!fs::is_directory(path, error)) {
-      if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
       files.push_back(path);
       continue;
     }
@@ -150,7 +161,7 @@ std::vector<std::string> FindPictures(const std::vector<std::string>& paths) {
     for (const auto& file : fs::directory_iterator(path, error)) {
       if (!file.is_regular_file(error)) continue;
       const std::string name = file.path().string();
-      if (FormOf(MappedFile(name)) != Form::kNone) found.push_back(name);
+      if (FormOf(name) != Form::kNone) found.push_back(name);
     }
     if (found.empty()) {
       throw UserError(

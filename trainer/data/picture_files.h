@@ -21,12 +21,12 @@ struct Picture {
 };
 
 // The files named, and those in folders named, in order; a folder's labels and other files that
-// hold no pictures are left out. UserError for a path that does not exist, or a folder without
-// pictures.
+// hold no pictures are left out. A file that cannot be opened stays: to read it fails. UserError
+// for a folder without pictures.
 std::vector<std::string> FindPictures(const std::vector<std::string>& paths);
 
-// True of a file that is one picture.
-bool IsOnePicture(const std::string& path);
+// True of a file that may hold more than one picture, by its form.
+bool HoldsSeveral(const std::string& path);
 
 // Calls visit(picture) for each picture of a file. UserError, which names the file: it is damaged,
 // or of another form; of JPEG, PNG and their like with the way to convert it.

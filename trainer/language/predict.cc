@@ -49,6 +49,7 @@ void RunPredict(const PredictCommand& command) {
                         std::chrono::duration<double>(Clock::now() - start).count(),
                         FormatBytes(predicted.memory.arena), FormatBytes(predicted.memory.weights),
                         FormatBytes(predicted.memory.rest)));
+  if (!predicted.problem.empty()) throw UserError(predicted.problem);
 }
 
 }  // namespace plimsoll::trainer

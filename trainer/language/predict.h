@@ -26,9 +26,10 @@ struct PredictCommand {
   int64_t top = 3;                    // candidates that are shown
   bool json = false;                  // a JSON object a line instead of sentences
 };
-// Prints a line for each input to stdout, in order, and what it took to stderr. UserError when
-// model or input cannot be read, when the model continues texts, or when its numbers are none
-// (NotFinite).
+// Prints a line for each input to stdout, in order, and what it took to stderr. Of several files
+// of pictures those that cannot be read get a warning each, and a UserError at the end counts them.
+// UserError when model or input cannot be read, when the model continues texts, or when its numbers
+// are none (NotFinite).
 void RunPredict(const PredictCommand& command);
 
 }  // namespace plimsoll::trainer

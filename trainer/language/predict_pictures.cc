@@ -2,22 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/message.h"
-#include "formats/json.h"
 #include "trainer/data/image_preparation.h"
 #include "trainer/data/picture_files.h"
 #include "trainer/language/predictor.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/source_from.h"
+#include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/run_record.h"
 
 namespace plimsoll::trainer {
@@ -30,61 +26,28 @@ std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
   if (trained.is_run || !command.run_file.empty()) return trained.config();
   if (!trained.snapshot) return std::nullopt;
   const std::string& path = trained.snapshot->path();
-  const RunRecord record = ParseRunRecord(trained.snapshot->manifest().run, path);
-  std::vector<std::string> sets = ModelSets(record);
-  for (const auto& [key, value] : record.config) {
-    if (key.starts_with("data.")) sets.push_back(fmt::format("{}={}", key, value));
-  }
-  return LoadRunText("", path, sets).config;
-}
-
-// As transformers' image processors say it.
-data::ImagePreparation ReadPreparation(const std::string& file, const data::ImageSize& model) {
-  const auto config = formats::JsonObject::FromFile(file);
-  const auto channels = static_cast<size_t>(model.channels);
-  if (config.Has("size")) {
-    const formats::JsonObject size = config.RequireObject("size");
-    if (size.RequireInt("height") != model.height || size.RequireInt("width") != model.width) {
-      config.Fail("size", fmt::format("is not that of the model's images, {} × {}", model.height,
-                                      model.width));
-    }
-  }
-  if (std::abs(config.GetFloat("rescale_factor", 1.0 / 255) * 255 - 1) > 1e-3) {
-    config.Fail("rescale_factor", "only 1 / 255 is supported");
-  }
-  data::ChannelStatistics statistics = {.mean = std::vector<double>(channels, 0.0),
-                                        .std = std::vector<double>(channels, 1.0)};
-  if (config.GetBool("do_normalize", true)) {
-    statistics = {config.RequireFloats("image_mean"), config.RequireFloats("image_std")};
-  }
-  for (const auto& [key, values] :
-       {std::pair("image_mean", &statistics.mean), std::pair("image_std", &statistics.std)}) {
-    if (values->size() != channels) config.Fail(key, "has not one number for each channel");
-  }
-  if (std::ranges::any_of(statistics.std, [](double std) { return std <= 0; })) {
-    config.Fail("image_std", "is not above 0");
-  }
-  return {model, model, statistics};
+  return RecordedData(ParseRunRecord(trained.snapshot->manifest().run, path), path);
 }
 
 data::ImagePreparation PreparationOf(const PredictCommand& command, const TrainedModel& trained,
                                      const data::ImageSize& model) {
+  // What stands beside an adapter's base weights is not about the run.
+  const std::string file = trained.weights + "/" + kPreparationFile;
+  const bool is_its_own = command.run_file.empty() && !trained.config().lora.asked();
+  if (std::error_code ignored; is_its_own && std::filesystem::exists(file, ignored)) {
+    return ReadPreparation(file, model);
+  }
   if (const auto config = DataConfigOf(command, trained)) {
-    const std::unique_ptr<data::Source> source = SourceFrom(*config, *trained.model, {});
-    if (const data::ImagePreparation* const own = source->image_preparation()) return *own;
+    if (const auto preparation = PreparationBy(*config, *trained.model)) return *preparation;
     throw UserError(fmt::format(
         "{}: its data.source, {}, does not say how pictures are prepared; name a Hugging Face "
         "folder, such as {}/model, with --run-file and a file whose data.source is images",
         command.folder, config->data.source, command.folder));
   }
-  const std::string file = trained.weights + "/preprocessor_config.json";
-  if (std::error_code ignored; std::filesystem::exists(file, ignored)) {
-    return ReadPreparation(file, model);
-  }
   throw UserError(fmt::format(
-      "{}: nothing says how its pictures are prepared (there is no preprocessor_config.json); name "
-      "a run file whose data says it with --run-file",
-      command.folder));
+      "{}: nothing says how its pictures are prepared (there is no {}); name a run file whose data "
+      "says it with --run-file",
+      command.folder, kPreparationFile));
 }
 
 // The model's input of images, [B,H,W,C]. Those of labels get none.
@@ -108,8 +71,8 @@ const Slot& ImagesOf(const Session& session, const PredictCommand& command) {
 }
 
 int64_t MostPictures(const std::vector<std::string>& files) {
-  return std::ranges::all_of(files, &data::IsOnePicture) ? std::ssize(files)
-                                                         : std::numeric_limits<int64_t>::max();
+  return std::ranges::any_of(files, &data::HoldsSeveral) ? std::numeric_limits<int64_t>::max()
+                                                         : std::ssize(files);
 }
 
 }  // namespace
@@ -141,8 +104,10 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
 
   Predicted predicted;
   std::vector<InputPlace> waiting;  // the rows of the batch that are filled
+  bool reading = false;             // a file, and not predicting
   const auto run = [&] {
     if (waiting.empty()) return;
+    reading = false;
     const std::vector<float> logits = predictor.ClassLogits();
     const size_t classes = logits.size() / static_cast<size_t>(predictor.rows());
     std::string lines;
@@ -153,16 +118,30 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
     PrintAnswer(lines);
     predicted.inputs += std::ssize(waiting);
     waiting.clear();
+    reading = true;
   };
+  const auto add = [&](const data::Picture& picture) {
+    preparation.DrawPicture(picture.pixels, picture.size,
+                            images.values<float>().subspan(waiting.size() * elements, elements));
+    waiting.push_back({.file = picture.file, .unit = "index", .number = picture.number});
+    if (std::ssize(waiting) == predictor.rows()) run();
+  };
+  int64_t unread = 0;
   for (const std::string& file : files) {
-    data::ForEachPicture(file, [&](const data::Picture& picture) {
-      preparation.DrawPicture(picture.pixels, picture.size,
-                              images.values<float>().subspan(waiting.size() * elements, elements));
-      waiting.push_back({.file = picture.file, .unit = "index", .number = picture.number});
-      if (std::ssize(waiting) == predictor.rows()) run();
-    });
+    reading = true;
+    try {
+      data::ForEachPicture(file, add);
+    } catch (const UserError& error) {
+      if (!reading || files.size() == 1) throw;
+      PrintWarning(error.what());
+      ++unread;
+    }
   }
   run();
+  if (unread > 0) {
+    predicted.problem = fmt::format(
+        "{} of {} files could not be read; the warnings above name them", unread, files.size());
+  }
   predicted.memory = MemoryOf(predictor.session().compiled());
   return predicted;
 }

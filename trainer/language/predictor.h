@@ -49,6 +49,7 @@ int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int6
 struct Predicted {
   int64_t inputs = 0;
   InferenceMemory memory = {};
+  std::string problem = {};  // with inputs that were left out; empty: there were none
 };
 Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);
 Predicted PredictTexts(const PredictCommand& command, const TrainedModel& trained);

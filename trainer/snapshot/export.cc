@@ -13,11 +13,13 @@
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/message.h"
 #include "models/huggingface.h"
 #include "snapshots/snapshot.h"
 #include "trainer/config/load.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/run_record.h"
 #include "trainer/snapshot/tokenizer_files.h"
 #include "trainer/snapshot/weight_source.h"
@@ -170,10 +172,30 @@ CopiedTokenizer TokenizerOf(const ExportCommand& command, const Source& source,
   }
 }
 
+// What says how the model's pictures are prepared: the file beside its weights, or else the run's
+// data. Empty for other models, and with a warning where that data cannot be read any more.
+std::string PreparationOf(const Source& source) {
+  if (!ClassifiesPictures(*source.model)) return "";
+  const std::string file = source.folder + "/" + kPreparationFile;
+  try {
+    if (source.is_copied() && Exists(file)) return std::string(MappedFile(file).text());
+    const config::RunConfig data =
+        source.snapshot
+            ? RecordedData(ParseRunRecord(source.snapshot->manifest().run, source.folder),
+                           source.folder)
+            : source.config;
+    const auto preparation = PreparationBy(data, *source.model);
+    return preparation ? PreparationText(*preparation) : "";
+  } catch (const UserError& error) {
+    PrintWarning(fmt::format("no {} beside the weights: {}", kPreparationFile, error.what()));
+    return "";
+  }
+}
+
 // True also for temporary files that a killed export left (base/output_file.h).
 bool IsFromExport(const std::string& file) {
   const std::string name = file.substr(0, file.find(".tmp."));
-  return name == "config.json" || name == adapters::kConfigFile ||
+  return name == "config.json" || name == adapters::kConfigFile || name == kPreparationFile ||
          name == "adapter_model.safetensors" ||
          (name.starts_with("model") &&
           (name.ends_with(".safetensors") || name == "model.safetensors.index.json")) ||
@@ -234,7 +256,11 @@ void RunExport(const ExportCommand& command) {
   const std::string tokenizer =
       command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
   CopiedTokenizer files;
-  if (!adapter_alone) files = TokenizerOf(command, source, tokenizer);
+  std::string preparation;
+  if (!adapter_alone) {
+    files = TokenizerOf(command, source, tokenizer);
+    preparation = PreparationOf(source);
+  }
   ClearFolder(command, source, files);
 
   if (adapter_alone) {
@@ -250,11 +276,16 @@ void RunExport(const ExportCommand& command) {
   }
   WriteModel(source, command.to, type);
   WriteTokenizerFiles(files, command.to);
+  WritePreparation(preparation, command.to);
   PrintProgress(fmt::format(
       "{}: {} with {} parameters in {}, from {}{}\n", command.to, source.model->family(),
       FormatCount(static_cast<double>(source.model->parameter_count())), command.dtype,
       source.in_words, adapts ? ", merged with its adapter" : ""));
-  SayTokenizer(tokenizer, files.Names());
+  if (ClassifiesPictures(*source.model)) {
+    if (!preparation.empty()) PrintProgress(fmt::format("pictures: {}\n", kPreparationFile));
+  } else {
+    SayTokenizer(tokenizer, files.Names());
+  }
 }
 
 }  // namespace plimsoll::trainer

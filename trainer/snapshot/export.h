@@ -18,11 +18,12 @@ struct ExportCommand {
   bool merge = false;          // merges an adapter into the model's weights
 };
 
-// Writes model.safetensors, config.json and the tokenizer's files, or, for a run with adapters that
-// are not merged, adapter_model.safetensors and adapter_config.json. From a snapshot it reads only
-// the weights, one by one, in float32 if the run has them in float32; it uses no device. Prints on
-// stdout what was written. UserError when there is no such run, snapshot or tokenizer or the folder
-// is in use, before anything is changed; and when a weight is damaged or cannot be written.
+// Writes model.safetensors, config.json and the tokenizer's files or, of a model that tells
+// pictures apart, preprocessor_config.json; for a run with adapters that are not merged,
+// adapter_model.safetensors and adapter_config.json. From a snapshot it reads only the weights, one
+// by one, in float32 if the run has them in float32; it uses no device. Prints on stdout what was
+// written. UserError when there is no such run, snapshot or tokenizer or the folder is in use,
+// before anything is changed; and when a weight is damaged or cannot be written.
 void RunExport(const ExportCommand& command);
 
 }  // namespace plimsoll::trainer
