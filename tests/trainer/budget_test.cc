@@ -164,6 +164,23 @@ TEST_F(BudgetCommand, ACpuHasOneMemory) {
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.err, Not(HasSubstr("host")));
   EXPECT_EQ(Plan(within(host, both)).exit_code, 0);
+  // Where both arenas stand beside the budget, they stand there together; the picture of one has
+  // the line where the other leaves it.
+  std::vector<std::string> drawn = within(host, both + 4096);
+  drawn.insert(drawn.end(), {"--html", folder_ / "plan.html"});
+  EXPECT_EQ(Plan(drawn).exit_code, 0);
+  EXPECT_THAT(ReadFile(folder_ / "plan.html"),
+              HasSubstr(fmt::format("\"label\":\"budget\",\"value\":{}}}",
+                                    plan["arena_bytes"].get<int64_t>() + 4096)));
+  std::vector<std::string> train = {"train", folder_ / "run.yaml",
+                                    "--set", "run.dir=" + folder_ / "run",
+                                    "--set", "checkpointing.policy=none",
+                                    "--set", "memory.budget=" + std::to_string(both + 4096)};
+  train.insert(train.end(), host.begin(), host.end());
+  const Outcome trained = RunPlimsoll(train);
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr(fmt::format("arenas {} as planned of {}: ", FormatBytes(both),
+                                                 FormatBytes(both + 4096))));
   EXPECT_THAT(Plan(within(host, both - 1)).err,
               HasSubstr(fmt::format("the plan needs {} ({} bytes", FormatBytes(both), both)));
 }
@@ -191,6 +208,156 @@ TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
   EXPECT_LT(meshes[4]["parameter_bytes"], meshes[0]["parameter_bytes"]);
   EXPECT_THAT(meshes[8]["problem"].get<std::string>(), HasSubstr("heads"));
   EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
+}
+
+// What the file leaves open is chosen for each layout, on a GPU within its memory.
+TEST_F(BudgetCommand, PlanChoosesForEveryMesh) {
+  const std::vector<std::string> open = {"--ranks", "2", "--set", "checkpointing.policy=auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), open.begin(), open.end());
+    return more;
+  };
+  ExpectError(Plan(open), 2, {"checkpointing.policy: auto", "memory.budget, which is not set"});
+  const auto first = [](const json& meshes) {
+    return meshes["meshes"][0]["arena_bytes"].get<int64_t>();
+  };
+  const int64_t most = first(PlanJson({"--ranks", "2"})),
+                least = first(PlanJson({"--ranks", "2", "--set", "checkpointing.policy=block"})),
+                budget = (least + most) / 2;
+  EXPECT_EQ(first(PlanJson(with({"--set", "memory.budget=1GiB"}))), most);
+  const json tight = PlanJson({"--device", "4090", "--ranks", "2", "--set", "optimizer.place=host",
+                               "memory.host_budget=1KiB"})["meshes"];
+  for (const json& mesh : tight) EXPECT_EQ(mesh["fits"], false) << mesh;
+  const std::string table = Plan(ranks, large).out;
+  EXPECT_THAT(table, HasSubstr("(- beyond NVIDIA GeForce RTX 4090 (24.0 GiB))"));
+  EXPECT_EQ(std::ranges::count(table.substr(table.find('\n')), '-'), beyond) << table;
+}
+
+// A run file may name the GPU that it was written for.
+TEST_F(BudgetCommand, PlanIsMadeForTheGpuOfTheFile) {
+  EXPECT_EQ(PlanJson({"--set", "memory.device=a100-40gb"}), PlanJson({"--device", "a100-40gb"}));
+  EXPECT_EQ(PlanJson({"--set", "memory.device=a100-40gb", "--device", "cpu"}), PlanJson({}));
+  ExpectError(Plan({"--set", "memory.device=h2000"}), 2,
+              {"--set: memory.device: h2000: unknown (did you mean h200?)"});
+  ExpectError(RunPlimsoll({"config", folder_ / "run.yaml", "--set", "memory.device=h2000"}), 2,
+              {"--set: memory.device: h2000: unknown"});
+  ExpectError(Plan({"--set", "memory.device=h200", "device=cpu"}), 2,
+              {"memory.device: names a GPU, and device is cpu"});
+  const Outcome host = Plan({"--set", "memory.device=h200", "optimizer.place=host"});
+  EXPECT_THAT(host.err, Not(HasSubstr("on a CPU")));
+}
+
+// On a CPU, what is sent to the host takes the same memory.
+TEST_F(BudgetCommand, ACpuHasOneMemory) {
+  const std::vector<std::string> places = {"optimizer.place", "memory.weights", "memory.gradients"};
+  std::vector<std::string> open, host = {"--set", "train.accumulate=2"}, here = host;
+  for (const std::string& place : places) {
+    open.insert(open.end(), {"--set", place + "=auto"});
+    host.insert(host.end(), {"--set", place + "=host"});
+  }
+  open.insert(open.end(), host.begin(), host.begin() + 2);
+  const int64_t arena = PlanJson(here)["arena_bytes"];
+  const Outcome asked = Plan(host);
+  for (const std::string& place : places) {
+    EXPECT_THAT(asked.err, HasSubstr(place + ": wins nothing on a CPU"));
+  }
+  const json plan = PlanJson(host);
+  const int64_t both = plan["arena_bytes"].get<int64_t>() + plan["host_arena_bytes"].get<int64_t>();
+  ASSERT_LT(plan["arena_bytes"], arena);
+  ASSERT_GE(both, arena);
+
+  const auto within = [&](std::vector<std::string> run, int64_t bytes) {
+    run.insert(run.end(),
+               {"--set", "checkpointing.policy=none", "--budget", std::to_string(bytes)});
+    return run;
+  };
+  EXPECT_EQ(PlanJson(within(open, arena))["host_arena_bytes"], 0);
+  std::vector<std::string> chosen = within(open, 2 * arena);
+  chosen.insert(chosen.end(), {"--set", "checkpointing.policy=auto"});
+  EXPECT_THAT(Plan(chosen).out,
+              HasSubstr("optimizer.place: device, because on a CPU the host's memory is the same"));
+  // Where nothing else is open, there is nothing to choose and no budget to choose it by.
+  EXPECT_EQ(PlanJson(open)["arena_bytes"], arena);
+  std::string wide = kRun;
+  wide.replace(wide.find("width: 32"), 9, "width: 256");
+  const int64_t least = PlanJson({"--set", "train.accumulate=2"}, wide)["arena_bytes"];
+  EXPECT_THAT(Plan(within({"--set", "memory.weights=host", "train.accumulate=2"}, least), wide).err,
+              HasSubstr("memory.weights: device ("));
+  const Outcome refused = Plan(within(open, arena - 1));
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, Not(HasSubstr("host")));
+  EXPECT_EQ(Plan(within(host, both)).exit_code, 0);
+  // Where both arenas stand beside the budget, they stand there together; the picture of one has
+  // the line where the other leaves it.
+  std::vector<std::string> drawn = within(host, both + 4096);
+  drawn.insert(drawn.end(), {"--html", folder_ / "plan.html"});
+  EXPECT_EQ(Plan(drawn).exit_code, 0);
+  EXPECT_THAT(ReadFile(folder_ / "plan.html"),
+              HasSubstr(fmt::format("\"label\":\"budget\",\"value\":{}}}",
+                                    plan["arena_bytes"].get<int64_t>() + 4096)));
+  std::vector<std::string> train = {"train", folder_ / "run.yaml",
+                                    "--set", "run.dir=" + folder_ / "run",
+                                    "--set", "checkpointing.policy=none",
+                                    "--set", "memory.budget=" + std::to_string(both + 4096)};
+  train.insert(train.end(), host.begin(), host.end());
+  const Outcome trained = RunPlimsoll(train);
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr(fmt::format("arenas {} as planned of {}: ", FormatBytes(both),
+                                                 FormatBytes(both + 4096))));
+  EXPECT_THAT(Plan(within(host, both - 1)).err,
+              HasSubstr(fmt::format("the plan needs {} ({} bytes", FormatBytes(both), both)));
+}
+
+// As the help writes it; what follows a setting and is none is another argument.
+TEST_F(BudgetCommand, SeveralSettingsFollowOneSet) {
+  const json plan =
+      PlanJson({"--set", "train.micro_batch=2", "train.accumulate=3", "--device", "cpu"});
+  EXPECT_EQ(plan["micro_batch"], 2);
+  EXPECT_EQ(plan["accumulate"], 3);
+}
+
+// Dividing takes less of each role's bytes; layouts that cannot be divided are named.
+TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
+  const json meshes = PlanJson({"--ranks", "4"})["meshes"];
+  ASSERT_EQ(meshes.size(), 9u);  // 4 × 1 and 2 × 2 in four stages, 1 × 4
+  for (size_t first : {0, 4}) {
+    const auto bytes = [&](size_t zero, const char* what) {
+      return meshes[first + zero][what].get<int64_t>();
+    };
+    EXPECT_EQ(meshes[first + 3]["zero"], 3);
+    EXPECT_LT(bytes(1, "state_bytes"), bytes(0, "state_bytes"));
+    EXPECT_LT(bytes(3, "parameter_bytes"), bytes(1, "parameter_bytes"));
+  }
+  EXPECT_LT(meshes[4]["parameter_bytes"], meshes[0]["parameter_bytes"]);
+  EXPECT_THAT(meshes[8]["problem"].get<std::string>(), HasSubstr("heads"));
+  EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
+}
+
+// What the file leaves open is chosen for each layout, on a GPU within its memory.
+TEST_F(BudgetCommand, PlanChoosesForEveryMesh) {
+  const std::vector<std::string> open = {"--ranks", "2", "--set", "checkpointing.policy=auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), open.begin(), open.end());
+    return more;
+  };
+  ExpectError(Plan(open), 2, {"checkpointing.policy: auto", "memory.budget, which is not set"});
+  const json all = PlanJson({"--ranks", "2"})["meshes"];
+  const auto arenas = [](const json& meshes) {
+    std::vector<int64_t> bytes;
+    for (const json& mesh : meshes) bytes.push_back(mesh["arena_bytes"]);
+    return bytes;
+  };
+  EXPECT_EQ(arenas(PlanJson(with({"--set", "memory.budget=1GiB"}))["meshes"]), arenas(all));
+  const int64_t least = PlanJson({"--ranks", "2", "--set",
+                                  "checkpointing.policy=block"})["meshes"][0]["arena_bytes"],
+                budget = (least + arenas(all)[0]) / 2;
+  const json tight = PlanJson(with({"--set", "memory.budget=" + std::to_string(budget)}))["meshes"];
+  EXPECT_EQ(tight[0]["fits"], true);
+  EXPECT_LE(tight[0]["arena_bytes"], budget);
+  EXPECT_EQ(PlanJson(with({"--set", "memory.budget=1KiB"}))["meshes"][0]["fits"], false);
+  EXPECT_THAT(Plan(with({"--device", "4090"})).out,
+              HasSubstr("by the fastest plan that fits (- beyond 90 % of NVIDIA GeForce RTX 4090 "
+                        "(21.6 GiB))"));
 }
 
 // A batch that cannot be split in one layout of the ranks does not affect the others.
@@ -313,6 +480,18 @@ TEST_F(BudgetCommand, LargestValueThatFits) {
     EXPECT_EQ(with(largest).exit_code, 0) << key;
     EXPECT_EQ(with(largest + 1).exit_code, 3) << key;
   }
+}
+
+// Without a budget a GPU's memory is the line, as in a file to start from.
+TEST_F(BudgetCommand, LargestValueThatFitsAGpu) {
+  const json gpu = PlanJson({"--device", "4090", "--max", "model.layers"});
+  const int64_t budget = gpu["budget_bytes"];
+  EXPECT_NEAR(static_cast<double>(budget), 0.9 * 24564 * (1 << 20), 1 << 21);
+  EXPECT_EQ(gpu, PlanJson({"--device", "4090", "--max", "model.layers", "--budget",
+                           std::to_string(budget)}));
+  EXPECT_EQ(gpu, PlanJson({"--set", "memory.device=4090", "--max", "model.layers"}));
+  EXPECT_THAT(Plan({"--device", "4090", "--max", "model.layers"}).out,
+              HasSubstr("fits in 21.6 GiB, 90 % of NVIDIA GeForce RTX 4090 (arena "));
 }
 
 TEST_F(BudgetCommand, LargestIsBoundedByTheModel) {
