@@ -6,6 +6,8 @@
 #include "base/bytes.h"
 #include "base/statistics.h"
 #include "runtime/process_memory.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -31,7 +33,8 @@ std::string TimeText(const RunResult& result, double seconds) {
   const double ms = QuartilesOf(steps).median;
   const CompiledStep& compiled = result.session.compiled();
   text += fmt::format(", {:.4g} ms a step, {} {}s/s", ms,
-                      FormatCount(TokensPerStep(compiled) / ms * 1e3), UnitOfWork(compiled));
+                      FormatCount(TokensPerStep(compiled.options) / ms * 1e3),
+                      UnitOfWork(compiled.options));
   if (const auto energy = MeanEnergy(result.metrics)) {
     text += fmt::format(", {:.4g} J a step", energy->joules_per_step);
   }
@@ -56,9 +59,15 @@ std::string MemoryText(const RunResult& result) {
     return fmt::format("process {}{}, arena {} as planned{}", FormatBytes(*result.process_bytes),
                        Of(result.budget_bytes), FormatBytes(plan.arena_bytes), host);
   }
+  const std::string process = FormatBytes(runtime::MeasureProcessMemory().peak_resident_bytes);
+  // Where both arenas share a budget, they stand beside it together.
+  if (const int64_t both = ArenaBytes(result.config, plan); both != plan.arena_bytes) {
+    return fmt::format("arenas {} as planned{}: {} and, as the host's, {}; process {}",
+                       FormatBytes(both), Of(result.budget_bytes), FormatBytes(plan.arena_bytes),
+                       FormatBytes(plan.host_arena_bytes), process);
+  }
   return fmt::format("arena {} as planned{}{}; process {}", FormatBytes(plan.arena_bytes),
-                     Of(result.arena_budget_bytes), host,
-                     FormatBytes(runtime::MeasureProcessMemory().peak_resident_bytes));
+                     Of(result.arena_budget_bytes), host, process);
 }
 
 }  // namespace

@@ -349,7 +349,8 @@ class CommandLine {
         [this](const std::string& value) { eval_.sets.push_back("lora.init_from=" + value); },
         "an adapter in PEFT's form, beside a Hugging Face folder");
     command->add_option("--dtype", eval_.dtype, "of weights and activations: fp32, bf16 or fp16");
-    command->add_option("--tokenizer", eval_.tokenizer, "of text: byte, or a tokenizer's path");
+    command->add_option("--tokenizer", eval_.tokenizer,
+                        "of the text of --data: byte, or a tokenizer's path");
     command->add_option("--batch", eval_.batch, "sequences at a time, at most as many as there are")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
     command->add_option_function<std::string>(

@@ -41,7 +41,7 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   if (const auto& budget = run.config.memory.budget;
       budget && budget->base != config::MemorySize::Base::kFree) {  // it has changed since
     result.budget_bytes = BytesOf(*budget, run.config, "memory.budget");
-    result.arena_budget_bytes = BudgetOf(run.config).device;
+    result.arena_budget_bytes = ArenaBudget(run.config, run.session.compiled().plan);
   }
   result.predicted_step_seconds = run.predicted_seconds;
   if (run.log.gpu_bytes()) {

@@ -11,6 +11,7 @@
 #include "trainer/record/run_metrics.h"
 #include "trainer/record/run_summary.h"
 #include "trainer/record/step_record.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 
@@ -52,9 +53,9 @@ StepLog::Done StepLog::Take(bool alone) {
 
   StepReport report = ReportOf(step, metrics);
   report.step_seconds = seconds;
-  const double tokens = TokensPerStep(session.compiled());
+  const double tokens = TokensPerStep(session.compiled().options);
   report.tokens_per_second = tokens / seconds;
-  report.unit = UnitOfWork(session.compiled());
+  report.unit = UnitOfWork(session.compiled().options);
   report.mfu = Mfu(report.tokens_per_second);
   report.arena_bytes = session.compiled().plan.arena_bytes;
   const runtime::CachingMemory* const caching = session.caching();

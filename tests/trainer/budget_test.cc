@@ -164,6 +164,23 @@ TEST_F(BudgetCommand, ACpuHasOneMemory) {
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.err, Not(HasSubstr("host")));
   EXPECT_EQ(Plan(within(host, both)).exit_code, 0);
+  // Where both arenas stand beside the budget, they stand there together; the picture of one has
+  // the line where the other leaves it.
+  std::vector<std::string> drawn = within(host, both + 4096);
+  drawn.insert(drawn.end(), {"--html", folder_ / "plan.html"});
+  EXPECT_EQ(Plan(drawn).exit_code, 0);
+  EXPECT_THAT(ReadFile(folder_ / "plan.html"),
+              HasSubstr(fmt::format("\"label\":\"budget\",\"value\":{}}}",
+                                    plan["arena_bytes"].get<int64_t>() + 4096)));
+  std::vector<std::string> train = {"train", folder_ / "run.yaml",
+                                    "--set", "run.dir=" + folder_ / "run",
+                                    "--set", "checkpointing.policy=none",
+                                    "--set", "memory.budget=" + std::to_string(both + 4096)};
+  train.insert(train.end(), host.begin(), host.end());
+  const Outcome trained = RunPlimsoll(train);
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr(fmt::format("arenas {} as planned of {}: ", FormatBytes(both),
+                                                 FormatBytes(both + 4096))));
   EXPECT_THAT(Plan(within(host, both - 1)).err,
               HasSubstr(fmt::format("the plan needs {} ({} bytes", FormatBytes(both), both)));
 }
@@ -191,6 +208,30 @@ TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
   EXPECT_LT(meshes[4]["parameter_bytes"], meshes[0]["parameter_bytes"]);
   EXPECT_THAT(meshes[8]["problem"].get<std::string>(), HasSubstr("heads"));
   EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
+}
+
+// What the file leaves open is chosen for each layout, on a GPU within its memory.
+TEST_F(BudgetCommand, PlanChoosesForEveryMesh) {
+  const std::vector<std::string> open = {"--ranks", "2", "--set", "checkpointing.policy=auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), open.begin(), open.end());
+    return more;
+  };
+  ExpectError(Plan(open), 2, {"checkpointing.policy: auto", "memory.budget, which is not set"});
+  const auto first = [](const json& meshes) {
+    return meshes["meshes"][0]["arena_bytes"].get<int64_t>();
+  };
+  const int64_t most = first(PlanJson({"--ranks", "2"})),
+                least = first(PlanJson({"--ranks", "2", "--set", "checkpointing.policy=block"})),
+                budget = (least + most) / 2;
+  EXPECT_EQ(first(PlanJson(with({"--set", "memory.budget=1GiB"}))), most);
+  const json tight = PlanJson(with({"--set", "memory.budget=" + std::to_string(budget)}))["meshes"];
+  EXPECT_EQ(tight[0]["fits"], true);
+  EXPECT_LE(tight[0]["arena_bytes"], budget);
+  EXPECT_EQ(PlanJson(with({"--set", "memory.budget=1KiB"}))["meshes"][0]["fits"], false);
+  EXPECT_THAT(Plan(with({"--device", "4090"})).out,
+              HasSubstr("by the fastest plan that fits (- beyond 90 % of NVIDIA GeForce RTX 4090 "
+                        "(21.6 GiB))"));
 }
 
 // A batch that cannot be split in one layout of the ranks does not affect the others.
@@ -313,6 +354,18 @@ TEST_F(BudgetCommand, LargestValueThatFits) {
     EXPECT_EQ(with(largest).exit_code, 0) << key;
     EXPECT_EQ(with(largest + 1).exit_code, 3) << key;
   }
+}
+
+// Without a budget a GPU's memory is the line, as in a file to start from.
+TEST_F(BudgetCommand, LargestValueThatFitsAGpu) {
+  const json gpu = PlanJson({"--device", "4090", "--max", "model.layers"});
+  const int64_t budget = gpu["budget_bytes"];
+  EXPECT_NEAR(static_cast<double>(budget), 0.9 * 24564 * (1 << 20), 1 << 21);
+  EXPECT_EQ(gpu, PlanJson({"--device", "4090", "--max", "model.layers", "--budget",
+                           std::to_string(budget)}));
+  EXPECT_EQ(gpu, PlanJson({"--set", "memory.device=4090", "--max", "model.layers"}));
+  EXPECT_THAT(Plan({"--device", "4090", "--max", "model.layers"}).out,
+              HasSubstr("fits in 21.6 GiB, 90 % of NVIDIA GeForce RTX 4090 (arena "));
 }
 
 TEST_F(BudgetCommand, LargestIsBoundedByTheModel) {

@@ -167,6 +167,13 @@ TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
   }
   EXPECT_THAT(RunPlimsoll({"generate", run}).err,
               HasSubstr("model.family: bert: these models continue no texts"));
+  const std::string texts = folder_ / "vocab.txt";
+  EXPECT_THAT(RunPlimsoll({"eval", run, "--data", texts}).err,
+              HasSubstr("models of family bert continue none; leave it out to evaluate on what the "
+                        "run held out, or name " +
+                        run + "/model"));
+  EXPECT_THAT(RunPlimsoll({"eval", run + "/model", "--data", texts}).err,
+              HasSubstr("with --run-file"));
 }
 
 TEST_F(TextCommand, TheLossOfPairsIsTheSameInBatchesOfAnySize) {

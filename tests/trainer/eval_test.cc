@@ -216,6 +216,7 @@ TEST_F(EvalCommand, SaysWhatIsWrong) {
   };
   expect({folder_.path()}, {folder_.path(), "config.yaml"});
   expect({run_ + "/model"}, {"--data"});
+  expect({run_, "--tokenizer", "byte"}, {"--tokenizer", "--data"});
   expect({run_ + "/model", "--data", folder_ / "other"}, {"--data", "--tokenizer"});
   expect({run_, "--data", folder_ / "missing"}, {"--data", "missing"});
   expect({run_, "--data", folder_ / "missing.bin", folder_ / "other"}, {"--data", "one kind"});

@@ -159,6 +159,8 @@ TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   const std::string jpeg = folder_.Write("x.jpg", "\xff\xd8\xff\xe0");
   ExpectRefused({folder_ / "run", jpeg}, {"x.jpg: is a JPEG picture", "convert "});
   ExpectRefused({folder_ / "run", "--text", "a"}, {"--text: the model reads pictures"});
+  ExpectRefused({folder_ / "run", images(), "--tokenizer", "byte"},
+                {"--tokenizer: the model reads pictures"});
   ExpectRefused({folder_ / "run"}, {"nothing to predict"});
 }
 

@@ -313,7 +313,13 @@ TEST_F(SnapshotCommand, InspectShowsAndVerifies) {
     EXPECT_EQ(damaged.out.find("every checksum"), std::string::npos);
   }
   EXPECT_THAT(RunPlimsoll({"inspect", run_}).out, HasSubstr("step-000000010: "));
-  EXPECT_EQ(RunPlimsoll({"inspect", folder_.path()}).exit_code, 2);
+  const Outcome elsewhere = RunPlimsoll({"inspect", folder_.path()});
+  EXPECT_EQ(elsewhere.exit_code, 2);
+  EXPECT_THAT(elsewhere.err, HasSubstr(folder_.path() + ": neither a snapshot (manifest.json) nor "
+                                                        "a run directory"));
+  const Outcome missing = RunPlimsoll({"inspect", folder_ / "missing"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("missing: there is no such folder; name a snapshot"));
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ TEST(StartingConfig, ALargeModelOnASmallGpuHasItsWeightsOnTheHost) {
   const std::string written = StartingConfig({model, "rtx4090", "1400MiB"}, {});
   EXPECT_THAT(written, testing::ContainsRegex(
                            "# Takes 1.[0-9]+ GiB of the GPU and 1?[0-9.]+ GiB of the host, "
-                           "pinned.\n# By built-in rates a step of 256 tokens takes about [0-9]+ "
+                           "pinned.\n# By built-in rates a step of 256 tokens takes about [0-9.]+ "
                            "ms, [0-9.k]+ tokens/s.\n# To fine-tune a checkpoint"));
   RunConfig config = Loaded(written);
   EXPECT_EQ(config.memory.device, "4090");

@@ -55,7 +55,25 @@ EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options
           .key = key};
 }
 
+// What to evaluate a model on that goes through no token files.
+std::string OtherData(const EvalCommand& command, const TrainedModel& trained) {
+  if (trained.is_run) {
+    return fmt::format(
+        "leave it out to evaluate on what the run held out, or name {}/model, once the run has "
+        "ended, and a run file with that data by --run-file",
+        command.folder);
+  }
+  if (trained.snapshot) return "name the run's directory instead, and what it held out is taken";
+  return "name a run file whose data to evaluate on with --run-file";
+}
+
 EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained) {
+  if (!trained.model->text_sizes()) {
+    throw UserError(
+        fmt::format("--data: names token files or text to continue, and models of "
+                    "family {} continue none; {}",
+                    trained.model->family(), OtherData(command, trained)));
+  }
   data::DataOptions options =
       DataOptionsFrom(trained.config(), models::TextSizesOf(*trained.model).vocab);
   const std::string tokenizer = trained.Tokenizer(command.tokenizer);
@@ -75,11 +93,18 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
 
 EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
   if (!command.data.empty()) return OpenNamedFiles(command, trained);
+  if (!command.tokenizer.empty()) {
+    throw UserError(
+        "--tokenizer: reads the files of --data; without --data the samples are read as their run "
+        "file says: leave it out");
+  }
   const config::RunConfig& config = trained.config();
   if (!trained.is_run && command.run_file.empty()) {
-    throw UserError(command.folder +
-                    ": nothing to evaluate on; name text or token files with --data, or a run file "
-                    "with --run-file");
+    const bool continues = trained.model->text_sizes().has_value();
+    throw UserError(fmt::format("{}: nothing to evaluate on; {}", command.folder,
+                                continues ? "name text or token files with --data, or a run file "
+                                            "with --run-file"
+                                          : OtherData(command, trained)));
   }
   const int64_t sequences = config.train.eval_sequences;
   const bool is_text = config.data.source == data::kTokens;

@@ -20,7 +20,7 @@ struct EvalCommand {
   std::vector<std::string> data;
   // Of a Hugging Face checkpoint: a run file whose held-out data is evaluated.
   std::string run_file;
-  std::string tokenizer;         // of text; empty: the run's, or the folder's own
+  std::string tokenizer;         // of `data`; empty: the run's, or the folder's own
   std::string dtype = "fp32";    // of weights and activations: fp32, bf16, fp16
   std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch
   bool json = false;             // one JSON object instead of sentences

@@ -81,6 +81,9 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   if (!command.texts.empty()) {
     throw UserError("--text: the model reads pictures; name files of them");
   }
+  if (!command.tokenizer.empty()) {
+    throw UserError("--tokenizer: the model reads pictures, which have no tokens; leave it out");
+  }
   const std::vector<std::string> files = data::FindPictures(command.inputs);
   Predictor predictor(trained, command, RowsFor(command, trained, MostPictures(files)), false);
   const Slot& images = ImagesOf(predictor.session(), command);

@@ -93,11 +93,10 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
 }
 
 // Draws the plan, where the command asks for it.
-void WritePage(const PlanCommand& command, const memory::Budget& budget, const models::Model& model,
+void WritePage(const PlanCommand& command, const RunConfig& config, const models::Model& model,
                const CompiledStep& compiled) {
   if (command.html.empty()) return;
-  std::optional<int64_t> line;
-  if (budget.device != memory::Budget::kNone) line = budget.device;
+  const std::optional<int64_t> line = ArenaBudget(config, compiled.plan);
   WriteOutput(command.html, "--html", PlanPage(model, compiled, command.file, line));
   if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
@@ -122,13 +121,13 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   } else {
     PrintCompiled(config, *model, compiled, cost, predicted, "");
   }
-  WritePage(command, BudgetOf(config), *model, compiled);
+  WritePage(command, config, *model, compiled);
 }
 
 // Plans a run with the solver's choices, and lists the other candidates.
 void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("looking for the fastest plan within memory.budget");
-  if (!config.memory.budget) (void)Settle(config, *ModelFrom(config));  // throws: no budget
+  RequireBudget(config);
   const memory::Budget budget = BudgetOf(config);
   RequireRoomForParameters(config, budget);
   StepSolver solver(config);
@@ -154,7 +153,7 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
       PrintAnswer(Wrapped("  " + reason, kColumns, "    ") + "\n");
     }
   }
-  WritePage(command, budget, model, compiled);
+  WritePage(command, config, model, compiled);
 }
 
 void PlanSweep(const RunConfig& config, int count, bool json) {

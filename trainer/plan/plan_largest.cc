@@ -11,8 +11,10 @@
 #include "base/message.h"
 #include "models/family.h"
 #include "trainer/plan/plan_table.h"
+#include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -106,10 +108,12 @@ constexpr int64_t kStride = 64;
 }  // namespace
 
 void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
-  if (!given.memory.budget) {
-    throw UserError("plimsoll plan: --max needs a line to stay under; give --budget");
-  }
   RunConfig config = given;
+  TakeGpuAsBudget(config);
+  if (!config.memory.budget) {
+    throw UserError(
+        "plimsoll plan: --max needs a line to stay under; give --budget, or a GPU by --device");
+  }
   const Growing growing = GrowingKey(config, key);
   if (config.train.micro_batch == 0 && key != "train.micro_batch") {
     throw config.Error("train.micro_batch",
@@ -171,10 +175,10 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
             .dump(1)));
     return;
   }
-  PrintAnswer(fmt::format("{}: {} is the largest that fits in {} (arena {}){}\n", key,
-                          good * growing.unit, FormatBytes(budget.process()),
-                          FormatBytes(best.taken_bytes),
-                          limited ? "; " + growing.limit_reason : ""));
+  PrintAnswer(fmt::format(
+      "{}: {} is the largest that fits in {}{} (arena {}){}\n", key, good * growing.unit,
+      FormatBytes(budget.process()), given.memory.budget ? "" : ", " + MemoryLineOf(config).whose,
+      FormatBytes(best.taken_bytes), limited ? "; " + growing.limit_reason : ""));
 }
 
 }  // namespace plimsoll::trainer

@@ -21,6 +21,7 @@
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -34,6 +35,7 @@ struct RankLayout {
   int64_t zero;
   std::string problem = {};                // why it is impossible
   std::vector<std::string> warnings = {};  // about the file
+  bool chosen = false;                     // the plan, by the solver
   memory::MemoryPlan plan = {};
   int64_t process_bytes = 0;
   MemoryLine line = {};  // to stay under; on a CPU memory.budget alone: the others share its memory
@@ -63,6 +65,20 @@ std::vector<Mesh> MeshesOf(int64_t ranks) {
   return result;
 }
 
+memory::MemoryPlan FixedPlan(const config::RunConfig& config) {
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  return Compile(*model, CompileFrom(config, *model)).plan;
+}
+
+// The fastest plan within the budget, or else the smallest, of those that a quick look finds.
+memory::MemoryPlan ChosenPlan(const config::RunConfig& config) {
+  const memory::Budget budget = BudgetOf(config);
+  StepSolver solver(config, {.built_in_rates = true, .coarse = true});
+  const memory::Candidate* const fastest = solver.solver().Fastest(budget);
+  const memory::Candidate& plan = fastest == nullptr ? solver.solver().Smallest(budget) : *fastest;
+  return Compile(solver.model(), solver.OptionsOf(plan)).plan;
+}
+
 RankLayout PlanLayout(const PlanCommand& command, RankLayout layout) {
   try {
     std::vector<std::string> sets;
@@ -73,15 +89,11 @@ RankLayout PlanLayout(const PlanCommand& command, RankLayout layout) {
     config::Loaded loaded = LoadPlanned(command, sets, layout.mesh.size());
     layout.warnings = std::move(loaded.warnings);
     config::RunConfig& config = loaded.config;
-    if (LeavesChoice(config)) {
-      throw UserError(
-          fmt::format("plimsoll plan: --ranks compares plans that leave nothing open; give {} a "
-                      "value instead of auto",
-                      FirstOpen(config)));
-    }
+    layout.chosen = LeavesChoice(config);
+    if (layout.chosen) TakeGpuAsBudget(config);
+    RequireBudget(config);
     ChooseChannels(config);
-    const std::unique_ptr<models::Model> model = ModelFrom(config);
-    layout.plan = Compile(*model, CompileFrom(config, *model)).plan;
+    layout.plan = layout.chosen ? ChosenPlan(config) : FixedPlan(config);
     layout.process_bytes = ProfileFrom(config).ProcessBytes(ArenaBytes(config, layout.plan));
     layout.line = config.memory.budget || DeviceFrom(config) == runtime::DeviceKind::kCuda
                       ? MemoryLineOf(config)
@@ -190,8 +202,10 @@ void PrintMeshes(const PlanCommand& command) {
     PrintAnswer(fmt::format("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1)));
     return;
   }
-  const MemoryLine& line = std::ranges::find_if_not(layouts, impossible)->line;
-  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}\n", ranks,
+  const RankLayout& possible = *std::ranges::find_if_not(layouts, impossible);
+  const MemoryLine& line = possible.line;
+  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}{}\n", ranks,
+                          possible.chosen ? ", by the fastest plan that fits" : "",
                           line.whose.empty() ? "" : fmt::format(" (- beyond {})", line.Text())));
   const std::string axes =
       AxisCells(meshes.front(), [](const MeshAxis& axis) { return axis.name; });

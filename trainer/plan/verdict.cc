@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "base/amounts.h"
-#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/columns.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/solve.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -35,15 +34,9 @@ std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& p
 
 std::string StepText(const config::RunConfig& config, const CompileOptions& options,
                      const memory::CostModel& cost, double seconds) {
-  const int64_t items =
-      options.micro_batch * options.accumulate * options.sequence * options.mesh.ranks(kDataAxis);
   const std::string rates = RatesText(config, cost);
-  return fmt::format(
-      "predicted step: {}, {} {}/s{}",
-      seconds < 60 ? fmt::format("{:.1f} ms", seconds * 1e3) : FormatDuration(seconds),
-      FormatCount(static_cast<double>(items) / seconds),
-      options.sequence == 1 ? "samples" : "tokens",
-      rates.empty() ? "" : fmt::format(" ({})", rates));
+  return fmt::format("predicted step: {}{}", SpeedText(options, seconds),
+                     rates.empty() ? "" : fmt::format(" ({})", rates));
 }
 
 }  // namespace
@@ -51,10 +44,13 @@ std::string StepText(const config::RunConfig& config, const CompileOptions& opti
 std::string MemoryLine::Text() const { return fmt::format("{} ({})", whose, FormatBytes(bytes)); }
 
 MemoryLine MemoryLineOf(const config::RunConfig& config) {
-  if (config.memory.budget) {
-    return {"memory.budget", BytesOf(*config.memory.budget, config, "memory.budget")};
-  }
   const memory::DeviceProfile profile = ProfileFrom(config);
+  if (config.memory.budget) {
+    const bool proposed = !profile.device.empty() && !config.IsSet("memory.budget");
+    return {
+        proposed ? fmt::format("{:.0f} % of {}", 100 * kGpuShare, profile.device) : "memory.budget",
+        BytesOf(*config.memory.budget, config, "memory.budget")};
+  }
   if (!profile.device.empty()) return {profile.device, profile.memory_bytes};
   const config::MemorySize all = {.base = config::MemorySize::Base::kTotal, .fraction = 1};
   return {"this machine", BytesOf(all, config, "memory.budget")};

@@ -13,14 +13,15 @@ namespace plimsoll::trainer {
 
 // The bytes that a process may take, and whose they are.
 struct MemoryLine {
-  std::string whose;  // "memory.budget", "NVIDIA H200", "this machine"
+  std::string whose;  // "memory.budget", "NVIDIA H200", "90 % of NVIDIA H200", "this machine"
   int64_t bytes = 0;
 
   bool Admits(int64_t process_bytes) const { return process_bytes <= bytes; }
   std::string Text() const;  // "memory.budget (24.0 GiB)"
 };
 
-// memory.budget; without one the memory of the GPU that the run is planned for, or of this machine.
+// memory.budget, or what is taken for it (TakeGpuAsBudget); without one the memory of the GPU that
+// the run is planned for, or of this machine.
 MemoryLine MemoryLineOf(const config::RunConfig& config);
 
 // The plan of a run whose step takes `seconds` by the rates of `cost`. `chosen` is what a solver

@@ -15,6 +15,7 @@
 #include "trainer/record/step_record.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/solve.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -57,7 +58,7 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
   facts.subtitle += fmt::format("{} with {} on {}", model.family(),
                                 ParametersText(model, compiled.options), device.name());
   facts.steps = config.train.steps;
-  facts.unit = UnitOfWork(compiled);
+  facts.unit = UnitOfWork(compiled.options);
   for (const models::Objective& objective : compiled.objectives) {
     if (!objective.name.empty()) facts.objectives.push_back(objective.name);
   }
@@ -79,7 +80,7 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
   // The memory that was free when the run began is no longer known.
   using Base = config::MemorySize::Base;
   if (config.memory.budget && config.memory.budget->base != Base::kFree) {
-    facts.arena_budget = BudgetOf(config).device;
+    facts.arena_budget = ArenaBudget(config, compiled.plan);
   }
   return facts;
 }

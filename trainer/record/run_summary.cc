@@ -11,6 +11,7 @@
 #include "runtime/process_memory.h"
 #include "runtime/processor.h"
 #include "trainer/plan/plan_json.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -38,7 +39,7 @@ void AddMachine(const Session& session, ordered_json& json) {
 void AddSpeed(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
   const CompileOptions& options = compiled.options;
-  const double tokens = TokensPerStep(compiled);
+  const double tokens = TokensPerStep(compiled.options);
   // Of all ranks together.
   const double model_flops = ModelFlopsPerToken(compiled) * tokens;
   const double recomputed = RecomputeFlops(compiled);
@@ -105,16 +106,6 @@ void AddMemory(const RunResult& result, ordered_json& json) {
 }
 
 }  // namespace
-
-double TokensPerStep(const CompiledStep& compiled) {
-  const CompileOptions& options = compiled.options;
-  return static_cast<double>(options.micro_batch * options.sequence * options.accumulate *
-                             options.mesh.ranks(kDataAxis));
-}
-
-const char* UnitOfWork(const CompiledStep& compiled) {
-  return compiled.options.sequence == 1 ? "sample" : "token";
-}
 
 int64_t OffloadedBytes(const CompiledStep& compiled) {
   return static_cast<int64_t>(

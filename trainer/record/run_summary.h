@@ -42,11 +42,6 @@ inline constexpr int64_t kWarmupSteps = 3;
 
 nlohmann::ordered_json RunSummary(const RunResult& result);
 
-// The tokens of a step on all ranks together, or the samples of a model that reads no sequences.
-double TokensPerStep(const CompiledStep& compiled);
-// "token" or "sample": what TokensPerStep counts.
-const char* UnitOfWork(const CompiledStep& compiled);
-
 // Bytes that a step copies from the device to the host: activations, and the optimizer's state.
 int64_t OffloadedBytes(const CompiledStep& compiled);
 

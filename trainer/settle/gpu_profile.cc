@@ -85,6 +85,13 @@ std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
                      profile.measured ? "as measured in earlier runs" : "as built in");
 }
 
+void TakeGpuAsBudget(config::RunConfig& config) {
+  const memory::DeviceProfile profile = ProfileFrom(config);
+  if (config.memory.budget || profile.device.empty()) return;
+  const double bytes = kGpuShare * static_cast<double>(profile.memory_bytes);
+  config.memory.budget = {.bytes = static_cast<int64_t>(bytes)};
+}
+
 std::string ProfileFolder(const config::RunConfig& config) {
   const std::string folder =
       config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;

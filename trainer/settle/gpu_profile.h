@@ -20,12 +20,17 @@ namespace plimsoll::trainer {
 // are measured or built in.
 std::string ProcessText(const memory::DeviceProfile& profile, int64_t arena_bytes);
 
-// The name of the GPU that `config` plans for: the one it names, this machine's, or, without one, an
-// NVIDIA H200. Empty on the CPU.
+// The name of the GPU that `config` plans for: the one it names, this machine's, or, without one,
+// an NVIDIA H200. Empty on the CPU.
 std::string GpuFrom(const config::RunConfig& config);
 
 // The profile of the device that `config` asks for, as far as this machine knows it.
 memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
+
+// The share of a GPU's memory that is proposed as memory.budget: the driver keeps some.
+inline constexpr double kGpuShare = 0.9;
+// Gives a run without memory.budget that share of the GPU that it plans for, if it does.
+void TakeGpuAsBudget(config::RunConfig& config);
 
 // The folder in which the profiles of such runs are kept; empty: nowhere.
 std::string ProfileFolder(const config::RunConfig& config);

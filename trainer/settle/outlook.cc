@@ -7,11 +7,10 @@
 #include <memory>
 #include <optional>
 
-#include "base/amounts.h"
-#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/settle/alternatives.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -22,26 +21,9 @@ using config::RunConfig;
 constexpr double kLongSeconds = 60;
 constexpr int64_t kLoraRank = 16;
 
-std::string SecondsText(double seconds) {
-  if (seconds < 0.01) return fmt::format("{:.2f} ms", seconds * 1e3);
-  return seconds < 1 ? fmt::format("{:.0f} ms", seconds * 1e3) : FormatDuration(seconds);
-}
-
-// Tokens or, of models without sequences, samples.
-struct StepItems {
-  int64_t count = 0;
-  const char* unit = "tokens";
-};
-
-StepItems ItemsOf(const CompileOptions& options) {
-  return {options.micro_batch * options.accumulate * options.sequence,
-          options.sequence == 1 ? "samples" : "tokens"};
-}
-
-std::string StepText(const StepItems& items, double seconds) {
-  return fmt::format("a step of {} {} takes about {}, {} {}/s", items.count, items.unit,
-                     SecondsText(seconds), FormatCount(static_cast<double>(items.count) / seconds),
-                     items.unit);
+std::string StepText(const CompileOptions& options, double seconds) {
+  return fmt::format("a step of {:.0f} {}s takes about {}", TokensPerStep(options),
+                     UnitOfWork(options), SpeedText(options, seconds));
 }
 
 std::string BytesText(int64_t process, int64_t host, bool gpu) {
@@ -62,7 +44,7 @@ std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& cand
   if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
   const double seconds = PredictSeconds(Compile(solver.model(), options), solver.cost());
   return fmt::format("For one GPU: with train.global_batch: {}, {}.",
-                     options.micro_batch * options.accumulate, StepText(ItemsOf(options), seconds));
+                     options.micro_batch * options.accumulate, StepText(options, seconds));
 }
 
 // What training adapters on the model takes, its weights on the host if need be; empty: the model
@@ -101,8 +83,7 @@ std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& ca
   std::vector<std::string> lines = {
       fmt::format("Takes {}.", BytesText(budget.profile.ProcessBytes(exact.taken_bytes),
                                          exact.host_arena_bytes, gpu)),
-      fmt::format("By built-in rates {}.",
-                  StepText(ItemsOf(solver.OptionsOf(candidate)), exact.seconds))};
+      fmt::format("By built-in rates {}.", StepText(solver.OptionsOf(candidate), exact.seconds))};
   if (gpu) lines.push_back(SmallerBatch(solver, candidate));
   if (gpu && exact.host_arena_bytes > 0) {
     RunConfig device = solver.ConfigOf(candidate);

@@ -85,6 +85,11 @@ int64_t LeastOfParameters(const RunConfig& config) {
 
 }  // namespace
 
+std::optional<int64_t> ArenaBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
+  if (!config.memory.budget) return std::nullopt;
+  return BudgetOf(config).device - (ArenaBytes(config, plan) - plan.arena_bytes);
+}
+
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
   if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
   if (DeviceFrom(config) != runtime::DeviceKind::kCpu) {
@@ -112,6 +117,13 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
     options.preallocate_bytes = BytesOf(*config.memory.budget, config, "memory.budget");
   }
   return options;
+}
+
+void RequireBudget(const RunConfig& config) {
+  if (config.memory.budget || !LeavesChoice(config)) return;
+  throw config.Error(FirstOpen(config),
+                     "auto chooses what is fastest within memory.budget, which is not set; set it, "
+                     "for example to 90%");
 }
 
 memory::CostModel BuiltInCost(const RunConfig& config) {
@@ -417,11 +429,7 @@ std::string StepSolver::Describe(const memory::Candidate& candidate) const {
 
 SettledRun Settle(const RunConfig& config, const models::Model& model) {
   if (!LeavesChoice(config)) return {config, CompileFrom(config, model), ""};
-  if (!config.memory.budget) {
-    throw config.Error(FirstOpen(config),
-                       "auto chooses what is fastest within memory.budget, which is not set; set "
-                       "it, for example to 90%");
-  }
+  RequireBudget(config);
   const Activity activity("looking for the fastest plan within memory.budget");
   const memory::Budget budget = BudgetOf(config);
   RequireRoomForParameters(config, budget);

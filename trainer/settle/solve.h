@@ -32,11 +32,17 @@ int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
 // ExitCode::kBudgetNotMet when the process without an arena takes more than that of the GPU.
 memory::Budget BudgetOf(const config::RunConfig& config);
 
+// What memory.budget leaves for the device's arena of this plan; nothing without a budget.
+std::optional<int64_t> ArenaBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
+
 // Nothing with `memory.allocator: planned`. UserError on settings that don't work with caching.
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config);
 
 // True if the file leaves a choice to the solver (FirstOpen).
 bool LeavesChoice(const config::RunConfig& config);
+
+// UserError when the file leaves a choice and has no memory.budget to choose within.
+void RequireBudget(const config::RunConfig& config);
 
 // A cost model with the built-in rates of the run's device.
 memory::CostModel BuiltInCost(const config::RunConfig& config);

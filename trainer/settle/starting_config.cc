@@ -17,6 +17,7 @@
 #include "trainer/settle/activity.h"
 #include "trainer/settle/alternatives.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/outlook.h"
 #include "trainer/settle/solve.h"
@@ -27,8 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using config::RunConfig;
 
-constexpr double kGpuShare = 0.9;  // of its memory: the driver keeps some
-constexpr size_t kWidth = 98;      // of comments
+constexpr size_t kWidth = 98;  // of comments
 
 // The device and budget that the file is for.
 struct Target {

@@ -97,6 +97,13 @@ void RunInspect(const std::string& path) {
       throw UserError(path +
                       ": this run has no whole snapshot (save.every says when it takes one)");
     }
+    if (!std::filesystem::exists(path, error)) {
+      throw UserError(path + ": there is no such folder; name a snapshot or a run directory");
+    }
+    throw UserError(
+        fmt::format("{}: neither a snapshot ({}) nor a run directory (config.yaml){}", path,
+                    snapshots::kManifestFile,
+                    path.ends_with(".bin") ? "; plimsoll data inspect looks at token files" : ""));
   }
   PrintSnapshot(snapshots::Snapshot(path));
 }
