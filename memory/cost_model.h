@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/program.h"
@@ -55,6 +56,9 @@ class CostModel {
   void Add(const TimedCall& timed);
   bool Knows(const graph::OpCall& call) const { return exact_.count(SignatureOf(call)) > 0; }
   bool measured() const { return !exact_.empty(); }
+  // When they were measured, for messages: "on 2026-11-20"; empty: it is not known.
+  const std::string& when() const { return when_; }
+  void SetWhen(std::string when) { when_ = std::move(when); }
   // The speed of copies that run beside the ops.
   void SetLink(const LinkRates& link) { rates_.set_link(link); }
 
@@ -73,6 +77,7 @@ class CostModel {
   double Measured(const graph::OpCall& call) const;
 
   DeviceRates rates_;
+  std::string when_;
   std::unordered_map<std::string, double> exact_;                   // by signature
   std::map<std::string, std::map<double, double>> points_by_kind_;  // ideal → seconds
   std::shared_ptr<Asked> asked_;  // answers of these measurements; nullptr: none yet

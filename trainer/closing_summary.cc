@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/statistics.h"
 #include "runtime/process_memory.h"
+#include "trainer/settle/calibration.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/step/step_speed.h"
 
@@ -39,6 +43,25 @@ std::string TimeText(const RunResult& result, double seconds) {
     text += fmt::format(", {:.4g} J a step", energy->joules_per_step);
   }
   return text;
+}
+
+// What to do where the predicted step is far from those that were made: the rates, or the steps,
+// are of a busy device. Empty where it isn't, or where no rates measured here chose the plan. Ranks
+// share a device's time in ways that no rate knows.
+std::string RatesProblem(const RunResult& result, const std::string& rates) {
+  constexpr double kFar = 2, kNoticed = 20;  // ms
+  const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
+  if (rates.empty() || steps.empty() || !result.predicted_step_seconds || result.ranks > 1) {
+    return "";
+  }
+  const double ms = QuartilesOf(steps).median, predicted = 1e3 * *result.predicted_step_seconds;
+  if (std::max(ms / predicted, predicted / ms) < kFar || std::abs(ms - predicted) < kNoticed) {
+    return "";
+  }
+  return fmt::format(
+      "{:.4g} ms a step were predicted, {}: the device was busy then, or during this run; delete "
+      "{}/calibration-*.json and its ops are timed anew",
+      predicted, rates, CalibrationFolder());
 }
 
 std::string Of(const std::optional<int64_t>& budget) {
@@ -75,6 +98,9 @@ std::string MemoryText(const RunResult& result) {
 std::string ClosingSummary(const RunResult& result, const Closing& closing) {
   std::string text = fmt::format("loss    {}\ntime    {}\nmemory  {}", LossText(result),
                                  TimeText(result, closing.seconds), MemoryText(result));
+  if (const std::string problem = RatesProblem(result, closing.rates); !problem.empty()) {
+    text += "\nrates   " + problem;
+  }
   if (!closing.model.empty()) {
     text += fmt::format("\nmodel   {}", closing.model);
     if (!closing.averages.empty()) text += fmt::format(", averages in {}", closing.averages);

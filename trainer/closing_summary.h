@@ -15,6 +15,8 @@ struct Closing {
   std::string averages = "";                  // the same of averaged weights
   std::optional<int64_t> weights_after = {};  // steps, if these are not the last weights
   std::string report;                         // the page; empty: there is none
+  // "by rates measured here on 2026-11-20", if the plan was chosen by such; otherwise empty.
+  std::string rates = "";
 };
 
 // Lines without a newline at the end.

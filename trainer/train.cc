@@ -126,6 +126,9 @@ class Run {
     const CompiledStep& step = session_->compiled();
     const memory::CostModel known = CostModelFor(config_, {});  // times nothing
     predicted_seconds_ = PredictSeconds(step, known);
+    if (!chosen_.empty() && known.measured() && config_.memory.calibration.empty()) {
+      measured_rates_ = RatesText(config_, known);
+    }
     directory_.Write("plan.json", PlanJson(*model_, step,
                                            {config::ToString(config_.memory.allocator),
                                             predicted_seconds_, ProfileFrom(config_), choices}));
@@ -187,6 +190,7 @@ class Run {
                   .evaluation = record_.evaluation,
                   .chosen = chosen_,
                   .predicted_seconds = predicted_seconds_,
+                  .rates = measured_rates_,
                   .steps_done = steps_done_,
                   .steps_run = steps_run_,
                   .start = start});
@@ -577,6 +581,7 @@ class Run {
   RunDirectory& directory_;
   std::string chosen_;            // by the budget solver
   double predicted_seconds_ = 0;  // of a step
+  std::string measured_rates_;    // by which its plan was chosen; empty: by none measured here
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<Activity> under_way_;  // of the start
   StepFeed feed_;

@@ -285,7 +285,7 @@ TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
   }
 }
 
-// The plan names the device whose rates give the times, unless they were measured here.
+// The plan names the device whose rates give the times.
 TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
   EXPECT_THAT(Plan({"--device", "h200"}).out,
               HasSubstr(" tokens/s (by built-in rates of an NVIDIA H200)"));
@@ -296,6 +296,39 @@ TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
             PlanJson({"--device", "h200"})["predicted_step_ms"].get<double>());
   EXPECT_THAT(Plan({"--set", "memory.calibrate=false"}).out,
               HasSubstr("(by built-in rates, memory.calibrate being false)"));
+}
+
+// Rates that were measured here have a day. Where they chose a plan whose steps take another time,
+// the run's end says so: here they are of a day on which all was far slower.
+TEST_F(BudgetCommand, StaleRatesAreSaid) {
+  const std::string cache = "export XDG_CACHE_HOME=" + folder_ / "cache" + "; ";
+  const std::string here = " " + folder_.Write("run.yaml", kRun) +
+                           " --set memory.calibrate=true train.steps=6 run.dir=" + folder_ / "run" +
+                           " ";
+  const auto shell = [&](const std::string& command) {
+    const Outcome outcome = RunShell(cache + command);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return std::regex_replace(outcome.out, std::regex("\n  "), " ");
+  };
+  EXPECT_THAT(shell("$PLIMSOLL plan --budget 1GiB" + here),
+              testing::ContainsRegex(" tokens/s \\(by rates measured here on "
+                                     "[0-9]{4}-[0-9]{2}-[0-9]{2}\\)\nchosen: "));
+  const std::vector<std::string> names = folder_.Names("cache/plimsoll");
+  ASSERT_EQ(names.size(), 1u);
+  const std::string file = folder_ / ("cache/plimsoll/" + names[0]);
+  json slow = json::parse(ReadFile(file));
+  slow["first"] = slow["last"] = "2020-01-31";
+  for (json& point : slow["points"]) point["seconds"] = 1000;
+  WriteFile(file, slow.dump());
+  const std::string train = "$PLIMSOLL train" + here + "run.overwrite=true ";
+  EXPECT_THAT(
+      shell(train + "memory.budget=1GiB checkpointing.policy=auto"),
+      testing::ContainsRegex("\nrates   .* ms a step were predicted, by rates measured here "
+                             "on 2020-01-31: .*delete .*/cache/plimsoll/calibration-"));
+  EXPECT_THAT(shell(train + "memory.budget=1GiB"), Not(HasSubstr("\nrates ")));
+  EXPECT_THAT(shell(train + "memory.budget=1GiB checkpointing.policy=auto memory.calibration=" +
+                    folder_ / "cache/plimsoll"),
+              Not(HasSubstr("\nrates ")));
 }
 
 TEST_F(BudgetCommand, PlanShowsTheCandidatesAndTheChosenOne) {

@@ -75,6 +75,17 @@ TEST_F(Calibration, TimesEveryCallOnceAndKeepsIt) {
   EXPECT_TRUE(messages_.empty());
 }
 
+TEST_F(Calibration, KnowsWhenItWasMade) {
+  EXPECT_THAT(Run().when(), testing::MatchesRegex("on [0-9]{4}-[0-9]{2}-[0-9]{2}"));
+  std::string older = ReadFile(File());
+  const size_t at = older.find("\"first\": \"");
+  ASSERT_NE(at, std::string::npos);
+  older.replace(at + 10, 10, "2020-01-31");
+  WriteFile(File(), older);
+  EXPECT_THAT(Run().when(), testing::StartsWith("from 2020-01-31 to 2"));
+  EXPECT_EQ(ReadFile(File()), older);
+}
+
 TEST_F(Calibration, ABadFileIsIgnoredWithAWarningAndReplaced) {
   Run();
   const std::string good = ReadFile(File());
@@ -111,6 +122,7 @@ TEST_F(Calibration, AFixedOneIsTakenAsItIs) {
   CalibrationOptions options = Options();
   options.fixed = true;
   EXPECT_FALSE(Calibrate(programs, pool_, options).measured());
+  EXPECT_EQ(Calibrate(programs, pool_, options).when(), "");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
   EXPECT_TRUE(Run().measured());
   const std::string written = ReadFile(File());

@@ -34,9 +34,8 @@ std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& p
 
 std::string StepText(const config::RunConfig& config, const CompileOptions& options,
                      const memory::CostModel& cost, double seconds) {
-  const std::string rates = RatesText(config, cost);
-  return fmt::format("predicted step: {}{}", SpeedText(options, seconds),
-                     rates.empty() ? "" : fmt::format(" ({})", rates));
+  return fmt::format("predicted step: {} ({})", SpeedText(options, seconds),
+                     RatesText(config, cost));
 }
 
 }  // namespace

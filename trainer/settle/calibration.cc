@@ -1,10 +1,12 @@
 #include "trainer/settle/calibration.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -30,8 +32,21 @@ using memory::TimedCall;
 using nlohmann::ordered_json;
 
 // Must be raised when the set of timed calls or the cost model's built-in rates change.
-constexpr int64_t kVersion = 3;
+constexpr int64_t kVersion = 4;
 constexpr size_t kMostPoints = 20000;
+
+// What the file holds.
+struct Timings {
+  std::vector<TimedCall> points;
+  std::string first, last;  // the days between which they were timed: "2026-11-20"
+
+  std::string When() const {
+    if (points.empty()) return "";
+    return first == last ? "on " + first : fmt::format("from {} to {}", first, last);
+  }
+};
+
+std::string Today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }
 
 // The file of one device: a processor with a number of threads, or a GPU, with 0 threads.
 class CalibrationFile {
@@ -48,16 +63,18 @@ class CalibrationFile {
   const std::string& device() const { return device_; }
 
   // Nothing when there is no file, or none for this version.
-  std::vector<TimedCall> Read() const {
-    std::vector<TimedCall> points;
+  Timings Read() const {
+    Timings timings;
     std::error_code error;
-    if (path_.empty() || !std::filesystem::exists(path_, error)) return points;
+    if (path_.empty() || !std::filesystem::exists(path_, error)) return timings;
     try {
       const formats::JsonObject file = formats::JsonObject::FromFile(path_);
       if (file.RequireInt("version") != kVersion || file.RequireString("program") != Version() ||
           file.RequireString("device") != device_ || file.RequireInt("threads") != threads_) {
-        return points;
+        return timings;
       }
+      timings.first = file.RequireString("first");
+      timings.last = file.RequireString("last");
       for (const formats::JsonObject& object : file.RequireObjects("points")) {
         TimedCall point{object.RequireString("signature"), object.RequireString("kind"),
                         object.RequireFloat("ideal"), object.RequireFloat("seconds")};
@@ -66,17 +83,18 @@ class CalibrationFile {
         if (!(point.seconds > 0 && point.seconds < kDay)) {
           object.Fail("seconds", "no plausible time");
         }
-        points.push_back(std::move(point));
+        timings.points.push_back(std::move(point));
       }
     } catch (const UserError& problem) {
       Say(fmt::format("warning: {}; the calibration is made anew", problem.what()));
-      points.clear();
+      timings = {};
     }
-    return points;
+    return timings;
   }
 
-  void Write(std::vector<TimedCall> points) const {
+  void Write(Timings timings) const {
     if (path_.empty()) return;
+    std::vector<TimedCall>& points = timings.points;
     if (points.size() > kMostPoints) {  // the oldest come first
       points.erase(points.begin(), points.end() - kMostPoints);
     }
@@ -84,6 +102,8 @@ class CalibrationFile {
                          {"program", Version()},
                          {"device", device_},
                          {"threads", threads_},
+                         {"first", timings.first},
+                         {"last", timings.last},
                          {"points", ordered_json::array()}};
     for (const TimedCall& point : points) {
       json["points"].push_back({{"signature", point.signature},
@@ -169,7 +189,7 @@ std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
 
 // Times the wanted calls, adds them to the model and writes them to the file.
 void TimeAll(const std::vector<Wanted>& wanted, const CalibrationOptions& options,
-             const CalibrationFile& file, std::vector<TimedCall> points, CostModel& model,
+             const CalibrationFile& file, Timings timings, CostModel& model,
              const std::function<double(const Wanted&)>& time) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -181,17 +201,25 @@ void TimeAll(const std::vector<Wanted>& wanted, const CalibrationOptions& option
     const double seconds = time(want);
     if (seconds <= 0) continue;
     const Program::Call call = want.program->CallOf(*want.node);
-    points.push_back(
+    timings.points.push_back(
         {memory::SignatureOf(call.get()), memory::KindOf(call.get()), want.ideal, seconds});
-    model.Add(points.back());
+    model.Add(timings.points.back());
     ++timed;
   }
   if (timed == 0) return;
+  timings.last = Today();
+  if (timings.first.empty()) timings.first = timings.last;
+  model.SetWhen(timings.When());
   if (options.say && elapsed() > 1) {
     options.say(fmt::format("timed {} ops on this device in {:.1f} s ({})", timed, elapsed(),
                             file.device()));
   }
-  file.Write(std::move(points));
+  file.Write(std::move(timings));
+}
+
+void AddAll(const Timings& timings, CostModel& model) {
+  for (const TimedCall& point : timings.points) model.Add(point);
+  model.SetWhen(timings.When());
 }
 
 }  // namespace
@@ -209,22 +237,22 @@ std::string CalibrationFolder() {
 CostModel LoadCalibration(int threads, const CalibrationOptions& options) {
   CostModel model(threads);
   const CalibrationFile file(runtime::ProcessorName(), threads, options);
-  for (const TimedCall& point : file.Read()) model.Add(point);
+  AddAll(file.Read(), model);
   return model;
 }
 
 CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
                     const CalibrationOptions& options) {
   const CalibrationFile file(runtime::ProcessorName(), pool.size(), options);
-  std::vector<TimedCall> points = file.Read();
+  Timings timings = file.Read();
   CostModel model(pool.size());
-  for (const TimedCall& point : points) model.Add(point);
+  AddAll(timings, model);
   if (options.fixed) return model;
   const std::vector<Wanted> wanted = FindWanted(programs, model);
   if (wanted.empty()) return model;
   CallTimer timer(
       pool, options.scratch_bytes > 0 ? options.scratch_bytes : runtime::AvailableMemory() / 4);
-  TimeAll(wanted, options, file, std::move(points), model,
+  TimeAll(wanted, options, file, std::move(timings), model,
           [&](const Wanted& want) { return timer.Time(*want.program, *want.node); });
   return model;
 }
@@ -232,18 +260,18 @@ CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
 CostModel CalibrateGpu(std::span<const Program* const> programs, const std::string& gpu,
                        const CalibrationOptions& options) {
   const CalibrationFile file(gpu, 0, options);
-  std::vector<TimedCall> points = file.Read();
+  Timings timings = file.Read();
   CostModel model(memory::DeviceRates::Gpu(gpu));
-  for (const TimedCall& point : points) model.Add(point);
+  AddAll(timings, model);
   if (options.fixed || !runtime::CudaVisible()) return model;
-  const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model), points);
+  const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model), timings.points);
   if (wanted.empty()) return model;
   runtime::CudaCallTimer timer;
   int64_t scratch = options.scratch_bytes;
   if (const auto meter = runtime::GpuMeter::Find(); meter && scratch == 0) {
     scratch = meter->Measure().free / 2;
   }
-  TimeAll(wanted, options, file, std::move(points), model,
+  TimeAll(wanted, options, file, std::move(timings), model,
           [&](const Wanted& want) { return timer.Time(*want.program, *want.node, scratch); });
   return model;
 }

@@ -133,7 +133,12 @@ memory::CostModel BuiltInCost(const RunConfig& config) {
 }
 
 std::string RatesText(const RunConfig& config, const memory::CostModel& cost) {
-  if (cost.measured()) return "";
+  if (cost.measured()) {
+    const std::string when = cost.when().empty() ? "" : " " + cost.when();
+    return (config.memory.calibration.empty() ? "by rates measured here"
+                                              : "by rates of memory.calibration, measured") +
+           when;
+  }
   const std::string origin = cost.rates().Origin();
   const bool refused = !config.memory.calibrate && config.planned_gpu.empty();
   return fmt::format("by built-in rates{}{}{}", origin.empty() ? "" : " ", origin,
@@ -436,11 +441,10 @@ SettledRun Settle(const RunConfig& config, const models::Model& model) {
   StepSolver solver(config);
   const memory::Candidate* chosen = solver.solver().Fastest(budget);
   if (chosen == nullptr) RefuseBudget(config, budget, solver);
-  const std::string rates = RatesText(config, solver.cost());
-  std::string text = fmt::format(
-      "{}; predicted{} {:.1f} ms a step, {:.1f} % of it recomputing", solver.Describe(*chosen),
-      rates.empty() ? "" : fmt::format(" ({})", rates), chosen->exact->seconds * 1e3,
-      100 * chosen->exact->recompute_seconds / chosen->exact->seconds);
+  std::string text = fmt::format("{}; predicted ({}) {:.1f} ms a step, {:.1f} % of it recomputing",
+                                 solver.Describe(*chosen), RatesText(config, solver.cost()),
+                                 chosen->exact->seconds * 1e3,
+                                 100 * chosen->exact->recompute_seconds / chosen->exact->seconds);
   for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, /*used_only=*/true)) {
     text += "; " + reason;
   }
