@@ -37,7 +37,7 @@ TEST(PictureFiles, ReadsNetpbmWithItsCommentsAndScales) {
   EXPECT_EQ(one[0].number, -1);
   EXPECT_EQ(one[0].size, (ImageSize{2, 3, 1}));
   EXPECT_EQ(one[0].pixels, (std::vector<int>{'a', 'b', 'c', 'd', 'e', 'f'}));
-  EXPECT_TRUE(IsOnePicture(grey));
+  EXPECT_FALSE(HoldsSeveral(grey));
 
   const std::vector<Seen> coloured =
       Read(folder.Write("b", std::string("P6 1 1 15 \x00\x0f\x05", 13)));
@@ -54,7 +54,7 @@ TEST(PictureFiles, ReadsTheImagesOfDataSets) {
   EXPECT_EQ(idx[1].number, 1);
   EXPECT_EQ(idx[1].size, (ImageSize{3, 4, 1}));
   EXPECT_EQ(idx[1].pixels[0], 255 - 12);
-  EXPECT_FALSE(IsOnePicture(folder / "t10k-images-idx3-ubyte"));
+  EXPECT_TRUE(HoldsSeveral(folder / "t10k-images-idx3-ubyte"));
   folder.Write("t10k-images-idx3-ubyte.gz", Gzip(folder.Read("t10k-images-idx3-ubyte")));
   folder.Write("t10k-labels-idx1-ubyte.gz", Gzip(folder.Read("t10k-labels-idx1-ubyte")));
   EXPECT_EQ(Read(folder / "t10k-images-idx3-ubyte.gz")[1].pixels, idx[1].pixels);
@@ -94,7 +94,10 @@ TEST(PictureFiles, RefusesWhatItDoesNotRead) {
   refused("P5 3", {"its header has no height"});
   refused("P6 0 5 255 ", {"announces 0 × 5 pixels"});
   refused("P6 99999999999999999999 5 255 ", {"pixels"});
-  ExpectUserError([&] { FindPictures({folder / "missing"}); }, {"missing: there is no such file"});
+  const std::string missing = folder / "missing";
+  EXPECT_EQ(FindPictures({missing}), std::vector<std::string>{missing});
+  EXPECT_FALSE(HoldsSeveral(missing));
+  ExpectUserError([&] { Read(missing); }, {"missing: cannot be opened", "check the path"});
   const TempFolder empty;
   ExpectUserError([&] { FindPictures({empty.path()}); }, {"holds no pictures"});
 }
