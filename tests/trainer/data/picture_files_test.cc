@@ -94,7 +94,10 @@ TEST(PictureFiles, RefusesWhatItDoesNotRead) {
   refused("P5 3", {"its header has no height"});
   refused("P6 0 5 255 ", {"announces 0 × 5 pixels"});
   refused("P6 99999999999999999999 5 255 ", {"pixels"});
-  ExpectUserError([&] { FindPictures({folder / "missing"}); }, {"missing: there is no such file"});
+  const std::string missing = folder / "missing";
+  EXPECT_EQ(FindPictures({missing}), std::vector<std::string>{missing});
+  EXPECT_FALSE(HoldsSeveral(missing));
+  ExpectUserError([&] { Read(missing); }, {"missing: cannot be opened", "check the path"});
   const TempFolder empty;
   ExpectUserError([&] { FindPictures({empty.path()}); }, {"holds no pictures"});
 }
