@@ -1,5 +1,6 @@
 #include "runtime/cuda_device.h"
 
+#include "base/stage.h"
 #include "gpu/first_device.h"
 #include "gpu/libraries.h"
 #include "gpu/peak_rates.h"
@@ -11,7 +12,10 @@ namespace plimsoll::runtime {
 namespace {
 
 struct CurrentDevice {
-  CurrentDevice() { gpu::UseFirstDevice(); }
+  CurrentDevice() {
+    const Stage stage("GPU context");
+    gpu::UseFirstDevice();
+  }
 };
 
 // Connects the ranks. NCCL connects them and allocates buffers at the first call with each length
@@ -41,7 +45,10 @@ void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(ThreadPool& pool) : Device(pool), rates_(RatesOf(libraries_.properties())) {}
+  explicit CudaDevice(ThreadPool& pool) : Device(pool), rates_(RatesOf(libraries_.properties())) {
+    const Stage stage("cuBLAS");
+    libraries_.cublas_lt();
+  }
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return libraries_.properties().name; }

@@ -267,10 +267,11 @@ CudaExecutor::CudaExecutor(const Program& program, const Layout& layout, ArenaBa
 
 CudaExecutor::~CudaExecutor() = default;
 
-void CudaExecutor::Prepare() {
+void CudaExecutor::Prepare(DistinctCalls& prepared) {
   for (const Item& item : impl_->schedule.items()) {
     if (item.kernel == nullptr || item.kernel->prepare == nullptr) continue;
     for (size_t i = 0; i < item.nodes.size(); ++i) {
+      if (!prepared.Add(program(), {&item.nodes[i], 1})) continue;
       impl_->WithNode(item.nodes[i], [&] {
         const ops::CudaContext& context = impl_->schedule.contexts(item)[i];
         FillOperands(context, context.stream);
@@ -280,9 +281,15 @@ void CudaExecutor::Prepare() {
   }
 }
 
-void CudaExecutor::Load() {
-  impl_->EnqueueAll();
-  gpu::Check(cudaStreamSynchronize(impl_->streams.compute.get()), "the first run of a program");
+void CudaExecutor::Load(DistinctCalls& loaded) {
+  for (const Item& item : impl_->schedule.items()) {
+    const bool loads = item.kind == Item::Kind::kKernels && loaded.Add(program(), item.nodes);
+    if (loads) impl_->Enqueue(item);
+  }
+  for (int s = 0; s < kCudaStreams; ++s) {
+    gpu::Check(cudaStreamSynchronize(impl_->stream(static_cast<CudaStreamIndex>(s))),
+               "the first run of a program");
+  }
 }
 
 void CudaExecutor::Record() {

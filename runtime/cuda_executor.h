@@ -18,6 +18,7 @@
 #include "gpu/libraries.h"
 #include "graph/program.h"
 #include "runtime/cuda_streams.h"
+#include "runtime/distinct_calls.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
 #include "runtime/node_ranges.h"
@@ -35,11 +36,12 @@ class CudaExecutor : public Executor {
                const CudaBeside* beside = nullptr);
   ~CudaExecutor() override;
 
-  // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms; it
-  // overwrites what the arenas hold. Load() runs the program once, so that everything it needs is
-  // loaded. Record() records it.
-  void Prepare();
-  void Load();
+  // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms, and
+  // Load() runs them once, so that everything they need is loaded: those of calls that are not
+  // among the given ones, which it adds. Both overwrite what the arenas hold. Record() records the
+  // program.
+  void Prepare(DistinctCalls& prepared);
+  void Load(DistinctCalls& loaded);
   void Record();
 
   void Run() override;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/stage.h"
 #include "runtime/cuda_fill.h"
 
 namespace plimsoll::runtime {
@@ -76,8 +77,9 @@ CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const Cuda
       arena_(communicators_.empty() ? CudaBuffer::Kind::kDevice : CudaBuffer::Kind::kShared,
              arena_bytes, "an arena"),
       host_arena_(CudaBuffer::Kind::kPinned, host_arena_bytes, "pinned host memory") {
-  parts_.context = measured_ - communicator_bytes;
+  parts_.libraries = std::min(libraries_.handle_bytes(), measured_ - communicator_bytes);
   parts_.communicators = communicator_bytes;
+  parts_.context = measured_ - communicator_bytes - parts_.libraries;
   parts_.arena = Grown();
   for (ops::Communicator* ranks : communicators_) ranks->Register(arena_.data(), arena_.bytes());
   parts_.communicators += Grown();
@@ -143,18 +145,25 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
                                                     beside_ ? &*beside_ : nullptr));
     }
   }
-  const int64_t handles = libraries_.handle_bytes();
+  DistinctCalls prepared, loaded;  // most programs have the same calls for every block
   for (const auto& executor : made) {
     FillScratch(programs);
-    executor->Prepare();
+    {
+      const Stage stage("choosing algorithms");
+      executor->Prepare(prepared);
+    }
     FillScratch(programs);
-    executor->Load();
+    {
+      const Stage stage("loading kernels");
+      executor->Load(loaded);
+    }
     // The figure for the handles is of the whole card, which other processes may use meanwhile.
     const int64_t grown = Grown();
     const int64_t of_handles = std::clamp<int64_t>(
-        libraries_.handle_bytes() - handles - parts_.libraries, 0, std::max<int64_t>(grown, 0));
+        libraries_.handle_bytes() - parts_.libraries, 0, std::max<int64_t>(grown, 0));
     parts_.libraries += of_handles;
     parts_.code += grown - of_handles;
+    const Stage stage("recording graphs");
     executor->Record();
     parts_.graphs += Grown();
   }

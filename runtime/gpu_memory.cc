@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <mutex>
 
 #include "base/bytes.h"
 #include "gpu/installation.h"
@@ -29,7 +31,12 @@ std::optional<GpuMeter> GpuMeter::Find() {
   const std::string first = gpu::FirstBusId();
   const gpu::NvmlDevice device =
       (first.empty() ? std::nullopt : nvml->Find(first)).value_or(nvml->devices().front());
-  return GpuMeter(device.handle(), device.memory().used);
+  static std::mutex mutex;
+  static std::map<void*, int64_t> used_before;  // by device
+  const std::lock_guard lock(mutex);
+  const auto known = used_before.try_emplace(device.handle(), 0);
+  if (known.second) known.first->second = device.memory().used;
+  return GpuMeter(device.handle(), known.first->second);
 }
 
 GpuMemory GpuMeter::Measure() const {

@@ -40,7 +40,7 @@ class GpuMeter {
   struct Process {
     int64_t bytes = 0;
     // Whether the driver counts for this process alone. In some containers it can't; the figure is
-    // then the growth of the card's use, by any process, since this meter was made.
+    // then the growth of the card's use, by any process, since this process's first meter.
     bool by_driver = false;
   };
   Process MeasureProcess() const;

@@ -6,17 +6,22 @@
 #include "base/bytes.h"
 #include "base/version.h"
 #include "memory/report.h"
-#include "trainer/plan/plan_json.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
 
 namespace plimsoll::trainer {
+
+std::string Header(const config::RunConfig& config, const models::Model& model) {
+  const CompileOptions options = CompileFrom(config, model);
+  const std::string gpu = GpuFrom(config);
+  return fmt::format("plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
+                     model.family(), ParametersText(model, options),
+                     gpu.empty() ? fmt::format("{} threads", options.threads) : "on " + gpu,
+                     config.run.dir);
+}
+
 std::string Announcement(const Announced& run) {
-  const bool on_cpu = run.device.kind() == runtime::DeviceKind::kCpu;
-  std::string text = fmt::format(
-      "plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(), run.model.family(),
-      ParametersText(run.model, run.compiled.options),
-      on_cpu ? fmt::format("{} threads", run.compiled.options.threads) : "on " + run.device.name(),
-      run.config.run.dir);
-  text += run.data;
+  std::string text = run.data;
   text += fmt::format("built, differentiated and planned in {:.0f} ms\n{}\n",
                       run.compile_seconds * 1e3, memory::Summary(run.compiled.plan));
   for (const std::string& line : {run.gpu, run.link, run.resumed}) {

@@ -1,4 +1,4 @@
-// The message of a run before its first step: the model, the data, and the memory.
+// The messages of a run before its first step: what it is, then the data and the memory.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,15 @@
 #include <string>
 
 #include "models/model.h"
-#include "runtime/device.h"
 #include "trainer/config/run_config.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
 
+// The first line: program, model, device and directory.
+std::string Header(const config::RunConfig& config, const models::Model& model);
+
 struct Announced {
-  const config::RunConfig& config;
-  const models::Model& model;
-  const runtime::Device& device;
   const CompiledStep& compiled;
   std::string data;  // lines about its data
   double compile_seconds = 0;
@@ -25,7 +24,7 @@ struct Announced {
   std::optional<int64_t> reserved_bytes = {};  // by the caching allocator
 };
 
-// The text, in lines.
+// What follows the header once the first step can begin, in lines.
 std::string Announcement(const Announced& run);
 
 }  // namespace plimsoll::trainer

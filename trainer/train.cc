@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "base/stage.h"
 #include "base/version.h"
 #include "runtime/process_memory.h"
 #include "snapshots/snapshot.h"
@@ -39,6 +40,7 @@
 #include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/configured_mesh.h"
+#include "trainer/settle/device_start.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/link_rates.h"
@@ -70,33 +72,36 @@ double SecondsSince(Clock::time_point start) {
 class Run {
  public:
   // The arguments must outlive the run; `resumed` is nullptr for a run from the beginning.
-  Run(const SettledRun& settled, Ranks& ranks, RunDirectory& directory,
+  Run(const SettledRun& settled, DeviceStart& device_start, Ranks& ranks, RunDirectory& directory,
       const std::optional<ProfiledSteps>& profile, const Resumed* resumed)
       : config_(settled.config),
         ranks_(ranks),
         directory_(directory),
         chosen_(settled.chosen),
         model_(ModelFrom(config_)),
-        under_way_(UnderWay("reading the data")),
+        under_way_(UnderWay("reading the data", "data")),
         feed_(config_, *model_, ranks.position()),
         resumed_(resumed) {
     model_->set_class_names(feed_.source().class_names());
     DescribeItself();
     PrepareEvaluation();
-    const auto begin = [&](const std::string& what) {
+    const auto begin = [&](const std::string& what, const std::string& stage) {
       under_way_.reset();
-      under_way_ = UnderWay(what);
+      under_way_ = UnderWay(what, stage);
     };
-    begin("planning the step" + BoundCoresNote());
+    begin("planning the step" + BoundCoresNote(), "planning");
     CompiledStep compiled = CompileStep(settled.options);
+    begin("starting the device", "device");
+    device_ = &device_start.Connected(ranks_);
+    gpu_->CheckFree(compiled.plan);
     if (profile) profiler_.emplace(*device_, *profile);
-    begin(MemoryText(compiled.plan));
+    begin(MemoryText(compiled.plan), "memory");
     // What reading text and planning took must not lie beside the arena.
     runtime::ReturnFreeMemory();
     MakeSession(std::move(compiled));
     monitor_ = MonitorFrom(config_, session_->metrics());
     Follow(monitor_, record_.evaluation);
-    begin(WeightsText());
+    begin(WeightsText(), "weights");
     FillWeights();
     under_way_.reset();
     if (profiler_) profiler_->Watch(*session_);
@@ -111,6 +116,7 @@ class Run {
 
   // Begins writing the run directory, once all ranks have passed all checks, and announces the run.
   void Begin(const std::string& resolved_yaml, const ordered_json& choices) {
+    const Stage stage("run directory");
     ranks_.Barrier();
     if (Continues()) {
       directory_.Continue(metrics_, samples_);
@@ -119,6 +125,7 @@ class Run {
     }
     if (!ranks_.first()) {
       SendOutputTo(directory_.File(fmt::format("rank.{}.log", ranks_.rank())), Continues());
+      PrintProgress(Header(config_, *model_));
     }
     directory_.Write("config.yaml", resolved_yaml);
     status_ = StartedNow(config_);
@@ -161,6 +168,7 @@ class Run {
                                .line = [this](const std::string& text) { progress_->Line(text); }});
     if (resumed_ != nullptr) saver_->GoesOnFrom(resumed_->step);
     StartWatch();
+    first_of_process_.emplace("first step");
     try {
       while (!RanToItsEnd()) continue;
     } catch (...) {
@@ -212,8 +220,8 @@ class Run {
   }
 
  private:
-  std::unique_ptr<Activity> UnderWay(const std::string& what) const {
-    return ranks_.first() ? std::make_unique<Activity>(what) : nullptr;
+  std::unique_ptr<Activity> UnderWay(const std::string& what, const std::string& stage) const {
+    return ranks_.first() ? std::make_unique<Activity>(what, stage) : nullptr;
   }
   bool Continues() const { return resumed_ != nullptr && resumed_->continues; }
 
@@ -254,12 +262,9 @@ class Run {
     }
   }
 
-  // Makes this rank's device and compiles for it. All ranks have equal programs, within the budget.
+  // Compiles for this rank. All ranks have equal programs, within the budget.
   CompiledStep CompileStep(CompileOptions options) {
     caching_ = CachingFrom(config_);
-    pool_ = std::make_unique<ThreadPool>(options.threads);
-    device_ = MakeDevice(config_, *pool_);
-    ranks_.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
     const auto start = Clock::now();
     options.rank = ranks_.rank();
     CompiledStep compiled = Compile(*model_, options);
@@ -270,7 +275,6 @@ class Run {
     CheckBudget(config_, compiled.plan);
     if (!caching_) ranks_.RequireHostMemory(compiled);
     gpu_.emplace(config_);
-    gpu_->CheckFree(compiled.plan);
     compile_seconds_ = SecondsSince(start);
     return compiled;
   }
@@ -357,8 +361,7 @@ class Run {
                           .samples = feed_.draws().FirstOfStep(config_.train.steps),
                           .eval_every = config_.train.eval_every};
     if (held_out_) reading.held_out_targets = held_out_->targets();
-    Announced run{config_,         *model_, *device_, compiled, feed_.source().Describe(reading),
-                  compile_seconds_};
+    Announced run{compiled, feed_.source().Describe(reading), compile_seconds_};
     run.gpu = gpu_line_;
     if (compiled.plan.host_arena_bytes > 0 && rates.copies_overlap()) run.link = LinkText(rates);
     if (resumed_ != nullptr) {
@@ -480,6 +483,7 @@ class Run {
   void Report() {
     const auto [step, seconds, verdict] = log_->Take();
     ranks_.Progress();
+    if (first_of_process_) SayStart();
     saver_->StepTook(step, seconds);
     if (verdict.kind == Verdict::kGood || verdict.kind == Verdict::kSkipped) {
       saver_->Learn(step + 1, divergence_->state());
@@ -489,6 +493,12 @@ class Run {
     EndSaving(step);
     if (verdict.kind == Verdict::kRollBack) throw Diverged{step, verdict.text};
     throw UserError(verdict.text, ExitCode::kInternal);
+  }
+
+  void SayStart() {
+    first_of_process_.reset();
+    EndStart();
+    progress_->Line(StartText());
   }
 
   // A step has failed, on all ranks alike. Gives up a snapshot of the state after it; finishes an
@@ -587,8 +597,7 @@ class Run {
   StepFeed feed_;
   std::optional<HeldOut> held_out_;
   std::unique_ptr<data::Tokenizer> tokenizer_;
-  std::unique_ptr<ThreadPool> pool_;
-  std::unique_ptr<runtime::Device> device_;
+  runtime::Device* device_ = nullptr;
   std::optional<RunReports> reports_;  // on the first rank
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
@@ -598,6 +607,7 @@ class Run {
   std::optional<RunProfiler> profiler_;
   Progress* progress_ = nullptr;
   double compile_seconds_ = 0;
+  std::optional<Stage> first_of_process_;
   int64_t first_step_ = 0;  // of this process
   int64_t steps_done_ = 0;
   int64_t steps_run_ = 0;  // by this process
@@ -636,17 +646,19 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   }
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
+  if (ranks.first()) PrintProgress(Header(config, *model));
+  DeviceStart device(config);
   MeasureLink(config, world);
   SettledRun settled = ranks.SettleOnFirst(config, *model);
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(settled, ranks, directory, options.profile, from);
+    run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room, now that the needed memory is known.
     if (!LeavesChoice(config)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
     settled = ranks.SettleOnFirst(config, *model);
-    run = std::make_unique<Run>(settled, ranks, directory, options.profile, from);
+    run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
   }
   try {
     run->Begin(loaded.resolved_yaml, ChoicesJson(config, settled.config));

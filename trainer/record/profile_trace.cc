@@ -1,7 +1,11 @@
 // The trace of `plimsoll train --profile`, in the format that Chrome's tracing defined: "Trace
 // Event Format", complete events ("X") and counters ("C"); times in microseconds.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/stage.h"
 #include "memory/timeline.h"
 #include "trainer/record/profile.h"
 
@@ -17,6 +21,7 @@ constexpr int kProcess = 1;
 constexpr int kPhases = 0, kFirstStream = 1;
 constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device",
                                     "collectives"};
+constexpr int kFirstOfStart = kFirstStream + static_cast<int>(std::size(kStreams));
 
 ordered_json Named(const char* what, int track, const std::string& name) {
   return {
@@ -46,6 +51,7 @@ class Trace {
     for (int i = 0; i < static_cast<int>(std::size(kStreams)); ++i) {
       events_.push_back(Named("thread_name", kFirstStream + i, kStreams[i]));
     }
+    AddStart();
   }
 
   void Add(const ProgramRun& run) {
@@ -65,6 +71,30 @@ class Trace {
   }
 
  private:
+  // The process's start, on a track for each of its threads. The profiled steps follow it at once:
+  // those between are left out.
+  void AddStart() {
+    int threads = 0;
+    for (const StageTime& stage : StageTimes()) {
+      for (; threads <= stage.thread; ++threads) {
+        events_.push_back(Named("thread_name", kFirstOfStart + threads,
+                                threads == 0 ? "start" : fmt::format("start, thread {}", threads)));
+      }
+      events_.push_back({{"name", stage.name},
+                         {"cat", "start"},
+                         {"ph", "X"},
+                         {"ts", stage.begin * 1e6},
+                         {"dur", (stage.end - stage.begin) * 1e6},
+                         {"pid", kProcess},
+                         {"tid", kFirstOfStart + stage.thread}});
+      steps_us_ = std::max(steps_us_, stage.end * 1e6);
+    }
+  }
+
+  double Begin(const ProgramRun& run, const NodeTime& time) const {
+    return steps_us_ + run.start_us + time.start_us;
+  }
+
   void AddNode(const ProgramRun& run, const graph::Program& program, const graph::Node& node,
                const NodeTime& time) {
     ordered_json arguments = {{"node", time.node},
@@ -76,7 +106,7 @@ class Trace {
     events_.push_back({{"name", NameOf(node)},
                        {"cat", graph::Name(node.phase)},
                        {"ph", "X"},
-                       {"ts", run.start_us + time.start_us},
+                       {"ts", Begin(run, time)},
                        {"dur", time.end_us - time.start_us},
                        {"pid", kProcess},
                        {"tid", kFirstStream + time.stream},
@@ -89,7 +119,7 @@ class Trace {
     if (compiled_.plan.host_arena_bytes > 0) bytes["host"] = timeline.host_live_bytes[time.node];
     events_.push_back({{"name", "bytes alive"},
                        {"ph", "C"},
-                       {"ts", run.start_us + time.start_us},
+                       {"ts", Begin(run, time)},
                        {"pid", kProcess},
                        {"args", std::move(bytes)}});
   }
@@ -100,9 +130,9 @@ class Trace {
     const std::string name =
         program.name() + ": " + std::string(graph::Name(program.nodes()[time.node].phase));
     if (name != phase_) EndPhase();
-    if (phase_.empty()) phase_start_ = run.start_us + time.start_us;
+    if (phase_.empty()) phase_start_ = Begin(run, time);
     phase_ = name;
-    phase_end_ = run.start_us + time.end_us;
+    phase_end_ = Begin(run, time) + time.end_us - time.start_us;
   }
 
   void EndPhase() {
@@ -120,6 +150,7 @@ class Trace {
   const CompiledStep& compiled_;
   std::vector<memory::ProgramTimeline> timelines_;
   ordered_json events_ = ordered_json::array();
+  double steps_us_ = 0;  // where the profiled steps begin
   std::string phase_;
   double phase_start_ = 0, phase_end_ = 0;
 };

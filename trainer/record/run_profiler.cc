@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/stage.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -30,6 +31,17 @@ std::string TotalsJson(const Profile& profile) {
                                 {"collectives", side(profile.collectives)}}
              .dump(1) +
          "\n";
+}
+
+// Seconds of each stage of the start, in a line each.
+std::string StartTable() {
+  std::string text;
+  for (const StageTime& stage : StageTimes()) {
+    text += fmt::format("\n{:9.3f} {:8.3f}  {}{}{}", stage.begin, stage.end - stage.begin,
+                        std::string(2 * static_cast<size_t>(stage.depth), ' '), stage.name,
+                        stage.thread == 0 ? "" : fmt::format(" (thread {})", stage.thread));
+  }
+  return "start: seconds from the process's beginning, and in the stage" + text;
 }
 
 }  // namespace
@@ -82,7 +94,7 @@ std::string RunProfiler::Finish(const CompiledStep& compiled, const RunDirectory
     text += fmt::format("\n{} {:.2f} ms, of which computing waited for {:.2f} ms", name,
                         side.busy * 1e3, side.waited * 1e3);
   }
-  return fmt::format("{}\n{}trace written to {}; open it in https://ui.perfetto.dev", text,
+  return fmt::format("{}\n{}\n{}trace written to {}; open it in https://ui.perfetto.dev", StartTable(), text,
                      ProfileTable(profile, profile.groups, kRows), directory.File("trace.json"));
 }
 

@@ -69,7 +69,8 @@ class Activity::Watcher {
   std::thread thread_;
 };
 
-Activity::Activity(std::string what) : watcher_(std::make_unique<Watcher>(std::move(what))) {}
+Activity::Activity(std::string what, std::string stage)
+    : stage_(std::move(stage)), watcher_(std::make_unique<Watcher>(std::move(what))) {}
 
 Activity::~Activity() = default;
 

@@ -1,0 +1,27 @@
+#include "trainer/settle/device_start.h"
+
+#include "base/stage.h"
+#include "runtime/gpu_memory.h"
+#include "trainer/settle/from_config.h"
+
+namespace plimsoll::trainer {
+
+DeviceStart::DeviceStart(const config::RunConfig& config)
+    : config_(config), pool_(ThreadsFrom(config)) {
+  runtime::GpuMeter::Find();  // notes what others held of the GPU, before this process does
+  made_ = std::async(std::launch::async, [this] { return MakeDevice(config_, pool_); });
+}
+
+runtime::Device& DeviceStart::Connected(Ranks& ranks) {
+  if (device_ == nullptr) {
+    {
+      const Stage stage("waiting for the device");
+      device_ = made_.get();
+    }
+    const Stage stage("connecting ranks");
+    ranks.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
+  }
+  return *device_;
+}
+
+}  // namespace plimsoll::trainer

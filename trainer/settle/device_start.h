@@ -1,0 +1,31 @@
+// Makes the device of a run on a thread of its own, while the run is planned and reads its data: a
+// GPU's context and libraries take most of a second.
+#pragma once
+
+#include <future>
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "runtime/device.h"
+#include "trainer/config/run_config.h"
+#include "trainer/settle/ranks.h"
+
+namespace plimsoll::trainer {
+
+class DeviceStart {
+ public:
+  // Begins. The configuration must outlive the start.
+  explicit DeviceStart(const config::RunConfig& config);
+
+  // Waits until the device is there, and connects its ranks at the first call. UserError when this
+  // build or machine has no such device.
+  runtime::Device& Connected(Ranks& ranks);
+
+ private:
+  const config::RunConfig& config_;
+  ThreadPool pool_;
+  std::unique_ptr<runtime::Device> device_;
+  std::future<std::unique_ptr<runtime::Device>> made_;
+};
+
+}  // namespace plimsoll::trainer
