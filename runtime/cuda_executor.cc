@@ -66,6 +66,7 @@ struct CudaExecutor::Impl {
   mutable std::vector<int64_t> nanoseconds;
   mutable std::vector<NodeTime> last_times;
   int64_t runs = 0;
+  bool loading = false;
 };
 
 CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, const CudaStreams& s,
@@ -152,7 +153,7 @@ void CudaExecutor::Impl::EnqueueWork(const Item& item) {
   switch (item.kind) {
     case Item::Kind::kCopy: {
       const CudaSideWork& copy = schedule.side(item);
-      if (copy.bytes == 0) return;
+      if (copy.bytes == 0 || (loading && copy.to_host)) return;
       return gpu::Check(cudaMemcpyAsync(copy.target, copy.source, copy.bytes, cudaMemcpyDefault,
                                         stream(copy.stream)),
                         "cudaMemcpyAsync");
@@ -281,7 +282,9 @@ void CudaExecutor::Prepare() {
 }
 
 void CudaExecutor::Load() {
+  impl_->loading = true;
   impl_->EnqueueAll();
+  impl_->loading = false;
   gpu::Check(cudaStreamSynchronize(impl_->streams.compute.get()), "the first run of a program");
 }
 

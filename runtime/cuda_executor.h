@@ -37,7 +37,7 @@ class CudaExecutor : public Executor {
 
   // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms; it
   // overwrites what the arenas hold. Load() runs the program once, so that everything it needs is
-  // loaded. Record() records it.
+  // loaded, but without copies to the host. Record() records it.
   void Prepare();
   void Load();
   void Record();

@@ -92,6 +92,7 @@ void CudaSchedule::BindCopy(int index) {
   copy.target = Ref(node, to).data;
   copy.source = Ref(node, from).data;
   copy.bytes = static_cast<size_t>(program_.tensor(to).bytes());
+  copy.to_host = target == Place::kHost;
   if (JoinsCopyBefore(copy)) {
     CudaSideWork& before = side_works_.back();
     before.bytes = static_cast<size_t>(Distance(before.target, copy.target)) + copy.bytes;

@@ -32,6 +32,7 @@ struct CudaSideWork {
   void* target = nullptr;
   const void* source = nullptr;
   size_t bytes = 0;
+  bool to_host = false;
 };
 
 // What is enqueued at once: some nodes of one op, or one half of side work.
