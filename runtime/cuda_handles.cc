@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 #include <nccl.h>
-#include <sys/resource.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
 
 namespace plimsoll::runtime {
 namespace {
+
+// From here on pinned memory is not taken by the driver alone.
+constexpr int64_t kLargePinned = int64_t{32} << 20;
 
 cudaError_t Allocate(CudaBuffer::Kind kind, size_t bytes, void** data) {
   switch (kind) {
@@ -21,25 +23,6 @@ cudaError_t Allocate(CudaBuffer::Kind kind, size_t bytes, void** data) {
       break;
   }
   return cudaHostAlloc(data, bytes, cudaHostAllocDefault);
-}
-
-// Pinned memory cannot be swapped, and systems limit it.
-[[noreturn]] void RefusePinning(cudaError_t status, int64_t bytes, const char* what) {
-  cudaGetLastError();  // it is reported here
-  rlimit limit{};
-  const bool limited =
-      getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(bytes);
-  throw UserError(
-      fmt::format(
-          "memory.host_budget: the system refuses {} of {} ({} bytes), which stays where it "
-          "is while the GPU copies: {}{}; set a smaller memory.host_budget, or keep more on "
-          "the GPU (memory.weights, memory.gradients, optimizer.place, "
-          "checkpointing.offload)",
-          what, FormatBytes(bytes), bytes, cudaGetErrorString(status),
-          limited ? fmt::format("; this process may lock {} (ulimit -l, LimitMEMLOCK)",
-                                FormatBytes(static_cast<int64_t>(limit.rlim_cur)))
-                  : ""),
-      ExitCode::kBudgetNotMet);
 }
 
 bool IsRecorded(cudaStream_t stream) {
@@ -66,10 +49,19 @@ void CudaEvent::WaitForOthers(cudaStream_t stream) const {
 CudaBuffer::CudaBuffer(Kind kind, int64_t bytes, const char* what) : kind_(kind), bytes_(bytes) {
   if (bytes < 0) throw InternalError(fmt::format("{} of {} bytes", what, bytes));
   if (bytes == 0) return;
+  if (kind == Kind::kPinned && bytes >= kLargePinned) {
+    large_.emplace(bytes, what);
+    large_->Await();
+    data_ = large_->data();
+    return;
+  }
   void* data = nullptr;
   const auto size = static_cast<size_t>(bytes);
   const cudaError_t status = Allocate(kind, size, &data);
-  if (status != cudaSuccess && kind == Kind::kPinned) RefusePinning(status, bytes, what);
+  if (status != cudaSuccess && kind == Kind::kPinned) {
+    cudaGetLastError();  // it is reported here
+    RefusePinning(cudaGetErrorString(status), bytes, what);
+  }
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // it is reported here
     std::string free_text;
@@ -88,7 +80,7 @@ CudaBuffer::CudaBuffer(Kind kind, int64_t bytes, const char* what) : kind_(kind)
 }
 
 CudaBuffer::~CudaBuffer() {
-  if (data_ == nullptr) return;
+  if (data_ == nullptr || large_) return;
   switch (kind_) {
     case Kind::kDevice:
       cudaFree(data_);

@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "gpu/check.h"
+#include "runtime/pinned_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -90,6 +92,7 @@ class CudaBuffer {
   Kind kind_;
   int64_t bytes_;
   std::byte* data_ = nullptr;
+  std::optional<PinnedMemory> large_;  // what data_ lies in, if it is pinned and large
 };
 
 }  // namespace plimsoll::runtime

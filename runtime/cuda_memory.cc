@@ -54,6 +54,19 @@ class CudaReadback : public Readback {
   CudaEvent arrived_;
 };
 
+// Whether kernels themselves, and not only copies, use the host's arena. To prepare them may write
+// to their operands there.
+bool HasKernelOnHost(const graph::Program& program) {
+  return std::ranges::any_of(program.nodes(), [&](const graph::Node& node) {
+    const auto on_host = [&](graph::TensorId id) {
+      return id != graph::kNoTensor && program.tensor(id).place == graph::Place::kHost;
+    };
+    return !node.op->view && node.op->transfer != graph::Transfer::kCopyStart &&
+           (std::ranges::any_of(node.inputs, on_host) ||
+            std::ranges::any_of(node.outputs, on_host) || on_host(node.workspace));
+  });
+}
+
 // What the host hands in before a run of the program.
 int64_t InputBytes(const graph::Program& program) {
   int64_t bytes = 0;
@@ -74,16 +87,15 @@ CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const Cuda
       streams_(streams),
       libraries_(libraries),
       communicators_(std::move(communicators)),
+      host_arena_(host_arena_bytes, "pinned host memory"),
       arena_(communicators_.empty() ? CudaBuffer::Kind::kDevice : CudaBuffer::Kind::kShared,
-             arena_bytes, "an arena"),
-      host_arena_(CudaBuffer::Kind::kPinned, host_arena_bytes, "pinned host memory") {
+             arena_bytes, "an arena") {
   parts_.libraries = std::min(libraries_.handle_bytes(), measured_ - communicator_bytes);
   parts_.communicators = communicator_bytes;
   parts_.context = measured_ - communicator_bytes - parts_.libraries;
   parts_.arena = Grown();
   for (ops::Communicator* ranks : communicators_) ranks->Register(arena_.data(), arena_.bytes());
   parts_.communicators += Grown();
-  Clear();
 }
 
 CudaMemory::~CudaMemory() {
@@ -92,13 +104,10 @@ CudaMemory::~CudaMemory() {
   for (ops::Communicator* ranks : communicators_) ranks->Deregister(arena_.data());
 }
 
-void CudaMemory::Clear() {
+void CudaMemory::Clear(std::byte* data, int64_t bytes) {
+  if (bytes == 0) return;
   const cudaStream_t stream = streams_.compute.get();
-  for (const CudaBuffer* buffer : {&arena_, &host_arena_}) {
-    if (buffer->bytes() == 0) continue;
-    gpu::Check(cudaMemsetAsync(buffer->data(), 0, static_cast<size_t>(buffer->bytes()), stream),
-               "cudaMemsetAsync");
-  }
+  gpu::Check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), stream), "cudaMemsetAsync");
   gpu::Check(cudaStreamSynchronize(stream), "cudaMemsetAsync");
 }
 
@@ -145,6 +154,13 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
                                                     beside_ ? &*beside_ : nullptr));
     }
   }
+  parts_.code += Grown();
+  {
+    // Below kernels are timed, while nothing else may keep the processor or the driver busy.
+    const Stage stage("pinning host memory");
+    host_arena_.Await();
+  }
+  parts_.arena += Grown();
   DistinctCalls prepared, loaded;  // most programs have the same calls for every block
   for (const auto& executor : made) {
     FillScratch(programs);
@@ -172,7 +188,13 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     parts_.context += std::min<int64_t>(*part, 0);
     *part = std::max<int64_t>(*part, 0);
   }
-  Clear();
+  Clear(arena_.data(), arena_.bytes());
+  // The host's arena still holds zeros where only copies use it: loading makes none.
+  if (options.poison || std::ranges::any_of(programs, [](const BoundProgram& bound) {
+        return HasKernelOnHost(*bound.program);
+      })) {
+    Clear(host_arena_.data(), host_arena_.bytes());
+  }
   std::vector<std::unique_ptr<Executor>> executors;
   for (auto& executor : made) executors.push_back(std::move(executor));
   return executors;
@@ -188,8 +210,7 @@ std::byte* CudaMemory::At(const MemoryRange& range) const {
   if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
     throw InternalError("a range lies outside its arena");
   }
-  const CudaBuffer& arena = range.place == graph::Place::kDevice ? arena_ : host_arena_;
-  return arena.data() + range.offset;
+  return (range.place == graph::Place::kDevice ? arena_.data() : host_arena_.data()) + range.offset;
 }
 
 void CudaMemory::Write(const MemoryRange& to, const void* from) {

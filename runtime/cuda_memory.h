@@ -12,14 +12,16 @@
 #include "runtime/cuda_upload.h"
 #include "runtime/device.h"
 #include "runtime/gpu_memory.h"
+#include "runtime/pinned_memory.h"
 
 namespace plimsoll::runtime {
 
 class CudaMemory : public DeviceMemory {
  public:
-  // One allocation of exactly these bytes on the GPU and one on the host. `meter` was made before
-  // the process held anything on the GPU. The communicators, which outlive this object, hold
-  // `communicator_bytes` already, and transfer data of the arena.
+  // One allocation of exactly these bytes on the GPU and one on the host, which is pinned when
+  // executors are made. `meter` was made before the process held anything on the GPU. The
+  // communicators, which outlive this object, hold `communicator_bytes` already, and transfer data
+  // of the arena.
   CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
              gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
              std::vector<ops::Communicator*> communicators, int64_t communicator_bytes);
@@ -37,7 +39,7 @@ class CudaMemory : public DeviceMemory {
 
  private:
   void FillScratch(std::span<const BoundProgram> programs);
-  void Clear();
+  void Clear(std::byte* data, int64_t bytes);
   std::byte* At(const MemoryRange& range) const;
   int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }
   int64_t Grown();  // what the process has taken since the last call
@@ -48,7 +50,9 @@ class CudaMemory : public DeviceMemory {
   const CudaStreams& streams_;
   gpu::Libraries& libraries_;
   std::vector<ops::Communicator*> communicators_;
-  CudaBuffer arena_, host_arena_;
+  // Its pages are touched while the GPU's arena is taken and executors are bound.
+  PinnedMemory host_arena_;
+  CudaBuffer arena_;
   CudaUpload upload_;
   std::optional<CudaBeside> beside_;  // if there is a program that runs beside others
 };

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -387,6 +388,41 @@ TEST_F(CudaExecutorTest, InstrumentsFindWhatIsWrong) {
   Bench plain(*device_, Two("test_unary"));
   plain.Run();
   ExpectInternalError([&] { plain.executor().used_bytes(); }, {"check_arena"});
+}
+
+// The trial run of a program that copies to the host leaves no byte there.
+TEST_F(CudaExecutorTest, BothArenasAreZeroBeforeTheFirstRun) {
+  constexpr int64_t kElements = 100'000;
+  for (const bool poison : {false, true}) {
+    SCOPED_TRACE(poison);
+    Program program("train");
+    Builder g(program);
+    const Value x = g.Persistent("p", Role::kParameter, Float32(kElements));
+    const Value there = g.Persistent("p.there", Role::kSnapshot, Float32(kElements));
+    program.mutable_tensor(there).place = Place::kHost;
+    g.EmitInto({there}, "copy_start", {x});
+    ops::CopyDone(g, there, x, "there.done");
+    const memory::MemoryPlan plan = PlanOf(program, DeviceKind::kCuda);
+    const std::unique_ptr<DeviceMemory> memory =
+        device_->Allocate(plan.arena_bytes, plan.host_arena_bytes);
+    const DeviceMemory::BoundProgram bound{&program, &plan.programs[0].layout};
+    const auto executors = memory->MakeExecutors({&bound, 1}, {.poison = poison});
+    const auto nonzero = [&](Place place) {
+      std::vector<char> bytes(static_cast<size_t>(memory->bytes(place)), 1);
+      EXPECT_GE(bytes.size(), 4u * kElements);
+      memory->Read({place, 0, memory->bytes(place)}, bytes.data());
+      return std::ranges::count_if(bytes, [](char byte) { return byte != 0; });
+    };
+    EXPECT_EQ(nonzero(Place::kDevice), 0);
+    EXPECT_EQ(nonzero(Place::kHost), 0);
+    // A run does copy.
+    const std::vector<float> ones(kElements, 1.0f);
+    const int64_t offset = plan.programs[0].layout.offset(program.Find("p"));
+    memory->Write({Place::kDevice, offset, 4 * kElements}, ones.data());
+    executors[0]->Run();
+    executors[0]->Await();
+    EXPECT_GE(nonzero(Place::kHost), kElements);
+  }
 }
 
 TEST_F(CudaExecutorTest, TooMuchMemoryIsRefusedWithTheBytes) {
