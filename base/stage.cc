@@ -35,7 +35,7 @@ double ProcessBegin() {
 struct Start {
   std::mutex mutex;
   std::vector<StageTime> stages;
-  int threads = 0;
+  int threads = 1;  // the main one is the first
   bool over = false;
 };
 
@@ -59,7 +59,7 @@ Stage::Stage(std::string name) : number_(-1) {
   Start& start = TheStart();
   const std::lock_guard lock(start.mutex);
   if (start.over) return;
-  if (thread_number < 0) thread_number = start.threads++;
+  if (thread_number < 0) thread_number = gettid() == getpid() ? 0 : start.threads++;
   number_ = std::ssize(start.stages);
   start.stages.push_back(
       {std::move(name), SecondsInProcess(), /*end=*/0, thread_number, stages_around++});

@@ -27,7 +27,7 @@ double SecondsInProcess();
 struct StageTime {
   std::string name;
   double begin = 0, end = 0;  // SecondsInProcess()
-  int thread = 0;             // 0: the thread that had the first stage
+  int thread = 0;             // 0: the main one
   int depth = 0;              // stages around it on its thread
 };
 
@@ -37,7 +37,7 @@ std::vector<StageTime> StageTimes();
 // No stage begins any more. The process's first start counts: later ones, in tests, change nothing.
 void EndStart();
 
-// "started in 4.8 s: reading the data 0.2, …": the outermost stages of the first thread, those of one
+// "started in 4.8 s: reading the data 0.2, …": the outermost stages of the main thread, those of one
 // name together, and what lies between them as "other". Stages below a twentieth of a second count
 // as other.
 std::string StartText();
