@@ -8,6 +8,7 @@
 #include "ops/attention/attention_one_pass.h"
 #include "ops/attention/attention_split.h"
 #include "ops/attention/attention_wide.h"
+#include "ops/attention/attention_widest.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -164,7 +165,11 @@ int64_t BackwardWorkspace(const OpCall& call) {
   const WideAttention wide(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
   if (PrefersWideOnePass(wide, head)) return std::max(2 * own, wide.Bytes());
   if (head <= kHopperAttentionHead) return 2 * own;
-  if (call.attributes.GetReal("dropout") > 0) return own;
+  const double dropout = call.attributes.GetReal("dropout");
+  if (PrefersWidest(head, dropout)) {
+    return WidestAttention(qkv.dim(0), qkv.dim(1), heads).Bytes();
+  }
+  if (dropout > 0) return own;
   const AttentionSplit split =
       SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
   return std::max(own, split.lanes * split.lane_bytes);

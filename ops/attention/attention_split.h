@@ -14,7 +14,7 @@
 
 namespace plimsoll::ops {
 
-// Wider heads don't fit the registers of a warpgroup.
+// dk and dv of wider heads don't fit the registers of a warpgroup; see attention_widest.h.
 inline constexpr int64_t kHopperAttentionHead = 128;
 
 // The workspace of cuDNN 9.19 on a GPU of compute capability 9.0, determined at many shapes: the

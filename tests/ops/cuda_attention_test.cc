@@ -163,7 +163,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 99, 2, 1, 128, false, 0.5}, Case{1, 65, 1, 1, 90, true, 1e-9},
                     Case{2, 300, 4, 2, 24, false, 0.1}, Case{1, 260, 2, 1, 72, true, 0.1},
                     Case{1, 140, 4, 2, 136, false, 0.3}, Case{2, 200, 2, 2, 192, true},
-                    Case{1, 150, 2, 1, 256, true, 0.1}));
+                    Case{1, 150, 2, 1, 256, true, 0.1}, Case{3, 1, 4, 2, 136, true, 0.2},
+                    Case{2, 64, 2, 2, 192, false, 0.1},  // exactly a tile
+                    Case{2, 65, 4, 1, 192, true, 0.5},   // and a rest of one, in a group of four
+                    Case{1, 193, 4, 2, 200, true, 0.1}, Case{1, 260, 2, 2, 256, false, 0.3}));
 
 TestTensor Convert(const TestTensor& from, DType dtype) {
   TestTensor to({dtype, from.type().shape});
@@ -240,13 +243,22 @@ INSTANTIATE_TEST_SUITE_P(WideShapes, CudaAttentionOnePassTest,
                                          Case{1, 4100, 6, 2, 120, true},    //
                                          Case{2, 2048, 16, 16, 72, true}));
 
+// The widest heads with dropout: more units than multiprocessors, so that thread blocks take
+// several; groups of heads; rings that go round many times.
+INSTANTIATE_TEST_SUITE_P(WidestShapes, CudaAttentionOnePassTest,
+                         testing::Values(Case{33, 130, 12, 6, 192, true, 0.2},
+                                         Case{40, 257, 6, 3, 256, false, 0.2},
+                                         Case{2, 2100, 4, 1, 256, true, 0.1},
+                                         Case{8, 1000, 4, 4, 136, true, 0.1}));
+
 // Sequences of all lengths, of which the shortest has none, with and without dropout. What padding
 // holds is not read: it is NaN here.
 TEST(CudaAttention, LeavesPaddingOut) {
   PLIMSOLL_NEEDS_CUDA
   for (const Case& c : {Case{4, 200, 4, 2, 64, true, 0.2}, Case{4, 130, 2, 2, 40, false, 0.2},
                         Case{4, 300, 2, 1, 128, false, 0.2}, Case{4, 200, 2, 1, 128, true},
-                        Case{4, 150, 2, 1, 200, true, 0.2}}) {
+                        Case{4, 150, 2, 1, 200, true, 0.2}, Case{4, 150, 4, 2, 136, false, 0.2},
+                        Case{4, 300, 2, 1, 256, true, 0.2}, Case{4, 200, 2, 2, 256, false, 0.2}}) {
     const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
     const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
     const double all = static_cast<double>(c.sequence);
