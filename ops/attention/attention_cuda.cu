@@ -1,7 +1,6 @@
 // attention and attention_backward, by the first of these that serves the problem:
 //
-//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide with dropout; without it the
-//                                  gradients of heads up to 128 wide
+//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout
 //   cuDNN (cudnn_attention.h)      16 bits, no dropout; the GPUs and shapes it knows
 //   mma.sync (attention_mma.cuh)   16 bits and TF32, heads up to 256 wide
 //   FMAs (attention_forward.cuh)   the rest: float32, odd head widths, old GPUs
@@ -108,10 +107,9 @@ const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
 bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
   constexpr int64_t kMost = 65535;  // the limit of a grid's second and third dimension
   const cudaDeviceProp& gpu = ctx.libraries.properties();
-  const bool narrow = p.head <= kHopperAttentionHead && p.head % 8 == 0;
   return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
-         (narrow || PrefersWidest(p.head, ctx.attributes.GetReal("dropout"))) && p.batch <= kMost &&
-         p.heads <= kMost && HasHopperBackward();
+         p.head <= kWidestHead && p.head % 8 == 0 && p.batch <= kMost && p.heads <= kMost &&
+         HasHopperBackward();
 }
 
 // Whether mma.sync serves the problem.
@@ -203,7 +201,7 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   if constexpr (sizeof(T) == 2) {
     if (OnHopper(ctx, p)) {
       const int processors = ctx.libraries.properties().multiProcessorCount;
-      if (p.head > kHopperAttentionHead) {
+      if (PrefersWidest(p.head)) {
         const WidestAttention widest(p.batch, p.sequence, p.heads);
         return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream);
       }

@@ -1,6 +1,5 @@
-// attention_backward of heads 136 to 256 wide with dropout on Hopper
-// (ops/cuda/attention_widest_hopper.cu): for which problems it is used, and its scratch memory, as
-// functions of the shape.
+// attention_backward of heads 136 to 256 wide on Hopper (ops/cuda/attention_widest_hopper.cu): for
+// which of them it is used, and its scratch memory, as functions of the shape.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +22,8 @@ struct WidestAttention {
   int64_t row_bytes;  // lse and δ of each query, for each tile of a head
 };
 
-// Without dropout cuDNN is used.
-inline bool PrefersWidest(int64_t head, double dropout) {
-  return dropout > 0 && head > kHopperAttentionHead && head <= kWidestHead && head % 8 == 0;
+inline bool PrefersWidest(int64_t head) {
+  return head > kHopperAttentionHead && head <= kWidestHead && head % 8 == 0;
 }
 
 }  // namespace plimsoll::ops

@@ -38,7 +38,7 @@ template <typename T>
 void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttention& wide,
                         void* scratch, int processors, cudaStream_t stream);
 
-// For heads 136 to 256 wide with dropout; `scratch` has widest.Bytes(). At most 65535 sequences.
+// For heads 136 to 256 wide; `scratch` has widest.Bytes(). At most 65535 sequences.
 template <typename T>
 void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAttention& widest,
                           void* scratch, int processors, cudaStream_t stream);

@@ -1,6 +1,6 @@
-// Gradients of blockwise attention with dropout on Hopper's tensor cores, bf16 and fp16, heads 136
-// to 256 wide and multiples of 8 (the formulas are in attention_backward.cuh), in two passes after
-// one that finds δ:
+// Gradients of blockwise attention on Hopper's tensor cores, bf16 and fp16, heads 136 to 256 wide
+// and multiples of 8 (the formulas are in attention_backward.cuh), in two passes after one that
+// finds δ:
 //
 //   dq     a unit is 128 queries of a head, 64 for each computing warpgroup, which walks over the
 //          keys: S = q·kᵀ, dP = dout·vᵀ, dq += dS·k
@@ -9,7 +9,7 @@
 //          dv += P·dout, and gives P to the second one, which finds dPᵀ = v·doutᵀ and dk += dS·q
 //
 // P goes from one warpgroup to the other through shared memory in 16 bits, as dv's products use it,
-// with what is dropped in its signs (attention_dropped_weights.cuh): each thread reads what the
+// with what dropout drops in its signs (attention_dropped_weights.cuh): each thread reads what the
 // thread in the same place has written.
 //
 // A thread block stays, and takes one unit after another; a third warpgroup has one thread, which
@@ -457,13 +457,17 @@ void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAt
     kernel<<<blocks, kWidestThreads, bytes, stream>>>(w);
     gpu::CheckLaunch(name);
   };
-  const auto launch = [&]<int kPieces>() {
-    start(&WidestDqKernel<T, kPieces, true>, WidestQueriesMemory<kPieces>::kBytes,
+  const auto launch = [&]<int kPieces, bool kDropout>() {
+    start(&WidestDqKernel<T, kPieces, kDropout>, WidestQueriesMemory<kPieces>::kBytes,
           (w.tiles + 1) / 2, a.heads, 0, "attention_backward: dq");
-    start(&WidestDkdvKernel<T, kPieces, true>, WidestKeysMemory<kPieces>::kBytes, w.tiles,
+    start(&WidestDkdvKernel<T, kPieces, kDropout>, WidestKeysMemory<kPieces>::kBytes, w.tiles,
           a.kv_heads, 1, "attention_backward: dk and dv");
   };
-  a.head <= 192 ? launch.template operator()<3>() : launch.template operator()<4>();
+  if (a.dropout.rng != nullptr) {
+    a.head <= 192 ? launch.template operator()<3, true>() : launch.template operator()<4, true>();
+  } else {
+    a.head <= 192 ? launch.template operator()<3, false>() : launch.template operator()<4, false>();
+  }
 }
 
 template void LaunchWidestBackward(const AttentionBackwardArguments<__nv_bfloat16>&,
