@@ -8,6 +8,7 @@
 #include "ops/attention/attention_one_pass.h"
 #include "ops/attention/attention_split.h"
 #include "ops/attention/attention_wide.h"
+#include "ops/attention/attention_widest.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -150,7 +151,7 @@ int64_t ForwardWorkspace(const OpCall& call) {
 }
 
 // Our own kernels keep the row sums of dout∘out there, those for Hopper also lse, and the one-pass
-// kernels also sums of gradients; cuDNN needs more.
+// kernels also sums of gradients; cuDNN, which takes wide heads on other GPUs, needs more.
 int64_t BackwardWorkspace(const OpCall& call) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
@@ -164,10 +165,12 @@ int64_t BackwardWorkspace(const OpCall& call) {
   const WideAttention wide(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
   if (PrefersWideOnePass(wide, head)) return std::max(2 * own, wide.Bytes());
   if (head <= kHopperAttentionHead) return 2 * own;
-  if (call.attributes.GetReal("dropout") > 0) return own;
+  const int64_t ours =
+      PrefersWidest(head) ? WidestAttention(qkv.dim(0), qkv.dim(1), heads).Bytes() : own;
+  if (call.attributes.GetReal("dropout") > 0) return ours;
   const AttentionSplit split =
       SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
-  return std::max(own, split.lanes * split.lane_bytes);
+  return std::max(ours, split.lanes * split.lane_bytes);
 }
 
 const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);

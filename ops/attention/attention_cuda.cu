@@ -1,6 +1,6 @@
 // attention and attention_backward, by the first of these that serves the problem:
 //
-//   Hopper (attention_hopper.cuh)  16 bits, heads up to 128 wide; forward only with dropout
+//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout
 //   cuDNN (cudnn_attention.h)      16 bits, no dropout; the GPUs and shapes it knows
 //   mma.sync (attention_mma.cuh)   16 bits and TF32, heads up to 256 wide
 //   FMAs (attention_forward.cuh)   the rest: float32, odd head widths, old GPUs
@@ -22,6 +22,7 @@
 #include "ops/attention/attention_one_pass.h"
 #include "ops/attention/attention_split.h"
 #include "ops/attention/attention_wide.h"
+#include "ops/attention/attention_widest.h"
 #include "ops/cuda/attention_backward.cuh"
 #include "ops/cuda/attention_forward.cuh"
 #include "ops/cuda/attention_hopper.cuh"
@@ -107,8 +108,8 @@ bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
   constexpr int64_t kMost = 65535;  // the limit of a grid's second and third dimension
   const cudaDeviceProp& gpu = ctx.libraries.properties();
   return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
-         p.head <= kHopperAttentionHead && p.head % 8 == 0 && p.batch <= kMost &&
-         p.heads <= kMost && HasHopperBackward();
+         p.head <= kWidestHead && p.head % 8 == 0 && p.batch <= kMost && p.heads <= kMost &&
+         HasHopperBackward();
 }
 
 // Whether mma.sync serves the problem.
@@ -200,6 +201,10 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   if constexpr (sizeof(T) == 2) {
     if (OnHopper(ctx, p)) {
       const int processors = ctx.libraries.properties().multiProcessorCount;
+      if (PrefersWidest(p.head)) {
+        const WidestAttention widest(p.batch, p.sequence, p.heads);
+        return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream);
+      }
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
       if (!p.padded && PrefersOnePass(pass, p.head)) {
         return LaunchOnePassBackward(a, pass, ctx.workspace, processors, ctx.stream);

@@ -1,6 +1,6 @@
 // How attention_backward is computed for 16-bit tensors. On Hopper, our own kernels, which need
-// almost no memory besides their tensors, take head widths that are usual in transformers. Other
-// problems go to cuDNN, in parts:
+// almost no memory besides their tensors, take heads up to 256 wide. On other GPUs, which the plan
+// doesn't know, wide heads go to cuDNN, in parts:
 //
 // cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
 // head. So it runs on some sequences at a time, or for long sequences on some heads, with two parts
@@ -14,7 +14,7 @@
 
 namespace plimsoll::ops {
 
-// Wider heads don't fit the registers of a warpgroup.
+// dk and dv of wider heads don't fit the registers of a warpgroup: attention_widest.h.
 inline constexpr int64_t kHopperAttentionHead = 128;
 
 // The workspace of cuDNN 9.19 on a GPU of compute capability 9.0, determined at many shapes: the

@@ -43,6 +43,35 @@ class WeightDropper {
     }
   }
 
+  // The same with draws that have been made ahead, while the products of the tile were under way.
+  struct NoDraws {};
+  using Draws = std::conditional_t<kDropout, TileDraws<kKeysAreRows>, NoDraws>;
+  __device__ Draws Draw(int64_t row, int query, int key) const {
+    if constexpr (kDropout) {
+      return {dropout_, rng_, ScoreTile(dropout_, row, query, key),
+              kKeysAreRows ? dropout_.tiles : 1};
+    } else {
+      return {};
+    }
+  }
+  __device__ void Mark(float (&p)[32], const Draws& draws) const {
+    if constexpr (kDropout) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) {
+        if (!draws.Kept(i, dropout_.threshold << 16)) p[i] = -p[i];
+      }
+    }
+  }
+
+  // What is left of two marked weights in 16 bits.
+  template <typename T>
+  __device__ static uint32_t Left(uint32_t two) {
+    if constexpr (!kDropout) return two;
+    using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    const Two left = __hmax2_nan(reinterpret_cast<const Two&>(two), Two{});
+    return reinterpret_cast<const uint32_t&>(left);
+  }
+
   // What is left of marked P as the left operand of another product.
   template <typename T>
   __device__ void PackKept(const float (&p)[32], uint32_t (&to)[4][4]) const {

@@ -1,15 +1,17 @@
 // Blockwise attention with dropout on Hopper's tensor cores (the formulas are in
-// ops/attention/attention.h): bf16 and fp16, heads up to 128 wide and multiples of 8. Without
+// ops/attention/attention.h): bf16 and fp16, heads up to 256 wide and multiples of 8. Without
 // dropout cuDNN's kernels are used, which know no draws of ours.
 //
 // A thread block stays, and takes one unit after another: 64 queries of a head for each computing
 // warpgroup, of which there are three for heads up to 64 wide, otherwise two. Its warpgroups:
 //
 //   one thread   has the copy engine bring queries, and keys and values in the order of their use
-//   the others   S = q·kᵀ with q in registers, 64 keys at a time; softmax; out += P·v. The next S
-//                is under way while P·v is, and the draws are made meanwhile.
+//   the others   S = q·kᵀ, 64 keys at a time, with q in registers if its head is at most 128 wide;
+//                softmax; out += P·v. The next S is under way while P·v is, and the draws are made
+//                meanwhile.
 //
-// Units come in the order of their length, the longest first, so that thread blocks end together.
+// Units of different lengths come in the order of their length, the longest first, so that thread
+// blocks end together; equal ones head by head, so that k and v stay in L2.
 // Bytes: q and out once, k and v once for every unit, mostly from L2; 4 for lse of each query.
 #include <cmath>
 
@@ -59,20 +61,6 @@ __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memo
   }
 }
 
-// Sets the rows of a tile of values from `count` on to zero: padding is never read as a number.
-// Every warpgroup does it for itself before it uses the tile.
-template <typename Memory>
-__device__ void ClearPadding(uint32_t tile, int count, int name) {
-  const int thread = threadIdx.x % kWarpgroup;
-  for (int row = count + thread / 8; row < 64; row += kWarpgroup / 8) {
-    for (int piece = 0; piece < Memory::kPieces; ++piece) {
-      StoreSharedFour(tile + piece * kOperandTile + PieceOffset(row, thread % 8), float4{});
-    }
-  }
-  FenceSharedWrites();
-  SyncWarpgroup(name);
-}
-
 template <typename T, typename Memory>
 __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m, int part) {
   constexpr int kPieces = Memory::kPieces;
@@ -94,14 +82,16 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     const int64_t row = int64_t{u.b} * a.heads + u.h;
     const uint64_t draws_at = ScoreTile(dropout, row, first + warp * 16, 0);
 
-    uint32_t q[kPieces][4][4];
+    uint32_t q[Memory::kHeld ? kPieces : 1][4][4];
     AwaitBarrier(m.QueriesFull(), units.round);
     units.Step();
+    if constexpr (Memory::kHeld) {
 #pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece) {
+      for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        LoadMatrices(q[piece][k], (m.Queries(part) + piece * kOperandTile + offset) ^ (k * 32));
+        for (int k = 0; k < 4; ++k) {
+          LoadMatrices(q[piece][k], (m.Queries(part) + piece * kOperandTile + offset) ^ (k * 32));
+        }
       }
     }
     float s[32], out[kPieces][32] = {};
@@ -111,20 +101,24 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     const auto start_scores = [&] {
       AwaitBarrier(m.Full(n), n.round);
       ProductsBegin();
+      if constexpr (Memory::kHeld) {
 #pragma unroll
-      for (int piece = 0; piece < kPieces; ++piece) {
-        const uint32_t keys = LowerHalf(m.Tile(n) + piece * kOperandTile);
+        for (int piece = 0; piece < kPieces; ++piece) {
+          const uint32_t keys = LowerHalf(m.Tile(n) + piece * kOperandTile);
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          MultiplyHeld<T>(s, q[piece][k], OperandAt(keys, k * 32), piece + k > 0);
+          for (int k = 0; k < 4; ++k) {
+            MultiplyHeld<T>(s, q[piece][k], OperandAt(keys, k * 32), piece + k > 0);
+          }
         }
+      } else {
+        MultiplyTiles<T, kPieces>(s, m.Queries(part), m.Tile(n));
       }
       CommitProducts();
     };
     const auto start_output = [&](int step) {
       AwaitBarrier(m.Full(n), n.round);
       if (a.lengths != nullptr && (step + 1) * 64 > u.length) {
-        ClearPadding<Memory>(m.Tile(n), u.length - step * 64, 1 + part);
+        ClearPadding<kPieces>(m.Tile(n), u.length - step * 64, 1 + part);
       }
       ProductsBegin();
 #pragma unroll
@@ -176,11 +170,15 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       n.Step();
     };
 
+    const auto free_queries = [&](int step) {
+      if (step + 1 == (Memory::kHeld ? 1 : steps)) ArriveByWarp(m.QueriesEmpty());
+    };
+
     start_scores();
     {
       const TileDraws<false> draws = draws_of(0);
       WaitForProducts<0>(s);
-      ArriveByWarp(m.QueriesEmpty());
+      free_queries(0);
       free_slot();
       softmax(0, draws);
     }
@@ -193,6 +191,7 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       start_output(step - 1);
       const TileDraws<false> draws = draws_of(step);
       WaitForProducts<1>(s);
+      free_queries(step);
       ArriveByWarp(m.Empty(keys));
       softmax(step, draws);
       WaitForProducts<0>(out);
@@ -290,7 +289,13 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
     const auto blocks = static_cast<unsigned>(std::min(h.units, processors));
     HopperForwardKernel<T, kPieces><<<blocks, Memory::kThreads, Memory::kBytes, stream>>>(h);
   };
-  a.head <= 64 ? launch.template operator()<1>() : launch.template operator()<2>();
+  if (a.head <= 64) {
+    launch.template operator()<1>();
+  } else if (a.head <= 128) {
+    launch.template operator()<2>();
+  } else {
+    a.head <= 192 ? launch.template operator()<3>() : launch.template operator()<4>();
+  }
   gpu::CheckLaunch("attention: dropout");
 }
 

@@ -28,11 +28,13 @@ template <int kWarpgroups>
 struct HopperForwardUnit {
   template <typename T>
   __device__ HopperForwardUnit(const HopperForwardArguments<T>& a, int unit) {
-    const int rows = a.batch * a.heads, row = unit % rows;
+    const int rows = a.batch * a.heads;
+    const bool equal = !a.causal && a.lengths == nullptr;
+    const int row = equal ? unit / a.tiles : unit % rows;
     b = row / a.heads;
     h = row % a.heads;
     g = h / (a.heads / a.kv_heads);
-    first = (a.tiles - 1 - unit / rows) * 64 * kWarpgroups;
+    first = (a.tiles - 1 - (equal ? unit % a.tiles : unit / rows)) * 64 * kWarpgroups;
     length = a.lengths == nullptr ? a.sequence : min(a.sequence, a.lengths[b]);
     const int end = min(length, first + 64 * kWarpgroups);
     steps = ((a.causal ? end : length) + 63) / 64;
@@ -55,7 +57,8 @@ struct HopperForwardMemory {
   static constexpr int kThreads = (kWarpgroups + 1) * kWarpgroup;
   static constexpr int kRegisters = kPieces == 1 ? 160 : 240;
   static constexpr int kRegistersOfCopies = kPieces == 1 ? 32 : 24;
-  static constexpr int kSlots = 8;
+  static constexpr bool kHeld = kPieces <= 2;  // q is in registers
+  static constexpr int kSlots = kHeld ? 8 : kPieces == 3 ? 7 : 5;
   static constexpr int kTile = kPieces * kOperandTile;
 
   static constexpr int kSlotsAt = kWarpgroups * kTile;

@@ -1,6 +1,7 @@
-// Pieces that both kernels for attention's gradients in one pass are made of
-// (attention_one_pass_hopper.cu, attention_wide_hopper.cu): what warpgroups with different tasks
-// need, products of tiles, sums and results of a tile. Only in code for sm_90a.
+// Pieces that attention's kernels of warpgroups with different tasks are made of
+// (attention_forward_hopper.cu, attention_one_pass_hopper.cu, attention_wide_hopper.cu,
+// attention_widest_hopper.cu): what such warpgroups need, products of tiles, sums and results of a
+// tile. Only in code for sm_90a.
 #pragma once
 
 #include "ops/cuda/exp2.cuh"
@@ -66,14 +67,15 @@ __device__ inline uint64_t OperandAt(uint32_t lower_half, uint32_t further) {
   return descriptor;
 }
 
-// Products of 64 × 64 × 64, as in wgmma.cuh; the caller combines them into groups.
-// d = a·bᵀ
-template <typename T>
+// Products of tiles, as in wgmma.cuh; the caller combines them into groups.
+// d = a·bᵀ over kPieces tiles side by side
+template <typename T, int kPieces = 1>
 __device__ void MultiplyTiles(float (&d)[32], uint32_t a, uint32_t b) {
   const uint32_t left = LowerHalf(a), right = LowerHalf(b);
 #pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    MultiplyShared<T>(d, OperandAt(left, k * 32), OperandAt(right, k * 32), k > 0);
+  for (int k = 0; k < 4 * kPieces; ++k) {
+    const uint32_t further = k / 4 * kOperandTile + k % 4 * 32;
+    MultiplyShared<T>(d, OperandAt(left, further), OperandAt(right, further), k > 0);
   }
 }
 // d += a·b
@@ -84,6 +86,20 @@ __device__ void AddWeightedTile(float (&d)[32], const uint32_t (*a)[4], uint32_t
   for (int k = 0; k < 4; ++k) {
     MultiplyRegisters<T>(d, a[k], OperandAt(right, k * 2048));
   }
+}
+
+// Sets rows of kPieces tiles side by side to zero, from row `count` on: padding is never read as a
+// number. Every warpgroup does it for itself before it uses the tiles; `name` is its barrier's.
+template <int kPieces>
+__device__ void ClearPadding(uint32_t tiles, int count, int name) {
+  const int thread = threadIdx.x % kWarpgroup;
+  for (int row = count + thread / 8; row < 64; row += kWarpgroup / 8) {
+    for (int piece = 0; piece < kPieces; ++piece) {
+      StoreSharedFour(tiles + piece * kOperandTile + PieceOffset(row, thread % 8), float4{});
+    }
+  }
+  FenceSharedWrites();
+  SyncWarpgroup(name);
 }
 
 // Writes a result of 64 rows, scaled, 16 bytes at a time: the four threads of a row exchange words.

@@ -1,6 +1,6 @@
-// What the kernels for attention's gradients in one pass read for each query of a head: lse·log₂e
-// and δ = Σ dout∘out, divided by dropout's keep_scale, for the queries of a tile side by side.
-// [batch, heads, tiles, 2, 64] floats.
+// What the kernels for attention's gradients in one pass, and of the widest heads, read for each
+// query of a head: lse·log₂e and δ = Σ dout∘out, divided by dropout's keep_scale, for the queries
+// of a tile side by side. [batch, heads, tiles, 2, 64] floats; padding gets zeros.
 //
 // 16 bytes of out and of dout for a thread, kLanes threads for a query; a thread block has
 // 256 / kLanes queries, one head after another. Bytes: out, dout and lse once, 8 for each query.
@@ -21,7 +21,7 @@ __global__ __launch_bounds__(256, 4) void AttentionRowsKernel(
   const int b = blockIdx.y, row = static_cast<int>(blockIdx.x) * kRows + threadIdx.x / kLanes;
   const int column = threadIdx.x % kLanes * 8;
   const int heads = static_cast<int>(a.heads);
-  const bool there = row < a.sequence && column < a.head;
+  const bool there = row < a.Length(b) && column < a.head;
   const int64_t from = a.Out(b, there ? row : 0, 0) + (there ? column : 0);
   const float* const lse = a.lse + int64_t{b} * heads * a.sequence + (there ? row : 0);
   const int64_t tile = int64_t{b} * heads * tiles + row / kTile;  // of the first head

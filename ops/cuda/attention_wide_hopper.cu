@@ -80,17 +80,6 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int hal
   }
 }
 
-// d = a·bᵀ over 128 columns.
-template <typename T>
-__device__ void MultiplyWideTiles(float (&d)[32], uint32_t a, uint32_t b) {
-  const uint32_t left = LowerHalf(a), right = LowerHalf(b);
-#pragma unroll
-  for (int k = 0; k < 8; ++k) {
-    const uint32_t further = k / 4 * kOperandTile + k % 4 * 32;
-    MultiplyShared<T>(d, OperandAt(left, further), OperandAt(right, further), k > 0);
-  }
-}
-
 // A warpgroup that computes scores, for half `half` of each block's keys, and that half of dq's
 // columns.
 template <bool kDropout, typename T>
@@ -126,7 +115,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     keys.Step();
     AwaitRound(m.Full(n), n);
     ProductsBegin();
-    MultiplyWideTiles<T>(s, m.Keys(half), m.Queries(n));
+    MultiplyTiles<T, 2>(s, m.Keys(half), m.Queries(n));
     CommitProducts();
     WaitForProducts<0>(s);
 
@@ -179,7 +168,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       constexpr bool kHasBefore = decltype(has_before)::value;
       constexpr bool kHasNext = decltype(has_next)::value;
       ProductsBegin();
-      MultiplyWideTiles<T>(d, m.Values(half), m.Dout(n));
+      MultiplyTiles<T, 2>(d, m.Values(half), m.Dout(n));
       CommitProducts();
       const int2 tile = LoadTwo(m.TileOf(n));
       const uint32_t rows = m.Rows(n) + at.column * 4;
@@ -249,7 +238,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       if constexpr (kHasNext) {
         AwaitRound(m.Full(n), n);
         ProductsBegin();
-        MultiplyWideTiles<T>(s, m.Keys(half), m.Queries(n));
+        MultiplyTiles<T, 2>(s, m.Keys(half), m.Queries(n));
         CommitProducts();
       }
       if constexpr (kHasBefore) {

@@ -60,6 +60,9 @@ __device__ inline uint32_t LoadWord(uint32_t from) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");
   return value;
 }
+__device__ inline void StoreWord(uint32_t to, uint32_t value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
+}
 __device__ inline void LoadPiece(uint32_t (&values)[4], uint32_t from) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
