@@ -97,6 +97,7 @@ std::string StartText() {
   std::vector<std::pair<std::string, double>> parts;
   const std::vector<StageTime> stages = StageTimes();
   double end = 0, in_stages = 0;
+  if (!stages.empty()) parts.emplace_back("program", stages.front().begin);
   for (const StageTime& stage : stages) {
     if (stage.thread != 0 || stage.depth != 0) continue;
     end = std::max(end, stage.end);

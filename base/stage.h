@@ -37,9 +37,9 @@ std::vector<StageTime> StageTimes();
 // No stage begins any more. The process's first start counts: later ones, in tests, change nothing.
 void EndStart();
 
-// "started in 4.8 s: reading the data 0.2, …": the outermost stages of the main thread, those of one
-// name together, and what lies between them as "other". Stages below a twentieth of a second count
-// as other.
+// "started in 4.8 s: program 0.2, data 0.3, …": until the first stage began, then the outermost stages
+// of the main thread, those of one name together, and what lies between them as "other". What is
+// below a twentieth of a second counts as other.
 std::string StartText();
 
 }  // namespace plimsoll

@@ -70,7 +70,6 @@ std::optional<HostLink> MeasureHostLink() {
   } catch (const std::exception&) {
     cudaGetLastError();  // whoever needs the GPU will say what is wrong with it
   }
-  cudaDeviceReset();  // gives the context back: a plan counts it when the run makes it
   return link;
 }
 

@@ -11,9 +11,8 @@ struct HostLink {
   double both_to_device = 0, both_to_host = 0;  // both ways at the same time
 };
 
-// Measures the GPU that MakeCudaDevice would take, with 32 MiB of its memory and of the host's.
-// nullopt where there is no GPU or no such memory. Afterwards the process holds nothing of the GPU,
-// so it must be called before anything else uses it.
+// Measures the GPU that MakeCudaDevice would take, with 32 MiB of its memory and of the host's, which
+// it gives back; the process keeps its context. nullopt where there is no GPU or no such memory.
 std::optional<HostLink> MeasureHostLink();
 
 }  // namespace plimsoll::runtime

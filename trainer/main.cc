@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "base/spelling.h"
+#include "base/stage.h"
 #include "base/terminal.h"
 #include "base/version.h"
 #include "runtime/gpu_report.h"
@@ -248,7 +249,10 @@ class CommandLine {
     command->add_flag("-q,--quiet", quiet_, "print warnings and errors only");
     command->callback([this, profile] {
       if (quiet_) SilenceProgress();
-      const config::Loaded loaded = train_.Load(world_, /*counts=*/true);
+      const config::Loaded loaded = [this] {
+        const Stage stage("run file");
+        return train_.Load(world_, /*counts=*/true);
+      }();
       TrainOptions options{.profile = {}, .resume = resume_};
       if (profile->count() > 0)
         options.profile = ParseProfiledSteps(profile_, loaded.config.train.StepsToMake());

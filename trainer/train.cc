@@ -558,6 +558,7 @@ class Run {
   // Returns whether this evaluation is the best so far.
   bool Evaluate(int64_t done) {
     if (!held_out_) return false;
+    const Stage stage("evaluation");
     Drain();
     EvaluationState& state = record_.evaluation;
     const HeldOut::Evaluation evaluation =
@@ -627,6 +628,7 @@ class Run {
 }  // namespace
 
 ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainOptions& options) {
+  std::optional<Stage> checks("checks");
   config::RunConfig config = loaded.config;
   world.Watch(config.parallel.timeout, [] { return "before the first step"; });
   RequireSame(
@@ -646,10 +648,14 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   }
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
-  if (ranks.first()) PrintProgress(Header(config, *model));
   DeviceStart device(config);
-  MeasureLink(config, world);
-  SettledRun settled = ranks.SettleOnFirst(config, *model);
+  if (ranks.first()) PrintProgress(Header(config, *model));
+  checks.reset();
+  SettledRun settled = [&] {
+    const Stage stage("planning");
+    MeasureLink(config, world);
+    return ranks.SettleOnFirst(config, *model);
+  }();
   std::unique_ptr<Run> run;
   try {
     run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
