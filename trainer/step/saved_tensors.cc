@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "ops/optimizer/optimizer.h"
 #include "optim/update.h"
-#include "trainer/step/stored_parameter.h"
+#include "runtime/stored_parameter.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -118,9 +118,13 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
   std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
   std::vector<std::byte> remainder = read_if_any(parameter.name + ".remainder", sizeof(int16_t));
   std::vector<std::byte> master = read_if_any(parameter.name + ".master", sizeof(float));
-  StoredParameter(type, elements, weight.data(),
-                  remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
-                  master.empty() ? nullptr : reinterpret_cast<float*>(master.data()))
+  runtime::StoredParameter{
+      .dtype = type,
+      .elements = elements,
+      .data = weight.data(),
+      .remainder = remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
+      .master = master.empty() ? nullptr : reinterpret_cast<float*>(master.data()),
+      .has_remainder = !remainder.empty()}
       .Get(values);
   return values;
 }
