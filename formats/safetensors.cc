@@ -282,6 +282,21 @@ void SafetensorsReader::RequireUnchanged() const {
   if (file_) file_->RequireUnchanged();
 }
 
+void SafetensorsReader::RequireFloats(const TensorEntry& tensor) const {
+  switch (tensor.type) {
+    case TensorType::kF64:
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBf16:
+      return;
+    default:
+      throw UserError(
+          fmt::format("{}: tensor \"{}\": {} cannot be read as floating-point numbers; convert it "
+                      "to F32 or BF16",
+                      name_, Printable(tensor.name), TypeName(tensor.type)));
+  }
+}
+
 void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t count) const {
   const TensorEntry& tensor = Require(name);
   if (tensor.elements != count) {
@@ -290,6 +305,7 @@ void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t c
         "of another model?",
         name_, Printable(name), Printable(ShapeText(tensor.shape)), tensor.elements, count));
   }
+  RequireFloats(tensor);
   const std::span<const std::byte> bytes = Raw(name);
   switch (tensor.type) {
     case TensorType::kF32:
@@ -305,10 +321,7 @@ void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t c
       ConvertElements<uint16_t>(bytes, out, FromBf16);
       break;
     default:
-      throw UserError(
-          fmt::format("{}: tensor \"{}\": {} cannot be read as floating-point numbers; convert it "
-                      "to F32 or BF16",
-                      name_, Printable(name), TypeName(tensor.type)));
+      break;
   }
   // The caller has a copy now, so the pages needn't stay in memory.
   if (mapped_) mapped_->Release();

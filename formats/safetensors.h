@@ -86,6 +86,8 @@ class SafetensorsReader {
   // UserError if the file was written since it was opened: what was read may be of two versions.
   void RequireUnchanged() const;
 
+  // UserError unless ReadFloat32 can convert the tensor's type.
+  void RequireFloats(const TensorEntry& tensor) const;
   // Writes the tensor's elements, converted from F64, F16 or BF16 where needed, to out[0, count).
   // Throws UserError when the tensor has another type or does not have `count` elements.
   void ReadFloat32(std::string_view name, float* out, int64_t count) const;

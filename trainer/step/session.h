@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 
 #include "base/thread_pool.h"
 #include "graph/slot.h"
+#include "graph/typed_elements.h"
 #include "models/huggingface.h"
 #include "runtime/caching_memory.h"
 #include "runtime/device.h"
@@ -109,6 +111,9 @@ class Session {
   // holds. All ranks read the same parameters in the same order.
   std::vector<float> ReadParameter(std::string_view name);
   void WriteParameter(std::string_view name, std::span<const float> values);
+  // Elements of a whole parameter, row-major, from number `first` on; of one that ranks share, this
+  // rank takes what it has of them. Several threads may write disjoint elements at a time.
+  void WriteElements(std::string_view name, int64_t first, const graph::TypedElements& values);
 
   // A carried tensor: "block.0.attn.qkv.weight", "update_count". No elements when no program uses
   // such a tensor. Between micro-steps; reading waits for those that were run.
@@ -134,6 +139,7 @@ class Session {
   // tensor the bytes as they lie in the arena: `at` and the size are multiples of the element's.
   std::vector<StateTensor> State() const;
   void ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const;
+  // Several threads may write other bytes of it at a time.
   void WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes);
 
   // With CompileOptions::snapshot_copy. CopyState(), between two steps, copies what this rank saves
@@ -248,6 +254,12 @@ class Session {
   bool IsShared(std::string_view name) const { return FindSplit(name) || IsDivided(name); }
   std::string Announce(std::string name);  // what the first rank of all says, on every rank
   void ServeWeights();                     // to the rank that writes them
+  // The elements of a whole parameter that this rank has, in ascending order.
+  std::vector<models::ElementRange> Owned(const std::string& name) const;
+  // Of what data ranks divide, this rank's part; else all. Elements of what WritePart takes.
+  models::ElementRange OwnedOfPart(std::string_view name) const;
+  void WriteElementsOfPart(std::string_view name, int64_t first,
+                           const graph::TypedElements& values);
   // Where a whole parameter lies as float32; empty when it lies nowhere as such.
   std::span<float> InPlace(std::string_view name) const;
   StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
@@ -288,6 +300,7 @@ class Session {
     void FindBytes();
   };
   std::vector<MicroStepInputs> inputs_;  // by number in the program
+  std::mutex writing_;                   // of what threads write one after the other
   struct ObjectiveTensors {
     Where token_weight, sample_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
