@@ -1,5 +1,6 @@
 // Conversions between float32 and the bits of the 16-bit floating-point types, rounding to nearest,
-// ties to even; NaN stays NaN, overflow goes to infinity, subnormals are kept.
+// ties to even; NaN stays NaN, overflow goes to infinity, subnormals are kept. What is constexpr runs
+// on GPUs, too, with the same bits.
 #pragma once
 
 #include <bit>
@@ -15,16 +16,16 @@ struct Float16 {
   uint16_t bits;
 };
 
-inline float FromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+constexpr float FromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
-inline uint16_t ToBf16(float value) {
+constexpr uint16_t ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   // Rounding could clear a NaN's payload; setting the quiet bit keeps it a NaN.
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-inline float FromF16(uint16_t bits) {
+constexpr float FromF16(uint16_t bits) {
   const uint32_t sign = uint32_t{bits & 0x8000u} << 16;
   const uint32_t magnitude = bits & 0x7fffu;
   if (magnitude >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (magnitude << 13));
@@ -35,7 +36,7 @@ inline float FromF16(uint16_t bits) {
   return std::bit_cast<float>(sign | ((magnitude << 13) + (112u << 23)));  // 112 = 127 - 15
 }
 
-inline uint16_t ToF16(float value) {
+constexpr uint16_t ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
@@ -67,7 +68,7 @@ struct SplitFloat {
   int16_t low;
 };
 
-inline SplitFloat Split(float value) {
+constexpr SplitFloat Split(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   // Rounding could turn a NaN with a large payload into another number.
   if ((bits & 0x7fffffff) > 0x7f800000) bits = (bits & 0x80000000) | 0x7fc00000;
@@ -75,11 +76,11 @@ inline SplitFloat Split(float value) {
   return {{static_cast<uint16_t>(high)}, static_cast<int16_t>(bits - (high << 16))};
 }
 
-inline float Join(BFloat16 high, int16_t low) {
+constexpr float Join(BFloat16 high, int16_t low) {
   return std::bit_cast<float>((uint32_t{high.bits} << 16) + static_cast<uint32_t>(int32_t{low}));
 }
 
-inline float ToFloat(BFloat16 value) { return FromBf16(value.bits); }
-inline float ToFloat(Float16 value) { return FromF16(value.bits); }
+constexpr float ToFloat(BFloat16 value) { return FromBf16(value.bits); }
+constexpr float ToFloat(Float16 value) { return FromF16(value.bits); }
 
 }  // namespace plimsoll

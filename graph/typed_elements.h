@@ -1,8 +1,10 @@
-// Numbers in memory, in a type of their own: consecutive elements of a tensor as a file holds them.
+// Numbers in memory, in a type of their own: consecutive elements of a parameter as a file holds
+// them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "graph/dtype.h"
 
@@ -10,11 +12,16 @@ namespace plimsoll::graph {
 
 struct TypedElements {
   DType dtype = DType::kFloat32;
-  const std::byte* data = nullptr;  // aligned to the element
+  const std::byte* data = nullptr;
   int64_t count = 0;
-};
 
-// Of f32, bf16 or f16. InternalError for another type.
-void CopyAsFloat32(const TypedElements& elements, float* to);
+  static TypedElements Of(std::span<const float> values) {
+    return {DType::kFloat32, reinterpret_cast<const std::byte*>(values.data()),
+            static_cast<int64_t>(values.size())};
+  }
+  TypedElements Part(int64_t begin, int64_t end) const {
+    return {dtype, data + begin * ByteSize(dtype), end - begin};
+  }
+};
 
 }  // namespace plimsoll::graph

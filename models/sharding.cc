@@ -35,29 +35,35 @@ Shape SplitParameter::LocalShape() const {
   return shape_.rank() == 1 ? Shape{rows} : Shape{rows, shape_.dim(1)};
 }
 
-void SplitParameter::ForPieces(int64_t rank,
-                               FunctionRef<void(int64_t, int64_t, int64_t)> copy) const {
+std::vector<Stripe> SplitParameter::Stripes(int64_t rank) const {
   const int64_t columns = shape_.rank() == 1 ? 1 : shape_.dim(1);
   if (sharding_.split == Sharding::kColumns) {
     const int64_t own = columns / ranks_;
-    for (int64_t row = 0; row < shape_.dim(0); ++row) {
-      copy(row * columns + rank * own, row * own, own);
-    }
-    return;
+    return {{.first = rank * own,
+             .width = own,
+             .stride = columns,
+             .skip = 0,
+             .count = shape_.dim(0) * own}};
   }
+  std::vector<Stripe> stripes;
   int64_t first = 0;  // row of the block
   for (int64_t block : sharding_.blocks) {
     const int64_t own = block / ranks_;
-    copy((first + rank * own) * columns, first / ranks_ * columns, own * columns);
+    stripes.push_back(Stripe::Piece((first + rank * own) * columns, own * columns));
     first += block;
   }
+  return stripes;
 }
 
-void SplitParameter::TakePart(std::span<const float> whole, int64_t rank,
-                              std::span<float> part) const {
-  ForPieces(rank, [&](int64_t from, int64_t to, int64_t count) {
-    std::copy_n(whole.begin() + from, count, part.begin() + to);
-  });
+void SplitParameter::ForPieces(int64_t rank,
+                               FunctionRef<void(int64_t, int64_t, int64_t)> copy) const {
+  int64_t in_part = 0;
+  for (const Stripe& stripe : Stripes(rank)) {
+    for (int64_t i = 0; i < stripe.count; i += stripe.width) {
+      copy(stripe.Number(i), in_part + i, stripe.width);
+    }
+    in_part += stripe.count;
+  }
 }
 
 void SplitParameter::PutPart(std::span<const float> part, int64_t rank,

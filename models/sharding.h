@@ -11,8 +11,10 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/function_ref.h"
+#include "base/stripe.h"
 #include "models/model.h"
 
 namespace plimsoll::models {
@@ -26,11 +28,12 @@ class SplitParameter {
   const graph::Shape& shape() const { return shape_; }  // of the whole
   graph::Shape LocalShape() const;                      // of each part
 
+  // The rank's part, whose elements are those of the stripes, one after the other, of the whole.
+  std::vector<Stripe> Stripes(int64_t rank) const;
   // Calls `copy(in whole, in part, elements)` for each contiguous piece of the rank's part.
   void ForPieces(int64_t rank, FunctionRef<void(int64_t, int64_t, int64_t)> copy) const;
 
   // `whole` and `part` have shape().elements() and LocalShape().elements().
-  void TakePart(std::span<const float> whole, int64_t rank, std::span<float> part) const;
   void PutPart(std::span<const float> part, int64_t rank, std::span<float> whole) const;
 
  private:

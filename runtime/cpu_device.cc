@@ -1,6 +1,8 @@
 // The CPU as a device: both arenas are ordinary memory, and everything happens at once.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 #include "base/error.h"
 #include "runtime/arena.h"
@@ -30,27 +32,29 @@ class CpuMemory : public DeviceMemory {
   }
 
   void Write(const MemoryRange& to, const void* from) override {
-    std::memcpy(At(to), from, static_cast<size_t>(to.bytes));
+    std::memcpy(Address(to), from, static_cast<size_t>(to.bytes));
   }
 
   void Read(const MemoryRange& from, void* to) override {
-    std::memcpy(to, At(from), static_cast<size_t>(from.bytes));
+    std::memcpy(to, Address(from), static_cast<size_t>(from.bytes));
   }
 
   std::unique_ptr<Readback> MakeReadback(std::vector<MemoryRange> ranges) override;
 
-  std::byte* HostAddress(graph::Place place) override {
-    return place == graph::Place::kDevice ? arena_.data() : host_arena_.data();
-  }
+  std::byte* HostAddress(graph::Place place) override { return ArenaAt(place).data(); }
 
-  std::byte* At(const MemoryRange& range) {
+  std::byte* Address(const MemoryRange& range) const override {
     if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
       throw InternalError("a range lies outside its arena");
     }
-    return HostAddress(range.place) + range.offset;
+    return ArenaAt(range.place).data() + range.offset;
   }
 
  private:
+  const Arena& ArenaAt(graph::Place place) const {
+    return place == graph::Place::kDevice ? arena_ : host_arena_;
+  }
+
   Arena arena_, host_arena_;
   ThreadPool& pool_;
 };
@@ -98,8 +102,45 @@ class CpuDevice : public Device {
     return ranks.MakeCpuCommunicator();
   }
   int steps_ahead() const override { return 0; }
+  void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws) override {
+    ForPieces(from, [&](int64_t begin, int64_t end) {
+      to.Part(begin, end).Draw(draws, from.Number(begin));
+    });
+  }
+  void Store(const StoredParameter& to, const Stripe& from, const TypedElements& values) override {
+    CheckStore(to, from, values);
+    ForPieces(from, [&](int64_t begin, int64_t end) {
+      const int64_t first = from.Number(begin);
+      to.Part(begin, end).Set(values.Part(first, first + end - begin));
+    });
+  }
+  void Store(std::byte* to, std::span<const std::byte> bytes) override {
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  }
+  void AwaitStores() override {}
+  std::span<std::byte> Staging(int64_t bytes) override {
+    staging_.reset();  // before there is another one
+    staging_.emplace(bytes);
+    return {staging_->data(), static_cast<size_t>(bytes)};
+  }
   void Synchronize() override {}
   double peak_flops(graph::DType, bool) const override { return 0; }
+
+ private:
+  // Calls body(begin, end), by all threads, for elements that follow one another in their row, too.
+  template <typename Body>
+  void ForPieces(const Stripe& from, const Body& body) {
+    constexpr int64_t kGrain = 1 << 15;
+    pool().ParallelFor(from.count, kGrain, [&](int64_t begin, int64_t end) {
+      while (begin < end) {
+        const int64_t piece = std::min(end, begin + from.Together(begin));
+        body(begin, piece);
+        begin = piece;
+      }
+    });
+  }
+
+  std::optional<Arena> staging_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "gpu/peak_rates.h"
 #include "runtime/cuda_communicator.h"
 #include "runtime/cuda_memory.h"
+#include "runtime/cuda_store.h"
 #include "runtime/gpu_memory.h"
 
 namespace plimsoll::runtime {
@@ -62,6 +63,15 @@ class CudaDevice : public Device {
     return made;
   }
   int steps_ahead() const override { return 1; }
+  void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws) override {
+    store_.Store(to, from, draws);
+  }
+  void Store(const StoredParameter& to, const Stripe& from, const TypedElements& values) override {
+    store_.Store(to, from, values);
+  }
+  void Store(std::byte* to, std::span<const std::byte> bytes) override { store_.Store(to, bytes); }
+  void AwaitStores() override { store_.Await(); }
+  std::span<std::byte> Staging(int64_t bytes) override { return store_.Staging(bytes); }
   void Synchronize() override {
     gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "cudaStreamSynchronize");
   }
@@ -89,6 +99,7 @@ class CudaDevice : public Device {
   CurrentDevice current_;                             // before all that needs a context
   gpu::Libraries libraries_;
   CudaStreams streams_;
+  CudaStore store_{streams_.compute.get()};
   gpu::PeakRates rates_;
   std::vector<ops::Communicator*> communicators_;
   int64_t communicator_bytes_ = 0;

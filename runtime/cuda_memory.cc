@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/cuda_fill.h"
+#include "runtime/cuda_stored_parameter.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -144,6 +145,7 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     }
   }
   const int64_t handles = libraries_.handle_bytes();
+  LoadStores();
   for (const auto& executor : made) {
     FillScratch(programs);
     executor->Prepare();
@@ -175,7 +177,7 @@ int64_t CudaMemory::Grown() {
   return measured_ - before;
 }
 
-std::byte* CudaMemory::At(const MemoryRange& range) const {
+std::byte* CudaMemory::Address(const MemoryRange& range) const {
   if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
     throw InternalError("a range lies outside its arena");
   }
@@ -184,17 +186,17 @@ std::byte* CudaMemory::At(const MemoryRange& range) const {
 }
 
 void CudaMemory::Write(const MemoryRange& to, const void* from) {
-  upload_.Write(At(to), from, to.bytes, streams_.compute.get());
+  upload_.Write(Address(to), from, to.bytes, streams_.compute.get());
 }
 
 void CudaMemory::Read(const MemoryRange& from, void* to) {
-  Enqueue(static_cast<std::byte*>(to), At(from), from.bytes, streams_.compute.get());
+  Enqueue(static_cast<std::byte*>(to), Address(from), from.bytes, streams_.compute.get());
   gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "reading from the GPU");
 }
 
 std::unique_ptr<Readback> CudaMemory::MakeReadback(std::vector<MemoryRange> ranges) {
   std::vector<CudaReadback::Part> parts;
-  for (const MemoryRange& range : ranges) parts.push_back({At(range), range.bytes});
+  for (const MemoryRange& range : ranges) parts.push_back({Address(range), range.bytes});
   return std::make_unique<CudaReadback>(std::move(parts), streams_.compute.get());
 }
 

@@ -34,11 +34,11 @@ class CudaMemory : public DeviceMemory {
   std::byte* HostAddress(graph::Place place) override {
     return place == graph::Place::kHost ? host_arena_.data() : nullptr;
   }
+  std::byte* Address(const MemoryRange& range) const override;
 
  private:
   void FillScratch(std::span<const BoundProgram> programs);
   void Clear();
-  std::byte* At(const MemoryRange& range) const;
   int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }
   int64_t Grown();  // what the process has taken since the last call
 

@@ -21,18 +21,27 @@ void CudaUpload::Hold(int64_t bytes) {
   next_ = 0;
 }
 
-void CudaUpload::Write(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream) {
+void CudaUpload::Enqueue(
+    const void* from, int64_t bytes, cudaStream_t stream,
+    FunctionRef<void(const std::byte* chunk, int64_t begin, int64_t size)> enqueue) {
   const auto* source = static_cast<const std::byte*>(from);
   for (int64_t done = 0; done < bytes; done += chunk_bytes_) {
-    const auto size = static_cast<size_t>(std::min(chunk_bytes_, bytes - done));
+    const int64_t size = std::min(chunk_bytes_, bytes - done);
     std::byte* const chunk = pinned_->data() + static_cast<int64_t>(next_) * chunk_bytes_;
     fetched_[next_].Wait();
-    std::memcpy(chunk, source + done, size);
-    gpu::Check(cudaMemcpyAsync(to + done, chunk, size, cudaMemcpyDefault, stream),
-               "cudaMemcpyAsync");
+    std::memcpy(chunk, source + done, static_cast<size_t>(size));
+    enqueue(chunk, done, size);
     fetched_[next_].Record(stream);
     next_ = (next_ + 1) % fetched_.size();
   }
+}
+
+void CudaUpload::Write(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream) {
+  Enqueue(from, bytes, stream, [&](const std::byte* chunk, int64_t begin, int64_t size) {
+    gpu::Check(
+        cudaMemcpyAsync(to + begin, chunk, static_cast<size_t>(size), cudaMemcpyDefault, stream),
+        "cudaMemcpyAsync");
+  });
 }
 
 }  // namespace plimsoll::runtime

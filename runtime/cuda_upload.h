@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "runtime/cuda_handles.h"
 
 namespace plimsoll::runtime {
@@ -23,6 +24,12 @@ class CudaUpload {
 
   // Enqueues the copy on the stream. Waits only if all pinned memory is in use.
   void Write(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream);
+
+  // The same with something else than a copy: calls enqueue(chunk, begin, size) for pieces of the
+  // bytes, in order, each of which lies in pinned memory until what the call has enqueued on the
+  // stream is done. All but the last are multiples of 256 bytes.
+  void Enqueue(const void* from, int64_t bytes, cudaStream_t stream,
+               FunctionRef<void(const std::byte* chunk, int64_t begin, int64_t size)> enqueue);
 
  private:
   int64_t chunk_bytes_ = 0;

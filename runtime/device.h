@@ -9,13 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "base/initial_draws.h"
 #include "base/mesh.h"
+#include "base/stripe.h"
 #include "base/thread_pool.h"
 #include "graph/dtype.h"
 #include "graph/program.h"
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
+#include "runtime/stored_parameter.h"
 #include "runtime/world.h"
 
 namespace plimsoll::runtime {
@@ -84,6 +87,8 @@ class DeviceMemory {
 
   // The arena's address if the host may access it directly; otherwise nullptr (a GPU's own memory).
   virtual std::byte* HostAddress(graph::Place place) = 0;
+  // Where the device finds the range (Device::Store). Throws InternalError outside of its arena.
+  virtual std::byte* Address(const MemoryRange& range) const = 0;
 
  protected:
   DeviceMemory(int64_t arena_bytes, int64_t host_arena_bytes)
@@ -117,6 +122,22 @@ class Device {
   virtual std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks,
                                                               const MeshAxis& axis,
                                                               int channels) = 0;
+
+  // Fill elements of a parameter in this device's arenas. Element i becomes draw from.Number(i), or
+  // value from.Number(i). On a GPU they happen in order with the runs and transfers of arenas.
+  //
+  // May be called by several threads at a time, for other elements. Store returns when `values` may
+  // be reused; but where they lie in memory of Staging(), the device reads them there itself, and
+  // AwaitStores() returns when all that was enqueued before it is done.
+  virtual void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws) = 0;
+  virtual void Store(const StoredParameter& to, const Stripe& from,
+                     const TypedElements& values) = 0;
+  // The same for bytes of any tensor, as they are.
+  virtual void Store(std::byte* to, std::span<const std::byte> bytes) = 0;
+  virtual void AwaitStores() = 0;
+  // Host memory for values, in place of what an earlier call gave, which no Store() may still read.
+  // 0 bytes give it back.
+  virtual std::span<std::byte> Staging(int64_t bytes) = 0;
 
   // Waits for all enqueued work.
   virtual void Synchronize() = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/low_precision.h"
 #include "models/huggingface.h"
 
 namespace plimsoll::models {
@@ -25,6 +26,16 @@ inline LoadedWeights ReadWeights(const std::string& folder, const Model& model,
     reader.Read(parameter, values.data());
   }
   return weights;
+}
+
+inline void CopyAsFloat32(const graph::TypedElements& elements, float* to) {
+  const auto* const floats = reinterpret_cast<const float*>(elements.data);
+  const auto* const low = reinterpret_cast<const uint16_t*>(elements.data);
+  for (int64_t i = 0; i < elements.count; ++i) {
+    to[i] = elements.dtype == graph::DType::kFloat32    ? floats[i]
+            : elements.dtype == graph::DType::kBFloat16 ? FromBf16(low[i])
+                                                        : FromF16(low[i]);
+  }
 }
 
 // By LoadWeights, through buffers of that size. InternalError unless each element is given once.
@@ -50,7 +61,7 @@ inline LoadedWeights LoadPieces(const std::string& folder, const Model& model, c
         if (first < 0 || first + elements.count > static_cast<int64_t>(values.size())) {
           throw InternalError(parameter.name + " has no such elements");
         }
-        graph::CopyAsFloat32(elements, values.data() + first);
+        CopyAsFloat32(elements, values.data() + first);
         given.at(parameter.name) += elements.count;
       },
       {.misfits = misfits});

@@ -19,7 +19,9 @@ std::vector<float> Counted(int64_t count) {
 
 std::vector<float> PartOf(const SplitParameter& split, int64_t rank) {
   std::vector<float> part(static_cast<size_t>(split.LocalShape().elements()));
-  split.TakePart(Counted(split.shape().elements()), rank, part);
+  split.ForPieces(rank, [&](int64_t in_whole, int64_t in_part, int64_t count) {
+    std::iota(part.begin() + in_part, part.begin() + in_part + count, static_cast<float>(in_whole));
+  });
   return part;
 }
 

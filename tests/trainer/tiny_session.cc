@@ -69,9 +69,7 @@ TinyResult Train(const TinyRun& run) {
   const std::vector<models::ParameterInfo> adapters = adapters::Parameters(options.lora);
   for (models::ParameterInfo parameter : adapters) {
     parameter.init = {.kind = models::Initializer::kUniform, .bound = 0.1};
-    std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
-    InitializeParameter(parameter, 1, values, pool);
-    session.WriteParameter(parameter.name, values);
+    session.Initialize(parameter, 1);
   }
 
   TinyResult result;

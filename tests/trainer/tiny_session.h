@@ -15,7 +15,6 @@
 #include "runtime/cuda_device.h"
 #include "runtime/mesh_ranks.h"
 #include "tests/models/published.h"
-#include "trainer/step/initialize.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -6,7 +6,6 @@
 #include "adapters/peft.h"
 #include "base/error.h"
 #include "trainer/config/schema.h"
-#include "trainer/step/initialize.h"
 
 namespace plimsoll::trainer {
 
@@ -65,9 +64,7 @@ void StartAdapter(Session& session, const config::RunConfig& config) {
 
 void InitializeAdapter(Session& session, uint64_t seed) {
   for (const ParameterInfo& parameter : adapters::Parameters(session.compiled().options.lora)) {
-    std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
-    InitializeParameter(parameter, seed, values, session.device().pool());
-    session.WriteParameter(parameter.name, values);
+    session.Initialize(parameter, seed);
   }
 }
 

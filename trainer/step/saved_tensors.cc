@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "ops/optimizer/optimizer.h"
 #include "optim/update.h"
-#include "trainer/step/stored_parameter.h"
+#include "runtime/stored_parameter.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -118,9 +118,13 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
   std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
   std::vector<std::byte> remainder = read_if_any(parameter.name + ".remainder", sizeof(int16_t));
   std::vector<std::byte> master = read_if_any(parameter.name + ".master", sizeof(float));
-  StoredParameter(type, elements, weight.data(),
-                  remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
-                  master.empty() ? nullptr : reinterpret_cast<float*>(master.data()))
+  runtime::StoredParameter{
+      .dtype = type,
+      .elements = elements,
+      .data = weight.data(),
+      .remainder = remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
+      .master = master.empty() ? nullptr : reinterpret_cast<float*>(master.data()),
+      .has_remainder = !remainder.empty()}
       .Get(values);
   return values;
 }
@@ -168,9 +172,7 @@ void SavedTensors::Load(std::span<const models::ParameterInfo> parameters,
                  });
   for (const models::ParameterInfo* parameter : others) {
     const std::vector<float> values = ReadParameter(*parameter);
-    take(*parameter, 0,
-         {graph::DType::kFloat32, reinterpret_cast<const std::byte*>(values.data()),
-          static_cast<int64_t>(values.size())});
+    take(*parameter, 0, graph::TypedElements::Of(values));
   }
 }
 

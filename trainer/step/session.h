@@ -6,32 +6,37 @@
 // first, so nothing that is in use is ever overwritten.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
+#include "base/stripe.h"
 #include "base/thread_pool.h"
 #include "graph/slot.h"
 #include "graph/typed_elements.h"
 #include "models/huggingface.h"
 #include "runtime/caching_memory.h"
 #include "runtime/device.h"
+#include "runtime/stored_parameter.h"
 #include "runtime/world.h"
 #include "trainer/step/caching.h"
 #include "trainer/step/compile.h"
 #include "trainer/step/metrics.h"
-#include "trainer/step/stored_parameter.h"
 
 namespace plimsoll::trainer {
 
 // Inputs of the programs of a step or of evaluation that the host fills with data.
 using graph::Slot;
+
+// What a parameter's elements can be written from.
+using graph::TypedElements;
 
 // Those of a language model: ids and targets are int32 [B,T]; negative targets carry no loss.
 struct BatchSlots {
@@ -100,6 +105,7 @@ class Session {
   // Fills every parameter from its initializer. The numbers depend on seed and parameter name
   // alone. States have their initial values already; moments and counters are zero.
   void Initialize(const models::Model& model, uint64_t seed);
+  void Initialize(const models::ParameterInfo& parameter, uint64_t seed);
   void LoadWeights(const models::Model& model, const std::string& folder);
   // As LoadWeights; parameters that the model can initialise afresh (models::Misfits) need not be
   // there. Returns the names of those that weren't, which are filled as by Initialize.
@@ -111,9 +117,14 @@ class Session {
   // holds. All ranks read the same parameters in the same order.
   std::vector<float> ReadParameter(std::string_view name);
   void WriteParameter(std::string_view name, std::span<const float> values);
-  // Elements of a whole parameter, row-major, from number `first` on; of one that ranks share, this
-  // rank takes what it has of them. Several threads may write disjoint elements at a time.
-  void WriteElements(std::string_view name, int64_t first, const graph::TypedElements& values);
+  // Elements from number `first` on of the whole parameter, row-major as a checkpoint holds it, in
+  // any type of floats; of a parameter that ranks share, this rank takes what it has of them. May
+  // be called by several threads at a time, for other elements. Returns when `values` may be
+  // reused; but a GPU reads what lies in memory of Staging() itself, until AwaitWrites() returns.
+  void WriteElements(std::string_view name, int64_t first, const TypedElements& values);
+  // As Device::Staging and AwaitStores.
+  std::span<std::byte> Staging(int64_t bytes) { return device_.Staging(bytes); }
+  void AwaitWrites() { device_.AwaitStores(); }
 
   // A carried tensor: "block.0.attn.qkv.weight", "update_count". No elements when no program uses
   // such a tensor. Between micro-steps; reading waits for those that were run.
@@ -139,7 +150,7 @@ class Session {
   // tensor the bytes as they lie in the arena: `at` and the size are multiples of the element's.
   std::vector<StateTensor> State() const;
   void ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const;
-  // Several threads may write other bytes of it at a time.
+  // As WriteElements of `bytes` in memory of Staging().
   void WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes);
 
   // With CompileOptions::snapshot_copy. CopyState(), between two steps, copies what this rank saves
@@ -226,7 +237,6 @@ class Session {
   void MakeSlots();
   void MakeRoom(std::span<StepMetrics> metrics) const;
   void MakeInputs();
-  void InitializeOne(const models::ParameterInfo& parameter, uint64_t seed);
   std::vector<models::ParameterInfo> Load(const models::Model& model, const std::string& folder,
                                           models::Misfits misfits);
   Where Find(std::string_view name) const;
@@ -241,13 +251,9 @@ class Session {
   std::vector<float> Assemble(const models::SplitParameter& split, std::span<const float> part);
   // Between that and what the device holds.
   std::vector<float> ReadPart(std::string_view name);
-  void WritePart(std::string_view name, std::span<const float> part);
-  // Elements of a parameter that is whole on this rank, from number `first` on.
-  void WriteElements(std::string_view name, int64_t first, std::span<const float> values);
   // The same where data ranks divide it once more.
   bool IsDivided(std::string_view name) const;
   std::vector<float> ReadDivided(std::string_view name);
-  void WriteDivided(std::string_view name, std::span<const float> values);
   Where PartOf(Where whole, int64_t rank) const;
   StateTensor::Saved SavedOf(const StateTensor& tensor) const;
   Where FindState(const StateTensor& tensor, int64_t at, size_t bytes) const;
@@ -256,16 +262,17 @@ class Session {
   void ServeWeights();                     // to the rank that writes them
   // The elements of a whole parameter that this rank has, in ascending order.
   std::vector<models::ElementRange> Owned(const std::string& name) const;
-  // Of what data ranks divide, this rank's part; else all. Elements of what WritePart takes.
-  models::ElementRange OwnedOfPart(std::string_view name) const;
-  void WriteElementsOfPart(std::string_view name, int64_t first,
-                           const graph::TypedElements& values);
   // Where a whole parameter lies as float32; empty when it lies nowhere as such.
   std::span<float> InPlace(std::string_view name) const;
-  StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
+  runtime::StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
-  // `count` elements from number `first` on; by default all.
-  StagedParameter Stage(std::string_view name, int64_t first = 0, int64_t count = -1) const;
+  StagedParameter Stage(std::string_view name) const;
+  int64_t WholeElements(std::string_view name) const;
+  std::byte* Address(const Where& where) const;  // on the device; nullptr where there is none
+  // Calls body(stored, stripe) for pieces that make up what this rank has of a parameter: element i
+  // of `stored` is element stripe.Number(i) of the whole.
+  void ForStored(std::string_view name,
+                 FunctionRef<void(const runtime::StoredParameter&, const Stripe&)> body) const;
   // `all`: also those that evaluations alone have, which a step does not read.
   void ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const;
   void ReadMetrics(std::span<StepMetrics> metrics, bool all);
@@ -300,7 +307,6 @@ class Session {
     void FindBytes();
   };
   std::vector<MicroStepInputs> inputs_;  // by number in the program
-  std::mutex writing_;                   // of what threads write one after the other
   struct ObjectiveTensors {
     Where token_weight, sample_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
@@ -318,7 +324,7 @@ class Session {
   int32_t seed_ = 0;  // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;
-  bool in_parts_ = false;  // weights, since the last update
+  std::atomic<bool> in_parts_ = false;  // weights, since the last update
 
   // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
   struct Pending {

@@ -1,5 +1,6 @@
-// Whole parameters in float32, out of and into what this rank's arena holds of them: in 16 bits
-// with a remainder or master weights, in the part of a tensor rank, in the part of a data rank.
+// Whole parameters in float32, out of what this rank's arena holds of them: in 16 bits with a
+// remainder or master weights, in the part of a tensor rank, in the part of a data rank. Into it:
+// session_writes.cc. And weights in files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,17 +11,10 @@
 #include "base/error.h"
 #include "models/huggingface.h"
 #include "parallel/parts.h"
-#include "trainer/step/initialize.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
-namespace {
-
-// Elements of a parameter that are written at a time: the pages of new memory as large as the
-// parameter would cost more time than its values.
-constexpr int64_t kChunk = int64_t{1} << 22;
-
-}  // namespace
+using runtime::StoredParameter;
 
 // With one place in host memory for each of its tensors, as StoredParameter takes them.
 struct Session::StagedParameter {
@@ -28,24 +22,19 @@ struct Session::StagedParameter {
   std::vector<std::byte> whole_bytes, remainder_bytes, master_bytes;
 
   StoredParameter stored() {
-    return {whole.type.dtype, whole.type.shape.elements(), whole_bytes.data(),
-            remainder.exists() ? reinterpret_cast<int16_t*>(remainder_bytes.data()) : nullptr,
-            master.exists() ? reinterpret_cast<float*>(master_bytes.data()) : nullptr};
+    return {.dtype = whole.type.dtype,
+            .elements = whole.type.shape.elements(),
+            .data = whole_bytes.data(),
+            .remainder =
+                remainder.exists() ? reinterpret_cast<int16_t*>(remainder_bytes.data()) : nullptr,
+            .master = master.exists() ? reinterpret_cast<float*>(master_bytes.data()) : nullptr,
+            .has_remainder = remainder.exists()};
   }
 };
 
-Session::StagedParameter Session::Stage(std::string_view name, int64_t first, int64_t count) const {
+Session::StagedParameter Session::Stage(std::string_view name) const {
   const std::string stem(name);
-  const auto find = [&](const std::string& tensor) {
-    Where where = Find(tensor);
-    if (count < 0 || !where.exists()) return where;
-    where.type.shape = {count};
-    where.range.bytes = where.type.bytes();
-    where.range.offset += first * graph::ByteSize(where.type.dtype);
-    if (where.direct != nullptr) where.direct += first * graph::ByteSize(where.type.dtype);
-    return where;
-  };
-  StagedParameter staged{find(stem), find(stem + ".remainder"), find(stem + ".master"), {}, {}, {}};
+  StagedParameter staged{Find(stem), Find(stem + ".remainder"), Find(stem + ".master"), {}, {}, {}};
   if (!staged.whole.exists()) throw InternalError("no program carries '" + stem + "'");
   staged.whole_bytes.resize(static_cast<size_t>(staged.whole.range.bytes));
   staged.remainder_bytes.resize(static_cast<size_t>(staged.remainder.range.bytes));
@@ -55,11 +44,14 @@ Session::StagedParameter Session::Stage(std::string_view name, int64_t first, in
 
 StoredParameter Session::Direct(std::string_view name) const {
   const std::string stem(name);
-  const Where whole = Find(name);
+  const Where whole = Find(name), remainder = Find(stem + ".remainder");
   if (!whole.exists()) throw InternalError("no program carries '" + stem + "'");
-  return {whole.type.dtype, whole.type.shape.elements(), whole.direct,
-          reinterpret_cast<int16_t*>(Find(stem + ".remainder").direct),
-          reinterpret_cast<float*>(Find(stem + ".master").direct)};
+  return {.dtype = whole.type.dtype,
+          .elements = whole.type.shape.elements(),
+          .data = whole.direct,
+          .remainder = reinterpret_cast<int16_t*>(remainder.direct),
+          .master = reinterpret_cast<float*>(Find(stem + ".master").direct),
+          .has_remainder = remainder.exists()};
 }
 
 bool Session::IsDivided(std::string_view name) const {
@@ -102,24 +94,6 @@ std::vector<float> Session::ReadDivided(std::string_view name) {
   return values;
 }
 
-void Session::WriteDivided(std::string_view name, std::span<const float> values) {
-  const int64_t ranks = position_.ranks(kDataAxis);
-  const size_t part = values.size() / static_cast<size_t>(ranks);
-  StagedParameter staged = Stage(name);
-  const Where weight = staged.whole;
-  const bool whole = weight.type.shape == compiled_.divided.at(std::string(name));
-  for (int64_t rank = 0; rank < ranks; ++rank) {
-    const bool own = rank == position_.at(kDataAxis);
-    if (!own && !whole) continue;  // of the others' parts this rank has nothing
-    if (whole) staged.whole = PartOf(weight, rank);
-    staged.stored().Set(values.subspan(static_cast<size_t>(rank) * part, part));
-    Put(staged.whole, staged.whole_bytes.data());
-    if (!own) continue;
-    Put(staged.remainder, staged.remainder_bytes.data());
-    Put(staged.master, staged.master_bytes.data());
-  }
-}
-
 const models::SplitParameter* Session::FindSplit(std::string_view name) const {
   const auto found = compiled_.split.find(std::string(name));
   return found == compiled_.split.end() ? nullptr : &found->second;
@@ -129,17 +103,6 @@ std::vector<float> Session::ReadParameter(std::string_view name) {
   std::vector<float> part = ReadPart(name);
   const models::SplitParameter* const split = FindSplit(name);
   return split == nullptr ? part : Assemble(*split, part);
-}
-
-void Session::WriteParameter(std::string_view name, std::span<const float> values) {
-  const models::SplitParameter* const split = FindSplit(name);
-  if (split == nullptr) {
-    WritePart(name, values);
-    return;
-  }
-  std::vector<float> part(static_cast<size_t>(split->LocalShape().elements()));
-  split->TakePart(values, position_.at(kTensorAxis), part);
-  WritePart(name, part);
 }
 
 std::vector<float> Session::Assemble(const models::SplitParameter& split,
@@ -174,57 +137,9 @@ std::vector<float> Session::ReadPart(std::string_view name) {
   return values;
 }
 
-void Session::WritePart(std::string_view name, std::span<const float> part) {
-  if (IsDivided(name)) return WriteDivided(name, part);
-  if (direct()) {
-    Direct(name).Set(part);
-    return;
-  }
-  const auto elements = static_cast<int64_t>(part.size());
-  for (int64_t first = 0; first < elements; first += kChunk) {
-    const int64_t count = std::min(kChunk, elements - first);
-    WriteElements(name, first, part.subspan(first, count));
-  }
-}
-
-void Session::WriteElements(std::string_view name, int64_t first, std::span<const float> values) {
-  StagedParameter staged = Stage(name, first, static_cast<int64_t>(values.size()));
-  constexpr int64_t kGrain = 1 << 16;
-  device_.pool().ParallelFor(values.size(), kGrain, [&](int64_t begin, int64_t end) {
-    staged.stored().Part(begin, end).Set(values.subspan(begin, end - begin));
-  });
-  Put(staged.whole, staged.whole_bytes.data());
-  Put(staged.remainder, staged.remainder_bytes.data());
-  Put(staged.master, staged.master_bytes.data());
-}
-
 std::span<float> Session::InPlace(std::string_view name) const {
   if (!direct() || IsShared(name)) return {};
   return Direct(name).InPlace();
-}
-
-void Session::InitializeOne(const models::ParameterInfo& parameter, uint64_t seed) {
-  if (const std::span<float> place = InPlace(parameter.name); !place.empty()) {
-    InitializeParameter(parameter, seed, place, device_.pool());
-    return;
-  }
-  const int64_t elements = parameter.shape.elements();
-  if (IsShared(parameter.name)) {
-    std::vector<float> values(static_cast<size_t>(elements));
-    InitializeParameter(parameter, seed, values, device_.pool());
-    WriteParameter(parameter.name, values);
-    return;
-  }
-  std::vector<float> values(static_cast<size_t>(std::min(kChunk, elements)));
-  for (int64_t first = 0; first < elements; first += kChunk) {
-    const std::span<float> chunk(values.data(), std::min(kChunk, elements - first));
-    InitializeParameter(parameter, seed, chunk, device_.pool(), first);
-    WriteElements(parameter.name, first, chunk);
-  }
-}
-
-void Session::Initialize(const models::Model& model, uint64_t seed) {
-  for (const models::ParameterInfo& parameter : model.parameters()) InitializeOne(parameter, seed);
 }
 
 // The writer says which parameter it is at, and with no name that there are no more.

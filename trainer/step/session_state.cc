@@ -120,9 +120,7 @@ std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
 
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {
   const Where where = FindState(tensor, at, bytes.size());
-  if (direct()) Put(where, bytes.data());
-  const std::lock_guard lock(writing_);
-  if (!direct()) Put(where, bytes.data());
+  device_.Store(Address(where), bytes);
   in_parts_ = compiled_.step.gather >= 0;  // of a divided weight the other parts are old now
 }
 

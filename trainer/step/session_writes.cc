@@ -1,0 +1,139 @@
+// Elements of whole parameters, drawn or given, into what this rank's arena holds of them. The
+// device makes of them what it stores (runtime/stored_parameter.h); here is where they belong.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/axes.h"
+#include "base/error.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+InitialDraws DrawsOf(const models::ParameterInfo& parameter, uint64_t seed) {
+  using Kind = InitialDraws::Kind;
+  InitialDraws draws{.seed = seed, .stream = StreamOf(parameter.name)};
+  switch (parameter.init.kind) {
+    case models::Initializer::kZeros:
+      break;
+    case models::Initializer::kOnes:
+      draws.scale = 1;
+      break;
+    case models::Initializer::kNormal:
+      draws.kind = Kind::kNormal;
+      draws.scale = static_cast<float>(parameter.init.stddev);
+      break;
+    case models::Initializer::kUniform:
+      draws.kind = Kind::kUniform;
+      draws.scale = static_cast<float>(parameter.init.bound);
+      break;
+  }
+  return draws;
+}
+
+}  // namespace
+
+std::byte* Session::Address(const Where& where) const {
+  if (!where.exists()) return nullptr;
+  return where.direct != nullptr ? where.direct : memory_->Address(where.range);
+}
+
+void Session::ForStored(
+    std::string_view name,
+    FunctionRef<void(const runtime::StoredParameter&, const Stripe&)> body) const {
+  const std::string stem(name);
+  const Where where = Find(stem), remainder = Find(stem + ".remainder");
+  if (!where.exists()) throw InternalError("no program carries '" + stem + "'");
+  const runtime::StoredParameter here{
+      .dtype = where.type.dtype,
+      .elements = where.type.shape.elements(),
+      .data = Address(where),
+      .remainder = reinterpret_cast<int16_t*>(Address(remainder)),
+      .master = reinterpret_cast<float*>(Address(Find(stem + ".master"))),
+      .has_remainder = remainder.exists()};
+
+  // Of what this tensor rank has: elements `begin` to `end` lie in `stored`.
+  struct Range {
+    int64_t begin, end;
+    runtime::StoredParameter stored;
+  };
+  std::vector<Range> ranges;
+  if (!IsDivided(name)) {
+    ranges.push_back({0, here.elements, here});
+  } else {
+    // Data ranks divide it; the weight may be whole here all the same, and then the other ranks'
+    // parts have neither remainder nor master here.
+    const int64_t all = compiled_.divided.at(stem).elements();
+    const int64_t part = all / position_.ranks(kDataAxis);
+    const int64_t begin = position_.at(kDataAxis) * part, end = begin + part;
+    const bool is_whole = where.type.shape == compiled_.divided.at(stem);
+    runtime::StoredParameter own = here;
+    own.elements = part;
+    if (is_whole) {
+      runtime::StoredParameter others = here;
+      others.remainder = nullptr;
+      others.master = nullptr;
+      ranges.push_back({0, begin, others.Part(0, begin)});
+      ranges.push_back({end, all, others.Part(end, all)});
+      own.data += begin * graph::ByteSize(here.dtype);
+    }
+    ranges.push_back({begin, end, own});
+  }
+
+  const models::SplitParameter* const split = FindSplit(name);
+  const int64_t elements = IsDivided(name) ? compiled_.divided.at(stem).elements() : here.elements;
+  int64_t first = 0;  // of the stripe, in what this tensor rank has
+  for (const Stripe& stripe : split == nullptr ? std::vector<Stripe>{Stripe::Piece(0, elements)}
+                                               : split->Stripes(position_.at(kTensorAxis))) {
+    for (const Range& range : ranges) {
+      const int64_t begin = std::max(first, range.begin);
+      const int64_t end = std::min(first + stripe.count, range.end);
+      if (begin >= end) continue;
+      body(range.stored.Part(begin - range.begin, end - range.begin),
+           stripe.Part(begin - first, end - first));
+    }
+    first += stripe.count;
+  }
+}
+
+int64_t Session::WholeElements(std::string_view name) const {
+  if (const models::SplitParameter* const split = FindSplit(name)) return split->shape().elements();
+  return IsDivided(name) ? compiled_.divided.at(std::string(name)).elements() : Elements(name);
+}
+
+void Session::WriteParameter(std::string_view name, std::span<const float> values) {
+  if (std::ssize(values) != WholeElements(name)) {
+    throw InternalError(
+        fmt::format("'{}' has {} elements, not {}", name, WholeElements(name), values.size()));
+  }
+  WriteElements(name, 0, TypedElements::Of(values));
+}
+
+void Session::WriteElements(std::string_view name, int64_t first, const TypedElements& values) {
+  if (first < 0 || values.count < 0 || first > WholeElements(name) - values.count) {
+    throw InternalError(fmt::format("'{}' has {} elements, not {} from {} on", name,
+                                    WholeElements(name), values.count, first));
+  }
+  ForStored(name, [&](const runtime::StoredParameter& stored, const Stripe& stripe) {
+    const int64_t begin = stripe.Below(first), end = stripe.Below(first + values.count);
+    if (begin == end) return;
+    Stripe of_values = stripe.Part(begin, end);
+    of_values.first -= first;
+    device_.Store(stored.Part(begin, end), of_values, values);
+  });
+}
+
+void Session::Initialize(const models::ParameterInfo& parameter, uint64_t seed) {
+  const InitialDraws draws = DrawsOf(parameter, seed);
+  ForStored(parameter.name, [&](const runtime::StoredParameter& stored, const Stripe& stripe) {
+    device_.Store(stored, stripe, draws);
+  });
+}
+
+void Session::Initialize(const models::Model& model, uint64_t seed) {
+  for (const models::ParameterInfo& parameter : model.parameters()) Initialize(parameter, seed);
+}
+
+}  // namespace plimsoll::trainer
