@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -53,37 +54,60 @@ DType TypeOf(TensorType type) {
   }
 }
 
-// Memory for tensors that are read whole: a thread waits until there is room, but one always gets
-// what it asks for.
-class Room {
+// Memory for tensors that are read whole. A thread waits until there is room, but one always gets
+// what it asks for. What a tensor leaves is used for another: new memory would cost more time than
+// the tensor's elements.
+class Scratch {
+  struct Memory {
+    std::unique_ptr<std::byte[]> data;
+    int64_t bytes = 0;
+  };
+
  public:
-  class Share {
+  class Block {
    public:
-    Share(Room& room, int64_t bytes) : room_(room), bytes_(bytes) {
-      std::unique_lock lock(room_.mutex_);
-      room_.left_.wait(
-          lock, [&] { return room_.taken_ == 0 || room_.taken_ + bytes_ <= kMostPermutedBytes; });
-      room_.taken_ += bytes_;
-    }
-    ~Share() {
-      {
-        const std::lock_guard lock(room_.mutex_);
-        room_.taken_ -= bytes_;
-      }
-      room_.left_.notify_all();
-    }
-    Share(const Share&) = delete;
-    Share& operator=(const Share&) = delete;
+    Block(Scratch& scratch, int64_t bytes) : scratch_(scratch), memory_(scratch.Take(bytes)) {}
+    ~Block() { scratch_.GiveBack(std::move(memory_)); }
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+    std::byte* data() const { return memory_.data.get(); }
 
    private:
-    Room& room_;
-    int64_t bytes_;
+    Scratch& scratch_;
+    Memory memory_;
   };
 
  private:
+  Memory Take(int64_t bytes) {
+    std::unique_lock lock(mutex_);
+    left_.wait(lock, [&] { return taken_ == 0 || taken_ + bytes <= kMostPermutedBytes; });
+    const auto found =
+        std::ranges::find_if(free_, [&](const Memory& memory) { return memory.bytes >= bytes; });
+    Memory memory;
+    if (found != free_.end()) {
+      memory = std::move(*found);
+      free_.erase(found);
+    } else {
+      free_.clear();  // so that there is never more than is accounted for
+      memory = {std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes)), bytes};
+    }
+    taken_ += memory.bytes;
+    return memory;
+  }
+
+  void GiveBack(Memory memory) {
+    {
+      const std::lock_guard lock(mutex_);
+      taken_ -= memory.bytes;
+      free_.push_back(std::move(memory));
+    }
+    left_.notify_all();
+  }
+
   std::mutex mutex_;
   std::condition_variable left_;
   int64_t taken_ = 0;
+  std::vector<Memory> free_;
 };
 
 class Loading {
@@ -204,9 +228,8 @@ class Loading {
   }
 
   void ReadPermuted(const Piece& piece, StagingTurns& turns) {
-    const Room::Share share(room_, piece.bytes());
-    std::vector<std::byte> stored(static_cast<size_t>(piece.bytes()));
-    piece.file->Read(*piece.tensor, 0, stored);
+    const Scratch::Block stored(scratch_, piece.bytes());
+    piece.file->Read(*piece.tensor, 0, {stored.data(), static_cast<size_t>(piece.bytes())});
     const std::vector<int64_t> strides = piece.part->StoredStrides();
     const int64_t size = formats::TypeBytes(piece.tensor->type);
     const auto give = [&](auto element) {
@@ -246,9 +269,11 @@ class Loading {
       }
       return;
     }
+    int64_t rows = of.most / row;
+    if (rows > kTile<Element>) rows -= rows % kTile<Element>;
     std::vector<int64_t> some(shape.begin(), shape.end());
     for (int64_t i = 0; i < shape[0]; i += some[0]) {
-      some[0] = std::min(of.most / row, shape[0] - i);
+      some[0] = std::min(rows, shape[0] - i);
       const int64_t count = some[0] * row;
       const auto bytes = of.turns->Next().first(static_cast<size_t>(count) * sizeof(Element));
       CopyPermuted(from + i * strides[0], some, strides, reinterpret_cast<Element*>(bytes.data()));
@@ -274,7 +299,7 @@ class Loading {
   const OpenCheckpoint& checkpoint_;
   TakeElements take_;
   std::vector<Piece> pieces_;
-  Room room_;
+  Scratch scratch_;
 };
 
 }  // namespace

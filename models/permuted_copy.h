@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -30,9 +31,23 @@ inline std::vector<int> Inverse(std::span<const int> order) {
   return inverse;
 }
 
-// Copies a tensor of `shape` whose dimensions have these strides; the copy is row-major. Where the
-// elements are neighbours in one dimension here and in another there, tiles of both stay in the
-// first-level cache.
+// As many elements as a cache line has make the side of a tile, which is transposed in one piece.
+template <typename T>
+inline constexpr int64_t kTile = 64 / sizeof(T);
+
+template <typename T>
+void TransposeTile(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  T lines[kTile<T>][kTile<T>];
+  for (int64_t c = 0; c < kTile<T>; ++c) std::memcpy(lines[c], from + c * from_stride, 64);
+  for (int64_t r = 0; r < kTile<T>; ++r) {
+    T line[kTile<T>];
+    for (int64_t c = 0; c < kTile<T>; ++c) line[c] = lines[c][r];
+    std::memcpy(to + r * to_stride, line, 64);
+  }
+}
+
+// Copies a tensor of `shape` whose dimensions have these strides; the copy is row-major. Elements
+// that are neighbours in one dimension here and in another there are copied by tiles.
 template <typename T>
 void CopyPermuted(const T* from, std::span<const int64_t> shape, std::span<const int64_t> strides,
                   T* to) {
@@ -40,7 +55,6 @@ void CopyPermuted(const T* from, std::span<const int64_t> shape, std::span<const
     *to = *from;
     return;
   }
-  constexpr int64_t kTile = 32;
   const std::vector<int64_t> to_strides = StridesOf(shape);
   const size_t last = shape.size() - 1;
   // The dimension, beside the last, in which elements are nearest to each other here.
@@ -62,10 +76,15 @@ void CopyPermuted(const T* from, std::span<const int64_t> shape, std::span<const
       target += static_cast<int64_t>(rest % size) * to_strides[i];
       rest /= size;
     }
-    for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
-      const int64_t c1 = std::min(columns, c0 + kTile);
-      for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
-        const int64_t r1 = std::min(rows, r0 + kTile);
+    for (int64_t c0 = 0; c0 < columns; c0 += kTile<T>) {
+      const int64_t c1 = std::min(columns, c0 + kTile<T>);
+      for (int64_t r0 = 0; r0 < rows; r0 += kTile<T>) {
+        const int64_t r1 = std::min(rows, r0 + kTile<T>);
+        if (row_stride == 1 && r1 - r0 == kTile<T> && c1 - c0 == kTile<T>) {
+          TransposeTile(source + r0 + c0 * column_stride, column_stride,
+                        target + r0 * to_strides[near] + c0, to_strides[near]);
+          continue;
+        }
         for (int64_t c = c0; c < c1; ++c) {
           for (int64_t r = r0; r < r1; ++r) {
             target[r * to_strides[near] + c] = source[r * row_stride + c * column_stride];
