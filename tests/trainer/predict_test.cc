@@ -303,8 +303,9 @@ TEST_F(PredictTexts, ClassesAreWhatTheEvaluationCounts) {
 TEST_F(PredictTexts, MasksAreFilled) {
   std::string text;
   for (int i = 0; i < 60; ++i) text += "some more words of text\n%\n";
+  // So many masks that texts with two of them are learnt, from any initial weights.
   const std::string data =
-      "data: {source: masked_text, train: " + folder_.Write("texts.txt", text) +
+      "data: {source: masked_text, mask_fraction: 0.4, train: " + folder_.Write("texts.txt", text) +
       ", document_separator: \"%\", tokenizer: " + folder_ / "vocab.txt";
   const std::string train =
       "train: {steps: 600, micro_batch: 16, threads: 1}\noptimizer: {lr: 3e-3}\nsave: {every: "
