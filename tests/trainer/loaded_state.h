@@ -12,6 +12,7 @@
 
 #include "base/low_precision.h"
 #include "models/huggingface.h"
+#include "runtime/cuda_device.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
@@ -61,7 +62,7 @@ inline std::map<std::string, std::vector<std::byte>> StateBytes(const Session& s
 inline void ExpectLoadsAsWritten(const TinyRun& run, const models::Model& model,
                                  const GivenWeights& weights, const std::string& folder) {
   ThreadPool pool(run.threads);
-  const auto device = runtime::MakeCpuDevice(pool);
+  const auto device = run.cuda ? runtime::MakeCudaDevice(pool) : runtime::MakeCpuDevice(pool);
   const CompileOptions options = OptionsOf(run, model, device->kind());
   runtime::ExecutorOptions executor;
   if (run.ranks != nullptr) executor.communicators = run.ranks->communicators();
