@@ -1,6 +1,7 @@
 // The memory through which files are read into a session.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -16,7 +17,8 @@ class ReadingBuffers {
  public:
   explicit ReadingBuffers(Session& session) : session_(session) {
     const bool gpu = session.device().kind() != runtime::DeviceKind::kCpu;
-    const int count = session.device().pool().size() * (gpu ? kOfThreadForGpu : 1);
+    const int threads = session.device().pool().size();
+    const int count = gpu ? std::min(threads * kOfThreadForGpu, kMostForGpu) : threads;
     const size_t bytes = gpu ? kBytesForGpu : kBytes;
     std::span<std::byte> memory =
         session.Staging(static_cast<int64_t>(bytes) * static_cast<int64_t>(count));
@@ -39,6 +41,7 @@ class ReadingBuffers {
   // less often.
   static constexpr size_t kBytesForGpu = size_t{2} << 20;
   static constexpr int kOfThreadForGpu = 3;
+  static constexpr int kMostForGpu = 48;  // to pin memory takes time
 
   Session& session_;
   std::vector<StagingBuffer> buffers_;
