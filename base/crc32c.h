@@ -12,4 +12,8 @@ namespace plimsoll {
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 uint32_t Crc32c(std::string_view text, uint32_t before = 0);
 
+// The checksum of two runs of bytes, one behind the other, given those of each; the second has
+// `bytes` bytes.
+uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t bytes);
+
 }  // namespace plimsoll

@@ -1,41 +1,26 @@
 #include "base/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "base/errno_text.h"
 #include "base/error.h"
-#include "base/input_file.h"
+#include "base/random_access_file.h"
 
 namespace plimsoll {
 namespace {
 
 [[noreturn]] void Fail(const std::string& path, const char* what, int error) {
-  throw UserError(path + ": " + what + ": " + ErrnoText(error) +
-                  (error == ENOENT ? " (check the path; it is relative to the folder Plimsoll was "
-                                     "started in)"
-                                   : ""));
+  throw UserError(path + ": " + what + ": " + ErrnoText(error));
 }
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) Fail(path, "cannot be opened", errno);
-  try {
-    Map(fd);
-  } catch (...) {
-    close(fd);
-    throw;
-  }
-  close(fd);
-  NoteInput(path);
-}
+MappedFile::MappedFile(const std::string& path)
+    : MappedFile(RandomAccessFile(path).descriptor(), path) {}
 
 MappedFile::MappedFile(int descriptor, std::string path) : path_(std::move(path)) {
   Map(descriptor);

@@ -30,9 +30,12 @@ class ModelSafetensors {
   std::span<const std::byte> Raw(std::string_view name) const;
   void ReadFloat32(std::string_view name, float* out, int64_t count) const;
 
+  const std::vector<SafetensorsReader>& files() const { return files_; }
+  // That has the tensor.
+  const SafetensorsReader& Shard(std::string_view name) const;
+
  private:
   void OpenShards();
-  const SafetensorsReader& Shard(std::string_view name) const;
 
   std::string path_;
   std::vector<SafetensorsReader> files_;

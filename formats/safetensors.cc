@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "formats/json.h"
 #include "base/low_precision.h"
+#include "formats/json.h"
 
 namespace plimsoll::formats {
 namespace {
@@ -190,51 +190,56 @@ std::optional<int64_t> CountElements(std::span<const int64_t> shape) {
   return elements;
 }
 
-SafetensorsReader::SafetensorsReader(const std::string& path) : file_(path), mapped_(path) {
+SafetensorsReader::SafetensorsReader(const std::string& path)
+    : SafetensorsReader(RandomAccessFile(path)) {}
+
+SafetensorsReader::SafetensorsReader(RandomAccessFile file)
+    : name_(file.path()), file_(std::move(file)), mapped_(MappedFile(file_->descriptor(), name_)) {
   Parse(std::as_bytes(mapped_->bytes()));
 }
 
 SafetensorsReader::SafetensorsReader(std::span<const std::byte> bytes, std::string name)
-    : file_(std::move(name)) {
+    : name_(std::move(name)) {
   Parse(bytes);
 }
 
 void SafetensorsReader::Parse(std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes) {
-    FailFile(file_, fmt::format("{} bytes are too few for a safetensors file", bytes.size()));
+    FailFile(name_, fmt::format("{} bytes are too few for a safetensors file", bytes.size()));
   }
   uint64_t header_bytes = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) {
     header_bytes |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
   }
   if (header_bytes > kMaxHeaderBytes) {
-    FailFile(file_, fmt::format("claims a header of {} bytes, more than the format's limit of {}",
+    FailFile(name_, fmt::format("claims a header of {} bytes, more than the format's limit of {}",
                                 header_bytes, kMaxHeaderBytes));
   }
   if (header_bytes > bytes.size() - kLengthBytes) {
-    FailFile(file_, fmt::format("claims a header of {} bytes, but only {} follow", header_bytes,
+    FailFile(name_, fmt::format("claims a header of {} bytes, but only {} follow", header_bytes,
                                 bytes.size() - kLengthBytes));
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
-  if (header_bytes == 0 || text[0] != '{') FailFile(file_, "the header is not a JSON object");
-  const Json header = ParseJson(std::string_view(text, header_bytes), file_ + ": header");
+  if (header_bytes == 0 || text[0] != '{') FailFile(name_, "the header is not a JSON object");
+  const Json header = ParseJson(std::string_view(text, header_bytes), name_ + ": header");
+  data_begin_ = static_cast<int64_t>(kLengthBytes + header_bytes);
   data_ = bytes.subspan(kLengthBytes + header_bytes);
   const auto data_bytes = static_cast<int64_t>(data_.size());
 
   for (const auto& item : header.items()) {  // sorted by name
     if (item.key() != "__metadata__") {
-      tensors_.push_back(ParseEntry(file_, item.key(), item.value(), data_bytes));
+      tensors_.push_back(ParseEntry(name_, item.key(), item.value(), data_bytes));
       continue;
     }
-    if (!item.value().is_object()) FailFile(file_, "__metadata__ is not an object");
+    if (!item.value().is_object()) FailFile(name_, "__metadata__ is not an object");
     for (const auto& [key, value] : item.value().items()) {
       if (!value.is_string()) {
-        FailFile(file_, fmt::format("__metadata__: \"{}\" is not a string", Printable(key)));
+        FailFile(name_, fmt::format("__metadata__: \"{}\" is not a string", Printable(key)));
       }
       metadata_[key] = value.get<std::string>();
     }
   }
-  CheckCoverage(file_, tensors_, data_bytes);
+  CheckCoverage(name_, tensors_, data_bytes);
 }
 
 const TensorEntry* SafetensorsReader::Find(std::string_view name) const {
@@ -249,7 +254,7 @@ const TensorEntry& SafetensorsReader::Require(std::string_view name) const {
   if (tensor == nullptr) {
     throw UserError(
         fmt::format("{}: no tensor \"{}\" among its {}; is it a checkpoint of another model?",
-                    file_, Printable(name), tensors_.size()));
+                    name_, Printable(name), tensors_.size()));
   }
   return *tensor;
 }
@@ -259,14 +264,48 @@ std::span<const std::byte> SafetensorsReader::Raw(std::string_view name) const {
   return data_.subspan(static_cast<size_t>(tensor.begin), static_cast<size_t>(tensor.bytes));
 }
 
+void SafetensorsReader::Read(const TensorEntry& tensor, int64_t at, std::span<std::byte> to) const {
+  if (at < 0 || static_cast<int64_t>(to.size()) > tensor.bytes - at) {
+    throw InternalError(
+        fmt::format("tensor \"{}\" has no {} bytes from {} on", tensor.name, to.size(), at));
+  }
+  if (file_) return file_->Read(data_begin_ + tensor.begin + at, to);
+  const auto begin = static_cast<size_t>(tensor.begin + at);
+  std::ranges::copy(data_.subspan(begin, to.size()), to.begin());
+}
+
+void SafetensorsReader::WillRead(const TensorEntry& tensor, int64_t at, int64_t bytes) const {
+  if (file_) file_->WillRead(data_begin_ + tensor.begin + at, bytes);
+}
+
+void SafetensorsReader::RequireUnchanged() const {
+  if (file_) file_->RequireUnchanged();
+}
+
+void SafetensorsReader::RequireFloats(const TensorEntry& tensor) const {
+  switch (tensor.type) {
+    case TensorType::kF64:
+    case TensorType::kF32:
+    case TensorType::kF16:
+    case TensorType::kBf16:
+      return;
+    default:
+      throw UserError(
+          fmt::format("{}: tensor \"{}\": {} cannot be read as floating-point numbers; convert it "
+                      "to F32 or BF16",
+                      name_, Printable(tensor.name), TypeName(tensor.type)));
+  }
+}
+
 void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t count) const {
   const TensorEntry& tensor = Require(name);
   if (tensor.elements != count) {
     throw UserError(fmt::format(
         "{}: tensor \"{}\": shape {} has {} elements, but the model needs {}; is it a checkpoint "
         "of another model?",
-        file_, Printable(name), Printable(ShapeText(tensor.shape)), tensor.elements, count));
+        name_, Printable(name), Printable(ShapeText(tensor.shape)), tensor.elements, count));
   }
+  RequireFloats(tensor);
   const std::span<const std::byte> bytes = Raw(name);
   switch (tensor.type) {
     case TensorType::kF32:
@@ -282,10 +321,7 @@ void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t c
       ConvertElements<uint16_t>(bytes, out, FromBf16);
       break;
     default:
-      throw UserError(
-          fmt::format("{}: tensor \"{}\": {} cannot be read as floating-point numbers; convert it "
-                      "to F32 or BF16",
-                      file_, Printable(name), TypeName(tensor.type)));
+      break;
   }
   // The caller has a copy now, so the pages needn't stay in memory.
   if (mapped_) mapped_->Release();

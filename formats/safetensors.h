@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "base/random_access_file.h"
 
 namespace plimsoll::formats {
 
@@ -58,15 +59,17 @@ std::string ShapeText(std::span<const int64_t> shape);
 // Number of elements; nullopt if a dimension is negative or the product exceeds 2^63 - 1.
 std::optional<int64_t> CountElements(std::span<const int64_t> shape);
 
-// One file. Pages are read from disk when they are touched.
+// One file. What Raw() gives is read from disk page by page, when it is touched; Read() reads large
+// pieces at once.
 class SafetensorsReader {
  public:
   // Maps the file and checks its whole header.
   explicit SafetensorsReader(const std::string& path);
+  explicit SafetensorsReader(RandomAccessFile file);
   // The same for bytes in memory, which must outlive the reader; `name` replaces the file's name.
   SafetensorsReader(std::span<const std::byte> bytes, std::string name);
 
-  const std::string& file() const { return file_; }
+  const std::string& file() const { return name_; }
   const std::vector<TensorEntry>& tensors() const { return tensors_; }  // sorted by name
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
@@ -76,6 +79,15 @@ class SafetensorsReader {
   // The tensor's bytes. They need not be aligned to the element's size.
   std::span<const std::byte> Raw(std::string_view name) const;
 
+  // Fills `to` with the tensor's bytes from number `at` on. On any thread.
+  void Read(const TensorEntry& tensor, int64_t at, std::span<std::byte> to) const;
+  // Lets the system begin to fetch bytes that will be read soon.
+  void WillRead(const TensorEntry& tensor, int64_t at, int64_t bytes) const;
+  // UserError if the file was written since it was opened: what was read may be of two versions.
+  void RequireUnchanged() const;
+
+  // UserError unless ReadFloat32 can convert the tensor's type.
+  void RequireFloats(const TensorEntry& tensor) const;
   // Writes the tensor's elements, converted from F64, F16 or BF16 where needed, to out[0, count).
   // Throws UserError when the tensor has another type or does not have `count` elements.
   void ReadFloat32(std::string_view name, float* out, int64_t count) const;
@@ -83,9 +95,11 @@ class SafetensorsReader {
  private:
   void Parse(std::span<const std::byte> bytes);
 
-  std::string file_;
-  std::optional<MappedFile> mapped_;  // empty when reading from memory
-  std::span<const std::byte> data_;   // the bytes after the header
+  std::string name_;
+  std::optional<RandomAccessFile> file_;  // empty when reading from memory
+  std::optional<MappedFile> mapped_;      // the same file
+  std::span<const std::byte> data_;       // the bytes after the header
+  int64_t data_begin_ = 0;                // their offset in the file
   std::vector<TensorEntry> tensors_;
   std::map<std::string, std::string> metadata_;
 };

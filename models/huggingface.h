@@ -6,13 +6,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/function_ref.h"
+#include "base/staging.h"
+#include "base/thread_pool.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "graph/typed_elements.h"
 #include "models/model.h"
 
 namespace plimsoll::models {
@@ -50,15 +55,35 @@ class WeightReader {
   std::unique_ptr<const Parts> parts_;
 };
 
-// Reads every parameter, one after the other, to where `destination` wants its elements, converting
-// to float32; `finished` is called when all of a parameter's elements are there. Returns those that
-// have to start afresh, which it doesn't read. All names and shapes are checked before the first
-// element is read. Holds no second copy of anything larger than one permuted tensor.
-std::vector<ParameterInfo> LoadWeights(
-    const std::string& folder, const Model& model,
-    FunctionRef<float*(const ParameterInfo&)> destination,
-    FunctionRef<void(const ParameterInfo&)> finished = [](const ParameterInfo&) {},
-    Misfits misfits = Misfits::kRefused);
+// Elements begin to end - 1 of a parameter, row-major.
+struct ElementRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+// Takes consecutive elements of a parameter, from number `first` on, in f32, bf16 or f16.
+using TakeElements = FunctionRef<void(const ParameterInfo& parameter, int64_t first,
+                                      const graph::TypedElements& elements)>;
+
+struct LoadOptions {
+  Misfits misfits = Misfits::kRefused;
+  // The elements of a parameter that are to be read, in ascending order; those of small gaps in
+  // between are read, too. Empty: all of all parameters.
+  std::function<std::vector<ElementRange>(const ParameterInfo&)> wanted = {};
+};
+
+// Reads the parameters in pieces, in the order of the files, on the pool's threads. `take` is
+// called by several of them at a time, once for each element; the elements are in the type of the
+// file and in one of the buffers, each of which has room for at least 8 bytes. All names, shapes
+// and types are checked before the first element is read; a file that was written meanwhile is an
+// error. Returns the parameters that have to start afresh, which are not read.
+//
+// Besides the buffers it holds tensors that are stored in another order than their parameter, at
+// most kMostPermutedBytes of them at a time, or a single one.
+inline constexpr int64_t kMostPermutedBytes = int64_t{256} << 20;
+std::vector<ParameterInfo> LoadWeights(const std::string& folder, const Model& model,
+                                       std::span<const StagingBuffer> buffers, ThreadPool& pool,
+                                       TakeElements take, const LoadOptions& options = {});
 
 // Writes model.safetensors (as shards, if it would be larger than `max_file_bytes`) and, last,
 // config.json into `folder`, which is created if need be; each file appears whole or not at all.

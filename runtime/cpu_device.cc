@@ -114,6 +114,9 @@ class CpuDevice : public Device {
       to.Part(begin, end).Set(values.Part(first, first + end - begin));
     });
   }
+  void Store(std::byte* to, std::span<const std::byte> bytes) override {
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+  }
   void AwaitStores() override {}
   std::span<std::byte> Staging(int64_t bytes) override {
     staging_.reset();  // before there is another one

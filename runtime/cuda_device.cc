@@ -76,6 +76,7 @@ class CudaDevice : public Device {
   void Store(const StoredParameter& to, const Stripe& from, const TypedElements& values) override {
     store_.Store(to, from, values);
   }
+  void Store(std::byte* to, std::span<const std::byte> bytes) override { store_.Store(to, bytes); }
   void AwaitStores() override { store_.Await(); }
   std::span<std::byte> Staging(int64_t bytes) override { return store_.Staging(bytes); }
   void Synchronize() override {

@@ -16,13 +16,10 @@ void CudaStore::Store(const StoredParameter& to, const Stripe& from, const Initi
   EnqueueDraws(to, from, draws, stream_);
 }
 
-// Kernels read elements at their own alignment.
-bool CudaStore::IsStaged(const TypedElements& values) const {
-  if (!staging_ || reinterpret_cast<uintptr_t>(values.data) % graph::ByteSize(values.dtype) != 0) {
-    return false;
-  }
+bool CudaStore::IsStaged(const std::byte* data) const {
+  if (!staging_) return false;
   const auto begin = reinterpret_cast<uintptr_t>(staging_->data());
-  const auto at = reinterpret_cast<uintptr_t>(values.data);
+  const auto at = reinterpret_cast<uintptr_t>(data);
   return at >= begin && at < begin + static_cast<uintptr_t>(staging_->bytes());
 }
 
@@ -30,13 +27,15 @@ void CudaStore::Store(const StoredParameter& to, const Stripe& from, const Typed
   CheckStore(to, from, values);
   if (from.count == 0) return;
   const std::lock_guard lock(mutex_);
-  if (IsStaged(values)) return EnqueueValues(to, from, values, stream_);
-  if (!upload_) upload_.emplace();
+  // Kernels read elements at their own alignment.
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(values.data) % graph::ByteSize(values.dtype) == 0;
+  if (aligned && IsStaged(values.data)) return EnqueueValues(to, from, values, stream_);
   // Of the values from the first one to the last one that are stored.
   const int64_t first = from.Number(0);
   const TypedElements needed = values.Part(first, from.Number(from.count - 1) + 1);
   const int64_t size = graph::ByteSize(values.dtype);
-  upload_->Enqueue(
+  upload().Enqueue(
       needed.data, needed.count * size, stream_,
       [&](const std::byte* chunk, int64_t begin, int64_t bytes) {
         const int64_t number = first + begin / size;
@@ -46,6 +45,19 @@ void CudaStore::Store(const StoredParameter& to, const Stripe& from, const Typed
         part.first -= number;
         EnqueueValues(to.Part(here, behind), part, {values.dtype, chunk, bytes / size}, stream_);
       });
+}
+
+void CudaStore::Store(std::byte* to, std::span<const std::byte> bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (!IsStaged(bytes.data())) return upload().Write(to, bytes.data(), size, stream_);
+  gpu::Check(cudaMemcpyAsync(to, bytes.data(), bytes.size(), cudaMemcpyDefault, stream_),
+             "cudaMemcpyAsync");
+}
+
+CudaUpload& CudaStore::upload() {
+  if (!upload_) upload_.emplace();
+  return *upload_;
 }
 
 void CudaStore::Await() {

@@ -26,11 +26,13 @@ class CudaStore {
 
   void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws);
   void Store(const StoredParameter& to, const Stripe& from, const TypedElements& values);
+  void Store(std::byte* to, std::span<const std::byte> bytes);
   void Await();
   std::span<std::byte> Staging(int64_t bytes);
 
  private:
-  bool IsStaged(const TypedElements& values) const;
+  bool IsStaged(const std::byte* data) const;
+  CudaUpload& upload();
 
   cudaStream_t stream_;
   std::mutex mutex_;  // held while something is enqueued

@@ -132,6 +132,8 @@ class Device {
   virtual void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws) = 0;
   virtual void Store(const StoredParameter& to, const Stripe& from,
                      const TypedElements& values) = 0;
+  // The same for bytes of any tensor, as they are.
+  virtual void Store(std::byte* to, std::span<const std::byte> bytes) = 0;
   virtual void AwaitStores() = 0;
   // Host memory for values, in place of what an earlier call gave, which no Store() may still read.
   // 0 bytes give it back.

@@ -17,23 +17,12 @@
 #include "base/initial_draws.h"
 #include "base/stripe.h"
 #include "graph/dtype.h"
+#include "graph/typed_elements.h"
 
 namespace plimsoll::runtime {
 
-// Elements as a file holds them: float32, bf16 or f16.
-struct TypedElements {
-  graph::DType dtype = graph::DType::kFloat32;
-  const std::byte* data = nullptr;
-  int64_t count = 0;
-
-  static TypedElements Of(std::span<const float> values) {
-    return {graph::DType::kFloat32, reinterpret_cast<const std::byte*>(values.data()),
-            static_cast<int64_t>(values.size())};
-  }
-  TypedElements Part(int64_t begin, int64_t end) const {
-    return {dtype, data + begin * graph::ByteSize(dtype), end - begin};
-  }
-};
+// Of float32, bf16 or f16.
+using graph::TypedElements;
 
 struct StoredParameter {
   graph::DType dtype = graph::DType::kFloat32;

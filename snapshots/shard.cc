@@ -8,6 +8,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "formats/json.h"
 
 namespace plimsoll::snapshots {
@@ -16,7 +17,8 @@ namespace {
 using formats::SafetensorsReader;
 using formats::TensorSpec;
 
-constexpr size_t kPieceBytes = size_t{1} << 20;  // of a file, in memory at once
+// Bytes that are read at a time: still in the cache when their checksum is computed.
+constexpr size_t kPieceBytes = size_t{256} << 10;
 
 [[noreturn]] void Fail(const std::string& file, const std::string& reason) {
   throw UserError(
@@ -29,8 +31,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20;  // of a file, in memory at once
 }
 
 // Checks the size of the file and its header before anything else in it is read.
-SafetensorsReader Open(std::span<const std::byte> bytes, const std::string& name,
-                       const Shard& shard) {
+void CheckHeader(std::span<const std::byte> bytes, const std::string& name, const Shard& shard) {
   if (static_cast<int64_t>(bytes.size()) != shard.bytes) {
     Fail(name,
          fmt::format("has {} bytes, not the {} that were written", bytes.size(), shard.bytes));
@@ -42,7 +43,18 @@ SafetensorsReader Open(std::span<const std::byte> bytes, const std::string& name
   if (Crc32c(bytes.first(sizeof(length) + static_cast<size_t>(length))) != shard.header_crc) {
     Fail(name, "the header's checksum does not match");
   }
+}
+
+SafetensorsReader Open(std::span<const std::byte> bytes, const std::string& name,
+                       const Shard& shard) {
+  CheckHeader(bytes, name, shard);
   return SafetensorsReader(bytes, name);
+}
+
+SafetensorsReader Open(RandomAccessFile file, const Shard& shard) {
+  const MappedFile mapped(file.descriptor(), file.path());
+  CheckHeader(std::as_bytes(mapped.bytes()), file.path(), shard);
+  return SafetensorsReader(std::move(file));
 }
 
 // Checks that the shard contains exactly the tensors in the manifest.
@@ -86,39 +98,46 @@ WrittenShard WriteShard(const std::string& folder, const std::string& file,
 }
 
 ShardReader::ShardReader(const std::string& folder, const Manifest& manifest, size_t index)
-    : ShardReader(MappedFile(folder + "/" + manifest.shards[index].file), manifest, index) {}
+    : ShardReader(RandomAccessFile(folder + "/" + manifest.shards[index].file), manifest, index) {}
 
-ShardReader::ShardReader(MappedFile mapped, const Manifest& manifest, size_t index)
-    : ShardReader(std::as_bytes(mapped.bytes()), mapped.path(), manifest, index) {
-  mapped_ = std::move(mapped);  // moving doesn't change its address
+ShardReader::ShardReader(RandomAccessFile file, const Manifest& manifest, size_t index)
+    : index_(static_cast<int64_t>(index)), tensors_(Open(std::move(file), manifest.shards[index])) {
+  CheckTensors(tensors_, manifest, index);
 }
 
 ShardReader::ShardReader(std::span<const std::byte> bytes, std::string name,
                          const Manifest& manifest, size_t index)
-    : tensors_(Open(bytes, name, manifest.shards[index])) {
+    : index_(static_cast<int64_t>(index)), tensors_(Open(bytes, name, manifest.shards[index])) {
   CheckTensors(tensors_, manifest, index);
 }
 
-void ShardReader::Verify(const TensorRecord& tensor, const Slice& slice) const {
-  uint32_t crc = 0;
-  InPieces(tensor, [&](std::span<const std::byte> piece) { crc = Crc32c(piece, crc); });
-  if (crc != slice.crc) FailTensor(tensors_.file(), tensor.name, "checksum does not match");
+const formats::TensorEntry& ShardReader::EntryOf(const TensorRecord& tensor) const {
+  return tensors_.Require(tensor.name);
 }
 
-void ShardReader::Read(const TensorRecord& tensor, const Slice& slice, TakeBytes take) const {
-  Verify(tensor, slice);
-  InPieces(tensor, take);
+void ShardReader::ReadPiece(const TensorRecord& tensor, int64_t at, std::span<std::byte> to) const {
+  tensors_.Read(EntryOf(tensor), at, to);
 }
 
-// Releases memory on the way: pages that were read count as the process's own.
-void ShardReader::InPieces(const TensorRecord& tensor, TakeBytes take) const {
-  std::span<const std::byte> bytes = tensors_.Raw(tensor.name);
-  while (!bytes.empty()) {
-    const size_t size = std::min(bytes.size(), kPieceBytes);
-    take(bytes.first(size));
-    bytes = bytes.subspan(size);
-    if (mapped_) mapped_->Release();
+void ShardReader::WillRead(const TensorRecord& tensor, int64_t at, int64_t bytes) const {
+  tensors_.WillRead(EntryOf(tensor), at, bytes);
+}
+
+void ShardReader::CompareChecksum(const TensorRecord& tensor, uint32_t crc) const {
+  const auto slice = std::ranges::find(tensor.slices, index_, &Slice::shard);
+  if (slice == tensor.slices.end() || slice->crc != crc) {
+    FailTensor(tensors_.file(), tensor.name, "checksum does not match");
   }
+}
+
+void ShardReader::Read(const TensorRecord& tensor, std::span<std::byte> to) const {
+  uint32_t crc = 0;
+  for (size_t at = 0; at < to.size(); at += kPieceBytes) {
+    const std::span<std::byte> piece = to.subspan(at, std::min(kPieceBytes, to.size() - at));
+    ReadPiece(tensor, static_cast<int64_t>(at), piece);
+    crc = Crc32c(piece, crc);
+  }
+  CompareChecksum(tensor, crc);
 }
 
 }  // namespace plimsoll::snapshots

@@ -5,13 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/function_ref.h"
-#include "base/mapped_file.h"
+#include "base/random_access_file.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "snapshots/manifest.h"
@@ -44,17 +43,25 @@ class ShardReader {
   ShardReader(std::span<const std::byte> bytes, std::string name, const Manifest& manifest,
               size_t index);
 
-  // Passes on the bytes of one of its slices, in pieces. If the checksum doesn't match, throws a
-  // UserError before the first piece.
-  void Read(const TensorRecord& tensor, const Slice& slice, TakeBytes take) const;
-  // Compares only the checksum.
-  void Verify(const TensorRecord& tensor, const Slice& slice) const;
+  // Reads its whole slice of a tensor. UserError if the checksum doesn't match.
+  void Read(const TensorRecord& tensor, std::span<std::byte> to) const;
+
+  // The same in pieces, on any thread: bytes from number `at` on, of which nothing is known before
+  // the checksum of the whole slice has been compared.
+  void ReadPiece(const TensorRecord& tensor, int64_t at, std::span<std::byte> to) const;
+  // Lets the system begin to fetch bytes that will be read soon.
+  void WillRead(const TensorRecord& tensor, int64_t at, int64_t bytes) const;
+  // UserError unless `crc` is the checksum of its slice.
+  void CompareChecksum(const TensorRecord& tensor, uint32_t crc) const;
+
+  // Where its slice of a tensor lies, relative to those of others.
+  int64_t PlaceOf(const TensorRecord& tensor) const { return EntryOf(tensor).begin; }
 
  private:
-  ShardReader(MappedFile mapped, const Manifest& manifest, size_t index);
-  void InPieces(const TensorRecord& tensor, TakeBytes take) const;
+  ShardReader(RandomAccessFile file, const Manifest& manifest, size_t index);
+  const formats::TensorEntry& EntryOf(const TensorRecord& tensor) const;
 
-  std::optional<MappedFile> mapped_;  // empty when reading from memory
+  int64_t index_;  // among the manifest's shards
   formats::SafetensorsReader tensors_;
 };
 

@@ -59,5 +59,21 @@ TEST(Crc32c, ContinuesWhatCameBefore) {
   }
 }
 
+TEST(Crc32c, IsCombinedOfTwo) {
+  std::mt19937 random(2);
+  std::string text(100'003, ' ');
+  for (char& c : text) c = static_cast<char>(random());
+  const std::string_view all = text;
+  for (const size_t cut : {0, 1, 7, 8, 63, 4096, 65537, 100'002, 100'003}) {
+    const uint32_t first = Crc32c(all.substr(0, cut)), second = Crc32c(all.substr(cut));
+    EXPECT_EQ(CombineCrc32c(first, second, all.size() - cut), Crc32c(all)) << cut;
+  }
+  // The second's length counts: beyond 2^32 bytes as well.
+  const uint32_t zero = CombineCrc32c(Crc32c("a"), 0, uint64_t{1} << 33);
+  const uint32_t half = CombineCrc32c(Crc32c("a"), 0, uint64_t{1} << 32);
+  EXPECT_EQ(CombineCrc32c(half, 0, uint64_t{1} << 32), zero);
+  EXPECT_NE(half, zero);
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -53,22 +53,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       // The data begins where the header ends: the last 29 bytes, with w before or after w.m.
       const size_t bytes_of = static_cast<size_t>(tensor.elements()) *
                               static_cast<size_t>(formats::TypeBytes(tensor.type));
-      size_t taken = 0;
       snapshots::Slice& slice = tensor.slices[0];
-      const auto take = [&](std::span<const std::byte> piece) {
-        Require(piece.data() >= bytes.data());
-        Require(piece.data() + piece.size() <= bytes.data() + bytes.size());
-        taken += piece.size();
-      };
+      std::vector<std::byte> read(bytes_of);
       for (const size_t before : {size_t{29}, size_t{24}, size_t{5}}) {
         if (before < bytes_of || before > size) continue;
         slice.crc = Crc32c(bytes.subspan(size - before, bytes_of));
         try {
-          taken = 0;
-          reader.Read(tensor, slice, take);
-          Require(taken == bytes_of);
+          reader.Read(tensor, read);
+          Require(Crc32c(read) == slice.crc);
         } catch (const UserError&) {
-          Require(taken == 0);
         }
       }
     }

@@ -10,6 +10,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/huggingface.h"
+#include "tests/models/loaded_weights.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader.h"
 #include "trainer/language/next_token.h"
@@ -42,18 +43,16 @@ double Relative(double value, double expected) {
 std::map<std::string, std::vector<float>> ReadFinal(const std::string& folder,
                                                     const models::Model& model,
                                                     const adapters::Lora& lora) {
+  if (!lora.enabled()) return models::ReadWeights(folder + "/final.safetensors", model);
   std::map<std::string, std::vector<float>> values;
-  const auto destination = [&](const models::ParameterInfo& parameter) {
-    auto& to = values[parameter.name];
-    to.resize(parameter.shape.elements());
-    return to.data();
-  };
-  if (lora.enabled()) {
-    adapters::ReadAdapter(folder + "/final", lora, destination,
-                          [](const models::ParameterInfo&) {});
-  } else {
-    models::LoadWeights(folder + "/final.safetensors", model, destination);
-  }
+  adapters::ReadAdapter(
+      folder + "/final", lora,
+      [&](const models::ParameterInfo& parameter) {
+        auto& to = values[parameter.name];
+        to.resize(parameter.shape.elements());
+        return to.data();
+      },
+      [](const models::ParameterInfo&) {});
   return values;
 }
 

@@ -17,6 +17,7 @@
 #include "formats/model_safetensors.h"
 #include "models/huggingface.h"
 #include "tests/models/forward.h"
+#include "tests/models/loaded_weights.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -75,18 +76,15 @@ TEST(EncoderFiles, LogitsAndLossAgree) {
 struct Start {
   explicit Start(const std::string& folder, Settings settings = {})
       : model(ModelFromHuggingFace(folder, settings)) {
-    const auto from_scratch = LoadWeights(
-        folder, *model,
-        [&](const ParameterInfo& parameter) {
-          weights[parameter.name].resize(static_cast<size_t>(parameter.shape.elements()));
-          return weights[parameter.name].data();
-        },
-        [](const ParameterInfo&) {}, Misfits::kAllowed);
-    for (const ParameterInfo& parameter : from_scratch) fresh.push_back(parameter.name);
+    weights = LoadPieces(folder, *model, {.buffer_bytes = 1000}, Misfits::kAllowed);
+    EXPECT_EQ(weights, ReadWeights(folder, *model, Misfits::kAllowed)) << folder;
+    for (const ParameterInfo& parameter : model->Stored()) {
+      if (!weights.contains(parameter.name)) fresh.push_back(parameter.name);
+    }
   }
 
   std::unique_ptr<Model> model;
-  std::map<std::string, std::vector<float>> weights;
+  LoadedWeights weights;
   Strings fresh;
 };
 

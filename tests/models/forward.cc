@@ -52,16 +52,12 @@ Forward::Forward(const std::string& folder, Batch batch, Head head, Settings set
   arena_ = std::make_unique<runtime::Arena>(plan_.arena_bytes);
   executor_ = std::make_unique<runtime::CpuExecutor>(program_, plan_.programs[0].layout, *arena_,
                                                      nullptr, pool_);
-  std::vector<float> unread;  // a state that evaluations do without
-  const std::vector<ParameterInfo> fresh = LoadWeights(
-      folder, *model_,
-      [&](const ParameterInfo& parameter) {
-        unread.resize(static_cast<size_t>(parameter.shape.elements()));
-        return Reads(parameter.name) ? static_cast<float*>(executor_->address(parameter.name))
-                                     : unread.data();
-      },
-      [](const ParameterInfo&) {}, Misfits::kAllowed);
-  if (!fresh.empty()) throw UserError(folder + " has no " + fresh.front().name);
+  const WeightReader reader(folder, *model_, Misfits::kAllowed);
+  for (const ParameterInfo& parameter : model_->Stored()) {
+    if (!reader.Has(parameter)) throw UserError(folder + " has no " + parameter.name);
+    if (!Reads(parameter.name)) continue;  // a state that evaluations do without
+    reader.Read(parameter, static_cast<float*>(executor_->address(parameter.name)));
+  }
 }
 
 bool Forward::Reads(const std::string& input) const {

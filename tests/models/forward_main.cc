@@ -13,24 +13,20 @@
 
 #include <exception>
 #include <fstream>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "models/huggingface.h"
 #include "tests/models/forward.h"
+#include "tests/models/loaded_weights.h"
 
 namespace plimsoll::models {
 namespace {
 
 void Copy(const std::string& from, const std::string& to) {
   const auto model = ModelFromHuggingFace(from);
-  std::map<std::string, std::vector<float>> weights;
-  LoadWeights(from, *model, [&](const ParameterInfo& parameter) {
-    weights[parameter.name].resize(parameter.shape.elements());
-    return weights[parameter.name].data();
-  });
+  const LoadedWeights weights = ReadWeights(from, *model);
   SaveWeights(to, *model, [&](const ParameterInfo& parameter) -> const float* {
     return weights.at(parameter.name).data();
   });

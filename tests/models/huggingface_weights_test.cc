@@ -13,6 +13,7 @@
 #include "formats/model_safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "models/huggingface.h"
+#include "tests/models/loaded_weights.h"
 #include "tests/models/published.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -23,7 +24,7 @@ namespace {
 using formats::ModelSafetensors;
 using testing::HasSubstr;
 
-using Weights = std::map<std::string, std::vector<float>>;
+using Weights = LoadedWeights;
 
 // Weights in which every element of every parameter has a different value.
 Weights MakeWeights(const Model& model) {
@@ -45,12 +46,13 @@ void Save(const std::string& folder, const Model& model, const Weights& weights,
       max_file_bytes);
 }
 
+// The same by any number of threads, through buffers of any size.
 Weights Load(const std::string& folder, const Model& model) {
-  Weights weights;
-  LoadWeights(folder, model, [&](const ParameterInfo& parameter) {
-    weights[parameter.name].resize(parameter.shape.elements(), -1);
-    return weights[parameter.name].data();
-  });
+  const Weights weights = ReadWeights(folder, model);
+  for (const Pieces& pieces : {Pieces{}, Pieces{1, 1, 8}, Pieces{3, 5, 13}, Pieces{2, 2, 47},
+                               Pieces{4, 4, 48}, Pieces{2, 7, 1 << 20}}) {
+    EXPECT_EQ(LoadPieces(folder, model, pieces), weights) << pieces.buffer_bytes;
+  }
   return weights;
 }
 
@@ -270,10 +272,12 @@ TEST(HuggingFaceWeights, RefusesWhatDoesNotFitBeforeReadingAnything) {
     TempFolder folder;
     WriteTensors(folder.path(), changed);
     return UserErrorOf([&] {
-      LoadWeights(folder.path(), *model, [](const ParameterInfo& parameter) -> float* {
-        ADD_FAILURE() << "asked for " << parameter.name;
-        return nullptr;
-      });
+      ThreadPool pool(2);
+      const HostStaging staging(2, 64);
+      LoadWeights(folder.path(), *model, staging.buffers(), pool,
+                  [](const ParameterInfo& parameter, int64_t, const graph::TypedElements&) {
+                    ADD_FAILURE() << "took of " << parameter.name;
+                  });
     });
   };
 

@@ -16,6 +16,7 @@
 #include "models/huggingface.h"
 #include "tests/models/formula_weights.h"
 #include "tests/models/forward.h"
+#include "tests/models/loaded_weights.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -75,21 +76,14 @@ TEST(Torchvision, LogitsAgree) {
   }
 }
 
-std::map<std::string, std::vector<float>> Load(const std::string& folder, const Model& model) {
-  std::map<std::string, std::vector<float>> weights;
-  LoadWeights(folder, model, [&](const ParameterInfo& parameter) {
-    weights[parameter.name].resize(parameter.shape.elements(), -1);
-    return weights[parameter.name].data();
-  });
-  return weights;
-}
-
 TEST(Torchvision, CheckpointsSurviveReadingAndWriting) {
   const Golden golden("resnet50");
   const TempFolder folder, copy;
   golden.Write(folder);
   const auto model = ModelFromHuggingFace(folder.path());
-  const auto weights = Load(folder.path(), *model);
+  const LoadedWeights weights = ReadWeights(folder.path(), *model);
+  EXPECT_EQ(LoadPieces(folder.path(), *model, {}), weights);
+  EXPECT_EQ(LoadPieces(folder.path(), *model, {.threads = 3, .buffer_bytes = 100'002}), weights);
   SaveWeights(copy / "saved", *model, [&](const ParameterInfo& parameter) -> const float* {
     return weights.at(parameter.name).data();
   });
@@ -124,11 +118,11 @@ TEST(Torchvision, CountsMayBeAbsent) {
   const Golden golden("resnet18");
   const TempFolder folder;
   golden.Write(folder, "num_batches_tracked");
-  const auto weights = Load(folder.path(), *ModelFromHuggingFace(folder.path()));
+  const auto weights = ReadWeights(folder.path(), *ModelFromHuggingFace(folder.path()));
   EXPECT_EQ(weights.at("norm_batches"), std::vector<float>(20, 0));
   // Nothing else may be.
   golden.Write(folder, "running_var");
-  ExpectUserError([&] { Load(folder.path(), *ModelFromHuggingFace(folder.path())); },
+  ExpectUserError([&] { ReadWeights(folder.path(), *ModelFromHuggingFace(folder.path())); },
                   {"model.safetensors", "running_var"});
 }
 

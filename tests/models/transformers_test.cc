@@ -16,6 +16,7 @@
 #include "models/huggingface.h"
 #include "models/language_model.h"
 #include "tests/models/forward.h"
+#include "tests/models/loaded_weights.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/temp_folder.h"
 
@@ -64,11 +65,9 @@ TEST(Transformers, LogitsAndLossAgree) {
 // Reads and writes a checkpoint; names, shapes and bytes must be the original's.
 void ExpectCopyEqual(const std::string& folder) {
   const auto model = ModelFromHuggingFace(folder);
-  std::map<std::string, std::vector<float>> weights;
-  LoadWeights(folder, *model, [&](const ParameterInfo& parameter) {
-    weights[parameter.name].resize(parameter.shape.elements());
-    return weights[parameter.name].data();
-  });
+  const LoadedWeights weights = ReadWeights(folder, *model);
+  EXPECT_EQ(LoadPieces(folder, *model, {.buffers = 1, .buffer_bytes = 9}), weights) << folder;
+  EXPECT_EQ(LoadPieces(folder, *model, {.threads = 3, .buffer_bytes = 1 << 20}), weights) << folder;
   const TempFolder copy;
   SaveWeights(copy.path(), *model, [&](const ParameterInfo& parameter) -> const float* {
     return weights.at(parameter.name).data();

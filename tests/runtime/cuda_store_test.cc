@@ -1,8 +1,10 @@
 // What a GPU stores, in its memory and in pinned memory, has the bits of what the CPU stores.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -108,6 +110,26 @@ TEST_F(CudaStoring, StagedValuesHaveTheBitsOfTheCpu) {
       })) << shift;
     }
   }
+  gpu_->Staging(0);
+}
+
+TEST_F(CudaStoring, TakesBytesOfAnyMemory) {
+  constexpr int64_t kBytes = 1'000'003;
+  const std::vector<std::byte> bytes = ArbitraryBits(kBytes);
+  const auto memory = gpu_->Allocate(kBytes + 5, kBytes + 5);
+  const std::span<std::byte> staging = gpu_->Staging(kBytes);
+  std::ranges::copy(bytes, staging.begin());
+  for (const graph::Place place : {graph::Place::kDevice, graph::Place::kHost}) {
+    for (const std::span<const std::byte> from : {std::span(bytes), {staging}}) {
+      std::vector<std::byte> read(kBytes);
+      const MemoryRange range{place, 5, kBytes};
+      memory->Write(range, read.data());
+      gpu_->Store(memory->Address(range), from);
+      memory->Read(range, read.data());
+      EXPECT_EQ(read == bytes, true);
+    }
+  }
+  gpu_->AwaitStores();
   gpu_->Staging(0);
 }
 

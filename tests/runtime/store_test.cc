@@ -1,6 +1,7 @@
 // What the CPU stores, against one element at a time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -105,6 +106,16 @@ TEST_F(Store, MayBeCalledByThreadsForOtherElements) {
     for (std::thread& thread : threads) thread.join();
   }),
             expected);
+}
+
+TEST_F(Store, TakesBytesAsTheyAre) {
+  const std::vector<std::byte> bytes = ArbitraryBits(1003);
+  std::vector<std::byte> to(1010);
+  device_->Store(to.data() + 3, bytes);
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), to.begin() + 3));
+  EXPECT_EQ(to[2], std::byte());
+  EXPECT_EQ(to[1006], std::byte());
+  device_->Store(nullptr, {});
 }
 
 TEST_F(Store, RefusesWhatItsValuesLack) {

@@ -76,9 +76,10 @@ inline bool HoldsSample(const Snapshot& snapshot, int64_t scale = 1) {
   for (const TensorRecord& tensor : snapshot.manifest().tensors) {
     std::vector<std::byte> all;
     for (const Slice& slice : tensor.slices) {
-      snapshot.Read(tensor, slice, [&](std::span<const std::byte> bytes) {
-        all.insert(all.end(), bytes.begin(), bytes.end());
-      });
+      std::vector<std::byte> bytes(
+          static_cast<size_t>(slice.elements * formats::TypeBytes(tensor.type)));
+      snapshot.Read(tensor, slice, bytes);
+      all.insert(all.end(), bytes.begin(), bytes.end());
     }
     const int64_t step = snapshot.manifest().step;
     if (all != SampleBytes(step, tensor.name, SampleSize(tensor.name, scale))) return false;

@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tests/snapshots/sample.h"
 #include "tests/support/expect_error.h"
@@ -59,24 +63,84 @@ TEST_F(ShardTest, AFlippedBitAnywhereIsFoundAndNamed) {
   Snapshot(snapshots_.PathOf(12)).Verify();
 }
 
-TEST_F(ShardTest, DamagedBytesAreNotHandedOn) {
+TEST_F(ShardTest, ADamagedSliceIsRefusedAndOthersAreNot) {
   std::string content = ReadFile(Shard(1));
   content.back() = static_cast<char>(content.back() ^ 1);
   WriteFile(Shard(1), content);
   const Snapshot snapshot(snapshots_.PathOf(12));  // headers are unchanged
-  const TensorRecord& damaged = *snapshot.manifest().Find("w.m", 0);
-  int taken = 0;
-  const auto take = [&](std::span<const std::byte>) { ++taken; };
-  ExpectUserError([&] { snapshot.Read(damaged, damaged.slices[1], take); },
+  const TensorRecord &damaged = *snapshot.manifest().Find("w.m", 0);
+  std::vector<std::byte> bytes(12);
+  ExpectUserError([&] { snapshot.Read(damaged, damaged.slices[1], bytes); },
                   {Shard(1), "w.m", "checksum"});
-  EXPECT_EQ(taken, 0);
-  snapshot.Read(damaged, damaged.slices[0], take);
-  EXPECT_EQ(taken, 1);
+  snapshot.Read(damaged, damaged.slices[0], bytes);
+}
+
+std::vector<TensorSlice> AllSlices(const Snapshot &snapshot) {
+  std::vector<TensorSlice> slices;
+  for (const TensorRecord &tensor : snapshot.manifest().tensors) {
+    for (const Slice &slice : tensor.slices) slices.push_back({&tensor, &slice});
+  }
+  return slices;
+}
+
+TEST_F(ShardTest, SlicesAreReadInPiecesOfAnySizeByAnyThreads) {
+  Save(snapshots_, 13, 1000);
+  const Snapshot snapshot(snapshots_.PathOf(13));
+  const std::vector<TensorSlice> slices = AllSlices(snapshot);
+  ASSERT_EQ(slices.size(), 5u);
+  for (const int threads : {1, 2, 5}) {
+    for (const size_t bytes : {4, 7, 47'999, 48'000, 48'004, 1'000'000}) {
+      if (bytes < 100 && threads != 2) continue;  // many small pieces take long
+      ThreadPool pool(threads);
+      const HostStaging staging(threads + 1, bytes);
+      std::map<std::string, std::vector<std::byte>> whole;
+      for (const TensorRecord &tensor : snapshot.manifest().tensors) {
+        whole[tensor.name].resize(static_cast<size_t>(SampleSize(tensor.name, 1000)));
+      }
+      snapshot.Read(slices, staging.buffers(), pool,
+                    [&](size_t index, int64_t at, std::span<const std::byte> piece) {
+                      const auto &[tensor, slice] = slices[index];
+                      at += slice->begin * formats::TypeBytes(tensor->type);
+                      std::ranges::copy(piece, whole.at(tensor->name).begin() + at);
+                    });
+      for (const auto &[name, values] : whole) {
+        EXPECT_EQ(values, SampleBytes(13, name, SampleSize(name, 1000)))
+            << name << " " << threads << " " << bytes;
+      }
+    }
+  }
+}
+
+TEST_F(ShardTest, ADamagedLastPieceIsFound) {
+  Save(snapshots_, 13, 1000);
+  const std::string file = snapshots_.PathOf(13) + "/rank-1.safetensors";
+  std::string content = ReadFile(file);
+  content.back() = static_cast<char>(content.back() ^ 0x40);
+  WriteFile(file, content);
+  const Snapshot snapshot(snapshots_.PathOf(13));
+  const std::vector<TensorSlice> slices = AllSlices(snapshot);
+  for (const size_t bytes : {1000, 11'999, 12'000}) {
+    ThreadPool pool(2);
+    const HostStaging staging(2, bytes);
+    ExpectUserError(
+        [&] {
+          snapshot.Read(slices, staging.buffers(), pool,
+                        [](size_t, int64_t, std::span<const std::byte>) {});
+        },
+        {file, "w.m", "checksum"});
+  }
+}
+
+// By another program, after the headers were checked.
+TEST_F(ShardTest, AShortenedFileIsAnError) {
+  const Snapshot snapshot(snapshots_.PathOf(12));
+  std::filesystem::resize_file(Shard(1), std::filesystem::file_size(Shard(1)) - 1);
+  ExpectUserError([&] { snapshot.Verify(); }, {Shard(1), "was changed while it was read"});
 }
 
 TEST_F(ShardTest, AnotherSizeIsNamed) {
   const std::string content = ReadFile(Shard(0));
-  const auto problem = [&](const std::string& bytes) {
+  const auto problem = [&](const std::string &bytes) {
     WriteFile(Shard(0), bytes);
     return UserErrorOf([&] { Snapshot{snapshots_.PathOf(12)}; });
   };
@@ -103,30 +167,30 @@ TEST_F(ShardTest, AnotherSnapshotsShardIsRefused) {
 // A manifest and a shard that are undamaged but contradict each other.
 TEST_F(ShardTest, TensorsThatTheManifestDoesNotExpectAreRefused) {
   const Manifest manifest = Snapshot(snapshots_.PathOf(12)).manifest();
-  const auto problem = [&](auto&& change) {
+  const auto problem = [&](auto &&change) {
     Manifest other = manifest;
     change(other);
     return UserErrorOf([&] { ShardReader(snapshots_.PathOf(12), other, 0); });
   };
-  ExpectMessage(problem([](Manifest& m) { m.tensors[0].type = formats::TensorType::kI32; }),
+  ExpectMessage(problem([](Manifest &m) { m.tensors[0].type = formats::TensorType::kI32; }),
                 {"tensor \"w\": has 12 elements of F32, not 12 of I32"});
-  ExpectMessage(problem([](Manifest& m) { m.tensors[0].slices[0].elements = 11; }),
+  ExpectMessage(problem([](Manifest &m) { m.tensors[0].slices[0].elements = 11; }),
                 {"tensor \"w\": has 12 elements of F32, not 11"});
-  ExpectMessage(problem([](Manifest& m) { m.tensors[2].name = "other"; }),
+  ExpectMessage(problem([](Manifest &m) { m.tensors[2].name = "other"; }),
                 {"tensor \"other\": is missing"});
-  ExpectMessage(problem([](Manifest& m) { m.tensors.pop_back(); }),
+  ExpectMessage(problem([](Manifest &m) { m.tensors.pop_back(); }),
                 {"tensors that the manifest does not name"});
 }
 
 TEST_F(ShardTest, WhatCannotBeWrittenLeavesNoFile) {
   const std::vector<formats::TensorSpec> specs = {{"w", formats::TensorType::kU8, {4}}};
   EXPECT_THROW(WriteShard(folder_.path(), "short.safetensors", specs,
-                          [](const formats::TensorSpec&, TakeBytes) {}),
+                          [](const formats::TensorSpec &, TakeBytes) {}),
                InternalError);
   ExpectUserError(
       [&] {
         WriteShard(folder_ / "gone", "x.safetensors", specs,
-                   [](const formats::TensorSpec&, TakeBytes) {});
+                   [](const formats::TensorSpec &, TakeBytes) {});
       },
       {folder_ / "gone", "cannot be created"});
   EXPECT_EQ(folder_.Names(), (std::vector<std::string>{"step-000000012"}));

@@ -15,6 +15,7 @@
 #include "ops/optimizer/optimizer.h"
 #include "optim/update.h"
 #include "trainer/snapshot/save_snapshot.h"
+#include "trainer/step/reading_buffers.h"
 #include "trainer/step/saved_tensors.h"
 
 namespace plimsoll::trainer {
@@ -37,24 +38,35 @@ void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std:
       bytes.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(to - from)));
 }
 
-// The same ranks share it in the same way: slice by slice, whoever has them now.
-void ReadPart(const snapshots::Snapshot& snapshot, const TensorRecord& record,
-              const StateTensor& tensor, Session& session) {
-  if (record.elements() != tensor.shape.elements()) {
-    FailTensor(snapshot, tensor.name,
-               fmt::format("has {} elements, not {}", record.elements(), tensor.shape.elements()));
+// The same ranks share the tensors in the same way: slice by slice, whoever has them now.
+void ReadParts(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
+               int64_t tensor_rank, Session& session) {
+  std::vector<snapshots::TensorSlice> slices;
+  std::vector<const StateTensor*> tensors;  // of the slices
+  for (const StateTensor& tensor : state) {
+    const TensorRecord* const record =
+        snapshot.manifest().Find(tensor.name, tensor.split ? tensor_rank : 0);
+    if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
+    if (record->elements() != tensor.shape.elements()) {
+      FailTensor(
+          snapshot, tensor.name,
+          fmt::format("has {} elements, not {}", record->elements(), tensor.shape.elements()));
+    }
+    for (const Slice& slice : record->slices) {
+      const bool others = slice.begin >= tensor.begin + tensor.elements ||
+                          slice.begin + slice.elements <= tensor.begin;
+      if (others) continue;
+      slices.push_back({record, &slice});
+      tensors.push_back(&tensor);
+    }
   }
-  const int64_t size = graph::ByteSize(tensor.dtype);
-  for (const Slice& slice : record.slices) {
-    const bool others = slice.begin >= tensor.begin + tensor.elements ||
-                        slice.begin + slice.elements <= tensor.begin;
-    if (others) continue;
-    int64_t at = slice.begin * size;
-    snapshot.Read(record, slice, [&](std::span<const std::byte> bytes) {
-      WriteOverlap(tensor, at, bytes, session);
-      at += static_cast<int64_t>(bytes.size());
-    });
-  }
+  const ReadingBuffers staging(session);
+  snapshot.Read(slices, staging.buffers(), session.device().pool(),
+                [&](size_t index, int64_t at, std::span<const std::byte> bytes) {
+                  const StateTensor& tensor = *tensors[index];
+                  const int64_t begin = slices[index].slice->begin * graph::ByteSize(tensor.dtype);
+                  WriteOverlap(tensor, begin + at, bytes, session);
+                });
 }
 
 // 8-bit state of blocks that are this rank's own: each gets a scale, and its numbers the nearest
@@ -185,15 +197,7 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   const bool same_ranks = saved.tensor_ranks() == tensor_ranks;
   RequireSameTensors(snapshot, state, same_ranks);
   ReadOwnStates(snapshot, saved, state, session);
-  if (same_ranks) {
-    for (const StateTensor& tensor : state) {
-      const int64_t part = tensor.split ? tensor_rank : 0;
-      const TensorRecord* record = snapshot.manifest().Find(tensor.name, part);
-      if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
-      ReadPart(snapshot, *record, tensor, session);
-    }
-    return;
-  }
+  if (same_ranks) return ReadParts(snapshot, state, tensor_rank, session);
   const auto split = adapters::SplitParameters(model, lora, tensor_ranks);
   for (const auto& [name, tensor] : ByName(state)) {
     const auto scales = std::ranges::find(state, ScalesOf(name), &StateTensor::name);

@@ -7,8 +7,9 @@
 
 namespace plimsoll::trainer {
 
-// Fills the session's state. UserError when a tensor is damaged, missing or of another kind; the
-// session is not to be used then. The ranks that wrote the snapshot may have been others.
+// Fills the session's state, by the threads of its device's pool. UserError when a tensor is
+// damaged, missing or of another kind; the session is not to be used then. The ranks that wrote the
+// snapshot may have been others.
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
                   const Ranks& ranks, Session& session);
 

@@ -15,6 +15,7 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/snapshot/run_record.h"
 #include "trainer/step/adapter.h"
+#include "trainer/step/reading_buffers.h"
 #include "trainer/step/saved_tensors.h"
 
 namespace plimsoll::trainer {
@@ -154,15 +155,17 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
                           trained.averages ? "averages of weights" : "weights",
                           trained.snapshot->manifest().step, trained.snapshot->path()));
     const SavedTensors saved(*trained.snapshot, *trained.model, lora, trained.averages);
-    const auto load = [&](const models::ParameterInfo& parameter) {
-      if (!session.Carries(parameter.name)) return;  // a program may leave out a head
-      session.WriteParameter(parameter.name, saved.ReadParameter(parameter));
-    };
-    if (lora.enabled()) {
-      std::ranges::for_each(adapters::Parameters(lora), load);
-    } else {
-      std::ranges::for_each(trained.model->parameters(), load);
-    }
+    std::vector<models::ParameterInfo> parameters =
+        lora.enabled() ? adapters::Parameters(lora) : trained.model->parameters();
+    std::erase_if(parameters, [&](const models::ParameterInfo& parameter) {
+      return !session.Carries(parameter.name);  // a program may leave out a head
+    });
+    const ReadingBuffers staging(session);
+    saved.Load(parameters, staging.buffers(), session.device().pool(),
+               [&](const models::ParameterInfo& parameter, int64_t first,
+                   const graph::TypedElements& elements) {
+                 session.WriteElements(parameter.name, first, elements);
+               });
     for (const models::StateInfo& state : trained.model->states()) {
       if (session.Carries(state.name)) session.WriteParameter(state.name, saved.ReadState(state));
     }

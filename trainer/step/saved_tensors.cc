@@ -129,6 +129,53 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
   return values;
 }
 
+const TensorRecord* SavedTensors::OnlyTensorOf(const models::ParameterInfo& parameter) const {
+  if (split_.contains(parameter.name)) return nullptr;
+  const TensorRecord* found = averages_ ? Find(optim::AverageName(parameter.name)) : nullptr;
+  if (found == nullptr) found = Find(parameter.name + ".master");
+  if (found == nullptr && Find(parameter.name + ".remainder") != nullptr) return nullptr;
+  if (found == nullptr) found = Find(parameter.name);
+  if (found == nullptr) FailTensor(snapshot_, parameter.name, "is missing");
+  if (found->elements() != parameter.shape.elements()) {
+    FailTensor(snapshot_, found->name, "is of another size");
+  }
+  return found;
+}
+
+void SavedTensors::Load(std::span<const models::ParameterInfo> parameters,
+                        std::span<const StagingBuffer> buffers, ThreadPool& pool,
+                        models::TakeElements take) const {
+  std::vector<snapshots::TensorSlice> slices;
+  struct Owner {  // of a slice
+    const models::ParameterInfo* parameter;
+    graph::DType type;
+  };
+  std::vector<Owner> owners;
+  std::vector<const models::ParameterInfo*> others;
+  for (const models::ParameterInfo& parameter : parameters) {
+    const TensorRecord* const record = OnlyTensorOf(parameter);
+    if (record == nullptr) {
+      others.push_back(&parameter);
+      continue;
+    }
+    for (const snapshots::Slice& slice : record->slices) {
+      slices.push_back({record, &slice});
+      owners.push_back({&parameter, WeightType(snapshot_, *record)});
+    }
+  }
+  snapshot_.Read(slices, buffers, pool,
+                 [&](size_t index, int64_t at, std::span<const std::byte> bytes) {
+                   const auto& [parameter, type] = owners[index];
+                   const int64_t size = graph::ByteSize(type);
+                   take(*parameter, slices[index].slice->begin + at / size,
+                        {type, bytes.data(), static_cast<int64_t>(bytes.size()) / size});
+                 });
+  for (const models::ParameterInfo* parameter : others) {
+    const std::vector<float> values = ReadParameter(*parameter);
+    take(*parameter, 0, graph::TypedElements::Of(values));
+  }
+}
+
 std::vector<float> SavedTensors::ReadState(const models::StateInfo& state) const {
   if (state.on_ranks != models::StateInfo::kOwn) return ReadParameter(state.info());
   const auto elements = static_cast<size_t>(state.shape.elements());
@@ -173,10 +220,9 @@ std::vector<std::byte> SavedTensors::ReadPart(const TensorRecord& record) const 
   const int64_t size = formats::TypeBytes(record.type);
   std::vector<std::byte> part(static_cast<size_t>(record.elements() * size));
   for (const snapshots::Slice& slice : record.slices) {
-    auto to = part.begin() + slice.begin * size;
-    snapshot_.Read(record, slice, [&](std::span<const std::byte> bytes) {
-      to = std::ranges::copy(bytes, to).out;
-    });
+    snapshot_.Read(record, slice,
+                   std::span(part).subspan(static_cast<size_t>(slice.begin * size),
+                                           static_cast<size_t>(slice.elements * size)));
   }
   return part;
 }

@@ -4,10 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "adapters/lora.h"
+#include "base/staging.h"
+#include "base/thread_pool.h"
+#include "models/huggingface.h"
 #include "models/model.h"
 #include "models/sharding.h"
 #include "ops/optimizer/block_quantization.h"
@@ -37,6 +41,13 @@ class SavedTensors {
   // A parameter as float32, put together from its stored tensors. The same errors.
   std::vector<float> ReadParameter(const models::ParameterInfo& parameter) const;
 
+  // The same of many, in pieces and by the pool's threads, without ever holding a whole one that
+  // the snapshot has as such: in one tensor that no ranks share, without a remainder. `take` as of
+  // models::LoadWeights, but what it was given is known to be good only when the call returns.
+  void Load(std::span<const models::ParameterInfo> parameters,
+            std::span<const StagingBuffer> buffers, ThreadPool& pool,
+            models::TakeElements take) const;
+
   // The value of a state for a rank that did not save one: where each rank had its own value, the
   // one that StateInfo::OnOtherRanks asks for. Throws the same errors.
   std::vector<float> ReadState(const models::StateInfo& state) const;
@@ -45,6 +56,8 @@ class SavedTensors {
   std::vector<std::byte> ReadPart(const snapshots::TensorRecord& record) const;
   std::vector<std::byte> ReadNumbers(const snapshots::TensorRecord& record) const;
   void RequireAverages() const;
+  // The one tensor with all that the snapshot knows of the parameter; nullptr: there are several.
+  const snapshots::TensorRecord* OnlyTensorOf(const models::ParameterInfo& parameter) const;
 
   const snapshots::Snapshot& snapshot_;
   int64_t tensor_ranks_;

@@ -350,7 +350,7 @@ void Session::Run(int64_t step, int64_t run) {
 }
 
 void Session::GatherWeights() {
-  if (std::exchange(in_parts_, false)) executors_[compiled_.step.gather]->Run();
+  if (in_parts_.exchange(false)) executors_[compiled_.step.gather]->Run();
 }
 
 bool Session::HasAverages() {

@@ -6,6 +6,7 @@
 // first, so nothing that is in use is ever overwritten.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "base/stripe.h"
 #include "base/thread_pool.h"
 #include "graph/slot.h"
+#include "graph/typed_elements.h"
 #include "models/huggingface.h"
 #include "runtime/caching_memory.h"
 #include "runtime/device.h"
@@ -34,7 +36,7 @@ namespace plimsoll::trainer {
 using graph::Slot;
 
 // What a parameter's elements can be written from.
-using runtime::TypedElements;
+using graph::TypedElements;
 
 // Those of a language model: ids and targets are int32 [B,T]; negative targets carry no loss.
 struct BatchSlots {
@@ -148,6 +150,7 @@ class Session {
   // tensor the bytes as they lie in the arena: `at` and the size are multiples of the element's.
   std::vector<StateTensor> State() const;
   void ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const;
+  // As WriteElements of `bytes` in memory of Staging().
   void WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes);
 
   // With CompileOptions::snapshot_copy. CopyState(), between two steps, copies what this rank saves
@@ -257,6 +260,8 @@ class Session {
   bool IsShared(std::string_view name) const { return FindSplit(name) || IsDivided(name); }
   std::string Announce(std::string name);  // what the first rank of all says, on every rank
   void ServeWeights();                     // to the rank that writes them
+  // The elements of a whole parameter that this rank has, in ascending order.
+  std::vector<models::ElementRange> Owned(const std::string& name) const;
   // Where a whole parameter lies as float32; empty when it lies nowhere as such.
   std::span<float> InPlace(std::string_view name) const;
   runtime::StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
@@ -319,7 +324,7 @@ class Session {
   int32_t seed_ = 0;  // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;
-  bool in_parts_ = false;  // weights, since the last update
+  std::atomic<bool> in_parts_ = false;  // weights, since the last update
 
   // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
   struct Pending {

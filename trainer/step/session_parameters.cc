@@ -142,42 +142,6 @@ std::span<float> Session::InPlace(std::string_view name) const {
   return Direct(name).InPlace();
 }
 
-void Session::LoadWeights(const models::Model& model, const std::string& folder) {
-  Load(model, folder, models::Misfits::kRefused);
-}
-
-std::vector<std::string> Session::StartFrom(const models::Model& model, const std::string& folder,
-                                            uint64_t seed) {
-  std::vector<std::string> fresh;
-  for (const models::ParameterInfo& parameter : Load(model, folder, models::Misfits::kAllowed)) {
-    Initialize(parameter, seed);
-    fresh.push_back(parameter.name);
-  }
-  return fresh;
-}
-
-std::vector<models::ParameterInfo> Session::Load(const models::Model& model,
-                                                 const std::string& folder,
-                                                 models::Misfits misfits) {
-  std::vector<float> values;  // of a parameter that does not lie in the arena as float32
-  const auto in_place = [&](const std::string& name) {
-    return Carries(name) ? InPlace(name) : std::span<float>();  // not every program reads states
-  };
-  return models::LoadWeights(
-      folder, model,
-      [&](const models::ParameterInfo& parameter) {
-        const std::span<float> place = in_place(parameter.name);
-        if (!place.empty()) return place.data();
-        values.resize(static_cast<size_t>(parameter.shape.elements()));
-        return values.data();
-      },
-      [&](const models::ParameterInfo& parameter) {
-        if (!Carries(parameter.name) || !in_place(parameter.name).empty()) return;
-        WriteParameter(parameter.name, values);
-      },
-      misfits);
-}
-
 // The writer says which parameter it is at, and with no name that there are no more.
 void Session::SaveWeights(const models::Model& model, const std::string& folder) {
   if (position_.rank > 0) {

@@ -119,7 +119,8 @@ std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
 }
 
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {
-  Put(FindState(tensor, at, bytes.size()), bytes.data());
+  const Where where = FindState(tensor, at, bytes.size());
+  device_.Store(Address(where), bytes);
   in_parts_ = compiled_.step.gather >= 0;  // of a divided weight the other parts are old now
 }
 

@@ -1,0 +1,179 @@
+#include "models/checkpoint_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "formats/foreign_files.h"
+
+namespace plimsoll::models {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::ModelSafetensors;
+using formats::TensorType;
+
+// A scalar has one.
+int64_t RowsOf(const ParameterInfo& parameter) {
+  return parameter.shape.rank() == 0 ? 1 : parameter.shape.dim(0);
+}
+
+Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_row, int64_t rows,
+              const CheckpointEntry& entry) {
+  const std::span<const int64_t> dims = parameter.shape.dims();
+  const int64_t all_rows = RowsOf(parameter);
+  Part part = {.parameter = parameter,
+               .name = std::move(name),
+               .first_row = first_row,
+               .rows = rows == 0 ? all_rows : rows,
+               .columns = parameter.shape.elements() / all_rows,
+               .shape = {dims.begin(), dims.end()},
+               .order = entry.order,
+               .count = entry.count,
+               .leading_ones = entry.leading_ones};
+  if (!entry.view.empty()) part.shape = entry.view;
+  if (!dims.empty()) part.shape[0] = part.rows;
+  const bool fits = (part.order.empty() || part.order.size() == part.shape.size()) &&
+                    (!part.count || part.elements() == 1);
+  if (!fits) {
+    throw InternalError("the checkpoint table has another form for '" + parameter.name +
+                        "' than the parameter");
+  }
+  return part;
+}
+
+// Checkpoints of base models store the names without the prefix.
+void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
+                       std::vector<Part>& parts) {
+  for (Part& part : parts) {
+    if (part.name.compare(0, prefix.size(), prefix) != 0 || file.Find(part.name)) continue;
+    const std::string bare = part.name.substr(prefix.size());
+    if (file.Find(bare) != nullptr) part.name = bare;
+  }
+}
+
+// Throws a UserError unless the file has all other parts in their shapes; of counts, those that it
+// has.
+Misfitting CheckShapes(const ModelSafetensors& file, const Model& model,
+                       const std::vector<Part>& parts, Misfits misfits) {
+  using Misfit = Model::Misfit;
+  Misfitting misfitting;
+  for (const Part& part : parts) {
+    const formats::TensorEntry* const found = file.Find(part.name);
+    if (found == nullptr && part.count) continue;
+    if (found != nullptr && found->shape == part.StoredShape()) continue;
+    const Misfit misfit =
+        misfits == Misfits::kAllowed ? model.OnMisfit(part.parameter) : Misfit::kRefused;
+    if (misfit == Misfit::kFresh) {
+      misfitting.fresh.insert(part.parameter.name);
+      continue;
+    }
+    if (misfit == Misfit::kFitted && found != nullptr) {
+      misfitting.fitted.insert(part.parameter.name);
+      continue;
+    }
+    throw UserError(
+        fmt::format("{}: tensor \"{}\" has shape {}, but config.json asks for {}: are "
+                    "the two of the same model?",
+                    file.path(), part.name, formats::ShapeText(file.Require(part.name).shape),
+                    formats::ShapeText(part.StoredShape())));
+  }
+  return misfitting;
+}
+
+void RefuseUnknown(const ModelSafetensors& file, const Model& model,
+                   const std::vector<Part>& parts) {
+  std::set<std::string> known;
+  for (const Part& part : parts) known.insert(part.name);
+  const CheckpointTable table = model.checkpoint_table();
+  // A checkpoint may store a tied head, which repeats the token embedding.
+  for (const CheckpointEntry& entry : table.entries) {
+    if (!entry.bare) continue;
+    for (const CheckpointTensor& tensor : entry.tensors) known.insert(tensor.name);
+  }
+  const auto ignored = [&](std::string_view name) {
+    return std::ranges::any_of(table.ignored, [&](const std::string& pattern) {
+      return MatchNumbers(pattern, name) || MatchNumbers(table.prefix + pattern, name);
+    });
+  };
+  for (const std::string& name : file.Names()) {
+    if (known.contains(name) || ignored(name)) continue;
+    throw UserError(
+        fmt::format("{}: tensor \"{}\" has no place in the {} that config.json describes: are the "
+                    "two of the same model?",
+                    file.path(), formats::Printable(name), model.title()));
+  }
+}
+
+// Of what will be read, counts are I64, and everything else is of floating-point numbers.
+void CheckTypes(const ModelSafetensors& file, const std::vector<Part>& parts,
+                const Misfitting& misfitting) {
+  for (const Part& part : parts) {
+    const formats::TensorEntry* const found = file.Find(part.name);
+    if (found == nullptr || misfitting.fresh.contains(part.parameter.name)) continue;
+    if (!part.count) {
+      file.Shard(part.name).RequireFloats(*found);
+    } else if (found->type != TensorType::kI64) {
+      throw UserError(fmt::format("{}: tensor \"{}\" is a count, but of type {}; store it as I64",
+                                  file.path(), found->name, formats::TypeName(found->type)));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Part> PartsOf(const Model& model) {
+  const CheckpointTable table = model.checkpoint_table();
+  std::vector<Part> parts;
+  for (const ParameterInfo& parameter : model.Stored()) {
+    const CheckpointRow in_files = FindRow(table, parameter.name);
+    int64_t row = 0;
+    for (const CheckpointTensor& tensor : in_files.entry->tensors) {
+      const std::string prefix = in_files.entry->bare ? "" : table.prefix;
+      parts.push_back(
+          MakePart(parameter, prefix + in_files.NameOf(tensor), row, tensor.rows, *in_files.entry));
+      row += parts.back().rows;
+    }
+    if (row != RowsOf(parameter)) {
+      throw InternalError("parameter '" + parameter.name + "' is not covered by its tensors");
+    }
+  }
+  return parts;
+}
+
+OpenCheckpoint::OpenCheckpoint(const std::string& folder, const Model& of, Misfits misfits)
+    : model(of), file(folder), parts(PartsOf(of)) {
+  if (file.Find("tok_embeddings.weight") != nullptr) {
+    formats::RefuseForeignModel(fs::path(file.path()).parent_path().string());
+  }
+  DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
+  misfitting = CheckShapes(file, model, parts, misfits);
+  RefuseUnknown(file, model, parts);
+  CheckTypes(file, parts, misfitting);
+}
+
+void OpenCheckpoint::ReadStored(const Part& part, float* to) const {
+  if (!part.count) return file.ReadFloat32(part.name, to, part.elements());
+  const formats::TensorEntry* const found = file.Find(part.name);
+  *to = found == nullptr ? 0 : static_cast<float>(ReadCount(*found));
+}
+
+void OpenCheckpoint::ReadFitted(const Part& part, float* to) const {
+  const formats::TensorEntry& tensor = file.Require(part.name);
+  std::vector<float> stored(static_cast<size_t>(tensor.elements));
+  file.ReadFloat32(part.name, stored.data(), tensor.elements);
+  model.Fit(part.parameter, tensor.shape, stored, to);
+}
+
+int64_t OpenCheckpoint::ReadCount(const formats::TensorEntry& tensor) const {
+  int64_t count = 0;
+  file.Shard(tensor.name).Read(tensor, 0, std::as_writable_bytes(std::span(&count, 1)));
+  return count;
+}
+
+}  // namespace plimsoll::models

@@ -1,0 +1,74 @@
+// The tensors of a checkpoint's files, and what of a model's parameters each of them holds.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "formats/model_safetensors.h"
+#include "models/huggingface.h"
+#include "models/model.h"
+#include "models/permuted_copy.h"
+
+namespace plimsoll::models {
+
+// One tensor of a checkpoint: rows [first_row, first_row + rows) of a parameter. Every tensor
+// counts as a matrix here: its rows are the first dimension, its columns all others.
+struct Part {
+  ParameterInfo parameter;  // or state
+  std::string name;         // with its prefix
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t columns = 1;
+  std::vector<int64_t> shape = {};  // of these rows
+  std::vector<int> order = {};      // CheckpointEntry::order
+  bool count = false;               // CheckpointEntry::count
+  int leading_ones = 0;             // CheckpointEntry::leading_ones
+
+  int64_t first() const { return first_row * columns; }  // its first element, of the parameter's
+  int64_t elements() const { return rows * columns; }
+  std::vector<int64_t> StoredShape() const {
+    if (count) return {};
+    std::vector<int64_t> stored(static_cast<size_t>(leading_ones), 1);
+    if (order.empty()) stored.insert(stored.end(), shape.begin(), shape.end());
+    for (const int dimension : order) stored.push_back(shape[static_cast<size_t>(dimension)]);
+    return stored;
+  }
+  // With `order`: how far apart the stored elements are in each dimension of `shape`.
+  std::vector<int64_t> StoredStrides() const {
+    return Ordered(StridesOf(Ordered(shape, order)), Inverse(order));
+  }
+};
+
+// All tensors of a checkpoint of this model, in the order of the model's parameters; the tensors of
+// one parameter are adjacent.
+std::vector<Part> PartsOf(const Model& model);
+
+// Parameters whose tensors a file lacks or has in another shape, where that is allowed.
+struct Misfitting {
+  std::set<std::string> fresh, fitted;
+};
+
+// A checkpoint's files and its tensors. UserError unless they match the model, in names, shapes and
+// types.
+class OpenCheckpoint {
+ public:
+  OpenCheckpoint(const std::string& folder, const Model& model, Misfits misfits);
+
+  // The elements of a part as they are stored.
+  void ReadStored(const Part& part, float* to) const;
+  // A parameter of misfitting.fitted, whose one part this is.
+  void ReadFitted(const Part& part, float* to) const;
+
+  const Model& model;
+  formats::ModelSafetensors file;
+  std::vector<Part> parts;
+  Misfitting misfitting;
+
+ private:
+  int64_t ReadCount(const formats::TensorEntry& tensor) const;
+};
+
+}  // namespace plimsoll::models

@@ -1,0 +1,50 @@
+// The memory through which files are read into a session.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/staging.h"
+#include "runtime/device_kind.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+// One at a time of a session.
+class ReadingBuffers {
+ public:
+  explicit ReadingBuffers(Session& session) : session_(session) {
+    const bool gpu = session.device().kind() != runtime::DeviceKind::kCpu;
+    const int threads = session.device().pool().size();
+    const int count = gpu ? std::min(threads * kOfThreadForGpu, kMostForGpu) : threads;
+    const size_t bytes = gpu ? kBytesForGpu : kBytes;
+    std::span<std::byte> memory =
+        session.Staging(static_cast<int64_t>(bytes) * static_cast<int64_t>(count));
+    for (int i = 0; i < count; ++i) {
+      buffers_.push_back({memory.subspan(static_cast<size_t>(i) * bytes, bytes)});
+      if (gpu) buffers_.back().await = [&session] { session.AwaitWrites(); };
+    }
+  }
+  ~ReadingBuffers() { session_.Staging(0); }
+  ReadingBuffers(const ReadingBuffers&) = delete;
+  ReadingBuffers& operator=(const ReadingBuffers&) = delete;
+
+  std::span<const StagingBuffer> buffers() const { return buffers_; }
+
+ private:
+  // Small enough for a core's cache, where the CPU converts the elements, and large enough that
+  // calls of the system cost nothing.
+  static constexpr size_t kBytes = size_t{512} << 10;
+  // A GPU reads one of a thread's buffers while the thread fills another. Larger ones are awaited
+  // less often.
+  static constexpr size_t kBytesForGpu = size_t{2} << 20;
+  static constexpr int kOfThreadForGpu = 3;
+  static constexpr int kMostForGpu = 48;  // to pin memory takes time
+
+  Session& session_;
+  std::vector<StagingBuffer> buffers_;
+};
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,52 @@
+// Of trainer/step/session.h: weights of a checkpoint, each rank's part of them, in pieces.
+#include <algorithm>
+#include <utility>
+
+#include "models/huggingface.h"
+#include "trainer/step/reading_buffers.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+void Session::LoadWeights(const models::Model& model, const std::string& folder) {
+  Load(model, folder, models::Misfits::kRefused);
+}
+
+std::vector<std::string> Session::StartFrom(const models::Model& model, const std::string& folder,
+                                            uint64_t seed) {
+  std::vector<std::string> fresh;
+  for (const models::ParameterInfo& parameter : Load(model, folder, models::Misfits::kAllowed)) {
+    Initialize(parameter, seed);
+    fresh.push_back(parameter.name);
+  }
+  return fresh;
+}
+
+std::vector<models::ElementRange> Session::Owned(const std::string& name) const {
+  std::vector<models::ElementRange> ranges;
+  if (!Carries(name)) return ranges;  // not every program reads states, or a head
+  ForStored(name, [&](const runtime::StoredParameter&, const Stripe& stripe) {
+    for (int64_t i = 0; i < stripe.count;) {
+      const int64_t together = std::min(stripe.Together(i), stripe.count - i);
+      ranges.push_back({stripe.Number(i), stripe.Number(i) + together});
+      i += together;
+    }
+  });
+  std::ranges::sort(ranges, {}, &models::ElementRange::begin);
+  return ranges;
+}
+
+std::vector<models::ParameterInfo> Session::Load(const models::Model& model,
+                                                 const std::string& folder,
+                                                 models::Misfits misfits) {
+  const ReadingBuffers staging(*this);
+  return models::LoadWeights(
+      folder, model, staging.buffers(), device_.pool(),
+      [&](const models::ParameterInfo& parameter, int64_t first, const TypedElements& elements) {
+        WriteElements(parameter.name, first, elements);
+      },
+      {.misfits = misfits,
+       .wanted = [&](const models::ParameterInfo& parameter) { return Owned(parameter.name); }});
+}
+
+}  // namespace plimsoll::trainer
