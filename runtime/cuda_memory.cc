@@ -170,7 +170,8 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
       const Stage stage("choosing algorithms");
       executor->Prepare(prepared);
     }
-    FillScratch(programs);
+    // A loss of numbers that no model has may take a slow way for most tokens.
+    Clear(arena_.data(), arena_.bytes());
     {
       const Stage stage("loading kernels");
       executor->Load(loaded);
