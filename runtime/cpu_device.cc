@@ -43,7 +43,7 @@ class CpuMemory : public DeviceMemory {
 
   std::byte* HostAddress(graph::Place place) override { return ArenaAt(place).data(); }
 
-  std::byte* Address(const MemoryRange& range) const override {
+  std::byte* Address(const MemoryRange& range) override {
     if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
       throw InternalError("a range lies outside its arena");
     }

@@ -209,11 +209,13 @@ int64_t CudaMemory::Grown() {
   return measured_ - before;
 }
 
-std::byte* CudaMemory::Address(const MemoryRange& range) const {
+std::byte* CudaMemory::Address(const MemoryRange& range) {
   if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
     throw InternalError("a range lies outside its arena");
   }
-  return (range.place == graph::Place::kDevice ? arena_.data() : host_arena_.data()) + range.offset;
+  if (range.place == graph::Place::kDevice) return arena_.data() + range.offset;
+  host_arena_.Await();  // without executors it may not be pinned yet
+  return host_arena_.data() + range.offset;
 }
 
 void CudaMemory::Write(const MemoryRange& to, const void* from) {

@@ -36,7 +36,7 @@ class CudaMemory : public DeviceMemory {
   std::byte* HostAddress(graph::Place place) override {
     return place == graph::Place::kHost ? host_arena_.data() : nullptr;
   }
-  std::byte* Address(const MemoryRange& range) const override;
+  std::byte* Address(const MemoryRange& range) override;
 
  private:
   void FillScratch(std::span<const BoundProgram> programs);

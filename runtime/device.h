@@ -87,8 +87,9 @@ class DeviceMemory {
 
   // The arena's address if the host may access it directly; otherwise nullptr (a GPU's own memory).
   virtual std::byte* HostAddress(graph::Place place) = 0;
-  // Where the device finds the range (Device::Store). Throws InternalError outside of its arena.
-  virtual std::byte* Address(const MemoryRange& range) const = 0;
+  // Where the device finds the range (Device::Store), from now on. Throws InternalError outside of
+  // its arena.
+  virtual std::byte* Address(const MemoryRange& range) = 0;
 
  protected:
   DeviceMemory(int64_t arena_bytes, int64_t host_arena_bytes)
