@@ -9,8 +9,8 @@ The first start has an empty cache: it times ops and chooses algorithms. Later o
 cuda_start_floor, a process that makes a context, loads cuBLASLt and cuDNN, and pins as many bytes
 as the run's plan has on the host. Printed are medians: the floor; the first step by itself; the
 second start and the bound set for it, a function of floor and step; the first start, for which the
-bound is twice the second; the header; and the longest time in which nothing was said. A row
-with a bound that is not kept is marked.
+bound is twice the second; the header, which on a CPU alone has a bound; and the longest time in which
+nothing was said. A row with a bound that is not kept is marked.
 
 Rows that start from a checkpoint write one of the model's shapes, in shards of 5 GB as transformers
 does, to a folder below --dir, which should be on a fast disk (or use that of --checkpoint, which
@@ -39,7 +39,9 @@ SETS = ["train.steps=1", "train.log_every=1", "train.eval_every=0", "train.sampl
 
 # `more` seconds, or `times` as much, is what a second start may take beyond floor and first step.
 # `checkpoint`: starts from one of that model, whose parallel reading may take `times` as long.
+# `header`: a run on the CPU, of which only the seconds until its first line count.
 ROWS = {
+    "quickstart-cpu": {"config": "configs/quickstart.yaml", "sets": ["device=cpu"], "header": 0.2},
     "gpt2-124m": {"config": "configs/bench/gpt2-124m.yaml", "more": 0.8},
     "gpt2-1558m": {"config": "configs/bench/gpt2-1558m.yaml", "more": 1.5},
     "qwen2.5-7b": {"config": "configs/bench/qwen2.5-7b.yaml", "times": 1.3},
@@ -53,7 +55,9 @@ ROWS = {
 
 
 def target(row, floor, step, read=0.0):
-    """The most seconds that a second start may take."""
+    """The most seconds that a second start may take; None: any."""
+    if "header" in row:
+        return None
     if "checkpoint" in row:
         return floor + step + row["times"] * read
     return row.get("times", 1) * (floor + step) + row.get("more", 0)
@@ -189,12 +193,12 @@ class Bench:
         self.folder = pathlib.Path(folder)
         self.runs = 0
 
-    def start(self, config, cache):
+    def start(self, config, cache, sets=()):
         """One start; its figures, with the first step's time and the plan's bytes on the host."""
         self.runs += 1
         run = self.folder / f"run-{self.runs}"
         command = [self.arguments.plimsoll, "train", str(config)]
-        for each in [*SETS, *self.arguments.set, f"run.dir={run}"]:
+        for each in [*SETS, *sets, *self.arguments.set, f"run.dir={run}"]:
             command += ["--set", each]
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
         start = time.monotonic()
@@ -233,19 +237,21 @@ class Bench:
         row = ROWS[name]
         config, files = self.checkpoint(row) if "checkpoint" in row else (row["config"], [])
         with tempfile.TemporaryDirectory(dir=self.folder) as cache:
-            first = self.start(config, cache)
+            sets = row.get("sets", [])
+            first = self.start(config, cache, sets)
             results = []
             for way in ("cold", "warm") if files else ("",):
                 floors, starts, reads = [], [], []
                 for _ in range(self.arguments.repeat):
-                    floors.append(self.floor("--bytes", str(first["host_bytes"]))["start_ms"] / 1e3)
+                    on_gpu = "header" not in row
+                    floors.append(self.floor("--bytes", str(first["host_bytes"]))["start_ms"] / 1e3 if on_gpu else 0.0)
                     if files:
                         if way == "cold":
                             forget(files)
                         reads.append(self.floor("--read", *files)["read_ms"] / 1e3)
                     if way == "cold":
                         forget(files)
-                    starts.append(self.start(config, cache))
+                    starts.append(self.start(config, cache, sets))
                 results.append(summary(row, f"{name} {way}".strip(), first, floors, starts, reads))
         return results
 
@@ -256,22 +262,26 @@ def summary(row, name, first, floors, starts, reads):
 
     floor, step, second = statistics.median(floors), median("step_s"), median("first_step_s")
     read = statistics.median(reads) if reads else 0.0
-    bound = target(row, floor, step, read)
+    bound, header = target(row, floor, step, read), median("header_s")
+    kept = header <= row["header"] if bound is None else second <= bound and first["first_step_s"] <= 2 * second
     return {"name": name, "host_bytes": first["host_bytes"], "floor_s": floor, "read_s": read, "step_s": step,
             "second_s": second, "seconds_s": [start["first_step_s"] for start in starts], "target_s": bound,
-            "first_s": first["first_step_s"], "first_target_s": 2 * second, "header_s": median("header_s"),
+            "first_s": first["first_step_s"], "first_target_s": 2 * second, "header_s": header,
             "silence_s": median("silence_s"),
             "silence_at_s": starts[-1]["silence_at_s"], "own_line": starts[-1]["own_line"],
-            "kept": second <= bound and first["first_step_s"] <= 2 * second}
+            "kept": kept}
 
 
 def table(results):
     lines = [f"{'seconds':<20}{'pinned GiB':>11}{'floor':>8}{'read':>8}{'step':>8}{'second':>8}{'bound':>8}"
              f"{'ratio':>7}{'first':>8}{'/second':>8}{'header':>8}{'silent':>8}"]
     for r in results:
+        bound, ratio = "", ""
+        if r["target_s"] is not None:
+            bound, ratio = f"{r['target_s']:.2f}", f"{r['second_s'] / r['target_s']:.2f}"
         lines.append(
             f"{r['name']:<20}{r['host_bytes'] / (1 << 30):>11.2f}{r['floor_s']:>8.2f}{r['read_s']:>8.2f}"
-            f"{r['step_s']:>8.2f}{r['second_s']:>8.2f}{r['target_s']:>8.2f}{r['second_s'] / r['target_s']:>7.2f}"
+            f"{r['step_s']:>8.2f}{r['second_s']:>8.2f}{bound:>8}{ratio:>7}"
             f"{r['first_s']:>8.2f}{r['first_s'] / r['second_s']:>8.2f}{r['header_s']:>8.2f}{r['silence_s']:>8.2f}"
             f"{'' if r['kept'] else '  too long'}")
         if r["own_line"]:

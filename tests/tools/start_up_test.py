@@ -52,6 +52,7 @@ class StartUp(unittest.TestCase):
         self.assertAlmostEqual(start_up.target({"more": 0.8}, 0.3, 0.1), 1.2)
         self.assertAlmostEqual(start_up.target({"times": 1.3}, 2.0, 8.0), 13.0)
         self.assertAlmostEqual(start_up.target({"checkpoint": "", "times": 1.2}, 0.5, 0.5, 10.0), 13.0)
+        self.assertIsNone(start_up.target({"header": 0.2}, 0.0, 0.1))
 
     def test_a_row_says_whether_its_bounds_are_kept(self):
         starts = [{"step_s": 0.1, "first_step_s": s, "header_s": 0.1, "silence_s": 0.2, "silence_at_s": 0,
