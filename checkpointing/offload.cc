@@ -14,7 +14,6 @@
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
 #include "graph/block.h"
-#include "memory/spread.h"
 #include "ops/collective.h"
 
 namespace plimsoll::checkpointing {
@@ -30,6 +29,11 @@ using graph::Tensor;
 using graph::TensorId;
 
 constexpr char kHereSuffix[] = ".here";
+
+// So many groups' copies may be under way in each direction, and a copy is given so many times its
+// seconds, since copies may be slower than assumed, or nodes faster.
+constexpr int64_t kCopiesUnderWay = 2;
+constexpr double kCopySlack = 1.5;
 
 // The transfer of one tensor to the host and back.
 struct Trip {
@@ -64,7 +68,7 @@ class Offloader {
     if (trips_.empty()) return {false, "nothing to offload"};
     SetSizes(departures_);
     SetSizes(arrivals_);
-    room_ = memory::kCopiesUnderWay * (Timed() ? BytesOfLargestBlock() : 1);
+    room_ = kCopiesUnderWay * (Timed() ? BytesOfLargestBlock() : 1);
     nodes_ = std::move(program_.mutable_nodes());
     result_.reserve(nodes_.size() + 4 * trips_.size());
     SetDepartureEnds();
@@ -178,7 +182,7 @@ class Offloader {
     for (auto& [node, group] : departures_) {
       const double seconds = CopySeconds(group), start = std::max(times[node + 1], free_from);
       free_from = start + seconds;
-      const auto end = std::ranges::lower_bound(times, start + memory::kCopySlack * seconds);
+      const auto end = std::ranges::lower_bound(times, start + kCopySlack * seconds);
       group.node = static_cast<int>(end - times.begin());
     }
   }
@@ -191,7 +195,7 @@ class Offloader {
     for (auto& [node, group] : std::views::reverse(arrivals_)) {
       const double seconds = CopySeconds(group);
       latest = std::min(latest, times[node - forward_]);
-      const double start = std::max(0.0, latest - memory::kCopySlack * seconds);
+      const double start = std::max(0.0, latest - kCopySlack * seconds);
       const auto after = std::ranges::upper_bound(times, start);
       group.node = std::min(node, forward_ + static_cast<int>(after - times.begin()) - 1);
       latest -= seconds;

@@ -22,12 +22,15 @@ class Chains {
          std::span<const double> node_seconds)
       : seconds_(node_seconds.begin(), node_seconds.end()),
         producers_(program.nodes().size()),
+        block_(program.nodes().size(), graph::kNoBlock),
         available_(program.nodes().size(), false),
         visited_(program.nodes().size(), 0) {
     std::vector<int> writer(program.tensors().size(), -1);
+    const graph::Blocks blocks(program);
     for (size_t n = 0; n < program.nodes().size(); ++n) {
       const Node& node = program.nodes()[n];
       if (node.phase != graph::Phase::kForward) break;
+      block_[n] = blocks.Of(n);
       for (TensorId id : node.inputs) {
         if (id == kNoTensor) continue;
         const TensorId root = program.Root(id);
@@ -43,6 +46,13 @@ class Chains {
   }
 
   void SetAvailable(int node, bool available) { available_[node] = available; }
+
+  // Whether a dropped node's results can be computed again from what its own block keeps.
+  bool EndsInBlock(int node) const {
+    return std::ranges::all_of(producers_[node], [&](int producer) {
+      return block_[producer] == block_[node] && (available_[producer] || EndsInBlock(producer));
+    });
+  }
 
   // The seconds that it takes to recompute the results of the nodes `dropped`.
   double Seconds(std::span<const int> dropped) {
@@ -65,6 +75,7 @@ class Chains {
  private:
   std::vector<double> seconds_;
   std::vector<std::vector<int>> producers_;
+  std::vector<int> block_;  // by node
   std::vector<bool> available_;
   std::vector<int> visited_;
   std::vector<int> stack_;
@@ -93,11 +104,10 @@ bool LeavesBlock(const Program& program, const Decision& decision) {
   return false;
 }
 
-// By decision: its allowed retentions. kSave is always allowed, and first.
-std::vector<std::vector<Retention>> Choices(const Program& program,
-                                            std::span<const Decision> decisions,
-                                            std::span<const int> block, int64_t enumerate) {
-  std::vector<std::vector<Retention>> choices(block.size(), {Retention::kSave});
+// By decision: its allowed fates. kSave is always allowed, and first.
+std::vector<Fates> Choices(std::span<const Decision> decisions, std::span<const int> block,
+                           const std::vector<bool>& leaves, const BlockOptionsLimits& limits) {
+  std::vector<Fates> choices(block.size(), {Retention::kSave});
   std::vector<size_t> order(block.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -106,13 +116,12 @@ std::vector<std::vector<Retention>> Choices(const Program& program,
   int64_t combinations = 1;
   for (size_t i : order) {
     const Decision& decision = decisions[block[i]];
-    std::vector<Retention> choice = {Retention::kSave};
-    if (decision.recompute && !LeavesBlock(program, decision)) {
+    Fates choice = {Retention::kSave};
+    if (decision.recompute && (limits.leaving || !leaves[i]))
       choice.push_back(Retention::kRecompute);
-    }
-    if (decision.offload) choice.push_back(Retention::kOffload);
+    if (decision.offload && limits.offload) choice.push_back(Retention::kOffload);
     const int64_t more = combinations * static_cast<int64_t>(choice.size());
-    if (more > enumerate) continue;
+    if (more > limits.enumerate) continue;
     combinations = more;
     choices[i] = std::move(choice);
   }
@@ -165,8 +174,9 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
                                           std::span<const double> node_seconds,
                                           const BlockOptionsLimits& limits) {
   Chains chains(program, decisions, node_seconds);
-  const std::vector<std::vector<Retention>> choices =
-      Choices(program, decisions, block, limits.enumerate);
+  std::vector<bool> leaves;
+  for (int d : block) leaves.push_back(LeavesBlock(program, decisions[d]));
+  const std::vector<Fates> choices = Choices(decisions, block, leaves, limits);
   std::vector<BlockOption> all;
   std::vector<size_t> digits(block.size(), 0);
   std::vector<int> dropped;
@@ -175,25 +185,47 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
     dropped.clear();
     for (size_t i = 0; i < block.size(); ++i) {
       const Decision& decision = decisions[block[i]];
-      const Retention retention = choices[i][digits[i]];
-      option.retentions.push_back(retention);
-      if (retention == Retention::kSave) option.kept_bytes += decision.bytes;
-      if (retention == Retention::kOffload) {
+      const Retention fate = choices[i][digits[i]];
+      option.fates.push_back(fate);
+      if (fate == Retention::kSave) option.kept_bytes += decision.bytes;
+      if (fate == Retention::kOffload) {
         option.host_bytes += decision.bytes;
         option.copy_seconds += decision.copy_seconds;
       }
-      if (retention == Retention::kRecompute) dropped.push_back(decision.node);
-      chains.SetAvailable(decision.node, retention != Retention::kRecompute);
+      if (fate == Retention::kRecompute) {
+        dropped.push_back(decision.node);
+        if (leaves[i]) option.leaving_bytes += decision.bytes;
+      }
+      chains.SetAvailable(decision.node, fate != Retention::kRecompute);
     }
-    option.recompute_seconds = chains.Seconds(dropped);
-    option.seconds =
-        option.recompute_seconds + 2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);
-    all.push_back(std::move(option));
+    bool possible = true;
+    for (size_t i = 0; i < block.size() && possible; ++i) {
+      possible = !leaves[i] || option.fates[i] != Retention::kRecompute ||
+                 chains.EndsInBlock(decisions[block[i]].node);
+    }
+    if (possible) {
+      option.recompute_seconds = chains.Seconds(dropped);
+      option.seconds =
+          option.recompute_seconds + 2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);
+      all.push_back(std::move(option));
+    }
     size_t i = 0;
     while (i < digits.size() && ++digits[i] == choices[i].size()) digits[i++] = 0;
     if (i == digits.size()) break;
   }
   return Best(std::move(all), static_cast<size_t>(limits.options));
+}
+
+double RecomputeSeconds(const Program& program, std::span<const Decision> decisions,
+                        const Fates& fates, std::span<const double> node_seconds) {
+  Chains chains(program, decisions, node_seconds);
+  std::vector<int> dropped;
+  for (size_t d = 0; d < decisions.size(); ++d) {
+    if (fates[d] != Retention::kRecompute) continue;
+    dropped.push_back(decisions[d].node);
+    chains.SetAvailable(decisions[d].node, false);
+  }
+  return chains.Seconds(dropped);
 }
 
 }  // namespace plimsoll::memory

@@ -1,37 +1,428 @@
 #include "memory/candidates.h"
 
-#include "memory/measured_step.h"
-#include "memory/objectives_search.h"
-#include "memory/variant_search.h"
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/parallel_each.h"
+#include "memory/block_costs.h"
+#include "memory/step_use.h"
 
 namespace plimsoll::memory {
 namespace {
 
-// To keep everything is the fastest, or nearly so: a norm that is computed again within the kernel
-// of its gradient, or a copy that has more to hide behind, may be worth a little.
-constexpr double kFasterThanKeeping = 0.005;
+using graph::Place;
+using graph::Retention;
+
+// So many combinations of options are candidates, with each way to treat what is outside blocks.
+constexpr size_t kFront = 320, kTravelling = 96;
+
+int64_t DeviceBytes(const Variant& variant, const SolverOptions& options) {
+  return PersistentBytes(variant.realize(variant.KeepAll()), Place::kDevice,
+                         options.plan.alignment);
+}
+
+SearchContext ContextOf(const CostModel& cost, const SolverOptions& options) {
+  return {.cost = cost,
+          .alignment = options.plan.alignment,
+          .options = options.options,
+          .pool = options.pool};
+}
+
+// A combination of options.
+struct Combination {
+  Fates fates;
+  double seconds = 0;  // of a step
+  int64_t peak = 0;    // of temporaries
+};
+
+// Sorted by seconds; leaves out what another one beats.
+std::vector<Combination> FrontOf(std::vector<Combination> all) {
+  std::ranges::stable_sort(all, [](const Combination& a, const Combination& b) {
+    return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak < b.peak;
+  });
+  int64_t least = Budget::kNone;
+  std::erase_if(all, [&](const Combination& combination) {
+    if (combination.peak >= least) return true;
+    least = combination.peak;
+    return false;
+  });
+  return all;
+}
+
+// Searches a variant with one base.
+class CandidateSearch {
+ public:
+  CandidateSearch(const Variant& variant, size_t index, const CostModel& cost,
+                  const SolverOptions& options, const BlockShapes* shapes)
+      : variant_(variant),
+        index_(index),
+        cost_(cost),
+        options_(options),
+        shapes_(shapes),
+        blocks_(CountBlocks(variant)) {
+    const std::vector<StepProgram> keep = variant.realize(variant.KeepAll());
+    persistent_bytes_ = PersistentBytes(keep, Place::kDevice, options.plan.alignment);
+    keep_ = MeasureStep(keep, blocks_, options.plan.alignment, cost);
+  }
+
+  std::vector<Candidate> Run() {
+    Add(variant_.KeepAll(), keep_);
+    if (options_.options == 0) {
+      for (const auto& [name, fates] : variant_.policies) AddPolicy(name, fates);
+      return std::move(candidates_);
+    }
+    AddCombinations();
+    ChangeSingleDecisions();
+    KeepFront();
+    return std::move(candidates_);
+  }
+
+ private:
+  // Whether parameters travel beside the computation: then seconds are no sum over blocks.
+  bool Travels() const { return keep_.copies && cost_.rates().copies_overlap(); }
+
+  StepUse Measure(const Fates& fates) const {
+    if (fates == variant_.KeepAll()) return keep_;
+    return MeasureStep(variant_.realize(fates), blocks_, options_.plan.alignment, cost_);
+  }
+
+  void Add(Fates fates, Cost::Kind kind, double seconds, int64_t temporaries) {
+    Candidate& candidate = candidates_.emplace_back();
+    candidate.variant = index_;
+    candidate.predicted = {kind, seconds, persistent_bytes_ + temporaries,
+                           variant_.OffloadedBytes(fates)};
+    candidate.fates = std::move(fates);
+  }
+  void Add(const Fates& fates, const StepUse& use) {
+    if (!measured_.insert(fates).second) return;
+    Add(fates, Cost::Kind::kExact, use.seconds(), use.peak());
+  }
+  void AddMeasured(const std::vector<Fates>& all) {
+    std::vector<StepUse> uses(all.size());
+    ParallelEach(*options_.pool, all.size(), [&](size_t i) { uses[i] = Measure(all[i]); });
+    for (size_t i = 0; i < all.size(); ++i) Add(all[i], uses[i]);
+  }
+
+  // A named policy; `costs`: estimated by them.
+  void AddPolicy(const std::string& name, const Fates& fates, const BlockCosts* costs = nullptr) {
+    if (fates == variant_.KeepAll()) {
+      candidates_.front().policy = name;
+      return;
+    }
+    if (costs == nullptr) {
+      AddMeasured({fates});
+    } else {
+      const graph::Program& base = *variant_.bases.front();
+      int64_t kept = 0;
+      double again = RecomputeSeconds(base, variant_.decisions, fates, cost_.NodeSeconds(base));
+      for (size_t d = 0; d < fates.size(); ++d) {
+        const Decision& decision = variant_.decisions[d];
+        if (fates[d] == Retention::kSave) kept += decision.bytes;
+        const bool waits = fates[d] == Retention::kOffload && !cost_.rates().copies_overlap();
+        if (waits) again += 2 * decision.copy_seconds;
+      }
+      Add(fates, Cost::Kind::kEstimate, costs->SecondsOf(MicroSteps() * again),
+          variant_.micro_steps * kept);
+    }
+    candidates_.back().policy = name;
+  }
+
+  // Of a whole step.
+  double MicroSteps() const {
+    return static_cast<double>(std::reduce(keep_.times.begin(), keep_.times.end()) *
+                               variant_.micro_steps);
+  }
+
+  void AddCombinations() {
+    std::unique_ptr<BlockShapes> own;
+    if (shapes_ == nullptr) {
+      own = std::make_unique<BlockShapes>(ContextOf(cost_, options_), variant_, keep_);
+      shapes_ = own.get();
+      for (const BlockShapes::Measured& made : own->measured()) Add(made.fates, made.use);
+    }
+    const BlockCosts costs(ContextOf(cost_, options_), variant_, *shapes_, keep_);
+    for (const BlockShapes::Measured& made : costs.levels()) Add(made.fates, made.use);
+    for (const auto& [name, fates] : variant_.policies) {
+      AddPolicy(name, fates, Travels() ? &costs : nullptr);
+    }
+    const std::vector<Combination> sums = Combine(costs, /*estimates=*/false);
+    // In a small program a single op counts, and measuring costs little.
+    constexpr int64_t kSmall = 100'000;
+    if (blocks_ == 0) {
+      AddMeasured(Spaced(sums, Affordable()));
+    } else if (static_cast<int64_t>(sums.size()) * keep_.nodes <= kSmall) {
+      std::vector<Fates> all;
+      for (const Combination& sum : sums) all.push_back(sum.fates);
+      AddMeasured(all);
+    } else {
+      // What copies are waited for, in line or beside the computation, makes sums estimates.
+      for (const Combination& sum : sums) {
+        Add(sum.fates,
+            Travels() || Offloads(sum.fates) ? Cost::Kind::kEstimate : Cost::Kind::kBound,
+            sum.seconds, sum.peak);
+      }
+    }
+    if (!shapes_->any_estimate()) return;
+    std::vector<Combination> estimates = Combine(costs, /*estimates=*/true);
+    // Only what is faster than any sum of no higher peak.
+    std::erase_if(estimates, [&](const Combination& estimate) {
+      return std::ranges::any_of(sums, [&](const Combination& sum) {
+        return sum.peak <= estimate.peak && sum.seconds <= estimate.seconds;
+      });
+    });
+    if (!Travels()) return AddMeasured(Spaced(estimates, Affordable()));
+    for (const Combination& one : estimates) {
+      Add(one.fates, Cost::Kind::kEstimate, one.seconds, one.peak);
+    }
+  }
+
+  std::vector<Combination> Combine(const BlockCosts& costs, bool estimates) const {
+    std::vector<std::vector<Combination>> by_side(shapes_->sides().size());
+    ParallelEach(*options_.pool, by_side.size(), [&](size_t i) {
+      const int side = static_cast<int>(i);
+      if (!estimates && shapes_->IsEstimate(shapes_->sides()[i].option)) return;
+      if (blocks_ == 0) {
+        by_side[i].push_back({shapes_->FatesOf(side, {}),
+                              costs.SecondsOf(shapes_->sides()[i].seconds),
+                              keep_.peak() + shapes_->sides()[i].extra[0][0]});
+        return;
+      }
+      for (const OptionPoint& point :
+           FrontOfOptions(costs.Problem(side, estimates), Travels() ? kTravelling : kFront)) {
+        if (estimates && !costs.HasEstimate(side, point.options)) continue;
+        by_side[i].push_back({shapes_->FatesOf(side, point.options),
+                              costs.SecondsOf(shapes_->sides()[i].seconds + point.seconds),
+                              point.peak});
+      }
+    });
+    std::vector<Combination> all;
+    for (std::vector<Combination>& of_side : by_side)
+      std::ranges::move(of_side, std::back_inserter(all));
+    return FrontOf(std::move(all));
+  }
+
+  // How many combinations a bound of work allows to measure. A program of several micro-steps is
+  // made of programs of one.
+  int64_t Affordable() const {
+    constexpr int64_t kNodes = 400'000, kLeast = 12, kMost = 144, kJoined = 3;
+    const int64_t nodes =
+        std::max<int64_t>(1, keep_.nodes) * (variant_.micro_steps > 1 ? kJoined : 1);
+    return std::clamp(kNodes / nodes, kLeast, kMost);
+  }
+
+  // The fastest combinations within so many evenly spaced peaks that were not measured yet.
+  std::vector<Fates> Spaced(const std::vector<Combination>& front, int64_t spaces) const {
+    std::vector<Fates> chosen;
+    if (front.empty()) return chosen;
+    const int64_t most = front.front().peak, least = front.back().peak;
+    auto fastest = front.begin();
+    for (int64_t space = spaces; space >= 0; --space) {
+      const int64_t line = least + (most - least) * space / spaces;
+      while (fastest->peak > line) ++fastest;
+      const bool known = measured_.contains(fastest->fates) ||
+                         (!chosen.empty() && chosen.back() == fastest->fates);
+      if (!known) chosen.push_back(fastest->fates);
+    }
+    return chosen;
+  }
+
+  // While `work` allows: takes candidates evenly spaced on the front and changes each of their
+  // decisions. This pays for small programs, in which one tensor is a large part of the whole.
+  void ChangeSingleDecisions() {
+    const int64_t decisions = static_cast<int64_t>(variant_.decisions.size());
+    int64_t trials = options_.work / std::max<int64_t>(1, keep_.nodes);
+    constexpr int64_t kWorthwhile = 8;
+    while (trials >= kWorthwhile * (decisions + 1)) {
+      KeepFront();
+      const std::vector<Candidate> front = candidates_;
+      const int64_t before = trials;
+      const int64_t takes = std::min<int64_t>(front.size(), trials / (2 * (decisions + 1)));
+      for (int64_t take = 0; take < takes; ++take) {
+        const size_t at = takes == 1 ? 0 : take * (front.size() - 1) / (takes - 1);
+        for (int64_t d = 0; d < decisions; ++d) {
+          for (Retention fate : {Retention::kSave, Retention::kRecompute, Retention::kOffload}) {
+            if (!variant_.decisions[d].Allows(fate)) continue;
+            Fates fates = front[at].fates;
+            fates[d] = fate;
+            if (measured_.contains(fates)) continue;
+            Add(fates, Measure(fates));
+            --trials;
+          }
+        }
+      }
+      if (trials == before) return;  // nothing new
+    }
+  }
+
+  // Drops candidates that another beats in seconds and peak without using the host more.
+  void KeepFront() {
+    std::ranges::stable_sort(candidates_, [](const Candidate& a, const Candidate& b) {
+      const Cost &x = a.predicted, &y = b.predicted;
+      return x.seconds != y.seconds ? x.seconds < y.seconds : x.device_bytes < y.device_bytes;
+    });
+    // Host bytes → the lowest peak so far of those that use as many or fewer: falling.
+    std::map<int64_t, int64_t> lowest;
+    std::erase_if(candidates_, [&](const Candidate& candidate) {
+      const int64_t host = candidate.predicted.host_bytes, peak = candidate.predicted.device_bytes;
+      const auto more = lowest.upper_bound(host);
+      if (more != lowest.begin() && std::prev(more)->second <= peak)
+        return candidate.policy.empty();
+      auto behind = lowest.lower_bound(host);
+      while (behind != lowest.end() && behind->second >= peak) behind = lowest.erase(behind);
+      lowest.emplace_hint(behind, host, peak);
+      return false;
+    });
+  }
+
+  const Variant& variant_;
+  size_t index_;
+  const CostModel& cost_;
+  const SolverOptions& options_;
+  const BlockShapes* shapes_;
+  const int blocks_;
+  int64_t persistent_bytes_ = 0;
+  StepUse keep_;  // with everything kept
+  std::vector<Candidate> candidates_;
+  std::set<Fates> measured_;  // whether still candidates or not
+};
+
+// Searches a variant with several bases: each base by itself, then all together.
+class ObjectivesSearch {
+ public:
+  ObjectivesSearch(const Variant& variant, size_t index, const CostModel& cost,
+                   const SolverOptions& options)
+      : variant_(variant), index_(index), persistent_bytes_(DeviceBytes(variant, options)) {
+    for (size_t base = 0; base < variant.bases.size(); ++base) {
+      const Variant alone = Alone(static_cast<int>(base));
+      Front& front = fronts_.emplace_back(FindCandidates(alone, index, cost, options));
+      const int64_t persistent = DeviceBytes(alone, options);
+      for (Candidate& candidate : front) candidate.predicted.device_bytes -= persistent;
+    }
+  }
+
+  std::vector<Candidate> Run() {
+    for (const auto& [name, fates] : variant_.policies) AddPolicy(name);
+    std::set<int64_t> peaks;
+    for (const Front& front : fronts_) {
+      for (const Candidate& candidate : front) peaks.insert(candidate.predicted.device_bytes);
+    }
+    for (const bool offload : {false, true}) {
+      for (const int64_t peak : peaks) AddWithin(peak, offload);
+    }
+    return std::move(candidates_);
+  }
+
+ private:
+  // The candidates of one base; their peaks are of temporaries alone.
+  using Front = std::vector<Candidate>;
+
+  // The variant with only this base: the others' programs are left out, their decisions are kSave.
+  Variant Alone(int base) {
+    Variant alone;
+    alone.bases = {variant_.bases[base]};
+    alone.micro_steps = variant_.micro_steps;
+    std::vector<int> own;
+    for (size_t d = 0; d < variant_.decisions.size(); ++d) {
+      if (variant_.decisions[d].base != base) continue;
+      own.push_back(static_cast<int>(d));
+      alone.decisions.push_back(variant_.decisions[d]);
+    }
+    for (const auto& [name, fates] : variant_.policies) {
+      Fates part;
+      for (const int d : own) part.push_back(fates[d]);
+      alone.policies.emplace_back(name, std::move(part));
+    }
+    alone.realize = [this, own, base](const Fates& fates) {
+      Fates whole = variant_.KeepAll();
+      for (size_t i = 0; i < own.size(); ++i) whole[own[i]] = fates[i];
+      std::vector<StepProgram> step = variant_.realize(whole);
+      std::erase_if(step,
+                    [&](const StepProgram& part) { return part.times > 0 && part.base != base; });
+      return step;
+    };
+    own_.push_back(std::move(own));
+    return alone;
+  }
+
+  // Adds the combination of each base's fastest candidate within `peak`, if all bases have one.
+  void AddWithin(int64_t peak, bool offload) {
+    std::vector<const Candidate*> chosen;
+    for (const Front& front : fronts_) {
+      const Candidate* fastest = nullptr;
+      for (const Candidate& candidate : front) {
+        if (candidate.predicted.device_bytes > peak || (!offload && Offloads(candidate.fates))) {
+          continue;
+        }
+        if (fastest == nullptr || candidate.predicted.seconds < fastest->predicted.seconds) {
+          fastest = &candidate;
+        }
+      }
+      if (fastest == nullptr) return;
+      chosen.push_back(fastest);
+    }
+    Add(chosen, "");
+  }
+
+  void AddPolicy(const std::string& name) {
+    std::vector<const Candidate*> chosen;
+    for (const Front& front : fronts_) {
+      const auto named = std::ranges::find(front, name, &Candidate::policy);
+      if (named == front.end()) return;
+      chosen.push_back(&*named);
+    }
+    Add(chosen, name);
+  }
+
+  void Add(const std::vector<const Candidate*>& chosen, const std::string& policy) {
+    Candidate together;
+    together.variant = index_;
+    together.policy = policy;
+    together.fates = variant_.KeepAll();
+    together.predicted.kind = Cost::Kind::kExact;
+    for (size_t base = 0; base < chosen.size(); ++base) {
+      for (size_t i = 0; i < own_[base].size(); ++i) {
+        together.fates[own_[base][i]] = chosen[base]->fates[i];
+      }
+      const Cost& part = chosen[base]->predicted;
+      Cost& whole = together.predicted;
+      whole.kind = std::min(whole.kind, part.kind);
+      whole.seconds += part.seconds;
+      whole.device_bytes = std::max(whole.device_bytes, part.device_bytes);
+      whole.host_bytes += part.host_bytes;
+    }
+    together.predicted.device_bytes += persistent_bytes_;
+    if (known_.insert(together.fates).second) candidates_.push_back(std::move(together));
+  }
+
+  const Variant& variant_;
+  size_t index_;
+  int64_t persistent_bytes_;
+  std::vector<std::vector<int>> own_;  // by base: its decisions, as indices into the variant's
+  std::vector<Front> fronts_;
+  std::vector<Candidate> candidates_;
+  std::set<Fates> known_;
+};
 
 }  // namespace
 
-VariantBounds BoundsOf(const Variant& variant, const CostModel& cost,
-                       const SolverOptions& options) {
-  const std::vector<StepProgram> step = variant.realize(KeepAll(variant));
-  VariantBounds bounds;
-  for (const StepProgram& part : step) {
-    if (part.times == 0) continue;
-    bounds.seconds += static_cast<double>(part.times) * cost.ProgramSeconds(*part.program);
-  }
-  bounds.seconds *= 1 - kFasterThanKeeping;
-  bounds.device_bytes = PersistentBytes(step, graph::Place::kDevice, options.plan.alignment);
-  bounds.host_bytes = PersistentBytes(step, graph::Place::kHost, options.plan.alignment);
-  if (options.one_memory) bounds.device_bytes += bounds.host_bytes;
-  return bounds;
+std::unique_ptr<BlockShapes> FindShapes(const Variant& variant, const CostModel& cost,
+                                        const SolverOptions& options) {
+  const SearchContext context = ContextOf(cost, options);
+  const StepUse keep = MeasureStep(variant.realize(variant.KeepAll()), CountBlocks(variant),
+                                   options.plan.alignment, cost);
+  return std::make_unique<BlockShapes>(context, variant, keep);
 }
 
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
-                                      const SolverOptions& options) {
-  if (variant.bases.size() > 1) return SearchObjectives(variant, index, cost, options);
-  return SearchVariant(variant, index, cost, options);
+                                      const SolverOptions& options, const BlockShapes* shapes) {
+  if (variant.bases.size() > 1) {
+    return ObjectivesSearch(variant, index, cost, options).Run();
+  }
+  return CandidateSearch(variant, index, cost, options, shapes).Run();
 }
 
 }  // namespace plimsoll::memory

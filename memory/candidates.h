@@ -1,21 +1,79 @@
-// The candidates of one variant: steps 1 to 3 of memory/solver.h.
+// The candidates of one variant: which fates its saved activations may have.
+//
+// 1. The options of each block (memory/block_options.h), what they change (memory/block_shapes.h),
+//    and what they cost in this variant (memory/block_costs.h).
+// 2. The fastest combination of them for every peak (memory/option_front.h). Where what a
+//    combination takes is no sum over blocks, because copies run beside the computation or a block
+//    drops what others read, that is an estimate, and those within evenly spaced peaks are measured
+//    on their programs.
+// 3. The named policies, and, within a bound of work, what is on the front with one decision
+//    changed.
+//
+// Objectives of one step (an adversarial pair) are decided separately: a step's time is the sum
+// over their programs, its memory the maximum. So for every peak that one of them may have, each
+// takes its fastest candidate within that peak.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
+#include "memory/block_shapes.h"
+#include "memory/cost.h"
 #include "memory/cost_model.h"
-#include "memory/solver.h"
+#include "memory/plan.h"
+#include "memory/variant.h"
 
 namespace plimsoll::memory {
 
-// By the plan that keeps everything.
-VariantBounds BoundsOf(const Variant& variant, const CostModel& cost, const SolverOptions& options);
+struct SolverOptions {
+  PlanOptions plan = {};
+  int options = 20;  // of a block; 0: the named policies alone
+  // Bound for improving by single changes: number of nodes of the programs made and examined.
+  int64_t work = 30'000;
+  // The host's memory is the device's, as on a CPU: the device's limit holds for both arenas.
+  bool one_memory = false;
+  // The threads for the search, which must outlive the solver; nullptr: the caller's thread alone.
+  // The result is the same.
+  ThreadPool* pool = nullptr;
+};
 
-// `index` is stored in the candidates as their variant. Candidates that another beats in predicted
-// seconds and peak are left out, except named policies. Where parameters travel beside the
-// computation, seconds are no sum over blocks: there candidates are fewer, and their programs'.
+// The result of planning a candidate.
+struct ExactPlan {
+  int64_t arena_bytes = 0;
+  // The smallest device limit that admits the plan: taken_bytes or, if larger, its predicted need.
+  // The limit must not depend on which candidates happen to be planned already.
+  int64_t needed_bytes = 0;
+  // What the plan takes of the device limit: its arena, with one memory both.
+  int64_t taken_bytes = 0;
+  int64_t max_live_bytes = 0;
+  int64_t host_arena_bytes = 0;
+  double seconds = 0;            // of a step, predicted
+  double recompute_seconds = 0;  // the part of it for recomputation and copies to the host and back
+};
+
+struct Candidate {
+  size_t variant = 0;
+  std::string policy;  // name of a named policy, or empty
+  Fates fates;
+  // By addition, or of its programs (kExact): the seconds, and the most bytes alive at once,
+  // persistent tensors included.
+  Cost predicted;
+  std::optional<Cost> made;  // of its programs
+  std::optional<ExactPlan> exact;
+};
+
+// `index` is stored in the candidates as their variant; `shapes` are of the variant, or of another
+// one with the same decisions, and unused with several bases. Candidates that another beats in
+// predicted seconds and peak are left out, except named policies.
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
-                                      const SolverOptions& options);
+                                      const SolverOptions& options,
+                                      const BlockShapes* shapes = nullptr);
+// The shapes of a variant with one base.
+std::unique_ptr<BlockShapes> FindShapes(const Variant& variant, const CostModel& cost,
+                                        const SolverOptions& options);
 
 }  // namespace plimsoll::memory

@@ -2,30 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/parallel_each.h"
-#include "memory/candidates.h"
-#include "memory/measured_step.h"
+#include "memory/step_use.h"
+#include "memory/variant_bound.h"
 
 namespace plimsoll::memory {
 namespace {
 
-// The predicted peak may be a little too high for tensors that travel to the host and back.
-constexpr double kOffloadSlack = 1.005;
-// Predicted seconds (by addition) and a plan's seconds (the sum over its nodes) differ by rounding,
-// and by more where copies of one block run beside another. So candidates this close to the first
-// that fits are compared by their plans.
-constexpr double kTie = 1 + 1e-6, kOffloadTie = 1.005;
+// A peak that was added up may be a little too high: one of blocks whose neighbours have other
+// options, and more where tensors travel to the host and back.
+constexpr double kSumSlack = 1.001, kOffloadSlack = 1.005;
+// Seconds that were added up differ a little from those of finished programs, and more where copies
+// of one block run beside another. So candidates this close to the first that fits are compared by
+// their plans.
+constexpr double kSumTie = 1.0005, kOffloadTie = 1.005;
 // Sums of the same seconds in another order.
 constexpr double kSame = 1e-9;
 
 // Whether copies to the host make its predicted seconds and peak an estimate.
 bool Estimated(const Candidate& candidate) {
-  return !candidate.measured && Offloads(candidate.assignment);
+  return candidate.predicted.kind == Cost::Kind::kEstimate;
 }
 
 // Whether the candidate is faster, or as fast and of an earlier variant. Both are planned.
@@ -38,7 +40,20 @@ bool Better(const Candidate& candidate, const Candidate& best) {
 
 // A lower bound of the peak.
 double LeastPeak(const Candidate& candidate) {
-  return static_cast<double>(candidate.peak_bytes) / (Estimated(candidate) ? kOffloadSlack : 1.0);
+  const double slack = candidate.predicted.kind == Cost::Kind::kExact ? 1.0
+                       : Estimated(candidate)                         ? kOffloadSlack
+                                                                      : kSumSlack;
+  return static_cast<double>(candidate.predicted.device_bytes) / slack;
+}
+
+// Equal for variants that decide about the same tensors in the same number of programs.
+std::string DecisionsText(const Variant& variant) {
+  std::string text = std::to_string(variant.micro_steps);
+  for (const std::string& of_block : TextsOf(variant)) text += "|" + of_block;
+  for (const Decision& decision : variant.decisions) {
+    text += " " + decision.tensors.front() + " " + std::to_string(decision.bytes);
+  }
+  return text;
 }
 
 }  // namespace
@@ -48,7 +63,9 @@ struct Solver::Impl {
   const CostModel& cost;
   SolverOptions options;
   ThreadPool caller{1};
-  std::vector<VariantBounds> bounds;                            // by variant
+  std::vector<VariantBound> bounds;  // by variant
+  std::vector<size_t> alike;         // by variant: the first one with the same decisions
+  std::vector<std::unique_ptr<BlockShapes>> shapes;             // by variant, of the first ones
   std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
 
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
@@ -57,21 +74,40 @@ struct Solver::Impl {
     if (options.pool == nullptr) options.pool = &caller;
     searched.resize(variants.size());
     bounds.resize(variants.size());
+    shapes.resize(variants.size());
+    alike.assign(variants.size(), 0);
     if (variants.size() == 1) return;  // always searched
     ParallelEach(*options.pool, variants.size(),
-                 [&](size_t i) { bounds[i] = memory::BoundsOf(variants[i], cost, options); });
+                 [&](size_t i) { bounds[i] = VariantBound(variants[i], cost, options); });
+    std::map<std::string, size_t> known;
+    for (size_t i = 0; i < variants.size(); ++i) {
+      alike[i] = known.try_emplace(DecisionsText(variants[i]), i).first->second;
+    }
+  }
+
+  // What the options of the variant's blocks change, as measured in the first variant that has
+  // them, whichever is searched first.
+  const BlockShapes* ShapesOf(size_t variant) {
+    if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
+    std::unique_ptr<BlockShapes>& of_first = shapes[alike[variant]];
+    if (!of_first) of_first = FindShapes(variants[alike[variant]], cost, options);
+    return of_first.get();
   }
 
   // Searches the variant, unless that has been done.
   std::vector<Candidate>& CandidatesOf(size_t variant) {
     if (searched[variant]) return *searched[variant];
-    std::vector<Candidate> found = FindCandidates(variants[variant], variant, cost, options);
+    std::vector<Candidate> found =
+        FindCandidates(variants[variant], variant, cost, options, ShapesOf(variant));
     // What the bound leaves out in one search must not appear in another.
     std::erase_if(found, [&](const Candidate& candidate) {
-      return candidate.seconds < bounds[variant].seconds;
+      return candidate.predicted.seconds <
+             bounds[variant].SecondsWithin(candidate.predicted.device_bytes);
     });
     std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) {
-      return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
+      return a.predicted.seconds != b.predicted.seconds
+                 ? a.predicted.seconds < b.predicted.seconds
+                 : a.predicted.device_bytes < b.predicted.device_bytes;
     });
     return searched[variant].emplace(std::move(found));
   }
@@ -85,9 +121,25 @@ struct Solver::Impl {
     return order;
   }
 
+  using Step = std::vector<StepProgram>;
+
+  Step MakeOf(const Candidate& candidate) const {
+    return variants[candidate.variant].realize(candidate.fates);
+  }
+  // Of finished programs.
+  Cost Measure(const Step& step) const {
+    const int64_t alignment = options.plan.alignment;
+    const StepUse use = MeasureStep(step, /*blocks=*/0, alignment, cost);
+    return {Cost::Kind::kExact, use.seconds(),
+            use.peak() + PersistentBytes(step, graph::Place::kDevice, alignment), 0};
+  }
+
   const ExactPlan& Exact(Candidate& candidate) {
-    if (candidate.exact) return *candidate.exact;
-    const std::vector<StepProgram> step = variants[candidate.variant].realize(candidate.assignment);
+    if (!candidate.exact) Plan(candidate, MakeOf(candidate));
+    return *candidate.exact;
+  }
+
+  void Plan(Candidate& candidate, const Step& step) const {
     std::vector<const graph::Program*> programs;
     ExactPlan exact;
     for (const StepProgram& part : step) {
@@ -110,7 +162,7 @@ struct Solver::Impl {
         std::max(exact.taken_bytes, static_cast<int64_t>(std::ceil(LeastPeak(candidate))));
     exact.max_live_bytes = plan.max_live_bytes;
     exact.host_arena_bytes = plan.host_arena_bytes;
-    return candidate.exact.emplace(exact);
+    candidate.exact = exact;
   }
 
   bool Fits(Candidate& candidate, const Budget& budget) {
@@ -119,26 +171,59 @@ struct Solver::Impl {
     return exact.needed_bytes <= budget.device && exact.host_arena_bytes <= budget.host;
   }
 
+  // Plans candidates, if their programs are within the budget and faster than `best`.
+  void PlanFaster(std::span<Candidate* const> some, const Budget& budget, const Candidate* best) {
+    ParallelEach(*options.pool, some.size(), [&](size_t i) {
+      Candidate& candidate = *some[i];
+      const auto hopeless = [&] {
+        return candidate.made &&
+               (candidate.made->device_bytes > budget.device ||
+                (best != nullptr && candidate.made->seconds > best->exact->seconds));
+      };
+      if (candidate.exact || hopeless()) return;
+      const Step step = MakeOf(candidate);
+      if (!candidate.made) candidate.made = Measure(step);
+      if (!hopeless()) Plan(candidate, step);
+    });
+  }
+
   // Makes `best` the fastest candidate of the variant within the budget, if that is faster.
   void FindFaster(size_t variant, const Budget& budget, const Candidate*& best) {
     std::vector<Candidate>& candidates = CandidatesOf(variant);
     const bool estimated = std::ranges::any_of(candidates, Estimated);
-    const double tie = estimated ? kOffloadTie : kTie;
-    for (Candidate& candidate : candidates) {
-      if (best != nullptr && candidate.seconds > best->exact->seconds * tie) return;
-      if (!Fits(candidate, budget)) continue;
-      if (best == nullptr || Better(candidate, *best)) {
-        best = &candidate;
+    const double tie = estimated ? kOffloadTie : kSumTie;
+    const auto slower = [&](const Candidate& candidate) {
+      return best != nullptr && candidate.predicted.seconds > best->exact->seconds * tie;
+    };
+    auto next = candidates.begin();
+    while (next != candidates.end()) {
+      std::vector<Candidate*> some;
+      for (; next != candidates.end() && some.size() < static_cast<size_t>(options.pool->size());
+           ++next) {
+        if (slower(*next)) break;
+        if (LeastPeak(*next) <= static_cast<double>(budget.device)) some.push_back(&*next);
+      }
+      if (some.empty()) return;
+      PlanFaster(some, budget, best);
+      for (Candidate* candidate : some) {
+        if (slower(*candidate)) return;
+        if (!candidate->exact) continue;
+        const ExactPlan& exact = *candidate->exact;
+        if (exact.needed_bytes > budget.device || exact.host_arena_bytes > budget.host) continue;
+        if (best == nullptr || Better(*candidate, *best)) best = candidate;
       }
     }
   }
 
   const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among) {
     const Candidate* best = nullptr;
-    for (const size_t variant : OrderedBy([](const auto& bound) { return bound.seconds; })) {
-      if (best != nullptr && bounds[variant].seconds >= best->exact->seconds) break;
+    const auto least = [&](const VariantBound& bound) {
+      return bound.SecondsWithin(budget.device);
+    };
+    for (const size_t variant : OrderedBy(least)) {
+      if (best != nullptr && least(bounds[variant]) >= best->exact->seconds) break;
       if (!among.empty() && !among[variant]) continue;
-      if (bounds[variant].Within(budget)) FindFaster(variant, budget, best);
+      if (budget.Admits(bounds[variant].cost())) FindFaster(variant, budget, best);
     }
     return best;
   }
@@ -146,9 +231,11 @@ struct Solver::Impl {
   // The candidate within the host's line that needs least on the device; nullptr if there is none.
   const Candidate* LeastOnDevice(int64_t host) {
     const Candidate* best = nullptr;
-    for (const size_t variant : OrderedBy([](const auto& bound) { return bound.device_bytes; })) {
-      if (best != nullptr && bounds[variant].device_bytes >= best->exact->needed_bytes) break;
-      if (bounds[variant].host_bytes <= host) FindSmaller(variant, host, best);
+    for (const size_t variant :
+         OrderedBy([](const auto& bound) { return bound.cost().device_bytes; })) {
+      if (best != nullptr && bounds[variant].cost().device_bytes >= best->exact->needed_bytes)
+        break;
+      if (bounds[variant].cost().host_bytes <= host) FindSmaller(variant, host, best);
     }
     return best;
   }
@@ -176,12 +263,14 @@ struct Solver::Impl {
   // returns the one with the smallest host arena; nullptr if there is none.
   const Candidate* LeastOnHost(int64_t device) {
     const Candidate* best = nullptr;
-    for (const size_t variant : OrderedBy([](const auto& bound) { return bound.host_bytes; })) {
-      if (best != nullptr && bounds[variant].host_bytes >= best->exact->host_arena_bytes) break;
-      if (bounds[variant].device_bytes > device) continue;
+    for (const size_t variant :
+         OrderedBy([](const auto& bound) { return bound.cost().host_bytes; })) {
+      if (best != nullptr && bounds[variant].cost().host_bytes >= best->exact->host_arena_bytes)
+        break;
+      if (bounds[variant].cost().device_bytes > device) continue;
       std::vector<std::pair<int64_t, Candidate*>> order;
       for (Candidate& candidate : CandidatesOf(variant)) {
-        order.emplace_back(OffloadedBytes(variants[variant], candidate.assignment), &candidate);
+        order.emplace_back(candidate.predicted.host_bytes, &candidate);
       }
       std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
         return a.first != b.first ? a.first < b.first : LeastPeak(*a.second) < LeastPeak(*b.second);
@@ -219,7 +308,7 @@ size_t Solver::searched() const {
   return count;
 }
 
-const VariantBounds& Solver::BoundsOf(size_t variant) const { return impl_->bounds[variant]; }
+const Cost& Solver::BoundOf(size_t variant) const { return impl_->bounds[variant].cost(); }
 
 const Candidate* Solver::Fastest(const Budget& budget, const std::vector<bool>& among) {
   return impl_->Fastest(budget, among);

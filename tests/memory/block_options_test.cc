@@ -20,15 +20,16 @@ using graph::Program;
 using graph::Retention;
 using graph::Scope;
 
-// x → 0 → 1 → … in the forward pass; the nodes from `second_block` on belong to block 1.
+// x → 0 → 1 → … in the forward pass; the nodes from `second_block` on belong to block 1, those from
+// `third_block` on to block 2.
 class Chain {
  public:
-  explicit Chain(std::vector<double> seconds, size_t second_block = 99)
+  explicit Chain(std::vector<double> seconds, size_t second_block = 99, size_t third_block = 99)
       : seconds_(std::move(seconds)) {
     Builder g(program_);
     graph::Value x = g.Persistent("x", graph::Role::kInput, {DType::kFloat32, {8}});
     for (size_t i = 0; i < seconds_.size(); ++i) {
-      const Scope in(g, i < second_block ? "block.0" : "block.1");
+      const Scope in(g, i < second_block ? "block.0" : i < third_block ? "block.1" : "block.2");
       x = ops::Gelu(g, x, "tanh", "a" + std::to_string(i));
     }
   }
@@ -37,17 +38,19 @@ class Chain {
   void Decide(int node, int64_t bytes) {
     Decision decision;
     decision.node = node;
-    decision.block = program_.nodes()[node].scope == "block.0" ? 0 : 1;
+    decision.block = program_.nodes()[node].scope.back() - '0';
     decision.bytes = bytes;
     decisions_.push_back(decision);
   }
   Decision& decision(size_t i) { return decisions_[i]; }
 
-  // The options of block 0.
-  std::vector<BlockOption> Options(const BlockOptionsLimits& limits = {}) const {
+  double Again(const Fates& fates) const {
+    return RecomputeSeconds(program_, decisions_, fates, seconds_);
+  }
+  std::vector<BlockOption> Options(const BlockOptionsLimits& limits = {}, int of_block = 0) const {
     std::vector<int> block;
     for (size_t i = 0; i < decisions_.size(); ++i) {
-      if (decisions_[i].block == 0) block.push_back(static_cast<int>(i));
+      if (decisions_[i].block == of_block) block.push_back(static_cast<int>(i));
     }
     return FindBlockOptions(program_, decisions_, block, seconds_, limits);
   }
@@ -61,7 +64,7 @@ class Chain {
 const BlockOption* Find(const std::vector<BlockOption>& options,
                         const std::vector<Retention>& retentions) {
   const auto found = std::find_if(options.begin(), options.end(), [&](const BlockOption& option) {
-    return option.retentions == retentions;
+    return option.fates == retentions;
   });
   return found == options.end() ? nullptr : &*found;
 }
@@ -121,12 +124,29 @@ TEST(BlockOptions, TheFrontComesFirstAndIsThinnedEvenly) {
   }
 }
 
-TEST(BlockOptions, WhatAnotherBlockReadsIsNeverDropped) {
-  Chain chain({1, 1, 1}, 2);
+// Block 1 has two results, of which block 2 reads the second; the first is made of block 0's.
+TEST(BlockOptions, WhatAnotherBlockReadsIsComputedAgainFromWhatIsKeptHere) {
+  Chain chain({1, 2, 4, 1}, 1, 3);
+  for (int node = 0; node < 4; ++node) chain.Decide(node, 100);
+  const std::vector<BlockOption> options = chain.Options({}, 1);
+  ASSERT_EQ(options.size(), 3u);
+  const BlockOption* const dropped = Find(options, {kSave, kDrop});
+  ASSERT_NE(dropped, nullptr);
+  EXPECT_DOUBLE_EQ(dropped->seconds, 4);
+  EXPECT_EQ(dropped->leaving_bytes, 100);
+  // Its chain would begin in another block.
+  EXPECT_EQ(Find(options, {kDrop, kDrop}), nullptr);
+  for (const BlockOption& option : chain.Options({.leaving = false}, 1)) {
+    EXPECT_EQ(option.fates[1], kSave);
+    EXPECT_EQ(option.leaving_bytes, 0);
+  }
+}
+
+TEST(BlockOptions, ASumOverChainsIsThatOfTheFates) {
+  Chain chain({1, 2, 4});
   for (int node = 0; node < 3; ++node) chain.Decide(node, 100);
-  const std::vector<BlockOption> options = chain.Options();
-  ASSERT_EQ(options.size(), 2u);
-  for (const BlockOption& option : options) EXPECT_EQ(option.retentions[1], kSave);
+  EXPECT_DOUBLE_EQ(chain.Again({kDrop, kDrop, kSave}), 3);
+  EXPECT_DOUBLE_EQ(chain.Again({kSave, kSave, kSave}), 0);
 }
 
 TEST(BlockOptions, WhatMayNotBeComputedAgainIsKept) {
@@ -134,7 +154,7 @@ TEST(BlockOptions, WhatMayNotBeComputedAgainIsKept) {
   chain.Decide(0, 100);
   chain.Decide(1, 100);
   chain.decision(0).recompute = false;
-  for (const BlockOption& option : chain.Options()) EXPECT_EQ(option.retentions[0], kSave);
+  for (const BlockOption& option : chain.Options()) EXPECT_EQ(option.fates[0], kSave);
 }
 
 // Offloading costs copies in both directions, except for the time hidden behind the block's own
@@ -167,8 +187,8 @@ TEST(BlockOptions, FewSubsetsAreOfTheLargestTensors) {
   const std::vector<BlockOption> options = chain.Options({.enumerate = 4});
   ASSERT_EQ(options.size(), 4u);
   for (const BlockOption& option : options) {
-    EXPECT_EQ(option.retentions[0], kSave);
-    EXPECT_EQ(option.retentions[2], kSave);
+    EXPECT_EQ(option.fates[0], kSave);
+    EXPECT_EQ(option.fates[2], kSave);
   }
 }
 

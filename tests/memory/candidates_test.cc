@@ -21,21 +21,21 @@ using graph::Retention;
 class Realized {
  public:
   Variant Watch(Variant variant) {
-    variant.realize = [this, inner = variant.realize](const Assignment& assignment) {
+    variant.realize = [this, inner = variant.realize](const Fates& assignment) {
       const std::lock_guard lock(mutex_);
       ++times_[assignment];
       return inner(assignment);
     };
     return variant;
   }
-  const std::map<Assignment, int>& times() const { return times_; }
+  const std::map<Fates, int>& times() const { return times_; }
 
  private:
   std::mutex mutex_;
-  std::map<Assignment, int> times_;
+  std::map<Fates, int> times_;
 };
 
-std::map<Assignment, int> RealizedBySearch(const Variant& variant, int64_t work) {
+std::map<Fates, int> RealizedBySearch(const Variant& variant, int64_t work) {
   Realized realized;
   ThreadPool pool(1);
   FindCandidates(realized.Watch(variant), 0, CostModel(), {.work = work, .pool = &pool});
@@ -52,8 +52,8 @@ std::vector<Candidate> Find(const Variant& variant, const SolverOptions& options
 // Beyond the plans that the mixtures need, the search makes each single change at most once.
 TEST(Candidates, ASingleChangeIsMeasuredOnce) {
   const Variant variant = VariantOf(Train(Kind::kMixed, 2));
-  const std::map<Assignment, int> mixtures = RealizedBySearch(variant, 0);
-  const std::map<Assignment, int> all = RealizedBySearch(variant, 100'000);
+  const std::map<Fates, int> mixtures = RealizedBySearch(variant, 0);
+  const std::map<Fates, int> all = RealizedBySearch(variant, 100'000);
   ASSERT_GT(all.size(), mixtures.size());
   for (const auto& [assignment, times] : all) {
     const auto before = mixtures.find(assignment);
@@ -77,10 +77,10 @@ TEST(Candidates, NoneIsBeatenButNamedPolicies) {
       EXPECT_TRUE(std::none_of(found.begin(), found.end(),
                                [&](const Candidate& other) {
                                  return &other != &candidate && other.policy.empty() &&
-                                        other.seconds <= candidate.seconds &&
-                                        other.peak_bytes <= candidate.peak_bytes;
+                                        other.predicted.seconds <= candidate.predicted.seconds &&
+                                        other.predicted.device_bytes <= candidate.predicted.device_bytes;
                                }))
-          << candidate.seconds << " s, " << candidate.peak_bytes;
+          << candidate.predicted.seconds << " s, " << candidate.predicted.device_bytes;
     }
   }
 }
@@ -88,7 +88,7 @@ TEST(Candidates, NoneIsBeatenButNamedPolicies) {
 TEST(Candidates, NamedPoliciesStayAndMayBeAll) {
   Variant variant = VariantOf(Train(Kind::kFeedForward, 3));
   // Slower than keeping all, and no smaller.
-  Assignment drop_last(variant.decisions.size(), Retention::kSave);
+  Fates drop_last(variant.decisions.size(), Retention::kSave);
   drop_last.back() = Retention::kRecompute;
   variant.policies.emplace_back("drop", drop_last);
   const auto named = [](const std::vector<Candidate>& found) {
@@ -108,8 +108,8 @@ TEST(Candidates, MoreWorkNeverLosesAPlan) {
   const std::vector<Candidate> few = Find(variant, {.work = 0}), more = Find(variant);
   for (const Candidate& candidate : few) {
     EXPECT_TRUE(std::any_of(more.begin(), more.end(), [&](const Candidate& other) {
-      return other.seconds <= candidate.seconds * (1 + 1e-9) &&
-             other.peak_bytes <= candidate.peak_bytes;
+      return other.predicted.seconds <= candidate.predicted.seconds * (1 + 1e-9) &&
+             other.predicted.device_bytes <= candidate.predicted.device_bytes;
     }));
   }
 }

@@ -6,7 +6,7 @@
 
 #include "graph/text.h"
 #include "memory/block_options.h"
-#include "memory/block_profile.h"
+#include "memory/step_use.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -229,15 +229,15 @@ TEST(BlockOptions, FollowTheChainRule) {
   const std::vector<double> seconds = {8, 1, 16, 8, 1};
   const std::vector<int> block = {0, 1, 2};
   const std::vector<BlockOption> options =
-      FindBlockOptions(program, decisions, block, seconds, {.options = 3});
-  // Never without `out`, which the next block reads. Dropping gelu costs gelu; dropping both costs
+      FindBlockOptions(program, decisions, block, seconds, {.options = 3, .leaving = false});
+  // Not without `out`, which the next block reads. Dropping gelu costs gelu; dropping both costs
   // gelu and the product once.
   ASSERT_EQ(options.size(), 3u);
   constexpr Retention kSave = Retention::kSave, kRecompute = Retention::kRecompute;
-  EXPECT_EQ(options[0].retentions, (std::vector{kRecompute, kRecompute, kSave}));
+  EXPECT_EQ(options[0].fates, (std::vector{kRecompute, kRecompute, kSave}));
   EXPECT_EQ(options[0].kept_bytes, 100);
   EXPECT_EQ(options[0].seconds, 9);
-  EXPECT_EQ(options[1].retentions, (std::vector{kSave, kRecompute, kSave}));
+  EXPECT_EQ(options[1].fates, (std::vector{kSave, kRecompute, kSave}));
   EXPECT_EQ(options[1].kept_bytes, 1100);
   EXPECT_EQ(options[1].seconds, 1);
   EXPECT_EQ(options[2].kept_bytes, 2100);
@@ -259,7 +259,7 @@ TEST(BlockOptions, OffloadWhereAllowed) {
   const std::vector<BlockOption> options =
       FindBlockOptions(program, decisions, all, std::vector<double>{2, 1});
   ASSERT_FALSE(options.empty());
-  EXPECT_EQ(options[0].retentions[0], Retention::kOffload);
+  EXPECT_EQ(options[0].fates[0], Retention::kOffload);
   EXPECT_EQ(options[0].host_bytes, 4096);
   EXPECT_EQ(options[0].kept_bytes, 0);
   EXPECT_EQ(options[0].seconds, 0.5);  // to the host and back

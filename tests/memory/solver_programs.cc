@@ -77,7 +77,7 @@ class Network {
 };
 
 std::shared_ptr<Program> Tagged(const Program& base, const std::vector<Decision>& decisions,
-                                const Assignment& assignment) {
+                                const Fates& assignment) {
   auto program = std::make_shared<Program>(base);
   for (size_t d = 0; d < decisions.size(); ++d) {
     for (const std::string& name : decisions[d].tensors) {
@@ -130,8 +130,8 @@ Variant VariantOf(std::shared_ptr<const Program> base) {
     decision.tensors.push_back(base->tensor(saved.tensor).name);
     decision.bytes += (saved.bytes + 63) / 64 * 64;
   }
-  variant.policies = {{"none", Assignment(variant.decisions.size(), graph::Retention::kSave)}};
-  variant.realize = [base, decisions = variant.decisions](const Assignment& assignment) {
+  variant.policies = {{"none", Fates(variant.decisions.size(), graph::Retention::kSave)}};
+  variant.realize = [base, decisions = variant.decisions](const Fates& assignment) {
     const std::shared_ptr<Program> program = Tagged(*base, decisions, assignment);
     checkpointing::Recompute().Run(*program);
     return std::vector<StepProgram>{{program, 1}};
@@ -153,7 +153,7 @@ Variant OffloadingVariantOf(std::shared_ptr<const Program> base, const CostModel
       .node_seconds = [cost](const graph::OpCall& call) { return cost.Seconds(call); },
       .copy_seconds =
           [cost](int64_t bytes) { return cost.rates().CopySeconds(static_cast<double>(bytes)); }};
-  variant.realize = [base, options, decisions = variant.decisions](const Assignment& assignment) {
+  variant.realize = [base, options, decisions = variant.decisions](const Fates& assignment) {
     const std::shared_ptr<Program> program = Tagged(*base, decisions, assignment);
     checkpointing::Offload(options).Run(*program);
     return std::vector<StepProgram>{{program, 1}};

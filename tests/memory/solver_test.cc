@@ -26,7 +26,7 @@ std::vector<Point> BruteForce(const Variant& variant, const CostModel& cost) {
   std::vector<Point> points;
   const size_t decisions = variant.decisions.size();
   for (uint32_t mask = 0; mask < (1u << decisions); ++mask) {
-    Assignment assignment;
+    Fates assignment;
     for (size_t d = 0; d < decisions; ++d) {
       assignment.push_back((mask >> d & 1) != 0 ? Retention::kRecompute : Retention::kSave);
     }
@@ -88,8 +88,8 @@ TEST(Solver, PredictsPeakAndTimeOfMixturesExactly) {
     for (size_t i = 0; i < solver.CandidatesOf(0).size(); ++i) {
       const ExactPlan& exact = solver.Exact(0, i);
       const Candidate& candidate = solver.CandidatesOf(0)[i];
-      EXPECT_EQ(candidate.peak_bytes, exact.max_live_bytes);
-      EXPECT_NEAR(candidate.seconds, exact.seconds, 1e-9 * exact.seconds);
+      EXPECT_EQ(candidate.predicted.device_bytes, exact.max_live_bytes);
+      EXPECT_NEAR(candidate.predicted.seconds, exact.seconds, 1e-9 * exact.seconds);
     }
   }
 }
@@ -105,7 +105,7 @@ TEST(Solver, EarlyBlocksKeepLess) {
   std::vector<int64_t> kept(8, 0);
   for (size_t d = 0; d < variant.decisions.size(); ++d) {
     const Decision& decision = variant.decisions[d];
-    if (chosen->assignment[d] == Retention::kSave && decision.block >= 0) {
+    if (chosen->fates[d] == Retention::kSave && decision.block >= 0) {
       kept[decision.block] += decision.bytes;
     }
   }
@@ -114,11 +114,11 @@ TEST(Solver, EarlyBlocksKeepLess) {
 
 TEST(Solver, GivesTheSameAnswerEveryTime) {
   const CostModel cost;
-  std::vector<Assignment> answers;
+  std::vector<Fates> answers;
   for (int i = 0; i < 2; ++i) {
     Solver solver({VariantOf(Train(Kind::kMixed, 4))}, cost);
     const int64_t least = solver.Smallest().exact->arena_bytes;
-    answers.push_back(solver.Fastest({.device = least + least / 10})->assignment);
+    answers.push_back(solver.Fastest({.device = least + least / 10})->fates);
   }
   EXPECT_EQ(answers[0], answers[1]);
 }
@@ -136,7 +136,7 @@ TEST(Solver, ChoosesAmongVariants) {
   const CostModel cost;
   Variant wide = VariantOf(Train(Kind::kFeedForward, 4));
   Variant twice = VariantOf(Train(Kind::kFeedForward, 2));
-  twice.realize = [inner = twice.realize](const Assignment& assignment) {
+  twice.realize = [inner = twice.realize](const Fates& assignment) {
     std::vector<StepProgram> step = inner(assignment);
     step[0].times = 5;  // smaller, but slower
     return step;
@@ -155,14 +155,14 @@ TEST(Solver, SearchesVariantsThatMayWin) {
   const CostModel cost;
   Variant fast = VariantOf(Train(Kind::kFeedForward, 4));
   Variant slow = fast;
-  slow.realize = [inner = fast.realize](const Assignment& assignment) {
+  slow.realize = [inner = fast.realize](const Fates& assignment) {
     std::vector<StepProgram> step = inner(assignment);
     step[0].times = 2;
     return step;
   };
   Solver solver({slow, fast}, cost);
   EXPECT_EQ(solver.searched(), 0u);
-  EXPECT_EQ(solver.Fastest({.device = solver.BoundsOf(0).device_bytes - 1}), nullptr);
+  EXPECT_EQ(solver.Fastest({.device = solver.BoundOf(0).device_bytes - 1}), nullptr);
   EXPECT_EQ(solver.searched(), 0u);
   EXPECT_EQ(solver.Fastest({})->variant, 1u);
   EXPECT_EQ(solver.searched(), solver.CandidatesOf(1).size());

@@ -1,6 +1,4 @@
-// Blocks that offload, evenly among blocks that don't.
-#include "memory/spread.h"
-
+// Blocks that offload, evenly among blocks that don't: on whole programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,67 +13,6 @@ namespace plimsoll::memory {
 namespace {
 
 using graph::Retention;
-
-std::vector<int> SpreadOf(int count, int blocks) {
-  std::vector<int> spread;
-  for (int block = 0; block < blocks; ++block) {
-    if (InSpread(block, count, blocks)) spread.push_back(block);
-  }
-  return spread;
-}
-
-TEST(InSpread, TakesSoManyAtEvenDistances) {
-  EXPECT_EQ(SpreadOf(0, 7), (std::vector<int>{}));
-  EXPECT_EQ(SpreadOf(4, 8), (std::vector<int>{0, 2, 4, 6}));
-  EXPECT_EQ(SpreadOf(3, 8), (std::vector<int>{0, 2, 5}));
-  EXPECT_EQ(SpreadOf(5, 5), (std::vector<int>{0, 1, 2, 3, 4}));
-  for (int blocks = 1; blocks <= 20; ++blocks) {
-    for (int count = 1; count <= blocks; ++count) {
-      const std::vector<int> spread = SpreadOf(count, blocks);
-      ASSERT_EQ(static_cast<int>(spread.size()), count);
-      for (size_t i = 1; i < spread.size(); ++i) {
-        const int apart = spread[i] - spread[i - 1];
-        EXPECT_TRUE(apart == blocks / count || apart == (blocks + count - 1) / count);
-      }
-    }
-  }
-}
-
-// Blocks of one second forward and two backward; a block copies for so many seconds, as many bytes.
-CopiesBeside Copy(const std::vector<double>& seconds, double head = 0) {
-  const BlockTimes times = {.forward = std::vector<double>(seconds.size(), 1.0),
-                            .backward = std::vector<double>(seconds.size(), 2.0),
-                            .head = head};
-  std::vector<BlockCopy> copies;
-  for (double time : seconds) copies.push_back({time, static_cast<int64_t>(time)});
-  return EstimateCopies(times, copies);
-}
-
-TEST(EstimateCopies, NothingWaitsForCopiesThatHaveTime) {
-  EXPECT_EQ(Copy({0, 0, 0, 0}).wait, 0);
-  EXPECT_EQ(Copy({2, 0, 2, 0, 0}).wait, 0);
-}
-
-TEST(EstimateCopies, NeighboursWaitForOneAnother) {
-  // Forward: the copies end at 3, 5 and 7. The third block's starts at 3, and all end at 7 instead
-  // of 5. Backward: they are back in time.
-  EXPECT_EQ(Copy({2, 2, 2, 0, 0}).wait, 2);
-  EXPECT_EQ(Copy({2, 0, 2, 0, 0}).wait, 0);
-}
-
-TEST(EstimateCopies, TheLastBlocksCopyIsWaitedForTwice) {
-  EXPECT_EQ(Copy({0, 0, 1}).wait, 2);     // on its way there, and back
-  EXPECT_EQ(Copy({0, 0, 1}, 3).wait, 1);  // the loss hides the way there
-}
-
-// Forward: block 0's copy ends at 3 and is given until 4. Backward: it is needed after 8 s and
-// starts after 5 s, while block 2 works.
-TEST(EstimateCopies, CopiesInFlightTakeMemory) {
-  EXPECT_EQ(Copy({2, 0, 0, 0, 0}).bytes, (std::vector<int64_t>{0, 2, 2, 2, 0, 0}));
-  // Both of the first blocks' are in flight; then the second one's alone, until 6.
-  EXPECT_EQ(Copy({2, 2, 0, 0, 0, 0, 0}).bytes, (std::vector<int64_t>{0, 2, 4, 4, 2, 2, 0, 0}));
-  EXPECT_EQ(Copy({0, 0, 2}).bytes.back(), 2);  // beside the head
-}
 
 // A GPU on which the largest result of a block takes two blocks' forward passes to copy.
 CostModel SlowLink(const graph::Program& program, int blocks, double bytes) {
@@ -105,7 +42,7 @@ struct Result {
 
 // The blocks before `count` offload.
 Result OfPrefix(const SlowGpu& gpu, int count) {
-  Assignment assignment(gpu.variant.decisions.size(), Retention::kSave);
+  Fates assignment(gpu.variant.decisions.size(), Retention::kSave);
   for (size_t d = 0; d < assignment.size(); ++d) {
     const Decision& decision = gpu.variant.decisions[d];
     if (decision.offload && decision.block < count) assignment[d] = Retention::kOffload;
@@ -125,8 +62,8 @@ TEST(Spread, WinsOverAPrefix) {
   EXPECT_LE(chosen->exact->arena_bytes, third.arena);
   EXPECT_GT(third.seconds, 1.02 * keep.seconds);
   double copies = 0;  // there and back
-  for (size_t d = 0; d < chosen->assignment.size(); ++d) {
-    if (chosen->assignment[d] != Retention::kOffload) continue;
+  for (size_t d = 0; d < chosen->fates.size(); ++d) {
+    if (chosen->fates[d] != Retention::kOffload) continue;
     copies += 2 * gpu.variant.decisions[d].copy_seconds;
   }
   // Nothing waits for them.
@@ -138,8 +75,8 @@ TEST(Spread, WinsOverAPrefix) {
     }
   }
   std::vector<int> blocks;
-  for (size_t d = 0; d < chosen->assignment.size(); ++d) {
-    if (chosen->assignment[d] == Retention::kOffload) {
+  for (size_t d = 0; d < chosen->fates.size(); ++d) {
+    if (chosen->fates[d] == Retention::kOffload) {
       blocks.push_back(gpu.variant.decisions[d].block);
     }
   }
@@ -153,15 +90,14 @@ TEST(Spread, IsMeasuredOnItsPrograms) {
   int offloading = 0;
   for (size_t i = 0; i < solver.CandidatesOf(0).size(); ++i) {
     const Candidate& candidate = solver.CandidatesOf(0)[i];
-    if (std::ranges::find(candidate.assignment, Retention::kOffload) ==
-        candidate.assignment.end()) {
+    if (std::ranges::find(candidate.fates, Retention::kOffload) == candidate.fates.end()) {
       continue;
     }
     ++offloading;
-    EXPECT_TRUE(candidate.measured);
+    EXPECT_EQ(candidate.predicted.kind, Cost::Kind::kExact);
     const ExactPlan& exact = solver.Exact(0, i);
-    EXPECT_EQ(candidate.peak_bytes, exact.max_live_bytes);
-    EXPECT_NEAR(candidate.seconds, exact.seconds, 1e-9 * exact.seconds);
+    EXPECT_EQ(candidate.predicted.device_bytes, exact.max_live_bytes);
+    EXPECT_NEAR(candidate.predicted.seconds, exact.seconds, 1e-9 * exact.seconds);
   }
   EXPECT_GE(offloading, 5);
 }
@@ -190,9 +126,9 @@ TEST(Spread, IsTheSameWithAnyNumberOfThreads) {
                                b = FindCandidates(gpu.variant, 0, gpu.cost, {.pool = &three});
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
-    EXPECT_EQ(a[i].assignment, b[i].assignment);
-    EXPECT_EQ(a[i].seconds, b[i].seconds);
-    EXPECT_EQ(a[i].peak_bytes, b[i].peak_bytes);
+    EXPECT_EQ(a[i].fates, b[i].fates);
+    EXPECT_EQ(a[i].predicted.seconds, b[i].predicted.seconds);
+    EXPECT_EQ(a[i].predicted.device_bytes, b[i].predicted.device_bytes);
   }
 }
 

@@ -190,7 +190,7 @@ TEST(OffloadOnAGpu, IsPlannedAsItIsCompiled) {
   int offloading = 0;
   for (const memory::Candidate* candidate : Sweep(solver)) {
     ExpectPlanned(solver, *candidate);
-    offloading += std::ranges::count(candidate->assignment, graph::Retention::kOffload) > 0;
+    offloading += std::ranges::count(candidate->fates, graph::Retention::kOffload) > 0;
   }
   EXPECT_GE(offloading, 5);
 }

@@ -9,8 +9,8 @@
 namespace plimsoll::trainer {
 
 // Announces that the process does `what` ("looking for the fastest plan") for as long as the object
-// lives. While an activity within another lives, it is the one that is announced. For one thread at a
-// time. It is a stage of the process's start, of that name or of a shorter one.
+// lives. While an activity within another lives, it is the one that is announced. For one thread at
+// a time. It is a stage of the process's start, of that name or of a shorter one.
 class Activity {
  public:
   explicit Activity(std::string what) : Activity(what, what) {}

@@ -22,7 +22,7 @@ std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
   for (size_t variant = 0; variant < without.size(); ++variant) {
     without[variant] = other_choice(solver.ConfigOf(variant));
     if (!without[variant]) continue;
-    least = std::min(least, solver.solver().BoundsOf(variant).device_bytes);
+    least = std::min(least, solver.solver().BoundOf(variant).device_bytes);
   }
   if (std::ranges::find(without, true) == without.end()) return "";
   const std::string with = fmt::format("because with {}", other_value);

@@ -125,7 +125,7 @@ std::vector<std::string> Counts(const std::map<int, Treatment>& blocks) {
 }  // namespace
 
 std::string DescribeAssignment(std::span<const memory::Decision> decisions,
-                               const memory::Assignment& assignment) {
+                               const memory::Fates& assignment) {
   if (std::ranges::all_of(assignment, [](Retention r) { return r == Retention::kSave; })) {
     return "keep all";
   }

@@ -12,6 +12,6 @@ namespace plimsoll::trainer {
 // tensors leave out the block. At most some 900 characters for any model: long lists end in "and 9
 // more", and where blocks are treated in many ways only the most frequent ways are listed.
 std::string DescribeAssignment(std::span<const memory::Decision> decisions,
-                               const memory::Assignment& assignment);
+                               const memory::Fates& assignment);
 
 }  // namespace plimsoll::trainer

@@ -34,7 +34,7 @@ using config::RunConfig;
 using graph::Program;
 using graph::Retention;
 using graph::TensorId;
-using memory::Assignment;
+using memory::Fates;
 
 struct MemoryHere {
   int64_t total = 0;
@@ -179,6 +179,7 @@ struct StepSolver::Impl {
   std::vector<std::shared_ptr<const StepDraft>> drafts;  // by variant
   std::string why_not_blocks_first;  // where train.blocks_first is open and cannot be
   memory::CostModel cost;
+  memory::PlanOptions plan;
   std::unique_ptr<memory::Solver> solver;
 
   Impl(const RunConfig& run, const StepSolverOptions& options)
@@ -189,7 +190,8 @@ struct StepSolver::Impl {
     for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
     memory::SolverOptions solver_options;
     solver_options.pool = &pool;
-    solver_options.plan.alignment = runtime::TensorAlignment(drafts.front()->options().device);
+    plan.alignment = runtime::TensorAlignment(drafts.front()->options().device);
+    solver_options.plan = plan;
     if (options.coarse) {
       solver_options.options = 6;
       solver_options.work = 0;
@@ -257,7 +259,7 @@ struct StepSolver::Impl {
         drafts, [](const auto& draft) { return draft->options().update_in_backward.has_value(); });
     if (in_backward != drafts.end()) {
       const std::vector<memory::Decision> decisions = (*in_backward)->Decisions();
-      moved = (*in_backward)->Realize(decisions, Assignment(decisions.size(), Retention::kSave));
+      moved = (*in_backward)->Realize(decisions, Fates(decisions.size(), Retention::kSave));
       for (const memory::StepProgram& part : moved) programs.push_back(part.program.get());
     }
     std::unique_ptr<StepDraft> smallest;
@@ -275,7 +277,7 @@ struct StepSolver::Impl {
       }
     }
     const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
-    Assignment away(decisions.size(), Retention::kSave);
+    Fates away(decisions.size(), Retention::kSave);
     for (size_t d = 0; d < decisions.size(); ++d) {
       if (decisions[d].offload) away[d] = Retention::kOffload;
     }
@@ -306,7 +308,7 @@ struct StepSolver::Impl {
         decision.copy_seconds = CopySeconds(*draft->bases()[decision.base], decision);
     }
     variant.policies = draft->Policies(variant.decisions);
-    variant.realize = [draft, decisions = variant.decisions](const Assignment& assignment) {
+    variant.realize = [draft, decisions = variant.decisions](const Fates& assignment) {
       return draft->Realize(decisions, assignment);
     };
     return variant;
@@ -377,6 +379,7 @@ StepSolver::~StepSolver() = default;
 memory::Solver& StepSolver::solver() { return *impl_->solver; }
 const models::Model& StepSolver::model() const { return *impl_->model; }
 const memory::CostModel& StepSolver::cost() const { return impl_->cost; }
+const memory::PlanOptions& StepSolver::plan_options() const { return impl_->plan; }
 
 const RunConfig& StepSolver::config() const { return impl_->config; }
 
@@ -404,9 +407,9 @@ CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
   const std::vector<memory::Decision>& decisions =
       impl_->solver->variants()[candidate.variant].decisions;
   for (size_t d = 0; d < decisions.size(); ++d) {
-    if (candidate.assignment[d] == Retention::kSave) continue;
+    if (candidate.fates[d] == Retention::kSave) continue;
     for (const std::string& name : decisions[d].tensors) {
-      options.retention[draft.objectives()[decisions[d].base].name][name] = candidate.assignment[d];
+      options.retention[draft.objectives()[decisions[d].base].name][name] = candidate.fates[d];
     }
   }
   return options;
@@ -419,11 +422,11 @@ std::string StepSolver::Describe(const memory::Candidate& candidate) const {
   if (!variant.name.empty()) parts.push_back(variant.name);
   for (size_t base = 0; base < objectives.size(); ++base) {
     std::vector<memory::Decision> decisions;
-    Assignment assignment;
+    Fates assignment;
     for (size_t d = 0; d < variant.decisions.size(); ++d) {
       if (variant.decisions[d].base != static_cast<int>(base)) continue;
       decisions.push_back(variant.decisions[d]);
-      assignment.push_back(candidate.assignment[d]);
+      assignment.push_back(candidate.fates[d]);
     }
     if (decisions.empty()) continue;
     const std::string& name = objectives[base].name;

@@ -71,6 +71,7 @@ class StepSolver {
   memory::Solver& solver();
   const models::Model& model() const;
   const memory::CostModel& cost() const;
+  const memory::PlanOptions& plan_options() const;
 
   // The run as it was given, and with the choices of a variant.
   const config::RunConfig& config() const;

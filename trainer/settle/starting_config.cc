@@ -206,7 +206,7 @@ void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) 
 }
 
 bool KeepsAll(const memory::Candidate& candidate) {
-  return std::all_of(candidate.assignment.begin(), candidate.assignment.end(),
+  return std::all_of(candidate.fates.begin(), candidate.fates.end(),
                      [](graph::Retention kept) { return kept == graph::Retention::kSave; });
 }
 

@@ -20,7 +20,7 @@ using config::CheckpointPolicy;
 using config::RunConfig;
 using graph::Program;
 using graph::Retention;
-using memory::Assignment;
+using memory::Fates;
 
 StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
     : config_(made), options_(CompileFrom(made, model)) {
@@ -58,7 +58,7 @@ StepDraft::StepDraft(const StepDraft& draft, const RunConfig& made, const models
 bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }
 
 std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
-                                                    const Assignment& assignment) const {
+                                                    const Fates& assignment) const {
   std::vector<memory::StepProgram> step;
   for (size_t p = 0; p < programs_.size(); ++p) {
     if (finished_[p]) {
@@ -201,9 +201,9 @@ void StepDraft::AddDecisions(int base, std::vector<memory::Decision>& decisions)
   }
 }
 
-std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
+std::vector<std::pair<std::string, Fates>> StepDraft::Policies(
     const std::vector<memory::Decision>& decisions) const {
-  std::vector<std::pair<std::string, Assignment>> policies;
+  std::vector<std::pair<std::string, Fates>> policies;
   if (!open()) return policies;
   using Policy = checkpointing::Options::Policy;
   const auto add_one = [&](const std::string& name, checkpointing::Options policy) {
@@ -212,7 +212,7 @@ std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
     for (size_t base = 0; base < bases_.size(); ++base) {
       tagged.push_back(Tagged(policy, static_cast<int>(base)));
     }
-    Assignment assignment(decisions.size(), Retention::kSave);
+    Fates assignment(decisions.size(), Retention::kSave);
     for (size_t d = 0; d < decisions.size(); ++d) {
       const auto& of_base = tagged[decisions[d].base];
       const auto found = of_base.find(decisions[d].tensors.front());

@@ -44,11 +44,11 @@ class StepDraft {
   // checkpointing.offload that matches nothing.
   std::vector<memory::Decision> Decisions() const;
   // The named policies as assignments, without duplicates.
-  std::vector<std::pair<std::string, memory::Assignment>> Policies(
+  std::vector<std::pair<std::string, memory::Fates>> Policies(
       const std::vector<memory::Decision>& decisions) const;
   // The finished programs.
   std::vector<memory::StepProgram> Realize(const std::vector<memory::Decision>& decisions,
-                                           const memory::Assignment& assignment) const;
+                                           const memory::Fates& assignment) const;
 
  private:
   // The passes that follow once the retention of activations is decided.

@@ -1,0 +1,46 @@
+// What each option of each block costs in a variant: a problem for memory/option_front.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "memory/block_shapes.h"
+#include "memory/option_front.h"
+
+namespace plimsoll::memory {
+
+class BlockCosts {
+ public:
+  // `shapes`: of this variant, or of another one with the same decisions. `keep`: the use of the
+  // step that keeps everything. All must outlive this object.
+  BlockCosts(const SearchContext& context, const Variant& variant, const BlockShapes& shapes,
+             const StepUse& keep);
+
+  // The costs with one side of the shapes, of all options or only of those that are sums.
+  OptionProblem Problem(int side, bool estimates) const;
+  bool HasEstimate(int side, const std::vector<int>& options) const;
+  // The seconds of a step whose computation takes that many more than when everything is kept:
+  // where it waits for parameters, less than their sum.
+  double SecondsOf(double work) const;
+  // The programs of which that was learnt.
+  const std::vector<BlockShapes::Measured>& levels() const { return levels_; }
+
+ private:
+  void Learn(int level, const BlockShapes::Level& made);
+  // How many bytes more than by its shape alone are alive in a program's region.
+  int64_t Correction(size_t program, int region, int block, int shape) const;
+
+  const SearchContext context_;
+  const Variant& variant_;
+  const BlockShapes& shapes_;
+  const StepUse& keep_;
+  std::vector<int64_t> keep_prefix_;  // bytes that the blocks before each one keep; last: all
+  std::vector<BlockShapes::Measured> levels_;
+  std::vector<std::vector<int64_t>> kept_;  // by level and block; last: everything
+  // What the shapes leave out of these programs, by level, program and region.
+  std::vector<std::vector<std::vector<int64_t>>> corrections_;
+  std::map<double, double> totals_;  // seconds of a step, by seconds more of its computation
+};
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,272 @@
+#include "memory/option_front.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace plimsoll::memory {
+namespace {
+
+// Beyond that many combinations of the blocks from one on, those of evenly spaced needs are carried
+// on. Copies multiply them by the distance to the next block that copies.
+constexpr size_t kCarried = 2048, kCarriedWithCopies = 256;
+
+// A copy's bytes stand beside so many blocks at most.
+constexpr size_t kNear = 4;
+
+// A combination of options for the blocks from one on.
+struct Part {
+  int64_t need = 0;
+  double seconds = 0;
+  int option = 0;
+  int next = -1;                         // the combination for the blocks behind it
+  std::array<int64_t, kNear> near = {};  // the need of its first block alone, of the first two, …
+};
+
+// By ascending need and falling seconds.
+using Parts = std::vector<Part>;
+
+// Leaves out, of parts sorted by need, what another one beats.
+void KeepFront(Parts& parts) {
+  double fastest = std::numeric_limits<double>::infinity();
+  std::erase_if(parts, [&](const Part& part) {
+    if (part.seconds >= fastest) return true;
+    fastest = part.seconds;
+    return false;
+  });
+}
+
+bool Before(const Part& a, const Part& b) {
+  return a.need != b.need ? a.need < b.need : a.seconds < b.seconds;
+}
+
+// The smallest, and the fastest within each of `limit` evenly spaced needs.
+void Thin(Parts& parts, size_t limit) {
+  if (parts.size() <= limit) return;
+  const auto least = static_cast<double>(parts.front().need),
+             width = (static_cast<double>(parts.back().need) - least) / static_cast<double>(limit);
+  Parts kept = {parts.front()};
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const auto space = [&](const Part& part) {
+      return static_cast<int64_t>((static_cast<double>(part.need) - least) / width);
+    };
+    const bool last = i + 1 == parts.size() || space(parts[i + 1]) != space(parts[i]);
+    if (last) kept.push_back(parts[i]);
+  }
+  parts = std::move(kept);
+}
+
+Parts Merged(const Parts& a, const Parts& b) {
+  Parts all(a.size() + b.size());
+  std::ranges::merge(a, b, all.begin(), Before);
+  KeepFront(all);
+  return all;
+}
+
+class OptionSearch {
+ public:
+  explicit OptionSearch(const OptionProblem& problem)
+      : problem_(problem), blocks_(static_cast<int>(problem.blocks.size())) {
+    for (const auto& options : problem.blocks) {
+      for (const OptionCost& option : options) {
+        longest_copy_ = std::max(longest_copy_, option.copy_seconds);
+      }
+    }
+    made_.resize(problem.blocks.size());
+  }
+
+  std::vector<OptionPoint> Run(size_t limit) {
+    // By the distance to the next block that copies; 0: none, or one that is far enough.
+    std::vector<Parts> parts = {{Part{}}};
+    for (int block = blocks_ - 1; block >= 0; --block) parts = Extend(block, parts);
+    Parts front;
+    for (const Parts& some : parts) front = Merged(front, some);
+    Thin(front, limit);
+    std::vector<OptionPoint> points;
+    for (const Part& part : front) {
+      std::vector<int> options;
+      const Part* of_block = &part;
+      for (int block = 0; block < blocks_; ++block) {
+        if (block > 0) of_block = &made_[block][of_block->next];
+        options.push_back(of_block->option);
+      }
+      int64_t peak = part.need;
+      if (longest_copy_ == 0) peak = SortAlike(options);
+      OptionPoint& point = points.emplace_back(part.seconds, peak, std::vector<int>());
+      for (int block = 0; block < blocks_; ++block) {
+        point.options.push_back(problem_.blocks[block][options[block]].option);
+      }
+    }
+    std::ranges::reverse(points);
+    return points;
+  }
+
+ private:
+  double SecondsOf(const std::vector<int>& options) const {
+    double seconds = 0;
+    for (int block = 0; block < blocks_; ++block) {
+      seconds += problem_.blocks[block][options[block]].seconds;
+    }
+    return seconds;
+  }
+
+  // Without copies.
+  int64_t PeakOf(const std::vector<int>& options) const {
+    int64_t before = 0, peak = 0;
+    for (int block = 0; block < blocks_; ++block) {
+      const OptionCost& option = problem_.blocks[block][options[block]];
+      peak = std::max(peak, before + option.need);
+      if (option.arriving > 0 && block + 1 < blocks_) {
+        const OptionCost& next = problem_.blocks[block + 1][options[block + 1]];
+        peak = std::max(peak, before + option.kept + next.need + option.arriving);
+      }
+      before += option.kept;
+    }
+    return peak;
+  }
+
+  // Gives the options of blocks that are alike to the same blocks, those that keep less first,
+  // unless that takes more; returns the peak.
+  int64_t SortAlike(std::vector<int>& options) const {
+    // Seconds that differ by less are sums in another order.
+    constexpr double kSame = 1e-9;
+    const int64_t before = PeakOf(options);
+    if (problem_.likes.empty()) return before;
+    std::map<int, std::vector<const OptionCost*>> by_like;
+    for (int block = 0; block < blocks_; ++block) {
+      by_like[problem_.likes[block]].push_back(&problem_.blocks[block][options[block]]);
+    }
+    for (auto& [like, some] : by_like) {
+      std::ranges::stable_sort(some, std::greater<>(), &OptionCost::kept);
+    }
+    std::vector<int> sorted;
+    for (int block = 0; block < blocks_; ++block) {
+      std::vector<const OptionCost*>& some = by_like[problem_.likes[block]];
+      const std::vector<OptionCost>& own = problem_.blocks[block];
+      const auto same = std::ranges::find(own, some.back()->option, &OptionCost::option);
+      if (same == own.end()) return before;
+      sorted.push_back(static_cast<int>(same - own.begin()));
+      some.pop_back();
+    }
+    const int64_t after = PeakOf(sorted);
+    if (after > before || SecondsOf(sorted) > SecondsOf(options) + kSame) return before;
+    options = std::move(sorted);
+    return after;
+  }
+
+  // Combinations for the blocks from `block` on, of those for the blocks behind it.
+  std::vector<Parts> Extend(int block, const std::vector<Parts>& behind) {
+    // Where they are found again.
+    if (block + 1 < blocks_) {
+      for (const Parts& parts : behind)
+        std::ranges::copy(parts, std::back_inserter(made_[block + 1]));
+    }
+    std::vector<Parts> extended(1);
+    int first = 0;
+    for (size_t distance = 0; distance < behind.size(); ++distance) {
+      const size_t further = distance == 0 || IsFar(block, distance + 1) ? 0 : distance + 1;
+      const std::vector<OptionCost>& options = problem_.blocks[block];
+      for (size_t option = 0; option < options.size(); ++option) {
+        const bool copies = options[option].copy_seconds > 0;
+        const size_t to = copies ? !IsFar(block, 1) : further;
+        if (extended.size() <= to) extended.resize(to + 1);
+        extended[to] =
+            Merged(extended[to], With(block, static_cast<int>(option), static_cast<int>(distance),
+                                      behind[distance], first));
+      }
+      first += static_cast<int>(behind[distance].size());
+    }
+    for (Parts& parts : extended) Thin(parts, longest_copy_ > 0 ? kCarriedWithCopies : kCarried);
+    return extended;
+  }
+
+  // `first`: the index of the first one in made_.
+  Parts With(int block, int number, int distance, const Parts& behind, int first) const {
+    const OptionCost& option = problem_.blocks[block][number];
+    const double copies = option.copy_seconds;
+    const double seconds =
+        option.seconds +
+        problem_.micro_steps * (Wait(block, distance, copies) + 2 * problem_.copies_slow * copies);
+    const int window = Window(block, problem_.copy_slack * copies);
+    // It is in flight at the end of the forward pass.
+    const int64_t kept = option.kept + (window < 0 ? option.arriving : 0);
+    Parts parts;
+    parts.reserve(behind.size());
+    for (const Part& part : behind) {
+      const int64_t beside =
+          option.arriving > 0 && window >= 0 ? part.near[window] + option.arriving : 0;
+      Part more = {std::max(option.need, kept + std::max(part.need, beside)),
+                   part.seconds + seconds,
+                   number,
+                   first++,
+                   {option.need}};
+      for (size_t i = 1; i < kNear; ++i) {
+        more.near[i] = std::max(option.need, kept + part.near[i - 1]);
+      }
+      // Needs rise as those behind do, but where something arrives beside them; seconds fall.
+      if (!parts.empty() && parts.back().need == more.need) {
+        parts.back() = more;
+      } else {
+        parts.push_back(more);
+      }
+    }
+    if (option.arriving > 0) {
+      std::ranges::sort(parts, Before);
+      KeepFront(parts);
+    }
+    return parts;
+  }
+
+  // Beside how many blocks more than the next one bytes stand for so long before the block's
+  // backward pass; -1: also at the end of the forward pass, on their way there or back.
+  int Window(int block, double seconds) const {
+    if (seconds == 0) return 0;
+    double forward = 0, backward = 0;
+    int window = -1;
+    for (int i = block + 1; i < blocks_; ++i) {
+      forward += problem_.times[i].forward;
+      backward += problem_.times[i].backward;
+      if (window < 0 && backward >= seconds) window = i - block - 1;
+    }
+    return forward < seconds ? -1 : std::min(window, static_cast<int>(kNear) - 1);
+  }
+
+  // Whether a copy that starts behind a block has ended, each way, so many blocks later.
+  bool IsFar(int block, size_t distance) const {
+    double forward = 0, backward = 0;
+    for (int i = block; i < block + static_cast<int>(distance) && i < blocks_; ++i) {
+      forward += problem_.times[i].forward;
+      backward += problem_.times[i].backward;
+    }
+    return std::min(forward, backward) >= longest_copy_;
+  }
+
+  // The seconds that the computation waits for a block's copies.
+  double Wait(int block, int distance, double copy_seconds) const {
+    if (copy_seconds == 0) return 0;
+    const int end = distance == 0 ? blocks_ - 1 : block + distance;
+    double forward = distance == 0 ? problem_.head_seconds : 0, backward = 0;
+    for (int i = block + 1; i <= end; ++i) {
+      forward += problem_.times[i].forward;
+      backward += problem_.times[i].backward;
+    }
+    return std::max(0.0, copy_seconds - forward) + std::max(0.0, copy_seconds - backward);
+  }
+
+  const OptionProblem& problem_;
+  const int blocks_;
+  double longest_copy_ = 0;
+  std::vector<Parts> made_;  // by block: all that were carried on
+};
+
+}  // namespace
+
+std::vector<OptionPoint> FrontOfOptions(const OptionProblem& problem, size_t limit) {
+  return OptionSearch(problem).Run(limit);
+}
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,157 @@
+#include "memory/step_use.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <span>
+#include <string_view>
+
+#include "graph/block.h"
+#include "memory/lifetimes.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+
+// The region of each node. A recomputed node belongs to the backward node that needs it.
+std::vector<int> Regions(const Program& program, const graph::Blocks& known, int blocks) {
+  const std::vector<Node>& nodes = program.nodes();
+  std::vector<int> regions(nodes.size(), 0);
+  int region = 0;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (nodes[n].phase != Phase::kForward) continue;
+    const int block = known.Of(n);
+    if (block >= 0 && block < blocks) {
+      region = ForwardRegion(block);
+    } else if (region > 0) {
+      region = HeadRegion(blocks);
+    }
+    regions[n] = region;
+  }
+  // Goes backwards, so that a node outside any block joins the region of the nodes after it.
+  region = UpdateRegion(blocks);
+  int last_block = -1;
+  for (size_t n = nodes.size(); n-- > 0;) {
+    if (nodes[n].phase == Phase::kForward) break;
+    const int block = known.Of(n);
+    if (nodes[n].phase == Phase::kBackward) {
+      if (block >= 0 && block < blocks) {
+        region = BackwardRegion(blocks, block);
+        last_block = block;
+      } else {
+        region = last_block < 0 ? UpdateRegion(blocks) : HeadRegion(blocks);
+      }
+    }
+    regions[n] = region;
+  }
+  return regions;
+}
+
+// The region to which a node's seconds count. A node that is recomputed or gathered again may start
+// early, beside an earlier block's backward pass, but its seconds are due to its own block's
+// option.
+int RegionOfSeconds(const Node& node, int block, int region, int blocks) {
+  const bool again = node.phase == Phase::kRecompute && block >= 0 && block < blocks;
+  return again ? BackwardRegion(blocks, block) : region;
+}
+
+ProgramUse MeasureProgram(const Program& program, int blocks, int64_t alignment,
+                          std::span<const double> node_seconds, const CostModel& cost) {
+  const bool copies = std::ranges::any_of(program.nodes(), IsCopy);
+  const Lifetimes lifetimes = ComputeLifetimes(program);
+  std::vector<int64_t> live(program.nodes().size() + 1, 0);
+  for (const Buffer& buffer : lifetimes.buffers) {
+    if (buffer.place != graph::Place::kDevice) continue;
+    const int64_t bytes = (buffer.bytes + alignment - 1) / alignment * alignment;
+    live[buffer.birth] += bytes;
+    live[buffer.death + 1] -= bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  ProgramUse use;
+  use.peaks.resize(RegionCount(blocks), 0);
+  use.seconds.resize(RegionCount(blocks), 0);
+  use.work.resize(RegionCount(blocks), 0);
+  const graph::Blocks known(program);
+  const std::vector<int> regions = Regions(program, known, blocks);
+  for (size_t n = 0; n < regions.size(); ++n) {
+    use.peaks[regions[n]] = std::max(use.peaks[regions[n]], live[n]);
+    const Node& node = program.nodes()[n];
+    const int region = RegionOfSeconds(node, known.Of(n), regions[n], blocks);
+    use.seconds[region] += node_seconds[n];
+    const bool beside = cost.rates().copies_overlap() && IsCopy(node);
+    if (beside || node_seconds[n] == 0) continue;
+    use.work[region] += copies ? cost.Seconds(program.CallOf(node).get()) : node_seconds[n];
+  }
+  return use;
+}
+
+}  // namespace
+
+bool IsCopy(const Node& node) {
+  return node.op->transfer == graph::Transfer::kCopyStart ||
+         node.op->transfer == graph::Transfer::kCopyDone;
+}
+
+int64_t StepUse::peak() const {
+  int64_t peak = 0;
+  for (const ProgramUse& use : programs) peak = std::max(peak, std::ranges::max(use.peaks));
+  return peak;
+}
+
+double StepUse::seconds() const {
+  double total = 0;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    const std::vector<double>& seconds = programs[p].seconds;
+    total += static_cast<double>(times[p]) * std::reduce(seconds.begin(), seconds.end());
+  }
+  return total;
+}
+
+double StepUse::work(int region) const {
+  double total = 0;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    total += static_cast<double>(times[p]) * programs[p].work[region];
+  }
+  return total;
+}
+
+double StepUse::work() const {
+  double total = 0;
+  for (size_t r = 0; r < programs.front().work.size(); ++r) total += work(static_cast<int>(r));
+  return total;
+}
+
+StepUse MeasureStep(const std::vector<StepProgram>& step, int blocks, int64_t alignment,
+                    const CostModel& cost) {
+  StepUse measured;
+  for (const StepProgram& part : step) {
+    const graph::Program& program = *part.program;
+    const std::vector<double> seconds = part.times > 0
+                                            ? cost.NodeSeconds(program)
+                                            : std::vector<double>(program.nodes().size(), 0.0);
+    measured.programs.push_back(MeasureProgram(program, blocks, alignment, seconds, cost));
+    measured.times.push_back(part.times);
+    measured.nodes += static_cast<int64_t>(program.nodes().size());
+    measured.copies = measured.copies || std::ranges::any_of(program.nodes(), IsCopy);
+  }
+  return measured;
+}
+
+int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place,
+                        int64_t alignment) {
+  std::set<std::string_view> counted;
+  int64_t bytes = 0;
+  for (const StepProgram& part : step) {
+    for (const graph::Tensor& tensor : part.program->tensors()) {
+      const bool own = tensor.persistent && !tensor.alias && tensor.place == place;
+      if (!own || !counted.insert(tensor.name).second) continue;
+      bytes += (tensor.bytes() + alignment - 1) / alignment * alignment;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace plimsoll::memory

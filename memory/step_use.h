@@ -1,0 +1,50 @@
+// What finished programs take, in all and block by block.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/program.h"
+#include "memory/cost_model.h"
+#include "memory/variant.h"
+
+namespace plimsoll::memory {
+
+// Parts of a training program: [0] before the blocks, [1 + i] forward of block i, [1 + N] the head
+// and the loss, [2 + N + i] backward of block i, [2 + 2N] after the blocks: the update.
+inline int RegionCount(int blocks) { return 3 + 2 * blocks; }
+inline int ForwardRegion(int block) { return 1 + block; }
+inline int HeadRegion(int blocks) { return 1 + blocks; }
+inline int BackwardRegion(int blocks, int block) { return 2 + blocks + block; }
+inline int UpdateRegion(int blocks) { return 2 + 2 * blocks; }
+
+// Of one program, by region.
+struct ProgramUse {
+  std::vector<int64_t> peaks;   // the most bytes of temporaries alive on the device
+  std::vector<double> seconds;  // of its nodes, with what they wait for
+  std::vector<double> work;     // the same without copies that run beside them
+};
+
+struct StepUse {
+  std::vector<ProgramUse> programs;
+  std::vector<int64_t> times;  // how often each runs
+  int64_t nodes = 0;
+  bool copies = false;  // to the host, or back
+
+  int64_t peak() const;  // of temporaries
+  double seconds() const;
+  double work(int region) const;
+  double work() const;
+};
+
+StepUse MeasureStep(const std::vector<StepProgram>& step, int blocks, int64_t alignment,
+                    const CostModel& cost);
+
+// Whether the node starts or ends a copy to the host or back.
+bool IsCopy(const graph::Node& node);
+
+// Of all programs, which share them by name.
+int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place,
+                        int64_t alignment);
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,45 @@
+// One way to divide a step into programs, before it is decided which activations are kept.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/program.h"
+#include "memory/decision.h"
+
+namespace plimsoll::memory {
+
+// One program of a step, after all passes.
+struct StepProgram {
+  std::shared_ptr<const graph::Program> program;
+  int64_t times = 1;  // runs per step; 0: it only has to fit (evaluation)
+  int base = 0;       // index into Variant::bases: whose decisions shape it; unused with times 0
+};
+
+struct Variant {
+  std::string name;  // "4 × 8 sequences"; empty: the only one
+  // Training programs before recomputation, one for each objective that the step trains.
+  std::vector<std::shared_ptr<const graph::Program>> bases;
+  std::vector<Decision> decisions;
+  std::vector<std::pair<std::string, Fates>> policies;  // by name: "none", "block"
+  // Micro-steps that one program holds: what is kept stands that often.
+  int64_t micro_steps = 1;
+  // Makes the step's programs for these decisions.
+  std::function<std::vector<StepProgram>(const Fates&)> realize;
+
+  Fates KeepAll() const { return Fates(decisions.size(), graph::Retention::kSave); }
+  // Of activations that wait on the host.
+  int64_t OffloadedBytes(const Fates& fates) const {
+    int64_t bytes = 0;
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      if (fates[d] == graph::Retention::kOffload) bytes += decisions[d].bytes;
+    }
+    return bytes;
+  }
+};
+
+}  // namespace plimsoll::memory

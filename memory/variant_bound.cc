@@ -1,0 +1,127 @@
+#include "memory/variant_bound.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "memory/step_use.h"
+
+namespace plimsoll::memory {
+namespace {
+
+// To keep everything is the fastest, or nearly so: a norm that is computed again within the kernel
+// of its gradient, or a copy that has more to hide behind, may be worth a little.
+constexpr double kFasterThanKeeping = 0.005;
+
+// What it costs at least to do without bytes of activations, in one micro-step and by recomputing
+// alone: in parts, whose seconds a byte rise within each block.
+struct Price {
+  int64_t bytes;
+  double seconds;
+};
+
+std::vector<Price> PricesOf(const Variant& variant, const CostModel& cost) {
+  const graph::Program& base = *variant.bases.front();
+  std::vector<double> seconds = cost.NodeSeconds(base);
+  // Memory-bound ops may cost nothing within the kernel of a gradient, which reads their input
+  // anyway.
+  constexpr double kOfProducts = 0.95;
+  for (size_t n = 0; n < seconds.size(); ++n) {
+    seconds[n] *= base.nodes()[n].op->cheap_to_recompute ? 0 : kOfProducts;
+  }
+  const std::vector<std::vector<int>> segments = DecisionsByBlock(variant);
+  const std::vector<std::string> texts = TextsOf(variant);
+  std::map<std::string, std::vector<Price>> known;
+  std::vector<Price> prices;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const auto [found, fresh] = known.try_emplace(texts[i]);
+    if (fresh) {
+      // Along the lower hull of the options, from keeping all of it.
+      Price kept = {0, 0};
+      for (int d : segments[i]) kept.bytes += variant.decisions[d].bytes;
+      const std::vector<BlockOption> options =
+          FindBlockOptions(base, variant.decisions, segments[i], seconds, {.offload = false});
+      while (true) {
+        Price best = kept;
+        double least = std::numeric_limits<double>::infinity();
+        for (const BlockOption& option : options) {
+          if (option.kept_bytes >= kept.bytes) continue;
+          const double price =
+              (option.seconds - kept.seconds) / static_cast<double>(kept.bytes - option.kept_bytes);
+          if (price >= least) continue;
+          least = price;
+          best = {option.kept_bytes, option.seconds};
+        }
+        if (best.bytes == kept.bytes) break;
+        found->second.push_back({kept.bytes - best.bytes, best.seconds - kept.seconds});
+        kept = best;
+      }
+    }
+    prices.insert(prices.end(), found->second.begin(), found->second.end());
+  }
+  return prices;
+}
+
+}  // namespace
+
+VariantBound::VariantBound(const Variant& variant, const CostModel& cost,
+                           const SolverOptions& options) {
+  const std::vector<StepProgram> step = variant.realize(variant.KeepAll());
+  const int blocks = CountBlocks(variant);
+  const StepUse use = MeasureStep(step, blocks, options.plan.alignment, cost);
+  cost_.seconds = (1 - kFasterThanKeeping) * use.seconds();
+  work_ = (1 - kFasterThanKeeping) * use.work();
+  cost_.device_bytes = PersistentBytes(step, graph::Place::kDevice, options.plan.alignment);
+  cost_.host_bytes = PersistentBytes(step, graph::Place::kHost, options.plan.alignment);
+  // Between the forward and the backward pass everything that is kept is alive.
+  int64_t head = 0;
+  double micro_steps = 0;
+  for (size_t p = 0; p < use.programs.size(); ++p) {
+    if (use.times[p] > 0) head = std::max(head, use.programs[p].peaks[HeadRegion(blocks)]);
+    micro_steps += static_cast<double>(use.times[p] * variant.micro_steps);
+  }
+  int64_t saved = 0;
+  for (const Decision& decision : variant.decisions) saved += variant.micro_steps * decision.bytes;
+  // Copies of parameters take what room there is.
+  const bool travels = use.copies && cost.rates().copies_overlap();
+  all_bytes_ = cost_.device_bytes + (travels ? saved : head);
+  if (options.one_memory) cost_.device_bytes += cost_.host_bytes;
+  // Several objectives' activations are not alive at once; copies may cost nothing.
+  const bool away = std::ranges::any_of(variant.decisions, &Decision::offload);
+  if (variant.bases.size() > 1 || away) {
+    all_bytes_ = cost_.device_bytes;
+    return;
+  }
+  for (const Price& price : PricesOf(variant, cost)) {
+    savings_.push_back(
+        {static_cast<double>(variant.micro_steps * price.bytes), micro_steps * price.seconds});
+  }
+  std::ranges::sort(savings_, {},
+                    [](const Saving& saving) { return saving.seconds / saving.bytes; });
+  for (size_t i = 1; i < savings_.size(); ++i) {
+    savings_[i].bytes += savings_[i - 1].bytes;
+    savings_[i].seconds += savings_[i - 1].seconds;
+  }
+  // Some policies also drop what no option of a block does.
+  if (!savings_.empty() && static_cast<double>(saved) > savings_.back().bytes) {
+    savings_.push_back({static_cast<double>(saved), savings_.back().seconds});
+  }
+}
+
+double VariantBound::SecondsWithin(int64_t device_bytes) const {
+  const auto too_many = static_cast<double>(all_bytes_ - device_bytes);
+  if (savings_.empty() || device_bytes == Budget::kNone || too_many <= 0) return cost_.seconds;
+  Saving before = {0, 0};
+  for (const Saving& saving : savings_) {
+    if (saving.bytes >= too_many) {
+      const double part = (too_many - before.bytes) / (saving.bytes - before.bytes);
+      return std::max(cost_.seconds,
+                      work_ + before.seconds + part * (saving.seconds - before.seconds));
+    }
+    before = saving;
+  }
+  return std::numeric_limits<double>::infinity();
+}
+
+}  // namespace plimsoll::memory
