@@ -64,9 +64,10 @@ struct DkdvShape {
   static constexpr int kResident = kApart ? 1 : 2;  // thread blocks on a multiprocessor
 };
 
-// Marks what is dropped in the signs of P. Rows are keys, columns are queries.
+// Marks what is dropped in the signs of P. Rows are keys, columns are queries; `row`:
+// AttentionDropout::Row.
 template <int kBlocks, int kQueries>
-__device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t bh, int first_query,
+__device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t row, int first_query,
                             int warp_key, float (&p)[kBlocks][kQueries / 8][4]) {
   const int lane = threadIdx.x % 32;
   const uint32_t high = dropout.threshold << 16;
@@ -74,7 +75,7 @@ __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t 
   for (int j = 0; j < kQueries / 8; j += 2) {
     if constexpr (kBlocks == 2) {
       // By PlaceOfKey all scores of a Philox block are this lane's.
-      const uint64_t tile = ScoreTile(dropout, bh, first_query + j * 8, warp_key + lane / 16 * 16);
+      const uint64_t tile = ScoreTile(dropout, row, first_query + j * 8, warp_key + lane / 16 * 16);
       const uint64_t block = tile * 32 + static_cast<uint64_t>(lane % 4 * 8 + lane / 4 % 4);
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
@@ -89,7 +90,7 @@ __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t 
         }
       }
     } else {
-      const uint64_t tile = ScoreTile(dropout, bh, first_query + j * 8, warp_key);
+      const uint64_t tile = ScoreTile(dropout, row, first_query + j * 8, warp_key);
       const TileDraws<true, 1> draws(dropout, rng, tile, 0);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -249,6 +250,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   const float scale = a.scale * kLog2E;
   const int warp_last = warp_query + kBlocks * 16 - 1;
   const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
+  const int64_t draw_row = a.dropout.Row(b, h);
   float dq[kBlocks][kWidth / 8][4] = {};
   int stage = 0;
   for (int step = 0; step < steps; ++step) {
@@ -288,7 +290,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
         }
       }
       if constexpr (kDropout) {
-        const uint64_t tile = ScoreTile(a.dropout, bh, warp_query + m * 16, first_key);
+        const uint64_t tile = ScoreTile(a.dropout, draw_row, warp_query + m * 16, first_key);
 #pragma unroll
         for (int t = 0; t < kKeys / 16; ++t) {
           const TileDraws<false, 1> draws(a.dropout, rng, tile + static_cast<uint64_t>(t), 1);
@@ -424,8 +426,8 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
         }
       }
       if constexpr (kDropout) {
-        const int64_t bh = b * heads + g * group + in_group;
-        MarkDropped<kBlocks, kQueries>(a.dropout, rng, bh, first_query, warp_key, p);
+        const int64_t row = a.dropout.Row(b, g * group + in_group);
+        MarkDropped<kBlocks, kQueries>(a.dropout, rng, row, first_query, warp_key, p);
       }
       if constexpr (Shape::kApart) GiveWeights<kBlocks, kQueries>(p, memory + Shape::kWeights);
       AddWeighted<T, kBlocks, kQueries, kWidth, kDropout>(dv, p, dout_tile);
