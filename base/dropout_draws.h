@@ -2,7 +2,7 @@
 // rounds: draw i is the lower half of word i / 2 if i is even, otherwise the upper half. An element
 // is dropped when its draw is below a threshold.
 //
-//   element i of a tensor       draw i
+//   element i of a tensor       draw i; ranks that share the tensor count in the whole one
 //   a score of attention        draw ScoreDraw(…): the same on every device and for every tile size
 #pragma once
 
@@ -13,8 +13,9 @@
 namespace plimsoll {
 
 // The number of this map. Snapshots name it, as a run that goes on by another map drops other
-// elements. Earlier versions had map 1: 32 bits a draw, scores numbered by rows.
-inline constexpr int64_t kDropoutMap = 2;
+// elements. Earlier versions had map 1: 32 bits a draw, scores numbered by rows; and map 2, where
+// tensor ranks numbered their own parts of what they share, and drew by keys of their own.
+inline constexpr int64_t kDropoutMap = 3;
 
 inline constexpr int64_t kDrawsOfBlock = 8;  // of a Philox block of four words
 
@@ -41,7 +42,7 @@ struct DropRule {
 inline constexpr int64_t kScoreTile = 16;
 inline constexpr int64_t kDrawsOfScoreTile = kScoreTile * kScoreTile;
 
-// The number of a score's tile; `row`: batch row · heads + head.
+// The number of a score's tile; `row`: batch row · heads + head, with the heads of all ranks.
 constexpr uint64_t ScoreTileNumber(int64_t row, int64_t query, int64_t key, int64_t sequence) {
   const int64_t tiles = (sequence + kScoreTile - 1) / kScoreTile;
   return static_cast<uint64_t>((row * tiles + query / kScoreTile) * tiles + key / kScoreTile);

@@ -21,6 +21,7 @@ std::vector<TensorType> InferDropout(const OpCall& call) {
   Check(p >= 0 && p < 1, call, "p must be in [0, 1)");
   call.attributes.GetInt("key");
   if (DropsScores(call.attributes)) {
+    Check(!call.attributes.Has("axis"), call, "ranks can't share scores");
     const graph::Shape& x = call.input(0).shape;
     Check(
         x.rank() >= 2 && x.dim(x.rank() - 1) > 0 && x.dim(x.rank() - 2) % x.dim(x.rank() - 1) == 0,

@@ -38,7 +38,7 @@ void Drop(const DropRule& rule, int64_t n, const uint16_t* draws, const S* x, S*
 
 // Draws 2·word … of the stream, as many as `words` words have.
 void Draws(const PhiloxStream& stream, uint64_t word, int64_t words, uint16_t* draws) {
-  alignas(64) uint32_t made[kDrawsAtOnce / 2];
+  alignas(64) uint32_t made[kDrawsAtOnce / 2 + 1];
   stream.Words(word, words, made);
   // The processor stores the lower half of a word first.
   std::memcpy(draws, made, words * sizeof(uint32_t));
@@ -50,12 +50,15 @@ void DropElements(const CpuContext& ctx, const PhiloxStream& stream, const DropR
   const S* x = ctx.in<S>(0);
   S* y = ctx.out<S>(0);
   const int64_t n = ctx.in_shape(0).elements();
+  const PartDraws part(ctx.in_shape(0), ctx.attributes, ctx.ranks);
   ctx.pool.ParallelFor(n, kElementwiseGrain, [=](int64_t begin, int64_t end) {
-    alignas(64) uint16_t draws[kDrawsAtOnce] = {};
-    for (int64_t first = begin; first < end; first += kDrawsAtOnce) {
-      const int64_t count = std::min(kDrawsAtOnce, end - first);
-      Draws(stream, static_cast<uint64_t>(first / 2), (count + 1) / 2, draws);
-      Drop(rule, count, draws, x + first, y + first);
+    alignas(64) uint16_t draws[kDrawsAtOnce + 2] = {};
+    int64_t count;
+    for (int64_t i = begin; i < end; i += count) {
+      count = std::min({kDrawsAtOnce, end - i, part.run - i % part.run});
+      const int64_t first = part.Of(i), odd = first % 2;
+      Draws(stream, static_cast<uint64_t>(first / 2), (odd + count + 1) / 2, draws);
+      Drop(rule, count, draws + odd, x + i, y + i);
     }
   });
 }

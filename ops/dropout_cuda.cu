@@ -66,6 +66,25 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Of a part whose draws don't follow one another, or don't begin with a Philox block: a thread has
+// eight elements, for which it makes up to eight blocks.
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    DropPartKernel(int64_t n, PartDraws part, ElementDropout d, const S* x, S* y) {
+  const int64_t first = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kDraws;
+  const int64_t count = n - first;
+  if (count <= 0) return;
+  float values[kDraws];
+  Load<kDraws, false>(x + first, count, values);
+  if (part.run % kDraws == 0) {
+    DropElements<kDraws>(d, PhiloxKey(d.rng), part.Of(first), values);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < kDraws; ++i) values[i] = DropElement(d, part.Of(first + i), values[i]);
+  }
+  Store<kDraws, false>(y + first, count, values);
+}
+
 // A block of threads has a band of 16 queries of a matrix (blockIdx.x) and 128 keys (blockIdx.y):
 // warp i the queries i and i + 8, a thread of it the keys 2j, 2j + 1, 2j + 8 and 2j + 9 of a tile.
 constexpr int kScoreKeys = 32 / 4 * static_cast<int>(kScoreTile);
@@ -106,8 +125,16 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename S>
-void LaunchElements(const CudaContext& ctx, const ElementDropout& d, const S* x, S* y) {
+void LaunchElements(const CudaContext& ctx, ElementDropout d, const S* x, S* y) {
   const int64_t n = ctx.in_shape(0).elements();
+  const PartDraws part(ctx.in_shape(0), ctx.attributes, ctx.ranks);
+  if (part.run < n || part.first % kDraws != 0) {
+    constexpr int kElements = kThreads * kDraws;
+    const auto blocks = static_cast<unsigned>((n + kElements - 1) / kElements);
+    d.first = 0;  // as the part says
+    DropPartKernel<S><<<blocks, kThreads, 0, ctx.stream>>>(n, part, d, x, y);
+    return;
+  }
   constexpr int kElements = kThreads * kUnroll * kDraws;
   const auto blocks = static_cast<unsigned>((n + kElements - 1) / kElements);
   const auto kernel = Aligned(x, y) ? &DropoutKernel<true, S> : &DropoutKernel<false, S>;

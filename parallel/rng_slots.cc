@@ -8,9 +8,8 @@ namespace plimsoll::parallel {
 
 std::span<const RngSlot> RngSlots() {
   static const std::vector<RngSlot> slots = {
-      {"update_rng", {}},                        // all ranks round the same tensors alike
-      {"rng", {kDataAxis}},                      // each data rank has its own sequences
-      {"tensor_rng", {kDataAxis, kTensorAxis}},  // and each tensor rank its own part of them
+      {"update_rng", {}},    // all ranks round the same tensors alike
+      {"rng", {kDataAxis}},  // each data rank has its own sequences
   };
   return slots;
 }

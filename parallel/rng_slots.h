@@ -1,5 +1,6 @@
 // The inputs from which random ops draw: i32[2], a seed and the number of a draw. Ranks that work
-// on the same numbers draw alike, from a slot that has the same number on all of them.
+// on the same numbers, or share a tensor by parts, draw from a slot that has the same number on all
+// of them; of a part, an op makes the draws that belong to its place in the whole.
 #pragma once
 
 #include <cstdint>

@@ -145,7 +145,7 @@ class Splitter {
       for (const char* heads : {"heads", "kv_heads"}) {
         node.attributes.Set(heads, node.attributes.GetInt(heads) / options_.ranks);
       }
-      DrawAlone(node);
+      if (Draws(node)) SetAxis(node);
     }
     Emit(std::move(node), layout);
   }
@@ -157,7 +157,10 @@ class Splitter {
     if (layout == Layout::kColumns && rule.follows == ShardingRule::kRows) {
       Fail(node, "needs whole rows");
     }
-    if (layout != Layout::kWhole) DrawAlone(node);
+    if (layout != Layout::kWhole && Draws(node)) {
+      SetAxis(node);
+      if (layout == Layout::kColumns) node.attributes.Set("columns", true);
+    }
     Emit(std::move(node), layout);
   }
 
@@ -270,18 +273,12 @@ class Splitter {
 
   static size_t Weight(const Node& node) { return static_cast<size_t>(node.op->sharding.weight); }
 
-  // Makes the draws of a random op differ from rank to rank.
-  void DrawAlone(Node& node) {
-    if (!node.op->random) return;
+  // Whether the node draws random numbers. Given the axis, it draws for its part of what ranks
+  // share what one rank draws there.
+  static bool Draws(const Node& node) {
+    if (!node.op->random) return false;
     const auto rng = std::ranges::find(node.op->inputs, "rng", &graph::Argument::name);
-    const auto i = static_cast<size_t>(rng - node.op->inputs.begin());
-    if (HasInput(node, i)) node.inputs[i] = OwnRng();
-  }
-
-  TensorId OwnRng() {
-    const TensorId found = program_.Find("tensor_rng");
-    if (found != kNoTensor) return found;
-    return builder_.Persistent("tensor_rng", Role::kInput, {graph::DType::kInt32, {2}});
+    return HasInput(node, static_cast<size_t>(rng - node.op->inputs.begin()));
   }
 
   TensorId AddPartOf(TensorId whole) {

@@ -20,8 +20,8 @@ struct TensorSlice {
   const Slice* slice = nullptr;  // one of its slices
 };
 
-// Takes bytes of slices[index], from number `at` on.
-using TakePiece = FunctionRef<void(size_t index, int64_t at, std::span<const std::byte> bytes)>;
+// Takes bytes of slices[index], from number `at` on, and may change them.
+using TakePiece = FunctionRef<void(size_t index, int64_t at, std::span<std::byte> bytes)>;
 
 class Snapshot {
  public:

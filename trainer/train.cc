@@ -235,10 +235,10 @@ class Run {
     }
     if (resumed_ == nullptr) return;
     RequireContinues(resumed_->record, record_, config_, resumed_->snapshot.path());
-    const bool drops =
-        model_->dropout().any() || (config_.lora.rank > 0 && config_.lora.dropout > 0);
-    const std::string warning = DropoutWarning(resumed_->record, resumed_->snapshot.path());
-    if (drops && ranks_.first() && !warning.empty()) PrintWarning(warning);
+    const std::string warning =
+        DropoutWarning(resumed_->record, model_->dropout(),
+                       config_.lora.rank > 0 ? config_.lora.dropout : 0, resumed_->snapshot.path());
+    if (ranks_.first() && !warning.empty()) PrintWarning(warning);
     record_.evaluation = resumed_->record.evaluation;
     record_.divergence = resumed_->record.divergence;
     feed_.ContinueAt(resumed_->step, resumed_->record.sequences);

@@ -18,14 +18,17 @@
 // which the backward op needs; of padding it is 0. A length lies in [0, T]: another one is an
 // InternalError when the op runs, on a GPU it counts as the nearest one. rng (seed, micro-step)
 // is needed when dropout > 0; the draw of (b, h, i, j) is ScoreDraw(b·H + h, i, j, T) of the stream
-// `key`. There is one float dtype; lse and all intermediate results are f32 when tensors have 16
-// bits.
+// `key`. With the attribute "axis" the ranks of that axis share the heads of a model, in rank
+// order, and the draws are those of all heads on one rank: rank r of R draws for its head h with
+// b·R·H + r·H + h in place of b·H + h. There is one float dtype; lse and all intermediate results
+// are f32 when tensors have 16 bits.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "graph/builder.h"
+#include "ops/communicator.h"
 
 namespace plimsoll::ops {
 
@@ -40,6 +43,16 @@ struct AttentionOptions {
 graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
                        graph::Value rng = graph::kNoTensor, graph::Value lengths = graph::kNoTensor,
                        std::string_view name = "");
+
+// The heads of a rank among those of all ranks that share them; `ranks`: KernelCall::ranks.
+struct HeadsOfRanks {
+  HeadsOfRanks(int64_t own, const Communicator* ranks)
+      : all(ranks != nullptr ? ranks->size() * own : own),
+        first(ranks != nullptr ? ranks->rank() * own : 0) {}
+
+  int64_t all;
+  int64_t first;  // this rank's
+};
 
 // For the CUDA kernels, whose workspaces begin with a float for each query of a head: bytes of
 // `rows` floats, padded to the alignment of what follows.

@@ -11,6 +11,7 @@
 
 #include "base/dropout_draws.h"
 #include "base/error.h"
+#include "ops/attention/attention.h"
 #include "ops/cpu/attention_loops.h"
 #include "ops/kernel.h"
 
@@ -41,11 +42,13 @@ struct Layout {
 };
 
 template <typename T>
-cpu::AttentionDropout<T> Dropout(const CpuContext& ctx, const PhiloxStream* stream, int64_t row) {
+cpu::AttentionDropout<T> Dropout(const CpuContext& ctx, const PhiloxStream* stream, int64_t b,
+                                 int64_t h) {
   const double p = ctx.attributes.GetReal("dropout");
   if (p == 0) return {};
   const DropRule rule(p);
-  return {stream, row, rule.threshold, static_cast<T>(rule.keep_scale)};
+  const HeadsOfRanks heads(ctx.attributes.GetInt("heads"), ctx.ranks);
+  return {stream, b * heads.all + heads.first + h, rule.threshold, static_cast<T>(rule.keep_scale)};
 }
 
 PhiloxStream Stream(const CpuContext& ctx, size_t rng) {
@@ -106,7 +109,7 @@ void Forward(const CpuContext& ctx) {
       ZeroRows(task.out, task.out_stride, at.head, task.query_end, end);
       if (task.lse != nullptr) ZeroRows(task.lse, 1, 1, task.query_end, end);
       if (task.query_begin == task.query_end) return;
-      task.dropout = Dropout<T>(ctx, &stream, b * at.heads + h);
+      task.dropout = Dropout<T>(ctx, &stream, b, h);
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
     });
   });
@@ -140,7 +143,7 @@ void Backward(const CpuContext& ctx) {
       task.length = Length(ctx, 5, at, b);
       task.head = at.head;
       task.causal = ctx.attributes.GetBool("causal");
-      task.dropout = Dropout<T>(ctx, &stream, b * at.heads + h);
+      task.dropout = Dropout<T>(ctx, &stream, b, h);
       ZeroRows(task.dq, at.stride, at.group * at.head, task.length, at.sequence);
       ZeroRows(task.dk, at.stride, at.head, task.length, at.sequence);
       ZeroRows(task.dv, at.stride, at.head, task.length, at.sequence);

@@ -63,11 +63,19 @@ bool Packed(const AttentionProblem& p) {
 
 AttentionDropout Dropout(const CudaContext& ctx, size_t rng) {
   const double p = ctx.attributes.GetReal("dropout");
-  if (p == 0) return {};
+  const HeadsOfRanks heads(ctx.attributes.GetInt("heads"), ctx.ranks);
+  if (p == 0) {
+    return {.heads = static_cast<int>(heads.all), .first_head = static_cast<int>(heads.first)};
+  }
   const DropRule rule(p);
   const int64_t tiles = (ctx.in_shape(0).dim(1) + kScoreTile - 1) / kScoreTile;
-  return {ctx.in<int32_t>(rng), static_cast<uint64_t>(ctx.attributes.GetInt("key")),
-          rule.threshold, static_cast<float>(rule.keep_scale), static_cast<int>(tiles)};
+  return {.rng = ctx.in<int32_t>(rng),
+          .stream = static_cast<uint64_t>(ctx.attributes.GetInt("key")),
+          .threshold = rule.threshold,
+          .keep_scale = static_cast<float>(rule.keep_scale),
+          .tiles = static_cast<int>(tiles),
+          .heads = static_cast<int>(heads.all),
+          .first_head = static_cast<int>(heads.first)};
 }
 
 void SayOnce(const std::string& line) {

@@ -25,7 +25,7 @@ using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, f
 template <typename T>
 struct AttentionDropout {
   const PhiloxStream* stream = nullptr;  // nullptr: no dropout
-  int64_t row = 0;                       // batch row · heads + head
+  int64_t row = 0;                       // batch row · heads + head, of all ranks' heads
   uint32_t threshold = 0;
   T keep_scale = 1;
 };

@@ -99,6 +99,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
   const int from = static_cast<int>(blockIdx.x / tiles % pieces) * kWidth;
   const int64_t bh = blockIdx.x / tiles / pieces;
   const int64_t b = bh / a.heads, h = bh % a.heads;
+  const int64_t draw_row = a.dropout.Row(b, static_cast<int>(h));
   const int64_t key_head = a.heads + h / (a.heads / a.kv_heads);
   const int64_t length = a.Length(b);
   if (first_query >= length) return;
@@ -129,7 +130,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
         const int64_t key = first_key + at.Column(j);
         const bool visible = query < length && key < length && (!a.causal || key <= query);
         float kept = 1;
-        if constexpr (kDropout) kept = keep.At(bh, query, key);
+        if constexpr (kDropout) kept = keep.At(draw_row, query, key);
         s[i][j] =
             ScoreGradient(visible, s[i][j] * a.scale, dp[i][j], lse[i], delta[i], kept).gradient;
       }
@@ -171,6 +172,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
   float dk[kTileRows][kWidth / 8] = {}, dv[kTileRows][kWidth / 8] = {};
   for (int64_t h = g * group; h < (g + 1) * group; ++h) {
     const int64_t bh = b * a.heads + h;
+    const int64_t draw_row = a.dropout.Row(b, static_cast<int>(h));
     for (int64_t first_query = a.causal ? first_key : 0; first_query < length;
          first_query += kTile) {
       const TileRows<T> q = a.PackedRows(b, first_query, h);
@@ -191,7 +193,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
           const int64_t key = first_key + at.row + i;
           const bool visible = there && key < length && (!a.causal || key <= query);
           float kept = 1;
-          if constexpr (kDropout) kept = keep.At(bh, query, key);
+          if constexpr (kDropout) kept = keep.At(draw_row, query, key);
           const ScoreGradient gradient(visible, s[i][j] * a.scale, dp[i][j], lse, delta, kept);
           s[i][j] = gradient.weight;
           dp[i][j] = gradient.gradient;

@@ -15,7 +15,12 @@ struct AttentionDropout {
   uint64_t stream = 0;
   uint32_t threshold = 0;  // draws below it drop
   float keep_scale = 1;
-  int tiles = 0;  // of 16 tokens in a sequence
+  int tiles = 0;       // of 16 tokens in a sequence
+  int heads = 0;       // of all ranks that share them; also without dropout
+  int first_head = 0;  // this rank's first one among these
+
+  // The row by which scores of batch row b and this rank's head h are numbered.
+  __device__ int64_t Row(int64_t b, int h) const { return b * heads + (first_head + h); }
 
   // The same for all threads; the shuffle tells the compiler so.
   __device__ uint2 Key() const {
@@ -24,7 +29,7 @@ struct AttentionDropout {
   }
 };
 
-// The number of the tile of 16 × 16 scores; `row`: batch row · heads + head.
+// The number of the tile of 16 × 16 scores; `row`: AttentionDropout::Row.
 __device__ inline uint64_t ScoreTile(const AttentionDropout& d, int64_t row, int query, int key) {
   return static_cast<uint64_t>((row * d.tiles + query / 16) * d.tiles + key / 16);
 }

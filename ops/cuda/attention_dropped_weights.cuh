@@ -21,8 +21,8 @@ class WeightDropper {
   }
 
   // Marks what is dropped in P's signs. `query` and `key`: the first of the tile's columns and of
-  // this warp's 16 rows, or the reverse; `row`: batch row · heads + head. Draws kAtOnce · 16
-  // columns at a time: more of them overlap, and need more registers.
+  // this warp's 16 rows, or the reverse; `row`: AttentionDropout::Row. Draws kAtOnce · 16 columns
+  // at a time: more of them overlap, and need more registers.
   template <int kAtOnce>
   __device__ void Mark(float (&p)[32], int64_t row, int query, int key) const {
     if constexpr (kDropout) {

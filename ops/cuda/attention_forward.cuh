@@ -50,6 +50,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
   const int from = static_cast<int>(blockIdx.x / tiles % pieces) * kWidth;
   const int64_t bh = blockIdx.x / tiles / pieces;
   const int64_t b = bh / a.heads, h = bh % a.heads;
+  const int64_t draw_row = a.dropout.Row(b, static_cast<int>(h));
   const int64_t position = a.position == nullptr ? 0 : *a.position;
   const int64_t all_keys = a.position == nullptr ? a.keys : position + a.queries;
   const int64_t keys = a.lengths == nullptr ? all_keys : min(all_keys, int64_t{a.lengths[b]});
@@ -104,7 +105,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
       if constexpr (kDropout) {
 #pragma unroll
         for (int j = 0; j < kTileColumns; ++j) {
-          p[i][j] *= keep.At(bh, query, first_key + at.Column(j));
+          p[i][j] *= keep.At(draw_row, query, first_key + at.Column(j));
         }
       }
     }

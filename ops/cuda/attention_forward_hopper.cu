@@ -80,7 +80,8 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     const int first = u.first + part * 64;  // query
     const int steps = a.causal ? min(u.steps, first / 64 + 1) : u.steps;
     const int64_t row = int64_t{u.b} * a.heads + u.h;
-    const uint64_t draws_at = ScoreTile(dropout, row, first + warp * 16, 0);
+    const uint64_t draws_at =
+        ScoreTile(dropout, dropout.Row(u.b, u.h), first + warp * 16, 0);
 
     uint32_t q[Memory::kHeld ? kPieces : 1][4][4];
     AwaitBarrier(m.QueriesFull(), units.round);

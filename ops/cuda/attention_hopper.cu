@@ -195,7 +195,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
         if (at.Column(i) > (a.causal ? at.Row(i) : last)) s[i] = 0;
       }
     }
-    dropper.template Mark<2>(s, int64_t{b} * heads + h, first_query + warp * 16, step * 64);
+    dropper.template Mark<2>(s, a.dropout.Row(b, h), first_query + warp * 16, step * 64);
     WaitForProducts<0>(dp);
 #pragma unroll
     for (int i = 0; i < 32; ++i) dp[i] = dropper.Gradient(s[i], dp[i], delta[i / 2 % 2]);
@@ -291,7 +291,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
         if (at.Row(i) > at.Column(i)) s[i] = 0;
       }
     }
-    dropper.template Mark<2>(s, int64_t{b} * heads + now_head, now * 64, first_key + warp * 16);
+    dropper.template Mark<2>(s, a.dropout.Row(b, now_head), now * 64, first_key + warp * 16);
     if (++now == blocks) {
       now = first_block;
       ++now_head;

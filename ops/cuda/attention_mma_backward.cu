@@ -64,9 +64,10 @@ struct DkdvShape {
   static constexpr int kResident = kApart ? 1 : 2;  // thread blocks on a multiprocessor
 };
 
-// Marks what is dropped in the signs of P. Rows are keys, columns are queries.
+// Marks what is dropped in the signs of P. Rows are keys, columns are queries; `row`:
+// AttentionDropout::Row.
 template <int kBlocks, int kQueries>
-__device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t bh, int first_query,
+__device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t row, int first_query,
                             int warp_key, float (&p)[kBlocks][kQueries / 8][4]) {
   const int lane = threadIdx.x % 32;
   const uint32_t high = dropout.threshold << 16;
@@ -74,7 +75,7 @@ __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t 
   for (int j = 0; j < kQueries / 8; j += 2) {
     if constexpr (kBlocks == 2) {
       // By PlaceOfKey all scores of a Philox block are this lane's.
-      const uint64_t tile = ScoreTile(dropout, bh, first_query + j * 8, warp_key + lane / 16 * 16);
+      const uint64_t tile = ScoreTile(dropout, row, first_query + j * 8, warp_key + lane / 16 * 16);
       const uint64_t block = tile * 32 + static_cast<uint64_t>(lane % 4 * 8 + lane / 4 % 4);
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
@@ -89,7 +90,7 @@ __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t 
         }
       }
     } else {
-      const uint64_t tile = ScoreTile(dropout, bh, first_query + j * 8, warp_key);
+      const uint64_t tile = ScoreTile(dropout, row, first_query + j * 8, warp_key);
       const TileDraws<true, 1> draws(dropout, rng, tile, 0);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -98,6 +99,29 @@ __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t 
       }
     }
   }
+}
+
+// The barrier between a warp that gives weights and the one that takes them. compute-sanitizer's
+// racecheck doesn't follow named barriers: in a build for it (--config=racecheck) all threads meet,
+// also those of pairs that skip the step.
+__device__ inline void ArriveAtPair(uint32_t giver) {
+#ifdef PLIMSOLL_RACECHECK
+  __syncthreads();
+#else
+  asm volatile("bar.arrive %0, 64;" ::"r"(giver + 1) : "memory");
+#endif
+}
+__device__ inline void AwaitPair(uint32_t giver) {
+#ifdef PLIMSOLL_RACECHECK
+  __syncthreads();
+#else
+  asm volatile("bar.sync %0, 64;" ::"r"(giver + 1) : "memory");
+#endif
+}
+__device__ inline void SkipPair() {
+#ifdef PLIMSOLL_RACECHECK
+  __syncthreads();
+#endif
 }
 
 // Gives this warp's weights to the warp that finds dk of the same keys, four warps further; `to`:
@@ -114,13 +138,13 @@ __device__ void GiveWeights(const float (&p)[kBlocks][kQueries / 8][4], uint32_t
                                                      __float_as_uint(x[2]), __float_as_uint(x[3])});
     }
   }
-  asm volatile("bar.arrive %0, 64;" ::"r"(threadIdx.x / 32 + 1) : "memory");
+  ArriveAtPair(threadIdx.x / 32);
 }
 
 template <int kBlocks, int kQueries>
 __device__ void TakeWeights(float (&p)[kBlocks][kQueries / 8][4], uint32_t from) {
   const uint32_t giver = threadIdx.x / 32 - kMmaWarps;
-  asm volatile("bar.sync %0, 64;" ::"r"(giver + 1) : "memory");
+  AwaitPair(giver);
   from += giver * kBlocks * kQueries * 64 + threadIdx.x % 32 * 16;
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
@@ -226,6 +250,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   const float scale = a.scale * kLog2E;
   const int warp_last = warp_query + kBlocks * 16 - 1;
   const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
+  const int64_t draw_row = a.dropout.Row(b, h);
   float dq[kBlocks][kWidth / 8][4] = {};
   int stage = 0;
   for (int step = 0; step < steps; ++step) {
@@ -265,7 +290,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
         }
       }
       if constexpr (kDropout) {
-        const uint64_t tile = ScoreTile(a.dropout, bh, warp_query + m * 16, first_key);
+        const uint64_t tile = ScoreTile(a.dropout, draw_row, warp_query + m * 16, first_key);
 #pragma unroll
         for (int t = 0; t < kKeys / 16; ++t) {
           const TileDraws<false, 1> draws(a.dropout, rng, tile + static_cast<uint64_t>(t), 1);
@@ -365,7 +390,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
     next_in_group = in_group + (ends ? 1 : 0);
     if (next_in_group < group) copy(next_in_group, next_step, stage ^ 1);
     const int first_query = step * kQueries;
-    if (warp_key >= length || (a.causal && first_query + kQueries - 1 < warp_key)) continue;
+    if (warp_key >= length || (a.causal && first_query + kQueries - 1 < warp_key)) {
+      if constexpr (Shape::kApart) SkipPair();
+      continue;
+    }
     // Rows are keys, columns are queries. A query behind the end has zeros for q, dout, lse and
     // δ, and so adds nothing.
     const auto* const lse =
@@ -398,8 +426,8 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
         }
       }
       if constexpr (kDropout) {
-        const int64_t bh = b * heads + g * group + in_group;
-        MarkDropped<kBlocks, kQueries>(a.dropout, rng, bh, first_query, warp_key, p);
+        const int64_t row = a.dropout.Row(b, g * group + in_group);
+        MarkDropped<kBlocks, kQueries>(a.dropout, rng, row, first_query, warp_key, p);
       }
       if constexpr (Shape::kApart) GiveWeights<kBlocks, kQueries>(p, memory + Shape::kWeights);
       AddWeighted<T, kBlocks, kQueries, kWidth, kDropout>(dv, p, dout_tile);

@@ -81,6 +81,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   const float scale = a.scale * kLog2E;
   const int warp_query = first_query + warp_row, warp_last = warp_query + kBlocks * 16 - 1;
   const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
+  const int64_t draw_row = a.dropout.Row(b, static_cast<int>(h));
   float largest[kBlocks][2], total[kBlocks][2] = {}, sum[kBlocks][kWidth / 8][4] = {};
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) largest[m][0] = largest[m][1] = -INFINITY;
@@ -142,7 +143,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
         total[m][r] = fmaf(total[m][r], correction[m][r], row_total);
       }
       if constexpr (kDropout) {
-        const uint64_t tile = ScoreTile(a.dropout, bh, warp_query + m * 16, first_key);
+        const uint64_t tile = ScoreTile(a.dropout, draw_row, warp_query + m * 16, first_key);
 #pragma unroll
         for (int t = 0; t < kKeys / 16; ++t) {
           const TileDraws<false, 1> draws(a.dropout, rng, tile + static_cast<uint64_t>(t), 1);

@@ -153,7 +153,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
               if (at.Row(i) > (u.causal ? at.Column(i) : last)) s[i] = 0;
             }
           }
-          dropper.template Mark<2>(s, int64_t{u.b} * a.heads + u.h, (u.first + tile) * 64,
+          dropper.template Mark<2>(s, a.a.dropout.Row(u.b, u.h), (u.first + tile) * 64,
                                    block * 128 + half * 64 + warp * 16);
           uint32_t weights[4][4];
           dropper.template PackKept<T>(s, weights);

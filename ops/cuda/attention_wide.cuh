@@ -126,7 +126,7 @@ struct WideMemory {
   __device__ uint32_t Scores(Pair n) const { return base + kScoresAt + n.index * kTile; }
   // Of half of the columns.
   __device__ uint32_t Sums(int half) const { return base + kSumsAt + half * kSumBytes / 2; }
-  // The number of the tile in the slot, and of its head among those of all sequences.
+  // The number of the tile in the slot, and the row of its head (AttentionDropout::Row).
   __device__ uint32_t TileOf(Slot n) const { return base + kTilesAt + n.index * 8; }
   __device__ uint32_t TurnOf(Pair n) const { return base + kTurnsAt + n.index * 16; }
   __device__ uint32_t UnitAt() const { return base + kUnitAt; }

@@ -147,8 +147,10 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       const WideTurn turn(a, block, tile_before.x);
       if (!turn.Loads()) AwaitRound(m.SumsEmpty(before), before);
       if (turn.Last()) {
-        const int first = tile_before.x * 64, b = tile_before.y / a.heads;
-        T* const to = a.a.dqkv + a.a.Packed(b, first, tile_before.y - b * a.heads) + half * 64;
+        const AttentionDropout& rows = a.a.dropout;
+        const int first = tile_before.x * 64, b = tile_before.y / rows.heads;
+        const int h = tile_before.y - b * rows.heads - rows.first_head;
+        T* const to = a.a.dqkv + a.a.Packed(b, first, h) + half * 64;
         StoreRows<T>(d, a.a.scale * a.a.dropout.keep_scale, to, a.a.Row(), a.length - first,
                      a.width - half * 64);
       } else {

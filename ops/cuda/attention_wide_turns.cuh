@@ -26,7 +26,7 @@ __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
     for (int step = 0; step < u.steps; ++step, n.Step(), at.Next(a, u)) {
       const int head = u.b * a.heads + at.h;
       AwaitRoundBefore(m.Empty(n), n);
-      StoreTwo(m.TileOf(n), at.tile, head);
+      StoreTwo(m.TileOf(n), at.tile, static_cast<int>(a.a.dropout.Row(u.b, at.h)));
       ExpectBytes(m.Full(n), 2 * WideMemory::kTile + WideMemory::kRowBytes);
       LoadWideHead(m.Queries(n), &a.qkv, u.b, at.tile * 64, at.h, m.Full(n));
       LoadWideHead(m.Dout(n), &a.dout, u.b, at.tile * 64, at.h, m.Full(n));

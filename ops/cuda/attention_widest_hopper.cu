@@ -98,14 +98,15 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
   typename Memory::Slot n;
   ForEachWidestUnit(w, m, [&](int unit) {
     // What else the unit is isn't kept in registers.
-    int row, first, length, steps = 0, all_steps;
+    int row, first, length, steps = 0, all_steps;  // row: of draws
     float lse[2], delta[2];
     {
       const WidestQueries u(w, unit);
-      row = u.row, first = u.first + part * 64, length = u.length, all_steps = u.steps;
+      row = static_cast<int>(w.a.dropout.Row(u.b, u.h));
+      first = u.first + part * 64, length = u.length, all_steps = u.steps;
       if (first < length) {
         steps = w.causal ? first / 64 + 1 : all_steps;
-        const float* const rows = w.Rows(row, first / 64) + at.row;
+        const float* const rows = w.Rows(u.row, first / 64) + at.row;
         lse[0] = rows[0], lse[1] = rows[8];
         delta[0] = rows[64], delta[1] = rows[72];
       }
@@ -246,7 +247,7 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m)
       StartWeightedTiles<T>(dv, weights, m.Tile(dout));
     };
     const auto draw = [&] {
-      return dropper.Draw(u.b * w.heads + step.h, step.tile * 64, u.first + warp * 16);
+      return dropper.Draw(w.a.dropout.Row(u.b, step.h), step.tile * 64, u.first + warp * 16);
     };
     const auto exponentials = [&] {
       const uint32_t rows = m.Rows(queries) + at.column * 4;

@@ -1,5 +1,5 @@
-// Dropout of a tensor's elements: element i has draw i (base/dropout_draws.h), so that a Philox
-// block decides about eight neighbours, a pack of 16-bit elements.
+// Dropout of a tensor's elements: element i has draw first + i (base/dropout_draws.h), so that a
+// Philox block decides about eight neighbours, a pack of 16-bit elements.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,17 @@ struct ElementDropout {
   uint64_t stream = 0;
   uint32_t threshold = 0;  // draws below it drop
   float keep_scale = 1;
+  int64_t first = 0;  // the draw of the first element, which is 0 unless ranks share rows
 };
 
-// Of an op with the attributes p and key; `rng`: the input's place. None if it isn't given.
+// Of an op with the attributes p and key that drops elements of a tensor as large as input 0; `rng`:
+// the input's place. None if it isn't given.
 inline ElementDropout DropoutOf(const CudaContext& ctx, size_t rng) {
   if (!ctx.has_input(rng)) return {};
   const DropRule rule(ctx.attributes.GetReal("p"));
   return {ctx.in<int32_t>(rng), static_cast<uint64_t>(ctx.attributes.GetInt("key")), rule.threshold,
-          static_cast<float>(rule.keep_scale)};
+          static_cast<float>(rule.keep_scale),
+          ctx.ranks != nullptr ? ctx.ranks->rank() * ctx.in_shape(0).elements() : 0};
 }
 
 // Drops by the two draws of a word. The products come first, so that keep_scale stays an operand.
@@ -34,13 +37,14 @@ __device__ inline void DropTwo(const ElementDropout& d, uint32_t word, float& fi
   second = word < high ? 0.0f : kept[1];
 }
 
-// Drops among the N elements that begin with element `first`, a multiple of N. N: 8, or 4, where
-// two threads make the same block. `key`: PhiloxKey(d.rng).
+// Drops among the N elements that begin with element `first`, a multiple of N; d.first must be a
+// multiple of kDrawsOfBlock. N: 8, or 4, where two threads make the same block. `key`:
+// PhiloxKey(d.rng).
 template <int N>
 __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, float (&x)[N]) {
   static_assert(N == 8 || N == 4);
-  const uint4 block =
-      PhiloxBlock<kDropoutRounds>(key, d.stream, static_cast<uint64_t>(first) / kDrawsOfBlock);
+  const uint4 block = PhiloxBlock<kDropoutRounds>(
+      key, d.stream, static_cast<uint64_t>(d.first + first) / kDrawsOfBlock);
   const bool upper = N == 4 && first % kDrawsOfBlock != 0;
   const uint32_t words[4] = {upper ? block.z : block.x, upper ? block.w : block.y, block.z,
                              block.w};
@@ -50,6 +54,7 @@ __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, 
 
 // The same for one element. Slow: a block for each.
 __device__ inline float DropElement(const ElementDropout& d, int64_t i, float x) {
+  i += d.first;
   const uint4 block =
       PhiloxBlock<kDropoutRounds>(d.rng, d.stream, static_cast<uint64_t>(i) / kDrawsOfBlock);
   const int at = static_cast<int>(i % kDrawsOfBlock);

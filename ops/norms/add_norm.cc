@@ -43,7 +43,7 @@ void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
     if (ctx.wants(0)) ctx.SetGradient(0, dsum);
     if (ctx.wants(1)) {
       ctx.SetGradient(1, drops ? ctx.builder().Emit1("dropout", {dsum, rng},
-                                                     Select(ctx.attributes(), {"p", "key"}))
+                                                     Select(ctx.attributes(), {"p", "key", "axis"}))
                                : dsum);
     }
     return;
@@ -62,7 +62,7 @@ void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
   if (drops) {
     want.push_back(true);
     inputs.push_back(rng);
-    attributes = Select(ctx.attributes(), {"p", "key"});
+    attributes = Select(ctx.attributes(), {"p", "key", "axis"});
   }
   if (std::find(want.begin(), want.end(), true) == want.end()) return;
   const std::vector<Value> gradients = ctx.builder().Emit(backward, inputs, attributes, "", want);

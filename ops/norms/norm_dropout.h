@@ -1,9 +1,9 @@
 // Dropout in ops of norms. FuseNormDropout (ops/norms/norm_dropout_fusion.h) puts it there:
 //   forward    what is added before a norm is dropped first;
 //   backward   the gradient of the norm's input, dropped, is one more result.
-// Such an op has the input rng and the attributes "p" and "key" of the op `dropout`, whose draws it
-// makes, wherever the mask is needed. Elements are rounded as that op rounds them, so that results
-// have the bits of the separate ops.
+// Such an op has the input rng and the attributes of the op `dropout`, "p", "key" and maybe "axis",
+// whose draws it makes, wherever the mask is needed. Elements are rounded as that op rounds them,
+// so that results have the bits of the separate ops.
 #pragma once
 
 #include <cstddef>

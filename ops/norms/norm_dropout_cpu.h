@@ -13,9 +13,9 @@ inline void RunDropout(const CpuContext& ctx, const TensorRef& x, const TensorRe
                        const TensorRef& y) {
   const std::array inputs = {x, rng};
   const std::array outputs = {y};
-  FindCpuKernel("dropout")->run(
-      {{graph::OpRegistry::Get().Require("dropout"), inputs, outputs, ctx.attributes, nullptr, 0},
-       ctx.pool});
+  FindCpuKernel("dropout")->run({{graph::OpRegistry::Get().Require("dropout"), inputs, outputs,
+                                  ctx.attributes, nullptr, 0, ctx.ranks},
+                                 ctx.pool});
 }
 
 }  // namespace plimsoll::ops

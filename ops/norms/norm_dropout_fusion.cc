@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/dropout_draws.h"
 #include "ops/collective.h"
+#include "ops/dropout.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {
@@ -32,9 +34,13 @@ bool ReadOnce(const Program& program, const std::vector<int32_t>& readers, Tenso
   return readers[root] == 1 && !program.tensor(root).persistent;
 }
 
-// Draws of scores have other numbers (ops/dropout.h).
-bool IsElementwiseDropout(const Node& node) {
-  return node.op->name == "dropout" && !node.attributes.Has("scores");
+// Draws of scores, and of a rank's columns, have other numbers (ops/dropout.h). On a GPU norms draw
+// for whole Philox blocks, so a rank's rows must begin with one.
+bool IsElementwiseDropout(const Program& program, const Node& node) {
+  if (node.op->name != "dropout" || DropsScores(node.attributes)) return false;
+  if (!node.attributes.Has("axis")) return true;
+  return !DropsPartOfColumns(node.attributes) &&
+         program.tensor(node.inputs[0]).type.shape.elements() % kDrawsOfBlock == 0;
 }
 
 // Gives the node the dropout, whose rng is the last input of an op that may have it. Not called for
@@ -55,7 +61,8 @@ bool TakeTermDropout(Program& program, const std::vector<int32_t>& readers) {
   Node& norm = nodes.back();
   const Node& dropout = nodes[nodes.size() - 2];
   if (norm.op->name != "add_layer_norm" && norm.op->name != "add_rms_norm") return false;
-  if (!IsElementwiseDropout(dropout) || dropout.phase != norm.phase || !TakesDropout(norm)) {
+  if (!IsElementwiseDropout(program, dropout) || dropout.phase != norm.phase ||
+      !TakesDropout(norm)) {
     return false;
   }
   const TensorId dropped = dropout.outputs[0];
@@ -73,7 +80,7 @@ bool TakeTermDropout(Program& program, const std::vector<int32_t>& readers) {
 // What the last node drops is the result of a norm's gradient.
 bool TakeGradientDropout(Program& program, const std::vector<int32_t>& readers) {
   std::vector<Node>& nodes = program.mutable_nodes();
-  if (nodes.size() < 2 || !IsElementwiseDropout(nodes.back())) return false;
+  if (nodes.size() < 2 || !IsElementwiseDropout(program, nodes.back())) return false;
   size_t i = nodes.size() - 2;
   while (i > 0 && (IsCollective(*nodes[i].op) || IsCollectiveDone(*nodes[i].op))) --i;
   Node& gradient = nodes[i];

@@ -33,7 +33,7 @@ void LayerNormWithBackward(const CpuContext& ctx) {
   FindCpuKernel("layer_norm_backward")
       ->run(
           {{graph::OpRegistry::Get().Require("layer_norm_backward"), std::span(inputs).first(count),
-            ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes},
+            ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes, ctx.ranks},
            ctx.pool});
 }
 
@@ -51,9 +51,10 @@ void RmsNormWithBackward(const CpuContext& ctx) {
     });
   });
   FindCpuKernel("rms_norm_backward")
-      ->run({{graph::OpRegistry::Get().Require("rms_norm_backward"), ctx.inputs,
-              ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes},
-             ctx.pool});
+      ->run(
+          {{graph::OpRegistry::Get().Require("rms_norm_backward"), ctx.inputs,
+            ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes, ctx.ranks},
+           ctx.pool});
 }
 
 // The workspace of the backward op.

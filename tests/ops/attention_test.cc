@@ -10,6 +10,7 @@
 #include "ops/cpu/packed_gemm.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
+#include "tests/ops/rank_of_several.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -151,6 +152,76 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 150, 4, 2, 8, false, 0.1},  // a threshold that is rounded
                     Case{4, 200, 2, 1, 16, false, 0, {200, 64, 131, 0}},  // padding
                     Case{2, 70, 2, 2, 24, true, 0.25, {70, 1}}));
+
+// Values of the head from `first` on, `count` of them, of x[B,T,heads·hd].
+TestTensor HeadsOf(const TestTensor& x, int64_t heads, int64_t first, int64_t count) {
+  const Shape& shape = x.type().shape;
+  const int64_t head = shape.dim(-1) / heads;
+  TestTensor part({x.type().dtype, shape.WithLast(count * head)});
+  for (int64_t i = 0; i < part.size(); ++i) {
+    const int64_t row = i / (count * head), column = i % (count * head);
+    part.set(i, x.at((row * heads + first) * head + column));
+  }
+  return part;
+}
+
+// [Q, K, V] of a rank's heads.
+TestTensor QkvOf(const TestTensor& qkv, const Case& whole, int rank, int ranks) {
+  const int64_t all = whole.heads + 2 * whole.kv_heads;
+  const int64_t heads = whole.heads / ranks, kv_heads = whole.kv_heads / ranks;
+  const TestTensor parts[] = {
+      HeadsOf(qkv, all, rank * heads, heads),
+      HeadsOf(qkv, all, whole.heads + rank * kv_heads, kv_heads),
+      HeadsOf(qkv, all, whole.heads + whole.kv_heads + rank * kv_heads, kv_heads)};
+  const int64_t width = (heads + 2 * kv_heads) * whole.head;
+  TestTensor own({qkv.type().dtype, qkv.type().shape.WithLast(width)});
+  int64_t to = 0;
+  for (const TestTensor& part : parts) {
+    const int64_t columns = part.type().shape.dim(-1);
+    for (int64_t i = 0; i < part.size(); ++i) {
+      own.set(i / columns * width + to + i % columns, part.at(i));
+    }
+    to += columns;
+  }
+  return own;
+}
+
+// Ranks that share the heads drop what one rank drops.
+TEST(Attention, ARanksHeadsHaveTheBitsOfThatPartOfAllHeads) {
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
+    for (const Case& c : {Case{2, 70, 4, 4, 8, true, 0.25}, Case{3, 33, 8, 4, 16, false, 0.4}}) {
+      const TestTensor qkv =
+          NormalValues(dtype, {c.batch, c.sequence, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+      const TestTensor dout = NormalValues(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
+      const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+      const auto whole = RunOp("attention", {&qkv, &rng}, AttributesOf(c));
+      const auto whole_dqkv =
+          RunOp("attention_backward", {&qkv, &whole[0], &whole[1], &dout, &rng}, AttributesOf(c));
+      for (const int ranks : {2, 4}) {
+        for (int rank = 0; rank < ranks; ++rank) {
+          SCOPED_TRACE(testing::Message()
+                       << graph::Name(dtype) << ", rank " << rank << " of " << ranks);
+          Case own = c;
+          own.heads /= ranks;
+          own.kv_heads /= ranks;
+          Attributes attributes = AttributesOf(own);
+          attributes.Set("axis", std::string("tensor"));
+          RankOfSeveral among(rank, ranks);
+          const auto run = [&](const std::string& op, std::vector<const TestTensor*> inputs) {
+            return RunOp(op, std::move(inputs), attributes, 2, {}, among.AlongTensor());
+          };
+          const TestTensor own_qkv = QkvOf(qkv, c, rank, ranks);
+          const TestTensor own_dout = HeadsOf(dout, c.heads, rank * own.heads, own.heads);
+          const auto got = run("attention", {&own_qkv, &rng});
+          EXPECT_TRUE(SameBits(got[0], HeadsOf(whole[0], c.heads, rank * own.heads, own.heads)));
+          const auto got_dqkv =
+              run("attention_backward", {&own_qkv, &got[0], &got[1], &own_dout, &rng});
+          EXPECT_TRUE(SameBits(got_dqkv[0], QkvOf(whole_dqkv[0], c, rank, ranks)));
+        }
+      }
+    }
+  }
+}
 
 // What lies in the padding has no effect, not even if it is no number.
 TEST(Attention, DoesNotReadPadding) {

@@ -12,6 +12,7 @@
 #include "runtime/cuda_recording.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
+#include "tests/ops/rank_of_several.h"
 #include "tests/support/needs_cuda.h"
 
 namespace plimsoll::ops {
@@ -24,11 +25,17 @@ struct Case {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
   double dropout = 0;
+  // Of how many ranks that share the heads, a middle one has these.
+  int ranks = 1;
+
+  RankOfSeveral Among() const { return {ranks / 2, ranks}; }
 };
 
 Attributes AttributesOf(const Case& c, bool tf32 = false) {
-  return {{"heads", c.heads},     {"kv_heads", c.kv_heads}, {"causal", c.causal},
-          {"dropout", c.dropout}, {"key", int64_t{7}},      {"tf32", tf32}};
+  Attributes attributes{{"heads", c.heads},     {"kv_heads", c.kv_heads}, {"causal", c.causal},
+                        {"dropout", c.dropout}, {"key", int64_t{7}},      {"tf32", tf32}};
+  if (c.ranks > 1) attributes.Set("axis", std::string("tensor"));
+  return attributes;
 }
 
 gpu::Libraries& Libraries() {
@@ -62,12 +69,18 @@ void ExpectAgreesWithCpu(const Case& c, DType dtype, double out_tolerance, doubl
   const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
   const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
   const Attributes attributes = AttributesOf(c, tf32);
-  const auto cpu = RunOp("attention", {&qkv, given}, attributes);
-  const auto gpu = RunCudaOp("attention", {&qkv, given}, Libraries(), attributes);
-  const auto cpu_backward =
-      RunOp("attention_backward", {&qkv, &cpu[0], &cpu[1], &dout, given}, attributes);
-  const auto gpu_backward = RunCudaOp("attention_backward", {&qkv, &cpu[0], &cpu[1], &dout, given},
-                                      Libraries(), attributes);
+  RankOfSeveral among = c.Among();
+  const auto on_cpu = [&](const std::string& op, const std::vector<const TestTensor*>& inputs) {
+    return RunOp(op, inputs, attributes, 2, {}, among.AlongTensor());
+  };
+  const auto on_gpu = [&](const std::string& op, const std::vector<const TestTensor*>& inputs) {
+    return RunCudaOp(op, inputs, Libraries(), attributes, {}, among.AlongTensor());
+  };
+  const auto cpu = on_cpu("attention", {&qkv, given});
+  const auto gpu = on_gpu("attention", {&qkv, given});
+  const std::vector<const TestTensor*> backward = {&qkv, &cpu[0], &cpu[1], &dout, given};
+  const auto cpu_backward = on_cpu("attention_backward", backward);
+  const auto gpu_backward = on_gpu("attention_backward", backward);
   const double out = Error(gpu[0], cpu[0]), lse = Error(gpu[1], cpu[1]),
                dqkv = Error(gpu_backward[0], cpu_backward[0]);
   if (std::getenv("PLIMSOLL_SHOW_ERRORS") != nullptr) {
@@ -166,7 +179,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 150, 2, 1, 256, true, 0.1}, Case{3, 1, 4, 2, 136, true, 0.2},
                     Case{2, 64, 2, 2, 192, false, 0.1},  // exactly a tile
                     Case{2, 65, 4, 1, 192, true, 0.3},   // and a rest of one, in a group of four
-                    Case{1, 193, 4, 2, 200, true, 0.1}, Case{1, 260, 2, 2, 256, false, 0.3}));
+                    Case{1, 193, 4, 2, 200, true, 0.1}, Case{1, 260, 2, 2, 256, false, 0.3},
+                    // Heads that ranks share, of every kernel with dropout.
+                    Case{2, 130, 4, 2, 64, true, 0.2, 4}, Case{3, 99, 2, 1, 128, false, 0.5, 2},
+                    Case{2, 65, 1, 1, 90, true, 0.3, 3}, Case{2, 150, 2, 1, 256, true, 0.1, 2},
+                    Case{2, 140, 4, 2, 136, false, 0.3, 4}, Case{2, 97, 4, 2, 21, true, 0.2, 2}));
 
 TestTensor Convert(const TestTensor& from, DType dtype) {
   TestTensor to({dtype, from.type().shape});
@@ -184,18 +201,20 @@ TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
   const Attributes attributes = AttributesOf(c);
   const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
   const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
+  RankOfSeveral among = c.Among();
+  const auto run_op = [&](const std::string& op, const std::vector<const TestTensor*>& inputs) {
+    return RunCudaOp(op, inputs, Libraries(), attributes, {}, among.AlongTensor());
+  };
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     SCOPED_TRACE(graph::Name(dtype));
     const TestTensor qkv = Qkv(c, dtype), dout = Dout(c, dtype);
     const TestTensor qkv32 = Convert(qkv, DType::kFloat32), dout32 = Convert(dout, DType::kFloat32);
-    const auto forward = RunCudaOp("attention", {&qkv32, given}, Libraries(), attributes);
+    const auto forward = run_op("attention", {&qkv32, given});
     const TestTensor out = Convert(forward[0], dtype);
     const auto want =
-        RunCudaOp("attention_backward", {&qkv32, &forward[0], &forward[1], &dout32, given},
-                  Libraries(), attributes);
+        run_op("attention_backward", {&qkv32, &forward[0], &forward[1], &dout32, given});
     const auto run = [&] {
-      return RunCudaOp("attention_backward", {&qkv, &out, &forward[1], &dout, given}, Libraries(),
-                       attributes)[0];
+      return run_op("attention_backward", {&qkv, &out, &forward[1], &dout, given})[0];
     };
     const TestTensor got = run();
     const double error = Error(Convert(got, DType::kFloat32), want[0]);
@@ -204,7 +223,7 @@ TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
     EXPECT_LE(error, 8 * unit);
     EXPECT_TRUE(SameBits(run(), got));
     if (c.dropout == 0) continue;
-    const auto low = [&] { return RunCudaOp("attention", {&qkv, given}, Libraries(), attributes); };
+    const auto low = [&] { return run_op("attention", {&qkv, given}); };
     const auto got_forward = low();
     EXPECT_LE(Error(Convert(got_forward[0], DType::kFloat32), forward[0]), 3 * unit);
     EXPECT_LE(Error(got_forward[1], forward[1]), 1e-4);
@@ -219,6 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{64, 300, 12, 4, 16, true},  //
                     Case{64, 300, 12, 4, 64, true, 0.1}, Case{24, 513, 8, 4, 40, false, 0.3},
                     Case{4, 1025, 16, 2, 64, true, 0.1}, Case{64, 193, 12, 12, 8, false},  //
+                    Case{64, 300, 12, 4, 64, true, 0.1, 4},                                //
                     Case{48, 512, 16, 4, 8, true},                                         //
                     Case{200, 1, 4, 2, 64, true},                                          //
                     Case{24, 513, 4, 4, 40, true},                                         //
@@ -233,6 +253,7 @@ INSTANTIATE_TEST_SUITE_P(WideShapes, CudaAttentionOnePassTest,
                          testing::Values(Case{32, 300, 6, 2, 128, true},  //
                                          Case{12, 257, 4, 4, 96, false, 0.1},
                                          Case{8, 1024, 12, 2, 128, true, 0.1},
+                                         Case{8, 1024, 12, 2, 128, true, 0.1, 4},
                                          Case{100, 1, 2, 1, 128, true},     //
                                          Case{40, 65, 9, 3, 80, true},      //
                                          Case{12, 257, 4, 4, 96, false},    //
@@ -245,14 +266,14 @@ INSTANTIATE_TEST_SUITE_P(WideShapes, CudaAttentionOnePassTest,
 
 // The widest heads: more units than multiprocessors, so that thread blocks take
 // several; groups of heads; rings that go round many times.
-INSTANTIATE_TEST_SUITE_P(WidestShapes, CudaAttentionOnePassTest,
-                         testing::Values(Case{12, 130, 12, 6, 192, true, 0.2},
-                                         Case{12, 257, 6, 3, 256, false, 0.2},
-                                         Case{2, 2100, 4, 1, 256, true, 0.1},
-                                         Case{8, 1000, 4, 4, 136, true, 0.1},
-                                         Case{12, 130, 12, 6, 192, false},  //
-                                         Case{12, 257, 6, 3, 256, true},    //
-                                         Case{2, 2100, 4, 1, 200, false}));
+INSTANTIATE_TEST_SUITE_P(
+    WidestShapes, CudaAttentionOnePassTest,
+    testing::Values(Case{12, 130, 12, 6, 192, true, 0.2}, Case{12, 130, 12, 6, 192, true, 0.2, 2},
+                    Case{2, 1100, 4, 1, 256, false, 0.1, 4}, Case{12, 257, 6, 3, 256, false, 0.2},
+                    Case{2, 2100, 4, 1, 256, true, 0.1}, Case{8, 1000, 4, 4, 136, true, 0.1},
+                    Case{12, 130, 12, 6, 192, false},  //
+                    Case{12, 257, 6, 3, 256, true},    //
+                    Case{2, 2100, 4, 1, 200, false}));
 
 // Sequences of all lengths, of which the shortest has none, with and without dropout. What padding
 // holds is not read: it is NaN here.

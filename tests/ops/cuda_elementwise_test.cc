@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
+#include "tests/ops/rank_of_several.h"
 #include "tests/support/needs_cuda.h"
 
 namespace plimsoll::ops {
@@ -176,6 +177,32 @@ TEST(CudaElementwise, DropsWhatTheCpuDrops) {
         runner.Share(0, CudaTensor(x.type(), offset));
         runner.Run(libraries);
         EXPECT_TRUE(SameBits(runner.output(0).Download(), want)) << graph::Name(dtype) << " " << n;
+      }
+    }
+  }
+}
+
+TEST(CudaElementwise, DropsOfARanksPartWhatTheCpuDrops) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  for (DType dtype : kTypes) {
+    for (int64_t width : {64, 40, 33}) {
+      for (int64_t rows : {1001, 1024}) {
+        for (const bool by_columns : {false, true}) {
+          const TestTensor x = NormalValues(dtype, {rows, width}, 5);
+          const TestTensor rng = Values(DType::kInt32, {2}, {11, -3});
+          const graph::Attributes attributes{{"p", 0.3},
+                                             {"key", int64_t{1} << 40},
+                                             {"axis", std::string("tensor")},
+                                             {"columns", by_columns}};
+          RankOfSeveral among(2, 3);
+          const TestTensor want =
+              RunOp("dropout", {&x, &rng}, attributes, 2, {}, among.AlongTensor())[0];
+          const TestTensor got =
+              RunCudaOp("dropout", {&x, &rng}, libraries, attributes, {}, among.AlongTensor())[0];
+          EXPECT_TRUE(SameBits(got, want)) << graph::Name(dtype) << " " << rows << " × " << width
+                                           << (by_columns ? " columns" : " rows");
+        }
       }
     }
   }

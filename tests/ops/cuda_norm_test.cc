@@ -9,7 +9,9 @@
 #include <limits>
 #include <random>
 
+#include "base/dropout_draws.h"
 #include "tests/ops/cuda_op_runner.h"
+#include "tests/ops/rank_of_several.h"
 #include "tests/support/needs_cuda.h"
 
 namespace plimsoll::ops {
@@ -148,13 +150,16 @@ void ExpectSameBits(const std::vector<TestTensor>& got, const std::vector<TestTe
   }
 }
 
-// The mask is that of the op `dropout`, in every kernel.
-TEST_P(CudaNorm, DropoutHasTheBitsOfItsParts) {
-  const auto [size, dtype] = GetParam();
+// The mask is that of the op `dropout`, in every kernel. With `of_ranks` the rows are those of rank
+// 2 of 3.
+void ExpectDropoutHasTheBitsOfItsParts(const Size& size, DType dtype, bool of_ranks) {
+  SCOPED_TRACE(of_ranks ? "of ranks" : "");
   gpu::Libraries libraries;
+  RankOfSeveral among(2, 3);
   const auto run = [&](const std::string& op, const Arguments& inputs,
-                       const graph::Attributes& attributes) {
-    return RunCudaOp(op, inputs, libraries, attributes);
+                       graph::Attributes attributes) {
+    if (of_ranks) attributes.Set("axis", std::string("tensor"));
+    return RunCudaOp(op, inputs, libraries, std::move(attributes), {}, among.AlongTensor());
   };
   const graph::Shape shape{size.rows, size.width};
   const TestTensor a = NormalValues(dtype, shape, 1), b = NormalValues(dtype, shape, 2);
@@ -190,6 +195,14 @@ TEST_P(CudaNorm, DropoutHasTheBitsOfItsParts) {
   ExpectSameBits(run("rms_norm_backward", inputs, drop), want, "rms_norm_backward");
   want.insert(want.begin(), rms[1]);
   ExpectSameBits(run("rms_norm_with_backward", inputs, drop), want, "rms_norm_with_backward");
+}
+
+TEST_P(CudaNorm, DropoutHasTheBitsOfItsParts) {
+  const auto [size, dtype] = GetParam();
+  ExpectDropoutHasTheBitsOfItsParts(size, dtype, false);
+  // The fusion gives norms only rows that begin with a block of draws.
+  if (size.rows * size.width % kDrawsOfBlock != 0) return;
+  ExpectDropoutHasTheBitsOfItsParts(size, dtype, true);
 }
 
 // Widths of models, and of each kernel: rows in a warp's registers, in a block's, or in none.

@@ -14,8 +14,11 @@
 #include "ops/dropout.h"
 #include "ops/reduce.h"
 #include "ops/simd.h"
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/guarded_call.h"
 #include "tests/ops/interpreter.h"
+#include "tests/ops/op_runner.h"
+#include "tests/ops/rank_of_several.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -138,6 +141,40 @@ TEST(Dropout, DrawsForScoresAsAttentionDoes) {
         uint32_t word;
         stream.Words(draw / 2, 1, &word);
         ASSERT_EQ(drops[i], (word >> draw % 2 * 16 & 0xFFFF) < DropRule(0.3).threshold) << i;
+      }
+    }
+  }
+}
+
+// Ranks that share rows, or columns, drop what one rank drops of the whole. Parts begin and end
+// anywhere in a block of draws.
+TEST(Dropout, ARanksPartIsDroppedAsInTheWhole) {
+  for (const int64_t columns : {48, 42, 6}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kFloat16}) {
+      constexpr int64_t kRows = 1203;
+      const TestTensor x = NormalValues(dtype, {kRows, columns}, 3);
+      const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+      graph::Attributes attributes{{"p", 0.3}, {"key", int64_t{5}}};
+      const TestTensor whole = RunOp("dropout", {&x, &rng}, attributes)[0];
+      attributes.Set("axis", std::string("tensor"));
+      for (const bool by_columns : {false, true}) {
+        attributes.Set("columns", by_columns);
+        for (int rank = 0; rank < 3; ++rank) {
+          const int64_t rows = by_columns ? kRows : kRows / 3;
+          const int64_t width = by_columns ? columns / 3 : columns;
+          TestTensor part({dtype, {rows, width}}), want({dtype, {rows, width}});
+          for (int64_t i = 0; i < part.size(); ++i) {
+            const int64_t at = by_columns ? i / width * columns + rank * width + i % width
+                                          : rank * rows * columns + i;
+            part.set(i, x.at(at));
+            want.set(i, whole.at(at));
+          }
+          RankOfSeveral among(rank, 3);
+          EXPECT_TRUE(SameBits(
+              RunOp("dropout", {&part, &rng}, attributes, 2, {}, among.AlongTensor())[0], want))
+              << graph::Name(dtype) << (by_columns ? " columns" : " rows") << " of " << columns
+              << ", rank " << rank;
+        }
       }
     }
   }

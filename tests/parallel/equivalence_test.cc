@@ -208,14 +208,49 @@ TEST(Equivalence, RanksRoundAndDropAlike) {
       mesh.Use(run);
       const TinyResult result = Train(run);
       ExpectAlikeOnAllRanks(result);
-      // Random slots: one that is equal on tensor-parallel ranks, and one that differs on each
-      // rank.
+      // Tensor-parallel ranks share what they drop, so they have one slot.
       const auto distinct = [&](const std::vector<int32_t>& rng) {
         const std::vector<std::string> all = world.Gather(fmt::format("{}", fmt::join(rng, " ")));
         return static_cast<int>(std::set<std::string>(all.begin(), all.end()).size());
       };
       EXPECT_EQ(distinct(result.rng), world.size() / tensor);
-      EXPECT_EQ(distinct(result.tensor_rng), tensor == 1 ? 1 : world.size());
+    }
+  }
+}
+
+// Tensor-parallel ranks drop what one rank drops: of the weights of their heads, of rows that they
+// share and of columns that adapters read.
+TEST(Equivalence, TensorRanksDropWhatOneDrops) {
+  runtime::World& world = TestWorld();
+  if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  for (const bool llama : {false, true}) {
+    for (const bool sequence : {false, true}) {
+      for (const bool lora : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}{}{}", llama ? "llama" : "gpt2", sequence ? ", sequence" : "",
+                                 lora ? ", lora" : ""));
+        const int64_t tensor = llama ? 2 : world.size();
+        const TestMesh mesh(tensor);
+        TinyRun run;
+        run.spec = llama ? SharedLlama() : SharedGpt2();
+        run.spec.dropout = 0.2;
+        run.micro_batch = 2;
+        run.update.eps = 1e-5;
+        run.checkpointing.policy = checkpointing::Options::Policy::kBlock;
+        if (lora) {
+          run.lora = {"all-linear"};
+          run.lora_dropout = 0.3;
+        }
+        // A micro-step of each data rank is one of one rank.
+        TinyRun alone = run;
+        alone.accumulate *= world.size() / tensor;
+        const TinyResult want = Train(alone);
+        run.sequence_parallel = sequence;
+        run.executor.check_arena = true;
+        mesh.Use(run);
+        const TinyResult got = Train(run);
+        ExpectTrainedAs(got, want);
+        ExpectAlikeOnAllRanks(got);
+      }
     }
   }
 }

@@ -25,13 +25,12 @@ int64_t NumberOf(std::string_view name, const MeshPosition& rank, int64_t micro_
 TEST(RngSlots, CountMicroStepsAmongTheRanksThatDrawDifferently) {
   const Mesh mesh({DataAxis(3), TensorAxis(2)});
   for (int64_t rank = 0; rank < mesh.size(); ++rank) {
-    const int64_t data = rank / 2, tensor = rank % 2;
+    const int64_t data = rank / 2;
     const MeshPosition here = {mesh, rank};
     EXPECT_EQ(NumberOf("update_rng", here, 7), 7);
     EXPECT_EQ(NumberOf("rng", here, 7), 7 * 3 + data);
-    EXPECT_EQ(NumberOf("tensor_rng", here, 7), (7 * 3 + data) * 2 + tensor);
   }
-  EXPECT_EQ(NumberOf("tensor_rng", {}, 7), 7);
+  EXPECT_EQ(NumberOf("rng", {}, 7), 7);
 }
 
 // Along an axis that a slot does not name, ranks draw the same numbers.
@@ -47,14 +46,12 @@ TEST(RngSlots, RanksDrawAlikeAlongOtherAxes) {
   }
   EXPECT_EQ(numbers.at("update_rng").size(), 3u);
   EXPECT_EQ(numbers.at("rng").size(), 6u);
-  EXPECT_EQ(numbers.at("tensor_rng").size(), 12u);
 }
 
 TEST(RngSlots, KnowWhereRanksDrawDifferently) {
   const Mesh data({DataAxis(2), TensorAxis(1)}), tensor({DataAxis(1), TensorAxis(2)});
   EXPECT_TRUE(DrawDifferently("rng", data));
   EXPECT_FALSE(DrawDifferently("rng", tensor));
-  EXPECT_TRUE(DrawDifferently("tensor_rng", tensor));
   EXPECT_FALSE(DrawDifferently("update_rng", data));
   EXPECT_FALSE(DrawDifferently("tokens", data));
 }

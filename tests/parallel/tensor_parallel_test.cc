@@ -75,7 +75,6 @@ TEST(TensorParallel, SplitLayersSumTheirPartsAndTheirInputsGradients) {
   tensor %targets: i32[2,3] input persistent
   tensor %weight: f32[] input persistent
   tensor %rng: i32[2] input persistent
-  tensor %tensor_rng: i32[2] input persistent
 forward
   %x: f32[2,3,8] = embedding(%tokens, %table, _) {axis="tensor"}
   %x.sum: f32[2,3,8] = all_reduce_start(%x) {axis="tensor"} !tensor_parallel
@@ -83,7 +82,7 @@ forward
   %n: f32[2,3,8], _ = rms_norm(%x.sum.2, %norm) {eps=1e-05}
   %n.whole: f32[2,3,8] view %n+0 = sum_gradient(%n) {axis="tensor"} !tensor_parallel
   %a: f32[2,3,12] = linear(%n.whole, %qkv, %qkv.bias)
-  %h: f32[2,3,4], _ = attention(%a, %tensor_rng) {causal=true, dropout=0.1, heads=1, key=3, kv_heads=1}
+  %h: f32[2,3,4], _ = attention(%a, %rng) {axis="tensor", causal=true, dropout=0.1, heads=1, key=3, kv_heads=1}
   %p: f32[2,3,8] = linear(%h, %proj, %proj.bias) {axis="tensor"}
   %p.sum: f32[2,3,8] = all_reduce_start(%p) {axis="tensor"} !tensor_parallel
   %p.sum.2: f32[2,3,8] view %p.sum+0 = all_reduce_done(%p.sum) !tensor_parallel
@@ -117,7 +116,6 @@ TEST(TensorParallel, WithSequenceRanksShareTheRowsBetweenSplitLayers) {
   tensor %targets: i32[2,3] input persistent
   tensor %weight: f32[] input persistent
   tensor %rng: i32[2] input persistent
-  tensor %tensor_rng: i32[2] input persistent
 forward
   %x: f32[2,3,8] = embedding(%tokens, %table, _) {axis="tensor"}
   %x.sum: f32[3,8] = reduce_scatter_start(%x) {axis="tensor", d0=3, d1=8, rank=2} !tensor_parallel
@@ -126,11 +124,11 @@ forward
   %n.whole: f32[2,3,8] = all_gather_start(%n) {axis="tensor", d0=2, d1=3, d2=8, rank=3} !tensor_parallel
   %n.whole.2: f32[2,3,8] view %n.whole+0 = all_gather_done(%n.whole, %n) !tensor_parallel
   %a: f32[2,3,12] = linear(%n.whole.2, %qkv, %qkv.bias)
-  %h: f32[2,3,4], _ = attention(%a, %tensor_rng) {causal=true, dropout=0.1, heads=1, key=3, kv_heads=1}
+  %h: f32[2,3,4], _ = attention(%a, %rng) {axis="tensor", causal=true, dropout=0.1, heads=1, key=3, kv_heads=1}
   %p: f32[2,3,8] = linear(%h, %proj, %proj.bias) {axis="tensor"}
   %p.sum: f32[3,8] = reduce_scatter_start(%p) {axis="tensor", d0=3, d1=8, rank=2} !tensor_parallel
   %p.sum.2: f32[3,8] view %p.sum+0 = reduce_scatter_done(%p.sum, %p) !tensor_parallel
-  %d: f32[3,8] = dropout(%p.sum.2, %tensor_rng) {key=5, p=0.1}
+  %d: f32[3,8] = dropout(%p.sum.2, %rng) {axis="tensor", key=5, p=0.1}
   %r: f32[3,8] = add(%x.sum.2, %d)
   %r.whole: f32[2,3,8] = all_gather_start(%r) {axis="tensor", d0=2, d1=3, d2=8, rank=3} !tensor_parallel
   %r.whole.2: f32[2,3,8] view %r.whole+0 = all_gather_done(%r.whole, %r) !tensor_parallel

@@ -105,12 +105,29 @@ TEST(RunRecord, KnowsByWhichMetricAnEvaluationWasTheBest) {
 // Versions that drew other masks said nothing about them.
 TEST(RunRecord, NamesTheMapOfDropout) {
   json object = json::parse(ToJson(Record(Config(""))));
-  EXPECT_EQ(object.at("dropout_map"), 2);
-  EXPECT_EQ(DropoutWarning(ParseRunRecord(object.dump(), "m.json"), "step-5"), "");
+  EXPECT_EQ(object.at("dropout_map"), 3);
+  const auto warning = [](const RunRecord& saved, const models::DropoutRates& rates,
+                          double adapters = 0) {
+    return DropoutWarning(saved, rates, adapters, "step-5");
+  };
+  EXPECT_EQ(warning(ParseRunRecord(object.dump(), "m.json"), 0.1), "");
   object.erase("dropout_map");
   const RunRecord old = ParseRunRecord(object.dump(), "m.json");
   EXPECT_EQ(old.dropout_map, 1);
-  EXPECT_EQ(DropoutWarning(old, "step-5").find("step-5: written by a version"), 0u);
+  EXPECT_EQ(warning(old, 0.1).find("step-5: written by a version"), 0u);
+  EXPECT_EQ(warning(old, 0), "");
+  // Map 2 is another one for what tensor ranks share.
+  RunRecord shared = old;
+  shared.dropout_map = 2;
+  models::DropoutRates hidden;
+  hidden.hidden = 0.1;
+  EXPECT_EQ(warning(shared, 0.1), "");
+  shared.mesh = Mesh({DataAxis(1), TensorAxis(2)});
+  EXPECT_NE(warning(shared, 0.1), "");
+  EXPECT_EQ(warning(shared, hidden), "");
+  EXPECT_NE(warning(shared, hidden, 0.1), "");
+  shared.config["parallel.sequence"] = "true";
+  EXPECT_NE(warning(shared, hidden), "");
   object["dropout_map"] = 0;
   ExpectUserError([&] { ParseRunRecord(object.dump(), "m.json"); }, {"dropout_map"});
 }

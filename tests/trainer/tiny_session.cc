@@ -139,7 +139,6 @@ TinyResult Train(const TinyRun& run) {
   }
   result.last = session.Metrics();
   result.rng = session.Read<int32_t>("rng");
-  result.tensor_rng = session.Read<int32_t>("tensor_rng");
   if (run.caching) {
     result.caching = session.caching()->stats();
     result.host_caching = session.caching()->host_stats();

@@ -70,7 +70,7 @@ struct TinyResult {
   StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
   TinyState state, copied;  // saved by this rank: after the last step, and as copied before
-  std::vector<int32_t> rng, tensor_rng;  // slots of the last step; empty: there is none
+  std::vector<int32_t> rng;  // the slot of the last step; empty: there is none
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
 };

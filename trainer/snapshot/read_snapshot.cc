@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <span>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "ops/optimizer/block_quantization.h"
 #include "ops/optimizer/optimizer.h"
 #include "optim/update.h"
+#include "trainer/snapshot/moved_runs.h"
 #include "trainer/snapshot/save_snapshot.h"
 #include "trainer/step/reading_buffers.h"
 #include "trainer/step/saved_tensors.h"
@@ -38,35 +40,112 @@ void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std:
       bytes.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(to - from)));
 }
 
-// The same ranks share the tensors in the same way: slice by slice, whoever has them now.
-void ReadParts(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
-               int64_t tensor_rank, Session& session) {
-  std::vector<snapshots::TensorSlice> slices;
-  std::vector<const StateTensor*> tensors;  // of the slices
-  for (const StateTensor& tensor : state) {
-    const TensorRecord* const record =
-        snapshot.manifest().Find(tensor.name, tensor.split ? tensor_rank : 0);
-    if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
-    if (record->elements() != tensor.shape.elements()) {
-      FailTensor(
-          snapshot, tensor.name,
-          fmt::format("has {} elements, not {}", record->elements(), tensor.shape.elements()));
+// What one saved part of a tensor has for this rank.
+struct Arriving {
+  const TensorRecord* record;
+  const StateTensor* tensor;
+  std::vector<MovedRun> runs;
+
+  // The first run that ends behind an element of the saved part.
+  auto RunBehind(int64_t element) const {
+    return std::ranges::upper_bound(runs, element, {}, &MovedRun::from_end);
+  }
+  bool Needs(const Slice& slice) const {
+    const auto run = RunBehind(slice.begin);
+    return run != runs.end() && run->from < slice.begin + slice.elements;
+  }
+};
+
+// Writes what this rank has of the elements of a saved part from `first` on. Runs that lie side by
+// side here are moved together, since each write costs a call of the device.
+void WriteRuns(const Arriving& arriving, int64_t first, std::span<std::byte> bytes,
+               Session& session) {
+  const StateTensor& tensor = *arriving.tensor;
+  const int64_t size = graph::ByteSize(tensor.dtype);
+  const int64_t last = first + static_cast<int64_t>(bytes.size()) / size;
+  int64_t at = 0, count = 0, to = 0;  // elements that wait to be written: in `bytes`, and here
+  const auto write = [&] {
+    if (count == 0) return;
+    session.WriteState(
+        tensor, (to - tensor.begin) * size,
+        bytes.subspan(static_cast<size_t>(at * size), static_cast<size_t>(count * size)));
+  };
+  for (auto run = arriving.RunBehind(first); run != arriving.runs.end() && run->from < last;
+       ++run) {
+    const int64_t from = std::max(run->from, first);
+    const int64_t elements = std::min(run->from_end(), last) - from;
+    if (count > 0 && run->to + (from - run->from) == to + count) {
+      std::memmove(&bytes[static_cast<size_t>((at + count) * size)],
+                   &bytes[static_cast<size_t>((from - first) * size)],
+                   static_cast<size_t>(elements * size));
+      count += elements;
+      continue;
     }
-    for (const Slice& slice : record->slices) {
-      const bool others = slice.begin >= tensor.begin + tensor.elements ||
-                          slice.begin + slice.elements <= tensor.begin;
-      if (others) continue;
-      slices.push_back({record, &slice});
-      tensors.push_back(&tensor);
+    write();
+    at = from - first, count = elements, to = run->to + (from - run->from);
+  }
+  write();
+}
+
+// Reads the slices that have something for this rank, each once, by all threads.
+void ReadRuns(const snapshots::Snapshot& snapshot, const std::vector<Arriving>& all,
+              Session& session) {
+  std::vector<snapshots::TensorSlice> slices;
+  std::vector<const Arriving*> owners;  // of the slices
+  for (const Arriving& arriving : all) {
+    for (const Slice& slice : arriving.record->slices) {
+      if (!arriving.Needs(slice)) continue;
+      slices.push_back({arriving.record, &slice});
+      owners.push_back(&arriving);
     }
   }
   const ReadingBuffers staging(session);
   snapshot.Read(slices, staging.buffers(), session.device().pool(),
-                [&](size_t index, int64_t at, std::span<const std::byte> bytes) {
-                  const StateTensor& tensor = *tensors[index];
-                  const int64_t begin = slices[index].slice->begin * graph::ByteSize(tensor.dtype);
-                  WriteOverlap(tensor, begin + at, bytes, session);
+                [&](size_t index, int64_t at, std::span<std::byte> bytes) {
+                  const Arriving& arriving = *owners[index];
+                  const int64_t size = graph::ByteSize(arriving.tensor->dtype);
+                  WriteRuns(arriving, slices[index].slice->begin + at / size, bytes, session);
                 });
+}
+
+const TensorRecord& RequirePart(const snapshots::Snapshot& snapshot, const StateTensor& tensor,
+                                int64_t part, int64_t elements) {
+  const TensorRecord* const record = snapshot.manifest().Find(tensor.name, part);
+  if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
+  if (record->elements() != elements) {
+    FailTensor(snapshot, tensor.name,
+               fmt::format("has {} elements, not {}", record->elements(), elements));
+  }
+  return *record;
+}
+
+// As many tensor ranks share the tensors: each reads its own part.
+void ReadParts(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
+               int64_t tensor_rank, Session& session) {
+  std::vector<Arriving> arriving;
+  for (const StateTensor& tensor : state) {
+    const TensorRecord& record =
+        RequirePart(snapshot, tensor, tensor.split ? tensor_rank : 0, tensor.shape.elements());
+    if (tensor.elements == 0) continue;
+    arriving.push_back({&record, &tensor, {{tensor.begin, tensor.begin, tensor.elements}}});
+  }
+  ReadRuns(snapshot, arriving, session);
+}
+
+// Another number of tensor ranks shares the tensor: what each of its saved parts has for this rank.
+void AddMoved(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
+              const StateTensor& tensor, const models::SplitParameter* split, int64_t tensor_rank,
+              std::vector<Arriving>& arriving) {
+  const models::SplitParameter* const before = saved.SplitOf(tensor.parameter);
+  const int64_t elements = split != nullptr ? split->shape().elements() : tensor.shape.elements();
+  const int64_t parts = before != nullptr ? saved.tensor_ranks() : 1;
+  for (int64_t part = 0; part < parts; ++part) {
+    const TensorRecord& record = RequirePart(
+        snapshot, tensor, part, before != nullptr ? before->LocalShape().elements() : elements);
+    std::vector<MovedRun> runs = MovedRuns({before, part}, {split, tensor_rank}, elements,
+                                           {tensor.begin, tensor.begin + tensor.elements});
+    if (!runs.empty()) arriving.push_back({&record, &tensor, std::move(runs)});
+  }
 }
 
 // 8-bit state of blocks that are this rank's own: each gets a scale, and its numbers the nearest
@@ -83,7 +162,8 @@ void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<cons
   WriteOverlap(scales, 0, std::as_bytes(std::span(block_scales)), session);
 }
 
-// Another number of tensor ranks shares it: through the whole tensor, in host memory.
+// State that becomes 8-bit, or no longer is, since another number of tensor ranks shares it:
+// through the whole tensor, in host memory.
 void ReadFromWhole(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
                    const StateTensor& tensor, const StateTensor* scales,
                    const models::SplitParameter* split, int64_t tensor_rank, Session& session) {
@@ -199,12 +279,19 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   ReadOwnStates(snapshot, saved, state, session);
   if (same_ranks) return ReadParts(snapshot, state, tensor_rank, session);
   const auto split = adapters::SplitParameters(model, lora, tensor_ranks);
+  std::vector<Arriving> arriving;
   for (const auto& [name, tensor] : ByName(state)) {
     const auto scales = std::ranges::find(state, ScalesOf(name), &StateTensor::name);
     const auto found = split.find(tensor->parameter);
-    ReadFromWhole(snapshot, saved, *tensor, scales == state.end() ? nullptr : &*scales,
-                  found == split.end() ? nullptr : &found->second, tensor_rank, session);
+    const models::SplitParameter* const now = found == split.end() ? nullptr : &found->second;
+    if (scales == state.end() && saved.Find(name)->type != TensorType::kU8) {
+      AddMoved(snapshot, saved, *tensor, now, tensor_rank, arriving);
+    } else {
+      ReadFromWhole(snapshot, saved, *tensor, scales == state.end() ? nullptr : &*scales, now,
+                    tensor_rank, session);
+    }
   }
+  ReadRuns(snapshot, arriving, session);
 }
 
 }  // namespace plimsoll::trainer

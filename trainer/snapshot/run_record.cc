@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/axes.h"
 #include "formats/json.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
@@ -275,8 +276,16 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   return record;
 }
 
-std::string DropoutWarning(const RunRecord& saved, const std::string& path) {
-  if (saved.dropout_map == kDropoutMap) return "";
+std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& rates,
+                           double adapters_rate, const std::string& path) {
+  if (saved.dropout_map == kDropoutMap || !(rates.any() || adapters_rate > 0)) return "";
+  if (saved.dropout_map == 2) {
+    // It differs in what tensor ranks share: heads, what adapters read of them, rows of a sequence.
+    const auto sequence = saved.config.find("parallel.sequence");
+    const bool rows = sequence != saved.config.end() && sequence->second == "true";
+    const bool shared = rates.attention > 0 || adapters_rate > 0 || rows;
+    if (!shared || !saved.mesh.Has(kTensorAxis) || saved.mesh.ranks(kTensorAxis) == 1) return "";
+  }
   return fmt::format(
       "{}: written by a version of plimsoll whose dropout drew other masks; from here on losses "
       "differ from what it would have given, as with another train.seed",

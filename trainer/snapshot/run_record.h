@@ -11,6 +11,7 @@
 
 #include "base/dropout_draws.h"
 #include "base/mesh.h"
+#include "models/dropout_rates.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
 
@@ -67,9 +68,10 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model);
 std::string ToJson(const RunRecord& record);
 RunRecord ParseRunRecord(const std::string& json, const std::string& where);
 
-// What a run that drops elements should say when it goes on from the snapshot at `path`; empty:
-// nothing, since both draw the same masks.
-std::string DropoutWarning(const RunRecord& saved, const std::string& path);
+// What a run that drops elements at these rates, and adapters at theirs, should say when it goes on
+// from the snapshot at `path`; empty: nothing, since both draw the same masks.
+std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& rates,
+                           double adapters_rate, const std::string& path);
 
 // UserError that lists what contradicts the snapshot at `path`: settings that a resumed run cannot
 // change (model, optimizer, type of weights, vocabulary), and settings that change its course,

@@ -66,6 +66,11 @@ const TensorRecord* SavedTensors::Find(const std::string& name) const {
   return snapshot_.manifest().Find(name, 0);
 }
 
+const models::SplitParameter* SavedTensors::SplitOf(const std::string& parameter) const {
+  const auto found = split_.find(parameter);
+  return found == split_.end() ? nullptr : &found->second;
+}
+
 std::vector<std::byte> SavedTensors::Read(const std::string& name,
                                           const std::string& parameter) const {
   const TensorRecord* const first = Find(name);

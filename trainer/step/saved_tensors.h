@@ -28,6 +28,8 @@ class SavedTensors {
                const adapters::Lora& lora, bool averages = false);
 
   int64_t tensor_ranks() const { return tensor_ranks_; }  // that wrote the snapshot
+  // How they share a parameter and what belongs to it; nullptr: each of them has all of it.
+  const models::SplitParameter* SplitOf(const std::string& parameter) const;
 
   // The tensor's first part, which tells its type; nullptr: there is no such tensor.
   const snapshots::TensorRecord* Find(const std::string& name) const;
