@@ -18,8 +18,8 @@
 #include "base/error.h"
 #include "memory/plan.h"
 #include "trainer/plan/plan_table.h"
-#include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/solve.h"
 
 namespace plimsoll {
@@ -32,16 +32,16 @@ struct Priced {
   int64_t arena_bytes = 0, host_arena_bytes = 0;
 };
 
-// Of the point that the text of another build's row describes.
-Priced Price(trainer::StepSolver& solver, const json& point) {
+// Of the plan that a row of another build's front decides.
+Priced Price(trainer::StepSolver& solver, const json& row) {
   memory::Solver& all = solver.solver();
   for (size_t v = 0; v < all.variants().size(); ++v) {
-    if (json(trainer::ChoicesJson(solver.config(), solver.ConfigOf(v))) != point.at("choices"))
+    if (json(trainer::ChoicesJson(solver.config(), solver.ConfigOf(v))) != row.at("choices"))
       continue;
     const memory::Variant& variant = all.variants()[v];
     memory::Fates fates = variant.KeepAll();
     size_t named = 0, found = 0;
-    for (const auto& [objective, by_fate] : point.at("fates").items()) {
+    for (const auto& [objective, by_fate] : row.at("fates").items()) {
       for (const auto& [fate, tensors] : by_fate.items()) {
         for (const auto& name : tensors) {
           const auto tensor = name.get<std::string>();
@@ -70,7 +70,7 @@ Priced Price(trainer::StepSolver& solver, const json& point) {
     priced.host_arena_bytes = plan.host_arena_bytes;
     return priced;
   }
-  throw UserError("no variant of this build makes the choices " + point.at("choices").dump());
+  throw UserError("no variant of this build makes the choices " + row.at("choices").dump());
 }
 
 void Run(const trainer::PlanCommand& command, const std::string& front) {
@@ -82,7 +82,7 @@ void Run(const trainer::PlanCommand& command, const std::string& front) {
   const json sweep = json::parse(file);
   for (const json& row : sweep.at("front")) {
     const int64_t budget = row.at("budget_bytes");
-    const Priced old = Price(solver, row.at("point"));
+    const Priced old = Price(solver, row);
     const memory::Candidate* own =
         solver.solver().Fastest({lines.profile.ArenaWithin(budget), lines.host, lines.profile});
     fmt::print("{}\n",

@@ -37,7 +37,7 @@
 #include "trainer/record/step_record.h"
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/device_start.h"

@@ -117,8 +117,8 @@ std::set<std::string> UsedKeys(StepSolver& solver,
                                const std::vector<const memory::Candidate*>& chosen) {
   std::set<std::string> used;
   for (const memory::Candidate* candidate : chosen) {
-    for (const OpenKey& key : OpenKeys()) {
-      if (key.used(solver.ConfigOf(candidate->variant))) used.insert(key.name);
+    for (const Knob& knob : Techniques()) {
+      if (knob.IsUsed(solver.ConfigOf(candidate->variant))) used.insert(knob.key);
     }
   }
   return used;
@@ -212,13 +212,13 @@ TEST_P(OpenChoices, ArePlannedAsTheyAreCompiled) {
 INSTANTIATE_TEST_SUITE_P(Models, OpenChoices, testing::Values(kLlama, kTied),
                          [](const auto& info) { return info.index == 0 ? "Llama" : "TiedGpt2"; });
 
-const OpenKey& KeyNamed(const std::string& name) {
-  return *std::ranges::find(OpenKeys(), name, &OpenKey::name);
+const Knob& KnobNamed(const std::string& key) {
+  return *std::ranges::find(Techniques(), key, &Knob::key);
 }
 
-bool AnyVariantUses(StepSolver& solver, const OpenKey& key) {
+bool AnyVariantUses(StepSolver& solver, const Knob& key) {
   for (size_t variant = 0; variant < solver.solver().variants().size(); ++variant) {
-    if (key.used(solver.ConfigOf(variant))) return true;
+    if (key.IsUsed(solver.ConfigOf(variant))) return true;
   }
   return false;
 }
@@ -271,7 +271,7 @@ TEST(LeftOut, AreTechniquesThatTheRunForbidsAndTheReasonIsSaid) {
     const config::Loaded loaded = Load(c.model, {c.set});
     EXPECT_TRUE(loaded.warnings.empty());
     StepSolver solver(loaded.config, {.coarse = true});
-    const OpenKey& key = KeyNamed(c.key);
+    const Knob& key = KnobNamed(c.key);
     EXPECT_FALSE(AnyVariantUses(solver, key));
     EXPECT_THAT(solver.WhyLeftOut(key), HasSubstr(c.reason));
   }

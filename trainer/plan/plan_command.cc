@@ -17,7 +17,7 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/configured_mesh.h"

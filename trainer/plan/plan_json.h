@@ -16,7 +16,7 @@ struct PlanContext {
   std::string allocator = "planned";  // that the run uses
   std::optional<double> predicted_step_seconds = {};
   memory::DeviceProfile profile = {};  // of its device
-  // What the solver chose of the keys that were left to it (trainer/settle/alternatives.h).
+  // What the solver chose of the keys that were left to it (trainer/settle/knobs.h).
   nlohmann::ordered_json choices = nlohmann::ordered_json::object();
 };
 

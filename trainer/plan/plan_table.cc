@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -47,6 +47,17 @@ bool AnyHost(const std::vector<const Candidate*>& candidates) {
                      [](const Candidate* c) { return c->exact->host_arena_bytes > 0; });
 }
 
+// What is not kept, by objective and fate: with the choices, all that is decided of the plan.
+ordered_json FatesJson(const StepSolver& solver, const Candidate& candidate) {
+  ordered_json fates = ordered_json::object();
+  for (const auto& [objective, tensors] : solver.OptionsOf(candidate).retention) {
+    for (const auto& [tensor, fate] : tensors) {
+      fates[objective][std::string(graph::Name(fate))].push_back(tensor);
+    }
+  }
+  return fates;
+}
+
 ordered_json RowJson(const StepSolver& solver, const Candidate& candidate) {
   const memory::ExactPlan& exact = *candidate.exact;
   const config::RunConfig made = solver.ConfigOf(candidate);
@@ -59,6 +70,7 @@ ordered_json RowJson(const StepSolver& solver, const Candidate& candidate) {
           {"micro_batch", made.train.micro_batch},
           {"accumulate", made.train.accumulate},
           {"choices", ChoicesJson(solver.config(), made)},
+          {"fates", FatesJson(solver, candidate)},
           {"plan", solver.Describe(candidate)}};
 }
 

@@ -11,10 +11,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
@@ -34,10 +34,10 @@ struct Change {
 };
 
 // Whether the solver could use the key if the run left it open.
-bool MayOpen(const OpenKey& key, const RunConfig& config) {
+bool MayOpen(const Knob& knob, const RunConfig& config) {
   RunConfig open = config;
-  key.leave_open(open);
-  return !key.open(config) && !key.used(config) && WhyUnused(key, open).empty();
+  knob.set(open, "auto");
+  return !knob.IsOpen(config) && !knob.IsUsed(config) && WhyUnused(knob, open).empty();
 }
 
 // Leaves all choices that change no number to the solver. Returns the keys that it changes.
@@ -45,10 +45,10 @@ std::vector<std::string> OpenEverything(RunConfig& run) {
   std::vector<std::string> names;
   if (run.checkpointing.policy != CheckpointPolicy::kAuto) names.push_back("checkpointing.policy");
   run.checkpointing.policy = CheckpointPolicy::kAuto;
-  for (const OpenKey& key : OpenKeys()) {
-    if (!MayOpen(key, run)) continue;
-    key.leave_open(run);
-    names.push_back(key.name);
+  for (const Knob& knob : Techniques()) {
+    if (!MayOpen(knob, run)) continue;
+    knob.set(run, "auto");
+    names.push_back(knob.key);
   }
   return names;
 }
@@ -77,9 +77,9 @@ std::vector<Change> Changes(const RunConfig& config) {
     }
   }
   const bool one_memory = IsOneMemory(config);
-  for (const OpenKey& key : OpenKeys()) {
-    if (!one_memory || !IsPlace(key) || !key.used(config)) continue;
-    changes.push_back({key.name, "device", [&key](RunConfig& run) { key.set(run, false); }});
+  for (const Knob& knob : Techniques()) {
+    if (!one_memory || !knob.place || !knob.IsUsed(config)) continue;
+    changes.push_back({knob.key, "device", [&knob](RunConfig& run) { knob.Use(run, false); }});
   }
   if (config.optimizer.place == PlaceOrAuto::kDevice && !one_memory) {
     changes.push_back({"optimizer.place", "host",
@@ -97,11 +97,11 @@ std::vector<Change> Changes(const RunConfig& config) {
     changes.push_back(
         {"memory.host_blocks", "auto", [](RunConfig& run) { run.memory.host_blocks.reset(); }});
   }
-  for (const OpenKey& key : OpenKeys()) {
-    const bool place = std::string_view(key.name) == "optimizer.place" ||
-                       std::string_view(key.name) == "memory.weights";
-    if (place || !MayOpen(key, config)) continue;
-    changes.push_back({key.name, "auto", [&key](RunConfig& run) { key.leave_open(run); }});
+  for (const Knob& knob : Techniques()) {
+    const bool named = std::string_view(knob.key) == "optimizer.place" ||
+                       std::string_view(knob.key) == "memory.weights";
+    if (named || !MayOpen(knob, config)) continue;
+    changes.push_back({knob.key, "auto", [&knob](RunConfig& run) { knob.set(run, "auto"); }});
   }
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype >= dtype) continue;

@@ -5,7 +5,7 @@
 
 #include "ops/axis.h"
 #include "ops/collective.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/solve.h"
@@ -37,8 +37,8 @@ config::RunConfig Closed(const config::RunConfig& config, const models::Model& m
     run.train.global_batch.reset();
     run.train.global_batch_tokens.reset();
   }
-  for (const OpenKey& key : OpenKeys()) {
-    if (key.open(run)) key.set(run, false);
+  for (const Knob& knob : Techniques()) {
+    if (knob.IsOpen(run)) knob.Use(run, false);
   }
   return run;
 }

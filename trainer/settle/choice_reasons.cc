@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/function_ref.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -43,27 +43,27 @@ std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candida
                                        const memory::Budget& budget, bool used_only) {
   const config::RunConfig& made = solver.ConfigOf(chosen.variant);
   std::vector<std::string> reasons;
-  for (const OpenKey& key : OpenKeys()) {
-    if (!key.open(solver.config())) continue;
-    if (key.used(made)) {
+  for (const Knob& knob : Techniques()) {
+    if (!knob.IsOpen(solver.config())) continue;
+    if (knob.IsUsed(made)) {
       const std::string why =
-          WhyNot([&](const config::RunConfig& other) { return !key.used(other); }, key.unused_value,
+          WhyNot([&](const config::RunConfig& other) { return !knob.IsUsed(other); }, knob.unused,
                  solver, chosen, budget);
       reasons.push_back(
-          fmt::format("{}: {}{}{}", key.name, key.used_value, why.empty() ? "" : ", ", why));
+          fmt::format("{}: {}{}{}", knob.key, knob.used, why.empty() ? "" : ", ", why));
     } else if (!used_only) {
-      const std::string why = solver.WhyLeftOut(key);
+      const std::string why = solver.WhyLeftOut(knob);
       reasons.push_back(fmt::format(
-          "{}: {}, {}", key.name, key.unused_value,
-          why.empty() ? fmt::format("since no plan that fits is faster with {}", key.used_value)
+          "{}: {}, {}", knob.key, knob.unused,
+          why.empty() ? fmt::format("since no plan that fits is faster with {}", knob.used)
                       : "because " + why));
     }
   }
   if (solver.config().memory.host_blocks || !made.memory.host_blocks) return reasons;
   // The same places for all blocks.
   const auto all_blocks = [&](const config::RunConfig& other) {
-    return !other.memory.host_blocks && std::ranges::all_of(OpenKeys(), [&](const OpenKey& key) {
-      return key.used(other) == key.used(made);
+    return !other.memory.host_blocks && std::ranges::all_of(Techniques(), [&](const Knob& knob) {
+      return knob.IsUsed(other) == knob.IsUsed(made);
     });
   };
   reasons.push_back(fmt::format("memory.host_blocks: {}, {}", *made.memory.host_blocks,

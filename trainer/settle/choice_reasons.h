@@ -8,7 +8,7 @@
 
 namespace plimsoll::trainer {
 
-// A sentence for each key of trainer/settle/alternatives.h that the run leaves open and, with
+// A sentence for each key of trainer/settle/knobs.h that the run leaves open and, with
 // `used_only`, the plan uses: "memory.weights: host, because with device the fastest plan that fits
 // takes 812.3 ms"; and one for the number of blocks, where the solver chose it. `chosen` is the
 // fastest candidate within the budget.

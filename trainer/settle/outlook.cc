@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
@@ -87,7 +87,7 @@ std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& ca
   if (gpu) lines.push_back(SmallerBatch(solver, candidate));
   if (gpu && exact.host_arena_bytes > 0) {
     RunConfig device = solver.ConfigOf(candidate);
-    for (const OpenKey& key : OpenKeys()) key.set(device, false);
+    for (const Knob& knob : Techniques()) knob.Use(device, false);
     lines.push_back(Adapters(device, budget));
   }
   std::erase(lines, "");

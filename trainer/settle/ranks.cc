@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "formats/json.h"
 #include "runtime/process_memory.h"
-#include "trainer/settle/alternatives.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/host_memory.h"
+#include "trainer/settle/knobs.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -19,19 +19,19 @@ namespace {
 using nlohmann::json;
 
 // The choices of Settle(), for a rank that knows the configuration.
-std::string Encode(const SettledRun& settled) {
-  json used = json::object();
-  for (const OpenKey& key : OpenKeys()) used[key.name] = key.used(settled.config);
+std::string Encode(const config::RunConfig& config, const SettledRun& settled) {
+  json knobs = json::object();
+  for (const Knob& knob : Knobs()) {
+    const std::string value = knob.get(settled.config);
+    if (value != knob.get(config)) knobs[knob.key] = value;
+  }
   json retention = json::object();
   for (const auto& [objective, tensors] : settled.options.retention) {
     for (const auto& [tensor, kind] : tensors) {
       retention[objective][tensor] = std::string(graph::Name(kind));
     }
   }
-  return json{{"micro_batch", settled.config.train.micro_batch},
-              {"accumulate", settled.config.train.accumulate},
-              {"used", used},
-              {"host_blocks", settled.config.memory.host_blocks.value_or(0)},
+  return json{{"knobs", knobs},
               {"gpu", settled.options.gpu},
               {"explicit",
                settled.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
@@ -44,12 +44,11 @@ SettledRun Decode(const std::string& text, const config::RunConfig& config,
                   const models::Model& model) {
   const formats::JsonObject made = formats::JsonObject::FromText(text, "rank 0's plan");
   SettledRun settled{config, {}, made.RequireString("chosen")};
-  settled.config.train.micro_batch = made.RequireInt("micro_batch");
-  settled.config.train.accumulate = made.RequireInt("accumulate");
-  const formats::JsonObject used = made.RequireObject("used");
-  for (const OpenKey& key : OpenKeys()) key.set(settled.config, used.RequireBool(key.name));
-  if (const int64_t blocks = made.RequireInt("host_blocks")) {
-    settled.config.memory.host_blocks = blocks;
+  const formats::JsonObject knobs = made.RequireObject("knobs");
+  const std::vector<std::string> changed = knobs.Keys();
+  for (const Knob& knob : Knobs()) {
+    const bool decided = std::ranges::find(changed, knob.key) != changed.end();
+    if (decided) knob.set(settled.config, knobs.RequireString(knob.key));
   }
   settled.options = CompileFrom(settled.config, model);
   settled.options.gpu = made.RequireString("gpu");  // all ranks have one program
@@ -102,7 +101,7 @@ void Ranks::RequireHostMemory(const CompiledStep& compiled) {
 SettledRun Ranks::SettleOnFirst(const config::RunConfig& config, const models::Model& model) {
   if (size() == 1) return Settle(config, model);
   std::string text;
-  if (first()) text = Encode(Settle(config, model));
+  if (first()) text = Encode(config, Settle(config, model));
   return Decode(world_.Broadcast(text), config, model);
 }
 

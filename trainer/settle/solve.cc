@@ -14,7 +14,7 @@
 #include "runtime/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/calibration.h"
 #include "trainer/settle/choice_reasons.h"
@@ -221,12 +221,6 @@ struct StepSolver::Impl {
     if (config.train.blocks_first == config::OnOrAuto::kAuto) LeaveOutBlocksFirst();
   }
 
-  static bool DraftsAlike(const RunConfig& a, const RunConfig& b) {
-    return a.train.micro_batch == b.train.micro_batch && a.optimizer.place == b.optimizer.place &&
-           a.memory.weights == b.memory.weights && a.memory.gradients == b.memory.gradients &&
-           a.memory.host_blocks == b.memory.host_blocks;
-  }
-
   // Where blocks cannot come first, or one program of all micro-steps would be too long to plan.
   void LeaveOutBlocksFirst() {
     constexpr int64_t kMostNodes = 12'000;
@@ -391,9 +385,9 @@ RunConfig StepSolver::ConfigOf(const memory::Candidate& candidate) const {
   return ConfigOf(candidate.variant);
 }
 
-std::string StepSolver::WhyLeftOut(const OpenKey& key) const {
-  const std::string why = WhyUnused(key, impl_->config);
-  const bool joins = std::string_view(key.name) == "train.blocks_first";
+std::string StepSolver::WhyLeftOut(const Knob& knob) const {
+  const std::string why = WhyUnused(knob, impl_->config);
+  const bool joins = std::string_view(knob.key) == "train.blocks_first";
   return why.empty() && joins ? impl_->why_not_blocks_first : why;
 }
 

@@ -17,7 +17,7 @@
 #include "memory/solver.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/step/caching.h"
 #include "trainer/step/compile.h"
 
@@ -78,7 +78,7 @@ class StepSolver {
   const config::RunConfig& ConfigOf(size_t variant) const;
   config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
   // Why no variant uses a key that the run leaves open; empty: some do.
-  std::string WhyLeftOut(const OpenKey& key) const;
+  std::string WhyLeftOut(const Knob& knob) const;
   CompileOptions OptionsOf(const memory::Candidate& candidate) const;
 
   // The tensors that are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2, gelu".

@@ -15,7 +15,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/config/shipped.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/alternatives.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
@@ -223,8 +223,8 @@ RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choice
 
 // Leaves where parameters live, and what else changes no number, to the solver.
 void LeaveOpen(const RunConfig& base, Choices& choices) {
-  for (const OpenKey& key : OpenKeys()) {
-    if (!base.IsSet(key.name) || IsReplaced(key.name)) choices[key.name] = {"auto", ""};
+  for (const Knob& knob : Techniques()) {
+    if (!base.IsSet(knob.key) || IsReplaced(knob.key)) choices[knob.key] = {"auto", ""};
   }
 }
 
@@ -235,8 +235,8 @@ void RequireNearBudget(RunConfig config, const memory::Budget& budget) {
   config.train.accumulate = 2;  // gradients of one micro-step would stay on the device
   config.train.global_batch.reset();
   config.train.global_batch_tokens.reset();
-  for (const OpenKey& key : OpenKeys()) {
-    if (key.open(config)) key.set(config, WhyUnused(key, config).empty());
+  for (const Knob& knob : Techniques()) {
+    if (knob.IsOpen(config)) knob.Use(config, WhyUnused(knob, config).empty());
   }
   StepSolver solver(config, {.built_in_rates = true, .policies = true});
   const int64_t needed =
@@ -292,11 +292,11 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
             made.train.micro_batch, base.model.sequence() == 1 ? "samples" : "sequences",
             made.train.accumulate, made.train.accumulate == 1 ? "" : "s")};
   }
-  for (const OpenKey& key : OpenKeys()) {
-    if (!key.open(config)) continue;
-    choices.erase(key.name);
-    if (!key.used(made)) continue;
-    choices[key.name] = {key.used_value,
+  for (const Knob& knob : Techniques()) {
+    if (!knob.IsOpen(config)) continue;
+    choices.erase(knob.key);
+    if (!knob.IsUsed(made)) continue;
+    choices[knob.key] = {knob.used,
                          "No plan fits with everything on the GPU, and none with the "
                          "optimizer's state alone on the host; by built-in rates "
                          "this is part of the fastest one. No number changes."};

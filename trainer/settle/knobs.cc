@@ -1,0 +1,295 @@
+#include "trainer/settle/knobs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "trainer/config/check_techniques.h"
+#include "trainer/config/resolve.h"
+#include "trainer/settle/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::CheckpointPolicy;
+using config::OnOrAuto;
+using config::PlaceOrAuto;
+using config::RunConfig;
+
+// Sequences per update on this rank, for train.micro_batch: auto.
+int64_t GlobalBatch(const RunConfig& config) {
+  const int64_t sequences = config.train.global_batch
+                                ? *config.train.global_batch
+                                : *config.train.global_batch_tokens / config.model.sequence();
+  return sequences / config.parallel.data.value_or(1);
+}
+
+// The micro-batches into which the batch can be cut.
+std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
+                              const models::Model& model) {
+  const int64_t coupled = model.coupled_samples();
+  if (coupled == 0) {
+    throw open.Error("train.micro_batch",
+                     "auto would choose the mathematics, too: all samples of a micro-batch act "
+                     "on one another in this model (docs/batch_norm.md); give a number, or "
+                     "groups of a fixed size by model.norm_samples");
+  }
+  std::vector<std::string> cuts, unshared;
+  for (const auto& [micro_batch, accumulate] : config::CutsOf(GlobalBatch(open))) {
+    if (micro_batch % coupled != 0) continue;
+    RunConfig cut = open;
+    cut.train.micro_batch = micro_batch;
+    (SharesTokens(cut) ? cuts : unshared).push_back(std::to_string(micro_batch));
+  }
+  // If no cut of the batch can be shared, the first one is kept for its error message.
+  if (cuts.empty() && !unshared.empty()) cuts.push_back(unshared.front());
+  if (cuts.empty()) {
+    throw open.Error("train.micro_batch",
+                     fmt::format("auto finds no cut of {} samples into micro-batches of whole "
+                                 "groups of the {} that act on one another in this model",
+                                 GlobalBatch(open), coupled));
+  }
+  return cuts;
+}
+
+// A place, or a technique that is on or off.
+template <auto Section, auto Member, auto kUsed, auto kUnused, auto kAuto>
+struct Switch {
+  static constexpr bool kPlace = std::is_same_v<decltype(kUsed), PlaceOrAuto>;
+  static constexpr const char* kUsedText = kPlace ? "host" : "true";
+  static constexpr const char* kUnusedText = kPlace ? "device" : "false";
+
+  static std::string Get(const RunConfig& run) {
+    const auto value = run.*Section.*Member;
+    return value == kAuto ? "auto" : value == kUsed ? kUsedText : kUnusedText;
+  }
+  static void Set(RunConfig& run, const std::string& value) {
+    run.*Section.*Member = value == "auto" ? kAuto : value == kUsedText ? kUsed : kUnused;
+  }
+  static std::vector<std::string> Values(const RunConfig& /*open*/, const RunConfig& /*made*/,
+                                         const models::Model& /*model*/) {
+    return {kUnusedText, kUsedText};
+  }
+};
+template <auto Section, auto Member>
+using Place = Switch<Section, Member, PlaceOrAuto::kHost, PlaceOrAuto::kDevice, PlaceOrAuto::kAuto>;
+template <auto Section, auto Member>
+using Technique = Switch<Section, Member, OnOrAuto::kOn, OnOrAuto::kOff, OnOrAuto::kAuto>;
+
+using StatePlace = Place<&RunConfig::optimizer, &config::OptimizerConfig::place>;
+using WeightPlace = Place<&RunConfig::memory, &config::MemoryConfig::weights>;
+using GradientPlace = Place<&RunConfig::memory, &config::MemoryConfig::gradients>;
+using BlocksFirstSwitch = Technique<&RunConfig::train, &config::TrainConfig::blocks_first>;
+using InBackwardSwitch = Technique<&RunConfig::optimizer, &config::OptimizerConfig::in_backward>;
+
+template <typename S>
+constexpr Knob SwitchKnob(const char* key, std::string (*why_unused)(const RunConfig&),
+                          std::string (*words)(const RunConfig&), bool shapes_draft) {
+  return {key,   S::Get,       S::Set,         S::Values, why_unused,
+          words, S::kUsedText, S::kUnusedText, S::kPlace, shapes_draft};
+}
+
+std::string Always(const RunConfig& /*run*/) { return ""; }
+bool CutsBatch(const RunConfig& run) { return run.train.micro_batch == 0; }
+bool HasOneMicroStep(const RunConfig& run) { return !CutsBatch(run) && run.train.accumulate == 1; }
+
+bool BlocksFirst(const RunConfig& config) { return config.train.blocks_first == OnOrAuto::kOn; }
+bool InBackward(const RunConfig& config) { return config.optimizer.in_backward == OnOrAuto::kOn; }
+bool GradientsOnHost(const RunConfig& config) {
+  return config.memory.gradients == PlaceOrAuto::kHost;
+}
+
+// Whether a combination of choices that `open` leaves open does nothing, or less than another one.
+bool IsDominated(const RunConfig& open, const RunConfig& made) {
+  const bool several = made.train.accumulate > 1;
+  const bool waits = !config::WaitsForGradients(made).empty();
+  // Where updates take gradients block by block, none leaves the device.
+  const bool taken = BlocksFirst(made) && InBackward(made) && !waits;
+  if (open.memory.gradients == PlaceOrAuto::kAuto && GradientsOnHost(made) && (!several || taken)) {
+    return true;
+  }
+  if (open.optimizer.in_backward != OnOrAuto::kAuto || waits) return false;
+  // Gradients that are carried on the device take their memory all the time. Elsewhere updates
+  // within the backward pass save what the other choice of the two is made for.
+  if (several && !BlocksFirst(made)) return InBackward(made) != GradientsOnHost(made);
+  return BlocksFirst(made) && !InBackward(made);
+}
+
+// Whether what a knob chooses lives on the host.
+bool ChoosesHost(const RunConfig& open, const RunConfig& made) {
+  return std::ranges::any_of(Techniques(), [&](const Knob& knob) {
+    return knob.place && knob.IsOpen(open) && knob.IsUsed(made);
+  });
+}
+
+constexpr const char* kAllBlocks = "all";
+
+// What is on the host may be so of a part of the blocks. Not with blocks first: programs of all
+// micro-steps take long to plan.
+std::vector<std::string> HostBlocks(const RunConfig& open, const RunConfig& made,
+                                    const models::Model& model) {
+  constexpr int64_t kParts = 4;
+  const auto blocks = static_cast<int64_t>(BlocksOf(model).size());
+  std::vector<std::string> values = {kAllBlocks};
+  if (blocks < kParts || !ChoosesHost(open, made) || BlocksFirst(made)) return values;
+  for (int64_t part = kParts - 1; part > 0; --part) {
+    values.push_back(std::to_string(blocks * part / kParts));
+  }
+  return values;
+}
+
+}  // namespace
+
+const std::vector<Knob>& Knobs() {
+  static const std::vector<Knob> knobs = {
+      {"train.micro_batch",
+       [](const RunConfig& run) -> std::string {
+         return CutsBatch(run) ? "auto" : std::to_string(run.train.micro_batch);
+       },
+       [](RunConfig& run, const std::string& value) {
+         run.train.accumulate = GlobalBatch(run) / std::stoll(value);
+         run.train.micro_batch = std::stoll(value);
+       },
+       Cuts, Always,
+       [](const RunConfig& made) {
+         return fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch);
+       },
+       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true},
+      SwitchKnob<StatePlace>(
+          "optimizer.place", Always,
+          [](const RunConfig& made) { return "state on " + StatePlace::Get(made); }, true),
+      SwitchKnob<WeightPlace>(
+          "memory.weights", Always,
+          [](const RunConfig& made) { return "weights on " + WeightPlace::Get(made); }, true),
+      SwitchKnob<GradientPlace>(
+          "memory.gradients",
+          [](const RunConfig& run) -> std::string {
+            if (!HasOneMicroStep(run)) return "";
+            return "gradients of one micro-step (train.accumulate: 1) are temporaries";
+          },
+          [](const RunConfig& made) -> std::string {
+            return GradientsOnHost(made) ? "gradients on host" : "";
+          },
+          true),
+      SwitchKnob<BlocksFirstSwitch>(
+          "train.blocks_first",
+          [](const RunConfig& run) -> std::string {
+            if (HasOneMicroStep(run)) return "there is one micro-step (train.accumulate: 1)";
+            if (!CutsBatch(run)) return "";
+            return "train.micro_batch: auto is decided for one micro-step after another";
+          },
+          [](const RunConfig& made) -> std::string {
+            return BlocksFirst(made) ? "blocks first" : "";
+          },
+          false),
+      SwitchKnob<InBackwardSwitch>(
+          "optimizer.in_backward",
+          [](const RunConfig& run) -> std::string {
+            const bool carried = run.train.accumulate > 1 &&
+                                 run.memory.gradients == PlaceOrAuto::kDevice &&
+                                 run.train.blocks_first == OnOrAuto::kOff;
+            if (carried && !CutsBatch(run)) {
+              return "gradients of several micro-steps stay until the end";
+            }
+            return config::WaitsForGradients(run);
+          },
+          [](const RunConfig& made) -> std::string {
+            return InBackward(made) ? "updates in backward" : "";
+          },
+          false),
+      {"memory.host_blocks",
+       [](const RunConfig& run) {
+         return run.memory.host_blocks ? std::to_string(*run.memory.host_blocks) : "auto";
+       },
+       [](RunConfig& run, const std::string& value) {
+         run.memory.host_blocks.reset();
+         if (value != kAllBlocks) run.memory.host_blocks = std::stoll(value);
+       },
+       HostBlocks, Always,
+       [](const RunConfig& made) {
+         return made.memory.host_blocks ? fmt::format("of {} blocks", *made.memory.host_blocks)
+                                        : std::string();
+       },
+       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true}};
+  return knobs;
+}
+
+const std::vector<Knob>& Techniques() {
+  static const std::vector<Knob> techniques = [] {
+    std::vector<Knob> some;
+    std::ranges::copy_if(Knobs(), std::back_inserter(some), &Knob::is_technique);
+    return some;
+  }();
+  return techniques;
+}
+
+const char* FirstOpen(const RunConfig& config) {
+  if (config.checkpointing.policy == CheckpointPolicy::kAuto) return "checkpointing.policy";
+  if (CutsBatch(config)) return "train.micro_batch";
+  for (const Knob& knob : Techniques()) {
+    if (knob.IsOpen(config) && !(knob.place && IsOneMemory(config))) return knob.key;
+  }
+  return nullptr;
+}
+
+std::string WhyUnused(const Knob& knob, const RunConfig& config) {
+  if (knob.place && IsOneMemory(config)) return "on a CPU the host's memory is the same memory";
+  return knob.why_unused(config);
+}
+
+std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model& model) {
+  std::vector<RunConfig> all = {config};
+  for (const Knob& knob : Knobs()) {
+    if (!knob.IsOpen(config)) continue;
+    const bool usable = WhyUnused(knob, config).empty();
+    std::vector<RunConfig> more;
+    for (const RunConfig& run : all) {
+      std::vector<std::string> values = knob.values(config, run, model);
+      if (!usable) values.resize(1);
+      for (const std::string& value : values) {
+        more.push_back(run);
+        knob.set(more.back(), value);
+      }
+    }
+    all = std::move(more);
+  }
+  std::erase_if(all, [&](const RunConfig& made) { return IsDominated(config, made); });
+  std::ranges::stable_sort(all, {}, [](const RunConfig& made) {
+    return std::ranges::count_if(Techniques(), [&](const Knob& knob) { return knob.IsUsed(made); });
+  });
+  return all;
+}
+
+bool DraftsAlike(const RunConfig& a, const RunConfig& b) {
+  return std::ranges::all_of(
+      Knobs(), [&](const Knob& knob) { return !knob.shapes_draft || knob.get(a) == knob.get(b); });
+}
+
+std::string ChoicesText(const RunConfig& open, const RunConfig& made) {
+  std::vector<std::string> parts;
+  for (const Knob& knob : Knobs()) {
+    if (!knob.IsOpen(open)) continue;
+    if (std::string text = knob.words(made); !text.empty()) parts.push_back(std::move(text));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+nlohmann::ordered_json ChoicesJson(const RunConfig& open, const RunConfig& made) {
+  using nlohmann::ordered_json;
+  ordered_json choices = ordered_json::object();
+  for (const Knob& knob : Knobs()) {
+    const std::string value = knob.get(made);
+    if (!knob.IsOpen(open) || value == "auto") continue;
+    // Numbers and true are JSON's own.
+    choices[knob.key] = knob.place ? ordered_json(value) : ordered_json::parse(value);
+    if (CutsBatch(open) && !CutsBatch(made)) choices["train.accumulate"] = made.train.accumulate;
+  }
+  return choices;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,63 @@
+// The table of knobs: what a run file may leave to the budget's solver besides which activations
+// are kept, one row each. All that names knobs walks it: variants, refusals and advice, what plans
+// say and ranks exchange.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::trainer {
+
+// Values are texts, as a run file has them.
+struct Knob {
+  const char* key;  // "memory.weights"
+  // The value of a run; "auto": open.
+  std::string (*get)(const config::RunConfig& run);
+  void (*set)(config::RunConfig& run, const std::string& value);
+  // The values that a run which leaves it open may become, `made` of `open` having all knobs before
+  // it set; the first uses nothing.
+  std::vector<std::string> (*values)(const config::RunConfig& open, const config::RunConfig& made,
+                                     const models::Model& model);
+  // Why it cannot be used in this run, or would have no effect; empty: it can.
+  std::string (*why_unused)(const config::RunConfig& run);
+  // Of plans with the value: "weights on host".
+  std::string (*words)(const config::RunConfig& made);
+  const char *used, *unused;  // of a technique that is used or not; nullptr: a number
+  bool place;                 // used: something lives on the host
+  bool shapes_draft;          // or only how programs are finished
+
+  bool is_technique() const { return used != nullptr; }
+  bool IsOpen(const config::RunConfig& run) const { return get(run) == "auto"; }
+  bool IsUsed(const config::RunConfig& run) const { return is_technique() && get(run) == used; }
+  void Use(config::RunConfig& run, bool use) const { set(run, use ? used : unused); }
+};
+// In the order in which they are listed.
+const std::vector<Knob>& Knobs();
+// Those that are used or not.
+const std::vector<Knob>& Techniques();
+
+// The first key whose value is `auto`, of these and checkpointing.policy; nullptr: none. Not a
+// place where there is one memory: `auto` means here then.
+const char* FirstOpen(const config::RunConfig& config);
+
+// Knob::why_unused, and where places on the host are no other memory.
+std::string WhyUnused(const Knob& knob, const config::RunConfig& config);
+
+// The run once for each combination of values of its open knobs, with only checkpointing.policy
+// left open; those that use fewer techniques come first. Combinations without an effect are left
+// out.
+std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
+                                            const models::Model& model);
+// Whether programs of both are alike before they are finished.
+bool DraftsAlike(const config::RunConfig& a, const config::RunConfig& b);
+
+// The choices of `made` that `open` leaves open: "4 × 8 sequences, state on host"; and as a run
+// file gives them: {"train.micro_batch": 8, "train.accumulate": 4, "optimizer.place": "host"}.
+std::string ChoicesText(const config::RunConfig& open, const config::RunConfig& made);
+nlohmann::ordered_json ChoicesJson(const config::RunConfig& open, const config::RunConfig& made);
+
+}  // namespace plimsoll::trainer
