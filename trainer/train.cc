@@ -37,12 +37,12 @@
 #include "trainer/record/step_record.h"
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/knobs.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/device_start.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
@@ -648,6 +648,13 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   }
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
+  const config::RunConfig open = config;
+  if (resumed) {
+    const std::string kept = KeepChoices(config, resumed->record.config);
+    if (!kept.empty() && ranks.first()) {
+      PrintProgress(fmt::format("{}, as the run chose before its snapshot\n", kept));
+    }
+  }
   DeviceStart device(config);
   if (ranks.first()) PrintProgress(Header(config, *model));
   checks.reset();
@@ -667,7 +674,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
   }
   try {
-    run->Begin(loaded.resolved_yaml, ChoicesJson(config, settled.config));
+    run->Begin(loaded.resolved_yaml, ChoicesJson(open, settled.config));
     return run->Loop();
   } catch (const std::exception& error) {
     run->EndStatus(RunStatus::State::kFailed, error.what());

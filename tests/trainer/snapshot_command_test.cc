@@ -206,6 +206,28 @@ TEST_F(SnapshotCommand, SnapshotsOfOtherMasksOfDropoutGoOnWithAWarning) {
   }
 }
 
+// A cut of the batch changes numbers: a run that chose one keeps it, whatever it would choose now.
+TEST_F(SnapshotCommand, ACutOfTheBatchThatWasChosenStays) {
+  Sets sets = {"train.micro_batch=auto", "train.global_batch=12", "checkpointing.policy=auto",
+               "memory.budget=3MiB"};
+  const std::vector<std::string> whole = NumbersOfWhole(sets);
+  sets.push_back("train.stop_after=4");
+  ASSERT_EQ(Train(sets).exit_code, 0);
+  sets.pop_back();
+  sets.back() = "memory.budget=16MiB";
+  const Outcome resumed = Resume(sets);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("train.micro_batch: 4, as the run chose before its snapshot"));
+  EXPECT_THAT(resumed.out, HasSubstr("keep all"));  // what keeps numbers is chosen anew
+  EXPECT_EQ(Numbers(), whole);
+  const std::vector<std::string> roomy = NumbersOfWhole(sets);
+  EXPECT_NE(roomy, whole);  // the other cut rounds otherwise
+  // Of another batch it would be another cut.
+  sets[1] = "train.global_batch=8";
+  const Outcome other = Resume(sets, Snapshot(4));
+  EXPECT_THAT(other.out, Not(HasSubstr("as the run chose")));
+}
+
 // Batches of another size read on where the last one ended.
 TEST_F(SnapshotCommand, AnotherBatchGoesOnInTheData) {
   ASSERT_EQ(Train({"train.stop_after=6"}).exit_code, 0);

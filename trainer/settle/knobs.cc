@@ -90,8 +90,17 @@ using InBackwardSwitch = Technique<&RunConfig::optimizer, &config::OptimizerConf
 template <typename S>
 constexpr Knob SwitchKnob(const char* key, std::string (*why_unused)(const RunConfig&),
                           std::string (*words)(const RunConfig&), bool shapes_draft) {
-  return {key,   S::Get,       S::Set,         S::Values, why_unused,
-          words, S::kUsedText, S::kUnusedText, S::kPlace, shapes_draft};
+  return {key,
+          S::Get,
+          S::Set,
+          S::Values,
+          why_unused,
+          words,
+          S::kUsedText,
+          S::kUnusedText,
+          S::kPlace,
+          shapes_draft,
+          /*keeps_numbers=*/true};
 }
 
 std::string Always(const RunConfig& /*run*/) { return ""; }
@@ -159,7 +168,7 @@ const std::vector<Knob>& Knobs() {
        [](const RunConfig& made) {
          return fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch);
        },
-       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true},
+       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true, /*keeps_numbers=*/false},
       SwitchKnob<StatePlace>(
           "optimizer.place", Always,
           [](const RunConfig& made) { return "state on " + StatePlace::Get(made); }, true),
@@ -215,7 +224,7 @@ const std::vector<Knob>& Knobs() {
          return made.memory.host_blocks ? fmt::format("of {} blocks", *made.memory.host_blocks)
                                         : std::string();
        },
-       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true}};
+       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true, /*keeps_numbers=*/true}};
   return knobs;
 }
 
@@ -263,6 +272,25 @@ std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model
     return std::ranges::count_if(Techniques(), [&](const Knob& knob) { return knob.IsUsed(made); });
   });
   return all;
+}
+
+std::string KeepChoices(RunConfig& run, const std::map<std::string, std::string>& earlier) {
+  std::vector<std::string> kept;
+  for (const Knob& knob : Knobs()) {
+    const auto value = earlier.find(knob.key);
+    if (knob.keeps_numbers || !knob.IsOpen(run) || value == earlier.end()) continue;
+    RunConfig made = run;
+    knob.set(made, value->second);
+    // Of another batch it would be another cut.
+    const auto accumulate = earlier.find("train.accumulate");
+    if (accumulate == earlier.end() ||
+        accumulate->second != std::to_string(made.train.accumulate)) {
+      continue;
+    }
+    run = std::move(made);
+    kept.push_back(fmt::format("{}: {}", knob.key, value->second));
+  }
+  return fmt::format("{}", fmt::join(kept, ", "));
 }
 
 bool DraftsAlike(const RunConfig& a, const RunConfig& b) {

@@ -3,6 +3,7 @@
 // say and ranks exchange.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Knob {
   const char *used, *unused;  // of a technique that is used or not; nullptr: a number
   bool place;                 // used: something lives on the host
   bool shapes_draft;          // or only how programs are finished
+  bool keeps_numbers;         // every bit of a run is the same with any value
 
   bool is_technique() const { return used != nullptr; }
   bool IsOpen(const config::RunConfig& run) const { return get(run) == "auto"; }
@@ -52,6 +54,9 @@ std::string WhyUnused(const Knob& knob, const config::RunConfig& config);
 // out.
 std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
                                             const models::Model& model);
+// Sets the open knobs that change numbers to what an earlier part of the run had, by its keys, and
+// returns them: "train.micro_batch: 8"; empty: none is open, or the batch is another one.
+std::string KeepChoices(config::RunConfig& run, const std::map<std::string, std::string>& earlier);
 // Whether programs of both are alike before they are finished.
 bool DraftsAlike(const config::RunConfig& a, const config::RunConfig& b);
 
