@@ -134,7 +134,10 @@ BlockShapes::Options BlockShapes::FindOptions(const SearchContext& context, cons
       found.options.push_back(std::move(option));
     }
   };
-  add_estimates({.options = context.options / 2, .offload = !copies_overlap_});
+  constexpr int kThorough = 10;  // a search with fewer options is a quick look
+  if (context.options >= kThorough) {
+    add_estimates({.options = context.options / 2, .offload = !copies_overlap_});
+  }
   const bool away =
       std::ranges::any_of(segments_[block], [&](int d) { return variant.decisions[d].offload; });
   if (away && copies_overlap_) {

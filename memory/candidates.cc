@@ -151,7 +151,7 @@ class CandidateSearch {
     }
     const std::vector<Combination> sums = Combine(costs, /*estimates=*/false);
     // In a small program a single op counts, and measuring costs little.
-    constexpr int64_t kSmall = 100'000;
+    constexpr int64_t kSmall = 40'000;
     if (blocks_ == 0) {
       AddMeasured(Spaced(sums, Affordable()));
     } else if (static_cast<int64_t>(sums.size()) * keep_.nodes <= kSmall) {

@@ -109,7 +109,9 @@ def run(arguments, folder):
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "XDG_CACHE_HOME")}
     environment.update(HOME=folder, CUDA_VISIBLE_DEVICES="")
     done = subprocess.run([PROGRAM, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
-    return done.stderr if done.returncode else done.stdout
+    # What takes longer than two seconds says so: how long that is depends on the machine.
+    errors = "".join(line for line in done.stderr.splitlines(True) if not line.endswith(" …\n"))
+    return errors if done.returncode else done.stdout
 
 
 def section(text, heading):
