@@ -20,7 +20,8 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/knobs.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll {
 namespace {

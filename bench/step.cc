@@ -23,7 +23,8 @@
 #include "runtime/process_memory.h"
 #include "trainer/config/load.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_costs.h"
+#include "trainer/settle/settled_run.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {

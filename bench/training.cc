@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/settled_run.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::bench {

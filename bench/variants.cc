@@ -17,7 +17,8 @@
 #include "base/error.h"
 #include "bench/training.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_costs.h"
+#include "trainer/settle/settled_run.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {

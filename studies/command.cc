@@ -23,7 +23,8 @@
 #include "studies/study_json.h"
 #include "studies/values.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/knobs.h"
+#include "trainer/settle/run_costs.h"
 
 namespace plimsoll::studies {
 namespace {

@@ -15,7 +15,7 @@
 #include "trainer/config/value.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/knobs.h"
 
 namespace plimsoll::studies {
 namespace {

@@ -11,7 +11,7 @@
 #include "runtime/process_memory.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -62,13 +62,14 @@ void GpuAccount::CheckFree(const memory::MemoryPlan& plan) const {
   const std::string others = memory.DescribeOthers();
   const bool free_micro_batch = ModelFrom(config_)->coupled_samples() > 0;
   throw UserError(
-      fmt::format("{}: device: cuda: the run needs {} of the {}'s memory, and {} are free{}; {}a "
-                  "smaller memory.budget with checkpointing.policy: auto{} needs less (see plimsoll "
-                  "plan)",
-                  config_.Origin("device"), FormatBytes(needed), memory.gpu,
-                  FormatBytes(memory.free + own), others.empty() ? "" : " (" + others + ")",
-                  others.empty() ? "" : "end the other process, or: ",
-                  free_micro_batch ? ", or a smaller train.micro_batch," : ""),
+      fmt::format(
+          "{}: device: cuda: the run needs {} of the {}'s memory, and {} are free{}; {}a "
+          "smaller memory.budget with checkpointing.policy: auto{} needs less (see plimsoll "
+          "plan)",
+          config_.Origin("device"), FormatBytes(needed), memory.gpu, FormatBytes(memory.free + own),
+          others.empty() ? "" : " (" + others + ")",
+          others.empty() ? "" : "end the other process, or: ",
+          free_micro_batch ? ", or a smaller train.micro_batch," : ""),
       ExitCode::kBudgetNotMet);
 }
 

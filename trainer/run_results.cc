@@ -14,7 +14,7 @@
 #include "trainer/record/run_metrics.h"
 #include "trainer/record/run_summary.h"
 #include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
 #include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"

@@ -15,7 +15,7 @@
 #include "tests/support/mpi_test_main.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/config/load.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_costs.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {

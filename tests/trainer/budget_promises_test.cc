@@ -14,7 +14,8 @@
 #include "tests/support/temp_folder.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/settled_run.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -13,7 +13,9 @@
 #include "tests/trainer/tiny_session.h"
 #include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_costs.h"
+#include "trainer/settle/settled_run.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {

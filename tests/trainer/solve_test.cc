@@ -1,6 +1,4 @@
 // The budget of whole runs: its laws over many budgets and models, and its choices.
-#include "trainer/settle/solve.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,10 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_costs.h"
+#include "trainer/settle/settled_run.h"
+#include "trainer/settle/step_solver.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

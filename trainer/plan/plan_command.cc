@@ -17,17 +17,20 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/knobs.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/monitor.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_costs.h"
+#include "trainer/settle/settled_run.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -15,6 +15,8 @@
 #include "trainer/settle/activity.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/settled_run.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "trainer/config/load.h"
 #include "trainer/plan/plan_command.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 

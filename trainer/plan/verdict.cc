@@ -6,7 +6,8 @@
 #include "base/columns.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_costs.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

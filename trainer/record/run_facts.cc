@@ -14,7 +14,7 @@
 #include "trainer/record/run_summary.h"
 #include "trainer/record/step_record.h"
 #include "trainer/settle/monitor.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

@@ -15,7 +15,7 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/settle/solve.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 

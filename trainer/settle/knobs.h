@@ -45,6 +45,7 @@ const std::vector<Knob>& Techniques();
 // The first key whose value is `auto`, of these and checkpointing.policy; nullptr: none. Not a
 // place where there is one memory: `auto` means here then.
 const char* FirstOpen(const config::RunConfig& config);
+inline bool LeavesChoice(const config::RunConfig& config) { return FirstOpen(config) != nullptr; }
 
 // Knob::why_unused, and where places on the host are no other memory.
 std::string WhyUnused(const Knob& knob, const config::RunConfig& config);

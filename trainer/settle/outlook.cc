@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/settle/knobs.h"
+#include "trainer/settle/run_costs.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "memory/solver.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 

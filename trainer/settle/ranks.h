@@ -16,7 +16,7 @@
 #include "runtime/mesh_ranks.h"
 #include "runtime/world.h"
 #include "trainer/settle/agreement.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/settled_run.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {

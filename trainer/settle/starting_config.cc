@@ -15,12 +15,14 @@
 #include "trainer/config/schema.h"
 #include "trainer/config/shipped.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/knobs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/outlook.h"
-#include "trainer/settle/solve.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/settled_run.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,0 +1,128 @@
+#include "trainer/settle/run_budget.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "runtime/gpu_memory.h"
+#include "runtime/process_memory.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/knobs.h"
+#include "trainer/settle/known_gpus.h"
+
+namespace plimsoll::trainer {
+
+namespace {
+
+using config::MemorySize;
+using config::RunConfig;
+
+struct MemoryHere {
+  int64_t total = 0;
+  int64_t free = 0;
+  const char* whose = "";
+};
+
+// The memory that a key is about: the GPU's or the machine's.
+MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
+  if (key != "memory.budget" || DeviceFrom(config) == runtime::DeviceKind::kCpu) {
+    const int64_t total = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+    return {total, runtime::AvailableMemory(), ""};
+  }
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return {gpu.memory_bytes(), gpu.memory_bytes(), " on the GPU"};
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) {
+    throw config.Error(key,
+                       "is relative to a GPU's memory, and there is no GPU here; give it in "
+                       "bytes, as in 24GiB");
+  }
+  // The memory that this process already holds is available to it.
+  const runtime::GpuMemory memory = meter->Measure();
+  return {memory.total, memory.free + meter->MeasureProcess().bytes, " on the GPU"};
+}
+
+}  // namespace
+
+int64_t BytesOf(const MemorySize& size, const RunConfig& config, const std::string& key) {
+  if (size.base == MemorySize::Base::kAbsolute) return size.bytes;
+  const MemoryHere here = MemoryOf(config, key);
+  if (size.base == MemorySize::Base::kTotal) {
+    return static_cast<int64_t>(size.fraction * static_cast<double>(here.total));
+  }
+  if (here.free > size.bytes) return here.free - size.bytes;
+  throw UserError(
+      config.Origin(key) + ": " + key +
+          fmt::format(": only {} are free{}, which leaves nothing after {}; subtract less",
+                      FormatBytes(here.free), here.whose, FormatBytes(size.bytes)),
+      ExitCode::kBudgetNotMet);
+}
+
+memory::Budget BudgetOf(const RunConfig& config) {
+  memory::Budget budget;
+  budget.profile = ProfileFrom(config);
+  if (config.memory.budget) {
+    const int64_t line = BytesOf(*config.memory.budget, config, "memory.budget");
+    budget.device = budget.profile.ArenaWithin(line);
+    if (budget.device < 0) {
+      throw UserError(
+          fmt::format("{}: memory.budget: {} is less than the {} that the process takes of the GPU "
+                      "beside the arena ({}); raise it",
+                      config.Origin("memory.budget"), FormatBytes(line),
+                      FormatBytes(budget.profile.overhead_bytes()),
+                      memory::PartsText(budget.profile)),
+          ExitCode::kBudgetNotMet);
+    }
+  }
+  if (config.memory.host_budget) {
+    budget.host = BytesOf(*config.memory.host_budget, config, "memory.host_budget");
+  }
+  return budget;
+}
+
+std::optional<int64_t> ArenaBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
+  if (!config.memory.budget) return std::nullopt;
+  return BudgetOf(config).device - (ArenaBytes(config, plan) - plan.arena_bytes);
+}
+
+std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
+  if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
+  if (DeviceFrom(config) != runtime::DeviceKind::kCpu) {
+    throw config.Error("memory.allocator",
+                       "caching is there to compare with on the CPU; set device: cpu, or "
+                       "memory.allocator: planned");
+  }
+  if (config.debug.check_arena) {
+    throw config.Error("debug.check_arena",
+                       "measures the planned arena, which memory.allocator: caching has not; "
+                       "leave one of them out");
+  }
+  if (config.debug.find_nan) {
+    throw config.Error("debug.find_nan",
+                       "looks at the planned arena, which memory.allocator: caching has not; leave "
+                       "one of them out");
+  }
+  CachingOptions options;
+  options.empty_cache_every = config.memory.empty_cache_every;
+  if (config.memory.preallocate) {
+    if (!config.memory.budget) {
+      throw config.Error("memory.preallocate",
+                         "takes memory.budget at once; give a budget, or let the cache grow");
+    }
+    options.preallocate_bytes = BytesOf(*config.memory.budget, config, "memory.budget");
+  }
+  return options;
+}
+
+void RequireBudget(const RunConfig& config) {
+  if (config.memory.budget || !LeavesChoice(config)) return;
+  throw config.Error(FirstOpen(config),
+                     "auto chooses what is fastest within memory.budget, which is not set; set it, "
+                     "for example to 90%");
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,38 @@
+// What memory.budget means on this machine.
+//
+// On the CPU the budget bounds both arenas, the bytes that a plan needs, exactly. On a GPU it
+// bounds all memory that the process takes there: the arena and the parts that
+// memory/device_profile.h counts. memory.host_budget bounds the second arena, for tensors that are
+// offloaded or placed on the host.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "memory/cost.h"
+#include "memory/plan.h"
+#include "trainer/config/run_config.h"
+#include "trainer/step/caching.h"
+
+namespace plimsoll::trainer {
+
+// The bytes of "24GiB"; of "90%" of the machine's memory, or of the GPU's for memory.budget on a
+// GPU; or of "free - 1GiB", from the memory that is free now. UserError, naming `key`, when nothing
+// is left, or when there is no GPU to ask.
+int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
+                const std::string& key);
+// The part of memory.budget and memory.host_budget that is left for the arenas. UserError with
+// ExitCode::kBudgetNotMet when the process without an arena takes more than that of the GPU.
+memory::Budget BudgetOf(const config::RunConfig& config);
+
+// What memory.budget leaves for the device's arena of this plan; nothing without a budget.
+std::optional<int64_t> ArenaBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
+
+// Nothing with `memory.allocator: planned`. UserError on settings that don't work with caching.
+std::optional<CachingOptions> CachingFrom(const config::RunConfig& config);
+
+// UserError when the file leaves a choice and has no memory.budget to choose within.
+void RequireBudget(const config::RunConfig& config);
+
+}  // namespace plimsoll::trainer

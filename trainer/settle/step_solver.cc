@@ -1,0 +1,250 @@
+#include "trainer/settle/step_solver.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/parallel_each.h"
+#include "trainer/settle/calibration.h"
+#include "trainer/settle/describe_plan.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_costs.h"
+#include "trainer/settle/step_draft.h"
+
+namespace plimsoll::trainer {
+
+using config::RunConfig;
+using graph::Program;
+using graph::Retention;
+using memory::Fates;
+
+struct StepSolver::Impl {
+  RunConfig config;
+  std::unique_ptr<models::Model> model;
+  ThreadPool pool{OwnCores()};
+  std::vector<std::shared_ptr<const StepDraft>> drafts;  // by variant
+  std::string why_not_blocks_first;  // where train.blocks_first is open and cannot be
+  memory::CostModel cost;
+  memory::PlanOptions plan;
+  std::unique_ptr<memory::Solver> solver;
+
+  Impl(const RunConfig& run, const StepSolverOptions& options)
+      : config(run), model(ModelFrom(run)) {
+    MakeDrafts(Alternatives(config, *model));
+    cost = options.built_in_rates ? BuiltInCost(config) : Calibrated();
+    std::vector<memory::Variant> variants;
+    for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
+    memory::SolverOptions solver_options;
+    solver_options.pool = &pool;
+    plan.alignment = runtime::TensorAlignment(drafts.front()->options().device);
+    solver_options.plan = plan;
+    if (options.coarse) {
+      solver_options.options = 6;
+      solver_options.work = 0;
+    }
+    if (options.policies) solver_options.options = 0;
+    solver_options.one_memory = IsOneMemory(config);
+    solver = std::make_unique<memory::Solver>(std::move(variants), cost, solver_options);
+  }
+
+  // Alternatives that differ only in how programs are finished share their drafts.
+  void MakeDrafts(std::vector<RunConfig> alternatives) {
+    std::vector<std::pair<size_t, std::shared_ptr<const StepDraft>>> made;  // by first alternative
+    std::vector<size_t> like(alternatives.size());
+    for (size_t i = 0; i < alternatives.size(); ++i) {
+      const auto same = std::ranges::find_if(made, [&](const auto& known) {
+        return DraftsAlike(alternatives[known.first], alternatives[i]);
+      });
+      like[i] = static_cast<size_t>(same - made.begin());
+      if (same == made.end()) made.emplace_back(i, nullptr);
+    }
+    ParallelEach(pool, made.size(), [&](size_t i) {
+      made[i].second = std::make_shared<StepDraft>(alternatives[made[i].first], *model);
+    });
+    for (size_t i = 0; i < alternatives.size(); ++i) {
+      drafts.push_back(std::make_shared<StepDraft>(*made[like[i]].second, alternatives[i], *model));
+    }
+    if (config.train.blocks_first == config::OnOrAuto::kAuto) LeaveOutBlocksFirst();
+  }
+
+  // Where blocks cannot come first, or one program of all micro-steps would be too long to plan.
+  void LeaveOutBlocksFirst() {
+    constexpr int64_t kMostNodes = 12'000;
+    const auto joined = [](const auto& draft) { return draft->options().blocks_first; };
+    const auto first = std::ranges::find_if(drafts, joined);
+    if (first == drafts.end()) return;
+    int64_t nodes = 0;
+    for (size_t p = 0; p < (*first)->programs().size(); ++p) {
+      nodes += (*first)->times()[p] * static_cast<int64_t>((*first)->programs()[p]->nodes().size());
+    }
+    why_not_blocks_first =
+        nodes > kMostNodes ? fmt::format("a program of {} micro-steps would be too long to plan",
+                                         config.train.accumulate)
+                           : (*first)->WhyNotBlocksFirst();
+    if (!why_not_blocks_first.empty()) std::erase_if(drafts, joined);
+  }
+
+  memory::CostModel Calibrated() const {
+    std::vector<const Program*> programs;
+    std::vector<memory::StepProgram> copies;  // programs with copies to the host, where allowed
+    // The smallest micro-batch stands for calls that would take too long in a larger one.
+    for (auto draft = drafts.rbegin(); draft != drafts.rend(); ++draft) {
+      for (size_t p = 0; p < (*draft)->programs().size(); ++p) {
+        if ((*draft)->times()[p] > 0) programs.push_back((*draft)->programs()[p].get());
+      }
+    }
+    // What updates within the backward pass add.
+    std::vector<memory::StepProgram> moved;
+    const auto in_backward = std::ranges::find_if(
+        drafts, [](const auto& draft) { return draft->options().update_in_backward.has_value(); });
+    if (in_backward != drafts.end()) {
+      const std::vector<memory::Decision> decisions = (*in_backward)->Decisions();
+      moved = (*in_backward)->Realize(decisions, Fates(decisions.size(), Retention::kSave));
+      for (const memory::StepProgram& part : moved) programs.push_back(part.program.get());
+    }
+    std::unique_ptr<StepDraft> smallest;
+    // Samples that act on one another cannot be fewer.
+    const int64_t least = model->coupled_samples();
+    if (least > 0 && drafts.front()->config().train.micro_batch > least) {
+      RunConfig one = drafts.front()->config();
+      one.train.micro_batch = least;
+      one.train.global_batch.reset();
+      one.train.global_batch_tokens.reset();
+      if (std::ranges::any_of(drafts.front()->bases(),
+                              [&](const auto& base) { return TakesLong(*base); })) {
+        smallest = std::make_unique<StepDraft>(one, *model);
+        for (const auto& base : smallest->bases()) programs.push_back(base.get());
+      }
+    }
+    const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
+    Fates away(decisions.size(), Retention::kSave);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      if (decisions[d].offload) away[d] = Retention::kOffload;
+    }
+    if (std::find(away.begin(), away.end(), Retention::kOffload) != away.end()) {
+      copies = drafts.front()->Realize(decisions, away);
+      for (const memory::StepProgram& part : copies) programs.push_back(part.program.get());
+    }
+    return CostModelFor(config, programs);
+  }
+
+  bool TakesLong(const Program& program) const {
+    const memory::CostModel rates = BuiltInCost(config);
+    const double seconds = CalibrationOptions().call_seconds;
+    return std::any_of(program.nodes().begin(), program.nodes().end(),
+                       [&](const graph::Node& node) {
+                         return !node.op->view && rates.Ideal(program.CallOf(node).get()) > seconds;
+                       });
+  }
+
+  memory::Variant VariantOf(const std::shared_ptr<const StepDraft>& draft) const {
+    memory::Variant variant;
+    variant.name = ChoicesText(config, draft->config());
+    variant.bases = draft->bases();
+    variant.micro_steps = draft->micro_steps();
+    variant.decisions = draft->Decisions();
+    for (memory::Decision& decision : variant.decisions) {
+      if (decision.offload)
+        decision.copy_seconds = CopySeconds(*draft->bases()[decision.base], decision);
+    }
+    variant.policies = draft->Policies(variant.decisions);
+    variant.realize = [draft, decisions = variant.decisions](const Fates& assignment) {
+      return draft->Realize(decisions, assignment);
+    };
+    return variant;
+  }
+
+  // Seconds of copying the decision's tensors to the host.
+  double CopySeconds(const Program& base, const memory::Decision& decision) const {
+    double seconds = 0;
+    const memory::DeviceRates& rates = cost.rates();
+    const graph::Attributes none;
+    for (const std::string& name : decision.tensors) {
+      const graph::Tensor& tensor = base.tensor(base.Require(name));
+      if (rates.copies_overlap()) {
+        seconds += rates.CopySeconds(static_cast<double>(tensor.bytes()));
+        continue;
+      }
+      const graph::TensorType* type = &tensor.type;
+      const graph::TensorType* arguments[] = {type};
+      seconds += cost.Seconds(
+          {graph::OpRegistry::Get().Require("copy_start"), arguments, arguments, none});
+    }
+    return seconds;
+  }
+};
+
+StepSolver::StepSolver(const RunConfig& config, const StepSolverOptions& options)
+    : impl_(std::make_unique<Impl>(config, options)) {}
+StepSolver::~StepSolver() = default;
+
+memory::Solver& StepSolver::solver() { return *impl_->solver; }
+const models::Model& StepSolver::model() const { return *impl_->model; }
+const memory::CostModel& StepSolver::cost() const { return impl_->cost; }
+const memory::PlanOptions& StepSolver::plan_options() const { return impl_->plan; }
+
+const RunConfig& StepSolver::config() const { return impl_->config; }
+
+const RunConfig& StepSolver::ConfigOf(size_t variant) const {
+  return impl_->drafts[variant]->config();
+}
+
+RunConfig StepSolver::ConfigOf(const memory::Candidate& candidate) const {
+  return ConfigOf(candidate.variant);
+}
+
+std::string StepSolver::WhyLeftOut(const Knob& knob) const {
+  const std::string why = WhyUnused(knob, impl_->config);
+  const bool joins = std::string_view(knob.key) == "train.blocks_first";
+  return why.empty() && joins ? impl_->why_not_blocks_first : why;
+}
+
+CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
+  const StepDraft& draft = *impl_->drafts[candidate.variant];
+  CompileOptions options = draft.options();
+  options.dump_directory = impl_->config.debug.dump_programs;
+  if (!draft.open()) return options;
+  options.checkpointing = {};
+  options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
+  const std::vector<memory::Decision>& decisions =
+      impl_->solver->variants()[candidate.variant].decisions;
+  for (size_t d = 0; d < decisions.size(); ++d) {
+    if (candidate.fates[d] == Retention::kSave) continue;
+    for (const std::string& name : decisions[d].tensors) {
+      options.retention[draft.objectives()[decisions[d].base].name][name] = candidate.fates[d];
+    }
+  }
+  return options;
+}
+
+std::string StepSolver::Describe(const memory::Candidate& candidate) const {
+  const memory::Variant& variant = impl_->solver->variants()[candidate.variant];
+  const std::vector<models::Objective>& objectives = impl_->drafts[candidate.variant]->objectives();
+  std::vector<std::string> parts;
+  if (!variant.name.empty()) parts.push_back(variant.name);
+  for (size_t base = 0; base < objectives.size(); ++base) {
+    std::vector<memory::Decision> decisions;
+    Fates assignment;
+    for (size_t d = 0; d < variant.decisions.size(); ++d) {
+      if (variant.decisions[d].base != static_cast<int>(base)) continue;
+      decisions.push_back(variant.decisions[d]);
+      assignment.push_back(candidate.fates[d]);
+    }
+    if (decisions.empty()) continue;
+    const std::string& name = objectives[base].name;
+    parts.push_back((name.empty() ? "" : name + ": ") + DescribeAssignment(decisions, assignment));
+  }
+  return parts.empty() ? "as the file says" : fmt::format("{}", fmt::join(parts, "; "));
+}
+
+memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
+  StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
+  return *solver.solver().Smallest(budget).exact;
+}
+
+}  // namespace plimsoll::trainer

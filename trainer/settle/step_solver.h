@@ -1,0 +1,55 @@
+// The candidate plans of a run: its variants, as memory/solver.h searches them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "memory/solver.h"
+#include "models/model.h"
+#include "trainer/config/run_config.h"
+#include "trainer/settle/knobs.h"
+#include "trainer/step/compile.h"
+
+namespace plimsoll::trainer {
+
+struct StepSolverOptions {
+  bool built_in_rates = false;  // enough to find out how small a plan can be
+  bool coarse = false;          // few options, for a quick look
+  bool policies = false;        // the named policies alone
+};
+
+// The candidate plans of a run.
+class StepSolver {
+ public:
+  // Times the ops on this device first, unless memory.calibrate is false.
+  explicit StepSolver(const config::RunConfig& config, const StepSolverOptions& options = {});
+  ~StepSolver();
+
+  memory::Solver& solver();
+  const models::Model& model() const;
+  const memory::CostModel& cost() const;
+  const memory::PlanOptions& plan_options() const;
+
+  // The run as it was given, and with the choices of a variant.
+  const config::RunConfig& config() const;
+  const config::RunConfig& ConfigOf(size_t variant) const;
+  config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
+  // Why no variant uses a key that the run leaves open; empty: some do.
+  std::string WhyLeftOut(const Knob& knob) const;
+  CompileOptions OptionsOf(const memory::Candidate& candidate) const;
+
+  // The tensors that are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2, gelu".
+  std::string Describe(const memory::Candidate& candidate) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The smallest plan of a run (memory::Solver::Smallest): among its candidates, or its only plan
+// when it leaves nothing open.
+memory::ExactPlan SmallestPlan(const config::RunConfig& config, const memory::Budget& budget,
+                               bool coarse = false);
+
+}  // namespace plimsoll::trainer
