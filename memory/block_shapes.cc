@@ -80,7 +80,7 @@ BlockShapes::BlockShapes(const SearchContext& context, const Variant& variant, c
 }
 
 bool BlockShapes::IsEstimate(const BlockOption& option) const {
-  return option.leaving_bytes > 0 || (copies_overlap_ && option.host_bytes > 0);
+  return option.leaving_bytes > 0 || option.host_bytes > 0;
 }
 
 bool BlockShapes::any_estimate() const {
@@ -124,7 +124,7 @@ BlockShapes::Options BlockShapes::FindOptions(const SearchContext& context, cons
       if (same == found.shapes.end()) found.shapes.push_back(shape);
     }
   };
-  found.options = find({.options = context.options, .offload = !copies_overlap_, .leaving = false});
+  found.options = find({.options = context.options, .offload = false, .leaving = false});
   add_shapes();
   found.sums = found.shapes.size();
   std::set<Fates> known;
@@ -135,11 +135,12 @@ BlockShapes::Options BlockShapes::FindOptions(const SearchContext& context, cons
     }
   };
   constexpr int kThorough = 10;  // a search with fewer options is a quick look
-  if (context.options >= kThorough) {
-    add_estimates({.options = context.options / 2, .offload = !copies_overlap_});
-  }
   const bool away =
       std::ranges::any_of(segments_[block], [&](int d) { return variant.decisions[d].offload; });
+  const bool away_in_line = away && !copies_overlap_;
+  if (context.options >= kThorough || away_in_line) {
+    add_estimates({.options = context.options / 2, .offload = away_in_line});
+  }
   if (away && copies_overlap_) {
     // The blocks whose work hides the copies of one: with infinity, all waits for copies.
     constexpr double kHidden[] = {1, 2, 3, 4, 6, 8, std::numeric_limits<double>::infinity()};

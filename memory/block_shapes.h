@@ -79,8 +79,8 @@ class BlockShapes {
   }
   const std::vector<Side>& sides() const { return sides_; }
   const std::vector<Measured>& measured() const { return measured_; }
-  // Whether what an option takes is no sum over blocks: its copies run beside the computation, or
-  // other blocks' gradients wait for what it drops.
+  // Whether what an option takes may be no sum over blocks: it copies to the host, where copies may
+  // run beside the computation, or other blocks' gradients wait for what it drops.
   bool IsEstimate(const BlockOption& option) const;
   bool any_estimate() const;
   // All blocks, and what is outside, treated alike: level 0 of `levels` keeps least, the last but
