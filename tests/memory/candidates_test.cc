@@ -49,15 +49,15 @@ std::vector<Candidate> Find(const Variant& variant, const SolverOptions& options
   return FindCandidates(variant, 0, CostModel(), given);
 }
 
-// Beyond the plans that the mixtures need, the search makes each single change at most once.
+// Beyond the plans that are measured with no work allowed, the search makes each single change once.
 TEST(Candidates, ASingleChangeIsMeasuredOnce) {
   const Variant variant = VariantOf(Train(Kind::kMixed, 2));
-  const std::map<Fates, int> mixtures = RealizedBySearch(variant, 0);
+  const std::map<Fates, int> needed = RealizedBySearch(variant, 0);
   const std::map<Fates, int> all = RealizedBySearch(variant, 100'000);
-  ASSERT_GT(all.size(), mixtures.size());
+  ASSERT_GT(all.size(), needed.size());
   for (const auto& [assignment, times] : all) {
-    const auto before = mixtures.find(assignment);
-    EXPECT_LE(times - (before == mixtures.end() ? 0 : before->second), 1);
+    const auto before = needed.find(assignment);
+    EXPECT_LE(times - (before == needed.end() ? 0 : before->second), 1);
   }
 }
 
