@@ -21,7 +21,7 @@ class Stage {
   int64_t number_;  // -1: the start is over
 };
 
-// Seconds since the system started the process.
+// Seconds since the system started the process; under `bazel run`, since the first call.
 double SecondsInProcess();
 
 struct StageTime {
