@@ -22,15 +22,13 @@ namespace {
 
 // Keys about where bytes are, what is recomputed, what is monitored and reported. For each it is
 // documented, and tested, that every bit stays the same: docs/checkpointing.md, docs/budget.md,
-// docs/allocators.md, docs/parameter_memory.md (places, optimizer.in_backward, train.blocks_first),
-// docs/kernels.md (train.threads).
+// docs/allocators.md, docs/kernels.md (train.threads). So it is of knobs whose table says so.
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
 constexpr const char* kKeys[] = {
-    "optimizer.place",      "optimizer.in_backward", "train.blocks_first",
-    "train.threads",        "train.log_every",       "train.eval_every",
-    "train.eval_sequences", "train.sample_every",    "train.early_stop",
-    "train.stop_after",     "parallel.timeout",      "parallel.reshard_after_forward"};
+    "train.threads",      "train.log_every",  "train.eval_every", "train.eval_sequences",
+    "train.sample_every", "train.early_stop", "train.stop_after", "parallel.timeout",
+    "parallel.reshard_after_forward"};
 
 // The configuration without the keys that only place a run's files.
 std::string Resolved(const config::RunConfig& config) {
@@ -149,8 +147,10 @@ uint64_t HashOf(std::string_view text) {
 
 bool KeepsNumbers(const std::string& key) {
   const std::string section = key.substr(0, key.find('.'));
-  return std::find(std::begin(kSections), std::end(kSections), section) != std::end(kSections) ||
-         std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+  const auto knob = std::ranges::find(trainer::Knobs(), key, &trainer::Knob::key);
+  if (knob != trainer::Knobs().end()) return knob->keeps_numbers;
+  return std::ranges::find(kSections, section) != std::end(kSections) ||
+         std::ranges::find(kKeys, key) != std::end(kKeys);
 }
 
 RowFacts FactsOf(const config::RunConfig& config, int64_t ranks) {

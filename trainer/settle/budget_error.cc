@@ -21,23 +21,21 @@ namespace plimsoll::trainer {
 namespace {
 
 using config::CheckpointPolicy;
-using config::PlaceOrAuto;
 using config::RunConfig;
 
 // One change to the run, as the user would write it.
 struct Change {
   std::string key;  // "optimizer.state_dtype"; of changes with one key the first that fits is named
   std::string value;  // "int8"
-  std::function<void(RunConfig&)> make;
+  RunConfig run;      // with the change
 
   std::string text() const { return key + ": " + value; }
 };
 
-// Whether the solver could use the key if the run left it open.
+// Whether the solver could use the knob if the run left it open.
 bool MayOpen(const Knob& knob, const RunConfig& config) {
-  RunConfig open = config;
-  knob.set(open, "auto");
-  return !knob.IsOpen(config) && !knob.IsUsed(config) && WhyUnused(knob, open).empty();
+  return !knob.IsOpen(config) && !knob.IsUsed(config) &&
+         WhyUnused(knob, Opened(knob, config)).empty();
 }
 
 // Leaves all choices that change no number to the solver. Returns the keys that it changes.
@@ -45,87 +43,64 @@ std::vector<std::string> OpenEverything(RunConfig& run) {
   std::vector<std::string> names;
   if (run.checkpointing.policy != CheckpointPolicy::kAuto) names.push_back("checkpointing.policy");
   run.checkpointing.policy = CheckpointPolicy::kAuto;
-  for (const Knob& knob : Techniques()) {
-    if (!MayOpen(knob, run)) continue;
+  for (const Knob& knob : Knobs()) {
+    if (!knob.keeps_numbers || !MayOpen(knob, run)) continue;
     knob.set(run, "auto");
     names.push_back(knob.key);
   }
   return names;
 }
 
-std::vector<Change> Changes(const RunConfig& config) {
-  // 0: a smaller micro-batch would be another training.
-  const auto model = ModelFrom(config);
-  const int64_t coupled = model->coupled_samples();
-  std::vector<Change> changes;
-  if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
-    changes.push_back({"checkpointing.policy", "auto",
-                       [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; }});
-  }
-  // The micro-batch sizes between the user's and the smallest, largest first.
-  if (config.train.micro_batch > 1 && coupled > 0) {
-    const int64_t whole = config.train.micro_batch * config.train.accumulate;
-    for (int64_t size = config.train.micro_batch / 2; size >= 1; size /= 2) {
-      if (whole % size != 0 || size % coupled != 0) continue;
-      const int64_t accumulate = whole / size;
-      changes.push_back({"train.micro_batch",
-                         fmt::format("{} with train.accumulate: {}", size, accumulate),
-                         [size, accumulate](RunConfig& run) {
-                           run.train.micro_batch = size;
-                           run.train.accumulate = accumulate;
-                         }});
+// Those of one knob. None of a micro-batch whose samples all act on one another: another one would
+// be another training.
+void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& model,
+                std::vector<Change>& changes) {
+  if (!knob.keeps_numbers && model.coupled_samples() == 0) return;
+  int64_t micro_batch = config.train.micro_batch;
+  for (RunConfig& run : Advised(knob, config, model)) {
+    // Of micro-batches those that are at most half of the one before.
+    const int64_t smaller = run.train.micro_batch;
+    if (smaller < micro_batch && 2 * smaller > micro_batch) continue;
+    micro_batch = smaller;
+    std::string value = knob.get(run);
+    if (run.train.accumulate != config.train.accumulate) {
+      value += fmt::format(" with train.accumulate: {}", run.train.accumulate);
     }
+    changes.push_back({knob.key, std::move(value), std::move(run)});
   }
-  const bool one_memory = IsOneMemory(config);
-  for (const Knob& knob : Techniques()) {
-    if (!one_memory || !knob.place || !knob.IsUsed(config)) continue;
-    changes.push_back({knob.key, "device", [&knob](RunConfig& run) { knob.Use(run, false); }});
+}
+
+std::vector<Change> Changes(const RunConfig& config) {
+  const auto model = ModelFrom(config);
+  std::vector<Change> changes;
+  const auto add = [&](const char* key, std::string value, const auto& make) {
+    make(changes.emplace_back(key, std::move(value), config).run);
+  };
+  if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
+    add("checkpointing.policy", "auto",
+        [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; });
   }
-  if (config.optimizer.place == PlaceOrAuto::kDevice && !one_memory) {
-    changes.push_back({"optimizer.place", "host",
-                       [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kHost; }});
-  } else if (config.optimizer.place == PlaceOrAuto::kHost && config.memory.host_budget &&
-             !one_memory) {
-    changes.push_back({"optimizer.place", "device",
-                       [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kDevice; }});
-  }
-  if (config.memory.weights == PlaceOrAuto::kDevice && !one_memory) {
-    changes.push_back({"memory.weights", "host",
-                       [](RunConfig& run) { run.memory.weights = PlaceOrAuto::kHost; }});
-  }
-  if (config.memory.host_blocks) {
-    changes.push_back(
-        {"memory.host_blocks", "auto", [](RunConfig& run) { run.memory.host_blocks.reset(); }});
-  }
-  for (const Knob& knob : Techniques()) {
-    const bool named = std::string_view(knob.key) == "optimizer.place" ||
-                       std::string_view(knob.key) == "memory.weights";
-    if (named || !MayOpen(knob, config)) continue;
-    changes.push_back({knob.key, "auto", [&knob](RunConfig& run) { knob.set(run, "auto"); }});
-  }
+  for (const Knob& knob : Knobs()) AddChanges(knob, config, *model, changes);
+  // What changes numbers.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype >= dtype) continue;
-    changes.push_back({"optimizer.state_dtype", ToString(dtype),
-                       [dtype](RunConfig& run) { run.optimizer.state_dtype = dtype; }});
+    add("optimizer.state_dtype", ToString(dtype),
+        [&](RunConfig& run) { run.optimizer.state_dtype = dtype; });
   }
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
-    changes.push_back(
-        {"amp.dtype", "bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; }});
+    add("amp.dtype", "bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; });
   }
-  if (config.parallel.data.value_or(1) > 1) {
-    for (int64_t stage = config.parallel.zero + 1; stage <= 3; ++stage) {
-      changes.push_back({"parallel.zero", std::to_string(stage),
-                         [stage](RunConfig& run) { run.parallel.zero = stage; }});
-    }
+  const bool data_ranks = config.parallel.data.value_or(1) > 1;
+  for (int64_t stage = config.parallel.zero + 1; data_ranks && stage <= 3; ++stage) {
+    add("parallel.zero", std::to_string(stage),
+        [&](RunConfig& run) { run.parallel.zero = stage; });
   }
-  if (config.parallel.data.value_or(1) > 1 && config.parallel.zero == 3 &&
-      !config.parallel.reshard_after_forward) {
-    changes.push_back({"parallel.reshard_after_forward", "true",
-                       [](RunConfig& run) { run.parallel.reshard_after_forward = true; }});
+  if (data_ranks && config.parallel.zero == 3 && !config.parallel.reshard_after_forward) {
+    add("parallel.reshard_after_forward", "true",
+        [](RunConfig& run) { run.parallel.reshard_after_forward = true; });
   }
   if (config.parallel.tensor > 1 && !config.parallel.sequence && model->shares_tokens()) {
-    changes.push_back(
-        {"parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; }});
+    add("parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; });
   }
   return changes;
 }
@@ -205,9 +180,7 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
   int64_t closest_bytes = of(needs);
   std::string fits;  // the key of the last change that does
   const auto after = [&](const Change& change, bool coarse) {
-    RunConfig changed = config;
-    change.make(changed);
-    return NeedsOf(changed, lines, coarse);
+    return NeedsOf(change.run, lines, coarse);
   };
   const auto add = [&](const Change& change, const Needs& then) {
     fits = change.key;

@@ -29,6 +29,19 @@ int64_t GlobalBatch(const RunConfig& config) {
   return sequences / config.parallel.data.value_or(1);
 }
 
+void SetMicroBatch(RunConfig& run, const std::string& value) {
+  config::TrainConfig& train = run.train;
+  if (value != "auto") {
+    train.accumulate = GlobalBatch(run) / std::stoll(value);
+    train.micro_batch = std::stoll(value);
+    return;
+  }
+  if (!train.global_batch && !train.global_batch_tokens) {
+    train.global_batch = train.micro_batch * train.accumulate * run.parallel.data.value_or(1);
+  }
+  train.micro_batch = 0;
+}
+
 // The micro-batches into which the batch can be cut.
 std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
                               const models::Model& model) {
@@ -136,7 +149,7 @@ bool ChoosesHost(const RunConfig& open, const RunConfig& made) {
   });
 }
 
-constexpr const char* kAllBlocks = "all";
+constexpr const char* kAllBlocks = "auto";
 
 // What is on the host may be so of a part of the blocks. Not with blocks first: programs of all
 // micro-steps take long to plan.
@@ -160,10 +173,7 @@ const std::vector<Knob>& Knobs() {
        [](const RunConfig& run) -> std::string {
          return CutsBatch(run) ? "auto" : std::to_string(run.train.micro_batch);
        },
-       [](RunConfig& run, const std::string& value) {
-         run.train.accumulate = GlobalBatch(run) / std::stoll(value);
-         run.train.micro_batch = std::stoll(value);
-       },
+       SetMicroBatch,
        Cuts, Always,
        [](const RunConfig& made) {
          return fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch);
@@ -249,6 +259,31 @@ const char* FirstOpen(const RunConfig& config) {
 std::string WhyUnused(const Knob& knob, const RunConfig& config) {
   if (knob.place && IsOneMemory(config)) return "on a CPU the host's memory is the same memory";
   return knob.why_unused(config);
+}
+
+RunConfig Opened(const Knob& knob, RunConfig run) {
+  knob.set(run, "auto");
+  return run;
+}
+
+std::vector<RunConfig> Advised(const Knob& knob, const RunConfig& run, const models::Model& model) {
+  const RunConfig open = Opened(knob, run);
+  const std::string value = knob.get(run);
+  std::vector<RunConfig> advised;
+  const auto add = [&](const std::string& other) {
+    knob.set(advised.emplace_back(open), other);
+  };
+  if (value == "auto") return advised;
+  // On the host it takes of memory.host_budget.
+  if (knob.place && knob.IsUsed(run) && (IsOneMemory(run) || run.memory.host_budget)) {
+    add(knob.unused);
+  }
+  if (!WhyUnused(knob, open).empty() || knob.IsUsed(run)) return advised;
+  const std::vector<std::string> values = knob.values(open, run, model);
+  auto behind = std::ranges::find(values, value);
+  behind = behind == values.end() ? values.begin() : std::next(behind);
+  std::for_each(behind, values.end(), add);
+  return advised;
 }
 
 std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model& model) {

@@ -20,7 +20,7 @@ struct Knob {
   std::string (*get)(const config::RunConfig& run);
   void (*set)(config::RunConfig& run, const std::string& value);
   // The values that a run which leaves it open may become, `made` of `open` having all knobs before
-  // it set; the first uses nothing.
+  // it set; the first uses nothing, later ones need less of the device.
   std::vector<std::string> (*values)(const config::RunConfig& open, const config::RunConfig& made,
                                      const models::Model& model);
   // Why it cannot be used in this run, or would have no effect; empty: it can.
@@ -49,6 +49,13 @@ inline bool LeavesChoice(const config::RunConfig& config) { return FirstOpen(con
 
 // Knob::why_unused, and where places on the host are no other memory.
 std::string WhyUnused(const Knob& knob, const config::RunConfig& config);
+
+// The run with the knob left open.
+config::RunConfig Opened(const Knob& knob, config::RunConfig run);
+// The run with each other value of a knob that it doesn't leave open and that may bring it within
+// its limits, those that change least first.
+std::vector<config::RunConfig> Advised(const Knob& knob, const config::RunConfig& run,
+                                       const models::Model& model);
 
 // The run once for each combination of values of its open knobs, with only checkpointing.policy
 // left open; those that use fewer techniques come first. Combinations without an effect are left
