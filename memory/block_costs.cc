@@ -29,23 +29,20 @@ bool IsDominated(const OptionCost& option, const std::vector<OptionCost>& option
 
 }  // namespace
 
-BlockCosts::BlockCosts(const SearchContext& context, const Variant& variant,
-                       const BlockShapes& shapes, const StepUse& keep)
-    : context_(context), variant_(variant), shapes_(shapes), keep_(keep) {
-  const std::vector<std::vector<int>> segments = DecisionsByBlock(variant);
+BlockCosts::BlockCosts(const Variant& variant, const BlockShapes& shapes, const KeptUse& keep,
+                       const CostModel& cost, const SolverOptions& options)
+    : variant_(variant), shapes_(shapes), keep_(keep), cost_(cost) {
   keep_prefix_ = {0};
   for (int block = 0; block < shapes.blocks(); ++block) {
-    int64_t kept = 0;
-    for (int d : segments[block]) kept += variant.micro_steps * variant.decisions[d].bytes;
-    keep_prefix_.push_back(keep_prefix_.back() + kept);
+    keep_prefix_.push_back(keep_prefix_.back() + shapes.AllBytes(block));
   }
-  if (!keep.copies || !context.copies_overlap()) return;
+  if (!keep.copies || !cost.rates().copies_overlap()) return;
   levels_.resize(kLevels);
   std::vector<BlockShapes::Level> made;
   for (int i = 0; i < kLevels; ++i) made.push_back(shapes.LevelOf(i, kLevels));
-  ParallelEach(*context.pool, levels_.size(), [&](size_t i) {
+  ParallelEach(*options.pool, levels_.size(), [&](size_t i) {
     levels_[i] = {made[i].fates, MeasureStep(variant.realize(made[i].fates), shapes.blocks(),
-                                             context.alignment, context.cost)};
+                                             options.plan.alignment, cost)};
   });
   totals_[0] = keep.seconds();
   for (int i = 0; i < kLevels; ++i) {
@@ -53,9 +50,7 @@ BlockCosts::BlockCosts(const SearchContext& context, const Variant& variant,
     Learn(i, made[i]);
   }
   std::vector<int64_t>& all = kept_.emplace_back();
-  for (int block = 0; block < shapes.blocks(); ++block) {
-    all.push_back(keep_prefix_[block + 1] - keep_prefix_[block]);
-  }
+  for (int block = 0; block < shapes.blocks(); ++block) all.push_back(shapes.AllBytes(block));
 }
 
 void BlockCosts::Learn(int level, const BlockShapes::Level& made) {
@@ -123,7 +118,7 @@ OptionProblem BlockCosts::Problem(int side, bool estimates) const {
     const std::vector<BlockOption>& options = shapes_.OptionsOf(block).options;
     std::vector<OptionCost>& costs = problem.blocks.emplace_back();
     for (size_t i = 0; i < options.size(); ++i) {
-      if (!estimates && shapes_.IsEstimate(options[i])) continue;
+      if (!estimates && options[i].IsEstimate()) continue;
       const int shape = shapes_.OptionsOf(block).shape_of[i];
       const BlockShapes::Change& change = shapes_.ChangeOf(block, shape);
       // The most of any program in a region, beside `before` bytes, with `change`.
@@ -151,7 +146,7 @@ OptionProblem BlockCosts::Problem(int side, bool estimates) const {
             std::max(cost.need, cost.kept + most(HeadRegion(end), keep_prefix_[end], change.head));
       }
       cost.arriving = options[i].leaving_bytes;
-      if (context_.copies_overlap()) {
+      if (cost_.rates().copies_overlap()) {
         cost.arriving += options[i].host_bytes;
         cost.copy_seconds = options[i].copy_seconds;
       }
@@ -169,18 +164,15 @@ OptionProblem BlockCosts::Problem(int side, bool estimates) const {
   }
   problem.head_seconds = once * work[HeadRegion(end)];
   problem.copy_slack = kCopySlack;
-  problem.copies_slow = context_.cost.rates().copies_slow();
-  problem.micro_steps = 0;
-  for (int64_t times : keep_.times) {
-    problem.micro_steps += static_cast<double>(times * variant_.micro_steps);
-  }
+  problem.copies_slow = cost_.rates().copies_slow();
+  problem.micro_steps = keep_.micro_steps;
   return problem;
 }
 
 bool BlockCosts::HasEstimate(int side, const std::vector<int>& options) const {
-  if (shapes_.IsEstimate(shapes_.sides()[side].option)) return true;
+  if (shapes_.sides()[side].option.IsEstimate()) return true;
   for (int block = 0; block < shapes_.blocks(); ++block) {
-    if (shapes_.IsEstimate(shapes_.OptionsOf(block).options[options[block]])) return true;
+    if (shapes_.OptionsOf(block).options[options[block]].IsEstimate()) return true;
   }
   return false;
 }

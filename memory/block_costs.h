@@ -12,10 +12,10 @@ namespace plimsoll::memory {
 
 class BlockCosts {
  public:
-  // `shapes`: of this variant, or of another one with the same decisions. `keep`: the use of the
-  // step that keeps everything. All must outlive this object.
-  BlockCosts(const SearchContext& context, const Variant& variant, const BlockShapes& shapes,
-             const StepUse& keep);
+  // `shapes`: of this variant, or of another one with the same decisions. All must outlive this
+  // object.
+  BlockCosts(const Variant& variant, const BlockShapes& shapes, const KeptUse& keep,
+             const CostModel& cost, const SolverOptions& options);
 
   // The costs with one side of the shapes, of all options or only of those that are sums.
   OptionProblem Problem(int side, bool estimates) const;
@@ -31,10 +31,10 @@ class BlockCosts {
   // How many bytes more than by its shape alone are alive in a program's region.
   int64_t Correction(size_t program, int region, int block, int shape) const;
 
-  const SearchContext context_;
   const Variant& variant_;
   const BlockShapes& shapes_;
-  const StepUse& keep_;
+  const KeptUse& keep_;
+  const CostModel& cost_;
   std::vector<int64_t> keep_prefix_;  // bytes that the blocks before each one keep; last: all
   std::vector<BlockShapes::Measured> levels_;
   std::vector<std::vector<int64_t>> kept_;  // by level and block; last: everything

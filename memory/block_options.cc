@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string_view>
 
 #include "graph/block.h"
 
@@ -47,6 +46,16 @@ class Chains {
 
   void SetAvailable(int node, bool available) { available_[node] = available; }
 
+  // Whether a node of another block reads the node's results in the forward pass.
+  bool LeavesBlock(int node) const {
+    if (block_[node] == graph::kNoBlock) return false;
+    for (size_t n = node + 1; n < producers_.size(); ++n) {
+      const bool reads = std::ranges::find(producers_[n], node) != producers_[n].end();
+      if (reads && block_[n] != block_[node]) return true;
+    }
+    return false;
+  }
+
   // Whether a dropped node's results can be computed again from what its own block keeps.
   bool EndsInBlock(int node) const {
     return std::ranges::all_of(producers_[node], [&](int producer) {
@@ -81,28 +90,6 @@ class Chains {
   std::vector<int> stack_;
   int round_ = 0;
 };
-
-// Whether a node of another block reads a result of the decision's node in the forward pass.
-bool LeavesBlock(const Program& program, const Decision& decision) {
-  const Node& producer = program.nodes()[decision.node];
-  const std::string_view own = graph::BlockIn(producer.scope);
-  if (own.empty()) return false;
-  for (size_t n = decision.node + 1; n < program.nodes().size(); ++n) {
-    const Node& node = program.nodes()[n];
-    if (node.phase != graph::Phase::kForward) break;
-    const std::string_view scope = node.scope;
-    const bool within =
-        scope.starts_with(own) && (scope.size() == own.size() || scope[own.size()] == '.');
-    if (within) continue;
-    for (TensorId id : node.inputs) {
-      if (id == kNoTensor) continue;
-      for (TensorId output : producer.outputs) {
-        if (output != kNoTensor && program.Root(id) == program.Root(output)) return true;
-      }
-    }
-  }
-  return false;
-}
 
 // By decision: its allowed fates. kSave is always allowed, and first.
 std::vector<Fates> Choices(std::span<const Decision> decisions, std::span<const int> block,
@@ -149,7 +136,7 @@ std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
     }
   }
   std::stable_sort(excess.begin(), excess.end());
-  // If the front is too long, takes evenly spaced options of it.
+  // If the front is too long, takes evenly spaced options of it, and both its ends.
   const size_t front = std::count_if(excess.begin(), excess.end(),
                                      [](const auto& entry) { return entry.first == 0; });
   std::vector<size_t> chosen;
@@ -175,7 +162,7 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
                                           const BlockOptionsLimits& limits) {
   Chains chains(program, decisions, node_seconds);
   std::vector<bool> leaves;
-  for (int d : block) leaves.push_back(LeavesBlock(program, decisions[d]));
+  for (int d : block) leaves.push_back(chains.LeavesBlock(decisions[d].node));
   const std::vector<Fates> choices = Choices(decisions, block, leaves, limits);
   std::vector<BlockOption> all;
   std::vector<size_t> digits(block.size(), 0);
@@ -204,9 +191,8 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
                  chains.EndsInBlock(decisions[block[i]].node);
     }
     if (possible) {
-      option.recompute_seconds = chains.Seconds(dropped);
-      option.seconds =
-          option.recompute_seconds + 2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);
+      option.seconds = chains.Seconds(dropped) +
+                       2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);
       all.push_back(std::move(option));
     }
     size_t i = 0;
@@ -214,18 +200,6 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
     if (i == digits.size()) break;
   }
   return Best(std::move(all), static_cast<size_t>(limits.options));
-}
-
-double RecomputeSeconds(const Program& program, std::span<const Decision> decisions,
-                        const Fates& fates, std::span<const double> node_seconds) {
-  Chains chains(program, decisions, node_seconds);
-  std::vector<int> dropped;
-  for (size_t d = 0; d < decisions.size(); ++d) {
-    if (fates[d] != Retention::kRecompute) continue;
-    dropped.push_back(decisions[d].node);
-    chains.SetAvailable(decisions[d].node, false);
-  }
-  return chains.Seconds(dropped);
 }
 
 }  // namespace plimsoll::memory

@@ -20,9 +20,12 @@ struct BlockOption {
   int64_t kept_bytes = 0;
   int64_t host_bytes = 0;
   int64_t leaving_bytes = 0;  // dropped results that other blocks read
-  double recompute_seconds = 0;
-  double copy_seconds = 0;  // to the host; the copies back take as long
-  double seconds = 0;       // of recomputing, and of the copies that nothing hides
+  double copy_seconds = 0;    // to the host; the copies back take as long
+  double seconds = 0;         // of recomputing, and of the copies that nothing hides
+
+  // Whether what it takes may be no sum over blocks: it copies to the host, where copies may run
+  // beside the computation, or other blocks' gradients wait for what it drops.
+  bool IsEstimate() const { return leaving_bytes > 0 || host_bytes > 0; }
 };
 
 struct BlockOptionsLimits {
@@ -43,9 +46,5 @@ std::vector<BlockOption> FindBlockOptions(const graph::Program& program,
                                           std::span<const int> block,
                                           std::span<const double> node_seconds,
                                           const BlockOptionsLimits& limits = {});
-
-// The seconds that it takes to recompute what these fates drop.
-double RecomputeSeconds(const graph::Program& program, std::span<const Decision> decisions,
-                        const Fates& fates, std::span<const double> node_seconds);
 
 }  // namespace plimsoll::memory

@@ -26,14 +26,8 @@ Fates ShapeOf(const BlockOption& option, bool copies_overlap) {
 
 }  // namespace
 
-int CountBlocks(const Variant& variant) {
-  int blocks = 0;
-  for (const Decision& decision : variant.decisions) blocks = std::max(blocks, decision.block + 1);
-  return blocks;
-}
-
 std::vector<std::vector<int>> DecisionsByBlock(const Variant& variant) {
-  const int blocks = CountBlocks(variant);
+  const int blocks = variant.blocks();
   std::vector<std::vector<int>> segments(static_cast<size_t>(blocks) + 1);
   for (size_t d = 0; d < variant.decisions.size(); ++d) {
     const int block = variant.decisions[d].block;
@@ -56,11 +50,13 @@ std::vector<std::string> TextsOf(const Variant& variant) {
   return texts;
 }
 
-BlockShapes::BlockShapes(const SearchContext& context, const Variant& variant, const StepUse& keep)
-    : copies_overlap_(context.copies_overlap()),
+BlockShapes::BlockShapes(const Variant& variant, const KeptUse& keep, const CostModel& cost,
+                         const SolverOptions& options)
+    : cost_(cost),
+      search_(options),
       decisions_(variant.decisions.size()),
       segments_(DecisionsByBlock(variant)),
-      node_seconds_(context.cost.NodeSeconds(*variant.bases.front())) {
+      node_seconds_(cost.NodeSeconds(*variant.bases.front())) {
   GroupBlocks(variant);
   options_.resize(kinds_.size());
   std::vector<int> firsts;
@@ -72,23 +68,19 @@ BlockShapes::BlockShapes(const SearchContext& context, const Variant& variant, c
     const bool first = kinds_[kind_of_[block]].like == kind_of_[block] && place_of_[block] == 0;
     if (first) firsts.push_back(block);
   }
-  ParallelEach(*context.pool, firsts.size(), [&](size_t i) {
-    options_[kind_of_[firsts[i]]] = FindOptions(context, variant, firsts[i], keep);
+  ParallelEach(*search_.pool, firsts.size(), [&](size_t i) {
+    options_[kind_of_[firsts[i]]] = FindOptions(variant, firsts[i], keep);
   });
-  MeasureSides(context, variant, keep);
-  if (!kind_of_.empty()) MeasureShapes(context, variant, keep);
-}
-
-bool BlockShapes::IsEstimate(const BlockOption& option) const {
-  return option.leaving_bytes > 0 || option.host_bytes > 0;
+  MeasureSides(variant, keep);
+  if (!kind_of_.empty()) MeasureShapes(variant, keep);
 }
 
 bool BlockShapes::any_estimate() const {
-  const auto estimate = [&](const BlockOption& option) { return IsEstimate(option); };
-  return std::ranges::any_of(
-             options_,
-             [&](const Options& of) { return std::ranges::any_of(of.options, estimate); }) ||
-         std::ranges::any_of(sides_, estimate, &Side::option);
+  const auto of_blocks = [](const Options& of) {
+    return std::ranges::any_of(of.options, &BlockOption::IsEstimate);
+  };
+  return std::ranges::any_of(options_, of_blocks) ||
+         std::ranges::any_of(sides_, &BlockOption::IsEstimate, &Side::option);
 }
 
 void BlockShapes::GroupBlocks(const Variant& variant) {
@@ -109,8 +101,8 @@ void BlockShapes::GroupBlocks(const Variant& variant) {
   }
 }
 
-BlockShapes::Options BlockShapes::FindOptions(const SearchContext& context, const Variant& variant,
-                                              int block, const StepUse& keep) const {
+BlockShapes::Options BlockShapes::FindOptions(const Variant& variant, int block,
+                                              const KeptUse& keep) const {
   const auto find = [&](BlockOptionsLimits limits) {
     return FindBlockOptions(*variant.bases.front(), variant.decisions, segments_[block],
                             node_seconds_, limits);
@@ -118,30 +110,30 @@ BlockShapes::Options BlockShapes::FindOptions(const SearchContext& context, cons
   Options found;
   const auto add_shapes = [&] {
     for (size_t i = found.shape_of.size(); i < found.options.size(); ++i) {
-      const Fates shape = ShapeOf(found.options[i], copies_overlap_);
+      const Fates shape = ShapeOf(found.options[i], copies_overlap());
       const auto same = std::ranges::find(found.shapes, shape);
       found.shape_of.push_back(static_cast<int>(same - found.shapes.begin()));
       if (same == found.shapes.end()) found.shapes.push_back(shape);
     }
   };
-  found.options = find({.options = context.options, .offload = false, .leaving = false});
+  found.options = find({.options = search_.options, .offload = false, .leaving = false});
   add_shapes();
   found.sums = found.shapes.size();
   std::set<Fates> known;
   const auto add_estimates = [&](const BlockOptionsLimits& limits) {
     for (BlockOption& option : find(limits)) {
-      if (!IsEstimate(option) || !known.insert(option.fates).second) continue;
+      if (!option.IsEstimate() || !known.insert(option.fates).second) continue;
       found.options.push_back(std::move(option));
     }
   };
   constexpr int kThorough = 10;  // a search with fewer options is a quick look
   const bool away =
       std::ranges::any_of(segments_[block], [&](int d) { return variant.decisions[d].offload; });
-  const bool away_in_line = away && !copies_overlap_;
-  if (context.options >= kThorough || away_in_line) {
-    add_estimates({.options = context.options / 2, .offload = away_in_line});
+  const bool away_in_line = away && !copies_overlap();
+  if (search_.options >= kThorough || away_in_line) {
+    add_estimates({.options = search_.options / 2, .offload = away_in_line});
   }
-  if (away && copies_overlap_) {
+  if (away && copies_overlap()) {
     // The blocks whose work hides the copies of one: with infinity, all waits for copies.
     constexpr double kHidden[] = {1, 2, 3, 4, 6, 8, std::numeric_limits<double>::infinity()};
     constexpr int kOptions = 6;
@@ -192,30 +184,34 @@ int64_t BlockShapes::KeptBytes(int block, int shape) const {
   return bytes;
 }
 
+int64_t BlockShapes::AllBytes(int block) const {
+  return std::reduce(bytes_[block].begin(), bytes_[block].end());
+}
+
 std::vector<int64_t> BlockShapes::DroppedBefore(const std::vector<int>& shapes) const {
   std::vector<int64_t> dropped = {0};
   for (int block = 0; block < blocks(); ++block) {
-    const int64_t all = std::reduce(bytes_[block].begin(), bytes_[block].end());
-    dropped.push_back(dropped.back() + all - KeptBytes(block, shapes[block]));
+    dropped.push_back(dropped.back() + AllBytes(block) - KeptBytes(block, shapes[block]));
   }
   return dropped;
 }
 
-void BlockShapes::MeasureSides(const SearchContext& context, const Variant& variant,
-                               const StepUse& keep) {
+StepUse BlockShapes::Measure(const Variant& variant, const Fates& fates) const {
+  return MeasureStep(variant.realize(fates), blocks(), search_.plan.alignment, cost_);
+}
+
+void BlockShapes::MeasureSides(const Variant& variant, const KeptUse& keep) {
   const int end = blocks();
   for (BlockOption& option :
        FindBlockOptions(*variant.bases.front(), variant.decisions, segments_[end], node_seconds_,
-                        {.options = end > 0 ? kSides : 4 * context.options})) {
+                        {.options = end > 0 ? kSides : 4 * search_.options})) {
     sides_.emplace_back().option = std::move(option);
   }
-  ParallelEach(*context.pool, sides_.size(), [&](size_t i) {
+  ParallelEach(*search_.pool, sides_.size(), [&](size_t i) {
     Side& side = sides_[i];
     Fates fates = variant.KeepAll();
     Apply(end, side.option.fates, fates);
-    const bool keeps = fates == variant.KeepAll();
-    const StepUse use =
-        keeps ? keep : MeasureStep(variant.realize(fates), end, context.alignment, context.cost);
+    const StepUse use = fates == variant.KeepAll() ? StepUse(keep) : Measure(variant, fates);
     side.seconds = use.work() - keep.work();
     for (size_t p = 0; p < use.programs.size(); ++p) {
       side.extra.emplace_back();
@@ -234,8 +230,7 @@ int BlockShapes::SumIn(int block, size_t program, size_t programs) const {
   return static_cast<int>((place + program * count) * OptionsOf(block).sums / (count * programs));
 }
 
-void BlockShapes::MeasureShapes(const SearchContext& context, const Variant& variant,
-                                const StepUse& keep) {
+void BlockShapes::MeasureShapes(const Variant& variant, const KeptUse& keep) {
   const int end = blocks();
   size_t sums = 0, others = 0;  // programs in which blocks take them
   for (Kind& kind : kinds_) {
@@ -250,7 +245,7 @@ void BlockShapes::MeasureShapes(const SearchContext& context, const Variant& var
   const auto side_of = [&](size_t p) {
     return static_cast<int>(p < sums ? p * sides_.size() / sums : sides_.size() - 1);
   };
-  ParallelEach(*context.pool, measured_.size(), [&](size_t p) {
+  ParallelEach(*search_.pool, measured_.size(), [&](size_t p) {
     Fates fates = variant.KeepAll();
     Apply(end, sides_[side_of(p)].option.fates, fates);
     for (int block = 0; block < end; ++block) {
@@ -261,7 +256,7 @@ void BlockShapes::MeasureShapes(const SearchContext& context, const Variant& var
                                                           : static_cast<int>(options.sums) - 1);
       Apply(block, options.shapes[shapes[p].back()], fates);
     }
-    measured_[p].use = MeasureStep(variant.realize(fates), end, context.alignment, context.cost);
+    measured_[p].use = Measure(variant, fates);
     measured_[p].fates = std::move(fates);
   });
   for (size_t p = 0; p < measured_.size(); ++p)

@@ -14,23 +14,24 @@
 
 #include "base/thread_pool.h"
 #include "memory/block_options.h"
+#include "memory/plan.h"
 #include "memory/step_use.h"
 #include "memory/variant.h"
 
 namespace plimsoll::memory {
 
-// How variants with one base are searched.
-struct SearchContext {
-  const CostModel& cost;
-  int64_t alignment = 64;
-  int options = 20;  // of a block
+struct SolverOptions {
+  PlanOptions plan = {};
+  int options = 20;  // of a block; 0: the named policies alone
+  // Bound for improving by single changes: number of nodes of the programs made and examined.
+  int64_t work = 30'000;
+  // The host's memory is the device's, as on a CPU: the device's limit holds for both arenas.
+  bool one_memory = false;
+  // The threads for the search, which must outlive the solver; nullptr: the caller's thread alone.
+  // The result is the same.
   ThreadPool* pool = nullptr;
-
-  bool copies_overlap() const { return cost.rates().copies_overlap(); }
 };
 
-// The number of blocks of a program, as decisions tell.
-int CountBlocks(const Variant& variant);
 // By block: its decisions; last: those outside any block.
 std::vector<std::vector<int>> DecisionsByBlock(const Variant& variant);
 // By block, then outside: equal texts for the same decisions about the same ops.
@@ -67,8 +68,8 @@ class BlockShapes {
     StepUse use;
   };
 
-  // `keep`: the use of the step that keeps everything.
-  BlockShapes(const SearchContext& context, const Variant& variant, const StepUse& keep);
+  BlockShapes(const Variant& variant, const KeptUse& keep, const CostModel& cost,
+              const SolverOptions& options);
 
   int blocks() const { return static_cast<int>(kind_of_.size()); }
   // Equal for blocks that are alike and neither of which is the first or the last.
@@ -79,9 +80,6 @@ class BlockShapes {
   }
   const std::vector<Side>& sides() const { return sides_; }
   const std::vector<Measured>& measured() const { return measured_; }
-  // Whether what an option takes may be no sum over blocks: it copies to the host, where copies may
-  // run beside the computation, or other blocks' gradients wait for what it drops.
-  bool IsEstimate(const BlockOption& option) const;
   bool any_estimate() const;
   // All blocks, and what is outside, treated alike: level 0 of `levels` keeps least, the last but
   // one nearly all.
@@ -91,8 +89,9 @@ class BlockShapes {
     Fates fates;
   };
   Level LevelOf(int level, int levels) const;
-  // For all micro-steps.
+  // For all micro-steps, with a shape, and of everything.
   int64_t KeptBytes(int block, int shape) const;
+  int64_t AllBytes(int block) const;
   // Bytes that the blocks before each one do not keep; last: all blocks.
   std::vector<int64_t> DroppedBefore(const std::vector<int>& shapes) const;
   Fates FatesOf(int side, const std::vector<int>& options) const;
@@ -105,15 +104,17 @@ class BlockShapes {
   };
 
   void GroupBlocks(const Variant& variant);
-  Options FindOptions(const SearchContext& context, const Variant& variant, int block,
-                      const StepUse& keep) const;
-  void MeasureSides(const SearchContext& context, const Variant& variant, const StepUse& keep);
-  void MeasureShapes(const SearchContext& context, const Variant& variant, const StepUse& keep);
+  bool copies_overlap() const { return cost_.rates().copies_overlap(); }
+  Options FindOptions(const Variant& variant, int block, const KeptUse& keep) const;
+  StepUse Measure(const Variant& variant, const Fates& fates) const;
+  void MeasureSides(const Variant& variant, const KeptUse& keep);
+  void MeasureShapes(const Variant& variant, const KeptUse& keep);
   int SumIn(int block, size_t program, size_t programs) const;
   void Record(const StepUse& keep, const StepUse& use, const std::vector<int>& shapes, int side);
   void Apply(int segment, const Fates& option, Fates& fates) const;
 
-  bool copies_overlap_;
+  const CostModel& cost_;
+  const SolverOptions& search_;
   size_t decisions_;
   std::vector<std::vector<int>> segments_;
   std::vector<double> node_seconds_;         // of the base

@@ -14,23 +14,10 @@
 namespace plimsoll::memory {
 namespace {
 
-using graph::Place;
 using graph::Retention;
 
 // So many combinations of options are candidates, with each way to treat what is outside blocks.
 constexpr size_t kFront = 320, kTravelling = 96;
-
-int64_t DeviceBytes(const Variant& variant, const SolverOptions& options) {
-  return PersistentBytes(variant.realize(variant.KeepAll()), Place::kDevice,
-                         options.plan.alignment);
-}
-
-SearchContext ContextOf(const CostModel& cost, const SolverOptions& options) {
-  return {.cost = cost,
-          .alignment = options.plan.alignment,
-          .options = options.options,
-          .pool = options.pool};
-}
 
 // A combination of options.
 struct Combination {
@@ -56,25 +43,20 @@ std::vector<Combination> FrontOf(std::vector<Combination> all) {
 // Searches a variant with one base.
 class CandidateSearch {
  public:
-  CandidateSearch(const Variant& variant, size_t index, const CostModel& cost,
+  CandidateSearch(const Variant& variant, size_t index, const KeptUse& keep, const CostModel& cost,
                   const SolverOptions& options, const BlockShapes* shapes)
       : variant_(variant),
         index_(index),
+        keep_(keep),
         cost_(cost),
         options_(options),
         shapes_(shapes),
-        blocks_(CountBlocks(variant)) {
-    const std::vector<StepProgram> keep = variant.realize(variant.KeepAll());
-    persistent_bytes_ = PersistentBytes(keep, Place::kDevice, options.plan.alignment);
-    keep_ = MeasureStep(keep, blocks_, options.plan.alignment, cost);
-  }
+        blocks_(variant.blocks()) {}
 
   std::vector<Candidate> Run() {
+    if (options_.options == 0 || !Travels()) AddPolicies();
     Add(variant_.KeepAll(), keep_);
-    if (options_.options == 0) {
-      for (const auto& [name, fates] : variant_.policies) AddPolicy(name, fates);
-      return std::move(candidates_);
-    }
+    if (options_.options == 0) return std::move(candidates_);
     AddCombinations();
     ChangeSingleDecisions();
     KeepFront();
@@ -93,7 +75,7 @@ class CandidateSearch {
   void Add(Fates fates, Cost::Kind kind, double seconds, int64_t temporaries) {
     Candidate& candidate = candidates_.emplace_back();
     candidate.variant = index_;
-    candidate.predicted = {kind, seconds, persistent_bytes_ + temporaries,
+    candidate.predicted = {kind, seconds, keep_.device_bytes + temporaries,
                            variant_.OffloadedBytes(fates)};
     candidate.fates = std::move(fates);
   }
@@ -107,48 +89,29 @@ class CandidateSearch {
     for (size_t i = 0; i < all.size(); ++i) Add(all[i], uses[i]);
   }
 
-  // A named policy; `costs`: estimated by them.
-  void AddPolicy(const std::string& name, const Fates& fates, const BlockCosts* costs = nullptr) {
-    if (fates == variant_.KeepAll()) {
-      candidates_.front().policy = name;
-      return;
+  // The named policies, each a candidate of its own.
+  void AddPolicies() {
+    std::vector<StepUse> uses(variant_.policies.size());
+    ParallelEach(*options_.pool, uses.size(), [&](size_t i) {
+      uses[i] = Measure(variant_.policies[i].second);
+    });
+    for (size_t i = 0; i < uses.size(); ++i) {
+      const auto& [name, fates] = variant_.policies[i];
+      measured_.insert(fates);
+      Add(fates, Cost::Kind::kExact, uses[i].seconds(), uses[i].peak());
+      candidates_.back().policy = name;
     }
-    if (costs == nullptr) {
-      AddMeasured({fates});
-    } else {
-      const graph::Program& base = *variant_.bases.front();
-      int64_t kept = 0;
-      double again = RecomputeSeconds(base, variant_.decisions, fates, cost_.NodeSeconds(base));
-      for (size_t d = 0; d < fates.size(); ++d) {
-        const Decision& decision = variant_.decisions[d];
-        if (fates[d] == Retention::kSave) kept += decision.bytes;
-        const bool waits = fates[d] == Retention::kOffload && !cost_.rates().copies_overlap();
-        if (waits) again += 2 * decision.copy_seconds;
-      }
-      Add(fates, Cost::Kind::kEstimate, costs->SecondsOf(MicroSteps() * again),
-          variant_.micro_steps * kept);
-    }
-    candidates_.back().policy = name;
-  }
-
-  // Of a whole step.
-  double MicroSteps() const {
-    return static_cast<double>(std::reduce(keep_.times.begin(), keep_.times.end()) *
-                               variant_.micro_steps);
   }
 
   void AddCombinations() {
     std::unique_ptr<BlockShapes> own;
     if (shapes_ == nullptr) {
-      own = std::make_unique<BlockShapes>(ContextOf(cost_, options_), variant_, keep_);
+      own = std::make_unique<BlockShapes>(variant_, keep_, cost_, options_);
       shapes_ = own.get();
       for (const BlockShapes::Measured& made : own->measured()) Add(made.fates, made.use);
     }
-    const BlockCosts costs(ContextOf(cost_, options_), variant_, *shapes_, keep_);
+    const BlockCosts costs(variant_, *shapes_, keep_, cost_, options_);
     for (const BlockShapes::Measured& made : costs.levels()) Add(made.fates, made.use);
-    for (const auto& [name, fates] : variant_.policies) {
-      AddPolicy(name, fates, Travels() ? &costs : nullptr);
-    }
     const std::vector<Combination> sums = Combine(costs, /*estimates=*/false);
     // In a small program a single op counts, and measuring costs little.
     constexpr int64_t kSmall = 40'000;
@@ -184,7 +147,7 @@ class CandidateSearch {
     std::vector<std::vector<Combination>> by_side(shapes_->sides().size());
     ParallelEach(*options_.pool, by_side.size(), [&](size_t i) {
       const int side = static_cast<int>(i);
-      if (!estimates && shapes_->IsEstimate(shapes_->sides()[i].option)) return;
+      if (!estimates && shapes_->sides()[i].option.IsEstimate()) return;
       if (blocks_ == 0) {
         by_side[i].push_back({shapes_->FatesOf(side, {}),
                               costs.SecondsOf(shapes_->sides()[i].seconds),
@@ -280,12 +243,11 @@ class CandidateSearch {
 
   const Variant& variant_;
   size_t index_;
+  const KeptUse& keep_;
   const CostModel& cost_;
   const SolverOptions& options_;
   const BlockShapes* shapes_;
   const int blocks_;
-  int64_t persistent_bytes_ = 0;
-  StepUse keep_;  // with everything kept
   std::vector<Candidate> candidates_;
   std::set<Fates> measured_;  // whether still candidates or not
 };
@@ -293,14 +255,14 @@ class CandidateSearch {
 // Searches a variant with several bases: each base by itself, then all together.
 class ObjectivesSearch {
  public:
-  ObjectivesSearch(const Variant& variant, size_t index, const CostModel& cost,
+  ObjectivesSearch(const Variant& variant, size_t index, const KeptUse& keep, const CostModel& cost,
                    const SolverOptions& options)
-      : variant_(variant), index_(index), persistent_bytes_(DeviceBytes(variant, options)) {
+      : variant_(variant), index_(index), persistent_bytes_(keep.device_bytes) {
     for (size_t base = 0; base < variant.bases.size(); ++base) {
       const Variant alone = Alone(static_cast<int>(base));
-      Front& front = fronts_.emplace_back(FindCandidates(alone, index, cost, options));
-      const int64_t persistent = DeviceBytes(alone, options);
-      for (Candidate& candidate : front) candidate.predicted.device_bytes -= persistent;
+      const KeptUse kept = MeasureKept(alone, options.plan.alignment, cost);
+      Front& front = fronts_.emplace_back(FindCandidates(alone, index, kept, cost, options));
+      for (Candidate& candidate : front) candidate.predicted.device_bytes -= kept.device_bytes;
     }
   }
 
@@ -409,20 +371,13 @@ class ObjectivesSearch {
 
 }  // namespace
 
-std::unique_ptr<BlockShapes> FindShapes(const Variant& variant, const CostModel& cost,
-                                        const SolverOptions& options) {
-  const SearchContext context = ContextOf(cost, options);
-  const StepUse keep = MeasureStep(variant.realize(variant.KeepAll()), CountBlocks(variant),
-                                   options.plan.alignment, cost);
-  return std::make_unique<BlockShapes>(context, variant, keep);
-}
-
-std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
-                                      const SolverOptions& options, const BlockShapes* shapes) {
+std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const KeptUse& keep,
+                                      const CostModel& cost, const SolverOptions& options,
+                                      const BlockShapes* shapes) {
   if (variant.bases.size() > 1) {
-    return ObjectivesSearch(variant, index, cost, options).Run();
+    return ObjectivesSearch(variant, index, keep, cost, options).Run();
   }
-  return CandidateSearch(variant, index, cost, options, shapes).Run();
+  return CandidateSearch(variant, index, keep, cost, options, shapes).Run();
 }
 
 }  // namespace plimsoll::memory

@@ -6,8 +6,8 @@
 //    combination takes is no sum over blocks, because copies run beside the computation or a block
 //    drops what others read, that is an estimate, and those within evenly spaced peaks are measured
 //    on their programs.
-// 3. The named policies, and, within a bound of work, what is on the front with one decision
-//    changed.
+// 3. The named policies, where parameters don't travel, which makes every program slow to make; and,
+//    within a bound of work, what is on the front with one decision changed.
 //
 // Objectives of one step (an adversarial pair) are decided separately: a step's time is the sum
 // over their programs, its memory the maximum. So for every peak that one of them may have, each
@@ -28,18 +28,6 @@
 #include "memory/variant.h"
 
 namespace plimsoll::memory {
-
-struct SolverOptions {
-  PlanOptions plan = {};
-  int options = 20;  // of a block; 0: the named policies alone
-  // Bound for improving by single changes: number of nodes of the programs made and examined.
-  int64_t work = 30'000;
-  // The host's memory is the device's, as on a CPU: the device's limit holds for both arenas.
-  bool one_memory = false;
-  // The threads for the search, which must outlive the solver; nullptr: the caller's thread alone.
-  // The result is the same.
-  ThreadPool* pool = nullptr;
-};
 
 // The result of planning a candidate.
 struct ExactPlan {
@@ -66,14 +54,11 @@ struct Candidate {
   std::optional<ExactPlan> exact;
 };
 
-// `index` is stored in the candidates as their variant; `shapes` are of the variant, or of another
-// one with the same decisions, and unused with several bases. Candidates that another beats in
-// predicted seconds and peak are left out, except named policies.
-std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
-                                      const SolverOptions& options,
+// `index` is stored in the candidates as their variant; `keep` is of the variant, `shapes` are of
+// it, or of another one with the same decisions, and unused with several bases. Candidates that
+// another beats in predicted seconds and peak are left out, except named policies.
+std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const KeptUse& keep,
+                                      const CostModel& cost, const SolverOptions& options,
                                       const BlockShapes* shapes = nullptr);
-// The shapes of a variant with one base.
-std::unique_ptr<BlockShapes> FindShapes(const Variant& variant, const CostModel& cost,
-                                        const SolverOptions& options);
 
 }  // namespace plimsoll::memory

@@ -10,13 +10,13 @@ namespace plimsoll::memory {
 
 struct Cost {
   enum class Kind {
-    kBound,     // no plan that it stands for takes less
+    kBound,     // no plan that it stands for takes less, but for a little in sums over blocks
     kEstimate,  // near the truth, on either side
     kExact      // of finished programs
   };
   Kind kind = Kind::kBound;
   double seconds = 0;        // of a step
-  int64_t device_bytes = 0;  // with one memory, those of the host count here, too
+  int64_t device_bytes = 0;  // in a bound, with one memory, those of the host count here, too
   int64_t host_bytes = 0;
 };
 

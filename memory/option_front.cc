@@ -23,33 +23,24 @@ struct Part {
   int64_t need = 0;
   double seconds = 0;
   int option = 0;
-  int next = -1;                         // the combination for the blocks behind it
-  std::array<int64_t, kNear> near = {};  // the need of its first block alone, of the first two, …
+  int next = -1;  // the combination for the blocks behind it
 };
 
-// By ascending need and falling seconds.
-using Parts = std::vector<Part>;
-
-// Leaves out, of parts sorted by need, what another one beats.
-void KeepFront(Parts& parts) {
-  double fastest = std::numeric_limits<double>::infinity();
-  std::erase_if(parts, [&](const Part& part) {
-    if (part.seconds >= fastest) return true;
-    fastest = part.seconds;
-    return false;
-  });
-}
+// One that is carried on.
+struct Carried : Part {
+  std::array<int64_t, kNear> near = {};  // the need of its first block alone, of the first two, …
+};
 
 bool Before(const Part& a, const Part& b) {
   return a.need != b.need ? a.need < b.need : a.seconds < b.seconds;
 }
 
-// The smallest, and the fastest within each of `limit` evenly spaced needs.
-void Thin(Parts& parts, size_t limit) {
-  if (parts.size() <= limit) return;
+// The smallest of sorted parts, and the last one within each of `count` evenly spaced needs.
+void Thin(std::vector<Part>& parts, size_t count) {
+  if (parts.size() <= count) return;
   const auto least = static_cast<double>(parts.front().need),
-             width = (static_cast<double>(parts.back().need) - least) / static_cast<double>(limit);
-  Parts kept = {parts.front()};
+             width = (static_cast<double>(parts.back().need) - least) / static_cast<double>(count);
+  std::vector<Part> kept = {parts.front()};
   for (size_t i = 1; i < parts.size(); ++i) {
     const auto space = [&](const Part& part) {
       return static_cast<int64_t>((static_cast<double>(part.need) - least) / width);
@@ -60,11 +51,47 @@ void Thin(Parts& parts, size_t limit) {
   parts = std::move(kept);
 }
 
-Parts Merged(const Parts& a, const Parts& b) {
-  Parts all(a.size() + b.size());
-  std::ranges::merge(a, b, all.begin(), Before);
-  KeepFront(all);
-  return all;
+// The smallest of parts, and the fastest within each of `count` evenly spaced needs up to that of
+// the fastest; sorted.
+std::vector<Part> FastestOfSpaces(const std::vector<Part>& parts, size_t count) {
+  const auto faster = [](const Part& a, const Part& b) {
+    return a.seconds != b.seconds ? a.seconds < b.seconds : a.need < b.need;
+  };
+  const Part& smallest = *std::ranges::min_element(parts, Before);
+  const Part& fastest = *std::ranges::min_element(parts, faster);
+  const double spaces_a_byte =
+      static_cast<double>(count) /
+      std::max(1.0, static_cast<double>(fastest.need - smallest.need));
+  std::vector<const Part*> of_space(count + 1, nullptr);
+  for (const Part& part : parts) {
+    if (part.need > fastest.need) continue;
+    const Part*& best = of_space[static_cast<size_t>(
+        static_cast<double>(part.need - smallest.need) * spaces_a_byte)];
+    if (best == nullptr || faster(part, *best)) best = &part;
+  }
+  std::vector<Part> kept = {smallest};
+  for (const Part* part : of_space) {
+    if (part != nullptr) kept.push_back(*part);
+  }
+  return kept;
+}
+
+// By ascending need and falling seconds, what no other part beats; of many only Thin's.
+std::vector<Part> FrontOf(std::vector<Part> parts, size_t limit) {
+  constexpr size_t kMany = 8, kFiner = 4;
+  if (parts.size() > kMany * limit) {
+    parts = FastestOfSpaces(parts, kFiner * limit);
+  } else {
+    std::ranges::sort(parts, Before);
+  }
+  double fastest = std::numeric_limits<double>::infinity();
+  std::erase_if(parts, [&](const Part& part) {
+    if (part.seconds >= fastest) return true;
+    fastest = part.seconds;
+    return false;
+  });
+  Thin(parts, limit);
+  return parts;
 }
 
 class OptionSearch {
@@ -81,13 +108,12 @@ class OptionSearch {
 
   std::vector<OptionPoint> Run(size_t limit) {
     // By the distance to the next block that copies; 0: none, or one that is far enough.
-    std::vector<Parts> parts = {{Part{}}};
+    std::vector<std::vector<Carried>> parts = {{Carried{}}};
     for (int block = blocks_ - 1; block >= 0; --block) parts = Extend(block, parts);
-    Parts front;
-    for (const Parts& some : parts) front = Merged(front, some);
-    Thin(front, limit);
+    std::vector<Part> all;
+    for (const std::vector<Carried>& some : parts) std::ranges::copy(some, std::back_inserter(all));
     std::vector<OptionPoint> points;
-    for (const Part& part : front) {
+    for (const Part& part : FrontOf(std::move(all), limit)) {
       std::vector<int> options;
       const Part* of_block = &part;
       for (int block = 0; block < blocks_; ++block) {
@@ -159,66 +185,68 @@ class OptionSearch {
   }
 
   // Combinations for the blocks from `block` on, of those for the blocks behind it.
-  std::vector<Parts> Extend(int block, const std::vector<Parts>& behind) {
-    // Where they are found again.
-    if (block + 1 < blocks_) {
-      for (const Parts& parts : behind)
-        std::ranges::copy(parts, std::back_inserter(made_[block + 1]));
-    }
-    std::vector<Parts> extended(1);
-    int first = 0;
+  std::vector<std::vector<Carried>> Extend(int block,
+                                           const std::vector<std::vector<Carried>>& behind) {
+    std::vector<Carried> all_behind;
+    std::vector<std::vector<Part>> made(1);  // by distance
     for (size_t distance = 0; distance < behind.size(); ++distance) {
       const size_t further = distance == 0 || IsFar(block, distance + 1) ? 0 : distance + 1;
       const std::vector<OptionCost>& options = problem_.blocks[block];
       for (size_t option = 0; option < options.size(); ++option) {
         const bool copies = options[option].copy_seconds > 0;
         const size_t to = copies ? !IsFar(block, 1) : further;
-        if (extended.size() <= to) extended.resize(to + 1);
-        extended[to] =
-            Merged(extended[to], With(block, static_cast<int>(option), static_cast<int>(distance),
-                                      behind[distance], first));
+        if (made.size() <= to) made.resize(to + 1);
+        AddWith(block, static_cast<int>(option), static_cast<int>(distance), behind[distance],
+                static_cast<int>(all_behind.size()), made[to]);
       }
-      first += static_cast<int>(behind[distance].size());
+      std::ranges::copy(behind[distance], std::back_inserter(all_behind));
     }
-    for (Parts& parts : extended) Thin(parts, longest_copy_ > 0 ? kCarriedWithCopies : kCarried);
+    std::vector<std::vector<Carried>> extended;
+    for (std::vector<Part>& parts : made) {
+      std::vector<Carried>& carried = extended.emplace_back();
+      for (const Part& part :
+           FrontOf(std::move(parts), longest_copy_ > 0 ? kCarriedWithCopies : kCarried)) {
+        carried.push_back({part, NearOf(block, part, all_behind)});
+      }
+    }
+    // Where they are found again.
+    if (block + 1 < blocks_) made_[block + 1] = {all_behind.begin(), all_behind.end()};
     return extended;
   }
 
-  // `first`: the index of the first one in made_.
-  Parts With(int block, int number, int distance, const Parts& behind, int first) const {
+  // What waits for the block's backward pass, with what is then in flight, there or back.
+  int64_t KeptOf(const OptionCost& option, int window) const {
+    return option.kept + (window < 0 ? option.arriving : 0);
+  }
+
+  // `first`: the index of the first one behind among all that are.
+  void AddWith(int block, int number, int distance, const std::vector<Carried>& behind, int first,
+               std::vector<Part>& parts) const {
     const OptionCost& option = problem_.blocks[block][number];
     const double copies = option.copy_seconds;
     const double seconds =
         option.seconds +
         problem_.micro_steps * (Wait(block, distance, copies) + 2 * problem_.copies_slow * copies);
     const int window = Window(block, problem_.copy_slack * copies);
-    // It is in flight at the end of the forward pass.
-    const int64_t kept = option.kept + (window < 0 ? option.arriving : 0);
-    Parts parts;
-    parts.reserve(behind.size());
-    for (const Part& part : behind) {
+    const int64_t kept = KeptOf(option, window);
+    for (const Carried& part : behind) {
       const int64_t beside =
           option.arriving > 0 && window >= 0 ? part.near[window] + option.arriving : 0;
-      Part more = {std::max(option.need, kept + std::max(part.need, beside)),
-                   part.seconds + seconds,
-                   number,
-                   first++,
-                   {option.need}};
-      for (size_t i = 1; i < kNear; ++i) {
-        more.near[i] = std::max(option.need, kept + part.near[i - 1]);
-      }
-      // Needs rise as those behind do, but where something arrives beside them; seconds fall.
-      if (!parts.empty() && parts.back().need == more.need) {
-        parts.back() = more;
-      } else {
-        parts.push_back(more);
-      }
+      parts.push_back({std::max(option.need, kept + std::max(part.need, beside)),
+                       part.seconds + seconds, number, first++});
     }
-    if (option.arriving > 0) {
-      std::ranges::sort(parts, Before);
-      KeepFront(parts);
+  }
+
+  std::array<int64_t, kNear> NearOf(int block, const Part& part,
+                                    const std::vector<Carried>& behind) const {
+    const OptionCost& option = problem_.blocks[block][part.option];
+    const int64_t kept =
+        KeptOf(option, Window(block, problem_.copy_slack * option.copy_seconds));
+    std::array<int64_t, kNear> near = {option.need};
+    for (size_t i = 1; i < kNear; ++i) {
+      near[i] = std::max(option.need, kept + behind[part.next].near[i - 1]);
     }
-    return parts;
+    return near;
   }
 
   // Beside how many blocks more than the next one bytes stand for so long before the block's
@@ -260,7 +288,7 @@ class OptionSearch {
   const OptionProblem& problem_;
   const int blocks_;
   double longest_copy_ = 0;
-  std::vector<Parts> made_;  // by block: all that were carried on
+  std::vector<std::vector<Part>> made_;  // by block: all that were carried on
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -25,7 +26,8 @@ constexpr double kSumTie = 1.0005, kOffloadTie = 1.005;
 // Sums of the same seconds in another order.
 constexpr double kSame = 1e-9;
 
-// Whether copies to the host make its predicted seconds and peak an estimate.
+// Whether its predicted seconds and peak are no sums: copies run beside the computation, or blocks
+// drop what others read.
 bool Estimated(const Candidate& candidate) {
   return candidate.predicted.kind == Cost::Kind::kEstimate;
 }
@@ -63,22 +65,28 @@ struct Solver::Impl {
   const CostModel& cost;
   SolverOptions options;
   ThreadPool caller{1};
+  std::vector<KeptUse> kept;         // by variant
   std::vector<VariantBound> bounds;  // by variant
   std::vector<size_t> alike;         // by variant: the first one with the same decisions
   std::vector<std::unique_ptr<BlockShapes>> shapes;             // by variant, of the first ones
   std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
+  std::deque<Candidate> policies;  // that were asked for and are no candidates of a search
 
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
       : variants(std::move(given)), cost(model), options(solver_options) {
     if (variants.empty()) throw InternalError("solver: no variant to choose from");
     if (options.pool == nullptr) options.pool = &caller;
     searched.resize(variants.size());
+    kept.resize(variants.size());
     bounds.resize(variants.size());
     shapes.resize(variants.size());
     alike.assign(variants.size(), 0);
-    if (variants.size() == 1) return;  // always searched
-    ParallelEach(*options.pool, variants.size(),
-                 [&](size_t i) { bounds[i] = VariantBound(variants[i], cost, options); });
+    ParallelEach(*options.pool, variants.size(), [&](size_t i) {
+      kept[i] = MeasureKept(variants[i], options.plan.alignment, cost);
+      if (variants.size() == 1) return;  // always searched
+      bounds[i] = VariantBound(variants[i], kept[i], cost, options);
+    });
+    if (variants.size() == 1) return;
     std::map<std::string, size_t> known;
     for (size_t i = 0; i < variants.size(); ++i) {
       alike[i] = known.try_emplace(DecisionsText(variants[i]), i).first->second;
@@ -89,16 +97,18 @@ struct Solver::Impl {
   // them, whichever is searched first.
   const BlockShapes* ShapesOf(size_t variant) {
     if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
-    std::unique_ptr<BlockShapes>& of_first = shapes[alike[variant]];
-    if (!of_first) of_first = FindShapes(variants[alike[variant]], cost, options);
-    return of_first.get();
+    const size_t first = alike[variant];
+    if (!shapes[first]) {
+      shapes[first] = std::make_unique<BlockShapes>(variants[first], kept[first], cost, options);
+    }
+    return shapes[first].get();
   }
 
   // Searches the variant, unless that has been done.
   std::vector<Candidate>& CandidatesOf(size_t variant) {
     if (searched[variant]) return *searched[variant];
     std::vector<Candidate> found =
-        FindCandidates(variants[variant], variant, cost, options, ShapesOf(variant));
+        FindCandidates(variants[variant], variant, kept[variant], cost, options, ShapesOf(variant));
     // What the bound leaves out in one search must not appear in another.
     std::erase_if(found, [&](const Candidate& candidate) {
       return candidate.predicted.seconds <
@@ -178,7 +188,7 @@ struct Solver::Impl {
       const auto hopeless = [&] {
         return candidate.made &&
                (candidate.made->device_bytes > budget.device ||
-                (best != nullptr && candidate.made->seconds > best->exact->seconds));
+                (best != nullptr && candidate.made->seconds > best->exact->seconds * (1 + kSame)));
       };
       if (candidate.exact || hopeless()) return;
       const Step step = MakeOf(candidate);
@@ -226,6 +236,31 @@ struct Solver::Impl {
       if (budget.Admits(bounds[variant].cost())) FindFaster(variant, budget, best);
     }
     return best;
+  }
+
+  const Candidate* Policy(size_t variant, const std::string& name) {
+    const auto& all = variants[variant].policies;
+    const auto policy = std::ranges::find(all, name, &std::pair<std::string, Fates>::first);
+    if (policy == all.end()) return nullptr;
+    const auto planned = [&](auto& candidates) -> const Candidate* {
+      const auto same = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
+        return candidate.variant == variant && candidate.fates == policy->second;
+      });
+      if (same == candidates.end()) return nullptr;
+      same->policy = name;
+      Exact(*same);
+      return &*same;
+    };
+    if (const Candidate* known = planned(CandidatesOf(variant))) return known;
+    if (const Candidate* known = planned(policies)) return known;
+    Candidate& candidate = policies.emplace_back();
+    candidate.variant = variant;
+    candidate.policy = name;
+    candidate.fates = policy->second;
+    const Step step = MakeOf(candidate);
+    candidate.predicted = Measure(step);
+    Plan(candidate, step);
+    return &candidate;
   }
 
   // The candidate within the host's line that needs least on the device; nullptr if there is none.
@@ -343,12 +378,7 @@ std::vector<const Candidate*> Solver::Front(int count, std::span<const int64_t> 
 }
 
 const Candidate* Solver::Policy(size_t variant, const std::string& name) {
-  for (Candidate& candidate : impl_->CandidatesOf(variant)) {
-    if (candidate.policy != name) continue;
-    impl_->Exact(candidate);
-    return &candidate;
-  }
-  return nullptr;
+  return impl_->Policy(variant, name);
 }
 
 }  // namespace plimsoll::memory

@@ -16,6 +16,12 @@ using graph::Node;
 using graph::Phase;
 using graph::Program;
 
+// Whether the node starts or ends a copy to the host or back.
+bool IsCopy(const Node& node) {
+  return node.op->transfer == graph::Transfer::kCopyStart ||
+         node.op->transfer == graph::Transfer::kCopyDone;
+}
+
 // The region of each node. A recomputed node belongs to the backward node that needs it.
 std::vector<int> Regions(const Program& program, const graph::Blocks& known, int blocks) {
   const std::vector<Node>& nodes = program.nodes();
@@ -90,11 +96,6 @@ ProgramUse MeasureProgram(const Program& program, int blocks, int64_t alignment,
 
 }  // namespace
 
-bool IsCopy(const Node& node) {
-  return node.op->transfer == graph::Transfer::kCopyStart ||
-         node.op->transfer == graph::Transfer::kCopyDone;
-}
-
 int64_t StepUse::peak() const {
   int64_t peak = 0;
   for (const ProgramUse& use : programs) peak = std::max(peak, std::ranges::max(use.peaks));
@@ -152,6 +153,16 @@ int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place
     }
   }
   return bytes;
+}
+
+KeptUse MeasureKept(const Variant& variant, int64_t alignment, const CostModel& cost) {
+  const std::vector<StepProgram> step = variant.realize(variant.KeepAll());
+  KeptUse kept = {MeasureStep(step, variant.blocks(), alignment, cost)};
+  kept.device_bytes = PersistentBytes(step, graph::Place::kDevice, alignment);
+  kept.host_bytes = PersistentBytes(step, graph::Place::kHost, alignment);
+  kept.micro_steps = static_cast<double>(std::reduce(kept.times.begin(), kept.times.end()) *
+                                         variant.micro_steps);
+  return kept;
 }
 
 }  // namespace plimsoll::memory

@@ -40,11 +40,15 @@ struct StepUse {
 StepUse MeasureStep(const std::vector<StepProgram>& step, int blocks, int64_t alignment,
                     const CostModel& cost);
 
-// Whether the node starts or ends a copy to the host or back.
-bool IsCopy(const graph::Node& node);
-
-// Of all programs, which share them by name.
+// Of persistent tensors of all programs, which share them by name.
 int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place,
                         int64_t alignment);
+
+// What a variant's step takes that keeps everything.
+struct KeptUse : StepUse {
+  int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
+  double micro_steps = 0;                    // of a step
+};
+KeptUse MeasureKept(const Variant& variant, int64_t alignment, const CostModel& cost);
 
 }  // namespace plimsoll::memory

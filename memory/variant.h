@@ -1,6 +1,7 @@
 // One way to divide a step into programs, before it is decided which activations are kept.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -31,6 +32,12 @@ struct Variant {
   // Makes the step's programs for these decisions.
   std::function<std::vector<StepProgram>(const Fates&)> realize;
 
+  // The number of blocks of a program, as decisions tell.
+  int blocks() const {
+    int count = 0;
+    for (const Decision& decision : decisions) count = std::max(count, decision.block + 1);
+    return count;
+  }
   Fates KeepAll() const { return Fates(decisions.size(), graph::Retention::kSave); }
   // Of activations that wait on the host.
   int64_t OffloadedBytes(const Fates& fates) const {

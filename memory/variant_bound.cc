@@ -65,37 +65,29 @@ std::vector<Price> PricesOf(const Variant& variant, const CostModel& cost) {
 
 }  // namespace
 
-VariantBound::VariantBound(const Variant& variant, const CostModel& cost,
+VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const CostModel& cost,
                            const SolverOptions& options) {
-  const std::vector<StepProgram> step = variant.realize(variant.KeepAll());
-  const int blocks = CountBlocks(variant);
-  const StepUse use = MeasureStep(step, blocks, options.plan.alignment, cost);
-  cost_.seconds = (1 - kFasterThanKeeping) * use.seconds();
-  work_ = (1 - kFasterThanKeeping) * use.work();
-  cost_.device_bytes = PersistentBytes(step, graph::Place::kDevice, options.plan.alignment);
-  cost_.host_bytes = PersistentBytes(step, graph::Place::kHost, options.plan.alignment);
+  cost_.seconds = (1 - kFasterThanKeeping) * keep.seconds();
+  work_ = (1 - kFasterThanKeeping) * keep.work();
+  cost_.device_bytes = keep.device_bytes;
+  cost_.host_bytes = keep.host_bytes;
   // Between the forward and the backward pass everything that is kept is alive.
-  int64_t head = 0;
-  double micro_steps = 0;
-  for (size_t p = 0; p < use.programs.size(); ++p) {
-    if (use.times[p] > 0) head = std::max(head, use.programs[p].peaks[HeadRegion(blocks)]);
-    micro_steps += static_cast<double>(use.times[p] * variant.micro_steps);
+  int64_t head = 0, saved = 0;
+  for (size_t p = 0; p < keep.programs.size(); ++p) {
+    if (keep.times[p] == 0) continue;
+    head = std::max(head, keep.programs[p].peaks[HeadRegion(variant.blocks())]);
   }
-  int64_t saved = 0;
   for (const Decision& decision : variant.decisions) saved += variant.micro_steps * decision.bytes;
   // Copies of parameters take what room there is.
-  const bool travels = use.copies && cost.rates().copies_overlap();
+  const bool travels = keep.copies && cost.rates().copies_overlap();
   all_bytes_ = cost_.device_bytes + (travels ? saved : head);
   if (options.one_memory) cost_.device_bytes += cost_.host_bytes;
   // Several objectives' activations are not alive at once; copies may cost nothing.
   const bool away = std::ranges::any_of(variant.decisions, &Decision::offload);
-  if (variant.bases.size() > 1 || away) {
-    all_bytes_ = cost_.device_bytes;
-    return;
-  }
+  if (variant.bases.size() > 1 || away) return;
   for (const Price& price : PricesOf(variant, cost)) {
-    savings_.push_back(
-        {static_cast<double>(variant.micro_steps * price.bytes), micro_steps * price.seconds});
+    savings_.push_back({static_cast<double>(variant.micro_steps * price.bytes),
+                        keep.micro_steps * price.seconds});
   }
   std::ranges::sort(savings_, {},
                     [](const Saving& saving) { return saving.seconds / saving.bytes; });
@@ -111,7 +103,7 @@ VariantBound::VariantBound(const Variant& variant, const CostModel& cost,
 
 double VariantBound::SecondsWithin(int64_t device_bytes) const {
   const auto too_many = static_cast<double>(all_bytes_ - device_bytes);
-  if (savings_.empty() || device_bytes == Budget::kNone || too_many <= 0) return cost_.seconds;
+  if (savings_.empty() || too_many <= 0) return cost_.seconds;
   Saving before = {0, 0};
   for (const Saving& saving : savings_) {
     if (saving.bytes >= too_many) {

@@ -11,7 +11,8 @@ namespace plimsoll::memory {
 class VariantBound {
  public:
   VariantBound() = default;
-  VariantBound(const Variant& variant, const CostModel& cost, const SolverOptions& options);
+  VariantBound(const Variant& variant, const KeptUse& keep, const CostModel& cost,
+               const SolverOptions& options);
 
   // Of a plan that keeps everything, but for activations' bytes: what persistent tensors take.
   const Cost& cost() const { return cost_; }

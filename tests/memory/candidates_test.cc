@@ -38,7 +38,10 @@ class Realized {
 std::map<Fates, int> RealizedBySearch(const Variant& variant, int64_t work) {
   Realized realized;
   ThreadPool pool(1);
-  FindCandidates(realized.Watch(variant), 0, CostModel(), {.work = work, .pool = &pool});
+  const CostModel cost;
+  const SolverOptions options = {.work = work, .pool = &pool};
+  const KeptUse keep = MeasureKept(variant, options.plan.alignment, cost);
+  FindCandidates(realized.Watch(variant), 0, keep, cost, options);
   return realized.times();
 }
 
@@ -46,7 +49,8 @@ std::vector<Candidate> Find(const Variant& variant, const SolverOptions& options
   ThreadPool pool(2);
   SolverOptions given = options;
   given.pool = &pool;
-  return FindCandidates(variant, 0, CostModel(), given);
+  const CostModel cost;
+  return FindCandidates(variant, 0, MeasureKept(variant, given.plan.alignment, cost), cost, given);
 }
 
 // Beyond the plans that are measured with no work allowed, the search makes each single change once.

@@ -122,8 +122,9 @@ TEST(Spread, MoreMemoryIsNeverSlower) {
 TEST(Spread, IsTheSameWithAnyNumberOfThreads) {
   const SlowGpu gpu;
   ThreadPool one(1), three(3);
-  const std::vector<Candidate> a = FindCandidates(gpu.variant, 0, gpu.cost, {.pool = &one}),
-                               b = FindCandidates(gpu.variant, 0, gpu.cost, {.pool = &three});
+  const KeptUse keep = MeasureKept(gpu.variant, PlanOptions().alignment, gpu.cost);
+  const std::vector<Candidate> a = FindCandidates(gpu.variant, 0, keep, gpu.cost, {.pool = &one}),
+                               b = FindCandidates(gpu.variant, 0, keep, gpu.cost, {.pool = &three});
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].fates, b[i].fates);
