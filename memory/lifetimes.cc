@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace plimsoll::memory {
@@ -149,6 +151,24 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
     result.buffer_of[id] = buffer_of_root[program.Root(static_cast<TensorId>(id))];
   }
   return result;
+}
+
+const Node* WriterOf(const Program& program, const Lifetimes& lifetimes, TensorId owner) {
+  if (program.tensor(owner).role == Role::kInput) return nullptr;
+  return &program.nodes()[lifetimes.first_use[owner]];
+}
+
+std::vector<int64_t> LiveBytes(const Lifetimes& lifetimes, graph::Place place, size_t nodes,
+                               int64_t alignment) {
+  std::vector<int64_t> live(nodes + 1, 0);
+  for (const Buffer& buffer : lifetimes.buffers) {
+    if (buffer.place != place) continue;
+    live[buffer.birth] += RoundUp(buffer.bytes, alignment);
+    live[buffer.death + 1] -= RoundUp(buffer.bytes, alignment);
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
 }
 
 }  // namespace plimsoll::memory

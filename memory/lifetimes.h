@@ -36,4 +36,13 @@ struct Lifetimes {
 // its base. `in_place` false: every tensor gets its own buffer.
 Lifetimes ComputeLifetimes(const graph::Program& program, bool in_place = true);
 
+// The node that writes first to an owner of a buffer; nullptr: the host fills it.
+const graph::Node* WriterOf(const graph::Program& program, const Lifetimes& lifetimes,
+                            graph::TensorId owner);
+
+// Bytes of the buffers in that place which are alive at each of the program's `nodes` nodes, each
+// rounded up to `alignment`.
+std::vector<int64_t> LiveBytes(const Lifetimes& lifetimes, graph::Place place, size_t nodes,
+                               int64_t alignment);
+
 }  // namespace plimsoll::memory

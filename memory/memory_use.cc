@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "memory/timeline.h"
+#include "memory/lifetimes.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -61,21 +61,25 @@ struct Use {
 };
 
 // `role` nullopt: all of them.
-Use UseOf(const RunFacts& facts, const std::vector<ProgramTimeline>& timelines,
-          std::optional<Role> role, Place place) {
+Use UseOf(const RunFacts& facts, const std::vector<Lifetimes>& lifetimes, std::optional<Role> role,
+          Place place) {
   Use use;
   for (const PersistentTensor& tensor : facts.plan.persistent) {
     if (tensor.place == place && (!role || tensor.role == *role)) use.now += tensor.bytes;
   }
   use.peak = use.now;
-  for (size_t p = 0; p < timelines.size(); ++p) {
-    std::vector<int64_t> change(facts.programs[p]->nodes().size() + 1, 0);
-    for (const TimelineBuffer& buffer : timelines[p].buffers) {
+  for (size_t p = 0; p < lifetimes.size(); ++p) {
+    const Program& program = *facts.programs[p];
+    std::vector<int64_t> change(program.nodes().size() + 1, 0);
+    for (const Buffer& buffer : lifetimes[p].buffers) {
       if (buffer.place != place) continue;
-      for (const TimelineTensor& tensor : buffer.tensors) {
-        if (role && tensor.role != *role) continue;
-        change[tensor.birth] += buffer.bytes;
-        change[tensor.death + 1] -= buffer.bytes;
+      const int64_t bytes = RoundUp(buffer.bytes, facts.plan.alignment);
+      // The bytes are a tensor's until the next one overwrites it.
+      for (size_t i = 0; i < buffer.tensors.size(); ++i) {
+        if (role && program.tensor(buffer.tensors[i]).role != *role) continue;
+        const bool last = i + 1 == buffer.tensors.size();
+        change[lifetimes[p].first_use[buffer.tensors[i]]] += bytes;
+        change[last ? buffer.death + 1 : lifetimes[p].first_use[buffer.tensors[i + 1]]] -= bytes;
       }
     }
     int64_t live = use.now;
@@ -99,7 +103,7 @@ std::string Where(const RunFacts& facts, const Use& use) {
                      node.scope, graph::Name(node.phase));
 }
 
-void AppendRoles(const RunFacts& facts, const std::vector<ProgramTimeline>& timelines,
+void AppendRoles(const RunFacts& facts, const std::vector<Lifetimes>& lifetimes,
                  std::string& text) {
   text += fmt::format("  {:<28} {:>10} {:>10}  {}\n", "role", "now", "peak", "peak at");
   auto line = [&](std::string_view title, Place place, const Use& use) {
@@ -111,9 +115,9 @@ void AppendRoles(const RunFacts& facts, const std::vector<ProgramTimeline>& time
   for (Place place : {Place::kDevice, Place::kHost}) {
     for (size_t role = 0; role < kRoles; ++role) {
       const Role r = static_cast<Role>(role);
-      line(Title(r), place, UseOf(facts, timelines, r, place));
+      line(Title(r), place, UseOf(facts, lifetimes, r, place));
     }
-    line("in all", place, UseOf(facts, timelines, std::nullopt, place));
+    line("in all", place, UseOf(facts, lifetimes, std::nullopt, place));
   }
 }
 
@@ -135,8 +139,7 @@ std::string ScopeOf(const std::string& name, const std::set<std::string>& scopes
   return dot == std::string::npos ? "" : name.substr(0, dot);
 }
 
-void Collect(const RunFacts& facts, const std::vector<ProgramTimeline>& timelines, Shares& ops,
-             Shares& scopes) {
+void Collect(const RunFacts& facts, Shares& ops, Shares& scopes) {
   auto starred = [](const std::string& scope) {
     return scope.empty() ? std::string(kNoScope) : StarNumbers(scope);
   };
@@ -146,21 +149,11 @@ void Collect(const RunFacts& facts, const std::vector<ProgramTimeline>& timeline
       if (node.phase != graph::Phase::kUpdate) node_scopes.insert(node.scope);
     }
   }
-  for (const PersistentTensor& tensor : facts.plan.persistent) {
-    if (tensor.place != Place::kDevice) continue;
-    ops[kPersistent].bytes += tensor.bytes;
-    scopes[starred(ScopeOf(tensor.name, node_scopes))].bytes += tensor.bytes;
-  }
-  if (facts.plan.peak_program >= 0) {
-    const int32_t peak = facts.plan.programs[facts.plan.peak_program].peak_node;
-    for (const TimelineBuffer& buffer : timelines[facts.plan.peak_program].buffers) {
-      if (buffer.place != Place::kDevice) continue;
-      for (const TimelineTensor& tensor : buffer.tensors) {
-        if (tensor.birth > peak || tensor.death < peak) continue;
-        ops[tensor.op.empty() ? "(inputs)" : tensor.op].bytes += buffer.bytes;
-        scopes[starred(ScopeOf(tensor.scope, node_scopes))].bytes += buffer.bytes;
-      }
-    }
+  for (const LiveTensor& tensor : facts.plan.peak_live) {
+    const std::string& part = tensor.persistent ? tensor.name : tensor.scope;
+    const std::string op = tensor.op.empty() ? "(inputs)" : tensor.op;
+    ops[tensor.persistent ? kPersistent : op].bytes += tensor.bytes;
+    scopes[starred(ScopeOf(part, node_scopes))].bytes += tensor.bytes;
   }
   for (size_t p = 0; p < facts.node_seconds.size(); ++p) {
     for (size_t n = 0; n < facts.node_seconds[p].size(); ++n) {
@@ -242,12 +235,13 @@ void AppendAllocators(const RunFacts& facts, std::string& text) {
 }  // namespace
 
 std::string RunSummary(const RunFacts& facts) {
-  const std::vector<ProgramTimeline> timelines = MakeTimelines(facts.programs, facts.plan);
+  std::vector<Lifetimes> lifetimes;
+  for (const Program* program : facts.programs) lifetimes.push_back(ComputeLifetimes(*program));
   std::string text =
       fmt::format("Memory summary, allocator {}\n", facts.used ? "caching" : "planned");
-  AppendRoles(facts, timelines, text);
+  AppendRoles(facts, lifetimes, text);
   Shares ops, scopes;
-  Collect(facts, timelines, ops, scopes);
+  Collect(facts, ops, scopes);
   AppendShares(facts, "op kinds", ops, text);
   AppendShares(facts, "scopes", scopes, text);
   AppendAllocators(facts, text);

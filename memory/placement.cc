@@ -10,16 +10,13 @@
 #include <random>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace plimsoll::memory {
 namespace {
 
 constexpr int64_t kInfinity = std::numeric_limits<int64_t>::max();
-
-int64_t RoundUp(int64_t size, int64_t alignment) {
-  return (size + alignment - 1) / alignment * alignment;
-}
 
 // Bytes alive at each time, sizes rounded up.
 std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alignment) {
@@ -259,11 +256,6 @@ class Search {
 };
 
 }  // namespace
-
-int64_t MaxLive(std::span<const Interval> intervals, int64_t alignment) {
-  const std::vector<int64_t> live = LiveBytes(intervals, alignment);
-  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
-}
 
 Placement Place(std::span<const Interval> intervals, const PlacementOptions& options) {
   if (options.alignment <= 0) throw InternalError("placement: alignment must be positive");

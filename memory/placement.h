@@ -35,9 +35,6 @@ struct Placement {
   std::string heuristic;  // the winning order and rule: "size, lowest"
 };
 
-// The most bytes alive at one time, sizes rounded up.
-int64_t MaxLive(std::span<const Interval> intervals, int64_t alignment);
-
 // Throws InternalError on a negative size, a death before birth, or an alignment that isn't
 // positive.
 Placement Place(std::span<const Interval> intervals, const PlacementOptions& options = {});

@@ -54,7 +54,8 @@ struct LiveTensor {
   std::string name;
   graph::TensorType type;
   graph::Role role = graph::Role::kActivation;
-  std::string scope;  // of its writer; of a persistent tensor, its name up to the last dot
+  std::string op;     // of its writer; empty for a persistent tensor and what the host fills
+  std::string scope;  // the same; of a persistent tensor, its name up to the last dot
   bool persistent = false;
   int64_t bytes = 0;
 };
@@ -73,9 +74,8 @@ struct ProgramPlan {
   std::string peak_op;
   std::string peak_scope;
   graph::Phase peak_phase = graph::Phase::kForward;
-  std::vector<LiveTensor> peak_live;  // persistent ones included, largest first
-  // Bytes alive at each node, persistent tensors included.
-  std::vector<int64_t> live_bytes;
+  // Bytes alive at each node in the two arenas, persistent tensors included.
+  std::vector<int64_t> live_bytes, host_live_bytes;
 };
 
 struct MemoryPlan {
@@ -93,8 +93,9 @@ struct MemoryPlan {
   int64_t host_persistent_bytes = 0;
   int64_t host_max_live_bytes = 0;
 
-  // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak.
-  // Each map sums to max_live_bytes.
+  // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak,
+  // largest first. Each map sums to max_live_bytes.
+  std::vector<LiveTensor> peak_live;
   BytesByRole bytes_by_role = {};
   std::map<std::string, int64_t> bytes_by_scope;  // scopes with numbers starred: "block.*.attn"
 

@@ -103,7 +103,7 @@ void AppendPeak(const MemoryPlan& plan, std::string& text) {
   int64_t temporary = 0;
   std::map<Role, int64_t> by_role;
   std::map<std::string, int64_t> by_scope;
-  for (const LiveTensor& tensor : program.peak_live) {
+  for (const LiveTensor& tensor : plan.peak_live) {
     if (tensor.persistent) continue;
     temporary += tensor.bytes;
     by_role[tensor.role] += tensor.bytes;
@@ -129,8 +129,8 @@ void AppendPeak(const MemoryPlan& plan, std::string& text) {
   }
 
   text += " Largest tensors alive there\n";
-  for (size_t i = 0; i < program.peak_live.size() && i < kTopTensors; ++i) {
-    const LiveTensor& tensor = program.peak_live[i];
+  for (size_t i = 0; i < plan.peak_live.size() && i < kTopTensors; ++i) {
+    const LiveTensor& tensor = plan.peak_live[i];
     text += fmt::format("  {:<36} {:>10}  {} {}{}\n", tensor.name, FormatBytes(tensor.bytes),
                         tensor.type.ToString(), graph::Name(tensor.role),
                         tensor.persistent ? ", persistent" : "");

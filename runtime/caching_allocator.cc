@@ -9,11 +9,6 @@
 #include "base/error.h"
 
 namespace plimsoll::runtime {
-namespace {
-
-int64_t RoundUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-}  // namespace
 
 double CachingStats::fragmentation() const {
   if (peak_allocated == 0) return 0;
