@@ -218,18 +218,17 @@ void AppendAllocators(const RunFacts& facts, std::string& text) {
   const MemoryPlan& plan = facts.plan;
   const std::string planned = facts.used ? "planned, not used" : "planned";
   const std::string caching = facts.used ? "caching" : "caching, replayed";
-  const auto& use = facts.used ? facts.used : facts.replayed;
   auto caching_line = [&](const std::string& name, const runtime::CachingStats& stats) {
     line(name, stats.peak_allocated, stats.peak_reserved, stats.fragmentation(), stats.segments);
   };
   line(planned, plan.max_live_bytes, plan.arena_bytes, plan.fragmentation, 1);
-  if (use) caching_line(caching, use->device);
+  if (facts.caching) caching_line(caching, facts.caching->device);
   if (plan.host_arena_bytes == 0) return;
   const double fragmentation =
       static_cast<double>(plan.host_arena_bytes) / static_cast<double>(plan.host_max_live_bytes) -
       1;
   line(planned + ", host", plan.host_max_live_bytes, plan.host_arena_bytes, fragmentation, 1);
-  if (use) caching_line(caching + ", host", use->host);
+  if (facts.caching) caching_line(caching + ", host", facts.caching->host);
 }
 
 }  // namespace

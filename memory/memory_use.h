@@ -9,14 +9,10 @@
 #include <vector>
 
 #include "graph/program.h"
+#include "memory/caching_replay.h"
 #include "memory/plan.h"
-#include "runtime/caching_allocator.h"
 
 namespace plimsoll::memory {
-
-struct CachingUse {
-  runtime::CachingStats device, host;
-};
 
 struct RunFacts {
   std::span<const graph::Program* const> programs;  // as given to MakePlan
@@ -25,10 +21,9 @@ struct RunFacts {
   // doesn't run. Empty: not measured.
   std::vector<std::vector<double>> node_seconds = {};
   bool by_time = false;  // order op kinds and scopes by time instead of by bytes
-  // What a caching allocator would take for the same programs.
-  std::optional<CachingUse> replayed = std::nullopt;
-  // What a caching allocator took, if the run used one instead of the arena.
-  std::optional<CachingUse> used = std::nullopt;
+  // What a caching allocator takes for the same programs.
+  std::optional<ReplayResult> caching = std::nullopt;
+  bool used = false;  // the run used that allocator instead of the arena
 };
 
 // Several lines, without a newline at the end.

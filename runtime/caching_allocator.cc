@@ -72,7 +72,6 @@ uintptr_t CachingAllocator::Allocate(int64_t bytes) {
   block->in_use = true;
   block->requested = bytes;
 
-  ++stats_.allocations;
   stats_.requested += bytes;
   stats_.allocated += block->bytes;
   stats_.peak_requested = std::max(stats_.peak_requested, stats_.requested);

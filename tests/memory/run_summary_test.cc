@@ -35,7 +35,7 @@ TEST(RunSummary, SaysWhereTheMemoryWent) {
   replayed.peak_reserved = 2 << 20;
   replayed.segments = 1;
   RunFacts facts{.programs = programs, .plan = plan};
-  facts.replayed = {replayed, {}};
+  facts.caching = {replayed, {}};
   EXPECT_EQ(RunSummary(facts),
             R"(Memory summary, allocator planned
   role                                now       peak  peak at
@@ -63,7 +63,8 @@ TEST(RunSummary, OrdersByTimeToo) {
   RunFacts facts{.programs = programs, .plan = plan};
   facts.node_seconds = {{0.001, 0.002, 0.007}};
   facts.by_time = true;
-  facts.used = CachingUse{};
+  facts.caching.emplace();
+  facts.used = true;
   const std::string text = RunSummary(facts);
   EXPECT_NE(text.find(R"(
   op kinds by time                              bytes    share   ms a step    share
@@ -101,7 +102,7 @@ TEST(RunSummary, FindsTheScopeOfWhatPersists) {
   const MemoryPlan plan = MakePlan(programs);
   RunFacts facts{.programs = programs, .plan = plan};
   facts.node_seconds = {{0.001, 0.002, 0.001}};
-  facts.replayed = CachingUse{};
+  facts.caching.emplace();
   const std::string text = RunSummary(facts);
   for (const char* part :
        {"\n  block.*.mlp                                4.06 KiB   80.2 %        3.00   75.0 %\n",

@@ -31,11 +31,11 @@ std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
   memory::RunFacts facts{.programs = programs, .plan = compiled.plan};
   facts.node_seconds = NodeSeconds(session, steps);
   facts.by_time = by_time;
-  if (session.caching() != nullptr) {
-    facts.used = {session.caching()->stats(), session.caching()->host_stats()};
+  if (const runtime::CachingMemory* caching = session.caching()) {
+    facts.caching = {caching->stats(), caching->host_stats()};
+    facts.used = true;
   } else {
-    const memory::ReplayResult replay = Replay(compiled);
-    facts.replayed = {replay.device, replay.host};
+    facts.caching = Replay(compiled);
   }
   return memory::RunSummary(facts);
 }
