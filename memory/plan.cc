@@ -197,6 +197,12 @@ std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& life
 
 }  // namespace
 
+std::string DescribeNode(const Program& program, int node) {
+  const Node& n = program.nodes()[node];
+  return fmt::format("node {} of {}: {}{}{}, {}", node, program.nodes().size(), n.op->name,
+                     n.scope.empty() ? "" : " in ", n.scope, graph::Name(n.phase));
+}
+
 std::string StarNumbers(std::string_view scope) {
   std::string result;
   while (true) {
@@ -256,10 +262,7 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     if (!part.live_bytes.empty()) {
       const auto peak = std::max_element(part.live_bytes.begin(), part.live_bytes.end());
       part.peak_node = static_cast<int>(peak - part.live_bytes.begin());
-      const Node& node = programs[p]->nodes()[part.peak_node];
-      part.peak_op = node.op->name;
-      part.peak_scope = node.scope;
-      part.peak_phase = node.phase;
+      part.peak_at = DescribeNode(*programs[p], part.peak_node);
     }
     if (plan.peak_program < 0 || part.max_live_bytes > plan.max_live_bytes) {
       plan.peak_program = static_cast<int>(p);

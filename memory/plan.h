@@ -71,9 +71,7 @@ struct ProgramPlan {
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
-  std::string peak_op;
-  std::string peak_scope;
-  graph::Phase peak_phase = graph::Phase::kForward;
+  std::string peak_at;  // that node in words
   // Bytes alive at each node in the two arenas, persistent tensors included.
   std::vector<int64_t> live_bytes, host_live_bytes;
 };
@@ -109,6 +107,9 @@ struct MemoryPlan {
 // persistent tensor's type, role or place.
 MemoryPlan MakePlan(std::span<const graph::Program* const> programs,
                     const PlanOptions& options = {});
+
+// "node 812 of 1630: gelu_backward in block.11.mlp, backward".
+std::string DescribeNode(const graph::Program& program, int node);
 
 // "block.3.attn" → "block.*.attn".
 std::string StarNumbers(std::string_view scope);

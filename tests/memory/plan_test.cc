@@ -180,8 +180,7 @@ TEST(Plan, PeakNamesWhereAndWhat) {
   const MemoryPlan plan = MakePlan(programs);
   const ProgramPlan& step = plan.programs[0];
   EXPECT_EQ(step.peak_node, 1);
-  EXPECT_EQ(step.peak_op, "test_mix");
-  EXPECT_EQ(step.peak_scope, "block.1.mlp");
+  EXPECT_EQ(step.peak_at, "node 1 of 3: test_mix in block.1.mlp, forward");
   // The unused second output of test_mix is included too: 7 floats.
   ASSERT_EQ(plan.peak_live.size(), 3u);
   EXPECT_EQ(plan.peak_live[0].name, "block.1.mlp.fc");

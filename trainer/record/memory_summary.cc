@@ -1,6 +1,6 @@
 #include "trainer/record/memory_summary.h"
 
-#include "memory/memory_use.h"
+#include "memory/report.h"
 #include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
@@ -28,7 +28,7 @@ std::vector<std::vector<double>> NodeSeconds(Session& session, int64_t steps) {
 std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
   const CompiledStep& compiled = session.compiled();
   const std::vector<const graph::Program*> programs = Programs(compiled);
-  memory::RunFacts facts{.programs = programs, .plan = compiled.plan};
+  memory::MemoryFacts facts{.programs = programs, .plan = compiled.plan};
   facts.node_seconds = NodeSeconds(session, steps);
   facts.by_time = by_time;
   if (const runtime::CachingMemory* caching = session.caching()) {
