@@ -18,24 +18,6 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-void CheckAliases(const Program& program) {
-  for (const Tensor& tensor : program.tensors()) {
-    if (!tensor.alias) continue;
-    const Tensor& base = program.tensor(tensor.alias->base);
-    const int64_t offset = tensor.alias->byte_offset;
-    if (offset < 0 || offset > base.bytes() || tensor.bytes() > base.bytes() - offset) {
-      throw InternalError(fmt::format(
-          "program '{}': alias '{}' ({} bytes from {} on) reaches beyond '{}' ({} bytes)",
-          program.name(), tensor.name, tensor.bytes(), offset, base.name, base.bytes()));
-    }
-    if (tensor.place != base.place) {
-      throw InternalError(
-          fmt::format("program '{}': alias '{}' and its base '{}' are in different places",
-                      program.name(), tensor.name, base.name));
-    }
-  }
-}
-
 // Finds the first and last use of every root that lives in the program.
 void FindUses(const Program& program, Lifetimes& result) {
   const size_t count = program.tensors().size();
@@ -95,7 +77,6 @@ bool Fits(const Program& program, const Lifetimes& lifetimes, int32_t n, TensorI
 }  // namespace
 
 Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
-  CheckAliases(program);
   Lifetimes result;
   FindUses(program, result);
 
