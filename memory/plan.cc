@@ -254,7 +254,6 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     part.layout.host_arena_bytes = plan.host_arena_bytes;
     part.layout.host_persistent_bytes = plan.host_persistent_bytes;
     part.temporary_bytes = device[p].placement.extent;
-    part.heuristic = device[p].placement.heuristic;
     FillOffsets(*programs[p], lifetimes[p], device[p], host[p], persistent, part.layout);
     part.max_live_bytes = device[p].max_live;
     part.live_bytes = std::move(device[p].live);

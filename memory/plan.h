@@ -67,7 +67,6 @@ struct ProgramPlan {
   // Device arena.
   int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
   int64_t max_live_bytes = 0;   // at the peak, persistent tensors included
-  std::string heuristic;        // of the chosen placement
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
