@@ -34,7 +34,7 @@ struct ProgramRuns {
 struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
-  int64_t search_work = 20'000'000;  // bound for each program, as in PlacementOptions
+  int64_t search_work = 20'000'000;  // bound for each program and place (PlacementOptions)
   // The rank whose own parts (graph::Alias) the aliases are; all else is the same on all ranks.
   MeshPosition position = {};
 };
