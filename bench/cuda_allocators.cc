@@ -97,8 +97,8 @@ Row PlaySteps(const CompiledStep& compiled, const CacheUse& use, int steps,
   runtime::CachingMemory memory({.preallocate_bytes = use.preallocate_bytes,
                                  .simulated = true,
                                  .device_segments = &segments});
-  std::vector<runtime::TensorMemory*> memories;
-  memory::FillCachingMemory(programs, compiled.plan, use.in_place, memory, memories);
+  const std::vector<runtime::TensorMemory*> memories =
+      memory::FillCachingMemory(programs, compiled.plan, use.in_place, memory);
   PlayStep(programs, round, memories);
   Row row{.name = use.name, .first = segments.TakeCalls()};
   for (int step = 1; step < steps; ++step) {

@@ -17,24 +17,23 @@
 
 #include "graph/program.h"
 #include "memory/plan.h"
+#include "runtime/allocation_schedule.h"
 #include "runtime/caching_memory.h"
 
 namespace plimsoll::memory {
 
-struct ReplayOptions {
-  bool in_place = true;
-  int64_t preallocate_bytes = 0;  // 0: grow from nothing
+struct CachingOptions {
+  bool in_place = true;           // as above
+  int64_t preallocate_bytes = 0;  // in one segment; 0: grow from nothing
   int64_t empty_cache_every = 0;  // rounds; 0: never
-  // The most periods to replay: a period is the rounds between two clearings of the cache, or a
-  // single round when it is never cleared.
-  int max_periods = 12;
 };
 
 struct ReplayResult {
   runtime::CachingStats device, host;
   int64_t rounds = 0;
   // The last period reserved as many segments as the one before and no peak rose: more rounds would
-  // change nothing. False: max_periods was reached first.
+  // change nothing. A period is the rounds between two clearings of the cache, or a single round
+  // when it is never cleared. False: this was not so within twelve periods.
   bool steady = false;
 };
 
@@ -42,12 +41,18 @@ struct ReplayResult {
 // in the order in which they run: the micro-steps of a step, then the evaluation. `plan` is the
 // plan of these programs.
 ReplayResult ReplayCaching(std::span<const graph::Program* const> programs, const MemoryPlan& plan,
-                           std::span<const ProgramRuns> round, const ReplayOptions& options = {});
+                           std::span<const ProgramRuns> round, const CachingOptions& options = {});
+
+// The allocate and free events of a program. A buffer of its lifetimes is allocated before the
+// first node that uses it, in the order in which that node names its buffers, and freed after the
+// last. Inputs and metrics of the program always have memory.
+runtime::AllocationSchedule MakeAllocationSchedule(const graph::Program& program,
+                                                   bool in_place = true);
 
 // Prepares the memory of all programs: allocates persistent tensors in the plan's order, then adds
-// the programs; `memories` receives what their executors use.
-void FillCachingMemory(std::span<const graph::Program* const> programs, const MemoryPlan& plan,
-                       bool in_place, runtime::CachingMemory& memory,
-                       std::vector<runtime::TensorMemory*>& memories);
+// the programs. Returns what their executors use.
+std::vector<runtime::TensorMemory*> FillCachingMemory(
+    std::span<const graph::Program* const> programs, const MemoryPlan& plan, bool in_place,
+    runtime::CachingMemory& memory);
 
 }  // namespace plimsoll::memory

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "graph/verifier.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -98,12 +99,18 @@ class Replay {
         layout_(layout),
         options_(options),
         device_(layout.arena_bytes),
-        host_(layout.host_arena_bytes) {
+        host_(layout.host_arena_bytes),
+        written_(program.tensors().size(), false) {
     for (const auto& [name, tensor] : persistent) {
-      Owner owner;
-      owner.tensor = &name;
-      owner.persistent = true;
-      Arena(tensor.place).Assign(tensor.bytes.begin, tensor.bytes.end, owner);
+      Arena(tensor.place)
+          .ForEach(tensor.bytes.begin, tensor.bytes.end, [&](int64_t begin, int64_t, Owner& owner) {
+            if (owner.tensor != nullptr) {
+              Fail(fmt::format("persistent tensors '{}' and '{}' overlap at byte {}", *owner.tensor,
+                               name, begin));
+            }
+            owner.tensor = &name;
+            owner.persistent = true;
+          });
     }
     // The host fills inputs before the first node.
     for (size_t i = 0; i < program.tensors().size(); ++i) {
@@ -121,6 +128,9 @@ class Replay {
       for (TensorId id : node.inputs) {
         if (id != kNoTensor) Read(n, id);
       }
+      for (TensorId id : node.outputs) {
+        if (id != kNoTensor) written_[program_.Root(id)] = true;
+      }
       // A view touches no bytes; its output is an alias of its input, and is checked as such.
       if (node.op->view) continue;
       CheckWithinNode(n);
@@ -133,7 +143,8 @@ class Replay {
     for (size_t i = 0; i < program_.tensors().size(); ++i) {
       const Tensor& tensor = program_.tensors()[i];
       const TensorId id = static_cast<TensorId>(i);
-      if (tensor.role == Role::kMetric && !tensor.persistent && WrittenHere(id)) Read(count, id);
+      const bool written = written_[program_.Root(id)];
+      if (tensor.role == Role::kMetric && !tensor.persistent && written) Read(count, id);
     }
   }
 
@@ -145,21 +156,10 @@ class Replay {
     return {begin, begin + program_.tensor(id).bytes()};
   }
 
-  bool WrittenHere(TensorId id) const {
-    const TensorId root = program_.Root(id);
-    return std::any_of(program_.nodes().begin(), program_.nodes().end(), [&](const Node& node) {
-      return std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId output) {
-        return output != kNoTensor && program_.Root(output) == root;
-      });
-    });
-  }
-
   std::string NodeText(int n) const {
     if (n == kBeforeStart) return "the start";
     if (n >= static_cast<int>(program_.nodes().size())) return "the end";
-    const Node& node = program_.nodes()[n];
-    return fmt::format("node {} ({}{}{})", n, node.op->name, node.scope.empty() ? "" : " in ",
-                       node.scope);
+    return graph::Describe(program_, static_cast<size_t>(n));
   }
 
   [[noreturn]] void Fail(const std::string& message) const {
@@ -301,10 +301,10 @@ class Replay {
   const CheckOptions& options_;
   ByteMap device_;
   ByteMap host_;
+  std::vector<bool> written_;  // by TensorId, roots: an output of the nodes so far
 };
 
-// Collects all persistent tensors, and checks that they lie at the same place in every program and
-// don't overlap.
+// Collects all persistent tensors, and checks that they lie at the same place in every program.
 PersistentTensors CollectPersistent(std::span<const Program* const> programs,
                                     std::span<const Layout* const> layouts) {
   PersistentTensors all;
@@ -330,22 +330,6 @@ PersistentTensors CollectPersistent(std::span<const Program* const> programs,
             "memory check: persistent tensor '{}' at bytes {}..{} is outside the arena of {}",
             tensor.name, bytes.begin, bytes.end, size));
       }
-    }
-  }
-  for (Place place : {Place::kDevice, Place::kHost}) {
-    std::vector<std::pair<Bytes, const std::string*>> sorted;
-    for (const auto& [name, tensor] : all) {
-      if (tensor.place == place && tensor.bytes.begin < tensor.bytes.end) {
-        sorted.emplace_back(tensor.bytes, &name);
-      }
-    }
-    std::sort(sorted.begin(), sorted.end(),
-              [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
-    for (size_t i = 1; i < sorted.size(); ++i) {
-      if (!sorted[i].first.Overlaps(sorted[i - 1].first)) continue;
-      throw InternalError(
-          fmt::format("memory check: persistent tensors '{}' and '{}' overlap at byte {}",
-                      *sorted[i - 1].second, *sorted[i].second, sorted[i].first.begin));
     }
   }
   return all;

@@ -148,23 +148,14 @@ double CostModel::Measured(const OpCall& call) const {
 }
 
 std::vector<double> CostModel::NodeSeconds(const graph::Program& program) const {
-  if (rates_.copies_overlap()) return SecondsBesideCopies(program);
-  std::vector<double> seconds;
-  seconds.reserve(program.nodes().size());
-  for (const graph::Node& node : program.nodes()) {
-    seconds.push_back(node.op->view ? 0 : Seconds(program.CallOf(node).get()));
-  }
-  return seconds;
-}
-
-std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program) const {
+  const bool overlap = rates_.copies_overlap();
   std::vector<double> seconds(program.nodes().size(), 0.0);
   double now = 0;
   double free_from[2] = {0, 0};  // when the link to the device, and to the host, is free
   std::unordered_map<graph::TensorId, double> arrives;
   for (size_t n = 0; n < seconds.size(); ++n) {
     const graph::Node& node = program.nodes()[n];
-    if (node.op->transfer == graph::Transfer::kCopyStart) {
+    if (overlap && node.op->transfer == graph::Transfer::kCopyStart) {
       const graph::Tensor& copy = program.tensor(node.outputs[0]);
       const bool to_host = copy.place == graph::Place::kHost;
       double& way = free_from[to_host];
@@ -172,7 +163,7 @@ std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program
       const double beside = std::max(0.0, free_from[!to_host] - way);
       way += rates_.CopySeconds(static_cast<double>(copy.bytes()), copy.place, beside);
       arrives[program.Root(node.outputs[0])] = way;
-    } else if (node.op->transfer == graph::Transfer::kCopyDone) {
+    } else if (overlap && node.op->transfer == graph::Transfer::kCopyDone) {
       const auto copy = arrives.find(program.Root(node.inputs[0]));
       if (copy != arrives.end()) seconds[n] = std::max(0.0, copy->second - now);
     } else if (!node.op->view) {

@@ -38,8 +38,6 @@ struct TimedCall {
   std::string kind;
   double ideal = 0;  // seconds, by CostModel::Ideal
   double seconds = 0;
-
-  bool operator==(const TimedCall&) const = default;
 };
 
 class CostModel {
@@ -73,7 +71,6 @@ class CostModel {
  private:
   class Asked;
 
-  std::vector<double> SecondsBesideCopies(const graph::Program& program) const;
   double Measured(const graph::OpCall& call) const;
 
   DeviceRates rates_;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/mesh.h"
 
 namespace plimsoll::memory {
@@ -35,7 +36,7 @@ struct DeviceProfile {
   }
   // The memory of a process with an arena of that size.
   int64_t ProcessBytes(int64_t arena_bytes) const {
-    return (arena_bytes + page_bytes - 1) / page_bytes * page_bytes + overhead_bytes();
+    return RoundUp(arena_bytes, page_bytes) + overhead_bytes();
   }
   // The largest arena with which the process takes at most that many bytes; negative when the
   // overhead alone takes more.

@@ -20,12 +20,6 @@ constexpr Rates kRates[] = {
     {kMostChannels, 260e9, 207e9, 371e9, 278e9},
 };
 
-const Rates& RatesOf(int channels) {
-  const Rates* rates = std::begin(kRates);
-  while (rates->channels < channels && std::next(rates) != std::end(kRates)) ++rates;
-  return *rates;
-}
-
 // (R − 1)/R of a tensor's bytes enter and leave each GPU; in an all-reduce, twice that.
 double Seconds(const AxisTraffic& traffic, const Rates& rates) {
   const auto ranks = static_cast<double>(traffic.axis.ranks);
@@ -35,19 +29,19 @@ double Seconds(const AxisTraffic& traffic, const Rates& rates) {
           traffic.reduce_scatter / rates.reduce_scatter + traffic.all_gather / gather);
 }
 
-}  // namespace
-
-double CollectiveSeconds(const MeshTraffic& traffic, int channels) {
-  const Rates& rates = RatesOf(channels);
+// Of all calls, one after the other.
+double Seconds(const MeshTraffic& traffic, const Rates& rates) {
   double seconds = 0;
   for (const AxisTraffic& axis : traffic) seconds += Seconds(axis, rates);
   return seconds;
 }
 
+}  // namespace
+
 int FewestChannels(const MeshTraffic& traffic, double step_seconds) {
-  const double allowed = CollectiveSeconds(traffic, kMostChannels) + 0.01 * step_seconds;
+  const double allowed = Seconds(traffic, *std::rbegin(kRates)) + 0.01 * step_seconds;
   for (const Rates& rates : kRates) {
-    if (CollectiveSeconds(traffic, rates.channels) <= allowed) return rates.channels;
+    if (Seconds(traffic, rates) <= allowed) return rates.channels;
   }
   return kMostChannels;
 }

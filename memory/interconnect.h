@@ -20,9 +20,6 @@ using MeshTraffic = std::vector<AxisTraffic>;  // of each axis
 // The most channels, and NCCL's own choice.
 inline constexpr int kMostChannels = 32;
 
-// The seconds of all calls, one after the other. `channels`: 1 to kMostChannels.
-double CollectiveSeconds(const MeshTraffic& traffic, int channels);
-
 // The fewest of 4, 8, 16 and 32 channels with which collectives, if nothing hid them, would take at
 // most a hundredth of the step longer than with 32.
 int FewestChannels(const MeshTraffic& traffic, double step_seconds);

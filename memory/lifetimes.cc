@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace plimsoll::memory {
@@ -15,24 +17,6 @@ using graph::Program;
 using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
-
-void CheckAliases(const Program& program) {
-  for (const Tensor& tensor : program.tensors()) {
-    if (!tensor.alias) continue;
-    const Tensor& base = program.tensor(tensor.alias->base);
-    const int64_t offset = tensor.alias->byte_offset;
-    if (offset < 0 || offset > base.bytes() || tensor.bytes() > base.bytes() - offset) {
-      throw InternalError(fmt::format(
-          "program '{}': alias '{}' ({} bytes from {} on) reaches beyond '{}' ({} bytes)",
-          program.name(), tensor.name, tensor.bytes(), offset, base.name, base.bytes()));
-    }
-    if (tensor.place != base.place) {
-      throw InternalError(
-          fmt::format("program '{}': alias '{}' and its base '{}' are in different places",
-                      program.name(), tensor.name, base.name));
-    }
-  }
-}
 
 // Finds the first and last use of every root that lives in the program.
 void FindUses(const Program& program, Lifetimes& result) {
@@ -93,7 +77,6 @@ bool Fits(const Program& program, const Lifetimes& lifetimes, int32_t n, TensorI
 }  // namespace
 
 Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
-  CheckAliases(program);
   Lifetimes result;
   FindUses(program, result);
 
@@ -149,6 +132,24 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
     result.buffer_of[id] = buffer_of_root[program.Root(static_cast<TensorId>(id))];
   }
   return result;
+}
+
+const Node* WriterOf(const Program& program, const Lifetimes& lifetimes, TensorId owner) {
+  if (program.tensor(owner).role == Role::kInput) return nullptr;
+  return &program.nodes()[lifetimes.first_use[owner]];
+}
+
+std::vector<int64_t> LiveBytes(const Lifetimes& lifetimes, graph::Place place, size_t nodes,
+                               int64_t alignment) {
+  std::vector<int64_t> live(nodes + 1, 0);
+  for (const Buffer& buffer : lifetimes.buffers) {
+    if (buffer.place != place) continue;
+    live[buffer.birth] += RoundUp(buffer.bytes, alignment);
+    live[buffer.death + 1] -= RoundUp(buffer.bytes, alignment);
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
 }
 
 }  // namespace plimsoll::memory

@@ -32,8 +32,17 @@ struct Lifetimes {
   std::vector<int32_t> first_use, last_use;
 };
 
-// Throws InternalError when a temporary is read before it is written, or an alias reaches beyond
-// its base. `in_place` false: every tensor gets its own buffer.
+// Throws InternalError when a temporary is read before it is written. `in_place` false: every
+// tensor gets its own buffer.
 Lifetimes ComputeLifetimes(const graph::Program& program, bool in_place = true);
+
+// The node that writes first to an owner of a buffer; nullptr: the host fills it.
+const graph::Node* WriterOf(const graph::Program& program, const Lifetimes& lifetimes,
+                            graph::TensorId owner);
+
+// Bytes of the buffers in that place which are alive at each of the program's `nodes` nodes, each
+// rounded up to `alignment`.
+std::vector<int64_t> LiveBytes(const Lifetimes& lifetimes, graph::Place place, size_t nodes,
+                               int64_t alignment);
 
 }  // namespace plimsoll::memory

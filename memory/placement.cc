@@ -8,18 +8,14 @@
 #include <limits>
 #include <numeric>
 #include <random>
-#include <string_view>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 namespace plimsoll::memory {
 namespace {
 
 constexpr int64_t kInfinity = std::numeric_limits<int64_t>::max();
-
-int64_t RoundUp(int64_t size, int64_t alignment) {
-  return (size + alignment - 1) / alignment * alignment;
-}
 
 // Bytes alive at each time, sizes rounded up.
 std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alignment) {
@@ -140,15 +136,12 @@ class Greedy {
   PlacedBuffers placed_;
 };
 
-struct Order {
-  std::string_view name;
-  std::vector<int32_t> indices;
-};
+using Order = std::vector<int32_t>;  // indices of buffers
 
 // Indices sorted by descending key, then by birth, longest-lived first.
 template <typename Key>
-std::vector<int32_t> SortedBy(std::span<const Interval> sized, Key key) {
-  std::vector<int32_t> order(sized.size());
+Order SortedBy(std::span<const Interval> sized, Key key) {
+  Order order(sized.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
     const auto key_a = key(sized[a]);
@@ -165,18 +158,17 @@ std::vector<Order> Orders(std::span<const Interval> sized, int32_t peak) {
   auto at_peak = [peak](const Interval& i) { return i.birth <= peak && i.death >= peak; };
   using Pair = std::pair<int64_t, int64_t>;
   return {
-      {"size", SortedBy(sized, [&](const Interval& i) { return i.size; })},
-      {"duration", SortedBy(sized, [&](const Interval& i) { return duration(i); })},
-      {"area", SortedBy(sized,
-                        [&](const Interval& i) {
-                          return static_cast<double>(i.size) * static_cast<double>(duration(i));
-                        })},
+      SortedBy(sized, [&](const Interval& i) { return i.size; }),
+      SortedBy(sized, [&](const Interval& i) { return duration(i); }),
+      SortedBy(sized,
+               [&](const Interval& i) {
+                 return static_cast<double>(i.size) * static_cast<double>(duration(i));
+               }),
       // Buffers alive at the peak are placed side by side without gaps, the longest-lived lowest.
-      {"peak, duration",
-       SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), duration(i)); })},
-      {"peak, size", SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), i.size); })},
-      {"birth", SortedBy(sized, [&](const Interval& i) { return -int64_t{i.birth}; })},
-      {"death", SortedBy(sized, [&](const Interval& i) { return int64_t{i.death}; })},
+      SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), duration(i)); }),
+      SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), i.size); }),
+      SortedBy(sized, [&](const Interval& i) { return -int64_t{i.birth}; }),
+      SortedBy(sized, [&](const Interval& i) { return int64_t{i.death}; }),
   };
 }
 
@@ -205,14 +197,13 @@ class Search {
   int64_t work_left() const { return work_left_; }
 
   // Returns the extent, however large; improves best().
-  int64_t Try(std::span<const int32_t> order, Fit fit, std::string_view name) {
+  int64_t Try(std::span<const int32_t> order, Fit fit) {
     int64_t work = 0;
     const int64_t extent = greedy_.Run(order, fit, trial_, work);
     work_left_ -= work;
     if (extent < best_.extent) {
       best_.extent = extent;
       best_.offsets = trial_;
-      best_.heuristic = fmt::format("{}, {}", name, fit == Fit::kLowest ? "lowest" : "tightest");
     }
     return extent;
   }
@@ -220,13 +211,12 @@ class Search {
   // Hill climbing on the order, looking at no more than `work` pairs: moves one or two buffers
   // towards the front, mostly buffers that end above the target, and keeps the new order unless it
   // is worse.
-  void Improve(std::vector<int32_t> order, Fit fit, std::string_view name, int64_t work) {
+  void Improve(Order order, Fit fit, int64_t work) {
     std::mt19937 random(12345);  // the C++ standard fixes its sequence
-    const std::string label = fmt::format("{}, improved", name);
     const int64_t work_at_end = work_left_ - work;
-    int64_t extent = Try(order, fit, label);
+    int64_t extent = Try(order, fit);
     std::vector<int64_t> offsets = trial_;
-    std::vector<int32_t> next;
+    Order next;
     std::vector<size_t> too_high;  // positions in the order
     while (!done() && !good_enough() && work_left_ > work_at_end) {
       too_high.clear();
@@ -240,7 +230,7 @@ class Search {
         const size_t to = random() % (from + 1);
         std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
       }
-      const int64_t tried = Try(next, fit, label);
+      const int64_t tried = Try(next, fit);
       if (tried > extent) continue;
       extent = tried;
       order.swap(next);
@@ -259,11 +249,6 @@ class Search {
 };
 
 }  // namespace
-
-int64_t MaxLive(std::span<const Interval> intervals, int64_t alignment) {
-  const std::vector<int64_t> live = LiveBytes(intervals, alignment);
-  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
-}
 
 Placement Place(std::span<const Interval> intervals, const PlacementOptions& options) {
   if (options.alignment <= 0) throw InternalError("placement: alignment must be positive");
@@ -291,14 +276,14 @@ Placement Place(std::span<const Interval> intervals, const PlacementOptions& opt
   for (const Order& order : orders) {
     for (Fit fit : {Fit::kLowest, Fit::kTightest}) {
       if (search.done() && !attempts.empty()) break;
-      attempts.push_back({search.Try(order.indices, fit, order.name), &order, fit});
+      attempts.push_back({search.Try(order, fit), &order, fit});
     }
   }
   std::stable_sort(attempts.begin(), attempts.end(),
                    [](const Attempt& a, const Attempt& b) { return a.extent < b.extent; });
   const size_t starts = std::min<size_t>(attempts.size(), 4);
   for (size_t i = 0; i < starts && !search.done() && !search.good_enough(); ++i) {
-    search.Improve(attempts[i].order->indices, attempts[i].fit, attempts[i].order->name,
+    search.Improve(*attempts[i].order, attempts[i].fit,
                    search.work_left() / static_cast<int64_t>(starts - i));
   }
   search.best().max_live = *peak;

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace plimsoll::memory {
@@ -30,13 +29,9 @@ struct PlacementOptions {
 
 struct Placement {
   std::vector<int64_t> offsets;
-  int64_t extent = 0;     // highest end of a buffer, size rounded up
-  int64_t max_live = 0;   // lower bound of any extent
-  std::string heuristic;  // the winning order and rule: "size, lowest"
+  int64_t extent = 0;    // highest end of a buffer, size rounded up
+  int64_t max_live = 0;  // lower bound of any extent
 };
-
-// The most bytes alive at one time, sizes rounded up.
-int64_t MaxLive(std::span<const Interval> intervals, int64_t alignment);
 
 // Throws InternalError on a negative size, a death before birth, or an alignment that isn't
 // positive.

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "memory/lifetimes.h"
 #include "memory/placement.h"
@@ -13,16 +14,11 @@
 namespace plimsoll::memory {
 namespace {
 
-using graph::kNoTensor;
 using graph::Node;
 using graph::Place;
 using graph::Program;
 using graph::Tensor;
 using graph::TensorId;
-
-int64_t RoundUp(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
 
 // Lays out persistent tensors one after another, in the order in which the programs name them.
 class PersistentPrefix {
@@ -96,11 +92,13 @@ class PersistentPrefix {
 struct Temporaries {
   std::vector<Interval> intervals;
   std::vector<int32_t> buffers;  // index in Lifetimes::buffers
+  std::vector<int64_t> live;     // bytes at each node, persistent tensors included
   int64_t max_live = 0;
   Placement placement;
 };
 
-Temporaries Collect(const Lifetimes& lifetimes, Place place, int64_t alignment) {
+Temporaries Collect(const Lifetimes& lifetimes, Place place, size_t nodes, int64_t alignment,
+                    int64_t persistent_bytes) {
   Temporaries result;
   for (size_t i = 0; i < lifetimes.buffers.size(); ++i) {
     const Buffer& buffer = lifetimes.buffers[i];
@@ -108,7 +106,12 @@ Temporaries Collect(const Lifetimes& lifetimes, Place place, int64_t alignment) 
     result.intervals.push_back({buffer.bytes, buffer.birth, buffer.death});
     result.buffers.push_back(static_cast<int32_t>(i));
   }
-  result.max_live = MaxLive(result.intervals, alignment);
+  result.live = LiveBytes(lifetimes, place, nodes, alignment);
+  result.max_live = persistent_bytes;
+  for (int64_t& bytes : result.live) {
+    bytes += persistent_bytes;
+    result.max_live = std::max(result.max_live, bytes);
+  }
   return result;
 }
 
@@ -160,22 +163,6 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
   }
 }
 
-// Bytes alive on the device at each node.
-std::vector<int64_t> Timeline(const Program& program, const Lifetimes& lifetimes,
-                              int64_t persistent_bytes, int64_t alignment) {
-  const size_t nodes = program.nodes().size();
-  std::vector<int64_t> live(nodes + 1, 0);
-  for (const Buffer& buffer : lifetimes.buffers) {
-    if (buffer.place != Place::kDevice) continue;
-    live[buffer.birth] += RoundUp(buffer.bytes, alignment);
-    live[buffer.death + 1] -= RoundUp(buffer.bytes, alignment);
-  }
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  live.pop_back();
-  for (int64_t& bytes : live) bytes += persistent_bytes;
-  return live;
-}
-
 std::string Stem(std::string_view name) {
   const size_t dot = name.rfind('.');
   return std::string(dot == std::string_view::npos ? "" : name.substr(0, dot));
@@ -187,56 +174,34 @@ std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& life
   std::vector<LiveTensor> live;
   for (const PersistentTensor& tensor : persistent) {
     if (tensor.place != Place::kDevice) continue;
-    live.push_back({tensor.name, tensor.type, tensor.role, Stem(tensor.name), true, tensor.bytes});
+    live.push_back(
+        {tensor.name, tensor.type, tensor.role, "", Stem(tensor.name), true, tensor.bytes});
   }
-  if (peak >= 0) {
-    // A temporary has the scope of its writer; an input of the program has none.
-    std::vector<const std::string*> scope(program.tensors().size(), nullptr);
-    for (const Node& node : program.nodes()) {
-      auto written = [&](TensorId id) {
-        if (id == kNoTensor || node.op->view) return;
-        const TensorId root = program.Root(id);
-        if (scope[root] == nullptr) scope[root] = &node.scope;
-      };
-      for (TensorId id : node.outputs) written(id);
-      written(node.workspace);
+  for (const Buffer& buffer : lifetimes.buffers) {
+    if (buffer.place != Place::kDevice || buffer.birth > peak || buffer.death < peak) continue;
+    // The owner is the tensor of this buffer that was written last so far.
+    TensorId owner = buffer.tensors.front();
+    for (TensorId id : buffer.tensors) {
+      if (lifetimes.first_use[id] <= peak) owner = id;
     }
-    for (const Buffer& buffer : lifetimes.buffers) {
-      if (buffer.place != Place::kDevice || buffer.birth > peak || buffer.death < peak) continue;
-      // The owner is the tensor of this buffer that was written last so far.
-      TensorId owner = buffer.tensors.front();
-      for (TensorId id : buffer.tensors) {
-        if (lifetimes.first_use[id] <= peak) owner = id;
-      }
-      const Tensor& tensor = program.tensor(owner);
-      live.push_back({tensor.name, tensor.type, tensor.role,
-                      scope[owner] != nullptr ? *scope[owner] : std::string(), false,
-                      RoundUp(buffer.bytes, alignment)});
-    }
+    const Tensor& tensor = program.tensor(owner);
+    const Node* writer = WriterOf(program, lifetimes, owner);
+    live.push_back(
+        {tensor.name, tensor.type, tensor.role, writer == nullptr ? "" : writer->op->name,
+         writer == nullptr ? "" : writer->scope, false, RoundUp(buffer.bytes, alignment)});
   }
   std::stable_sort(live.begin(), live.end(),
                    [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
   return live;
 }
 
-void DescribePeak(const Program& program, const Lifetimes& lifetimes,
-                  const std::vector<PersistentTensor>& persistent, int64_t alignment,
-                  ProgramPlan& plan) {
-  plan.live_bytes = Timeline(program, lifetimes, plan.layout.persistent_bytes, alignment);
-  plan.max_live_bytes = plan.layout.persistent_bytes;
-  if (!plan.live_bytes.empty()) {
-    const auto peak = std::max_element(plan.live_bytes.begin(), plan.live_bytes.end());
-    plan.max_live_bytes = *peak;
-    plan.peak_node = static_cast<int>(peak - plan.live_bytes.begin());
-    const Node& node = program.nodes()[plan.peak_node];
-    plan.peak_op = node.op->name;
-    plan.peak_scope = node.scope;
-    plan.peak_phase = node.phase;
-  }
-  plan.peak_live = LiveAtPeak(program, lifetimes, persistent, plan.peak_node, alignment);
-}
-
 }  // namespace
+
+std::string DescribeNode(const Program& program, int node) {
+  const Node& n = program.nodes()[node];
+  return fmt::format("node {} of {}: {}{}{}, {}", node, program.nodes().size(), n.op->name,
+                     n.scope.empty() ? "" : " in ", n.scope, graph::Name(n.phase));
+}
 
 std::string StarNumbers(std::string_view scope) {
   std::string result;
@@ -268,8 +233,11 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
   std::vector<Temporaries> device, host;
   for (const Program* program : programs) {
     lifetimes.push_back(ComputeLifetimes(*program, options.in_place));
-    device.push_back(Collect(lifetimes.back(), Place::kDevice, alignment));
-    host.push_back(Collect(lifetimes.back(), Place::kHost, alignment));
+    const size_t nodes = program->nodes().size();
+    device.push_back(
+        Collect(lifetimes.back(), Place::kDevice, nodes, alignment, plan.persistent_bytes));
+    host.push_back(
+        Collect(lifetimes.back(), Place::kHost, nodes, alignment, plan.host_persistent_bytes));
   }
   plan.arena_bytes = plan.persistent_bytes + PlaceAll(device, options);
   plan.host_arena_bytes = plan.host_persistent_bytes + PlaceAll(host, options);
@@ -286,22 +254,30 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     part.layout.host_arena_bytes = plan.host_arena_bytes;
     part.layout.host_persistent_bytes = plan.host_persistent_bytes;
     part.temporary_bytes = device[p].placement.extent;
-    part.heuristic = device[p].placement.heuristic;
     FillOffsets(*programs[p], lifetimes[p], device[p], host[p], persistent, part.layout);
-    DescribePeak(*programs[p], lifetimes[p], plan.persistent, alignment, part);
+    part.max_live_bytes = device[p].max_live;
+    part.live_bytes = std::move(device[p].live);
+    part.host_live_bytes = std::move(host[p].live);
+    if (!part.live_bytes.empty()) {
+      const auto peak = std::max_element(part.live_bytes.begin(), part.live_bytes.end());
+      part.peak_node = static_cast<int>(peak - part.live_bytes.begin());
+      part.peak_at = DescribeNode(*programs[p], part.peak_node);
+    }
     if (plan.peak_program < 0 || part.max_live_bytes > plan.max_live_bytes) {
       plan.peak_program = static_cast<int>(p);
       plan.max_live_bytes = part.max_live_bytes;
     }
-    plan.host_max_live_bytes =
-        std::max(plan.host_max_live_bytes, plan.host_persistent_bytes + host[p].max_live);
+    plan.host_max_live_bytes = std::max(plan.host_max_live_bytes, host[p].max_live);
   }
   if (plan.max_live_bytes > 0) {
     plan.fragmentation =
         static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.max_live_bytes) - 1;
   }
   if (plan.peak_program >= 0) {
-    for (const LiveTensor& tensor : plan.programs[plan.peak_program].peak_live) {
+    plan.peak_live =
+        LiveAtPeak(*programs[plan.peak_program], lifetimes[plan.peak_program], plan.persistent,
+                   plan.programs[plan.peak_program].peak_node, alignment);
+    for (const LiveTensor& tensor : plan.peak_live) {
       plan.bytes_by_role[static_cast<size_t>(tensor.role)] += tensor.bytes;
       plan.bytes_by_scope[StarNumbers(tensor.scope)] += tensor.bytes;
     }

@@ -34,7 +34,7 @@ struct ProgramRuns {
 struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
-  int64_t search_work = 20'000'000;  // bound for each program, as in PlacementOptions
+  int64_t search_work = 20'000'000;  // bound for each program and place (PlacementOptions)
   // The rank whose own parts (graph::Alias) the aliases are; all else is the same on all ranks.
   MeshPosition position = {};
 };
@@ -54,7 +54,8 @@ struct LiveTensor {
   std::string name;
   graph::TensorType type;
   graph::Role role = graph::Role::kActivation;
-  std::string scope;  // of its writer; of a persistent tensor, its name up to the last dot
+  std::string op;     // of its writer; empty for a persistent tensor and what the host fills
+  std::string scope;  // the same; of a persistent tensor, its name up to the last dot
   bool persistent = false;
   int64_t bytes = 0;
 };
@@ -66,16 +67,12 @@ struct ProgramPlan {
   // Device arena.
   int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
   int64_t max_live_bytes = 0;   // at the peak, persistent tensors included
-  std::string heuristic;        // of the chosen placement
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
-  std::string peak_op;
-  std::string peak_scope;
-  graph::Phase peak_phase = graph::Phase::kForward;
-  std::vector<LiveTensor> peak_live;  // persistent ones included, largest first
-  // Bytes alive at each node, persistent tensors included.
-  std::vector<int64_t> live_bytes;
+  std::string peak_at;  // that node in words
+  // Bytes alive at each node in the two arenas, persistent tensors included.
+  std::vector<int64_t> live_bytes, host_live_bytes;
 };
 
 struct MemoryPlan {
@@ -93,8 +90,9 @@ struct MemoryPlan {
   int64_t host_persistent_bytes = 0;
   int64_t host_max_live_bytes = 0;
 
-  // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak.
-  // Each map sums to max_live_bytes.
+  // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak,
+  // largest first. Each map sums to max_live_bytes.
+  std::vector<LiveTensor> peak_live;
   BytesByRole bytes_by_role = {};
   std::map<std::string, int64_t> bytes_by_scope;  // scopes with numbers starred: "block.*.attn"
 
@@ -108,6 +106,9 @@ struct MemoryPlan {
 // persistent tensor's type, role or place.
 MemoryPlan MakePlan(std::span<const graph::Program* const> programs,
                     const PlanOptions& options = {});
+
+// "node 812 of 1630: gelu_backward in block.11.mlp, backward".
+std::string DescribeNode(const graph::Program& program, int node);
 
 // "block.3.attn" → "block.*.attn".
 std::string StarNumbers(std::string_view scope);

@@ -3,20 +3,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/bytes.h"
+#include "memory/lifetimes.h"
 
 namespace plimsoll::memory {
 namespace {
 
+using graph::Place;
+using graph::Program;
 using graph::Role;
 
-constexpr size_t kTopScopes = 10;
-constexpr size_t kTopTensors = 10;
+constexpr size_t kTop = 10;  // rows of a table
+constexpr char kPersistent[] = "(persistent tensors)";
+constexpr char kNoScope[] = "(no scope)";
+
+std::string Percent(double part, double whole) {
+  return whole <= 0 ? "" : fmt::format("{:.1f} %", 100 * part / whole);
+}
+
+std::string Percent(int64_t part, int64_t whole) {
+  return Percent(static_cast<double>(part), static_cast<double>(whole));
+}
+
+std::string Fragmentation(double fragmentation) {
+  return fmt::format("{:.2f} %", std::max(0.0, 100 * fragmentation));
+}
+
+// Of the plan.
 
 // The order and the names of the rows of the table.
 struct Row {
@@ -39,16 +58,10 @@ const std::vector<Row>& Rows() {
   return rows;
 }
 
-std::string Percent(int64_t part, int64_t whole) {
-  return whole == 0 ? ""
-                    : fmt::format("{:5.1f} %",
-                                  100.0 * static_cast<double>(part) / static_cast<double>(whole));
-}
-
 void Line(std::string& text, std::string_view indent, std::string_view name, int64_t bytes,
           int64_t whole) {
-  text +=
-      fmt::format("{}{:<36} {:>10}  {}\n", indent, name, FormatBytes(bytes), Percent(bytes, whole));
+  text += fmt::format("{}{:<36} {:>10}  {}\n", indent, name, FormatBytes(bytes),
+                      whole == 0 ? "" : fmt::format("{:>7}", Percent(bytes, whole)));
 }
 
 template <typename Key>
@@ -59,17 +72,10 @@ std::vector<std::pair<Key, int64_t>> LargestFirst(const std::map<Key, int64_t>& 
   return sorted;
 }
 
-std::string Fragmentation(double fragmentation) {
-  return fmt::format("{:.2f} %", std::max(0.0, 100 * fragmentation));
-}
-
 // "program 'step', node 812 of 1630: gelu_backward in block.11.mlp, backward".
 std::string PeakPlace(const ProgramPlan& program) {
   if (program.peak_node < 0) return fmt::format("program '{}', which has no nodes", program.name);
-  return fmt::format("program '{}', node {} of {}: {}{}{}, {}", program.name, program.peak_node,
-                     program.live_bytes.size(), program.peak_op,
-                     program.peak_scope.empty() ? "" : " in ", program.peak_scope,
-                     graph::Name(program.peak_phase));
+  return fmt::format("program '{}', {}", program.name, program.peak_at);
 }
 
 void AppendTotals(const MemoryPlan& plan, std::string& text) {
@@ -103,7 +109,7 @@ void AppendPeak(const MemoryPlan& plan, std::string& text) {
   int64_t temporary = 0;
   std::map<Role, int64_t> by_role;
   std::map<std::string, int64_t> by_scope;
-  for (const LiveTensor& tensor : program.peak_live) {
+  for (const LiveTensor& tensor : plan.peak_live) {
     if (tensor.persistent) continue;
     temporary += tensor.bytes;
     by_role[tensor.role] += tensor.bytes;
@@ -118,23 +124,205 @@ void AppendPeak(const MemoryPlan& plan, std::string& text) {
   int64_t rest = 0;
   for (size_t i = 0; i < scopes.size(); ++i) {
     const auto& [scope, bytes] = scopes[i];
-    if (i < kTopScopes) {
-      Line(text, "  ", scope.empty() ? "(no scope)" : scope, bytes, temporary);
+    if (i < kTop) {
+      Line(text, "  ", scope.empty() ? kNoScope : scope, bytes, temporary);
     } else {
       rest += bytes;
     }
   }
   if (rest > 0) {
-    Line(text, "  ", fmt::format("{} other scopes", scopes.size() - kTopScopes), rest, temporary);
+    Line(text, "  ", fmt::format("{} other scopes", scopes.size() - kTop), rest, temporary);
   }
 
   text += " Largest tensors alive there\n";
-  for (size_t i = 0; i < program.peak_live.size() && i < kTopTensors; ++i) {
-    const LiveTensor& tensor = program.peak_live[i];
+  for (size_t i = 0; i < plan.peak_live.size() && i < kTop; ++i) {
+    const LiveTensor& tensor = plan.peak_live[i];
     text += fmt::format("  {:<36} {:>10}  {} {}{}\n", tensor.name, FormatBytes(tensor.bytes),
                         tensor.type.ToString(), graph::Name(tensor.role),
                         tensor.persistent ? ", persistent" : "");
   }
+}
+
+// Of a run.
+
+constexpr std::array<std::string_view, kRoles> kRoleTitles = {
+    "inputs",        "parameters",  "gradients", "master weights", "optimizer state", "other state",
+    "pending state", "activations", "workspace", "metrics",        "snapshot copy"};
+static_assert(!kRoleTitles.back().empty(), "every role has a title");
+
+// The bytes of one role, or of all roles, in one place.
+struct Use {
+  int64_t now = 0;  // after the run: persistent tensors
+  int64_t peak = 0;
+  int program = -1, node = -1;  // the first place of the peak; -1: throughout
+};
+
+// `role` nullopt: all of them.
+Use UseOf(const MemoryFacts& facts, const std::vector<Lifetimes>& lifetimes,
+          std::optional<Role> role, Place place) {
+  Use use;
+  for (const PersistentTensor& tensor : facts.plan.persistent) {
+    if (tensor.place == place && (!role || tensor.role == *role)) use.now += tensor.bytes;
+  }
+  use.peak = use.now;
+  for (size_t p = 0; p < lifetimes.size(); ++p) {
+    const Program& program = *facts.programs[p];
+    std::vector<int64_t> change(program.nodes().size() + 1, 0);
+    for (const Buffer& buffer : lifetimes[p].buffers) {
+      if (buffer.place != place) continue;
+      const int64_t bytes = RoundUp(buffer.bytes, facts.plan.alignment);
+      // The bytes are a tensor's until the next one overwrites it.
+      for (size_t i = 0; i < buffer.tensors.size(); ++i) {
+        if (role && program.tensor(buffer.tensors[i]).role != *role) continue;
+        const bool last = i + 1 == buffer.tensors.size();
+        change[lifetimes[p].first_use[buffer.tensors[i]]] += bytes;
+        change[last ? buffer.death + 1 : lifetimes[p].first_use[buffer.tensors[i + 1]]] -= bytes;
+      }
+    }
+    int64_t live = use.now;
+    for (size_t n = 0; n + 1 < change.size(); ++n) {
+      live += change[n];
+      if (live <= use.peak) continue;
+      use.peak = live;
+      use.program = static_cast<int>(p);
+      use.node = static_cast<int>(n);
+    }
+  }
+  return use;
+}
+
+std::string Where(const MemoryFacts& facts, const Use& use) {
+  if (use.node < 0) return "throughout";
+  const Program& program = *facts.programs[use.program];
+  return fmt::format("{}, {}", program.name(), DescribeNode(program, use.node));
+}
+
+void AppendRoles(const MemoryFacts& facts, const std::vector<Lifetimes>& lifetimes,
+                 std::string& text) {
+  text += fmt::format("  {:<28} {:>10} {:>10}  {}\n", "role", "now", "peak", "peak at");
+  auto line = [&](std::string_view title, Place place, const Use& use) {
+    if (use.peak == 0) return;
+    const std::string name = fmt::format("{}{}", title, place == Place::kHost ? ", host" : "");
+    text += fmt::format("  {:<28} {:>10} {:>10}  {}\n", name, FormatBytes(use.now),
+                        FormatBytes(use.peak), Where(facts, use));
+  };
+  for (Place place : {Place::kDevice, Place::kHost}) {
+    for (size_t role = 0; role < kRoles; ++role) {
+      const Role r = static_cast<Role>(role);
+      line(kRoleTitles[role], place, UseOf(facts, lifetimes, r, place));
+    }
+    line("in all", place, UseOf(facts, lifetimes, std::nullopt, place));
+  }
+}
+
+// The bytes that an op kind or a scope holds at the peak, and the time that a step spends on it.
+struct Share {
+  int64_t bytes = 0;
+  double seconds = 0;
+};
+using Shares = std::map<std::string, Share>;
+
+// The part of the model that a persistent tensor, or the node that updates it, belongs to: the
+// longest prefix of its name that is a scope of the model, or else the first word ("embed").
+std::string ScopeOf(const std::string& name, const std::set<std::string>& scopes) {
+  for (size_t end = name.size(); end != std::string::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    if (scopes.count(name.substr(0, end)) > 0) return name.substr(0, end);
+  }
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+void Collect(const MemoryFacts& facts, Shares& ops, Shares& scopes) {
+  auto starred = [](const std::string& scope) {
+    return scope.empty() ? std::string(kNoScope) : StarNumbers(scope);
+  };
+  std::set<std::string> node_scopes;
+  for (const Program* program : facts.programs) {
+    for (const graph::Node& node : program->nodes()) {
+      if (node.phase != graph::Phase::kUpdate) node_scopes.insert(node.scope);
+    }
+  }
+  for (const LiveTensor& tensor : facts.plan.peak_live) {
+    const std::string& part = tensor.persistent ? tensor.name : tensor.scope;
+    const std::string op = tensor.op.empty() ? "(inputs)" : tensor.op;
+    ops[tensor.persistent ? kPersistent : op].bytes += tensor.bytes;
+    scopes[starred(ScopeOf(part, node_scopes))].bytes += tensor.bytes;
+  }
+  for (size_t p = 0; p < facts.node_seconds.size(); ++p) {
+    for (size_t n = 0; n < facts.node_seconds[p].size(); ++n) {
+      const graph::Node& node = facts.programs[p]->nodes()[n];
+      if (node.op->view) continue;
+      ops[node.op->name].seconds += facts.node_seconds[p][n];
+      scopes[starred(ScopeOf(node.scope, node_scopes))].seconds += facts.node_seconds[p][n];
+    }
+  }
+}
+
+void AppendShares(const MemoryFacts& facts, std::string_view title, const Shares& shares,
+                  std::string& text) {
+  const bool timed = !facts.node_seconds.empty();
+  const bool by_time = facts.by_time && timed;
+  std::vector<std::pair<std::string, Share>> rows(shares.begin(), shares.end());
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    if (by_time) return a.second.seconds > b.second.seconds;
+    return a.second.bytes > b.second.bytes;
+  });
+  Share all;
+  for (const auto& [name, share] : rows) {
+    all.bytes += share.bytes;
+    all.seconds += share.seconds;
+  }
+  text += fmt::format("\n  {:<40} {:>10} {:>8}{}\n",
+                      fmt::format("{} by {}", title, by_time ? "time" : "bytes at the peak"),
+                      "bytes", "share", timed ? "   ms a step    share" : "");
+  auto line = [&](std::string_view name, const Share& share) {
+    text += fmt::format("  {:<40} {:>10} {:>8}", name, FormatBytes(share.bytes),
+                        Percent(share.bytes, all.bytes));
+    if (timed) {
+      text +=
+          fmt::format(" {:>11.2f} {:>8}", share.seconds * 1e3, Percent(share.seconds, all.seconds));
+    }
+    text += "\n";
+  };
+  Share rest;
+  size_t shown = 0, left = 0;
+  for (const auto& [name, share] : rows) {
+    // Persistent tensors belong to no op: their row doesn't count among the ten.
+    if (name == kPersistent || shown < kTop) {
+      line(name, share);
+      shown += name != kPersistent;
+    } else {
+      rest.bytes += share.bytes;
+      rest.seconds += share.seconds;
+      ++left;
+    }
+  }
+  if (left > 0) line(fmt::format("{} others", left), rest);
+}
+
+void AppendAllocators(const MemoryFacts& facts, std::string& text) {
+  text += fmt::format("\n  {:<28} {:>10} {:>10} {:>14} {:>9}\n", "allocator", "in use", "reserved",
+                      "fragmentation", "segments");
+  auto line = [&](std::string_view name, int64_t in_use, int64_t reserved, double fragmentation,
+                  int64_t segments) {
+    text += fmt::format("  {:<28} {:>10} {:>10} {:>14} {:>9}\n", name, FormatBytes(in_use),
+                        FormatBytes(reserved), Fragmentation(fragmentation), segments);
+  };
+  const MemoryPlan& plan = facts.plan;
+  const std::string planned = facts.used ? "planned, not used" : "planned";
+  const std::string caching = facts.used ? "caching" : "caching, replayed";
+  auto caching_line = [&](const std::string& name, const runtime::CachingStats& stats) {
+    line(name, stats.peak_allocated, stats.peak_reserved, stats.fragmentation(), stats.segments);
+  };
+  line(planned, plan.max_live_bytes, plan.arena_bytes, plan.fragmentation, 1);
+  if (facts.caching) caching_line(caching, facts.caching->device);
+  if (plan.host_arena_bytes == 0) return;
+  const double fragmentation =
+      static_cast<double>(plan.host_arena_bytes) / static_cast<double>(plan.host_max_live_bytes) -
+      1;
+  line(planned + ", host", plan.host_max_live_bytes, plan.host_arena_bytes, fragmentation, 1);
+  if (facts.caching) caching_line(caching + ", host", facts.caching->host);
 }
 
 }  // namespace
@@ -154,6 +342,21 @@ std::string Summary(const MemoryPlan& plan) {
   if (plan.peak_program >= 0) {
     text += ", peak in " + PeakPlace(plan.programs[plan.peak_program]);
   }
+  return text;
+}
+
+std::string RunSummary(const MemoryFacts& facts) {
+  std::vector<Lifetimes> lifetimes;
+  for (const Program* program : facts.programs) lifetimes.push_back(ComputeLifetimes(*program));
+  std::string text =
+      fmt::format("Memory summary, allocator {}\n", facts.used ? "caching" : "planned");
+  AppendRoles(facts, lifetimes, text);
+  Shares ops, scopes;
+  Collect(facts, ops, scopes);
+  AppendShares(facts, "op kinds", ops, text);
+  AppendShares(facts, "scopes", scopes, text);
+  AppendAllocators(facts, text);
+  text.pop_back();
   return text;
 }
 

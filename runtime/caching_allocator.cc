@@ -9,11 +9,6 @@
 #include "base/error.h"
 
 namespace plimsoll::runtime {
-namespace {
-
-int64_t RoundUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-}  // namespace
 
 double CachingStats::fragmentation() const {
   if (peak_allocated == 0) return 0;
@@ -77,7 +72,6 @@ uintptr_t CachingAllocator::Allocate(int64_t bytes) {
   block->in_use = true;
   block->requested = bytes;
 
-  ++stats_.allocations;
   stats_.requested += bytes;
   stats_.allocated += block->bytes;
   stats_.peak_requested = std::max(stats_.peak_requested, stats_.requested);

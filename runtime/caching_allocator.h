@@ -35,7 +35,6 @@ struct CachingStats {
   // Bytes requested; bytes of the blocks handed out for them; bytes of all segments.
   int64_t requested = 0, allocated = 0, reserved = 0;
   int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;
-  int64_t allocations = 0;        // requests so far
   int64_t segments = 0;           // now
   int64_t segments_reserved = 0;  // so far
   int64_t segments_returned = 0;  // so far

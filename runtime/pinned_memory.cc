@@ -20,8 +20,6 @@ namespace {
 constexpr int64_t kPage = 4096, kHugePage = int64_t{2} << 20;
 constexpr int64_t kPiece = 16 * kHugePage;  // that a thread touches at once
 
-int64_t RoundUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 // The address is that of a huge page. What is mapped around the bytes, to find one, is given back.
 std::byte* Map(int64_t bytes, const char* what) {
   const int64_t size = RoundUp(bytes, kPage), mapped = size + kHugePage;

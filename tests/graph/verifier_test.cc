@@ -106,6 +106,16 @@ TEST(Verifier, OwnPartsAreEqualParts) {
   ExpectInternalError([&] { Verify(program); }, {"'own' is no equal part of 'w'"});
 }
 
+TEST(Verifier, AliasesLieWithinTheirBase) {
+  Program program = ParseProgram(R"(program p
+  tensor %w: f32[8,8] parameter persistent
+  tensor %half: f32[4,8] parameter persistent view %w+128
+)");
+  EXPECT_NO_THROW(Verify(program));
+  program.mutable_tensor(program.Require("half")).alias->byte_offset = 132;
+  ExpectInternalError([&] { Verify(program); }, {"'half' reaches beyond 'w'"});
+}
+
 TEST(Verifier, ViewsMustBeAliases) {
   EXPECT_THAT(ErrorOf(WithInput("  %y: f32[2,2] = view(%x) {d0=2, d1=2, rank=2}\n")),
               HasSubstr("view 'y' is no alias"));

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "graph/builder.h"
-#include "memory/allocation_events.h"
 #include "memory/lifetimes.h"
 #include "runtime/cpu_executor.h"
 #include "runtime/workspaces.h"
@@ -59,9 +58,9 @@ TEST(CachingReplay, WorkedByHand) {
   EXPECT_EQ(plan.arena_bytes, 70 * kMiB);  // the planned arena for the same events
 
   // Emptying the cache between rounds requests all but the first segment again.
-  const ReplayResult cleared =
-      ReplayCaching(programs, plan, round, {.empty_cache_every = 1, .max_periods = 5});
+  const ReplayResult cleared = ReplayCaching(programs, plan, round, {.empty_cache_every = 1});
   EXPECT_TRUE(cleared.steady);
+  EXPECT_LE(cleared.rounds, 5);
   EXPECT_EQ(cleared.device.peak_reserved, result.device.peak_reserved);
   EXPECT_EQ(cleared.device.segments_reserved, 1 + 3 * cleared.rounds);
   EXPECT_EQ(cleared.device.reserved, 12 * kMiB);
@@ -102,8 +101,7 @@ TEST(CachingReplay, SegmentsComeFromTheSourceThatIsGiven) {
   CountedSegments segments;
   {
     CachingMemory memory({.simulated = true, .device_segments = &segments});
-    std::vector<TensorMemory*> memories;
-    FillCachingMemory(programs, plan, true, memory, memories);
+    const std::vector<TensorMemory*> memories = FillCachingMemory(programs, plan, true, memory);
     for (int node = 0; node < static_cast<int>(p.nodes().size()); ++node) {
       memories[0]->BeforeNode(node);
       memories[0]->AfterNode(node);
@@ -125,14 +123,11 @@ TEST(CachingReplay, LongAccumulationsAndRareClearingsAreNotPlayedToTheEnd) {
   const MemoryPlan plan = MakePlan(programs);
   constexpr int64_t kMicroSteps = 1'000'000'000, kPeriod = 1'000'000'000'000;
   const ProgramRuns round[] = {{0}, {0, kMicroSteps}, {0}}, few[] = {{0}, {0, 3}, {0}};
-  ReplayResult long_run = ReplayCaching(programs, plan, round, {.empty_cache_every = 1 << 20});
-  ReplayResult short_run = ReplayCaching(programs, plan, few, {.empty_cache_every = 4});
+  const ReplayResult long_run =
+      ReplayCaching(programs, plan, round, {.empty_cache_every = 1 << 20});
+  const ReplayResult short_run = ReplayCaching(programs, plan, few, {.empty_cache_every = 4});
   EXPECT_TRUE(long_run.steady && short_run.steady);
   EXPECT_EQ(long_run.rounds / (1 << 20), short_run.rounds / 4);
-  // A run makes four allocations; the weights' allocation came before.
-  EXPECT_EQ(long_run.device.allocations, 1 + 4 * (kMicroSteps + 2) * long_run.rounds);
-  EXPECT_EQ(short_run.device.allocations, 1 + 4 * 5 * short_run.rounds);
-  long_run.device.allocations = short_run.device.allocations = 0;
   EXPECT_EQ(long_run.device, short_run.device);
   const ReplayResult rarely = ReplayCaching(programs, plan, few, {.empty_cache_every = kPeriod});
   EXPECT_EQ(rarely.rounds % kPeriod, 0);
@@ -187,8 +182,7 @@ void ExpectEqualToPlanned(const Program& p, ThreadPool& pool, bool in_place, boo
   runtime::CpuExecutor planned(p, layout, arena, &host, pool);
 
   CachingMemory memory({.poison = poison});
-  std::vector<TensorMemory*> memories;
-  FillCachingMemory(programs, plan, in_place, memory, memories);
+  const std::vector<TensorMemory*> memories = FillCachingMemory(programs, plan, in_place, memory);
   runtime::CpuExecutor caching(p, *memories[0], pool);
 
   auto for_each = [&](Role role, auto body) {
@@ -247,8 +241,7 @@ TEST(CachingMemory, ARunTakesWhatItsReplaySays) {
     const ReplayResult replay = ReplayCaching(programs, plan, round);
 
     CachingMemory memory;
-    std::vector<TensorMemory*> memories;
-    FillCachingMemory(programs, plan, true, memory, memories);
+    const std::vector<TensorMemory*> memories = FillCachingMemory(programs, plan, true, memory);
     runtime::CpuExecutor executor(p, *memories[0], pool);
     for (int run = 0; run < replay.rounds; ++run) executor.Run();
     EXPECT_EQ(memory.stats(), replay.device);
@@ -263,8 +256,8 @@ TEST(CachingMemory, AFailedRunLeavesNothingBehind) {
   const Program* programs[] = {&p};
   ThreadPool pool(1);
   CachingMemory memory;
-  std::vector<TensorMemory*> memories;
-  FillCachingMemory(programs, MakePlan(programs), true, memory, memories);
+  const std::vector<TensorMemory*> memories =
+      FillCachingMemory(programs, MakePlan(programs), true, memory);
   runtime::CpuExecutor executor(p, *memories[0], pool);
   for (int i = 0; i < 3; ++i) {
     EXPECT_THROW(executor.Run(), std::exception);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "graph/builder.h"
 #include "memory/checker.h"
+#include "memory/lifetimes.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
 #include "tests/support/expect_error.h"
@@ -67,16 +69,52 @@ TEST(Plan, RandomStepsAreSoundAndTight) {
       EXPECT_EQ(program.max_live_bytes,
                 *std::max_element(program.live_bytes.begin(), program.live_bytes.end()));
       EXPECT_EQ(program.live_bytes[program.peak_node], program.max_live_bytes);
-      int64_t live = 0;
-      for (const LiveTensor& tensor : program.peak_live) live += tensor.bytes;
-      EXPECT_EQ(live, program.max_live_bytes);
     }
+    int64_t live = 0;
+    for (const LiveTensor& tensor : plan.peak_live) live += tensor.bytes;
+    EXPECT_EQ(live, plan.max_live_bytes);
     EXPECT_EQ(plan.arena_bytes, plan.persistent_bytes + largest);
 
     const MemoryPlan again = MakePlan(pointers, options);
     for (size_t p = 0; p < programs.size(); ++p) {
       EXPECT_EQ(plan.programs[p].layout.offsets, again.programs[p].layout.offsets);
     }
+  }
+}
+
+// Buffers that are alive together don't overlap, lie above the persistent tensors and within their
+// arena, and their bytes add up to the plan's number at each node.
+TEST(Plan, PlacesAndCountsTheBuffers) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const bool in_place = seed % 4 != 0;
+    Program p = RandomProgram(seed, {.host_tensors = seed % 3 == 0});
+    runtime::AddWorkspaces(p, 2);
+    const Program* programs[] = {&p};
+    const MemoryPlan plan = MakePlan(programs, {.in_place = in_place});
+    const Lifetimes lifetimes = ComputeLifetimes(p, in_place);
+    auto begin = [&](const Buffer& buffer) {
+      return plan.programs[0].layout.offset(buffer.tensors.front());
+    };
+    auto end = [&](const Buffer& buffer) {
+      return begin(buffer) + RoundUp(buffer.bytes, plan.alignment);
+    };
+    std::vector<int64_t> live(p.nodes().size(), plan.persistent_bytes);
+    std::vector<int64_t> host_live(p.nodes().size(), plan.host_persistent_bytes);
+    for (const Buffer& a : lifetimes.buffers) {
+      const bool host = a.place == graph::Place::kHost;
+      EXPECT_GE(begin(a), host ? plan.host_persistent_bytes : plan.persistent_bytes);
+      EXPECT_LE(end(a), host ? plan.host_arena_bytes : plan.arena_bytes);
+      for (int32_t n = a.birth; n <= a.death; ++n)
+        (host ? host_live : live)[n] += end(a) - begin(a);
+      for (const Buffer& b : lifetimes.buffers) {
+        if (&a == &b || a.place != b.place || a.death < b.birth || b.death < a.birth) continue;
+        EXPECT_TRUE(end(a) <= begin(b) || end(b) <= begin(a))
+            << p.tensor(a.tensors[0]).name << " and " << p.tensor(b.tensors[0]).name;
+      }
+    }
+    EXPECT_EQ(live, plan.programs[0].live_bytes);
+    EXPECT_EQ(host_live, plan.programs[0].host_live_bytes);
   }
 }
 
@@ -139,17 +177,39 @@ TEST(Plan, PeakNamesWhereAndWhat) {
   g.set_scope("head");
   g.Emit1("test_mix", {b}, N(16));
   const std::vector<const Program*> programs = {&p};
-  const ProgramPlan plan = MakePlan(programs).programs[0];
-  EXPECT_EQ(plan.peak_node, 1);
-  EXPECT_EQ(plan.peak_op, "test_mix");
-  EXPECT_EQ(plan.peak_scope, "block.1.mlp");
+  const MemoryPlan plan = MakePlan(programs);
+  const ProgramPlan& step = plan.programs[0];
+  EXPECT_EQ(step.peak_node, 1);
+  EXPECT_EQ(step.peak_at, "node 1 of 3: test_mix in block.1.mlp, forward");
   // The unused second output of test_mix is included too: 7 floats.
   ASSERT_EQ(plan.peak_live.size(), 3u);
   EXPECT_EQ(plan.peak_live[0].name, "block.1.mlp.fc");
+  EXPECT_EQ(plan.peak_live[0].op, "test_mix");
   EXPECT_EQ(plan.peak_live[0].scope, "block.1.mlp");
   EXPECT_EQ(plan.peak_live[0].bytes, 832);
+  EXPECT_EQ(plan.peak_live[1].op, "test_source");
   EXPECT_EQ(plan.peak_live[1].scope, "block.0.mlp");
-  EXPECT_EQ(plan.live_bytes, (std::vector<int64_t>{448, 448 + 832 + 64, 832 + 64 + 64}));
+  EXPECT_EQ(step.live_bytes, (std::vector<int64_t>{448, 448 + 832 + 64, 832 + 64 + 64}));
+}
+
+// Of the tensors that overwrite one another, the last one before the peak counts.
+TEST(Plan, PeakNamesWhoHoldsTheBytesThen) {
+  Program p("train");
+  Builder g(p);
+  g.set_scope("block.0");
+  const Value a = g.Emit1("test_source", {}, N(100), "a");
+  g.set_scope("block.1");
+  const Value b = g.Emit1("test_unary", {a}, {}, "b");
+  const Value more = g.Emit1("test_source", {}, N(16), "more");
+  g.Emit1("test_unary", {b}, {}, "c");
+  g.Emit1("test_unary", {more});
+  const Program* programs[] = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  ASSERT_EQ(plan.peak_live.size(), 2u);
+  EXPECT_EQ(plan.peak_live[0].name, "block.1.b");
+  EXPECT_EQ(plan.peak_live[0].op, "test_unary");
+  EXPECT_EQ(plan.peak_live[0].bytes, 448);
+  EXPECT_EQ(plan.peak_live[1].name, "block.1.more");
 }
 
 TEST(Plan, UntouchedTemporariesHaveNoMemory) {

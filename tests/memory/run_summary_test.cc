@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
-#include "memory/memory_use.h"
+#include "memory/report.h"
 #include "tests/runtime/test_ops.h"
 
 namespace plimsoll::memory {
@@ -34,8 +34,8 @@ TEST(RunSummary, SaysWhereTheMemoryWent) {
   replayed.peak_allocated = 16 << 10;
   replayed.peak_reserved = 2 << 20;
   replayed.segments = 1;
-  RunFacts facts{.programs = programs, .plan = plan};
-  facts.replayed = {replayed, {}};
+  MemoryFacts facts{.programs = programs, .plan = plan};
+  facts.caching = {replayed, {}};
   EXPECT_EQ(RunSummary(facts),
             R"(Memory summary, allocator planned
   role                                now       peak  peak at
@@ -60,10 +60,11 @@ TEST(RunSummary, OrdersByTimeToo) {
   const Program p = Small();
   const Program* programs[] = {&p};
   const MemoryPlan plan = MakePlan(programs);
-  RunFacts facts{.programs = programs, .plan = plan};
+  MemoryFacts facts{.programs = programs, .plan = plan};
   facts.node_seconds = {{0.001, 0.002, 0.007}};
   facts.by_time = true;
-  facts.used = CachingUse{};
+  facts.caching.emplace();
+  facts.used = true;
   const std::string text = RunSummary(facts);
   EXPECT_NE(text.find(R"(
   op kinds by time                              bytes    share   ms a step    share
@@ -99,9 +100,9 @@ TEST(RunSummary, FindsTheScopeOfWhatPersists) {
   g.EmitInto({e}, "test_update", {e, x});
   const Program* programs[] = {&p};
   const MemoryPlan plan = MakePlan(programs);
-  RunFacts facts{.programs = programs, .plan = plan};
+  MemoryFacts facts{.programs = programs, .plan = plan};
   facts.node_seconds = {{0.001, 0.002, 0.001}};
-  facts.replayed = CachingUse{};
+  facts.caching.emplace();
   const std::string text = RunSummary(facts);
   for (const char* part :
        {"\n  block.*.mlp                                4.06 KiB   80.2 %        3.00   75.0 %\n",

@@ -2,59 +2,64 @@
 
 #include <nlohmann/json.hpp>
 
-#include "memory/timeline.h"
-#include "trainer/step/caching.h"
+#include "base/bytes.h"
+#include "memory/lifetimes.h"
 
 namespace plimsoll::trainer {
 namespace {
 
-using memory::TimelineBuffer;
-using memory::TimelineTensor;
+using graph::Program;
+using memory::Buffer;
+using memory::Lifetimes;
 using nlohmann::ordered_json;
 
-ordered_json BufferJson(const TimelineBuffer& buffer) {
-  const TimelineTensor& first = buffer.tensors.front();
-  ordered_json json = {{"name", first.name},
-                       {"type", first.type.ToString()},
-                       {"role", graph::Name(first.role)},
-                       {"op", first.op},
-                       {"scope", first.scope},
-                       {"place", graph::Name(buffer.place)},
-                       {"offset", buffer.offset},
-                       {"bytes", buffer.bytes},
-                       {"birth", buffer.birth},
-                       {"death", buffer.death}};
+ordered_json TensorJson(const Program& program, const Lifetimes& lifetimes, graph::TensorId id) {
+  const graph::Tensor& tensor = program.tensor(id);
+  const graph::Node* writer = memory::WriterOf(program, lifetimes, id);
+  return {{"name", tensor.name},
+          {"type", tensor.type.ToString()},
+          {"role", graph::Name(tensor.role)},
+          {"op", writer == nullptr ? "" : writer->op->name},
+          {"scope", writer == nullptr ? "" : writer->scope}};
+}
+
+ordered_json BufferJson(const Program& program, const Lifetimes& lifetimes, const Buffer& buffer,
+                        const runtime::Layout& layout) {
+  ordered_json json = TensorJson(program, lifetimes, buffer.tensors.front());
+  json["place"] = graph::Name(buffer.place);
+  json["offset"] = layout.offset(buffer.tensors.front());
+  json["bytes"] = RoundUp(buffer.bytes, layout.alignment);
+  json["birth"] = buffer.birth;
+  json["death"] = buffer.death;
   for (size_t i = 1; i < buffer.tensors.size(); ++i) {
-    const TimelineTensor& tensor = buffer.tensors[i];
-    json["then"].push_back({{"name", tensor.name},
-                            {"type", tensor.type.ToString()},
-                            {"role", graph::Name(tensor.role)},
-                            {"op", tensor.op},
-                            {"scope", tensor.scope},
-                            {"birth", tensor.birth}});
+    ordered_json then = TensorJson(program, lifetimes, buffer.tensors[i]);
+    then["birth"] = lifetimes.first_use[buffer.tensors[i]];
+    json["then"].push_back(std::move(then));
   }
   return json;
 }
 
-ordered_json ProgramJson(const graph::Program& program, const memory::ProgramTimeline& timeline) {
+ordered_json TimelineJson(const Program& program, const memory::ProgramPlan& plan) {
   ordered_json nodes = ordered_json::array(), buffers = ordered_json::array();
   for (const graph::Node& node : program.nodes()) {
     nodes.push_back(
         {{"op", node.op->name}, {"scope", node.scope}, {"phase", graph::Name(node.phase)}});
   }
-  for (const TimelineBuffer& buffer : timeline.buffers) buffers.push_back(BufferJson(buffer));
-  return {{"name", timeline.name},
+  const Lifetimes lifetimes = memory::ComputeLifetimes(program);
+  for (const Buffer& buffer : lifetimes.buffers) {
+    buffers.push_back(BufferJson(program, lifetimes, buffer, plan.layout));
+  }
+  return {{"name", plan.name},
           {"nodes", std::move(nodes)},
           {"buffers", std::move(buffers)},
-          {"live_bytes", timeline.live_bytes},
-          {"host_live_bytes", timeline.host_live_bytes}};
+          {"live_bytes", plan.live_bytes},
+          {"host_live_bytes", plan.host_live_bytes}};
 }
 
 }  // namespace
 
 ordered_json MemoryTimelineJson(const CompiledStep& compiled) {
   const memory::MemoryPlan& plan = compiled.plan;
-  const std::vector<const graph::Program*> programs = Programs(compiled);
   ordered_json json = {{"alignment", plan.alignment},
                        {"arena_bytes", plan.arena_bytes},
                        {"persistent_bytes", plan.persistent_bytes},
@@ -70,9 +75,8 @@ ordered_json MemoryTimelineJson(const CompiledStep& compiled) {
                                   {"offset", tensor.offset},
                                   {"bytes", tensor.bytes}});
   }
-  const auto timelines = memory::MakeTimelines(programs, plan);
-  for (size_t p = 0; p < programs.size(); ++p) {
-    json["programs"].push_back(ProgramJson(*programs[p], timelines[p]));
+  for (size_t p = 0; p < plan.programs.size(); ++p) {
+    json["programs"].push_back(TimelineJson(*compiled.programs[p], plan.programs[p]));
   }
   return json;
 }

@@ -23,10 +23,11 @@ ordered_json ProgramJson(const graph::Program& program, const memory::ProgramPla
                        {"max_live_bytes", plan.max_live_bytes},
                        {"temporary_bytes", plan.temporary_bytes}};
   if (plan.peak_node >= 0) {
+    const graph::Node& node = program.nodes()[plan.peak_node];
     json["peak"] = {{"node", plan.peak_node},
-                    {"op", plan.peak_op},
-                    {"scope", plan.peak_scope},
-                    {"phase", graph::Name(plan.peak_phase)}};
+                    {"op", node.op->name},
+                    {"scope", node.scope},
+                    {"phase", graph::Name(node.phase)}};
   }
   return json;
 }

@@ -41,7 +41,7 @@ ordered_json Bar(const std::string& name, const memory::BytesByRole& bytes) {
 
 ordered_json PeakByBlock(const memory::MemoryPlan& plan) {
   std::map<std::pair<std::string, int>, memory::BytesByRole> blocks;
-  for (const memory::LiveTensor& tensor : plan.programs.at(plan.peak_program).peak_live) {
+  for (const memory::LiveTensor& tensor : plan.peak_live) {
     blocks[BlockOf(tensor.scope)][static_cast<size_t>(tensor.role)] += tensor.bytes;
   }
   ordered_json bars = ordered_json::array();

@@ -1,6 +1,6 @@
 #include "trainer/record/memory_summary.h"
 
-#include "memory/memory_use.h"
+#include "memory/report.h"
 #include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
@@ -28,14 +28,14 @@ std::vector<std::vector<double>> NodeSeconds(Session& session, int64_t steps) {
 std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
   const CompiledStep& compiled = session.compiled();
   const std::vector<const graph::Program*> programs = Programs(compiled);
-  memory::RunFacts facts{.programs = programs, .plan = compiled.plan};
+  memory::MemoryFacts facts{.programs = programs, .plan = compiled.plan};
   facts.node_seconds = NodeSeconds(session, steps);
   facts.by_time = by_time;
-  if (session.caching() != nullptr) {
-    facts.used = {session.caching()->stats(), session.caching()->host_stats()};
+  if (const runtime::CachingMemory* caching = session.caching()) {
+    facts.caching = {caching->stats(), caching->host_stats()};
+    facts.used = true;
   } else {
-    const memory::ReplayResult replay = Replay(compiled);
-    facts.replayed = {replay.device, replay.host};
+    facts.caching = Replay(compiled);
   }
   return memory::RunSummary(facts);
 }

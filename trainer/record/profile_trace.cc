@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/stage.h"
-#include "memory/timeline.h"
 #include "trainer/record/profile.h"
 
 namespace plimsoll::trainer {
@@ -44,8 +43,7 @@ ordered_json Tensors(const graph::Program& program, const std::vector<TensorId>&
 
 class Trace {
  public:
-  Trace(const CompiledStep& compiled, const std::string& device)
-      : compiled_(compiled), timelines_(memory::MakeTimelines(Programs(compiled), compiled.plan)) {
+  Trace(const CompiledStep& compiled, const std::string& device) : compiled_(compiled) {
     events_.push_back(Named("process_name", 0, device));
     events_.push_back(Named("thread_name", kPhases, "phases"));
     for (int i = 0; i < static_cast<int>(std::size(kStreams)); ++i) {
@@ -114,9 +112,9 @@ class Trace {
   }
 
   void AddCounters(const ProgramRun& run, const NodeTime& time) {
-    const memory::ProgramTimeline& timeline = timelines_[run.program];
-    ordered_json bytes = {{"device", timeline.live_bytes[time.node]}};
-    if (compiled_.plan.host_arena_bytes > 0) bytes["host"] = timeline.host_live_bytes[time.node];
+    const memory::ProgramPlan& plan = compiled_.plan.programs[run.program];
+    ordered_json bytes = {{"device", plan.live_bytes[time.node]}};
+    if (compiled_.plan.host_arena_bytes > 0) bytes["host"] = plan.host_live_bytes[time.node];
     events_.push_back({{"name", "bytes alive"},
                        {"ph", "C"},
                        {"ts", Begin(run, time)},
@@ -148,7 +146,6 @@ class Trace {
   }
 
   const CompiledStep& compiled_;
-  std::vector<memory::ProgramTimeline> timelines_;
   ordered_json events_ = ordered_json::array();
   double steps_us_ = 0;  // where the profiled steps begin
   std::string phase_;

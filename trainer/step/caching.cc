@@ -20,10 +20,7 @@ std::vector<const graph::Program*> Programs(const CompiledStep& compiled) {
 }
 
 memory::ReplayResult Replay(const CompiledStep& compiled, const CachingOptions& options) {
-  return memory::ReplayCaching(Programs(compiled), compiled.plan, Round(compiled),
-                               {.in_place = options.in_place,
-                                .preallocate_bytes = options.preallocate_bytes,
-                                .empty_cache_every = options.empty_cache_every});
+  return memory::ReplayCaching(Programs(compiled), compiled.plan, Round(compiled), options);
 }
 
 }  // namespace plimsoll::trainer

@@ -2,7 +2,6 @@
 // would take compared with the planned arena.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "memory/caching_replay.h"
@@ -10,12 +9,7 @@
 
 namespace plimsoll::trainer {
 
-struct CachingOptions {
-  // Results reuse their inputs' memory in place where the plan allows it (memory/caching_replay.h).
-  bool in_place = true;
-  int64_t preallocate_bytes = 0;  // in one segment; 0: grow from nothing
-  int64_t empty_cache_every = 0;  // steps; 0: never
-};
+using memory::CachingOptions;  // a round is a step
 
 // The micro-steps of one step, then evaluation and generation where they were compiled.
 std::vector<memory::ProgramRuns> Round(const CompiledStep& compiled);

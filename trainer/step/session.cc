@@ -88,8 +88,8 @@ void Session::MakeExecutors(runtime::ExecutorOptions options,
                  "memory.allocator: caching", kSmallerRun);
   caching_ = std::make_unique<runtime::CachingMemory>(runtime::CachingMemoryOptions{
       .preallocate_bytes = caching->preallocate_bytes, .poison = options.poison});
-  memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_,
-                            caching_programs_);
+  caching_programs_ =
+      memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_);
   options.poison = false;  // the memory's own task
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
     executors_.push_back(std::make_unique<runtime::CpuExecutor>(
