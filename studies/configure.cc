@@ -35,7 +35,7 @@ std::string Resolved(const config::RunConfig& config) {
   std::string text;
   for (const config::Key& key : config::Schema()) {
     if (key.Section() == "run") continue;
-    text += fmt::format("{}: {}\n", key.path, config::ToText(key.type, key.get(config)));
+    text += fmt::format("{}: {}\n", key.path, key.Text(config));
   }
   return text;
 }

@@ -73,34 +73,27 @@ void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& 
 std::vector<Change> Changes(const RunConfig& config) {
   const auto model = ModelFrom(config);
   std::vector<Change> changes;
-  const auto add = [&](const char* key, std::string value, const auto& make) {
-    make(changes.emplace_back(key, std::move(value), config).run);
+  const auto add = [&](const char* key, const std::string& value) {
+    config::FindKey(key)->SetText(changes.emplace_back(key, value, config).run, value);
   };
-  if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
-    add("checkpointing.policy", "auto",
-        [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; });
-  }
+  if (config.checkpointing.policy != CheckpointPolicy::kAuto) add("checkpointing.policy", "auto");
   for (const Knob& knob : Knobs()) AddChanges(knob, config, *model, changes);
   // What changes numbers.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
-    if (config.optimizer.state_dtype >= dtype) continue;
-    add("optimizer.state_dtype", ToString(dtype),
-        [&](RunConfig& run) { run.optimizer.state_dtype = dtype; });
+    if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
-    add("amp.dtype", "bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; });
+    add("amp.dtype", "bf16");
   }
   const bool data_ranks = config.parallel.data.value_or(1) > 1;
   for (int64_t stage = config.parallel.zero + 1; data_ranks && stage <= 3; ++stage) {
-    add("parallel.zero", std::to_string(stage),
-        [&](RunConfig& run) { run.parallel.zero = stage; });
+    add("parallel.zero", std::to_string(stage));
   }
   if (data_ranks && config.parallel.zero == 3 && !config.parallel.reshard_after_forward) {
-    add("parallel.reshard_after_forward", "true",
-        [](RunConfig& run) { run.parallel.reshard_after_forward = true; });
+    add("parallel.reshard_after_forward", "true");
   }
   if (config.parallel.tensor > 1 && !config.parallel.sequence && model->shares_tokens()) {
-    add("parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; });
+    add("parallel.sequence", "true");
   }
   return changes;
 }

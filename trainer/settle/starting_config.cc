@@ -134,7 +134,7 @@ std::string Write(const RunConfig& base, const Choices& choices) {
       yaml += Comment(choice->second.why, indent);
     }
     const std::string value =
-        choice != choices.end() ? choice->second.value : ToText(key.type, key.get(base));
+        choice != choices.end() ? choice->second.value : key.Text(base);
     yaml += fmt::format("{}{}: {}\n", indent, key.Name(), value);
   }
   return yaml;
@@ -298,7 +298,7 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
     if (!knob.IsOpen(config)) continue;
     choices.erase(knob.key);
     if (!knob.IsUsed(made)) continue;
-    choices[knob.key] = {knob.used,
+    choices[knob.key] = {knob.used(),
                          "No plan fits with everything on the GPU, and none with the "
                          "optimizer's state alone on the host; by built-in rates "
                          "this is part of the fastest one. No number changes."};
