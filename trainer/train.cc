@@ -150,7 +150,7 @@ class Run {
                        first_step_, metrics_, ModelColumns(step));
     }
     if (!chosen_.empty()) {
-      PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
+      PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, kLineColumns, "  ") + "\n");
     }
     Announce(step, known.rates());
   }

@@ -38,8 +38,6 @@ namespace {
 using config::RunConfig;
 using nlohmann::ordered_json;
 
-constexpr size_t kColumns = 100;
-
 // The run file, with the overrides from the command's own options.
 RunConfig Load(const PlanCommand& command) {
   std::vector<std::string> sets;
@@ -75,7 +73,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
     if (!report.result.changed) continue;
     const std::string line =
         fmt::format("  {:<14} {:<12} {}", report.program, report.pass, report.result.summary);
-    PrintAnswer(Wrapped(line, kColumns, std::string(30, ' ')) + "\n");
+    PrintAnswer(Wrapped(line, kLineColumns, std::string(30, ' ')) + "\n");
   }
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
     PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
@@ -86,12 +84,12 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   PrintAnswer(memory::Report(compiled.plan));
   if (compiled.options.device == runtime::DeviceKind::kCuda) {
     const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
-    PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
+    PrintAnswer(Wrapped(line, kLineColumns, "  ") + "\n");
   }
   PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
                           FormatCount(compiled.flops_per_step), FormatCount(compiled.model_flops)));
   if (compiled.plan.host_arena_bytes > 0 && cost.rates().copies_overlap()) {
-    PrintAnswer(Wrapped(LinkText(cost.rates()), kColumns, "  ") + "\n");
+    PrintAnswer(Wrapped(LinkText(cost.rates()), kLineColumns, "  ") + "\n");
   }
 }
 
@@ -153,7 +151,7 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
                   solver.Describe(*chosen));
     PrintAnswer(fmt::format("\n{}", table.Text()));
     for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, false)) {
-      PrintAnswer(Wrapped("  " + reason, kColumns, "    ") + "\n");
+      PrintAnswer(Wrapped("  " + reason, kLineColumns, "    ") + "\n");
     }
   }
   WritePage(command, config, model, compiled);

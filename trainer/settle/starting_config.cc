@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 
 #include "base/bytes.h"
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/spelling.h"
 #include "trainer/config/schema.h"
@@ -30,26 +29,22 @@ namespace {
 namespace fs = std::filesystem;
 using config::RunConfig;
 
-constexpr size_t kWidth = 98;  // of comments
-
 // The device and budget that the file is for.
 struct Target {
-  std::string name;  // "NVIDIA H200", "CPU"
-  std::string key;   // of trainer/settle/known_gpus.h; empty: this machine's device
+  std::string name;      // "NVIDIA H200", "CPU"
+  std::string key = {};  // of trainer/settle/known_gpus.h; empty: this machine's device
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
   std::string budget;        // used where none was named
   std::string budget_why;
-  std::string code;  // what this build can do with it
+  std::string code = {};  // what this build can do with it
 
   std::string capability() const { return fmt::format("compute capability {}.{}", major, minor); }
 };
 
-std::string CodeText(const Target& target, const runtime::GpuReport& gpus) {
-  const int number = 10 * target.major + target.minor;
-  if (runtime::HasCodeFor(gpus, target.major, target.minor)) {
-    return "this build has code for it";
-  }
+std::string CodeText(int major, int minor, const runtime::GpuReport& gpus) {
+  const int number = 10 * major + minor;
+  if (runtime::HasCodeFor(gpus, major, minor)) return "this build has code for it";
   if (number < 75) return "no build has code for it: CUDA 13 begins at compute capability 7.5";
   return fmt::format("{}: build with --config=cuda --repo_env=CUDA_ARCHITECTURES={}",
                      gpus.cuda_build ? "this build has no code for it" : "this build has no CUDA",
@@ -58,16 +53,14 @@ std::string CodeText(const Target& target, const runtime::GpuReport& gpus) {
 
 Target GpuTarget(const std::string& name, int major, int minor, int64_t bytes,
                  const runtime::GpuReport& gpus) {
-  Target target;
-  target.name = name;
-  target.gpu = true;
-  target.major = major;
-  target.minor = minor;
   const int64_t gib = static_cast<int64_t>(kGpuShare * static_cast<double>(bytes)) >> 30;
-  target.budget = fmt::format("{}GiB", gib);
-  target.budget_why = fmt::format("90 % of the GPU's {}", FormatBytes(bytes));
-  target.code = CodeText(target, gpus);
-  return target;
+  return {.name = name,
+          .gpu = true,
+          .major = major,
+          .minor = minor,
+          .budget = fmt::format("{}GiB", gib),
+          .budget_why = fmt::format("90 % of the GPU's {}.", FormatBytes(bytes)),
+          .code = CodeText(major, minor, gpus)};
 }
 
 Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
@@ -82,11 +75,7 @@ Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
     target.key = gpu.key;
     return target;
   }
-  Target cpu;
-  cpu.name = "CPU";
-  cpu.budget = "80%";
-  cpu.budget_why = "80 % of the machine's memory";
-  return cpu;
+  return {.name = "CPU", .budget = "80%", .budget_why = "80 % of the machine's memory."};
 }
 
 // A key's value, and the reason for it.
@@ -97,18 +86,8 @@ struct Choice {
 using Choices = std::map<std::string, Choice>;
 
 std::string Comment(const std::string& text, const std::string& indent) {
-  std::string lines, line;
-  for (size_t start = 0; start < text.size();) {
-    const size_t end = std::min(text.find(' ', start), text.size());
-    const std::string word = text.substr(start, end - start);
-    if (!line.empty() && indent.size() + line.size() + word.size() > kWidth) {
-      lines += fmt::format("{}# {}\n", indent, line);
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    start = end + 1;
-  }
-  return lines + fmt::format("{}# {}\n", indent, line);
+  const std::string start = indent + "# ";
+  return Wrapped(start + text, kLineColumns, start) + "\n";
 }
 
 // Keys of the model's file that are dropped, since they follow from the choices made here.
@@ -133,8 +112,7 @@ std::string Write(const RunConfig& base, const Choices& choices) {
     if (choice != choices.end() && !choice->second.why.empty()) {
       yaml += Comment(choice->second.why, indent);
     }
-    const std::string value =
-        choice != choices.end() ? choice->second.value : key.Text(base);
+    const std::string value = choice != choices.end() ? choice->second.value : key.Text(base);
     yaml += fmt::format("{}{}: {}\n", indent, key.Name(), value);
   }
   return yaml;
@@ -205,11 +183,6 @@ void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) 
       fmt::format("{} tokens an update, as GPT-3 takes for models of this size (Brown et al. 2020, "
                   "table 2.1), on any number of GPUs.",
                   tokens)};
-}
-
-bool KeepsAll(const memory::Candidate& candidate) {
-  return std::all_of(candidate.fates.begin(), candidate.fates.end(),
-                     [](graph::Retention kept) { return kept == graph::Retention::kSave; });
 }
 
 // The choices made so far, with the others left to the solver.
@@ -304,7 +277,7 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
                          "this is part of the fastest one. No number changes."};
   }
   choices["checkpointing.policy"] =
-      KeepsAll(*chosen)
+      chosen->fates == solver->solver().variants()[chosen->variant].KeepAll()
           ? Choice{"none", "All activations fit: nothing is recomputed."}
           : Choice{"auto",
                    fmt::format("Not all activations fit. The solver recomputes what costs least "
@@ -312,11 +285,6 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
                                "a step.",
                                100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
   return Outlook(*solver, *chosen, budget);
-}
-
-std::string Sentence(std::string text) {
-  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text + ".";
 }
 
 }  // namespace
@@ -354,7 +322,7 @@ std::string StartingConfig(const StartingConfigCommand& command, const runtime::
   const std::string beside =
       target.gpu ? " All that the process takes of the GPU stays within." : "";
   choices["memory.budget"] = command.budget.empty()
-                                 ? Choice{target.budget, Sentence(target.budget_why) + beside}
+                                 ? Choice{target.budget, target.budget_why + beside}
                                  : Choice{command.budget, "As asked for." + beside};
   ChooseBatch(base, target, choices);
   const std::vector<std::string> outlook = ChooseByBudget(base, target, choices);
