@@ -1,3 +1,4 @@
+#include "trainer/settle/budget_error.h"
 #include "trainer/train.h"
 
 #include <fmt/format.h>

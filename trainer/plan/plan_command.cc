@@ -17,6 +17,7 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/configured_mesh.h"
@@ -29,7 +30,6 @@
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
@@ -134,7 +134,7 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   StepSolver solver(config);
   const memory::Candidate* chosen = solver.solver().Fastest(budget);
   const models::Model& model = solver.model();
-  if (chosen == nullptr) RefuseBudget(config, budget, solver);
+  if (chosen == nullptr) RefuseBudget(budget, solver);
   const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
   (void)MonitorFrom(config, compiled.metrics);
   const CandidateTable table(solver, budget, chosen);
@@ -162,7 +162,7 @@ void PlanSweep(const RunConfig& config, int count, bool json) {
   StepSolver solver(config);
   memory::Budget budget = BudgetOf(config);
   budget.device = memory::Budget::kNone;
-  if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(config, budget, solver);
+  if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(budget, solver);
   const SweepTable table(solver, count, budget);
   if (json) {
     PrintAnswer(fmt::format("{}\n", ordered_json{{"front", table.Json()}}.dump(1)));

@@ -5,7 +5,6 @@
 
 #include "models/model.h"
 #include "trainer/config/run_config.h"
-#include "trainer/settle/step_solver.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
@@ -21,18 +20,5 @@ struct SettledRun {
 // Makes the choices that the file leaves open, within memory.budget. UserError when a choice is
 // open and there is no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
 SettledRun Settle(const config::RunConfig& config, const models::Model& model);
-
-// Found without a search: whether a memory.budget is as large as the parameters alone, and the
-// refusal of one that isn't.
-bool HasRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
-void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
-
-// Throws the UserError with ExitCode::kBudgetNotMet for a run without a plan that fits.
-[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget);
-[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget,
-                               StepSolver& solver);
-
-// Refuses a compiled plan that exceeds memory.budget or memory.host_budget, and suggests changes.
-void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
 
 }  // namespace plimsoll::trainer

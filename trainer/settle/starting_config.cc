@@ -14,13 +14,13 @@
 #include "trainer/config/schema.h"
 #include "trainer/config/shipped.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/outlook.h"
 #include "trainer/settle/run_budget.h"
-#include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
@@ -254,7 +254,7 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
   }
   if (chosen == nullptr) {
     RequireRoomForParameters(config, budget);
-    RefuseBudget(config, budget, *solver);
+    RefuseBudget(budget, *solver);
   }
 
   const RunConfig made = solver->ConfigOf(*chosen);

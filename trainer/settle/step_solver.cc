@@ -243,9 +243,4 @@ std::string StepSolver::Describe(const memory::Candidate& candidate) const {
   return parts.empty() ? "as the file says" : fmt::format("{}", fmt::join(parts, "; "));
 }
 
-memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
-  StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
-  return *solver.solver().Smallest(budget).exact;
-}
-
 }  // namespace plimsoll::trainer
