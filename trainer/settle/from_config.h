@@ -35,9 +35,6 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
 // (parallel.sequence).
 bool SharesTokens(const config::RunConfig& config);
 amp::AmpOptions AmpFrom(const config::RunConfig& config);
-optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
-// Includes the keys' places, for messages about patterns that match nothing.
-checkpointing::Options CheckpointingFrom(const config::RunConfig& config);
 // data::LoadTokenizer; UserError when its ids exceed the model's vocabulary, or the model has none.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
 
