@@ -664,7 +664,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   SettledRun settled = [&] {
     const Stage stage("planning");
     MeasureLink(config, world);
-    return ranks.SettleOnFirst(config, *model);
+    return SettleOnFirst(config, *model, world);
   }();
   std::unique_ptr<Run> run;
   try {
@@ -673,7 +673,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     // The solver can make room, now that the needed memory is known.
     if (!LeavesChoice(config)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
-    settled = ranks.SettleOnFirst(config, *model);
+    settled = SettleOnFirst(config, *model, world);
     run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
   }
   try {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "trainer/settle/activity.h"
@@ -15,7 +17,45 @@
 
 namespace plimsoll::trainer {
 
+using checkpointing::Options;
 using config::RunConfig;
+using nlohmann::json;
+
+namespace {
+
+// The choices of Settle(), for a rank of the same program that knows the configuration.
+std::string Encode(const RunConfig& config, const SettledRun& settled) {
+  std::map<std::string, std::string> knobs;
+  for (const Knob& knob : Knobs()) {
+    const std::string value = knob.get(settled.config);
+    if (value != knob.get(config)) knobs[knob.key] = value;
+  }
+  const CompileOptions& options = settled.options;
+  return json{{"knobs", knobs},
+              {"gpu", options.gpu},
+              {"explicit", options.checkpointing.policy == Options::Policy::kExplicit},
+              {"retention", options.retention},
+              {"chosen", settled.chosen}}
+      .dump();
+}
+
+SettledRun Decode(const std::string& text, const RunConfig& config, const models::Model& model) {
+  const json made = json::parse(text);
+  SettledRun settled{config, {}, made["chosen"]};
+  const json& knobs = made["knobs"];
+  for (const Knob& knob : Knobs()) {
+    if (knobs.contains(knob.key)) knob.set(settled.config, knobs[knob.key]);
+  }
+  CompileOptions& options = settled.options = CompileFrom(settled.config, model);
+  options.gpu = made["gpu"];  // all ranks have one program
+  if (!made["explicit"]) return settled;
+  options.checkpointing = {};
+  options.checkpointing.policy = Options::Policy::kExplicit;
+  made["retention"].get_to(options.retention);
+  return settled;
+}
+
+}  // namespace
 
 SettledRun Settle(const RunConfig& config, const models::Model& model) {
   if (!LeavesChoice(config)) return {config, CompileFrom(config, model), ""};
@@ -34,6 +74,14 @@ SettledRun Settle(const RunConfig& config, const models::Model& model) {
     text += "; " + reason;
   }
   return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen), text};
+}
+
+SettledRun SettleOnFirst(const RunConfig& config, const models::Model& model,
+                         runtime::RankGroup& ranks) {
+  if (ranks.size() == 1) return Settle(config, model);
+  std::string text;
+  if (ranks.rank() == 0) text = Encode(config, Settle(config, model));
+  return Decode(ranks.Broadcast(text), config, model);
 }
 
 }  // namespace plimsoll::trainer

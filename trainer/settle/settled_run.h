@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/model.h"
+#include "runtime/world.h"
 #include "trainer/config/run_config.h"
 #include "trainer/step/compile.h"
 
@@ -20,5 +21,10 @@ struct SettledRun {
 // Makes the choices that the file leaves open, within memory.budget. UserError when a choice is
 // open and there is no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
 SettledRun Settle(const config::RunConfig& config, const models::Model& model);
+
+// The choices of rank 0; the other ranks' timings and free memory may differ and are ignored. All
+// ranks call.
+SettledRun SettleOnFirst(const config::RunConfig& config, const models::Model& model,
+                         runtime::RankGroup& ranks);
 
 }  // namespace plimsoll::trainer
