@@ -42,7 +42,6 @@
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/device_start.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/monitor.h"
@@ -139,9 +138,8 @@ class Run {
     if (!chosen_.empty() && known.measured() && config_.memory.calibration.empty()) {
       measured_rates_ = RatesText(config_, known);
     }
-    directory_.Write("plan.json", PlanJson(*model_, step,
-                                           {config::ToString(config_.memory.allocator),
-                                            predicted_seconds_, ProfileFrom(config_), choices}));
+    const ordered_json plan = PlanObject(config_, *model_, step, predicted_seconds_, choices);
+    directory_.Write("plan.json", plan.dump(1) + "\n");
     const ordered_json timeline = MemoryTimelineJson(step);
     directory_.Write("memory_timeline.json", timeline.dump() + "\n");
     if (ranks_.first()) {

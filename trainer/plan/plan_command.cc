@@ -116,9 +116,7 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const memory::CostModel cost = CostModelFor(config, programs);
   const double predicted = PredictSeconds(compiled, cost);
   if (command.json) {
-    PrintAnswer(
-        PlanJson(*model, compiled,
-                 {config::ToString(config.memory.allocator), predicted, ProfileFrom(config)}));
+    PrintAnswer(PlanObject(config, *model, compiled, predicted).dump(1) + "\n");
   } else {
     PrintCompiled(config, *model, compiled, cost, predicted, "");
   }
@@ -139,10 +137,8 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   (void)MonitorFrom(config, compiled.metrics);
   const CandidateTable table(solver, budget, chosen);
   if (command.json) {
-    ordered_json object =
-        PlanObject(model, compiled,
-                   {config::ToString(config.memory.allocator), chosen->exact->seconds,
-                    budget.profile, ChoicesJson(config, solver.ConfigOf(*chosen))});
+    ordered_json object = PlanObject(config, model, compiled, chosen->exact->seconds,
+                                     ChoicesJson(config, solver.ConfigOf(*chosen)));
     object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
     PrintAnswer(fmt::format("{}\n", object.dump(1)));
