@@ -30,7 +30,9 @@
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
+#include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -102,18 +104,23 @@ void WritePage(const PlanCommand& command, const RunConfig& config, const models
   if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
 
+// Compiles a plan, warns of a key that has no effect there, and refuses a metric that it lacks.
+CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
+                         const CompileOptions& options) {
+  CompiledStep compiled = Compile(model, options);
+  const std::string warning = BlocksFirstWarning(config, compiled);
+  if (!warning.empty()) PrintWarning(warning);
+  (void)MonitorFrom(config, compiled.metrics);
+  return compiled;
+}
+
 // Plans a run that leaves nothing open.
 void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
-  const std::string warning = BlocksFirstWarning(config, compiled);
-  if (!warning.empty()) PrintWarning(warning);
+  const CompiledStep compiled = CompilePlan(config, *model, CompileFrom(config, *model));
   CheckBudget(config, compiled.plan);
-  (void)MonitorFrom(config, compiled.metrics);  // UserError: there is no such metric
-  std::vector<const graph::Program*> programs;
-  for (const auto& program : compiled.programs) programs.push_back(program.get());
-  const memory::CostModel cost = CostModelFor(config, programs);
+  const memory::CostModel cost = CostModelFor(config, Programs(compiled));
   const double predicted = PredictSeconds(compiled, cost);
   if (command.json) {
     PrintAnswer(PlanObject(config, *model, compiled, predicted).dump(1) + "\n");
@@ -125,16 +132,12 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
 
 // Plans a run with the solver's choices, and lists the other candidates.
 void PlanChosen(const RunConfig& config, const PlanCommand& command) {
-  const Activity activity("looking for the fastest plan within memory.budget");
-  RequireBudget(config);
-  const memory::Budget budget = BudgetOf(config);
-  RequireRoomForParameters(config, budget);
-  StepSolver solver(config);
-  const memory::Candidate* chosen = solver.solver().Fastest(budget);
+  const FastestPlan fastest(config);
+  const memory::Budget& budget = fastest.budget;
+  StepSolver& solver = *fastest.solver;
+  const memory::Candidate* chosen = fastest.plan;
   const models::Model& model = solver.model();
-  if (chosen == nullptr) RefuseBudget(budget, solver);
-  const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
-  (void)MonitorFrom(config, compiled.metrics);
+  const CompiledStep compiled = CompilePlan(config, model, solver.OptionsOf(*chosen));
   const CandidateTable table(solver, budget, chosen);
   if (command.json) {
     ordered_json object = PlanObject(config, model, compiled, chosen->exact->seconds,
