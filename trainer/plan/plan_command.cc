@@ -216,7 +216,10 @@ void RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    return PrintMeshes(command);
+    return PrintMeshes(command.ranks, command.json,
+                       [&](const std::vector<std::string>& sets, int64_t ranks) {
+                         return LoadPlanned(command, sets, ranks);
+                       });
   }
   const RunConfig config = Load(command);
   RefuseInput(command.html, "--html");  // before any slow work
