@@ -13,9 +13,9 @@
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::studies {
 namespace {

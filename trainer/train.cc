@@ -1,4 +1,3 @@
-#include "trainer/settle/budget_error.h"
 #include "trainer/train.h"
 
 #include <fmt/format.h>
@@ -38,8 +37,8 @@
 #include "trainer/record/step_record.h"
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/device_start.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
@@ -48,6 +47,7 @@
 #include "trainer/settle/ranks.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"

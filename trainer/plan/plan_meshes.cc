@@ -16,11 +16,11 @@
 #include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {

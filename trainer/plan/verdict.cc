@@ -4,10 +4,10 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

@@ -17,6 +17,7 @@
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/step_draft.h"
 
 namespace plimsoll::trainer {

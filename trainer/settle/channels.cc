@@ -5,10 +5,10 @@
 
 #include "ops/axis.h"
 #include "ops/collective.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -2,28 +2,21 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
-#include <utility>
 
-#include "base/axes.h"
 #include "base/glob.h"
 #include "graph/block.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 #include "ops/attention/stored_attention.h"
 #include "optim/layer_rates.h"
-#include "runtime/cuda_device.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/settle/configured_mesh.h"
-#include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -404,51 +397,6 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
                     "; name the tokenizer that the model was made for");
   }
   return tokenizer;
-}
-
-int OwnCores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
-
-std::string BoundCoresNote() {
-  const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
-  if (std::getenv("OMPI_MCA_orte_bound_at_launch") == nullptr || OwnCores() >= all) return "";
-  return fmt::format(", on {} of the host's {} cores: mpirun --bind-to none lets a rank use all",
-                     OwnCores(), all);
-}
-
-int ThreadsFrom(const config::RunConfig& config) {
-  return config.train.threads > 0 ? static_cast<int>(config.train.threads) : OwnCores();
-}
-
-runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {
-  switch (config.device) {
-    case config::Device::kCpu:
-      return runtime::DeviceKind::kCpu;
-    case config::Device::kCuda:
-      return runtime::DeviceKind::kCuda;
-    case config::Device::kAuto:
-      break;
-  }
-  return runtime::CudaVisible() ? runtime::DeviceKind::kCuda : runtime::DeviceKind::kCpu;
-}
-
-bool IsOneMemory(const config::RunConfig& config) {
-  return DeviceFrom(config) == runtime::DeviceKind::kCpu && !config.debug.host_apart;
-}
-
-int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan) {
-  return plan.arena_bytes + (IsOneMemory(config) ? plan.host_arena_bytes : 0);
-}
-
-std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {
-  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return runtime::MakeCpuDevice(pool);
-  try {
-    return runtime::MakeCudaDevice(pool);
-  } catch (const UserError& error) {
-    throw UserError(config.Origin("device") + ": " + error.what(), error.code());
-  }
 }
 
 amp::AmpOptions AmpFrom(const config::RunConfig& config) {

@@ -11,6 +11,7 @@
 #include "trainer/config/check_techniques.h"
 #include "trainer/config/resolve.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

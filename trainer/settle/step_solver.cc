@@ -15,6 +15,7 @@
 #include "trainer/settle/describe_plan.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/step_draft.h"
 
 namespace plimsoll::trainer {

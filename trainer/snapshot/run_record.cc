@@ -11,7 +11,7 @@
 #include "formats/json.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/settle/configured_mesh.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
