@@ -7,6 +7,9 @@
 
 namespace plimsoll {
 
+// Of the longest line that the program prints.
+inline constexpr size_t kLineColumns = 100;
+
 size_t Columns(std::string_view text);
 
 // The text, or, if it has more columns, its beginning and "…".

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "memory/plan.h"
-#include "trainer/plan/plan_table.h"
+#include "trainer/plan/plan_command.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"

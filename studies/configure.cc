@@ -13,9 +13,9 @@
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -35,7 +35,7 @@ std::string Resolved(const config::RunConfig& config) {
   std::string text;
   for (const config::Key& key : config::Schema()) {
     if (key.Section() == "run") continue;
-    text += fmt::format("{}: {}\n", key.path, config::ToText(key.type, key.get(config)));
+    text += fmt::format("{}: {}\n", key.path, key.Text(config));
   }
   return text;
 }

@@ -10,7 +10,7 @@
 #include "base/statistics.h"
 #include "runtime/process_memory.h"
 #include "trainer/settle/calibration.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

@@ -19,7 +19,7 @@ config::RunConfig Load(std::string path, const std::vector<std::string>& sets) {
 }
 
 std::string TextOf(const config::Key& key, const config::RunConfig& config) {
-  return key.Applies(config) ? ToText(key.type, key.get(config)) : "";
+  return key.Applies(config) ? key.Text(config) : "";
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/learning_rate.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {

@@ -37,17 +37,17 @@
 #include "trainer/record/step_record.h"
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/device_start.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
@@ -138,9 +138,8 @@ class Run {
     if (!chosen_.empty() && known.measured() && config_.memory.calibration.empty()) {
       measured_rates_ = RatesText(config_, known);
     }
-    directory_.Write("plan.json", PlanJson(*model_, step,
-                                           {config::ToString(config_.memory.allocator),
-                                            predicted_seconds_, ProfileFrom(config_), choices}));
+    const ordered_json plan = PlanObject(config_, *model_, step, predicted_seconds_, choices);
+    directory_.Write("plan.json", plan.dump(1) + "\n");
     const ordered_json timeline = MemoryTimelineJson(step);
     directory_.Write("memory_timeline.json", timeline.dump() + "\n");
     if (ranks_.first()) {
@@ -150,7 +149,7 @@ class Run {
                        first_step_, metrics_, ModelColumns(step));
     }
     if (!chosen_.empty()) {
-      PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
+      PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, kLineColumns, "  ") + "\n");
     }
     Announce(step, known.rates());
   }
@@ -663,7 +662,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   SettledRun settled = [&] {
     const Stage stage("planning");
     MeasureLink(config, world);
-    return ranks.SettleOnFirst(config, *model);
+    return SettleOnFirst(config, *model, world);
   }();
   std::unique_ptr<Run> run;
   try {
@@ -672,7 +671,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     // The solver can make room, now that the needed memory is known.
     if (!LeavesChoice(config)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
-    settled = ranks.SettleOnFirst(config, *model);
+    settled = SettleOnFirst(config, *model, world);
     run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
   }
   try {

@@ -15,7 +15,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/settle/activity.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_budget.h"

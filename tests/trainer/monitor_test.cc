@@ -23,7 +23,6 @@
 #include "trainer/held_out.h"
 #include "trainer/record/run_reports.h"
 #include "trainer/record/step_record.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {

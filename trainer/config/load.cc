@@ -83,7 +83,7 @@ std::string ToYaml(const RunConfig& config) {
   std::string yaml, section;
   for (const Key& key : Schema()) {
     if (!key.Applies(config)) continue;
-    const std::string text = ToText(key.type, key.get(config));
+    const std::string text = key.Text(config);
     if (text.empty()) continue;  // optional and not set
     if (config.train.steps_per_epoch == 0 && FollowsEpochs(config, key.path)) continue;
     if (key.path == "model.init_from" && config.model.init_from.empty()) continue;

@@ -114,6 +114,16 @@ bool Key::Applies(const RunConfig& config) const {
   return std::find(when_values.begin(), when_values.end(), value) != when_values.end();
 }
 
+std::string Key::Text(const RunConfig& config) const { return ToText(type, get(config)); }
+
+void Key::SetText(RunConfig& config, const std::string& text) const {
+  Tree tree;
+  tree.kind = Tree::Kind::kScalar;
+  tree.origin = config.Origin(path);
+  tree.text = text;
+  set(config, ParseKey(*this, tree));
+}
+
 const Key* FindKey(const std::string& path) {
   static const std::map<std::string, const Key*> index = [] {
     std::map<std::string, const Key*> keys;

@@ -49,6 +49,9 @@ struct Key {
   std::string Chooser() const { return Section() == "model" ? "model.family" : "data.source"; }
   // Whether the key applies to this configuration (see when_key).
   bool Applies(const RunConfig& config) const;
+  // The key's value as a file says it; and sets it from such a text, checked as ParseKey does.
+  std::string Text(const RunConfig& config) const;
+  void SetText(RunConfig& config, const std::string& text) const;
 };
 
 // The section whose keys are objectives' names.

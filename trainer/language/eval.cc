@@ -20,7 +20,7 @@
 #include "trainer/language/confusion_text.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/record/step_record.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
 #include "trainer/snapshot/trained_model.h"
 #include "trainer/step/evaluate.h"

@@ -14,6 +14,7 @@
 #include "trainer/language/sampler.h"
 #include "trainer/language/stop_text.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/snapshot/trained_model.h"
 
 namespace plimsoll::trainer {

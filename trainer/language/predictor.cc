@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "formats/json.h"
 #include "trainer/language/not_finite.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 

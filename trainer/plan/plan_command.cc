@@ -17,9 +17,9 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/choice_reasons.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -29,16 +29,16 @@
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
+#include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 using config::RunConfig;
 using nlohmann::ordered_json;
-
-constexpr size_t kColumns = 100;
 
 // The run file, with the overrides from the command's own options.
 RunConfig Load(const PlanCommand& command) {
@@ -75,7 +75,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
     if (!report.result.changed) continue;
     const std::string line =
         fmt::format("  {:<14} {:<12} {}", report.program, report.pass, report.result.summary);
-    PrintAnswer(Wrapped(line, kColumns, std::string(30, ' ')) + "\n");
+    PrintAnswer(Wrapped(line, kLineColumns, std::string(30, ' ')) + "\n");
   }
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
     PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
@@ -86,12 +86,12 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   PrintAnswer(memory::Report(compiled.plan));
   if (compiled.options.device == runtime::DeviceKind::kCuda) {
     const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
-    PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
+    PrintAnswer(Wrapped(line, kLineColumns, "  ") + "\n");
   }
   PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
                           FormatCount(compiled.flops_per_step), FormatCount(compiled.model_flops)));
   if (compiled.plan.host_arena_bytes > 0 && cost.rates().copies_overlap()) {
-    PrintAnswer(Wrapped(LinkText(cost.rates()), kColumns, "  ") + "\n");
+    PrintAnswer(Wrapped(LinkText(cost.rates()), kLineColumns, "  ") + "\n");
   }
 }
 
@@ -104,23 +104,26 @@ void WritePage(const PlanCommand& command, const RunConfig& config, const models
   if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
 
+// Compiles a plan, warns of a key that has no effect there, and refuses a metric that it lacks.
+CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
+                         const CompileOptions& options) {
+  CompiledStep compiled = Compile(model, options);
+  const std::string warning = BlocksFirstWarning(config, compiled);
+  if (!warning.empty()) PrintWarning(warning);
+  (void)MonitorFrom(config, compiled.metrics);
+  return compiled;
+}
+
 // Plans a run that leaves nothing open.
 void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
-  const std::string warning = BlocksFirstWarning(config, compiled);
-  if (!warning.empty()) PrintWarning(warning);
+  const CompiledStep compiled = CompilePlan(config, *model, CompileFrom(config, *model));
   CheckBudget(config, compiled.plan);
-  (void)MonitorFrom(config, compiled.metrics);  // UserError: there is no such metric
-  std::vector<const graph::Program*> programs;
-  for (const auto& program : compiled.programs) programs.push_back(program.get());
-  const memory::CostModel cost = CostModelFor(config, programs);
+  const memory::CostModel cost = CostModelFor(config, Programs(compiled));
   const double predicted = PredictSeconds(compiled, cost);
   if (command.json) {
-    PrintAnswer(
-        PlanJson(*model, compiled,
-                 {config::ToString(config.memory.allocator), predicted, ProfileFrom(config)}));
+    PrintAnswer(PlanObject(config, *model, compiled, predicted).dump(1) + "\n");
   } else {
     PrintCompiled(config, *model, compiled, cost, predicted, "");
   }
@@ -129,22 +132,16 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
 
 // Plans a run with the solver's choices, and lists the other candidates.
 void PlanChosen(const RunConfig& config, const PlanCommand& command) {
-  const Activity activity("looking for the fastest plan within memory.budget");
-  RequireBudget(config);
-  const memory::Budget budget = BudgetOf(config);
-  RequireRoomForParameters(config, budget);
-  StepSolver solver(config);
-  const memory::Candidate* chosen = solver.solver().Fastest(budget);
+  const FastestPlan fastest(config);
+  const memory::Budget& budget = fastest.budget;
+  StepSolver& solver = *fastest.solver;
+  const memory::Candidate* chosen = fastest.plan;
   const models::Model& model = solver.model();
-  if (chosen == nullptr) RefuseBudget(config, budget, solver);
-  const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
-  (void)MonitorFrom(config, compiled.metrics);
+  const CompiledStep compiled = CompilePlan(config, model, solver.OptionsOf(*chosen));
   const CandidateTable table(solver, budget, chosen);
   if (command.json) {
-    ordered_json object =
-        PlanObject(model, compiled,
-                   {config::ToString(config.memory.allocator), chosen->exact->seconds,
-                    budget.profile, ChoicesJson(config, solver.ConfigOf(*chosen))});
+    ordered_json object = PlanObject(config, model, compiled, chosen->exact->seconds,
+                                     ChoicesJson(config, solver.ConfigOf(*chosen)));
     object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
     PrintAnswer(fmt::format("{}\n", object.dump(1)));
@@ -153,7 +150,7 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
                   solver.Describe(*chosen));
     PrintAnswer(fmt::format("\n{}", table.Text()));
     for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, false)) {
-      PrintAnswer(Wrapped("  " + reason, kColumns, "    ") + "\n");
+      PrintAnswer(Wrapped("  " + reason, kLineColumns, "    ") + "\n");
     }
   }
   WritePage(command, config, model, compiled);
@@ -164,7 +161,7 @@ void PlanSweep(const RunConfig& config, int count, bool json) {
   StepSolver solver(config);
   memory::Budget budget = BudgetOf(config);
   budget.device = memory::Budget::kNone;
-  if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(config, budget, solver);
+  if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(budget, solver);
   const SweepTable table(solver, count, budget);
   if (json) {
     PrintAnswer(fmt::format("{}\n", ordered_json{{"front", table.Json()}}.dump(1)));
@@ -219,7 +216,10 @@ void RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    return PrintMeshes(command);
+    return PrintMeshes(command.ranks, command.json,
+                       [&](const std::vector<std::string>& sets, int64_t ranks) {
+                         return LoadPlanned(command, sets, ranks);
+                       });
   }
   const RunConfig config = Load(command);
   RefuseInput(command.html, "--html");  // before any slow work

@@ -1,9 +1,11 @@
 // `plimsoll plan`: the memory plan of a run, without running it, and its alternatives.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "trainer/config/load.h"
 
 namespace plimsoll::trainer {
 
@@ -21,6 +23,11 @@ struct PlanCommand {
   bool json = false;
   std::string html;  // file to draw the plan into; empty: none
 };
+
+// Loads the run file of a command for that many ranks, with the command's overrides, then `sets`,
+// and for the device that it names.
+config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
+                           int64_t ranks);
 
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/settle/gpu_profile.h"
 #include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
@@ -51,8 +52,9 @@ ordered_json ByRoleJson(const memory::BytesByRole& bytes) {
   return json;
 }
 
-ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled,
-                        const PlanContext& context) {
+ordered_json PlanObject(const config::RunConfig& config, const models::Model& model,
+                        const CompiledStep& compiled, double predicted_seconds,
+                        const ordered_json& choices) {
   const memory::MemoryPlan& plan = compiled.plan;
   const CompileOptions& options = compiled.options;
   ordered_json json = {
@@ -64,7 +66,7 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
       {"device", runtime::Name(options.device)},
       {"process_bytes", nullptr},
       {"process_parts", nullptr},
-      {"allocator", context.allocator},
+      {"allocator", config::ToString(config.memory.allocator)},
       {"caching", CachingJson(compiled)},
       {"bytes_by_role", ByRoleJson(plan.bytes_by_role)},
       {"bytes_by_scope", plan.bytes_by_scope},
@@ -75,23 +77,22 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
       {"accumulate", options.accumulate},
       {"threads", options.threads},
       {"flops_per_step", compiled.flops_per_step},
-      {"predicted_step_ms", context.predicted_step_seconds
-                                ? ordered_json(*context.predicted_step_seconds * 1e3)
-                                : ordered_json(nullptr)},
-      {"choices", context.choices},
+      {"predicted_step_ms", predicted_seconds * 1e3},
+      {"choices", choices},
   };
   if (options.device == runtime::DeviceKind::kCuda) {
-    json["process_bytes"] = context.profile.ProcessBytes(plan.arena_bytes);
+    const memory::DeviceProfile profile = ProfileFrom(config);
+    json["process_bytes"] = profile.ProcessBytes(plan.arena_bytes);
     json["process_parts"] = {{"arena", plan.arena_bytes},
-                             {"context", context.profile.context_bytes},
-                             {"code", context.profile.code_bytes},
-                             {"libraries", context.profile.libraries_bytes},
-                             {"communicators", context.profile.communicators_bytes},
-                             {"channels", context.profile.channels},
-                             {"graphs", context.profile.graphs_bytes},
-                             {"reserve", context.profile.reserve_bytes},
-                             {"gpu", context.profile.device},
-                             {"measured", context.profile.measured}};
+                             {"context", profile.context_bytes},
+                             {"code", profile.code_bytes},
+                             {"libraries", profile.libraries_bytes},
+                             {"communicators", profile.communicators_bytes},
+                             {"channels", profile.channels},
+                             {"graphs", profile.graphs_bytes},
+                             {"reserve", profile.reserve_bytes},
+                             {"gpu", profile.device},
+                             {"measured", profile.measured}};
   }
   for (size_t i = 0; i < plan.programs.size(); ++i) {
     json["programs"].push_back(ProgramJson(*compiled.programs[i], plan.programs[i]));
@@ -103,11 +104,6 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
                               {"summary", report.result.summary}});
   }
   return json;
-}
-
-std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
-                     const PlanContext& context) {
-  return PlanObject(model, compiled, context).dump(1) + "\n";
 }
 
 }  // namespace plimsoll::trainer

@@ -13,10 +13,10 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/run_budget.h"
-#include "trainer/settle/settled_run.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -162,7 +162,10 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   // The named policies come near the result, and the best of all plans is at least as small.
   const int64_t near = search(0, true);
   const int64_t good = near == growing.limit ? near : search(std::max<int64_t>(near - 1, 0), false);
-  if (good == 0) RefuseBudget(one, budget);
+  if (good == 0) {
+    StepSolver solver(one, {.built_in_rates = true});
+    RefuseBudget(budget, solver);
+  }
   const bool limited = good == growing.limit;
   if (json) {
     PrintAnswer(fmt::format(

@@ -5,7 +5,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
 #include "base/axes.h"
@@ -17,11 +16,11 @@
 #include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
@@ -80,14 +79,14 @@ memory::MemoryPlan ChosenPlan(const config::RunConfig& config) {
   return Compile(solver.model(), solver.OptionsOf(plan)).plan;
 }
 
-RankLayout PlanLayout(const PlanCommand& command, RankLayout layout) {
+RankLayout PlanLayout(const LoadForRanks& load, RankLayout layout) {
   try {
     std::vector<std::string> sets;
     for (const MeshAxis& axis : layout.mesh.axes()) {
       sets.push_back(fmt::format("parallel.{}={}", axis.name, axis.ranks));
     }
     sets.push_back(fmt::format("parallel.zero={}", layout.zero));
-    config::Loaded loaded = LoadPlanned(command, sets, layout.mesh.size());
+    config::Loaded loaded = load(sets, layout.mesh.size());
     layout.warnings = std::move(loaded.warnings);
     config::RunConfig& config = loaded.config;
     layout.chosen = LeavesChoice(config);
@@ -176,15 +175,14 @@ ordered_json Json(const RankLayout& layout) {
 
 }  // namespace
 
-void PrintMeshes(const PlanCommand& command) {
-  const int64_t ranks = command.ranks;
+void PrintMeshes(int64_t ranks, bool json, const LoadForRanks& load) {
   const Activity activity(fmt::format("planning every way to lay out {} ranks", ranks));
   const std::vector<Mesh> meshes = MeshesOf(ranks);
   std::vector<std::vector<RankLayout>> by_mesh(meshes.size());
   ThreadPool pool(OwnCores());
   ParallelEach(pool, meshes.size(), [&](size_t i) {
     for (int64_t zero = 0; zero <= (meshes[i].ranks(kDataAxis) > 1 ? 3 : 0); ++zero) {
-      by_mesh[i].push_back(PlanLayout(command, {meshes[i], zero}));
+      by_mesh[i].push_back(PlanLayout(load, {meshes[i], zero}));
       if (!by_mesh[i].back().problem.empty()) break;  // the same for all stages
     }
   });
@@ -197,7 +195,7 @@ void PrintMeshes(const PlanCommand& command) {
   for (const std::string& warning : std::ranges::find_if_not(layouts, impossible)->warnings) {
     PrintWarning(warning);
   }
-  if (command.json) {
+  if (json) {
     ordered_json list = ordered_json::array();
     for (const RankLayout& layout : layouts) list.push_back(Json(layout));
     PrintAnswer(fmt::format("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1)));

@@ -16,7 +16,6 @@ using memory::Candidate;
 using nlohmann::ordered_json;
 
 constexpr int kFrontRows = 9;
-constexpr size_t kColumns = 100;
 
 double RecomputeShare(const Candidate& candidate) {
   return candidate.exact->recompute_seconds / candidate.exact->seconds;
@@ -106,7 +105,7 @@ std::string CandidateTable::Text() const {
         row->exact->taken_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
     const char* mark = row == chosen_ ? "*" : fits ? " " : "-";
     const std::string line = RowText(solver_, *row, host, mark);
-    text += Shortened(line, kColumns) + "\n";
+    text += Shortened(line, kLineColumns) + "\n";
     if (!fits && row->exact->seconds < chosen_->exact->seconds &&
         (next == nullptr || row->exact->taken_bytes < next->exact->taken_bytes)) {
       next = row;
@@ -123,7 +122,7 @@ std::string CandidateTable::Text() const {
                        FormatBytes(next->exact->needed_bytes - budget_.device),
                        next->exact->seconds * 1e3);
   }
-  text += Wrapped(end, kColumns, "  ") + "\n";
+  text += Wrapped(end, kLineColumns, "  ") + "\n";
   return text;
 }
 
@@ -164,7 +163,7 @@ std::string SweepTable::Text() const {
   for (const Row& row : rows_) {
     const std::string line =
         fmt::format("  {:>10}", FormatBytes(row.budget)) + RowText(solver_, *row.plan, host, " ");
-    text += Shortened(line, kColumns) + "\n";
+    text += Shortened(line, kLineColumns) + "\n";
   }
   return text;
 }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "trainer/config/load.h"
-#include "trainer/plan/plan_command.h"
 #include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
@@ -48,14 +48,11 @@ class SweepTable {
 // the key cannot grow, when there is no budget, or when not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
-// Loads the run file of a command for that many ranks, with the command's overrides, then `sets`,
-// and for the device that it names.
-config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
-                           int64_t ranks);
+// Loads the run with these overrides for that many ranks.
+using LoadForRanks = std::function<config::Loaded(const std::vector<std::string>& sets, int64_t)>;
 
-// Prints the memory of each of the command's ranks for every layout as data × tensor ranks and
-// every ZeRO stage. UserError when the file leaves something open to the solver, and when no layout
-// is possible.
-void PrintMeshes(const PlanCommand& command);
+// Prints the memory of each of `ranks` ranks for every layout as data × tensor ranks and every ZeRO
+// stage. UserError when no layout is possible, and when a choice is open and there is no budget.
+void PrintMeshes(int64_t ranks, bool json, const LoadForRanks& load);
 
 }  // namespace plimsoll::trainer

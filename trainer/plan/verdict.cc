@@ -4,16 +4,14 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
-
-constexpr size_t kVerdictColumns = 100;
 
 std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& plan) {
   const memory::DeviceProfile profile = ProfileFrom(config);
@@ -59,9 +57,9 @@ MemoryLine MemoryLineOf(const config::RunConfig& config) {
 std::string Verdict(const config::RunConfig& config, const CompiledStep& compiled,
                     const memory::CostModel& cost, double seconds, const std::string& chosen) {
   std::string text =
-      Wrapped(FitText(config, compiled.plan), kVerdictColumns, "  ") + "\n" +
-      Wrapped(StepText(config, compiled.options, cost, seconds), kVerdictColumns, "  ") + "\n";
-  if (!chosen.empty()) text += Wrapped("chosen: " + chosen, kVerdictColumns, "  ") + "\n";
+      Wrapped(FitText(config, compiled.plan), kLineColumns, "  ") + "\n" +
+      Wrapped(StepText(config, compiled.options, cost, seconds), kLineColumns, "  ") + "\n";
+  if (!chosen.empty()) text += Wrapped("chosen: " + chosen, kLineColumns, "  ") + "\n";
   return text;
 }
 

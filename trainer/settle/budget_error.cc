@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,36 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
-#include "trainer/settle/step_solver.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_device.h"
+#include "trainer/settle/step_draft.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 using config::CheckpointPolicy;
+using config::PlaceOrAuto;
 using config::RunConfig;
+
+// The bytes of the parameters that stay on the device, with as many on the host as may be.
+int64_t LeastOfParameters(const RunConfig& config) {
+  const auto model = ModelFrom(config);
+  const std::vector<RunConfig> all = Alternatives(config, *model);
+  RunConfig run = *std::ranges::max_element(
+      all, {}, [](const RunConfig& made) { return made.memory.weights == PlaceOrAuto::kHost; });
+  run.train.eval_every = run.train.sample_every = 0;
+  const StepDraft draft(run, *model);
+  int64_t bytes = 0;
+  std::set<std::string> counted;  // objectives may read the same parameters
+  for (const auto& base : draft.bases()) {
+    for (const graph::Tensor& tensor : base->tensors()) {
+      const bool own = !tensor.alias && tensor.place == graph::Place::kDevice &&
+                       tensor.role == graph::Role::kParameter;
+      if (own && counted.insert(tensor.name).second) bytes += tensor.bytes();
+    }
+  }
+  return bytes;
+}
 
 // One change to the run, as the user would write it.
 struct Change {
@@ -73,34 +97,27 @@ void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& 
 std::vector<Change> Changes(const RunConfig& config) {
   const auto model = ModelFrom(config);
   std::vector<Change> changes;
-  const auto add = [&](const char* key, std::string value, const auto& make) {
-    make(changes.emplace_back(key, std::move(value), config).run);
+  const auto add = [&](const char* key, const std::string& value) {
+    config::FindKey(key)->SetText(changes.emplace_back(key, value, config).run, value);
   };
-  if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
-    add("checkpointing.policy", "auto",
-        [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; });
-  }
+  if (config.checkpointing.policy != CheckpointPolicy::kAuto) add("checkpointing.policy", "auto");
   for (const Knob& knob : Knobs()) AddChanges(knob, config, *model, changes);
   // What changes numbers.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
-    if (config.optimizer.state_dtype >= dtype) continue;
-    add("optimizer.state_dtype", ToString(dtype),
-        [&](RunConfig& run) { run.optimizer.state_dtype = dtype; });
+    if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
-    add("amp.dtype", "bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; });
+    add("amp.dtype", "bf16");
   }
   const bool data_ranks = config.parallel.data.value_or(1) > 1;
   for (int64_t stage = config.parallel.zero + 1; data_ranks && stage <= 3; ++stage) {
-    add("parallel.zero", std::to_string(stage),
-        [&](RunConfig& run) { run.parallel.zero = stage; });
+    add("parallel.zero", std::to_string(stage));
   }
   if (data_ranks && config.parallel.zero == 3 && !config.parallel.reshard_after_forward) {
-    add("parallel.reshard_after_forward", "true",
-        [](RunConfig& run) { run.parallel.reshard_after_forward = true; });
+    add("parallel.reshard_after_forward", "true");
   }
   if (config.parallel.tensor > 1 && !config.parallel.sequence && model->shares_tokens()) {
-    add("parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; });
+    add("parallel.sequence", "true");
   }
   return changes;
 }
@@ -119,8 +136,9 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines, bool coarse) 
     if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
     ChooseChannels(config);
     const memory::DeviceProfile profile = ProfileFrom(config);
-    const memory::ExactPlan plan =
-        SmallestPlan(config, {profile.ArenaWithin(lines.process), lines.host, profile}, coarse);
+    StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
+    const memory::ExactPlan& plan =
+        *solver.solver().Smallest({profile.ArenaWithin(lines.process), lines.host, profile}).exact;
     // The full search may skip a plan that a coarse one finds, in favour of one that is predicted
     // to be smaller but loses more to gaps between tensors.
     const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
@@ -132,13 +150,10 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines, bool coarse) 
 }
 
 std::string LargestConsumer(const memory::MemoryPlan& plan) {
-  size_t largest = 0;
-  for (size_t role = 1; role < memory::kRoles; ++role) {
-    if (plan.bytes_by_role[role] > plan.bytes_by_role[largest]) largest = role;
-  }
-  std::string name(graph::Name(static_cast<graph::Role>(largest)));
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return fmt::format("{}, {}", name, FormatBytes(plan.bytes_by_role[largest]));
+  const auto largest = std::ranges::max_element(plan.bytes_by_role);
+  std::string name(graph::Name(static_cast<graph::Role>(largest - plan.bytes_by_role.begin())));
+  std::ranges::replace(name, '_', ' ');
+  return fmt::format("{}, {}", name, FormatBytes(*largest));
 }
 
 std::string List(const std::vector<std::string>& ways) {
@@ -163,10 +178,9 @@ std::string Together(const RunConfig& config, const Needs& lines,
                      fmt::join(keys, ": auto, "), FormatBytes(of(*then)));
 }
 
-}  // namespace
-
-void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
-                       const memory::MemoryPlan& smallest, int64_t needed) {
+// `smallest`: the run's smallest plan, which needs a limit of `needed` bytes on the device.
+[[noreturn]] void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
+                                    const memory::MemoryPlan& smallest, int64_t needed) {
   const Needs lines = {budget.process(), budget.host};
   const Needs needs = {budget.profile.ProcessBytes(needed), smallest.host_arena_bytes};
   // The limit that the message is about.
@@ -179,19 +193,16 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
   std::optional<Change> closest;  // of the changes that don't suffice
   int64_t closest_bytes = of(needs);
   std::string fits;  // the key of the last change that does
-  const auto after = [&](const Change& change, bool coarse) {
-    return NeedsOf(change.run, lines, coarse);
-  };
   const auto add = [&](const Change& change, const Needs& then) {
     fits = change.key;
     ways.push_back(fmt::format("{} ({})", change.text(), FormatBytes(of(then))));
   };
   for (const Change& change : Changes(config)) {
     if (change.key == fits) continue;
-    const std::optional<Needs> then = after(change, /*coarse=*/true);
+    const std::optional<Needs> then = NeedsOf(change.run, lines, /*coarse=*/true);
     if (!then || other_of(*then) > other_of(lines)) continue;
     if (then->Within(lines)) {
-      const Needs exact = after(change, /*coarse=*/false).value_or(*then);
+      const Needs exact = NeedsOf(change.run, lines, /*coarse=*/false).value_or(*then);
       add(change, exact.Within(lines) ? exact : *then);
     } else if (of(*then) < closest_bytes) {
       closest = change;
@@ -199,7 +210,7 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
     }
   }
   if (ways.empty() && closest) {
-    const std::optional<Needs> exact = after(*closest, /*coarse=*/false);
+    const std::optional<Needs> exact = NeedsOf(closest->run, lines, /*coarse=*/false);
     if (exact && exact->Within(lines)) add(*closest, *exact);
     if (exact) closest_bytes = std::min(closest_bytes, of(*exact));
   }
@@ -236,6 +247,46 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
                               line, LeavesChoice(config) ? "the smallest plan" : "the plan",
                               FormatBytes(of(needs)), of(needs), parts, also, way_out),
                   ExitCode::kBudgetNotMet);
+}
+
+}  // namespace
+
+bool HasRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
+  return budget.device == memory::Budget::kNone || LeastOfParameters(config) <= budget.process();
+}
+
+void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
+  if (HasRoomForParameters(config, budget)) return;
+  std::string halves;
+  if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
+    RunConfig low = config;
+    low.amp.dtype = config::Dtype::kBf16;
+    halves =
+        fmt::format("; with amp.dtype: bf16 they take {}", FormatBytes(LeastOfParameters(low)));
+  }
+  throw UserError(
+      fmt::format(
+          "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
+          "the budget, make the model smaller,{} or have ranks share it (parallel.tensor, "
+          "parallel.zero: 3)",
+          config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
+          FormatBytes(LeastOfParameters(config)), halves,
+          IsOneMemory(config) ? "" : " keep its weights on the host (memory.weights: host),"),
+      ExitCode::kBudgetNotMet);
+}
+
+void RefuseBudget(const memory::Budget& budget, StepSolver& solver) {
+  const memory::Candidate& smallest = solver.solver().Smallest(budget);
+  ThrowBudgetNotMet(solver.config(), budget,
+                    Compile(solver.model(), solver.OptionsOf(smallest)).plan,
+                    smallest.exact->needed_bytes);
+}
+
+void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
+  const memory::Budget budget = BudgetOf(config);
+  const int64_t arena = ArenaBytes(config, plan);
+  if (arena <= budget.device && plan.host_arena_bytes <= budget.host) return;
+  ThrowBudgetNotMet(config, budget, plan, arena);
 }
 
 }  // namespace plimsoll::trainer

@@ -1,15 +1,24 @@
-// The error when no allowed plan fits the budget: it names the smallest plan, what that plan holds,
-// and the one change that would make it fit.
+// Refusals of runs without a plan that fits memory.budget and memory.host_budget: UserErrors with
+// ExitCode::kBudgetNotMet, which name the smallest plan, what that plan holds, and the one change
+// that would make it fit.
 #pragma once
 
+#include "memory/plan.h"
 #include "memory/solver.h"
 #include "trainer/config/run_config.h"
+#include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
 
-// Throws the UserError with ExitCode::kBudgetNotMet. `smallest`: the run's smallest plan, which
-// needs a limit of `needed` bytes on the device.
-[[noreturn]] void ThrowBudgetNotMet(const config::RunConfig& config, const memory::Budget& budget,
-                                    const memory::MemoryPlan& smallest, int64_t needed);
+// Found without a search: whether a memory.budget is as large as the parameters alone, and the
+// refusal of one that isn't.
+bool HasRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
+void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
+
+// Refuses the solver's run.
+[[noreturn]] void RefuseBudget(const memory::Budget& budget, StepSolver& solver);
+
+// Refuses a compiled plan that exceeds its limits.
+void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
 
 }  // namespace plimsoll::trainer

@@ -5,10 +5,10 @@
 
 #include "ops/axis.h"
 #include "ops/collective.h"
-#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -48,10 +48,9 @@ config::RunConfig Closed(const config::RunConfig& config, const models::Model& m
 memory::MeshTraffic TrafficOf(const StepDraft& step) {
   memory::MeshTraffic traffic;
   for (const MeshAxis& axis : step.options().mesh.axes()) traffic.push_back({.axis = axis});
-  for (size_t p = 0; p < step.programs().size(); ++p) {
-    const graph::Program& program = *step.programs()[p];
-    for (const graph::Node& node : program.nodes()) {
-      Count(program, node, static_cast<double>(step.times()[p]), traffic);
+  for (const memory::StepProgram& part : step.programs()) {
+    for (const graph::Node& node : part.program->nodes()) {
+      Count(*part.program, node, static_cast<double>(part.times), traffic);
     }
   }
   return traffic;
@@ -67,9 +66,9 @@ void ChooseChannels(config::RunConfig& config) {
   const StepDraft step(run, *model);
   const memory::CostModel rates = BuiltInCost(run);
   double seconds = 0;
-  for (size_t p = 0; p < step.programs().size(); ++p) {
-    if (step.times()[p] == 0) continue;
-    seconds += static_cast<double>(step.times()[p]) * rates.ProgramSeconds(*step.programs()[p]);
+  for (const memory::StepProgram& part : step.programs()) {
+    if (part.times == 0) continue;
+    seconds += static_cast<double>(part.times) * rates.ProgramSeconds(*part.program);
   }
   config.parallel.nccl_max_ctas = memory::FewestChannels(TrafficOf(step), seconds);
 }

@@ -47,15 +47,15 @@ std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candida
     if (!knob.IsOpen(solver.config())) continue;
     if (knob.IsUsed(made)) {
       const std::string why =
-          WhyNot([&](const config::RunConfig& other) { return !knob.IsUsed(other); }, knob.unused,
+          WhyNot([&](const config::RunConfig& other) { return !knob.IsUsed(other); }, knob.unused(),
                  solver, chosen, budget);
       reasons.push_back(
-          fmt::format("{}: {}{}{}", knob.key, knob.used, why.empty() ? "" : ", ", why));
+          fmt::format("{}: {}{}{}", knob.key, knob.used(), why.empty() ? "" : ", ", why));
     } else if (!used_only) {
       const std::string why = solver.WhyLeftOut(knob);
       reasons.push_back(fmt::format(
-          "{}: {}, {}", knob.key, knob.unused,
-          why.empty() ? fmt::format("since no plan that fits is faster with {}", knob.used)
+          "{}: {}, {}", knob.key, knob.unused(),
+          why.empty() ? fmt::format("since no plan that fits is faster with {}", knob.used())
                       : "because " + why));
     }
   }

@@ -2,7 +2,7 @@
 
 #include "base/stage.h"
 #include "runtime/gpu_memory.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 

@@ -2,32 +2,34 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string_view>
-#include <utility>
 
-#include "base/axes.h"
 #include "base/glob.h"
 #include "graph/block.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 #include "ops/attention/stored_attention.h"
 #include "optim/layer_rates.h"
-#include "runtime/cuda_device.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/settle/configured_mesh.h"
-#include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
 namespace {
+
+// config/ repeats these enumerations so that it need not depend on the parts that it configures.
+template <auto kRepeated, auto kOwn>
+constexpr bool kIsRepeated = static_cast<int>(kRepeated) == static_cast<int>(kOwn);
+static_assert(kIsRepeated<config::OptimizerName::kSgd, optim::UpdateOptions::Algorithm::kSgd>);
+static_assert(kIsRepeated<config::ClipBy::kLastStep, optim::UpdateOptions::ClipBy::kLastStep>);
+static_assert(kIsRepeated<config::StateDtype::kInt8, optim::StateDType::kInt8>);
+static_assert(
+    kIsRepeated<config::CheckpointPolicy::kSelective, checkpointing::Options::Policy::kSelective>);
 
 // The model of a configuration whose model.init_from isn't empty; fills in what `settings` leave
 // open.
@@ -94,6 +96,19 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
   }
 }
 
+// The programs that compute the losses of one sequence: not for training, where one sample may be
+// too few.
+std::vector<graph::Program> LossPrograms(const config::RunConfig& config,
+                                         const models::Model& model) {
+  std::vector<graph::Program> programs;
+  for (const models::Objective& objective : model.objectives()) {
+    graph::Builder builder(programs.emplace_back("loss"));
+    model.Build(builder, {.batch = 1, .sequence = config.model.sequence()}, models::Head::kLoss,
+                false, objective.name);
+  }
+  return programs;
+}
+
 // UserError where scores cannot be stored as model.attention asks for.
 void CheckStoredAttention(const config::RunConfig& config, const models::Model& model) {
   if (config.model.attention != config::AttentionKind::kStored) return;
@@ -103,13 +118,7 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
                                    "parallel.tensor: 1",
                                    config.parallel.tensor));
   }
-  for (const models::Objective& objective : model.objectives()) {
-    graph::Program program("attention");
-    graph::Builder builder(program);
-    model.Build(builder, {.batch = 1, .sequence = config.model.sequence()}, models::Head::kLoss,
-                false, objective.name);
-    if (ops::HasAttention(program)) return;
-  }
+  if (std::ranges::any_of(LossPrograms(config, model), ops::HasAttention)) return;
   throw config.Error("model.attention",
                      fmt::format("a {} model has no attention whose scores could be stored; "
                                  "leave it out",
@@ -120,12 +129,7 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
   constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
   double elements = 0;                                              // of one sequence's activations
-  for (const models::Objective& objective : model.objectives()) {
-    graph::Program program("size");
-    graph::Builder builder(program);
-    const models::Batch one = {.batch = 1, .sequence = config.model.sequence()};
-    // Not for training, where one sample may be too few.
-    model.Build(builder, one, models::Head::kLoss, false, objective.name);
+  for (const graph::Program& program : LossPrograms(config, model)) {
     for (const graph::Tensor& tensor : program.tensors()) {
       if (tensor.persistent) continue;
       elements += static_cast<double>(tensor.type.shape.elements());
@@ -228,6 +232,72 @@ optim::HostParametersOptions OnHostFrom(const config::RunConfig& config,
   return options;
 }
 
+optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model) {
+  const config::OptimizerConfig& o = config.optimizer;
+  optim::UpdateOptions update;
+  update.algorithm = static_cast<optim::UpdateOptions::Algorithm>(o.name);
+  update.beta1 = o.betas[0];
+  update.beta2 = o.betas[1];
+  update.eps = o.eps;
+  update.momentum = o.momentum;
+  update.nesterov = o.nesterov;
+  update.weight_decay = o.weight_decay;
+  const adapters::Lora lora = LoraFrom(config, model);
+  for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
+    RequireMatch(config, "optimizer.weight_decay_groups", group.pattern,
+                 lora.enabled() ? adapters::Parameters(lora) : model.parameters());
+    update.groups.push_back({group.pattern, group.weight_decay});
+  }
+  if (o.layer_decay < 1) update.lr_factors = LrFactorsFrom(config, model, lora);
+  update.clip_grad_norm = o.clip_grad_norm;
+  update.clip_by = static_cast<optim::UpdateOptions::ClipBy>(o.clip_by);
+  if (o.ema > 0) update.average = ops::WeightAverageOptions{o.ema, o.ema_warmup};
+  update.state_dtype = static_cast<optim::StateDType>(o.state_dtype);
+  const config::AmpConfig& a = config.amp;
+  update.master_weights = a.master_weights;
+  const bool dynamic =
+      a.loss_scale == config::LossScale::kDynamic ||
+      (a.loss_scale == config::LossScale::kAuto && a.dtype == config::Dtype::kFp16);
+  if (dynamic || a.loss_scale == config::LossScale::kStatic) {
+    update.loss_scale = ops::LossScaleOptions{.dynamic = dynamic,
+                                              .growth_factor = a.growth_factor,
+                                              .backoff_factor = a.backoff_factor,
+                                              .growth_interval = a.growth_interval,
+                                              .min_scale = a.min_scale};
+  }
+  update.skips = config.divergence.action == config::DivergenceAction::kSkip;
+  return update;
+}
+
+// Includes the keys' places, for messages about patterns that match nothing.
+checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
+  const config::CheckpointingConfig& c = config.checkpointing;
+  checkpointing::Options options;
+  if (c.policy != config::CheckpointPolicy::kAuto) {  // which the solver decides
+    options.policy = static_cast<checkpointing::Options::Policy>(c.policy);
+  }
+  options.every = c.every;
+  options.reshard = config.parallel.reshard_after_forward;
+  auto patterns = [&](const std::string& key, const std::vector<std::string>& list) {
+    return checkpointing::Patterns{list, config.Origin(key) + ": " + key, !config.IsSet(key)};
+  };
+  options.recompute = patterns("checkpointing.recompute", c.recompute);
+  options.save = patterns("checkpointing.save", c.save);
+  options.offload = patterns("checkpointing.offload", c.offload);
+  return options;
+}
+
+// A collective that overlaps with computation takes multiprocessors from it, and gets all that it
+// needs only once the running kernel has ended: few long collectives cost less than many short
+// ones. But the last bucket, which nothing hides, must be a small part of the whole, and the whole
+// gradients of some buckets are alive at once.
+int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
+  const int64_t gradients = 4 * trained / config.parallel.tensor;
+  return std::clamp(gradients / 32, parallel::DataParallelOptions().bucket_bytes, 200 * kMiB);
+}
+
 // Says of keys that send tensors to the host where that is no other memory.
 void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warnings) {
   if (!IsOneMemory(config)) return;
@@ -311,78 +381,6 @@ bool SharesTokens(const config::RunConfig& config) {
          config.train.micro_batch * config.model.sequence() % config.parallel.tensor == 0;
 }
 
-optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model) {
-  const config::OptimizerConfig& o = config.optimizer;
-  optim::UpdateOptions update;
-  update.algorithm = o.name == config::OptimizerName::kAdamW
-                         ? optim::UpdateOptions::Algorithm::kAdamW
-                         : optim::UpdateOptions::Algorithm::kSgd;
-  update.beta1 = o.betas[0];
-  update.beta2 = o.betas[1];
-  update.eps = o.eps;
-  update.momentum = o.momentum;
-  update.nesterov = o.nesterov;
-  update.weight_decay = o.weight_decay;
-  const adapters::Lora lora = LoraFrom(config, model);
-  for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
-    RequireMatch(config, "optimizer.weight_decay_groups", group.pattern,
-                 lora.enabled() ? adapters::Parameters(lora) : model.parameters());
-    update.groups.push_back({group.pattern, group.weight_decay});
-  }
-  if (o.layer_decay < 1) update.lr_factors = LrFactorsFrom(config, model, lora);
-  update.clip_grad_norm = o.clip_grad_norm;
-  using ClipBy = optim::UpdateOptions::ClipBy;
-  update.clip_by = o.clip_by == config::ClipBy::kParameter  ? ClipBy::kParameter
-                   : o.clip_by == config::ClipBy::kLastStep ? ClipBy::kLastStep
-                                                            : ClipBy::kStep;
-  if (o.ema > 0) update.average = ops::WeightAverageOptions{o.ema, o.ema_warmup};
-  if (o.state_dtype == config::StateDtype::kBf16) update.state_dtype = optim::StateDType::kBFloat16;
-  if (o.state_dtype == config::StateDtype::kInt8) update.state_dtype = optim::StateDType::kInt8;
-  const config::AmpConfig& a = config.amp;
-  update.master_weights = a.master_weights;
-  const bool dynamic =
-      a.loss_scale == config::LossScale::kDynamic ||
-      (a.loss_scale == config::LossScale::kAuto && a.dtype == config::Dtype::kFp16);
-  if (dynamic || a.loss_scale == config::LossScale::kStatic) {
-    update.loss_scale = ops::LossScaleOptions{.dynamic = dynamic,
-                                              .growth_factor = a.growth_factor,
-                                              .backoff_factor = a.backoff_factor,
-                                              .growth_interval = a.growth_interval,
-                                              .min_scale = a.min_scale};
-  }
-  update.skips = config.divergence.action == config::DivergenceAction::kSkip;
-  return update;
-}
-
-checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
-  using Policy = checkpointing::Options::Policy;
-  const config::CheckpointingConfig& c = config.checkpointing;
-  checkpointing::Options options;
-  switch (c.policy) {
-    case config::CheckpointPolicy::kNone:
-    case config::CheckpointPolicy::kAuto:  // the solver decides
-      break;
-    case config::CheckpointPolicy::kBlock:
-      options.policy = Policy::kBlock;
-      break;
-    case config::CheckpointPolicy::kEvery:
-      options.policy = Policy::kEvery;
-      break;
-    case config::CheckpointPolicy::kSelective:
-      options.policy = Policy::kSelective;
-      break;
-  }
-  options.every = c.every;
-  options.reshard = config.parallel.reshard_after_forward;
-  auto patterns = [&](const std::string& key, const std::vector<std::string>& list) {
-    return checkpointing::Patterns{list, config.Origin(key) + ": " + key, !config.IsSet(key)};
-  };
-  options.recompute = patterns("checkpointing.recompute", c.recompute);
-  options.save = patterns("checkpointing.save", c.save);
-  options.offload = patterns("checkpointing.offload", c.offload);
-  return options;
-}
-
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
   std::unique_ptr<data::Tokenizer> tokenizer = data::LoadTokenizer(name);
   const std::optional<models::TextSizes> sizes = model.text_sizes();
@@ -399,51 +397,6 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
                     "; name the tokenizer that the model was made for");
   }
   return tokenizer;
-}
-
-int OwnCores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
-
-std::string BoundCoresNote() {
-  const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
-  if (std::getenv("OMPI_MCA_orte_bound_at_launch") == nullptr || OwnCores() >= all) return "";
-  return fmt::format(", on {} of the host's {} cores: mpirun --bind-to none lets a rank use all",
-                     OwnCores(), all);
-}
-
-int ThreadsFrom(const config::RunConfig& config) {
-  return config.train.threads > 0 ? static_cast<int>(config.train.threads) : OwnCores();
-}
-
-runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {
-  switch (config.device) {
-    case config::Device::kCpu:
-      return runtime::DeviceKind::kCpu;
-    case config::Device::kCuda:
-      return runtime::DeviceKind::kCuda;
-    case config::Device::kAuto:
-      break;
-  }
-  return runtime::CudaVisible() ? runtime::DeviceKind::kCuda : runtime::DeviceKind::kCpu;
-}
-
-bool IsOneMemory(const config::RunConfig& config) {
-  return DeviceFrom(config) == runtime::DeviceKind::kCpu && !config.debug.host_apart;
-}
-
-int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan) {
-  return plan.arena_bytes + (IsOneMemory(config) ? plan.host_arena_bytes : 0);
-}
-
-std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {
-  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return runtime::MakeCpuDevice(pool);
-  try {
-    return runtime::MakeCudaDevice(pool);
-  } catch (const UserError& error) {
-    throw UserError(config.Origin("device") + ": " + error.what(), error.code());
-  }
 }
 
 amp::AmpOptions AmpFrom(const config::RunConfig& config) {
@@ -463,17 +416,6 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
     throw config.Error("amp." + problem->field, problem->reason);
   }
   return amp;
-}
-
-// A collective that overlaps with computation takes multiprocessors from it, and gets all that it
-// needs only once the running kernel has ended: few long collectives cost less than many short
-// ones. But the last bucket, which nothing hides, must be a small part of the whole, and the whole
-// gradients of some buckets are alive at once.
-int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
-  constexpr int64_t kMiB = int64_t{1} << 20;
-  if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
-  const int64_t gradients = 4 * trained / config.parallel.tensor;
-  return std::clamp(gradients / 32, parallel::DataParallelOptions().bucket_bytes, 200 * kMiB);
 }
 
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {

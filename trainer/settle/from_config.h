@@ -35,29 +35,8 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
 // (parallel.sequence).
 bool SharesTokens(const config::RunConfig& config);
 amp::AmpOptions AmpFrom(const config::RunConfig& config);
-optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
-// Includes the keys' places, for messages about patterns that match nothing.
-checkpointing::Options CheckpointingFrom(const config::RunConfig& config);
 // data::LoadTokenizer; UserError when its ids exceed the model's vocabulary, or the model has none.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
-
-// The cores that this process may use.
-int OwnCores();
-// ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and no one
-// else, has bound this process to some of the host's cores; otherwise empty.
-std::string BoundCoresNote();
-// Threads to compute with: train.threads, or one for each of OwnCores().
-int ThreadsFrom(const config::RunConfig& config);
-
-// The device kind of a run, from `device:`; auto means a GPU where this build can use one.
-runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
-// Whether the host's memory is the device's, so that nothing is won by a place on the host: on a
-// CPU, unless debug.host_apart asks for a GPU's choices.
-bool IsOneMemory(const config::RunConfig& config);
-// What a plan takes of the memory that memory.budget bounds, beside the process's other parts.
-int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan);
-// The pool must outlive the device. UserError when this build or machine has no such device.
-std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool);
 
 // Options for training with this config, with programs for evaluation and for samples if it asks
 // for them.

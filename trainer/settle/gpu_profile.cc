@@ -13,11 +13,8 @@
 #include "base/output_file.h"
 #include "base/version.h"
 #include "formats/json.h"
-#include "runtime/gpu_memory.h"
 #include "trainer/settle/calibration.h"
-#include "trainer/settle/configured_mesh.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/known_gpus.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -59,23 +56,6 @@ std::optional<DeviceProfile> Read(const std::string& folder, const std::string& 
   }
 }
 
-struct Card {
-  std::string name;
-  int64_t memory_bytes;
-};
-
-// The GPU that the configuration names, or this machine's.
-std::optional<Card> CardFrom(const config::RunConfig& config) {
-  if (!config.planned_gpu.empty()) {
-    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
-    return Card{gpu.name, gpu.memory_bytes()};
-  }
-  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
-  if (!meter) return std::nullopt;
-  const runtime::GpuMemory memory = meter->Measure();
-  return Card{memory.gpu, memory.total};
-}
-
 }  // namespace
 
 std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
@@ -99,12 +79,6 @@ std::string ProfileFolder(const config::RunConfig& config) {
   if (folder.empty() || ranks == 1) return folder;
   return fmt::format("{}/{}-ranks-{}-channels", folder, ranks,
                      config.parallel.nccl_max_ctas.value_or(0));
-}
-
-std::string GpuFrom(const config::RunConfig& config) {
-  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return "";
-  const std::optional<Card> card = CardFrom(config);
-  return card ? card->name : memory::BuiltInGpuProfile().device;
 }
 
 DeviceProfile ProfileFrom(const config::RunConfig& config) {

@@ -20,10 +20,6 @@ namespace plimsoll::trainer {
 // are measured or built in.
 std::string ProcessText(const memory::DeviceProfile& profile, int64_t arena_bytes);
 
-// The name of the GPU that `config` plans for: the one it names, this machine's, or, without one,
-// an NVIDIA H200. Empty on the CPU.
-std::string GpuFrom(const config::RunConfig& config);
-
 // The profile of the device that `config` asks for, as far as this machine knows it.
 memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 

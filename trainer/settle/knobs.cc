@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 #include <utility>
 
 #include "trainer/config/check_techniques.h"
 #include "trainer/config/resolve.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -70,52 +70,6 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
   return cuts;
 }
 
-// A place, or a technique that is on or off.
-template <auto Section, auto Member, auto kUsed, auto kUnused, auto kAuto>
-struct Switch {
-  static constexpr bool kPlace = std::is_same_v<decltype(kUsed), PlaceOrAuto>;
-  static constexpr const char* kUsedText = kPlace ? "host" : "true";
-  static constexpr const char* kUnusedText = kPlace ? "device" : "false";
-
-  static std::string Get(const RunConfig& run) {
-    const auto value = run.*Section.*Member;
-    return value == kAuto ? "auto" : value == kUsed ? kUsedText : kUnusedText;
-  }
-  static void Set(RunConfig& run, const std::string& value) {
-    run.*Section.*Member = value == "auto" ? kAuto : value == kUsedText ? kUsed : kUnused;
-  }
-  static std::vector<std::string> Values(const RunConfig& /*open*/, const RunConfig& /*made*/,
-                                         const models::Model& /*model*/) {
-    return {kUnusedText, kUsedText};
-  }
-};
-template <auto Section, auto Member>
-using Place = Switch<Section, Member, PlaceOrAuto::kHost, PlaceOrAuto::kDevice, PlaceOrAuto::kAuto>;
-template <auto Section, auto Member>
-using Technique = Switch<Section, Member, OnOrAuto::kOn, OnOrAuto::kOff, OnOrAuto::kAuto>;
-
-using StatePlace = Place<&RunConfig::optimizer, &config::OptimizerConfig::place>;
-using WeightPlace = Place<&RunConfig::memory, &config::MemoryConfig::weights>;
-using GradientPlace = Place<&RunConfig::memory, &config::MemoryConfig::gradients>;
-using BlocksFirstSwitch = Technique<&RunConfig::train, &config::TrainConfig::blocks_first>;
-using InBackwardSwitch = Technique<&RunConfig::optimizer, &config::OptimizerConfig::in_backward>;
-
-template <typename S>
-constexpr Knob SwitchKnob(const char* key, std::string (*why_unused)(const RunConfig&),
-                          std::string (*words)(const RunConfig&), bool shapes_draft) {
-  return {key,
-          S::Get,
-          S::Set,
-          S::Values,
-          why_unused,
-          words,
-          S::kUsedText,
-          S::kUnusedText,
-          S::kPlace,
-          shapes_draft,
-          /*keeps_numbers=*/true};
-}
-
 std::string Always(const RunConfig& /*run*/) { return ""; }
 bool CutsBatch(const RunConfig& run) { return run.train.micro_batch == 0; }
 bool HasOneMicroStep(const RunConfig& run) { return !CutsBatch(run) && run.train.accumulate == 1; }
@@ -145,11 +99,9 @@ bool IsDominated(const RunConfig& open, const RunConfig& made) {
 // Whether what a knob chooses lives on the host.
 bool ChoosesHost(const RunConfig& open, const RunConfig& made) {
   return std::ranges::any_of(Techniques(), [&](const Knob& knob) {
-    return knob.place && knob.IsOpen(open) && knob.IsUsed(made);
+    return knob.is_place() && knob.IsOpen(open) && knob.IsUsed(made);
   });
 }
-
-constexpr const char* kAllBlocks = "auto";
 
 // What is on the host may be so of a part of the blocks. Not with blocks first: programs of all
 // micro-steps take long to plan.
@@ -157,7 +109,7 @@ std::vector<std::string> HostBlocks(const RunConfig& open, const RunConfig& made
                                     const models::Model& model) {
   constexpr int64_t kParts = 4;
   const auto blocks = static_cast<int64_t>(BlocksOf(model).size());
-  std::vector<std::string> values = {kAllBlocks};
+  std::vector<std::string> values = {"auto"};
   if (blocks < kParts || !ChoosesHost(open, made) || BlocksFirst(made)) return values;
   for (int64_t part = kParts - 1; part > 0; --part) {
     values.push_back(std::to_string(blocks * part / kParts));
@@ -167,74 +119,67 @@ std::vector<std::string> HostBlocks(const RunConfig& open, const RunConfig& made
 
 }  // namespace
 
+void Knob::set(RunConfig& run, const std::string& value) const {
+  if (set_more != nullptr) return set_more(run, value);
+  row->SetText(run, value);
+}
+
+std::vector<std::string> Knob::Values(const RunConfig& open, const RunConfig& made,
+                                      const models::Model& model) const {
+  if (is_technique()) return {unused(), used()};
+  return numbers(open, made, model);
+}
+
 const std::vector<Knob>& Knobs() {
   static const std::vector<Knob> knobs = {
-      {"train.micro_batch",
-       [](const RunConfig& run) -> std::string {
-         return CutsBatch(run) ? "auto" : std::to_string(run.train.micro_batch);
-       },
-       SetMicroBatch,
-       Cuts, Always,
+      {"train.micro_batch", Always,
        [](const RunConfig& made) {
          return fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch);
        },
-       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true, /*keeps_numbers=*/false},
-      SwitchKnob<StatePlace>(
-          "optimizer.place", Always,
-          [](const RunConfig& made) { return "state on " + StatePlace::Get(made); }, true),
-      SwitchKnob<WeightPlace>(
-          "memory.weights", Always,
-          [](const RunConfig& made) { return "weights on " + WeightPlace::Get(made); }, true),
-      SwitchKnob<GradientPlace>(
-          "memory.gradients",
-          [](const RunConfig& run) -> std::string {
-            if (!HasOneMicroStep(run)) return "";
-            return "gradients of one micro-step (train.accumulate: 1) are temporaries";
-          },
-          [](const RunConfig& made) -> std::string {
-            return GradientsOnHost(made) ? "gradients on host" : "";
-          },
-          true),
-      SwitchKnob<BlocksFirstSwitch>(
-          "train.blocks_first",
-          [](const RunConfig& run) -> std::string {
-            if (HasOneMicroStep(run)) return "there is one micro-step (train.accumulate: 1)";
-            if (!CutsBatch(run)) return "";
-            return "train.micro_batch: auto is decided for one micro-step after another";
-          },
-          [](const RunConfig& made) -> std::string {
-            return BlocksFirst(made) ? "blocks first" : "";
-          },
-          false),
-      SwitchKnob<InBackwardSwitch>(
-          "optimizer.in_backward",
-          [](const RunConfig& run) -> std::string {
-            const bool carried = run.train.accumulate > 1 &&
-                                 run.memory.gradients == PlaceOrAuto::kDevice &&
-                                 run.train.blocks_first == OnOrAuto::kOff;
-            if (carried && !CutsBatch(run)) {
-              return "gradients of several micro-steps stay until the end";
-            }
-            return config::WaitsForGradients(run);
-          },
-          [](const RunConfig& made) -> std::string {
-            return InBackward(made) ? "updates in backward" : "";
-          },
-          false),
-      {"memory.host_blocks",
-       [](const RunConfig& run) {
-         return run.memory.host_blocks ? std::to_string(*run.memory.host_blocks) : "auto";
+       /*shapes_draft=*/true, Cuts, SetMicroBatch, /*keeps_numbers=*/false},
+      {"optimizer.place", Always,
+       [](const RunConfig& made) { return "state on " + ToString(made.optimizer.place); },
+       /*shapes_draft=*/true},
+      {"memory.weights", Always,
+       [](const RunConfig& made) { return "weights on " + ToString(made.memory.weights); },
+       /*shapes_draft=*/true},
+      {"memory.gradients",
+       [](const RunConfig& run) -> std::string {
+         if (!HasOneMicroStep(run)) return "";
+         return "gradients of one micro-step (train.accumulate: 1) are temporaries";
        },
-       [](RunConfig& run, const std::string& value) {
-         run.memory.host_blocks.reset();
-         if (value != kAllBlocks) run.memory.host_blocks = std::stoll(value);
+       [](const RunConfig& made) -> std::string {
+         return GradientsOnHost(made) ? "gradients on host" : "";
        },
-       HostBlocks, Always,
+       /*shapes_draft=*/true},
+      {"train.blocks_first",
+       [](const RunConfig& run) -> std::string {
+         if (HasOneMicroStep(run)) return "there is one micro-step (train.accumulate: 1)";
+         if (!CutsBatch(run)) return "";
+         return "train.micro_batch: auto is decided for one micro-step after another";
+       },
+       [](const RunConfig& made) -> std::string { return BlocksFirst(made) ? "blocks first" : ""; },
+       /*shapes_draft=*/false},
+      {"optimizer.in_backward",
+       [](const RunConfig& run) -> std::string {
+         const bool carried = run.train.accumulate > 1 &&
+                              run.memory.gradients == PlaceOrAuto::kDevice &&
+                              run.train.blocks_first == OnOrAuto::kOff;
+         if (carried && !CutsBatch(run)) {
+           return "gradients of several micro-steps stay until the end";
+         }
+         return config::WaitsForGradients(run);
+       },
+       [](const RunConfig& made) -> std::string {
+         return InBackward(made) ? "updates in backward" : "";
+       },
+       /*shapes_draft=*/false},
+      {"memory.host_blocks", Always,
        [](const RunConfig& made) {
          return made.memory.host_blocks ? fmt::format("of {} blocks", *made.memory.host_blocks)
                                         : std::string();
        },
-       nullptr, nullptr, /*place=*/false, /*shapes_draft=*/true, /*keeps_numbers=*/true}};
+       /*shapes_draft=*/true, HostBlocks}};
   return knobs;
 }
 
@@ -251,13 +196,14 @@ const char* FirstOpen(const RunConfig& config) {
   if (config.checkpointing.policy == CheckpointPolicy::kAuto) return "checkpointing.policy";
   if (CutsBatch(config)) return "train.micro_batch";
   for (const Knob& knob : Techniques()) {
-    if (knob.IsOpen(config) && !(knob.place && IsOneMemory(config))) return knob.key;
+    if (knob.IsOpen(config) && !(knob.is_place() && IsOneMemory(config))) return knob.key;
   }
   return nullptr;
 }
 
 std::string WhyUnused(const Knob& knob, const RunConfig& config) {
-  if (knob.place && IsOneMemory(config)) return "on a CPU the host's memory is the same memory";
+  if (knob.is_place() && IsOneMemory(config))
+    return "on a CPU the host's memory is the same memory";
   return knob.why_unused(config);
 }
 
@@ -270,16 +216,14 @@ std::vector<RunConfig> Advised(const Knob& knob, const RunConfig& run, const mod
   const RunConfig open = Opened(knob, run);
   const std::string value = knob.get(run);
   std::vector<RunConfig> advised;
-  const auto add = [&](const std::string& other) {
-    knob.set(advised.emplace_back(open), other);
-  };
+  const auto add = [&](const std::string& other) { knob.set(advised.emplace_back(open), other); };
   if (value == "auto") return advised;
   // On the host it takes of memory.host_budget.
-  if (knob.place && knob.IsUsed(run) && (IsOneMemory(run) || run.memory.host_budget)) {
-    add(knob.unused);
+  if (knob.is_place() && knob.IsUsed(run) && (IsOneMemory(run) || run.memory.host_budget)) {
+    add(knob.unused());
   }
   if (!WhyUnused(knob, open).empty() || knob.IsUsed(run)) return advised;
-  const std::vector<std::string> values = knob.values(open, run, model);
+  const std::vector<std::string> values = knob.Values(open, run, model);
   auto behind = std::ranges::find(values, value);
   behind = behind == values.end() ? values.begin() : std::next(behind);
   std::for_each(behind, values.end(), add);
@@ -293,7 +237,7 @@ std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model
     const bool usable = WhyUnused(knob, config).empty();
     std::vector<RunConfig> more;
     for (const RunConfig& run : all) {
-      std::vector<std::string> values = knob.values(config, run, model);
+      std::vector<std::string> values = knob.Values(config, run, model);
       if (!usable) values.resize(1);
       for (const std::string& value : values) {
         more.push_back(run);
@@ -349,7 +293,7 @@ nlohmann::ordered_json ChoicesJson(const RunConfig& open, const RunConfig& made)
     const std::string value = knob.get(made);
     if (!knob.IsOpen(open) || value == "auto") continue;
     // Numbers and true are JSON's own.
-    choices[knob.key] = knob.place ? ordered_json(value) : ordered_json::parse(value);
+    choices[knob.key] = knob.is_place() ? ordered_json(value) : ordered_json::parse(value);
     if (CutsBatch(open) && !CutsBatch(made)) choices["train.accumulate"] = made.train.accumulate;
   }
   return choices;

@@ -10,32 +10,43 @@
 
 #include "models/model.h"
 #include "trainer/config/run_config.h"
+#include "trainer/config/schema.h"
 
 namespace plimsoll::trainer {
 
 // Values are texts, as a run file has them.
 struct Knob {
   const char* key;  // "memory.weights"
-  // The value of a run; "auto": open.
-  std::string (*get)(const config::RunConfig& run);
-  void (*set)(config::RunConfig& run, const std::string& value);
-  // The values that a run which leaves it open may become, `made` of `open` having all knobs before
-  // it set; the first uses nothing, later ones need less of the device.
-  std::vector<std::string> (*values)(const config::RunConfig& open, const config::RunConfig& made,
-                                     const models::Model& model);
   // Why it cannot be used in this run, or would have no effect; empty: it can.
   std::string (*why_unused)(const config::RunConfig& run);
   // Of plans with the value: "weights on host".
   std::string (*words)(const config::RunConfig& made);
-  const char *used, *unused;  // of a technique that is used or not; nullptr: a number
-  bool place;                 // used: something lives on the host
-  bool shapes_draft;          // or only how programs are finished
-  bool keeps_numbers;         // every bit of a run is the same with any value
+  bool shapes_draft;  // or only how programs are finished
+  // The values that a run which leaves a number open may become, `made` of `open` having all knobs
+  // before it set; the first uses nothing, later ones need less of the device. nullptr: a technique
+  // that is used or not.
+  std::vector<std::string> (*numbers)(const config::RunConfig& open, const config::RunConfig& made,
+                                      const models::Model& model) = nullptr;
+  // Sets the key and what follows from it; nullptr: nothing follows.
+  void (*set_more)(config::RunConfig& run, const std::string& value) = nullptr;
+  bool keeps_numbers = true;  // every bit of a run is the same with any value
+  const config::Key* row = config::FindKey(key);
 
-  bool is_technique() const { return used != nullptr; }
+  bool is_technique() const { return numbers == nullptr; }
+  // Used: something lives on the host.
+  bool is_place() const { return row->type == config::Type::kEnum; }
+  const char* used() const { return is_place() ? "host" : "true"; }
+  const char* unused() const { return is_place() ? "device" : "false"; }
+
+  // The value of a run; "auto": open.
+  std::string get(const config::RunConfig& run) const { return row->Text(run); }
+  void set(config::RunConfig& run, const std::string& value) const;
+  // As `numbers`, of techniques too.
+  std::vector<std::string> Values(const config::RunConfig& open, const config::RunConfig& made,
+                                  const models::Model& model) const;
   bool IsOpen(const config::RunConfig& run) const { return get(run) == "auto"; }
-  bool IsUsed(const config::RunConfig& run) const { return is_technique() && get(run) == used; }
-  void Use(config::RunConfig& run, bool use) const { set(run, use ? used : unused); }
+  bool IsUsed(const config::RunConfig& run) const { return is_technique() && get(run) == used(); }
+  void Use(config::RunConfig& run, bool use) const { set(run, use ? used() : unused()); }
 };
 // In the order in which they are listed.
 const std::vector<Knob>& Knobs();

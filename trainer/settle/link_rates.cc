@@ -14,9 +14,8 @@
 #include "base/version.h"
 #include "formats/json.h"
 #include "trainer/settle/calibration.h"
-#include "trainer/settle/configured_mesh.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

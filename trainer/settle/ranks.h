@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,7 +15,6 @@
 #include "runtime/mesh_ranks.h"
 #include "runtime/world.h"
 #include "trainer/settle/agreement.h"
-#include "trainer/settle/settled_run.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
@@ -71,9 +69,6 @@ class Ranks {
   }
   void Progress() { world_.Progress(); }
   void StopWatching() { world_.StopWatching(); }
-
-  // The choices of rank 0; the other ranks' timings and free memory may differ and are ignored.
-  SettledRun SettleOnFirst(const config::RunConfig& config, const models::Model& model);
 
  private:
   runtime::World& world_;

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "runtime/gpu_memory.h"
 #include "runtime/process_memory.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 

@@ -6,10 +6,9 @@
 #include "base/thread_pool.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/calibration.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 

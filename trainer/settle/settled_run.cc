@@ -2,110 +2,90 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <set>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
-#include "base/bytes.h"
-#include "base/error.h"
-#include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
-#include "trainer/settle/step_draft.h"
 
 namespace plimsoll::trainer {
 
+using checkpointing::Options;
+using config::RunConfig;
+using nlohmann::json;
+
 namespace {
 
-using config::PlaceOrAuto;
-using config::RunConfig;
-
-// The bytes of the parameters that stay on the device, with as many on the host as may be.
-int64_t LeastOfParameters(const RunConfig& config) {
-  const auto model = ModelFrom(config);
-  const std::vector<RunConfig> all = Alternatives(config, *model);
-  RunConfig run = *std::ranges::max_element(
-      all, {}, [](const RunConfig& made) { return made.memory.weights == PlaceOrAuto::kHost; });
-  run.train.eval_every = run.train.sample_every = 0;
-  const StepDraft draft(run, *model);
-  int64_t bytes = 0;
-  std::set<std::string> counted;  // objectives may read the same parameters
-  for (const auto& base : draft.bases()) {
-    for (const graph::Tensor& tensor : base->tensors()) {
-      const bool own = !tensor.alias && tensor.place == graph::Place::kDevice &&
-                       tensor.role == graph::Role::kParameter;
-      if (own && counted.insert(tensor.name).second) bytes += tensor.bytes();
-    }
+// The choices of Settle(), for a rank of the same program that knows the configuration.
+std::string Encode(const RunConfig& config, const SettledRun& settled) {
+  std::map<std::string, std::string> knobs;
+  for (const Knob& knob : Knobs()) {
+    const std::string value = knob.get(settled.config);
+    if (value != knob.get(config)) knobs[knob.key] = value;
   }
-  return bytes;
+  const CompileOptions& options = settled.options;
+  return json{{"knobs", knobs},
+              {"gpu", options.gpu},
+              {"explicit", options.checkpointing.policy == Options::Policy::kExplicit},
+              {"retention", options.retention},
+              {"chosen", settled.chosen}}
+      .dump();
+}
+
+SettledRun Decode(const std::string& text, const RunConfig& config, const models::Model& model) {
+  const json made = json::parse(text);
+  SettledRun settled{config, {}, made["chosen"]};
+  const json& knobs = made["knobs"];
+  for (const Knob& knob : Knobs()) {
+    if (knobs.contains(knob.key)) knob.set(settled.config, knobs[knob.key]);
+  }
+  CompileOptions& options = settled.options = CompileFrom(settled.config, model);
+  options.gpu = made["gpu"];  // all ranks have one program
+  if (!made["explicit"]) return settled;
+  options.checkpointing = {};
+  options.checkpointing.policy = Options::Policy::kExplicit;
+  made["retention"].get_to(options.retention);
+  return settled;
 }
 
 }  // namespace
 
+FastestPlan::FastestPlan(const RunConfig& config) {
+  RequireBudget(config);
+  budget = BudgetOf(config);
+  RequireRoomForParameters(config, budget);
+  solver = std::make_unique<StepSolver>(config);
+  plan = solver->solver().Fastest(budget);
+  if (plan == nullptr) RefuseBudget(budget, *solver);
+}
+
 SettledRun Settle(const RunConfig& config, const models::Model& model) {
   if (!LeavesChoice(config)) return {config, CompileFrom(config, model), ""};
-  RequireBudget(config);
-  const Activity activity("looking for the fastest plan within memory.budget");
-  const memory::Budget budget = BudgetOf(config);
-  RequireRoomForParameters(config, budget);
-  StepSolver solver(config);
-  const memory::Candidate* chosen = solver.solver().Fastest(budget);
-  if (chosen == nullptr) RefuseBudget(config, budget, solver);
+  const FastestPlan fastest(config);
+  StepSolver& solver = *fastest.solver;
+  const memory::Candidate& plan = *fastest.plan;
   std::string text = fmt::format("{}; predicted ({}) {:.1f} ms a step, {:.1f} % of it recomputing",
-                                 solver.Describe(*chosen), RatesText(config, solver.cost()),
-                                 chosen->exact->seconds * 1e3,
-                                 100 * chosen->exact->recompute_seconds / chosen->exact->seconds);
-  for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, /*used_only=*/true)) {
+                                 solver.Describe(plan), RatesText(config, solver.cost()),
+                                 plan.exact->seconds * 1e3,
+                                 100 * plan.exact->recompute_seconds / plan.exact->seconds);
+  for (const std::string& reason :
+       ChoiceReasons(solver, plan, fastest.budget, /*used_only=*/true)) {
     text += "; " + reason;
   }
-  return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen), text};
+  return {solver.ConfigOf(plan), solver.OptionsOf(plan), text};
 }
 
-bool HasRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
-  return budget.device == memory::Budget::kNone || LeastOfParameters(config) <= budget.process();
-}
-
-void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
-  if (HasRoomForParameters(config, budget)) return;
-  std::string halves;
-  if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
-    RunConfig low = config;
-    low.amp.dtype = config::Dtype::kBf16;
-    halves =
-        fmt::format("; with amp.dtype: bf16 they take {}", FormatBytes(LeastOfParameters(low)));
-  }
-  throw UserError(
-      fmt::format(
-          "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
-          "the budget, make the model smaller,{} or have ranks share it (parallel.tensor, "
-          "parallel.zero: 3)",
-          config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
-          FormatBytes(LeastOfParameters(config)), halves,
-          IsOneMemory(config) ? "" : " keep its weights on the host (memory.weights: host),"),
-      ExitCode::kBudgetNotMet);
-}
-
-void RefuseBudget(const RunConfig& config, const memory::Budget& budget, StepSolver& solver) {
-  const memory::Candidate& smallest = solver.solver().Smallest(budget);
-  ThrowBudgetNotMet(config, budget, Compile(solver.model(), solver.OptionsOf(smallest)).plan,
-                    smallest.exact->needed_bytes);
-}
-
-void RefuseBudget(const RunConfig& config, const memory::Budget& budget) {
-  StepSolver solver(config, {.built_in_rates = true});
-  RefuseBudget(config, budget, solver);
-}
-
-void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
-  const memory::Budget budget = BudgetOf(config);
-  const int64_t arena = ArenaBytes(config, plan);
-  if (arena <= budget.device && plan.host_arena_bytes <= budget.host) return;
-  ThrowBudgetNotMet(config, budget, plan, arena);
+SettledRun SettleOnFirst(const RunConfig& config, const models::Model& model,
+                         runtime::RankGroup& ranks) {
+  if (ranks.size() == 1) return Settle(config, model);
+  std::string text;
+  if (ranks.rank() == 0) text = Encode(config, Settle(config, model));
+  return Decode(ranks.Broadcast(text), config, model);
 }
 
 }  // namespace plimsoll::trainer

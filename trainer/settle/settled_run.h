@@ -1,10 +1,13 @@
 // A run as it will be compiled: the choices that the file leaves open, made within its budget.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "models/model.h"
+#include "runtime/world.h"
 #include "trainer/config/run_config.h"
+#include "trainer/settle/activity.h"
 #include "trainer/settle/step_solver.h"
 #include "trainer/step/compile.h"
 
@@ -12,27 +15,32 @@ namespace plimsoll::trainer {
 
 // A run as it will be compiled.
 struct SettledRun {
-  config::RunConfig config;  // no key is auto any more
+  // The choices are made. memory.host_blocks may still be auto, which means all blocks, and so may
+  // checkpointing.policy: `options` say what is kept.
+  config::RunConfig config;
   CompileOptions options;
   // What the solver chose and why, for the log; empty when nothing was left to it.
   std::string chosen;
 };
 
-// Makes the choices that the file leaves open, within memory.budget. UserError when a choice is
-// open and there is no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
+// The fastest plan within the budget of a run that leaves choices open, and the solver that knows
+// it.
+struct FastestPlan {
+  // UserError without a budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
+  explicit FastestPlan(const config::RunConfig& config);
+
+  Activity activity{"looking for the fastest plan within memory.budget"};
+  memory::Budget budget;
+  std::unique_ptr<StepSolver> solver;
+  const memory::Candidate* plan = nullptr;
+};
+
+// Makes the choices that the file leaves open (FastestPlan).
 SettledRun Settle(const config::RunConfig& config, const models::Model& model);
 
-// Found without a search: whether a memory.budget is as large as the parameters alone, and the
-// refusal of one that isn't.
-bool HasRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
-void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
-
-// Throws the UserError with ExitCode::kBudgetNotMet for a run without a plan that fits.
-[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget);
-[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget,
-                               StepSolver& solver);
-
-// Refuses a compiled plan that exceeds memory.budget or memory.host_budget, and suggests changes.
-void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
+// The choices of rank 0; the other ranks' timings and free memory may differ and are ignored. All
+// ranks call.
+SettledRun SettleOnFirst(const config::RunConfig& config, const models::Model& model,
+                         runtime::RankGroup& ranks);
 
 }  // namespace plimsoll::trainer

@@ -3,25 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 
 #include "base/bytes.h"
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/spelling.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/shipped.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/outlook.h"
 #include "trainer/settle/run_budget.h"
-#include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
@@ -30,26 +29,22 @@ namespace {
 namespace fs = std::filesystem;
 using config::RunConfig;
 
-constexpr size_t kWidth = 98;  // of comments
-
 // The device and budget that the file is for.
 struct Target {
-  std::string name;  // "NVIDIA H200", "CPU"
-  std::string key;   // of trainer/settle/known_gpus.h; empty: this machine's device
+  std::string name;      // "NVIDIA H200", "CPU"
+  std::string key = {};  // of trainer/settle/known_gpus.h; empty: this machine's device
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
   std::string budget;        // used where none was named
   std::string budget_why;
-  std::string code;  // what this build can do with it
+  std::string code = {};  // what this build can do with it
 
   std::string capability() const { return fmt::format("compute capability {}.{}", major, minor); }
 };
 
-std::string CodeText(const Target& target, const runtime::GpuReport& gpus) {
-  const int number = 10 * target.major + target.minor;
-  if (runtime::HasCodeFor(gpus, target.major, target.minor)) {
-    return "this build has code for it";
-  }
+std::string CodeText(int major, int minor, const runtime::GpuReport& gpus) {
+  const int number = 10 * major + minor;
+  if (runtime::HasCodeFor(gpus, major, minor)) return "this build has code for it";
   if (number < 75) return "no build has code for it: CUDA 13 begins at compute capability 7.5";
   return fmt::format("{}: build with --config=cuda --repo_env=CUDA_ARCHITECTURES={}",
                      gpus.cuda_build ? "this build has no code for it" : "this build has no CUDA",
@@ -58,16 +53,14 @@ std::string CodeText(const Target& target, const runtime::GpuReport& gpus) {
 
 Target GpuTarget(const std::string& name, int major, int minor, int64_t bytes,
                  const runtime::GpuReport& gpus) {
-  Target target;
-  target.name = name;
-  target.gpu = true;
-  target.major = major;
-  target.minor = minor;
   const int64_t gib = static_cast<int64_t>(kGpuShare * static_cast<double>(bytes)) >> 30;
-  target.budget = fmt::format("{}GiB", gib);
-  target.budget_why = fmt::format("90 % of the GPU's {}", FormatBytes(bytes));
-  target.code = CodeText(target, gpus);
-  return target;
+  return {.name = name,
+          .gpu = true,
+          .major = major,
+          .minor = minor,
+          .budget = fmt::format("{}GiB", gib),
+          .budget_why = fmt::format("90 % of the GPU's {}.", FormatBytes(bytes)),
+          .code = CodeText(major, minor, gpus)};
 }
 
 Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
@@ -82,11 +75,7 @@ Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
     target.key = gpu.key;
     return target;
   }
-  Target cpu;
-  cpu.name = "CPU";
-  cpu.budget = "80%";
-  cpu.budget_why = "80 % of the machine's memory";
-  return cpu;
+  return {.name = "CPU", .budget = "80%", .budget_why = "80 % of the machine's memory."};
 }
 
 // A key's value, and the reason for it.
@@ -97,18 +86,8 @@ struct Choice {
 using Choices = std::map<std::string, Choice>;
 
 std::string Comment(const std::string& text, const std::string& indent) {
-  std::string lines, line;
-  for (size_t start = 0; start < text.size();) {
-    const size_t end = std::min(text.find(' ', start), text.size());
-    const std::string word = text.substr(start, end - start);
-    if (!line.empty() && indent.size() + line.size() + word.size() > kWidth) {
-      lines += fmt::format("{}# {}\n", indent, line);
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    start = end + 1;
-  }
-  return lines + fmt::format("{}# {}\n", indent, line);
+  const std::string start = indent + "# ";
+  return Wrapped(start + text, kLineColumns, start) + "\n";
 }
 
 // Keys of the model's file that are dropped, since they follow from the choices made here.
@@ -133,8 +112,7 @@ std::string Write(const RunConfig& base, const Choices& choices) {
     if (choice != choices.end() && !choice->second.why.empty()) {
       yaml += Comment(choice->second.why, indent);
     }
-    const std::string value =
-        choice != choices.end() ? choice->second.value : ToText(key.type, key.get(base));
+    const std::string value = choice != choices.end() ? choice->second.value : key.Text(base);
     yaml += fmt::format("{}{}: {}\n", indent, key.Name(), value);
   }
   return yaml;
@@ -207,11 +185,6 @@ void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) 
                   tokens)};
 }
 
-bool KeepsAll(const memory::Candidate& candidate) {
-  return std::all_of(candidate.fates.begin(), candidate.fates.end(),
-                     [](graph::Retention kept) { return kept == graph::Retention::kSave; });
-}
-
 // The choices made so far, with the others left to the solver.
 RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choices) {
   if (!choices.contains("train.micro_batch")) choices["train.micro_batch"] = {"auto", ""};
@@ -281,7 +254,7 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
   }
   if (chosen == nullptr) {
     RequireRoomForParameters(config, budget);
-    RefuseBudget(config, budget, *solver);
+    RefuseBudget(budget, *solver);
   }
 
   const RunConfig made = solver->ConfigOf(*chosen);
@@ -298,13 +271,13 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
     if (!knob.IsOpen(config)) continue;
     choices.erase(knob.key);
     if (!knob.IsUsed(made)) continue;
-    choices[knob.key] = {knob.used,
+    choices[knob.key] = {knob.used(),
                          "No plan fits with everything on the GPU, and none with the "
                          "optimizer's state alone on the host; by built-in rates "
                          "this is part of the fastest one. No number changes."};
   }
   choices["checkpointing.policy"] =
-      KeepsAll(*chosen)
+      chosen->fates == solver->solver().variants()[chosen->variant].KeepAll()
           ? Choice{"none", "All activations fit: nothing is recomputed."}
           : Choice{"auto",
                    fmt::format("Not all activations fit. The solver recomputes what costs least "
@@ -312,11 +285,6 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
                                "a step.",
                                100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
   return Outlook(*solver, *chosen, budget);
-}
-
-std::string Sentence(std::string text) {
-  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  return text + ".";
 }
 
 }  // namespace
@@ -354,7 +322,7 @@ std::string StartingConfig(const StartingConfigCommand& command, const runtime::
   const std::string beside =
       target.gpu ? " All that the process takes of the GPU stays within." : "";
   choices["memory.budget"] = command.budget.empty()
-                                 ? Choice{target.budget, Sentence(target.budget_why) + beside}
+                                 ? Choice{target.budget, target.budget_why + beside}
                                  : Choice{command.budget, "As asked for." + beside};
   ChooseBatch(base, target, choices);
   const std::vector<std::string> outlook = ChooseByBudget(base, target, choices);

@@ -28,24 +28,21 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   options_.draft = true;
   CompiledStep drafted = Compile(model, options_);
   options_.draft = false;
-  times_.assign(drafted.programs.size(), 0);
-  base_of_.assign(drafted.programs.size(), 0);
+  for (auto& program : drafted.programs) programs_.push_back({std::move(program), 0});
   objectives_ = drafted.objectives;
   std::vector<int> last(objectives_.size());
   for (const StepEntry& entry : drafted.step.entries) {
-    times_[entry.program] += entry.times;
-    base_of_[entry.program] = entry.objective;
+    programs_[entry.program].times += entry.times;
+    programs_[entry.program].base = entry.objective;
     last[entry.objective] = entry.program;
   }
-  for (size_t p = 0; p < drafted.programs.size(); ++p) {
-    programs_.push_back(std::move(drafted.programs[p]));
-    finished_.push_back(nullptr);
-    if (times_[p] > 0) continue;
-    auto program = std::make_shared<Program>(*programs_[p]);
+  for (memory::StepProgram& part : programs_) {
+    if (part.times > 0) continue;
+    auto program = std::make_shared<Program>(*part.program);
     Finish(*program, false);
-    finished_.back() = std::move(program);
+    part.program = std::move(program);
   }
-  for (const int program : last) bases_.push_back(programs_[program]);
+  for (const int program : last) bases_.push_back(programs_[program].program);
 }
 
 StepDraft::StepDraft(const StepDraft& draft, const RunConfig& made, const models::Model& model)
@@ -60,21 +57,21 @@ bool StepDraft::open() const { return config_.checkpointing.policy == Checkpoint
 std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
                                                     const Fates& assignment) const {
   std::vector<memory::StepProgram> step;
-  for (size_t p = 0; p < programs_.size(); ++p) {
-    if (finished_[p]) {
-      step.push_back({finished_[p], 0});
+  for (const memory::StepProgram& part : programs_) {
+    if (part.times == 0) {
+      step.push_back(part);
       continue;
     }
-    auto program = std::make_shared<Program>(*programs_[p]);
+    auto program = std::make_shared<Program>(*part.program);
     if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
     for (size_t d = 0; d < decisions.size(); ++d) {
-      if (decisions[d].base != base_of_[p]) continue;
+      if (decisions[d].base != part.base) continue;
       for (const std::string& name : decisions[d].tensors) {
         program->mutable_tensor(program->Require(name)).retention = assignment[d];
       }
     }
     Finish(*program, true);
-    step.push_back({std::move(program), times_[p], base_of_[p]});
+    step.push_back({std::move(program), part.times, part.base});
   }
   return micro_steps() > 1 ? Joined(std::move(step)) : step;
 }
@@ -115,13 +112,9 @@ std::string StepDraft::WhyNotBlocksFirst() const {
   CompileOptions unmoved = options_;
   unmoved.update_in_backward.reset();
   unmoved.on_host = {};
-  std::vector<memory::StepProgram> step;
-  for (size_t p = 0; p < programs_.size(); ++p) {
-    step.push_back({programs_[p], times_[p], base_of_[p]});
-  }
   for (size_t i = 0; i < objectives_.size(); ++i) {
     Program program;
-    for (const graph::PassReport& report : Join(unmoved, step, static_cast<int>(i), program)) {
+    for (const graph::PassReport& report : Join(unmoved, programs_, static_cast<int>(i), program)) {
       if (report.pass == "blocks_first" && !report.result.changed) return report.result.summary;
     }
   }
@@ -161,11 +154,9 @@ std::vector<memory::Decision> StepDraft::Decisions() const {
 
 // False for the loss of one micro-step, which the first program has as the sum so far.
 bool StepDraft::InAllPrograms(const std::string& tensor, int base) const {
-  for (size_t p = 0; p < programs_.size(); ++p) {
-    const bool trains = times_[p] > 0 && base_of_[p] == base;
-    if (trains && programs_[p]->Find(tensor) == graph::kNoTensor) return false;
-  }
-  return true;
+  return std::ranges::none_of(programs_, [&](const memory::StepProgram& part) {
+    return part.times > 0 && part.base == base && part.program->Find(tensor) == graph::kNoTensor;
+  });
 }
 
 void StepDraft::AddDecisions(int base, std::vector<memory::Decision>& decisions) const {

@@ -21,15 +21,15 @@ class StepDraft {
  public:
   // `config` may leave only checkpointing.policy open.
   StepDraft(const config::RunConfig& config, const models::Model& model);
-  // The same with another optimizer.in_backward and train.blocks_first, which change how programs
-  // are finished.
+  // The same with other values of knobs that only change how programs are finished
+  // (Knob::shapes_draft).
   StepDraft(const StepDraft& draft, const config::RunConfig& config, const models::Model& model);
 
   const config::RunConfig& config() const { return config_; }
   const CompileOptions& options() const { return options_; }
-  const std::vector<std::shared_ptr<const graph::Program>>& programs() const { return programs_; }
-  // How often each program runs in a step; 0: not a training program.
-  const std::vector<int64_t>& times() const { return times_; }
+  // Training programs, unfinished, and the others (times: 0), which keep nothing for a backward
+  // pass, and so are the same for all decisions.
+  const std::vector<memory::StepProgram>& programs() const { return programs_; }
   // For each objective, the program of the last micro-step, which includes the update.
   const std::vector<std::shared_ptr<const graph::Program>>& bases() const { return bases_; }
   const std::vector<models::Objective>& objectives() const { return objectives_; }
@@ -66,14 +66,9 @@ class StepDraft {
 
   config::RunConfig config_;
   CompileOptions options_;
-  std::vector<std::shared_ptr<const graph::Program>> programs_;
-  std::vector<int64_t> times_;
-  // The programs that keep nothing for a backward pass, which are the same for all decisions;
-  // nullptr for the others.
-  std::vector<std::shared_ptr<const graph::Program>> finished_;
+  std::vector<memory::StepProgram> programs_;
   std::vector<models::Objective> objectives_;
   std::vector<std::shared_ptr<const graph::Program>> bases_;
-  std::vector<int> base_of_;  // by program
 };
 
 }  // namespace plimsoll::trainer

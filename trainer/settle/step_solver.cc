@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
+#include <iterator>
+#include <ranges>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "trainer/settle/describe_plan.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_costs.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/settle/step_draft.h"
 
 namespace plimsoll::trainer {
@@ -79,8 +81,8 @@ struct StepSolver::Impl {
     const auto first = std::ranges::find_if(drafts, joined);
     if (first == drafts.end()) return;
     int64_t nodes = 0;
-    for (size_t p = 0; p < (*first)->programs().size(); ++p) {
-      nodes += (*first)->times()[p] * static_cast<int64_t>((*first)->programs()[p]->nodes().size());
+    for (const memory::StepProgram& part : (*first)->programs()) {
+      nodes += part.times * static_cast<int64_t>(part.program->nodes().size());
     }
     why_not_blocks_first =
         nodes > kMostNodes ? fmt::format("a program of {} micro-steps would be too long to plan",
@@ -91,21 +93,23 @@ struct StepSolver::Impl {
 
   memory::CostModel Calibrated() const {
     std::vector<const Program*> programs;
-    std::vector<memory::StepProgram> copies;  // programs with copies to the host, where allowed
     // The smallest micro-batch stands for calls that would take too long in a larger one.
-    for (auto draft = drafts.rbegin(); draft != drafts.rend(); ++draft) {
-      for (size_t p = 0; p < (*draft)->programs().size(); ++p) {
-        if ((*draft)->times()[p] > 0) programs.push_back((*draft)->programs()[p].get());
+    for (const auto& draft : drafts | std::views::reverse) {
+      for (const memory::StepProgram& part : draft->programs()) {
+        if (part.times > 0) programs.push_back(part.program.get());
       }
     }
+    std::vector<memory::StepProgram> finished;  // lives as long as `programs`
+    const auto add = [&](std::vector<memory::StepProgram> step) {
+      for (const memory::StepProgram& part : step) programs.push_back(part.program.get());
+      std::ranges::move(step, std::back_inserter(finished));
+    };
     // What updates within the backward pass add.
-    std::vector<memory::StepProgram> moved;
     const auto in_backward = std::ranges::find_if(
         drafts, [](const auto& draft) { return draft->options().update_in_backward.has_value(); });
     if (in_backward != drafts.end()) {
       const std::vector<memory::Decision> decisions = (*in_backward)->Decisions();
-      moved = (*in_backward)->Realize(decisions, Fates(decisions.size(), Retention::kSave));
-      for (const memory::StepProgram& part : moved) programs.push_back(part.program.get());
+      add((*in_backward)->Realize(decisions, Fates(decisions.size(), Retention::kSave)));
     }
     std::unique_ptr<StepDraft> smallest;
     // Samples that act on one another cannot be fewer.
@@ -121,15 +125,13 @@ struct StepSolver::Impl {
         for (const auto& base : smallest->bases()) programs.push_back(base.get());
       }
     }
+    // What copies to the host add, where they are allowed.
     const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
     Fates away(decisions.size(), Retention::kSave);
     for (size_t d = 0; d < decisions.size(); ++d) {
       if (decisions[d].offload) away[d] = Retention::kOffload;
     }
-    if (std::find(away.begin(), away.end(), Retention::kOffload) != away.end()) {
-      copies = drafts.front()->Realize(decisions, away);
-      for (const memory::StepProgram& part : copies) programs.push_back(part.program.get());
-    }
+    if (memory::Offloads(away)) add(drafts.front()->Realize(decisions, away));
     return CostModelFor(config, programs);
   }
 
@@ -240,11 +242,6 @@ std::string StepSolver::Describe(const memory::Candidate& candidate) const {
     parts.push_back((name.empty() ? "" : name + ": ") + DescribeAssignment(decisions, assignment));
   }
   return parts.empty() ? "as the file says" : fmt::format("{}", fmt::join(parts, "; "));
-}
-
-memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
-  StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
-  return *solver.solver().Smallest(budget).exact;
 }
 
 }  // namespace plimsoll::trainer

@@ -47,9 +47,4 @@ class StepSolver {
   std::unique_ptr<Impl> impl_;
 };
 
-// The smallest plan of a run (memory::Solver::Smallest): among its candidates, or its only plan
-// when it leaves nothing open.
-memory::ExactPlan SmallestPlan(const config::RunConfig& config, const memory::Budget& budget,
-                               bool coarse = false);
-
 }  // namespace plimsoll::trainer

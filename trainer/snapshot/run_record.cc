@@ -11,7 +11,7 @@
 #include "formats/json.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/settle/configured_mesh.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -216,7 +216,7 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) 
   RunRecord record;
   for (const config::Key& key : config::Schema()) {
     if (!key.Applies(config)) continue;
-    const std::string text = ToText(key.type, key.get(config));
+    const std::string text = key.Text(config);
     if (!text.empty()) record.config[key.path] = text;
   }
   for (const auto& [name, objective] : config.objectives) {

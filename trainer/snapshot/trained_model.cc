@@ -13,6 +13,7 @@
 #include "models/huggingface.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 #include "trainer/snapshot/run_record.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/reading_buffers.h"

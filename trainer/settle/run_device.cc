@@ -1,0 +1,92 @@
+#include "trainer/settle/run_device.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/axes.h"
+#include "base/error.h"
+#include "memory/device_profile.h"
+#include "runtime/cuda_device.h"
+#include "runtime/gpu_memory.h"
+#include "trainer/config/resolve.h"
+#include "trainer/settle/known_gpus.h"
+
+namespace plimsoll::trainer {
+
+int OwnCores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+std::string BoundCoresNote() {
+  const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
+  if (std::getenv("OMPI_MCA_orte_bound_at_launch") == nullptr || OwnCores() >= all) return "";
+  return fmt::format(", on {} of the host's {} cores: mpirun --bind-to none lets a rank use all",
+                     OwnCores(), all);
+}
+
+int ThreadsFrom(const config::RunConfig& config) {
+  return config.train.threads > 0 ? static_cast<int>(config.train.threads) : OwnCores();
+}
+
+runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {
+  switch (config.device) {
+    case config::Device::kCpu:
+      return runtime::DeviceKind::kCpu;
+    case config::Device::kCuda:
+      return runtime::DeviceKind::kCuda;
+    case config::Device::kAuto:
+      break;
+  }
+  return runtime::CudaVisible() ? runtime::DeviceKind::kCuda : runtime::DeviceKind::kCpu;
+}
+
+bool IsOneMemory(const config::RunConfig& config) {
+  return DeviceFrom(config) == runtime::DeviceKind::kCpu && !config.debug.host_apart;
+}
+
+int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan) {
+  return plan.arena_bytes + (IsOneMemory(config) ? plan.host_arena_bytes : 0);
+}
+
+std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return runtime::MakeCpuDevice(pool);
+  try {
+    return runtime::MakeCudaDevice(pool);
+  } catch (const UserError& error) {
+    throw UserError(config.Origin("device") + ": " + error.what(), error.code());
+  }
+}
+
+std::optional<Card> CardFrom(const config::RunConfig& config) {
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return Card{gpu.name, gpu.memory_bytes()};
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) return std::nullopt;
+  const runtime::GpuMemory memory = meter->Measure();
+  return Card{memory.gpu, memory.total};
+}
+
+std::string GpuFrom(const config::RunConfig& config) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return "";
+  const std::optional<Card> card = CardFrom(config);
+  return card ? card->name : memory::BuiltInGpuProfile().device;
+}
+
+Mesh MeshFrom(const config::RunConfig& config) {
+  return Mesh({DataAxis(config.parallel.data.value_or(1)), TensorAxis(config.parallel.tensor)});
+}
+
+Mesh MeshOfOne() { return MeshFrom({}); }
+
+void CheckMesh(config::RunConfig& config, int64_t started) {
+  config::RequireStarted(config, started);
+  config.parallel.data = config::DataRanks(config, started);
+}
+
+}  // namespace plimsoll::trainer

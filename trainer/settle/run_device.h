@@ -1,0 +1,57 @@
+// The devices, cores and ranks that a run is for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/mesh.h"
+#include "base/thread_pool.h"
+#include "memory/plan.h"
+#include "runtime/device.h"
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::trainer {
+
+// The cores that this process may use.
+int OwnCores();
+// ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and no one
+// else, has bound this process to some of the host's cores; otherwise empty.
+std::string BoundCoresNote();
+// Threads to compute with: train.threads, or one for each of OwnCores().
+int ThreadsFrom(const config::RunConfig& config);
+
+// The device kind of a run, from `device:`; auto means a GPU where this build can use one.
+runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
+// Whether the host's memory is the device's, so that nothing is won by a place on the host: on a
+// CPU, unless debug.host_apart asks for a GPU's choices.
+bool IsOneMemory(const config::RunConfig& config);
+// What a plan takes of the memory that memory.budget bounds, beside the process's other parts.
+int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan);
+// The pool must outlive the device. UserError when this build or machine has no such device.
+std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool);
+
+// A GPU, and all its memory.
+struct Card {
+  std::string name;
+  int64_t memory_bytes;
+};
+// The GPU that `config` names, or this machine's; nothing: there is none.
+std::optional<Card> CardFrom(const config::RunConfig& config);
+// The name of the GPU that `config` plans for: the one it names, this machine's, or, without one,
+// an NVIDIA H200. Empty on the CPU.
+std::string GpuFrom(const config::RunConfig& config);
+
+// The mesh's axes in their fixed order, each with as many ranks as the configuration gives it;
+// parallel.data: auto counts as one. Everything that is compiled, run, written and printed follows
+// this list.
+Mesh MeshFrom(const config::RunConfig& config);
+
+// The same axes, with one rank along each.
+Mesh MeshOfOne();
+
+// config::RequireStarted, then sets parallel.data to its number of ranks.
+void CheckMesh(config::RunConfig& config, int64_t started);
+
+}  // namespace plimsoll::trainer
