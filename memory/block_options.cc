@@ -191,8 +191,8 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
                  chains.EndsInBlock(decisions[block[i]].node);
     }
     if (possible) {
-      option.seconds = chains.Seconds(dropped) +
-                       2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);
+      option.seconds =
+          chains.Seconds(dropped) + 2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);
       all.push_back(std::move(option));
     }
     size_t i = 0;

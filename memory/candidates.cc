@@ -92,9 +92,8 @@ class CandidateSearch {
   // The named policies, each a candidate of its own.
   void AddPolicies() {
     std::vector<StepUse> uses(variant_.policies.size());
-    ParallelEach(*options_.pool, uses.size(), [&](size_t i) {
-      uses[i] = Measure(variant_.policies[i].second);
-    });
+    ParallelEach(*options_.pool, uses.size(),
+                 [&](size_t i) { uses[i] = Measure(variant_.policies[i].second); });
     for (size_t i = 0; i < uses.size(); ++i) {
       const auto& [name, fates] = variant_.policies[i];
       measured_.insert(fates);

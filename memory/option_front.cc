@@ -60,8 +60,7 @@ std::vector<Part> FastestOfSpaces(const std::vector<Part>& parts, size_t count) 
   const Part& smallest = *std::ranges::min_element(parts, Before);
   const Part& fastest = *std::ranges::min_element(parts, faster);
   const double spaces_a_byte =
-      static_cast<double>(count) /
-      std::max(1.0, static_cast<double>(fastest.need - smallest.need));
+      static_cast<double>(count) / std::max(1.0, static_cast<double>(fastest.need - smallest.need));
   std::vector<const Part*> of_space(count + 1, nullptr);
   for (const Part& part : parts) {
     if (part.need > fastest.need) continue;
@@ -240,8 +239,7 @@ class OptionSearch {
   std::array<int64_t, kNear> NearOf(int block, const Part& part,
                                     const std::vector<Carried>& behind) const {
     const OptionCost& option = problem_.blocks[block][part.option];
-    const int64_t kept =
-        KeptOf(option, Window(block, problem_.copy_slack * option.copy_seconds));
+    const int64_t kept = KeptOf(option, Window(block, problem_.copy_slack * option.copy_seconds));
     std::array<int64_t, kNear> near = {option.need};
     for (size_t i = 1; i < kNear; ++i) {
       near[i] = std::max(option.need, kept + behind[part.next].near[i - 1]);

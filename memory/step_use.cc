@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/bytes.h"
 #include "graph/block.h"
 #include "memory/lifetimes.h"
 
@@ -71,7 +72,7 @@ ProgramUse MeasureProgram(const Program& program, int blocks, int64_t alignment,
   std::vector<int64_t> live(program.nodes().size() + 1, 0);
   for (const Buffer& buffer : lifetimes.buffers) {
     if (buffer.place != graph::Place::kDevice) continue;
-    const int64_t bytes = (buffer.bytes + alignment - 1) / alignment * alignment;
+    const int64_t bytes = RoundUp(buffer.bytes, alignment);
     live[buffer.birth] += bytes;
     live[buffer.death + 1] -= bytes;
   }
@@ -149,7 +150,7 @@ int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place
     for (const graph::Tensor& tensor : part.program->tensors()) {
       const bool own = tensor.persistent && !tensor.alias && tensor.place == place;
       if (!own || !counted.insert(tensor.name).second) continue;
-      bytes += (tensor.bytes() + alignment - 1) / alignment * alignment;
+      bytes += RoundUp(tensor.bytes(), alignment);
     }
   }
   return bytes;
@@ -160,8 +161,8 @@ KeptUse MeasureKept(const Variant& variant, int64_t alignment, const CostModel& 
   KeptUse kept = {MeasureStep(step, variant.blocks(), alignment, cost)};
   kept.device_bytes = PersistentBytes(step, graph::Place::kDevice, alignment);
   kept.host_bytes = PersistentBytes(step, graph::Place::kHost, alignment);
-  kept.micro_steps = static_cast<double>(std::reduce(kept.times.begin(), kept.times.end()) *
-                                         variant.micro_steps);
+  kept.micro_steps =
+      static_cast<double>(std::reduce(kept.times.begin(), kept.times.end()) * variant.micro_steps);
   return kept;
 }
 

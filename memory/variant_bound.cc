@@ -86,8 +86,8 @@ VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const Co
   const bool away = std::ranges::any_of(variant.decisions, &Decision::offload);
   if (variant.bases.size() > 1 || away) return;
   for (const Price& price : PricesOf(variant, cost)) {
-    savings_.push_back({static_cast<double>(variant.micro_steps * price.bytes),
-                        keep.micro_steps * price.seconds});
+    savings_.push_back(
+        {static_cast<double>(variant.micro_steps * price.bytes), keep.micro_steps * price.seconds});
   }
   std::ranges::sort(savings_, {},
                     [](const Saving& saving) { return saving.seconds / saving.bytes; });

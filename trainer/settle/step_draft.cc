@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "checkpointing/retention_policy.h"
 #include "checkpointing/saved.h"
@@ -187,7 +188,7 @@ void StepDraft::AddDecisions(int base, std::vector<memory::Decision>& decisions)
     memory::Decision& decision = decisions[found->second];
     const std::string& name = program.tensor(saved.tensor).name;
     decision.tensors.push_back(name);
-    decision.bytes += (saved.bytes + alignment - 1) / alignment * alignment;
+    decision.bytes += RoundUp(saved.bytes, alignment);
     if (may_offload.count(name) > 0) decision.offload = true;
   }
 }
