@@ -68,15 +68,8 @@ int RegionOfSeconds(const Node& node, int block, int region, int blocks) {
 ProgramUse MeasureProgram(const Program& program, int blocks, int64_t alignment,
                           std::span<const double> node_seconds, const CostModel& cost) {
   const bool copies = std::ranges::any_of(program.nodes(), IsCopy);
-  const Lifetimes lifetimes = ComputeLifetimes(program);
-  std::vector<int64_t> live(program.nodes().size() + 1, 0);
-  for (const Buffer& buffer : lifetimes.buffers) {
-    if (buffer.place != graph::Place::kDevice) continue;
-    const int64_t bytes = RoundUp(buffer.bytes, alignment);
-    live[buffer.birth] += bytes;
-    live[buffer.death + 1] -= bytes;
-  }
-  std::partial_sum(live.begin(), live.end(), live.begin());
+  const std::vector<int64_t> live = LiveBytes(ComputeLifetimes(program), graph::Place::kDevice,
+                                              program.nodes().size(), alignment);
   ProgramUse use;
   use.peaks.resize(RegionCount(blocks), 0);
   use.seconds.resize(RegionCount(blocks), 0);
