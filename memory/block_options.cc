@@ -202,4 +202,16 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
   return Best(std::move(all), static_cast<size_t>(limits.options));
 }
 
+double RecomputeSeconds(const Program& program, std::span<const Decision> decisions,
+                        const Fates& fates, std::span<const double> node_seconds) {
+  Chains chains(program, decisions, node_seconds);
+  std::vector<int> dropped;
+  for (size_t d = 0; d < decisions.size(); ++d) {
+    if (fates[d] != Retention::kRecompute) continue;
+    dropped.push_back(decisions[d].node);
+    chains.SetAvailable(decisions[d].node, false);
+  }
+  return chains.Seconds(dropped);
+}
+
 }  // namespace plimsoll::memory

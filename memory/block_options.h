@@ -47,4 +47,8 @@ std::vector<BlockOption> FindBlockOptions(const graph::Program& program,
                                           std::span<const double> node_seconds,
                                           const BlockOptionsLimits& limits = {});
 
+// The seconds that it takes to recompute what these fates drop.
+double RecomputeSeconds(const graph::Program& program, std::span<const Decision> decisions,
+                        const Fates& fates, std::span<const double> node_seconds);
+
 }  // namespace plimsoll::memory

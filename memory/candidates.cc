@@ -102,6 +102,27 @@ class CandidateSearch {
     }
   }
 
+  // Where parameters travel, and programs are slow to make. Of memory only what is kept is counted.
+  void EstimatePolicies(const BlockCosts& costs) {
+    const graph::Program& base = *variant_.bases.front();
+    const std::vector<double> node_seconds = cost_.NodeSeconds(base);
+    for (const auto& [name, fates] : variant_.policies) {
+      const auto measured = std::ranges::find(candidates_, fates, &Candidate::fates);
+      if (measured != candidates_.end()) {
+        measured->policy = name;
+        continue;
+      }
+      int64_t kept = 0;
+      for (size_t d = 0; d < fates.size(); ++d) {
+        if (fates[d] == Retention::kSave) kept += variant_.decisions[d].bytes;
+      }
+      const double again = RecomputeSeconds(base, variant_.decisions, fates, node_seconds);
+      Add(fates, Cost::Kind::kEstimate, costs.SecondsOf(keep_.micro_steps * again),
+          variant_.micro_steps * kept);
+      candidates_.back().policy = name;
+    }
+  }
+
   void AddCombinations() {
     std::unique_ptr<BlockShapes> own;
     if (shapes_ == nullptr) {
@@ -111,6 +132,7 @@ class CandidateSearch {
     }
     const BlockCosts costs(variant_, *shapes_, keep_, cost_, options_);
     for (const BlockShapes::Measured& made : costs.levels()) Add(made.fates, made.use);
+    if (Travels()) EstimatePolicies(costs);
     const std::vector<Combination> sums = Combine(costs, /*estimates=*/false);
     // In a small program a single op counts, and measuring costs little.
     constexpr int64_t kSmall = 40'000;
@@ -229,6 +251,10 @@ class CandidateSearch {
     // Host bytes → the lowest peak so far of those that use as many or fewer: falling.
     std::map<int64_t, int64_t> lowest;
     std::erase_if(candidates_, [&](const Candidate& candidate) {
+      // EstimatePolicies says too little of its memory to beat others.
+      if (!candidate.policy.empty() && candidate.predicted.kind == Cost::Kind::kEstimate) {
+        return false;
+      }
       const int64_t host = candidate.predicted.host_bytes, peak = candidate.predicted.device_bytes;
       const auto more = lowest.upper_bound(host);
       if (more != lowest.begin() && std::prev(more)->second <= peak)

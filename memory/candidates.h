@@ -6,9 +6,8 @@
 //    combination takes is no sum over blocks, because copies run beside the computation or a block
 //    drops what others read, that is an estimate, and those within evenly spaced peaks are measured
 //    on their programs.
-// 3. The named policies, where parameters don't travel, which makes every program slow to make;
-// and,
-//    within a bound of work, what is on the front with one decision changed.
+// 3. The named policies, estimated where parameters travel.
+// 4. Within a bound of work, what is on the front with one decision changed.
 //
 // Objectives of one step (an adversarial pair) are decided separately: a step's time is the sum
 // over their programs, its memory the maximum. So for every peak that one of them may have, each

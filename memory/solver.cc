@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -70,7 +69,6 @@ struct Solver::Impl {
   std::vector<size_t> alike;         // by variant: the first one with the same decisions
   std::vector<std::unique_ptr<BlockShapes>> shapes;             // by variant, of the first ones
   std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
-  std::deque<Candidate> policies;  // that were asked for and are no candidates of a search
 
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
       : variants(std::move(given)), cost(model), options(solver_options) {
@@ -238,31 +236,6 @@ struct Solver::Impl {
     return best;
   }
 
-  const Candidate* Policy(size_t variant, const std::string& name) {
-    const auto& all = variants[variant].policies;
-    const auto policy = std::ranges::find(all, name, &std::pair<std::string, Fates>::first);
-    if (policy == all.end()) return nullptr;
-    const auto planned = [&](auto& candidates) -> const Candidate* {
-      const auto same = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
-        return candidate.variant == variant && candidate.fates == policy->second;
-      });
-      if (same == candidates.end()) return nullptr;
-      same->policy = name;
-      Exact(*same);
-      return &*same;
-    };
-    if (const Candidate* known = planned(CandidatesOf(variant))) return known;
-    if (const Candidate* known = planned(policies)) return known;
-    Candidate& candidate = policies.emplace_back();
-    candidate.variant = variant;
-    candidate.policy = name;
-    candidate.fates = policy->second;
-    const Step step = MakeOf(candidate);
-    candidate.predicted = Measure(step);
-    Plan(candidate, step);
-    return &candidate;
-  }
-
   // The candidate within the host's line that needs least on the device; nullptr if there is none.
   const Candidate* LeastOnDevice(int64_t host) {
     const Candidate* best = nullptr;
@@ -378,7 +351,12 @@ std::vector<const Candidate*> Solver::Front(int count, std::span<const int64_t> 
 }
 
 const Candidate* Solver::Policy(size_t variant, const std::string& name) {
-  return impl_->Policy(variant, name);
+  for (Candidate& candidate : impl_->CandidatesOf(variant)) {
+    if (candidate.policy != name) continue;
+    impl_->Exact(candidate);
+    return &candidate;
+  }
+  return nullptr;
 }
 
 }  // namespace plimsoll::memory

@@ -44,6 +44,9 @@ class Chain {
   }
   Decision& decision(size_t i) { return decisions_[i]; }
 
+  double Again(const Fates& fates) const {
+    return RecomputeSeconds(program_, decisions_, fates, seconds_);
+  }
   std::vector<BlockOption> Options(const BlockOptionsLimits& limits = {}, int of_block = 0) const {
     std::vector<int> block;
     for (size_t i = 0; i < decisions_.size(); ++i) {
@@ -137,6 +140,13 @@ TEST(BlockOptions, WhatAnotherBlockReadsIsComputedAgainFromWhatIsKeptHere) {
     EXPECT_EQ(option.fates[1], kSave);
     EXPECT_EQ(option.leaving_bytes, 0);
   }
+}
+
+TEST(BlockOptions, ASumOverChainsIsThatOfTheFates) {
+  Chain chain({1, 2, 4});
+  for (int node = 0; node < 3; ++node) chain.Decide(node, 100);
+  EXPECT_DOUBLE_EQ(chain.Again({kDrop, kDrop, kSave}), 3);
+  EXPECT_DOUBLE_EQ(chain.Again({kSave, kSave, kSave}), 0);
 }
 
 TEST(BlockOptions, WhatMayNotBeComputedAgainIsKept) {
