@@ -77,7 +77,7 @@ std::vector<Part> FastestOfSpaces(const std::vector<Part>& parts, size_t count) 
 
 // By ascending need and falling seconds, what no other part beats; of many only Thin's.
 std::vector<Part> FrontOf(std::vector<Part> parts, size_t limit) {
-  constexpr size_t kMany = 8, kFiner = 4;
+  constexpr size_t kMany = 32, kFiner = 16;
   if (parts.size() > kMany * limit) {
     parts = FastestOfSpaces(parts, kFiner * limit);
   } else {
