@@ -77,11 +77,11 @@ std::vector<Part> FastestOfSpaces(const std::vector<Part>& parts, size_t count) 
 
 // By ascending need and falling seconds, what no other part beats; of many only Thin's.
 std::vector<Part> FrontOf(std::vector<Part> parts, size_t limit) {
-  constexpr size_t kMany = 32, kFiner = 16;
+  constexpr size_t kMany = 2, kFiner = 16;
   if (parts.size() > kMany * limit) {
     parts = FastestOfSpaces(parts, kFiner * limit);
   } else {
-    std::ranges::sort(parts, Before);
+    std::ranges::stable_sort(parts, Before);
   }
   double fastest = std::numeric_limits<double>::infinity();
   std::erase_if(parts, [&](const Part& part) {

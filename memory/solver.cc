@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -64,9 +63,9 @@ struct Solver::Impl {
   const CostModel& cost;
   SolverOptions options;
   ThreadPool caller{1};
-  std::vector<KeptUse> kept;         // by variant
-  std::vector<VariantBound> bounds;  // by variant
-  std::vector<size_t> alike;         // by variant: the first one with the same decisions
+  std::vector<std::optional<KeptUse>> kept;  // by variant
+  std::vector<VariantBound> bounds;          // by variant, with `kept`
+  std::vector<size_t> alike;                 // by variant: the first one with the same decisions
   std::vector<std::unique_ptr<BlockShapes>> shapes;             // by variant, of the first ones
   std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
 
@@ -79,16 +78,31 @@ struct Solver::Impl {
     bounds.resize(variants.size());
     shapes.resize(variants.size());
     alike.assign(variants.size(), 0);
-    ParallelEach(*options.pool, variants.size(), [&](size_t i) {
-      kept[i] = MeasureKept(variants[i], options.plan.alignment, cost);
-      if (variants.size() == 1) return;  // always searched
-      bounds[i] = VariantBound(variants[i], kept[i], cost, options);
-    });
-    if (variants.size() == 1) return;
     std::map<std::string, size_t> known;
     for (size_t i = 0; i < variants.size(); ++i) {
       alike[i] = known.try_emplace(DecisionsText(variants[i]), i).first->second;
     }
+  }
+
+  // The variants that may be within so many bytes of the device, with their bounds made.
+  std::vector<size_t> Within(int64_t device_bytes, const std::vector<bool>& among = {}) {
+    std::vector<size_t> within;
+    for (size_t i = 0; i < variants.size(); ++i) {
+      const bool asked = among.empty() || among[i];
+      if (asked && variants[i].least_device_bytes <= device_bytes) within.push_back(i);
+    }
+    MakeBounds(within);
+    return within;
+  }
+
+  void MakeBounds(std::vector<size_t> some) {
+    std::erase_if(some, [&](size_t variant) { return kept[variant].has_value(); });
+    ParallelEach(*options.pool, some.size(), [&](size_t i) {
+      const Variant& variant = variants[some[i]];
+      kept[some[i]] = MeasureKept(variant, options.plan.alignment, cost);
+      if (variants.size() == 1) return;  // always searched
+      bounds[some[i]] = VariantBound(variant, *kept[some[i]], cost, options);
+    });
   }
 
   // What the options of the variant's blocks change, as measured in the first variant that has
@@ -97,7 +111,8 @@ struct Solver::Impl {
     if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
     const size_t first = alike[variant];
     if (!shapes[first]) {
-      shapes[first] = std::make_unique<BlockShapes>(variants[first], kept[first], cost, options);
+      MakeBounds({first});
+      shapes[first] = std::make_unique<BlockShapes>(variants[first], *kept[first], cost, options);
     }
     return shapes[first].get();
   }
@@ -105,8 +120,9 @@ struct Solver::Impl {
   // Searches the variant, unless that has been done.
   std::vector<Candidate>& CandidatesOf(size_t variant) {
     if (searched[variant]) return *searched[variant];
-    std::vector<Candidate> found =
-        FindCandidates(variants[variant], variant, kept[variant], cost, options, ShapesOf(variant));
+    MakeBounds({variant});
+    std::vector<Candidate> found = FindCandidates(variants[variant], variant, *kept[variant], cost,
+                                                  options, ShapesOf(variant));
     // What the bound leaves out in one search must not appear in another.
     std::erase_if(found, [&](const Candidate& candidate) {
       return candidate.predicted.seconds <
@@ -120,13 +136,11 @@ struct Solver::Impl {
     return searched[variant].emplace(std::move(found));
   }
 
-  // The variants in ascending order of a bound; equal ones in their own order.
+  // Variants in ascending order of a bound; equal ones in their own order.
   template <typename BoundOf>
-  std::vector<size_t> OrderedBy(BoundOf bound_of) const {
-    std::vector<size_t> order(variants.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, {}, [&](size_t variant) { return bound_of(bounds[variant]); });
-    return order;
+  std::vector<size_t> OrderedBy(BoundOf bound_of, std::vector<size_t> some) const {
+    std::ranges::stable_sort(some, {}, [&](size_t variant) { return bound_of(bounds[variant]); });
+    return some;
   }
 
   using Step = std::vector<StepProgram>;
@@ -228,9 +242,8 @@ struct Solver::Impl {
     const auto least = [&](const VariantBound& bound) {
       return bound.SecondsWithin(budget.device);
     };
-    for (const size_t variant : OrderedBy(least)) {
+    for (const size_t variant : OrderedBy(least, Within(budget.device, among))) {
       if (best != nullptr && least(bounds[variant]) >= best->exact->seconds) break;
-      if (!among.empty() && !among[variant]) continue;
       if (budget.Admits(bounds[variant].cost())) FindFaster(variant, budget, best);
     }
     return best;
@@ -239,8 +252,8 @@ struct Solver::Impl {
   // The candidate within the host's line that needs least on the device; nullptr if there is none.
   const Candidate* LeastOnDevice(int64_t host) {
     const Candidate* best = nullptr;
-    for (const size_t variant :
-         OrderedBy([](const auto& bound) { return bound.cost().device_bytes; })) {
+    for (const size_t variant : OrderedBy(
+             [](const auto& bound) { return bound.cost().device_bytes; }, Within(Budget::kNone))) {
       if (best != nullptr && bounds[variant].cost().device_bytes >= best->exact->needed_bytes)
         break;
       if (bounds[variant].cost().host_bytes <= host) FindSmaller(variant, host, best);
@@ -272,7 +285,7 @@ struct Solver::Impl {
   const Candidate* LeastOnHost(int64_t device) {
     const Candidate* best = nullptr;
     for (const size_t variant :
-         OrderedBy([](const auto& bound) { return bound.cost().host_bytes; })) {
+         OrderedBy([](const auto& bound) { return bound.cost().host_bytes; }, Within(device))) {
       if (best != nullptr && bounds[variant].cost().host_bytes >= best->exact->host_arena_bytes)
         break;
       if (bounds[variant].cost().device_bytes > device) continue;
@@ -316,7 +329,13 @@ size_t Solver::searched() const {
   return count;
 }
 
-const Cost& Solver::BoundOf(size_t variant) const { return impl_->bounds[variant].cost(); }
+int64_t Solver::LeastDeviceBytes(const std::vector<bool>& among) {
+  int64_t least = Budget::kNone;
+  for (const size_t variant : impl_->Within(Budget::kNone, among)) {
+    least = std::min(least, impl_->bounds[variant].cost().device_bytes);
+  }
+  return least;
+}
 
 const Candidate* Solver::Fastest(const Budget& budget, const std::vector<bool>& among) {
   return impl_->Fastest(budget, among);

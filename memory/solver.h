@@ -28,8 +28,9 @@ class Solver {
   ~Solver();
 
   const std::vector<Variant>& variants() const;
-  // 0 where there is one variant alone.
-  const Cost& BoundOf(size_t variant) const;
+  // What some of the variants, chosen as for Fastest, take of the device at least: persistent
+  // tensors. 0 where there is one variant alone.
+  int64_t LeastDeviceBytes(const std::vector<bool>& among);
 
   // The fastest candidate within the budget, planned; nullptr when none fits. `among`: by variant,
   // whether it may be one of its candidates; empty: of any.

@@ -27,6 +27,9 @@ struct Variant {
   std::vector<std::shared_ptr<const graph::Program>> bases;
   std::vector<Decision> decisions;
   std::vector<std::pair<std::string, Fates>> policies;  // by name: "none", "block"
+  // What every plan of it has on the device all through the step, as far as is known without making
+  // one.
+  int64_t least_device_bytes = 0;
   // Micro-steps that one program holds: what is kept stands that often.
   int64_t micro_steps = 1;
   // Makes the step's programs for these decisions.

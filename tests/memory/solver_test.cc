@@ -162,7 +162,7 @@ TEST(Solver, SearchesVariantsThatMayWin) {
   };
   Solver solver({slow, fast}, cost);
   EXPECT_EQ(solver.searched(), 0u);
-  EXPECT_EQ(solver.Fastest({.device = solver.BoundOf(0).device_bytes - 1}), nullptr);
+  EXPECT_EQ(solver.Fastest({.device = solver.LeastDeviceBytes({true, false}) - 1}), nullptr);
   EXPECT_EQ(solver.searched(), 0u);
   EXPECT_EQ(solver.Fastest({})->variant, 1u);
   EXPECT_EQ(solver.searched(), solver.CandidatesOf(1).size());

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -27,24 +27,16 @@ using config::CheckpointPolicy;
 using config::PlaceOrAuto;
 using config::RunConfig;
 
-// The bytes of the parameters that stay on the device, with as many on the host as may be.
-int64_t LeastOfParameters(const RunConfig& config) {
+// What stays on the device, with as much on the host as may be.
+StepDraft::Stays LeastOnDevice(const RunConfig& config) {
   const auto model = ModelFrom(config);
   const std::vector<RunConfig> all = Alternatives(config, *model);
-  RunConfig run = *std::ranges::max_element(
-      all, {}, [](const RunConfig& made) { return made.memory.weights == PlaceOrAuto::kHost; });
+  RunConfig run = *std::ranges::max_element(all, {}, [](const RunConfig& made) {
+    return std::pair(made.memory.weights == PlaceOrAuto::kHost,
+                     made.optimizer.place == PlaceOrAuto::kHost);
+  });
   run.train.eval_every = run.train.sample_every = 0;
-  const StepDraft draft(run, *model);
-  int64_t bytes = 0;
-  std::set<std::string> counted;  // objectives may read the same parameters
-  for (const auto& base : draft.bases()) {
-    for (const graph::Tensor& tensor : base->tensors()) {
-      const bool own = !tensor.alias && tensor.place == graph::Place::kDevice &&
-                       tensor.role == graph::Role::kParameter;
-      if (own && counted.insert(tensor.name).second) bytes += tensor.bytes();
-    }
-  }
-  return bytes;
+  return StepDraft(run, *model).OnDevice();
 }
 
 // One change to the run, as the user would write it.
@@ -251,18 +243,19 @@ std::string Together(const RunConfig& config, const Needs& lines,
 
 }  // namespace
 
-bool HasRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
-  return budget.device == memory::Budget::kNone || LeastOfParameters(config) <= budget.process();
+bool HasRoomForState(const RunConfig& config, const memory::Budget& budget) {
+  return LeastOnDevice(config).all <= budget.process();
 }
 
 void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
-  if (HasRoomForParameters(config, budget)) return;
+  const int64_t parameters = LeastOnDevice(config).parameters;
+  if (parameters <= budget.process()) return;
   std::string halves;
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
     RunConfig low = config;
     low.amp.dtype = config::Dtype::kBf16;
-    halves =
-        fmt::format("; with amp.dtype: bf16 they take {}", FormatBytes(LeastOfParameters(low)));
+    halves = fmt::format("; with amp.dtype: bf16 they take {}",
+                         FormatBytes(LeastOnDevice(low).parameters));
   }
   throw UserError(
       fmt::format(
@@ -270,7 +263,7 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
           "the budget, make the model smaller,{} or have ranks share it (parallel.tensor, "
           "parallel.zero: 3)",
           config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
-          FormatBytes(LeastOfParameters(config)), halves,
+          FormatBytes(parameters), halves,
           IsOneMemory(config) ? "" : " keep its weights on the host (memory.weights: host),"),
       ExitCode::kBudgetNotMet);
 }

@@ -10,9 +10,10 @@
 
 namespace plimsoll::trainer {
 
-// Found without a search: whether a memory.budget is as large as the parameters alone, and the
-// refusal of one that isn't.
-bool HasRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
+// Found without a search: whether a memory.budget is as large as the parameters and the optimizer's
+// state, as far as they must be on the device; and the refusal of one that is less than the
+// parameters alone.
+bool HasRoomForState(const config::RunConfig& config, const memory::Budget& budget);
 void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
 
 // Refuses the solver's run.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/bytes.h"
 #include "base/function_ref.h"
@@ -17,15 +16,13 @@ namespace {
 std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
                    const char* other_value, StepSolver& solver, const memory::Candidate& chosen,
                    const memory::Budget& budget) {
-  std::vector<bool> without(solver.solver().variants().size());
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (size_t variant = 0; variant < without.size(); ++variant) {
-    without[variant] = other_choice(solver.ConfigOf(variant));
-    if (!without[variant]) continue;
-    least = std::min(least, solver.solver().BoundOf(variant).device_bytes);
+  std::vector<bool> without;
+  for (size_t variant = 0; variant < solver.solver().variants().size(); ++variant) {
+    without.push_back(other_choice(solver.ConfigOf(variant)));
   }
   if (std::ranges::find(without, true) == without.end()) return "";
   const std::string with = fmt::format("because with {}", other_value);
+  const int64_t least = solver.solver().LeastDeviceBytes(without);
   if (least > budget.device) {
     return fmt::format("{} what stays in memory all through the step takes {} at least", with,
                        FormatBytes(budget.profile.ProcessBytes(least)));

@@ -232,11 +232,13 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
   const Activity activity("looking for the fastest plan within the budget");
   RunConfig config = OpenConfig(base, target, choices);
   const memory::Budget budget = BudgetOf(config);
+  constexpr StepSolverOptions kBuiltIn = {.built_in_rates = true};
   std::unique_ptr<StepSolver> solver;
   const auto fastest = [&]() -> const memory::Candidate* {
     config = OpenConfig(base, target, choices);
-    if (!HasRoomForParameters(config, budget)) return nullptr;
-    solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
+    solver.reset();
+    if (!HasRoomForState(config, budget)) return nullptr;
+    solver = std::make_unique<StepSolver>(config, kBuiltIn);
     return solver->solver().Fastest(budget);
   };
   const memory::Candidate* chosen = fastest();
@@ -254,6 +256,7 @@ std::vector<std::string> ChooseByBudget(const RunConfig& base, const Target& tar
   }
   if (chosen == nullptr) {
     RequireRoomForParameters(config, budget);
+    if (solver == nullptr) solver = std::make_unique<StepSolver>(config, kBuiltIn);
     RefuseBudget(budget, *solver);
   }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -106,6 +108,25 @@ std::vector<graph::PassReport> StepDraft::Join(const CompileOptions& options,
       PassesOfJoined(options, objectives_, {micro_steps.begin() + 1, micro_steps.end()});
   passes.set_verify(config_.debug.verify_drafts);
   return passes.Run(program);
+}
+
+StepDraft::Stays StepDraft::OnDevice() const {
+  using graph::Role;
+  Stays stays;
+  std::set<std::string_view> counted;  // objectives may read the same parameters
+  for (const auto& base : bases_) {
+    for (const graph::Tensor& tensor : base->tensors()) {
+      const bool parameter = tensor.role == Role::kParameter;
+      const bool counts =
+          parameter || tensor.role == Role::kMaster || tensor.role == Role::kOptimizerState;
+      const bool stays_here =
+          tensor.persistent && !tensor.alias && tensor.place == graph::Place::kDevice;
+      if (!counts || !stays_here || !counted.insert(tensor.name).second) continue;
+      stays.all += tensor.bytes();
+      if (parameter) stays.parameters += tensor.bytes();
+    }
+  }
+  return stays;
 }
 
 std::string StepDraft::WhyNotBlocksFirst() const {

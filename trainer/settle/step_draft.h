@@ -40,6 +40,13 @@ class StepDraft {
   // Why micro-steps cannot go block by block; empty: they do, or it is not asked for.
   std::string WhyNotBlocksFirst() const;
 
+  // What must be on the device all through a step: parameters, whose bytes it says alone, too, and
+  // the optimizer's state.
+  struct Stays {
+    int64_t parameters = 0, all = 0;
+  };
+  Stays OnDevice() const;
+
   // The decisions to make in bases(); none when the file gives a policy. UserError on a pattern of
   // checkpointing.offload that matches nothing.
   std::vector<memory::Decision> Decisions() const;

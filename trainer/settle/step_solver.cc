@@ -148,6 +148,7 @@ struct StepSolver::Impl {
     memory::Variant variant;
     variant.name = ChoicesText(config, draft->config());
     variant.bases = draft->bases();
+    variant.least_device_bytes = draft->OnDevice().all;
     variant.micro_steps = draft->micro_steps();
     variant.decisions = draft->Decisions();
     for (memory::Decision& decision : variant.decisions) {
