@@ -1,6 +1,7 @@
 #include "memory/candidates.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -24,6 +25,12 @@ struct Combination {
   Fates fates;
   double seconds = 0;  // of a step
   int64_t peak = 0;    // of temporaries
+  int side = 0;        // how what is outside the blocks is treated
+};
+
+// What programs take beyond a prediction.
+struct Difference {
+  double seconds = 0, bytes = 0;
 };
 
 // Sorted by seconds; leaves out what another one beats.
@@ -113,11 +120,14 @@ class CandidateSearch {
         continue;
       }
       int64_t kept = 0;
+      double copying = 0;  // each way
       for (size_t d = 0; d < fates.size(); ++d) {
         if (fates[d] == Retention::kSave) kept += variant_.decisions[d].bytes;
+        if (fates[d] == Retention::kOffload) copying += variant_.decisions[d].copy_seconds;
       }
       const double again = RecomputeSeconds(base, variant_.decisions, fates, node_seconds);
-      Add(fates, Cost::Kind::kEstimate, costs.SecondsOf(keep_.micro_steps * again),
+      Add(fates, Cost::Kind::kEstimate,
+          std::max(costs.SecondsOf(keep_.micro_steps * again), keep_.micro_steps * copying),
           variant_.micro_steps * kept);
       candidates_.back().policy = name;
     }
@@ -159,9 +169,62 @@ class CandidateSearch {
       });
     });
     if (!Travels()) return AddMeasured(Spaced(estimates, Affordable()));
-    for (const Combination& one : estimates) {
-      Add(one.fates, Cost::Kind::kEstimate, one.seconds, one.peak);
+    AddCorrected(estimates);
+  }
+
+  // Copies of activations and of parameters share the link, which no sum over blocks tells. So
+  // some combinations of a front are measured, and those between them are as far off. What is
+  // outside the blocks adds about the same to all, so that one of each other side is enough.
+  void AddCorrected(const std::vector<Combination>& front) {
+    if (front.empty()) return;
+    std::map<int, std::vector<const Combination*>> by_side;
+    for (const Combination& one : front) by_side[one.side].push_back(&one);
+    const auto longest = std::ranges::max_element(
+        by_side, {}, [](const auto& of_side) { return of_side.second.size(); });
+    std::vector<const Combination*> measured;
+    constexpr size_t kMeasured = 7;
+    for (size_t i = 0; i < kMeasured; ++i) {
+      const Combination* one = longest->second[i * (longest->second.size() - 1) / (kMeasured - 1)];
+      if (measured.empty() || measured.back() != one) measured.push_back(one);
     }
+    const size_t of_longest = measured.size();
+    for (const auto& [side, row] : by_side) {
+      if (side != longest->first) measured.push_back(row[row.size() / 2]);
+    }
+    std::vector<StepUse> uses(measured.size());
+    ParallelEach(*options_.pool, uses.size(),
+                 [&](size_t i) { uses[i] = Measure(measured[i]->fates); });
+    std::map<int64_t, Difference> known;  // by peak, of the longest side
+    std::map<int, Difference> beside;     // by side, more than those
+    for (size_t i = 0; i < uses.size(); ++i) {
+      const Combination& one = *measured[i];
+      const Difference off = {uses[i].seconds() - one.seconds,
+                              static_cast<double>(uses[i].peak() - one.peak)};
+      if (i < of_longest) {
+        known[one.peak] = off;
+      } else {
+        const Difference there = Between(known, one.peak);
+        beside[one.side] = {off.seconds - there.seconds, off.bytes - there.bytes};
+      }
+      Add(one.fates, uses[i]);
+    }
+    for (const Combination& one : front) {
+      if (measured_.contains(one.fates)) continue;
+      const Difference off = Between(known, one.peak), own = beside[one.side];
+      Add(one.fates, Cost::Kind::kEstimate, one.seconds + off.seconds + own.seconds,
+          one.peak + static_cast<int64_t>(off.bytes + own.bytes));
+    }
+  }
+
+  // Between the nearest two.
+  static Difference Between(const std::map<int64_t, Difference>& known, int64_t peak) {
+    const auto above = known.lower_bound(peak);
+    if (above == known.end()) return known.rbegin()->second;
+    if (above == known.begin()) return above->second;
+    const auto& [to, high] = *above;
+    const auto& [from, low] = *std::prev(above);
+    const double part = static_cast<double>(peak - from) / static_cast<double>(to - from);
+    return {std::lerp(low.seconds, high.seconds, part), std::lerp(low.bytes, high.bytes, part)};
   }
 
   std::vector<Combination> Combine(const BlockCosts& costs, bool estimates) const {
@@ -172,7 +235,7 @@ class CandidateSearch {
       if (blocks_ == 0) {
         by_side[i].push_back({shapes_->FatesOf(side, {}),
                               costs.SecondsOf(shapes_->sides()[i].seconds),
-                              keep_.peak() + shapes_->sides()[i].extra[0][0]});
+                              keep_.peak() + shapes_->sides()[i].extra[0][0], side});
         return;
       }
       for (const OptionPoint& point :
@@ -180,7 +243,7 @@ class CandidateSearch {
         if (estimates && !costs.HasEstimate(side, point.options)) continue;
         by_side[i].push_back({shapes_->FatesOf(side, point.options),
                               costs.SecondsOf(shapes_->sides()[i].seconds + point.seconds),
-                              point.peak});
+                              point.peak, side});
       }
     });
     std::vector<Combination> all;
@@ -257,8 +320,11 @@ class CandidateSearch {
       }
       const int64_t host = candidate.predicted.host_bytes, peak = candidate.predicted.device_bytes;
       const auto more = lowest.upper_bound(host);
-      if (more != lowest.begin() && std::prev(more)->second <= peak)
-        return candidate.policy.empty();
+      if (more != lowest.begin() && std::prev(more)->second <= peak) {
+        // What AddCorrected says is too rough to leave out what it measured, or may.
+        const bool rough = Travels() && Offloads(candidate.fates);
+        return candidate.policy.empty() && !rough;
+      }
       auto behind = lowest.lower_bound(host);
       while (behind != lowest.end() && behind->second >= peak) behind = lowest.erase(behind);
       lowest.emplace_hint(behind, host, peak);

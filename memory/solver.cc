@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -23,6 +24,7 @@ constexpr double kSumSlack = 1.001, kOffloadSlack = 1.005;
 constexpr double kSumTie = 1.0005, kOffloadTie = 1.005;
 // Sums of the same seconds in another order.
 constexpr double kSame = 1e-9;
+constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // Whether its predicted seconds and peak are no sums: copies run beside the computation, or blocks
 // drop what others read.
@@ -193,14 +195,14 @@ struct Solver::Impl {
     return exact.needed_bytes <= budget.device && exact.host_arena_bytes <= budget.host;
   }
 
-  // Plans candidates, if their programs are within the budget and faster than `best`.
-  void PlanFaster(std::span<Candidate* const> some, const Budget& budget, const Candidate* best) {
+  // Plans those of some candidates whose programs need no more bytes and are as fast as that.
+  void PlanWithin(std::span<Candidate* const> some, int64_t device_bytes,
+                  double seconds = kForever) {
     ParallelEach(*options.pool, some.size(), [&](size_t i) {
       Candidate& candidate = *some[i];
       const auto hopeless = [&] {
-        return candidate.made &&
-               (candidate.made->device_bytes > budget.device ||
-                (best != nullptr && candidate.made->seconds > best->exact->seconds * (1 + kSame)));
+        return candidate.made && (candidate.made->device_bytes > device_bytes ||
+                                  candidate.made->seconds > seconds * (1 + kSame));
       };
       if (candidate.exact || hopeless()) return;
       const Step step = MakeOf(candidate);
@@ -226,7 +228,7 @@ struct Solver::Impl {
         if (LeastPeak(*next) <= static_cast<double>(budget.device)) some.push_back(&*next);
       }
       if (some.empty()) return;
-      PlanFaster(some, budget, best);
+      PlanWithin(some, budget.device, best == nullptr ? kForever : best->exact->seconds);
       for (Candidate* candidate : some) {
         if (slower(*candidate)) return;
         if (!candidate->exact) continue;
@@ -269,14 +271,21 @@ struct Solver::Impl {
       return LeastPeak(*a) < LeastPeak(*b);
     });
     // No candidate needs less than its least peak, so the search can stop early.
-    for (Candidate* candidate : order) {
-      if (best != nullptr &&
-          LeastPeak(*candidate) >= static_cast<double>(best->exact->needed_bytes)) {
-        return;
+    const auto line = [&] { return best == nullptr ? Budget::kNone : best->exact->needed_bytes; };
+    auto next = order.begin();
+    while (next != order.end()) {
+      std::vector<Candidate*> some;
+      for (; next != order.end() && some.size() < static_cast<size_t>(options.pool->size());
+           ++next) {
+        if (LeastPeak(**next) >= static_cast<double>(line())) break;
+        some.push_back(*next);
       }
-      const ExactPlan& exact = Exact(*candidate);
-      if (exact.host_arena_bytes > host) continue;
-      if (best == nullptr || exact.needed_bytes < best->exact->needed_bytes) best = candidate;
+      if (some.empty()) return;
+      PlanWithin(some, line());
+      for (Candidate* candidate : some) {
+        const bool fits = candidate->exact && candidate->exact->host_arena_bytes <= host;
+        if (fits && candidate->exact->needed_bytes < line()) best = candidate;
+      }
     }
   }
 
