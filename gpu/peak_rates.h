@@ -16,6 +16,7 @@ struct PeakRates {
   double fp32 = 0;
   double memory = 0;  // bytes of the card's own memory
   double link = 0;    // bytes to the host, each way
+  double peers = 0;   // bytes to other cards of the host, each way: over NVLink if it can
 };
 
 // Finds the model by a name as the driver gives it ("NVIDIA A100-SXM4-80GB") or as in the table;

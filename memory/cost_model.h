@@ -59,6 +59,8 @@ class CostModel {
   void SetWhen(std::string when) { when_ = std::move(when); }
   // The speed of copies that run beside the ops.
   void SetLink(const LinkRates& link) { rates_.set_link(link); }
+  // The ranks whose collectives are timed.
+  void SetMesh(const Mesh& mesh) { rates_.set_mesh(mesh); }
 
   // Remembers the calls that it was asked about: the solver asks about the same ones in thousands
   // of programs, on several threads.

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "memory/interconnect.h"
+
 namespace plimsoll::memory {
 namespace {
 
@@ -181,6 +183,10 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   const auto scale = [this](double gpu::PeakRates::*peak) {
     return gpu_->*peak / measured_->*peak;
   };
+  if (op.transfer == graph::Transfer::kCollectiveStart) {
+    if (mesh_.size() == 1) return 0;
+    return CollectiveSeconds(TrafficOf(call, mesh_)) / scale(&gpu::PeakRates::peers);
+  }
   const double vector = scale(&gpu::PeakRates::fp32), memory = scale(&gpu::PeakRates::memory);
   double flops = GpuFlops32(op) * vector;
   if (Is16Bit(call) && op.cost_class != CostClass::kBandwidth) {

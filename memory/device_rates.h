@@ -1,12 +1,13 @@
 // The built-in speed of devices: how fast each op computes and moves bytes, so that a plan can be
 // timed without the device. A call takes
 //   max(FLOPs / rate of the op, bytes / bandwidth of the op) + a constant per node.
-// (Roofline: Williams, Waterman, Patterson 2009.)
+// (Roofline: Williams, Waterman, Patterson 2009.) Collectives of GPUs: memory/interconnect.h.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "base/mesh.h"
 #include "gpu/peak_rates.h"
 #include "graph/op.h"
 #include "graph/tensor.h"
@@ -48,6 +49,8 @@ class DeviceRates {
   // Of a GPU. Until it is set, the rates are built in.
   const LinkRates& link() const { return link_; }
   void set_link(const LinkRates& link) { link_ = link; }
+  // Whose collectives are timed; until it is set, a GPU's take no time.
+  void set_mesh(const Mesh& mesh) { mesh_ = mesh; }
 
  private:
   static constexpr std::string_view kMeasuredGpu = "NVIDIA H200";
@@ -60,6 +63,7 @@ class DeviceRates {
   const gpu::PeakRates* measured_ = nullptr;  // the GPU that the rates were measured on
   int threads_ = 1;
   LinkRates link_;
+  Mesh mesh_;
 };
 
 }  // namespace plimsoll::memory

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mesh.h"
+#include "graph/op.h"
 
 namespace plimsoll::memory {
 
@@ -16,6 +17,13 @@ struct AxisTraffic {
   double all_reduce = 0, reduce_scatter = 0, all_gather = 0;
 };
 using MeshTraffic = std::vector<AxisTraffic>;  // of each axis
+
+// What a call of a collective sends.
+AxisTraffic TrafficOf(const graph::OpCall& call, const Mesh& mesh);
+
+// How much longer a step takes with the call, with 8 channels: as long as the call by itself. Where
+// other work hides it, that work becomes slower by four fifths of it.
+double CollectiveSeconds(const AxisTraffic& call);
 
 // The most channels, and NCCL's own choice.
 inline constexpr int kMostChannels = 32;

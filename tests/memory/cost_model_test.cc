@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "base/axes.h"
 #include "graph/text.h"
 #include "memory/block_options.h"
 #include "memory/step_use.h"
@@ -121,6 +122,34 @@ TEST(CostModel, RatesOfOtherGpusAreScaled) {
     )");
   EXPECT_NEAR(ratio(t4, sum), 4.8 / 0.32, 1e-6);
   EXPECT_GT(t4.rates().CopySeconds(1e9), 3.9 * h200.rates().CopySeconds(1e9));
+}
+
+// By what passes over links; of data ranks, other work hides a fifth.
+TEST(CostModel, CollectivesOfGpusTakeTheirTime) {
+  const Program program = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[16777216] input persistent
+      tensor %y: f32[16777216] input persistent
+      tensor %z: f32[4194304] input persistent
+    forward
+      %a: f32[16777216] = all_reduce_start(%x) {axis="data"}
+      %sum: f32[16777216] view %a+0 = all_reduce_done(%a)
+      %b: f32[8388608] = reduce_scatter_start(%y) {axis="tensor", d0=8388608, rank=1}
+      %part: f32[8388608] view %b+0 = reduce_scatter_done(%b, %y)
+      %c: f32[16777216] = all_gather_start(%z) {axis="data", d0=16777216, rank=1}
+      %whole: f32[16777216] view %c+0 = all_gather_done(%c, %z)
+    )");
+  CostModel h200(DeviceRates::Gpu()), a100(DeviceRates::Gpu("NVIDIA A100 80 GB"));
+  const Mesh mesh({DataAxis(4), TensorAxis(2)});
+  h200.SetMesh(mesh);
+  a100.SetMesh(mesh);
+  const double bytes = 4 * 16777216.0, call = 10e-6;
+  const std::vector<double> seconds = h200.NodeSeconds(program);
+  EXPECT_NEAR(seconds[0], 0.8 * (call + 2 * 0.75 * bytes / 259e9), 1e-9);
+  EXPECT_NEAR(seconds[2], call + 0.5 * bytes / 189e9, 1e-9);
+  EXPECT_NEAR(seconds[4], 0.8 * (call + 0.75 * bytes / 371e9), 1e-9);  // by copy engines
+  EXPECT_EQ(seconds[1] + seconds[3] + seconds[5], 0);
+  EXPECT_NEAR(a100.ProgramSeconds(program), 1.5 * h200.ProgramSeconds(program), 1e-9);  // NVLink 3
 }
 
 TEST(CostModel, RatesSayWhoseTheyAre) {

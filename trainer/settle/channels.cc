@@ -1,9 +1,8 @@
 #include "trainer/settle/channels.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <span>
 
-#include "ops/axis.h"
 #include "ops/collective.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
@@ -14,20 +13,6 @@ namespace plimsoll::trainer {
 namespace {
 
 constexpr int64_t kGpusOfHost = 8;
-
-void Count(const graph::Program& program, const graph::Node& node, double times,
-           memory::MeshTraffic& traffic) {
-  if (!ops::IsCollective(*node.op)) return;
-  const auto axis = std::ranges::find(traffic, ops::AxisOf(node.attributes),
-                                      [](const auto& of) { return of.axis.name; });
-  if (axis == traffic.end()) return;
-  const bool gathers = node.op->name == "all_gather_start";
-  const graph::TensorId whole = gathers ? node.outputs[0] : node.inputs[0];
-  double& sum = gathers                               ? axis->all_gather
-                : node.op->name == "all_reduce_start" ? axis->all_reduce
-                                                      : axis->reduce_scatter;
-  sum += times * static_cast<double>(program.tensor(whole).bytes());
-}
 
 // The run with those open choices made that do not affect what is sent.
 config::RunConfig Closed(const config::RunConfig& config, const models::Model& model) {
@@ -46,11 +31,20 @@ config::RunConfig Closed(const config::RunConfig& config, const models::Model& m
 }  // namespace
 
 memory::MeshTraffic TrafficOf(const StepDraft& step) {
+  const Mesh& mesh = step.options().mesh;
   memory::MeshTraffic traffic;
-  for (const MeshAxis& axis : step.options().mesh.axes()) traffic.push_back({.axis = axis});
+  for (const MeshAxis& axis : mesh.axes()) traffic.push_back({.axis = axis});
   for (const memory::StepProgram& part : step.programs()) {
     for (const graph::Node& node : part.program->nodes()) {
-      Count(*part.program, node, static_cast<double>(part.times), traffic);
+      if (!ops::IsCollective(*node.op)) continue;
+      const memory::AxisTraffic call = memory::TrafficOf(part.program->CallOf(node).get(), mesh);
+      const auto times = static_cast<double>(part.times);
+      for (memory::AxisTraffic& of_axis : traffic) {
+        if (of_axis.axis != call.axis) continue;
+        of_axis.all_reduce += times * call.all_reduce;
+        of_axis.reduce_scatter += times * call.reduce_scatter;
+        of_axis.all_gather += times * call.all_gather;
+      }
     }
   }
   return traffic;

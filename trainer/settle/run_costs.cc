@@ -16,9 +16,11 @@ using config::RunConfig;
 using graph::Program;
 
 memory::CostModel BuiltInCost(const RunConfig& config) {
-  return memory::CostModel(DeviceFrom(config) == runtime::DeviceKind::kCuda
-                               ? memory::DeviceRates::Gpu(GpuFrom(config))
-                               : memory::DeviceRates::Cpu(ThreadsFrom(config)));
+  memory::CostModel cost(DeviceFrom(config) == runtime::DeviceKind::kCuda
+                             ? memory::DeviceRates::Gpu(GpuFrom(config))
+                             : memory::DeviceRates::Cpu(ThreadsFrom(config)));
+  cost.SetMesh(MeshFrom(config));
+  return cost;
 }
 
 std::string RatesText(const RunConfig& config, const memory::CostModel& cost) {
@@ -46,6 +48,7 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
   if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
     memory::CostModel cost = CalibrateGpu(programs, budget.profile.device, options);
     if (const auto link = KnownLink(config)) cost.SetLink(*link);
+    cost.SetMesh(MeshFrom(config));
     return cost;
   }
   ThreadPool pool(ThreadsFrom(config));
