@@ -32,6 +32,11 @@ std::string SignatureOf(const graph::OpCall& call);
 // The op and the dtypes among its arguments: "linear f32".
 std::string KindOf(const graph::OpCall& call);
 
+// Whether calls take as long as ranks need together, which none can measure alone.
+inline bool IsOfRanks(const graph::OpDef& op) {
+  return op.transfer == graph::Transfer::kCollectiveStart;
+}
+
 // One measurement.
 struct TimedCall {
   std::string signature;

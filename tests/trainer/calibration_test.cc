@@ -137,6 +137,27 @@ TEST_F(Calibration, AFolderThatCannotBeMadeIsAWarning) {
   EXPECT_THAT(messages_[0], HasSubstr("not kept"));
 }
 
+// One process alone would time nothing.
+TEST_F(Calibration, CollectivesAreNotTimed) {
+  const Program program = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[8,16] input persistent
+      tensor %y: f32[8,16] input persistent
+    forward
+      %z: f32[8,16] = add(%x, %y)
+      %a: f32[8,16] = all_reduce_start(%x) {axis="data"}
+      %sum: f32[8,16] view %a+0 = all_reduce_done(%a)
+    )");
+  const Program* programs[] = {&program};
+  memory::CostModel model = Calibrate(programs, pool_, Options());
+  EXPECT_TRUE(model.Knows(program.CallOf(program.nodes()[0]).get()));
+  const Program::Call sum = program.CallOf(program.nodes()[1]);
+  EXPECT_FALSE(model.Knows(sum.get()));
+  // Nor is a time believed that a file has.
+  model.Add({memory::SignatureOf(sum.get()), memory::KindOf(sum.get()), 1, 1});
+  EXPECT_EQ(model.Seconds(sum.get()), model.Ideal(sum.get()));
+}
+
 TEST_F(Calibration, LongCallsAreScaledFromTimedOnes) {
   CalibrationOptions options = Options();
   options.call_seconds = 0;

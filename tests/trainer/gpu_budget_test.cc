@@ -137,6 +137,18 @@ TEST(DeviceProfile, RoundsTheArenaToPages) {
   EXPECT_EQ(memory::DeviceProfile().ArenaWithin(12345), 12345);
 }
 
+TEST(DeviceProfile, EachMeshHasAFolder) {
+  config::RunConfig run;
+  run.memory.calibration = "cache";
+  EXPECT_EQ(ProfileFolder(run), "cache");
+  run.parallel.data = 4;
+  run.parallel.nccl_max_ctas = 8;
+  EXPECT_EQ(ProfileFolder(run), "cache/data-4-8-channels");
+  run.parallel.data = 2;
+  run.parallel.tensor = 2;  // another communicator
+  EXPECT_EQ(ProfileFolder(run), "cache/data-2-tensor-2-8-channels");
+}
+
 TEST(DeviceProfile, TheLargestMeasuredOneIsKept) {
   const TempFolder folder;
   const std::string cache = folder / "cache";

@@ -145,7 +145,7 @@ std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const C
   std::map<std::string, Wanted> by_signature;
   for (const Program* program : programs) {
     for (const Node& node : program->nodes()) {
-      if (node.op->view) continue;
+      if (node.op->view || memory::IsOfRanks(*node.op)) continue;
       const Program::Call call = program->CallOf(node);
       if (model.Knows(call.get())) continue;
       const double ideal = model.Ideal(call.get());

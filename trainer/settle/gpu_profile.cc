@@ -75,10 +75,13 @@ void TakeGpuAsBudget(config::RunConfig& config) {
 std::string ProfileFolder(const config::RunConfig& config) {
   const std::string folder =
       config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;
-  const int64_t ranks = MeshFrom(config).size();
-  if (folder.empty() || ranks == 1) return folder;
-  return fmt::format("{}/{}-ranks-{}-channels", folder, ranks,
-                     config.parallel.nccl_max_ctas.value_or(0));
+  const Mesh mesh = MeshFrom(config);
+  if (folder.empty() || mesh.size() == 1) return folder;
+  std::string name;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.ranks > 1) name += fmt::format("{}-{}-", axis.name, axis.ranks);
+  }
+  return fmt::format("{}/{}{}-channels", folder, name, config.parallel.nccl_max_ctas.value_or(0));
 }
 
 DeviceProfile ProfileFrom(const config::RunConfig& config) {

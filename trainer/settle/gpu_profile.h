@@ -3,9 +3,9 @@
 //
 // On a GPU the profile is the one that earlier runs measured there, kept in
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/gpu-NAME.json
-// (N-ranks-C-channels/gpu-NAME.json for N ranks, whose communicators take memory too), and
-// otherwise the built-in one. Without a GPU, plans are made for an NVIDIA H200. The file is checked
-// before it is used; a bad file is ignored with a warning and replaced.
+// (data-4-tensor-2-8-channels/gpu-NAME.json for such a mesh, whose communicators take memory, too),
+// and otherwise the built-in one. Without a GPU, plans are made for an NVIDIA H200. The file is
+// checked before it is used; a bad file is ignored with a warning and replaced.
 #pragma once
 
 #include <string>
