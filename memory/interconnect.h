@@ -11,6 +11,9 @@
 
 namespace plimsoll::memory {
 
+// More ranks than that are of several hosts.
+inline constexpr int64_t kGpusOfHost = 8;
+
 // What the ranks of an axis send in a step: bytes of whole tensors, by the kind of call.
 struct AxisTraffic {
   MeshAxis axis;

@@ -208,6 +208,31 @@ TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
   EXPECT_LT(meshes[4]["parameter_bytes"], meshes[0]["parameter_bytes"]);
   EXPECT_THAT(meshes[8]["problem"].get<std::string>(), HasSubstr("heads"));
   EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
+  EXPECT_FALSE(meshes[0].contains("predicted_step_ms"));  // ranks on CPUs share them
+}
+
+// For GPUs of one host it also says how fast each layout is, and first of all which is fastest.
+TEST_F(BudgetCommand, PlanFindsTheFastestMesh) {
+  const std::vector<std::string> gpus = {"--device", "h200", "--ranks", "2"};
+  double most = 0;
+  std::string best;
+  for (const json& mesh : PlanJson(gpus)["meshes"]) {
+    ASSERT_EQ(mesh["fits"], true);
+    const double tokens = mesh["tokens_per_s"], ms = mesh["predicted_step_ms"];
+    EXPECT_GT(ms, 0);
+    if (tokens <= most) continue;
+    most = tokens;
+    best = fmt::format("fastest: parallel: {{data: {}, tensor: {}, zero: {}}}, {:.1f} ms a step",
+                       mesh["data"].get<int>(), mesh["tensor"].get<int>(), mesh["zero"].get<int>(),
+                       ms);
+  }
+  const std::string out = Plan(gpus).out;
+  EXPECT_THAT(out, testing::StartsWith(best));
+  EXPECT_THAT(out, HasSubstr("\n*"));
+  // Nothing is known of links between hosts.
+  EXPECT_FALSE(
+      PlanJson({"--device", "h200", "--ranks", "16"})["meshes"][0].contains("predicted_step_ms"));
+  EXPECT_THAT(Plan({"--device", "h200", "--ranks", "16"}).out, testing::Not(HasSubstr("fastest")));
 }
 
 // What the file leaves open is chosen for each layout, on a GPU within its memory.

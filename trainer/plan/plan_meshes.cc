@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
@@ -20,8 +21,10 @@
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/step_solver.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -37,11 +40,15 @@ struct RankLayout {
   std::vector<std::string> warnings = {};  // about the file
   bool chosen = false;                     // the plan, by the solver
   memory::MemoryPlan plan = {};
+  double step_seconds = 0, per_second = 0;  // of all ranks, in `unit`s; 0: not predicted
+  std::string unit = {}, rates = {};
   int64_t process_bytes = 0;
   MemoryLine line = {};  // to stay under; on a CPU memory.budget alone: the others share its memory
   int64_t host_budget = memory::Budget::kNone;
 
-  bool fits() const { return line.Admits(process_bytes) && plan.host_arena_bytes <= host_budget; }
+  bool fits() const {
+    return problem.empty() && line.Admits(process_bytes) && plan.host_arena_bytes <= host_budget;
+  }
 };
 
 // All meshes of `ranks` ranks, ordered by the ranks of the last axis; the first axis gets the ranks
@@ -65,18 +72,18 @@ std::vector<Mesh> MeshesOf(int64_t ranks) {
   return result;
 }
 
-memory::MemoryPlan FixedPlan(const config::RunConfig& config) {
+CompiledStep FixedPlan(const config::RunConfig& config) {
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  return Compile(*model, CompileFrom(config, *model)).plan;
+  return Compile(*model, CompileFrom(config, *model));
 }
 
 // The fastest plan within the budget, or else the smallest, of those that a quick look finds.
-memory::MemoryPlan ChosenPlan(const config::RunConfig& config) {
+CompiledStep ChosenPlan(const config::RunConfig& config) {
   const memory::Budget budget = BudgetOf(config);
   StepSolver solver(config, {.built_in_rates = true, .coarse = true});
   const memory::Candidate* const fastest = solver.solver().Fastest(budget);
   const memory::Candidate& plan = fastest == nullptr ? solver.solver().Smallest(budget) : *fastest;
-  return Compile(solver.model(), solver.OptionsOf(plan)).plan;
+  return Compile(solver.model(), solver.OptionsOf(plan));
 }
 
 RankLayout PlanLayout(const LoadForRanks& load, RankLayout layout) {
@@ -93,11 +100,19 @@ RankLayout PlanLayout(const LoadForRanks& load, RankLayout layout) {
     if (layout.chosen) TakeGpuAsBudget(config);
     RequireBudget(config);
     ChooseChannels(config);
-    layout.plan = layout.chosen ? ChosenPlan(config) : FixedPlan(config);
+    const CompiledStep compiled = layout.chosen ? ChosenPlan(config) : FixedPlan(config);
+    layout.plan = compiled.plan;
+    const bool on_gpus = DeviceFrom(config) == runtime::DeviceKind::kCuda;
+    if (on_gpus && layout.mesh.size() <= memory::kGpusOfHost) {
+      const memory::CostModel cost = BuiltInCost(config);
+      layout.step_seconds = PredictSeconds(compiled, cost);
+      layout.per_second = TokensPerStep(compiled.options) / layout.step_seconds;
+      layout.unit = UnitOfWork(compiled.options);
+      layout.rates = RatesText(config, cost);
+    }
     layout.process_bytes = ProfileFrom(config).ProcessBytes(ArenaBytes(config, layout.plan));
-    layout.line = config.memory.budget || DeviceFrom(config) == runtime::DeviceKind::kCuda
-                      ? MemoryLineOf(config)
-                      : MemoryLine{"", memory::Budget::kNone};
+    layout.line = config.memory.budget || on_gpus ? MemoryLineOf(config)
+                                                  : MemoryLine{"", memory::Budget::kNone};
     layout.host_budget = BudgetOf(config).host;
   } catch (const UserError& error) {
     layout.problem = error.what();
@@ -133,21 +148,36 @@ std::string AxisCells(const Mesh& mesh, const CellOf& cell_of) {
   return cells;
 }
 
-std::string Line(const RankLayout& layout) {
+std::string Line(const RankLayout& layout, bool fastest) {
   const memory::MemoryPlan& plan = layout.plan;
   const bool beyond = layout.problem.empty() && !layout.fits();
-  const std::string head = (beyond ? "-" : " ") +
+  const std::string head = (beyond    ? "-"
+                            : fastest ? "*"
+                                      : " ") +
                            AxisCells(layout.mesh, [](const MeshAxis& axis) { return axis.ranks; }) +
                            fmt::format("{:>5}", layout.zero);
   if (!layout.problem.empty()) return fmt::format("{}  {}\n", head, layout.problem);
   const auto bytes = [&](std::initializer_list<Role> roles) {
     return BytesOfRoles(plan, roles).Text();
   };
-  return fmt::format("{} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}\n", head,
-                     bytes({Role::kParameter}), bytes({Role::kGradient}),
-                     bytes({Role::kMaster, Role::kOptimizerState}), bytes({Role::kActivation}),
-                     FormatBytes(plan.arena_bytes), FormatBytes(plan.host_arena_bytes),
-                     FormatBytes(layout.process_bytes));
+  const std::string line = fmt::format(
+      "{} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}", head, bytes({Role::kParameter}),
+      bytes({Role::kGradient}), bytes({Role::kMaster, Role::kOptimizerState}),
+      bytes({Role::kActivation}), FormatBytes(plan.arena_bytes), FormatBytes(plan.host_arena_bytes),
+      FormatBytes(layout.process_bytes));
+  if (layout.step_seconds == 0) return line + "\n";
+  return fmt::format("{} {:>11} {:>9}\n", line, fmt::format("{:.1f} ms", layout.step_seconds * 1e3),
+                     FormatCount(layout.per_second));
+}
+
+std::string FastestText(const RankLayout& layout) {
+  std::string keys;
+  for (const MeshAxis& axis : layout.mesh.axes()) {
+    keys += fmt::format("{}: {}, ", axis.name, axis.ranks);
+  }
+  return fmt::format("fastest: parallel: {{{}zero: {}}}, {:.1f} ms a step, {} {}s/s {}\n", keys,
+                     layout.zero, layout.step_seconds * 1e3, FormatCount(layout.per_second),
+                     layout.unit, layout.rates);
 }
 
 ordered_json Json(const RankLayout& layout) {
@@ -169,6 +199,10 @@ ordered_json Json(const RankLayout& layout) {
   json["arena_bytes"] = layout.plan.arena_bytes;
   json["host_arena_bytes"] = layout.plan.host_arena_bytes;
   json["process_bytes"] = layout.process_bytes;
+  if (layout.step_seconds > 0) {
+    json["predicted_step_ms"] = layout.step_seconds * 1e3;
+    json[layout.unit + "s_per_s"] = layout.per_second;
+  }
   json["fits"] = layout.fits();
   return json;
 }
@@ -202,16 +236,24 @@ void PrintMeshes(int64_t ranks, bool json, const LoadForRanks& load) {
     return;
   }
   const RankLayout& possible = *std::ranges::find_if_not(layouts, impossible);
+  const RankLayout* fastest = nullptr;
+  for (const RankLayout& layout : layouts) {
+    const bool faster = layout.per_second > (fastest == nullptr ? 0 : fastest->per_second);
+    if (layout.fits() && faster) fastest = &layout;
+  }
+  if (fastest != nullptr) PrintAnswer(FastestText(*fastest));
   const MemoryLine& line = possible.line;
   PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}{}\n", ranks,
                           possible.chosen ? ", by the fastest plan that fits" : "",
                           line.whose.empty() ? "" : fmt::format(" (- beyond {})", line.Text())));
   const std::string axes =
       AxisCells(meshes.front(), [](const MeshAxis& axis) { return axis.name; });
-  PrintAnswer(fmt::format(" {}{:>5} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}\n", axes,
-                          "zero", "parameters", "gradients", "state", "activations", "arena",
-                          "host", "process"));
-  for (const RankLayout& layout : layouts) PrintAnswer(Line(layout));
+  PrintAnswer(fmt::format(
+      " {}{:>5} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}{}\n", axes, "zero", "parameters",
+      "gradients", "state", "activations", "arena", "host", "process",
+      possible.step_seconds > 0 ? fmt::format(" {:>11} {:>9}", "step", possible.unit + "s/s")
+                                : ""));
+  for (const RankLayout& layout : layouts) PrintAnswer(Line(layout, &layout == fastest));
 }
 
 }  // namespace plimsoll::trainer

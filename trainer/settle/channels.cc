@@ -12,8 +12,6 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr int64_t kGpusOfHost = 8;
-
 // The run with those open choices made that do not affect what is sent.
 config::RunConfig Closed(const config::RunConfig& config, const models::Model& model) {
   config::RunConfig run = config;
@@ -54,7 +52,7 @@ void ChooseChannels(config::RunConfig& config) {
   if (config.parallel.nccl_max_ctas) return;
   config.parallel.nccl_max_ctas = 0;
   const int64_t ranks = MeshFrom(config).size();
-  if (ranks == 1 || ranks > kGpusOfHost || DeviceFrom(config) == runtime::DeviceKind::kCpu) return;
+  if (ranks == 1 || ranks > memory::kGpusOfHost || DeviceFrom(config) == runtime::DeviceKind::kCpu) return;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const config::RunConfig run = Closed(config, *model);
   const StepDraft step(run, *model);
