@@ -415,13 +415,13 @@ void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples
   WarnOfWarmUps(config, warnings);
 }
 
-std::vector<BatchCut> CutsOf(int64_t sequences) {
-  std::vector<BatchCut> cuts;
+std::vector<int64_t> CutsOf(int64_t sequences) {
+  std::vector<int64_t> cuts;
   const int64_t most = std::min(sequences, MostOf("train.accumulate"));
   for (int64_t accumulate = 1; accumulate <= most; ++accumulate) {
     if (sequences % accumulate != 0) continue;
     const int64_t micro_batch = sequences / accumulate;
-    if (micro_batch <= MostOf("train.micro_batch")) cuts.push_back({micro_batch, accumulate});
+    if (micro_batch <= MostOf("train.micro_batch")) cuts.push_back(micro_batch);
   }
   return cuts;
 }

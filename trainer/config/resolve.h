@@ -27,15 +27,9 @@ std::string EpochsKey(const RunConfig& config);
 void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples,
                   std::vector<std::string>& warnings);
 
-// One rank's sequences of an update, cut into micro-steps of equal size.
-struct BatchCut {
-  int64_t micro_batch = 1;
-  int64_t accumulate = 1;
-};
-
-// All cuts of `sequences` that train.micro_batch and train.accumulate allow, the fewest micro-steps
-// first.
-std::vector<BatchCut> CutsOf(int64_t sequences);
+// The micro-batches into which so many sequences can be cut, as train.micro_batch and
+// train.accumulate allow, the largest first.
+std::vector<int64_t> CutsOf(int64_t sequences);
 
 // The number of ranks along all axes except data, for each data rank.
 int64_t RanksBesideData(const RunConfig& config);

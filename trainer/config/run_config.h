@@ -193,6 +193,14 @@ struct TrainConfig {
   // data has not been counted yet (FollowEpochs).
   double steps_per_epoch = 0;
 
+  // Says the batch by its micro-steps alone.
+  void SetMicroSteps(int64_t sequences, int64_t count) {
+    micro_batch = sequences;
+    accumulate = count;
+    global_batch.reset();
+    global_batch_tokens.reset();
+  }
+
   // How many steps are made.
   int64_t StepsToMake() const { return stop_after > 0 && stop_after < steps ? stop_after : steps; }
 

@@ -122,8 +122,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
                        "auto and --max together leave too much open; give a number");
   }
   // A growing micro-batch leaves the number of micro-steps unchanged.
-  config.train.global_batch.reset();
-  config.train.global_batch_tokens.reset();
+  config.train.SetMicroSteps(config.train.micro_batch, config.train.accumulate);
   const memory::Budget budget = BudgetOf(config);
   const Activity activity(fmt::format("looking for the largest {} that fits", key));
   RunConfig one = config;

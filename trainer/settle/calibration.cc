@@ -53,11 +53,8 @@ class CalibrationFile {
  public:
   CalibrationFile(const std::string& device, int threads, const CalibrationOptions& options)
       : threads_(threads), options_(options), device_(device) {
-    if (options.folder.empty()) return;
-    std::string name;
-    for (char c : device_) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-    path_ = fmt::format("{}/calibration-{}{}.json", options.folder, name,
-                        threads > 0 ? fmt::format("-{}-threads", threads) : "");
+    path_ = CalibrationPath(options.folder, "calibration", device,
+                            threads > 0 ? fmt::format("-{}-threads", threads) : "");
   }
 
   const std::string& device() const { return device_; }
@@ -232,6 +229,18 @@ std::string CalibrationFolder() {
     return std::string(home) + "/.cache/plimsoll";
   }
   return "";
+}
+
+std::string CalibrationFolder(const config::RunConfig& config) {
+  return config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;
+}
+
+std::string CalibrationPath(const std::string& folder, const std::string& kind,
+                            const std::string& device, const std::string& more) {
+  if (folder.empty()) return "";
+  std::string name;
+  for (const char c : device) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  return fmt::format("{}/{}-{}{}.json", folder, kind, name, more);
 }
 
 CostModel LoadCalibration(int threads, const CalibrationOptions& options) {

@@ -15,6 +15,7 @@
 #include "base/thread_pool.h"
 #include "graph/program.h"
 #include "memory/cost_model.h"
+#include "trainer/config/run_config.h"
 
 namespace plimsoll::trainer {
 
@@ -31,6 +32,11 @@ struct CalibrationOptions {
 
 // $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.
 std::string CalibrationFolder();
+// The folder of a run: memory.calibration, or that.
+std::string CalibrationFolder(const config::RunConfig& config);
+// The file of a device there: "FOLDER/link-NVIDIA-H200-4-ranks.json"; empty where the folder is.
+std::string CalibrationPath(const std::string& folder, const std::string& kind,
+                            const std::string& device, const std::string& more = "");
 
 // A model that knows the calls of `programs`, as far as they can be timed: it times the calls that
 // the file lacks.

@@ -16,9 +16,7 @@ namespace {
 config::RunConfig Closed(const config::RunConfig& config, const models::Model& model) {
   config::RunConfig run = config;
   if (run.train.micro_batch == 0) {
-    run.train.micro_batch = std::max<int64_t>(1, model.coupled_samples());
-    run.train.global_batch.reset();
-    run.train.global_batch_tokens.reset();
+    run.train.SetMicroSteps(std::max<int64_t>(1, model.coupled_samples()), run.train.accumulate);
   }
   for (const Knob& knob : Techniques()) {
     if (knob.IsOpen(run)) knob.Use(run, false);
@@ -52,7 +50,8 @@ void ChooseChannels(config::RunConfig& config) {
   if (config.parallel.nccl_max_ctas) return;
   config.parallel.nccl_max_ctas = 0;
   const int64_t ranks = MeshFrom(config).size();
-  if (ranks == 1 || ranks > memory::kGpusOfHost || DeviceFrom(config) == runtime::DeviceKind::kCpu) return;
+  if (ranks == 1 || ranks > memory::kGpusOfHost || DeviceFrom(config) == runtime::DeviceKind::kCpu)
+    return;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const config::RunConfig run = Closed(config, *model);
   const StepDraft step(run, *model);

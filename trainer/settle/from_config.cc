@@ -16,6 +16,7 @@
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/step/adapter.h"
 
@@ -307,9 +308,7 @@ void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warni
         fmt::format("{}: {}: wins nothing on a CPU, where the host's memory is the same memory",
                     config.Origin(key), key));
   };
-  warn("optimizer.place", config.optimizer.place == config::PlaceOrAuto::kHost);
-  warn("memory.weights", config.memory.weights == config::PlaceOrAuto::kHost);
-  warn("memory.gradients", config.memory.gradients == config::PlaceOrAuto::kHost);
+  for (const Knob& knob : Techniques()) warn(knob.key, knob.is_place() && knob.IsUsed(config));
   warn("checkpointing.offload", !config.checkpointing.offload.empty());
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,16 +20,12 @@ namespace {
 
 using memory::DeviceProfile;
 
-std::string PathOf(const std::string& folder, const std::string& gpu) {
-  std::string name;
-  for (char c : gpu) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-  return fmt::format("{}/gpu-{}.json", folder, name);
-}
+constexpr char kKind[] = "gpu";  // of file
 
 // Nothing when there is no file, or none for this version.
 std::optional<DeviceProfile> Read(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes) {
-  const std::string path = PathOf(folder, gpu);
+  const std::string path = CalibrationPath(folder, kKind, gpu);
   std::error_code error;
   if (folder.empty() || !std::filesystem::exists(path, error)) return std::nullopt;
   try {
@@ -73,8 +68,7 @@ void TakeGpuAsBudget(config::RunConfig& config) {
 }
 
 std::string ProfileFolder(const config::RunConfig& config) {
-  const std::string folder =
-      config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;
+  const std::string folder = CalibrationFolder(config);
   const Mesh mesh = MeshFrom(config);
   if (folder.empty() || mesh.size() == 1) return folder;
   std::string name;
@@ -125,7 +119,7 @@ void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
   try {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    OutputFile file(PathOf(folder, measured.device));
+    OutputFile file(CalibrationPath(folder, kKind, measured.device));
     file.Write(json.dump(1) + "\n");
     file.Commit();
   } catch (const UserError& problem) {

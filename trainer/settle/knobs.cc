@@ -53,7 +53,7 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
                      "groups of a fixed size by model.norm_samples");
   }
   std::vector<std::string> cuts, unshared;
-  for (const auto& [micro_batch, accumulate] : config::CutsOf(GlobalBatch(open))) {
+  for (const int64_t micro_batch : config::CutsOf(GlobalBatch(open))) {
     if (micro_batch % coupled != 0) continue;
     RunConfig cut = open;
     cut.train.micro_batch = micro_batch;

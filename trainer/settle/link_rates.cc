@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -14,7 +13,7 @@
 #include "base/version.h"
 #include "formats/json.h"
 #include "trainer/settle/calibration.h"
-#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
@@ -39,26 +38,16 @@ bool TimesThisMachine(const config::RunConfig& config) {
 
 bool MayUseHost(const config::RunConfig& config) {
   return !config.checkpointing.offload.empty() ||
-         config.optimizer.place != config::PlaceOrAuto::kDevice ||
-         config.memory.weights != config::PlaceOrAuto::kDevice ||
-         config.memory.gradients != config::PlaceOrAuto::kDevice;
-}
-
-std::string FolderOf(const config::RunConfig& config) {
-  return config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;
+         std::ranges::any_of(Techniques(), [&](const Knob& knob) {
+           return knob.is_place() && knob.get(config) != knob.unused();
+         });
 }
 
 // Empty: nothing is kept.
 std::string LinkFileOf(const config::RunConfig& config) {
-  const std::string folder = FolderOf(config);
-  if (folder.empty()) return "";
-  std::string name;
-  for (char c : ProfileFrom(config).device) {
-    name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-  }
   const int64_t ranks = MeshFrom(config).size();
-  return fmt::format("{}/link-{}{}.json", folder, name,
-                     ranks > 1 ? fmt::format("-{}-ranks", ranks) : "");
+  return CalibrationPath(CalibrationFolder(config), "link", GpuFrom(config),
+                         ranks > 1 ? fmt::format("-{}-ranks", ranks) : "");
 }
 
 // UserError unless the member is a plausible rate.

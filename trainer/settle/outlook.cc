@@ -53,10 +53,7 @@ std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& cand
 std::string Adapters(const RunConfig& given, const memory::Budget& budget) {
   RunConfig config = given;
   config.lora.rank = kLoraRank;
-  config.train.micro_batch = 1;
-  config.train.accumulate = 1;
-  config.train.global_batch.reset();
-  config.train.global_batch_tokens.reset();
+  config.train.SetMicroSteps(1, 1);
   config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   config.memory.weights = config::PlaceOrAuto::kAuto;
   try {

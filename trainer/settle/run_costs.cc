@@ -41,7 +41,7 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
   const Activity activity("timing ops on this device, once");
   CalibrationOptions options;
   options.fixed = !config.memory.calibration.empty();
-  options.folder = options.fixed ? config.memory.calibration : CalibrationFolder();
+  options.folder = CalibrationFolder(config);
   options.say = [](const std::string& text) { PrintNote(text + "\n"); };
   const memory::Budget budget = BudgetOf(config);
   if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;

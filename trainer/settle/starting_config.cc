@@ -206,10 +206,8 @@ void LeaveOpen(const RunConfig& base, Choices& choices) {
 // Refuses without a search what is far from fitting: where one sequence, by the smallest of the
 // named policies and with all that may be on the host there, takes twice the budget.
 void RequireNearBudget(RunConfig config, const memory::Budget& budget) {
-  config.train.micro_batch = std::max<int64_t>(1, ModelFrom(config)->coupled_samples());
-  config.train.accumulate = 2;  // gradients of one micro-step would stay on the device
-  config.train.global_batch.reset();
-  config.train.global_batch_tokens.reset();
+  // Gradients of one micro-step would stay on the device.
+  config.train.SetMicroSteps(std::max<int64_t>(1, ModelFrom(config)->coupled_samples()), 2);
   for (const Knob& knob : Techniques()) {
     if (knob.IsOpen(config)) knob.Use(config, WhyUnused(knob, config).empty());
   }

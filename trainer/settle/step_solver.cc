@@ -116,9 +116,7 @@ struct StepSolver::Impl {
     const int64_t least = model->coupled_samples();
     if (least > 0 && drafts.front()->config().train.micro_batch > least) {
       RunConfig one = drafts.front()->config();
-      one.train.micro_batch = least;
-      one.train.global_batch.reset();
-      one.train.global_batch_tokens.reset();
+      one.train.SetMicroSteps(least, one.train.accumulate);
       if (std::ranges::any_of(drafts.front()->bases(),
                               [&](const auto& base) { return TakesLong(*base); })) {
         smallest = std::make_unique<StepDraft>(one, *model);
