@@ -5,7 +5,7 @@
 // 2. The fastest combination of them for every peak (memory/option_front.h). Where what a
 //    combination takes is no sum over blocks, because copies run beside the computation or a block
 //    drops what others read, that is an estimate, and those within evenly spaced peaks are measured
-//    on their programs.
+//    on their programs. Where parameters travel, too, some are measured and correct the others.
 // 3. The named policies, estimated where parameters travel.
 // 4. Within a bound of work, what is on the front with one decision changed.
 //
@@ -56,7 +56,8 @@ struct Candidate {
 
 // `index` is stored in the candidates as their variant; `keep` is of the variant, `shapes` are of
 // it, or of another one with the same decisions, and unused with several bases. Candidates that
-// another beats in predicted seconds and peak are left out, except named policies.
+// another beats in predicted seconds and peak are left out, except named policies and what is too
+// roughly estimated.
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const KeptUse& keep,
                                       const CostModel& cost, const SolverOptions& options,
                                       const BlockShapes* shapes = nullptr);
