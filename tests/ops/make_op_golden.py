@@ -47,6 +47,12 @@ def convolve(x, weight, bias=None, **window):
     return function(x.movedim(-1, 1), weight.movedim(-1, 1), bias, **window).movedim(1, -1)
 
 
+def convolve_transposed(x, weight, bias=None, **window):
+    """conv_transpose2d or conv_transpose3d, likewise; weight is [inputs, kernel ..., outputs]."""
+    function = nn.conv_transpose2d if x.dim() == 4 else nn.conv_transpose3d
+    return function(x.movedim(-1, 1), weight.movedim(-1, 1), bias, **window).movedim(1, -1)
+
+
 def max_positions(x, kernel, stride, pad):
     """Where in its window, counted row by row, each maximum lies."""
     width = x.shape[2]
@@ -88,6 +94,29 @@ def write_convolutions(directory):
          groups=10)
     case("conv3d", (1, 4, 5, 4, 2), (3, 3, 2, 2, 2), stride=(2, 1, 1), padding=(1, 0, 1),
          dilation=(1, 2, 1))
+
+
+def write_transposed_convolutions(directory):
+    def case(name, x, weight, groups=1, **window):
+        inputs = {"x": randn(*x), "weight": randn(*weight), "bias": randn(weight[-1] * groups)}
+        write(directory / f"{name}.txt", differentiate(
+            lambda **leaves: convolve_transposed(**leaves, groups=groups, **window), inputs))
+
+    case("conv_transpose2d", (2, 4, 3, 5), (5, 3, 2, 3), stride=(2, 1), padding=(1, 0),
+         output_padding=(1, 0))
+    case("conv_transpose2d_groups", (1, 5, 4, 6), (6, 2, 3, 2), groups=2, stride=(3, 2),
+         dilation=(1, 2))
+    case("conv_transpose3d", (1, 2, 3, 2, 4), (4, 2, 2, 2, 3), stride=2)
+
+
+def write_instance_norms(directory):
+    def norm(x, weight, bias):
+        return nn.instance_norm(x.movedim(-1, 1), weight=weight, bias=bias, eps=1e-5).movedim(1, -1)
+
+    inputs = {"x": 2 * randn(3, 2, 3, 2, 9) + 1, "weight": randn(9), "bias": randn(9)}
+    write(directory / "instance_norm.txt", differentiate(norm, inputs))
+    write(directory / "instance_norm_leaky_relu.txt", differentiate(
+        lambda **leaves: nn.leaky_relu(norm(**leaves), 0.01), inputs))
 
 
 def write_batch_norms(directory):
@@ -279,6 +308,8 @@ def main():
     write(directory / "weight_average_warmup.txt", averages(
         avg_fn=lambda average, p, averaged: average.lerp(
             p, 1 - min(0.3, (2 + averaged.item()) / (11 + averaged.item())))))
+    write_transposed_convolutions(directory)
+    write_instance_norms(directory)
 
 
 if __name__ == "__main__":
