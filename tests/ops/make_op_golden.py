@@ -282,6 +282,8 @@ def main():
 
     write(directory / "leaky_relu.txt", differentiate(
         lambda x: nn.leaky_relu(x, 0.01), {"x": torch.cat([x, torch.zeros(1)])}))
+    write(directory / "concat_channels.txt", differentiate(
+        lambda a, b: torch.cat([a, b], -1), {"a": randn(2, 3, 2, 3), "b": randn(2, 3, 2, 5)}))
 
 
 if __name__ == "__main__":
