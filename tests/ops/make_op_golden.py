@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes tests/ops/testdata/*.txt: inputs and results of PyTorch on the CPU, in float64.
 
-Needs torch (written with 2.15; what follows clip.txt with 2.5.1): python3 make_op_golden.py [DIR]. A
-file is a list of tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32
-values, so that both precisions of an op can start from them. Last digits of results may depend on
-the processor.
+Needs torch (written with 2.15; what follows clip.txt with 2.5.1, from leaky_relu.txt on with 2.15):
+python3 make_op_golden.py [DIR]. A file is a list of tensors, each a line "NAME D0 D1 ..." and a
+line of values. Inputs are float32 values, so that both precisions of an op can start from them.
+Last digits of results may depend on the processor.
 """
 import pathlib
 import sys
@@ -310,6 +310,11 @@ def main():
             p, 1 - min(0.3, (2 + averaged.item()) / (11 + averaged.item())))))
     write_transposed_convolutions(directory)
     write_instance_norms(directory)
+
+    write(directory / "leaky_relu.txt", differentiate(
+        lambda x: nn.leaky_relu(x, 0.01), {"x": torch.cat([x, torch.zeros(1)])}))
+    write(directory / "concat_channels.txt", differentiate(
+        lambda a, b: torch.cat([a, b], -1), {"a": randn(2, 3, 2, 3), "b": randn(2, 3, 2, 5)}))
 
 
 if __name__ == "__main__":
