@@ -75,7 +75,7 @@ TEST(Policy, RefusesWhatItCannotFollow) {
   EXPECT_EQ(ProblemOf({}, {"convolution"}),
             "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
             "add_rms_norm, add_to_state, attention, avg_pool2d, batch_norm, batch_norm_statistics, "
-            "conv, cross_entropy, drop_path, dropout, embedding, gelu, global_avg_pool, "
+            "conv, cross_entropy, dice_loss, drop_path, dropout, embedding, gelu, global_avg_pool, "
             "layer_norm, linear, "
             "linear_cross_entropy, masked_softmax, matmul, max_pool2d, merge_batch_norm_statistics, "
             "merge_channel_statistics, merge_heads, moving_average, mul, patches, place_tokens, "
