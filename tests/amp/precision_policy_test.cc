@@ -76,7 +76,8 @@ TEST(Policy, RefusesWhatItCannotFollow) {
       ProblemOf({}, {"convolution"}),
       "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
       "add_rms_norm, add_to_state, attention, avg_pool2d, batch_norm, batch_norm_statistics, "
-      "concat_channels, conv, cross_entropy, drop_path, dropout, embedding, gelu, global_avg_pool, "
+      "concat_channels, conv, conv_transpose, cross_entropy, dice_loss, drop_path, dropout, "
+      "embedding, gelu, global_avg_pool, "
       "layer_norm, leaky_relu, linear, "
       "linear_cross_entropy, masked_softmax, matmul, max_pool2d, merge_batch_norm_statistics, "
       "merge_channel_statistics, merge_heads, moving_average, mul, patches, place_tokens, "

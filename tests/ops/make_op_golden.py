@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Makes tests/ops/testdata/*.txt: inputs and results of PyTorch on the CPU, in float64.
 
-Needs torch (written with 2.15; what follows clip.txt with 2.5.1, from leaky_relu.txt on with 2.15):
-python3 make_op_golden.py [DIR]. A file is a list of tensors, each a line "NAME D0 D1 ..." and a
-line of values. Inputs are float32 values, so that both precisions of an op can start from them.
-Last digits of results may depend on the processor.
+Needs torch (written with 2.15; what follows clip.txt with 2.5.1, from conv_transpose2d.txt on with
+2.15) and, for Dice losses, MONAI (1.6.1): python3 make_op_golden.py [DIR]. A file is a list of
+tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32 values, so that both
+precisions of an op can start from them. Last digits of results may depend on the processor.
 """
 import pathlib
 import sys
 
+import monai.losses
 import torch
 import torch.nn.functional as nn
 
@@ -182,6 +183,38 @@ def write_losses(directory):
         {"x": randn(rows, width), "weight": randn(classes, width), "bias": randn(classes)})})
 
 
+def write_dice_losses(directory):
+    """Two samples of four voxels a row, three rows, two planes; logits have their classes last."""
+    def case(name, classes, loss, ignored=()):
+        labels = torch.randint(classes, (2, 2, 3, 4))
+        for plane, row, column in ignored:
+            labels[:, plane, row, column] = -100
+        write(directory / f"{name}.txt", {"labels": labels, **differentiate(
+            lambda logits: loss(logits.movedim(-1, 1), labels[:, None]),
+            {"logits": 2 * randn(*labels.shape, classes)})})
+
+    def dice(**options):
+        return monai.losses.DiceLoss(softmax=True, to_onehot_y=True, **options)
+
+    def squared(logits, labels):
+        # MONAI's own one-hot labels are float32, and so are their norms.
+        here = nn.one_hot(labels[:, 0], logits.shape[1]).movedim(-1, 1).double()
+        return monai.losses.DiceLoss(
+            softmax=True, squared_pred=True, smooth_nr=0.25, smooth_dr=0.75)(logits, here)
+
+    def with_cross_entropy(logits, labels):
+        return (dice(ignore_index=-100)(logits, labels)
+                + nn.cross_entropy(logits, labels[:, 0], ignore_index=-100))
+
+    case("dice", 3, dice())
+    case("dice_foreground", 4, dice(include_background=False))
+    case("dice_squared", 2, squared)
+    case("dice_cross_entropy", 5, monai.losses.DiceCELoss(
+        softmax=True, to_onehot_y=True, include_background=False, lambda_dice=0.75, lambda_ce=0.5))
+    # As many voxels of both samples are ignored: so the mean over all voxels is that of samples.
+    case("dice_ignored", 3, with_cross_entropy, ignored=((0, 0, 1), (1, 2, 3), (1, 1, 0)))
+
+
 def write_classifier_counts(directory):
     rows, classes = 30, 4
     logits, labels = randn(rows, classes), labels_of(rows, classes)
@@ -221,6 +254,13 @@ def write_patches(directory):
 
     write(directory / "patches.txt", differentiate(
         embed, {"x": randn(2, 4, 6, 3), "weight": randn(5, 2, 2, 3), "bias": randn(5)}))
+
+
+def write_channels(directory):
+    write(directory / "leaky_relu.txt", differentiate(
+        lambda x: nn.leaky_relu(x, 0.01), {"x": torch.cat([5 * randn(60), torch.zeros(1)])}))
+    write(directory / "concat_channels.txt", differentiate(
+        lambda a, b: torch.cat([a, b], -1), {"a": randn(2, 3, 2, 3), "b": randn(2, 3, 2, 5)}))
 
 
 def averages(**kwargs):
@@ -308,13 +348,11 @@ def main():
     write(directory / "weight_average_warmup.txt", averages(
         avg_fn=lambda average, p, averaged: average.lerp(
             p, 1 - min(0.3, (2 + averaged.item()) / (11 + averaged.item())))))
-    write_transposed_convolutions(directory)
-    write_instance_norms(directory)
-
-    write(directory / "leaky_relu.txt", differentiate(
-        lambda x: nn.leaky_relu(x, 0.01), {"x": torch.cat([x, torch.zeros(1)])}))
-    write(directory / "concat_channels.txt", differentiate(
-        lambda a, b: torch.cat([a, b], -1), {"a": randn(2, 3, 2, 3), "b": randn(2, 3, 2, 5)}))
+    # Each has a seed of its own, so that a new one leaves the values of the others alone.
+    for seed, group in enumerate((write_transposed_convolutions, write_instance_norms,
+                                  write_channels, write_dice_losses), 2):
+        torch.manual_seed(seed)
+        group(directory)
 
 
 if __name__ == "__main__":
