@@ -20,6 +20,7 @@ constexpr int kTotalThreads = 1024;
 constexpr int kMostNarrow = 8;  // classes whose logits fit a thread's registers
 constexpr int kLaneClasses = static_cast<int>(kMostDiceClasses) / kWarp;
 
+// All voxels, and the share of each block.
 template <typename S>
 struct Voxels {
   Voxels(const CudaContext& ctx, const DiceSums& sums)
@@ -27,18 +28,18 @@ struct Voxels {
         labels(ctx.in<int32_t>(1)),
         classes(static_cast<int32_t>(sums.classes)),
         of_sample(sums.voxels),
-        chunks(sums.chunks) {}
+        chunks(static_cast<uint32_t>(sums.chunks)) {}
 
   const S* logits;
   const int32_t* labels;
   int32_t classes;
-  int64_t of_sample, chunks;
+  int64_t of_sample;
+  uint32_t chunks;  // of a sample
 
-  // The block's sample, and its voxels, which count over all samples.
+  // The block's sample, the chunk of it, and its voxels, which count over all samples.
   __device__ int64_t sample() const { return blockIdx.x / chunks; }
-  __device__ int64_t begin() const {
-    return sample() * of_sample + blockIdx.x % chunks * kDiceChunk;
-  }
+  __device__ uint32_t chunk() const { return blockIdx.x % chunks; }
+  __device__ int64_t begin() const { return sample() * of_sample + chunk() * kDiceChunk; }
   __device__ int64_t end() const {
     const int64_t chunk_end = begin() + kDiceChunk, sample_end = (sample() + 1) * of_sample;
     return chunk_end < sample_end ? chunk_end : sample_end;
@@ -80,13 +81,14 @@ __device__ float Softmax(const float* x, float (&p)[C]) {
 
 // Adds the warps' sums of each column, and stores them as the block's partial sums: a column's are
 // contiguous.
-__device__ void StorePartials(const float* warp_sums, int columns, int64_t sample, int64_t chunks,
+template <typename S>
+__device__ void StorePartials(const Voxels<S>& voxels, const float* warp_sums, int columns,
                               float* partials) {
   __syncthreads();
   for (int i = threadIdx.x; i < columns; i += kThreads) {
     float sum = 0;
     for (int w = 0; w < kWarps; ++w) sum += warp_sums[w * columns + i];
-    partials[(sample * columns + i) * chunks + blockIdx.x % chunks] = sum;
+    partials[(voxels.sample() * columns + i) * voxels.chunks + voxels.chunk()] = sum;
   }
 }
 
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
     const float sum = WarpSum(sums[i]);
     if (threadIdx.x % kWarp == 0) warp_sums[threadIdx.x / kWarp * kColumns + i] = sum;
   }
-  StorePartials(warp_sums, kColumns, voxels.sample(), voxels.chunks, partials);
+  StorePartials(voxels, warp_sums, kColumns, partials);
 }
 
 // The softmax of a voxel whose classes lie on the lanes of a warp, kWarp apart. Classes beyond the
@@ -192,7 +194,7 @@ __global__ void __launch_bounds__(kThreads)
     to[2 * classes + c] = predicted[j];
   }
   if (lane == 0) to[3 * classes] = ce;
-  StorePartials(warp_sums, columns, voxels.sample(), voxels.chunks, partials);
+  StorePartials(voxels, warp_sums, columns, partials);
 }
 
 // The loss of a sample. `total`: its columns.
