@@ -81,7 +81,7 @@ TEST(Policy, RefusesWhatItCannotFollow) {
       "layer_norm, leaky_relu, linear, "
       "linear_cross_entropy, masked_softmax, matmul, max_pool2d, merge_batch_norm_statistics, "
       "merge_channel_statistics, merge_heads, moving_average, mul, patches, place_tokens, "
-      "prepend_token, relu, rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, "
+      "prepend_token, relu, resize, rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, "
       "slice_tokens, split_heads, squared_norm, subsample, sum, swiglu, tanh");
   EXPECT_EQ(ProblemOf({"gelu", "sum"}, {"silu", "sum"}),
             "fp32_ops: sum is in amp.low_ops, too; keep it in one of them");

@@ -263,6 +263,25 @@ def write_channels(directory):
         lambda a, b: torch.cat([a, b], -1), {"a": randn(2, 3, 2, 3), "b": randn(2, 3, 2, 5)}))
 
 
+def write_resizings(directory):
+    """Images and volumes to larger and smaller sizes, and to twice the size."""
+    linear = {4: "bilinear", 5: "trilinear"}
+
+    def case(name, x, size, **options):
+        write(directory / f"resize_{name}.txt", differentiate(
+            lambda x: nn.interpolate(x.movedim(-1, 1), size, **options).movedim(1, -1),
+            {"x": randn(*x)}))
+
+    for kind, x, size in (("images", (2, 4, 7, 3), (9, 5)), ("twice", (1, 3, 4, 2), (6, 8)),
+                          ("volumes", (1, 3, 2, 5, 2), (5, 4, 3)), ("one_row", (1, 3, 5, 2), (1, 4))):
+        case(f"{kind}_nearest", x, size, mode="nearest")
+        for aligned in (False, True):
+            case(f"{kind}_linear" + "_aligned" * aligned, x, size, mode=linear[len(x)],
+                 align_corners=aligned)
+    # Products that float32 rounds below the next pixel.
+    case("rounded_nearest", (1, 1, 3, 1), (1, 123), mode="nearest")
+
+
 def averages(**kwargs):
     """The averages of a weight after each of five updates."""
     module = torch.nn.ParameterList([torch.zeros(11)])
@@ -350,7 +369,7 @@ def main():
             p, 1 - min(0.3, (2 + averaged.item()) / (11 + averaged.item())))))
     # Each has a seed of its own, so that a new one leaves the values of the others alone.
     for seed, group in enumerate((write_transposed_convolutions, write_instance_norms,
-                                  write_channels, write_dice_losses), 2):
+                                  write_channels, write_dice_losses, write_resizings), 2):
         torch.manual_seed(seed)
         group(directory)
 
