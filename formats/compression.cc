@@ -193,4 +193,29 @@ void Decompress(Bytes bytes, const std::string& name, Write write) {
   }
 }
 
+void CompressGzip(Bytes bytes, Write write) {
+  std::vector<uint8_t> buffer(kBuffer);
+  z_stream stream = {};
+  constexpr int kWindowBits = 15, kGzipHeader = 16, kMemory = 8;
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kWindowBits + kGzipHeader, kMemory,
+                   Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw std::bad_alloc();
+  }
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, deflateEnd);
+  int status = Z_OK;
+  while (status != Z_STREAM_END) {
+    // zlib counts in 32 bits.
+    const auto given =
+        static_cast<uInt>(std::min<size_t>(bytes.size(), std::numeric_limits<uInt>::max()));
+    stream.next_in = const_cast<Bytef*>(bytes.data());
+    stream.avail_in = given;
+    stream.next_out = buffer.data();
+    stream.avail_out = static_cast<uInt>(buffer.size());
+    // Z_FINISH may only be given once all that is left fits into the count.
+    status = deflate(&stream, given == bytes.size() ? Z_FINISH : Z_NO_FLUSH);
+    bytes = bytes.subspan(given - stream.avail_in);
+    write({buffer.data(), buffer.size() - stream.avail_out});
+  }
+}
+
 }  // namespace plimsoll::formats

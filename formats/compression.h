@@ -2,6 +2,7 @@
 // Zstandard (RFC 8878). Several concatenated parts, as from `cat a.gz b.gz`, are one content.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -24,5 +25,13 @@ std::string_view WithoutCompression(std::string_view path);
 // truncated, followed by other data, or requiring more memory.
 void Decompress(std::span<const uint8_t> bytes, const std::string& name,
                 FunctionRef<void(std::span<const uint8_t>)> write);
+
+// No gzip file has more content than this times its bytes: a byte of deflate holds at most four
+// matches, of two bits each, and a match at most 258 bytes.
+inline constexpr size_t kMostGzipGrowth = 1032;
+
+// Passes on `bytes` compressed with gzip, piece by piece; equal bytes give equal files.
+void CompressGzip(std::span<const uint8_t> bytes,
+                  FunctionRef<void(std::span<const uint8_t>)> write);
 
 }  // namespace plimsoll::formats

@@ -106,6 +106,23 @@ TEST(Compression, DamagedFilesAreErrors) {
   }
 }
 
+TEST(Compression, GzipFilesAreMade) {
+  for (const std::string& text : {std::string(), std::string("a"), Text(), Text(300'000)}) {
+    const auto pack = [&] {
+      std::string packed;
+      CompressGzip(Bytes(text), [&](std::span<const uint8_t> part) {
+        packed.append(reinterpret_cast<const char*>(part.data()), part.size());
+      });
+      return packed;
+    };
+    const std::string packed = pack();
+    EXPECT_EQ(CompressionOf(Bytes(packed)), Compression::kGzip);
+    EXPECT_TRUE(Unpacked(packed) == text);
+    EXPECT_TRUE(pack() == packed);
+    EXPECT_LE(text.size(), kMostGzipGrowth * packed.size());
+  }
+}
+
 TEST(Compression, MemoryIsBounded) {
   // A zstd frame that needs a window of 2 GiB.
   ExpectUserError([&] { Unpacked(std::string("\x28\xb5\x2f\xfd\x00\xa8\x01\0\0", 9)); },

@@ -16,8 +16,6 @@ namespace {
 using Bytes = std::span<const uint8_t>;
 
 constexpr uint8_t kUnsignedByte = 0x08;
-// A byte of deflate holds at most four matches, of two bits each, and a match at most 258 bytes.
-constexpr size_t kMostGrowth = 1032;
 
 uint32_t BigEndian(const uint8_t* bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
@@ -132,7 +130,7 @@ IdxBytes ParseIdx(Bytes bytes, const std::string& name, int dimensions) {
       return std::move(reader).Finish();
     }
     case formats::Compression::kGzip: {
-      IdxReader reader(name, dimensions, kMostGrowth * bytes.size());
+      IdxReader reader(name, dimensions, formats::kMostGzipGrowth * bytes.size());
       formats::Decompress(bytes, name, [&](Bytes piece) { reader.Take(piece); });
       return std::move(reader).Finish();
     }

@@ -1,0 +1,348 @@
+#include "formats/nifti_header.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "formats/nifti_affine.h"
+
+namespace plimsoll::formats {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "headers are written as they lie");
+
+// Where fields begin, in bytes.
+enum Field : size_t {
+  kSizeofHdr = 0,
+  kDim = 40,
+  kDatatype = 70,
+  kBitpix = 72,
+  kPixdim = 76,
+  kVoxOffset = 108,
+  kSclSlope = 112,
+  kSclInter = 116,
+  kXyztUnits = 123,
+  kQformCode = 252,
+  kSformCode = 254,
+  kQuatern = 256,
+  kQoffset = 268,
+  kSrow = 280,
+  kMagic = 344,
+};
+
+constexpr int32_t kNifti2HeaderBytes = 540;
+constexpr std::string_view kMagicOfFile("n+1\0", 4), kMagicOfPair("ni1\0", 4);
+constexpr uint8_t kMillimetres = 2;
+constexpr double kMostBegin = 1 << 30;  // bytes before the values
+
+struct TypeName {
+  int16_t number;
+  std::string_view name;
+  int16_t bits;  // 0: is not read
+};
+constexpr TypeName kTypes[] = {
+    {2, "uint8", 8},         {4, "int16", 16},         {8, "int32", 32},
+    {16, "float32", 32},     {64, "float64", 64},      {256, "int8", 8},
+    {512, "uint16", 16},     {768, "uint32", 32},      {1024, "int64", 64},
+    {1280, "uint64", 64},    {1, "bits", 0},           {32, "complex64", 0},
+    {128, "RGB colours", 0}, {1536, "float128", 0},    {1792, "complex128", 0},
+    {2048, "complex256", 0}, {2304, "RGBA colours", 0}};
+
+const TypeName* FindType(int16_t number) {
+  const auto* const found = std::ranges::find(kTypes, number, &TypeName::number);
+  return found == std::end(kTypes) ? nullptr : found;
+}
+
+// A field's number, whatever its byte order.
+template <typename T>
+T Load(std::span<const uint8_t> bytes, size_t at, bool swapped) {
+  std::array<uint8_t, sizeof(T)> field;
+  std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), sizeof(T), field.begin());
+  if (swapped) std::ranges::reverse(field);
+  return std::bit_cast<T>(field);
+}
+
+template <typename T>
+void Store(std::vector<uint8_t>& bytes, size_t at, double value) {
+  const auto stored = static_cast<T>(value);
+  std::memcpy(bytes.data() + at, &stored, sizeof(T));
+}
+
+class HeaderReader {
+ public:
+  HeaderReader(std::span<const uint8_t> bytes, const std::string& name)
+      : bytes_(bytes), name_(name) {}
+
+  NiftiHeader Read(int64_t most_values) {
+    CheckForm();
+    header_.swapped = swapped_;
+    ReadSize(most_values);
+    ReadType();
+    ReadScaling();
+    ReadBegin();
+    ReadAffine();
+    return header_;
+  }
+
+ private:
+  [[noreturn]] void Fail(const std::string& what) const { throw UserError(name_ + ": " + what); }
+
+  [[noreturn]] void FailForeign(const std::string& what) const {
+    Fail(fmt::format(
+        "{}, and single files of NIfTI-1 are read; nibabel makes one of it: nib-convert "
+        "--image-type Nifti1Image {} OUT.nii.gz",
+        what, name_));
+  }
+
+  template <typename T>
+  T Get(size_t at, size_t i = 0) const {
+    return Load<T>(bytes_, at + i * sizeof(T), swapped_);
+  }
+  double Real(size_t at, size_t i = 0) const { return Get<float>(at, i); }
+
+  void CheckForm() {
+    if (bytes_.size() >= sizeof(int32_t)) {
+      const auto is = [&](int32_t size) {
+        return Load<int32_t>(bytes_, kSizeofHdr, swapped_) == size;
+      };
+      for (const bool swapped : {true, false}) {
+        swapped_ = swapped;
+        if (is(kNifti2HeaderBytes)) FailForeign("is of NIfTI-2");
+        if (is(kNiftiHeaderBytes)) break;
+      }
+      if (!is(kNiftiHeaderBytes)) FailOther();
+    }
+    if (bytes_.size() < kNiftiHeaderBytes) {
+      Fail(fmt::format(
+          "truncated: it has {} bytes, and the header of NIfTI-1 has {}; copy the file again",
+          bytes_.size(), kNiftiHeaderBytes));
+    }
+    const std::string_view magic(reinterpret_cast<const char*>(bytes_.data()) + kMagic,
+                                 kMagicOfFile.size());
+    if (magic == kMagicOfPair) FailForeign("is one of a pair of files, .hdr and .img");
+    if (magic != kMagicOfFile) FailForeign("is of ANALYZE, or has a damaged header");
+  }
+
+  [[noreturn]] void FailOther() const {
+    if (name_.ends_with(".img")) FailForeign("is one of a pair of files, .hdr and .img");
+    Fail(
+        fmt::format("is no NIfTI-1 file: it begins with {:02x}, where 5c 01 00 00 or 00 00 01 5c "
+                    "is expected; name a file .nii or .nii.gz",
+                    fmt::join(bytes_.first(4), " ")));
+  }
+
+  void ReadSize(int64_t most_values) {
+    const auto rank = Get<int16_t>(kDim);
+    if (rank < 1 || rank > 7) {
+      Fail(fmt::format("its header is damaged: it has {} dimensions; copy the file again", rank));
+    }
+    if (rank < 3) {
+      Fail(fmt::format("has {} dimensions, and volumes have three; stack its slices first", rank));
+    }
+    std::vector<int64_t> dim;
+    for (int i = 1; i <= rank; ++i) dim.push_back(Get<int16_t>(kDim, static_cast<size_t>(i)));
+    const auto shape = [&] { return fmt::format("{}", fmt::join(dim, " × ")); };
+    if (std::ranges::min(dim) < 1) {
+      Fail(fmt::format("its header is damaged: it announces {} voxels; copy the file again",
+                       shape()));
+    }
+    // Axes of length 1 behind the third say nothing.
+    int64_t channels = 1;
+    for (size_t i = 3; i < dim.size(); ++i) {
+      if (dim[i] == 1) continue;
+      if (channels > 1 || i > 4) {
+        Fail(
+            fmt::format("has {} values: more than three dimensions and channels; split it into "
+                        "several files",
+                        shape()));
+      }
+      channels = dim[i];
+    }
+    std::copy_n(dim.begin(), 3, header_.grid.size.begin());
+    header_.grid.channels = channels;
+    // Each factor is below 2^15, so that the product is below 2^60.
+    if (header_.grid.values() > most_values) {
+      Fail(
+          fmt::format("its header announces {} = {} values ({} of memory), and at most {} are "
+                      "read; crop or resample it, or allow more",
+                      shape(), header_.grid.values(),
+                      FormatBytes(header_.grid.values() * int64_t{sizeof(float)}), most_values));
+    }
+  }
+
+  void ReadType() {
+    const auto number = Get<int16_t>(kDatatype), bits = Get<int16_t>(kBitpix);
+    const TypeName* const type = FindType(number);
+    if (type == nullptr) {
+      Fail(fmt::format("its header is damaged: there is no type of values {}; copy the file again",
+                       number));
+    }
+    if (type->bits == 0) {
+      Fail(
+          fmt::format("its values are {}, and integers, float32 and float64 are read; convert it: "
+                      "nib-convert --out-dtype float32 {} OUT.nii.gz",
+                      type->name, name_));
+    }
+    if (bits != type->bits) {
+      Fail(fmt::format(
+          "its header contradicts itself: values are {}, and have {} bits; copy the file again",
+          type->name, bits));
+    }
+    header_.type = static_cast<NiftiType>(number);
+  }
+
+  void ReadScaling() {
+    const double slope = Real(kSclSlope), offset = Real(kSclInter);
+    if (slope == 0 || !std::isfinite(slope)) return;
+    if (!std::isfinite(offset)) {
+      Fail(fmt::format(
+          "its header is damaged: scl_slope is {} and scl_inter {}; copy the file again", slope,
+          offset));
+    }
+    header_.slope = slope;
+    header_.offset = offset;
+  }
+
+  void ReadBegin() {
+    const double begin = Real(kVoxOffset);
+    // A comparison with NaN is false.
+    if (!(begin >= kNiftiValuesBegin && begin <= kMostBegin) || begin != std::floor(begin)) {
+      Fail(
+          fmt::format("its header is damaged: its values begin at byte {} (vox_offset), and the "
+                      "header has {}; copy the file again",
+                      begin, kNiftiValuesBegin));
+    }
+    header_.begin = static_cast<size_t>(begin);
+  }
+
+  // Of the unit of lengths, in millimetres.
+  double Unit() const {
+    switch (const int unit = bytes_[kXyztUnits] & 7) {
+      case 0:
+      case kMillimetres:
+        return 1;
+      case 1:
+        return 1e3;
+      case 3:
+        return 1e-3;
+      default:
+        Fail(fmt::format(
+            "its header is damaged: there is no unit of lengths {}; copy the file again", unit));
+    }
+  }
+
+  void ReadAffine() {
+    const int qform = Get<int16_t>(kQformCode), sform = Get<int16_t>(kSformCode);
+    Affine& affine = header_.grid.affine;
+    header_.grid.space = std::max(sform > 0 ? sform : qform, 0);
+    const char* source = "sform";
+    if (sform > 0) {
+      for (size_t i = 0; i < 12; ++i) affine[i / 4][i % 4] = Real(kSrow, i);
+    } else if (qform > 0) {
+      affine = ReadQform();
+      source = "qform";
+    } else {
+      for (size_t i = 0; i < 3; ++i) affine[i][i] = std::abs(Real(kPixdim, 1 + i));
+      source = "spacing (pixdim)";
+    }
+    const double unit = Unit();
+    for (auto& row : affine) {
+      for (double& number : row) number *= unit;
+    }
+    constexpr double kFlat = 1e-6;
+    if (const double volume = UnitVolume(affine);
+        !std::isfinite(volume) || std::abs(volume) < kFlat) {
+      std::vector<std::string> rows;
+      for (const auto& row : affine) rows.push_back(fmt::format("{:.6g}", fmt::join(row, " ")));
+      Fail(fmt::format(
+          "its {} gives voxels no volume ({}); correct its header with the program that wrote it",
+          source, fmt::join(rows, "; ")));
+    }
+  }
+
+  Affine ReadQform() const {
+    Qform qform;
+    double square = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      qform.bcd[i] = Real(kQuatern, i);
+      qform.offset[i] = Real(kQoffset, i);
+      qform.spacing[i] = std::abs(Real(kPixdim, 1 + i));
+      square += qform.bcd[i] * qform.bcd[i];
+    }
+    constexpr double kMost = 1 + 1e-3;  // float32 rounds
+    if (!(square <= kMost)) {
+      Fail(fmt::format(
+          "its header is damaged: the quaternion ({:.6g}) of its qform is no rotation; copy "
+          "the file again",
+          fmt::join(qform.bcd, ", ")));
+    }
+    qform.mirrored = Real(kPixdim) < 0;
+    return AffineOf(qform);
+  }
+
+  std::span<const uint8_t> bytes_;
+  const std::string& name_;
+  bool swapped_ = false;
+  NiftiHeader header_;
+};
+
+}  // namespace
+
+size_t BytesOf(NiftiType type) {
+  const TypeName* const found = FindType(static_cast<int16_t>(type));
+  if (found == nullptr) throw InternalError("a type of values that NIfTI-1 does not have");
+  return static_cast<size_t>(found->bits) / 8;
+}
+
+NiftiHeader ParseNiftiHeader(std::span<const uint8_t> bytes, const std::string& name,
+                             int64_t most_values) {
+  return HeaderReader(bytes, name).Read(most_values);
+}
+
+std::vector<uint8_t> NiftiHeaderBytes(const NiftiGrid& grid, NiftiType type) {
+  std::vector<uint8_t> bytes(kNiftiValuesBegin);
+  Store<int32_t>(bytes, kSizeofHdr, kNiftiHeaderBytes);
+  const bool channels = grid.channels > 1;
+  Store<int16_t>(bytes, kDim, channels ? 4 : 3);
+  const auto dim = [&](size_t i, int64_t length) {
+    Store<int16_t>(bytes, kDim + 2 * i, static_cast<double>(length));
+  };
+  for (size_t i = 0; i < 3; ++i) dim(1 + i, grid.size[i]);
+  dim(4, grid.channels);
+  for (const size_t i : {5, 6, 7}) dim(i, 1);
+  Store<int16_t>(bytes, kDatatype, static_cast<int16_t>(type));
+  Store<int16_t>(bytes, kBitpix, static_cast<double>(8 * BytesOf(type)));
+
+  const std::optional<Qform> qform = QformOf(grid.affine);
+  const std::array<double, 3> spacing = SpacingOf(grid.affine);
+  Store<float>(bytes, kPixdim, qform && qform->mirrored ? -1 : 1);
+  for (size_t i = 0; i < 3; ++i) Store<float>(bytes, kPixdim + 4 * (1 + i), spacing[i]);
+  for (const size_t i : {4, 5, 6, 7}) Store<float>(bytes, kPixdim + 4 * i, 1);
+  Store<float>(bytes, kVoxOffset, kNiftiValuesBegin);
+  Store<float>(bytes, kSclSlope, 1);
+  bytes[kXyztUnits] = kMillimetres;
+
+  // An affine of code 0 is not read.
+  const int space = std::max(grid.space, 1);
+  Store<int16_t>(bytes, kSformCode, space);
+  for (size_t i = 0; i < 12; ++i) Store<float>(bytes, kSrow + 4 * i, grid.affine[i / 4][i % 4]);
+  if (qform) {
+    Store<int16_t>(bytes, kQformCode, space);
+    for (size_t i = 0; i < 3; ++i) {
+      Store<float>(bytes, kQuatern + 4 * i, qform->bcd[i]);
+      Store<float>(bytes, kQoffset + 4 * i, qform->offset[i]);
+    }
+  }
+  std::ranges::copy(kMagicOfFile, bytes.begin() + kMagic);
+  return bytes;
+}
+
+}  // namespace plimsoll::formats
