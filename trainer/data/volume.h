@@ -1,0 +1,28 @@
+// A labelled volume in memory, in RAS+ orientation: x grows to the patient's right, y to the front,
+// z to the head. D, H, W: along z, y, x (W fastest), C channels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll::data {
+
+struct VolumeSize {
+  int64_t depth = 0, height = 0, width = 0;
+
+  int64_t voxels() const { return depth * height * width; }
+  bool operator==(const VolumeSize&) const = default;
+};
+
+struct Volume {
+  std::string name;  // of the file, without endings
+  VolumeSize size;
+  int64_t channels = 1;
+  std::array<double, 3> spacing = {1, 1, 1};  // mm, along D, H, W
+  std::vector<float> voxels;                  // [D,H,W,C]
+  std::vector<uint8_t> labels;                // [D,H,W]; empty: it has none
+};
+
+}  // namespace plimsoll::data
