@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "memory/exact_placement.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -248,6 +249,36 @@ class Search {
   Placement best_;
 };
 
+// Lowers the extent by exact search: to the target if it can, or by halving what is left above it.
+// Any extent is a sum of sizes, so it is a multiple of what divides them all.
+void LowerExactly(std::span<const Interval> sized, int64_t target, int64_t work,
+                  Placement& placement) {
+  int64_t unit = 0;
+  for (const Interval& i : sized) unit = std::gcd(unit, i.size);
+  int64_t impossible = placement.max_live - 1;  // no extent is that low or lower
+  int64_t given_up = target - 1;
+  int64_t capacity = target;
+  int64_t share = 2;  // of the work that is left
+  while (work > 0 && capacity < placement.extent) {
+    const ExactPlacement exact = PlaceWithin(sized, capacity, work / share);
+    share = 4;
+    work -= exact.work;
+    placement.nodes += exact.nodes;
+    if (exact.verdict == Verdict::kPlaced) {
+      placement.offsets = exact.offsets;
+      placement.extent = 0;
+      for (size_t i = 0; i < sized.size(); ++i) {
+        placement.extent = std::max(placement.extent, exact.offsets[i] + sized[i].size);
+      }
+    } else {
+      given_up = capacity;
+      if (exact.verdict == Verdict::kImpossible) impossible = capacity;
+    }
+    capacity = given_up + std::max((placement.extent - given_up) / unit / 2, int64_t{1}) * unit;
+  }
+  placement.proved = impossible >= placement.extent - unit;
+}
+
 }  // namespace
 
 Placement Place(std::span<const Interval> intervals, const PlacementOptions& options) {
@@ -260,7 +291,7 @@ Placement Place(std::span<const Interval> intervals, const PlacementOptions& opt
     }
     i.size = RoundUp(i.size, options.alignment);
   }
-  if (sized.empty()) return {};
+  if (sized.empty()) return {.offsets = {}, .proved = true};
 
   const std::vector<int64_t> live = LiveBytes(sized, options.alignment);
   const auto peak = std::max_element(live.begin(), live.end());
@@ -286,8 +317,12 @@ Placement Place(std::span<const Interval> intervals, const PlacementOptions& opt
     search.Improve(*attempts[i].order, attempts[i].fit,
                    search.work_left() / static_cast<int64_t>(starts - i));
   }
-  search.best().max_live = *peak;
-  return std::move(search.best());
+  Placement& best = search.best();
+  best.max_live = *peak;
+  const int64_t target = std::max(best.max_live, options.target);
+  if (best.extent > target) LowerExactly(sized, target, options.exact_work, best);
+  best.proved = best.proved || best.extent == best.max_live;
+  return std::move(best);
 }
 
 }  // namespace plimsoll::memory
