@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "models/segmentation_scores.h"
 #include "ops/loss/confusion.h"
 #include "ops/views.h"
 
@@ -29,7 +30,7 @@ Model::Outputs SegmentationHead(Layers& g, Value logits, Head head,
                              .sum = ops::Confuse(builder, by_row, label_of_row, "confuse").counts,
                              .rows = "label",
                              .columns = "prediction",
-                             .derived = {}});
+                             .derived = DiceScores(classes)});
   return outputs;
 }
 
