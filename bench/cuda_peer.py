@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times PyTorch's training step of one model on one GPU: torch.compile, fused AdamW (SGD for
-ResNets), flash attention, autocast over float32 weights (or bf16 weights and moments), gradients
-clipped to norm 1, but for ResNets. Random data, the same in each step. Prints one line of JSON;
+ResNets and U-Nets), flash attention, autocast over float32 weights (or bf16 weights and moments), gradients
+clipped to norm 1, but for these. Random data, the same in each step. Prints one line of JSON;
 started by cuda_against_pytorch.py, and a row of a study (configs/studies/gpt2-124m.yaml).
 
 With --wait it says "ready" after the warm-up and measures when a line arrives on standard input, so
@@ -67,7 +67,7 @@ def main():
     if args.weights == "bf16":
         model = model.to(torch.bfloat16)
     model.train()
-    convolutional = args.model in peer_models.RESNET
+    convolutional = peer_models.is_convolutional(args.model)
     optimizer = (peer_models.sgd_for if convolutional else peer_models.optimizer_for)(model, 1e-4)
     scaler = torch.amp.GradScaler("cuda", enabled=args.dtype == "fp16")
     loss_of = model if args.no_compile else torch.compile(model)

@@ -1,6 +1,6 @@
 """The models that PyTorch trains beside Plimsoll, written in its own idiom: GPT-2 here (Radford et
-al. 2019), Qwen2.5 and BERT from the transformers library, ResNets from torchvision and ViTs from
-timm. Attention is scaled_dot_product_attention, which picks a flash kernel on a GPU. Dropout is where
+al. 2019), Qwen2.5 and BERT from the transformers library, ResNets from torchvision, ViTs from
+timm and a U-Net in nnU-Net's form. Attention is scaled_dot_product_attention, which picks a flash kernel on a GPU. Dropout is where
 Plimsoll's models have it: on embeddings, attention's probabilities and the results of branches.
 """
 import torch
@@ -23,10 +23,15 @@ RESNET = {"resnet-18": "resnet18", "resnet-50": "resnet50", "resnet-152": "resne
 VIT = {"vit-tiny": "vit_tiny_patch16_224", "vit-base": "vit_base_patch16_224",
        "vit-large": "vit_large_patch16_224"}
 CLASSES = 1000
+UNET = {"unet-3d": ((128, 128, 128), 1, 3)}  # sides, channels, classes; five levels of 32 to 320
 
 
 def sees_images(name):
-    return name in RESNET or name in VIT
+    return name in RESNET or name in VIT or name in UNET
+
+
+def is_convolutional(name):
+    return name in RESNET or name in UNET
 
 
 class Block(nn.Module):
@@ -107,7 +112,7 @@ def model_flops_per_token(multiplying, layers, attention_width, sequence):
 
 
 def names():
-    return [*GPT2, *QWEN, *BERT, *RESNET, *VIT]
+    return [*GPT2, *QWEN, *BERT, *RESNET, *VIT, *UNET]
 
 
 def has_dropout(name):
@@ -118,6 +123,8 @@ def build(name, vocab, sequence, checkpointed, dropout=0.0):
     """(module called as loss(inputs, targets), model FLOPs per token, or None for images)"""
     if dropout and not has_dropout(name):
         raise ValueError(f"{name} has no dropout")
+    if name in UNET:
+        return unet(name), None
     if sees_images(name):
         return ClassifierLoss(vision_model(name, checkpointed, dropout)), None
     if name in BERT:
@@ -177,6 +184,21 @@ def vision_model(name, checkpointed, dropout):
     return model.to(memory_format=torch.channels_last)
 
 
+def unet(name):
+    from unet_peer import UNet, dice_cross_entropy
+
+    class Loss(nn.Module):
+        def __init__(self, volume, channels, classes):
+            super().__init__()
+            self.model = UNet(volume, channels, classes)
+
+        def forward(self, images, labels):
+            return dice_cross_entropy(self.model(images), labels)
+
+    sides, channels, classes = UNET[name]
+    return Loss(len(sides) == 3, channels, classes)
+
+
 class Checkpointed(nn.Module):
     def __init__(self, block):
         super().__init__()
@@ -209,6 +231,9 @@ def batch(name, rows, sequence, vocab):
     """Random inputs and targets on the default device."""
     if not sees_images(name):
         return (torch.randint(vocab, (rows, sequence)), torch.randint(vocab, (rows, sequence)))
+    if name in UNET:
+        sides, channels, classes = UNET[name]
+        return torch.randn(rows, channels, *sides), torch.randint(classes, (rows, *sides))
     images = torch.randn(rows, 3, 224, 224)
     if name in RESNET:
         images = images.contiguous(memory_format=torch.channels_last)

@@ -20,7 +20,8 @@ class Generator {
     Composition c;
     ranks_ = c.ranks = Chance(0.15) ? 2 : 1;
     family_ =
-        Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "bert", "vit", "resnet", "adversarial"});
+        Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "bert", "vit", "resnet", "unet",
+              "adversarial"});
     c.program =
         family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "trainer/plimsoll";
     accumulate_ = Number(1, 3);
@@ -57,6 +58,12 @@ class Generator {
     if (family_ == "resnet") {
       return "model: {family: resnet, depth: 8, image_size: 16, classes: 5}\n";
     }
+    if (family_ == "unet") {
+      return fmt::format(
+          "model: {{family: unet, image_depth: {}, image_height: 16, image_width: 8, levels: {}, "
+          "features: 4, classes: 3}}\n",
+          Pick({"0", "8"}), Number(2, 3));
+    }
     // Weights of the wider ones are large enough to leave the device.
     const bool wide = Chance(0.4);
     layers_ = Number(2, 4);
@@ -77,6 +84,7 @@ class Generator {
   std::string Data() {
     if (family_ == "adversarial") return "data: {source: plane_points, x: 2, y: -1}\n";
     if (family_ == "vit" || family_ == "resnet") return "data: {source: synthetic_images}\n";
+    if (family_ == "unet") return "data: {source: synthetic_volumes}\n";
     if (family_ == "bert") return "data: {source: masked_text, synthetic: true}\n";
     return "data: {synthetic: true}\n";
   }
