@@ -16,7 +16,7 @@ template <typename Axis, typename T>
 struct Taps {
   int32_t pixels[Axis::kTaps];
   T weights[Axis::kTaps];
-  // Of a dimension that one pixel of one is made from, the first alone counts.
+  // A dimension of one pixel, such as the depth of images, is read once.
   int count;
 
   Taps(const Axis& axis, int32_t o) : count(axis.in == 1 ? 1 : Axis::kTaps) {

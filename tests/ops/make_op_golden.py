@@ -272,8 +272,9 @@ def write_resizings(directory):
             lambda x: nn.interpolate(x.movedim(-1, 1), size, **options).movedim(1, -1),
             {"x": randn(*x)}))
 
-    for kind, x, size in (("images", (2, 4, 7, 3), (9, 5)), ("twice", (1, 3, 4, 2), (6, 8)),
-                          ("volumes", (1, 3, 2, 5, 2), (5, 4, 3)), ("one_row", (1, 3, 5, 2), (1, 4))):
+    kinds = {"images": ((2, 4, 7, 3), (9, 5)), "twice": ((1, 3, 4, 2), (6, 8)),
+             "volumes": ((1, 3, 2, 5, 2), (5, 4, 3)), "one_row": ((1, 3, 5, 2), (1, 4))}
+    for kind, (x, size) in kinds.items():
         case(f"{kind}_nearest", x, size, mode="nearest")
         for aligned in (False, True):
             case(f"{kind}_linear" + "_aligned" * aligned, x, size, mode=linear[len(x)],
