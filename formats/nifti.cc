@@ -147,8 +147,8 @@ class NiftiReader {
 };
 
 template <typename T>
-void Write(const std::string& path, const NiftiGrid& grid, NiftiType type,
-           std::span<const T> values) {
+void WriteValues(const std::string& path, const NiftiGrid& grid, NiftiType type,
+                 std::span<const T> values) {
   if (std::cmp_not_equal(grid.values(), values.size())) {
     throw InternalError(path + ": the volume to write has another number of values");
   }
@@ -201,15 +201,15 @@ NiftiVolume ReadNifti(const std::string& path, int64_t most_values) {
 }
 
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const uint8_t> values) {
-  Write(path, grid, NiftiType::kUint8, values);
+  WriteValues(path, grid, NiftiType::kUint8, values);
 }
 
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const int16_t> values) {
-  Write(path, grid, NiftiType::kInt16, values);
+  WriteValues(path, grid, NiftiType::kInt16, values);
 }
 
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const float> values) {
-  Write(path, grid, NiftiType::kFloat32, values);
+  WriteValues(path, grid, NiftiType::kFloat32, values);
 }
 
 }  // namespace plimsoll::formats

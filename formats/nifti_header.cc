@@ -43,12 +43,12 @@ constexpr std::string_view kMagicOfFile("n+1\0", 4), kMagicOfPair("ni1\0", 4);
 constexpr uint8_t kMillimetres = 2;
 constexpr double kMostBegin = 1 << 30;  // bytes before the values
 
-struct TypeName {
+struct StoredType {
   int16_t number;
   std::string_view name;
   int16_t bits;  // 0: is not read
 };
-constexpr TypeName kTypes[] = {
+constexpr StoredType kStoredTypes[] = {
     {2, "uint8", 8},         {4, "int16", 16},         {8, "int32", 32},
     {16, "float32", 32},     {64, "float64", 64},      {256, "int8", 8},
     {512, "uint16", 16},     {768, "uint32", 32},      {1024, "int64", 64},
@@ -56,9 +56,9 @@ constexpr TypeName kTypes[] = {
     {128, "RGB colours", 0}, {1536, "float128", 0},    {1792, "complex128", 0},
     {2048, "complex256", 0}, {2304, "RGBA colours", 0}};
 
-const TypeName* FindType(int16_t number) {
-  const auto* const found = std::ranges::find(kTypes, number, &TypeName::number);
-  return found == std::end(kTypes) ? nullptr : found;
+const StoredType* FindStoredType(int16_t number) {
+  const auto* const found = std::ranges::find(kStoredTypes, number, &StoredType::number);
+  return found == std::end(kStoredTypes) ? nullptr : found;
 }
 
 // A field's number, whatever its byte order.
@@ -180,7 +180,7 @@ class HeaderReader {
 
   void ReadType() {
     const auto number = Get<int16_t>(kDatatype), bits = Get<int16_t>(kBitpix);
-    const TypeName* const type = FindType(number);
+    const StoredType* const type = FindStoredType(number);
     if (type == nullptr) {
       Fail(fmt::format("its header is damaged: there is no type of values {}; copy the file again",
                        number));
@@ -297,7 +297,7 @@ class HeaderReader {
 }  // namespace
 
 size_t BytesOf(NiftiType type) {
-  const TypeName* const found = FindType(static_cast<int16_t>(type));
+  const StoredType* const found = FindStoredType(static_cast<int16_t>(type));
   if (found == nullptr) throw InternalError("a type of values that NIfTI-1 does not have");
   return static_cast<size_t>(found->bits) / 8;
 }
