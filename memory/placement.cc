@@ -1,16 +1,16 @@
 #include "memory/placement.h"
 
 #include <fmt/format.h>
-#include <immintrin.h>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <numeric>
 #include <random>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "memory/exact_placement.h"
+#include "memory/greedy_placement.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -30,111 +30,6 @@ std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alig
   live.pop_back();
   return live;
 }
-
-enum class Fit { kLowest, kTightest };
-
-// The buffers that are placed, by offset, as the search for gaps reads them: most of its time goes
-// into finding those that are alive at the same time as another one.
-class PlacedBuffers {
- public:
-  void Clear() {
-    size_ = 0;
-    begin_.clear();
-    end_.clear();
-    birth_.assign(kLanes, 0);
-    death_.assign(kLanes, kNever);
-  }
-
-  void Insert(int64_t offset, const Interval& buffer) {
-    const auto at = std::upper_bound(begin_.begin(), begin_.end(), offset) - begin_.begin();
-    begin_.insert(begin_.begin() + at, offset);
-    end_.insert(end_.begin() + at, offset + buffer.size);
-    birth_.insert(birth_.begin() + at, buffer.birth);
-    death_.insert(death_.begin() + at, buffer.death);
-    ++size_;
-  }
-
-  int64_t size() const { return size_; }
-
-  // Calls visit(number, begin, end) for those that are alive at the same time, until it returns
-  // false.
-  template <typename Visit>
-  void ForEachBeside(const Interval& buffer, Visit visit) const {
-    const __m256i birth = _mm256_set1_epi32(buffer.birth), death = _mm256_set1_epi32(buffer.death);
-    for (int64_t first = 0; first < size_; first += kLanes) {
-      const __m256i dead_before = _mm256_cmpgt_epi32(birth, Load(death_, first));
-      const __m256i born_later = _mm256_cmpgt_epi32(Load(birth_, first), death);
-      const __m256i apart = _mm256_or_si256(dead_before, born_later);
-      unsigned beside = ~_mm256_movemask_ps(_mm256_castsi256_ps(apart)) & 0xFFu;
-      for (; beside != 0; beside &= beside - 1) {
-        const int64_t number = first + std::countr_zero(beside);
-        if (!visit(number, begin_[number], end_[number])) return;
-      }
-    }
-  }
-
- private:
-  static constexpr int64_t kLanes = 8;
-  static constexpr int32_t kNever = -1;  // the death of what fills up the last lanes
-
-  static __m256i Load(const std::vector<int32_t>& values, int64_t first) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values.data() + first));
-  }
-
-  int64_t size_ = 0;
-  std::vector<int64_t> begin_, end_;
-  std::vector<int32_t> birth_, death_;  // kLanes more than there are buffers
-};
-
-// Places buffers one by one in a given order.
-class Greedy {
- public:
-  explicit Greedy(std::span<const Interval> sized) : sized_(sized) {}
-
-  // Fills `offsets` and returns the extent. Adds the number of pairs of buffers looked at to
-  // `work`.
-  int64_t Run(std::span<const int32_t> order, Fit fit, std::vector<int64_t>& offsets,
-              int64_t& work) {
-    placed_.Clear();
-    int64_t extent = 0;
-    for (int32_t index : order) {
-      const Interval& buffer = sized_[index];
-      const int64_t offset = FindGap(buffer, fit, work);
-      offsets[index] = offset;
-      extent = std::max(extent, offset + buffer.size);
-      placed_.Insert(offset, buffer);
-    }
-    return extent;
-  }
-
- private:
-  int64_t FindGap(const Interval& buffer, Fit fit, int64_t& work) const {
-    int64_t gap_begin = 0;
-    int64_t best = -1;
-    int64_t best_gap = kInfinity;
-    int64_t looked_at = placed_.size();
-    placed_.ForEachBeside(buffer, [&](int64_t number, int64_t begin, int64_t end) {
-      const int64_t gap = begin - gap_begin;
-      if (gap >= buffer.size && gap < best_gap) {
-        best = gap_begin;
-        best_gap = gap;
-        if (fit == Fit::kLowest || gap == buffer.size) {
-          looked_at = number + 1;
-          return false;
-        }
-      }
-      gap_begin = std::max(gap_begin, end);
-      return true;
-    });
-    work += looked_at + kWorkOfABuffer;
-    return best >= 0 ? best : gap_begin;
-  }
-
-  static constexpr int64_t kWorkOfABuffer = 16;  // apart from its neighbours
-
-  std::span<const Interval> sized_;
-  PlacedBuffers placed_;
-};
 
 using Order = std::vector<int32_t>;  // indices of buffers
 
@@ -176,12 +71,7 @@ std::vector<Order> Orders(std::span<const Interval> sized, int32_t peak) {
 class Search {
  public:
   Search(std::span<const Interval> sized, int64_t target, int64_t work)
-      : greedy_(sized),
-        sized_(sized),
-        target_(target),
-        work_(work),
-        work_left_(work),
-        trial_(sized.size()) {
+      : sized_(sized), target_(target), work_(work), work_left_(work), trial_(sized.size()) {
     best_.offsets.assign(sized.size(), 0);
     best_.extent = kInfinity;
   }
@@ -199,7 +89,7 @@ class Search {
   // Returns the extent, however large; improves best().
   int64_t Try(std::span<const int32_t> order, Fit fit) {
     int64_t work = 0;
-    const int64_t extent = greedy_.Run(order, fit, trial_, work);
+    const int64_t extent = PlaceInOrder(sized_, order, fit, trial_, work);
     work_left_ -= work;
     if (extent < best_.extent) {
       best_.extent = extent;
@@ -239,13 +129,97 @@ class Search {
   }
 
  private:
-  Greedy greedy_;
   std::span<const Interval> sized_;
   int64_t target_;
   int64_t work_;
   int64_t work_left_;
   std::vector<int64_t> trial_;
   Placement best_;
+};
+
+// Lowers the extent by exact search, of all buffers or of those that make the peak.
+class ExactSearches {
+ public:
+  ExactSearches(std::span<const Interval> sized, std::span<const int64_t> live, int64_t target,
+                int64_t work, Search& search)
+      : sized_(sized), live_(live), target_(target), work_(work), search_(search) {
+    max_live_ = *std::max_element(live.begin(), live.end());
+    impossible_ = max_live_ - 1;
+    for (const Interval& i : sized) unit_ = std::gcd(unit_, i.size);
+  }
+
+  void Run() {
+    const bool all = static_cast<int64_t>(sized_.size()) <= kMostExactBuffers;
+    if (all) PlaceCore(0, target_, work_ / 2);
+    size_t last = 0;
+    for (double share : {0.98, 0.95, 0.9, 0.8, 0.7, 0.5}) {
+      if (done()) return;
+      last = PlaceCore(share, target_, work_ / 4, last);
+    }
+    if (all) Halve();
+  }
+
+  bool proved() const { return impossible_ >= search_.best().extent - unit_; }
+  int64_t nodes() const { return nodes_; }
+
+ private:
+  bool done() const { return work_ <= 0 || proved() || search_.best().extent <= target_; }
+
+  // Halves what is between the extent and what is given up, with shares of the work that is left.
+  // Any extent is a sum of sizes, so it is a multiple of what divides them all.
+  void Halve() {
+    int64_t given_up = target_;
+    while (!done() && given_up < search_.best().extent - unit_) {
+      const int64_t units = (search_.best().extent - given_up) / unit_;
+      const int64_t capacity = given_up + std::max(units / 2, int64_t{1}) * unit_;
+      PlaceCore(0, capacity, work_ / 4);
+      if (search_.best().extent > capacity) given_up = capacity;
+    }
+  }
+
+  // Places the core within the capacity, and then the others in the gaps. The core is all buffers
+  // alive at a time when more than `share` of the peak's bytes are. Returns its size, and does
+  // nothing if that is `unless`.
+  size_t PlaceCore(double share, int64_t capacity, int64_t work, size_t unless = 0) {
+    const auto limit = static_cast<int64_t>(share * static_cast<double>(max_live_));
+    std::vector<int64_t> times_above(live_.size() + 1, 0);  // before each time
+    for (size_t t = 0; t < live_.size(); ++t) {
+      times_above[t + 1] = times_above[t] + (live_[t] >= limit ? 1 : 0);
+    }
+    Order order, others;
+    std::vector<Interval> core;
+    for (size_t i = 0; i < sized_.size(); ++i) {
+      const bool high = times_above[sized_[i].death + 1] > times_above[sized_[i].birth];
+      (high ? order : others).push_back(static_cast<int32_t>(i));
+      if (high) core.push_back(sized_[i]);
+    }
+    const size_t size = core.size();
+    if (size == unless) return size;
+    const ExactPlacement exact = PlaceWithin(core, capacity, work);
+    work_ -= exact.work;
+    nodes_ += exact.nodes;
+    if (exact.verdict == Verdict::kImpossible) impossible_ = std::max(impossible_, capacity);
+    if (exact.verdict != Verdict::kPlaced) return size;
+    // The lowest gap for one after the other by offset gives that placement, or a lower one.
+    std::vector<std::pair<int64_t, int32_t>> by_offset;
+    for (size_t i = 0; i < size; ++i) by_offset.emplace_back(exact.offsets[i], order[i]);
+    std::sort(by_offset.begin(), by_offset.end());
+    for (size_t i = 0; i < size; ++i) order[i] = by_offset[i].second;
+    std::stable_sort(others.begin(), others.end(),
+                     [&](int32_t a, int32_t b) { return sized_[a].size > sized_[b].size; });
+    order.insert(order.end(), others.begin(), others.end());
+    search_.Try(order, Fit::kLowest);
+    return size;
+  }
+
+  std::span<const Interval> sized_;
+  std::span<const int64_t> live_;
+  int64_t target_, work_;
+  Search& search_;
+  int64_t unit_ = 0;
+  int64_t max_live_ = 0;
+  int64_t impossible_ = 0;  // no extent is that low or lower
+  int64_t nodes_ = 0;
 };
 
 }  // namespace
@@ -260,7 +234,7 @@ Placement Place(std::span<const Interval> intervals, const PlacementOptions& opt
     }
     i.size = RoundUp(i.size, options.alignment);
   }
-  if (sized.empty()) return {};
+  if (sized.empty()) return {.offsets = {}, .proved = true};
 
   const std::vector<int64_t> live = LiveBytes(sized, options.alignment);
   const auto peak = std::max_element(live.begin(), live.end());
@@ -286,8 +260,13 @@ Placement Place(std::span<const Interval> intervals, const PlacementOptions& opt
     search.Improve(*attempts[i].order, attempts[i].fit,
                    search.work_left() / static_cast<int64_t>(starts - i));
   }
-  search.best().max_live = *peak;
-  return std::move(search.best());
+  ExactSearches exact(sized, live, std::max(*peak, options.target), options.exact_work, search);
+  if (search.best().extent > std::max(*peak, options.target)) exact.Run();
+  Placement& best = search.best();
+  best.max_live = *peak;
+  best.proved = best.extent == best.max_live || exact.proved();
+  best.nodes = exact.nodes();
+  return std::move(best);
 }
 
 }  // namespace plimsoll::memory

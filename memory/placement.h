@@ -3,21 +3,20 @@
 //
 // The problem is NP-hard; greedy placement in a good order is near-optimal on training steps. So
 // several orders are tried with two rules for choosing a gap, and the best is kept. If that is not
-// good enough, the order is improved step by step: buffers that end too high move to the front. The
-// result is deterministic, on any machine.
+// good enough, the order is improved step by step: buffers that end too high move to the front.
+// Where the extent is still above its lower bound, an exact search takes over
+// (memory/exact_placement.h), first for a placement at the lower bound, then for any lower extent;
+// it may prove that there is none. All searches are bounded by counts, never by the clock, so the
+// result is the same on any machine.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-namespace plimsoll::memory {
+#include "memory/interval.h"
 
-struct Interval {
-  int64_t size = 0;  // bytes ≥ 0
-  int32_t birth = 0;
-  int32_t death = 0;  // included; ≥ birth ≥ 0
-};
+namespace plimsoll::memory {
 
 struct PlacementOptions {
   int64_t alignment = 64;  // of offsets, in bytes; sizes are rounded up to it
@@ -25,12 +24,16 @@ struct PlacementOptions {
   int64_t target = 0;
   // Bound of the search after the first placement, in pairs of buffers looked at.
   int64_t work = 20'000'000;
+  // Bound of the exact search, in pairs of a buffer and a section of its lifetime (PlaceWithin).
+  int64_t exact_work = 30'000'000;
 };
 
 struct Placement {
   std::vector<int64_t> offsets;
   int64_t extent = 0;    // highest end of a buffer, size rounded up
   int64_t max_live = 0;  // lower bound of any extent
+  bool proved = false;   // no placement has a lower extent
+  int64_t nodes = 0;     // of the exact search
 };
 
 // Throws InternalError on a negative size, a death before birth, or an alignment that isn't

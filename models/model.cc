@@ -131,6 +131,9 @@ void Model::ListParameters() {
     for (const StateInfo& state : layers.states()) {
       if (known.insert(state.name).second) states_.push_back(state);
     }
+    for (const graph::Tensor& tensor : program.tensors()) {
+      if (tensor.role == graph::Role::kInput) inputs_[tensor.name] = tensor.type;
+    }
   }
 }
 

@@ -202,9 +202,12 @@ class Model {
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
   const std::vector<StateInfo>& states() const { return states_; }
+  // The inputs of a batch of one sample with one token, by name.
+  const std::map<std::string, graph::TensorType>& inputs() const { return inputs_; }
   // What a checkpoint holds: the parameters, and the states that are the same on all ranks.
   std::vector<ParameterInfo> Stored() const;
-  // Fills parameters() and states() by building the forward pass once. See WithParameters.
+  // Fills parameters(), states() and inputs() by building the forward pass once. See
+  // WithParameters.
   void ListParameters();
   // Number of blocks "block.0", "block.1", …: one more than the highest number.
   int64_t block_count() const;
@@ -290,6 +293,7 @@ class Model {
   Settings settings_;
   std::vector<ParameterInfo> parameters_;
   std::vector<StateInfo> states_;
+  std::map<std::string, graph::TensorType> inputs_;
   std::vector<std::string> class_names_;
 };
 

@@ -89,7 +89,8 @@ Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions opti
       statistics.variance = ops::View(builder, variance, {1, channels});
     }
   }
-  return ops::BatchNorm(builder, x, statistics, weight, bias, options.eps, options.relu, name);
+  return ops::BatchNorm(builder, x, statistics, weight, bias, options.eps,
+                        {.relu = options.relu}, name);
 }
 
 void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options) {

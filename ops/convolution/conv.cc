@@ -27,16 +27,50 @@ using graph::Shape;
 using graph::TensorType;
 using graph::Value;
 
-Value Conv(graph::Builder& g, Value x, Value weight, Value bias, const ConvWindow& window,
-           std::string_view name) {
+namespace {
+
+// Of tensors with that many dimensions.
+Attributes WindowAttributes(const ConvWindow& window, size_t rank) {
   Attributes attributes = {{"groups", window.groups}};
   constexpr const char* kAxes[3] = {"d", "h", "w"};
-  for (size_t i = g.shape(x).rank() == 5 ? 0 : 1; i < 3; ++i) {
+  for (size_t i = rank == 5 ? 0 : 1; i < 3; ++i) {
     attributes.Set(std::string("stride_") + kAxes[i], window.stride[i]);
     attributes.Set(std::string("pad_") + kAxes[i], window.pad[i]);
     attributes.Set(std::string("dilation_") + kAxes[i], window.dilation[i]);
   }
-  return g.Emit1("conv", {x, weight, bias}, std::move(attributes), name);
+  return attributes;
+}
+
+Attributes WithShape(Attributes attributes, const Shape& shape) {
+  SetShape(attributes, shape);
+  return attributes;
+}
+Attributes WithoutShape(const Attributes& attributes) {
+  return Select(attributes, {"groups", "stride_d", "stride_h", "stride_w", "pad_d", "pad_h",
+                             "pad_w", "dilation_d", "dilation_h", "dilation_w", "tf32"});
+}
+
+}  // namespace
+
+Value Conv(graph::Builder& g, Value x, Value weight, Value bias, const ConvWindow& window,
+           std::string_view name) {
+  return g.Emit1("conv", {x, weight, bias}, WindowAttributes(window, g.shape(x).rank()), name);
+}
+
+Value ConvTranspose(graph::Builder& g, Value x, Value weight, Value bias, const ConvWindow& window,
+                    const std::array<int64_t, 3>& more, std::string_view name) {
+  const Shape from = g.shape(x), kernel = g.shape(weight);
+  const size_t rank = from.rank(), unused = 5 - rank;  // axes of ConvWindow
+  std::vector<int64_t> dims = {from.dim(0)};
+  for (size_t i = unused; i < 3; ++i) {
+    const int at = static_cast<int>(i - unused) + 1;
+    dims.push_back((from.dim(at) - 1) * window.stride[i] - 2 * window.pad[i] +
+                   window.dilation[i] * (kernel.dim(at) - 1) + 1 + more[i]);
+  }
+  dims.push_back(kernel.dim(-1) * window.groups);
+  return g.Emit1("conv_transpose", {x, weight, bias},
+                 WithShape(WindowAttributes(window, rank), Shape(std::span<const int64_t>(dims))),
+                 name);
 }
 
 namespace {
@@ -90,9 +124,13 @@ std::vector<TensorType> InferConvDw(const OpCall& call) {
   return {dweight, dbias};
 }
 
-Attributes WithShape(Attributes attributes, const Shape& shape) {
-  SetShape(attributes, shape);
-  return attributes;
+std::vector<TensorType> InferConvTranspose(const OpCall& call) {
+  const TensorType y{FloatOfBoth(call), GetShape(call.attributes)};
+  const ConvGeometry g = GeometryOf(call);
+  Check(call.input(0).shape == OutputShape(g, y.shape.rank()), call,
+        "a convolution of y has not the shape of x");
+  CheckAbsentOr(call, 2, {y.dtype, {g.in_channels}});
+  return {y};
 }
 
 void ConvGradient(GradientContext& context) {
@@ -112,6 +150,26 @@ void ConvGradient(GradientContext& context) {
   if (context.wants(0)) {
     context.SetGradient(0, g.Emit1("conv_dx", {dy, context.input(1), context.TakePartial(0)},
                                    WithShape(context.attributes(), g.shape(context.input(0)))));
+  }
+}
+
+void ConvTransposeGradient(GradientContext& context) {
+  graph::Builder& g = context.builder();
+  const Value dy = context.output_gradient(0);
+  if (context.wants(1)) {
+    const Value dweight =
+        g.Emit("conv_dw", {dy, context.input(0), context.TakePartial(1), kNoTensor},
+               WithShape(context.attributes(), g.shape(context.input(1))), "", {true, false})[0];
+    context.SetGradient(1, dweight);
+  }
+  if (context.wants(2)) {  // column sums of dy; no product is asked for
+    const Value dbias =
+        g.Emit("linear_dw", {dy, dy, kNoTensor, context.TakePartial(2)}, {}, "", {false, true})[1];
+    context.SetGradient(2, dbias);
+  }
+  if (context.wants(0)) {
+    context.SetGradient(
+        0, g.Emit1("conv", {dy, context.input(1), kNoTensor}, WithoutShape(context.attributes())));
   }
 }
 
@@ -148,6 +206,17 @@ const graph::OpRegistration kConvDw({
     .cost_class = CostClass::kProducts,
 });
 
+const graph::OpRegistration kConvTranspose({
+    .name = "conv_transpose",
+    .inputs = {{"x"}, {"weight"}, {"bias", true}},
+    .outputs = {{"y"}},
+    .infer = InferConvTranspose,
+    .gradient = ConvTransposeGradient,
+    .cost = ConvCost,
+    .precision = {Precision::kLow, "low operands, products summed in float32", /*tf32=*/true},
+    .cost_class = CostClass::kProducts,
+});
+
 int64_t ConvDxWorkspace(const OpCall& call) {
   return ConvWorkspaceLimit(call) + (call.has_input(2) ? StagedGradientBytes(call.input(2)) : 0);
 }
@@ -171,6 +240,7 @@ const CudaWorkspaceRegistration kConvWorkspace("conv", [](const OpCall& call) {
 const CudaWorkspaceRegistration kConvDxWorkspace("conv_dx", [](const OpCall& call) {
   return GeometryOf(call).linear() ? LinearWorkspace(call) : ConvDxWorkspace(call);
 });
+const CudaWorkspaceRegistration kConvTransposeWorkspace("conv_transpose", ConvWorkspaceLimit);
 const CudaWorkspaceRegistration kConvDwWorkspace("conv_dw", [](const OpCall& call) {
   return GeometryOf(call).linear() ? LinearDwWorkspace(call) : ConvDwWorkspace(call);
 });

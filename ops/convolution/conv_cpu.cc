@@ -7,6 +7,8 @@
 // pixels at a time, on all threads, and multiplied by one GEMM on all threads, which sums 16-bit
 // types in float32. A pointwise convolution is one product over x as it lies.
 //
+// A transposed convolution is dx of x, plus bias.
+//
 // dx is gathered. Input pixels p, p + stride, … (a phase) meet the same taps of the kernel, each in
 // one output pixel; pixels of other phases meet the other taps. So dx costs the same products as y.
 // weight' holds the weights of the phase's taps as [taps, O/G, I/G].
@@ -275,13 +277,19 @@ void ForEachPixel(const ConvGeometry& g, const Phase& phase, int64_t begin, int6
   });
 }
 
+// What is added to a product: nothing, acc, or a bias for each channel of dx.
 template <typename S>
-void RunConvDx(const CpuContext& ctx, const ConvGeometry& g) {
+struct Added {
+  const S *acc = nullptr, *bias = nullptr;
+};
+
+template <typename S>
+void RunConvDx(const CpuContext& ctx, const ConvGeometry& g, const Added<S>& added) {
   const int64_t in = g.group_in(), out = g.group_out();
   for (int64_t group = 0; group < g.groups; ++group) {
     const S* const weight = ctx.in<S>(1) + group * out * g.patch();
     const S* const dy = ctx.in<S>(0) + group * out;
-    const S* const acc = ctx.has_input(2) ? ctx.in<S>(2) + group * in : nullptr;
+    const S* const acc = added.acc != nullptr ? added.acc + group * in : nullptr;
     S* const dx = ctx.out<S>(0) + group * in;
     ForEachPhase(g, [&](const Phase& phase) {
       const int64_t rows = g.batch * Volume(phase.view.extent);
@@ -311,6 +319,7 @@ void RunConvDx(const CpuContext& ctx, const ConvGeometry& g) {
         args.c = result;
         args.ldc = in;
         args.beta = acc != nullptr;
+        args.bias = added.bias != nullptr ? added.bias + group * in : nullptr;
         cpu::Gemm(ctx.pool, args, scratch.rest(), scratch.rest_bytes());
         ForEachPixel(g, phase, begin, end, ctx.pool, [&](int64_t at, int64_t row) {
           std::copy_n(result + row * in, in, dx + at * g.in_channels);
@@ -322,7 +331,13 @@ void RunConvDx(const CpuContext& ctx, const ConvGeometry& g) {
 
 void ConvDx(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    RunConvDx<S>(ctx, Geometry(ctx, ctx.out_shape(0), ctx.in_shape(1)));
+    RunConvDx<S>(ctx, Geometry(ctx, ctx.out_shape(0), ctx.in_shape(1)), {.acc = ctx.in<S>(2)});
+  });
+}
+
+void ConvTranspose(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    RunConvDx<S>(ctx, Geometry(ctx, ctx.out_shape(0), ctx.in_shape(1)), {.bias = ctx.in<S>(2)});
   });
 }
 
@@ -410,6 +425,7 @@ int64_t ConvDwWorkspace(const OpCall& call, int /*threads*/) {
 const CpuKernelRegistration kConv({"conv", &Conv, &ConvWorkspace});
 const CpuKernelRegistration kConvDx({"conv_dx", &ConvDx, &ConvDxWorkspace});
 const CpuKernelRegistration kConvDw({"conv_dw", &ConvDw, &ConvDwWorkspace});
+const CpuKernelRegistration kConvTranspose({"conv_transpose", &ConvTranspose, &ConvDxWorkspace});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -2,7 +2,7 @@
 // the matrix products of ops/linear_cuda.h. Otherwise cuDNN convolves
 // (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the fastest; around it, one
 // kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32 and rounds once
-// to the type of x. dbias is a column sum of dy.
+// to the type of x. dbias is a column sum of dy. A transposed convolution is dx of x, plus bias.
 //
 // Where cuDNN has no engine, or a tensor does not begin at a multiple of 16 bytes, plain kernels
 // take over: one thread for each element of y and dx, one block for each element of dweight, whose
@@ -254,8 +254,13 @@ Product ConvProduct(const CudaContext& ctx) {
   return ProductOf(ctx, ConvPass::kForward, ConvGeometryOf(ctx));
 }
 
+// With no more than its two operands; what a transposed convolution is, before its bias.
 Product ConvDxProduct(const CudaContext& ctx) {
-  Product product = ProductOf(ctx, ConvPass::kDx, ConvDxGeometryOf(ctx));
+  return ProductOf(ctx, ConvPass::kDx, ConvDxGeometryOf(ctx));
+}
+
+Product AddedConvDxProduct(const CudaContext& ctx) {
+  Product product = ConvDxProduct(ctx);
   if (ctx.has_input(2)) Stage(ctx, ctx.outputs[0].type, product);
   return product;
 }
@@ -267,22 +272,31 @@ Product ConvDwProduct(const CudaContext& ctx) {
   return product;
 }
 
+// Adds the bias, where there is one, to y.
+void AddBias(const CudaContext& ctx) {
+  if (!ctx.has_input(2)) return;
+  const graph::Shape& y = ctx.out_shape(0);
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    AddBiasKernel<<<BlocksFor(y.elements()), kThreads, 0, ctx.stream>>>(
+        y.elements(), y.dim(-1), ctx.in<S>(2), ctx.out<S>(0));
+    gpu::CheckLaunch(ctx.op.name.c_str());
+  });
+}
+
 void Conv(const CudaContext& ctx) {
   if (ConvGeometryOf(ctx).linear()) return Linear(ctx);
-  const Product product = ConvProduct(ctx);
-  Run(ctx, product);
-  if (!ctx.has_input(2)) return;
-  const int64_t elements = ctx.out_shape(0).elements();
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    AddBiasKernel<<<BlocksFor(elements), kThreads, 0, ctx.stream>>>(
-        elements, product.problem.geometry.out_channels, ctx.in<S>(2), ctx.out<S>(0));
-    gpu::CheckLaunch("conv");
-  });
+  Run(ctx, ConvProduct(ctx));
+  AddBias(ctx);
+}
+
+void ConvTranspose(const CudaContext& ctx) {
+  Run(ctx, ConvDxProduct(ctx));
+  AddBias(ctx);
 }
 
 void ConvDx(const CudaContext& ctx) {
   if (ConvDxGeometryOf(ctx).linear()) return LinearDx(ctx);
-  const Product product = ConvDxProduct(ctx);
+  const Product product = AddedConvDxProduct(ctx);
   Run(ctx, product);
   if (!product.staged) return;
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
@@ -319,8 +333,9 @@ void PrepareConv(const CudaContext& ctx) {
 }
 void PrepareConvDx(const CudaContext& ctx) {
   if (ConvDxGeometryOf(ctx).linear()) return PrepareLinearDx(ctx);
-  Prepare(ctx, ConvDxProduct(ctx));
+  Prepare(ctx, AddedConvDxProduct(ctx));
 }
+void PrepareConvTranspose(const CudaContext& ctx) { Prepare(ctx, ConvDxProduct(ctx)); }
 void PrepareConvDw(const CudaContext& ctx) {
   if (ConvDwGeometryOf(ctx).linear()) return PrepareLinearDw(ctx);
   if (ctx.has_output(0)) Prepare(ctx, ConvDwProduct(ctx));
@@ -329,6 +344,8 @@ void PrepareConvDw(const CudaContext& ctx) {
 const CudaKernelRegistration kConv({"conv", &Conv, &PrepareConv});
 const CudaKernelRegistration kConvDx({"conv_dx", &ConvDx, &PrepareConvDx});
 const CudaKernelRegistration kConvDw({"conv_dw", &ConvDw, &PrepareConvDw});
+const CudaKernelRegistration kConvTranspose({"conv_transpose", &ConvTranspose,
+                                             &PrepareConvTranspose});
 
 }  // namespace
 }  // namespace plimsoll::ops

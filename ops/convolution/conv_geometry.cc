@@ -57,7 +57,7 @@ ConvGeometry GeometryOf(const OpCall& call, const Shape& x, const Shape& weight)
 }
 
 ConvGeometry GeometryOf(const OpCall& call) {
-  if (call.op.name == "conv_dx") {
+  if (call.op.name == "conv_dx" || call.op.name == "conv_transpose") {
     return GeometryOf(call, GetShape(call.attributes), call.input(1).shape);
   }
   if (call.op.name == "conv_dw") {

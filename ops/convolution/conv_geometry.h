@@ -38,7 +38,8 @@ struct ConvGeometry {
 // call's op, when they do not fit.
 ConvGeometry GeometryOf(const graph::OpCall& call, const graph::Shape& x,
                         const graph::Shape& weight);
-// Of a call of conv, conv_dx or conv_dw, which have their shapes in different places.
+// Of a call of conv, conv_dx, conv_dw or conv_transpose, which have their shapes in different
+// places. That of conv_transpose is of the convolution from its result to x.
 ConvGeometry GeometryOf(const graph::OpCall& call);
 // The shape of y.
 graph::Shape OutputShape(const ConvGeometry& geometry, size_t rank);

@@ -20,6 +20,8 @@ void WithPacks(int64_t columns, bool aligned, const Launch& launch) {
   constexpr int N = kPackSize<T>;
   if (!aligned || columns % N != 0) {
     launch.template operator()<1, 32>();
+  } else if (columns <= 4 * N) {
+    launch.template operator()<N, 4>();
   } else if (columns <= 8 * N) {
     launch.template operator()<N, 8>();
   } else {

@@ -122,6 +122,9 @@ std::vector<TensorType> InferBatchNorm(const OpCall& call) {
   Check(call.input(3) == ChannelType(x) && call.input(4) == ChannelType(x), call,
         "weight and bias must be [C] in the compute type of x");
   CheckAbsentOr(call, 5, x);
+  const double slope = ReluSlope(call.attributes);
+  Check(slope >= 0 && slope < 1, call, "the slope must be in [0, 1)");
+  Check(slope == 0 || !call.has_input(5), call, "a leaky ReLU does not come behind a residual");
   return {x};
 }
 
@@ -297,9 +300,10 @@ BatchStatistics MergeBatchNormStatistics(graph::Builder& g, Value means, Value v
 }
 
 Value BatchNorm(graph::Builder& g, Value x, const BatchStatistics& statistics, Value weight,
-                Value bias, double eps, bool relu, std::string_view name) {
+                Value bias, double eps, NormActivation activation, std::string_view name) {
   graph::Attributes attributes = {{"eps", eps}};
-  if (relu) attributes.Set("relu", true);
+  if (activation.relu) attributes.Set("relu", true);
+  if (activation.slope != 0) attributes.Set("slope", activation.slope);
   return g.Emit1("batch_norm", {x, statistics.mean, statistics.variance, weight, bias},
                  std::move(attributes), name);
 }

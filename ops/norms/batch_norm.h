@@ -5,7 +5,8 @@
 //   merge_batch_norm_statistics  the same of all ranks' samples, from those of each
 //   batch_norm                   y = (x − mean) / √(variance + eps) · weight + bias, perhaps plus
 //                                a residual of x's shape, with the attribute relu the larger of
-//                                that and 0
+//                                that and 0; or, without a residual, with the attribute slope of
+//                                that and slope times it (leaky ReLU)
 //
 // The samples, x's first dimension, are divided into G groups of consecutive ones, each of which is
 // normalized by itself; G = 1 is the usual batch norm. Statistics are an op of their own: they are
@@ -39,8 +40,14 @@ BatchStatistics MergeBatchNormStatistics(graph::Builder& g, graph::Value means,
                                          graph::Value variances, int64_t n,
                                          std::string_view name = "");
 
+// What comes behind the norm, in one pass.
+struct NormActivation {
+  bool relu = false;
+  double slope = 0;  // with relu: of a leaky ReLU, below 1
+};
+
 graph::Value BatchNorm(graph::Builder& g, graph::Value x, const BatchStatistics& statistics,
-                       graph::Value weight, graph::Value bias, double eps, bool relu = false,
-                       std::string_view name = "");
+                       graph::Value weight, graph::Value bias, double eps,
+                       NormActivation activation = {}, std::string_view name = "");
 
 }  // namespace plimsoll::ops

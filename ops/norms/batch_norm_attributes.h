@@ -5,9 +5,12 @@
 
 namespace plimsoll::ops {
 
-// "relu": the larger of the normalized value and 0.
+// "relu": values that are not positive become 0, or, with "slope", slope times themselves.
 inline bool AppliesRelu(const graph::Attributes& attributes) {
   return attributes.Has("relu") && attributes.GetBool("relu");
+}
+inline double ReluSlope(const graph::Attributes& attributes) {
+  return attributes.Has("slope") ? attributes.GetReal("slope") : 0;
 }
 
 // "through_statistics", of the backward op: dx is also what comes through the statistics of x, in

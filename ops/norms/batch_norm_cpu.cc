@@ -1,8 +1,8 @@
 // Statistics: mean = Σ x / n, then variance = Σ (x − mean)² / n, over the n rows of a group.
 // Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps), rounded,
-// plus the residual; with relu the larger of that and 0, and backward dy counts as 0 where y is.
-// Backward, with d = x −
-// mean and sums over the rows of a group:
+// plus the residual; with relu the larger of that and 0, and backward dy counts as 0 where y is;
+// with a slope that much of either takes the place of 0. Backward, with d = x − mean and sums over
+// the rows of a group:
 //   dx = s · dy,   dmean = −s · Σdy,   dvariance = −½ · rstd² · s · Σ(dy·d),
 //   dweight = Σ_groups rstd · Σ(dy·d),   dbias = Σ_groups Σdy;
 // and through the statistics dx = (dmean + 2 · dvariance · d) / n, which the backward op adds with
@@ -179,6 +179,13 @@ Vec<T> Rounded(Vec<T> value) {
   }
 }
 
+// `passed` where y is positive, elsewhere the slope's part of it. Not a product with a slope of 0,
+// which would give −0, and NaN of infinities.
+template <typename T>
+Vec<T> Rectified(Vec<T> y, Vec<T> passed, T slope) {
+  return y <= 0 ? (slope == 0 ? Vec<T>{} : passed * slope) : passed;
+}
+
 // What x gets through the statistics of n values, added to `acc`.
 template <typename T>
 Vec<T> ThroughStatistics(Vec<T> x, const T* mean, const T* dmean, const T* dvariance, T n,
@@ -212,6 +219,7 @@ void Forward(const CpuContext& ctx) {
     T *rstd = static_cast<T*>(ctx.workspace), *scale = rstd + channels;
     const T* const bias = ctx.in<T>(4);
     const bool relu = AppliesRelu(ctx.attributes);
+    const T slope = static_cast<T>(ReluSlope(ctx.attributes));
     for (int64_t g = 0; g < groups.count; ++g) {
       const int64_t first = g * groups.rows * channels;
       const S* const x = ctx.in<S>(0) + first;
@@ -222,7 +230,7 @@ void Forward(const CpuContext& ctx) {
       ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
         Vec<T> value = Normalised(Load<T>(x + at + i, count), mean, scale, bias, i, count);
         if (residual != nullptr) value = Rounded<S, T>(value) + Load<T>(residual + at + i, count);
-        if (relu) value = value <= 0 ? Vec<T>{} : value;
+        if (relu) value = Rectified(value, value, slope);
         Store<T>(y + at + i, value, count);
       });
     }
@@ -258,6 +266,7 @@ struct BackwardArguments {
   S* dx;
   T *dmean, *dvariance, *dweight, *dbias;
   bool relu, through;
+  T slope;  // with relu
   Groups groups;
 };
 
@@ -278,13 +287,13 @@ void ComputeGradients(const CpuContext& ctx, const BackwardArguments<S, T>& of) 
     const S *const dy = of.dy + first, *const x = of.x + first;
     const T* const mean = of.mean + g * channels;
     Scales(of.variance + g * channels, of.weight, eps, channels, terms.rstd, terms.scale);
-    // dy where the result was positive.
+    // The gradient before the ReLU.
     const auto gradient_at = [&](int64_t at, int64_t i, auto count) {
       const Vec<T> gradient = Load<T>(dy + at, count);
       if (!of.relu) return gradient;
       const Vec<T> y =
           Rounded<S, T>(Normalised(Load<T>(x + at, count), mean, terms.scale, of.bias, i, count));
-      return y <= 0 ? Vec<T>{} : gradient;
+      return Rectified(y, gradient, of.slope);
     };
     if (sums) {
       SumRows<2>(partials, channels, ctx.pool, [&](int64_t row, int64_t i, auto count) {
@@ -341,6 +350,7 @@ void Backward(const CpuContext& ctx) {
                                  .dbias = ctx.out<T>(4),
                                  .relu = AppliesRelu(ctx.attributes),
                                  .through = GoesThroughStatistics(ctx.attributes),
+                                 .slope = static_cast<T>(ReluSlope(ctx.attributes)),
                                  .groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(2).dim(0))});
   });
 }
@@ -373,6 +383,7 @@ void ResidualBackward(const CpuContext& ctx) {
                                  .dbias = ctx.out<T>(3),
                                  .relu = false,
                                  .through = true,
+                                 .slope = 0,
                                  .groups = groups});
   });
 }

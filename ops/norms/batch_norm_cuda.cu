@@ -38,7 +38,13 @@ __device__ constexpr float LargestZero() {
   return 0.0f;
 }
 
-// (x − mean) · rstd · weight + bias, plus the residual, perhaps the larger of that and 0. Rounded
+// `passed` where a value is positive, elsewhere the slope's part of it. Not a product with a slope
+// of 0, which would give −0, and NaN of infinities.
+__device__ float Rectified(bool positive, float passed, float slope) {
+  return positive ? passed : slope == 0 ? 0.0f : passed * slope;
+}
+
+// (x − mean) · rstd · weight + bias, plus the residual, perhaps through a ReLU. Rounded
 // after each step, as if these were ops of their own.
 template <typename T>
 struct ForwardTerms {
@@ -47,6 +53,7 @@ struct ForwardTerms {
   const float *mean, *variance, *weight, *bias;
   float eps;
   bool relu;
+  float slope;  // with relu
 
   __device__ void At(int64_t group, int64_t column, int64_t columns, float (&terms)[kTerms]) const {
     const int64_t i = group * columns + column;
@@ -68,7 +75,7 @@ struct ForwardTerms {
     }
     if (!relu) return;
 #pragma unroll
-    for (int w = 0; w < kWide; ++w) y[w] = y[w] <= 0 ? 0.0f : y[w];
+    for (int w = 0; w < kWide; ++w) y[w] = Rectified(!(y[w] <= 0), y[w], slope);
   }
 };
 
@@ -82,7 +89,8 @@ void Forward(const CudaContext& ctx) {
                             ctx.in<float>(3),
                             ctx.in<float>(4),
                             static_cast<float>(ctx.attributes.GetReal("eps")),
-                            AppliesRelu(ctx.attributes)},
+                            AppliesRelu(ctx.attributes),
+                            static_cast<float>(ReluSlope(ctx.attributes))},
             ctx.out<T>(0));
   });
 }
@@ -129,6 +137,7 @@ struct BackwardChannels {
   const float *mean, *variance, *weight, *bias;  // bias: only with relu
   float eps, n;
   bool relu, through;
+  float slope;          // with relu
   const float* totals;  // [groups][2][columns], Σdy and Σ(dy·d); nullptr: not needed
 
   struct Gradients {
@@ -158,10 +167,13 @@ struct BackwardChannels {
       terms[4] = g.dmean / n;
     }
   }
-  // Whether the gradient passes the ReLU of a value.
+  // What of the gradient passes the ReLU of a value.
   template <typename T>
-  __device__ bool Passes(float value, float mean_of, float scale, float bias_of) const {
-    return !relu || !(Normalised(value, mean_of, scale, bias_of) <= LargestZero<T>());
+  __device__ float Passed(float gradient, float value, float mean_of, float scale,
+                          float bias_of) const {
+    if (!relu) return gradient;
+    const bool positive = !(Normalised(value, mean_of, scale, bias_of) <= LargestZero<T>());
+    return Rectified(positive, gradient, slope);
   }
 };
 
@@ -179,8 +191,9 @@ struct BackwardTerms {
                        float (&dx)[kWide]) const {
 #pragma unroll
     for (int w = 0; w < kWide; ++w) {
-      const bool passes = channels.Passes<T>(values[1][w], terms[0][w], terms[1][w], terms[2][w]);
-      dx[w] = __fadd_rn(__fmul_rn(passes ? values[0][w] : 0.0f, terms[1][w]), values[2][w]);
+      const float passed =
+          channels.Passed<T>(values[0][w], values[1][w], terms[0][w], terms[1][w], terms[2][w]);
+      dx[w] = __fadd_rn(__fmul_rn(passed, terms[1][w]), values[2][w]);
     }
     if (!channels.through) return;
     Round<T>(dx);
@@ -243,8 +256,8 @@ __global__ void __launch_bounds__(kNormThreads, 2)
         PartOf(inputs[k], i, value);
 #pragma unroll
         for (int w = 0; w < kWide; ++w) {
-          const bool passes = of.Passes<T>(value[w], known[0][w], known[1][w], known[2][w]);
-          const float passed = passes ? gradient[w] : 0.0f;
+          const float passed =
+              of.Passed<T>(gradient[w], value[w], known[0][w], known[1][w], known[2][w]);
           sums[0][i + w] += passed;
           sums[1][i + w] += passed * (value[w] - known[0][w]);
         }
@@ -403,6 +416,7 @@ void Backward(const CudaContext& ctx) {
                       static_cast<float>(by.rows),
                       AppliesRelu(ctx.attributes),
                       GoesThroughStatistics(ctx.attributes),
+                      static_cast<float>(ReluSlope(ctx.attributes)),
                       nullptr};
   bool summed = of.through;
   for (size_t i = 1; i < 5; ++i) summed = summed || ctx.has_output(i);
@@ -428,6 +442,7 @@ void ResidualBackward(const CudaContext& ctx) {
                       static_cast<float>(by.rows),
                       /*relu=*/false,
                       /*through=*/true,
+                      /*slope=*/0,
                       nullptr};
   const ChannelResults results{ctx.in<float>(7), ctx.in<float>(8),  nullptr,
                                nullptr,          ctx.out<float>(2), ctx.out<float>(3)};

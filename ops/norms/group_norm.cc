@@ -79,7 +79,7 @@ Value GroupNorm(graph::Builder& g, Value x, int64_t groups, Value weight, Value 
       g.Emit("merge_channel_statistics", {of_channels.mean, of_channels.variance},
              {{"groups", groups}}, "group_statistics");
   return BatchNorm(g, x, {.mean = merged[0], .variance = merged[1]}, weight, bias, eps,
-                   /*relu=*/false, name);
+                   {}, name);
 }
 
 }  // namespace plimsoll::ops

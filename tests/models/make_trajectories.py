@@ -22,6 +22,9 @@ from torch.nn import functional as F
 
 from check_with_torchvision import formula, uniform
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
+from unet_peer import UNet, dice_cross_entropy  # noqa: E402
+
 FOLDER = pathlib.Path(__file__).parent / "trajectories"
 STEPS = 10
 VOCAB, CLASSES = 61, 7
@@ -123,6 +126,27 @@ def resnet_case(depth):
     return model, loss, logits, dict(batch=batch, settings=dict(label_smoothing=0.1), config=config)
 
 
+def unet_case(*sides):
+    batch, channels = 3, 2
+    sizes = dict(channels=channels, classes=CLASSES, levels=3, features=6, most_features=20)
+    model = UNet(len(sides) == 3, **sizes)
+
+    def pixels(step):
+        values = uniform(f"images.{step}", batch * math.prod(sides) * channels)
+        return torch.from_numpy(values.astype(numpy.float32)).view(
+            batch, *sides, channels).movedim(-1, 1)
+
+    def loss(step):
+        return dice_cross_entropy(model(pixels(step)), torch.from_numpy(
+            integers(f"labels.{step}", batch * math.prod(sides), CLASSES)).view(batch, *sides))
+
+    def logits():
+        return model(pixels(0)).movedim(1, -1)
+    named = dict(zip(("image_width", "image_height", "image_depth"), reversed(sides)))
+    config = dict(model_type="unet", **named, **sizes)
+    return model, loss, logits, dict(batch=batch, settings={}, config=config)
+
+
 CASES = {
     "bert-masked": lambda: text_case(transformers.BertForMaskedLM, "masked_lm", False),
     "bert-masked-padded": lambda: text_case(transformers.BertForMaskedLM, "masked_lm", True),
@@ -131,6 +155,8 @@ CASES = {
         transformers.BertForSequenceClassification, "classification", True),
     "vit": vit_case,
     "resnet50": lambda: resnet_case(50),
+    "unet-2d": lambda: unet_case(12, 16),
+    "unet-3d": lambda: unet_case(8, 12, 4),
 }
 
 

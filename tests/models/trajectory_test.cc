@@ -1,4 +1,4 @@
-// Ten steps of training BERT, ViT and ResNet-50 agree with PyTorch's: losses, gradient norms and
+// Ten steps of training BERT, ViT, ResNet-50 and U-Nets agree with PyTorch's: losses, gradient norms and
 // how far each tensor has moved. trajectories/ is made by make_trajectories.py, which has the
 // formulas of weights and data.
 #include <gtest/gtest.h>
@@ -186,7 +186,8 @@ TEST_P(TrajectoryTest, AgreesWithPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TrajectoryTest,
                          testing::Values("bert-masked", "bert-masked-padded", "bert-pretraining",
-                                         "bert-classification", "vit", "resnet50"),
+                                         "bert-classification", "vit", "resnet50", "unet-2d",
+                                         "unet-3d"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::erase(name, '-');

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/ops/op_runner.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -27,6 +28,51 @@ TEST(Relu, KeepsNan) {
       }
       EXPECT_EQ(dx.at(i), i == 0 || i == 3 ? dy.at(i) : 0);
     }
+  }
+}
+
+// The smallest number above 0.
+double Least(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+      return 0x1p-1074;
+    case DType::kBFloat16:
+      return 0x1p-133;
+    case DType::kFloat16:
+      return 0x1p-24;
+    default:
+      return 0x1p-149;
+  }
+}
+
+// Zero and NaN take the slope, as in PyTorch. A product that vanishes keeps the sign of x.
+TEST(LeakyRelu, SlopesWhereXIsNotPositive) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kFloat16}) {
+    const double least = Least(dtype);
+    const TestTensor x = Values(dtype, {6}, {kNan, -2, 0, 2, least, -least}),
+                     dy = Values(dtype, {6}, {4, 8, 12, 16, 20, 24});
+    const graph::Attributes slope = {{"slope", 0.25}};
+    const TestTensor y = RunOp("leaky_relu", {&x}, slope)[0];
+    EXPECT_TRUE(std::isnan(y.at(0)));
+    EXPECT_EQ(y.at(1), -0.5);
+    EXPECT_EQ(y.at(2), 0);
+    EXPECT_EQ(y.at(3), 2);
+    const TestTensor dx = RunOp("leaky_relu_backward", {&y, &dy}, slope)[0];
+    for (int64_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(dx.at(i), i == 3 || i == 4 ? dy.at(i) : dy.at(i) / 4) << i;
+    }
+  }
+}
+
+TEST(LeakyRelu, RefusesSlopesOutsideZeroToOne) {
+  const TestTensor x = Values(DType::kFloat32, {1}, {1});
+  for (double slope : {0.0, 1.0, -0.1, std::numeric_limits<double>::quiet_NaN()}) {
+    ExpectInternalError(
+        [&] {
+          RunOp("leaky_relu", {&x}, {{"slope", slope}});
+        },
+        {"leaky_relu", "above 0 and below 1"});
   }
 }
 

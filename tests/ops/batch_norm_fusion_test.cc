@@ -34,7 +34,7 @@ std::vector<std::vector<double>> Gradients(DType dtype, int64_t groups, bool rel
   const Value bias = g.Persistent("bias", Role::kParameter, {DType::kFloat32, {8}});
   const Value dy = g.Persistent("dy", Role::kInput, {dtype, {6, 5, 8}});
   const BatchStatistics statistics = BatchNormStatistics(g, x, groups);
-  const Value y = BatchNorm(g, x, statistics, weight, bias, 1e-5, relu);
+  const Value y = BatchNorm(g, x, statistics, weight, bias, 1e-5, {.relu = relu});
   Value loss = Sum(g, Mul(g, y, dy), "part");
   if (read_elsewhere) loss = Add(g, loss, Sum(g, statistics.mean));
   Add(g, loss, loss, "loss");
@@ -78,7 +78,7 @@ std::vector<std::vector<double>> Block(DType dtype, bool relu, bool fused, bool 
       Scale(g, g.Persistent("shortcut", Role::kParameter, {dtype, {6, 5, 8}}), 0.5);
   const Value weight = g.Persistent("weight", Role::kParameter, {DType::kFloat32, {8}});
   const Value bias = g.Persistent("bias", Role::kParameter, {DType::kFloat32, {8}});
-  const Value normed = BatchNorm(g, x, BatchNormStatistics(g, x), weight, bias, 1e-5, false);
+  const Value normed = BatchNorm(g, x, BatchNormStatistics(g, x), weight, bias, 1e-5);
   const Value sum = Add(g, shortcut, normed);
   const Value y = relu ? Relu(g, sum, "y") : sum;
   Value loss = Sum(g, Mul(g, y, y), "part");

@@ -46,6 +46,8 @@ std::vector<Case> Cases() {
           {"silu_backward", {many, many}},
           {"relu", {many}},
           {"relu_backward", {odd, odd}},
+          {"leaky_relu", {many}, {{"slope", 0.01}}},
+          {"leaky_relu_backward", {odd, odd}, {{"slope", 0.3}}},
           {"sigmoid", {many}},
           {"sigmoid_backward", {odd, odd}},
           {"tanh", {many}},

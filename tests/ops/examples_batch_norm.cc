@@ -81,6 +81,12 @@ const ExampleRegistration kNormRelu(
      .inputs = {{{3, 20, 24}}, Mean({1, 24}), Variance({1, 24}), {{24}}, {{24}}},
      .attributes = {{"eps", 1e-5}, {"relu", true}},
      .compute_inputs = {1, 2, 3, 4}});
+const ExampleRegistration kNormLeakyRelu(
+    {.op = "batch_norm",
+     .label = "leaky relu, of single samples",
+     .inputs = {{{3, 4, 5, 2, 32}}, Mean({3, 32}), Variance({3, 32}), {{32}}, {{32}}},
+     .attributes = {{"eps", 1e-5}, {"relu", true}, {"slope", 0.01}},
+     .compute_inputs = {1, 2, 3, 4}});
 const ExampleRegistration kNormResidual(
     {.op = "batch_norm",
      .label = "residual",
@@ -160,6 +166,21 @@ const ExampleRegistration kNormBackwardThrough(
                 {{24}}},
      .attributes = {{"eps", 1e-5}, {"relu", true}, {"through_statistics", true}},
      .compute_inputs = {2, 3, 4, 6, 7, 8}});
+const ExampleRegistration kNormBackwardLeakyRelu(
+    {.op = "batch_norm_backward",
+     .label = "through the statistics, leaky relu, of single samples",
+     .inputs = {{{2, 3, 5, 4, 32}},
+                {{2, 3, 5, 4, 32}},
+                Mean({2, 32}),
+                Variance({2, 32}),
+                {{32}},
+                Absent(),
+                Absent(),
+                Absent(),
+                {{32}}},
+     .attributes = {{"eps", 1e-5}, {"relu", true}, {"slope", 0.2}, {"through_statistics", true}},
+     .compute_inputs = {2, 3, 4, 6, 7, 8},
+     .low_precision_tolerance = 1});
 const ExampleRegistration kNormBackwardRelu({.op = "batch_norm_backward",
                                              .label = "relu",
                                              .inputs = {{{3, 4, 5, 7}},

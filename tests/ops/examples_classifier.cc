@@ -61,6 +61,12 @@ const ExampleRegistration kTopKFive({.op = "count_top_k",
 const ExampleRegistration kConfusion({.op = "confusion",
                                       .label = "",
                                       .inputs = {{{4, 7, 3}}, Labels({4, 7}, 3)}});
+const ExampleRegistration kConfusionOfVoxels({.op = "confusion",
+                                              .label = "many rows",
+                                              .inputs = {{{2, 4500, 3}}, Labels({2, 4500}, 3)}});
+const ExampleRegistration kConfusionOfMany({.op = "confusion",
+                                            .label = "many classes",
+                                            .inputs = {{{60, 70}}, Labels({60}, 70)}});
 
 }  // namespace
 }  // namespace plimsoll::ops

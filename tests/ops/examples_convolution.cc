@@ -84,6 +84,23 @@ const ExampleRegistration kConvDxGaps({.op = "conv_dx",
                                        .inputs = {{{2, 2, 3, 4}}, {{4, 1, 2, 3}}, {{2, 5, 9, 3}}},
                                        .attributes = WithShape(Window(3, 0), {2, 5, 9, 3})});
 
+const ExampleRegistration kConvTranspose({.op = "conv_transpose",
+                                          .label = "stride 2, one pixel more",
+                                          .inputs = {{{2, 4, 3, 6}}, {{6, 3, 3, 8}}, {{8}}},
+                                          .attributes = WithShape(Window(2, 1), {2, 8, 6, 8})});
+const ExampleRegistration kConvTransposeVolume(
+    {.op = "conv_transpose",
+     .label = "volume",
+     .inputs = {{{2, 2, 3, 2, 16}}, {{16, 2, 2, 2, 8}}, Absent()},
+     .attributes = WithShape({{"stride_d", 2}, {"stride_h", 2}, {"stride_w", 2}},
+                             {2, 4, 6, 4, 8})});
+const ExampleRegistration kConvTransposeGroups(
+    {.op = "conv_transpose",
+     .label = "2 groups, dilated",
+     .inputs = {{{1, 5, 4, 6}}, {{6, 2, 3, 2}}, {{4}}},
+     .attributes = WithShape({{"stride_h", 3}, {"stride_w", 1}, {"dilation_w", 2}, {"groups", 2}},
+                             {1, 14, 8, 4})});
+
 // cuDNN rounds dweight to the type of x.
 constexpr double kRounded = 1;
 const ExampleRegistration kConvDw(

@@ -190,6 +190,12 @@ const ExampleRegistration kRelu({.op = "relu", .label = "", .inputs = {{kSmallSh
 const ExampleRegistration kReluBackward({.op = "relu_backward",
                                          .label = "",
                                          .inputs = {{kLarge}, {kLarge}}});
+const ExampleRegistration kLeakyRelu(
+    {.op = "leaky_relu", .label = "", .inputs = {{kSmallShape}}, .attributes = {{"slope", 0.01}}});
+const ExampleRegistration kLeakyReluBackward({.op = "leaky_relu_backward",
+                                              .label = "",
+                                              .inputs = {{kLarge}, {kLarge}},
+                                              .attributes = {{"slope", 0.3}}});
 const ExampleRegistration kSigmoid({.op = "sigmoid", .label = "", .inputs = {{kSmallShape}}});
 const ExampleRegistration kSigmoidBackward({.op = "sigmoid_backward",
                                             .label = "",

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Makes tests/ops/testdata/*.txt: inputs and results of PyTorch on the CPU, in float64.
 
-Needs torch (written with 2.15; what follows clip.txt with 2.5.1): python3 make_op_golden.py [DIR]. A
-file is a list of tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32
-values, so that both precisions of an op can start from them. Last digits of results may depend on
-the processor.
+Needs torch (written with 2.15; what follows clip.txt with 2.5.1, from conv_transpose2d.txt on with
+2.15) and, for Dice losses, MONAI (1.6.1): python3 make_op_golden.py [DIR]. A file is a list of
+tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32 values, so that both
+precisions of an op can start from them. Last digits of results may depend on the processor.
 """
 import pathlib
 import sys
 
+import monai.losses
 import torch
 import torch.nn.functional as nn
 
@@ -44,6 +45,12 @@ def pool(function, x, *args, **kwargs):
 def convolve(x, weight, bias=None, **window):
     """conv2d or conv3d where images and weight have their channels last."""
     function = nn.conv2d if x.dim() == 4 else nn.conv3d
+    return function(x.movedim(-1, 1), weight.movedim(-1, 1), bias, **window).movedim(1, -1)
+
+
+def convolve_transposed(x, weight, bias=None, **window):
+    """conv_transpose2d or conv_transpose3d, likewise; weight is [inputs, kernel ..., outputs]."""
+    function = nn.conv_transpose2d if x.dim() == 4 else nn.conv_transpose3d
     return function(x.movedim(-1, 1), weight.movedim(-1, 1), bias, **window).movedim(1, -1)
 
 
@@ -88,6 +95,29 @@ def write_convolutions(directory):
          groups=10)
     case("conv3d", (1, 4, 5, 4, 2), (3, 3, 2, 2, 2), stride=(2, 1, 1), padding=(1, 0, 1),
          dilation=(1, 2, 1))
+
+
+def write_transposed_convolutions(directory):
+    def case(name, x, weight, groups=1, **window):
+        inputs = {"x": randn(*x), "weight": randn(*weight), "bias": randn(weight[-1] * groups)}
+        write(directory / f"{name}.txt", differentiate(
+            lambda **leaves: convolve_transposed(**leaves, groups=groups, **window), inputs))
+
+    case("conv_transpose2d", (2, 4, 3, 5), (5, 3, 2, 3), stride=(2, 1), padding=(1, 0),
+         output_padding=(1, 0))
+    case("conv_transpose2d_groups", (1, 5, 4, 6), (6, 2, 3, 2), groups=2, stride=(3, 2),
+         dilation=(1, 2))
+    case("conv_transpose3d", (1, 2, 3, 2, 4), (4, 2, 2, 2, 3), stride=2)
+
+
+def write_instance_norms(directory):
+    def norm(x, weight, bias):
+        return nn.instance_norm(x.movedim(-1, 1), weight=weight, bias=bias, eps=1e-5).movedim(1, -1)
+
+    inputs = {"x": 2 * randn(3, 2, 3, 2, 9) + 1, "weight": randn(9), "bias": randn(9)}
+    write(directory / "instance_norm.txt", differentiate(norm, inputs))
+    write(directory / "instance_norm_leaky_relu.txt", differentiate(
+        lambda **leaves: nn.leaky_relu(norm(**leaves), 0.01), inputs))
 
 
 def write_batch_norms(directory):
@@ -153,6 +183,38 @@ def write_losses(directory):
         {"x": randn(rows, width), "weight": randn(classes, width), "bias": randn(classes)})})
 
 
+def write_dice_losses(directory):
+    """Two samples of four voxels a row, three rows, two planes; logits have their classes last."""
+    def case(name, classes, loss, ignored=()):
+        labels = torch.randint(classes, (2, 2, 3, 4))
+        for plane, row, column in ignored:
+            labels[:, plane, row, column] = -100
+        write(directory / f"{name}.txt", {"labels": labels, **differentiate(
+            lambda logits: loss(logits.movedim(-1, 1), labels[:, None]),
+            {"logits": 2 * randn(*labels.shape, classes)})})
+
+    def dice(**options):
+        return monai.losses.DiceLoss(softmax=True, to_onehot_y=True, **options)
+
+    def squared(logits, labels):
+        # MONAI's own one-hot labels are float32, and so are their norms.
+        here = nn.one_hot(labels[:, 0], logits.shape[1]).movedim(-1, 1).double()
+        return monai.losses.DiceLoss(
+            softmax=True, squared_pred=True, smooth_nr=0.25, smooth_dr=0.75)(logits, here)
+
+    def with_cross_entropy(logits, labels):
+        return (dice(ignore_index=-100)(logits, labels)
+                + nn.cross_entropy(logits, labels[:, 0], ignore_index=-100))
+
+    case("dice", 3, dice())
+    case("dice_foreground", 4, dice(include_background=False))
+    case("dice_squared", 2, squared)
+    case("dice_cross_entropy", 5, monai.losses.DiceCELoss(
+        softmax=True, to_onehot_y=True, include_background=False, lambda_dice=0.75, lambda_ce=0.5))
+    # As many voxels of both samples are ignored: so the mean over all voxels is that of samples.
+    case("dice_ignored", 3, with_cross_entropy, ignored=((0, 0, 1), (1, 2, 3), (1, 1, 0)))
+
+
 def write_classifier_counts(directory):
     rows, classes = 30, 4
     logits, labels = randn(rows, classes), labels_of(rows, classes)
@@ -192,6 +254,32 @@ def write_patches(directory):
 
     write(directory / "patches.txt", differentiate(
         embed, {"x": randn(2, 4, 6, 3), "weight": randn(5, 2, 2, 3), "bias": randn(5)}))
+
+
+def write_channels(directory):
+    write(directory / "leaky_relu.txt", differentiate(
+        lambda x: nn.leaky_relu(x, 0.01), {"x": torch.cat([5 * randn(60), torch.zeros(1)])}))
+    write(directory / "concat_channels.txt", differentiate(
+        lambda a, b: torch.cat([a, b], -1), {"a": randn(2, 3, 2, 3), "b": randn(2, 3, 2, 5)}))
+
+
+def write_resizings(directory):
+    """Images and volumes to larger and smaller sizes, and to twice the size."""
+    linear = {4: "bilinear", 5: "trilinear"}
+
+    def case(name, x, size, **options):
+        write(directory / f"resize_{name}.txt", differentiate(
+            lambda x: nn.interpolate(x.movedim(-1, 1), size, **options).movedim(1, -1),
+            {"x": randn(*x)}))
+
+    for kind, x, size in (("images", (2, 4, 7, 3), (9, 5)), ("twice", (1, 3, 4, 2), (6, 8)),
+                          ("volumes", (1, 3, 2, 5, 2), (5, 4, 3)), ("one_row", (1, 3, 5, 2), (1, 4))):
+        case(f"{kind}_nearest", x, size, mode="nearest")
+        for aligned in (False, True):
+            case(f"{kind}_linear" + "_aligned" * aligned, x, size, mode=linear[len(x)],
+                 align_corners=aligned)
+    # Products that float32 rounds below the next pixel.
+    case("rounded_nearest", (1, 1, 3, 1), (1, 123), mode="nearest")
 
 
 def averages(**kwargs):
@@ -279,6 +367,11 @@ def main():
     write(directory / "weight_average_warmup.txt", averages(
         avg_fn=lambda average, p, averaged: average.lerp(
             p, 1 - min(0.3, (2 + averaged.item()) / (11 + averaged.item())))))
+    # Each has a seed of its own, so that a new one leaves the values of the others alone.
+    for seed, group in enumerate((write_transposed_convolutions, write_instance_norms,
+                                  write_channels, write_dice_losses, write_resizings), 2):
+        torch.manual_seed(seed)
+        group(directory)
 
 
 if __name__ == "__main__":

@@ -69,11 +69,11 @@ void GoldenTest::CheckUnary(const std::string& file, const std::string& op,
   ExpectNear(Call(op + "_backward", attributes, {x, Make(golden["dy"])})[0], golden["dx"]);
 }
 
-void GoldenTest::CheckByResult(const std::string& op) {
+void GoldenTest::CheckByResult(const std::string& op, const Attributes& attributes) {
   Golden golden = Read(op);
-  const std::optional<HostTensor> y = Call(op, {}, {Make(golden["x"])})[0];
+  const std::optional<HostTensor> y = Call(op, attributes, {Make(golden["x"])})[0];
   ExpectNear(y, golden["y"]);
-  ExpectNear(Call(op + "_backward", {}, {y, Make(golden["dy"])})[0], golden["dx"]);
+  ExpectNear(Call(op + "_backward", attributes, {y, Make(golden["dy"])})[0], golden["dx"]);
 }
 
 }  // namespace plimsoll::ops

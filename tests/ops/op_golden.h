@@ -46,7 +46,7 @@ class GoldenTest : public testing::TestWithParam<graph::DType> {
   void CheckUnary(const std::string& file, const std::string& op,
                   const graph::Attributes& attributes);
   // The same where the backward op reads y.
-  void CheckByResult(const std::string& op);
+  void CheckByResult(const std::string& op, const graph::Attributes& attributes = {});
 
  private:
   ThreadPool pool_{2};

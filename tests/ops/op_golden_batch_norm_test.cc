@@ -44,6 +44,30 @@ TEST_P(GoldenTest, BatchNorm) {
   }
 }
 
+// An instance norm is a batch norm of single samples.
+TEST_P(GoldenTest, InstanceNorm) {
+  for (const bool relu : {false, true}) {
+    SCOPED_TRACE(relu ? "leaky relu" : "no relu");
+    Golden golden = Read(relu ? "instance_norm_leaky_relu" : "instance_norm");
+    const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);
+    const HostTensor bias = Make(golden["bias"]);
+    Attributes attributes = {{"eps", kBatchNormEps}, {"relu", relu}};
+    if (relu) attributes.Set("slope", 0.01);
+    const Outputs statistics =
+        Call("batch_norm_statistics", {{"groups", x.type.shape.dim(0)}}, {x});
+    const std::optional<HostTensor>&mean = statistics[0], &variance = statistics[1];
+    ExpectNear(Call("batch_norm", attributes, {x, mean, variance, weight, bias})[0], golden["y"]);
+    attributes.Set("through_statistics", true);
+    const std::optional<HostTensor> none;
+    const Outputs gradients =
+        Call("batch_norm_backward", attributes,
+             {Make(golden["dy"]), x, mean, variance, weight, none, none, none, bias});
+    ExpectNear(gradients[0], golden["dx"]);
+    ExpectNear(gradients[3], golden["dweight"]);
+    ExpectNear(gradients[4], golden["dbias"]);
+  }
+}
+
 // Two ranks with one sample each, which merge their statistics, see what one with both does.
 TEST_P(GoldenTest, BatchNormOfRanks) {
   Golden golden = Read("batch_norm");

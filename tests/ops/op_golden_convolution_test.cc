@@ -58,6 +58,29 @@ TEST_P(GoldenTest, Convolution) {
   }
 }
 
+const ConvolutionCase kTransposedCases[] = {
+    {"conv_transpose2d", {{"stride_h", 2}, {"pad_h", 1}}},
+    {"conv_transpose2d_groups",
+     {{"stride_h", 3}, {"stride_w", 2}, {"dilation_w", 2}, {"groups", 2}}},
+    {"conv_transpose3d", {{"stride_d", 2}, {"stride_h", 2}, {"stride_w", 2}}},
+};
+
+// Its gradients are the convolution that it transposes, and that one's.
+TEST_P(GoldenTest, TransposedConvolution) {
+  for (const auto& [file, window] : kTransposedCases) {
+    SCOPED_TRACE(file);
+    Golden golden = Read(file);
+    const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]),
+                     bias = Make(golden["bias"]), dy = Make(golden["dy"]);
+    ExpectNear(Call("conv_transpose", WithShape(window, dy.type.shape), {x, weight, bias})[0],
+               golden["y"]);
+    const std::optional<HostTensor> none;
+    ExpectNear(Call("conv", window, {dy, weight, none})[0], golden["dx"]);
+    ExpectNear(Call("conv_dw", WithShape(window, weight.type.shape), {dy, x, none, none})[0],
+               golden["dweight"]);
+  }
+}
+
 // The convolution's weight is a linear layer's, and its pixels are the tokens.
 TEST_P(GoldenTest, Patches) {
   Golden golden = Read("patches");

@@ -1,4 +1,4 @@
-// Losses compared with PyTorch, and what metrics count of a classifier's results.
+// Losses compared with PyTorch and MONAI, and what metrics count of a classifier's results.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -14,6 +14,8 @@ using graph::DType;
 
 // The files have eight rows with labels, whose mean is the loss.
 constexpr double kMeanOfEight = 1.0 / 8;
+// Those of segmentation two samples.
+constexpr double kMeanOfTwo = 1.0 / 2;
 
 TEST_P(GoldenTest, CrossEntropy) {
   struct Case {
@@ -63,6 +65,37 @@ TEST_P(GoldenTest, LinearCrossEntropyWithBias) {
       Call("linear_cross_entropy_train", {}, {x, weight, labels, scale, dloss, none, bias, none});
   ExpectNear(train[0], golden["y"]);
   expect(train, 1);
+}
+
+TEST_P(GoldenTest, Dice) {
+  struct Case {
+    std::string file;
+    Attributes changed;
+  };
+  const Case cases[] = {
+      {"dice", {}},
+      {"dice_foreground", {{"include_background", false}}},
+      {"dice_squared", {{"squared_pred", true}, {"smooth_nr", 0.25}, {"smooth_dr", 0.75}}},
+      {"dice_cross_entropy",
+       {{"include_background", false}, {"lambda_dice", 0.75}, {"lambda_ce", 0.5}}},
+      {"dice_ignored", {{"lambda_ce", 1.0}}},
+  };
+  for (const auto& [file, changed] : cases) {
+    SCOPED_TRACE(file);
+    Attributes attributes = {{"include_background", true}, {"squared_pred", false},
+                             {"smooth_nr", 1e-5},          {"smooth_dr", 1e-5},
+                             {"lambda_dice", 1.0},         {"lambda_ce", 0.0}};
+    for (const auto& [name, value] : changed.entries()) attributes.Set(name, value);
+    Golden golden = Read(file);
+    const HostTensor logits = Make(golden["logits"]);
+    const HostTensor labels = Make(golden["labels"], DType::kInt32);
+    const HostTensor weight = Scalar(DType::kFloat32, kMeanOfTwo);
+    const Outputs forward = Call("dice_loss", attributes, {logits, labels, weight});
+    ExpectNear(forward[0], golden["y"]);
+    ExpectNear(Call("dice_loss_backward", attributes,
+                    {logits, labels, weight, forward[1], Make(golden["dy"])})[0],
+               golden["dlogits"]);
+  }
 }
 
 TEST_P(GoldenTest, ClassifierCounts) {

@@ -69,6 +69,7 @@ TEST_P(GoldenTest, GeluExact) {
 }
 TEST_P(GoldenTest, Silu) { CheckUnary("silu", "silu", {}); }
 TEST_P(GoldenTest, Relu) { CheckByResult("relu"); }
+TEST_P(GoldenTest, LeakyRelu) { CheckByResult("leaky_relu", {{"slope", 0.01}}); }
 TEST_P(GoldenTest, Sigmoid) { CheckByResult("sigmoid"); }
 TEST_P(GoldenTest, Tanh) { CheckByResult("tanh"); }
 TEST_P(GoldenTest, Swiglu) { CheckUnary("swiglu", "swiglu", {}); }

@@ -92,16 +92,19 @@ TEST(Traits, AreThoseOfTheseOps) {
                    "linear_dx", "linear_dx_gelu", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kAttention; }),
             (Names{"attention", "attention_backward"}));
-  EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
-            (Names{"add_low_rank", "attention", "conv", "linear", "linear_cross_entropy", "matmul"}));
+  EXPECT_EQ(
+      OpsWith([](const OpDef& op) { return op.precision.tf32; }),
+      (Names{"add_low_rank", "attention", "conv", "linear", "linear_cross_entropy", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
-            (Names{"add", "batch_norm", "cast", "drop_path", "dropout", "gelu", "layer_norm", "mul",
-                   "prepend_token", "relu", "rms_norm", "rotary", "scale", "sigmoid", "silu",
-                   "subsample", "swiglu", "tanh"}));
+            (Names{"add",           "batch_norm", "cast",       "concat_channels", "drop_path",
+                   "dropout",       "gelu",       "layer_norm", "leaky_relu",      "mul",
+                   "prepend_token", "relu",       "resize",     "rms_norm",        "rotary",
+                   "scale",         "sigmoid",    "silu",       "subsample",       "swiglu",
+                   "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"batch_norm", "layer_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
-            (Names{"gelu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
+            (Names{"gelu", "leaky_relu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
             (Names{"attention", "masked_softmax"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }), (Names{"stop_gradient"}));

@@ -405,12 +405,7 @@ const SourceRegistration kSource({
           .type = Setting::Type::kBool,
           .doc = "For training, an image is flipped left to right with probability ½.",
           .default_value = false},
-         {.name = "workers",
-          .doc = "Threads that prepare the images of the next steps while one runs; 0: each step "
-                 "prepares its own. The images are the same (docs/recipes.md).",
-          .derived = "0; on a GPU one for every 4 cores, 1 to 8",
-          .min = 0,
-          .max = 256},
+         WorkersSetting(),
          {.name = "randaugment",
           .doc =
               "For training, so many operations of RandAugment change an image, drawn out of 14.",
@@ -460,7 +455,7 @@ const SourceRegistration kSource({
           .derived = "the standard deviation of the images for training",
           .min = kLeastStd}},
     .make = &Make,
-    .fills = {"images", "labels"},
+    .fills = {{"images", {4}}, {"labels", {1}}},
     .mixes = [](const Settings& settings) -> std::string {
       if (settings.Float("mixup") > 0) return "mixup";
       return settings.Float("cutmix") > 0 ? "cutmix" : "";

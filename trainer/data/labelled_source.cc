@@ -184,7 +184,7 @@ const SourceRegistration kSource({
     .settings = Rows(),
     .complete = &Complete,
     .make = &Make,
-    .fills = {"tokens", "token_types", "lengths", "labels"},
+    .fills = {"tokens", "token_types", "lengths", {"labels", {1}}},
     .holds_out = &HoldsOutText,
 });
 

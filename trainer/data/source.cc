@@ -21,6 +21,21 @@ std::string Source::Describe(const Reading& reading) const {
   return fmt::format("data: {} samples a step\n", reading.samples_per_step);
 }
 
+bool FilledInput::Fits(const graph::Slot& slot) const {
+  if (slot.name != name) return false;
+  return ranks.empty() || std::ranges::find(ranks, slot.type.shape.rank()) != ranks.end();
+}
+
+Setting WorkersSetting() {
+  return {.name = "workers",
+          .doc =
+              "Threads that prepare the samples of the next steps while one runs; 0: each step "
+              "prepares its own. The samples are the same (docs/recipes.md).",
+          .derived = "0; on a GPU one for every 4 cores, 1 to 8",
+          .min = 0,
+          .max = 256};
+}
+
 SourceRegistration::SourceRegistration(SourceKind kind) {
   std::vector<SourceKind>& kinds = Registry();
   if (FindSource(kind.name) != nullptr) {
@@ -41,7 +56,7 @@ std::vector<std::string> SourcesThatFill(std::span<const graph::Slot> slots) {
   std::vector<std::string> names;
   for (const SourceKind& kind : Sources()) {
     const bool all = std::ranges::all_of(slots, [&](const graph::Slot& slot) {
-      return std::ranges::find(kind.fills, slot.name) != kind.fills.end();
+      return std::ranges::any_of(kind.fills, [&](const auto& input) { return input.Fits(slot); });
     });
     if (all) names.push_back(kind.name);
   }

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/settings.h"
@@ -73,10 +74,25 @@ class Source {
 
 // What a source may have to know of the model that reads it. 0: the model has no such size.
 struct ModelSizes {
-  int64_t sequence = 0;  // tokens of a sample
-  int64_t vocab = 0;     // token ids are below it
-  int64_t classes = 0;   // labels are below it
+  int64_t sequence = 0;      // tokens of a sample
+  int64_t vocab = 0;         // token ids are below it
+  int64_t classes = 0;       // labels are below it
+  graph::Shape images = {};  // of the input "images" with one sample; rank 0: there is none
 };
+
+// An input that a source can fill.
+struct FilledInput {
+  std::string name;
+  std::vector<int> ranks = {};  // of its shape; empty: any
+
+  FilledInput(const char* input, std::vector<int> of_ranks = {})
+      : name(input), ranks(std::move(of_ranks)) {}
+  bool Fits(const graph::Slot& slot) const;
+};
+
+// The setting "workers": threads that prepare the samples of the next steps, for sources whose
+// samples take time (prefetch.h). trainer/step_feed.cc reads it.
+Setting WorkersSetting();
 
 struct SourceKind {
   std::string name;  // data.source
@@ -89,7 +105,7 @@ struct SourceKind {
   // suit the model.
   std::function<std::unique_ptr<Source>(const Settings&, const ModelSizes&, uint64_t seed)> make;
   // The inputs that it can fill, for the way out of errors. Empty: unknown.
-  std::vector<std::string> fills = {};
+  std::vector<FilledInput> fills = {};
   // The setting that makes samples of two, with two labels each; empty: no setting asks for that.
   std::function<std::string(const Settings&)> mixes = {};
   // True if a source with these settings holds samples out. Empty: it never does.

@@ -88,7 +88,7 @@ const SourceRegistration kSource({
                uint64_t seed) -> std::unique_ptr<Source> {
       return std::make_unique<SyntheticImages>(std::max<int64_t>(1, model.classes), seed);
     },
-    .fills = {"images", "labels"},
+    .fills = {{"images", {4}}, {"labels", {1}}},
 });
 
 }  // namespace

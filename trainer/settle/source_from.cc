@@ -95,9 +95,11 @@ std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                     data::kTokens, model.family(), fmt::join(names, ", ")));
   }
   const Settings& settings = config.model.settings;
-  const data::ModelSizes sizes = {.sequence = config.model.sequence(),
-                                  .vocab = settings.IntOr("vocab", 0),
-                                  .classes = settings.IntOr("classes", 0)};
+  data::ModelSizes sizes = {.sequence = config.model.sequence(),
+                            .vocab = settings.IntOr("vocab", 0),
+                            .classes = settings.IntOr("classes", 0)};
+  const auto images = model.inputs().find("images");
+  if (images != model.inputs().end()) sizes.images = images->second.shape;
   try {
     auto source = kind->make(config.data.settings, sizes, static_cast<uint64_t>(config.data.seed));
     for (const auto& [input, bound] : model.input_bounds()) source->CheckBound(input, bound);

@@ -1,0 +1,438 @@
+#include "memory/exact_placement.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
+
+namespace plimsoll::memory {
+namespace {
+
+constexpr int64_t kWorkOfABuffer = 4;  // apart from its sections
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
+
+// Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators".
+uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// A state of the search as a key of 128 bits, the sum of its parts' keys. That two states of one
+// search have the same is as likely as a fault of the memory that holds them.
+struct Key {
+  uint64_t low = 0, high = 0;
+
+  void Add(uint64_t part, uint64_t value) {
+    const uint64_t mixed = Mix(Mix(part) + value);
+    low += mixed;
+    high += Mix(mixed ^ 0x5851f42d4c957f2du);
+  }
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key.low; }
+};
+
+// A buffer, with its lifetime as a range of sections.
+struct Item {
+  int64_t size;
+  int64_t duration;
+  int32_t first, last;
+
+  bool Meets(const Item& other) const { return first <= other.last && other.first <= last; }
+  bool operator==(const Item&) const = default;
+};
+
+// What decides which of the buffers that can have the same offset comes first.
+enum class By { kLoad, kArea, kDuration, kSize };
+using Ranking = std::array<By, 3>;
+constexpr Ranking kRankings[] = {
+    {By::kLoad, By::kArea, By::kDuration}, {By::kLoad, By::kDuration, By::kArea},
+    {By::kDuration, By::kArea, By::kLoad}, {By::kArea, By::kDuration, By::kLoad},
+    {By::kLoad, By::kSize, By::kDuration},
+};
+
+// Sections are the times just before a death that follows a birth: buffers that live together do so
+// at one of them, and no section's buffers are all alive at another.
+std::vector<int32_t> SectionTimes(std::span<const Interval> intervals) {
+  std::vector<std::pair<int32_t, bool>> events;  // time, death
+  for (const Interval& i : intervals) {
+    events.emplace_back(i.birth, false);
+    events.emplace_back(i.death, true);
+  }
+  std::sort(events.begin(), events.end());
+  std::vector<int32_t> times;
+  bool born = false;
+  for (const auto& [time, death] : events) {
+    if (death && born) times.push_back(time);
+    born = !death;
+  }
+  return times;
+}
+
+class ExactSearch {
+ public:
+  ExactSearch(std::span<const Interval> intervals, int64_t capacity, int64_t work)
+      : capacity_(capacity), work_left_(work) {
+    const std::vector<int32_t> times = SectionTimes(intervals);
+    for (const Interval& i : intervals) {
+      const auto first = std::lower_bound(times.begin(), times.end(), i.birth);
+      const auto last = std::upper_bound(times.begin(), times.end(), i.death) - 1;
+      items_.push_back({i.size, int64_t{i.death} - i.birth + 1,
+                        static_cast<int32_t>(first - times.begin()),
+                        static_cast<int32_t>(last - times.begin())});
+    }
+    const size_t count = items_.size();
+    sections_.resize(times.size());
+    for (const Item& item : items_) {
+      for (int32_t s = item.first; s <= item.last; ++s) sections_[s].load += item.size;
+    }
+    support_.assign(count, 0);
+    barred_below_.assign(count, 0);
+    least_.assign(count, 0);
+    supported_.assign(count, false);
+    offsets_.assign(count, 0);
+    load_.assign(count, 0);
+  }
+
+  // Takes turns among rankings. Searches of this kind either come through soon or are lost for
+  // long, so turns are short at first.
+  Verdict Run() {
+    Part all;  // empty buffers lie anywhere
+    for (size_t x = 0; x < items_.size(); ++x) {
+      if (items_[x].size > 0) all.push_back(static_cast<int32_t>(x));
+    }
+    if (all.empty()) return capacity_ >= 0 ? Verdict::kPlaced : Verdict::kImpossible;
+    std::stable_sort(all.begin(), all.end(),
+                     [&](int32_t a, int32_t b) { return items_[a].first < items_[b].first; });
+    const auto count = static_cast<int64_t>(all.size());
+    for (int64_t turn = 4 * count;; turn *= 4) {
+      for (const Ranking& ranking : kRankings) {
+        ranking_ = ranking;
+        LoadPart(all);
+        loads_.clear();
+        nodes_left_ = turn;
+        switch (Solve(all, 0)) {
+          case Verdict::kPlaced:
+            return Verdict::kPlaced;
+          case Verdict::kImpossible:
+            return Verdict::kImpossible;
+          case Verdict::kUndecided:
+            if (work_left_ <= 0) return Verdict::kUndecided;
+        }
+      }
+    }
+  }
+
+  std::vector<int64_t>& offsets() { return offsets_; }
+  int64_t nodes() const { return nodes_; }
+  int64_t work_left() const { return work_left_; }
+
+ private:
+  using Part = std::vector<int32_t>;  // buffers that are not placed, by first section
+
+  struct Section {
+    int64_t load = 0;   // bytes of buffers that are not placed
+    int64_t floor = 0;  // least offset of one of them
+    // Of those seen so far, by falling least offset:
+    int64_t seen = 0;        // their bytes
+    int64_t slack = 0;       // the fewest bytes to spare above the least offset of any
+    int64_t slack_from = 0;  // that least offset
+    // Buffers whose least offset is ≥ lifted_from cannot start below lifted_to.
+    int64_t lifted_from = 0, lifted_to = 0;
+    // The lowest and second lowest end that a buffer could have.
+    int64_t end = 0, next_end = 0;
+    int32_t lowest = -1;
+  };
+
+  struct Choice {
+    int64_t offset;
+    std::array<int64_t, 3> rank;
+    int32_t buffer;
+  };
+
+  // Places the buffers of a part at `offset` or above.
+  Verdict Solve(const Part& part, int64_t offset) {
+    std::vector<Part> parts = Apart(part);
+    if (parts.size() == 1) return SolveConnected(part, offset);
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const Part& a, const Part& b) { return a.size() < b.size(); });
+    const size_t loads = loads_.size();
+    Verdict verdict = Verdict::kPlaced;
+    for (const Part& one : parts) {
+      LoadPart(one);
+      verdict = SolveConnected(one, offset);
+      Restore(loads_, loads, load_);
+      if (verdict != Verdict::kPlaced) break;
+    }
+    return verdict;
+  }
+
+  // Notes for its buffers the greatest load of their sections, by which they are ranked. Loads as
+  // they are when a part splits off rank better than present ones.
+  void LoadPart(const Part& part) {
+    for (int32_t x : part) {
+      int64_t load = 0;
+      for (int32_t s = items_[x].first; s <= items_[x].last; ++s) {
+        load = std::max(load, sections_[s].load);
+      }
+      loads_.emplace_back(x, load_[x]);
+      load_[x] = load;
+    }
+  }
+
+  // Parts that share no section.
+  std::vector<Part> Apart(const Part& part) const {
+    std::vector<Part> parts;
+    int32_t last = -1;
+    for (int32_t x : part) {
+      if (items_[x].first > last) parts.emplace_back();
+      parts.back().push_back(x);
+      last = std::max(last, items_[x].last);
+    }
+    return parts;
+  }
+
+  Verdict SolveConnected(const Part& part, int64_t offset) {
+    if (!Bound(part, offset)) return Verdict::kImpossible;
+    const Key key = KeyOf(part);
+    if (failed_.contains(key)) return Verdict::kImpossible;
+    const std::vector<Choice> choices = Choices(part);
+    const size_t bars = bars_.size();
+    Verdict verdict = Verdict::kImpossible;
+    Part rest;
+    for (size_t c = 0; c < choices.size(); ++c) {
+      const int32_t x = choices[c].buffer;
+      const Item& item = items_[x];
+      // Of equal buffers the first does for all.
+      if (std::any_of(choices.begin(), choices.begin() + c,
+                      [&](const Choice& other) { return items_[other.buffer] == item; })) {
+        continue;
+      }
+      if (nodes_left_ <= 0 || work_left_ <= 0) {
+        verdict = Verdict::kUndecided;
+        break;
+      }
+      --nodes_left_;
+      ++nodes_;
+      const int64_t at = choices[c].offset;
+      const size_t supports = supports_.size();
+      bool covered = false;
+      rest.clear();
+      for (int32_t y : part) {
+        if (y == x) continue;
+        rest.push_back(y);
+        if (!items_[y].Meets(item)) continue;
+        covered = true;
+        if (support_[y] >= at + item.size) continue;
+        supports_.emplace_back(y, support_[y]);
+        support_[y] = at + item.size;
+      }
+      for (int32_t s = item.first; s <= item.last; ++s) sections_[s].load -= item.size;
+      offsets_[x] = at;
+      verdict = rest.empty() ? Verdict::kPlaced : Solve(rest, at);
+      for (int32_t s = item.first; s <= item.last; ++s) sections_[s].load += item.size;
+      Restore(supports_, supports, support_);
+      // With nothing above it the buffer is not to blame.
+      if (verdict != Verdict::kImpossible || !covered) break;
+      // All others at this offset or above have been tried with it here.
+      bars_.emplace_back(x, barred_below_[x]);
+      barred_below_[x] = at + 1;
+    }
+    Restore(bars_, bars, barred_below_);
+    if (verdict == Verdict::kImpossible) failed_.insert(key);
+    return verdict;
+  }
+
+  using Changes = std::vector<std::pair<int32_t, int64_t>>;  // buffer, what was before
+
+  static void Restore(Changes& changes, size_t size, std::vector<int64_t>& values) {
+    for (; changes.size() > size; changes.pop_back()) {
+      values[changes.back().first] = changes.back().second;
+    }
+  }
+
+  // Finds least offsets of buffers and floors of sections. Returns false if some buffer or section
+  // ends above the capacity.
+  bool Bound(const Part& part, int64_t offset) {
+    for (int32_t x : part) {
+      work_left_ -= items_[x].last - items_[x].first + kWorkOfABuffer;
+      least_[x] = std::max({support_[x], offset, barred_below_[x]});
+      supported_[x] = least_[x] == support_[x];
+    }
+    LiftUnsupported(part);
+    by_least_ = part;
+    if (!Pack(part)) return false;
+    return !LiftAboveOthers(part) || Pack(part);
+  }
+
+  std::span<Section> SectionsOf(const Part& part) {
+    int32_t last = 0;
+    for (int32_t x : part) last = std::max(last, items_[x].last);
+    const int32_t first = items_[part.front()].first;
+    return {sections_.begin() + first, sections_.begin() + last + 1};
+  }
+
+  // A buffer that can't lie on a placed one lies on one of those that will be placed.
+  void LiftUnsupported(const Part& part) {
+    for (Section& section : SectionsOf(part)) {
+      section.end = section.next_end = kNever;
+      section.lowest = -1;
+    }
+    for (int32_t x : part) {
+      const int64_t end = least_[x] + items_[x].size;
+      for (int32_t s = items_[x].first; s <= items_[x].last; ++s) {
+        Section& section = sections_[s];
+        if (end < section.end) {
+          section.next_end = std::exchange(section.end, end);
+          section.lowest = x;
+        } else {
+          section.next_end = std::min(section.next_end, end);
+        }
+      }
+    }
+    for (int32_t x : part) {
+      if (supported_[x]) continue;
+      int64_t least = kNever;
+      for (int32_t s = items_[x].first; s <= items_[x].last; ++s) {
+        const Section& section = sections_[s];
+        least = std::min(least, section.lowest == x ? section.next_end : section.end);
+      }
+      least_[x] = std::max(least_[x], least);
+    }
+  }
+
+  // Of any section, the buffers with the greatest least offsets must fit above the least of these.
+  bool Pack(const Part& part) {
+    std::sort(by_least_.begin(), by_least_.end(), [&](int32_t a, int32_t b) {
+      return least_[a] != least_[b] ? least_[a] > least_[b] : a < b;
+    });
+    for (Section& section : SectionsOf(part)) {
+      section.floor = section.seen = section.slack_from = 0;
+      section.lifted_to = section.lifted_from = 0;
+      section.slack = kNever;
+    }
+    for (int32_t x : by_least_) {
+      const Item& item = items_[x];
+      const int64_t least = least_[x];
+      if (least + item.size > capacity_) return false;
+      for (int32_t s = item.first; s <= item.last; ++s) {
+        Section& section = sections_[s];
+        // Where this buffer doesn't fit above the others' least offset, it comes below them all.
+        if (item.size > section.slack && least + item.size > section.slack_from) {
+          section.lifted_from = section.slack_from;
+          section.lifted_to = least + item.size;
+        }
+        section.seen += item.size;
+        section.floor = least;
+        const int64_t slack = capacity_ - least - section.seen;
+        if (slack < 0) return false;
+        if (slack <= section.slack) {
+          section.slack = slack;
+          section.slack_from = least;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Returns whether anything was lifted.
+  bool LiftAboveOthers(const Part& part) {
+    bool lifted = false;
+    for (int32_t x : part) {
+      int64_t least = least_[x];
+      for (int32_t s = items_[x].first; s <= items_[x].last; ++s) {
+        const Section& section = sections_[s];
+        if (least_[x] >= section.lifted_from) least = std::max(least, section.lifted_to);
+      }
+      if (least == least_[x]) continue;
+      least_[x] = least;
+      supported_[x] = false;
+      lifted = true;
+    }
+    return lifted;
+  }
+
+  // Whether a part can be placed depends on its buffers and floors alone.
+  Key KeyOf(const Part& part) {
+    Key key;
+    for (int32_t x : part) key.Add(x, 0);
+    uint64_t number = items_.size() + items_[part.front()].first;
+    for (const Section& section : SectionsOf(part)) key.Add(number++, section.floor);
+    return key;
+  }
+
+  // What can be the lowest buffer of the part: one that lies on a placed buffer and starts below
+  // the lowest end of any other, as that one could else be slid under it. Lower offsets come first;
+  // the search relies on it.
+  std::vector<Choice> Choices(const Part& part) const {
+    int64_t lowest_end = kNever;
+    for (int32_t x : part) lowest_end = std::min(lowest_end, least_[x] + items_[x].size);
+    std::vector<Choice> choices;
+    for (int32_t x : part) {
+      if (supported_[x] && least_[x] < lowest_end) choices.push_back({least_[x], RankOf(x), x});
+    }
+    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+      return std::tie(a.offset, b.rank, a.buffer) < std::tie(b.offset, a.rank, b.buffer);
+    });
+    return choices;
+  }
+
+  std::array<int64_t, 3> RankOf(int32_t x) const {
+    const Item& item = items_[x];
+    std::array<int64_t, 3> rank{};
+    for (size_t i = 0; i < rank.size(); ++i) {
+      switch (ranking_[i]) {
+        case By::kLoad:
+          rank[i] = load_[x];
+          break;
+        case By::kArea:
+          rank[i] = item.size * item.duration;
+          break;
+        case By::kDuration:
+          rank[i] = item.duration;
+          break;
+        case By::kSize:
+          rank[i] = item.size;
+          break;
+      }
+    }
+    return rank;
+  }
+
+  int64_t capacity_;
+  std::vector<Item> items_;
+  std::vector<Section> sections_;
+  Ranking ranking_ = kRankings[0];
+
+  // Of buffers: the highest end of a placed one beside it; offsets below which all was tried; the
+  // least offset that is left, and whether a placed buffer or zero is right below that.
+  std::vector<int64_t> support_, barred_below_, least_;
+  std::vector<bool> supported_;
+  std::vector<int64_t> load_;  // in a section, at most
+  std::vector<int64_t> offsets_;
+  Part by_least_;
+  Changes supports_, bars_, loads_;  // of the path to the present node
+  std::unordered_set<Key, KeyHash> failed_;
+  int64_t nodes_ = 0, nodes_left_ = 0, work_left_;
+};
+
+}  // namespace
+
+ExactPlacement PlaceWithin(std::span<const Interval> intervals, int64_t capacity, int64_t work) {
+  ExactPlacement result;
+  if (static_cast<int64_t>(intervals.size()) > kMostExactBuffers) return result;
+  ExactSearch search(intervals, capacity, work);
+  result.verdict = search.Run();
+  if (result.verdict == Verdict::kPlaced) result.offsets = std::move(search.offsets());
+  result.nodes = search.nodes();
+  result.work = work - search.work_left();
+  return result;
+}
+
+}  // namespace plimsoll::memory

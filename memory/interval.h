@@ -1,0 +1,16 @@
+// A buffer as placement sees it: bytes, and when they are in use.
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll::memory {
+
+struct Interval {
+  int64_t size = 0;  // bytes ≥ 0
+  int32_t birth = 0;
+  int32_t death = 0;  // included; ≥ birth ≥ 0
+
+  bool Meets(const Interval& other) const { return birth <= other.death && other.birth <= death; }
+};
+
+}  // namespace plimsoll::memory
