@@ -186,10 +186,10 @@ class HeaderReader {
                        number));
     }
     if (type->bits == 0) {
-      Fail(
-          fmt::format("its values are {}, and integers, float32 and float64 are read; convert it: "
-                      "nib-convert --out-dtype float32 {} OUT.nii.gz",
-                      type->name, name_));
+      Fail(fmt::format(
+          "its values are {}, and integers, float32 and float64 are read; write it again as "
+          "float32, with a channel for each part of a value",
+          type->name));
     }
     if (bits != type->bits) {
       Fail(fmt::format(

@@ -292,7 +292,7 @@ TEST(Nifti, OtherTypesAreRefusedByName) {
         {2048, 256, "complex256"},
         {2304, 32, "RGBA colours"}}) {
     ExpectRefused(File().Type(type, bits).With(kSix),
-                  {"its values are ", name, "nib-convert --out-dtype float32 a.nii"});
+                  {"its values are ", name, "write it again as float32"});
   }
   ExpectRefused(File().Type(3, 8).With(kSix), {"no type of values 3"});
   ExpectRefused(File().Type(0, 8).With(kSix), {"no type of values 0"});

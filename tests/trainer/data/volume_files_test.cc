@@ -120,11 +120,11 @@ TEST_F(VolumeFilesTest, TestImagesMayBeAlone) {
 // Numbers of four digits also count volumes of the Decathlon's layout.
 TEST_F(VolumeFilesTest, LabelsShowTheLayout) {
   Touch({"imagesTr/a_0000.nii", "imagesTr/a_0001.nii", "labelsTr/a_0000.nii", "labelsTr/a_0001.nii",
-         "imagesTs/a_0002.nii"});
+         "imagesTs/b_0000.nii"});
   const VolumeFolder found = FindVolumes(folder_.path());
   EXPECT_EQ(LinesOf(found.train), (Lines{"a_0000: /imagesTr/a_0000.nii / /labelsTr/a_0000.nii",
                                          "a_0001: /imagesTr/a_0001.nii / /labelsTr/a_0001.nii"}));
-  EXPECT_EQ(LinesOf(found.test), (Lines{"a_0002: /imagesTs/a_0002.nii"}));
+  EXPECT_EQ(LinesOf(found.test), (Lines{"b_0000: /imagesTs/b_0000.nii"}));
 }
 
 TEST_F(VolumeFilesTest, FoldersWithoutVolumesAreRefused) {

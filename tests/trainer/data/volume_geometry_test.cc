@@ -71,7 +71,14 @@ TEST(VolumeGeometry, OrientationOfAnObliqueAffineIsTheClosest) {
        {true, false, true}},
       {{{{2.03, -0.37, 0.97, 0}, {0.5, -0.96, -3.86, 0}, {-0.75, -3.36, 0.08, 0}}},
        {0, 2, 1},
-       {false, true, true}}};
+       {false, true, true}},
+      // So sheared that the rotation takes several steps.
+      {{{{2.2, -1.3, -0.3, 0}, {-2.7, -3.0, -1.8, 0}, {-0.9, 2.6, 2.3, 0}}},
+       {0, 1, 2},
+       {false, true, false}},
+      {{{{2.8, -2.9, -1.9, 0}, {-0.5, 0.3, 1.7, 0}, {0.3, 0.1, -1.6, 0}}},
+       {0, 2, 1},
+       {false, false, false}}};
   for (const Case& c : cases) {
     EXPECT_EQ(OrientationOf(c.affine), (Orientation{c.axes, c.flipped})) << c.affine[0][0];
   }
