@@ -222,14 +222,13 @@ class ExactSearch {
       ++nodes_;
       const int64_t at = choices[c].offset;
       const size_t supports = supports_.size();
-      bool covered = false;
+      bool lifts = false;
       rest.clear();
       for (int32_t y : part) {
         if (y == x) continue;
         rest.push_back(y);
-        if (!items_[y].Meets(item)) continue;
-        covered = true;
-        if (support_[y] >= at + item.size) continue;
+        if (!items_[y].Meets(item) || support_[y] >= at + item.size) continue;
+        lifts = true;
         supports_.emplace_back(y, support_[y]);
         support_[y] = at + item.size;
       }
@@ -238,8 +237,8 @@ class ExactSearch {
       verdict = rest.empty() ? Verdict::kPlaced : Solve(rest, at);
       for (int32_t s = item.first; s <= item.last; ++s) sections_[s].load += item.size;
       Restore(supports_, supports, support_);
-      // With nothing above it the buffer is not to blame.
-      if (verdict != Verdict::kImpossible || !covered) break;
+      // A buffer that lifts no other is not to blame.
+      if (verdict != Verdict::kImpossible || !lifts) break;
       // All others at this offset or above have been tried with it here.
       bars_.emplace_back(x, barred_below_[x]);
       barred_below_[x] = at + 1;

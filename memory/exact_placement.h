@@ -1,13 +1,13 @@
 // Exact search for a placement within a capacity (offline dynamic storage allocation).
 //
 // Buffers are placed one by one at rising offsets, each on top of a placed one that is alive at the
-// same time, or at zero; any placement can be slid down into such a form. What is left to place is
-// bounded per section, which is a time at which as many buffers live as at no time beside it. A
-// dead end is left as soon as some section cannot hold its buffers any more.
+// same time, or at zero; any placement can be slid down into such a form. Lifetimes are ranges of
+// sections, the times at which a largest set of buffers is alive. A dead end is left as soon as the
+// buffers that are left in some section cannot all end within the capacity.
 //
 // Of the same form is the search of Moffitt 2023, "MiniMalloc: A Lightweight Memory Allocator for
 // Hardware-Accelerated Machine Learning", which also solves parts apart that share no time, takes
-// turns among orders, and drops alternatives to a buffer that has nothing above it. Bounds of
+// turns among orders, and drops alternatives to a buffer with nothing above it. Bounds of
 // sections come from scheduling one machine: Carlier and Pinson 1989, "An Algorithm for Solving the
 // Job-Shop Problem" (edge finding).
 #pragma once
@@ -34,7 +34,7 @@ struct ExactPlacement {
 };
 
 // More buffers than this are undecided at once: the search is as deep as there are buffers.
-inline constexpr int64_t kMostExactBuffers = 4096;
+inline constexpr int64_t kMostExactBuffers = 2048;
 
 // Places the intervals, whose sizes are used as they are, so that none ends above `capacity`.
 // `work` bounds the search, in pairs of a buffer and a section of its lifetime; it is exceeded by

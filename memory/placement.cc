@@ -148,15 +148,21 @@ class ExactSearches {
     for (const Interval& i : sized) unit_ = std::gcd(unit_, i.size);
   }
 
+  // What is hard about many buffers is most often the peak. Which share of it makes a good core is
+  // tried in the order in which the traces of docs/memory_plan.md were packed.
   void Run() {
-    const bool all = static_cast<int64_t>(sized_.size()) <= kMostExactBuffers;
-    if (all) PlaceCore(0, target_, work_ / 2);
-    size_t last = 0;
-    for (double share : {0.98, 0.95, 0.9, 0.8, 0.7, 0.5}) {
-      if (done()) return;
-      last = PlaceCore(share, target_, work_ / 4, last);
+    const auto count = static_cast<int64_t>(sized_.size());
+    if (count > kCore) {
+      for (double share : {0.95, 0.8, 0.98, 0.9, 0.7, 0.5}) {
+        if (!done()) PlaceCore(Core(share), target_, work_ / 2);
+      }
     }
-    if (all) Halve();
+    if (count <= kMostExactBuffers) {
+      Order all(sized_.size());
+      std::iota(all.begin(), all.end(), 0);
+      if (!done()) PlaceCore(all, target_, work_ / 2);
+      Halve(all);
+    }
   }
 
   bool proved() const { return impossible_ >= search_.best().extent - unit_; }
@@ -167,50 +173,61 @@ class ExactSearches {
 
   // Halves what is between the extent and what is given up, with shares of the work that is left.
   // Any extent is a sum of sizes, so it is a multiple of what divides them all.
-  void Halve() {
+  void Halve(const Order& all) {
     int64_t given_up = target_;
     while (!done() && given_up < search_.best().extent - unit_) {
       const int64_t units = (search_.best().extent - given_up) / unit_;
       const int64_t capacity = given_up + std::max(units / 2, int64_t{1}) * unit_;
-      PlaceCore(0, capacity, work_ / 4);
+      PlaceCore(all, capacity, work_ / 4);
       if (search_.best().extent > capacity) given_up = capacity;
     }
   }
 
-  // Places the core within the capacity, and then the others in the gaps. The core is all buffers
-  // alive at a time when more than `share` of the peak's bytes are. Returns its size, and does
-  // nothing if that is `unless`.
-  size_t PlaceCore(double share, int64_t capacity, int64_t work, size_t unless = 0) {
-    const auto limit = static_cast<int64_t>(share * static_cast<double>(max_live_));
-    std::vector<int64_t> times_above(live_.size() + 1, 0);  // before each time
-    for (size_t t = 0; t < live_.size(); ++t) {
-      times_above[t + 1] = times_above[t] + (live_[t] >= limit ? 1 : 0);
+  // The largest of the buffers alive at a time when at least `share` of the peak's bytes are.
+  Order Core(double share) const {
+    const double limit = share * static_cast<double>(max_live_);
+    std::vector<int32_t> times{0};  // that reach the limit, before each time
+    for (int64_t bytes : live_) {
+      times.push_back(times.back() + (static_cast<double>(bytes) >= limit ? 1 : 0));
     }
-    Order order, others;
-    std::vector<Interval> core;
+    Order core;
     for (size_t i = 0; i < sized_.size(); ++i) {
-      const bool high = times_above[sized_[i].death + 1] > times_above[sized_[i].birth];
-      (high ? order : others).push_back(static_cast<int32_t>(i));
-      if (high) core.push_back(sized_[i]);
+      if (times[sized_[i].death + 1] > times[sized_[i].birth]) {
+        core.push_back(static_cast<int32_t>(i));
+      }
     }
-    const size_t size = core.size();
-    if (size == unless) return size;
-    const ExactPlacement exact = PlaceWithin(core, capacity, work);
+    std::stable_sort(core.begin(), core.end(),
+                     [&](int32_t a, int32_t b) { return sized_[a].size > sized_[b].size; });
+    core.resize(std::min<size_t>(core.size(), kCore));
+    return core;
+  }
+
+  // Places a core of the buffers within the capacity, and the others in the gaps.
+  void PlaceCore(const Order& core, int64_t capacity, int64_t work) {
+    std::vector<Interval> intervals;
+    for (int32_t i : core) intervals.push_back(sized_[i]);
+    const ExactPlacement exact = PlaceWithin(intervals, capacity, work);
     work_ -= exact.work;
     nodes_ += exact.nodes;
     if (exact.verdict == Verdict::kImpossible) impossible_ = std::max(impossible_, capacity);
-    if (exact.verdict != Verdict::kPlaced) return size;
-    // The lowest gap for one after the other by offset gives that placement, or a lower one.
-    std::vector<std::pair<int64_t, int32_t>> by_offset;
-    for (size_t i = 0; i < size; ++i) by_offset.emplace_back(exact.offsets[i], order[i]);
-    std::sort(by_offset.begin(), by_offset.end());
-    for (size_t i = 0; i < size; ++i) order[i] = by_offset[i].second;
-    std::stable_sort(others.begin(), others.end(),
-                     [&](int32_t a, int32_t b) { return sized_[a].size > sized_[b].size; });
-    order.insert(order.end(), others.begin(), others.end());
+    if (exact.verdict != Verdict::kPlaced) return;
+    // One after the other by offset, each in the lowest gap, the core is placed alike or lower.
+    std::vector<int64_t> rank(sized_.size(), kInfinity);
+    for (size_t i = 0; i < core.size(); ++i) rank[core[i]] = exact.offsets[i];
+    Order order(sized_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+      if (rank[a] != rank[b]) return rank[a] < rank[b];
+      return sized_[a].size != sized_[b].size ? sized_[a].size > sized_[b].size : a < b;
+    });
+    const int64_t before = search_.work_left();
     search_.Try(order, Fit::kLowest);
-    return size;
+    work_ -= (before - search_.work_left()) / kPairsInTimeOfOne;
   }
+
+  static constexpr int64_t kCore = 640;  // buffers, at most
+  // Greedy placement looks at several buffers at a time.
+  static constexpr int64_t kPairsInTimeOfOne = 8;
 
   std::span<const Interval> sized_;
   std::span<const int64_t> live_;

@@ -1,20 +1,19 @@
 // How tightly memory/placement packs public instances of offline dynamic storage allocation, and
 // whether it proves that no placement is tighter.
 //
-//   placement FILE.csv … [--work PAIRS] [--exact-work PAIRS] [--capacity BYTES]
+//   placement_instances FILE.csv … [--work PAIRS] [--exact-work PAIRS] [--capacity BYTES]
 //
 // Files have a head and a line per buffer: id, first time, time at which it is no longer alive,
 // bytes ("id,lower,upper,size"), in any order of columns. So do the instances of
 // google/minimalloc (benchmarks/challenging, capacity 1048576) and those of cappadokes/idealloc
-// (benchmarks). "load" is the lower bound, the most bytes alive at a time.
-#include "memory/placement.h"
-
+// (benchmarks). "load" is the lower bound, the most bytes alive at a time;
+// "seconds" are of processor time.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -22,6 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "memory/placement.h"
 
 namespace plimsoll {
 namespace {
@@ -58,17 +58,31 @@ std::vector<memory::Interval> Read(const std::string& path) {
   return intervals;
 }
 
+void Check(const std::vector<memory::Interval>& intervals, const memory::Placement& placement) {
+  const std::vector<int64_t>& at = placement.offsets;
+  for (size_t a = 0; a < intervals.size(); ++a) {
+    const int64_t end = at[a] + intervals[a].size;
+    if (at[a] < 0 || end > placement.extent) throw UserError("a buffer lies outside the extent");
+    for (size_t b = 0; b < a; ++b) {
+      if (intervals[a].Meets(intervals[b]) && at[b] < end && at[a] < at[b] + intervals[b].size) {
+        throw UserError(fmt::format("buffers {} and {} overlap", b, a));
+      }
+    }
+  }
+}
+
 void Run(const std::string& path, memory::PlacementOptions options) {
   const std::vector<memory::Interval> intervals = Read(path);
   options.alignment = 1;
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   const memory::Placement placement = memory::Place(intervals, options);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  Check(intervals, placement);
   fmt::print("{:<24} {:>7} {:>15} {:>15} {:>8.5f} {:>7} {:>9} {:>7.2f}",
              path.substr(path.find_last_of('/') + 1), intervals.size(), placement.max_live,
              placement.extent,
              static_cast<double>(placement.extent) / static_cast<double>(placement.max_live),
-             placement.proved ? "yes" : "no", placement.nodes, seconds.count());
+             placement.proved ? "yes" : "no", placement.nodes, seconds);
   if (options.target > 0) {
     fmt::print("  {}", placement.extent <= options.target ? "fits" : "does not fit");
   }
