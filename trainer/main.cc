@@ -32,6 +32,7 @@
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
+#include "trainer/data/volumes_command.h"
 #include "trainer/data/wordpiece_command.h"
 #include "trainer/info.h"
 #include "trainer/language/eval.h"
@@ -472,11 +473,12 @@ class CommandLine {
 
   void AddData() {
     CLI::App* command = app_.add_subcommand(
-        "data", "turn text into tokens, make a vocabulary, look at token files");
+        "data", "turn text into tokens, make a vocabulary, look at token files, make up volumes");
     command->require_subcommand(1);
     AddTokenize(*command->add_subcommand("tokenize", "text files to token files"));
     AddWordPiece(*command->add_subcommand("wordpiece", "a WordPiece vocabulary of text files"));
     AddInspectData(*command->add_subcommand("inspect", "what a token file holds"));
+    AddVolumes(*command->add_subcommand("volumes", "made-up volumes with labels as NIfTI files"));
   }
 
   void AddTokenize(CLI::App& command) {
@@ -546,6 +548,31 @@ class CommandLine {
           data::InspectTokenFile(inspect_file_, {.format = data::ParseTokenFormat(inspect_format_)},
                                  tokenizer.get())
               .ToString()));
+    });
+  }
+
+  void AddVolumes(CLI::App& command) {
+    data::WriteVolumesOptions& o = volumes_;
+    command.add_option("folder", o.folder, "where to write them")->required();
+    command.add_option("--train", o.train, "volumes to train on");
+    command.add_option("--test", o.test, "volumes to test with");
+    command.add_option("--size", volume_size_, "voxels of a side, or of depth, height and width")
+        ->expected(1, 3)
+        ->allow_extra_args(false);
+    command.add_option("--channels", o.volume.channels, "channels of the images")
+        ->check(CLI::Range(1, 64));
+    command.add_option("--classes", o.volume.classes, "classes of the labels, with the background");
+    command.add_option("--seed", o.seed, "another one makes up others");
+    command.callback([this] {
+      const bool cube = volume_size_.size() == 1;
+      if (!cube && volume_size_.size() != 3) {
+        throw UserError("--size: give one number of voxels, or three: depth, height and width");
+      }
+      volumes_.volume.size = {volume_size_[0], volume_size_[cube ? 0 : 1],
+                              volume_size_[cube ? 0 : 2]};
+      data::WriteVolumes(volumes_);
+      PrintProgress(fmt::format("{} volumes to train on and {} to test with in {}\n",
+                                volumes_.train, volumes_.test, volumes_.folder));
     });
   }
 
@@ -632,6 +659,8 @@ class CommandLine {
   PredictCommand predict_;
   data::TokenizeOptions tokenize_;
   data::WordPieceOptions word_pieces_;
+  data::WriteVolumesOptions volumes_;
+  std::vector<int64_t> volume_size_ = {64};
   std::string diff_, runs_folder_ = "runs";
   bool diff_json_ = false, runs_json_ = false, quiet_ = false;
   std::string inspected_, inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";

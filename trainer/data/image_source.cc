@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "trainer/data/class_names.h"
 #include "trainer/data/image_augmentation.h"
 #include "trainer/data/image_files.h"
 #include "trainer/data/image_normalisation.h"
@@ -355,15 +356,6 @@ Augmentation AugmentationFrom(const Settings& settings, const ImageSize& image) 
   return augmentation;
 }
 
-std::vector<std::string> ClassNamesFrom(const Settings& settings, int64_t classes) {
-  const std::vector<std::string>& names = settings.List("class_names");
-  if (names.empty() || classes == 0 || std::ssize(names) == classes) return names;
-  throw SettingError("class_names",
-                     fmt::format("{} name{} for a model that tells apart {} classes; give one for "
-                                 "each, in the order of their numbers, or set model.classes",
-                                 names.size(), names.size() == 1 ? "" : "s", classes));
-}
-
 std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
   std::vector<std::string> class_names = ClassNamesFrom(settings, model.classes);
   ImageFiles files = FilesFrom(settings);
@@ -385,10 +377,7 @@ const SourceRegistration kSource({
           .doc = "Where the images are: the four files of MNIST, Fashion-MNIST or another data set "
                  "of that form, plain or with `.gz`, or CIFAR-10's binary version (docs/data.md).",
           .required = "name the folder with the images' files"},
-         {.name = "class_names",
-          .type = Setting::Type::kStringList,
-          .doc = "The names of the classes, in the order of their numbers, for reports.",
-          .default_value = std::vector<std::string>()},
+         ClassNamesSetting(),
          {.name = "pad_to",
           .doc = "Height and width that images are padded to with zeros, themselves in the middle; "
                  "0: they stay as they are.",

@@ -134,6 +134,15 @@ int64_t Noise(uint64_t random) {
 
 }  // namespace
 
+std::vector<std::string> SyntheticClassNames(int64_t classes) {
+  std::vector<std::string> names = {"background"};
+  for (int64_t label = 1; label < classes; ++label) {
+    names.push_back(
+        fmt::format("{} {}", IsEllipsoid(label) ? "ellipsoid" : "box", (label + 1) / 2));
+  }
+  return names;
+}
+
 void FillSyntheticVolume(const SyntheticVolumeOptions& options, uint64_t seed, int64_t number,
                          std::span<float> voxels, std::span<int32_t> labels) {
   const VolumeSize& size = options.size;

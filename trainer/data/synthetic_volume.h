@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "trainer/data/volume.h"
 
@@ -17,6 +19,9 @@ struct SyntheticVolumeOptions {
   int64_t channels = 1;
   int64_t classes = 2;  // with the background: 2 to kMostVolumeClasses
 };
+
+// "background", "ellipsoid 1", "box 1", "ellipsoid 2", …
+std::vector<std::string> SyntheticClassNames(int64_t classes);
 
 // Fills voxels [D,H,W,C] and labels [D,H,W], either of which may be empty, with volume `number` of
 // a seed. Intensities have about mean 0 and standard deviation 1 (with many classes, 2). It works

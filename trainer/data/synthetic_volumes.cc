@@ -85,11 +85,7 @@ class SyntheticVolumes final : public Source {
                                             most > 0 ? std::min(most, held_out_) : held_out_);
   }
   std::vector<std::string> class_names() const override {
-    std::vector<std::string> names = {"background"};
-    for (int64_t label = 1; label < options_.classes; ++label) {
-      names.push_back(fmt::format("{} {}", label % 2 == 1 ? "ellipsoid" : "box", (label + 1) / 2));
-    }
-    return names;
+    return SyntheticClassNames(options_.classes);
   }
   std::string Describe(const Reading& reading) const override {
     const VolumeSize& size = options_.size;

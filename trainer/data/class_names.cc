@@ -1,0 +1,23 @@
+#include "trainer/data/class_names.h"
+
+#include <fmt/format.h>
+
+namespace plimsoll::data {
+
+Setting ClassNamesSetting() {
+  return {.name = "class_names",
+          .type = Setting::Type::kStringList,
+          .doc = "The names of the classes, in the order of their numbers, for reports.",
+          .default_value = std::vector<std::string>()};
+}
+
+std::vector<std::string> ClassNamesFrom(const Settings& settings, int64_t classes) {
+  const std::vector<std::string>& names = settings.List("class_names");
+  if (names.empty() || classes == 0 || std::ssize(names) == classes) return names;
+  throw SettingError("class_names",
+                     fmt::format("{} name{} for a model that tells apart {} classes; give one for "
+                                 "each, in the order of their numbers, or set model.classes",
+                                 names.size(), names.size() == 1 ? "" : "s", classes));
+}
+
+}  // namespace plimsoll::data

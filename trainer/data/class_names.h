@@ -1,0 +1,18 @@
+// The setting "class_names" of sources with labels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/settings.h"
+
+namespace plimsoll::data {
+
+Setting ClassNamesSetting();
+
+// The names that it gives; empty: none. SettingError unless there is one for each of the model's
+// classes (0: the model doesn't say how many).
+std::vector<std::string> ClassNamesFrom(const Settings& settings, int64_t classes);
+
+}  // namespace plimsoll::data

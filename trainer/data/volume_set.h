@@ -1,0 +1,39 @@
+// The volumes of a folder in memory, normalised: those to train on and those held out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/data/volume.h"
+#include "trainer/data/volume_files.h"
+#include "trainer/data/volume_normalisation.h"
+
+namespace plimsoll::data {
+
+struct VolumeSetOptions {
+  std::string folder;
+  ReadVolumeOptions reading;
+  VolumeNormalisation normalisation;
+  // So many of the folder's last volumes for training are held out, in place of those for tests.
+  // 0: those for tests that have labels.
+  int64_t held_out = 0;
+  bool skip_unreadable = false;
+};
+
+struct VolumeSet {
+  std::vector<Volume> train, held_out;  // by name; all have labels and as many channels
+  std::vector<std::string> skipped;     // why, of each file that could not be read
+
+  int64_t bytes() const;
+};
+
+// UserError: a volume cannot be read and isn't to be skipped, or there is none left to train on;
+// volumes have unequal numbers of channels. SettingError (folder, held_out): there are no such
+// volumes.
+VolumeSet ReadVolumeSet(const VolumeSetOptions& options);
+
+// True if the folder has volumes for tests with labels. False as well when it cannot be read.
+bool HasLabelledTests(const std::string& folder);
+
+}  // namespace plimsoll::data
