@@ -189,7 +189,7 @@ class Model {
  public:
   struct Outputs {
     graph::Value loss = graph::kNoTensor;    // f32[], Head::kLoss
-    graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits
+    graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits; of classes f32[B,…,K]
     std::vector<Metric> metrics = {};        // Head::kLoss
     std::vector<StateUpdate> states = {};    // of training: what Layers::UpdateState was told
   };

@@ -23,6 +23,7 @@ Model::Outputs SegmentationHead(Layers& g, Value logits, Head head,
   const Value labels = g.Input("labels", DType::kInt32, pixels);
   outputs.loss = ops::DiceLoss(builder, logits, labels, g.SampleWeight(), options, "loss");
   if (g.training()) return outputs;
+  outputs.logits = logits;
   const int64_t rows = pixels.elements(), classes = g.shape(logits).dim(-1);
   const Value by_row = ops::View(builder, logits, {rows, classes});
   const Value label_of_row = ops::View(builder, labels, {rows});

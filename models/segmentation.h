@@ -11,8 +11,9 @@
 namespace plimsoll::models {
 
 // logits[B,…,K] of the pixels. Head::kLoss reads the input "labels", i32[B,…] (negative: the pixel
-// counts for nothing), and its loss is that of ops/loss/dice.h, a mean over the samples. Metric of
-// evaluations: the confusion of all pixels, with "dice" (models/segmentation_scores.h).
+// counts for nothing), and its loss is that of ops/loss/dice.h, a mean over the samples. Outside of
+// training also the logits, and a metric: the confusion of all pixels, with "dice"
+// (models/segmentation_scores.h).
 Model::Outputs SegmentationHead(Layers& g, graph::Value logits, Head head,
                                 const ops::DiceOptions& options);
 

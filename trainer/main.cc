@@ -372,14 +372,15 @@ class CommandLine {
 
   void AddPredict() {
     CLI::App* command = app_.add_subcommand(
-        "predict", "the classes of pictures or texts, or the words behind [MASK]");
+        "predict", "the classes of pictures, texts or voxels, or the words behind [MASK]");
     command
         ->add_option("model", predict_.folder,
                      "a run directory, a snapshot or a Hugging Face folder")
         ->required();
     command->add_option("input", predict_.inputs,
                         "files, or folders of them: pictures (Netpbm's P5 and P6, of MNIST's or "
-                        "CIFAR-10's form), or texts, one or a pair with a tab between a line");
+                        "CIFAR-10's form), volumes (NIfTI), or texts, one or a pair with a tab "
+                        "between a line");
     AddChoice(*command, predict_.choice);
     command->add_option("--text", predict_.texts, "a text, in place of files; may be repeated")
         ->allow_extra_args(false);
@@ -390,6 +391,12 @@ class CommandLine {
     command->add_option("--tokenizer", predict_.tokenizer, "of texts: a tokenizer's path");
     command->add_option("--batch", predict_.batch, "inputs at a time, at most as many as there are")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+    command->add_option("--to", predict_.to, "of volumes: the folder to write their classes to");
+    command
+        ->add_option("--overlap", predict_.overlap,
+                     "of the windows that cover a volume, a part of their sides; default: "
+                     "data.overlap")
+        ->check(CLI::Range(0.0, 0.99));
     command->add_option("--top", predict_.top, "candidates to show")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
     command->add_flag("--json", predict_.json, "for programs: an object a line");

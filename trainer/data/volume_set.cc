@@ -34,8 +34,7 @@ std::vector<Volume> ReadAll(const std::vector<VolumeFile>& files, const VolumeSe
   std::vector<std::string> problems(files.size());
   ParallelEach(pool, files.size(), [&](size_t i) {
     try {
-      read[i] = ReadVolume(files[i], options.reading);
-      Normalise(options.normalisation, read[i]);
+      read[i] = options.preparation.Read(files[i]);
     } catch (const UserError& error) {
       if (!options.skip_unreadable) {
         throw UserError(fmt::format(

@@ -6,15 +6,13 @@
 #include <vector>
 
 #include "trainer/data/volume.h"
-#include "trainer/data/volume_files.h"
-#include "trainer/data/volume_normalisation.h"
+#include "trainer/data/volume_preparation.h"
 
 namespace plimsoll::data {
 
 struct VolumeSetOptions {
   std::string folder;
-  ReadVolumeOptions reading;
-  VolumeNormalisation normalisation;
+  VolumePreparation preparation;
   // So many of the folder's last volumes for training are held out, in place of those for tests.
   // 0: those for tests that have labels.
   int64_t held_out = 0;

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +23,7 @@
 #include "trainer/data/source.h"
 #include "trainer/data/volume_augmentation.h"
 #include "trainer/data/volume_patches.h"
+#include "trainer/data/volume_preparation.h"
 #include "trainer/data/volume_set.h"
 #include "trainer/data/volume_slots.h"
 
@@ -186,37 +186,9 @@ std::string VolumeSource::Describe(const Reading& reading) const {
   return text;
 }
 
-// Each axis' number, or one for all; not given: zeros.
-std::array<double, 3> SpacingFrom(const Settings& settings) {
-  if (!settings.Has("spacing")) return {0, 0, 0};
-  const std::vector<double>& given = settings.Floats("spacing");
-  if (given.size() == 1) return {given[0], given[0], given[0]};
-  if (given.size() == 3) return {given[0], given[1], given[2]};
-  throw SettingError("spacing", fmt::format("{} numbers; give one for each of z, y and x, or one "
-                                            "for all",
-                                            given.size()));
-}
-
-VolumeNormalisation NormalisationFrom(const Settings& settings) {
-  VolumeNormalisation normalisation = {.z_score = settings.Text("normalise") == "z_score"};
-  if (!settings.Has("clip")) return normalisation;
-  const std::vector<double>& clip = settings.Floats("clip");
-  if (clip.size() != 2 || clip[0] >= clip[1]) {
-    throw SettingError("clip",
-                       "give two numbers, the lowest intensity and a higher one, such as "
-                       "[-100, 300]");
-  }
-  normalisation.clip = IntensityRange{clip[0], clip[1]};
-  return normalisation;
-}
-
 VolumeSetOptions SetOptionsFrom(const Settings& settings, const ModelSizes& model) {
   return {.folder = settings.Text("folder"),
-          .reading = {.spacing = SpacingFrom(settings),
-                      .resample = settings.Bool("resample"),
-                      .most_voxels = settings.Int("most_voxels"),
-                      .classes = model.classes},
-          .normalisation = NormalisationFrom(settings),
+          .preparation = VolumePreparationFrom(settings, model.classes),
           .held_out = settings.Int("held_out"),
           .skip_unreadable = settings.Text("unreadable") == "skip"};
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "trainer/language/predictor.h"
+#include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/trained_model.h"
 
 namespace plimsoll::trainer {
@@ -17,11 +18,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// What only predictions of volumes have.
+void RefuseForVolumes(const PredictCommand& command, const models::Model& model) {
+  if (SegmentsPictures(model)) return;
+  for (const auto& [option, given] : {std::pair("--to", !command.to.empty()),
+                                      std::pair("--overlap", command.overlap.has_value())}) {
+    if (!given) continue;
+    throw UserError(fmt::format(
+        "{}: is for models that segment volumes, and models of family {} do not; leave it out",
+        option, model.family()));
+  }
+}
+
 Predicted Predict(const PredictCommand& command, TrainedModel trained) {
   const std::map<std::string, int64_t> bounds = trained.model->input_bounds();
+  RefuseForVolumes(command, *trained.model);
   const bool reads_texts = bounds.contains("tokens"), tells_classes = bounds.contains("labels");
   if (reads_texts && tells_classes) return PredictTexts(command, trained);
   if (reads_texts) return FillMasks(command, std::move(trained));
+  if (SegmentsPictures(*trained.model)) return PredictVolumes(command, trained);
   if (tells_classes) return PredictPictures(command, trained);
   throw UserError(fmt::format("{}: models of family {} predict neither classes nor masked words",
                               command.folder, trained.model->family()));
@@ -45,10 +60,12 @@ void RunPredict(const PredictCommand& command) {
   }
   const Clock::time_point start = Clock::now();
   const Predicted predicted = Predict(command, std::move(trained));
-  PrintNote(fmt::format("{} inputs in {:.2f} s; arena {}: weights {}, rest {}\n", predicted.inputs,
-                        std::chrono::duration<double>(Clock::now() - start).count(),
-                        FormatBytes(predicted.memory.arena), FormatBytes(predicted.memory.weights),
-                        FormatBytes(predicted.memory.rest)));
+  PrintNote(
+      fmt::format("{} inputs in {:.2f} s; arena {}: weights {}, rest {}{}\n", predicted.inputs,
+                  std::chrono::duration<double>(Clock::now() - start).count(),
+                  FormatBytes(predicted.memory.arena), FormatBytes(predicted.memory.weights),
+                  FormatBytes(predicted.memory.rest),
+                  predicted.map > 0 ? fmt::format("; map {}", FormatBytes(predicted.map)) : ""));
   if (!predicted.problem.empty()) throw UserError(predicted.problem);
 }
 

@@ -1,5 +1,5 @@
-// What a trained model says of single inputs: the class of a picture or a text, the words behind
-// masks.
+// What a trained model says of single inputs: the class of a picture or a text, the classes of a
+// volume's voxels, the words behind masks.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,23 @@ namespace plimsoll::trainer {
 // checkpoint.
 struct PredictCommand {
   std::string folder;
-  WeightChoice choice;                // of the run's weights
-  std::vector<std::string> sets;      // overrides of the run's configuration
-  std::vector<std::string> inputs;    // files and folders: pictures, or texts of a line each
-  std::vector<std::string> texts;     // instead of files
-  std::string run_file;               // of a Hugging Face checkpoint: how its data is prepared
-  std::string tokenizer;              // of texts; empty: the run's, or the folder's own
-  std::string dtype = "fp32";         // of weights and activations: fp32, bf16, fp16
-  std::optional<int64_t> batch = {};  // inputs at a time; default: the run's micro-batch
-  int64_t top = 3;                    // candidates that are shown
-  bool json = false;                  // a JSON object a line instead of sentences
+  WeightChoice choice;                 // of the run's weights
+  std::vector<std::string> sets;       // overrides of the run's configuration
+  std::vector<std::string> inputs;     // files and folders: pictures, volumes, texts of a line each
+  std::vector<std::string> texts;      // instead of files
+  std::string run_file;                // of a Hugging Face checkpoint: how its data is prepared
+  std::string tokenizer;               // of texts; empty: the run's, or the folder's own
+  std::string dtype = "fp32";          // of weights and activations: fp32, bf16, fp16
+  std::optional<int64_t> batch = {};   // inputs at a time; default: the run's micro-batch
+  int64_t top = 3;                     // candidates that are shown
+  std::string to;                      // of volumes: the folder of their segmentations
+  std::optional<double> overlap = {};  // of a volume's windows, a part of their sides; default:
+                                       // that of the run's evaluations
+  bool json = false;                   // a JSON object a line instead of sentences
 };
-// Prints a line for each input to stdout, in order, and what it took to stderr. Of several files
-// of pictures those that cannot be read get a warning each, and a UserError at the end counts them.
+// Prints a line for each input to stdout, in order, and what it took to stderr; of volumes with
+// labels also their mean Dice. Of several files of pictures or volumes those that cannot be read
+// get a warning each, and a UserError at the end counts them.
 // UserError when model or input cannot be read, when the model continues texts, or when its numbers
 // are none (NotFinite).
 void RunPredict(const PredictCommand& command);

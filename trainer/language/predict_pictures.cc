@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,20 +13,9 @@
 #include "trainer/data/picture_files.h"
 #include "trainer/language/predictor.h"
 #include "trainer/snapshot/picture_preparation.h"
-#include "trainer/snapshot/run_record.h"
 
 namespace plimsoll::trainer {
 namespace {
-
-// The configuration that says how the model's images are prepared, if there is one: the run's, or
-// what a snapshot alone records of it.
-std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
-                                              const TrainedModel& trained) {
-  if (trained.is_run || !command.run_file.empty()) return trained.config();
-  if (!trained.snapshot) return std::nullopt;
-  const std::string& path = trained.snapshot->path();
-  return RecordedData(ParseRunRecord(trained.snapshot->manifest().run, path), path);
-}
 
 data::ImagePreparation PreparationOf(const PredictCommand& command, const TrainedModel& trained,
                                      const data::ImageSize& model) {

@@ -11,6 +11,8 @@
 #include "formats/json.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/settle/run_device.h"
+#include "trainer/snapshot/picture_preparation.h"
+#include "trainer/snapshot/run_record.h"
 
 namespace plimsoll::trainer {
 
@@ -63,6 +65,14 @@ void Predictor::RequireFinite(std::span<const float> logits) {
 int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs) {
   const int64_t usual = std::max<int64_t>(1, trained.config().train.micro_batch);
   return std::max<int64_t>(1, std::min(command.batch.value_or(usual), inputs));
+}
+
+std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
+                                              const TrainedModel& trained) {
+  if (trained.is_run || !command.run_file.empty()) return trained.config();
+  if (!trained.snapshot) return std::nullopt;
+  const std::string& path = trained.snapshot->path();
+  return RecordedData(ParseRunRecord(trained.snapshot->manifest().run, path), path);
 }
 
 std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count) {

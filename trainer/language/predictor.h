@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,7 +28,7 @@ class Predictor {
   int64_t rows() const { return rows_; }
   int64_t sequence() const { return session_->compiled().options.sequence; }
 
-  // The slots of a classifier's program are filled: [rows, classes].
+  // The slots of a classifier's program are filled: [rows, classes], of pixels [rows, …, classes].
   std::vector<float> ClassLogits();
   // The logits program's inputs are written: [rows, vocabulary].
   std::vector<float> MaskLogits();
@@ -46,12 +47,19 @@ class Predictor {
 // Inputs at a time where so many are there.
 int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
 
+// The configuration that says how the model's inputs are prepared, if there is one: the run's, or
+// what a snapshot alone records of it.
+std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
+                                              const TrainedModel& trained);
+
 struct Predicted {
   int64_t inputs = 0;
   InferenceMemory memory = {};
+  int64_t map = 0;           // bytes, beside the arena, of the largest volume's merged logits
   std::string problem = {};  // with inputs that were left out; empty: there were none
 };
 Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);
+Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trained);
 Predicted PredictTexts(const PredictCommand& command, const TrainedModel& trained);
 Predicted FillMasks(const PredictCommand& command, TrainedModel trained);
 

@@ -104,6 +104,7 @@ void Mistakes::Add(Session& session, int64_t first) {
   const Slot* const images = FindSlot(session, "images");
   const Slot* const labels = FindSlot(session, "labels");
   if (images == nullptr || labels == nullptr || !session.Carries(kClassLogits)) return;
+  if (labels->type.shape.rank() != 1) return;
   const graph::Shape& shape = images->type.shape;
   if (shape.rank() != 4 || (shape.dim(3) != 1 && shape.dim(3) != 3)) return;
   const int64_t height = shape.dim(1), width = shape.dim(2), channels = shape.dim(3);

@@ -283,7 +283,7 @@ void RunExport(const ExportCommand& command) {
       source.in_words, adapts ? ", merged with its adapter" : ""));
   if (ClassifiesPictures(*source.model)) {
     if (!preparation.empty()) PrintProgress(fmt::format("pictures: {}\n", kPreparationFile));
-  } else {
+  } else if (!SegmentsPictures(*source.model)) {
     SayTokenizer(tokenizer, files.Names());
   }
 }

@@ -45,7 +45,13 @@ data::ImageSize ReadSize(const formats::JsonObject& config, const std::string& k
 
 bool ClassifiesPictures(const models::Model& model) {
   const auto bounds = model.input_bounds();
-  return bounds.contains("labels") && !bounds.contains("tokens");
+  return bounds.contains("labels") && !bounds.contains("tokens") && !SegmentsPictures(model);
+}
+
+bool SegmentsPictures(const models::Model& model) {
+  const auto images = model.inputs().find("images"), labels = model.inputs().find("labels");
+  return images != model.inputs().end() && labels != model.inputs().end() &&
+         labels->second.shape == images->second.shape.DropLast();
 }
 
 config::RunConfig RecordedData(const RunRecord& record, const std::string& snapshot) {

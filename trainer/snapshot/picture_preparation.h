@@ -16,6 +16,8 @@ inline constexpr const char* kPreparationFile = "preprocessor_config.json";
 
 // True of a model that tells classes of pictures apart.
 bool ClassifiesPictures(const models::Model& model);
+// True of a model that gives each pixel of pictures, or voxel of volumes, a class.
+bool SegmentsPictures(const models::Model& model);
 
 // The data of the run that wrote a snapshot, as the snapshot records it.
 config::RunConfig RecordedData(const RunRecord& record, const std::string& snapshot);

@@ -12,8 +12,8 @@
 
 namespace plimsoll::trainer {
 
-// The tensor, f32[B,C], in which an evaluation leaves the logits of this rank's samples, if the
-// model classifies them.
+// The tensor in which an evaluation leaves the logits of this rank's samples, if the model
+// classifies them, f32[B,C], or their pixels, f32[B,…,C].
 inline constexpr std::string_view kClassLogits = "class_logits";
 
 // Consecutive runs of one program.

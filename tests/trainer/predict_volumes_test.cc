@@ -1,0 +1,220 @@
+// `plimsoll predict` of volumes as users run it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "formats/nifti.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/data/image_folders.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using formats::NiftiGrid;
+using nlohmann::json;
+using testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+constexpr int64_t kClasses = 3, kMostValues = 1 << 20;
+
+// x of the file goes to the left, y to the head, z to the front; voxels of 1, 2 and 3 mm.
+NiftiGrid Grid(const std::array<int64_t, 3>& size) {
+  return {.size = size,
+          .channels = 1,
+          .affine = {{{-1, 0, 0, 40}, {0, 0, 3, -20}, {0, 2, 0, 5}}},
+          .space = 1};
+}
+
+// A box of class 1 that holds one of class 2, brighter by class.
+void WriteVolume(const std::string& folder, const std::string& part, const std::string& name,
+                 const NiftiGrid& grid, int64_t shift) {
+  std::vector<int16_t> image;
+  std::vector<uint8_t> label;
+  for (int64_t i = 0; i < grid.values(); ++i) {
+    const int64_t x = i % grid.size[0], y = i / grid.size[0] % grid.size[1];
+    const int64_t z = i / (grid.size[0] * grid.size[1]);
+    const bool outer = x >= 2 + shift && x < 9 + shift && y >= 3 && y < 11 && z >= 1 && z < 7;
+    const bool inner = x >= 4 + shift && x < 6 + shift && y >= 5 && y < 9 && z >= 2 && z < 5;
+    label.push_back(inner ? 2 : outer ? 1 : 0);
+    image.push_back(static_cast<int16_t>(100 * label.back() + (7 * x + 5 * y + 3 * z) % 11));
+  }
+  for (const char* kind : {"images", "labels"}) {
+    std::filesystem::create_directories(folder + "/" + kind + part);
+  }
+  const std::string file = part + "/" + name + ".nii.gz";
+  formats::WriteNifti(folder + "/images" + file, grid, std::span<const int16_t>(image));
+  formats::WriteNifti(folder + "/labels" + file, grid, std::span<const uint8_t>(label));
+}
+
+class PredictVolumes : public testing::Test {
+ protected:
+  PredictVolumes() {
+    // Two patches along each side.
+    const NiftiGrid grid = Grid({16, 16, 8});
+    for (int64_t i = 0; i < 3; ++i) {
+      WriteVolume(set(), "Tr", "train_" + std::to_string(i), grid, i);
+    }
+    for (int64_t i = 0; i < 2; ++i) {
+      WriteVolume(set(), "Ts", "test_" + std::to_string(i), grid, i + 1);
+    }
+  }
+
+  std::string set() const { return folder_ / "set"; }
+  std::string Image(int number) const {
+    return set() + "/imagesTs/test_" + std::to_string(number) + ".nii.gz";
+  }
+
+  void Train(const std::string& run, const std::string& model, const std::string& data) const {
+    const std::string file = folder_.Write(
+        run + ".yaml",
+        "model: {family: unet, levels: 2, features: 4, convolutions: 1, classes: 3, " + model +
+            "}\ndata: {source: volumes, folder: " + set() +
+            ", class_names: [background, liver, tumour], " + data +
+            "}\ntrain: {steps: 2, micro_batch: 2, threads: 1, eval_every: 2, eval_sequences: 0}\n"
+            "optimizer: {lr: 1e-2}\nschedule: {name: constant}\n"
+            "memory: {summary: false, calibrate: false}\n");
+    const Outcome outcome = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / run});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  Outcome Predict(const std::string& run, Arguments more, const std::string& to) const {
+    more.insert(more.begin(), {"predict", folder_ / run});
+    if (!to.empty()) more.insert(more.end(), {"--to", folder_ / to});
+    return RunPlimsoll(more);
+  }
+  std::vector<json> PredictJson(const std::string& run, Arguments more,
+                                const std::string& to) const {
+    more.emplace_back("--json");
+    const Outcome outcome = Predict(run, more, to);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::istringstream text(outcome.out);
+    std::vector<json> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+  // How often each label of the test volumes was predicted as each class, in the files' voxels.
+  json Tally(const std::string& to) const {
+    std::vector<std::vector<double>> counts(kClasses, std::vector<double>(kClasses));
+    for (const std::string& name : folder_.Names(to)) {
+      const auto predicted = formats::ReadNifti(folder_ / to + "/" + name, kMostValues);
+      const auto label = formats::ReadNifti(set() + "/labelsTs/" + name, kMostValues);
+      EXPECT_EQ(predicted.grid, label.grid) << name;
+      for (size_t i = 0; i < label.values.size(); ++i) {
+        ++counts[static_cast<size_t>(label.values[i])][static_cast<size_t>(predicted.values[i])];
+      }
+    }
+    return counts;
+  }
+
+  const TempFolder folder_;
+};
+
+constexpr const char* kVolume = "image_depth: 8, image_height: 4, image_width: 8";
+
+TEST_F(PredictVolumes, AreWhatTheEvaluationCounts) {
+  // Windows of their own, so that nothing is merged: in 3-D, and in slices.
+  for (const std::string depth : {"image_depth: 8, ", ""}) {
+    const std::string run = depth.empty() ? "slices" : "volumes";
+    Train(run, depth + "image_height: 4, image_width: 8", "overlap: 0");
+    const Outcome eval = RunPlimsoll({"eval", folder_ / run, "--json"});
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    const std::vector<json> lines = PredictJson(run, {set()}, run + "_predicted");
+    EXPECT_EQ(Tally(run + "_predicted"), json::parse(eval.out).at("confusion").at("sum"));
+    // Two volumes and the means.
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[1].at("file"), Image(1));
+    EXPECT_EQ(lines[1].at("segmentation"), folder_ / (run + "_predicted") + "/test_1.nii.gz");
+    double voxels = 0, ml = 0;
+    for (const json& of_class : lines[1].at("classes")) {
+      voxels += of_class.at("voxels").get<double>();
+      ml += of_class.at("ml").get<double>();
+    }
+    EXPECT_EQ(voxels, 16 * 16 * 8);
+    EXPECT_NEAR(ml, 16 * 16 * 8 * 6 / 1000.0, 1e-3);
+    EXPECT_EQ(lines[1].at("classes")[2].at("name"), "tumour");
+    EXPECT_EQ(lines[2].at("labelled_volumes"), 2);
+    EXPECT_NEAR(
+        lines[2].at("mean_dice"),
+        (lines[0].at("mean_dice").get<double>() + lines[1].at("mean_dice").get<double>()) / 2,
+        1e-9);
+  }
+}
+
+TEST_F(PredictVolumes, LieInTheVoxelsOfTheirInput) {
+  // The model sees voxels of 2 mm, and the files have other ones.
+  Train("run", kVolume, "spacing: [2], overlap: 0.5, pad: true, clip: [0, 150]");
+  const Outcome outcome = Predict("run", {Image(0), Image(1)}, "a");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(Image(0) + ": background "));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("Dice")));  // single files have no labels
+  EXPECT_THAT(outcome.err, HasSubstr("test_1: 24 × 8 × 8 voxels in "));
+  EXPECT_THAT(outcome.err, HasSubstr("; map 18.0 KiB"));
+  Tally("a");  // expects the grids
+  EXPECT_EQ(Predict("run", {Image(0), Image(1), "--batch", "3"}, "b").out, outcome.out);
+  EXPECT_EQ(Tally("b"), Tally("a"));
+
+  // Smaller than the model's patches along two sides.
+  const NiftiGrid small = Grid({6, 5, 3});
+  WriteVolume(folder_ / "small", "Ts", "small", small, 0);
+  const std::string file = folder_ / "small/imagesTs/small.nii.gz";
+  ASSERT_EQ(Predict("run", {file, "--overlap", "0.25"}, "c").exit_code, 0);
+  const formats::NiftiVolume written = formats::ReadNifti(folder_ / "c/small.nii.gz", kMostValues);
+  EXPECT_EQ(written.grid, small);
+  EXPECT_LT(*std::ranges::max_element(written.values), kClasses);
+}
+
+TEST_F(PredictVolumes, AFileThatCannotBeReadIsAWarning) {
+  Train("run", kVolume, "overlap: 0");
+  const std::string broken = folder_.Write("broken.nii.gz", "no volume");
+  const Outcome outcome = Predict("run", {broken, Image(0)}, "to");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("warning: " + broken));
+  EXPECT_THAT(outcome.err, HasSubstr("1 of 2 volumes could not be read"));
+  EXPECT_EQ(folder_.Names("to"), Arguments{"test_0.nii.gz"});
+}
+
+TEST_F(PredictVolumes, RefusesWithAWayOut) {
+  Train("run", kVolume, "overlap: 0");
+  const auto expect_refused = [&](const Arguments& more, const std::string& to,
+                                  const std::vector<std::string>& parts) {
+    const Outcome outcome = Predict("run", more, to);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+  };
+  expect_refused({Image(0)}, "", {"--to", "give --to FOLDER"});
+  expect_refused({folder_.Write("a.jpg", "")}, "to", {"a.jpg: volumes are read from NIfTI files"});
+  expect_refused({Image(0), Image(0)}, "to", {"two volumes are called test_0"});
+  expect_refused({Image(0)}, "set/imagesTs", {"would be written over it; name another folder"});
+  expect_refused({set()}, "set/labelsTs", {"labelsTs/test_0.nii.gz would be written over"});
+  expect_refused({"--text", "words"}, "to", {"--text: the model reads volumes"});
+  expect_refused({folder_ / "none.nii"}, "to", {"none.nii"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "to/none.nii.gz"));
+}
+
+TEST_F(PredictVolumes, OnlyTheyAreWrittenToAFolder) {
+  const TempFolder pictures;
+  data::WriteIdxFolder(pictures, 8, 8, 8, 8);
+  const std::string file = folder_.Write(
+      "vit.yaml",
+      "model: {family: vit, layers: 1, width: 8, heads: 2, patch: 4, channels: 1, classes: 10, "
+      "image_size: 8}\ndata: {source: images, folder: " +
+          pictures.path() +
+          "}\ntrain: {steps: 1, micro_batch: 4, threads: 1}\n"
+          "memory: {summary: false, calibrate: false}\n");
+  ASSERT_EQ(RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "vit"}).exit_code, 0);
+  const Outcome outcome = Predict("vit", {pictures / "t10k-images-idx3-ubyte"}, "to");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--to: is for models that segment volumes"));
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,267 @@
+// `plimsoll predict` of models that give each voxel of volumes a class: it runs windows that cover
+// a volume, merges their logits, and writes the likeliest classes as a NIfTI file like the input.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "trainer/config/owner_keys.h"
+#include "trainer/data/volume_files.h"
+#include "trainer/data/volume_folder.h"
+#include "trainer/data/volume_patches.h"
+#include "trainer/data/volume_preparation.h"
+#include "trainer/data/volume_slots.h"
+#include "trainer/language/predictor.h"
+#include "trainer/language/sliding_window.h"
+#include "trainer/language/volume_scores.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVolumes = "volumes";  // the source that says how files are prepared
+
+// A file of a volume, or the volumes of a data set: those for tests, if there are some.
+void AddVolumes(const std::string& input, std::vector<data::VolumeFile>& files) {
+  if (std::error_code ignored; fs::is_directory(input, ignored)) {
+    const data::VolumeFolder found = data::FindVolumes(input);
+    const std::vector<data::VolumeFile>& part = found.test.empty() ? found.train : found.test;
+    files.insert(files.end(), part.begin(), part.end());
+    return;
+  }
+  std::string name = fs::path(input).filename().string();
+  for (const std::string_view ending : {".nii.gz", ".nii"}) {
+    if (!name.ends_with(ending) || name.size() == ending.size()) continue;
+    name.resize(name.size() - ending.size());
+    files.push_back({.name = name, .images = {input}, .label = ""});
+    return;
+  }
+  throw UserError(input +
+                  ": volumes are read from NIfTI files, .nii or .nii.gz; convert it, or name the "
+                  "folder of a data set");
+}
+
+std::string OutputOf(const PredictCommand& command, const data::VolumeFile& file) {
+  return (fs::path(command.to) / (file.name + ".nii.gz")).string();
+}
+
+// UserError where a prediction would take the place of another, or of what is read.
+void CheckOutputs(const PredictCommand& command, const std::vector<data::VolumeFile>& files) {
+  std::set<std::string> names;
+  for (const data::VolumeFile& file : files) {
+    if (!names.insert(file.name).second) {
+      throw UserError(fmt::format(
+          "--to: two volumes are called {}, and both would be written to {}; predict them one "
+          "after the other, into two folders",
+          file.name, OutputOf(command, file)));
+    }
+    std::vector<std::string> read = file.images;
+    read.push_back(file.label);
+    for (const std::string& path : read) {
+      std::error_code ignored;
+      if (!fs::equivalent(path, OutputOf(command, file), ignored)) continue;
+      throw UserError(
+          fmt::format("--to: the prediction of {} would be written over it; name "
+                      "another folder",
+                      path));
+    }
+  }
+}
+
+void MakeFolder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!error) return;
+  throw UserError(fmt::format("--to {}: the folder cannot be made: {}; name another one", folder,
+                              error.message()));
+}
+
+config::RunConfig DataOf(const PredictCommand& command, const TrainedModel& trained) {
+  const auto config = DataConfigOf(command, trained);
+  if (config && config->data.source == kVolumes) return *config;
+  throw UserError(fmt::format(
+      "{}: {} how volumes are prepared; name a Hugging Face folder, such as {}/model, with "
+      "--run-file and a file whose data.source is {}",
+      command.folder,
+      config ? fmt::format("its data.source, {}, does not say", config->data.source)
+             : "nothing says",
+      command.folder, kVolumes));
+}
+
+data::VolumePreparation PreparationBy(const config::RunConfig& config, int64_t classes) {
+  try {
+    return data::VolumePreparationFrom(config.data.settings, classes);
+  } catch (const SettingError& error) {
+    throw config::ErrorOf(config, "data", error);
+  }
+}
+
+// A model that predicts volumes one after the other.
+class VolumePredictor {
+ public:
+  VolumePredictor(const PredictCommand& command, const TrainedModel& trained,
+                  const config::RunConfig& config)
+      : command_(command),
+        names_(ClassNamesOf(trained)),
+        classes_(trained.model->input_bounds().at("labels")),
+        preparation_(PreparationBy(config, classes_)),
+        overlap_(command.overlap.value_or(config.data.settings.Float("overlap"))),
+        patch_(data::PatchOf({.images = trained.model->inputs().at("images").shape})),
+        predictor_(trained, command, RowsFor(command, trained, std::numeric_limits<int64_t>::max()),
+                   false),
+        memory_(MemoryOf(predictor_.session().compiled())) {
+    for (const Slot& slot : predictor_.session().slots()) {
+      if (slot.name == "labels") std::ranges::fill(slot.values<int32_t>(), data::kUnlabelled);
+      if (slot.name == "images") std::ranges::fill(slot.values<float>(), 0.0f);
+    }
+  }
+
+  // UserError when the file cannot be read or has other channels than the model.
+  data::Volume Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const;
+  // Writes the volume's segmentation and prints what it holds.
+  void Predict(const data::VolumeFile& file, const data::Volume& volume,
+               const formats::NiftiGrid& grid);
+  // Of the volumes that had labels.
+  void PrintMeans() const;
+
+  const InferenceMemory& memory() const { return memory_; }
+  int64_t largest_map() const { return largest_map_; }
+
+ private:
+  std::vector<uint8_t> Segment(const data::Volume& volume);
+
+  const PredictCommand& command_;
+  std::vector<std::string> names_;
+  int64_t classes_;
+  data::VolumePreparation preparation_;
+  double overlap_;
+  data::PatchShape patch_;
+  Predictor predictor_;
+  InferenceMemory memory_;
+  int64_t largest_map_ = 0;  // bytes of merged logits
+  MeanScores means_;
+};
+
+// [D,H,W] of the volume.
+std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
+  const std::vector<data::VolumeWindow> windows =
+      data::WindowsOf(volume.size, patch_.size, overlap_);
+  const int64_t map = SlidingWindow::Bytes(volume.size, classes_);
+  largest_map_ = std::max(largest_map_, map);
+  PrintNote(fmt::format("{}: {} × {} × {} voxels in {} windows; map {}, arena {}\n", volume.name,
+                        volume.size.depth, volume.size.height, volume.size.width, windows.size(),
+                        FormatBytes(map), FormatBytes(memory_.arena)));
+  SlidingWindow merged(volume.size, patch_.size, classes_);
+  const data::VolumeSlots slots(patch_, predictor_.session().slots());
+  const auto rows = static_cast<size_t>(slots.rows());
+  const auto window_logits = static_cast<size_t>(patch_.size.voxels() * classes_);
+  for (size_t first = 0; first < windows.size(); first += rows) {
+    // Rows behind the last window keep what they had; their logits are passed over.
+    const size_t filled = std::min(rows, windows.size() - first);
+    for (size_t row = 0; row < filled; ++row) {
+      const data::PatchPlace place = {.first = windows[first + row].first};
+      for (int64_t c = 0; c < patch_.channels; ++c) {
+        data::CopyChannel(volume, place, patch_.size, c, {},
+                          slots.image(static_cast<int64_t>(row)));
+      }
+    }
+    const std::vector<float> logits = predictor_.ClassLogits();
+    for (size_t row = 0; row < filled; ++row) {
+      merged.Add(windows[first + row].first,
+                 std::span(logits).subspan(row * window_logits, window_logits));
+    }
+  }
+  return merged.Classes();
+}
+
+data::Volume VolumePredictor::Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const {
+  data::Volume volume = preparation_.Read(file, &grid);
+  if (volume.channels == patch_.channels) return volume;
+  throw UserError(fmt::format("{}: has {} channel{}, and the model reads {}; name another file",
+                              file.images.front(), volume.channels, volume.channels == 1 ? "" : "s",
+                              patch_.channels));
+}
+
+void VolumePredictor::Predict(const data::VolumeFile& file, const data::Volume& volume,
+                              const formats::NiftiGrid& grid) {
+  const std::string to = OutputOf(command_, file);
+  data::WriteLabels(to, Segment(volume), volume.size, grid);
+  // What is said holds for the file: its voxels are those of the input, not those of the model.
+  const data::Volume written =
+      data::ReadVolume({file.name, {to}, file.label},
+                       {.most_voxels = std::numeric_limits<int64_t>::max(), .classes = classes_});
+  const VolumeScores scores = ScoresOf(written, classes_);
+  means_.Add(scores);
+  if (command_.json) {
+    nlohmann::ordered_json line = {{"file", file.images.front()}, {"segmentation", to}};
+    line.update(ScoresJson(scores, names_));
+    PrintAnswer(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  } else {
+    PrintAnswer(fmt::format("{}: {}\n", file.images.front(), ScoresText(scores, names_)));
+  }
+}
+
+void VolumePredictor::PrintMeans() const {
+  if (means_.volumes() == 0) return;
+  PrintAnswer((command_.json ? ScoresJson(means_, names_).dump() : ScoresText(means_, names_)) +
+              "\n");
+}
+
+}  // namespace
+
+Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trained) {
+  if (!command.texts.empty()) {
+    throw UserError("--text: the model reads volumes; name files of them");
+  }
+  if (!command.tokenizer.empty()) {
+    throw UserError("--tokenizer: the model reads volumes, which have no tokens; leave it out");
+  }
+  if (command.to.empty()) {
+    throw UserError(
+        "--to: predictions of volumes are files, and need a folder to be written to; give --to "
+        "FOLDER");
+  }
+  std::vector<data::VolumeFile> files;
+  for (const std::string& input : command.inputs) AddVolumes(input, files);
+  CheckOutputs(command, files);
+  const config::RunConfig config = DataOf(command, trained);
+  MakeFolder(command.to);
+  VolumePredictor predictor(command, trained, config);
+  Predicted predicted;
+  for (const data::VolumeFile& file : files) {
+    formats::NiftiGrid grid;
+    data::Volume volume;
+    try {
+      volume = predictor.Read(file, grid);
+    } catch (const UserError& error) {
+      if (files.size() == 1) throw;
+      PrintWarning(error.what());
+      continue;
+    }
+    predictor.Predict(file, volume, grid);
+    ++predicted.inputs;
+  }
+  predictor.PrintMeans();
+  if (const int64_t unread = std::ssize(files) - predicted.inputs; unread > 0) {
+    predicted.problem = fmt::format(
+        "{} of {} volumes could not be read; the warnings above name them", unread, files.size());
+  }
+  predicted.memory = predictor.memory();
+  predicted.map = predictor.largest_map();
+  return predicted;
+}
+
+}  // namespace plimsoll::trainer

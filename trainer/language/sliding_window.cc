@@ -1,0 +1,85 @@
+#include "trainer/language/sliding_window.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+#include "trainer/data/volume_patches.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+constexpr double kSigma = 1.0 / 8;  // of a side
+constexpr float kLeastWeight = 1e-3f;
+
+std::vector<double> Gaussian(int64_t side) {
+  const double sigma = kSigma * static_cast<double>(side);
+  std::vector<double> weights;
+  for (int64_t i = 0; i < side; ++i) {
+    const double x = static_cast<double>(i) - static_cast<double>(side - 1) / 2;
+    weights.push_back(std::exp(-x * x / (2 * sigma * sigma)));
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::vector<float> WindowWeights(const data::VolumeSize& patch) {
+  const std::vector<double> along_h = Gaussian(patch.height), along_w = Gaussian(patch.width);
+  std::vector<float> weights;
+  weights.reserve(static_cast<size_t>(patch.voxels()));
+  for (const double d : Gaussian(patch.depth)) {
+    for (const double h : along_h) {
+      for (const double w : along_w) {
+        weights.push_back(std::max(kLeastWeight, static_cast<float>(d * h * w)));
+      }
+    }
+  }
+  return weights;
+}
+
+SlidingWindow::SlidingWindow(const data::VolumeSize& volume, const data::VolumeSize& patch,
+                             int64_t classes)
+    : volume_(volume),
+      patch_(patch),
+      classes_(static_cast<size_t>(classes)),
+      weights_(WindowWeights(patch)),
+      sums_(static_cast<size_t>(volume.voxels() * classes)) {}
+
+int64_t SlidingWindow::Bytes(const data::VolumeSize& volume, int64_t classes) {
+  return volume.voxels() * classes * static_cast<int64_t>(sizeof(float));
+}
+
+void SlidingWindow::Add(const data::VoxelPlace& first, std::span<const float> logits) {
+  if (logits.size() != weights_.size() * classes_) {
+    throw InternalError("logits of a window of another size");
+  }
+  const data::VoxelBox box = data::CoveredBy(volume_, patch_, first);
+  const auto row = static_cast<size_t>(std::max<int64_t>(0, box.end[2] - box.first[2]));
+  for (int64_t d = box.first[0]; d < box.end[0]; ++d) {
+    for (int64_t h = box.first[1]; h < box.end[1]; ++h) {
+      const int64_t from =
+          ((d - first[0]) * patch_.height + h - first[1]) * patch_.width + box.first[2] - first[2];
+      const int64_t to = (d * volume_.height + h) * volume_.width + box.first[2];
+      const float* const weight = weights_.data() + from;
+      const float* logit = logits.data() + static_cast<size_t>(from) * classes_;
+      float* sum = sums_.data() + static_cast<size_t>(to) * classes_;
+      for (size_t w = 0; w < row; ++w) {
+        for (size_t k = 0; k < classes_; ++k) *sum++ += weight[w] * *logit++;
+      }
+    }
+  }
+}
+
+std::vector<uint8_t> SlidingWindow::Classes() const {
+  std::vector<uint8_t> classes;
+  classes.reserve(sums_.size() / classes_);
+  for (size_t i = 0; i < sums_.size(); i += classes_) {
+    const auto of_voxel = std::span(sums_).subspan(i, classes_);
+    classes.push_back(static_cast<uint8_t>(std::ranges::max_element(of_voxel) - of_voxel.begin()));
+  }
+  return classes;
+}
+
+}  // namespace plimsoll::trainer
