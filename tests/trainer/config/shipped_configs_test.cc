@@ -63,6 +63,7 @@ TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
       {"resnet-18", 11'689'512},
       {"resnet-50", 25'557'032},
       {"resnet-152", 60'192'808},
+      {"unet-3d", 16'544'163},
       {"vit-tiny", 5'717'416},
       {"vit-small", 22'050'664},
       {"vit-base", 86'567'656},
