@@ -56,7 +56,7 @@ class PlacedBuffers {
   std::vector<int32_t> death_ = std::vector<int32_t>(kLanes, kNever);
 };
 
-constexpr int64_t kWorkOfAStep = 16;  // apart from its neighbours
+constexpr int64_t kWorkOfAGap = 16;  // apart from its neighbours
 
 int64_t FindGap(const PlacedBuffers& placed, const Interval& buffer, Fit fit, int64_t& work) {
   int64_t gap_begin = 0;
@@ -76,7 +76,7 @@ int64_t FindGap(const PlacedBuffers& placed, const Interval& buffer, Fit fit, in
     gap_begin = std::max(gap_begin, end);
     return true;
   });
-  work += looked_at + kWorkOfAStep;
+  work += looked_at + kWorkOfAGap;
   return best >= 0 ? best : gap_begin;
 }
 

@@ -57,8 +57,8 @@ void ExpectWithin(const std::vector<Interval>& intervals, const std::vector<int6
   }
 }
 
-std::vector<Interval> Random(uint32_t seed, size_t count, int32_t times, int32_t longest,
-                             int64_t largest) {
+std::vector<Interval> RandomBuffers(uint32_t seed, size_t count, int32_t times, int32_t longest,
+                                    int64_t largest) {
   std::mt19937 random(seed);
   std::vector<Interval> intervals(count);
   for (Interval& i : intervals) {
@@ -118,7 +118,7 @@ TEST(ExactPlacement, DecidesAsAllOrdersDo) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     const std::vector<Interval> intervals =
-        Random(seed, 4 + seed % 4, 4 + seed % 7, 2 + seed % 5, seed % 2 == 0 ? 4 : 30);
+        RandomBuffers(seed, 4 + seed % 4, 4 + seed % 7, 2 + seed % 5, seed % 2 == 0 ? 4 : 30);
     ExpectDecided(intervals, LowestExtent(intervals));
   }
 }
@@ -129,7 +129,7 @@ TEST(ExactPlacement, ProvesWhatIsAboveMaxLive) {
   for (uint32_t seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE(seed);
     std::vector<Interval> intervals = kNeedsSeven;
-    intervals.push_back(Random(seed, 1, 6, 3, 2)[0]);
+    intervals.push_back(RandomBuffers(seed, 1, 6, 3, 2)[0]);
     for (Interval& i : intervals) {
       i.size *= 1 + seed % 3;
       if (seed % 2 == 0) i = {i.size, 10 - i.death, 10 - i.birth};
@@ -186,7 +186,7 @@ TEST(ExactPlacement, PacksThePeakOfManyBuffers) {
   for (uint32_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
     std::vector<Interval> intervals = Dissection(seed, 150, 1000);
-    for (Interval i : Random(seed, kMostExactBuffers, 4000, 20, 20)) {
+    for (Interval i : RandomBuffers(seed, kMostExactBuffers, 4000, 20, 20)) {
       intervals.push_back({i.size, i.birth + 990, i.death + 990});
     }
     PlacementOptions options{.alignment = 1, .target = 0, .work = 0, .exact_work = 0};
@@ -205,7 +205,7 @@ TEST(ExactPlacement, NeverWorseThanTheHeuristicsAndTheSameEachTime) {
   int better = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
-    const std::vector<Interval> intervals = Random(seed, 60, 40, 15, 1000);
+    const std::vector<Interval> intervals = RandomBuffers(seed, 60, 40, 15, 1000);
     PlacementOptions options{.alignment = 64, .target = 0, .work = 20'000, .exact_work = 0};
     const Placement heuristic = Place(intervals, options);
     for (int64_t work : {1'000, 100'000, 1'000'000}) {
@@ -223,7 +223,7 @@ TEST(ExactPlacement, NeverWorseThanTheHeuristicsAndTheSameEachTime) {
 }
 
 TEST(ExactPlacement, KeepsToItsWork) {
-  const std::vector<Interval> intervals = Random(1, 200, 150, 60, 1'000'000);
+  const std::vector<Interval> intervals = RandomBuffers(1, 200, 150, 60, 1'000'000);
   const int64_t max_live = Place(intervals, {.alignment = 1, .exact_work = 0}).max_live;
   int64_t node = 0;  // at most
   for (const Interval& i : intervals) node += i.death - i.birth + 5;
