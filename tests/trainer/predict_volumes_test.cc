@@ -128,6 +128,8 @@ TEST_F(PredictVolumes, AreWhatTheEvaluationCounts) {
     ASSERT_EQ(eval.exit_code, 0) << eval.err;
     const std::vector<json> lines = PredictJson(run, {set()}, run + "_predicted");
     EXPECT_EQ(Tally(run + "_predicted"), json::parse(eval.out).at("confusion").at("sum"));
+    EXPECT_THAT(RunPlimsoll({"eval", folder_ / run}).out,
+                AllOf(HasSubstr("dice liver "), HasSubstr("dice tumour ")));
     // Two volumes and the means.
     ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[1].at("file"), Image(1));
