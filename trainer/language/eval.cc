@@ -211,9 +211,9 @@ void PrintMetrics(const EvalResult& result) {
   std::string numbers, tensors;
   for (const EvaluatedMetric& metric : result.metrics) {
     if (metric.info.scalar()) {
-      numbers += fmt::format("{}{} {:.4f}", numbers.empty() ? "" : ", ",
-                             NameWithClass(metric.name, result.class_names),
-                             metric.Value(result.values));
+      numbers +=
+          fmt::format("{}{} {:.4f}", numbers.empty() ? "" : ", ",
+                      NameWithClass(metric.name, result.class_names), metric.Value(result.values));
     } else if (IsConfusion(metric.info)) {
       tensors += ConfusionText(metric.Sum(result.values).sum, result.class_names);
     } else if (metric.info.type.shape.elements() <= kMostRowElements) {
