@@ -165,6 +165,16 @@ void RunPage::ShowMistakes(int64_t steps_done, ordered_json images) {
   if (!facts_.class_names.empty()) mistakes_["names"] = facts_.class_names;
 }
 
+void RunPage::ShowSlices(int64_t steps_done, const std::string& colours, ordered_json images) {
+  slices_ = {{"type", "images"},
+             {"title", "Held out: slices"},
+             {"note", "After " + std::to_string(steps_done) +
+                          " steps: the image, with labels, with predictions. Of each sample the "
+                          "slice with the most foreground. Classes from 1 on are " +
+                          colours + "."},
+             {"images", std::move(images)}};
+}
+
 std::optional<std::string> RunPage::Write(const std::string& state) {
   const auto start = Clock::now();
   std::optional<std::string> problem;
@@ -252,7 +262,9 @@ ordered_json RunPage::Views(const std::string& state) const {
                      {"counts", member->at("sum")}});
     if (!facts_.class_names.empty()) views.back()["names"] = facts_.class_names;
   }
-  if (!mistakes_.is_null()) views.push_back(mistakes_);
+  for (const ordered_json& pictures : {mistakes_, slices_}) {
+    if (!pictures.is_null()) views.push_back(pictures);
+  }
   if (!divergences_.empty()) {
     views.push_back({{"type", "facts"}, {"title", "Divergence"}, {"rows", divergences_}});
   }

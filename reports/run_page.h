@@ -53,6 +53,10 @@ class RunPage {
   // next refresh on: the members of the view "images".
   void ShowMistakes(int64_t steps_done, nlohmann::ordered_json images);
 
+  // The same of what a model of segmentation makes of samples: [{"caption": …, "png": base64}, …],
+  // with the colours of the classes 1, 2, …
+  void ShowSlices(int64_t steps_done, const std::string& colours, nlohmann::ordered_json images);
+
   // Writes the file now. `state`: kRunning, which makes browsers reload the page, or how the run
   // ended.
   static constexpr char kRunning[] = "running";
@@ -67,7 +71,7 @@ class RunPage {
   RunFacts facts_;
   History steps_, evaluations_, energy_;
   nlohmann::ordered_json last_evaluation_;                                // its row
-  nlohmann::ordered_json mistakes_;                                       // a view; null: none
+  nlohmann::ordered_json mistakes_, slices_;                              // views; null: none
   nlohmann::ordered_json divergences_ = nlohmann::ordered_json::array();  // [[step, text], …]
   double best_eval_;
   Clock::time_point due_;

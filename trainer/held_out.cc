@@ -41,11 +41,18 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
                                       const std::function<void()>& progressed) {
   Evaluation evaluation;
   Mistakes mistakes;
+  Slices slices;
   evaluation.metrics = EvaluateBatches(session, batches_, [&](int64_t done) {
-    if (collects_) mistakes.Add(session, batches_.First(done - 1));
+    if (collects_) {
+      mistakes.Add(session, batches_.First(done - 1));
+      slices.Add(session, batches_.First(done - 1));
+    }
     progressed();
   });
-  if (collects_) evaluation.mistakes = mistakes.Gather(ranks_);
+  if (collects_) {
+    evaluation.mistakes = mistakes.Gather(ranks_);
+    evaluation.slices = slices.Gather(ranks_);
+  }
   if (session.averages()) {
     std::ranges::copy(EvaluateAverages(session, batches_, evaluation.metrics,
                                        [&](int64_t /*done*/) { progressed(); }),

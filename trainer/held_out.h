@@ -11,6 +11,7 @@
 #include "trainer/config/run_config.h"
 #include "trainer/data/held_out_batches.h"
 #include "trainer/data/source.h"
+#include "trainer/record/slices.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/snapshot/run_record.h"
@@ -29,6 +30,7 @@ class HeldOut {
     bool best = false;                 // so far
     std::string text;                  // a line for the user
     nlohmann::ordered_json mistakes;   // of all ranks (Mistakes::Gather); without a report none
+    SlicePictures slices;              // the same of segmentations (Slices::Gather)
   };
   // Evaluates after `steps` steps and updates `state`. All ranks call. Calls `progressed` after
   // each batch.
@@ -40,7 +42,7 @@ class HeldOut {
  private:
   data::HeldOutBatches batches_;
   Ranks& ranks_;
-  bool collects_;  // mistakes, for the report
+  bool collects_;  // mistakes and slices, for the report
 };
 
 // Adapts `state` to the monitor: the best value of another metric is meaningless for this one.

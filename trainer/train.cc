@@ -565,7 +565,10 @@ class Run {
     const HeldOut::Evaluation evaluation =
         held_out_->Evaluate(*session_, monitor_, done, state, [this] { ranks_.Progress(); });
     log_->Record(EvaluationRow(done, session_->metrics(), evaluation.metrics));
-    if (reports_) reports_->ShowMistakes(done, evaluation.mistakes);
+    if (reports_) {
+      reports_->ShowMistakes(done, evaluation.mistakes);
+      reports_->ShowSlices(done, evaluation.slices);
+    }
     progress_->Line(evaluation.text);
     if (GainsNoMore(config_, state)) {
       progress_->Line(

@@ -1,6 +1,7 @@
 // View "images": {images: [{label, prediction, share, width, height, pixels}], names}. Small pictures
 // with what a classifier took them for; `pixels` is base64 of red, green and blue bytes, row by row.
-// `names`, where there are any, are those of the classes.
+// `names`, where there are any, are those of the classes. Or {images: [{caption, png}]}, with base64 of
+// files.
 "use strict";
 
 views.images = (body, view) => {
@@ -20,6 +21,11 @@ views.images = (body, view) => {
   const name = (number) => view.names?.[number] ?? String(number);
   const grid = element("div", { class: "pictures" });
   for (const image of view.images) {
+    if (image.png) {
+      const file = element("img", { src: `data:image/png;base64,${image.png}`, alt: image.caption });
+      grid.append(element("figure", {}, file, element("figcaption", {}, image.caption)));
+      continue;
+    }
     const share = units.format(image.share, "percent");
     const caption = element("figcaption", {}, `${name(image.label)}, not ${name(image.prediction)}`, element("div", { class: "mark" }, `${share} sure`));
     grid.append(element("figure", {}, picture(image), caption));

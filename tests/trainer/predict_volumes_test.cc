@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/base64.h"
 #include "formats/nifti.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/image_folders.h"
@@ -128,6 +129,8 @@ TEST_F(PredictVolumes, AreWhatTheEvaluationCounts) {
     ASSERT_EQ(eval.exit_code, 0) << eval.err;
     const std::vector<json> lines = PredictJson(run, {set()}, run + "_predicted");
     EXPECT_EQ(Tally(run + "_predicted"), json::parse(eval.out).at("confusion").at("sum"));
+    EXPECT_THAT(RunPlimsoll({"eval", folder_ / run}).out,
+                AllOf(HasSubstr("dice liver "), HasSubstr("dice tumour ")));
     // Two volumes and the means.
     ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[1].at("file"), Image(1));
@@ -145,6 +148,20 @@ TEST_F(PredictVolumes, AreWhatTheEvaluationCounts) {
         lines[2].at("mean_dice"),
         (lines[0].at("mean_dice").get<double>() + lines[1].at("mean_dice").get<double>()) / 2,
         1e-9);
+  }
+}
+
+// Three panels of a slice of 4 × 8 voxels, at 16 pixels each.
+TEST_F(PredictVolumes, TheRunShowsSlices) {
+  Train("run", kVolume, "overlap: 0");
+  EXPECT_EQ(folder_.Names("run/slices"),
+            (Arguments{"sample_0.png", "sample_1.png", "sample_2.png", "sample_3.png"}));
+  const std::string report = folder_.Read("run/report.html");
+  for (const std::string& name : folder_.Names("run/slices")) {
+    const std::string png = folder_.Read("run/slices/" + name);
+    EXPECT_EQ(png.substr(12, 12), std::string("IHDR\0\0\1\x80\0\0\0\x40", 12)) << name;
+    const std::span bytes(reinterpret_cast<const uint8_t*>(png.data()), png.size());
+    EXPECT_NE(report.find(formats::Base64(bytes)), std::string::npos) << name;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "formats/json.h"
 #include "trainer/data/held_out_batches.h"
 #include "trainer/data/held_out_tokens.h"
 #include "trainer/language/confusion_text.h"
@@ -194,13 +195,25 @@ bool IsConfusion(const MetricInfo& metric) {
          shape.dim(0) == shape.dim(1);
 }
 
+// "dice liver" of "dice.1": a metric of one class ends with its number.
+std::string NameWithClass(const std::string& metric, const std::vector<std::string>& class_names) {
+  const size_t dot = metric.rfind('.');
+  if (dot == std::string::npos) return metric;
+  for (size_t k = 0; k < class_names.size(); ++k) {
+    if (metric.substr(dot + 1) != std::to_string(k)) continue;
+    return metric.substr(0, dot) + " " + formats::Printable(class_names[k]);
+  }
+  return metric;
+}
+
 // The numbers on a line, then a line or a table for each tensor.
 void PrintMetrics(const EvalResult& result) {
   std::string numbers, tensors;
   for (const EvaluatedMetric& metric : result.metrics) {
     if (metric.info.scalar()) {
-      numbers += fmt::format("{}{} {:.4f}", numbers.empty() ? "" : ", ", metric.name,
-                             metric.Value(result.values));
+      numbers +=
+          fmt::format("{}{} {:.4f}", numbers.empty() ? "" : ", ",
+                      NameWithClass(metric.name, result.class_names), metric.Value(result.values));
     } else if (IsConfusion(metric.info)) {
       tensors += ConfusionText(metric.Sum(result.values).sum, result.class_names);
     } else if (metric.info.type.shape.elements() <= kMostRowElements) {

@@ -10,37 +10,16 @@
 #include <tuple>
 #include <utility>
 
+#include "formats/base64.h"
+
 namespace plimsoll::trainer {
 namespace {
-
-const Slot* FindSlot(const Session& session, std::string_view name) {
-  const std::span<const Slot> slots = session.slots();
-  const auto found = std::ranges::find(slots, name, &Slot::name);
-  return found == slots.end() ? nullptr : &*found;
-}
 
 // exp(largest) / Σ exp: the softmax's largest value.
 double LargestShare(std::span<const float> logits, float largest) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
   return 1 / sum;
-}
-
-// RFC 4648, section 4.
-std::string Base64(std::span<const uint8_t> bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t three = 0;
-    for (size_t k = 0; k < 3; ++k) {
-      three = three << 8 | (i + k < bytes.size() ? bytes[i + k] : 0u);
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      const bool pads = i + k > bytes.size();
-      text += pads ? '=' : kDigits[three >> (18 - 6 * k) & 63u];
-    }
-  }
-  return text;
 }
 
 // Means over the pixels that fall into each pixel of the smaller image, stretched from the least
@@ -101,8 +80,8 @@ std::vector<Found> SurestOf(const std::vector<std::string>& by_rank) {
 }  // namespace
 
 void Mistakes::Add(Session& session, int64_t first) {
-  const Slot* const images = FindSlot(session, "images");
-  const Slot* const labels = FindSlot(session, "labels");
+  const Slot* const images = session.FindSlot("images");
+  const Slot* const labels = session.FindSlot("labels");
   if (images == nullptr || labels == nullptr || !session.Carries(kClassLogits)) return;
   if (labels->type.shape.rank() != 1) return;
   const graph::Shape& shape = images->type.shape;
@@ -145,7 +124,7 @@ nlohmann::ordered_json Mistakes::Json() const {
                       {"share", image.share},
                       {"width", image.width},
                       {"height", image.height},
-                      {"pixels", Base64(image.pixels)}});
+                      {"pixels", formats::Base64(image.pixels)}});
   }
   return images;
 }

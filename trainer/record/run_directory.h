@@ -1,5 +1,6 @@
 // The output folder of a run: config.yaml (resolved), run.json (run_status.h), plan.json,
-// metrics.jsonl, samples.jsonl, model/, model_ema/, snapshots/, and the files of run_reports.h.
+// metrics.jsonl, samples.jsonl, model/, model_ema/, snapshots/, slices/, and the files of
+// run_reports.h.
 #pragma once
 
 #include <optional>

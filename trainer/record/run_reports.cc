@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/message.h"
+#include "formats/base64.h"
 #include "trainer/record/step_record.h"
 
 namespace plimsoll::trainer {
@@ -116,6 +119,25 @@ void RunReports::Add(const ordered_json& row) {
 
 void RunReports::ShowMistakes(int64_t steps_done, const ordered_json& mistakes) {
   if (page_) page_->ShowMistakes(steps_done, mistakes);
+}
+
+void RunReports::ShowSlices(int64_t steps_done, const SlicePictures& slices) {
+  if (slices.empty()) return;
+  ordered_json images = ordered_json::array();
+  for (const auto& [sample, png] : slices) {
+    images.push_back(
+        {{"caption", fmt::format("sample {}", sample)}, {"png", formats::Base64(png)}});
+  }
+  if (page_) page_->ShowSlices(steps_done, Slices::kColours, std::move(images));
+  std::error_code ignored;  // then the files cannot be written
+  std::filesystem::create_directory(directory_.File("slices"), ignored);
+  try {
+    for (const auto& [sample, png] : slices) {
+      directory_.Write(fmt::format("slices/sample_{}.png", sample), {png.begin(), png.end()});
+    }
+  } catch (const UserError& problem) {
+    Warn(problem.what());
+  }
 }
 
 void RunReports::AddSample(const ordered_json& row) {

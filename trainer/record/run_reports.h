@@ -14,6 +14,7 @@
 #include "reports/run_page.h"
 #include "trainer/config/run_config.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/record/slices.h"
 
 namespace plimsoll::trainer {
 
@@ -29,6 +30,9 @@ class RunReports {
   void Add(const nlohmann::ordered_json& row);
   // Mistakes::Gather() of the evaluation after so many steps.
   void ShowMistakes(int64_t steps_done, const nlohmann::ordered_json& mistakes);
+  // The same of Slices::Gather(). They are also written to slices/sample_N.png; a file that cannot
+  // be written is a warning.
+  void ShowSlices(int64_t steps_done, const SlicePictures& slices);
   // A row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);
   // The run goes back to `step`; `lines` are the lines that stay.

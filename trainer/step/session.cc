@@ -222,9 +222,14 @@ void Session::MicroStepInputs::FindBytes() {
   }
 }
 
-const Slot& Session::slot(std::string_view name) const {
+const Slot* Session::FindSlot(std::string_view name) const {
   const auto found = std::ranges::find(slots(), name, &Slot::name);
-  if (found == slots().end()) throw InternalError(fmt::format("no program reads '{}'", name));
+  return found == slots().end() ? nullptr : &*found;
+}
+
+const Slot& Session::slot(std::string_view name) const {
+  const Slot* const found = FindSlot(name);
+  if (found == nullptr) throw InternalError(fmt::format("no program reads '{}'", name));
   return *found;
 }
 

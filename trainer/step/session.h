@@ -98,7 +98,8 @@ class Session {
   // program; an evaluation reads the first one's. They are free to be filled at any time, and left
   // as they are. Before a run they have to hold the draws of data that it reads (StepRun::draw).
   std::span<const Slot> slots(int64_t micro_step = 0) const { return inputs_.at(micro_step).slots; }
-  const Slot& slot(std::string_view name) const;  // InternalError when no program reads it
+  const Slot* FindSlot(std::string_view name) const;  // nullptr: no program reads it
+  const Slot& slot(std::string_view name) const;      // then an InternalError
   // Of a language model; of others these are empty.
   const BatchSlots& batch(int64_t micro_step = 0) const { return inputs_.at(micro_step).batch; }
 
