@@ -25,6 +25,7 @@ cases = [
     {"volume": [5, 9, 12], "patch": [8, 4, 5], "overlap": 0.5},
     {"volume": [7, 5, 6], "patch": [3, 5, 4], "overlap": 0.25},
     {"volume": [4, 6, 7], "patch": [1, 4, 4], "overlap": 0.7},
+    {"volume": [3, 5, 4], "patch": [4, 8, 7], "overlap": 0.5},
 ]
 for case in cases:
     count = torch.tensor(case["volume"]).prod().item()
