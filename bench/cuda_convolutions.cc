@@ -58,8 +58,10 @@ struct Arguments {
 // nullopt for nodes of other ops, and for convolutions that are matrix products. The limit of the
 // workspace is left open.
 std::optional<ConvProblem> ProblemOf(const graph::Program& program, const graph::Node& node) {
-  static const std::map<std::string, ConvPass> passes = {
-      {"conv", ConvPass::kForward}, {"conv_dx", ConvPass::kDx}, {"conv_dw", ConvPass::kDw}};
+  static const std::map<std::string, ConvPass> passes = {{"conv", ConvPass::kForward},
+                                                         {"conv_dx", ConvPass::kDx},
+                                                         {"conv_dw", ConvPass::kDw},
+                                                         {"conv_transpose", ConvPass::kDx}};
   const auto pass = passes.find(node.op->name);
   if (pass == passes.end()) return std::nullopt;
   const graph::Program::Call args = program.CallOf(node);

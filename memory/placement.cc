@@ -277,8 +277,10 @@ Placement Place(std::span<const Interval> intervals, const PlacementOptions& opt
     search.Improve(*attempts[i].order, attempts[i].fit,
                    search.work_left() / static_cast<int64_t>(starts - i));
   }
-  ExactSearches exact(sized, live, std::max(*peak, options.target), options.exact_work, search);
-  if (search.best().extent > std::max(*peak, options.target)) exact.Run();
+  const int64_t bound = std::max(*peak, options.target);
+  ExactSearches exact(sized, live, bound, options.exact_work, search);
+  const double tolerated = (1 + options.tolerated) * static_cast<double>(bound);
+  if (static_cast<double>(search.best().extent) > tolerated) exact.Run();
   Placement& best = search.best();
   best.max_live = *peak;
   best.proved = best.extent == best.max_live || exact.proved();

@@ -24,6 +24,8 @@ struct PlacementOptions {
   int64_t target = 0;
   // Bound of the search after the first placement, in pairs of buffers looked at.
   int64_t work = 20'000'000;
+  // The exact search takes over where the extent is above its lower bound by more than this part.
+  double tolerated = 0;
   // Bound of the exact search, in pairs of a buffer and a section of its lifetime (PlaceWithin);
   // it is exceeded by one greedy placement, at most. 0: none.
   int64_t exact_work = 40'000'000;

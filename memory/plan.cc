@@ -115,6 +115,9 @@ Temporaries Collect(const Lifetimes& lifetimes, Place place, size_t nodes, int64
   return result;
 }
 
+// What is not worth an exact search, since the budget's solver plans hundreds of programs.
+constexpr double kToleratedFragmentation = 0.002;
+
 // Places the temporaries of all programs in one place and returns the largest extent. A program is
 // not packed tighter than the extent of the programs before it, as that would save nothing.
 int64_t PlaceAll(std::vector<Temporaries>& all, const PlanOptions& plan_options) {
@@ -128,6 +131,7 @@ int64_t PlaceAll(std::vector<Temporaries>& all, const PlanOptions& plan_options)
     options.alignment = plan_options.alignment;
     options.work = plan_options.search_work;
     options.target = extent;
+    options.tolerated = kToleratedFragmentation;
     all[p].placement = memory::Place(all[p].intervals, options);
     extent = std::max(extent, all[p].placement.extent);
   }

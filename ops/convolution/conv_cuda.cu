@@ -4,6 +4,10 @@
 // kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32 and rounds once
 // to the type of x. dbias is a column sum of dy. A transposed convolution is dx of x, plus bias.
 //
+// A transposed convolution whose kernel is its stride, and which has no padding, makes a tile of y
+// of each pixel of x. It is a matrix product of some pixels at a time, whose results a kernel then
+// takes from the scratch memory, mostly from L2, to their places, with the bias.
+//
 // Where cuDNN has no engine, or a tensor does not begin at a multiple of 16 bytes, plain kernels
 // take over: one thread for each element of y and dx, one block for each element of dweight, whose
 // threads share the pixels. They read every operand of every product from memory, and are slow.
@@ -24,6 +28,13 @@
 #include "ops/linear_cuda.h"
 
 namespace plimsoll::ops {
+
+// few_outputs_cuda.cu
+bool HasFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
+void ConvFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
+void ConvDxFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
+void ConvDwFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
+
 namespace {
 
 constexpr int kThreads = 128;
@@ -284,18 +295,104 @@ void AddBias(const CudaContext& ctx) {
 }
 
 void Conv(const CudaContext& ctx) {
-  if (ConvGeometryOf(ctx).linear()) return Linear(ctx);
+  const ConvGeometry g = ConvGeometryOf(ctx);
+  if (HasFewOutputs(ctx, g)) return ConvFewOutputs(ctx, g);
+  if (g.linear()) return Linear(ctx);
   Run(ctx, ConvProduct(ctx));
   AddBias(ctx);
 }
 
+// Whether a transposed convolution makes a tile of y of each pixel of x.
+bool MakesTiles(const CudaContext& ctx, const ConvGeometry& g) {
+  bool tiles = g.groups == 1 && g.pad == Spatial{0, 0, 0} && g.kernel == g.stride &&
+               g.in_channels % (16 / graph::ByteSize(ctx.dtype())) == 0;
+  for (int i = 0; i < 3; ++i) tiles = tiles && g.in[i] == g.out[i] * g.kernel[i];
+  return tiles && g.rows_out() > 0 && Aligned(ctx.in<void>(2), ctx.out<void>(0));
+}
+
+// Some pixels of x by the weight: tiles[pixels, taps, channels of y], in the scratch memory behind
+// that of the product.
+struct Tiles {
+  int64_t pixels = 0;  // at a time
+  GemmProblem problem;
+  GemmBuffers buffers;
+
+  Tiles(const CudaContext& ctx, const ConvGeometry& g) {
+    problem.k = g.out_channels;  // x has the channels of the convolution's result
+    problem.n = problem.ldb = problem.ldc = g.taps() * g.in_channels;
+    problem.lda = problem.k;
+    problem.operands = problem.result = ctx.dtype();
+    problem.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
+    const int64_t half = ctx.workspace_bytes / 2 / 256 * 256;
+    const int64_t tile = problem.n * graph::ByteSize(ctx.dtype());
+    pixels = std::clamp<int64_t>(half / tile / 128 * 128, 0, g.rows_out());
+    buffers.b = ctx.in<void>(1);
+    buffers.workspace = ctx.workspace;
+    buffers.workspace_bytes = half;
+    buffers.d = static_cast<char*>(ctx.workspace) + half;
+    SetPixels(ctx, g, 0);
+  }
+  // The next ones, from number `first` on; returns how many.
+  int64_t SetPixels(const CudaContext& ctx, const ConvGeometry& g, int64_t first) {
+    problem.m = std::min(pixels, g.rows_out() - first);
+    buffers.a = static_cast<const char*>(ctx.in<void>(0)) +
+                first * g.out_channels * graph::ByteSize(ctx.dtype());
+    return problem.m;
+  }
+};
+
+// A thread takes a pack of a pixel of y: from tiles to y, with the bias, which may be nullptr.
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    PlaceTilesKernel(DeviceGeometry g, int64_t first, int64_t packs, const S* tiles, const S* bias,
+                     S* y) {
+  constexpr int N = kPackSize<S>;
+  const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n >= packs) return;
+  const int64_t of_pixel = g.in_channels / N, channel = n % of_pixel * N;
+  const DevicePixel tap = PixelOf(n / of_pixel % g.taps, g.kernel);
+  const DevicePixel pixel = PixelOf(first + n / of_pixel / g.taps, g.out);
+  int64_t row = pixel.image;
+#pragma unroll
+  for (int i = 0; i < 3; ++i) row = row * g.in[i] + pixel.at[i] * g.kernel[i] + tap.at[i];
+  float values[N];
+  LoadPack<N>(tiles + n * N, values);
+  if (bias != nullptr) {
+    float added[N];
+    LoadPack<N>(bias + channel, added);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] += added[i];
+  }
+  StorePack<N>(y + row * g.in_channels + channel, values);
+}
+
+void MakeTiles(const CudaContext& ctx, const ConvGeometry& geometry, Tiles& tiles) {
+  const DeviceGeometry g(geometry);
+  for (int64_t first = 0; first < geometry.rows_out(); first += tiles.pixels) {
+    const int64_t pixels = tiles.SetPixels(ctx, geometry, first);
+    Gemm(ctx.libraries, ctx.stream, tiles.problem, tiles.buffers);
+    DispatchCuda(ctx.dtype(), [&]<typename S>() {
+      const int64_t packs = pixels * g.taps * g.in_channels / kPackSize<S>;
+      PlaceTilesKernel<<<BlocksFor(packs), kThreads, 0, ctx.stream>>>(
+          g, first, packs, static_cast<const S*>(tiles.buffers.d), ctx.in<S>(2), ctx.out<S>(0));
+      gpu::CheckLaunch("conv_transpose");
+    });
+  }
+}
+
 void ConvTranspose(const CudaContext& ctx) {
+  const ConvGeometry g = ConvDxGeometryOf(ctx);
+  if (Tiles tiles(ctx, g); MakesTiles(ctx, g) && tiles.pixels > 0) {
+    return MakeTiles(ctx, g, tiles);
+  }
   Run(ctx, ConvDxProduct(ctx));
   AddBias(ctx);
 }
 
 void ConvDx(const CudaContext& ctx) {
-  if (ConvDxGeometryOf(ctx).linear()) return LinearDx(ctx);
+  const ConvGeometry g = ConvDxGeometryOf(ctx);
+  if (HasFewOutputs(ctx, g)) return ConvDxFewOutputs(ctx, g);
+  if (g.linear()) return LinearDx(ctx);
   const Product product = AddedConvDxProduct(ctx);
   Run(ctx, product);
   if (!product.staged) return;
@@ -306,7 +403,9 @@ void ConvDx(const CudaContext& ctx) {
 }
 
 void ConvDw(const CudaContext& ctx) {
-  if (ConvDwGeometryOf(ctx).linear()) return LinearDw(ctx);
+  const ConvGeometry g = ConvDwGeometryOf(ctx);
+  if (ctx.has_output(0) && HasFewOutputs(ctx, g)) return ConvDwFewOutputs(ctx, g);
+  if (g.linear()) return LinearDw(ctx);
   const graph::Shape& dy = ctx.in_shape(1);
   if (ctx.has_output(1)) {
     ColumnSums(ctx.stream, ctx.dtype(), ctx.in<void>(1), dy.rows(), dy.dim(-1), ctx.in<float>(3),
@@ -328,16 +427,30 @@ void ConvDw(const CudaContext& ctx) {
 }
 
 void PrepareConv(const CudaContext& ctx) {
-  if (ConvGeometryOf(ctx).linear()) return PrepareLinear(ctx);
+  const ConvGeometry g = ConvGeometryOf(ctx);
+  if (HasFewOutputs(ctx, g)) return;
+  if (g.linear()) return PrepareLinear(ctx);
   Prepare(ctx, ConvProduct(ctx));
 }
 void PrepareConvDx(const CudaContext& ctx) {
-  if (ConvDxGeometryOf(ctx).linear()) return PrepareLinearDx(ctx);
+  const ConvGeometry g = ConvDxGeometryOf(ctx);
+  if (HasFewOutputs(ctx, g)) return;
+  if (g.linear()) return PrepareLinearDx(ctx);
   Prepare(ctx, AddedConvDxProduct(ctx));
 }
-void PrepareConvTranspose(const CudaContext& ctx) { Prepare(ctx, ConvDxProduct(ctx)); }
+void PrepareConvTranspose(const CudaContext& ctx) {
+  const ConvGeometry g = ConvDxGeometryOf(ctx);
+  Tiles tiles(ctx, g);
+  if (!MakesTiles(ctx, g) || tiles.pixels == 0) return Prepare(ctx, ConvDxProduct(ctx));
+  for (int64_t first = 0; first < g.rows_out(); first += tiles.pixels) {
+    tiles.SetPixels(ctx, g, first);
+    PrepareGemm(ctx.libraries, ctx.stream, tiles.problem, tiles.buffers);
+  }
+}
 void PrepareConvDw(const CudaContext& ctx) {
-  if (ConvDwGeometryOf(ctx).linear()) return PrepareLinearDw(ctx);
+  const ConvGeometry g = ConvDwGeometryOf(ctx);
+  if (ctx.has_output(0) && HasFewOutputs(ctx, g)) return;
+  if (g.linear()) return PrepareLinearDw(ctx);
   if (ctx.has_output(0)) Prepare(ctx, ConvDwProduct(ctx));
 }
 

@@ -84,6 +84,27 @@ const ExampleRegistration kConvDxGaps({.op = "conv_dx",
                                        .inputs = {{{2, 2, 3, 4}}, {{4, 1, 2, 3}}, {{2, 5, 9, 3}}},
                                        .attributes = WithShape(Window(3, 0), {2, 5, 9, 3})});
 
+// Three classes for each pixel: too narrow for tensor cores.
+const ExampleRegistration kConvFewOutputs({.op = "conv",
+                                           .label = "pointwise, few outputs",
+                                           .inputs = {
+                                               {{2, 9, 13, 3, 32}}, {{3, 1, 1, 1, 32}}, {{3}}}});
+const ExampleRegistration kConvDxFewOutputs(
+    {.op = "conv_dx",
+     .label = "pointwise, few outputs",
+     .inputs = {{{2, 9, 13, 6}}, {{6, 1, 1, 64}}, {{2, 9, 13, 64}}},
+     .attributes = WithShape({}, {2, 9, 13, 64})});
+const ExampleRegistration kConvDwFewOutputs(
+    {.op = "conv_dw",
+     .label = "pointwise, few outputs",
+     .inputs = {{{2, 9, 43, 32}}, {{2, 9, 43, 3}}, {{3, 1, 1, 32}}, {{3}}},
+     .attributes = WithShape({}, {3, 1, 1, 32}),
+     .compute_inputs = {2, 3}});
+const ExampleRegistration kConvTransposeTiles(
+    {.op = "conv_transpose",
+     .label = "tiles, with bias",
+     .inputs = {{{2, 4, 3, 16}}, {{16, 3, 2, 8}}, {{8}}},
+     .attributes = WithShape({{"stride_h", 3}, {"stride_w", 2}}, {2, 12, 6, 8})});
 const ExampleRegistration kConvTranspose({.op = "conv_transpose",
                                           .label = "stride 2, one pixel more",
                                           .inputs = {{{2, 4, 3, 6}}, {{6, 3, 3, 8}}, {{8}}},
