@@ -404,14 +404,15 @@ void ConvDx(const CudaContext& ctx) {
 
 void ConvDw(const CudaContext& ctx) {
   const ConvGeometry g = ConvDwGeometryOf(ctx);
-  if (ctx.has_output(0) && HasFewOutputs(ctx, g)) return ConvDwFewOutputs(ctx, g);
-  if (g.linear()) return LinearDw(ctx);
+  const bool few_outputs = HasFewOutputs(ctx, g);
+  if (g.linear() && !few_outputs) return LinearDw(ctx);
   const graph::Shape& dy = ctx.in_shape(1);
   if (ctx.has_output(1)) {
     ColumnSums(ctx.stream, ctx.dtype(), ctx.in<void>(1), dy.rows(), dy.dim(-1), ctx.in<float>(3),
                ctx.out<float>(1), ctx.workspace);
   }
   if (!ctx.has_output(0)) return;
+  if (few_outputs) return ConvDwFewOutputs(ctx, g);
   const Product product = ConvDwProduct(ctx);
   Run(ctx, product);
   if (!product.staged) return;
@@ -449,7 +450,7 @@ void PrepareConvTranspose(const CudaContext& ctx) {
 }
 void PrepareConvDw(const CudaContext& ctx) {
   const ConvGeometry g = ConvDwGeometryOf(ctx);
-  if (ctx.has_output(0) && HasFewOutputs(ctx, g)) return;
+  if (HasFewOutputs(ctx, g)) return;
   if (g.linear()) return PrepareLinearDw(ctx);
   if (ctx.has_output(0)) Prepare(ctx, ConvDwProduct(ctx));
 }

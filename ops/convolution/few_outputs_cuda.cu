@@ -1,7 +1,7 @@
 // With x[M,K], weight[N,K], N ≤ 8:
 //   y[m,n] = Σ_k x[m,k] · weight[n,k] + bias[n]
 //   dx[m,k] = Σ_n dy[m,n] · weight[n,k] + acc
-//   dweight[n,k] = Σ_m dy[m,n] · x[m,k] + acc,   dbias[n] = Σ_m dy[m,n] + acc
+//   dweight[n,k] = Σ_m dy[m,n] · x[m,k] + acc
 //
 // K / pack neighbouring threads share a row, each with the weights of its 16 bytes of channels in
 // registers, and go on to rows further down. y is added over them by shuffles. dweight is summed by
@@ -25,7 +25,7 @@ constexpr int kThreads = 256;
 constexpr int kMostOutputs = 8;
 constexpr int64_t kMostInputs = 256;  // so that a row has at most 32 threads in 16 bits
 constexpr int64_t kSumBlocks = 264;   // two on each of 132 multiprocessors
-static_assert(kSumBlocks * kMostOutputs * (kMostInputs + 1) * 4 <= kGemmWorkspaceBytes);
+static_assert(kSumBlocks * kMostOutputs * kMostInputs * 4 <= kGemmWorkspaceBytes);
 
 // Which row a thread begins with, and its channels.
 template <typename T>
@@ -111,67 +111,56 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// partials is [blocks][outputs][inputs + 1]; the last column has Σ dy.
+// partials is [blocks][outputs][inputs].
 template <int kOutputs, typename T>
 __global__ void __launch_bounds__(kThreads)
     DwKernel(const T* x, const T* dy, int64_t rows, int64_t inputs, int outputs, float* partials) {
   constexpr int N = kPackSize<T>;
   __shared__ float shared[kThreads];
   const Lane<T> at(inputs);
-  float sums[kOutputs][N] = {}, of_bias[kOutputs] = {};
+  float sums[kOutputs][N] = {};
   for (int64_t row = at.row; row < rows; row += at.step) {
     float gradients[kOutputs], values[N];
     LoadRow(dy, row, outputs, gradients);
     LoadPack<N>(x + row * inputs + at.channel, values);
 #pragma unroll
     for (int n = 0; n < kOutputs; ++n) {
-      of_bias[n] += gradients[n];
 #pragma unroll
       for (int i = 0; i < N; ++i) sums[n][i] += gradients[n] * values[i];
     }
   }
-  // Adds a number of all threads that have the same channels, and stores it.
-  float* const to = partials + int64_t{blockIdx.x} * outputs * (inputs + 1);
-  const auto store = [&](float sum, int64_t n, int64_t column, bool stores) {
-    shared[threadIdx.x] = sum;
-    for (int half = kThreads / 2; half >= at.across; half /= 2) {
-      __syncthreads();
-      if (static_cast<int>(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-    }
-    if (stores && static_cast<int>(threadIdx.x) < at.across) {
-      to[n * (inputs + 1) + column] = shared[threadIdx.x];
-    }
-    __syncthreads();
-  };
+  float* const to = partials + int64_t{blockIdx.x} * outputs * inputs;
 #pragma unroll
   for (int n = 0; n < kOutputs; ++n) {
     if (n >= outputs) continue;
 #pragma unroll
-    for (int i = 0; i < N; ++i) store(sums[n][i], n, at.channel + i, true);
-    store(of_bias[n], n, inputs, at.lane == 0);
+    for (int i = 0; i < N; ++i) {
+      // All threads that have the same channels.
+      shared[threadIdx.x] = sums[n][i];
+      for (int half = kThreads / 2; half >= at.across; half /= 2) {
+        __syncthreads();
+        if (static_cast<int>(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
+      }
+      if (static_cast<int>(threadIdx.x) < at.across) {
+        to[n * inputs + at.channel + i] = shared[threadIdx.x];
+      }
+      __syncthreads();
+    }
   }
 }
 
-// A warp adds an element over the blocks. acc_weight, acc_bias and dbias may be nullptr.
+// A warp adds an element over the blocks. acc may be nullptr.
 __global__ void __launch_bounds__(kThreads)
-    AddBlocksKernel(const float* partials, int64_t blocks, int64_t inputs, int outputs,
-                    const float* acc_weight, const float* acc_bias, float* dweight, float* dbias) {
+    AddBlocksKernel(const float* partials, int64_t blocks, int64_t elements, const float* acc,
+                    float* dweight) {
   const int64_t element = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
-  const int64_t elements = outputs * (inputs + 1);
   if (element >= elements) return;
   float sum = 0;
   for (int64_t block = threadIdx.x % kWarp; block < blocks; block += kWarp) {
     sum += partials[block * elements + element];
   }
   sum = WarpSum(sum);
-  if (threadIdx.x % kWarp != 0) return;
-  const int64_t n = element / (inputs + 1), column = element % (inputs + 1);
-  if (column < inputs) {
-    const int64_t at = n * inputs + column;
-    dweight[at] = acc_weight == nullptr ? sum : acc_weight[at] + sum;
-  } else if (dbias != nullptr) {
-    dbias[n] = acc_bias == nullptr ? sum : acc_bias[n] + sum;
-  }
+  if (threadIdx.x % kWarp == 0) dweight[element] = acc == nullptr ? sum : acc[element] + sum;
 }
 
 // Calls launch.operator()<type, most outputs>().
@@ -232,10 +221,10 @@ void ConvDwFewOutputs(const CudaContext& ctx, const ConvGeometry& g) {
     DwKernel<kOutputs><<<blocks, kThreads, 0, ctx.stream>>>(ctx.in<T>(0), ctx.in<T>(1), g.rows_in(),
                                                             g.in_channels, outputs, partials);
   });
-  const int64_t threads = g.out_channels * (g.in_channels + 1) * kWarp;
-  AddBlocksKernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
-                    ctx.stream>>>(partials, blocks, g.in_channels, outputs, ctx.in<float>(2),
-                                  ctx.in<float>(3), ctx.out<float>(0), ctx.out<float>(1));
+  const int64_t elements = g.out_channels * g.in_channels;
+  AddBlocksKernel<<<static_cast<unsigned>((elements * kWarp + kThreads - 1) / kThreads), kThreads,
+                    0, ctx.stream>>>(partials, blocks, elements, ctx.in<float>(2),
+                                     ctx.out<float>(0));
   gpu::CheckLaunch("conv_dw");
 }
 

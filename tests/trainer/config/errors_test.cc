@@ -258,7 +258,7 @@ TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
 TEST(ConfigErrors, Shapes) {
   Check({
       {kData,
-       "run.yaml:1: model.family: missing; give bert, gpt2, llama, qwen2, resnet, vit, or "
+       "run.yaml:1: model.family: missing; give bert, gpt2, llama, qwen2, resnet, unet, vit, or "
        "model.init_from"},
       {kData + "model: {family: gpt2}\n",
        "run.yaml:2: model.layers: missing; give it, or extend a file of configs/models"},
