@@ -156,7 +156,11 @@ class Generator {
         c.budget >= 0 && Chance(0.8) ? "auto" : Pick({"none", "block", "every", "selective"});
     Set(c, "checkpointing.policy", policy);
     if (policy == "every") Set(c, "checkpointing.every", "2");
-    if (Chance(0.4)) Set(c, "checkpointing.offload", Pick({"[\"*\"]", "[\"*block.*\"]"}));
+    if (!Chance(0.4)) return;
+    const std::string blocks = Pick({"[\"*\"]", "[\"*block.*\"]"});
+    // A pattern that matches nothing that is kept is refused, and this model's blocks keep nothing.
+    const bool keeps_none = family_ == "adversarial" && policy == "every";
+    Set(c, "checkpointing.offload", keeps_none ? "[\"*\"]" : blocks);
   }
 
   // When micro-steps and updates run.

@@ -87,14 +87,14 @@ TEST(Traits, FitTogether) {
 
 TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kProducts; }),
-            (Names{"conv", "conv_dw", "conv_dx", "linear", "linear_cross_entropy",
+            (Names{"conv", "conv_dw", "conv_dx", "conv_transpose", "linear", "linear_cross_entropy",
                    "linear_cross_entropy_backward", "linear_cross_entropy_train", "linear_dw",
                    "linear_dx", "linear_dx_gelu", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kAttention; }),
             (Names{"attention", "attention_backward"}));
-  EXPECT_EQ(
-      OpsWith([](const OpDef& op) { return op.precision.tf32; }),
-      (Names{"add_low_rank", "attention", "conv", "linear", "linear_cross_entropy", "matmul"}));
+  EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
+            (Names{"add_low_rank", "attention", "conv", "conv_transpose", "linear",
+                   "linear_cross_entropy", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
             (Names{"add",           "batch_norm", "cast",       "concat_channels", "drop_path",
                    "dropout",       "gelu",       "layer_norm", "leaky_relu",      "mul",
