@@ -1,8 +1,9 @@
 // Formulas in ops/convolution/conv.h. Where every output pixel is made of one input pixel, they are
-// the matrix products of ops/linear_cuda.h. Otherwise cuDNN convolves
-// (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the fastest; around it, one
-// kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32 and rounds once
-// to the type of x. dbias is a column sum of dy. A transposed convolution is dx of x, plus bias.
+// the matrix products of ops/linear_cuda.h, or of ops/convolution/few_outputs_cuda.h. Otherwise
+// cuDNN convolves (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the fastest;
+// around it, one kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32
+// and rounds once to the type of x. dbias is a column sum of dy. A transposed convolution is dx of
+// x, plus bias.
 //
 // A transposed convolution whose kernel is its stride, and which has no padding, makes a tile of y
 // of each pixel of x. It is a matrix product of some pixels at a time, whose results a kernel then
@@ -13,11 +14,13 @@
 // threads share the pixels. They read every operand of every product from memory, and are slow.
 //
 // Bytes: every argument once; with bias, acc or 16-bit dweight the result once more.
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
 #include "ops/convolution/conv_geometry.h"
 #include "ops/convolution/conv_workspace.h"
+#include "ops/convolution/few_outputs_cuda.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/cudnn_convolution_choice.h"
 #include "ops/cuda/elementwise.cuh"
@@ -28,13 +31,6 @@
 #include "ops/linear_cuda.h"
 
 namespace plimsoll::ops {
-
-// few_outputs_cuda.cu
-bool HasFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
-void ConvFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
-void ConvDxFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
-void ConvDwFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
-
 namespace {
 
 constexpr int kThreads = 128;

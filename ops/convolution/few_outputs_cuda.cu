@@ -12,11 +12,10 @@
 #include <algorithm>
 
 #include "gpu/check.h"
-#include "ops/convolution/conv_geometry.h"
+#include "ops/convolution/few_outputs_cuda.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_gemm_workspace.h"
-#include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 namespace {
