@@ -3,44 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 #include <random>
 #include <vector>
 
 #include "memory/placement.h"
+#include "tests/memory/lowest_extent.h"
 
 namespace plimsoll::memory {
 namespace {
-
-// The lowest extent. Each buffer at the lowest offset at which it fits, in any order: some order
-// gives an optimal placement.
-int64_t LowestExtent(const std::vector<Interval>& intervals) {
-  std::vector<size_t> order(intervals.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  int64_t best = std::numeric_limits<int64_t>::max();
-  do {
-    std::vector<int64_t> offsets(intervals.size(), -1);
-    int64_t extent = 0;
-    for (size_t i : order) {
-      int64_t at = 0;
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (size_t j = 0; j < intervals.size(); ++j) {
-          if (offsets[j] < 0 || !intervals[j].Meets(intervals[i])) continue;
-          if (at < offsets[j] + intervals[j].size && offsets[j] < at + intervals[i].size) {
-            at = offsets[j] + intervals[j].size;
-            moved = true;
-          }
-        }
-      }
-      offsets[i] = at;
-      extent = std::max(extent, at + intervals[i].size);
-    }
-    best = std::min(best, extent);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return best;
-}
 
 void ExpectWithin(const std::vector<Interval>& intervals, const std::vector<int64_t>& offsets,
                   int64_t capacity) {

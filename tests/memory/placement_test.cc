@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <random>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "tests/memory/lowest_extent.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -146,37 +146,6 @@ TEST(Placement, TransformerStepsPackWithoutGaps) {
   }
 }
 
-// All orders of lowest-offset placement include an optimal one.
-int64_t Optimum(const std::vector<Interval>& intervals) {
-  std::vector<size_t> order(intervals.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  int64_t best = std::numeric_limits<int64_t>::max();
-  do {
-    std::vector<int64_t> offset(intervals.size(), -1);
-    int64_t extent = 0;
-    for (size_t i : order) {
-      int64_t at = 0;
-      for (bool moved = true; moved;) {
-        moved = false;
-        for (size_t j = 0; j < intervals.size(); ++j) {
-          if (offset[j] < 0 || intervals[j].death < intervals[i].birth ||
-              intervals[j].birth > intervals[i].death) {
-            continue;
-          }
-          if (at < offset[j] + intervals[j].size && offset[j] < at + intervals[i].size) {
-            at = offset[j] + intervals[j].size;
-            moved = true;
-          }
-        }
-      }
-      offset[i] = at;
-      extent = std::max(extent, at + intervals[i].size);
-    }
-    best = std::min(best, extent);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return best;
-}
-
 TEST(Placement, SmallCasesAreNearlyAlwaysOptimal) {
   int optimal = 0;
   constexpr int kCases = 100;
@@ -191,7 +160,7 @@ TEST(Placement, SmallCasesAreNearlyAlwaysOptimal) {
     PlacementOptions options;
     options.alignment = 1;
     const int64_t extent = Place(intervals, options).extent;
-    const int64_t optimum = Optimum(intervals);
+    const int64_t optimum = LowestExtent(intervals);
     ASSERT_GE(extent, optimum);
     optimal += extent == optimum;
   }
