@@ -70,9 +70,14 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
   evaluation.text = fmt::format("evaluation after {} steps: held-out loss {:.4f}", steps,
                                 evaluation.metrics.front().loss);
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(session.metrics());
+  constexpr int kMost = 12;  // in one line
+  int scalars = 0;
   for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {
-    if (!metric.info.scalar()) continue;
+    if (!metric.info.scalar() || ++scalars > kMost) continue;
     evaluation.text += fmt::format(", {} {:.4g}", metric.name, metric.Value(evaluation.metrics));
+  }
+  if (scalars > kMost) {
+    evaluation.text += fmt::format(", and {} more in metrics.jsonl", scalars - kMost);
   }
   if (!evaluation.best) {
     const std::string of = evaluated.size() > 1 ? " " + monitor.metric.name : "";

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "formats/json.h"
 
 namespace plimsoll::data {
 namespace {
@@ -193,6 +195,25 @@ VolumeFolder FindVolumes(const std::string& folder) {
   const int channels =
       HasChannelNames(train, test) ? std::max(ChannelsOf(train), ChannelsOf(test)) : 0;
   return {VolumesOf(train, channels, true), VolumesOf(test, channels, !test.labels.empty())};
+}
+
+std::vector<std::string> ClassNamesIn(const std::string& folder, int64_t classes) {
+  const std::string path = folder + "/dataset.json";
+  if (std::error_code ignored; !fs::exists(path, ignored)) return {};
+  const formats::JsonObject set = formats::JsonObject::FromFile(path);
+  if (!set.Has("labels")) return {};
+  std::map<std::string, std::string> names;  // by class
+  for (const auto& [key, value] : set.RequireObject("labels").json().items()) {
+    if (value.is_string()) names.emplace(key, value.get<std::string>());
+    if (value.is_number_integer()) names.emplace(value.dump(), key);
+  }
+  std::vector<std::string> of_classes;
+  for (int64_t i = 0; i < classes; ++i) {
+    const auto named = names.find(std::to_string(i));
+    if (named != names.end()) of_classes.push_back(named->second);
+  }
+  const bool whole = std::ssize(of_classes) == classes && std::ssize(names) == classes;
+  return whole ? of_classes : std::vector<std::string>();
 }
 
 }  // namespace plimsoll::data

@@ -1,6 +1,7 @@
 // Finds the files of labelled volumes in the folders in which data sets for segmentation come.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,10 @@ struct VolumeFolder {
 // label no image; a channel is missing that other volumes have; a name is there as .nii and as
 // .nii.gz.
 VolumeFolder FindVolumes(const std::string& folder);
+
+// The names that "labels" of the folder's dataset.json gives the classes 0 to `classes` - 1, as
+// {"0": "background", …} or, as nnU-Net has it, {"background": 0, …}. Empty: there is no such file,
+// or not one name for each of these classes. UserError: the file is no JSON object.
+std::vector<std::string> ClassNamesIn(const std::string& folder, int64_t classes);
 
 }  // namespace plimsoll::data

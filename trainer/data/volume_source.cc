@@ -155,16 +155,18 @@ std::string VolumeSource::Describe(const Reading& reading) const {
   const VolumeSet& set = *volumes_;
   const VolumeAugmentation& augmentation = sampling_.augmentation;
   std::string text = fmt::format(
-      "data: {} volumes to train on, {} voxels with {} channel{}, in patches of {}, {} per step, "
+      "data: {} volume{} to train on, {} voxels with {} channel{}, in patches of {}, {} per step, "
       "{:.1f} epochs{}\n",
-      set.train.size(), FormatCount(static_cast<double>(VoxelsToTrainOn())),
-      sampling_.patch.channels, sampling_.patch.channels == 1 ? "" : "s",
-      Text(sampling_.patch.size), reading.samples_per_step,
+      set.train.size(), set.train.size() == 1 ? "" : "s",
+      FormatCount(static_cast<double>(VoxelsToTrainOn())), sampling_.patch.channels,
+      sampling_.patch.channels == 1 ? "" : "s", Text(sampling_.patch.size),
+      reading.samples_per_step,
       static_cast<double>(reading.samples) / static_cast<double>(set.train.size()),
       reading.held_out_targets
-          ? fmt::format(", {} voxels of {} held-out volumes evaluated every {} steps",
+          ? fmt::format(", {} voxels of {} held-out volume{} evaluated every {} steps",
                         FormatCount(static_cast<double>(*reading.held_out_targets)),
-                        set.held_out.size(), reading.eval_every)
+                        set.held_out.size(), set.held_out.size() == 1 ? "" : "s",
+                        reading.eval_every)
           : "");
   text += fmt::format("  {} in memory\n", FormatBytes(set.bytes()));
   text += fmt::format("  around foreground with probability {:.4g}\n", sampling_.foreground);
@@ -227,6 +229,9 @@ void RequireFit(const VolumeSet& set, const PatchShape& patch, bool pads) {
 std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
   const PatchShape patch = PatchOf(model);
   std::vector<std::string> class_names = ClassNamesFrom(settings, model.classes);
+  if (class_names.empty()) {
+    class_names = ClassNamesIn(settings.Text("folder"), model.classes);
+  }
   VolumeSet set = ReadVolumeSet(SetOptionsFrom(settings, model));
   RequireFit(set, patch, settings.Bool("pad"));
   return std::make_unique<VolumeSource>(std::move(set), SamplingFrom(settings, patch),

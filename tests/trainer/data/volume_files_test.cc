@@ -94,6 +94,26 @@ TEST_F(VolumeFilesTest, FindsTheDecathlonsLayout) {
             (Lines{"c_3: /imagesTs/c_3.nii.gz / /labelsTs/c_3.nii.gz"}));
 }
 
+TEST_F(VolumeFilesTest, ClassesHaveTheNamesOfTheDataSet) {
+  const auto names = [&](const std::string& dataset, int64_t classes) {
+    WriteFile(folder_ / "dataset.json", dataset);
+    return ClassNamesIn(folder_.path(), classes);
+  };
+  EXPECT_EQ(ClassNamesIn(folder_.path(), 2), Lines());
+  EXPECT_EQ(names(R"({"labels": {"1": "spleen", "0": "background"}})", 2),
+            (Lines{"background", "spleen"}));
+  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 1}})", 2),
+            (Lines{"background", "spleen"}));
+  // Of other classes than the model's, or of regions of several.
+  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 1}})", 3), Lines());
+  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 1, "liver": 2}})", 2), Lines());
+  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 2}})", 2), Lines());
+  EXPECT_EQ(names(R"({"labels": {"background": 0, "whole": [1, 2]}})", 2), Lines());
+  EXPECT_EQ(names(R"({"name": "x"})", 2), Lines());
+  ExpectUserError([&] { names(R"({"labels": ["background"]})", 1); }, {"/dataset.json", "labels"});
+  ExpectUserError([&] { names("{", 1); }, {"/dataset.json"});
+}
+
 TEST_F(VolumeFilesTest, FindsTheLayoutOfNnunet) {
   Touch({"imagesTr/b_0000.nii.gz", "imagesTr/b_0001.nii.gz", "labelsTr/b.nii.gz",
          "imagesTr/a_1_0001.nii.gz", "imagesTr/a_1_0000.nii.gz", "labelsTr/a_1.nii.gz",
