@@ -74,8 +74,9 @@ std::vector<runtime::TensorMemory*> FillCachingMemory(
 
 ReplayResult ReplayCaching(std::span<const graph::Program* const> programs, const MemoryPlan& plan,
                            std::span<const ProgramRuns> round, const CachingOptions& options) {
-  runtime::CachingMemory memory(
-      {.preallocate_bytes = options.preallocate_bytes, .simulated = true});
+  runtime::CachingMemory memory(std::make_unique<runtime::SimulatedSegments>(),
+                                std::make_unique<runtime::SimulatedSegments>(),
+                                {.preallocate_bytes = options.preallocate_bytes});
   const std::vector<runtime::TensorMemory*> memories =
       FillCachingMemory(programs, plan, options.in_place, memory);
   ReplayResult result;

@@ -2,17 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "base/error.h"
 
 namespace plimsoll::runtime {
 namespace {
-
-std::unique_ptr<SegmentSource> MakeSegments(bool simulated) {
-  if (simulated) return std::make_unique<SimulatedSegments>();
-  return std::make_unique<MappedSegments>();
-}
 
 constexpr char kName[] = "memory.allocator: caching";
 
@@ -43,6 +36,8 @@ class CachingMemory::ProgramMemory : public TensorMemory {
   void BeforeNode(int node) override {
     for (int32_t buffer : schedule_.born[node]) Allocate(buffer);
   }
+
+  bool TakesMemory(int node) const override { return !schedule_.born[node].empty(); }
 
   void AfterNode(int node) override {
     for (int32_t buffer : schedule_.dying[node]) Free(buffer);
@@ -96,9 +91,9 @@ class CachingMemory::ProgramMemory : public TensorMemory {
   }
 
   void Poison(int32_t buffer) const {
-    if (!memory_.options_.poison || memory_.options_.simulated) return;
-    std::memset(reinterpret_cast<void*>(buffers_[buffer]), 0xFF,
-                static_cast<size_t>(schedule_.buffers[buffer].bytes));
+    if (!memory_.options_.poison) return;
+    const AllocationSchedule::Buffer& what = schedule_.buffers[buffer];
+    memory_.Fill(what.place, buffers_[buffer], what.bytes, 0xFF);
   }
 
   CachingMemory& memory_;
@@ -107,12 +102,12 @@ class CachingMemory::ProgramMemory : public TensorMemory {
   std::vector<Where> places_;       // by TensorId
 };
 
-CachingMemory::CachingMemory(CachingMemoryOptions options)
+CachingMemory::CachingMemory(std::unique_ptr<SegmentSource> device,
+                             std::unique_ptr<SegmentSource> host, CachingMemoryOptions options)
     : options_(options),
-      device_segments_(MakeSegments(options.simulated)),
-      host_segments_(MakeSegments(options.simulated)),
-      device_(options.device_segments != nullptr ? *options.device_segments : *device_segments_,
-              kName),
+      device_segments_(std::move(device)),
+      host_segments_(std::move(host)),
+      device_(*device_segments_, kName),
       host_(*host_segments_, kName) {
   if (options.preallocate_bytes > 0) device_.Preallocate(options.preallocate_bytes);
 }
@@ -124,9 +119,13 @@ void CachingMemory::AddPersistent(const std::string& name, int64_t bytes, graph:
   if (!persistent_.emplace(name, address).second) {
     throw InternalError("persistent tensor '" + name + "' was given memory twice");
   }
-  if (!options_.simulated) {
-    std::memset(reinterpret_cast<void*>(address), 0, static_cast<size_t>(bytes));
-  }
+  Fill(place, address, bytes, 0);
+}
+
+void CachingMemory::Fill(graph::Place place, uintptr_t address, int64_t bytes,
+                         unsigned char value) {
+  const auto& segments = place == graph::Place::kDevice ? device_segments_ : host_segments_;
+  segments->Fill(address, bytes, value);
 }
 
 TensorMemory& CachingMemory::AddProgram(const graph::Program& program,

@@ -2,8 +2,8 @@
 // get theirs at the start; a temporary gets it before the node that first writes it, and gives it
 // back after the node that last reads it.
 //
-// With real segments this implements `memory.allocator: caching`; with simulated ones the same code
-// tells exactly what a run would take (memory/caching_replay).
+// With a device's segments this implements `memory.allocator: caching`; with simulated ones the
+// same code tells exactly what a run would take (memory/caching_replay).
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,15 @@ namespace plimsoll::runtime {
 
 struct CachingMemoryOptions {
   int64_t preallocate_bytes = 0;  // on the device, in one segment; 0: grow from nothing
-  // Addresses only: nothing is ever read or written there.
-  bool simulated = false;
-  // Where the device's segments come from; must outlive the CachingMemory. nullptr: from the
-  // system, or, if simulated, addresses alone. Set it together with `simulated` where the host
-  // can't reach that memory, as on a GPU.
-  SegmentSource* device_segments = nullptr;
   // Fill temporaries with NaN (all bits set) when they get memory and when they give it back.
   bool poison = false;
 };
 
 class CachingMemory {
  public:
-  explicit CachingMemory(CachingMemoryOptions options = {});
+  // `device` and `host`: where the segments of each place come from.
+  CachingMemory(std::unique_ptr<SegmentSource> device, std::unique_ptr<SegmentSource> host,
+                CachingMemoryOptions options = {});
   ~CachingMemory();
 
   // Add persistent tensors first, so that they don't fragment the memory of temporaries. Their
@@ -56,6 +52,8 @@ class CachingMemory {
 
  private:
   class ProgramMemory;
+
+  void Fill(graph::Place place, uintptr_t address, int64_t bytes, unsigned char value);
 
   CachingMemoryOptions options_;
   std::unique_ptr<SegmentSource> device_segments_, host_segments_;

@@ -25,23 +25,26 @@ class CpuMemory : public DeviceMemory {
                                                        const ExecutorOptions& options) override {
     std::vector<std::unique_ptr<Executor>> executors;
     for (const BoundProgram& bound : programs) {
-      executors.push_back(std::make_unique<CpuExecutor>(*bound.program, *bound.layout, arena_,
-                                                        &host_arena_, pool_, options));
+      if (bound.memory != nullptr) {
+        executors.push_back(
+            std::make_unique<CpuExecutor>(*bound.program, *bound.memory, pool_, options));
+      } else {
+        executors.push_back(std::make_unique<CpuExecutor>(*bound.program, *bound.layout, arena_,
+                                                          &host_arena_, pool_, options));
+      }
     }
     return executors;
   }
 
-  void Write(const MemoryRange& to, const void* from) override {
-    std::memcpy(Address(to), from, static_cast<size_t>(to.bytes));
+  void Write(std::span<std::byte> to, const void* from) override {
+    if (!to.empty()) std::memcpy(to.data(), from, to.size());
   }
 
-  void Read(const MemoryRange& from, void* to) override {
-    std::memcpy(to, Address(from), static_cast<size_t>(from.bytes));
+  void Read(std::span<const std::byte> from, void* to) override {
+    if (!from.empty()) std::memcpy(to, from.data(), from.size());
   }
 
-  std::unique_ptr<Readback> MakeReadback(std::vector<MemoryRange> ranges) override;
-
-  std::byte* HostAddress(graph::Place place) override { return ArenaAt(place).data(); }
+  std::unique_ptr<Readback> MakeReadback(std::vector<std::span<const std::byte>> ranges) override;
 
   std::byte* Address(const MemoryRange& range) override {
     if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
@@ -61,18 +64,18 @@ class CpuMemory : public DeviceMemory {
 
 class CpuReadback : public Readback {
  public:
-  CpuReadback(CpuMemory& memory, std::vector<MemoryRange> ranges)
+  CpuReadback(CpuMemory& memory, std::vector<std::span<const std::byte>> ranges)
       : memory_(memory),
         ranges_(std::move(ranges)),
         bytes_(std::accumulate(
             ranges_.begin(), ranges_.end(), size_t{0},
-            [](size_t sum, const MemoryRange& r) { return sum + Rounded(r.bytes); })) {}
+            [](size_t sum, std::span<const std::byte> r) { return sum + Rounded(r.size()); })) {}
 
   void Start() override {
     std::byte* to = bytes_.data();
-    for (const MemoryRange& range : ranges_) {
+    for (const std::span<const std::byte> range : ranges_) {
       memory_.Read(range, to);
-      to += Rounded(range.bytes);
+      to += Rounded(range.size());
     }
   }
 
@@ -80,11 +83,11 @@ class CpuReadback : public Readback {
 
  private:
   CpuMemory& memory_;
-  std::vector<MemoryRange> ranges_;
+  std::vector<std::span<const std::byte>> ranges_;
   std::vector<std::byte> bytes_;
 };
 
-std::unique_ptr<Readback> CpuMemory::MakeReadback(std::vector<MemoryRange> ranges) {
+std::unique_ptr<Readback> CpuMemory::MakeReadback(std::vector<std::span<const std::byte>> ranges) {
   return std::make_unique<CpuReadback>(*this, std::move(ranges));
 }
 
@@ -100,6 +103,9 @@ class CpuDevice : public Device {
   std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, const MeshAxis& /*axis*/,
                                                       int /*channels*/) override {
     return ranks.MakeCpuCommunicator();
+  }
+  std::unique_ptr<SegmentSource> MakeSegments(graph::Place) override {
+    return std::make_unique<MappedSegments>();
   }
   int steps_ahead() const override { return 0; }
   void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws) override {

@@ -14,6 +14,7 @@
 #include "runtime/cuda_fill.h"
 #include "runtime/cuda_handles.h"
 #include "runtime/cuda_recording.h"
+#include "runtime/cuda_stand_ins.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -25,18 +26,9 @@ using graph::Program;
 using graph::TensorId;
 using graph::TensorType;
 
-constexpr int64_t kAlignment = 256;
 // Bytes accessed between two uses of the same arguments: more than the second-level cache holds.
 constexpr int64_t kBetweenUses = int64_t{160} << 20;
 constexpr int64_t kMostSets = 8;
-
-int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// One set of arguments in scratch memory.
-struct Arguments {
-  std::vector<ops::TensorRef> inputs, outputs;
-  void* workspace = nullptr;
-};
 
 }  // namespace
 
@@ -53,7 +45,7 @@ struct CudaCallTimer::Impl {
   // 0 or 1. Leaves floats unchanged.
   void FillWhole(const ops::TensorRef& ref, int32_t id_bound) {
     const int64_t bytes = ref.type.bytes();
-    if (bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
+    if (ref.data == nullptr || bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
     if (ref.type.dtype == DType::kInt32) {
       const int64_t count = ref.type.shape.elements();
       const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
@@ -69,33 +61,6 @@ struct CudaCallTimer::Impl {
     }
   }
 
-  Arguments Lay(const Program& program, const Node& node, int64_t workspace_bytes,
-                std::byte* next) {
-    const auto take = [&](int64_t bytes) {
-      std::byte* data = next;
-      next += Aligned(bytes);
-      return data;
-    };
-    const int32_t id_bound = IdBound(program, node);
-    Arguments arguments;
-    for (TensorId id : node.inputs) {
-      ops::TensorRef& ref = arguments.inputs.emplace_back();
-      if (id == kNoTensor) continue;
-      ref = {take(program.tensor(id).bytes()), program.tensor(id).type};
-      FillWhole(ref, id_bound);
-    }
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const TensorId id = node.outputs[i];
-      ops::TensorRef& ref = arguments.outputs.emplace_back();
-      if (id == kNoTensor) continue;
-      const int input = InPlaceInput(program, node, static_cast<int>(i));
-      ref = {input >= 0 ? arguments.inputs[input].data : take(program.tensor(id).bytes()),
-             program.tensor(id).type};
-    }
-    arguments.workspace = take(workspace_bytes);
-    return arguments;
-  }
-
   template <typename Body>
   double Elapsed(Body&& body) {
     begin.Record(stream.get());
@@ -109,12 +74,7 @@ struct CudaCallTimer::Impl {
     const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
     if (kernel == nullptr) return -1;
     const int64_t workspace_bytes = ops::CudaWorkspaceBytes(program.CallOf(node).get());
-    int64_t set_bytes = Aligned(workspace_bytes) + kAlignment;
-    for (const auto* ids : {&node.inputs, &node.outputs}) {
-      for (TensorId id : *ids) {
-        if (id != kNoTensor) set_bytes += Aligned(program.tensor(id).bytes());
-      }
-    }
+    const int64_t set_bytes = CudaStandIns::Bytes(program, node, workspace_bytes);
     if (set_bytes > most_bytes) return -1;
     const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,
                                              std::min(kMostSets, most_bytes / set_bytes));
@@ -122,12 +82,14 @@ struct CudaCallTimer::Impl {
     // All tensors must differ: a row of logits whose weights equal its input would be far from
     // plausible.
     FillPlausible(scratch.data(), scratch.bytes(), DType::kBFloat16, 0, stream.get());
-    std::vector<Arguments> arguments;
+    std::vector<CudaStandIns> arguments;
     std::vector<ops::CudaContext> contexts;
     arguments.reserve(static_cast<size_t>(sets));
+    const int32_t id_bound = IdBound(program, node);
     for (int64_t i = 0; i < sets; ++i) {
-      const Arguments& a = arguments.emplace_back(
-          Lay(program, node, workspace_bytes, scratch.data() + i * set_bytes));
+      const CudaStandIns& a =
+          arguments.emplace_back(program, node, workspace_bytes, scratch.data() + i * set_bytes);
+      for (const ops::TensorRef& input : a.inputs) FillWhole(input, id_bound);
       contexts.push_back(
           {{*node.op, a.inputs, a.outputs, node.attributes, a.workspace, workspace_bytes},
            stream.get(),

@@ -6,6 +6,7 @@
 #include "gpu/peak_rates.h"
 #include "runtime/cuda_communicator.h"
 #include "runtime/cuda_memory.h"
+#include "runtime/cuda_segments.h"
 #include "runtime/cuda_store.h"
 #include "runtime/gpu_memory.h"
 
@@ -68,6 +69,9 @@ class CudaDevice : public Device {
     communicator_bytes_ += ProcessBytes() - before;
     communicators_.push_back(made.get());
     return made;
+  }
+  std::unique_ptr<SegmentSource> MakeSegments(graph::Place place) override {
+    return std::make_unique<CudaSegments>(place, streams_.compute.get());
   }
   int steps_ahead() const override { return 1; }
   void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws) override {

@@ -13,6 +13,7 @@
 #include "runtime/cuda_ranges.h"
 #include "runtime/cuda_recording.h"
 #include "runtime/cuda_schedule.h"
+#include "runtime/cuda_stand_ins.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -22,11 +23,20 @@ using graph::Program;
 
 using Item = CudaItem;
 
+// Of a program whose tensors lie elsewhere: addresses to tell its tensors apart by.
+const ArenaBases kNowhere = {reinterpret_cast<std::byte*>(uintptr_t{1} << 48),
+                             reinterpret_cast<std::byte*>(uintptr_t{1} << 49)};
+
+void RunKernel(const ops::CudaKernel& kernel, std::span<const ops::CudaContext> contexts) {
+  if (contexts.size() == 1) return kernel.run(contexts.front());
+  kernel.run_group(contexts);
+}
+
 }  // namespace
 
 struct CudaExecutor::Impl {
   Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s, gpu::Libraries& libs,
-       ExecutorOptions o, const CudaBeside* beside);
+       ExecutorOptions o, const CudaBeside* beside, TensorMemory* m);
   ~Impl() {
     cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it uses
   }
@@ -43,13 +53,17 @@ struct CudaExecutor::Impl {
   void EnqueueWork(const Item& item);
   void EnqueueAll();
   void RunInstrumented();
+  void RunOnMemory();
+  template <typename Body>
+  void WithScratch(const Item& item, size_t first, size_t count, Body&& body) const;
   void Collect() const;
 
   const Program& program;
   const Layout layout;
   const ExecutorOptions options;
   const CudaStreams& streams;
-  const CudaSchedule schedule;
+  TensorMemory* const memory;  // nullptr: everything lies in the arenas
+  CudaSchedule schedule;
   const CudaRanges ranges;
   // By item: the event that it waits for before it begins, and the one that is recorded once it has
   // ended; nullptr: none. Both are empty where there are no such items.
@@ -69,16 +83,22 @@ struct CudaExecutor::Impl {
 };
 
 CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, const CudaStreams& s,
-                         gpu::Libraries& libraries, ExecutorOptions o, const CudaBeside* beside)
+                         gpu::Libraries& libraries, ExecutorOptions o, const CudaBeside* beside,
+                         TensorMemory* m)
     : program(p),
       layout(l),
       options(o),
       streams(s),
+      memory(m),
       // Instruments that look at a node's results need them to be complete.
-      schedule(program, layout, bases, s, libraries, o.check_arena || o.check_finite,
-               o.communicators),
+      schedule(program, layout, memory == nullptr ? bases : kNowhere, s, libraries,
+               o.check_arena || o.check_finite || memory != nullptr, o.communicators, memory),
       ranges(program),
       nanoseconds(p.nodes().size(), 0) {
+  if (memory != nullptr && (options.poison || options.check_arena || options.check_finite)) {
+    throw InternalError(fmt::format(
+        "program '{}': poison, check_arena and check_finite need an arena", program.name()));
+  }
   if (beside != nullptr) FindAwaited(*beside);
   if (options.poison) poison.emplace(program, layout, bases);
   if (options.check_arena) meter.emplace(program, layout, bases);
@@ -163,8 +183,7 @@ void CudaExecutor::Impl::EnqueueWork(const Item& item) {
       return;
     }
     case Item::Kind::kKernels:
-      if (item.nodes.size() == 1) return item.kernel->run(schedule.contexts(item).front());
-      return item.kernel->run_group(schedule.contexts(item));
+      return RunKernel(*item.kernel, schedule.contexts(item));
   }
 }
 
@@ -177,7 +196,8 @@ void CudaExecutor::Impl::Enqueue(const Item& item) {
     EnqueueWork(item);
     if (schedule.Forks(item)) schedule.side(item).has_ended.Record(on);
     if (!passed.empty() && passed[index] != nullptr) passed[index]->RecordForOthers(on);
-    if (!options.graphs) gpu::Check(cudaStreamSynchronize(on), "running the kernel");
+    if (options.launch == Launch::kAwaited)
+      gpu::Check(cudaStreamSynchronize(on), "running the kernel");
   });
 }
 
@@ -235,6 +255,67 @@ void CudaExecutor::Impl::RunInstrumented() {
   if (meter) meter->AfterRun(compute);
 }
 
+// Nodes that share a launch give their memory back behind it; but for the first they take none.
+void CudaExecutor::Impl::RunOnMemory() {
+  const cudaStream_t compute = streams.compute.get();
+  const std::vector<Item>& items = schedule.items();
+  Collect();
+  if (options.profile) times[0].Record(compute);
+  CudaRanges::Pass pass(ranges);
+  memory->BeforeRun();
+  int next = 0;
+  const auto pass_views = [&](int end) {
+    for (; next < end; ++next) {
+      memory->BeforeNode(next);
+      memory->AfterNode(next);
+    }
+  };
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
+    const gpu::Range range = pass.Node(item.nodes.front());
+    pass_views(item.nodes.front());
+    for (int n = next; n <= item.nodes.back(); ++n) memory->BeforeNode(n);
+    for (size_t k = 0; k < item.nodes.size(); ++k) schedule.Resolve(item, k);
+    if (options.profile) times[2 * i + 1].Record(compute);
+    Enqueue(item);
+    if (options.profile) times[2 * i + 2].Record(compute);
+    for (; next <= item.nodes.back(); ++next) memory->AfterNode(next);
+  }
+  pass_views(static_cast<int>(program.nodes().size()));
+  uncollected = options.profile;
+}
+
+// Calls body(contexts) of `count` of the item's nodes, to prepare them: where they lie in the
+// arenas, or on scratch of zeros.
+template <typename Body>
+void CudaExecutor::Impl::WithScratch(const Item& item, size_t first, size_t count,
+                                     Body&& body) const {
+  const std::span<const ops::CudaContext> bound = schedule.contexts(item).subspan(first, count);
+  if (memory == nullptr) return body(bound);
+  const auto node = [&](size_t i) -> const Node& { return program.nodes()[item.nodes[first + i]]; };
+  int64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    bytes += CudaStandIns::Bytes(program, node(i), bound[i].workspace_bytes);
+  }
+  const CudaBuffer scratch(CudaBuffer::Kind::kDevice, bytes, "memory to prepare a kernel");
+  const cudaStream_t compute = streams.compute.get();
+  gpu::Check(cudaMemsetAsync(scratch.data(), 0, static_cast<size_t>(bytes), compute),
+             "cudaMemsetAsync");
+  std::vector<CudaStandIns> stand_ins;
+  std::vector<ops::CudaContext> contexts(bound.begin(), bound.end());
+  std::byte* at = scratch.data();
+  for (size_t i = 0; i < count; ++i) {
+    const CudaStandIns& own =
+        stand_ins.emplace_back(program, node(i), bound[i].workspace_bytes, at);
+    at += CudaStandIns::Bytes(program, node(i), bound[i].workspace_bytes);
+    contexts[i].inputs = own.inputs;
+    contexts[i].outputs = own.outputs;
+    contexts[i].workspace = own.workspace;
+  }
+  body(std::span<const ops::CudaContext>(contexts));
+  gpu::Check(cudaStreamSynchronize(compute), "preparing a kernel");
+}
+
 // Waits for the last run and adds its times.
 void CudaExecutor::Impl::Collect() const {
   if (!uncollected) return;
@@ -261,9 +342,10 @@ void CudaExecutor::Impl::Collect() const {
 
 CudaExecutor::CudaExecutor(const Program& program, const Layout& layout, ArenaBases bases,
                            const CudaStreams& streams, gpu::Libraries& libraries,
-                           ExecutorOptions options, const CudaBeside* beside)
+                           ExecutorOptions options, const CudaBeside* beside, TensorMemory* memory)
     : Executor(program),
-      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options, beside)) {}
+      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options, beside,
+                                   memory)) {}
 
 CudaExecutor::~CudaExecutor() = default;
 
@@ -273,9 +355,10 @@ void CudaExecutor::Prepare(DistinctCalls& prepared) {
     for (size_t i = 0; i < item.nodes.size(); ++i) {
       if (!prepared.Add(program(), {&item.nodes[i], 1})) continue;
       impl_->WithNode(item.nodes[i], [&] {
-        const ops::CudaContext& context = impl_->schedule.contexts(item)[i];
-        FillOperands(context, context.stream);
-        item.kernel->prepare(context);
+        impl_->WithScratch(item, i, 1, [&](std::span<const ops::CudaContext> contexts) {
+          FillOperands(contexts.front(), contexts.front().stream);
+          item.kernel->prepare(contexts.front());
+        });
       });
     }
   }
@@ -283,8 +366,16 @@ void CudaExecutor::Prepare(DistinctCalls& prepared) {
 
 void CudaExecutor::Load(DistinctCalls& loaded) {
   for (const Item& item : impl_->schedule.items()) {
-    const bool loads = item.kind == Item::Kind::kKernels && loaded.Add(program(), item.nodes);
-    if (loads) impl_->Enqueue(item);
+    if (item.kind != Item::Kind::kKernels || !loaded.Add(program(), item.nodes)) continue;
+    if (impl_->memory == nullptr) {
+      impl_->Enqueue(item);
+      continue;
+    }
+    impl_->WithNode(item.nodes.front(), [&] {
+      impl_->WithScratch(item, 0, item.nodes.size(), [&](std::span<const ops::CudaContext> all) {
+        RunKernel(*item.kernel, all);
+      });
+    });
   }
   for (int s = 0; s < kCudaStreams; ++s) {
     gpu::Check(cudaStreamSynchronize(impl_->stream(static_cast<CudaStreamIndex>(s))),
@@ -296,7 +387,8 @@ void CudaExecutor::Record() {
   Impl& self = *impl_;
   const cudaStream_t compute = self.streams.compute.get();
   const ExecutorOptions& o = self.options;
-  if (!o.graphs || o.check_arena || o.check_finite || o.profile) return;
+  if (o.launch != Launch::kRecorded || self.memory != nullptr) return;
+  if (o.check_arena || o.check_finite || o.profile) return;
   self.recording = CudaRecording::Make(compute, [&] { self.EnqueueAll(); });
   if (self.recording != nullptr) {
     self.recording->Upload(compute);
@@ -314,6 +406,8 @@ void CudaExecutor::Run() {
   if (self.recording != nullptr) {
     const gpu::Range range(program().name().c_str());
     self.recording->Launch(self.streams.compute.get());
+  } else if (self.memory != nullptr) {
+    self.RunOnMemory();
   } else if (o.check_arena || o.check_finite || o.profile) {
     self.RunInstrumented();
   } else {

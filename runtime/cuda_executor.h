@@ -22,6 +22,7 @@
 #include "runtime/executor.h"
 #include "runtime/layout.h"
 #include "runtime/node_ranges.h"
+#include "runtime/tensor_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -31,15 +32,19 @@ class CudaExecutor : public Executor {
   // InternalError when an op has no CUDA kernel, a workspace is too small, or a tensor lies outside
   // its arena. A run waits for the program that runs beside it, if there is one, before it changes
   // state that this program has not read yet.
+  //
+  // With `memory`, tensors lie there, and the layout only says which nodes share a launch. Nodes
+  // are launched one by one, all on one stream: what a node gives back may serve the next at once.
+  // InternalError with an instrument other than options.profile.
   CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
-               const CudaBeside* beside = nullptr);
+               const CudaBeside* beside = nullptr, TensorMemory* memory = nullptr);
   ~CudaExecutor() override;
 
   // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms, and
   // Load() runs them once, so that everything they need is loaded: those of calls that are not
-  // among the given ones, which it adds. Both overwrite what the arenas hold. Record() records the
-  // program.
+  // among the given ones, which it adds. Both overwrite what the arenas hold; with a TensorMemory
+  // they work on scratch that they take for themselves. Record() records the program.
   void Prepare(DistinctCalls& prepared);
   void Load(DistinctCalls& loaded);
   void Record();

@@ -12,33 +12,31 @@
 namespace plimsoll::runtime {
 namespace {
 
-void Enqueue(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream) {
-  if (bytes == 0) return;
-  gpu::Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream),
+void Enqueue(std::byte* to, std::span<const std::byte> from, cudaStream_t stream) {
+  if (from.empty()) return;
+  gpu::Check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, stream),
              "cudaMemcpyAsync");
 }
 
 class CudaReadback : public Readback {
  public:
-  struct Part {
-    const std::byte* from;
-    int64_t bytes;
-  };
-  CudaReadback(std::vector<Part> parts, cudaStream_t stream)
-      : parts_(std::move(parts)),
+  CudaReadback(std::vector<std::span<const std::byte>> ranges, cudaStream_t stream)
+      : ranges_(std::move(ranges)),
         stream_(stream),
         pinned_(CudaBuffer::Kind::kPinned,
-                std::accumulate(parts_.begin(), parts_.end(), int64_t{0},
-                                [](int64_t sum, const Part& p) { return sum + Rounded(p.bytes); }),
+                static_cast<int64_t>(std::accumulate(ranges_.begin(), ranges_.end(), size_t{0},
+                                                     [](size_t sum, std::span<const std::byte> r) {
+                                                       return sum + Rounded(r.size());
+                                                     })),
                 "pinned memory for metrics") {}
 
   ~CudaReadback() override { cudaStreamSynchronize(stream_); }
 
   void Start() override {
     std::byte* to = pinned_.data();
-    for (const Part& part : parts_) {
-      Enqueue(to, part.from, part.bytes, stream_);
-      to += Rounded(part.bytes);
+    for (const std::span<const std::byte> range : ranges_) {
+      Enqueue(to, range, stream_);
+      to += Rounded(range.size());
     }
     arrived_.Record(stream_);
   }
@@ -49,7 +47,7 @@ class CudaReadback : public Readback {
   }
 
  private:
-  std::vector<Part> parts_;
+  std::vector<std::span<const std::byte>> ranges_;
   cudaStream_t stream_;
   CudaBuffer pinned_;
   CudaEvent arrived_;
@@ -118,6 +116,7 @@ void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
   const cudaStream_t stream = streams_.compute.get();
   FillPlausible(arena_.data(), arena_.bytes(), graph::DType::kBFloat16, 0, stream);
   for (const BoundProgram& bound : programs) {
+    if (bound.memory != nullptr) continue;
     for (const graph::Tensor& tensor : bound.program->tensors()) {
       const auto id = static_cast<graph::TensorId>(&tensor - bound.program->tensors().data());
       const int64_t offset = bound.layout->offset(id);
@@ -138,14 +137,19 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
   for (const BoundProgram& bound : programs) inputs = std::max(inputs, InputBytes(*bound.program));
   upload_.Hold(inputs);
   for (const BoundProgram& bound : programs) {
-    if (!bound.beside) continue;
+    if (!bound.beside || bound.memory != nullptr) continue;
     if (beside_) throw InternalError("two programs cannot both run beside others");
     beside_.emplace(*bound.program);
   }
   std::vector<std::unique_ptr<CudaExecutor>> made;
   for (const BoundProgram& bound : programs) {
-    CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
     const ArenaBases bases{arena_.data(), host_arena_.data()};
+    if (bound.memory != nullptr) {
+      made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
+                                                    libraries_, options, nullptr, bound.memory));
+      continue;
+    }
+    CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
     if (bound.beside) {
       made.push_back(std::make_unique<CudaBesideExecutor>(*bound.program, *bound.layout, bases,
                                                           streams_, *beside_, libraries_, options));
@@ -178,8 +182,8 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     }
     // The figure for the handles is of the whole card, which other processes may use meanwhile.
     const int64_t grown = Grown();
-    const int64_t of_handles = std::clamp<int64_t>(
-        libraries_.handle_bytes() - parts_.libraries, 0, std::max<int64_t>(grown, 0));
+    const int64_t of_handles = std::clamp<int64_t>(libraries_.handle_bytes() - parts_.libraries, 0,
+                                                   std::max<int64_t>(grown, 0));
     parts_.libraries += of_handles;
     parts_.code += grown - of_handles;
     const Stage stage("recording graphs");
@@ -218,19 +222,17 @@ std::byte* CudaMemory::Address(const MemoryRange& range) {
   return host_arena_.data() + range.offset;
 }
 
-void CudaMemory::Write(const MemoryRange& to, const void* from) {
-  upload_.Write(Address(to), from, to.bytes, streams_.compute.get());
+void CudaMemory::Write(std::span<std::byte> to, const void* from) {
+  upload_.Write(to.data(), from, static_cast<int64_t>(to.size()), streams_.compute.get());
 }
 
-void CudaMemory::Read(const MemoryRange& from, void* to) {
-  Enqueue(static_cast<std::byte*>(to), Address(from), from.bytes, streams_.compute.get());
+void CudaMemory::Read(std::span<const std::byte> from, void* to) {
+  Enqueue(static_cast<std::byte*>(to), from, streams_.compute.get());
   gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "reading from the GPU");
 }
 
-std::unique_ptr<Readback> CudaMemory::MakeReadback(std::vector<MemoryRange> ranges) {
-  std::vector<CudaReadback::Part> parts;
-  for (const MemoryRange& range : ranges) parts.push_back({Address(range), range.bytes});
-  return std::make_unique<CudaReadback>(std::move(parts), streams_.compute.get());
+std::unique_ptr<Readback> CudaMemory::MakeReadback(std::vector<std::span<const std::byte>> ranges) {
+  return std::make_unique<CudaReadback>(std::move(ranges), streams_.compute.get());
 }
 
 }  // namespace plimsoll::runtime

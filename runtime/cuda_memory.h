@@ -29,13 +29,10 @@ class CudaMemory : public DeviceMemory {
 
   std::vector<std::unique_ptr<Executor>> MakeExecutors(std::span<const BoundProgram> programs,
                                                        const ExecutorOptions& options) override;
-  void Write(const MemoryRange& to, const void* from) override;
-  void Read(const MemoryRange& from, void* to) override;
-  std::unique_ptr<Readback> MakeReadback(std::vector<MemoryRange> ranges) override;
+  void Write(std::span<std::byte> to, const void* from) override;
+  void Read(std::span<const std::byte> from, void* to) override;
+  std::unique_ptr<Readback> MakeReadback(std::vector<std::span<const std::byte>> ranges) override;
   ProcessParts process_parts() const override { return parts_; }
-  std::byte* HostAddress(graph::Place place) override {
-    return place == graph::Place::kHost ? host_arena_.data() : nullptr;
-  }
   std::byte* Address(const MemoryRange& range) override;
 
  private:

@@ -37,14 +37,15 @@ int64_t Distance(const void* from, const void* to) {
 
 CudaSchedule::CudaSchedule(const Program& program, const Layout& layout, ArenaBases bases,
                            const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
-                           const ops::AxisCommunicators& communicators)
+                           const ops::AxisCommunicators& communicators, const TensorMemory* memory)
     : program_(program),
       layout_(layout),
       bases_(bases),
       streams_(streams),
       libraries_(libraries),
       in_order_(in_order),
-      communicators_(communicators) {
+      communicators_(communicators),
+      memory_(memory) {
   size_t arguments = 0;
   for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
   refs_.reserve(arguments);  // neither moves: contexts point into it, groups are spans of these
@@ -182,6 +183,7 @@ void CudaSchedule::BindKernel(int index) {
   Touched touched = TouchedBy(node);
   const bool joins = kernel->run_group != nullptr && !items_.empty() &&
                      items_.back().kernel == kernel && group_.Independent(touched) &&
+                     (memory_ == nullptr || !memory_->TakesMemory(index)) &&
                      (!collective || side_works_.back().stream == stream);
   if (joins) {
     items_.back().nodes.push_back(index);
@@ -201,6 +203,31 @@ void CudaSchedule::BindKernel(int index) {
     items_.push_back(std::move(item));
   }
   group_ = std::move(touched);
+}
+
+void CudaSchedule::Resolve(const CudaItem& item, size_t i) {
+  const int index = item.nodes[i];
+  const Node& node = program_.nodes()[index];
+  const auto address = [&](TensorId id) -> std::byte* {
+    if (id == kNoTensor) return nullptr;
+    std::byte* const data = memory_->address(id);
+    if (data == nullptr) {
+      throw InternalError(fmt::format("{}: '{}' has no memory", DescribeNode(program_, index),
+                                      program_.tensor(id).name));
+    }
+    return data;
+  };
+  if (item.kind == CudaItem::Kind::kDone) return;
+  if (item.kind == CudaItem::Kind::kCopy) {
+    side_works_[item.side].source = address(node.inputs[0]);
+    side_works_[item.side].target = address(node.outputs[0]);
+    return;
+  }
+  ops::CudaContext& context = contexts_[item.first_context + i];
+  ops::TensorRef* ref = refs_.data() + (context.inputs.data() - refs_.data());
+  for (TensorId id : node.inputs) (ref++)->data = address(id);
+  for (TensorId id : node.outputs) (ref++)->data = address(id);
+  context.workspace = address(node.workspace);
 }
 
 CudaSchedule::Touched CudaSchedule::TouchedBy(const Node& node) const {

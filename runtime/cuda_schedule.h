@@ -16,6 +16,7 @@
 #include "runtime/cuda_streams.h"
 #include "runtime/layout.h"
 #include "runtime/node_ranges.h"
+#include "runtime/tensor_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -49,11 +50,17 @@ struct CudaItem {
 class CudaSchedule {
  public:
   // Program, memory, streams and libraries must outlive the schedule. With `in_order`, side work
-  // runs on the compute stream. Throws InternalError when an op has no CUDA kernel, a workspace is
-  // too small, a tensor lies outside its arena, or a …_done node has no matching start.
+  // runs on the compute stream. With `memory`, tensors lie there, and the bases need nothing behind
+  // them: call Resolve() before each launch, in which no node but the first takes memory. Throws
+  // InternalError when an op has no CUDA kernel, a workspace is too small, a tensor lies outside
+  // its arena, or a …_done node has no matching start.
   CudaSchedule(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
-               const ops::AxisCommunicators& communicators);
+               const ops::AxisCommunicators& communicators, const TensorMemory* memory = nullptr);
+
+  // Gives node number `i` of the item the addresses that its arguments have in the memory now.
+  // Throws InternalError on one that has none.
+  void Resolve(const CudaItem& item, size_t i);
 
   const std::vector<CudaItem>& items() const { return items_; }
   const CudaSideWork& side(const CudaItem& item) const { return side_works_[item.side]; }
@@ -96,6 +103,7 @@ class CudaSchedule {
   gpu::Libraries& libraries_;
   bool in_order_;
   ops::AxisCommunicators communicators_;
+  const TensorMemory* memory_;
 
   std::vector<ops::TensorRef> refs_;        // arguments of all nodes; contexts point into it
   std::vector<ops::CudaContext> contexts_;  // of nodes with kernels

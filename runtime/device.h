@@ -18,7 +18,9 @@
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
+#include "runtime/segments.h"
 #include "runtime/stored_parameter.h"
+#include "runtime/tensor_memory.h"
 #include "runtime/world.h"
 
 namespace plimsoll::runtime {
@@ -30,7 +32,7 @@ struct MemoryRange {
   int64_t bytes = 0;
 };
 
-// Copies some ranges to the host while the device goes on working.
+// Copies some ranges of bytes to the host while the device goes on working.
 class Readback {
  public:
   virtual ~Readback() = default;
@@ -40,7 +42,7 @@ class Readback {
   // (Rounded). Valid until the next Start().
   virtual const std::byte* Wait() = 0;
 
-  static int64_t Rounded(int64_t bytes) { return (bytes + 15) / 16 * 16; }
+  static size_t Rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 };
 
 // The memory of a device that this process holds, measured while its programs were prepared. In
@@ -66,6 +68,9 @@ class DeviceMemory {
   struct BoundProgram {
     const graph::Program* program = nullptr;
     const Layout* layout = nullptr;
+    // Where its tensors lie instead of the arenas; must outlive the executor. Then only the
+    // launches are the layout's, and `beside` is ignored.
+    TensorMemory* memory = nullptr;
     // Runs beside the programs that are run after it. They wait for it only before they change
     // state that it has not read yet (runtime/state_reads.h). At most one program does.
     bool beside = false;
@@ -79,17 +84,20 @@ class DeviceMemory {
 
   // Transfers between runs: they happen after the runs enqueued before, and before those enqueued
   // after. Write returns when `from` may be reused, Read when the bytes have arrived.
-  virtual void Write(const MemoryRange& to, const void* from) = 0;
-  virtual void Read(const MemoryRange& from, void* to) = 0;
-  virtual std::unique_ptr<Readback> MakeReadback(std::vector<MemoryRange> ranges) = 0;
+  virtual void Write(std::span<std::byte> to, const void* from) = 0;
+  virtual void Read(std::span<const std::byte> from, void* to) = 0;
+  virtual std::unique_ptr<Readback> MakeReadback(
+      std::vector<std::span<const std::byte>> ranges) = 0;
+  void Write(const MemoryRange& to, const void* from) { Write(Bytes(to), from); }
+  void Read(const MemoryRange& from, void* to) { Read(Bytes(from), to); }
 
   virtual ProcessParts process_parts() const { return {}; }
 
-  // The arena's address if the host may access it directly; otherwise nullptr (a GPU's own memory).
-  virtual std::byte* HostAddress(graph::Place place) = 0;
-  // Where the device finds the range (Device::Store), from now on. Throws InternalError outside of
-  // its arena.
+  // Where the device finds the range, from now on. Throws InternalError outside of its arena.
   virtual std::byte* Address(const MemoryRange& range) = 0;
+  std::span<std::byte> Bytes(const MemoryRange& range) {
+    return {Address(range), static_cast<size_t>(range.bytes)};
+  }
 
  protected:
   DeviceMemory(int64_t arena_bytes, int64_t host_arena_bytes)
@@ -113,6 +121,9 @@ class Device {
   // Throws a UserError naming the bytes when the machine lacks memory. The device must outlive the
   // memory.
   virtual std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) = 0;
+
+  // Memory for a caching allocator, at that place; the device must outlive it.
+  virtual std::unique_ptr<SegmentSource> MakeSegments(graph::Place place) = 0;
 
   // Number of steps that the host may be ahead of the device: 0 if Run() returns when all is done.
   virtual int steps_ahead() const = 0;

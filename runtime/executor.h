@@ -11,6 +11,13 @@
 
 namespace plimsoll::runtime {
 
+// How a GPU's executor hands in a program. The bits are the same.
+enum class Launch {
+  kRecorded,  // the whole program at once, recorded before the first run
+  kByNode,    // node by node; also with any instrument but poison, and with a TensorMemory
+  kAwaited,   // node by node, each awaited, so that an error is reported for its node
+};
+
 struct ExecutorOptions {
   // Fill outputs and workspaces with NaN (all bits set) before they are written, and every
   // temporary when it dies. Results must stay bit-equal.
@@ -22,10 +29,7 @@ struct ExecutorOptions {
   // Stop at the first node that writes a NaN or an infinity, with a UserError naming node and
   // tensor.
   bool check_finite = false;
-  // On a GPU: record the whole program once and replay it. Without graphs, or with any instrument
-  // but poison, nodes are launched one by one; without graphs each node is also awaited, so that an
-  // error on the device is reported for the node that caused it. The bits are the same.
-  bool graphs = true;
+  Launch launch = Launch::kRecorded;
   // Communicators for the program's collectives; they must outlive the executor.
   ops::AxisCommunicators communicators = {};
 };

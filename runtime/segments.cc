@@ -38,4 +38,8 @@ void MappedSegments::Return(uintptr_t address, int64_t bytes) {
   }
 }
 
+void MappedSegments::Fill(uintptr_t address, int64_t bytes, unsigned char value) {
+  std::memset(reinterpret_cast<void*>(address), value, static_cast<size_t>(bytes));
+}
+
 }  // namespace plimsoll::runtime

@@ -13,6 +13,8 @@ class SegmentSource {
   // Returns the address of `bytes` > 0, at least page-aligned. 0: refused.
   virtual uintptr_t Reserve(int64_t bytes) = 0;
   virtual void Return(uintptr_t address, int64_t bytes) = 0;
+  // Sets bytes of a segment; on a GPU in order with its work.
+  virtual void Fill(uintptr_t address, int64_t bytes, unsigned char value) = 0;
 };
 
 // Addresses without memory, for replaying what an allocator would do. With a limit, it refuses to
@@ -23,6 +25,7 @@ class SimulatedSegments : public SegmentSource {
 
   uintptr_t Reserve(int64_t bytes) override;
   void Return(uintptr_t address, int64_t bytes) override;
+  void Fill(uintptr_t, int64_t, unsigned char) override {}
   int64_t reserved_bytes() const { return reserved_bytes_; }
 
  private:
@@ -37,6 +40,7 @@ class MappedSegments : public SegmentSource {
  public:
   uintptr_t Reserve(int64_t bytes) override;
   void Return(uintptr_t address, int64_t bytes) override;
+  void Fill(uintptr_t address, int64_t bytes, unsigned char value) override;
 };
 
 }  // namespace plimsoll::runtime

@@ -17,6 +17,7 @@ class TensorMemory {
   // writes first exists from BeforeNode on; memory that no later node reads is gone after
   // AfterNode.
   virtual void BeforeNode(int node) = 0;
+  virtual bool TakesMemory(int node) const = 0;  // whether BeforeNode will
   virtual void AfterNode(int node) = 0;
   // The current address of the tensor; nullptr when it has no memory at this time.
   virtual std::byte* address(graph::TensorId id) const = 0;

@@ -74,9 +74,12 @@ std::string MemoryText(const RunResult& result) {
                                ? fmt::format(", {} on the host", FormatBytes(plan.host_arena_bytes))
                                : "";
   if (runtime::CachingMemory* const caching = result.session.caching()) {
-    return fmt::format("{} reserved{}; a plan would take {}{}",
-                       FormatBytes(caching->stats().peak_reserved), Of(result.budget_bytes),
-                       FormatBytes(plan.arena_bytes), host);
+    const std::string reserved = FormatBytes(caching->stats().peak_reserved) + " reserved";
+    const std::string taken =
+        result.process_bytes ? fmt::format("process {}{}, {}", FormatBytes(*result.process_bytes),
+                                           Of(result.budget_bytes), reserved)
+                             : reserved + Of(result.budget_bytes);
+    return fmt::format("{}; a plan would take {}{}", taken, FormatBytes(plan.arena_bytes), host);
   }
   if (result.process_bytes) {
     return fmt::format("process {}{}, arena {} as planned{}", FormatBytes(*result.process_bytes),

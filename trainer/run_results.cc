@@ -45,8 +45,11 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   }
   result.predicted_step_seconds = run.predicted_seconds;
   if (run.log.gpu_bytes()) {
+    const CompiledStep& compiled = run.session.compiled();
     result.predicted_process_bytes =
-        ProfileFrom(run.config).ProcessBytes(run.session.compiled().plan.arena_bytes);
+        ProfileFrom(run.config)
+            .ProcessBytes(run.session.caching() != nullptr ? Replay(compiled).device.peak_reserved
+                                                           : compiled.plan.arena_bytes);
     result.process_bytes = std::max(run.gpu.highest_bytes(), metrics.most_rank_bytes.value_or(0));
   }
   if (run.config.debug.check_arena) result.used_bytes = run.session.used_bytes();

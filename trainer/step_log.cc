@@ -63,7 +63,10 @@ StepLog::Done StepLog::Take(bool alone) {
   const int64_t every = config.train.log_every;
   if ((every > 0 && (step.number + 1) % every == 0) || step.number < 4) {
     gpu_bytes_ = gpu.bytes();
-    for (const std::string& growth : gpu.Watch(step.number)) progress.Warn(growth);
+    const std::vector<std::string> grown = gpu.Watch(step.number);
+    if (caching == nullptr) {
+      for (const std::string& growth : grown) progress.Warn(growth);
+    }
   }
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
   ++steps_;

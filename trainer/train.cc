@@ -265,7 +265,7 @@ class Run {
 
   // Compiles for this rank. All ranks have equal programs, within the budget.
   CompiledStep CompileStep(CompileOptions options) {
-    caching_ = CachingFrom(config_);
+    caching_ = CachingFrom(config_, ranks_.size());
     const auto start = Clock::now();
     options.rank = ranks_.rank();
     CompiledStep compiled = Compile(*model_, options);
@@ -308,10 +308,11 @@ class Run {
             .profile = profiler_.has_value() || (config_.memory.summary == config::Summary::kFull &&
                                                  device_->kind() == runtime::DeviceKind::kCpu),
             .check_finite = config_.debug.find_nan,
-            .graphs = !config_.debug.node_by_node,
+            .launch =
+                config_.debug.node_by_node ? runtime::Launch::kAwaited : runtime::Launch::kRecorded,
             .communicators = ranks_.communicators()},
         caching_, ranks_.groups());
-    if (session_->memory() != nullptr) StartUp();
+    if (!caching_) StartUp();
     feed_.RequireAll(session_->slots());
   }
 
@@ -345,7 +346,7 @@ class Run {
   void StartUp() {
     std::optional<ProcessBeyondBudget> problem;
     try {
-      gpu_line_ = gpu_->StartUp(session_->compiled().plan, session_->memory()->process_parts());
+      gpu_line_ = gpu_->StartUp(session_->compiled().plan, session_->memory().process_parts());
     } catch (const ProcessBeyondBudget& found) {
       problem = found;
     }

@@ -344,6 +344,36 @@ TEST(CudaGemm, EveryCandidateIsRight) {
   }
 }
 
+// Sums have the same bits wherever C lies.
+TEST(CudaGemm, CandidatesAddInPlaceAsElsewhere) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  const auto workspace = CudaMemory(kGemmWorkspaceBytes);
+  for (const DType type : {DType::kBFloat16, DType::kFloat16}) {
+    GemmCase c{"", 520, 648, 768, false, false, type, type};
+    c.beta = 1;
+    const Operands operands(c);
+    const CudaTensor a(operands.a), b(operands.b), old(operands.old), d(operands.old);
+    GemmBuffers buffers{.a = a.data(), .b = b.data(), .c = d.data(), .d = d.data()};
+    buffers.workspace = workspace.get();
+    buffers.workspace_bytes = kGemmWorkspaceBytes;
+    const GemmCall in_place(operands.problem, buffers);
+    buffers.c = old.data();
+    const GemmCall elsewhere(operands.problem, buffers);
+    const auto candidates = WithVariations(libraries.cublas_lt(), in_place);
+    ASSERT_GT(candidates.size(), 1u);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      elsewhere.Run(libraries.cublas_lt(), nullptr, candidates[i]);
+      const TestTensor got = d.Download();
+      gpu::Check(cudaMemcpy(d.data(), old.data(), d.type().bytes(), cudaMemcpyDefault),
+                 "cudaMemcpy");
+      in_place.Run(libraries.cublas_lt(), nullptr, candidates[i]);
+      const TestTensor expected = d.Download();
+      ASSERT_EQ(std::memcmp(got.data(), expected.data(), d.type().bytes()), 0) << i;
+    }
+  }
+}
+
 // No algorithm that may be chosen rounds a product before the bias is added, whether rows of D
 // begin where the last ones end or at multiples of 8 elements.
 TEST(CudaGemm, EveryCandidateRoundsOnce) {

@@ -122,7 +122,7 @@ TEST_F(CudaExecutorTest, EveryWayToRunGivesTheSameBits) {
 
     Bench expected(*cpu, program);
     Bench graph(*device_, program);
-    Bench eager(*device_, program, {.graphs = false});
+    Bench eager(*device_, program, {.launch = Launch::kAwaited});
     Bench poisoned(*device_, program, {.poison = true});
     Bench checked(*device_, program,
                   {.poison = true, .check_arena = true, .profile = true, .check_finite = true});
@@ -280,8 +280,7 @@ TEST_F(CudaExecutorTest, AStepWaitsOnlyForTheCopyOfWhatItChanges) {
       {.program = &snapshot, .layout = &plan.programs[1].layout, .beside = true}};
   const std::vector<std::unique_ptr<Executor>> executors = memory->MakeExecutors(bound, {});
   const auto on_host = [&](const std::string& name) {
-    return reinterpret_cast<volatile float*>(memory->HostAddress(Place::kHost) +
-                                             range(name).offset);
+    return reinterpret_cast<volatile float*>(memory->Address(range(name)));
   };
 
   for (int round = 0; round < 3; ++round) {
@@ -334,7 +333,8 @@ TEST_F(CudaExecutorTest, WritesAndReadsKeepTheirOrderWithRuns) {
   g.EmitInto({p}, "test_update", {p, x});
   Bench bench(*device_, program);
   const std::unique_ptr<Readback> readback = bench.memory().MakeReadback(
-      {{Place::kDevice, bench.RangeOf("p").offset, 20}, bench.RangeOf("x")});
+      {bench.memory().Bytes({Place::kDevice, bench.RangeOf("p").offset, 20}),
+       bench.memory().Bytes(bench.RangeOf("x"))});
   for (int round = 0; round < 20; ++round) {
     const std::vector<float> values(kElements, static_cast<float>(round));
     const float one = 1.0f;

@@ -112,8 +112,6 @@ TEST_F(BadInput, AGpuThatThereIsNot) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);  // as the binary will see it
   ExpectMistake(Train(std::string(kSound) + "device: cuda\n"),
                 {"run.yaml:4: device: ", "device: cpu"});
-  ExpectMistake(Train(std::string(kSound) + "device: cuda\nmemory: {allocator: caching}\n"),
-                {"run.yaml:5: memory.allocator", "device: cpu"});
 }
 
 TEST_F(BadInput, MissingRunFile) {

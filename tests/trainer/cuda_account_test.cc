@@ -43,7 +43,7 @@ TEST(CudaAccount, ThePartsAreWhatTheDriverCounts) {
     const runtime::GpuMeter::Process process = meter->MeasureProcess();
     if (!process.by_driver) GTEST_SKIP() << "the driver does not count this process by itself";
     ready = process.bytes;
-    const runtime::ProcessParts parts = session.memory()->process_parts();
+    const runtime::ProcessParts parts = session.memory().process_parts();
     arena = parts.arena;
     EXPECT_GE(arena, session.compiled().plan.arena_bytes);
     EXPECT_GT(parts.context, 0);

@@ -163,11 +163,11 @@ TEST_P(CudaTraining, ACopyOfTheStateIsThatBetweenTwoSteps) {
     run.steps = 6;
     const TinyResult expected = Train(run);
     run.copy_after = 2;
-    for (const bool graphs : {true, false}) {
+    for (const runtime::Launch launch : {runtime::Launch::kRecorded, runtime::Launch::kAwaited}) {
       for (const int64_t at_once : {int64_t{1}, int64_t{1} << 30}) {
-        SCOPED_TRACE(testing::Message()
-                     << "run " << number << ", graphs " << graphs << ", at once " << at_once);
-        run.executor.graphs = graphs;
+        SCOPED_TRACE(testing::Message() << "run " << number << ", launch "
+                                        << static_cast<int>(launch) << ", at once " << at_once);
+        run.executor.launch = launch;
         run.copied_at_once = at_once;
         const TinyResult copied = Train(run);
         ExpectSameNumbers(copied, expected);
@@ -191,8 +191,10 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
   {
     SCOPED_TRACE("node by node");
     TinyRun eager = run;
-    eager.executor.graphs = false;
-    ExpectSameNumbers(Train(eager), expected);
+    for (const runtime::Launch launch : {runtime::Launch::kByNode, runtime::Launch::kAwaited}) {
+      eager.executor.launch = launch;
+      ExpectSameNumbers(Train(eager), expected);
+    }
   }
   {
     SCOPED_TRACE("all micro-steps in one program");
@@ -222,6 +224,34 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
     const TinyResult result = Train(checked);
     ExpectSameNumbers(result, expected);
     EXPECT_EQ(result.used_bytes, result.arena_bytes);
+  }
+}
+
+// Kernels are launched one by one, on memory that is taken and given back in between.
+TEST_P(CudaTraining, TheCachingAllocatorChangesNoBit) {
+  TinyRun run = Run();
+  run.accumulate = 3;
+  run.evaluate = true;
+  TinyRun offloaded = run;
+  offloaded.checkpointing.policy = Policy::kBlock;
+  offloaded.checkpointing.offload.patterns = {"*"};
+  TinyRun copied = run;
+  copied.copy_after = 1;
+  for (TinyRun caching : {run, offloaded, copied}) {
+    const TinyResult planned = Train(caching);
+    for (const CachingOptions& options :
+         {CachingOptions{}, CachingOptions{.in_place = false},
+          CachingOptions{.empty_cache_every = 1}, CachingOptions{.preallocate_bytes = 1 << 20}}) {
+      caching.caching = options;
+      for (const bool poison : {false, true}) {
+        caching.executor.poison = poison;
+        const TinyResult result = Train(caching);
+        ExpectSameNumbers(result, planned);
+        EXPECT_EQ(result.copied, planned.copied);
+        EXPECT_EQ(result.caching.peak_reserved, result.replayed_bytes);
+        EXPECT_EQ(result.host_caching.peak_reserved > 0, planned.host_arena_bytes > 0);
+      }
+    }
   }
 }
 
@@ -294,15 +324,16 @@ TEST_P(CudaTraining, StateOnTheHostChangesNoBit) {
 // whose updates stand behind and within the backward pass.
 TEST_P(CudaTraining, ParametersOnTheHostChangeNoBit) {
   for (const int64_t accumulate : {1, 3}) {
-    for (const bool graphs : {false, true}) {
+    for (const runtime::Launch launch : {runtime::Launch::kAwaited, runtime::Launch::kRecorded}) {
       for (const bool in_backward : {false, true}) {
-        SCOPED_TRACE(testing::Message() << accumulate << " micro-steps, graphs " << graphs
-                                        << ", in backward " << in_backward);
+        SCOPED_TRACE(testing::Message()
+                     << accumulate << " micro-steps, launch " << static_cast<int>(launch)
+                     << ", in backward " << in_backward);
         TinyRun run = Run();
         run.spec.layers = 4;
         run.micro_batch = 1;
         run.accumulate = accumulate;
-        run.executor.graphs = graphs;
+        run.executor.launch = launch;
         run.update.clip_grad_norm = 0;
         run.checkpointing.policy = checkpointing::Options::Policy::kBlock;
         const TinyResult device = Train(run);

@@ -142,6 +142,7 @@ TinyResult Train(const TinyRun& run) {
   if (run.caching) {
     result.caching = session.caching()->stats();
     result.host_caching = session.caching()->host_stats();
+    result.replayed_bytes = Replay(session.compiled(), *run.caching).device.peak_reserved;
   }
   result.arena_bytes = session.compiled().plan.arena_bytes;
   result.host_arena_bytes = session.compiled().plan.host_arena_bytes;

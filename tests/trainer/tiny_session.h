@@ -69,10 +69,11 @@ struct TinyResult {
   std::vector<double> losses, grad_norms, evaluations;  // of weights and of averages in turn
   StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
-  TinyState state, copied;  // saved by this rank: after the last step, and as copied before
+  TinyState state, copied;   // saved by this rank: after the last step, and as copied before
   std::vector<int32_t> rng;  // the slot of the last step; empty: there is none
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
+  int64_t replayed_bytes = 0;  // what the replay says that the caching allocator reserves
 };
 
 CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,

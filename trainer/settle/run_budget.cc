@@ -89,11 +89,11 @@ std::optional<int64_t> ArenaBudget(const RunConfig& config, const memory::Memory
   return BudgetOf(config).device - (ArenaBytes(config, plan) - plan.arena_bytes);
 }
 
-std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
+std::optional<CachingOptions> CachingFrom(const config::RunConfig& config, int64_t ranks) {
   if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
-  if (DeviceFrom(config) != runtime::DeviceKind::kCpu) {
+  if (ranks > 1 && DeviceFrom(config) != runtime::DeviceKind::kCpu) {
     throw config.Error("memory.allocator",
-                       "caching is there to compare with on the CPU; set device: cpu, or "
+                       "caching is there to compare with on one GPU; start one rank, or set "
                        "memory.allocator: planned");
   }
   if (config.debug.check_arena) {
@@ -113,7 +113,7 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
       throw config.Error("memory.preallocate",
                          "takes memory.budget at once; give a budget, or let the cache grow");
     }
-    options.preallocate_bytes = BytesOf(*config.memory.budget, config, "memory.budget");
+    options.preallocate_bytes = BudgetOf(config).device;
   }
   return options;
 }

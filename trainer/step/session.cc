@@ -13,7 +13,6 @@
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
 #include "parallel/parts.h"
-#include "runtime/cpu_executor.h"
 #include "runtime/process_memory.h"
 
 namespace plimsoll::trainer {
@@ -66,35 +65,34 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
 void Session::MakeExecutors(runtime::ExecutorOptions options,
                             const std::optional<CachingOptions>& caching) {
   const memory::MemoryPlan& plan = compiled_.plan;
-  if (!caching) {
+  if (caching) {
+    const memory::ReplayResult replay = Replay(compiled_, *caching);
+    CheckAvailable((direct() ? replay.device.peak_reserved : 0) + replay.host.peak_reserved,
+                   "memory.allocator: caching", kSmallerRun);
+    caching_ = std::make_unique<runtime::CachingMemory>(
+        device_.MakeSegments(graph::Place::kDevice), device_.MakeSegments(graph::Place::kHost),
+        runtime::CachingMemoryOptions{.preallocate_bytes = caching->preallocate_bytes,
+                                      .poison = options.poison});
+    caching_programs_ =
+        memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_);
+    options.poison = false;  // the memory's own task
+    memory_ = device_.Allocate(0, 0);
+  } else {
     if (direct()) {
       CheckAvailable(plan.arena_bytes + plan.host_arena_bytes, "the plan", kSmallerRun);
     } else {
       CheckAvailable(plan.host_arena_bytes, "what the plan keeps on the host", kLessOnHost);
     }
     memory_ = device_.Allocate(plan.arena_bytes, plan.host_arena_bytes);
-    std::vector<runtime::DeviceMemory::BoundProgram> bound;
-    for (size_t i = 0; i < compiled_.programs.size(); ++i) {
-      bound.push_back({.program = compiled_.programs[i].get(),
-                       .layout = &plan.programs[i].layout,
-                       .beside = static_cast<int>(i) == compiled_.step.snapshot});
-    }
-    executors_ = memory_->MakeExecutors(bound, options);
-    return;
   }
-  if (!direct()) throw InternalError("memory.allocator: caching is for the CPU");
-  const memory::ReplayResult replay = Replay(compiled_, *caching);
-  CheckAvailable(replay.device.peak_reserved + replay.host.peak_reserved,
-                 "memory.allocator: caching", kSmallerRun);
-  caching_ = std::make_unique<runtime::CachingMemory>(runtime::CachingMemoryOptions{
-      .preallocate_bytes = caching->preallocate_bytes, .poison = options.poison});
-  caching_programs_ =
-      memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_);
-  options.poison = false;  // the memory's own task
+  std::vector<runtime::DeviceMemory::BoundProgram> bound;
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
-    executors_.push_back(std::make_unique<runtime::CpuExecutor>(
-        *compiled_.programs[i], *caching_programs_[i], device_.pool(), options));
+    bound.push_back({.program = compiled_.programs[i].get(),
+                     .layout = &plan.programs[i].layout,
+                     .memory = caching ? caching_programs_[i] : nullptr,
+                     .beside = static_cast<int>(i) == compiled_.step.snapshot});
   }
+  executors_ = memory_->MakeExecutors(bound, options);
 }
 
 // Writes initial values; the arena's bytes are zero.
@@ -135,16 +133,15 @@ void Session::MakeSlots() {
     objectives_[static_cast<size_t>(metric.objective)].declared.push_back(
         {Find(metric.name), Find(CountName(metric.name)), metric.in_steps});
   }
-  std::vector<runtime::MemoryRange> step_ranges, ranges;
+  std::vector<std::span<const std::byte>> step_ranges, ranges;
   const auto read = [&](const Where& metric, bool in_steps = true) {
     metrics_.push_back(&metric);
-    ranges.push_back(metric.range);  // of no bytes where there is none
+    ranges.push_back(metric.bytes);  // none where there is no such metric
     if (in_steps) {
       step_metrics_.push_back(&metric);
-      step_ranges.push_back(metric.range);
+      step_ranges.push_back(metric.bytes);
     }
-    metric_bytes_.resize(metric_bytes_.size() +
-                         static_cast<size_t>(runtime::Readback::Rounded(metric.range.bytes)));
+    metric_bytes_.resize(metric_bytes_.size() + runtime::Readback::Rounded(metric.bytes.size()));
   };
   for (const ObjectiveTensors& tensors : objectives_) {
     for (const Where* metric :
@@ -207,16 +204,14 @@ void Session::MakeInputs() {
       inputs.staged.emplace_back();
     }
   }
-  for (MicroStepInputs& inputs : inputs_) inputs.FindBytes();
+  for (MicroStepInputs& inputs : inputs_) inputs.FindBytes(direct());
 }
 
-void Session::MicroStepInputs::FindBytes() {
+void Session::MicroStepInputs::FindBytes(bool direct) {
   for (size_t i = 0; i < slots.size(); ++i) {
     const Where& place = places[i];
-    const auto bytes = static_cast<size_t>(place.range.bytes);
-    if (place.direct == nullptr) staged[i].resize(bytes);
-    slots[i].bytes =
-        place.direct != nullptr ? std::span(place.direct, bytes) : std::span(staged[i]);
+    if (!direct) staged[i].resize(place.bytes.size());
+    slots[i].bytes = direct ? place.bytes : std::span(staged[i]);
     if (slots[i].name == "tokens") batch.tokens = slots[i].values<int32_t>();
     if (slots[i].name == "targets") batch.targets = slots[i].values<int32_t>();
   }
@@ -247,14 +242,10 @@ Session::Where Session::Find(std::string_view name) const {
       throw InternalError(fmt::format(
           "program '{}': '{}' is a temporary, which only nodes may touch", program.name(), name));
     }
-    Where where{
-        static_cast<int>(i), id, tensor.type, {tensor.place, layout.offset(id), tensor.bytes()}};
-    if (caching_) {
-      where.direct = caching_programs_[i]->address(id);
-    } else if (direct()) {
-      where.direct = memory_->HostAddress(tensor.place) + where.range.offset;
-    }
-    return where;
+    std::byte* const address =
+        caching_ ? caching_programs_[i]->address(id)
+                 : memory_->Address({tensor.place, layout.offset(id), tensor.bytes()});
+    return {static_cast<int>(i), id, tensor.type, {address, static_cast<size_t>(tensor.bytes())}};
   }
   return {};
 }
@@ -266,28 +257,18 @@ int64_t Session::Elements(std::string_view name) const {
 
 void* Session::HostAddress(std::string_view name) const {
   const Where where = Find(name);
-  if (where.exists() && where.direct == nullptr) {
+  if (where.exists() && !direct()) {
     throw InternalError(fmt::format("the host cannot touch '{}' where it lies", name));
   }
-  return where.direct;
+  return where.bytes.data();
 }
 
 void Session::Put(const Where& slot, const void* from) {
-  if (!slot.exists()) return;
-  if (slot.direct == nullptr) {
-    memory_->Write(slot.range, from);
-  } else {
-    std::memcpy(slot.direct, from, static_cast<size_t>(slot.range.bytes));
-  }
+  if (slot.exists()) memory_->Write(slot.bytes, from);
 }
 
 void Session::Get(const Where& slot, void* to) const {
-  if (!slot.exists()) return;
-  if (slot.direct == nullptr) {
-    memory_->Read(slot.range, to);
-  } else {
-    std::memcpy(to, slot.direct, static_cast<size_t>(slot.range.bytes));
-  }
+  if (slot.exists()) memory_->Read(slot.bytes, to);
 }
 
 void Session::PutData(int program) {
@@ -301,17 +282,17 @@ void Session::PutData(int program) {
 
 void Session::ReadBytes(std::string_view name, void* to, size_t bytes) {
   const Where where = Find(name);
-  if (!where.exists() || static_cast<int64_t>(bytes) != where.range.bytes) {
+  if (!where.exists() || bytes != where.bytes.size()) {
     if (bytes == 0) return;
-    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.range.bytes, bytes));
+    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.bytes.size(), bytes));
   }
   Get(where, to);
 }
 
 void Session::WriteBytes(std::string_view name, const void* from, size_t bytes) {
   const Where where = Find(name);
-  if (!where.exists() || static_cast<int64_t>(bytes) != where.range.bytes) {
-    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.range.bytes, bytes));
+  if (!where.exists() || bytes != where.bytes.size()) {
+    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.bytes.size(), bytes));
   }
   Put(where, from);
 }
@@ -395,8 +376,8 @@ void TakeElements(const std::byte* from, graph::DType dtype, std::span<double> t
 
 void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const {
   const auto take = [&](const Where& slot, auto* values) {
-    if (slot.exists()) std::memcpy(values, bytes, static_cast<size_t>(slot.range.bytes));
-    bytes += runtime::Readback::Rounded(slot.range.bytes);
+    if (slot.exists()) std::memcpy(values, bytes, slot.bytes.size());
+    bytes += runtime::Readback::Rounded(slot.bytes.size());
   };
   for (size_t i = 0; i < objectives_.size(); ++i) {
     float loss = 0, grad_norm = 0, loss_scale = 1;
@@ -415,9 +396,9 @@ void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metric
       if (!in_steps && !all) continue;
       MetricSum& metric = metrics[i].declared[k];
       TakeElements(bytes, sum.type.dtype, metric.sum);
-      bytes += runtime::Readback::Rounded(sum.range.bytes);
+      bytes += runtime::Readback::Rounded(sum.bytes.size());
       if (metric.count) TakeElements(bytes, count.type.dtype, {&*metric.count, 1});
-      bytes += runtime::Readback::Rounded(count.range.bytes);
+      bytes += runtime::Readback::Rounded(count.bytes.size());
     }
   }
 }
@@ -430,8 +411,8 @@ void Session::ReadMetrics(std::span<StepMetrics> metrics, bool all) {
   }
   std::byte* to = metric_bytes_.data();
   for (const Where* slot : all ? metrics_ : step_metrics_) {
-    if (slot->exists()) std::memcpy(to, slot->direct, static_cast<size_t>(slot->range.bytes));
-    to += runtime::Readback::Rounded(slot->range.bytes);
+    Get(*slot, to);
+    to += runtime::Readback::Rounded(slot->bytes.size());
   }
   ParseMetrics(metric_bytes_.data(), metrics, all);
 }

@@ -79,8 +79,8 @@ class Session {
  public:
   // Allocates the arenas; their bytes are zero. UserError when the machine lacks the memory.
   // `compiled` was compiled for this kind of device, which must outlive the session. With
-  // `caching`, on the CPU alone, tensors get memory as a framework would give it to them, and there
-  // is no arena. `groups` are the ranks of options.communicators, for talk between their hosts;
+  // `caching` tensors get memory as a framework would give it to them, and the arenas are empty.
+  // `groups` are the ranks of options.communicators, for talk between their hosts;
   // both are of compiled.options.mesh.
   Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options = {},
           const std::optional<CachingOptions>& caching = std::nullopt,
@@ -197,8 +197,7 @@ class Session {
 
   // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
   runtime::CachingMemory* caching() { return caching_.get(); }
-  // nullptr with `caching`.
-  runtime::DeviceMemory* memory() { return memory_.get(); }
+  runtime::DeviceMemory& memory() { return *memory_; }
 
   // Makes the weights whole that an update has left in parts; before a program other than a
   // micro-step reads them. On all ranks.
@@ -222,8 +221,7 @@ class Session {
     int program = -1;
     graph::TensorId id = graph::kNoTensor;
     graph::TensorType type;
-    runtime::MemoryRange range;
-    std::byte* direct = nullptr;  // on the CPU
+    std::span<std::byte> bytes;  // as the device finds them
     bool exists() const { return program >= 0; }
   };
   // The tensors of a parameter, staged where the host cannot touch them.
@@ -269,7 +267,6 @@ class Session {
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
   StagedParameter Stage(std::string_view name) const;
   int64_t WholeElements(std::string_view name) const;
-  std::byte* Address(const Where& where) const;  // on the device; nullptr where there is none
   // Calls body(stored, stripe) for pieces that make up what this rank has of a parameter: element i
   // of `stored` is element stripe.Number(i) of the whole.
   void ForStored(std::string_view name,
@@ -281,8 +278,8 @@ class Session {
   CompiledStep compiled_;
   std::unique_ptr<runtime::Device> owned_device_;
   runtime::Device& device_;
-  std::unique_ptr<runtime::DeviceMemory> memory_;
   std::unique_ptr<runtime::CachingMemory> caching_;
+  std::unique_ptr<runtime::DeviceMemory> memory_;
   std::vector<runtime::TensorMemory*> caching_programs_;  // by program
   std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
@@ -305,7 +302,7 @@ class Session {
     std::vector<std::vector<std::byte>> staged;  // where the host cannot touch the slots
     std::vector<std::vector<size_t>> read_by;    // by program: the slots that it reads
 
-    void FindBytes();
+    void FindBytes(bool direct);
   };
   std::vector<MicroStepInputs> inputs_;  // by number in the program
   struct ObjectiveTensors {

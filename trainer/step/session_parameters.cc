@@ -36,9 +36,9 @@ Session::StagedParameter Session::Stage(std::string_view name) const {
   const std::string stem(name);
   StagedParameter staged{Find(stem), Find(stem + ".remainder"), Find(stem + ".master"), {}, {}, {}};
   if (!staged.whole.exists()) throw InternalError("no program carries '" + stem + "'");
-  staged.whole_bytes.resize(static_cast<size_t>(staged.whole.range.bytes));
-  staged.remainder_bytes.resize(static_cast<size_t>(staged.remainder.range.bytes));
-  staged.master_bytes.resize(static_cast<size_t>(staged.master.range.bytes));
+  staged.whole_bytes.resize(staged.whole.bytes.size());
+  staged.remainder_bytes.resize(staged.remainder.bytes.size());
+  staged.master_bytes.resize(staged.master.bytes.size());
   return staged;
 }
 
@@ -48,9 +48,9 @@ StoredParameter Session::Direct(std::string_view name) const {
   if (!whole.exists()) throw InternalError("no program carries '" + stem + "'");
   return {.dtype = whole.type.dtype,
           .elements = whole.type.shape.elements(),
-          .data = whole.direct,
-          .remainder = reinterpret_cast<int16_t*>(remainder.direct),
-          .master = reinterpret_cast<float*>(Find(stem + ".master").direct),
+          .data = whole.bytes.data(),
+          .remainder = reinterpret_cast<int16_t*>(remainder.bytes.data()),
+          .master = reinterpret_cast<float*>(Find(stem + ".master").bytes.data()),
           .has_remainder = remainder.exists()};
 }
 
@@ -62,9 +62,8 @@ bool Session::IsDivided(std::string_view name) const {
 Session::Where Session::PartOf(Where whole, int64_t rank) const {
   const graph::Shape part = parallel::PartOf(whole.type.shape, position_.ranks(kDataAxis));
   whole.type.shape = part;
-  whole.range.bytes = whole.type.bytes();
-  whole.range.offset += rank * whole.range.bytes;
-  if (whole.direct != nullptr) whole.direct += rank * whole.range.bytes;
+  const auto bytes = static_cast<size_t>(whole.type.bytes());
+  whole.bytes = whole.bytes.subspan(static_cast<size_t>(rank) * bytes, bytes);
   return whole;
 }
 

@@ -91,13 +91,11 @@ Session::Where Session::FindState(const StateTensor& tensor, int64_t at, size_t 
   if (where.exists() && tensor.divided && where.type.shape == tensor.shape) {
     where = PartOf(where, position_.at(kDataAxis));
   }
-  const auto size = static_cast<int64_t>(bytes);
-  if (!where.exists() || at < 0 || size > where.range.bytes - at) {
+  const auto has = static_cast<int64_t>(where.bytes.size());
+  if (!where.exists() || at < 0 || static_cast<int64_t>(bytes) > has - at) {
     throw InternalError(fmt::format("'{}' has no {} bytes from {} on", tensor.name, bytes, at));
   }
-  where.range.offset += at;
-  where.range.bytes = size;
-  if (where.direct != nullptr) where.direct += at;
+  where.bytes = where.bytes.subspan(static_cast<size_t>(at), bytes);
   return where;
 }
 
@@ -112,15 +110,12 @@ void Session::AwaitCopy() const { executors_[compiled_.step.snapshot]->Await(); 
 std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
   const Where where = Find(CopyName(tensor.name));
   if (!where.exists()) throw InternalError("'" + tensor.name + "' is not copied");
-  const std::byte* const from = where.direct != nullptr
-                                    ? where.direct
-                                    : memory_->HostAddress(where.range.place) + where.range.offset;
-  return {from, static_cast<size_t>(where.range.bytes)};
+  return where.bytes;  // on the host
 }
 
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {
   const Where where = FindState(tensor, at, bytes.size());
-  device_.Store(Address(where), bytes);
+  device_.Store(where.bytes.data(), bytes);
   in_parts_ = compiled_.step.gather >= 0;  // of a divided weight the other parts are old now
 }
 

@@ -35,11 +35,6 @@ InitialDraws DrawsOf(const models::ParameterInfo& parameter, uint64_t seed) {
 
 }  // namespace
 
-std::byte* Session::Address(const Where& where) const {
-  if (!where.exists()) return nullptr;
-  return where.direct != nullptr ? where.direct : memory_->Address(where.range);
-}
-
 void Session::ForStored(
     std::string_view name,
     FunctionRef<void(const runtime::StoredParameter&, const Stripe&)> body) const {
@@ -49,9 +44,9 @@ void Session::ForStored(
   const runtime::StoredParameter here{
       .dtype = where.type.dtype,
       .elements = where.type.shape.elements(),
-      .data = Address(where),
-      .remainder = reinterpret_cast<int16_t*>(Address(remainder)),
-      .master = reinterpret_cast<float*>(Address(Find(stem + ".master"))),
+      .data = where.bytes.data(),
+      .remainder = reinterpret_cast<int16_t*>(remainder.bytes.data()),
+      .master = reinterpret_cast<float*>(Find(stem + ".master").bytes.data()),
       .has_remainder = remainder.exists()};
 
   // Of what this tensor rank has: elements `begin` to `end` lie in `stored`.

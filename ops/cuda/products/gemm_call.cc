@@ -307,6 +307,22 @@ std::vector<ResultMemory> GemmCall::Results() const {
   return results;
 }
 
+// cuBLASLt rounds sums of 16 bits otherwise where C lies elsewhere than D. What is computed must
+// not depend on where tensors lie.
+void GemmCall::MoveAddend(cudaStream_t stream) const {
+  const GemmProblem& p = problem_;
+  const int64_t element = graph::ByteSize(p.result);
+  const auto pitch = static_cast<size_t>(p.ldc * element);
+  for (int64_t i = 0; i < p.batch; ++i) {
+    const int64_t offset = i * p.stride_c * element;
+    gpu::Check(cudaMemcpy2DAsync(static_cast<std::byte*>(buffers_.d) + offset, pitch,
+                                 static_cast<const std::byte*>(buffers_.c) + offset, pitch,
+                                 static_cast<size_t>(p.n * element), static_cast<size_t>(p.m),
+                                 cudaMemcpyDeviceToDevice, stream),
+               "cudaMemcpy2DAsync");
+  }
+}
+
 void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
                    const cublasLtMatmulAlgo_t& algorithm) const {
   if (const auto form = FormOf(algorithm)) return RunForm(*form, stream, problem_, buffers_);
@@ -315,9 +331,10 @@ void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
     ColumnSums(stream, problem_.operands, buffers_.a, problem_.k, problem_.m, buffers_.old_sums,
                buffers_.sums, buffers_.workspace);
   }
+  if (problem_.beta != 0 && buffers_.c != buffers_.d) MoveAddend(stream);
   gpu::Check(
       cublasLtMatmul(handle, &operation_, &problem_.alpha, buffers_.b, &b_, buffers_.a, &a_,
-                     &problem_.beta, buffers_.c, &c_, buffers_.d, &c_, &algorithm,
+                     &problem_.beta, buffers_.d, &c_, buffers_.d, &c_, &algorithm,
                      buffers_.workspace, static_cast<size_t>(buffers_.workspace_bytes), stream),
       "cublasLtMatmul");
 }

@@ -60,6 +60,7 @@ class GemmCall {
 
  private:
   std::vector<cublasLtMatmulAlgo_t> Heuristic(cublasLtHandle_t handle, int most) const;
+  void MoveAddend(cudaStream_t stream) const;
 
   GemmProblem problem_;
   GemmBuffers buffers_;
