@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "base/error.h"
 
@@ -84,7 +83,9 @@ class Verifier {
     if (!written_[id] && !written_[root] && !program_.tensor(root).persistent) {
       Fail("reads " + Quoted(id) + " before it is written");
     }
-    if (node.phase != Phase::kUpdate && updated_.contains(root)) {
+    const auto updated = updated_.find(root);
+    if (node.phase != Phase::kUpdate && updated != updated_.end() &&
+        updated->second == node.micro_step) {
       Fail("reads " + Quoted(id) + " after its update");
     }
   }
@@ -118,7 +119,7 @@ class Verifier {
     written_[id] = true;
     const TensorId root = program_.Root(id);
     if (node.phase == Phase::kUpdate && program_.tensor(root).role == Role::kParameter) {
-      updated_.insert(root);
+      updated_[root] = node.micro_step;
     }
   }
 
@@ -133,7 +134,8 @@ class Verifier {
 
   const Program& program_;
   std::vector<bool> written_;
-  std::set<TensorId> updated_;  // parameters, by the tensors that own their memory
+  // Parameters, by the tensors that own their memory: the micro-step of their update.
+  std::map<TensorId, int32_t> updated_;
   size_t at_ = 0;
   std::map<int32_t, Phase> phases_;  // of the micro-steps' last nodes
 };

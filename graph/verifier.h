@@ -13,8 +13,8 @@ namespace plimsoll::graph {
 // - a node that writes a tensor it reads does so at an in-place pair of its op;
 // - aliases lie within their base, which owns its memory or is itself a valid alias;
 // - the forward phase comes first, of each micro-step;
-// - nothing but the update reads a parameter after its update, which may be in the midst of the
-//   backward phase.
+// - in the micro-step of a parameter's update, nothing but the update reads it after that; the
+//   update may be in the midst of the backward phase.
 void Verify(const Program& program);
 
 // "node 12 (linear @block.0.fc)": how errors name a node.

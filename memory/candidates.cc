@@ -392,7 +392,7 @@ class ObjectivesSearch {
     alone.realize = [this, own, base](const Fates& fates) {
       Fates whole = variant_.KeepAll();
       for (size_t i = 0; i < own.size(); ++i) whole[own[i]] = fates[i];
-      std::vector<StepProgram> step = variant_.realize(whole);
+      std::vector<StepProgram> step = (variant_.apart ? variant_.apart : variant_.realize)(whole);
       std::erase_if(step,
                     [&](const StepProgram& part) { return part.times > 0 && part.base != base; });
       return step;

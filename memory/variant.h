@@ -34,6 +34,9 @@ struct Variant {
   int64_t micro_steps = 1;
   // Makes the step's programs for these decisions.
   std::function<std::vector<StepProgram>(const Fates&)> realize;
+  // The same with a program for each base by itself, where several bases become one program; empty:
+  // they never do.
+  std::function<std::vector<StepProgram>(const Fates&)> apart = nullptr;
 
   // The number of blocks of a program, as decisions tell.
   int blocks() const {

@@ -131,16 +131,18 @@ std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const Compiled
   for (ObjectiveStep& told : told_) told.targets.clear();
   for (const StepEntry& entry : compiled.step.entries) {
     if (entry.micro_step > 0) continue;
-    const auto objective = static_cast<size_t>(entry.objective);
-    const int64_t targets = source_->CountTargets(compiled.objectives[objective].name,
-                                                  draws_.FirstOfDraw(step, entry.draw), samples);
-    if (targets == 0) {
-      throw config_.Error(
-          "data.train",
-          fmt::format("every target of step {} is marked ignored; there is nothing to learn from",
-                      step));
+    for (const StepUpdate& update : entry.updates) {
+      const auto objective = static_cast<size_t>(update.objective);
+      const int64_t targets = source_->CountTargets(compiled.objectives[objective].name,
+                                                    draws_.FirstOfDraw(step, entry.draw), samples);
+      if (targets == 0) {
+        throw config_.Error(
+            "data.train",
+            fmt::format("every target of step {} is marked ignored; there is nothing to learn from",
+                        step));
+      }
+      told_[objective].targets.push_back(targets);
     }
-    told_[objective].targets.push_back(targets);
   }
   for (size_t o = 0; o < told_.size(); ++o) {
     const config::RunConfig& own = own_[o];

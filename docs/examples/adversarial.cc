@@ -37,12 +37,13 @@ Value Mean(Layers& g, Value points) {
 
 }  // namespace
 
-// The critic learns to tell 1, real, from 0; the generator learns to be taken for 1.
+// The critic learns to tell 1, real, from 0; the generator learns to be taken for 1, with the
+// points that the critic has just judged.
 std::vector<Objective> Adversarial::objectives() const {
   if (!only_.empty()) return {{.parameters = {only_ + ".*"}}};
   return {
       {.name = "critic", .parameters = {"critic.*"}, .updates = settings().Int("critic_updates")},
-      {.name = "generator", .parameters = {"generator.*"}}};
+      {.name = "generator", .parameters = {"generator.*"}, .data = "critic"}};
 }
 
 Value Adversarial::Fake(Layers& g) const {

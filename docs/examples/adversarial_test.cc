@@ -40,16 +40,17 @@ Left TrainApart(const Setting& setting, int64_t steps) {
     }
   };
   Left left;
-  int64_t draw = 0;
+  int64_t draw = 0;  // of the critic's next update
   const auto update = [&](Session& session, int64_t step, int64_t tokens, double lr) {
     session.BeginStep(tokens * setting.accumulate, lr, 1);
     for (int64_t micro = 0; micro < setting.accumulate; ++micro) {
-      Fill(session, draw++);
+      Fill(session, draw + micro);
       session.Run(step, micro);
     }
   };
   for (int64_t step = 0; step < steps; ++step) {
     for (int64_t i = 0; i < setting.critic_updates; ++i) {
+      if (step + i > 0) draw += setting.accumulate;
       update(critic, step, 2 * kBatch, kCriticRate);
     }
     hand_over(critic, generator, "critic.");
@@ -61,21 +62,58 @@ Left TrainApart(const Setting& setting, int64_t steps) {
   return left;
 }
 
-TEST(Adversarial, HasAStepOfTwoObjectives) {
-  const auto model = Both(2);
-  const CompiledStep compiled = Compile(*model, BothOptions({.accumulate = 3}));
+std::vector<std::string> RunsOf(const CompiledStep& compiled) {
   std::vector<std::string> runs;
   for (int64_t run = 0; run < compiled.step.runs(); ++run) {
     const StepRun what = compiled.step.At(run);
-    runs.push_back(compiled.programs[what.program]->name() + (what.updates ? "*" : "") + " " +
+    runs.push_back(compiled.programs[what.program]->name() + (what.ends ? "*" : "") + " " +
                    std::to_string(what.draw));
   }
-  EXPECT_EQ(runs,
+  return runs;
+}
+
+TEST(Adversarial, HasAStepOfTwoObjectives) {
+  const auto model = Both(2);
+  const CompiledStep compiled = Compile(*model, BothOptions({.accumulate = 3}));
+  EXPECT_EQ(RunsOf(compiled),
             (std::vector<std::string>{
                 "critic.train_first 0", "critic.train_middle 1", "critic.train_last* 2",
                 "critic.train_first 3", "critic.train_middle 4", "critic.train_last* 5",
-                "generator.train_first 6", "generator.train_middle 7", "generator.train_last* 8"}));
-  EXPECT_EQ(compiled.step.draws, 9);
+                "generator.train_first 3", "generator.train_middle 4", "generator.train_last* 5"}));
+  EXPECT_EQ(compiled.step.draws, 6);
+}
+
+// One program has the critic's last update and the generator's, and makes the points once.
+TEST(Adversarial, SharesTheGeneratorsPoints) {
+  const auto model = Both(2);
+  const CompiledStep compiled = Compile(*model, BothOptions({}));
+  EXPECT_EQ(RunsOf(compiled),
+            (std::vector<std::string>{"critic.train* 0", "critic.train+generator.train* 1"}));
+  EXPECT_EQ(compiled.step.draws, 2);
+  EXPECT_EQ(compiled.step.micro_steps(), 3);
+  EXPECT_EQ(compiled.programs.size(), 2u);
+  int64_t made = 0, judged = 0;
+  for (const graph::Node& node : compiled.programs[1]->nodes()) {
+    if (node.phase != graph::Phase::kForward || node.op->name != "linear") continue;
+    made += node.scope.starts_with("generator");
+    judged += node.scope.starts_with("critic");
+  }
+  EXPECT_EQ(made, 3);  // its layers
+  EXPECT_GE(judged, 3 * 2);
+}
+
+TEST(Adversarial, HasTheSameBitsInOneProgramAndInTwo) {
+  for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kFloat16}) {
+    for (const int64_t critic_updates : {1, 2}) {
+      const Setting joined{.critic_updates = critic_updates, .dtype = dtype, .check_arena = true};
+      Setting apart = joined;
+      apart.join_updates = false;
+      EXPECT_EQ(Compile(*Both(critic_updates), BothOptions(apart)).programs.size(), 2u);
+      EXPECT_EQ(Compile(*Both(critic_updates), BothOptions(joined)).programs.size(),
+                static_cast<size_t>(critic_updates));
+      EXPECT_EQ(Train(joined, 4), Train(apart, 4));
+    }
+  }
 }
 
 TEST(Adversarial, TrainsAsTwoSessionsDoThatTakeTurns) {
@@ -107,9 +145,9 @@ TEST(Adversarial, ScalesEachLossByItself) {
   }
   const auto model = Both(1);
   const CompiledStep compiled = Compile(*model, BothOptions({.dtype = graph::DType::kFloat16}));
+  ASSERT_EQ(compiled.programs.size(), 1u);
   EXPECT_NE(compiled.programs[0]->Find("critic.loss_scale"), graph::kNoTensor);
-  EXPECT_EQ(compiled.programs[0]->Find("generator.loss_scale"), graph::kNoTensor);
-  EXPECT_NE(compiled.programs[1]->Find("generator.loss_scale"), graph::kNoTensor);
+  EXPECT_NE(compiled.programs[0]->Find("generator.loss_scale"), graph::kNoTensor);
 }
 
 TEST(Adversarial, HasTheSameBitsUnderAllPolicies) {

@@ -59,6 +59,7 @@ struct Setting {
   int64_t accumulate = 1;
   int64_t critic_updates = 1;
   int64_t micro_steps_per_program = 1;
+  bool join_updates = true;
   graph::DType dtype = graph::DType::kFloat32;
   checkpointing::Options checkpointing = {};
   bool check_arena = false;
@@ -94,6 +95,7 @@ inline CompileOptions OptionsOf(const Setting& setting) {
   options.zero = setting.zero;
   options.accumulate = setting.accumulate;
   options.micro_steps_per_program = setting.micro_steps_per_program;
+  options.join_updates = setting.join_updates;
   options.amp.dtype = setting.dtype;
   options.checkpointing = setting.checkpointing;
   options.threads = 2;

@@ -28,7 +28,7 @@ std::vector<std::string> RunsOf(int64_t accumulate, int64_t micro_steps_per_prog
       EXPECT_EQ(first, run * micro_steps_per_program);
     }
     EXPECT_TRUE(compiled.step.Runs(what.program));
-    runs.push_back(compiled.programs[what.program]->name() + (what.updates ? "*" : ""));
+    runs.push_back(compiled.programs[what.program]->name() + (what.ends ? "*" : ""));
   }
   EXPECT_EQ(compiled.step.draws, accumulate);
   EXPECT_EQ(compiled.step.micro_steps(), accumulate);

@@ -36,8 +36,9 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   std::vector<int> last(objectives_.size());
   for (const StepEntry& entry : drafted.step.entries) {
     programs_[entry.program].times += entry.times;
-    programs_[entry.program].base = entry.objective;
-    last[entry.objective] = entry.program;
+    const int objective = entry.updates.front().objective;
+    programs_[entry.program].base = objective;
+    last[objective] = entry.program;
   }
   for (memory::StepProgram& part : programs_) {
     if (part.times > 0) continue;
@@ -59,6 +60,11 @@ bool StepDraft::open() const { return config_.checkpointing.policy == Checkpoint
 
 std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
                                                     const Fates& assignment) const {
+  return WithJoinedUpdates(Apart(decisions, assignment));
+}
+
+std::vector<memory::StepProgram> StepDraft::Apart(const std::vector<memory::Decision>& decisions,
+                                                  const Fates& assignment) const {
   std::vector<memory::StepProgram> step;
   for (const memory::StepProgram& part : programs_) {
     if (part.times == 0) {
@@ -89,6 +95,29 @@ std::vector<memory::StepProgram> StepDraft::Joined(std::vector<memory::StepProgr
   }
   std::erase_if(step, [](const memory::StepProgram& part) { return part.times > 0; });
   std::ranges::move(step, std::back_inserter(joined));
+  return joined;
+}
+
+// As the compiler joins them (compile.cc).
+std::vector<memory::StepProgram> StepDraft::WithJoinedUpdates(
+    std::vector<memory::StepProgram> step) const {
+  std::vector<memory::StepProgram> joined;
+  for (memory::StepProgram& part : step) {
+    const auto base = static_cast<size_t>(part.base);
+    const bool joins = part.times > 0 && !joined.empty() && joined.back().base + 1 == part.base &&
+                       JoinsUpdate(options_, objectives_[base - 1], objectives_[base]);
+    if (!joins) {
+      joined.push_back(std::move(part));
+      continue;
+    }
+    auto both = std::make_shared<Program>(*joined.back().program);
+    graph::PassPipeline passes = PassesOfUpdates(options_, {part.program.get()});
+    passes.set_verify(config_.debug.verify_drafts);
+    passes.Run(*both);
+    if (--joined.back().times == 0) joined.pop_back();
+    joined.push_back({std::move(both), 1, part.base});
+    if (--part.times > 0) joined.push_back(std::move(part));
+  }
   return joined;
 }
 

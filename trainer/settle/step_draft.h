@@ -53,7 +53,9 @@ class StepDraft {
   // The named policies as assignments, without duplicates.
   std::vector<std::pair<std::string, memory::Fates>> Policies(
       const std::vector<memory::Decision>& decisions) const;
-  // The finished programs.
+  // The finished programs, with those of each objective by themselves or as they are run.
+  std::vector<memory::StepProgram> Apart(const std::vector<memory::Decision>& decisions,
+                                         const memory::Fates& assignment) const;
   std::vector<memory::StepProgram> Realize(const std::vector<memory::Decision>& decisions,
                                            const memory::Fates& assignment) const;
 
@@ -62,6 +64,8 @@ class StepDraft {
   void Finish(graph::Program& program, bool trains) const;
   // Finished programs, those of several micro-steps of each objective in their place.
   std::vector<memory::StepProgram> Joined(std::vector<memory::StepProgram> step) const;
+  // The same with those of several updates.
+  std::vector<memory::StepProgram> WithJoinedUpdates(std::vector<memory::StepProgram> step) const;
   std::vector<graph::PassReport> Join(const CompileOptions& options,
                                       const std::vector<memory::StepProgram>& step, int base,
                                       graph::Program& program) const;

@@ -157,6 +157,9 @@ struct StepSolver::Impl {
     variant.realize = [draft, decisions = variant.decisions](const Fates& assignment) {
       return draft->Realize(decisions, assignment);
     };
+    variant.apart = [draft, decisions = variant.decisions](const Fates& assignment) {
+      return draft->Apart(decisions, assignment);
+    };
     return variant;
   }
 

@@ -57,6 +57,8 @@ class Compiler {
     if (options_.train) {
       CheckObjectives();
       for (size_t i = 0; i < objectives_.size(); ++i) Train(static_cast<int>(i));
+      JoinUpdates();
+      for (const StepEntry& entry : step.entries) CountFlops(entry);
     }
     const bool reads = options_.evaluate || options_.generate_rows > 0;
     const bool stale = ZeroOf(options_) > 0 && !DividesWeights(options_);
@@ -163,8 +165,8 @@ class Compiler {
       return StepEntry{.program = Keep(std::move(program)),
                        .micro_steps = together,
                        .micro_step = micro_step,
-                       .updates = micro_step + together == count,
-                       .objective = index};
+                       .ends = micro_step + together == count,
+                       .updates = {{.objective = index}}};
     };
     if (count == 1) return {entry(build("train", Carry::kNone, true), 0)};
 
@@ -215,12 +217,51 @@ class Compiler {
       }
       const int64_t draw = draw_of_.at(objective.data.empty() ? objective.name : objective.data);
       for (StepEntry entry : update) {
-        entry.update = i;
+        for (StepUpdate& of : entry.updates) of.number = i;
         entry.draw = draw + entry.micro_step;
         step.entries.push_back(entry);
-        CountFlops(entry);
       }
     }
+  }
+
+  // An objective's first update becomes part of the program of the last update before it, where
+  // both read the same data. Drafts stay apart: each is still to be finished.
+  void JoinUpdates() {
+    if (options_.draft) return;
+    std::vector<StepEntry>& entries = result_.step.entries;
+    std::vector<StepEntry> joined;
+    for (StepEntry& entry : entries) {
+      const StepUpdate next = entry.updates.front();
+      const bool joins =
+          !joined.empty() && next.number == 0 &&
+          joined.back().updates.back().objective + 1 == next.objective &&
+          JoinsUpdate(options_, objectives_[next.objective - 1], objectives_[next.objective]);
+      if (!joins) {
+        joined.push_back(std::move(entry));
+        continue;
+      }
+      const Program& before = *result_.programs[joined.back().program];
+      const Program& program = *result_.programs[entry.program];
+      auto both = std::make_unique<Program>(before);
+      both->set_name(before.name() + "+" + program.name());
+      RunPasses(PassesOfUpdates(options_, {&program}), *both);
+      joined.back().program = Keep(std::move(both));
+      joined.back().updates.push_back(next);
+    }
+    entries = std::move(joined);
+    DropUnused();
+  }
+
+  // Training programs that no entry runs.
+  void DropUnused() {
+    std::vector<std::unique_ptr<Program>> programs;
+    std::map<int, int> now;  // the programs' indices
+    for (StepEntry& entry : result_.step.entries) {
+      const auto [there, fresh] = now.try_emplace(entry.program, std::ssize(programs));
+      if (fresh) programs.push_back(std::move(result_.programs[entry.program]));
+      entry.program = there->second;
+    }
+    result_.programs = std::move(programs);
   }
 
   void CountFlops(const StepEntry& entry) {

@@ -35,6 +35,9 @@ struct CompileOptions {
   int64_t accumulate = 1;   // micro-steps per update
   // How many of these a program holds: a divisor of `accumulate`.
   int64_t micro_steps_per_program = 1;
+  // Updates of one micro-step whose objectives read the same data are one program, in which what
+  // the earlier update doesn't change is computed once. Changes no bit.
+  bool join_updates = true;
   // All micro-steps go through a block before any goes through the next. Only where one program
   // holds all of them.
   bool blocks_first = false;

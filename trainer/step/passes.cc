@@ -1,6 +1,7 @@
 #include "trainer/step/passes.h"
 
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "adapters/lora_pass.h"
@@ -16,6 +17,7 @@
 #include "graph/fuse.h"
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
+#include "graph/shared_forward.h"
 #include "graph/simplify.h"
 #include "graph/temporary_gradients.h"
 #include "inference/kv_cache.h"
@@ -31,6 +33,7 @@
 #include "ops/norms/norm_with_backward_fusion.h"
 #include "optim/slice_updates.h"
 #include "parallel/parts.h"
+#include "parallel/rng_slots.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
 #include "parallel/zero_parameters.h"
@@ -224,6 +227,25 @@ PassPipeline PassesOfJoined(const CompileOptions& options,
   if (all && options.blocks_first && DividesWeights(options)) passes.Add<parallel::JoinGathers>();
   AddMovingPasses(options, /*trains=*/all, /*joined=*/all, passes);
   passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
+  return passes;
+}
+
+bool JoinsUpdate(const CompileOptions& options, const models::Objective& before,
+                 const models::Objective& objective) {
+  const bool same_data =
+      !objective.data.empty() && (objective.data == before.name || objective.data == before.data);
+  return options.join_updates && options.accumulate == 1 && same_data;
+}
+
+PassPipeline PassesOfUpdates(const CompileOptions& options, std::vector<const Program*> next) {
+  PassPipeline passes(options.dump_directory);
+  std::set<std::string, std::less<>> drawn;
+  for (const parallel::RngSlot& slot : parallel::RngSlots()) drawn.emplace(slot.name);
+  passes.Add<graph::AppendMicroSteps>(std::move(next), [drawn](const graph::Tensor& tensor) {
+    return drawn.contains(tensor.name);
+  });
+  passes.Add<graph::ShareForward>();
+  passes.Add<Workspaces>(options.device, options.threads);  // of what now writes more
   return passes;
 }
 

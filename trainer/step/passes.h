@@ -56,4 +56,13 @@ graph::PassPipeline PassesOfJoined(const CompileOptions& options,
                                    const std::vector<models::Objective>& objectives,
                                    std::vector<const graph::Program*> next);
 
+// Whether the update of an objective follows that of another one in its program. It is the next of
+// the objectives, and there is one micro-step.
+bool JoinsUpdate(const CompileOptions& options, const models::Objective& before,
+                 const models::Objective& objective);
+// The passes by which an update's program goes on with those of others, each of which has all its
+// own passes behind it.
+graph::PassPipeline PassesOfUpdates(const CompileOptions& options,
+                                    std::vector<const graph::Program*> next);
+
 }  // namespace plimsoll::trainer

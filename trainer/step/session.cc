@@ -177,7 +177,11 @@ void Session::MakeInputs() {
   std::set<std::string, std::less<>> no_data;
   for (const std::string& name : UpdateInputs(compiled_.objectives)) no_data.insert(name);
   for (const parallel::RngSlot& slot : parallel::RngSlots()) no_data.emplace(slot.name);
-  inputs_.resize(static_cast<size_t>(compiled_.options.micro_steps_per_program));
+  int64_t most = compiled_.options.micro_steps_per_program;
+  for (int64_t run = 0; run < compiled_.step.runs(); ++run) {
+    most = std::max(most, compiled_.step.At(run).all_micro_steps());
+  }
+  inputs_.resize(static_cast<size_t>(most));
   for (size_t i = 0; i < inputs_.size(); ++i) {
     for (const parallel::RngSlot& slot : parallel::RngSlots()) {
       inputs_[i].draws.push_back({Find(graph::OfMicroStep(static_cast<int64_t>(i), slot.name)),
@@ -317,7 +321,7 @@ void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed
 
 void Session::Run(int64_t step, int64_t run) {
   const StepRun what = compiled_.step.At(run);
-  for (int64_t i = 0; i < what.micro_steps; ++i) {
+  for (int64_t i = 0; i < what.all_micro_steps(); ++i) {
     const int64_t number = step * micro_steps_ + what.number + i;
     for (const Draw& draw : inputs_[static_cast<size_t>(i)].draws) {
       const int32_t values[2] = {
@@ -326,13 +330,15 @@ void Session::Run(int64_t step, int64_t run) {
     }
   }
   if (what.micro_step == 0) {
-    const ObjectiveTensors& objective = objectives_[static_cast<size_t>(what.objective)];
-    Put(objective.token_weight, &objective.token_weights.at(static_cast<size_t>(what.update)));
-    Put(objective.sample_weight, &update_sample_weight_);
+    for (const StepUpdate& update : what.updates) {
+      const ObjectiveTensors& objective = objectives_[static_cast<size_t>(update.objective)];
+      Put(objective.token_weight, &objective.token_weights.at(static_cast<size_t>(update.number)));
+      Put(objective.sample_weight, &update_sample_weight_);
+    }
   }
   PutData(what.program);
   executors_[what.program]->Run();
-  in_parts_ = compiled_.step.gather >= 0 && what.updates;
+  in_parts_ = compiled_.step.gather >= 0 && what.ends;
 }
 
 void Session::GatherWeights() {

@@ -1,6 +1,7 @@
 #include "trainer/step/step_programs.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "graph/objective.h"
@@ -15,7 +16,9 @@ int64_t StepPrograms::runs() const {
 
 int64_t StepPrograms::micro_steps() const {
   int64_t micro_steps = 0;
-  for (const StepEntry& entry : entries) micro_steps += entry.times * entry.micro_steps;
+  for (const StepEntry& entry : entries) {
+    micro_steps += entry.times * entry.micro_steps * std::ssize(entry.updates);
+  }
   return micro_steps;
 }
 
@@ -27,14 +30,13 @@ StepRun StepPrograms::At(int64_t run) const {
       return {.program = entry.program,
               .micro_steps = entry.micro_steps,
               .micro_step = entry.micro_step + at,
+              .ends = entry.ends,
               .updates = entry.updates,
-              .objective = entry.objective,
-              .update = entry.update,
               .draw = entry.draw + at,
               .number = number + at};
     }
     begin += entry.times;
-    number += entry.times * entry.micro_steps;
+    number += entry.times * entry.micro_steps * std::ssize(entry.updates);
   }
   throw InternalError("a step has no such run");
 }

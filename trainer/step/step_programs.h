@@ -16,15 +16,22 @@ namespace plimsoll::trainer {
 // classifies them, f32[B,C], or their pixels, f32[B,…,C].
 inline constexpr std::string_view kClassLogits = "class_logits";
 
+// What a program works on: an update of an objective.
+struct StepUpdate {
+  int objective = 0;   // index into CompiledStep::objectives
+  int64_t number = 0;  // of the objective's updates in a step
+  bool operator==(const StepUpdate&) const = default;
+};
+
 // Consecutive runs of one program.
 struct StepEntry {
   int program = 0;          // index into CompiledStep::programs
   int64_t times = 1;        // number of runs
-  int64_t micro_steps = 1;  // in each run
+  int64_t micro_steps = 1;  // in each run and for each update
   int64_t micro_step = 0;   // the first, counted within its update
-  bool updates = false;     // the program ends with the update of the weights
-  int objective = 0;        // index into CompiledStep::objectives
-  int64_t update = 0;       // of the objective's updates in a step
+  bool ends = false;        // a run ends with the update of the weights
+  // One, or several, each whole and of one micro-step: their objectives read the same data.
+  std::vector<StepUpdate> updates = {{}};
   int64_t draw = 0;  // of the step's data, for the first micro-step; the others read the next
 };
 
@@ -33,16 +40,18 @@ struct StepRun {
   int program = 0;
   int64_t micro_steps = 1;
   int64_t micro_step = 0;  // the first, counted within its update
-  bool updates = false;
-  int objective = 0;
-  int64_t update = 0;
+  bool ends = false;
+  std::span<const StepUpdate> updates;
   int64_t draw = 0;    // of the first micro-step
   int64_t number = 0;  // of the first micro-step, among all of the step
+
+  // Those of all its updates, each of which draws random numbers of its own.
+  int64_t all_micro_steps() const { return micro_steps * static_cast<int64_t>(updates.size()); }
 };
 
 struct StepPrograms {
-  // In the order of execution; empty where nothing is trained. All micro-steps and the update of an
-  // objective precede those of the next objective.
+  // In the order of execution; empty where nothing is trained. All micro-steps and the updates of
+  // an objective precede those of the next objective.
   std::vector<StepEntry> entries;
   // How many micro-batches of data a step draws. An objective that reads an earlier objective's
   // data draws none.
