@@ -91,6 +91,14 @@ graph::Value Linear(Layers& g, std::string_view name, graph::Value x, int64_t ou
 graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 
+// weight[O,…] divided by its spectral norm (ops/norms/spectral_norm.h). States: NAME.u and NAME.v,
+// near its first singular vectors; in training each step takes them one power iteration further
+// and divides by what they then say, otherwise they are taken as they are. All micro-steps and
+// recomputed activations of a step iterate from the vectors with which it began, so that they agree
+// on the weight. v starts with equal elements, where PyTorch starts 15 iterations behind random
+// ones: before the first update evaluations mean nothing.
+graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight);
+
 // The table NAME.weight, [rows,width], of token or position embeddings.
 graph::Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,
                             double init_std);
