@@ -164,16 +164,16 @@ Value RmsNorm(Layers& g, std::string_view name, Value x, double eps) {
 
 Value SpectralNorm(Layers& g, std::string_view name, Value weight) {
   graph::Builder& builder = g.builder();
-  const int64_t rows = g.shape(weight).dim(0);
-  const auto vector = [&](std::string_view which, int64_t elements) {
-    const double equal = 1 / std::sqrt(static_cast<double>(elements));
+  const Shape shape = g.shape(weight);
+  const auto vector = [&](std::string_view which, Shape own) {
+    const double equal = 1 / std::sqrt(static_cast<double>(own.elements()));
     return g.State({.name = fmt::format("{}.{}", name, which),
-                    .shape = {elements},
+                    .shape = own,
                     .initial = static_cast<float>(equal),
                     .on_ranks = StateInfo::kAlike});
   };
-  ops::SingularVectors vectors = {vector("u", rows),
-                                  vector("v", g.shape(weight).elements() / rows)};
+  ops::SingularVectors vectors = {vector("u", {shape.dim(0)}),
+                                  vector("v", Shape(shape.dims().subspan(1)))};
   if (g.training()) {
     // From the states themselves, which the forward pass leaves alone: what is made of them can be
     // made again.

@@ -25,21 +25,21 @@ std::vector<TensorType> TypesOfVectors(const OpCall& call) {
   const TensorType& weight = call.input(0);
   Check(graph::IsFloat(weight.dtype) && weight.shape.rank() >= 2 && weight.shape.elements() > 0,
         call, "weight must be floating, [O,...]");
-  const int64_t outputs = weight.shape.dim(0);
-  return {{DType::kFloat32, {outputs}}, {DType::kFloat32, {weight.shape.elements() / outputs}}};
+  const graph::Shape row(weight.shape.dims().subspan(1));
+  return {{DType::kFloat32, {weight.shape.dim(0)}}, {DType::kFloat32, row}};
 }
 
 // Inputs 1 and 2 are u and v. Returns the type of σ.
 TensorType CheckVectors(const OpCall& call) {
   const std::vector<TensorType> vectors = TypesOfVectors(call);
   Check(call.input(1) == vectors[0] && call.input(2) == vectors[1], call,
-        "u and v must be f32[O] and f32[K] of the weight [O,K]");
+        "u and v must be f32[O] and f32[...] of the weight [O,...]");
   return {graph::ComputeType(call.input(0).dtype), {}};
 }
 
 std::vector<TensorType> InferPowerIteration(const OpCall& call) {
   const std::vector<TensorType> vectors = TypesOfVectors(call);
-  Check(call.input(1) == vectors[1], call, "v must be f32[K] of the weight [O,K]");
+  Check(call.input(1) == vectors[1], call, "v must be f32[...] of the weight [O,...]");
   return vectors;
 }
 

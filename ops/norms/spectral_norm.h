@@ -5,11 +5,11 @@
 //   spectral_norm     σ = uᵀ·W·v,   y = W / σ
 //                     dW = (dy − ⟨dy, y⟩ · u·vᵀ) / σ
 //
-// W[O,K] is a weight[O,…] as a matrix, its first dimension against all others; u[O] and v[K] come
-// to its first singular vectors, σ to its largest singular value. A weight of one float dtype S and
-// y of the same; u and v are float32, and constants where a loss is differentiated.
+// W is a weight[O,…] as a matrix, its first dimension against all others; u[O] and v[…] come to its
+// first singular vectors, σ to its largest singular value. A weight of one float dtype S and y of
+// the same; u and v are float32, and constants where a loss is differentiated.
 //
-// v is PyTorch's `_v` in the order of the weight's elements here, whose channels lie last. PyTorch
+// u and v are PyTorch's `_u` and `_v`; that one is flat, in the order of PyTorch's weight. PyTorch
 // takes the outputs of a transposed convolution for O, which are the last dimension of such a
 // weight here: that is not supported.
 // Errors: InternalError on shapes that do not fit. The norm of a weight of zeros is NaN, as
@@ -23,7 +23,7 @@
 namespace plimsoll::ops {
 
 struct SingularVectors {
-  graph::Value u = graph::kNoTensor, v = graph::kNoTensor;  // f32[O], f32[K]
+  graph::Value u = graph::kNoTensor, v = graph::kNoTensor;  // f32[O], f32[…]
 };
 // One iteration from v.
 SingularVectors PowerIteration(graph::Builder& g, graph::Value weight, graph::Value v,

@@ -47,21 +47,21 @@ const ExampleRegistration kBackwardOne(LossBackward("one", {1}, 0));
 const ExampleRegistration kBackwardEach(OfTargets(LossBackward("targets", {3, 7, 5}, 0)));
 const ExampleRegistration kBackwardEachPacks(OfTargets(LossBackward("targets, packs", {2048}, 0)));
 
+graph::Shape Row(const graph::Shape& weight) { return graph::Shape(weight.dims().subspan(1)); }
+
 Example Iteration(std::string label, graph::Shape weight) {
-  const int64_t columns = weight.elements() / weight.dim(0);
   return {.op = "power_iteration",
           .label = std::move(label),
-          .inputs = {{weight}, {{columns}}},
+          .inputs = {{weight}, {Row(weight)}},
           .float32_inputs = {1}};
 }
 // Positive numbers, whose σ is far from 0.
 Example Norm(std::string label, graph::Shape weight) {
-  const int64_t rows = weight.dim(0), columns = weight.elements() / rows;
   return {.op = "spectral_norm",
           .label = std::move(label),
           .inputs = {{weight, Fill::kPositive},
-                     {{rows}, Fill::kPositive},
-                     {{columns}, Fill::kPositive}},
+                     {{weight.dim(0)}, Fill::kPositive},
+                     {Row(weight), Fill::kPositive}},
           .float32_inputs = {1, 2}};
 }
 Example NormBackward(std::string label, graph::Shape weight, bool accumulates) {

@@ -304,7 +304,7 @@ def write_spectral_norms(directory):
         return weight.movedim(1, -1)
 
     def v_of(state, weight):
-        return here(state._v.view(1, *weight.shape[1:])).flatten().clone()
+        return here(state._v.view(1, *weight.shape[1:]))[0].clone()
 
     module = torch.nn.Conv2d(4, 5, (2, 3), bias=False)
     with torch.no_grad():
