@@ -148,7 +148,7 @@ void ExpectNear(const Vectors& vectors, const Vectors& expected) {
   for (size_t i = 0; i < expected.v.size(); ++i) EXPECT_NEAR(vectors.v[i], expected.v[i], 1e-5);
 }
 
-TEST(SpectralNorm, IteratesOnceAStep) {
+TEST(SpectralNormStep, IteratesOnceAStep) {
   for (const int64_t accumulate : {1, 3}) {
     SCOPED_TRACE(accumulate);
     Running running(Options(accumulate));
@@ -205,7 +205,7 @@ int64_t Again(const CompileOptions& options, const std::string& op) {
   return count;
 }
 
-TEST(SpectralNorm, HasTheSameBitsUnderAllPolicies) {
+TEST(SpectralNormStep, HasTheSameBitsUnderAllPolicies) {
   for (const int64_t accumulate : {1, 3}) {
     SCOPED_TRACE(accumulate);
     CompileOptions options = Options(accumulate);
@@ -231,7 +231,7 @@ TEST(SpectralNorm, HasTheSameBitsUnderAllPolicies) {
   }
 }
 
-TEST(SpectralNorm, HasTheSameBitsWithSeveralMicroStepsInAProgram) {
+TEST(SpectralNormStep, HasTheSameBitsWithSeveralMicroStepsInAProgram) {
   CompileOptions options = Options(3);
   options.checkpointing = {.policy = Policy::kBlock};
   const std::vector<float> apart = Trained(options);
@@ -242,7 +242,7 @@ TEST(SpectralNorm, HasTheSameBitsWithSeveralMicroStepsInAProgram) {
   }
 }
 
-TEST(SpectralNorm, StaysWhereAStepIsSkippedOrNotTaken) {
+TEST(SpectralNormStep, StaysWhereAStepIsSkippedOrNotTaken) {
   Running running(Options(2));
   running.Step(0);
   const std::vector<float> state = StateOf(running.session);
@@ -255,7 +255,7 @@ TEST(SpectralNorm, StaysWhereAStepIsSkippedOrNotTaken) {
 }
 
 // What the layers make of a weight in an evaluation: the loss follows from the vectors as they are.
-TEST(SpectralNorm, DividesByTheCarriedVectorsInEvaluations) {
+TEST(SpectralNormStep, DividesByTheCarriedVectorsInEvaluations) {
   Running running(Options(1));
   for (int64_t step = 0; step < 2; ++step) running.Step(step);
   FillDraw(running.session, 100);
@@ -288,7 +288,7 @@ TEST(SpectralNorm, DividesByTheCarriedVectorsInEvaluations) {
 }
 
 // Weights and vectors are float32, and the quotient is rounded where it is read.
-TEST(SpectralNorm, WorksInFloat32InAnyPrecision) {
+TEST(SpectralNormStep, WorksInFloat32InAnyPrecision) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     CompileOptions options = Options(2);
     options.amp.dtype = dtype;
@@ -317,7 +317,7 @@ TEST(SpectralNorm, WorksInFloat32InAnyPrecision) {
 
 // Both objectives see the critic in training, and each takes its vectors on, as PyTorch's modules
 // do: of a step, the first one with the weights of before, the second with those it has left.
-TEST(SpectralNorm, IteratesInTheUpdatesOfAllObjectives) {
+TEST(SpectralNormStep, IteratesInTheUpdatesOfAllObjectives) {
   CompileOptions options = Options(2);
   options.evaluate = false;
   options.checkpointing = {.policy = Policy::kBlock};
