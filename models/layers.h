@@ -92,11 +92,11 @@ graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double 
 graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 
 // weight[O,…] divided by its spectral norm (ops/norms/spectral_norm.h). States: NAME.u and NAME.v,
-// near its first singular vectors; in training each step takes them one power iteration further
-// and divides by what they then say, otherwise they are taken as they are. All micro-steps and
-// recomputed activations of a step iterate from the vectors with which it began, so that they agree
-// on the weight. v starts with equal elements, where PyTorch starts 15 iterations behind random
-// ones: before the first update evaluations mean nothing.
+// which come near its first singular vectors. A step of training makes one power iteration from
+// them and divides by the result; an evaluation takes them as they are. All micro-steps, calls and
+// recomputed activations of a step iterate from the vectors with which it began, and so agree.
+// The vectors start with equal elements, where PyTorch makes 15 iterations from random ones:
+// evaluations before the first update mean nothing.
 graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight);
 
 // The table NAME.weight, [rows,width], of token or position embeddings.

@@ -242,6 +242,14 @@ TEST(SpectralNormStep, HasTheSameBitsWithSeveralMicroStepsInAProgram) {
   }
 }
 
+TEST(SpectralNormStep, HasTheSameBitsWithWeightsOnTheHost) {
+  CompileOptions options = Options(3);
+  options.checkpointing = {.policy = Policy::kBlock};
+  const std::vector<float> resident = Trained(options);
+  options.on_host = {.weights = true, .gradients = true, .state = true, .least_bytes = 0};
+  EXPECT_EQ(Trained(options), resident);
+}
+
 TEST(SpectralNormStep, StaysWhereAStepIsSkippedOrNotTaken) {
   Running running(Options(2));
   running.Step(0);
