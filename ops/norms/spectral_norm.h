@@ -1,7 +1,7 @@
 // Spectral normalization of weights (Miyato et al. 2018, "Spectral Normalization for Generative
 // Adversarial Networks", algorithm 1), as torch.nn.utils.parametrizations.spectral_norm has it.
 //
-//   power_iteration   u' = W·v / max(‖W·v‖, eps),   v' = Wᵀ·u' / max(‖Wᵀ·u'‖, eps)
+//   power_iteration   u' = W·v / max(‖W·v‖, ε),   v' = Wᵀ·u' / max(‖Wᵀ·u'‖, ε),   ε = 1e-12
 //   spectral_norm     σ = uᵀ·W·v,   y = W / σ
 //                     dW = (dy − ⟨dy, y⟩ · u·vᵀ) / σ
 //
@@ -25,7 +25,7 @@ namespace plimsoll::ops {
 struct SingularVectors {
   graph::Value u = graph::kNoTensor, v = graph::kNoTensor;  // f32[O], f32[…]
 };
-// One iteration from v.
+// One iteration from v; the algorithm of the paper begins between both steps, with u.
 SingularVectors PowerIteration(graph::Builder& g, graph::Value weight, graph::Value v,
                                std::string_view name = "");
 

@@ -1,24 +1,18 @@
 // Formulas in spectral_norm.h; ⟨dy, y⟩ = ⟨dy, W⟩ / σ, so y is not needed again. Threads share rows,
 // and blocks of columns for Wᵀ·u; sums of rows are added in their order, in double.
-// Bytes: power_iteration 2·n·s, spectral_norm 3·n·s, backward 2·n·s + 3·n·4.
+// Bytes: power_iteration 2·n·s, spectral_norm 3·n·s, backward n·s + 3·n·4, and acc.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "ops/kernel.h"
+#include "ops/norms/spectral_sums.h"
 #include "ops/simd.h"
 
 namespace plimsoll::ops {
 namespace {
 
 constexpr int64_t kColumnsOfBlock = 256;
-constexpr double kEps = 1e-12;
-
-// A weight as a matrix.
-struct Matrix {
-  explicit Matrix(const graph::Shape& shape)
-      : rows(shape.dim(0)), columns(shape.elements() / rows) {}
-  int64_t rows, columns;
-};
 
 // The first elements from memory as a vector of T.
 template <typename T, typename S>
@@ -39,26 +33,26 @@ T Dot(int64_t n, const A* a, const B* b) {
       n, [=](int64_t i, auto count) { return LoadAs<T>(a + i, count) * LoadAs<T>(b + i, count); });
 }
 
-// x / max(‖x‖, eps), in place.
+// x / max(‖x‖, ε), in place.
 void Normalize(int64_t n, float* x) {
   double squares = 0;
   for (int64_t i = 0; i < n; ++i) squares += double{x[i]} * x[i];
-  const double norm = std::max(std::sqrt(squares), kEps);
+  const double norm = std::max(std::sqrt(squares), kSpectralEps);
   for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(x[i] / norm);
 }
 
 // to = Wᵀ·u.
 template <typename T, typename S>
-void MultiplyTransposed(ThreadPool& pool, const Matrix& matrix, const S* weight, const float* u,
+void MultiplyTransposed(ThreadPool& pool, const SpectralSums& size, const S* weight, const float* u,
                         float* to) {
-  pool.ParallelFor(matrix.columns, kColumnsOfBlock, [&](int64_t begin, int64_t end) {
+  pool.ParallelFor(size.columns, kColumnsOfBlock, [&](int64_t begin, int64_t end) {
     T sums[kColumnsOfBlock] = {};
-    for (int64_t row = 0; row < matrix.rows; ++row) {
+    for (int64_t row = 0; row < size.rows; ++row) {
       const T factor = u[row];
       ForVectors<T>(begin, end, [&](int64_t i, auto count) {
         T* const sum = sums + (i - begin);
         Store<T>(sum,
-                 Load<T>(sum, count) + factor * Load<T>(weight + row * matrix.columns + i, count),
+                 Load<T>(sum, count) + factor * Load<T>(weight + row * size.columns + i, count),
                  count);
       });
     }
@@ -69,16 +63,16 @@ void MultiplyTransposed(ThreadPool& pool, const Matrix& matrix, const S* weight,
 void PowerIteration(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    const Matrix matrix(ctx.in_shape(0));
+    const SpectralSums size(ctx.in_shape(0));
     const S* const weight = ctx.in<S>(0);
     const float* const v = ctx.in<float>(1);
     float *const next_u = ctx.out<float>(0), *const next_v = ctx.out<float>(1);
-    ctx.pool.ParallelFor(matrix.rows, 1, [&](int64_t row, int64_t) {
-      next_u[row] = static_cast<float>(Dot<T>(matrix.columns, weight + row * matrix.columns, v));
+    ctx.pool.ParallelFor(size.rows, 1, [&](int64_t row, int64_t) {
+      next_u[row] = static_cast<float>(Dot<T>(size.columns, weight + row * size.columns, v));
     });
-    Normalize(matrix.rows, next_u);
-    MultiplyTransposed<T>(ctx.pool, matrix, weight, next_u, next_v);
-    Normalize(matrix.columns, next_v);
+    Normalize(size.rows, next_u);
+    MultiplyTransposed<T>(ctx.pool, size, weight, next_u, next_v);
+    Normalize(size.columns, next_v);
   });
 }
 
@@ -100,15 +94,15 @@ int64_t RowsWorkspace(const graph::OpCall& call, int /*threads*/) {
 void SpectralNorm(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    const Matrix matrix(ctx.in_shape(0));
+    const SpectralSums size(ctx.in_shape(0));
     const S* const weight = ctx.in<S>(0);
     const float *const u = ctx.in<float>(1), *const v = ctx.in<float>(2);
-    const T sigma = SumRows<T>(ctx, matrix.rows, [=](int64_t row) {
-      return u[row] * Dot<T>(matrix.columns, weight + row * matrix.columns, v);
+    const T sigma = SumRows<T>(ctx, size.rows, [=](int64_t row) {
+      return u[row] * Dot<T>(size.columns, weight + row * size.columns, v);
     });
     if (T* const kept = ctx.out<T>(1)) *kept = sigma;
     S* const y = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, matrix.rows * matrix.columns, [=](int64_t i, auto count) {
+    ParallelVectors<T>(ctx.pool, size.rows * size.columns, [=](int64_t i, auto count) {
       Store<T>(y + i, Load<T>(weight + i, count) / sigma, count);
     });
   });
@@ -117,17 +111,17 @@ void SpectralNorm(const CpuContext& ctx) {
 void SpectralNormBackward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    const Matrix matrix(ctx.in_shape(0));
-    const int64_t columns = matrix.columns;
+    const SpectralSums size(ctx.in_shape(0));
+    const int64_t columns = size.columns;
     const S* const weight = ctx.in<S>(0);
     const float *const u = ctx.in<float>(1), *const v = ctx.in<float>(2);
     const T sigma = *ctx.in<T>(3);
     const T *const dy = ctx.in<T>(4), *const acc = ctx.in<T>(5);
-    const T product = SumRows<T>(ctx, matrix.rows, [=](int64_t row) {
+    const T product = SumRows<T>(ctx, size.rows, [=](int64_t row) {
       return Dot<T>(columns, dy + row * columns, weight + row * columns);
     });
     T* const dweight = ctx.out<T>(0);
-    ctx.pool.ParallelFor(matrix.rows, 1, [=](int64_t row, int64_t) {
+    ctx.pool.ParallelFor(size.rows, 1, [=](int64_t row, int64_t) {
       const T along = product / sigma * u[row];
       const int64_t first = row * columns;
       ForVectors<T>(0, columns, [=](int64_t i, auto count) {

@@ -1,7 +1,7 @@
 // Formulas in spectral_norm.h and spectral_norm_cpu.cc. W·x: a block takes a row, a thread four
 // neighbouring elements at a time. Wᵀ·u: a thread takes a column, a block 256 of them and a chunk
 // of rows. One block then adds what others have summed, always in the same order.
-// Bytes: power_iteration 2·n·s, spectral_norm 3·n·s, backward 2·n·s + 3·n·4.
+// Bytes: power_iteration 2·n·s, spectral_norm 3·n·s, backward n·s + 3·n·4, and acc.
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -15,7 +15,6 @@ constexpr int kThreads = 256;
 constexpr int kTotalThreads = 1024;
 constexpr int kPack = 4;      // elements of a row that a thread loads at once
 constexpr int kUnrolled = 4;  // elements of a row that a thread of the gradient takes
-constexpr float kEps = 1e-12f;
 
 // sums[o] = Σ_k W[o,k] · x[o·stride + k], times u[o] if u is not nullptr. A block for each row o.
 template <typename S, int N>
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
   partials[blockIdx.y * columns + k] = sum;
 }
 
-// to[n] = x / max(‖x‖, eps), where x[i] is the sum of the chunks' partials[·,i]. One block; `to`
+// to[n] = x / max(‖x‖, ε), where x[i] is the sum of the chunks' partials[·,i]. One block; `to`
 // may be `partials` of one chunk.
 __global__ void __launch_bounds__(kTotalThreads)
     NormalizeKernel(int64_t n, int64_t chunks, const float* partials, float* to) {
@@ -62,7 +61,8 @@ __global__ void __launch_bounds__(kTotalThreads)
     squares += x * x;
   }
   __shared__ float shared[kTotalThreads / kWarp];
-  const float norm = fmaxf(sqrtf(BlockSum<kTotalThreads>(squares, shared)), kEps);
+  const float length = sqrtf(BlockSum<kTotalThreads>(squares, shared));
+  const float least = static_cast<float>(kSpectralEps), norm = length < least ? least : length;
   for (int64_t i = threadIdx.x; i < n; i += kTotalThreads) to[i] /= norm;
 }
 

@@ -1,4 +1,5 @@
-// How a GPU divides the sums of spectral normalization.
+// What kernels of spectral normalization share: the least norm of a vector, and how a GPU divides
+// sums.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,8 @@
 #include "graph/op.h"
 
 namespace plimsoll::ops {
+
+inline constexpr double kSpectralEps = 1e-12;
 
 // Rows whose share of Wᵀ·u is summed together.
 inline constexpr int64_t kSpectralChunk = 128;
