@@ -35,7 +35,8 @@ Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_ro
                .shape = {dims.begin(), dims.end()},
                .order = entry.order,
                .count = entry.count,
-               .leading_ones = entry.leading_ones};
+               .leading_ones = entry.leading_ones,
+               .flat = entry.flat};
   if (!entry.view.empty()) part.shape = entry.view;
   if (!dims.empty()) part.shape[0] = part.rows;
   const bool fits = (part.order.empty() || part.order.size() == part.shape.size()) &&

@@ -26,11 +26,13 @@ struct Part {
   std::vector<int> order = {};      // CheckpointEntry::order
   bool count = false;               // CheckpointEntry::count
   int leading_ones = 0;             // CheckpointEntry::leading_ones
+  bool flat = false;                // CheckpointEntry::flat
 
   int64_t first() const { return first_row * columns; }  // its first element, of the parameter's
   int64_t elements() const { return rows * columns; }
   std::vector<int64_t> StoredShape() const {
     if (count) return {};
+    if (flat) return {elements()};
     std::vector<int64_t> stored(static_cast<size_t>(leading_ones), 1);
     if (order.empty()) stored.insert(stored.end(), shape.begin(), shape.end());
     for (const int dimension : order) stored.push_back(shape[static_cast<size_t>(dimension)]);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/norms/layer_norm.h"
 #include "ops/norms/rms_norm.h"
+#include "ops/norms/spectral_norm.h"
 #include "ops/silu.h"
 #include "ops/views.h"
 
@@ -158,6 +160,29 @@ Value RmsNorm(Layers& g, std::string_view name, Value x, double eps) {
     weight = g.Parameter("weight", {g.shape(x).dim(-1)}, {Initializer::kOnes});
   }
   return ops::RmsNorm(g.builder(), x, weight, eps, name);
+}
+
+Value SpectralNorm(Layers& g, std::string_view name, Value weight) {
+  graph::Builder& builder = g.builder();
+  const Shape shape = g.shape(weight);
+  const auto vector = [&](std::string_view which, Shape own) {
+    const double equal = 1 / std::sqrt(static_cast<double>(own.elements()));
+    return g.State({.name = fmt::format("{}.{}", name, which),
+                    .shape = own,
+                    .initial = static_cast<float>(equal),
+                    .on_ranks = StateInfo::kAlike});
+  };
+  ops::SingularVectors vectors = {vector("u", {shape.dim(0)}),
+                                  vector("v", Shape(shape.dims().subspan(1)))};
+  if (g.training()) {
+    // From the states themselves, which the forward pass leaves alone: what is made of them can be
+    // made again.
+    const ops::SingularVectors next = ops::PowerIteration(builder, weight, vectors.v);
+    g.UpdateState(vectors.u, [&](Value) { return next.u; });
+    g.UpdateState(vectors.v, [&](Value) { return next.v; });
+    vectors = next;
+  }
+  return ops::SpectralNorm(builder, weight, vectors, name);
 }
 
 Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,

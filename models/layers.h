@@ -91,6 +91,14 @@ graph::Value Linear(Layers& g, std::string_view name, graph::Value x, int64_t ou
 graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 
+// weight[O,…] divided by its spectral norm (ops/norms/spectral_norm.h). States: NAME.u and NAME.v,
+// which come near its first singular vectors. A step of training makes one power iteration from
+// them and divides by the result; an evaluation takes them as they are. All micro-steps, calls and
+// recomputed activations of a step iterate from the vectors with which it began, and so agree.
+// The vectors start with equal elements, where PyTorch makes 15 iterations from random ones:
+// evaluations before the first update mean nothing.
+graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight);
+
 // The table NAME.weight, [rows,width], of token or position embeddings.
 graph::Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,
                             double init_std);

@@ -123,6 +123,7 @@ struct CheckpointEntry {
   // Each element is a tensor of its own, an int64 scalar. A file may lack it: it is 0 then.
   bool count = false;
   int leading_ones = 0;  // the tensors have so many dimensions of size 1 in front
+  bool flat = false;     // the tensors have one dimension, for the elements in `order`
   // The parameter in other dimensions, to which `order` refers. Empty: its own.
   std::vector<int64_t> view = {};
   bool bare = false;  // the names never have the prefix

@@ -283,6 +283,59 @@ def write_resizings(directory):
     case("rounded_nearest", (1, 1, 3, 1), (1, 123), mode="nearest")
 
 
+def write_binary_cross_entropies(directory):
+    """Of one target for all logits, and of targets for each. Both tails are among the logits."""
+    logits = torch.cat([4 * randn(4, 6, 1), torch.tensor([[0, 30, -30, 90, -90, 1e-3]]).view(1, 6, 1)])
+    logits = logits.float().double()
+    smoothed = float(torch.tensor(0.9, dtype=torch.float32))
+    targets = {"real": torch.ones(logits.shape), "fake": torch.zeros(logits.shape),
+               "smoothed": torch.full(logits.shape, smoothed),
+               "each": torch.rand(logits.shape, dtype=torch.float32).double()}
+    for name, wanted in targets.items():
+        write(directory / f"binary_cross_entropy_{name}.txt", {
+            "targets": wanted, "right": ((logits > 0) == (wanted > 0.5)).sum(), **differentiate(
+                lambda logits: nn.binary_cross_entropy_with_logits(
+                    logits, wanted, reduction="sum"), {"logits": logits})})
+
+
+def write_spectral_norms(directory):
+    """Of a convolution, whose weight has its channels last here, and so has v."""
+    def here(weight):
+        return weight.movedim(1, -1)
+
+    def v_of(state, weight):
+        return here(state._v.view(1, *weight.shape[1:]))[0].clone()
+
+    module = torch.nn.Conv2d(4, 5, (2, 3), bias=False)
+    with torch.no_grad():
+        module.weight.copy_(randn(*module.weight.shape))
+    torch.nn.utils.parametrizations.spectral_norm(module)
+    state, weight = module.parametrizations.weight[0], module.parametrizations.weight.original
+    with torch.no_grad():
+        for vector in (state._u, state._v):
+            vector.copy_(nn.normalize(randn(*vector.shape), dim=0).float())
+    vectors = {"u": state._u.clone(), "v": v_of(state, weight)}
+
+    # Without an iteration.
+    module.eval()
+    y = module.weight
+    dy = randn(*y.shape)
+    y.backward(dy)
+    write(directory / "spectral_norm.txt", {
+        "weight": here(weight), **vectors, "y": here(y), "dy": here(dy),
+        "dweight": here(weight.grad)})
+
+    # With two of them, the second of another weight.
+    module.train()
+    tensors = {"v.0": vectors["v"]}
+    for step in (1, 2):
+        with torch.no_grad():
+            weight.copy_(randn(*weight.shape))
+        tensors.update({f"weight.{step}": here(weight).clone(), f"y.{step}": here(module.weight),
+                        f"u.{step}": state._u.clone(), f"v.{step}": v_of(state, weight)})
+    write(directory / "power_iteration.txt", tensors)
+
+
 def averages(**kwargs):
     """The averages of a weight after each of five updates."""
     module = torch.nn.ParameterList([torch.zeros(11)])
@@ -370,7 +423,8 @@ def main():
             p, 1 - min(0.3, (2 + averaged.item()) / (11 + averaged.item())))))
     # Each has a seed of its own, so that a new one leaves the values of the others alone.
     for seed, group in enumerate((write_transposed_convolutions, write_instance_norms,
-                                  write_channels, write_dice_losses, write_resizings), 2):
+                                  write_channels, write_dice_losses, write_resizings,
+                                  write_binary_cross_entropies, write_spectral_norms), 2):
         torch.manual_seed(seed)
         group(directory)
 

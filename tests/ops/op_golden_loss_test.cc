@@ -98,6 +98,28 @@ TEST_P(GoldenTest, Dice) {
   }
 }
 
+TEST_P(GoldenTest, BinaryCrossEntropy) {
+  for (const std::string file : {"real", "fake", "smoothed", "each"}) {
+    SCOPED_TRACE(file);
+    Golden golden = Read("binary_cross_entropy_" + file);
+    const HostTensor logits = Make(golden["logits"]), one = Scalar(DType::kFloat32, 1);
+    Attributes attributes;
+    std::optional<HostTensor> targets;
+    if (file == "each") {
+      targets = Make(golden["targets"], DType::kFloat32);
+    } else {
+      attributes.Set("target", golden["targets"].values.at(0));
+    }
+    const Outputs forward =
+        Call("binary_cross_entropy_with_logits", attributes, {logits, one, targets});
+    ExpectNear(forward[0], golden["y"]);
+    ExpectNear(forward[1], golden["right"]);
+    ExpectNear(Call("binary_cross_entropy_with_logits_backward", attributes,
+                    {logits, one, Make(golden["dy"]), targets})[0],
+               golden["dlogits"]);
+  }
+}
+
 TEST_P(GoldenTest, ClassifierCounts) {
   Golden golden = Read("classifier_counts");
   const HostTensor logits = Make(golden["logits"]);

@@ -107,7 +107,8 @@ TEST(Traits, AreThoseOfTheseOps) {
             (Names{"gelu", "leaky_relu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
             (Names{"attention", "masked_softmax"}));
-  EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }), (Names{"stop_gradient"}));
+  EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }),
+            (Names{"power_iteration", "stop_gradient"}));
 }
 
 TEST(Traits, PresetsAreThoseOfTheReference) {

@@ -1,0 +1,34 @@
+// The loss of telling two things apart, such as what is real from what a generator made.
+//
+//   loss    = weight · Σ (max(x, 0) − x·t + log(1 + e^−|x|)) = −weight · Σ log p
+//   dlogits = dloss · weight · (σ(x) − t)
+//
+// p = σ(x)^t · (1 − σ(x))^(1 − t): the cross-entropy of a logit x with the probability t that it
+// is of the first kind (1, real). As PyTorch's BCEWithLogitsLoss with reduction="sum".
+//
+// logits[…] of one float dtype S and any shape; weight f32[] (1 / logits of the step). t is one
+// number for all logits, within [0, 1], as in an adversarial loss (Goodfellow et al. 2014; 0.9
+// smooths the label 1, Salimans et al. 2016, section 3.4), or targets f32[…] of the logits' shape,
+// which are constants. loss and dloss have S's compute type.
+// Errors: InternalError on shapes that do not fit and on t outside [0, 1].
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+struct BinaryCrossEntropy {
+  graph::Value loss;
+  // i32[]: logits above 0 where t > 1/2, and those not above 0 elsewhere. For metrics.
+  graph::Value right;
+};
+BinaryCrossEntropy BinaryCrossEntropyWithLogits(graph::Builder& g, graph::Value logits,
+                                                graph::Value weight, double target,
+                                                std::string_view name = "");
+BinaryCrossEntropy BinaryCrossEntropyOfTargets(graph::Builder& g, graph::Value logits,
+                                               graph::Value weight, graph::Value targets,
+                                               std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,121 @@
+// Formulas in binary_cross_entropy.h and binary_cross_entropy_cpu.cc. Forward: a block takes a
+// chunk of elements, a thread every 256th of them; one block then adds the chunks' sums and counts,
+// always in the same order. Backward: elementwise (ops/cuda/elementwise.cuh).
+// Bytes: forward n·s, backward 2·n·s, and targets.
+#include "gpu/check.h"
+#include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/reduce.cuh"
+#include "ops/cuda_kernel.h"
+#include "ops/sum_chunks.h"
+
+namespace plimsoll::ops {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kTotalThreads = 1024;
+
+// A loss, and how many logits are right.
+struct Part {
+  float loss = 0;
+  int32_t right = 0;
+};
+
+// The sum over a block of kCount threads; all of them call it, and the first has it.
+template <int kCount>
+__device__ Part BlockPart(const Part& part) {
+  __shared__ float losses[kWarp];
+  __shared__ int32_t counts[kWarp];
+  const int lane = threadIdx.x % kWarp;
+  const int32_t of_warp = __reduce_add_sync(~0u, part.right);
+  if (lane == 0) counts[threadIdx.x / kWarp] = of_warp;
+  const float loss = BlockSum<kCount>(part.loss, losses);  // synchronizes
+  return {loss, __reduce_add_sync(~0u, lane < kCount / kWarp ? counts[lane] : 0)};
+}
+
+// Either targets or target holds.
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    SumKernel(int64_t elements, const S* logits, const float* targets, float target, float* losses,
+              int32_t* rights) {
+  Part part;
+  const int64_t begin = blockIdx.x * kSumChunk, end = min(begin + kSumChunk, elements);
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    const float x = ToFloat(logits[i]), t = targets != nullptr ? targets[i] : target;
+    part.loss += fmaxf(x, 0.0f) - x * t + log1pf(expf(-fabsf(x)));
+    part.right += (x > 0) == (2 * t > 1);
+  }
+  part = BlockPart<kThreads>(part);
+  if (threadIdx.x > 0) return;
+  losses[blockIdx.x] = part.loss;
+  rights[blockIdx.x] = part.right;
+}
+
+// One block. `right` may be nullptr.
+__global__ void __launch_bounds__(kTotalThreads)
+    TotalKernel(int64_t chunks, const float* losses, const int32_t* rights, const float* weight,
+                float* loss, int32_t* right) {
+  Part part;
+  for (int64_t i = threadIdx.x; i < chunks; i += kTotalThreads) {
+    part.loss += losses[i];
+    part.right += rights[i];
+  }
+  part = BlockPart<kTotalThreads>(part);
+  if (threadIdx.x > 0) return;
+  *loss = part.loss * *weight;
+  if (right != nullptr) *right = part.right;
+}
+
+// Not read where there are targets.
+float Target(const CudaContext& ctx) {
+  const graph::Attributes& attributes = ctx.attributes;
+  return attributes.Has("target") ? static_cast<float>(attributes.GetReal("target")) : 0.0f;
+}
+
+void Loss(const CudaContext& ctx) {
+  const int64_t elements = ctx.in_shape(0).elements(), chunks = SumChunks(elements);
+  float* const losses = static_cast<float*>(ctx.workspace);
+  int32_t* const rights = reinterpret_cast<int32_t*>(losses + chunks);
+  if (chunks > 0) {
+    DispatchCuda(ctx.dtype(), [&]<typename S>() {
+      SumKernel<<<static_cast<unsigned>(chunks), kThreads, 0, ctx.stream>>>(
+          elements, ctx.in<S>(0), ctx.in<float>(2), Target(ctx), losses, rights);
+    });
+    gpu::CheckLaunch("binary_cross_entropy_with_logits");
+  }
+  TotalKernel<<<1, kTotalThreads, 0, ctx.stream>>>(chunks, losses, rights, ctx.in<float>(1),
+                                                   ctx.out<float>(0), ctx.out<int32_t>(1));
+  gpu::CheckLaunch("binary_cross_entropy_with_logits");
+}
+
+struct Slope {
+  const float *weight, *dloss;
+  float target;
+
+  __device__ float operator()(float x) const { return (*this)(x, target); }
+  __device__ float operator()(float x, float t) const {
+    const float tail = expf(-fabsf(x)), body = 1 / (1 + tail);
+    const float real = x < 0 ? tail * body : body, fake = x < 0 ? body : tail * body;
+    return *weight * *dloss * ((1 - t) * real - t * fake);
+  }
+};
+
+void LossBackward(const CudaContext& ctx) {
+  const int64_t elements = ctx.in_shape(0).elements();
+  const Slope slope{ctx.in<float>(1), ctx.in<float>(2), Target(ctx)};
+  const char* const name = ctx.op.name.c_str();
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    const S* const logits = ctx.in<S>(0);
+    if (const float* const targets = ctx.in<float>(3)) {
+      Map(ctx.stream, name, elements, slope, ctx.out<S>(0), logits, targets);
+    } else {
+      Map(ctx.stream, name, elements, slope, ctx.out<S>(0), logits);
+    }
+  });
+}
+
+const CudaKernelRegistration kLoss({"binary_cross_entropy_with_logits", &Loss});
+const CudaKernelRegistration kLossBackward({"binary_cross_entropy_with_logits_backward",
+                                            &LossBackward});
+
+}  // namespace
+}  // namespace plimsoll::ops
