@@ -81,16 +81,19 @@ Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions opti
     weight = g.Parameter("weight", {channels}, {Initializer::kOnes});
     bias = g.Parameter("bias", {channels}, {Initializer::kZeros});
     if (measures) statistics = StatisticsOfBatch(g, x, options);
-    const Value mean = RunningStatistic(g, "running_mean", channels, 0, options, statistics.mean);
-    const Value variance =
-        RunningStatistic(g, "running_var", channels, 1, options, statistics.unbiased);
+    const auto running = [&](const char* statistic, float initial, Value measured) {
+      return RunningStatistic(g, statistic, channels, initial, options,
+                              options.moves ? measured : graph::kNoTensor);
+    };
+    const Value mean = running("running_mean", 0, statistics.mean);
+    const Value variance = running("running_var", 1, statistics.unbiased);
     if (!measures) {
       statistics.mean = ops::View(builder, mean, {1, channels});
       statistics.variance = ops::View(builder, variance, {1, channels});
     }
   }
   return ops::BatchNorm(builder, x, statistics, weight, bias, options.eps,
-                        {.relu = options.relu}, name);
+                        {.relu = options.relu, .slope = options.slope}, name);
 }
 
 void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options) {

@@ -33,7 +33,9 @@ struct BatchNormOptions {
   double momentum = 0.1;
   int64_t group_samples = 0;  // so many samples are normalized together; 0: the whole micro-batch
   bool relu = false;          // negative results become 0
+  double slope = 0;           // or, with relu, this part of themselves
   bool frozen = false;        // training uses the running statistics, too, and leaves them alone
+  bool moves = true;          // training moves the running statistics
 };
 graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x, BatchNormOptions options);
 

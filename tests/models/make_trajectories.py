@@ -147,6 +147,86 @@ def unet_case(*sides):
     return model, loss, logits, dict(batch=batch, settings={}, config=config)
 
 
+class Dcgan(torch.nn.Module):
+    """PyTorch's example, with our names; `features` are those next to the image."""
+
+    class Block(torch.nn.Module):
+        def __init__(self, conv, norm):
+            super().__init__()
+            self.conv = conv
+            if norm:
+                self.norm = torch.nn.BatchNorm2d(conv.out_channels)
+
+        def forward(self, x):
+            x = self.conv(x)
+            return self.norm(x) if hasattr(self, "norm") else x
+
+    def __init__(self, blocks, channels, latent, generator_features, discriminator_features):
+        super().__init__()
+        up = [latent] + [generator_features << i for i in reversed(range(blocks))] + [channels]
+        down = [channels] + [discriminator_features << i for i in range(blocks)] + [1]
+
+        def blocks_of(kind, widths, stride_1, without_norm):
+            return torch.nn.ModuleDict({"block": torch.nn.ModuleList(
+                self.Block(kind(widths[i], widths[i + 1], 4, 1 if i == stride_1 else 2,
+                                0 if i == stride_1 else 1, bias=False), i not in without_norm)
+                for i in range(len(widths) - 1))})
+        self.generator = blocks_of(torch.nn.ConvTranspose2d, up, 0, [blocks])
+        self.discriminator = blocks_of(torch.nn.Conv2d, down, blocks, [0, blocks])
+
+    def make(self, noise):
+        x = noise[:, :, None, None]
+        for block in self.generator["block"][:-1]:
+            x = torch.relu(block(x))
+        return torch.tanh(self.generator["block"][-1](x))
+
+    def judge(self, x, target):
+        for block in self.discriminator["block"][:-1]:
+            x = F.leaky_relu(block(x), 0.2)
+        said = self.discriminator["block"][-1](x).flatten()
+        return F.binary_cross_entropy_with_logits(said, torch.full_like(said, target))
+
+
+def make_dcgan():
+    """Ten steps of the discriminator and the generator in turn, as PyTorch's example has them."""
+    batch, size, channels, latent = 6, 16, 2, 5
+    torch.manual_seed(0)
+    model = Dcgan(2, channels, latent, 3, 4)
+    names = [n for n in model.state_dict() if not n.endswith("num_batches_tracked")]
+    state = {n: formula(n, list(model.state_dict()[n].shape)) for n in names}
+    model.load_state_dict(state, strict=False)
+    case = {"lr": 0.01, "momentum": 0.9, "steps": STEPS, "batch": batch, "settings": {},
+            "config": dict(model_type="dcgan", image_size=size, channels=channels, latent=latent,
+                           generator_features=3, discriminator_features=4)}
+    parts = {"discriminator": model.discriminator, "generator": model.generator}
+    optimizers = {n: torch.optim.SGD(p.parameters(), lr=0.01, momentum=0.9)
+                  for n, p in parts.items()}
+    for name in parts:
+        case[f"{name}_losses"], case[f"{name}_norms"] = [], []
+
+    def update(name, value):
+        case[f"{name}_losses"].append(float(f"{value.item():.8g}"))
+        norm = math.sqrt(sum((p.grad.double() ** 2).sum().item() for p in parts[name].parameters()))
+        case[f"{name}_norms"].append(float(f"{norm:.8g}"))
+        optimizers[name].step()
+
+    for step in range(STEPS):
+        noise = uniform(f"noise.{step}", batch * latent).astype(numpy.float32)
+        model.discriminator.zero_grad()
+        real = model.judge(images(step, batch, size, channels), 1.0)
+        real.backward()
+        made = model.make(torch.from_numpy(noise).view(batch, latent))
+        fake = model.judge(made.detach(), 0.0)
+        fake.backward()
+        update("discriminator", real + fake)
+        model.generator.zero_grad()
+        value = model.judge(made, 1.0)
+        value.backward()
+        update("generator", value)
+    write("dcgan", case, names, state, model)
+    print("dcgan", case["discriminator_losses"], case["generator_losses"])
+
+
 CASES = {
     "bert-masked": lambda: text_case(transformers.BertForMaskedLM, "masked_lm", False),
     "bert-masked-padded": lambda: text_case(transformers.BertForMaskedLM, "masked_lm", True),
@@ -162,6 +242,16 @@ CASES = {
 
 def numbers(tensor):
     return [float(f"{x:.8g}") for x in tensor.detach().flatten().tolist()]
+
+
+def write(name, case, names, state, model):
+    """`state`: the tensors of these names before the first step."""
+    case["names"] = names
+    case["shapes"] = [" ".join(map(str, state[n].shape)) for n in names]
+    case["moved"] = [float(f"{(model.state_dict()[n].double() - state[n].double()).norm():.6g}")
+                     for n in names]
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(case, indent=0) + "\n")
 
 
 def make(name):
@@ -192,14 +282,12 @@ def make(name):
         optimizer.step()
         case["losses"].append(float(f"{value.item():.8g}"))
         case["norms"].append(float(f"{norm:.8g}"))
-    case["names"] = names
-    case["shapes"] = [" ".join(map(str, state[n].shape)) for n in names]
-    case["moved"] = [float(f"{(model.state_dict()[n].double() - state[n].double()).norm():.6g}")
-                     for n in names]
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(case, indent=0) + "\n")
+    write(name, case, names, state, model)
     print(name, case["losses"])
 
 
-for name in sys.argv[1:] or CASES:
-    make(name)
+for name in sys.argv[1:] or [*CASES, "dcgan"]:
+    if name == "dcgan":
+        make_dcgan()
+    else:
+        make(name)
