@@ -2,9 +2,11 @@
 
 #include <png.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,9 +16,8 @@
 namespace plimsoll::formats {
 namespace {
 
-constexpr png_alloc_size_t kMostChunk = 8 << 20;  // bytes of texts and profiles, uncompressed
-constexpr png_uint_32 kMostChunks = 1000;         // of those
-constexpr int64_t kMostInflated = 1032;           // bytes that deflate makes of one at most
+constexpr int64_t kMostInflated = 1032;  // bytes that deflate makes of one at most
+constexpr size_t kSignature = 8, kChunkHead = 8, kChecksum = 4;  // bytes
 
 // What is left of the file, and why libpng gave up.
 struct Reading {
@@ -37,12 +38,26 @@ void ReadBytes(png_structp png, png_bytep to, size_t count) {
   png_longjmp(png, 1);
 }
 
+// Of the chunk eXIf, wherever it is. Chunks are their length, type, content and checksum.
+int OrientationOf(std::span<const uint8_t> file) {
+  std::span<const uint8_t> rest = file.subspan(std::min(kSignature, file.size()));
+  while (rest.size() >= kChunkHead) {
+    const size_t length = png_get_uint_32(rest.data());
+    const bool exif = std::ranges::equal(rest.subspan(4, 4), std::string_view("eXIf"));
+    rest = rest.subspan(kChunkHead);
+    if (length > rest.size()) break;
+    if (exif) return ExifOrientation(rest.first(length));
+    rest = rest.subspan(std::min(length + kChecksum, rest.size()));
+  }
+  return 1;
+}
+
 void PassOver(png_structp /*png*/, png_const_charp /*message*/) {}
 
 class PngReader {
  public:
   PngReader(std::span<const uint8_t> bytes, const std::string& name)
-      : name_(name), bytes_(std::ssize(bytes)), reading_{.rest = bytes, .message = {}} {
+      : name_(name), file_(bytes), reading_{.rest = bytes, .message = {}} {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading_, &Leave, &PassOver);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
   }
@@ -55,8 +70,8 @@ class PngReader {
     Require([&] {
       png_set_read_fn(png_, &reading_, &ReadBytes);
       png_set_user_limits(png_, kMostRasterSide, kMostRasterSide);
-      png_set_chunk_malloc_max(png_, kMostChunk);
-      png_set_chunk_cache_max(png_, kMostChunks);
+      // Texts, profiles and the like are passed over: libpng takes memory for what they announce.
+      png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
       png_read_info(png_, info_);
     });
     Raster raster = {.height = png_get_image_height(png_, info_),
@@ -80,7 +95,7 @@ class PngReader {
       png_read_image(png_, first);
       png_read_end(png_, info_);
     });
-    return Oriented(std::move(raster), Orientation());
+    return Oriented(std::move(raster), OrientationOf(file_));
   }
 
  private:
@@ -104,7 +119,7 @@ class PngReader {
   void RequireHeld(const Raster& raster) const {
     const int64_t row_bits =
         raster.width * png_get_channels(png_, info_) * png_get_bit_depth(png_, info_);
-    if (row_bits / 8 * raster.height <= kMostInflated * bytes_) return;
+    if (row_bits / 8 * raster.height <= kMostInflated * std::ssize(file_)) return;
     throw UserError(std::string(name_) +
                     ": is truncated: its header announces more pixels than its bytes can hold; "
                     "copy the file again");
@@ -121,15 +136,8 @@ class PngReader {
     png_read_update_info(png_, info_);
   }
 
-  int Orientation() const {
-    png_uint_32 count = 0;
-    png_bytep exif = nullptr;
-    if (png_get_eXIf_1(png_, info_, &count, &exif) == 0) return 1;
-    return ExifOrientation({exif, count});
-  }
-
   const std::string& name_;
-  int64_t bytes_;
+  std::span<const uint8_t> file_;
   Reading reading_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;

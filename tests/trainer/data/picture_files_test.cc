@@ -9,7 +9,6 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/image_folders.h"
-#include "trainer/data/picture_scaling.h"
 
 namespace plimsoll::data {
 namespace {
@@ -100,38 +99,6 @@ TEST(PictureFiles, RefusesWhatItDoesNotRead) {
   ExpectUserError([&] { Read(missing); }, {"missing: cannot be opened", "check the path"});
   const TempFolder empty;
   ExpectUserError([&] { FindPictures({empty.path()}); }, {"holds no pictures"});
-}
-
-// Pillow 13, which rounds between its two passes: Image.resize((W, H), Image.BILINEAR), and
-// Image.convert("L").
-TEST(PictureScaling, IsPillows) {
-  const auto picture = [](const ImageSize& size) {
-    std::vector<uint8_t> pixels;
-    for (int64_t i = 0; i < size.elements(); ++i) {
-      pixels.push_back(static_cast<uint8_t>((i * 37 + i * i * 11) % 256));
-    }
-    return pixels;
-  };
-  struct Case {
-    ImageSize size;
-    int64_t height, width;
-    std::vector<int> expected;
-  };
-  for (const Case& c :
-       {Case{{7, 5, 1}, 3, 4, {123, 106, 150, 146, 157, 181, 142, 86, 95, 181, 135, 110}},
-        Case{{3, 4, 3}, 5, 2, {105, 54,  171, 161, 104, 215, 148, 56, 162, 175,
-                               121, 148, 212, 59,  148, 196, 147, 47, 114, 120,
-                               147, 121, 164, 113, 49,  160, 147, 71, 176, 157}},
-        Case{{9, 9, 1}, 2, 2, {134, 138, 156, 141}}}) {
-    const std::vector<uint8_t> resized = Resized(picture(c.size), c.size, c.height, c.width);
-    ASSERT_EQ(resized.size(), c.expected.size());
-    for (size_t i = 0; i < resized.size(); ++i) EXPECT_NEAR(resized[i], c.expected[i], 1) << i;
-  }
-  const ImageSize colours = {2, 2, 3};
-  const std::vector<uint8_t> grey = WithChannels(picture(colours), colours, 1);
-  EXPECT_EQ(std::vector<int>(grey.begin(), grey.end()), (std::vector<int>{42, 126, 76, 194}));
-  EXPECT_EQ(WithChannels(std::vector<uint8_t>{7, 9}, {1, 2, 1}, 3),
-            (std::vector<uint8_t>{7, 7, 7, 9, 9, 9}));
 }
 
 }  // namespace
