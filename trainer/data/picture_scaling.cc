@@ -18,15 +18,23 @@ struct Window {
   std::vector<int32_t> weights;
 };
 
-std::vector<Window> WindowsOf(int64_t from, int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
+// A line of `from` pixels that becomes one of `to`, of which [first, first + count) are asked for.
+struct Line {
+  int64_t from, to, first, count;
+};
+
+Line Whole(int64_t from, int64_t to) { return {from, to, 0, to}; }
+Line Middle(int64_t from, int64_t to, int64_t count) { return {from, to, (to - count) / 2, count}; }
+
+std::vector<Window> WindowsOf(const Line& line) {
+  const double scale = static_cast<double>(line.from) / static_cast<double>(line.to);
   const double reach = std::max(scale, 1.0);  // half of the triangle's width
   std::vector<Window> windows;
-  for (int64_t i = 0; i < to; ++i) {
+  for (int64_t i = line.first; i < line.first + line.count; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
     Window window;
     window.first = std::max<int64_t>(0, static_cast<int64_t>(centre - reach + 0.5));
-    const int64_t end = std::min(from, static_cast<int64_t>(centre + reach + 0.5));
+    const int64_t end = std::min(line.from, static_cast<int64_t>(centre + reach + 0.5));
     std::vector<double> shares;
     double sum = 0;
     for (int64_t k = window.first; k < end; ++k) {
@@ -44,15 +52,14 @@ std::vector<Window> WindowsOf(int64_t from, int64_t to) {
 
 uint8_t Rounded(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kBits, 255)); }
 
-// [h,W,C] of a box [h,w,C] of a picture with rows of `row_bytes`.
+// [h,W,C] of rows [h,w,C], each `row_bytes` behind the one before.
 template <int64_t kChannels>
-std::vector<uint8_t> Narrowed(const uint8_t* first, int64_t row_bytes, const ImageBox& box,
-                              int64_t width) {
-  const std::vector<Window> windows = WindowsOf(box.width, width);
-  std::vector<uint8_t> result(static_cast<size_t>(box.height * width * kChannels));
+std::vector<uint8_t> Narrowed(const uint8_t* row, int64_t row_bytes, int64_t rows,
+                              const Line& across) {
+  const std::vector<Window> windows = WindowsOf(across);
+  std::vector<uint8_t> result(static_cast<size_t>(rows * across.count * kChannels));
   uint8_t* to = result.data();
-  for (int64_t y = 0; y < box.height; ++y) {
-    const uint8_t* const row = first + y * row_bytes;
+  for (int64_t y = 0; y < rows; ++y, row += row_bytes) {
     for (const Window& window : windows) {
       int32_t sums[kChannels];
       std::fill_n(sums, kChannels, kHalf);
@@ -66,17 +73,27 @@ std::vector<uint8_t> Narrowed(const uint8_t* first, int64_t row_bytes, const Ima
   return result;
 }
 
-// [H,W,C] of rows [h,W,C], each of `row_bytes`.
-std::vector<uint8_t> Flattened(const std::vector<uint8_t>& rows, int64_t row_bytes, int64_t from,
-                               int64_t height) {
-  std::vector<uint8_t> result(static_cast<size_t>(height * row_bytes));
-  std::vector<int32_t> sums(static_cast<size_t>(row_bytes));
+// Across first, and only the rows that are needed then. `first`: the box's first pixel.
+std::vector<uint8_t> Resized(const uint8_t* first, const ImageSize& size, const Line& down,
+                             const Line& across) {
+  if (size.channels != 1 && size.channels != 3) throw InternalError("pictures of other channels");
+  const std::vector<Window> windows = WindowsOf(down);
+  const int64_t begin = windows.front().first;
+  const int64_t rows = windows.back().first + std::ssize(windows.back().weights) - begin;
+  const int64_t row_bytes = size.width * size.channels;
+  first += begin * row_bytes;
+  const std::vector<uint8_t> narrow = size.channels == 1
+                                          ? Narrowed<1>(first, row_bytes, rows, across)
+                                          : Narrowed<3>(first, row_bytes, rows, across);
+  const int64_t narrow_bytes = across.count * size.channels;
+  std::vector<uint8_t> result(static_cast<size_t>(down.count * narrow_bytes));
+  std::vector<int32_t> sums(static_cast<size_t>(narrow_bytes));
   uint8_t* to = result.data();
-  for (const Window& window : WindowsOf(from, height)) {
+  for (const Window& window : windows) {
     std::ranges::fill(sums, kHalf);
-    const uint8_t* row = rows.data() + window.first * row_bytes;
+    const uint8_t* from = narrow.data() + (window.first - begin) * narrow_bytes;
     for (const int32_t weight : window.weights) {
-      for (int32_t& sum : sums) sum += weight * *row++;
+      for (int32_t& sum : sums) sum += weight * *from++;
     }
     to = std::ranges::transform(sums, to, &Rounded).out;
   }
@@ -87,18 +104,20 @@ std::vector<uint8_t> Flattened(const std::vector<uint8_t>& rows, int64_t row_byt
 
 std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& size,
                              const ImageBox& box, int64_t height, int64_t width) {
-  const int64_t row_bytes = size.width * size.channels;
-  const uint8_t* const first = pixels.data() + box.top * row_bytes + box.left * size.channels;
-  if (size.channels != 1 && size.channels != 3) throw InternalError("pictures of other channels");
-  const std::vector<uint8_t> narrow = size.channels == 1
-                                          ? Narrowed<1>(first, row_bytes, box, width)
-                                          : Narrowed<3>(first, row_bytes, box, width);
-  return Flattened(narrow, width * size.channels, box.height, height);
+  return Resized(pixels.data() + (box.top * size.width + box.left) * size.channels, size,
+                 Whole(box.height, height), Whole(box.width, width));
 }
 
 std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& size, int64_t height,
                              int64_t width) {
   return Resized(pixels, size, {0, 0, size.height, size.width}, height, width);
+}
+
+std::vector<uint8_t> ResizedMiddle(std::span<const uint8_t> pixels, const ImageSize& size,
+                                   int64_t side, int64_t height, int64_t width) {
+  const ImageSize whole = WithShorterSide(size, side);
+  return Resized(pixels.data(), size, Middle(size.height, whole.height, height),
+                 Middle(size.width, whole.width, width));
 }
 
 ImageSize WithShorterSide(const ImageSize& size, int64_t side) {

@@ -24,6 +24,11 @@ std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& s
 // down: torchvision's Resize(side).
 ImageSize WithShorterSide(const ImageSize& size, int64_t side);
 
+// The middle [H,W,C] of a picture resized so, as transformers' center_crop takes it; `side` is at
+// least H and W. Takes no memory for the rest, which may be of any length.
+std::vector<uint8_t> ResizedMiddle(std::span<const uint8_t> pixels, const ImageSize& size,
+                                   int64_t side, int64_t height, int64_t width);
+
 // The picture, of one or three channels, with one or three: grey is 0.299 red + 0.587 green + 0.114
 // blue (ITU-R BT.601), and becomes three equal channels.
 std::vector<uint8_t> WithChannels(std::span<const uint8_t> pixels, const ImageSize& size,

@@ -52,6 +52,24 @@ TEST(PictureScaling, KeepsTheRatioOfTheSides) {
   EXPECT_EQ(WithShorterSide({1, 1000, 3}, 2), (ImageSize{2, 2000, 3}));
 }
 
+TEST(PictureScaling, TakesTheMiddleOfAResizedPicture) {
+  for (const ImageSize& size : {ImageSize{11, 17, 3}, ImageSize{40, 9, 1}, ImageSize{6, 6, 1}}) {
+    const ImageSize whole = WithShorterSide(size, 8);
+    const std::vector<uint8_t> all = Resized(PixelsOf(size), size, whole.height, whole.width);
+    const std::vector<uint8_t> middle = ResizedMiddle(PixelsOf(size), size, 8, 7, 5);
+    ASSERT_EQ(std::ssize(middle), 7 * 5 * size.channels);
+    const int64_t top = (whole.height - 7) / 2, left = (whole.width - 5) / 2;
+    for (int64_t i = 0; i < std::ssize(middle); ++i) {
+      const int64_t pixel = i / size.channels;
+      const int64_t at = ((top + pixel / 5) * whole.width + left + pixel % 5) * size.channels;
+      EXPECT_EQ(middle[static_cast<size_t>(i)], all[static_cast<size_t>(at + i % size.channels)]);
+    }
+  }
+  // The whole of this would have 3 GB.
+  const ImageSize line = {1, 65'000, 1};
+  EXPECT_EQ(ResizedMiddle(PixelsOf(line), line, 224, 224, 224).size(), 224u * 224);
+}
+
 // Pillow's Image.convert("L").
 TEST(PictureScaling, MakesGreyAsPillow) {
   const ImageSize colours = {2, 2, 3};
