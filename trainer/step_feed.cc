@@ -125,6 +125,14 @@ std::optional<std::string> StepFeed::HeldBack() {
                                  : "where the source has data.workers, they prepare it meanwhile");
 }
 
+std::optional<std::string> StepFeed::Unread() {
+  if (said_unread_) return std::nullopt;
+  const std::string unread = source_->Unread();
+  if (unread.empty()) return std::nullopt;
+  said_unread_ = true;
+  return "data: " + unread;
+}
+
 std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const CompiledStep& compiled,
                                                     const Divergence& divergence) {
   const int64_t samples = config_.train.accumulate * draws_.data_ranks * draws_.batch;

@@ -139,17 +139,23 @@ TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   const std::string predicted = Predict("run", {images()});
   for (const char* text :
        {R"({"size": {"height": 8, "width": 8}, "image_mean": [0.25], "image_std": [0.5]})",
-        R"({"size": 8, "image_mean": [0.25], "image_std": [0.5]})"}) {
+        R"({"size": 8, "image_mean": [0.25], "image_std": [0.5]})",
+        R"({"size": {"shortest_edge": 8}, "do_center_crop": true, "crop_size": 8,
+            "image_mean": [0.25], "image_std": [0.5]})"}) {
     WriteFile(file, text);
     EXPECT_EQ(Predict("run/model", {images()}), predicted) << text;
   }
   const std::string sized = R"({"size": {"height": 9, "width": 8})";
+  const std::string edge = R"({"size": {"shortest_edge": 7})";
   for (const auto& [text, problem] :
        {std::pair(sized + "}", "size: is not that of the model's images"),
         std::pair(sized + R"(, "do_center_crop": true, "crop_size": 8})",
                   "crop_size: cuts a part out of each picture"),
         std::pair(sized + R"(, "do_center_crop": true, "crop_size": 9})",
-                  "crop_size: is not that of the model's images")}) {
+                  "crop_size: is not that of the model's images"),
+        std::pair(edge + "}", "size: keeps the ratio of the sides"),
+        std::pair(edge + R"(, "do_center_crop": true, "crop_size": 8})",
+                  "crop_size: is larger than a picture")}) {
     WriteFile(file, text);
     ExpectRefused({folder_ / "run/model", images()}, {problem});
   }
@@ -157,7 +163,7 @@ TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   ExpectRefused({folder_ / "run/model", images()}, {"preprocessor_config.json", "--run-file"});
 
   const std::string jpeg = folder_.Write("x.jpg", "\xff\xd8\xff\xe0");
-  ExpectRefused({folder_ / "run", jpeg}, {"x.jpg: is a JPEG picture", "convert "});
+  ExpectRefused({folder_ / "run", jpeg}, {"x.jpg: is truncated"});
   ExpectRefused({folder_ / "run", "--text", "a"}, {"--text: the model reads pictures"});
   ExpectRefused({folder_ / "run", images(), "--tokenizer", "byte"},
                 {"--tokenizer: the model reads pictures"});

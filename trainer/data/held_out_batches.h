@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "trainer/data/source.h"
@@ -26,6 +27,7 @@ class HeldOutBatches {
   // Over all batches and ranks.
   int64_t CountTargets(std::string_view objective = "") const;
   int64_t CountSamples() const;
+  std::string Unread() const { return samples_->Unread(); }
 
  private:
   std::unique_ptr<const Source> samples_;

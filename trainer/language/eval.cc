@@ -277,6 +277,7 @@ void RunEval(const EvalCommand& command) {
                             FormatDuration(SecondsSince(start))));
     });
   }
+  if (const std::string unread = batches.Unread(); !unread.empty()) PrintWarning("data: " + unread);
   result.loss = result.values.front().loss;
   result.metrics = EvaluatedMetrics(session.metrics());
   result.metrics.erase(result.metrics.begin());  // the loss

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "formats/jpeg.h"
+#include "formats/png.h"
 #include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -75,6 +78,29 @@ TEST(PictureFiles, ReadsTheImagesOfDataSets) {
                 folder / "t10k-images-idx3-ubyte.gz", folder / "train-images-idx3-ubyte"}));
 }
 
+TEST(PictureFiles, ReadsJpegAndPngAtAnyDepth) {
+  const TempFolder folder;
+  const std::vector<uint8_t> pixels = {1, 2, 3, 40, 50, 60, 7, 8, 9, 10, 11, 12};
+  const auto text = [](const std::vector<uint8_t>& bytes) {
+    return std::string(bytes.begin(), bytes.end());
+  };
+  std::filesystem::create_directories(folder / "cats/more");
+  const std::string png = folder.Write("cats/more/a.png", text(formats::EncodePng(2, 2, pixels)));
+  const std::string jpeg =
+      folder.Write("b.jpeg", text(formats::EncodeJpeg(3, 4, std::vector<uint8_t>(12, 77), 90)));
+  folder.Write("cats/notes.txt", "text");
+  EXPECT_EQ(FindPictures({folder.path()}), (std::vector<std::string>{jpeg, png}));
+  EXPECT_FALSE(HoldsSeveral(png));
+  const std::vector<Seen> coloured = Read(png), grey = Read(jpeg);
+  ASSERT_EQ(coloured.size(), 1u);
+  EXPECT_EQ(coloured[0].number, -1);
+  EXPECT_EQ(coloured[0].size, (ImageSize{2, 2, 3}));
+  EXPECT_EQ(coloured[0].pixels, std::vector<int>(pixels.begin(), pixels.end()));
+  ASSERT_EQ(grey.size(), 1u);
+  EXPECT_EQ(grey[0].size, (ImageSize{3, 4, 1}));
+  EXPECT_EQ(grey[0].pixels, std::vector<int>(12, 77));
+}
+
 TEST(PictureFiles, RefusesWhatItDoesNotRead) {
   const TempFolder folder;
   const auto refused = [&](const std::string& contents,
@@ -83,8 +109,9 @@ TEST(PictureFiles, RefusesWhatItDoesNotRead) {
     ExpectUserError([&] { Read(path); }, parts);
   };
   const std::string convert = "convert " + folder / "x.jpg" + " " + folder / "x.ppm";
-  refused("\xff\xd8\xff\xe0", {"x.jpg: is a JPEG picture", convert});
-  refused("\x89PNG\r\n", {"is a PNG picture", convert});
+  refused("GIF89a", {"x.jpg: is a GIF picture", convert});
+  refused("\xff\xd8\xff\xe0", {"x.jpg: is truncated"});
+  refused("\x89PNG\r\n\x1a\n", {"x.jpg: is a truncated or damaged PNG file"});
   refused("P3\n1 1\n255\n1 2 3\n", {"is a Netpbm picture in ASCII", convert});
   refused("text", {"x.jpg: is no picture that is read"});
   refused("P5 3 2 255 abcde", {"has 5 bytes of pixels, and its header announces 6"});
