@@ -244,6 +244,24 @@ TEST_F(ImageSource, HoldsOutTheTestImagesInTheirOrder) {
   }
 }
 
+// Threads that prepare the next ones change nothing, in whatever order batches are asked for.
+TEST_F(ImageSource, HoldsOutTheSameByAnyNumberOfWorkers) {
+  const auto source = Make();
+  const auto read = [&](const HeldOutBatches& batches, int64_t index) {
+    Batch part;
+    batches.Fill(index, std::vector<graph::Slot>{ImageSlot({2, 3, 4, 1}, part.images),
+                                                 LabelSlot(2, part.labels)});
+    return part;
+  };
+  const HeldOutBatches plain(source->HeldOut(0), 2);
+  for (const int64_t workers : {1, 4}) {
+    const HeldOutBatches ahead(source->HeldOut(0), 2, 0, 1, workers);
+    for (const int64_t index : {0, 1, 2, 0, 1, 0, 2, 1}) {
+      EXPECT_EQ(read(ahead, index), read(plain, index)) << workers << " " << index;
+    }
+  }
+}
+
 TEST_F(ImageSource, PadsAndNormalises) {
   const auto source = Make({{"pad_to", int64_t{6}},
                             {"mean", std::vector<double>{0.25}},
