@@ -103,6 +103,7 @@ void RefuseSettingsOfFolders(const Settings& settings) {
   }
   if (settings.Float("eval_fraction") > 0) refuse("eval_fraction");
   if (settings.Text("unreadable") != "error") refuse("unreadable");
+  if (settings.Int("most_pixels") != formats::kMostRasterPixels) refuse("most_pixels");
 }
 
 void RefuseSettingsOfFiles(const Settings& settings) {
@@ -116,9 +117,9 @@ void RefuseSettingsOfFiles(const Settings& settings) {
 }
 
 std::shared_ptr<const ImageSet> StoredImagesFrom(const Settings& settings) {
-  RefuseSettingsOfFolders(settings);
   const std::string& folder = settings.Text("folder");
   ImageFiles files = OfFolder([&] { return ReadImageFiles(folder); });
+  RefuseSettingsOfFolders(settings);
   const ImageSize size = files.train.size;
   const Augmentation augmentation = AugmentationFrom(settings);
   if (augmentation.crop_padding >= std::min(size.height, size.width)) {

@@ -276,6 +276,36 @@ TEST_F(ImageSource, PadsAndNormalises) {
   }
 }
 
+TEST_F(ImageSource, RefusesSettingsOfFoldersByClass) {
+  const std::map<std::string, SettingValue> settings = {{"resize", int64_t{8}},
+                                                        {"random_resized_crop", true},
+                                                        {"crop_scale", std::vector<double>{0.5, 1}},
+                                                        {"crop_ratio", std::vector<double>{1, 1}},
+                                                        {"eval_fraction", 0.5},
+                                                        {"most_pixels", int64_t{100}},
+                                                        {"unreadable", std::string("skip")}};
+  for (const auto& setting : settings) {
+    try {
+      Make({setting});
+      ADD_FAILURE() << setting.first;
+    } catch (const SettingError& error) {
+      EXPECT_EQ(error.name(), setting.first);
+      EXPECT_THAT(error.what(), HasSubstr("is for folders of JPEG and PNG files"));
+    }
+  }
+}
+
+TEST_F(ImageSource, ChangesColours) {
+  const auto plain = MakePlain(), changed = MakePlain({{"brightness", 0.5}});
+  const Batch before = Fill(*plain, 0, 12), after = Fill(*changed, 0, 12);
+  for (size_t i = 0; i < before.images.size(); ++i) {
+    EXPECT_GE(after.images[i], 0.5f * before.images[i] - 1.0f / 255);  // rounded down to bytes
+    EXPECT_LE(after.images[i], 1.5f * before.images[i]);
+  }
+  EXPECT_NE(before.images, after.images);
+  EXPECT_EQ(before.labels, after.labels);
+}
+
 // By default an epoch has mean 0 and standard deviation 1.
 TEST_F(ImageSource, MeasuresMeanAndStd) {
   const auto source = Make();
