@@ -343,8 +343,7 @@ std::vector<Setting> ImageSettings() {
       {.name = "unreadable",
        .type = Setting::Type::kChoice,
        .doc = "What a JPEG or PNG file that cannot be read does: `error` ends the run, with `skip` "
-              "the "
-              "next image takes its place, and the run says how many.",
+              "the next image takes its place, and the run says how many.",
        .default_value = std::string("error"),
        .choices = {"error", "skip"}},
       {.name = "most_pixels",
