@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/random_access_file.h"
 #include "formats/raster.h"
 #include "trainer/data/picture_scaling.h"
 
@@ -17,6 +17,22 @@ namespace {
 constexpr uint64_t kCropStream = 0x63726f70;  // of random numbers drawn from a sample's seed
 constexpr int64_t kMostInVain = 1000;         // files in a row that cannot be read
 constexpr size_t kNamedClasses = 5;           // in a summary
+
+// What a file has at most beside its pixels, and for each of them: four channels of 16 bits.
+constexpr int64_t kMostBeside = 64 << 20, kMostBytesOfPixel = 8;
+
+// Read, not mapped: a file on a network's disk that fails is an error then.
+formats::Raster DecodeFile(const std::string& path, int64_t most_pixels) {
+  const RandomAccessFile file(path, RandomAccessFile::Noted::kNo);
+  if (file.bytes() > kMostBeside + kMostBytesOfPixel * most_pixels) {
+    throw UserError(fmt::format("{}: its {} bytes are more than an image of {} pixels has", path,
+                                file.bytes(), most_pixels));
+  }
+  static thread_local std::vector<uint8_t> bytes;
+  bytes.resize(static_cast<size_t>(file.bytes()));
+  file.Read(0, std::as_writable_bytes(std::span(bytes)));
+  return formats::DecodeRaster(bytes, path, most_pixels);
+}
 
 }  // namespace
 
@@ -29,8 +45,7 @@ FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files,
   for (int64_t i = 0; i < most; ++i) {
     const ImageFile& file = files[static_cast<size_t>((number + i) % count)];
     try {
-      formats::Raster raster =
-          formats::DecodeRaster(MappedFile(file.path).bytes(), file.path, reading_.most_pixels);
+      formats::Raster raster = DecodeFile(file.path, reading_.most_pixels);
       const ImageSize size = {raster.height, raster.width, raster.channels};
       const int64_t channels = seen_.canvas.channels;
       return {.size = {size.height, size.width, channels},

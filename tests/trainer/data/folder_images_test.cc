@@ -225,6 +225,16 @@ TEST_F(FolderImages, ThatCannotBeReadEndTheRun) {
                   {"data.folder: " + path, "neither a JPEG nor a PNG", "data.unreadable: skip"});
 }
 
+TEST_F(FolderImages, AreNotReadWhereTheFileIsTooLarge) {
+  const std::string path = Write("train/a", 0, formats::EncodePng(1, 1, std::vector<uint8_t>{7}));
+  fs::resize_file(path, 65 << 20);  // takes no room on the disk
+  ExpectUserError(
+      [&] {
+        Fill(*Make({{"most_pixels", int64_t{1000}}}), 0, 12);
+      },
+      {path, "are more than an image of 1000 pixels has"});
+}
+
 TEST_F(FolderImages, ThatCannotBeReadLeaveTheirPlaceToTheNext) {
   // Truncated, and by its header too large.
   const std::vector<uint8_t> jpeg = formats::EncodeJpeg(20, 20, std::vector<uint8_t>(400, 9), 90);
