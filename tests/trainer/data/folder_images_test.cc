@@ -265,6 +265,16 @@ TEST_F(FolderImages, ThatCannotBeReadLeaveTheirPlaceToTheNext) {
   Fill(*source, 12, 24);
   EXPECT_THAT(source->Unread(), HasSubstr("2 images"));
   EXPECT_EQ(Fill(*Make(skip), 0, 12), batch);
+  const auto ahead = Make(skip);
+  Prefetcher prefetcher(*ahead, 3, [](int64_t number) { return 4 * number; });
+  for (int64_t number = 0; number < 3; ++number) {
+    Batch part;
+    prefetcher.Fill(number, part.Slots(4, {1, 4, 4, 3}));
+    EXPECT_TRUE(std::ranges::equal(
+        part.labels, std::span(batch.labels).subspan(static_cast<size_t>(4 * number), 4)));
+    EXPECT_TRUE(
+        std::equal(part.images.begin(), part.images.end(), batch.images.begin() + 4 * 48 * number));
+  }
   // The labels alone are those of the images.
   std::vector<int32_t> labels(12);
   Make(skip)->Fill(
