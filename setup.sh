@@ -11,6 +11,7 @@ packages=(
   g++ bazel-bootstrap bazel-rules-java python3          # compiler, build system, test summary
   libeigen3-dev                                         # linear algebra
   zlib1g-dev liblzma-dev libzstd-dev                    # compressed text
+  libjpeg62-turbo-dev libpng-dev                        # pictures
   libpcre2-dev libutf8proc-dev                          # tokenisers' patterns and normal forms
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev       # YAML, JSON, command line
   libspdlog-dev libfmt-dev                              # logging, text formatting

@@ -26,12 +26,12 @@ namespace {
 
 }  // namespace
 
-RandomAccessFile::RandomAccessFile(const std::string& path)
+RandomAccessFile::RandomAccessFile(const std::string& path, Noted noted)
     : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
   if (descriptor_ < 0) FailSystemCall(path, "cannot be opened", errno);
   const int error = fstat(descriptor_, &info_) != 0 ? errno : 0;
   if (error == 0 && S_ISREG(info_.st_mode)) {
-    NoteInput(path);
+    if (noted == Noted::kYes) NoteInput(path);
     return;
   }
   close(descriptor_);

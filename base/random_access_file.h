@@ -16,8 +16,10 @@ namespace plimsoll {
 class RandomAccessFile {
  public:
   // Opens the regular file `path`. What is read later is of this file, also if the path leads to
-  // another one by then.
-  explicit RandomAccessFile(const std::string& path);
+  // another one by then. kNo: IsInput (base/input_file.h) doesn't know it, which takes memory for
+  // each file; for files by the million.
+  enum class Noted { kYes, kNo };
+  explicit RandomAccessFile(const std::string& path, Noted noted = Noted::kYes);
   RandomAccessFile(RandomAccessFile&& other) noexcept;
   RandomAccessFile& operator=(RandomAccessFile&& other) noexcept;
   RandomAccessFile(const RandomAccessFile&) = delete;

@@ -12,7 +12,7 @@ namespace plimsoll::formats {
 namespace {
 
 constexpr std::array<uint8_t, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr uint8_t kBits = 8, kRgb = 2;  // of a sample; the type of colours
+constexpr uint8_t kBits = 8, kGrey = 0, kRgb = 2;  // of a sample; types of colours
 
 void AppendNumber(std::vector<uint8_t>& file, size_t number) {
   for (const int shift : {24, 16, 8, 0}) file.push_back(static_cast<uint8_t>(number >> shift));
@@ -31,7 +31,8 @@ void AppendChunk(std::vector<uint8_t>& file, std::string_view type,
 }  // namespace
 
 std::vector<uint8_t> EncodePng(int64_t width, int64_t height, std::span<const uint8_t> pixels) {
-  const auto row_bytes = static_cast<size_t>(3 * width);
+  const bool grey = std::ssize(pixels) == width * height;
+  const auto row_bytes = static_cast<size_t>((grey ? 1 : 3) * width);
   if (width < 1 || height < 1 || pixels.size() != row_bytes * static_cast<size_t>(height)) {
     throw InternalError("a picture of another size than its pixels");
   }
@@ -53,7 +54,7 @@ std::vector<uint8_t> EncodePng(int64_t width, int64_t height, std::span<const ui
   AppendNumber(header, static_cast<size_t>(width));
   AppendNumber(header, static_cast<size_t>(height));
   // The last three: deflate, filters by row, not interlaced.
-  header.insert(header.end(), {kBits, kRgb, 0, 0, 0});
+  header.insert(header.end(), {kBits, grey ? kGrey : kRgb, 0, 0, 0});
   std::vector<uint8_t> file(kSignature.begin(), kSignature.end());
   AppendChunk(file, "IHDR", header);
   AppendChunk(file, "IDAT", compressed);

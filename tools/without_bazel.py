@@ -30,7 +30,7 @@ from bazel_actions import bazel, read_actions
 # From setup.sh; MPI's library is linked here and must exist on the other machine.
 PACKAGES = ("libeigen3-dev", "zlib1g-dev", "liblzma-dev", "libzstd-dev", "libpcre2-dev", "libutf8proc-dev",
             "libyaml-cpp-dev", "nlohmann-json3-dev", "libcli11-dev", "libspdlog-dev", "libfmt-dev", "libgtest-dev",
-            "libgmock-dev")
+            "libgmock-dev", "libjpeg62-turbo-dev", "libpng-dev")
 
 BUILD = r'''#!/usr/bin/env python3
 """Compiles what build.json lists, then links it: the programs are in bin/. --jobs N: at once; default: all cores."""

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "trainer/record/mistakes.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/source_from.h"
 #include "trainer/step/evaluate.h"
 
 namespace plimsoll::trainer {
@@ -22,7 +23,8 @@ data::HeldOutBatches BatchesOf(const config::RunConfig& config, const data::Sour
     std::unique_ptr<const data::Source> samples = source.HeldOut(config.train.eval_sequences);
     if (samples == nullptr) throw UserError(key + ": holds out no samples to evaluate");
     data::HeldOutBatches batches(std::move(samples), config.train.micro_batch,
-                                 ranks.position().at(kDataAxis), ranks.mesh().ranks(kDataAxis));
+                                 ranks.position().at(kDataAxis), ranks.mesh().ranks(kDataAxis),
+                                 DataWorkersFrom(config));
     if (batches.CountTargets() > 0) return batches;
     throw UserError(key +
                     ": every held-out target is marked ignored; there is nothing to evaluate");

@@ -31,6 +31,7 @@
 #include "trainer/compare_configs.h"
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
+#include "trainer/data/images_command.h"
 #include "trainer/data/tokenize_command.h"
 #include "trainer/data/volumes_command.h"
 #include "trainer/data/wordpiece_command.h"
@@ -479,6 +480,8 @@ class CommandLine {
     AddWordPiece(*command->add_subcommand("wordpiece", "a WordPiece vocabulary of text files"));
     AddInspectData(*command->add_subcommand("inspect", "what a token file holds"));
     AddVolumes(*command->add_subcommand("volumes", "made-up volumes with labels as NIfTI files"));
+    AddImages(*command->add_subcommand(
+        "images", "a data set's images as JPEG or PNG files, a folder for each class"));
   }
 
   void AddTokenize(CLI::App& command) {
@@ -576,6 +579,25 @@ class CommandLine {
     });
   }
 
+  void AddImages(CLI::App& command) {
+    data::WriteImagesOptions& o = images_;
+    command.add_option("folder", o.folder, "where to write them")->required();
+    command.add_option("--from", o.from,
+                       "a folder with files of MNIST's or CIFAR-10's form; default: " + o.from);
+    command.add_option("--format", o.format, "png (default) or jpeg")
+        ->check(CLI::IsMember({"png", "jpeg"}));
+    command.add_option("--quality", o.quality, "of JPEG")->check(CLI::Range(1, 100));
+    command.add_option("--train", o.train, "so many of each class to train on; 0: all");
+    command.add_option("--test", o.test, "so many of each class to test with; 0: all");
+    command.add_option("--classes", o.classes,
+                       "names of the classes' folders, in the order of their numbers");
+    command.callback([this] {
+      const data::WrittenImages written = data::WriteImages(images_);
+      PrintProgress(fmt::format("{} images to train on and {} to test with in {}\n", written.train,
+                                written.test, images_.folder));
+    });
+  }
+
   void AddConfig() {
     CLI::App* command = app_.add_subcommand("config", "print the resolved configuration");
     CLI::Option* file = command->add_option("run.yaml", config_.file, "the run file");
@@ -660,6 +682,7 @@ class CommandLine {
   data::TokenizeOptions tokenize_;
   data::WordPieceOptions word_pieces_;
   data::WriteVolumesOptions volumes_;
+  data::WriteImagesOptions images_;
   std::vector<int64_t> volume_size_ = {64};
   std::string diff_, runs_folder_ = "runs";
   bool diff_json_ = false, runs_json_ = false, quiet_ = false;

@@ -12,23 +12,12 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/learning_rate.h"
-#include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 constexpr double kMeasuredSeconds = 10, kHeldBackShare = 0.2;
-
-// A GPU leaves the processor idle; on the CPU, all cores compute.
-int64_t WorkersFrom(const config::RunConfig& config) {
-  const data::SourceKind* const kind = data::FindSource(config.data.source);
-  const auto is_workers = [](const Setting& row) { return row.name == "workers"; };
-  if (kind == nullptr || std::ranges::none_of(kind->settings, is_workers)) return 0;
-  if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
-  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
-  return std::clamp(OwnCores() / 4, 1, 8);
-}
 
 }  // namespace
 
@@ -42,7 +31,7 @@ StepFeed::StepFeed(const config::RunConfig& config, const models::Model& model,
   told_.resize(objectives.size());
   draws_ = DrawsFrom(config, DrawsOf(objectives, config.train.accumulate), position);
   source_ = SourceFrom(config, model, draws_);
-  workers_ = WorkersFrom(config);
+  workers_ = DataWorkersFrom(config);
 }
 
 void StepFeed::ContinueAt(int64_t step, int64_t sample) {
@@ -123,6 +112,14 @@ std::optional<std::string> StepFeed::HeldBack() {
                      100 * waited_seconds_ / all,
                      prefetcher_ ? "more data.workers may help, if there are idle cores"
                                  : "where the source has data.workers, they prepare it meanwhile");
+}
+
+std::optional<std::string> StepFeed::Unread() {
+  if (said_unread_) return std::nullopt;
+  const std::string unread = source_->Unread();
+  if (unread.empty()) return std::nullopt;
+  said_unread_ = true;
+  return "data: " + unread;
 }
 
 std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const CompiledStep& compiled,

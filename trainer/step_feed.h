@@ -47,6 +47,8 @@ class StepFeed {
   // Once, after some seconds in which training has waited for its data for more than a fifth of the
   // time: a warning that says so.
   std::optional<std::string> HeldBack();
+  // Once, as soon as the source could not read something and left it out: a warning that says so.
+  std::optional<std::string> Unread();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -64,7 +66,7 @@ class StepFeed {
   std::optional<Clock::time_point> start_;  // of the first batch
   double waited_seconds_ = 0;               // in Fill
   int64_t samples_ = 0;                     // filled
-  bool said_held_back_ = false;
+  bool said_held_back_ = false, said_unread_ = false;
   std::unique_ptr<data::Prefetcher> prefetcher_;  // last: its threads use the other members
 };
 

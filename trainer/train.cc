@@ -182,6 +182,9 @@ class Run {
                                        : "done");
     }
     if (const std::string rates = feed_.RatesText(); !rates.empty()) progress.Line(rates);
+    if (const std::string unread = feed_.source().Unread(); !unread.empty()) {
+      progress.Line("data: " + unread);
+    }
     ranks_.StopWatching();  // the others wait while the model is written
     if (stopped_by_signal_) {
       EndStatus(RunStatus::State::kStopped, signals_->Name());
@@ -473,6 +476,7 @@ class Run {
     }
     session_->EndStep();
     if (const std::optional<std::string> warning = feed_.HeldBack()) progress_->Warn(*warning);
+    if (const std::optional<std::string> warning = feed_.Unread()) progress_->Warn(*warning);
     ++steps_run_;
     log_->Handed(step, told);
     while (log_->under_way() > StepsAhead()) Report();

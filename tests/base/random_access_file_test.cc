@@ -76,6 +76,13 @@ TEST(RandomAccessFile, ReadsOnInAFileThatWasReplaced) {
   file.RequireUnchanged();
 }
 
+TEST(RandomAccessFile, IsNoInputUnlessNoted) {
+  const TempFolder folder;
+  const std::string path = folder.Write("file", "abc");
+  EXPECT_EQ(TextAt(RandomAccessFile(path, RandomAccessFile::Noted::kNo), 1, 2), "bc");
+  EXPECT_FALSE(IsInput(path));
+}
+
 TEST(RandomAccessFile, CanBeMoved) {
   const TempFolder folder;
   std::vector<RandomAccessFile> files;

@@ -139,17 +139,23 @@ TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   const std::string predicted = Predict("run", {images()});
   for (const char* text :
        {R"({"size": {"height": 8, "width": 8}, "image_mean": [0.25], "image_std": [0.5]})",
-        R"({"size": 8, "image_mean": [0.25], "image_std": [0.5]})"}) {
+        R"({"size": 8, "image_mean": [0.25], "image_std": [0.5]})",
+        R"({"size": {"shortest_edge": 8}, "do_center_crop": true, "crop_size": 8,
+            "image_mean": [0.25], "image_std": [0.5]})"}) {
     WriteFile(file, text);
     EXPECT_EQ(Predict("run/model", {images()}), predicted) << text;
   }
   const std::string sized = R"({"size": {"height": 9, "width": 8})";
+  const std::string edge = R"({"size": {"shortest_edge": 7})";
   for (const auto& [text, problem] :
        {std::pair(sized + "}", "size: is not that of the model's images"),
         std::pair(sized + R"(, "do_center_crop": true, "crop_size": 8})",
                   "crop_size: cuts a part out of each picture"),
         std::pair(sized + R"(, "do_center_crop": true, "crop_size": 9})",
-                  "crop_size: is not that of the model's images")}) {
+                  "crop_size: is not that of the model's images"),
+        std::pair(edge + "}", "size: keeps the ratio of the sides"),
+        std::pair(edge + R"(, "do_center_crop": true, "crop_size": 8})",
+                  "crop_size: is larger than a picture")}) {
     WriteFile(file, text);
     ExpectRefused({folder_ / "run/model", images()}, {problem});
   }
@@ -157,7 +163,7 @@ TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   ExpectRefused({folder_ / "run/model", images()}, {"preprocessor_config.json", "--run-file"});
 
   const std::string jpeg = folder_.Write("x.jpg", "\xff\xd8\xff\xe0");
-  ExpectRefused({folder_ / "run", jpeg}, {"x.jpg: is a JPEG picture", "convert "});
+  ExpectRefused({folder_ / "run", jpeg}, {"x.jpg: is truncated"});
   ExpectRefused({folder_ / "run", "--text", "a"}, {"--text: the model reads pictures"});
   ExpectRefused({folder_ / "run", images(), "--tokenizer", "byte"},
                 {"--tokenizer: the model reads pictures"});
@@ -212,6 +218,57 @@ TEST_F(PredictPictures, ArePreparedAsTheWeightsSay) {
   }
 }
 
+// All by commands: images become files in folders of their classes, which a run reads, and predict
+// reads the same files.
+TEST_F(PredictPictures, OfAFolderByClassAreWhatTheEvaluationCounts) {
+  Arguments write = {"data", "images", folder_ / "by_class", "--from", folder_.path(), "--classes"};
+  for (char name = 'a'; name <= 'j'; ++name) write.emplace_back(1, name);
+  const Outcome written = RunPlimsoll(write);
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_THAT(written.out, HasSubstr("40 images to train on and 30 to test with"));
+  const std::string damaged = folder_ / "by_class/train/c/00002.png";
+  WriteFile(damaged, ReadFile(damaged).substr(0, 50));
+
+  const std::string file = folder_.Write(
+      "by_class.yaml",
+      "model: {family: vit, layers: 1, width: 8, heads: 2, patch: 4, channels: 1, classes: 10, "
+      "image_size: 8}\ndata: {source: images, folder: " +
+          folder_ / "by_class" +
+          ", unreadable: skip, resize: 9, flip: true, brightness: 0.2, workers: 2}\n"
+          "train: {steps: 60, micro_batch: 4, threads: 1, eval_every: 60, eval_sequences: 0}\n"
+          "optimizer: {lr: 1e-2}\n" +
+          kTraining);
+  const Outcome trained = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out,
+              HasSubstr("data: 40 JPEG or PNG files in 10 classes (a, b, c, d, e, …)"));
+  EXPECT_THAT(trained.err, HasSubstr("warning: data: 1 image could not be read"));
+  EXPECT_THAT(trained.err, HasSubstr(damaged + ": is a truncated or damaged PNG file"));
+  EXPECT_THAT(trained.out, HasSubstr("data: 1 image could not be read"));
+  EXPECT_THAT(trained.out, HasSubstr("data: 2 workers can prepare"));
+
+  const json preparation = json::parse(ReadFile(folder_ / "run/model/preprocessor_config.json"));
+  EXPECT_EQ(preparation.at("size"), json::parse(R"({"shortest_edge": 9})"));
+  EXPECT_EQ(preparation.at("crop_size"), json::parse(R"({"height": 8, "width": 8})"));
+  EXPECT_EQ(preparation.at("do_center_crop"), true);
+
+  const std::vector<json> lines = PredictJson("run", {folder_ / "by_class/test"});
+  ASSERT_EQ(lines.size(), 30u);
+  std::vector<int> labels;
+  for (const json& line : lines) {
+    const std::string path = line.at("file");
+    labels.push_back(path[path.rfind('/') - 1] - 'a');
+    EXPECT_EQ(line.at("name"),
+              std::string(1, static_cast<char>('a' + line.at("class").get<int>())));
+  }
+  EXPECT_EQ(Tally(lines, 10, labels), Confusion("run"));
+
+  const Outcome refused = RunPlimsoll(
+      {"train", file, "--set", "data.unreadable=error", "--set", "run.dir=" + folder_ / "refused"});
+  EXPECT_EQ(refused.exit_code, 1);  // found while it ran
+  EXPECT_THAT(refused.err, HasSubstr("data.folder: " + damaged));
+}
+
 TEST_F(PredictPictures, ThatCannotBeReadLeaveTheOthers) {
   Train("run", Yaml(8, ""));
   const TempFolder pictures;
@@ -231,7 +288,7 @@ TEST_F(PredictPictures, ThatCannotBeReadLeaveTheOthers) {
       EXPECT_EQ(outcome.exit_code, 2);
       EXPECT_EQ(outcome.out, alone);
       EXPECT_THAT(outcome.err, HasSubstr("warning: " + pictures / "b.pgm" + ": has 63 bytes"));
-      EXPECT_THAT(outcome.err, HasSubstr(named.size() == 1 ? "c.jpg: is a JPEG picture"
+      EXPECT_THAT(outcome.err, HasSubstr(named.size() == 1 ? "c.jpg: is truncated"
                                                            : "missing.pgm: cannot be opened"));
       EXPECT_THAT(outcome.err, HasSubstr("\n2 inputs in "));
       EXPECT_THAT(outcome.err, testing::EndsWith("2 of 4 files could not be read; the warnings "

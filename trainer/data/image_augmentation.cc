@@ -1,5 +1,7 @@
 #include "trainer/data/image_augmentation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +11,7 @@ namespace plimsoll::data {
 namespace {
 
 // Random numbers of a sample.
-constexpr uint64_t kTop = 0, kLeft = 1, kFlip = 2, kOperations = 3, kErasing = 4;
+constexpr uint64_t kTop = 0, kLeft = 1, kFlip = 2, kOperations = 3, kErasing = 4, kColours = 5;
 
 // Of random erasing: the part of the image, height by width, and how often to try.
 constexpr double kLeastPart = 0.02, kMostPart = 0.33, kLeastRatio = 0.3, kMostRatio = 3.3;
@@ -53,6 +55,10 @@ Placement Centred(const ImageSize& image, const ImageSize& canvas) {
 
 void Augmentation::Change(uint64_t seed, int64_t sample, const ImageSize& canvas,
                           std::span<uint8_t> bytes, std::span<uint8_t> scratch) const {
+  if (jitter.any()) {
+    SampleRandom random(seed, sample, kColours);
+    jitter.Change(random, canvas, bytes, scratch);
+  }
   SampleRandom random(seed, sample, kOperations);
   for (int64_t i = 0; i < operations; ++i) {
     const auto operation = static_cast<ImageOperation>(random.Below(kImageOperations));
@@ -77,6 +83,31 @@ std::optional<ImageBox> Augmentation::DrawErasing(uint64_t seed, int64_t sample,
     return ImageBox{top, random.Below(canvas.width - width + 1), height, width};
   }
   return std::nullopt;
+}
+
+void Augmentation::Erase(uint64_t seed, int64_t sample, const ImageSize& canvas,
+                         std::span<float> values) const {
+  if (erase_probability == 0) return;
+  if (const auto box = DrawErasing(seed, sample, canvas)) EraseBox(*box, canvas, values);
+}
+
+std::string Augmentation::ChangesText() const {
+  std::string text;
+  if (flip) text += "  flipped with probability 1/2\n";
+  if (jitter.any()) {
+    text += fmt::format(
+        "  brightness, contrast and saturation changed by up to {:.4g}, {:.4g} and {:.4g}, the hue "
+        "by {:.4g}\n",
+        jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue);
+  }
+  if (operations > 0) {
+    text += fmt::format("  changed by {} operations of strength {} of {}\n", operations, strength,
+                        kStrengths - 1);
+  }
+  if (erase_probability > 0) {
+    text += fmt::format("  partly erased with probability {:.4g}\n", erase_probability);
+  }
+  return text;
 }
 
 void DrawImage(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,

@@ -1,12 +1,14 @@
 // What training makes of an image: it is padded, shifted and flipped at random, as torchvision's
-// Pad, RandomCrop and RandomHorizontalFlip do, changed by RandAugment's operations, and partly
-// erased. h × w image, H × W canvas that the model sees, C channels.
+// Pad, RandomCrop and RandomHorizontalFlip do, changed in its colours and by RandAugment's
+// operations, and partly erased. h × w image, H × W canvas that the model sees, C channels.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
+#include "trainer/data/colour_jitter.h"
 #include "trainer/data/image_files.h"
 #include "trainer/data/image_mixing.h"
 #include "trainer/data/image_normalisation.h"
@@ -25,19 +27,27 @@ struct Augmentation {
   // The canvas gets so many zeros on each side, and a random part of the size of the canvas is cut
   // out of that.
   int64_t crop_padding = 0;
-  bool flip = false;       // with probability ½
+  bool flip = false;  // with probability ½
+  ColourJitter jitter = {};
   int64_t operations = 0;  // of RandAugment, one after the other
   int64_t strength = 9;    // theirs, below kStrengths
   double erase_probability = 0;
 
   // All that is drawn depends on the seed and the sample's number alone.
   Placement Draw(const Placement& centred, uint64_t seed, int64_t sample) const;
-  // Applies RandAugment's operations to the canvas [H,W,C]. `scratch` has at least as many bytes.
+  // True if Change does anything.
+  bool changes_bytes() const { return operations > 0 || jitter.any(); }
+  // Changes the canvas [H,W,C]: first its colours, then by RandAugment's operations. `scratch` has
+  // at least as many bytes.
   void Change(uint64_t seed, int64_t sample, const ImageSize& canvas, std::span<uint8_t> bytes,
               std::span<uint8_t> scratch) const;
   // What is erased of the canvas. Zhong et al. 2020, "Random Erasing Data Augmentation", algorithm
   // 1, with the sizes and tries of torchvision's RandomErasing.
   std::optional<ImageBox> DrawErasing(uint64_t seed, int64_t sample, const ImageSize& canvas) const;
+  // Erases that of the normalised canvas.
+  void Erase(uint64_t seed, int64_t sample, const ImageSize& canvas, std::span<float> values) const;
+  // What it does to images once they have the canvas' size, in lines that begin with two spaces.
+  std::string ChangesText() const;
 };
 
 // The image in the middle of a canvas that is at least as large; an odd pixel more is below it or

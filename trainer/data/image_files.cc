@@ -139,6 +139,14 @@ LabelledImages ReadCifar(const std::string& folder, Names names) {
 
 }  // namespace
 
+std::string ImageSize::ToString() const {
+  return fmt::format("{} × {} × {}", height, width, channels);
+}
+
+bool HasImageFiles(const std::string& folder) {
+  return HasIdx(folder) || HasCifar(folder) || HasCifar(folder + "/" + kCifarFolder);
+}
+
 LabelledImages ReadCifarFile(const std::string& path) {
   LabelledImages images{.size = kCifarSize, .files = {}, .pixels = {}, .labels = {}};
   AppendCifar(path, images);
@@ -165,7 +173,9 @@ ImageFiles ReadImageFiles(const std::string& folder) {
   }
   throw UserError(fmt::format(
       "{}: holds no images: neither {}, {} (each plain or with .gz) nor CIFAR-10's binary version "
-      "({}, {}, or the folder {}) is there; Debian's package dataset-fashion-mnist installs images "
+      "({}, {}, or the folder {}) is there, nor folders of JPEG or PNG files by class "
+      "(train/CLASS, "
+      "val/CLASS or CLASS alone); Debian's package dataset-fashion-mnist installs images "
       "into /usr/share/datasets/fashion-mnist",
       folder, fmt::join(kIdxTrain, ", "), fmt::join(kIdxTest, ", "), fmt::join(kCifarTrain, ", "),
       fmt::join(kCifarTest, ", "), kCifarFolder));

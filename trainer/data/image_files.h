@@ -13,6 +13,7 @@ struct ImageSize {
   int64_t height = 0, width = 0, channels = 0;
 
   int64_t elements() const { return height * width * channels; }
+  std::string ToString() const;  // "28 × 28 × 1"
   bool operator==(const ImageSize&) const = default;
 };
 
@@ -42,6 +43,9 @@ struct ImageFiles {
   int64_t classes = 0;
   LabelledImages train, test;  // of one size; neither is empty
 };
+
+// True if the folder has one of the files that ReadImageFiles looks for.
+bool HasImageFiles(const std::string& folder);
 
 // Reads the folder's files, all of which fit each other:
 //   MNIST's    {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with

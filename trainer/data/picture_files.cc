@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "formats/compression.h"
+#include "formats/raster.h"
 #include "trainer/data/idx_file.h"
 
 namespace plimsoll::data {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostSide = 1 << 16;  // pixels
 
-enum class Form { kNone, kNetpbm, kIdx, kCifar, kForeign };
+enum class Form { kNone, kNetpbm, kRaster, kIdx, kCifar, kForeign };
 
 // What a picture of a form that isn't read is called.
 const char* ForeignForm(std::string_view text) {
@@ -28,7 +29,6 @@ const char* ForeignForm(std::string_view text) {
   };
   using namespace std::string_view_literals;
   constexpr Magic kForms[] = {
-      {"\xff\xd8\xff"sv, "a JPEG picture"},  {"\x89PNG"sv, "a PNG picture"},
       {"GIF8"sv, "a GIF picture"},           {"II*\0"sv, "a TIFF picture"},
       {"MM\0*"sv, "a TIFF picture"},         {"P1"sv, "a bitmap of Netpbm"},
       {"P2"sv, "a Netpbm picture in ASCII"}, {"P3"sv, "a Netpbm picture in ASCII"},
@@ -50,6 +50,7 @@ Form FormOf(const MappedFile& file) {
       file.path().find("idx1") == std::string::npos) {
     return Form::kIdx;
   }
+  if (formats::RasterFormOf(text) != formats::RasterForm::kNone) return Form::kRaster;
   if (ForeignForm(text) != nullptr) return Form::kForeign;
   const bool cifar = file.path().ends_with(".bin") && !text.empty() &&
                      text.size() % static_cast<size_t>(1 + kCifarSize.elements()) == 0;
@@ -127,6 +128,11 @@ class NetpbmReader {
   std::string_view rest_;
 };
 
+void VisitRaster(const MappedFile& file, FunctionRef<void(const Picture&)> visit) {
+  const formats::Raster raster = formats::DecodeRaster(file.bytes(), file.path());
+  visit({file.path(), -1, {raster.height, raster.width, raster.channels}, raster.pixels});
+}
+
 void VisitIdx(const MappedFile& file, FunctionRef<void(const Picture&)> visit) {
   const IdxBytes images = ParseIdx(file.bytes(), file.path(), 3);
   const ImageSize size = {images.shape[1], images.shape[2], 1};
@@ -158,16 +164,20 @@ std::vector<std::string> FindPictures(const std::vector<std::string>& paths) {
       continue;
     }
     std::vector<std::string> found;
-    for (const auto& file : fs::directory_iterator(path, error)) {
-      if (!file.is_regular_file(error)) continue;
-      const std::string name = file.path().string();
+    const auto options = fs::directory_options::skip_permission_denied;
+    for (auto file = fs::recursive_directory_iterator(path, options, error);
+         !error && file != fs::end(file); file.increment(error)) {
+      std::error_code ignored;
+      if (!file->is_regular_file(ignored)) continue;
+      const std::string name = file->path().string();
       if (FormOf(name) != Form::kNone) found.push_back(name);
     }
+    if (error) throw UserError(fmt::format("{}: cannot be read: {}", path, error.message()));
     if (found.empty()) {
       throw UserError(
           path +
-          ": holds no pictures: files of Netpbm's binary forms (P5, P6), of MNIST's or of "
-          "CIFAR-10's");
+          ": holds no pictures: JPEG or PNG files, files of Netpbm's binary forms (P5, P6), of "
+          "MNIST's or of CIFAR-10's");
     }
     std::ranges::sort(found);
     files.insert(files.end(), found.begin(), found.end());
@@ -180,6 +190,8 @@ void ForEachPicture(const std::string& path, FunctionRef<void(const Picture&)> v
   switch (FormOf(file)) {
     case Form::kNetpbm:
       return NetpbmReader(file).Read(visit);
+    case Form::kRaster:
+      return VisitRaster(file, visit);
     case Form::kIdx:
       return VisitIdx(file, visit);
     case Form::kCifar:
@@ -191,9 +203,10 @@ void ForEachPicture(const std::string& path, FunctionRef<void(const Picture&)> v
     case Form::kNone:
       break;
   }
-  throw UserError(path +
-                  ": is no picture that is read: give files of Netpbm's binary forms (P5, P6), of "
-                  "MNIST's images or of CIFAR-10's binary version");
+  throw UserError(
+      path +
+      ": is no picture that is read: give JPEG or PNG files, files of Netpbm's binary forms (P5, "
+      "P6), of MNIST's images or of CIFAR-10's binary version");
 }
 
 }  // namespace plimsoll::data

@@ -8,72 +8,121 @@
 namespace plimsoll::data {
 namespace {
 
-// The weights of the pixels [first, first + weights.size()) of a line; their sum is 1.
+constexpr int kBits = 22;  // of a weight, behind the point
+constexpr int32_t kHalf = 1 << (kBits - 1);
+
+// The weights of the pixels [first, first + weights.size()) of a line; their sum is 1, but for what
+// each is rounded by.
 struct Window {
   int64_t first = 0;
-  std::vector<float> weights;
+  std::vector<int32_t> weights;
 };
 
-std::vector<Window> WindowsOf(int64_t from, int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
+// A line of `from` pixels that becomes one of `to`, of which [first, first + count) are asked for.
+struct Line {
+  int64_t from, to, first, count;
+};
+
+Line Whole(int64_t from, int64_t to) { return {from, to, 0, to}; }
+Line Middle(int64_t from, int64_t to, int64_t count) { return {from, to, (to - count) / 2, count}; }
+
+std::vector<Window> WindowsOf(const Line& line) {
+  const double scale = static_cast<double>(line.from) / static_cast<double>(line.to);
   const double reach = std::max(scale, 1.0);  // half of the triangle's width
   std::vector<Window> windows;
-  for (int64_t i = 0; i < to; ++i) {
+  for (int64_t i = line.first; i < line.first + line.count; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
     Window window;
-    window.first = std::max<int64_t>(0, std::llround(centre - reach));
-    const int64_t end = std::min(from, std::max<int64_t>(std::llround(centre + reach), 1));
+    window.first = std::max<int64_t>(0, static_cast<int64_t>(centre - reach + 0.5));
+    const int64_t end = std::min(line.from, static_cast<int64_t>(centre + reach + 0.5));
     std::vector<double> shares;
     double sum = 0;
     for (int64_t k = window.first; k < end; ++k) {
-      const double distance = std::abs(static_cast<double>(k) + 0.5 - centre) / reach;
-      shares.push_back(std::max(0.0, 1 - distance));
+      const double distance = (static_cast<double>(k) - centre + 0.5) * (1 / reach);
+      shares.push_back(std::max(0.0, 1 - std::abs(distance)));
       sum += shares.back();
     }
     for (const double share : shares) {
-      window.weights.push_back(static_cast<float>(share / sum));
+      window.weights.push_back(static_cast<int32_t>(0.5 + share / sum * (1 << kBits)));
     }
     windows.push_back(std::move(window));
   }
   return windows;
 }
 
-}  // namespace
+uint8_t Rounded(int32_t sum) { return static_cast<uint8_t>(std::min(sum >> kBits, 255)); }
 
-std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& size, int64_t height,
-                             int64_t width) {
-  const int64_t c = size.channels;
-  const std::vector<Window> across = WindowsOf(size.width, width);
-  std::vector<float> narrow(static_cast<size_t>(size.height * width * c));  // [h,W,C]
-  for (int64_t y = 0; y < size.height; ++y) {
-    for (int64_t x = 0; x < width; ++x) {
-      const Window& window = across[static_cast<size_t>(x)];
-      for (int64_t channel = 0; channel < c; ++channel) {
-        float sum = 0;
-        for (size_t k = 0; k < window.weights.size(); ++k) {
-          const int64_t at =
-              (y * size.width + window.first + static_cast<int64_t>(k)) * c + channel;
-          sum += window.weights[k] * pixels[static_cast<size_t>(at)];
-        }
-        narrow[static_cast<size_t>((y * width + x) * c + channel)] = sum;
+// [h,W,C] of rows [h,w,C], each `row_bytes` behind the one before.
+template <int64_t kChannels>
+std::vector<uint8_t> Narrowed(const uint8_t* row, int64_t row_bytes, int64_t rows,
+                              const Line& across) {
+  const std::vector<Window> windows = WindowsOf(across);
+  std::vector<uint8_t> result(static_cast<size_t>(rows * across.count * kChannels));
+  uint8_t* to = result.data();
+  for (int64_t y = 0; y < rows; ++y, row += row_bytes) {
+    for (const Window& window : windows) {
+      int32_t sums[kChannels];
+      std::fill_n(sums, kChannels, kHalf);
+      const uint8_t* from = row + window.first * kChannels;
+      for (const int32_t weight : window.weights) {
+        for (int64_t c = 0; c < kChannels; ++c) sums[c] += weight * *from++;
       }
-    }
-  }
-  const std::vector<Window> down = WindowsOf(size.height, height);
-  std::vector<uint8_t> result(static_cast<size_t>(height * width * c));
-  for (int64_t y = 0; y < height; ++y) {
-    const Window& window = down[static_cast<size_t>(y)];
-    for (int64_t i = 0; i < width * c; ++i) {
-      float sum = 0;
-      for (size_t k = 0; k < window.weights.size(); ++k) {
-        const int64_t row = window.first + static_cast<int64_t>(k);
-        sum += window.weights[k] * narrow[static_cast<size_t>(row * width * c + i)];
-      }
-      result[static_cast<size_t>(y * width * c + i)] =
-          static_cast<uint8_t>(std::lround(std::clamp(sum, 0.0f, 255.0f)));
+      for (const int32_t sum : sums) *to++ = Rounded(sum);
     }
   }
   return result;
+}
+
+// Across first, and only the rows that are needed then. `first`: the box's first pixel.
+std::vector<uint8_t> Resized(const uint8_t* first, const ImageSize& size, const Line& down,
+                             const Line& across) {
+  if (size.channels != 1 && size.channels != 3) throw InternalError("pictures of other channels");
+  const std::vector<Window> windows = WindowsOf(down);
+  const int64_t begin = windows.front().first;
+  const int64_t rows = windows.back().first + std::ssize(windows.back().weights) - begin;
+  const int64_t row_bytes = size.width * size.channels;
+  first += begin * row_bytes;
+  const std::vector<uint8_t> narrow = size.channels == 1
+                                          ? Narrowed<1>(first, row_bytes, rows, across)
+                                          : Narrowed<3>(first, row_bytes, rows, across);
+  const int64_t narrow_bytes = across.count * size.channels;
+  std::vector<uint8_t> result(static_cast<size_t>(down.count * narrow_bytes));
+  std::vector<int32_t> sums(static_cast<size_t>(narrow_bytes));
+  uint8_t* to = result.data();
+  for (const Window& window : windows) {
+    std::ranges::fill(sums, kHalf);
+    const uint8_t* from = narrow.data() + (window.first - begin) * narrow_bytes;
+    for (const int32_t weight : window.weights) {
+      for (int32_t& sum : sums) sum += weight * *from++;
+    }
+    to = std::ranges::transform(sums, to, &Rounded).out;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& size,
+                             const ImageBox& box, int64_t height, int64_t width) {
+  return Resized(pixels.data() + (box.top * size.width + box.left) * size.channels, size,
+                 Whole(box.height, height), Whole(box.width, width));
+}
+
+std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& size, int64_t height,
+                             int64_t width) {
+  return Resized(pixels, size, {0, 0, size.height, size.width}, height, width);
+}
+
+std::vector<uint8_t> ResizedMiddle(std::span<const uint8_t> pixels, const ImageSize& size,
+                                   int64_t side, int64_t height, int64_t width) {
+  const ImageSize whole = WithShorterSide(size, side);
+  return Resized(pixels.data(), size, Middle(size.height, whole.height, height),
+                 Middle(size.width, whole.width, width));
+}
+
+ImageSize WithShorterSide(const ImageSize& size, int64_t side) {
+  const int64_t shorter = std::min(size.height, size.width);
+  return {side * size.height / shorter, side * size.width / shorter, size.channels};
 }
 
 std::vector<uint8_t> WithChannels(std::span<const uint8_t> pixels, const ImageSize& size,

@@ -6,14 +6,28 @@
 #include <vector>
 
 #include "trainer/data/image_files.h"
+#include "trainer/data/image_mixing.h"
 
 namespace plimsoll::data {
 
-// [H,W,C] of the picture [h,w,C], as Pillow's resize with BILINEAR but for one rounding less: each
-// pixel is the mean of those below it, weighted by a triangle that is as wide as two pixels of the
-// smaller of both pictures.
+// [H,W,C] of a box of the picture [h,w,C], as Pillow's crop and resize with BILINEAR: each pixel
+// is the mean of those below it, weighted by a triangle that is as wide as two pixels of the
+// smaller of both pictures. Nothing outside the box takes part. It has the bits of Pillow up to 12,
+// which resizes across first; Pillow 13 resizes some pictures down first, and differs by 1 there.
+std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& size,
+                             const ImageBox& box, int64_t height, int64_t width);
+// Of all of the picture.
 std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, const ImageSize& size, int64_t height,
                              int64_t width);
+
+// Of a picture whose shorter side becomes `side`, and the longer one as many times as much, rounded
+// down: torchvision's Resize(side).
+ImageSize WithShorterSide(const ImageSize& size, int64_t side);
+
+// The middle [H,W,C] of a picture resized so, as transformers' center_crop takes it; `side` is at
+// least H and W. Takes no memory for the rest, which may be of any length.
+std::vector<uint8_t> ResizedMiddle(std::span<const uint8_t> pixels, const ImageSize& size,
+                                   int64_t side, int64_t height, int64_t width);
 
 // The picture, of one or three channels, with one or three: grey is 0.299 red + 0.587 green + 0.114
 // blue (ITU-R BT.601), and becomes three equal channels.

@@ -68,6 +68,8 @@ class Source {
   virtual std::vector<std::string> class_names() const { return {}; }
   // What becomes of its images in evaluations. nullptr: it has none, or makes them up.
   virtual const ImagePreparation* image_preparation() const { return nullptr; }
+  // What it could not read so far and left out, in one line without an end. Empty: nothing.
+  virtual std::string Unread() const { return ""; }
   // A description for the user, in lines that each end with a newline.
   virtual std::string Describe(const Reading& reading) const;
 };

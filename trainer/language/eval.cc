@@ -42,6 +42,7 @@ struct EvalData {
   std::string key;             // names the data in messages
   std::string tokenizer = {};  // of the tokens; empty: unknown
   std::vector<std::string> class_names = {};
+  int64_t workers = 0;  // threads that prepare samples
 };
 
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
@@ -118,6 +119,7 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
   } else if (!is_text) {
     const std::unique_ptr<data::Source> source = SourceFrom(config, *trained.model, {});
     data.samples = source->HeldOut(sequences);
+    data.workers = DataWorkersFrom(config);
     data.class_names = source->class_names();
   } else if (config.data.eval_fraction > 0 || config.data.synthetic) {
     const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
@@ -256,7 +258,8 @@ void RunEval(const EvalCommand& command) {
   options.micro_batch =
       std::min(command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch)),
                data.samples->samples().value());
-  const data::HeldOutBatches batches(std::move(data.samples), options.micro_batch);
+  const data::HeldOutBatches batches(std::move(data.samples), options.micro_batch, 0, 1,
+                                     data.workers);
   EvalResult result;
   result.is_text = data.is_text;
   result.targets = batches.CountTargets(trained.model->objectives().front().name);
@@ -277,6 +280,7 @@ void RunEval(const EvalCommand& command) {
                             FormatDuration(SecondsSince(start))));
     });
   }
+  if (const std::string unread = batches.Unread(); !unread.empty()) PrintWarning("data: " + unread);
   result.loss = result.values.front().loss;
   result.metrics = EvaluatedMetrics(session.metrics());
   result.metrics.erase(result.metrics.begin());  // the loss

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/data/token_data.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -109,6 +111,16 @@ std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
   } catch (const UserError& error) {
     throw WithPlace(config, error);
   }
+}
+
+int64_t DataWorkersFrom(const config::RunConfig& config) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  const auto is_workers = [](const Setting& row) { return row.name == "workers"; };
+  if (kind == nullptr || std::ranges::none_of(kind->settings, is_workers)) return 0;
+  if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
+  // A GPU leaves the processor idle; on the CPU, all cores compute.
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
+  return std::clamp(OwnCores() / 4, 1, 8);
 }
 
 }  // namespace plimsoll::trainer

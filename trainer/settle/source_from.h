@@ -23,4 +23,7 @@ data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws);
 
+// Threads that prepare samples ahead (data.workers); 0: none do, or the source has no use for them.
+int64_t DataWorkersFrom(const config::RunConfig& config);
+
 }  // namespace plimsoll::trainer

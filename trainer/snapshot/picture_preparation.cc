@@ -41,6 +41,13 @@ data::ImageSize ReadSize(const formats::JsonObject& config, const std::string& k
   return {size.RequireInt("height", 1), size.RequireInt("width", 1), channels};
 }
 
+// Of {"shortest_edge": …}; 0: the size is another.
+int64_t ShorterSideIn(const formats::JsonObject& config) {
+  if (!config.Has("size") || config.json().at("size").is_number()) return 0;
+  const formats::JsonObject size = config.RequireObject("size");
+  return size.Has("shortest_edge") ? size.RequireInt("shortest_edge", 1) : 0;
+}
+
 }  // namespace
 
 bool ClassifiesPictures(const models::Model& model) {
@@ -76,10 +83,22 @@ data::ImagePreparation ReadPreparation(const std::string& file, const data::Imag
     config.Fail(
         key, fmt::format("is not that of the model's images, {} × {}", model.height, model.width));
   };
-  // Pictures are resized to `image`, and zeros around that make the model's size.
+  // Pictures are resized to `image`, and zeros around that make the model's size; or their shorter
+  // sides are, and the model's size is cut out of the middle.
   data::ImageSize image = model;
-  if (config.Has("size")) image = ReadSize(config, "size", model.channels);
-  if (config.GetBool("do_center_crop", false) && config.Has("crop_size")) {
+  const int64_t shorter_side = ShorterSideIn(config);
+  if (config.Has("size") && shorter_side == 0) image = ReadSize(config, "size", model.channels);
+  if (shorter_side > 0) {
+    if (!config.GetBool("do_center_crop", false) || !config.Has("crop_size")) {
+      config.Fail("size",
+                  "keeps the ratio of the sides, and nothing (do_center_crop, crop_size) "
+                  "makes the model's size of that");
+    }
+    if (ReadSize(config, "crop_size", model.channels) != model) is_not_the_models("crop_size");
+    if (shorter_side < std::max(model.height, model.width)) {
+      config.Fail("crop_size", "is larger than a picture of that size.shortest_edge");
+    }
+  } else if (config.GetBool("do_center_crop", false) && config.Has("crop_size")) {
     if (ReadSize(config, "crop_size", model.channels) != model) is_not_the_models("crop_size");
     if (image.height > model.height || image.width > model.width) {
       config.Fail("crop_size", "cuts a part out of each picture, and pictures are predicted whole");
@@ -102,19 +121,23 @@ data::ImagePreparation ReadPreparation(const std::string& file, const data::Imag
   if (std::ranges::any_of(statistics.std, [](double std) { return std <= 0; })) {
     config.Fail("image_std", "is not above 0");
   }
+  if (shorter_side > 0) return {shorter_side, model, statistics};
   return {image, model, statistics};
 }
 
 std::string PreparationText(const data::ImagePreparation& preparation) {
-  // ViTImageProcessor resizes alone; BitImageProcessor's crop adds zeros to what is smaller.
-  const bool pads = preparation.image != preparation.canvas;
-  Json config = {{"image_processor_type", pads ? "BitImageProcessor" : "ViTImageProcessor"},
+  // ViTImageProcessor resizes alone; BitImageProcessor's crop takes the middle, and adds zeros to
+  // what is smaller.
+  const int64_t shorter_side = preparation.shorter_side;
+  const bool crops = shorter_side > 0 || preparation.image != preparation.canvas;
+  Json config = {{"image_processor_type", crops ? "BitImageProcessor" : "ViTImageProcessor"},
                  {"do_convert_rgb", preparation.image.channels == 3},
                  {"do_resize", true},
-                 {"size", SizeJson(preparation.image)},
+                 {"size", shorter_side > 0 ? Json{{"shortest_edge", shorter_side}}
+                                           : SizeJson(preparation.image)},
                  {"resample", kBilinear}};
-  if (pads) config["crop_size"] = SizeJson(preparation.canvas);
-  config.update({{"do_center_crop", pads},
+  if (crops) config["crop_size"] = SizeJson(preparation.canvas);
+  config.update({{"do_center_crop", crops},
                  {"do_rescale", true},
                  {"rescale_factor", kRescaleFactor},
                  {"do_normalize", true},

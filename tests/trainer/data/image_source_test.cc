@@ -244,6 +244,24 @@ TEST_F(ImageSource, HoldsOutTheTestImagesInTheirOrder) {
   }
 }
 
+// Threads that prepare the next ones change nothing, in whatever order batches are asked for.
+TEST_F(ImageSource, HoldsOutTheSameByAnyNumberOfWorkers) {
+  const auto source = Make();
+  const auto read = [&](const HeldOutBatches& batches, int64_t index) {
+    Batch part;
+    batches.Fill(index, std::vector<graph::Slot>{ImageSlot({2, 3, 4, 1}, part.images),
+                                                 LabelSlot(2, part.labels)});
+    return part;
+  };
+  const HeldOutBatches plain(source->HeldOut(0), 2);
+  for (const int64_t workers : {1, 4}) {
+    const HeldOutBatches ahead(source->HeldOut(0), 2, 0, 1, workers);
+    for (const int64_t index : {0, 1, 2, 0, 1, 0, 2, 1}) {
+      EXPECT_EQ(read(ahead, index), read(plain, index)) << workers << " " << index;
+    }
+  }
+}
+
 TEST_F(ImageSource, PadsAndNormalises) {
   const auto source = Make({{"pad_to", int64_t{6}},
                             {"mean", std::vector<double>{0.25}},
@@ -256,6 +274,36 @@ TEST_F(ImageSource, PadsAndNormalises) {
       EXPECT_EQ(batch.images[6 * y + x], (byte / 255.0f - 0.25f) / 0.5f);
     }
   }
+}
+
+TEST_F(ImageSource, RefusesSettingsOfFoldersByClass) {
+  const std::map<std::string, SettingValue> settings = {{"resize", int64_t{8}},
+                                                        {"random_resized_crop", true},
+                                                        {"crop_scale", std::vector<double>{0.5, 1}},
+                                                        {"crop_ratio", std::vector<double>{1, 1}},
+                                                        {"eval_fraction", 0.5},
+                                                        {"most_pixels", int64_t{100}},
+                                                        {"unreadable", std::string("skip")}};
+  for (const auto& setting : settings) {
+    try {
+      Make({setting});
+      ADD_FAILURE() << setting.first;
+    } catch (const SettingError& error) {
+      EXPECT_EQ(error.name(), setting.first);
+      EXPECT_THAT(error.what(), HasSubstr("is for folders of JPEG and PNG files"));
+    }
+  }
+}
+
+TEST_F(ImageSource, ChangesColours) {
+  const auto plain = MakePlain(), changed = MakePlain({{"brightness", 0.5}});
+  const Batch before = Fill(*plain, 0, 12), after = Fill(*changed, 0, 12);
+  for (size_t i = 0; i < before.images.size(); ++i) {
+    EXPECT_GE(after.images[i], 0.5f * before.images[i] - 1.0f / 255);  // rounded down to bytes
+    EXPECT_LE(after.images[i], 1.5f * before.images[i]);
+  }
+  EXPECT_NE(before.images, after.images);
+  EXPECT_EQ(before.labels, after.labels);
 }
 
 // By default an epoch has mean 0 and standard deviation 1.

@@ -2,14 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "formats/jpeg.h"
+#include "formats/png.h"
 #include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/image_folders.h"
-#include "trainer/data/picture_scaling.h"
 
 namespace plimsoll::data {
 namespace {
@@ -76,6 +78,29 @@ TEST(PictureFiles, ReadsTheImagesOfDataSets) {
                 folder / "t10k-images-idx3-ubyte.gz", folder / "train-images-idx3-ubyte"}));
 }
 
+TEST(PictureFiles, ReadsJpegAndPngAtAnyDepth) {
+  const TempFolder folder;
+  const std::vector<uint8_t> pixels = {1, 2, 3, 40, 50, 60, 7, 8, 9, 10, 11, 12};
+  const auto text = [](const std::vector<uint8_t>& bytes) {
+    return std::string(bytes.begin(), bytes.end());
+  };
+  std::filesystem::create_directories(folder / "cats/more");
+  const std::string png = folder.Write("cats/more/a.png", text(formats::EncodePng(2, 2, pixels)));
+  const std::string jpeg =
+      folder.Write("b.jpeg", text(formats::EncodeJpeg(3, 4, std::vector<uint8_t>(12, 77), 90)));
+  folder.Write("cats/notes.txt", "text");
+  EXPECT_EQ(FindPictures({folder.path()}), (std::vector<std::string>{jpeg, png}));
+  EXPECT_FALSE(HoldsSeveral(png));
+  const std::vector<Seen> coloured = Read(png), grey = Read(jpeg);
+  ASSERT_EQ(coloured.size(), 1u);
+  EXPECT_EQ(coloured[0].number, -1);
+  EXPECT_EQ(coloured[0].size, (ImageSize{2, 2, 3}));
+  EXPECT_EQ(coloured[0].pixels, std::vector<int>(pixels.begin(), pixels.end()));
+  ASSERT_EQ(grey.size(), 1u);
+  EXPECT_EQ(grey[0].size, (ImageSize{3, 4, 1}));
+  EXPECT_EQ(grey[0].pixels, std::vector<int>(12, 77));
+}
+
 TEST(PictureFiles, RefusesWhatItDoesNotRead) {
   const TempFolder folder;
   const auto refused = [&](const std::string& contents,
@@ -84,8 +109,9 @@ TEST(PictureFiles, RefusesWhatItDoesNotRead) {
     ExpectUserError([&] { Read(path); }, parts);
   };
   const std::string convert = "convert " + folder / "x.jpg" + " " + folder / "x.ppm";
-  refused("\xff\xd8\xff\xe0", {"x.jpg: is a JPEG picture", convert});
-  refused("\x89PNG\r\n", {"is a PNG picture", convert});
+  refused("GIF89a", {"x.jpg: is a GIF picture", convert});
+  refused("\xff\xd8\xff\xe0", {"x.jpg: is truncated"});
+  refused("\x89PNG\r\n\x1a\n", {"x.jpg: is a truncated or damaged PNG file"});
   refused("P3\n1 1\n255\n1 2 3\n", {"is a Netpbm picture in ASCII", convert});
   refused("text", {"x.jpg: is no picture that is read"});
   refused("P5 3 2 255 abcde", {"has 5 bytes of pixels, and its header announces 6"});
@@ -100,38 +126,6 @@ TEST(PictureFiles, RefusesWhatItDoesNotRead) {
   ExpectUserError([&] { Read(missing); }, {"missing: cannot be opened", "check the path"});
   const TempFolder empty;
   ExpectUserError([&] { FindPictures({empty.path()}); }, {"holds no pictures"});
-}
-
-// Pillow 13, which rounds between its two passes: Image.resize((W, H), Image.BILINEAR), and
-// Image.convert("L").
-TEST(PictureScaling, IsPillows) {
-  const auto picture = [](const ImageSize& size) {
-    std::vector<uint8_t> pixels;
-    for (int64_t i = 0; i < size.elements(); ++i) {
-      pixels.push_back(static_cast<uint8_t>((i * 37 + i * i * 11) % 256));
-    }
-    return pixels;
-  };
-  struct Case {
-    ImageSize size;
-    int64_t height, width;
-    std::vector<int> expected;
-  };
-  for (const Case& c :
-       {Case{{7, 5, 1}, 3, 4, {123, 106, 150, 146, 157, 181, 142, 86, 95, 181, 135, 110}},
-        Case{{3, 4, 3}, 5, 2, {105, 54,  171, 161, 104, 215, 148, 56, 162, 175,
-                               121, 148, 212, 59,  148, 196, 147, 47, 114, 120,
-                               147, 121, 164, 113, 49,  160, 147, 71, 176, 157}},
-        Case{{9, 9, 1}, 2, 2, {134, 138, 156, 141}}}) {
-    const std::vector<uint8_t> resized = Resized(picture(c.size), c.size, c.height, c.width);
-    ASSERT_EQ(resized.size(), c.expected.size());
-    for (size_t i = 0; i < resized.size(); ++i) EXPECT_NEAR(resized[i], c.expected[i], 1) << i;
-  }
-  const ImageSize colours = {2, 2, 3};
-  const std::vector<uint8_t> grey = WithChannels(picture(colours), colours, 1);
-  EXPECT_EQ(std::vector<int>(grey.begin(), grey.end()), (std::vector<int>{42, 126, 76, 194}));
-  EXPECT_EQ(WithChannels(std::vector<uint8_t>{7, 9}, {1, 2, 1}, 3),
-            (std::vector<uint8_t>{7, 7, 7, 9, 9, 9}));
 }
 
 }  // namespace

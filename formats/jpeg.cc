@@ -1,0 +1,236 @@
+#include "formats/jpeg.h"
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+// Below <cstdio>, which they need.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "base/error.h"
+#include "formats/exif.h"
+
+namespace plimsoll::formats {
+namespace {
+
+constexpr int kMostScans = 500;            // each takes the time of a whole picture
+constexpr int64_t kMostBlock = 32;         // pixels of a side: 4 × 4 blocks, sampled together
+constexpr int64_t kSpareMemory = 4 << 20;  // of libjpeg, beside a progressive file's coefficients
+
+// libjpeg's errors end in a jump to where the work began; it has no other way out.
+struct ErrorManager {
+  jpeg_error_mgr base;  // first: libjpeg knows this part
+  std::jmp_buf jump;
+  std::array<char, JMSG_LENGTH_MAX> message;
+  bool damaged = false;  // pixels were lost, though libjpeg would go on
+};
+
+ErrorManager& ErrorsOf(j_common_ptr codec) { return *reinterpret_cast<ErrorManager*>(codec->err); }
+
+[[noreturn]] void Leave(j_common_ptr codec) {
+  ErrorManager& errors = ErrorsOf(codec);
+  errors.base.format_message(codec, errors.message.data());
+  std::longjmp(errors.jump, 1);
+}
+
+// Warnings are errors, but for those that cost no pixels, as of bytes between segments.
+void TakeMessage(j_common_ptr codec, int level) {
+  if (level >= 0) return;
+  switch (codec->err->msg_code) {
+    case JWRN_ADOBE_XFORM:
+    case JWRN_BOGUS_ICC:
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL:
+    case JWRN_TOO_MUCH_DATA:
+      return;
+    default:
+      ErrorsOf(codec).damaged = true;
+      Leave(codec);
+  }
+}
+
+void LimitScans(j_common_ptr codec) {
+  if (codec->is_decompressor == FALSE) return;
+  if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number <= kMostScans) return;
+  ErrorManager& errors = ErrorsOf(codec);
+  std::snprintf(errors.message.data(), errors.message.size(), "it has more than %d scans",
+                kMostScans);
+  std::longjmp(errors.jump, 1);
+}
+
+void Prepare(ErrorManager& errors) {
+  jpeg_std_error(&errors.base);
+  errors.base.error_exit = &Leave;
+  errors.base.emit_message = &TakeMessage;
+  errors.message.fill(0);
+}
+
+// False if libjpeg gave up. Neither `work` nor what it calls may have an object with a destructor:
+// the jump passes it over.
+template <typename Work>
+bool Finishes(ErrorManager& errors, const Work& work) {
+  if (setjmp(errors.jump) != 0) return false;
+  work();
+  return true;
+}
+
+class JpegReader {
+ public:
+  explicit JpegReader(const std::string& name) : name_(name) {
+    codec_.err = &errors_.base;
+    Prepare(errors_);
+    progress_.progress_monitor = &LimitScans;
+  }
+  ~JpegReader() { jpeg_destroy_decompress(&codec_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  Raster Read(std::span<const uint8_t> bytes, int64_t most_pixels) {
+    Require([&] {
+      jpeg_create_decompress(&codec_);
+      codec_.progress = &progress_;
+      jpeg_mem_src(&codec_, bytes.data(), static_cast<unsigned long>(bytes.size()));
+      jpeg_save_markers(&codec_, JPEG_APP0 + 1, 0xffff);
+      jpeg_read_header(&codec_, TRUE);
+    });
+    Raster raster = {.height = codec_.image_height, .width = codec_.image_width, .pixels = {}};
+    RequireRasterSize(name_, raster.height, raster.width, most_pixels);
+    const int64_t pixels = raster.height * raster.width;
+    const bool four = codec_.num_components == 4;
+    if (!four && codec_.num_components != 3 && codec_.num_components != 1) {
+      throw UserError(name_ + ": has neither 1, 3 nor 4 channels; convert it");
+    }
+    raster.channels = codec_.num_components == 1 ? 1 : 3;
+    codec_.out_color_space = four ? JCS_CMYK : raster.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    codec_.dct_method = JDCT_ISLOW;
+    codec_.mem->max_memory_to_use =
+        static_cast<long>((raster.height + kMostBlock) * (raster.width + kMostBlock) *
+                              codec_.num_components * static_cast<int64_t>(sizeof(JCOEF)) +
+                          kSpareMemory);
+    const int orientation = Orientation();  // the end of decoding frees the markers
+    Require([&] { jpeg_start_decompress(&codec_); });
+    raster.pixels.resize(static_cast<size_t>(pixels * codec_.output_components));
+    const size_t row_bytes =
+        static_cast<size_t>(raster.width) * static_cast<size_t>(codec_.output_components);
+    uint8_t* const first = raster.pixels.data();
+    Require([&] {
+      while (codec_.output_scanline < codec_.output_height) {
+        JSAMPROW row = first + codec_.output_scanline * row_bytes;
+        jpeg_read_scanlines(&codec_, &row, 1);
+      }
+      jpeg_finish_decompress(&codec_);
+    });
+    if (four) FromInvertedCmyk(raster.pixels);
+    return Oriented(std::move(raster), orientation);
+  }
+
+ private:
+  template <typename Work>
+  void Require(const Work& work) {
+    if (Finishes(errors_, work)) return;
+    throw UserError(std::string(name_) + ": " +
+                    (errors_.damaged ? "is truncated or damaged: " : "cannot be read: ") +
+                    errors_.message.data() + "; copy the file again, or convert it");
+  }
+
+  int Orientation() const {
+    for (auto marker = codec_.marker_list; marker != nullptr; marker = marker->next) {
+      if (marker->marker != JPEG_APP0 + 1) continue;
+      const int found = App1Orientation({marker->data, marker->data_length});
+      if (found != 1) return found;
+    }
+    return 1;
+  }
+
+  // Pillow's cmyk2rgb of bytes that Adobe's convention inverts, in place: 4 bytes become 3.
+  static void FromInvertedCmyk(std::vector<uint8_t>& pixels) {
+    uint8_t* to = pixels.data();
+    for (size_t i = 0; i < pixels.size(); i += 4) {
+      const int white = pixels[i + 3];  // 255 − black
+      for (size_t c = 0; c < 3; ++c) {
+        const int product = (255 - pixels[i + c]) * white + 128;
+        *to++ = static_cast<uint8_t>(white - (((product >> 8) + product) >> 8));
+      }
+    }
+    pixels.resize(pixels.size() / 4 * 3);
+  }
+
+  const std::string& name_;
+  jpeg_decompress_struct codec_ = {};
+  ErrorManager errors_ = {};
+  jpeg_progress_mgr progress_ = {};
+};
+
+class JpegWriter {
+ public:
+  JpegWriter() {
+    codec_.err = &errors_.base;
+    Prepare(errors_);
+  }
+  ~JpegWriter() {
+    jpeg_destroy_compress(&codec_);
+    std::free(buffer_);
+  }
+  JpegWriter(const JpegWriter&) = delete;
+  JpegWriter& operator=(const JpegWriter&) = delete;
+
+  std::vector<uint8_t> Write(int64_t height, int64_t width, int channels, const uint8_t* pixels,
+                             int quality) {
+    Require([&] {
+      jpeg_create_compress(&codec_);
+      jpeg_mem_dest(&codec_, &buffer_, &size_);
+      codec_.image_height = static_cast<JDIMENSION>(height);
+      codec_.image_width = static_cast<JDIMENSION>(width);
+      codec_.input_components = channels;
+      codec_.in_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+      jpeg_set_defaults(&codec_);
+      jpeg_set_quality(&codec_, quality, TRUE);
+      jpeg_start_compress(&codec_, TRUE);
+      while (codec_.next_scanline < codec_.image_height) {
+        auto* row = const_cast<JSAMPROW>(pixels + codec_.next_scanline * width * channels);
+        jpeg_write_scanlines(&codec_, &row, 1);
+      }
+      jpeg_finish_compress(&codec_);
+    });
+    return {buffer_, buffer_ + size_};
+  }
+
+ private:
+  template <typename Work>
+  void Require(const Work& work) {
+    if (Finishes(errors_, work)) return;
+    throw InternalError(std::string("libjpeg does not write a picture: ") + errors_.message.data());
+  }
+
+  jpeg_compress_struct codec_ = {};
+  ErrorManager errors_ = {};
+  unsigned char* buffer_ = nullptr;
+  unsigned long size_ = 0;
+};
+
+}  // namespace
+
+Raster DecodeJpeg(std::span<const uint8_t> bytes, const std::string& name, int64_t most_pixels) {
+  if (bytes.empty()) throw UserError(name + ": is empty; copy the file again");
+  return JpegReader(name).Read(bytes, most_pixels);
+}
+
+std::vector<uint8_t> EncodeJpeg(int64_t height, int64_t width, std::span<const uint8_t> pixels,
+                                int quality) {
+  const int64_t count = height * width;
+  if (height < 1 || width < 1 || height > kMostRasterSide || width > kMostRasterSide ||
+      (std::ssize(pixels) != count && std::ssize(pixels) != 3 * count)) {
+    throw InternalError("a picture of another size than its pixels");
+  }
+  return JpegWriter().Write(height, width, static_cast<int>(std::ssize(pixels) / count),
+                            pixels.data(), quality);
+}
+
+}  // namespace plimsoll::formats

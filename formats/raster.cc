@@ -1,0 +1,73 @@
+#include "formats/raster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "base/error.h"
+#include "formats/jpeg.h"
+#include "formats/png_reader.h"
+
+namespace plimsoll::formats {
+
+RasterForm RasterFormOf(std::string_view bytes) {
+  if (bytes.starts_with("\xff\xd8\xff")) return RasterForm::kJpeg;
+  if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return RasterForm::kPng;
+  return RasterForm::kNone;
+}
+
+Raster DecodeRaster(std::span<const uint8_t> bytes, const std::string& name, int64_t most_pixels) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  switch (RasterFormOf(text)) {
+    case RasterForm::kJpeg:
+      return DecodeJpeg(bytes, name, most_pixels);
+    case RasterForm::kPng:
+      return DecodePng(bytes, name, most_pixels);
+    case RasterForm::kNone:
+      break;
+  }
+  throw UserError(name + ": is neither a JPEG nor a PNG file, by its first bytes; convert it");
+}
+
+void RequireRasterSize(const std::string& name, int64_t height, int64_t width,
+                       int64_t most_pixels) {
+  if (height >= 1 && width >= 1 && height <= kMostRasterSide && width <= kMostRasterSide &&
+      height * width <= most_pixels) {
+    return;
+  }
+  throw UserError(
+      fmt::format("{}: its header announces {} × {} pixels, and at most {} are read, {} to a side; "
+                  "make it smaller",
+                  name, height, width, most_pixels, kMostRasterSide));
+}
+
+Raster Oriented(Raster raster, int orientation) {
+  if (orientation <= 1 || orientation > 8) return raster;
+  // What is seen at (y, x) is stored at (x, y) from 5 on, and from the far end where it is
+  // mirrored.
+  const bool transposed = orientation >= 5;
+  const auto is_any_of = [&](std::initializer_list<int> some) {
+    return std::ranges::find(some, orientation) != some.end();
+  };
+  const bool from_bottom = is_any_of({3, 4, 6, 7}), from_right = is_any_of({2, 3, 7, 8});
+  Raster seen = {.height = transposed ? raster.width : raster.height,
+                 .width = transposed ? raster.height : raster.width,
+                 .channels = raster.channels,
+                 .pixels = std::vector<uint8_t>(raster.pixels.size())};
+  uint8_t* to = seen.pixels.data();
+  for (int64_t y = 0; y < seen.height; ++y) {
+    for (int64_t x = 0; x < seen.width; ++x) {
+      const int64_t down = transposed ? x : y, across = transposed ? y : x;
+      const int64_t row = from_bottom ? raster.height - 1 - down : down;
+      const int64_t column = from_right ? raster.width - 1 - across : across;
+      const uint8_t* const from =
+          raster.pixels.data() + (row * raster.width + column) * raster.channels;
+      to = std::copy_n(from, raster.channels, to);
+    }
+  }
+  return seen;
+}
+
+}  // namespace plimsoll::formats

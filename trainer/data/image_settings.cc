@@ -1,0 +1,377 @@
+#include "trainer/data/image_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "formats/raster.h"
+#include "trainer/data/class_names.h"
+#include "trainer/data/folder_images.h"
+#include "trainer/data/image_files.h"
+#include "trainer/data/image_folder.h"
+#include "trainer/data/stored_images.h"
+
+namespace plimsoll::data {
+namespace {
+
+constexpr int64_t kMostPixels = 10000;  // of a canvas' side
+constexpr double kLeastStd = 1e-6;      // what float32 can divide by
+constexpr double kMostAlpha = 4;        // beyond it Jöhnk's method takes many tries
+
+// By default an image is resized to 256 for a canvas of 224.
+constexpr int64_t kResized = 256, kCutOut = 224;
+
+// Of ImageNet, as torchvision's models have them; of grey images their mean.
+const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
+const std::vector<double> kImageNetStd = {0.229, 0.224, 0.225};
+const std::vector<double> kGreyMean = {0.449}, kGreyStd = {0.226};
+
+// What `read` gives; its UserErrors are those of the folder.
+template <typename Read>
+auto OfFolder(const Read& read) {
+  try {
+    return read();
+  } catch (const UserError& error) {
+    throw SettingError("folder", error.what());
+  }
+}
+
+ImageSize CanvasFrom(const Settings& settings, const ImageSize& image) {
+  const int64_t pad_to = settings.Int("pad_to");
+  if (pad_to == 0) return image;
+  if (pad_to < image.height || pad_to < image.width) {
+    throw SettingError("pad_to",
+                       fmt::format("{} is less than the images have, {}; give {} or "
+                                   "more, or 0 to leave them as they are",
+                                   pad_to, image.ToString(), std::max(image.height, image.width)));
+  }
+  return {pad_to, pad_to, image.channels};
+}
+
+// The setting's numbers for each channel, or else those that were measured.
+std::vector<double> ByChannel(const Settings& settings, const std::string& name, int64_t channels,
+                              const std::vector<double>& measured) {
+  if (!settings.Has(name)) return measured;
+  const std::vector<double>& given = settings.Floats(name);
+  if (given.size() == 1) return std::vector<double>(static_cast<size_t>(channels), given[0]);
+  if (std::ssize(given) == channels) return given;
+  throw SettingError(name, fmt::format("{} numbers for images with {} channel{}; give one for "
+                                       "each channel, or one for all",
+                                       given.size(), channels, channels == 1 ? "" : "s"));
+}
+
+ChannelStatistics StatisticsFrom(const Settings& settings, const LabelledImages& train) {
+  const bool measures = !settings.Has("mean") || !settings.Has("std");
+  const ChannelStatistics measured = measures ? StatisticsOf(train) : ChannelStatistics{};
+  ChannelStatistics statistics = {
+      .mean = ByChannel(settings, "mean", train.size.channels, measured.mean),
+      .std = ByChannel(settings, "std", train.size.channels, measured.std)};
+  if (std::ranges::any_of(statistics.std, [](double std) { return std == 0; })) {
+    throw SettingError("std",
+                       "all pixels of a channel are equal in the images for training, so "
+                       "that it has no standard deviation; give a number, such as 1");
+  }
+  return statistics;
+}
+
+Augmentation AugmentationFrom(const Settings& settings) {
+  return {.crop_padding = settings.Int("crop_padding"),
+          .flip = settings.Bool("flip"),
+          .jitter = {.brightness = settings.Float("brightness"),
+                     .contrast = settings.Float("contrast"),
+                     .saturation = settings.Float("saturation"),
+                     .hue = settings.Float("hue")},
+          .operations = settings.Int("randaugment"),
+          .strength = settings.Int("randaugment_strength"),
+          .erase_probability = settings.Float("erasing")};
+}
+
+// SettingError for settings of the other kind of folders.
+void RefuseSettingsOfFolders(const Settings& settings) {
+  const auto refuse = [&](const char* name) {
+    throw SettingError(
+        name, fmt::format("is for folders of JPEG and PNG files, and {} holds a data set's "
+                          "files; leave it out",
+                          settings.Text("folder")));
+  };
+  for (const char* name : {"resize", "random_resized_crop", "crop_scale", "crop_ratio"}) {
+    if (settings.Has(name)) refuse(name);
+  }
+  if (settings.Float("eval_fraction") > 0) refuse("eval_fraction");
+  if (settings.Text("unreadable") != "error") refuse("unreadable");
+  if (settings.Int("most_pixels") != formats::kMostRasterPixels) refuse("most_pixels");
+}
+
+void RefuseSettingsOfFiles(const Settings& settings) {
+  for (const char* name : {"pad_to", "crop_padding"}) {
+    if (settings.Int(name) == 0) continue;
+    throw SettingError(
+        name, fmt::format("is for images of one size, and {} holds folders of JPEG and PNG files; "
+                          "data.resize and data.random_resized_crop say how they are cut",
+                          settings.Text("folder")));
+  }
+}
+
+std::shared_ptr<const ImageSet> StoredImagesFrom(const Settings& settings) {
+  const std::string& folder = settings.Text("folder");
+  ImageFiles files = OfFolder([&] { return ReadImageFiles(folder); });
+  RefuseSettingsOfFolders(settings);
+  const ImageSize size = files.train.size;
+  const Augmentation augmentation = AugmentationFrom(settings);
+  if (augmentation.crop_padding >= std::min(size.height, size.width)) {
+    throw SettingError(
+        "crop_padding",
+        fmt::format("{} could cut off all of an image of {}; give less than {}",
+                    augmentation.crop_padding, size.ToString(), std::min(size.height, size.width)));
+  }
+  ImagePreparation seen(size, CanvasFrom(settings, size), StatisticsFrom(settings, files.train));
+  return std::make_shared<const StoredImages>(folder, std::move(files), std::move(seen),
+                                              augmentation);
+}
+
+// What the model sees: its input of images.
+ImageSize CanvasOf(const ModelSizes& model) {
+  const graph::Shape& images = model.images;
+  if (images.rank() != 4) {
+    throw UserError(
+        "data.source: images fill an input 'images' of height, width and channels, and the model "
+        "reads none; choose a model that classifies pictures");
+  }
+  if (images.dim(3) != 1 && images.dim(3) != 3) {
+    throw SettingError("folder",
+                       fmt::format("the model reads images of {} channels, and JPEG and PNG files "
+                                   "have 1 or 3; set model.channels: 3",
+                                   images.dim(3)));
+  }
+  return {images.dim(1), images.dim(2), images.dim(3)};
+}
+
+int64_t ShorterSideFrom(const Settings& settings, const ImageSize& canvas) {
+  const int64_t longer = std::max(canvas.height, canvas.width);
+  if (!settings.Has("resize")) return (longer * kResized + kCutOut / 2) / kCutOut;
+  const int64_t side = settings.Int("resize");
+  if (side >= longer) return side;
+  throw SettingError("resize",
+                     fmt::format("the crop that the model sees, {}, is larger than an image whose "
+                                 "shorter side has {} pixels; give {} or more",
+                                 canvas.ToString(), side, longer));
+}
+
+// Two numbers that don't fall.
+std::array<double, 2> RangeFrom(const Settings& settings, const std::string& name,
+                                const std::array<double, 2>& derived) {
+  if (!settings.Has(name)) return derived;
+  const std::vector<double>& given = settings.Floats(name);
+  if (given.size() != 2 || given[0] > given[1]) {
+    throw SettingError(name, fmt::format("give two numbers, from and to, such as [{:.4g}, {:.4g}]",
+                                         derived[0], derived[1]));
+  }
+  return {given[0], given[1]};
+}
+
+std::optional<ResizedCrop> CropFrom(const Settings& settings) {
+  if (!settings.Has("random_resized_crop") || settings.Bool("random_resized_crop")) {
+    const ResizedCrop usual;
+    return ResizedCrop{.scale = RangeFrom(settings, "crop_scale", usual.scale),
+                       .ratio = RangeFrom(settings, "crop_ratio", usual.ratio)};
+  }
+  for (const char* name : {"crop_scale", "crop_ratio"}) {
+    if (!settings.Has(name)) continue;
+    throw SettingError(name, "says how random crops are, and data.random_resized_crop is false");
+  }
+  return std::nullopt;
+}
+
+NamedImages FolderImagesFrom(const Settings& settings, const ModelSizes& model) {
+  RefuseSettingsOfFiles(settings);
+  const ImageSize canvas = CanvasOf(model);
+  const bool grey = canvas.channels == 1;
+  const ChannelStatistics statistics = {
+      .mean = ByChannel(settings, "mean", canvas.channels, grey ? kGreyMean : kImageNetMean),
+      .std = ByChannel(settings, "std", canvas.channels, grey ? kGreyStd : kImageNetStd)};
+  ImagePreparation seen(ShorterSideFrom(settings, canvas), canvas, statistics);
+  const FolderReading reading = {.crop = CropFrom(settings),
+                                 .augmentation = AugmentationFrom(settings),
+                                 .most_pixels = settings.Int("most_pixels"),
+                                 .skip_unreadable = settings.Text("unreadable") == "skip"};
+  ImageFolder folder = OfFolder(
+      [&] { return FindImages(settings.Text("folder"), settings.Float("eval_fraction")); });
+  std::vector<std::string> classes = folder.classes;
+  return {std::make_shared<const FolderImages>(std::move(folder), std::move(seen), reading),
+          std::move(classes)};
+}
+
+bool IsByClass(const std::string& folder) {
+  return !HasImageFiles(folder) && IsImageFolder(folder);
+}
+
+}  // namespace
+
+std::vector<Setting> ImageSettings() {
+  return {
+      {.name = "folder",
+       .type = Setting::Type::kString,
+       .doc =
+           "Where the images are: the four files of MNIST, Fashion-MNIST or another data set "
+           "of that form, plain or with `.gz`; CIFAR-10's binary version; or JPEG and PNG files in "
+           "folders of their classes (docs/data.md).",
+       .required = "name the folder with the images' files"},
+      ClassNamesSetting(),
+      {.name = "eval_fraction",
+       .type = Setting::Type::kFloat,
+       .doc = "Of JPEG and PNG files without a folder `val` or `test`, part of each class that is "
+              "held "
+              "out.",
+       .default_value = 0.0,
+       .min = 0,
+       .max = 1,
+       .below_max = true},
+      {.name = "resize",
+       .doc = "JPEG and PNG files that are held out are resized so that their shorter side has so "
+              "many "
+              "pixels, and the model sees the middle.",
+       .derived = "8/7 of the model's longer side",
+       .min = 1,
+       .max = kMostPixels},
+      {.name = "random_resized_crop",
+       .type = Setting::Type::kBool,
+       .doc =
+           "For training, a random part of a JPEG or PNG file is resized to what the model sees; "
+           "`false`: it is prepared as those held out.",
+       .derived = "true"},
+      {.name = "crop_scale",
+       .type = Setting::Type::kFloatList,
+       .doc = "Between which parts of the image's area a random crop is drawn.",
+       .derived = "`[0.08, 1]`",
+       .min = 0,
+       .max = 1,
+       .above_min = true},
+      {.name = "crop_ratio",
+       .type = Setting::Type::kFloatList,
+       .doc = "Between which ratios of width to height a random crop is drawn.",
+       .derived = "`[3/4, 4/3]`",
+       .min = 0,
+       .above_min = true},
+      {.name = "pad_to",
+       .doc = "Height and width that images are padded to with zeros, themselves in the middle; "
+              "0: they stay as they are.",
+       .default_value = int64_t{0},
+       .min = 0,
+       .max = kMostPixels},
+      {.name = "crop_padding",
+       .doc = "For training, images get so many zeros on each side, and a random part of their "
+              "size is cut out of that; 0: none.",
+       .default_value = int64_t{0},
+       .min = 0,
+       .max = kMostPixels},
+      {.name = "flip",
+       .type = Setting::Type::kBool,
+       .doc = "For training, an image is flipped left to right with probability ½.",
+       .default_value = false},
+      {.name = "brightness",
+       .type = Setting::Type::kFloat,
+       .doc = "For training, brightness is multiplied by a number drawn from 1 ± this.",
+       .default_value = 0.0,
+       .min = 0},
+      {.name = "contrast",
+       .type = Setting::Type::kFloat,
+       .doc = "For training, so is contrast.",
+       .default_value = 0.0,
+       .min = 0},
+      {.name = "saturation",
+       .type = Setting::Type::kFloat,
+       .doc = "For training, so is saturation.",
+       .default_value = 0.0,
+       .min = 0},
+      {.name = "hue",
+       .type = Setting::Type::kFloat,
+       .doc = "For training, the hue is turned by a part of the circle drawn from 0 ± this.",
+       .default_value = 0.0,
+       .min = 0,
+       .max = 0.5},
+      WorkersSetting(),
+      {.name = "randaugment",
+       .doc = "For training, so many operations of RandAugment change an image, drawn out of 14.",
+       .default_value = int64_t{0},
+       .min = 0,
+       .max = 100},
+      {.name = "randaugment_strength",
+       .doc = "How strong they are, of 30.",
+       .default_value = int64_t{9},
+       .min = 0,
+       .max = static_cast<double>(kStrengths - 1)},
+      {.name = "erasing",
+       .type = Setting::Type::kFloat,
+       .doc = "For training, the probability with which a box of an image, 2 % to 33 % of it, "
+              "is erased.",
+       .default_value = 0.0,
+       .min = 0,
+       .max = 1},
+      {.name = "mixup",
+       .type = Setting::Type::kFloat,
+       .doc = "For training, an image is the weighted mean of two, and so is its loss, with a "
+              "weight of the distribution Beta(`mixup`, `mixup`); 0: it is one image "
+              "(docs/recipes.md).",
+       .default_value = 0.0,
+       .min = 0,
+       .max = kMostAlpha},
+      {.name = "cutmix",
+       .type = Setting::Type::kFloat,
+       .doc = "For training, a box of another image takes the place of a part, of the "
+              "distribution Beta(`cutmix`, `cutmix`), and the loss is mixed alike; with `mixup`, "
+              "each in half of the images; 0: never.",
+       .default_value = 0.0,
+       .min = 0,
+       .max = kMostAlpha},
+      {.name = "mean",
+       .type = Setting::Type::kFloatList,
+       .doc = "What is subtracted from pixels, which lie between 0 and 1, before they are divided "
+              "by `std`: a number for each channel, or one for all.",
+       .derived = "that of the images for training; of JPEG and PNG files ImageNet's",
+       .min = 0,
+       .max = 1},
+      {.name = "std",
+       .type = Setting::Type::kFloatList,
+       .doc = "What pixels are divided by then: a number for each channel, or one for all.",
+       .derived = "the standard deviation of the images for training; of JPEG and PNG files "
+                  "ImageNet's",
+       .min = kLeastStd},
+      {.name = "unreadable",
+       .type = Setting::Type::kChoice,
+       .doc = "What a JPEG or PNG file that cannot be read does: `error` ends the run, with `skip` "
+              "the next image takes its place, and the run says how many.",
+       .default_value = std::string("error"),
+       .choices = {"error", "skip"}},
+      {.name = "most_pixels",
+       .doc = "The most pixels that a JPEG or PNG file may have; one with more cannot be read.",
+       .default_value = formats::kMostRasterPixels,
+       .min = 1}};
+}
+
+NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model) {
+  std::vector<std::string> given = ClassNamesFrom(settings, model.classes);
+  NamedImages named;
+  if (IsByClass(settings.Text("folder"))) {
+    named = FolderImagesFrom(settings, model);
+  } else {
+    named.images = StoredImagesFrom(settings);
+  }
+  if (!given.empty()) named.class_names = std::move(given);
+  return named;
+}
+
+ImageMixing MixingFrom(const Settings& settings) {
+  return {.mixup = settings.Float("mixup"), .cutmix = settings.Float("cutmix")};
+}
+
+bool HoldsOutImages(const Settings& settings) {
+  if (!settings.Has("folder") || !IsByClass(settings.Text("folder"))) return true;
+  return HasHeldOutImages(settings.Text("folder")) ||
+         (settings.Has("eval_fraction") && settings.Float("eval_fraction") > 0);
+}
+
+}  // namespace plimsoll::data

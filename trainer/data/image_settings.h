@@ -1,0 +1,31 @@
+// The settings of the source "images", and the images that they name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/settings.h"
+#include "trainer/data/image_mixing.h"
+#include "trainer/data/image_set.h"
+#include "trainer/data/source.h"
+
+namespace plimsoll::data {
+
+std::vector<Setting> ImageSettings();
+
+struct NamedImages {
+  std::shared_ptr<const ImageSet> images;
+  std::vector<std::string> class_names;  // empty: they have none
+};
+
+// Files of MNIST's or CIFAR-10's form, or folders of JPEG and PNG files, as the folder has them.
+// SettingError: there are none, or a setting is not for them or not for the model.
+NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model);
+
+ImageMixing MixingFrom(const Settings& settings);
+
+// True if images are held out.
+bool HoldsOutImages(const Settings& settings);
+
+}  // namespace plimsoll::data
