@@ -196,8 +196,8 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
             "config.json: layer_types: \"sliding_attention\" is not supported, only "
             "full_attention");
   EXPECT_EQ(Refusal(R"({"model_type": "t5"})"),
-            "config.json: model_type: \"t5\" is not supported, only bert, gpt2, llama, qwen2, "
-            "resnet, unet, vit");
+            "config.json: model_type: \"t5\" is not supported, only bert, dcgan, gpt2, llama, "
+            "qwen2, resnet, unet, vit");
   EXPECT_EQ(llama(R"("num_key_value_heads": 5)"),
             "config.json: model_type: these sizes make no llama model: kv_heads: 5 do not divide "
             "the 32 heads");

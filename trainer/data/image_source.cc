@@ -1,6 +1,6 @@
 // Labelled images as a source of data: fills the inputs "images" f32[B,H,W,C], normalised, and
 // "labels" i32[B] of models that classify, and where images are mixed "labels_b" i32[B] and
-// "label_weight" f32[B]. Called "images" in run files.
+// "label_weight" f32[B]; and the noise of models that make images. Called "images" in run files.
 //
 // An epoch is a permutation of the N images for training, drawn anew for each: sample n is image
 // number n mod N of epoch n / N. RandAugment and mixing take scratch memory, which each thread that
@@ -21,6 +21,7 @@
 #include "trainer/data/image_mixing.h"
 #include "trainer/data/image_set.h"
 #include "trainer/data/image_settings.h"
+#include "trainer/data/noise.h"
 #include "trainer/data/source.h"
 
 namespace plimsoll::data {
@@ -60,10 +61,10 @@ ImageSlots SlotsOf(const ImageSet& images, std::span<const graph::Slot> slots) {
       found.second_labels = slot.values<int32_t>();
     } else if (slot.name == "label_weight" && IsColumn(slot, graph::DType::kFloat32)) {
       found.weights = slot.values<float>();
-    } else {
+    } else if (!IsNoise(slot)) {
       throw UserError(fmt::format(
           "images have nothing for the model's input '{}', {}; they fill images f32[B,H,W,C], "
-          "labels i32[B], labels_b i32[B] and label_weight f32[B]",
+          "labels i32[B], labels_b i32[B], label_weight f32[B] and noise f32[B,D]",
           slot.name, slot.type.ToString()));
     }
     if (found.rows != 0 && found.rows != shape.dim(0)) {
@@ -107,6 +108,9 @@ class HeldOutImages final : public Source {
       }
       FillLabels(found, row, label, label, 1);
     }
+    for (const graph::Slot& slot : slots) {
+      if (IsNoise(slot)) FillNoise(slot, first, 0);
+    }
   }
   int64_t CountTargets(std::string_view /*objective*/, int64_t first,
                        int64_t count) const override {
@@ -137,6 +141,9 @@ class ImageSource final : public Source {
           "out, or set model.mixed_labels where the family has it");
     }
     for (int64_t row = 0; row < found.rows; ++row) FillRow(first + row, found, row);
+    for (const graph::Slot& slot : slots) {
+      if (IsNoise(slot)) FillNoise(slot, first, seed_);
+    }
   }
   void CheckBound(std::string_view input, int64_t bound) const override {
     if (input == "labels") images_->CheckLabelsBelow(bound);
@@ -207,7 +214,7 @@ const SourceRegistration kSource({
     .name = "images",
     .settings = ImageSettings(),
     .make = &Make,
-    .fills = {{"images", {4}}, {"labels", {1}}},
+    .fills = {{"images", {4}}, {"labels", {1}}, {"noise", {2}}},
     .mixes = [](const Settings& settings) -> std::string {
       if (settings.Float("mixup") > 0) return "mixup";
       return settings.Float("cutmix") > 0 ? "cutmix" : "";

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "base/random.h"
 
@@ -22,6 +23,12 @@ class SampleRandom {
   // In (0, 1): 53 bits.
   double Uniform() { return (static_cast<double>(Next() >> 11) + 0.5) * 0x1p-53; }
   double Uniform(double from, double to) { return from + (to - from) * Uniform(); }
+
+  // Of the standard normal distribution, by Box and Muller's method.
+  double Normal() {
+    const double radius = std::sqrt(-2 * std::log(Uniform()));
+    return radius * std::cos(2 * std::numbers::pi * Uniform());
+  }
 
   // Of the distribution Beta(alpha, alpha), alpha > 0, by Jöhnk's method: two powers of uniform
   // numbers are taken when their sum is at most 1. In logarithms, since powers of a small alpha

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "trainer/data/noise.h"
 #include "trainer/data/source.h"
 
 namespace plimsoll::data {
@@ -47,10 +48,12 @@ class SyntheticImages final : public Source {
           const uint64_t sample = static_cast<uint64_t>(first) + row;
           labels[row] = static_cast<int32_t>(Below(Hash(seed_, kLabelStream, sample), classes_));
         }
+      } else if (IsNoise(slot)) {
+        FillNoise(slot, first, seed_);
       } else {
         throw UserError(fmt::format(
             "made-up images have nothing for the model's input '{}', {}; they fill images "
-            "f32[B,H,W,C] and labels i32[B]",
+            "f32[B,H,W,C], labels i32[B] and noise f32[B,D]",
             slot.name, slot.type.ToString()));
       }
     }
@@ -88,7 +91,7 @@ const SourceRegistration kSource({
                uint64_t seed) -> std::unique_ptr<Source> {
       return std::make_unique<SyntheticImages>(std::max<int64_t>(1, model.classes), seed);
     },
-    .fills = {{"images", {4}}, {"labels", {1}}},
+    .fills = {{"images", {4}}, {"labels", {1}}, {"noise", {2}}},
 });
 
 }  // namespace
