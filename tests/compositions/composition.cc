@@ -19,9 +19,8 @@ class Generator {
   Composition Draw() {
     Composition c;
     ranks_ = c.ranks = Chance(0.15) ? 2 : 1;
-    family_ =
-        Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "bert", "vit", "resnet", "unet",
-              "adversarial"});
+    family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "bert", "vit", "resnet", "unet",
+                    "adversarial", "dcgan"});
     c.program =
         family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "trainer/plimsoll";
     accumulate_ = Number(1, 3);
@@ -55,6 +54,12 @@ class Generator {
       return fmt::format("model: {{family: adversarial, width: {}, critic_updates: {}}}\n",
                          Number(8, 40), Number(1, 2));
     }
+    if (family_ == "dcgan") {
+      return fmt::format(
+          "model: {{family: dcgan, image_size: {}, channels: 2, latent: 5, generator_features: 4, "
+          "discriminator_features: 4, discriminator_updates: {}}}\n",
+          Pick({"8", "16"}), Number(1, 2));
+    }
     if (family_ == "resnet") {
       return "model: {family: resnet, depth: 8, image_size: 16, classes: 5}\n";
     }
@@ -83,7 +88,8 @@ class Generator {
 
   std::string Data() {
     if (family_ == "adversarial") return "data: {source: plane_points, x: 2, y: -1}\n";
-    if (family_ == "vit" || family_ == "resnet") return "data: {source: synthetic_images}\n";
+    if (family_ == "vit" || family_ == "resnet" || family_ == "dcgan")
+      return "data: {source: synthetic_images}\n";
     if (family_ == "unet") return "data: {source: synthetic_volumes}\n";
     if (family_ == "bert") return "data: {source: masked_text, synthetic: true}\n";
     return "data: {synthetic: true}\n";

@@ -106,11 +106,11 @@ VolumeSet ReadVolumeSet(const VolumeSetOptions& options) {
   return set;
 }
 
-bool HasLabelledTests(const std::string& folder) {
+bool MayHaveLabelledTests(const std::string& folder) {
   try {
     return std::ranges::any_of(FindVolumes(folder).test, IsLabelled);
   } catch (const UserError&) {
-    return false;
+    return true;
   }
 }
 

@@ -31,7 +31,7 @@ struct VolumeSet {
 // volumes.
 VolumeSet ReadVolumeSet(const VolumeSetOptions& options);
 
-// True if the folder has volumes for tests with labels. False as well when it cannot be read.
-bool HasLabelledTests(const std::string& folder);
+// False only if the folder can be read and has no volumes for tests with labels.
+bool MayHaveLabelledTests(const std::string& folder);
 
 }  // namespace plimsoll::data

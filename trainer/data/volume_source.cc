@@ -341,7 +341,7 @@ const SourceRegistration kSource({
     .holds_out =
         [](const Settings& settings) {
           return settings.IntOr("held_out", 0) > 0 ||
-                 (settings.Has("folder") && HasLabelledTests(settings.Text("folder")));
+                 (settings.Has("folder") && MayHaveLabelledTests(settings.Text("folder")));
         },
 });
 
