@@ -72,10 +72,8 @@ std::vector<trainer::ProgramRun> ProfileSteps(Session& session, int steps) {
   RunStep(session, 0);
   RunStep(session, 1);
   trainer::ProfileCollector collector(session);
-  const trainer::CompileOptions& options = session.compiled().options;
-  const int64_t tokens = options.micro_batch * options.sequence * options.accumulate;
   for (int64_t step = 2; step < 2 + steps; ++step) {
-    session.BeginStep(tokens, 1e-4, 1);
+    BeginStep(session);
     for (int64_t run = 0; run < session.compiled().step.runs(); ++run) {
       collector.Before(run);
       session.Run(step, run);

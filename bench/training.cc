@@ -34,6 +34,16 @@ void FillBatch(trainer::Session& session, const config::RunConfig& config,
   for (int64_t i = 0; i < options.micro_steps_per_program; ++i) source->Fill(0, session.slots(i));
 }
 
+void BeginStep(trainer::Session& session) {
+  const trainer::CompileOptions& options = session.compiled().options;
+  const int64_t targets = options.micro_batch * options.sequence * options.accumulate;
+  std::vector<trainer::ObjectiveStep> told;
+  for (const models::Objective& objective : session.compiled().objectives) {
+    told.push_back({std::vector(static_cast<size_t>(objective.updates), targets), 1e-4});
+  }
+  session.BeginStep(told, 1);
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -43,8 +53,7 @@ double SecondsSince(Clock::time_point start) {
 }
 
 void HandInStep(trainer::Session& session, int64_t step) {
-  const trainer::CompileOptions& options = session.compiled().options;
-  session.BeginStep(options.micro_batch * options.sequence * options.accumulate, 1e-4, 1);
+  BeginStep(session);
   for (int64_t run = 0; run < session.compiled().step.runs(); ++run) session.Run(step, run);
 }
 

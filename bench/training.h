@@ -27,6 +27,9 @@ Training LoadTraining(const std::string& file, const std::vector<std::string>& s
 void FillBatch(trainer::Session& session, const config::RunConfig& config,
                const models::Model& model);
 
+// Tells the session what a step of each objective is told, at some learning rate.
+void BeginStep(trainer::Session& session);
+
 // Runs one step on the contents of the batch slots, and waits for the device; returns seconds.
 double RunStep(trainer::Session& session, int64_t step);
 

@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "models/family.h"
 #include "tests/models/formula_weights.h"
-#include "tests/models/trajectory.h"
+#include "tests/models/pytorch_trajectory.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/step/session.h"

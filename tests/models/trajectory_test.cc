@@ -1,8 +1,6 @@
 // Ten steps of training BERT, ViT, ResNet-50 and U-Nets agree with PyTorch's: losses, gradient
 // norms and how far each tensor has moved. trajectories/ is made by make_trajectories.py, which has
 // the formulas of weights and data.
-#include "tests/models/trajectory.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "models/huggingface.h"
 #include "tests/models/formula_weights.h"
+#include "tests/models/pytorch_trajectory.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/step/session.h"
 

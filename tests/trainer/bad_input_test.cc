@@ -146,7 +146,7 @@ TEST_F(BadInput, FoldersAndFilesThatAreNotThere) {
             train + "data: {train: " + text + ", tokenizer: " + (folder_ / "absent.json") + "}\n"),
       {"run.yaml:3: data.tokenizer: ", "absent.json"});
   ExpectMistake(Train(train + "data: {synthetic: true}\n"),
-                {"run.yaml:1: model.family: missing; give bert, gpt2"});
+                {"run.yaml:1: model.family: missing; give bert, dcgan"});
 }
 
 TEST_F(BadInput, PatternsThatMatchNoActivation) {
