@@ -84,6 +84,7 @@ class Dcgan final : public Model {
       const ops::BinaryCrossEntropy said = judge(fake, 1, "of_fake");
       outputs.loss = said.loss;
       outputs.metrics = {{"fooled", said.right, rows, /*larger_is_better=*/true}};
+      outputs.images = fake;
       return outputs;
     }
     const Value images = Images(g, settings().Int("image_size"), settings().Int("image_size"),

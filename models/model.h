@@ -191,6 +191,8 @@ class Model {
   struct Outputs {
     graph::Value loss = graph::kNoTensor;    // f32[], Head::kLoss
     graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits; of classes f32[B,…,K]
+    // f32[B,H,W,C], within ±1, Head::kLoss outside of training: images that the model makes.
+    graph::Value images = graph::kNoTensor;
     std::vector<Metric> metrics = {};        // Head::kLoss
     std::vector<StateUpdate> states = {};    // of training: what Layers::UpdateState was told
   };

@@ -175,6 +175,17 @@ void RunPage::ShowSlices(int64_t steps_done, const std::string& colours, ordered
              {"images", std::move(images)}};
 }
 
+void RunPage::ShowImages(int64_t steps_done, const std::string& png) {
+  ordered_json images = ordered_json::array();
+  images.push_back({{"caption", ""}, {"png", png}});
+  images_ = {{"type", "images"},
+             {"title", "Images that the model makes"},
+             {"note", "After " + std::to_string(steps_done) +
+                          " steps, of the same noise in each evaluation; samples/ has the earlier "
+                          "ones."},
+             {"images", std::move(images)}};
+}
+
 std::optional<std::string> RunPage::Write(const std::string& state) {
   const auto start = Clock::now();
   std::optional<std::string> problem;
@@ -262,7 +273,7 @@ ordered_json RunPage::Views(const std::string& state) const {
                      {"counts", member->at("sum")}});
     if (!facts_.class_names.empty()) views.back()["names"] = facts_.class_names;
   }
-  for (const ordered_json& pictures : {mistakes_, slices_}) {
+  for (const ordered_json& pictures : {mistakes_, slices_, images_}) {
     if (!pictures.is_null()) views.push_back(pictures);
   }
   if (!divergences_.empty()) {

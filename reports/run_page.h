@@ -57,6 +57,9 @@ class RunPage {
   // with the colours of the classes 1, 2, …
   void ShowSlices(int64_t steps_done, const std::string& colours, nlohmann::ordered_json images);
 
+  // The same of images that the model makes: one picture, a PNG file in base64.
+  void ShowImages(int64_t steps_done, const std::string& png);
+
   // Writes the file now. `state`: kRunning, which makes browsers reload the page, or how the run
   // ended.
   static constexpr char kRunning[] = "running";
@@ -71,7 +74,7 @@ class RunPage {
   RunFacts facts_;
   History steps_, evaluations_, energy_;
   nlohmann::ordered_json last_evaluation_;                                // its row
-  nlohmann::ordered_json mistakes_, slices_;                              // views; null: none
+  nlohmann::ordered_json mistakes_, slices_, images_;                     // views; null: none
   nlohmann::ordered_json divergences_ = nlohmann::ordered_json::array();  // [[step, text], …]
   double best_eval_;
   Clock::time_point due_;

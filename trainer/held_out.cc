@@ -44,16 +44,19 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
   Evaluation evaluation;
   Mistakes mistakes;
   Slices slices;
+  SampleGrid samples;
   evaluation.metrics = EvaluateBatches(session, batches_, [&](int64_t done) {
     if (collects_) {
       mistakes.Add(session, batches_.First(done - 1));
       slices.Add(session, batches_.First(done - 1));
+      samples.Add(session);
     }
     progressed();
   });
   if (collects_) {
     evaluation.mistakes = mistakes.Gather(ranks_);
     evaluation.slices = slices.Gather(ranks_);
+    evaluation.samples = samples.Png();
   }
   if (session.averages()) {
     std::ranges::copy(EvaluateAverages(session, batches_, evaluation.metrics,

@@ -11,6 +11,7 @@
 #include "trainer/config/run_config.h"
 #include "trainer/data/held_out_batches.h"
 #include "trainer/data/source.h"
+#include "trainer/record/sample_grid.h"
 #include "trainer/record/slices.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
@@ -31,6 +32,7 @@ class HeldOut {
     std::string text;                  // a line for the user
     nlohmann::ordered_json mistakes;   // of all ranks (Mistakes::Gather); without a report none
     SlicePictures slices;              // the same of segmentations (Slices::Gather)
+    std::vector<uint8_t> samples;      // images that the model makes (SampleGrid::Png); or empty
   };
   // Evaluates after `steps` steps and updates `state`. All ranks call. Calls `progressed` after
   // each batch.
@@ -42,7 +44,7 @@ class HeldOut {
  private:
   data::HeldOutBatches batches_;
   Ranks& ranks_;
-  bool collects_;  // mistakes and slices, for the report
+  bool collects_;  // mistakes, slices and images, for the report
 };
 
 // Adapts `state` to the monitor: the best value of another metric is meaningless for this one.

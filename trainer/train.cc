@@ -573,6 +573,7 @@ class Run {
     if (reports_) {
       reports_->ShowMistakes(done, evaluation.mistakes);
       reports_->ShowSlices(done, evaluation.slices);
+      reports_->ShowImages(done, evaluation.samples);
     }
     progress_->Line(evaluation.text);
     if (GainsNoMore(config_, state)) {

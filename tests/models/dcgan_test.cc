@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "formats/png.h"
 #include "models/family.h"
 #include "tests/models/formula_weights.h"
 #include "tests/models/pytorch_trajectory.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
+#include "trainer/record/sample_grid.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -22,14 +25,14 @@ namespace {
 
 using Policy = checkpointing::Options::Policy;
 
-std::unique_ptr<models::Model> Dcgan(int64_t size, int64_t updates = 1, int64_t features = 4) {
+std::unique_ptr<models::Model> Dcgan(int64_t size, int64_t updates = 1, int64_t channels = 2) {
   const models::Family& family = *models::FindFamily("dcgan");
   Settings settings;
   settings.Set("image_size", size);
-  settings.Set("channels", int64_t{2});
+  settings.Set("channels", channels);
   settings.Set("latent", int64_t{5});
-  settings.Set("generator_features", features);
-  settings.Set("discriminator_features", features);
+  settings.Set("generator_features", int64_t{4});
+  settings.Set("discriminator_features", int64_t{4});
   settings.Set("discriminator_updates", updates);
   models::Complete(family, settings);
   return models::MakeModel(family, settings);
@@ -222,6 +225,36 @@ TEST(Dcgan, GoesOnFromItsState) {
   RunSteps(session, 5, 9, whole);
   RunSteps(other, 5, 9, resumed);
   ExpectSame(resumed, whole);
+}
+
+// Six images of 8 × 8 in three columns and two rows, two pixels apart.
+TEST(Dcgan, ShowsTheImagesOfAnEvaluation) {
+  for (const int64_t channels : {1, 3}) {
+    const auto model = Dcgan(8, 1, channels);
+    CompileOptions options = Options(3);
+    options.evaluate = true;
+    ThreadPool pool(2);
+    Session session(Compile(*model, options), pool);
+    session.Initialize(*model, 1);
+    SampleGrid grid;
+    EXPECT_TRUE(grid.Png().empty());
+    std::vector<float> made;
+    for (const int64_t batch : {0, 1}) {
+      Fill(session, batch);
+      session.Evaluate(std::vector<int64_t>{1, 1}, 1);
+      grid.Add(session);
+      std::ranges::copy(session.Read<float>(kMadeImages), std::back_inserter(made));
+    }
+    std::vector<uint8_t> pixels(static_cast<size_t>(28 * 18 * channels), 255);
+    for (int64_t i = 0; i < std::ssize(made); ++i) {
+      const int64_t channel = i % channels, x = i / channels % 8, y = i / channels / 8 % 8;
+      const int64_t image = i / channels / 64;
+      const int64_t at = ((image / 3 * 10 + y) * 28 + image % 3 * 10 + x) * channels + channel;
+      pixels[static_cast<size_t>(at)] =
+          static_cast<uint8_t>(std::lround(255 * (made[static_cast<size_t>(i)] + 1) / 2));
+    }
+    EXPECT_EQ(grid.Png(), formats::EncodePng(28, 18, pixels));
+  }
 }
 
 TEST(Dcgan, MakesImagesAgainWithAccumulation) {

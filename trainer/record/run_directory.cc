@@ -86,7 +86,7 @@ void RunDirectory::Begin() {
       fs::remove(file.path(), error);
     }
   }
-  for (const char* folder : {"snapshots", "slices"}) fs::remove_all(File(folder), error);
+  for (const char* folder : {"snapshots", "slices", "samples"}) fs::remove_all(File(folder), error);
   for (const char* file : {"summary.json", "samples.jsonl"}) fs::remove(File(file), error);
   metrics_.emplace(File("metrics.jsonl"), /*append=*/false);
 }

@@ -1,5 +1,5 @@
 // The output folder of a run: config.yaml (resolved), run.json (run_status.h), plan.json,
-// metrics.jsonl, samples.jsonl, model/, model_ema/, snapshots/, slices/, and the files of
+// metrics.jsonl, samples.jsonl, model/, model_ema/, snapshots/, slices/, samples/, and the files of
 // run_reports.h.
 #pragma once
 

@@ -129,12 +129,23 @@ void RunReports::ShowSlices(int64_t steps_done, const SlicePictures& slices) {
         {{"caption", fmt::format("sample {}", sample)}, {"png", formats::Base64(png)}});
   }
   if (page_) page_->ShowSlices(steps_done, Slices::kColours, std::move(images));
-  std::error_code ignored;  // then the files cannot be written
-  std::filesystem::create_directory(directory_.File("slices"), ignored);
+  for (const auto& [sample, png] : slices) {
+    WritePicture("slices", fmt::format("sample_{}.png", sample), png);
+  }
+}
+
+void RunReports::ShowImages(int64_t steps_done, const std::vector<uint8_t>& png) {
+  if (png.empty()) return;
+  if (page_) page_->ShowImages(steps_done, formats::Base64(png));
+  WritePicture("samples", fmt::format("step_{}.png", steps_done), png);
+}
+
+void RunReports::WritePicture(const std::string& folder, const std::string& name,
+                              const std::vector<uint8_t>& png) {
+  std::error_code ignored;  // then the file cannot be written
+  std::filesystem::create_directory(directory_.File(folder), ignored);
   try {
-    for (const auto& [sample, png] : slices) {
-      directory_.Write(fmt::format("slices/sample_{}.png", sample), {png.begin(), png.end()});
-    }
+    directory_.Write(folder + "/" + name, {png.begin(), png.end()});
   } catch (const UserError& problem) {
     Warn(problem.what());
   }

@@ -30,9 +30,11 @@ class RunReports {
   void Add(const nlohmann::ordered_json& row);
   // Mistakes::Gather() of the evaluation after so many steps.
   void ShowMistakes(int64_t steps_done, const nlohmann::ordered_json& mistakes);
-  // The same of Slices::Gather(). They are also written to slices/sample_N.png; a file that cannot
-  // be written is a warning.
+  // The same of Slices::Gather(). They are also written to slices/sample_N.png.
   void ShowSlices(int64_t steps_done, const SlicePictures& slices);
+  // A picture of images that the model makes (SampleGrid::Png), also written to
+  // samples/step_N.png.
+  void ShowImages(int64_t steps_done, const std::vector<uint8_t>& png);
   // A row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);
   // The run goes back to `step`; `lines` are the lines that stay.
@@ -42,6 +44,9 @@ class RunReports {
 
  private:
   void Repeat(const std::string& line);
+  // A file that cannot be written is a warning.
+  void WritePicture(const std::string& folder, const std::string& name,
+                    const std::vector<uint8_t>& png);
 
   void FindColumns(const std::vector<std::string>& lines);
   void OpenCsv();

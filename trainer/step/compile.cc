@@ -361,12 +361,14 @@ class Compiler {
         if (metric.counted) purpose.metrics.push_back(CountName(metric.name));
       }
     }
-    if (purpose.kind == ProgramKind::kEvaluate && outputs.logits != graph::kNoTensor) {
-      const graph::Value answers =
-          ops::Cast(builder, outputs.logits, graph::DType::kFloat32, std::string(kClassLogits));
-      program->mutable_tensor(answers).role = graph::Role::kMetric;
-      program->mutable_tensor(answers).persistent = true;
-    }
+    const auto leave = [&](graph::Value value, std::string_view as) {
+      if (purpose.kind != ProgramKind::kEvaluate || value == graph::kNoTensor) return;
+      const graph::Value left = ops::Cast(builder, value, graph::DType::kFloat32, std::string(as));
+      program->mutable_tensor(left).role = graph::Role::kMetric;
+      program->mutable_tensor(left).persistent = true;
+    };
+    leave(outputs.logits, kClassLogits);
+    leave(outputs.images, kMadeImages);
     CarryStates(builder, outputs.states, purpose.carry);
     purpose.states = outputs.states;
 

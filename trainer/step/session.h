@@ -131,6 +131,7 @@ class Session {
   // such a tensor. Between micro-steps; reading waits for those that were run.
   int64_t Elements(std::string_view name) const;
   bool Carries(std::string_view name) const { return Find(name).exists(); }
+  graph::Shape ShapeOf(std::string_view name) const { return Find(name).type.shape; }
   template <typename T>
   std::vector<T> Read(std::string_view name) {
     std::vector<T> values(static_cast<size_t>(Elements(name)));

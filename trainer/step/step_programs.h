@@ -15,6 +15,8 @@ namespace plimsoll::trainer {
 // The tensor in which an evaluation leaves the logits of this rank's samples, if the model
 // classifies them, f32[B,C], or their pixels, f32[B,…,C].
 inline constexpr std::string_view kClassLogits = "class_logits";
+// The same of the images that the model makes, f32[B,H,W,C], within ±1.
+inline constexpr std::string_view kMadeImages = "made_images";
 
 // What a program works on: an update of an objective.
 struct StepUpdate {
