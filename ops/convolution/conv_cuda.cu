@@ -9,6 +9,9 @@
 // of each pixel of x. It is a matrix product of some pixels at a time, whose results a kernel then
 // takes from the scratch memory, mostly from L2, to their places, with the bias.
 //
+// Where such tiles overlap, and y's pixels are no multiple of 16 bytes, as the images of a
+// generator, the tiles are float32, and the kernel adds up those that meet in an element of y.
+//
 // Where cuDNN has no engine, or a tensor does not begin at a multiple of 16 bytes, plain kernels
 // take over: one thread for each element of y and dx, one block for each element of dweight, whose
 // threads share the pixels. They read every operand of every product from memory, and are slow.
@@ -306,22 +309,32 @@ bool MakesTiles(const CudaContext& ctx, const ConvGeometry& g) {
   return tiles && g.rows_out() > 0 && Aligned(ctx.in<void>(2), ctx.out<void>(0));
 }
 
+// Whether tiles overlap that a transposed convolution makes, and y has pixels that cuDNN does not
+// read whole: for these it has no engine, or a slow one.
+bool SumsTiles(const CudaContext& ctx, const ConvGeometry& g) {
+  return g.groups == 1 && g.in_channels % (16 / graph::ByteSize(ctx.dtype())) != 0 &&
+         !UsesTf32(ctx.attributes, ctx.dtype()) && g.rows_out() > 0;
+}
+
 // Some pixels of x by the weight: tiles[pixels, taps, channels of y], in the scratch memory behind
-// that of the product.
+// that of the product. Those that are summed are float32, and of whole images.
 struct Tiles {
   int64_t pixels = 0;  // at a time
   GemmProblem problem;
   GemmBuffers buffers;
 
   Tiles(const CudaContext& ctx, const ConvGeometry& g) {
+    const bool sums = SumsTiles(ctx, g);
     problem.k = g.out_channels;  // x has the channels of the convolution's result
     problem.n = problem.ldb = problem.ldc = g.taps() * g.in_channels;
     problem.lda = problem.k;
-    problem.operands = problem.result = ctx.dtype();
+    problem.operands = ctx.dtype();
+    problem.result = sums ? graph::DType::kFloat32 : ctx.dtype();
     problem.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
     const int64_t half = ctx.workspace_bytes / 2 / 256 * 256;
-    const int64_t tile = problem.n * graph::ByteSize(ctx.dtype());
-    pixels = std::clamp<int64_t>(half / tile / 128 * 128, 0, g.rows_out());
+    const int64_t tile = problem.n * graph::ByteSize(problem.result);
+    const int64_t unit = sums ? g.rows_out() / g.batch : 128;
+    pixels = std::clamp<int64_t>(half / tile / unit * unit, 0, g.rows_out());
     buffers.b = ctx.in<void>(1);
     buffers.workspace = ctx.workspace;
     buffers.workspace_bytes = half;
@@ -376,11 +389,48 @@ void MakeTiles(const CudaContext& ctx, const ConvGeometry& geometry, Tiles& tile
   }
 }
 
+// A thread takes an element of y, in the images whose first pixel of x is number `first`: it adds
+// up what the tiles that reach it have there, in the order of the taps.
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    SumTilesKernel(DeviceGeometry g, int64_t first, int64_t begin, int64_t end, const float* tiles,
+                   const S* bias, S* y) {
+  const int64_t n = begin + int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n >= end) return;
+  const int64_t channel = n % g.in_channels;
+  const DevicePixel pixel = PixelOf(n / g.in_channels, g.in);
+  float sum = 0;
+  for (int64_t tap = 0; tap < g.taps; ++tap) {
+    const int64_t row = OutputOf(g, pixel, PixelOf(tap, g.kernel));
+    if (row >= 0) sum += tiles[((row - first) * g.taps + tap) * g.in_channels + channel];
+  }
+  if (bias != nullptr) sum += ToFloat(bias[channel]);
+  y[n] = FromFloat<S>(sum);
+}
+
+void SumTiles(const CudaContext& ctx, const ConvGeometry& geometry, Tiles& tiles) {
+  const DeviceGeometry g(geometry);
+  const int64_t image_of_x = geometry.rows_out() / geometry.batch;
+  const int64_t image_of_y = ctx.out_shape(0).elements() / geometry.batch;
+  for (int64_t first = 0; first < geometry.rows_out(); first += tiles.pixels) {
+    const int64_t pixels = tiles.SetPixels(ctx, geometry, first);
+    Gemm(ctx.libraries, ctx.stream, tiles.problem, tiles.buffers);
+    DispatchCuda(ctx.dtype(), [&]<typename S>() {
+      const int64_t begin = first / image_of_x * image_of_y;
+      const int64_t end = (first + pixels) / image_of_x * image_of_y;
+      SumTilesKernel<<<BlocksFor(end - begin), kThreads, 0, ctx.stream>>>(
+          g, first, begin, end, static_cast<const float*>(tiles.buffers.d), ctx.in<S>(2),
+          ctx.out<S>(0));
+      gpu::CheckLaunch("conv_transpose");
+    });
+  }
+}
+
 void ConvTranspose(const CudaContext& ctx) {
   const ConvGeometry g = ConvDxGeometryOf(ctx);
-  if (Tiles tiles(ctx, g); MakesTiles(ctx, g) && tiles.pixels > 0) {
-    return MakeTiles(ctx, g, tiles);
-  }
+  Tiles tiles(ctx, g);
+  if (tiles.pixels > 0 && MakesTiles(ctx, g)) return MakeTiles(ctx, g, tiles);
+  if (tiles.pixels > 0 && SumsTiles(ctx, g)) return SumTiles(ctx, g, tiles);
   Run(ctx, ConvDxProduct(ctx));
   AddBias(ctx);
 }
@@ -438,7 +488,9 @@ void PrepareConvDx(const CudaContext& ctx) {
 void PrepareConvTranspose(const CudaContext& ctx) {
   const ConvGeometry g = ConvDxGeometryOf(ctx);
   Tiles tiles(ctx, g);
-  if (!MakesTiles(ctx, g) || tiles.pixels == 0) return Prepare(ctx, ConvDxProduct(ctx));
+  if (tiles.pixels == 0 || !(MakesTiles(ctx, g) || SumsTiles(ctx, g))) {
+    return Prepare(ctx, ConvDxProduct(ctx));
+  }
   for (int64_t first = 0; first < g.rows_out(); first += tiles.pixels) {
     tiles.SetPixels(ctx, g, first);
     PrepareGemm(ctx.libraries, ctx.stream, tiles.problem, tiles.buffers);

@@ -109,6 +109,16 @@ const ExampleRegistration kConvTranspose({.op = "conv_transpose",
                                           .label = "stride 2, one pixel more",
                                           .inputs = {{{2, 4, 3, 6}}, {{6, 3, 3, 8}}, {{8}}},
                                           .attributes = WithShape(Window(2, 1), {2, 8, 6, 8})});
+const ExampleRegistration kConvTransposeFewChannels(
+    {.op = "conv_transpose",
+     .label = "few channels",
+     .inputs = {{{3, 5, 4, 16}}, {{16, 4, 4, 3}}, {{3}}},
+     .attributes = WithShape(Window(2, 1), {3, 10, 8, 3})});
+const ExampleRegistration kConvTransposeVolumeOfFewChannels(
+    {.op = "conv_transpose",
+     .label = "volume of few channels",
+     .inputs = {{{2, 2, 3, 2, 8}}, {{8, 3, 2, 2, 5}}, Absent()},
+     .attributes = WithShape({{"stride_h", 2}, {"stride_w", 2}}, {2, 4, 6, 4, 5})});
 const ExampleRegistration kConvTransposeVolume(
     {.op = "conv_transpose",
      .label = "volume",
