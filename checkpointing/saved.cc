@@ -68,9 +68,12 @@ bool ReadAtOnce(const Program& program, const SavedTensor& saved) {
 
 int ForwardNodes(const Program& program) {
   const std::vector<Node>& nodes = program.nodes();
-  const auto after = std::find_if(nodes.begin(), nodes.end(), [](const Node& node) {
-    return node.phase != graph::Phase::kForward;
-  });
+  const auto forward = [](const Node& node) { return node.phase == graph::Phase::kForward; };
+  const auto after = std::ranges::find_if_not(nodes, forward);
+  if (std::any_of(after, nodes.end(), forward)) {
+    throw InternalError("checkpointing: a forward node of program '" + program.name() +
+                        "' follows its backward pass");
+  }
   return static_cast<int>(after - nodes.begin());
 }
 

@@ -1,6 +1,8 @@
 #include "graph/autodiff.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "base/error.h"
 #include "graph/gradient.h"
@@ -32,7 +34,7 @@ class Reverse {
     const size_t forward_nodes = program_.nodes().size();
     if (options_.carry == Carry::kAccumulate) StartFromCarried(forward_nodes);
     SetPartial(loss, Seed(loss));
-    for (size_t i = forward_nodes; i-- > 0;) Differentiate(i);
+    for (size_t i : Order(loss)) Differentiate(i);
     const int count = NameGradients();
     CarryMetric(options_.loss);
     for (const std::string& metric : options_.metrics) CarryMetric(metric);
@@ -99,6 +101,37 @@ class Reverse {
            ", which reads '" + program_.tensor(input).name + "', and " + op +
            " has no gradient; give it a rule, let it say that it stops gradients, or let it read a "
            "stop_gradient";
+  }
+
+  // The order in which nodes are differentiated, each behind all that read it: from the end to the
+  // start; where the loss is a sum of losses, first what only the first of them reads, then what
+  // only the second reads, and so on, then what several read.
+  std::vector<size_t> Order(Value loss) const {
+    const std::vector<Node>& nodes = program_.nodes();
+    const std::vector<size_t> terms = LossTerms(program_, loss);
+    // Places in the order: what no term reads (the sum itself), a term's own, what several read.
+    const size_t none = 0, several = terms.size() + 1;
+    std::vector<size_t> read_by(program_.tensors().size(), none);
+    std::vector<std::vector<size_t>> places(terms.size() + 2);
+    const auto join = [&](size_t a, size_t b) {
+      return a == none || a == b ? b : b == none ? a : several;
+    };
+    for (size_t n = nodes.size(); n-- > 0;) {
+      const Node& node = nodes[n];
+      const auto term = std::ranges::find(terms, n);
+      size_t place = term == terms.end() ? none : static_cast<size_t>(term - terms.begin()) + 1;
+      for (TensorId id : node.outputs) {
+        if (id != kNoTensor) place = join(place, read_by[id]);
+      }
+      if (!node.op->gradient) continue;
+      for (TensorId id : node.inputs) {
+        if (id != kNoTensor) read_by[id] = join(read_by[id], place);
+      }
+      places[place].push_back(n);
+    }
+    std::vector<size_t> order;
+    for (const std::vector<size_t>& place : places) std::ranges::copy(place, std::back_inserter(order));
+    return order;
   }
 
   // The gradient of the loss with respect to itself.
@@ -282,14 +315,14 @@ class Reverse {
   }
 
   // Makes the tensor `name` the sum over the micro-steps so far. The value of this micro-step alone
-  // then gets the name NAME.micro.
+  // then gets the name of MicroStepMetric.
   void CarryMetric(const std::string& name) {
     const Value here = program_.Require(name);
     const bool adds = options_.carry == Carry::kAccumulate;
     program_.mutable_tensor(here).role = adds ? Role::kActivation : Role::kMetric;
     program_.mutable_tensor(here).persistent = !adds;
     if (!adds) return;
-    program_.Rename(here, name + ".micro");
+    program_.Rename(here, MicroStepMetric(name));
     const Value total = builder_.Persistent(name, Role::kMetric, builder_.type(here));
     builder_.set_scope("");
     builder_.EmitInto({total}, "add", {total, here});
@@ -312,6 +345,34 @@ class Reverse {
 }  // namespace
 
 std::string GradientName(std::string_view parameter) { return std::string(parameter) + ".grad"; }
+
+std::vector<size_t> LossTerms(const Program& program, TensorId loss) {
+  const std::vector<Node>& nodes = program.nodes();
+  const auto is_number = [&](TensorId id) {
+    return id == kNoTensor || program.tensor(id).type.shape.rank() == 0;
+  };
+  std::set<TensorId> summed = {program.Root(loss)};
+  std::vector<size_t> terms;
+  for (size_t n = nodes.size(); n-- > 0;) {
+    const Node& node = nodes[n];
+    const bool makes =
+        node.phase == Phase::kForward && std::ranges::any_of(node.outputs, [&](TensorId id) {
+          return id != kNoTensor && summed.contains(program.Root(id));
+        });
+    if (!makes || node.inputs.empty()) continue;
+    if (!std::ranges::all_of(node.inputs, is_number)) {
+      terms.push_back(n);
+      continue;
+    }
+    for (TensorId id : node.inputs) {
+      if (id != kNoTensor) summed.insert(program.Root(id));
+    }
+  }
+  std::ranges::reverse(terms);
+  return terms;
+}
+
+std::string MicroStepMetric(std::string_view metric) { return std::string(metric) + ".micro"; }
 
 PassResult Autodiff::Run(Program& program) {
   const size_t before = program.nodes().size();

@@ -1,6 +1,7 @@
 // Reverse-mode differentiation: appends the backward pass to a forward program.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -37,8 +38,9 @@ struct AutodiffOptions {
 // The gradient of parameter "w" is the tensor "w.grad"; a parameter that the loss doesn't depend on
 // has none. Gradients of bf16 and f16 parameters are float32. The loss and the other metrics become
 // tensors that the host reads (Role::kMetric), the loss without its scale. Sums have a fixed
-// operand order: later uses first. A sum is float32 when one part is float32 and another has 16
-// bits.
+// operand order: later uses first, but where the loss is a sum of losses, the uses of the first of
+// them come before those of the next (LossTerms). A sum is float32 when one part is
+// float32 and another has 16 bits.
 //
 // Throws an InternalError that names the op when the loss depends on a trained parameter through an
 // op that has neither a gradient nor OpDef::stops_gradient, or when an op's rule gives no gradient
@@ -53,7 +55,14 @@ class Autodiff : public Pass {
   AutodiffOptions options_;
 };
 
+// The forward nodes whose scalars add up to the scalar `loss`, in their order: what lies between
+// computes with scalars alone. One node where the loss is no sum.
+std::vector<size_t> LossTerms(const Program& program, TensorId loss);
+
 // The name of a parameter's gradient.
 std::string GradientName(std::string_view parameter);
+
+// The name of a metric's value in this micro-step alone, in programs that add it to those before.
+std::string MicroStepMetric(std::string_view metric);
 
 }  // namespace plimsoll::graph

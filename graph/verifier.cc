@@ -58,7 +58,6 @@ class Verifier {
     const std::vector<TensorType> types = node.op->infer(inferring);
     if (types.size() != node.outputs.size()) Fail("another number of outputs than inferred");
     for (size_t i = 0; i < node.outputs.size(); ++i) CheckOutput(node, i, types[i]);
-    CheckPhase(node);
   }
 
   void CheckCount(std::string_view what, size_t count, const std::vector<Argument>& arguments,
@@ -123,21 +122,11 @@ class Verifier {
     }
   }
 
-  // In each micro-step the forward pass is first. Updates may stand within the backward pass.
-  void CheckPhase(const Node& node) {
-    Phase& before = phases_.try_emplace(node.micro_step, Phase::kForward).first->second;
-    if (node.phase == Phase::kForward && before != Phase::kForward) {
-      Fail("phase " + std::string(Name(node.phase)) + " after " + std::string(Name(before)));
-    }
-    before = node.phase;
-  }
-
   const Program& program_;
   std::vector<bool> written_;
   // Parameters, by the tensors that own their memory: the micro-step of their update.
   std::map<TensorId, int32_t> updated_;
   size_t at_ = 0;
-  std::map<int32_t, Phase> phases_;  // of the micro-steps' last nodes
 };
 
 }  // namespace

@@ -56,31 +56,6 @@ TEST(Verifier, AllowsUpdatesOnlyAtInPlacePairs) {
               HasSubstr("writes its input 'x', which the op does not allow"));
 }
 
-TEST(Verifier, KeepsPhasesInOrder) {
-  EXPECT_THAT(ErrorOf("  tensor %x: f32[4] input persistent\nupdate\n"
-                      "  %y: f32[4] = scale(%x) {factor=2.0}\nforward\n"
-                      "  %z: f32[4] = scale(%y) {factor=2.0}\n"),
-              HasSubstr("phase forward after update"));
-  EXPECT_EQ(ErrorOf("  tensor %x: f32[4] input persistent\nupdate\n"
-                    "  %y: f32[4] = scale(%x) {factor=2.0}\nbackward\n"
-                    "  %z: f32[4] = scale(%y) {factor=2.0}\n"),
-            "none");
-  EXPECT_EQ(ErrorOf("  tensor %x: f32[4] input persistent\nbackward\n"
-                    "  %y: f32[4] = scale(%x) {factor=2.0}\nrecompute\n"
-                    "  %z: f32[4] = scale(%y) {factor=2.0}\nbackward\n"
-                    "  %a: f32[4] = scale(%z) {factor=2.0}\n"),
-            "none");
-  EXPECT_EQ(ErrorOf("  tensor %x: f32[4] input persistent\nupdate\n"
-                    "  %y: f32[4] = scale(%x) {factor=2.0}\nforward 1\n"
-                    "  %z: f32[4] = scale(%y) {factor=2.0}\n"),
-            "none");
-  EXPECT_THAT(ErrorOf("  tensor %x: f32[4] input persistent\nbackward 1\n"
-                      "  %y: f32[4] = scale(%x) {factor=2.0}\nforward\n"
-                      "  %z: f32[4] = scale(%y) {factor=2.0}\nforward 1\n"
-                      "  %a: f32[4] = scale(%z) {factor=2.0}\n"),
-              HasSubstr("phase forward after backward"));
-}
-
 TEST(Verifier, ReadsNoParameterAfterItsUpdate) {
   const std::string program =
       "  tensor %w: f32[4] parameter persistent\n"

@@ -43,7 +43,7 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   for (memory::StepProgram& part : programs_) {
     if (part.times > 0) continue;
     auto program = std::make_shared<Program>(*part.program);
-    Finish(*program, false);
+    Finish(*program, "");
     part.program = std::move(program);
   }
   for (const int program : last) bases_.push_back(programs_[program].program);
@@ -79,7 +79,8 @@ std::vector<memory::StepProgram> StepDraft::Apart(const std::vector<memory::Deci
         program->mutable_tensor(program->Require(name)).retention = assignment[d];
       }
     }
-    Finish(*program, true);
+    const std::string& objective = objectives_[static_cast<size_t>(part.base)].name;
+    Finish(*program, graph::OfObjective(objective, "loss"));
     step.push_back({std::move(program), part.times, part.base});
   }
   return micro_steps() > 1 ? Joined(std::move(step)) : step;
@@ -172,10 +173,10 @@ std::string StepDraft::WhyNotBlocksFirst() const {
   return "";
 }
 
-void StepDraft::Finish(Program& program, bool trains) const {
+void StepDraft::Finish(Program& program, const std::string& loss) const {
   graph::PassPipeline passes;
   passes.set_verify(config_.debug.verify_drafts);
-  AddPassesAfterTags(options_, trains, passes);
+  AddPassesAfterTags(options_, loss, passes);
   passes.Run(program);
 }
 

@@ -61,7 +61,8 @@ class StepDraft {
 
  private:
   // The passes that follow once the retention of activations is decided.
-  void Finish(graph::Program& program, bool trains) const;
+  // `loss`: what it trains, or empty.
+  void Finish(graph::Program& program, const std::string& loss) const;
   // Finished programs, those of several micro-steps of each objective in their place.
   std::vector<memory::StepProgram> Joined(std::vector<memory::StepProgram> step) const;
   // The same with those of several updates.

@@ -15,6 +15,7 @@
 #include "graph/autodiff.h"
 #include "graph/blocks_first.h"
 #include "graph/fuse.h"
+#include "graph/loss_by_loss.h"
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
 #include "graph/shared_forward.h"
@@ -207,10 +208,11 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   passes.Add<graph::Simplify>();
   passes.Add<graph::Fuse>(Fusions(options));
   if (options.draft) return passes;
-  if (purpose.kind == ProgramKind::kTrain) {
+  const bool trains = purpose.kind == ProgramKind::kTrain;
+  if (trains) {
     passes.Add<checkpointing::TagActivations>(options.CheckpointingOf(purpose.objective.name));
   }
-  AddPassesAfterTags(options, purpose.kind == ProgramKind::kTrain, passes);
+  AddPassesAfterTags(options, trains ? purpose.metrics.front() : "", passes);
   return passes;
 }
 
@@ -249,7 +251,9 @@ PassPipeline PassesOfUpdates(const CompileOptions& options, std::vector<const Pr
   return passes;
 }
 
-void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline& passes) {
+void AddPassesAfterTags(const CompileOptions& options, const std::string& loss,
+                        PassPipeline& passes) {
+  const bool trains = !loss.empty();
   if (trains) passes.Add<checkpointing::Recompute>();
   passes.Add<graph::Fuse>(std::vector<graph::Fusion>{
       {"activations with their gradients", &ops::FuseRecomputedActivations},
@@ -258,9 +262,10 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
       {"norms with the dropout beside them", &ops::FuseNormDropout},
       {"norms with their backward ops", &ops::FuseRecomputedNorms}});
   if (DividesWeights(options)) passes.Add<parallel::PrefetchParameters>();
-  if (!trains || options.micro_steps_per_program == 1)
-    AddMovingPasses(options, trains, /*joined=*/false, passes);
+  const bool whole = options.micro_steps_per_program == 1;
+  if (!trains || whole) AddMovingPasses(options, trains, /*joined=*/false, passes);
   if (trains) passes.Add<checkpointing::Offload>(OffloadFrom(options));
+  if (trains && whole) passes.Add<graph::LossByLoss>(loss);
   passes.Add<Workspaces>(options.device, options.threads);
 }
 

@@ -46,9 +46,10 @@ graph::PassPipeline Passes(const CompileOptions& options, const Purpose& purpose
                            const parallel::TensorParallelOptions& tensor);
 
 // The last passes of the list: what follows once it is decided which activations are kept.
-// `trains`: is it a training program? The updates of a program that is joined of several
-// micro-steps move after that.
-void AddPassesAfterTags(const CompileOptions& options, bool trains, graph::PassPipeline& passes);
+// `loss`: what a training program trains; empty: it trains nothing. The updates of a program that is
+// joined of several micro-steps move after that.
+void AddPassesAfterTags(const CompileOptions& options, const std::string& loss,
+                        graph::PassPipeline& passes);
 
 // The passes by which the first micro-step of an update becomes one program of several, `next`
 // behind it; each has all its own passes behind it.

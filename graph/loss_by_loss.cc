@@ -1,0 +1,106 @@
+#include "graph/loss_by_loss.h"
+
+#include <algorithm>
+
+#include "graph/autodiff.h"
+
+namespace plimsoll::graph {
+namespace {
+
+// For each node, the earlier nodes that it must follow: those that write what it reads or writes,
+// and those that read what it writes.
+std::vector<std::vector<size_t>> FindPredecessors(const Program& program) {
+  struct Accesses {
+    std::vector<size_t> writers, readers;  // readers since the last write
+  };
+  std::vector<Accesses> of(program.tensors().size());
+  std::vector<std::vector<size_t>> predecessors;
+  for (size_t n = 0; n < program.nodes().size(); ++n) {
+    const Node& node = program.nodes()[n];
+    std::vector<size_t> before;
+    const auto follow = [&](const std::vector<size_t>& nodes) {
+      before.insert(before.end(), nodes.begin(), nodes.end());
+    };
+    for (TensorId id : node.inputs) {
+      if (id != kNoTensor) follow(of[static_cast<size_t>(program.Root(id))].writers);
+    }
+    for (TensorId id : node.outputs) {
+      if (id == kNoTensor) continue;
+      const Accesses& accesses = of[static_cast<size_t>(program.Root(id))];
+      follow(accesses.writers);
+      if (!node.op->view) follow(accesses.readers);
+    }
+    for (TensorId id : node.inputs) {
+      if (id != kNoTensor) of[static_cast<size_t>(program.Root(id))].readers.push_back(n);
+    }
+    for (TensorId id : node.outputs) {
+      if (id == kNoTensor) continue;
+      Accesses& accesses = of[static_cast<size_t>(program.Root(id))];
+      if (!node.op->view) accesses.readers.clear();
+      accesses.writers.push_back(n);
+    }
+    predecessors.push_back(std::move(before));
+  }
+  return predecessors;
+}
+
+// By node: the number of the loss with which it runs.
+std::vector<size_t> FindStages(const Program& program, const std::vector<size_t>& terms) {
+  constexpr size_t kOpen = static_cast<size_t>(-1);
+  const std::vector<Node>& nodes = program.nodes();
+  const std::vector<std::vector<size_t>> predecessors = FindPredecessors(program);
+  std::vector<size_t> stages(nodes.size(), kOpen);
+  // From the last loss to the first, so that the first that needs a node decides.
+  for (size_t t = terms.size(); t-- > 0;) {
+    std::vector<size_t> needed = {terms[t]};
+    while (!needed.empty()) {
+      const size_t n = needed.back();
+      needed.pop_back();
+      if (stages[n] == t) continue;
+      stages[n] = t;
+      needed.insert(needed.end(), predecessors[n].begin(), predecessors[n].end());
+    }
+  }
+  size_t before = 0, last = 0;  // of the node before; of the gradients so far
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    size_t after = 0;
+    for (size_t predecessor : predecessors[n]) after = std::max(after, stages[predecessor]);
+    if (nodes[n].phase != Phase::kForward) {
+      stages[n] = last = std::max(last, after);
+    } else if (stages[n] == kOpen) {
+      stages[n] = predecessors[n].empty() ? before : after;
+    }
+    before = stages[n];
+  }
+  return stages;
+}
+
+}  // namespace
+
+PassResult LossByLoss::Run(Program& program) {
+  const TensorId micro = program.Find(MicroStepMetric(loss_)),
+                 loss = micro == kNoTensor ? program.Find(loss_) : micro;
+  const std::vector<size_t> terms =
+      loss == kNoTensor ? std::vector<size_t>{} : LossTerms(program, loss);
+  if (terms.size() < 2) return {false, "one loss"};
+
+  const std::vector<size_t> stages = FindStages(program, terms);
+  std::vector<Node>& nodes = program.mutable_nodes();
+  std::vector<size_t> order;
+  for (size_t stage = 0; stage < terms.size(); ++stage) {
+    for (const bool forward : {true, false}) {
+      for (size_t n = 0; n < nodes.size(); ++n) {
+        if (stages[n] == stage && (nodes[n].phase == Phase::kForward) == forward) {
+          order.push_back(n);
+        }
+      }
+    }
+  }
+  if (std::ranges::is_sorted(order)) return {false, "the losses need each other"};
+  std::vector<Node> ordered;
+  for (size_t n : order) ordered.push_back(std::move(nodes[n]));
+  nodes = std::move(ordered);
+  return {true, std::to_string(terms.size()) + " losses, one after the other"};
+}
+
+}  // namespace plimsoll::graph
