@@ -3,9 +3,12 @@
 both) on one GPU, in eager mode as the example is. Random data, the same in each step. Prints one
 line of JSON; configs/models/dcgan-64.yaml is the same step.
 
-    bench/dcgan_peer.py --size 64 --batch 128 [--dtype fp16] [--recipe]
+    bench/dcgan_peer.py --size 64 --batch 128 [--dtype fp16] [--recipe] [--limit 8GiB]
 
---recipe empties PyTorch's cache and collects garbage behind each step.
+--recipe empties PyTorch's cache and collects garbage behind each step. --limit lets PyTorch's allocator
+have what the process may take beside the context; where that is too little it frees what it has
+cached, and fails where that is too little as well. Expandable segments are set by PyTorch's own
+PYTORCH_CUDA_ALLOC_CONF.
 """
 import argparse
 import contextlib
@@ -45,6 +48,10 @@ def discriminator(size):
     return nn.Sequential(*layers, nn.Conv2d(inputs, 1, 4, 1, 0, bias=False))
 
 
+def limit_bytes(text):
+    return int(float(text.removesuffix("GiB")) * (1 << 30))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--size", type=int, default=64)
@@ -53,7 +60,13 @@ def main():
     parser.add_argument("--dtype", choices=["bf16", "fp16", "tf32", "fp32"], default="fp32")
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--recipe", action="store_true")
+    parser.add_argument("--limit", type=limit_bytes)
     args = parser.parse_args()
+    if args.limit:
+        torch.zeros(1, device="cuda")
+        context = process_bytes() - torch.cuda.memory_reserved()
+        torch.cuda.set_per_process_memory_fraction(
+            (args.limit - context) / torch.cuda.get_device_properties(0).total_memory)
     strict = args.dtype == "fp32"
     torch.set_float32_matmul_precision("highest" if strict else "high")
     torch.backends.cudnn.allow_tf32 = not strict

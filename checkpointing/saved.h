@@ -37,7 +37,7 @@ std::vector<SavedTensor> FindSaved(const graph::Program& program);
 
 int64_t TotalBytes(const std::vector<SavedTensor>& saved);
 
-// The number of nodes in the forward phase, which comes first.
+// The number of nodes in the forward phase. Throws InternalError unless they come first.
 int ForwardNodes(const graph::Program& program);
 
 }  // namespace plimsoll::checkpointing

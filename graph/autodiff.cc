@@ -130,7 +130,8 @@ class Reverse {
       places[place].push_back(n);
     }
     std::vector<size_t> order;
-    for (const std::vector<size_t>& place : places) std::ranges::copy(place, std::back_inserter(order));
+    for (const std::vector<size_t>& place : places)
+      std::ranges::copy(place, std::back_inserter(order));
     return order;
   }
 

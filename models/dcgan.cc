@@ -36,6 +36,11 @@ constexpr int64_t kKernel = 4, kLowest = 4;
 constexpr const char* kDiscriminator = "discriminator";
 constexpr const char* kGenerator = "generator";
 
+// What keeps the discriminator's numbers in bounds.
+constexpr const char* kNorm = "discriminator_norm";
+constexpr const char* kBatch = "batch";
+constexpr const char* kSpectral = "spectral";
+
 class Dcgan final : public Model {
  public:
   explicit Dcgan(const Settings& settings) : Model("dcgan", settings) {
@@ -60,7 +65,20 @@ class Dcgan final : public Model {
   // [inputs, outputs, …].
   CheckpointTable checkpoint_table() const override {
     CheckpointTable table;
+    if (spectral()) {
+      // As torch.nn.utils.parametrizations.spectral_norm names them.
+      const std::string conv = "discriminator.block.*.conv.",
+                        parts = conv + "parametrizations.weight.";
+      table.entries = {
+          {.parameter = conv + "weight", .tensors = {{parts + "original"}}, .order = {0, 3, 1, 2}},
+          {.parameter = conv + "norm.u", .tensors = {{parts + "0._u"}}},
+          {.parameter = conv + "norm.v",
+           .tensors = {{parts + "0._v"}},
+           .order = {2, 0, 1},
+           .flat = true}};
+    }
     for (const ParameterInfo& parameter : Stored()) {
+      if (spectral() && parameter.name.starts_with(kDiscriminator)) continue;
       const bool kernel = parameter.shape.rank() == 4;
       table.entries.push_back(
           {.parameter = parameter.name,
@@ -100,6 +118,8 @@ class Dcgan final : public Model {
   }
 
  private:
+  bool spectral() const { return settings().String(kNorm) == kSpectral; }
+
   // How often 4 × 4 is doubled.
   int64_t doublings() const {
     return std::bit_width(static_cast<uint64_t>(settings().Int("image_size") / kLowest)) - 1;
@@ -110,11 +130,13 @@ class Dcgan final : public Model {
                        {Initializer::kNormal, kWeightStd});
   }
 
-  static Value Conv(Layers& g, Value x, int64_t outputs, int64_t stride) {
+  // Of the discriminator.
+  Value Conv(Layers& g, Value x, int64_t outputs, int64_t stride) const {
     Value weight;
     {
       const Scope scope(g.builder(), "conv");
       weight = Weight(g, outputs, g.shape(x).dim(-1));
+      if (spectral()) weight = SpectralNorm(g, "norm", weight);
     }
     const int64_t pad = stride - 1;
     return ops::Conv(g.builder(), x, weight, kNoTensor,
@@ -160,8 +182,8 @@ class Dcgan final : public Model {
     for (int64_t i = 0; i < blocks; ++i) {
       const Scope block(g.builder(), "block." + std::to_string(i));
       x = Conv(g, x, settings().Int("discriminator_features") << i, 2);
-      x = i == 0 ? ops::LeakyRelu(g.builder(), x, kSlope, "leaky_relu")
-                 : BatchNorm(g, "norm", x, {.relu = true, .slope = kSlope});
+      x = i == 0 || spectral() ? ops::LeakyRelu(g.builder(), x, kSlope, "leaky_relu")
+                               : BatchNorm(g, "norm", x, {.relu = true, .slope = kSlope});
     }
     const Scope block(g.builder(), "block." + std::to_string(blocks));
     return Conv(g, x, 1, 1);
@@ -185,6 +207,12 @@ std::vector<Setting> SettingsOf() {
                       .max = 1e6});
   settings.push_back(features("generator_features", "generator"));
   settings.push_back(features("discriminator_features", "discriminator"));
+  settings.push_back({.name = kNorm,
+                      .type = Setting::Type::kChoice,
+                      .doc = "In the discriminator: batch norms, or spectral norms of its weights "
+                             "(Miyato et al. 2018).",
+                      .default_value = std::string(kBatch),
+                      .choices = {kBatch, kSpectral}});
   settings.push_back({.name = "discriminator_updates",
                       .doc = "Updates of the discriminator for each of the generator.",
                       .default_value = int64_t{1},

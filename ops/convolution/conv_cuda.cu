@@ -5,23 +5,22 @@
 // and rounds once to the type of x. dbias is a column sum of dy. A transposed convolution is dx of
 // x, plus bias.
 //
-// A transposed convolution whose kernel is its stride, and which has no padding, makes a tile of y
-// of each pixel of x. It is a matrix product of some pixels at a time, whose results a kernel then
-// takes from the scratch memory, mostly from L2, to their places, with the bias.
+// Some transposed convolutions are matrix products (ops/convolution/conv_tiles_cuda.h), and so is
+// dx where cuDNN has no engine for it, as in strict float32 with strides.
 //
-// Where such tiles overlap, and y's pixels are no multiple of 16 bytes, as the images of a
-// generator, the tiles are float32, and the kernel adds up those that meet in an element of y.
-//
-// Where cuDNN has no engine, or a tensor does not begin at a multiple of 16 bytes, plain kernels
-// take over: one thread for each element of y and dx, one block for each element of dweight, whose
-// threads share the pixels. They read every operand of every product from memory, and are slow.
+// Elsewhere, and where a tensor does not begin at a multiple of 16 bytes, plain kernels take
+// cuDNN's place: one thread for each element of y and dx, one block for each element of dweight,
+// whose threads share the pixels. They read every operand of every product from memory, and are
+// slow.
 //
 // Bytes: every argument once; with bias, acc or 16-bit dweight the result once more.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "ops/convolution/conv_geometry.h"
+#include "ops/convolution/conv_tiles_cuda.h"
 #include "ops/convolution/conv_workspace.h"
 #include "ops/convolution/few_outputs_cuda.h"
 #include "ops/cuda/column_sums.h"
@@ -212,9 +211,18 @@ ConvBuffers BuffersOf(const CudaContext& ctx, const Product& product) {
   return {.a = product.a, .b = product.b, .result = product.result, .workspace = ctx.workspace};
 }
 
+// What takes cuDNN's place.
+std::optional<ConvTiles> TilesOf(const CudaContext& ctx, const Product& product) {
+  const ConvProblem& problem = product.problem;
+  if (problem.pass != ConvPass::kDx || !IsForCudnn(product)) return std::nullopt;
+  return OverlappingTiles(ctx, problem.geometry, product.result, problem.workspace_limit);
+}
+
 void Prepare(const CudaContext& ctx, const Product& product) {
   if (!IsForCudnn(product)) return;
   ChooseConvolution(product.problem, ctx.libraries, ctx.stream, BuffersOf(ctx, product));
+  if (FindConvolution(product.problem, ctx.libraries) != nullptr) return;
+  if (const auto tiles = TilesOf(ctx, product)) PrepareTiles(ctx, *tiles);
 }
 
 // False when cuDNN has no engine for it.
@@ -230,6 +238,7 @@ bool RunByCudnn(const CudaContext& ctx, const Product& product) {
 
 void Run(const CudaContext& ctx, const Product& product) {
   if (RunByCudnn(ctx, product)) return;
+  if (const auto tiles = TilesOf(ctx, product)) return RunTiles(ctx, *tiles);
   const DeviceGeometry g(product.problem.geometry);
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     const auto *a = static_cast<const S*>(product.a), *b = static_cast<const S*>(product.b);
@@ -301,136 +310,8 @@ void Conv(const CudaContext& ctx) {
   AddBias(ctx);
 }
 
-// Whether a transposed convolution makes a tile of y of each pixel of x.
-bool MakesTiles(const CudaContext& ctx, const ConvGeometry& g) {
-  bool tiles = g.groups == 1 && g.pad == Spatial{0, 0, 0} && g.kernel == g.stride &&
-               g.in_channels % (16 / graph::ByteSize(ctx.dtype())) == 0;
-  for (int i = 0; i < 3; ++i) tiles = tiles && g.in[i] == g.out[i] * g.kernel[i];
-  return tiles && g.rows_out() > 0 && Aligned(ctx.in<void>(2), ctx.out<void>(0));
-}
-
-// Whether tiles overlap that a transposed convolution makes, and y has pixels that cuDNN does not
-// read whole: for these it has no engine, or a slow one.
-bool SumsTiles(const CudaContext& ctx, const ConvGeometry& g) {
-  return g.groups == 1 && g.in_channels % (16 / graph::ByteSize(ctx.dtype())) != 0 &&
-         !UsesTf32(ctx.attributes, ctx.dtype()) && g.rows_out() > 0;
-}
-
-// Some pixels of x by the weight: tiles[pixels, taps, channels of y], in the scratch memory behind
-// that of the product. Those that are summed are float32, and of whole images.
-struct Tiles {
-  int64_t pixels = 0;  // at a time
-  GemmProblem problem;
-  GemmBuffers buffers;
-
-  Tiles(const CudaContext& ctx, const ConvGeometry& g) {
-    const bool sums = SumsTiles(ctx, g);
-    problem.k = g.out_channels;  // x has the channels of the convolution's result
-    problem.n = problem.ldb = problem.ldc = g.taps() * g.in_channels;
-    problem.lda = problem.k;
-    problem.operands = ctx.dtype();
-    problem.result = sums ? graph::DType::kFloat32 : ctx.dtype();
-    problem.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
-    const int64_t half = ctx.workspace_bytes / 2 / 256 * 256;
-    const int64_t tile = problem.n * graph::ByteSize(problem.result);
-    const int64_t unit = sums ? g.rows_out() / g.batch : 128;
-    pixels = std::clamp<int64_t>(half / tile / unit * unit, 0, g.rows_out());
-    buffers.b = ctx.in<void>(1);
-    buffers.workspace = ctx.workspace;
-    buffers.workspace_bytes = half;
-    buffers.d = static_cast<char*>(ctx.workspace) + half;
-    SetPixels(ctx, g, 0);
-  }
-  // The next ones, from number `first` on; returns how many.
-  int64_t SetPixels(const CudaContext& ctx, const ConvGeometry& g, int64_t first) {
-    problem.m = std::min(pixels, g.rows_out() - first);
-    buffers.a = static_cast<const char*>(ctx.in<void>(0)) +
-                first * g.out_channels * graph::ByteSize(ctx.dtype());
-    return problem.m;
-  }
-};
-
-// A thread takes a pack of a pixel of y: from tiles to y, with the bias, which may be nullptr.
-template <typename S>
-__global__ void __launch_bounds__(kThreads)
-    PlaceTilesKernel(DeviceGeometry g, int64_t first, int64_t packs, const S* tiles, const S* bias,
-                     S* y) {
-  constexpr int N = kPackSize<S>;
-  const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (n >= packs) return;
-  const int64_t of_pixel = g.in_channels / N, channel = n % of_pixel * N;
-  const DevicePixel tap = PixelOf(n / of_pixel % g.taps, g.kernel);
-  const DevicePixel pixel = PixelOf(first + n / of_pixel / g.taps, g.out);
-  int64_t row = pixel.image;
-#pragma unroll
-  for (int i = 0; i < 3; ++i) row = row * g.in[i] + pixel.at[i] * g.kernel[i] + tap.at[i];
-  float values[N];
-  LoadPack<N>(tiles + n * N, values);
-  if (bias != nullptr) {
-    float added[N];
-    LoadPack<N>(bias + channel, added);
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] += added[i];
-  }
-  StorePack<N>(y + row * g.in_channels + channel, values);
-}
-
-void MakeTiles(const CudaContext& ctx, const ConvGeometry& geometry, Tiles& tiles) {
-  const DeviceGeometry g(geometry);
-  for (int64_t first = 0; first < geometry.rows_out(); first += tiles.pixels) {
-    const int64_t pixels = tiles.SetPixels(ctx, geometry, first);
-    Gemm(ctx.libraries, ctx.stream, tiles.problem, tiles.buffers);
-    DispatchCuda(ctx.dtype(), [&]<typename S>() {
-      const int64_t packs = pixels * g.taps * g.in_channels / kPackSize<S>;
-      PlaceTilesKernel<<<BlocksFor(packs), kThreads, 0, ctx.stream>>>(
-          g, first, packs, static_cast<const S*>(tiles.buffers.d), ctx.in<S>(2), ctx.out<S>(0));
-      gpu::CheckLaunch("conv_transpose");
-    });
-  }
-}
-
-// A thread takes an element of y, in the images whose first pixel of x is number `first`: it adds
-// up what the tiles that reach it have there, in the order of the taps.
-template <typename S>
-__global__ void __launch_bounds__(kThreads)
-    SumTilesKernel(DeviceGeometry g, int64_t first, int64_t begin, int64_t end, const float* tiles,
-                   const S* bias, S* y) {
-  const int64_t n = begin + int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (n >= end) return;
-  const int64_t channel = n % g.in_channels;
-  const DevicePixel pixel = PixelOf(n / g.in_channels, g.in);
-  float sum = 0;
-  for (int64_t tap = 0; tap < g.taps; ++tap) {
-    const int64_t row = OutputOf(g, pixel, PixelOf(tap, g.kernel));
-    if (row >= 0) sum += tiles[((row - first) * g.taps + tap) * g.in_channels + channel];
-  }
-  if (bias != nullptr) sum += ToFloat(bias[channel]);
-  y[n] = FromFloat<S>(sum);
-}
-
-void SumTiles(const CudaContext& ctx, const ConvGeometry& geometry, Tiles& tiles) {
-  const DeviceGeometry g(geometry);
-  const int64_t image_of_x = geometry.rows_out() / geometry.batch;
-  const int64_t image_of_y = ctx.out_shape(0).elements() / geometry.batch;
-  for (int64_t first = 0; first < geometry.rows_out(); first += tiles.pixels) {
-    const int64_t pixels = tiles.SetPixels(ctx, geometry, first);
-    Gemm(ctx.libraries, ctx.stream, tiles.problem, tiles.buffers);
-    DispatchCuda(ctx.dtype(), [&]<typename S>() {
-      const int64_t begin = first / image_of_x * image_of_y;
-      const int64_t end = (first + pixels) / image_of_x * image_of_y;
-      SumTilesKernel<<<BlocksFor(end - begin), kThreads, 0, ctx.stream>>>(
-          g, first, begin, end, static_cast<const float*>(tiles.buffers.d), ctx.in<S>(2),
-          ctx.out<S>(0));
-      gpu::CheckLaunch("conv_transpose");
-    });
-  }
-}
-
 void ConvTranspose(const CudaContext& ctx) {
-  const ConvGeometry g = ConvDxGeometryOf(ctx);
-  Tiles tiles(ctx, g);
-  if (tiles.pixels > 0 && MakesTiles(ctx, g)) return MakeTiles(ctx, g, tiles);
-  if (tiles.pixels > 0 && SumsTiles(ctx, g)) return SumTiles(ctx, g, tiles);
+  if (const auto tiles = TilesOf(ctx, ConvDxGeometryOf(ctx))) return RunTiles(ctx, *tiles);
   Run(ctx, ConvDxProduct(ctx));
   AddBias(ctx);
 }
@@ -486,15 +367,8 @@ void PrepareConvDx(const CudaContext& ctx) {
   Prepare(ctx, AddedConvDxProduct(ctx));
 }
 void PrepareConvTranspose(const CudaContext& ctx) {
-  const ConvGeometry g = ConvDxGeometryOf(ctx);
-  Tiles tiles(ctx, g);
-  if (tiles.pixels == 0 || !(MakesTiles(ctx, g) || SumsTiles(ctx, g))) {
-    return Prepare(ctx, ConvDxProduct(ctx));
-  }
-  for (int64_t first = 0; first < g.rows_out(); first += tiles.pixels) {
-    tiles.SetPixels(ctx, g, first);
-    PrepareGemm(ctx.libraries, ctx.stream, tiles.problem, tiles.buffers);
-  }
+  if (const auto tiles = TilesOf(ctx, ConvDxGeometryOf(ctx))) return PrepareTiles(ctx, *tiles);
+  Prepare(ctx, ConvDxProduct(ctx));
 }
 void PrepareConvDw(const CudaContext& ctx) {
   const ConvGeometry g = ConvDwGeometryOf(ctx);

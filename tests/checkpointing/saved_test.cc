@@ -114,5 +114,12 @@ TEST(Saved, RefusesATensorThatTwoNodesWrite) {
   ExpectInternalError([&] { FindSaved(program); }, {"'b' is written by two nodes"});
 }
 
+// What is kept is told by the place of the forward pass.
+TEST(Saved, RefusesForwardNodesBehindTheBackwardPass) {
+  Program program = Parse(kProgram);
+  program.mutable_nodes().back().phase = graph::Phase::kForward;
+  ExpectInternalError([&] { FindSaved(program); }, {"a forward node of program 'p' follows"});
+}
+
 }  // namespace
 }  // namespace plimsoll::checkpointing

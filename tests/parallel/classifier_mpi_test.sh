@@ -90,16 +90,17 @@ for name in "sample", "label", "prediction", "pixels":
     require_same(name, [image[name] for image in several], [image[name] for image in one])
 END
 
+both=()  # arguments of both runs
 compare() {  # FAMILY RANKS [ARGUMENT…]
   local family=$1 ranks=$2 as_it_is=()
   shift 2
   [ "$family" != resnet ] || as_it_is=(--set model.norms=frozen)
   rm -rf several one
-  "$mpirun_sh" "$ranks" "$plimsoll" train "$family.yaml" --set run.dir=several "$@" >run.txt 2>&1 ||
+  "$mpirun_sh" "$ranks" "$plimsoll" train "$family.yaml" --set run.dir=several "${both[@]}" "$@" >run.txt 2>&1 ||
     fail "$family, $ranks ranks, $*: $(cat run.txt)"
   "$plimsoll" eval several --json >eval.json 2>eval.txt || fail "$family, $ranks ranks, $*: $(cat eval.txt)"
-  "$plimsoll" train one.yaml --set run.dir=one --set model.init_from=several/model "${as_it_is[@]}" >one.txt 2>&1 ||
-    fail "$family, $ranks ranks, $*: $(cat one.txt)"
+  "$plimsoll" train one.yaml --set run.dir=one --set model.init_from=several/model "${both[@]}" "${as_it_is[@]}" \
+    >one.txt 2>&1 || fail "$family, $ranks ranks, $*: $(cat one.txt)"
   python3 compare.py || fail "$family, $ranks ranks, $*"
 }
 
@@ -111,4 +112,8 @@ compare resnet 2 --set parallel.data=2 --set parallel.zero=1
 compare resnet 2 --set parallel.data=2 --set parallel.zero=3
 # Ranks that share a model's tensors see the same images, each of which counts once.
 compare vit 4 --set parallel.data=2 --set parallel.tensor=2
+# The same images as files of their own.
+"$plimsoll" data images pictures --from images >pictures.txt 2>&1 || fail "$(cat pictures.txt)"
+both=(--set data.folder=pictures --set data.random_resized_crop=false --set data.resize=8)
+compare resnet 2 --set parallel.data=2
 echo "passed"
