@@ -72,13 +72,14 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
     state.best_step = steps;
   }
   state.without_gain = evaluation.best ? 0 : state.without_gain + 1;
-  evaluation.text = fmt::format("evaluation after {} steps: held-out loss {:.4f}", steps,
-                                evaluation.metrics.front().loss);
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(session.metrics());
+  evaluation.text = fmt::format("evaluation after {} steps: held-out {} {:.4f}", steps,
+                                evaluated.front().info.name, evaluation.metrics.front().loss);
   constexpr int kMost = 12;  // in one line
   int scalars = 0;
   for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {
-    if (!metric.info.scalar() || ++scalars > kMost) continue;
+    if (metric.info.name == evaluated.front().info.name || !metric.info.scalar()) continue;
+    if (++scalars > kMost) continue;
     evaluation.text += fmt::format(", {} {:.4g}", metric.name, metric.Value(evaluation.metrics));
   }
   if (scalars > kMost) {

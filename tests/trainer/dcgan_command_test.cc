@@ -14,6 +14,7 @@
 namespace plimsoll {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -51,6 +52,9 @@ class DcganCommand : public testing::Test {
 TEST_F(DcganCommand, LeavesPicturesOfWhatItMakes) {
   const Outcome outcome = Train("run");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              ContainsRegex("evaluation after 2 steps: held-out discriminator.loss [0-9.]+, "
+                            "discriminator.of_real "));
   std::vector<std::vector<uint8_t>> pictures;
   for (const std::string step : {"2", "4"}) {
     const std::string path = folder_ / ("run/samples/step_" + step + ".png");

@@ -15,6 +15,7 @@ namespace plimsoll {
 namespace {
 
 using nlohmann::json;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 class TrainCommand : public testing::Test {
@@ -247,6 +248,23 @@ TEST_F(TrainCommand, LooksAtTheMetricThatItIsTold) {
                                        "train.early_stop=2", "--set", "save.best=true"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_THAT(resumed.out, testing::Not(HasSubstr("stopped early")));
+}
+
+TEST_F(TrainCommand, TellsTheFirstNumbersOfAnEvaluation) {
+  WriteFile(yaml_,
+            "model: {family: unet, image_depth: 8, image_height: 8, image_width: 8, levels: 2, "
+            "features: 2, classes: 15}\n"
+            "data: {source: synthetic_volumes, volumes: 4, held_out: 2}\n"
+            "train: {steps: 1, micro_batch: 1, eval_every: 1, threads: 1}\n"
+            "memory: {summary: none, calibrate: false}\n"
+            "run: {dir: " +
+                run_ + "}\n");
+  const Outcome outcome = RunPlimsoll({"train", yaml_});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  // The mean, and classes 1 to 11 of 14.
+  EXPECT_THAT(outcome.out,
+              ContainsRegex("evaluation after 1 steps: held-out loss [0-9.]+, dice [0-9.]+, "
+                            "dice.1 [0-9.]+, .*, dice.11 [0-9.]+, and 3 more in metrics.jsonl"));
 }
 
 TEST_F(TrainCommand, StopsAtALossThatIsNotFinite) {
