@@ -118,7 +118,7 @@ class Dcgan final : public Model {
   }
 
  private:
-  bool spectral() const { return settings().String(kNorm) == kSpectral; }
+  bool spectral() const { return settings().Text(kNorm) == kSpectral; }
 
   // How often 4 × 4 is doubled.
   int64_t doublings() const {
