@@ -36,6 +36,7 @@ Model::Outputs ClassifierHead(Layers& g, std::string_view name, Value x, Head he
     bias = g.Parameter("bias", {options.classes}, options.bias);
   }
   Model::Outputs outputs;
+  if (!g.training()) outputs.features = x;
   const Value logits = ops::Linear(builder, x, weight, bias, name);
   if (head == Head::kLogits) {
     outputs.logits = logits;

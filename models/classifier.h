@@ -25,9 +25,10 @@ Initializer UniformByInputs(int64_t inputs);
 
 // x[B,D] → a linear layer's logits[B,classes]. With Head::kLoss: their loss against the input
 // "labels", i32[B] (negative: none), and the metrics accuracy and, of more than five classes, top5;
-// outside of training the logits as well, and the confusion matrix of up to 1,024 classes, with F1
-// and MCC. With mixed labels, training also reads "labels_b", i32[B], and "label_weight", f32[B]:
-// the second label and the weight of the first; the metrics look at the first.
+// outside of training the logits and the features x as well, and the confusion matrix of up to
+// 1,024 classes, with F1 and MCC. With mixed labels, training also reads "labels_b", i32[B], and
+// "label_weight", f32[B]: the second label and the weight of the first; the metrics look at the
+// first.
 Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, Head head,
                               const ClassifierOptions& options);
 

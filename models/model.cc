@@ -146,6 +146,16 @@ TextSizes TextSizesOf(const Model& model) {
   return *sizes;
 }
 
+bool MakesImages(const Model& model) {
+  const std::vector<Objective> objectives = model.objectives();
+  return std::ranges::any_of(objectives, [&](const Objective& objective) {
+    graph::Program program("images");
+    graph::Builder builder(program);
+    const Batch one = {.batch = 1, .sequence = 1};
+    return model.Build(builder, one, Head::kLoss, false, objective.name).images != graph::kNoTensor;
+  });
+}
+
 std::optional<std::vector<int64_t>> MatchNumbers(std::string_view pattern, std::string_view name) {
   std::vector<int64_t> numbers;
   while (!pattern.empty()) {

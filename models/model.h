@@ -193,8 +193,10 @@ class Model {
     graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits; of classes f32[B,…,K]
     // f32[B,H,W,C], within ±1, Head::kLoss outside of training: images that the model makes.
     graph::Value images = graph::kNoTensor;
-    std::vector<Metric> metrics = {};        // Head::kLoss
-    std::vector<StateUpdate> states = {};    // of training: what Layers::UpdateState was told
+    // f32[B,D], outside of training: what a classifier's last layer makes its logits of.
+    graph::Value features = graph::kNoTensor;
+    std::vector<Metric> metrics = {};      // Head::kLoss
+    std::vector<StateUpdate> states = {};  // of training: what Layers::UpdateState was told
   };
 
   virtual ~Model() = default;
@@ -312,5 +314,7 @@ std::string NumberedClass(int64_t number);
 
 // Throws UserError when the model continues no texts.
 TextSizes TextSizesOf(const Model& model);
+// Whether the evaluation of one of its objectives leaves images (Outputs::images).
+bool MakesImages(const Model& model);
 
 }  // namespace plimsoll::models

@@ -400,12 +400,16 @@ class CommandLine {
         ->check(CLI::Range(0.0, 0.99));
     command->add_option("--top", predict_.top, "candidates to show")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+    command->add_option("--features", predict_.features,
+                        "of pictures: the file, NumPy's .npy, to write the features to that the "
+                        "classifier's last layer reads");
     command->add_flag("--json", predict_.json, "for programs: an object a line");
     command->callback([this] { RunPredict(predict_); });
   }
 
   void AddGenerate() {
-    CLI::App* command = app_.add_subcommand("generate", "continue a text with a trained model");
+    CLI::App* command = app_.add_subcommand(
+        "generate", "continue a text with a trained model, or make images with one");
     command
         ->add_option("model", generate_.folder,
                      "a run directory, a snapshot or a Hugging Face folder")
@@ -424,7 +428,7 @@ class CommandLine {
     sample("--top-k", "top_k", "draw among the k likeliest; 0: all");
     sample("--top-p", "top_p",
            "draw among the fewest likeliest that together have this probability; 1: all");
-    sample("--seed", "seed", "of the draws");
+    sample("--seed", "seed", "of the draws, or of the images' noise");
     sample("--count", "count", "texts to draw");
     command->add_option_function<std::string>(
         "--sequence",
@@ -444,7 +448,20 @@ class CommandLine {
     command->add_option("--dtype", generate_.dtype,
                         "of weights and activations: fp32, bf16 or fp16");
     command->add_option("--tokenizer", generate_.tokenizer, "byte, or a tokenizer's path");
-    command->callback([this] { RunGenerate(generate_); });
+    command->add_option("--images", generate_.images, "of a model that makes images: how many")
+        ->check(CLI::Range(int64_t{1}, int64_t{999'999}));
+    command->add_option("--to", generate_.to, "the folder to write the images to, as PNG files");
+    command
+        ->add_option("--batch", generate_.batch,
+                     "images at a time, at most as many as there will be")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+    command->callback([this, command] {
+      for (const char* option : {"--tokens", "--temperature", "--top-k", "--top-p", "--count",
+                                 "--sequence", "--prompt", "--stop", "--tokenizer"}) {
+        if (command->count(option) > 0) generate_.for_texts.emplace_back(option);
+      }
+      RunGenerate(generate_);
+    });
   }
 
   void AddInspect() {

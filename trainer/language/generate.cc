@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "trainer/language/generate_images.h"
 #include "trainer/language/next_token.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/language/sampler.h"
@@ -77,6 +79,20 @@ void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
       generated.prompt_tokens, generated.prompt_seconds, others, generated.seconds,
       others == 0 ? 0 : static_cast<double>(others) / generated.seconds, FormatBytes(memory.arena),
       FormatBytes(memory.weights), FormatBytes(memory.cache), FormatBytes(memory.rest)));
+}
+
+// What only models that make images have.
+void RefuseForImages(const GenerateCommand& command, const models::Model& model) {
+  for (const auto& [option, given] :
+       {std::pair("--images", command.images.has_value()), std::pair("--to", !command.to.empty()),
+        std::pair("--batch", command.batch.has_value())}) {
+    if (!given) continue;
+    const char* const does = model.text_sizes() ? "continue texts" : "do not";
+    throw UserError(fmt::format(
+        "{}: is for models that make images of noise, and models of family {} {}: "
+        "plimsoll {} {}",
+        option, model.family(), does, model.text_sizes() ? "generate" : "predict", command.folder));
+  }
 }
 
 }  // namespace
@@ -152,6 +168,8 @@ void RunGenerate(const GenerateCommand& command) {
   }
   const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
   const config::RunConfig& config = trained.config();
+  if (models::MakesImages(*trained.model)) return GenerateImages(command, trained);
+  RefuseForImages(command, *trained.model);
   models::TextSizesOf(*trained.model);  // or it has nothing to continue
   const std::string name = trained.Tokenizer(command.tokenizer);
   if (name.empty()) {

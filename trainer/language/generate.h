@@ -1,4 +1,4 @@
-// Generates text with a model: continues a prompt token by token.
+// Generates with a model: continues a prompt token by token, or makes images.
 #pragma once
 
 #include <cstdint>
@@ -46,15 +46,24 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
 // checkpoint.
 struct GenerateCommand {
   std::string folder;
-  WeightChoice choice;                // of the run's weights
-  std::vector<std::string> sets;      // overrides of the run's configuration
-  std::optional<std::string> prompt;  // instead of the configuration's
-  std::vector<std::string> stop;      // instead of the configuration's; empty: these
-  std::string dtype = "fp32";         // of weights, activations and cache: fp32, bf16, fp16
-  std::string tokenizer;              // empty: the run's, or the folder's own
+  WeightChoice choice;            // of the run's weights
+  std::vector<std::string> sets;  // overrides of the run's configuration
+  std::string dtype = "fp32";     // of weights, activations and cache: fp32, bf16, fp16
+
+  // Of models that continue texts.
+  std::optional<std::string> prompt;   // instead of the configuration's
+  std::vector<std::string> stop;       // instead of the configuration's; empty: these
+  std::string tokenizer;               // empty: the run's, or the folder's own
+  std::vector<std::string> for_texts;  // the options given that only these models have: "--prompt"
+
+  // Of models that make images.
+  std::optional<int64_t> images;  // how many
+  std::string to;                 // the folder of their files
+  std::optional<int64_t> batch;   // images at a time; default: the run's micro-batch
 };
-// Writes the text to stdout as it appears, and the time taken to stderr. UserError when the model
-// or its tokenizer cannot be read, or when its logits are not finite (NotFinite).
+// Writes the text to stdout as it appears, and the time taken to stderr; or images to files
+// (generate_images.h). UserError when the model or its tokenizer cannot be read, when options are
+// for another kind of model, or when its numbers are not finite (NotFinite).
 void RunGenerate(const GenerateCommand& command);
 
 }  // namespace plimsoll::trainer

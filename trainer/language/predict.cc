@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/bytes.h"
@@ -18,26 +19,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What only predictions of volumes have.
-void RefuseForVolumes(const PredictCommand& command, const models::Model& model) {
-  if (SegmentsPictures(model)) return;
-  for (const auto& [option, given] : {std::pair("--to", !command.to.empty()),
-                                      std::pair("--overlap", command.overlap.has_value())}) {
-    if (!given) continue;
-    throw UserError(fmt::format(
-        "{}: is for models that segment volumes, and models of family {} do not; leave it out",
-        option, model.family()));
+// Refuses options that only models of another kind have.
+void RefuseOptions(const PredictCommand& command, const models::Model& model, bool segments,
+                   bool tells_pictures) {
+  for (const auto& [option, given, fits, kind] :
+       {std::tuple("--to", !command.to.empty(), segments, "segment volumes"),
+        std::tuple("--overlap", command.overlap.has_value(), segments, "segment volumes"),
+        std::tuple("--features", !command.features.empty(), tells_pictures,
+                   "tell pictures apart")}) {
+    if (!given || fits) continue;
+    throw UserError(
+        fmt::format("{}: is for models that {}, and models of family {} do not; leave it out",
+                    option, kind, model.family()));
   }
 }
 
 Predicted Predict(const PredictCommand& command, TrainedModel trained) {
   const std::map<std::string, int64_t> bounds = trained.model->input_bounds();
-  RefuseForVolumes(command, *trained.model);
-  const bool reads_texts = bounds.contains("tokens"), tells_classes = bounds.contains("labels");
+  const bool reads_texts = bounds.contains("tokens"), tells_classes = bounds.contains("labels"),
+             segments = SegmentsPictures(*trained.model),
+             tells_pictures = tells_classes && !reads_texts && !segments;
+  RefuseOptions(command, *trained.model, segments, tells_pictures);
   if (reads_texts && tells_classes) return PredictTexts(command, trained);
   if (reads_texts) return FillMasks(command, std::move(trained));
-  if (SegmentsPictures(*trained.model)) return PredictVolumes(command, trained);
-  if (tells_classes) return PredictPictures(command, trained);
+  if (segments) return PredictVolumes(command, trained);
+  if (tells_pictures) return PredictPictures(command, trained);
   throw UserError(fmt::format("{}: models of family {} predict neither classes nor masked words",
                               command.folder, trained.model->family()));
 }
@@ -50,6 +56,12 @@ void RunPredict(const PredictCommand& command) {
   if (trained.model->text_sizes()) {
     throw UserError(fmt::format(
         "{}: models of family {} continue texts and predict no classes: plimsoll generate {}",
+        command.folder, trained.model->family(), command.folder));
+  }
+  if (models::MakesImages(*trained.model)) {
+    throw UserError(fmt::format(
+        "{}: models of family {} make images and predict no classes: plimsoll generate {} --images "
+        "N --to FOLDER",
         command.folder, trained.model->family(), command.folder));
   }
   if (command.inputs.empty() && command.texts.empty()) {

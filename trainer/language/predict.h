@@ -27,13 +27,17 @@ struct PredictCommand {
   std::string to;                      // of volumes: the folder of their segmentations
   std::optional<double> overlap = {};  // of a volume's windows, a part of their sides; default:
                                        // that of the run's evaluations
-  bool json = false;                   // a JSON object a line instead of sentences
+  // Of pictures: the file to which the features that the classifier's last layer reads are written,
+  // f32[pictures, D] in NumPy's form (formats/npy.h), in the order of the lines. They are kept in
+  // memory until the end.
+  std::string features = {};
+  bool json = false;  // a JSON object a line instead of sentences
 };
-// Prints a line for each input to stdout, in order, and what it took to stderr; of volumes with
-// labels also their mean Dice. Of several files of pictures or volumes those that cannot be read
-// get a warning each, and a UserError at the end counts them.
-// UserError when model or input cannot be read, when the model continues texts, or when its numbers
-// are none (NotFinite).
+// Prints a line for each input to stdout, in order, and what it took to stderr; of several pictures
+// also the share of each class, of volumes with labels their mean Dice. Of several files of
+// pictures or volumes those that cannot be read get a warning each, and a UserError at the end
+// counts them. UserError when model or input cannot be read, when the model continues texts, or
+// when its numbers are none (NotFinite).
 void RunPredict(const PredictCommand& command);
 
 }  // namespace plimsoll::trainer

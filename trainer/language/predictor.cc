@@ -28,6 +28,7 @@ Predictor::Predictor(const TrainedModel& trained, const PredictCommand& command,
     options.cache = false;
   } else {
     options.evaluate = true;
+    options.features = !command.features.empty();
     options.micro_batch = rows;
   }
   pool_ = std::make_unique<ThreadPool>(options.threads);
@@ -62,9 +63,9 @@ void Predictor::RequireFinite(std::span<const float> logits) {
   throw ExplainNotFinite(trained_, *session_, dtype_, "the logits hold NaN or infinity");
 }
 
-int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs) {
+int64_t RowsFor(std::optional<int64_t> batch, const TrainedModel& trained, int64_t wanted) {
   const int64_t usual = std::max<int64_t>(1, trained.config().train.micro_batch);
-  return std::max<int64_t>(1, std::min(command.batch.value_or(usual), inputs));
+  return std::max<int64_t>(1, std::min(batch.value_or(usual), wanted));
 }
 
 std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
@@ -102,22 +103,23 @@ std::vector<std::string> ClassNamesOf(const TrainedModel& trained) {
   return trained.model->class_names();
 }
 
+std::string ClassName(const std::vector<std::string>& names, int64_t number) {
+  return number < std::ssize(names) ? names[static_cast<size_t>(number)] : std::to_string(number);
+}
+
 std::string ClassLine(const InputPlace& place, std::span<const float> logits,
                       const std::vector<std::string>& names, const PredictCommand& command) {
   const std::vector<Candidate> candidates = Likeliest(logits, command.top);
-  const auto name_of = [&](int64_t number) {
-    return number < std::ssize(names) ? names[static_cast<size_t>(number)] : std::to_string(number);
-  };
   if (command.json) {
     Json line = {{"file", place.file}};
     if (place.number >= 0) line[place.unit] = place.number;
     line["class"] = candidates.front().number;
-    line["name"] = name_of(candidates.front().number);
+    line["name"] = ClassName(names, candidates.front().number);
     line["probability"] = candidates.front().probability;
     line["candidates"] = Json::array();
     for (const auto& [number, probability] : candidates) {
       line["candidates"].push_back(
-          {{"class", number}, {"name", name_of(number)}, {"probability", probability}});
+          {{"class", number}, {"name", ClassName(names, number)}, {"probability", probability}});
     }
     return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
@@ -128,7 +130,7 @@ std::string ClassLine(const InputPlace& place, std::span<const float> logits,
                         i == 0   ? ": "
                         : i == 1 ? "; then "
                                  : ", ",
-                        formats::Printable(name_of(candidates[i].number)),
+                        formats::Printable(ClassName(names, candidates[i].number)),
                         PercentText(candidates[i].probability));
   }
   return line + "\n";

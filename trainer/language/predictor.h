@@ -30,6 +30,8 @@ class Predictor {
 
   // The slots of a classifier's program are filled: [rows, classes], of pixels [rows, …, classes].
   std::vector<float> ClassLogits();
+  // Of the same inputs, behind ClassLogits(): [rows, D]. Where the command asks for features.
+  std::vector<float> ClassFeatures() { return session_->Read<float>(kClassFeatures); }
   // The logits program's inputs are written: [rows, vocabulary].
   std::vector<float> MaskLogits();
 
@@ -44,8 +46,8 @@ class Predictor {
   std::unique_ptr<Session> session_;
 };
 
-// Inputs at a time where so many are there.
-int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
+// Rows at a time where so many are wanted: `batch`, or those of the run's micro-batch.
+int64_t RowsFor(std::optional<int64_t> batch, const TrainedModel& trained, int64_t wanted);
 
 // The configuration that says how the model's inputs are prepared, if there is one: the run's, or
 // what a snapshot alone records of it.
@@ -76,6 +78,8 @@ std::string PercentText(double probability);
 // The names of the model's classes: those that the run's file gives, or those that came with the
 // weights; empty: there are none.
 std::vector<std::string> ClassNamesOf(const TrainedModel& trained);
+// One of these, or the number of a class that has none.
+std::string ClassName(const std::vector<std::string>& names, int64_t number);
 
 // Where an input comes from: a file, and the number of a picture or a line in it.
 struct InputPlace {

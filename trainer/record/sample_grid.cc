@@ -4,15 +4,12 @@
 #include <cmath>
 
 #include "formats/png.h"
+#include "trainer/record/brightness.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 constexpr int64_t kGap = 2;  // pixels between two images
-
-uint8_t Brightness(float value) {
-  return static_cast<uint8_t>(std::lround(255 * (std::clamp(value, -1.0f, 1.0f) + 1) / 2));
-}
 
 }  // namespace
 

@@ -368,6 +368,7 @@ class Compiler {
       program->mutable_tensor(left).persistent = true;
     };
     leave(outputs.logits, kClassLogits);
+    if (options_.features) leave(outputs.features, kClassFeatures);
     leave(outputs.images, kMadeImages);
     CarryStates(builder, outputs.states, purpose.carry);
     purpose.states = outputs.states;

@@ -50,6 +50,7 @@ struct CompileOptions {
   bool sequence_parallel = false;  // ranks of the tensor axis share the rows between layers, too
   bool train = true;
   bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
+  bool features = false;  // which then leaves a classifier's features as well (kClassFeatures)
   // Also programs for the next-token logits of that many texts at once, each seen through its last
   // generate_context tokens. Keys and values of these are carried in a cache, or, without it, made
   // again for every token.

@@ -452,17 +452,22 @@ std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> targets,
     throw InternalError(fmt::format("an evaluation of {} objectives is told about {}",
                                     objectives_.size(), targets.size()));
   }
-  GatherWeights();
   const auto sample_weight = static_cast<float>(1.0 / static_cast<double>(samples));
   for (size_t i = 0; i < targets.size(); ++i) {
     const auto token_weight = static_cast<float>(1.0 / static_cast<double>(targets[i]));
     Put(objectives_[i].token_weight, &token_weight);
     Put(objectives_[i].sample_weight, &sample_weight);
-    PutData(compiled_.step.evaluations.at(i));
-    executors_[compiled_.step.evaluations[i]]->Run();
+    RunEvaluation(i);
   }
   ReadMetrics(pending_.back().metrics, true);
   return pending_.back().metrics;
+}
+
+void Session::RunEvaluation(size_t objective) {
+  const int program = compiled_.step.evaluations.at(objective);
+  GatherWeights();
+  PutData(program);
+  executors_[program]->Run();
 }
 
 int64_t Session::used_bytes() const {

@@ -193,6 +193,9 @@ class Session {
   // is the slots' share of the mean over them, and adding up over the batches gives that mean
   // (StepMetrics::AddBatch). They stay until the next call.
   std::span<const StepMetrics> Evaluate(std::span<const int64_t> targets, int64_t samples);
+  // Runs the evaluation of one objective alone, for what it leaves besides metrics (kMadeImages).
+  // It reads the slots of its own program.
+  void RunEvaluation(size_t objective);
   // The loss of one objective that weighs no samples.
   double Evaluate(int64_t targets) { return Evaluate({&targets, 1}, 1).front().loss; }
 

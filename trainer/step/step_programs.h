@@ -17,6 +17,9 @@ namespace plimsoll::trainer {
 inline constexpr std::string_view kClassLogits = "class_logits";
 // The same of the images that the model makes, f32[B,H,W,C], within ±1.
 inline constexpr std::string_view kMadeImages = "made_images";
+// The same, with CompileOptions::features, of what a classifier's last layer makes its logits of,
+// f32[B,D].
+inline constexpr std::string_view kClassFeatures = "class_features";
 
 // What a program works on: an update of an objective.
 struct StepUpdate {

@@ -1,0 +1,175 @@
+#include "trainer/language/generate_images.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "base/output_file.h"
+#include "base/random.h"
+#include "base/thread_pool.h"
+#include "formats/png.h"
+#include "trainer/data/noise.h"
+#include "trainer/language/not_finite.h"
+#include "trainer/language/predictor.h"
+#include "trainer/record/brightness.h"
+#include "trainer/settle/run_device.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kQuietSeconds = 10;  // at least, between two lines of progress
+// With one seed, a run learns from other noise than that of the images made later.
+constexpr uint64_t kNoisePurpose = 0x67656e6572617465;  // "generate"
+
+void CheckImageOptions(const GenerateCommand& command, const models::Model& model) {
+  const std::string way =
+      fmt::format("plimsoll generate {} --images N --to FOLDER", command.folder);
+  if (!command.for_texts.empty()) {
+    throw UserError(
+        fmt::format("{}: is for models that continue texts, and models of family {} make images: "
+                    "{}",
+                    command.for_texts.front(), model.family(), way));
+  }
+  if (!command.images) {
+    throw UserError(fmt::format("{}: models of family {} make images; say how many: {}",
+                                command.folder, model.family(), way));
+  }
+  if (command.to.empty()) {
+    throw UserError("--to: images are files, and need a folder to be written to; give --to FOLDER");
+  }
+}
+
+// New or empty: no file that is there is written over.
+void MakeImageFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw UserError(fmt::format("--to {}: the folder cannot be made: {}; name another one", folder,
+                                error.message()));
+  }
+  if (!std::filesystem::is_empty(folder, error)) {
+    throw UserError(fmt::format("--to {}: {}; name another folder, or empty it", folder,
+                                error ? error.message() : "holds files already"));
+  }
+}
+
+// The objective whose evaluation leaves images.
+size_t ObjectiveOfImages(const CompiledStep& compiled) {
+  const std::vector<int>& programs = compiled.step.evaluations;
+  const auto found = std::ranges::find_if(programs, [&](int program) {
+    return compiled.programs[program]->Find(kMadeImages) != graph::kNoTensor;
+  });
+  if (found == programs.end()) throw InternalError("no evaluation leaves images");
+  return static_cast<size_t>(found - programs.begin());
+}
+
+// A model in memory that makes images of noise.
+class ImageMaker {
+ public:
+  ImageMaker(const GenerateCommand& command, const TrainedModel& trained)
+      : trained_(trained),
+        dtype_(command.dtype),
+        seed_(Hash(static_cast<uint64_t>(trained.config().sample.seed), kNoisePurpose)) {
+    CompileOptions options = InferenceOptions(trained, command.dtype);
+    options.evaluate = true;
+    options.micro_batch = RowsFor(command.batch, trained, *command.images);
+    pool_ = std::make_unique<ThreadPool>(options.threads);
+    device_ = MakeDevice(trained.config(), *pool_);
+    session_ = std::make_unique<Session>(Compile(*trained.model, options), *device_);
+    objective_ = ObjectiveOfImages(session_->compiled());
+    noise_ = session_->FindSlot("noise");
+    if (noise_ == nullptr || !data::IsNoise(*noise_)) {
+      throw UserError(command.folder + ": the model makes its images of other inputs than noise");
+    }
+    const int64_t channels = shape().dim(3);
+    if (channels != 1 && channels != 3) {
+      throw UserError(
+          fmt::format("{}: the model makes images of {} channels; PNG files have 1 or 3",
+                      command.folder, channels));
+    }
+    LoadTrained(trained, *session_);
+  }
+
+  const CompiledStep& compiled() const { return session_->compiled(); }
+  graph::Shape shape() const { return session_->ShapeOf(kMadeImages); }  // [B,H,W,C]
+
+  // As many as the batch has: images `first`, `first` + 1, …
+  std::vector<float> Make(int64_t first) {
+    data::FillNoise(*noise_, first, seed_);
+    session_->RunEvaluation(objective_);
+    std::vector<float> images = session_->Read<float>(kMadeImages);
+    if (std::ranges::all_of(images, [](float value) { return std::isfinite(value); })) {
+      return images;
+    }
+    throw ExplainNotFinite(trained_, *session_, dtype_, "the images hold NaN or infinity");
+  }
+
+ private:
+  const TrainedModel& trained_;
+  std::string dtype_;
+  uint64_t seed_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<runtime::Device> device_;
+  std::unique_ptr<Session> session_;
+  size_t objective_ = 0;
+  const Slot* noise_ = nullptr;
+};
+
+// `image`: [H,W,C].
+void WriteImage(const std::string& path, const graph::Shape& shape, std::span<const float> image) {
+  std::vector<uint8_t> pixels(image.size());
+  std::ranges::transform(image, pixels.begin(), &Brightness);
+  const std::vector<uint8_t> bytes = formats::EncodePng(shape.dim(2), shape.dim(1), pixels);
+  OutputFile file(path);
+  file.Write(std::as_bytes(std::span(bytes)));
+  file.Commit(OutputFile::Sync::kNo);
+}
+
+}  // namespace
+
+void GenerateImages(const GenerateCommand& command, const TrainedModel& trained) {
+  CheckImageOptions(command, *trained.model);
+  MakeImageFolder(command.to);
+  ImageMaker maker(command, trained);
+  const graph::Shape shape = maker.shape();
+  const int64_t count = *command.images;
+  const auto elements = static_cast<size_t>(shape.elements() / shape.dim(0));
+
+  const Clock::time_point start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  double said = 0;
+  for (int64_t first = 0; first < count; first += shape.dim(0)) {
+    const std::vector<float> images = maker.Make(first);
+    const int64_t end = std::min(first + shape.dim(0), count);
+    for (int64_t i = first; i < end; ++i) {
+      WriteImage((std::filesystem::path(command.to) / fmt::format("{:06}.png", i + 1)).string(),
+                 shape,
+                 std::span(images).subspan(static_cast<size_t>(i - first) * elements, elements));
+    }
+    if (end == count || seconds() < said + kQuietSeconds) continue;
+    said = seconds();
+    PrintProgress(fmt::format("{} of {} images\n", end, count));
+  }
+  const double taken = seconds();
+  const InferenceMemory memory = MemoryOf(maker.compiled());
+  PrintProgress(fmt::format("{} image{} of {} × {} in {}, {:.1f} images/s; arena {}: weights {}\n",
+                            count, count == 1 ? "" : "s", shape.dim(1), shape.dim(2), command.to,
+                            static_cast<double>(count) / taken, FormatBytes(memory.arena),
+                            FormatBytes(memory.weights)));
+}
+
+}  // namespace plimsoll::trainer

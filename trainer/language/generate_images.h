@@ -1,0 +1,16 @@
+// `plimsoll generate` of models that make images of noise, such as a DCGAN.
+#pragma once
+
+#include "trainer/language/generate.h"
+#include "trainer/snapshot/trained_model.h"
+
+namespace plimsoll::trainer {
+
+// Writes PNG files, FOLDER/000001.png and so on: grey of models with one channel, colours of three.
+// The noise of an image follows from the seed (sample.seed) and the image's number alone, so that
+// the batch changes no more than the rounding of sums. Prints progress and a closing line.
+// UserErrors: options of models that continue texts, no number or folder, a folder that holds
+// anything, images of other channels, numbers that are not finite (NotFinite).
+void GenerateImages(const GenerateCommand& command, const TrainedModel& trained);
+
+}  // namespace plimsoll::trainer
