@@ -1,15 +1,23 @@
 // `plimsoll predict` as users run it, and the program that it reads masked words from.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "formats/npy.h"
+#include "formats/safetensors.h"
 #include "models/family.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/image_folders.h"
@@ -305,6 +313,97 @@ TEST_F(PredictPictures, ThatCannotBeReadLeaveTheOthers) {
   EXPECT_THAT(outcome.err, testing::Not(HasSubstr("could not be read")));
 }
 
+// The last picture's place is after those of files that cannot be read; these have no row.
+TEST_F(PredictPictures, LeaveTheFeaturesOfTheirClasses) {
+  Train("run", Yaml(8, ""));
+  const std::string run = folder_ / "run", file = folder_ / "features.npy";
+  const auto features_of = [&](const Arguments& more, int64_t rows) {
+    Arguments arguments = {"predict", run, "--features", file};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    RunPlimsoll(arguments);
+    const std::string bytes = folder_.Read("features.npy"),
+                      header = formats::NpyHeader(std::vector<int64_t>{rows, 8});
+    EXPECT_THAT(bytes, StartsWith(header));
+    std::vector<float> features(static_cast<size_t>(rows * 8));
+    EXPECT_EQ(bytes.size(), header.size() + features.size() * sizeof(float));
+    std::memcpy(features.data(), bytes.data() + header.size(),
+                std::min(bytes.size() - header.size(), features.size() * sizeof(float)));
+    std::filesystem::remove(file);
+    return features;
+  };
+  const std::vector<float> features = features_of({images()}, 30);
+  EXPECT_FALSE(std::ranges::equal(std::span(features).first(8), std::span(features).last(8)));
+  EXPECT_EQ(Predict("run", {images(), "--features", file}), Predict("run", {images()}));
+  for (const char* batch : {"1", "7", "64"}) {
+    const std::vector<float> other = features_of({images(), "--batch", batch}, 30);
+    for (size_t i = 0; i < features.size(); ++i) EXPECT_NEAR(other[i], features[i], 1e-5);
+  }
+
+  // The head's logits of a row give the probabilities of its line.
+  const formats::SafetensorsReader model(run + "/model/model.safetensors");
+  std::vector<float> weight(80), bias(10);
+  std::memcpy(weight.data(), model.Raw("classifier.weight").data(), 80 * sizeof(float));
+  std::memcpy(bias.data(), model.Raw("classifier.bias").data(), 10 * sizeof(float));
+  const std::vector<json> lines = PredictJson("run", {images(), "--top", "10"});
+  for (size_t row = 0; row < 30; ++row) {
+    std::vector<double> powers(10);
+    for (size_t k = 0; k < 10; ++k) {
+      double logit = bias[k];
+      for (size_t d = 0; d < 8; ++d) {
+        logit += static_cast<double>(weight[8 * k + d]) * features[8 * row + d];
+      }
+      powers[k] = std::exp(logit);
+    }
+    const double sum = std::accumulate(powers.begin(), powers.end(), 0.0);
+    for (const json& candidate : lines[row].at("candidates")) {
+      EXPECT_NEAR(candidate.at("probability"), powers[candidate.at("class").get<size_t>()] / sum,
+                  1e-5);
+    }
+  }
+
+  const TempFolder pictures;
+  for (const char* name : {"a.pgm", "c.pgm"}) {
+    const size_t number = name[0] == 'a' ? 3 : 28;
+    pictures.Write(name, "P5 8 8 255\n" + ReadFile(images()).substr(16 + number * 64, 64));
+  }
+  pictures.Write("b.pgm", "P5 8 8 255\n");
+  const std::vector<float> two = features_of({pictures.path()}, 2);
+  for (size_t d = 0; d < 8; ++d) {
+    EXPECT_NEAR(two[d], features[3 * 8 + d], 1e-5);
+    EXPECT_NEAR(two[8 + d], features[28 * 8 + d], 1e-5);
+  }
+
+  const std::string picture = pictures / "a.pgm", bytes = ReadFile(picture);
+  const Outcome over = RunPlimsoll({"predict", run, picture, "--features", picture});
+  EXPECT_EQ(over.exit_code, 2);
+  EXPECT_THAT(over.err, HasSubstr("--features: " + picture + " is one of the files that are read"));
+  EXPECT_EQ(ReadFile(picture), bytes);
+  ExpectRefused({run, picture, "--features", folder_ / "missing/x.npy"}, {"missing/x.npy"});
+}
+
+TEST_F(PredictPictures, OfSeveralEndWithTheClassesShares) {
+  // Classes of a brightness each, so that some are learnt.
+  for (const auto& [name, count] : {std::pair("train", 40u), std::pair("t10k", 30u)}) {
+    std::string values;
+    for (uint32_t i = 0; i < count; ++i) values.append(64, static_cast<char>(i % 10 * 25));
+    folder_.Write(std::string(name) + "-images-idx3-ubyte", data::Idx({count, 8, 8}, values));
+  }
+  Train("run", Yaml(8, ""));
+  std::map<std::string, int> counts;  // names are in the order of their classes
+  for (const json& line : PredictJson("run", {images()})) ++counts[line.at("name")];
+  ASSERT_GT(counts.size(), 1u);
+  std::string shares;
+  for (const auto& [name, count] : counts) {
+    shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ", name, count / 0.3);
+  }
+  const std::string out = Predict("run", {images()});
+  EXPECT_EQ(std::ranges::count(out, '\n'), 31);
+  EXPECT_THAT(out, testing::EndsWith("\n30 pictures: " + shares + "\n"));
+  const std::string one =
+      folder_.Write("one.pgm", "P5 8 8 255\n" + ReadFile(images()).substr(16, 64));
+  EXPECT_THAT(Predict("run", {one}), testing::Not(HasSubstr("pictures")));
+}
+
 class PredictTexts : public PredictCommand {
  protected:
   PredictTexts() {
@@ -355,6 +454,8 @@ TEST_F(PredictTexts, ClassesAreWhatTheEvaluationCounts) {
               testing::MatchesRegex("--text:1: [a-z]+ [0-9.]+ %; then [a-z]+ [0-9.]+ %, [a-z]+ "
                                     "[0-9.]+ %\n--text:2: .*\n"));
   ExpectRefused({folder_ / "run", folder_ / "missing"}, {"missing"});
+  ExpectRefused({folder_ / "run", "--text", "a", "--features", folder_ / "features.npy"},
+                {"--features: is for models that tell pictures apart", "bert do not"});
 }
 
 TEST_F(PredictTexts, MasksAreFilled) {
@@ -411,6 +512,60 @@ TEST_F(PredictTexts, LanguageModelsGenerate) {
         "data: {synthetic: true}\ntrain: {steps: 1, micro_batch: 1, threads: 1}\n");
   ExpectRefused({folder_ / "run", "--text", "a"},
                 {"gpt2 continue texts", "plimsoll generate " + folder_ / "run"});
+}
+
+// Of pictures' classifiers alone, and only where they are asked for: what the head reads.
+TEST(ClassFeatures, GiveTheLogits) {
+  using namespace trainer;
+  ThreadPool pool(1);
+  for (const std::string name : {"resnet", "vit"}) {
+    Settings settings;
+    settings.Set("image_size", int64_t{8});
+    settings.Set("channels", int64_t{1});
+    settings.Set("classes", int64_t{4});
+    if (name == "resnet") {
+      settings.Set("depth", int64_t{8});
+    } else {
+      for (const auto& [key, value] : {std::pair("layers", 1), std::pair("width", 16),
+                                       std::pair("heads", 2), std::pair("patch", 4)}) {
+        settings.Set(key, int64_t{value});
+      }
+    }
+    const models::Family& family = *models::FindFamily(name);
+    models::Complete(family, settings);
+    const auto model = models::MakeModel(family, settings);
+    CompileOptions options;
+    options.evaluate = true;
+    options.micro_batch = 3;
+    const CompiledStep without = Compile(*model, options);
+    for (const auto& program : without.programs) {
+      EXPECT_EQ(program->Find(kClassFeatures), graph::kNoTensor) << program->name();
+    }
+    options.features = true;
+    options.train = false;
+    Session session(Compile(*model, options), pool);
+    session.Initialize(*model, 3);
+    const std::span<float> images = session.slot("images").values<float>();
+    for (size_t i = 0; i < images.size(); ++i) images[i] = std::sin(static_cast<float>(i));
+    session.Evaluate(1);
+
+    const graph::Shape shape = session.ShapeOf(kClassFeatures);
+    const auto width = static_cast<size_t>(shape.dim(1));
+    EXPECT_EQ(shape, (graph::Shape{3, name == "vit" ? 16 : 64}));
+    const std::vector<float> features = session.Read<float>(kClassFeatures),
+                             logits = session.Read<float>(kClassLogits),
+                             weight = session.ReadParameter("head.weight"),
+                             bias = session.ReadParameter("head.bias");
+    for (size_t row = 0; row < 3; ++row) {
+      for (size_t k = 0; k < 4; ++k) {
+        double logit = bias[k];
+        for (size_t d = 0; d < width; ++d) {
+          logit += static_cast<double>(weight[k * width + d]) * features[row * width + d];
+        }
+        EXPECT_NEAR(logits[4 * row + k], logit, 1e-5);
+      }
+    }
+  }
 }
 
 // The loss of one masked token is −ln of the probability that the logits give it.

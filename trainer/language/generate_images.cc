@@ -32,8 +32,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kQuietSeconds = 10;  // at least, between two lines of progress
-// With one seed, a run learns from other noise than that of the images made later.
-constexpr uint64_t kNoisePurpose = 0x67656e6572617465;  // "generate"
 
 void CheckImageOptions(const GenerateCommand& command, const models::Model& model) {
   const std::string way =
@@ -81,9 +79,7 @@ size_t ObjectiveOfImages(const CompiledStep& compiled) {
 class ImageMaker {
  public:
   ImageMaker(const GenerateCommand& command, const TrainedModel& trained)
-      : trained_(trained),
-        dtype_(command.dtype),
-        seed_(Hash(static_cast<uint64_t>(trained.config().sample.seed), kNoisePurpose)) {
+      : trained_(trained), dtype_(command.dtype), seed_(NoiseSeed(trained.config().sample.seed)) {
     CompileOptions options = InferenceOptions(trained, command.dtype);
     options.evaluate = true;
     options.micro_batch = RowsFor(command.batch, trained, *command.images);
@@ -140,6 +136,11 @@ void WriteImage(const std::string& path, const graph::Shape& shape, std::span<co
 }
 
 }  // namespace
+
+uint64_t NoiseSeed(int64_t seed) {
+  constexpr uint64_t kPurpose = 0x67656e6572617465;  // "generate"
+  return Hash(static_cast<uint64_t>(seed), kPurpose);
+}
 
 void GenerateImages(const GenerateCommand& command, const TrainedModel& trained) {
   CheckImageOptions(command, *trained.model);

@@ -1,10 +1,16 @@
 // `plimsoll generate` of models that make images of noise, such as a DCGAN.
 #pragma once
 
+#include <cstdint>
+
 #include "trainer/language/generate.h"
 #include "trainer/snapshot/trained_model.h"
 
 namespace plimsoll::trainer {
+
+// The seed of data::FillNoise for images of that seed. With one seed, a run learns from other noise
+// than that of the images that are made with it later.
+uint64_t NoiseSeed(int64_t seed);
 
 // Writes PNG files, FOLDER/000001.png and so on: grey of models with one channel, colours of three.
 // The noise of an image follows from the seed (sample.seed) and the image's number alone, so that
