@@ -87,11 +87,11 @@ void RefuseForImages(const GenerateCommand& command, const models::Model& model)
        {std::pair("--images", command.images.has_value()), std::pair("--to", !command.to.empty()),
         std::pair("--batch", command.batch.has_value())}) {
     if (!given) continue;
-    const char* const does = model.text_sizes() ? "continue texts" : "do not";
-    throw UserError(fmt::format(
-        "{}: is for models that make images of noise, and models of family {} {}: "
-        "plimsoll {} {}",
-        option, model.family(), does, model.text_sizes() ? "generate" : "predict", command.folder));
+    const char* const instead =
+        model.text_sizes() ? "continue texts: plimsoll generate" : "do not: plimsoll predict";
+    throw UserError(
+        fmt::format("{}: is for models that make images of noise, and models of family {} {} {}",
+                    option, model.family(), instead, command.folder));
   }
 }
 
