@@ -58,7 +58,7 @@ def main():
         best[steps] = result
         return True
 
-    low, stride = max(1, args.start // args.step), 4
+    low, stride = max(1, args.start // args.step), 1
     if fits(low):
         while fits(low + stride):
             low, stride = low + stride, 2 * stride

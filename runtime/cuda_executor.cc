@@ -60,6 +60,7 @@ struct CudaExecutor::Impl {
 
   const Program& program;
   const Layout layout;
+  const ArenaBases bases;
   const ExecutorOptions options;
   const CudaStreams& streams;
   TensorMemory* const memory;  // nullptr: everything lies in the arenas
@@ -68,6 +69,8 @@ struct CudaExecutor::Impl {
   // By item: the event that it waits for before it begins, and the one that is recorded once it has
   // ended; nullptr: none. Both are empty where there are no such items.
   std::vector<const CudaEvent*> awaited, passed;
+  CudaInputs* inputs = nullptr;                          // that travel beside the runs
+  std::vector<std::vector<const CudaEvent*>> have_read;  // of these, by item; empty without them
   std::unique_ptr<CudaRecording> recording;
 
   std::optional<CudaPoison> poison;
@@ -82,11 +85,12 @@ struct CudaExecutor::Impl {
   int64_t runs = 0;
 };
 
-CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, const CudaStreams& s,
+CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s,
                          gpu::Libraries& libraries, ExecutorOptions o, const CudaBeside* beside,
                          TensorMemory* m)
     : program(p),
       layout(l),
+      bases(b),
       options(o),
       streams(s),
       memory(m),
@@ -196,6 +200,9 @@ void CudaExecutor::Impl::Enqueue(const Item& item) {
     EnqueueWork(item);
     if (schedule.Forks(item)) schedule.side(item).has_ended.Record(on);
     if (!passed.empty() && passed[index] != nullptr) passed[index]->RecordForOthers(on);
+    if (inputs != nullptr) {
+      for (const CudaEvent* event : have_read[index]) event->RecordForOthers(on);
+    }
     if (options.launch == Launch::kAwaited)
       gpu::Check(cudaStreamSynchronize(on), "running the kernel");
   });
@@ -403,6 +410,7 @@ void CudaExecutor::Record() {
 void CudaExecutor::Run() {
   Impl& self = *impl_;
   const ExecutorOptions& o = self.options;
+  if (self.inputs != nullptr) self.inputs->Join(self.streams.compute.get());
   if (self.recording != nullptr) {
     const gpu::Range range(program().name().c_str());
     self.recording->Launch(self.streams.compute.get());
@@ -445,6 +453,12 @@ void CudaExecutor::ResetProfile() {
 
 int64_t CudaExecutor::launches() const {
   return static_cast<int64_t>(impl_->schedule.items().size());
+}
+
+void CudaExecutor::ReadInputs(CudaInputs& inputs) {
+  impl_->inputs = &inputs;
+  impl_->have_read =
+      inputs.ReadsBy(program(), impl_->layout, impl_->bases.device, impl_->schedule.items());
 }
 
 void CudaExecutor::PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed) {

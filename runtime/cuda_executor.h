@@ -17,6 +17,7 @@
 
 #include "gpu/libraries.h"
 #include "graph/program.h"
+#include "runtime/cuda_inputs.h"
 #include "runtime/cuda_streams.h"
 #include "runtime/distinct_calls.h"
 #include "runtime/executor.h"
@@ -40,6 +41,10 @@ class CudaExecutor : public Executor {
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
                const CudaBeside* beside = nullptr, TensorMemory* memory = nullptr);
   ~CudaExecutor() override;
+
+  // Runs tell when they have read these inputs, to which the program was added, and wait for what
+  // is on its way. Call it before Record().
+  void ReadInputs(CudaInputs& inputs);
 
   // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms, and
   // Load() runs them once, so that everything they need is loaded: those of calls that are not

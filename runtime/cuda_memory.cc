@@ -99,6 +99,7 @@ CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const Cuda
 
 CudaMemory::~CudaMemory() {
   // No work may still write to memory that is given back.
+  inputs_.Join(streams_.compute.get());
   cudaStreamSynchronize(streams_.compute.get());
   for (ops::Communicator* ranks : communicators_) ranks->Deregister(arena_.data());
 }
@@ -141,6 +142,8 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     if (beside_) throw InternalError("two programs cannot both run beside others");
     beside_.emplace(*bound.program);
   }
+  // Instruments look at the arena until a run has ended.
+  const bool looks = options.poison || options.check_arena || options.check_finite;
   std::vector<std::unique_ptr<CudaExecutor>> made;
   for (const BoundProgram& bound : programs) {
     const ArenaBases bases{arena_.data(), host_arena_.data()};
@@ -154,9 +157,11 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
       made.push_back(std::make_unique<CudaBesideExecutor>(*bound.program, *bound.layout, bases,
                                                           streams_, *beside_, libraries_, options));
     } else {
+      if (!looks) inputs_.Add(*bound.program, *bound.layout, arena_.data());
       made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
                                                     libraries_, options,
                                                     beside_ ? &*beside_ : nullptr));
+      if (!looks) made.back()->ReadInputs(inputs_);
     }
   }
   parts_.code += Grown();
@@ -223,10 +228,12 @@ std::byte* CudaMemory::Address(const MemoryRange& range) {
 }
 
 void CudaMemory::Write(std::span<std::byte> to, const void* from) {
+  if (inputs_.Write(to, from, upload_)) return;
   upload_.Write(to.data(), from, static_cast<int64_t>(to.size()), streams_.compute.get());
 }
 
 void CudaMemory::Read(std::span<const std::byte> from, void* to) {
+  inputs_.Join(streams_.compute.get());
   Enqueue(static_cast<std::byte*>(to), from, streams_.compute.get());
   gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "reading from the GPU");
 }

@@ -8,6 +8,7 @@
 #include "gpu/libraries.h"
 #include "runtime/cuda_executor.h"
 #include "runtime/cuda_handles.h"
+#include "runtime/cuda_inputs.h"
 #include "runtime/cuda_streams.h"
 #include "runtime/cuda_upload.h"
 #include "runtime/device.h"
@@ -51,6 +52,7 @@ class CudaMemory : public DeviceMemory {
   PinnedMemory host_arena_;
   CudaBuffer arena_;
   CudaUpload upload_;
+  CudaInputs inputs_;
   std::optional<CudaBeside> beside_;  // if there is a program that runs beside others
 };
 

@@ -6,7 +6,7 @@
 // x, plus bias.
 //
 // Some transposed convolutions are matrix products (ops/convolution/conv_tiles_cuda.h), and so is
-// dx where cuDNN has no engine for it, as in strict float32 with strides.
+// dx where cuDNN has no engine for it or, in strict float32 with strides, none that is fast.
 //
 // Elsewhere, and where a tensor does not begin at a multiple of 16 bytes, plain kernels take
 // cuDNN's place: one thread for each element of y and dx, one block for each element of dweight,
@@ -211,18 +211,29 @@ ConvBuffers BuffersOf(const CudaContext& ctx, const Product& product) {
   return {.a = product.a, .b = product.b, .result = product.result, .workspace = ctx.workspace};
 }
 
-// What takes cuDNN's place.
+// What computes a dx without cuDNN; nullopt: nothing does.
 std::optional<ConvTiles> TilesOf(const CudaContext& ctx, const Product& product) {
   const ConvProblem& problem = product.problem;
   if (problem.pass != ConvPass::kDx || !IsForCudnn(product)) return std::nullopt;
   return OverlappingTiles(ctx, problem.geometry, product.result, problem.workspace_limit);
 }
 
+// Whether cuDNN is not asked for it: all that it has for strict float32 with strides is a hundred
+// times as slow as tiles.
+bool PrefersTiles(const Product& product) {
+  const ConvProblem& problem = product.problem;
+  return problem.pass == ConvPass::kDx && problem.dtype == graph::DType::kFloat32 &&
+         !problem.tf32 && Volume(problem.geometry.stride) > 1;
+}
+
 void Prepare(const CudaContext& ctx, const Product& product) {
   if (!IsForCudnn(product)) return;
-  ChooseConvolution(product.problem, ctx.libraries, ctx.stream, BuffersOf(ctx, product));
-  if (FindConvolution(product.problem, ctx.libraries) != nullptr) return;
-  if (const auto tiles = TilesOf(ctx, product)) PrepareTiles(ctx, *tiles);
+  const auto tiles = TilesOf(ctx, product);
+  if (!(tiles && PrefersTiles(product))) {
+    ChooseConvolution(product.problem, ctx.libraries, ctx.stream, BuffersOf(ctx, product));
+    if (FindConvolution(product.problem, ctx.libraries) != nullptr) return;
+  }
+  if (tiles) PrepareTiles(ctx, *tiles);
 }
 
 // False when cuDNN has no engine for it.
@@ -237,8 +248,9 @@ bool RunByCudnn(const CudaContext& ctx, const Product& product) {
 }
 
 void Run(const CudaContext& ctx, const Product& product) {
-  if (RunByCudnn(ctx, product)) return;
-  if (const auto tiles = TilesOf(ctx, product)) return RunTiles(ctx, *tiles);
+  const auto tiles = TilesOf(ctx, product);
+  if (!(tiles && PrefersTiles(product)) && RunByCudnn(ctx, product)) return;
+  if (tiles) return RunTiles(ctx, *tiles);
   const DeviceGeometry g(product.problem.geometry);
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     const auto *a = static_cast<const S*>(product.a), *b = static_cast<const S*>(product.b);

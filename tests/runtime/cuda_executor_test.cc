@@ -355,6 +355,47 @@ TEST_F(CudaExecutorTest, WritesAndReadsKeepTheirOrderWithRuns) {
   }
 }
 
+// A large input comes while the run before still works, but not before it has been read there.
+TEST_F(CudaExecutorTest, InputsArriveBesideTheRunThatHasReadTheOnesBefore) {
+  constexpr int64_t kElements = 3'000'000;
+  Program program("inputs");
+  Builder g(program);
+  const Value p = g.Persistent("p", Role::kParameter, Float32(kElements));
+  const Value q = g.Persistent("q", Role::kParameter, Float32(kElements));
+  const Value one = g.Persistent("one", Role::kParameter, Float32(1));
+  const Value x = g.Persistent("x", Role::kInput, Float32(kElements));
+  const auto work = [&] {
+    for (int i = 0; i < 40; ++i) g.EmitInto({q}, "test_update", {q, one});
+  };
+  work();
+  g.EmitInto({p}, "test_update", {p, x});
+  work();
+  for (const ExecutorOptions& options :
+       {ExecutorOptions{}, ExecutorOptions{.launch = Launch::kAwaited},
+        ExecutorOptions{.profile = true}, ExecutorOptions{.check_arena = true}}) {
+    Bench bench(*device_, program, options);
+    std::vector<float> values(kElements, 0.0f);
+    bench.memory().Write(bench.RangeOf("p"), values.data());
+    float expected = 0;
+    for (int round = 1; round <= 12; ++round) {
+      std::ranges::fill(values, static_cast<float>(round));
+      bench.memory().Write(bench.RangeOf("x"), values.data());
+      bench.executor().Run();
+      expected = 0.875f * expected + 0.125f * static_cast<float>(round);
+    }
+    bench.memory().Read(bench.RangeOf("p"), values.data());
+    const auto [least, most] = std::ranges::minmax(values);
+    ASSERT_NEAR(least, expected, 1e-4);
+    ASSERT_NEAR(most, expected, 1e-4);
+    // What was written last is read back, though no run has waited for it.
+    std::ranges::fill(values, -1.0f);
+    bench.memory().Write(bench.RangeOf("x"), values.data());
+    values.assign(kElements, 0.0f);
+    bench.memory().Read(bench.RangeOf("x"), values.data());
+    ASSERT_EQ(std::ranges::max(values), -1.0f);
+  }
+}
+
 // A program of one source and one other op.
 Program Two(const std::string& op, const graph::Attributes& attributes = {}) {
   Program program("train");
