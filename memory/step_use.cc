@@ -39,14 +39,15 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
     regions[n] = region;
   }
   // Goes backwards, so that a node outside any block joins the region of the nodes after it.
-  // Leaves out all but the last micro-step.
-  size_t begin = nodes.size();
-  while (begin > 0 && nodes[begin - 1].micro_step == nodes.back().micro_step) --begin;
-  while (begin < nodes.size() && nodes[begin].phase == Phase::kForward) ++begin;
   region = UpdateRegion(blocks);
   int last_block = -1;
-  for (size_t n = nodes.size(); n-- > begin;) {
-    if (nodes[n].phase == Phase::kForward) continue;
+  bool before_forward = false;
+  for (size_t n = nodes.size(); n-- > 0;) {
+    if (nodes[n].phase == Phase::kForward) {
+      before_forward = true;
+      continue;
+    }
+    if (before_forward && nodes[n].micro_step != nodes.back().micro_step) break;
     const int block = known.Of(n);
     if (nodes[n].phase == Phase::kBackward) {
       if (block >= 0 && block < blocks) {
