@@ -3,7 +3,10 @@
 // Deep Convolutional Generative Adversarial Networks"; in the form of PyTorch's example (dcgan).
 //
 // From 4 × 4 on, each block of the generator doubles height and width and halves the features; each
-// block of the discriminator does the reverse. Weights of convolutions start at N(0, 0.02).
+// block of the discriminator does the reverse. Weights of convolutions start at N(0, 0.02). Batch
+// norms take the statistics of their batch in evaluations, too, as the example does where it shows
+// samples: the discriminator's running ones mix real images with made ones, and the generator's lag
+// behind it.
 #include <bit>
 #include <memory>
 #include <string>
@@ -166,7 +169,7 @@ class Dcgan final : public Model {
       const Scope block(g.builder(), "block." + std::to_string(i));
       x = ConvTranspose(g, x, settings().Int("generator_features") << (blocks - 1 - i),
                         i == 0 ? 1 : 2);
-      x = BatchNorm(g, "norm", x, {.relu = true, .moves = g.objective() == kGenerator});
+      x = BatchNorm(g, "norm", x, {.relu = true, .moves = g.objective() == kGenerator, .of_batch = true});
     }
     {
       const Scope block(g.builder(), "block." + std::to_string(blocks));
@@ -183,7 +186,7 @@ class Dcgan final : public Model {
       const Scope block(g.builder(), "block." + std::to_string(i));
       x = Conv(g, x, settings().Int("discriminator_features") << i, 2);
       x = i == 0 || spectral() ? ops::LeakyRelu(g.builder(), x, kSlope, "leaky_relu")
-                               : BatchNorm(g, "norm", x, {.relu = true, .slope = kSlope});
+                               : BatchNorm(g, "norm", x, {.relu = true, .slope = kSlope, .of_batch = true});
     }
     const Scope block(g.builder(), "block." + std::to_string(blocks));
     return Conv(g, x, 1, 1);

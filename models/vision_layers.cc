@@ -73,7 +73,8 @@ ops::BatchStatistics StatisticsOfBatch(Layers& g, Value x, const BatchNormOption
 Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions options) {
   const int64_t channels = g.shape(x).dim(-1);
   graph::Builder& builder = g.builder();
-  const bool measures = g.training() && !options.frozen;
+  const bool measures = (g.training() || options.of_batch) && !options.frozen;
+  const bool moves = g.training() && options.moves;
   ops::BatchStatistics statistics;
   Value weight, bias;
   {
@@ -83,7 +84,7 @@ Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions opti
     if (measures) statistics = StatisticsOfBatch(g, x, options);
     const auto running = [&](const char* statistic, float initial, Value measured) {
       return RunningStatistic(g, statistic, channels, initial, options,
-                              options.moves ? measured : graph::kNoTensor);
+                              moves ? measured : graph::kNoTensor);
     };
     const Value mean = running("running_mean", 0, statistics.mean);
     const Value variance = running("running_var", 1, statistics.unbiased);

@@ -453,7 +453,7 @@ class CommandLine {
     command->add_option("--to", generate_.to, "the folder to write the images to, as PNG files");
     command
         ->add_option("--batch", generate_.batch,
-                     "images at a time, at most as many as there will be")
+                     "images at a time (64): batch norms take their statistics together")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
     command->callback([this, command] {
       for (const char* option : {"--tokens", "--temperature", "--top-k", "--top-p", "--count",

@@ -59,7 +59,7 @@ struct GenerateCommand {
   // Of models that make images.
   std::optional<int64_t> images;  // how many
   std::string to;                 // the folder of their files
-  std::optional<int64_t> batch;   // images at a time; default: the run's micro-batch
+  std::optional<int64_t> batch;   // images at a time; default: 64
 };
 // Writes the text to stdout as it appears, and the time taken to stderr; or images to files
 // (generate_images.h). UserError when the model or its tokenizer cannot be read, when options are

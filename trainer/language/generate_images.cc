@@ -31,6 +31,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int64_t kBatch = 64;        // images at a time
 constexpr double kQuietSeconds = 10;  // at least, between two lines of progress
 
 void CheckImageOptions(const GenerateCommand& command, const models::Model& model) {
@@ -82,7 +83,7 @@ class ImageMaker {
       : trained_(trained), dtype_(command.dtype), seed_(NoiseSeed(trained.config().sample.seed)) {
     CompileOptions options = InferenceOptions(trained, command.dtype);
     options.evaluate = true;
-    options.micro_batch = RowsFor(command.batch, trained, *command.images);
+    options.micro_batch = command.batch.value_or(kBatch);
     pool_ = std::make_unique<ThreadPool>(options.threads);
     device_ = MakeDevice(trained.config(), *pool_);
     session_ = std::make_unique<Session>(Compile(*trained.model, options), *device_);

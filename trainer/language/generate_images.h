@@ -13,8 +13,8 @@ namespace plimsoll::trainer {
 uint64_t NoiseSeed(int64_t seed);
 
 // Writes PNG files, FOLDER/000001.png and so on: grey of models with one channel, colours of three.
-// The noise of an image follows from the seed (sample.seed) and the image's number alone, so that
-// the batch changes no more than the rounding of sums. Prints progress and a closing line.
+// The noise of an image follows from the seed (sample.seed) and the image's number alone; batch
+// norms see the images that are made together. Prints progress and a closing line.
 // UserErrors: options of models that continue texts, no number or folder, a folder that holds
 // anything, images of other channels, numbers that are not finite (NotFinite).
 void GenerateImages(const GenerateCommand& command, const TrainedModel& trained);

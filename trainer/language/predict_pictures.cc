@@ -121,8 +121,7 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
     throw UserError("--tokenizer: the model reads pictures, which have no tokens; leave it out");
   }
   const std::vector<std::string> files = data::FindPictures(command.inputs);
-  Predictor predictor(trained, command, RowsFor(command.batch, trained, MostPictures(files)),
-                      false);
+  Predictor predictor(trained, command, RowsFor(command, trained, MostPictures(files)), false);
   const Slot& images = ImagesOf(predictor.session(), command);
   const graph::Shape& shape = images.type.shape;
   const data::ImageSize size = {shape.dim(1), shape.dim(2), shape.dim(3)};

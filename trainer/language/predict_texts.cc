@@ -207,7 +207,7 @@ std::string MaskLines(const InputText& text, std::span<const Mask> masks, const 
 Predicted PredictTexts(const PredictCommand& command, const TrainedModel& trained) {
   const std::vector<InputText> texts = ReadInputTexts(command);
   const Vocabulary vocabulary = VocabularyOf(command, trained, false);
-  Predictor predictor(trained, command, RowsFor(command.batch, trained, std::ssize(texts)), false);
+  Predictor predictor(trained, command, RowsFor(command, trained, std::ssize(texts)), false);
   const data::EncodedTexts encoded = Encode(texts, vocabulary, predictor.sequence());
   WarnOfTruncation(encoded);
   const data::TextSlots slots =
@@ -240,7 +240,7 @@ Predicted FillMasks(const PredictCommand& command, TrainedModel trained) {
   const data::EncodedTexts encoded = Encode(texts, vocabulary, trained.config().model.sequence());
   std::vector<Mask> masks = FindMasks(texts, encoded, mask, word);
   WarnOfTruncation(encoded);
-  Predictor predictor(trained, command, RowsFor(command.batch, trained, std::ssize(masks)), true);
+  Predictor predictor(trained, command, RowsFor(command, trained, std::ssize(masks)), true);
   if (!predictor.session().Carries("lengths")) {
     throw UserError(command.folder + ": the model would read the padding of short texts as text");
   }

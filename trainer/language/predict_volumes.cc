@@ -120,8 +120,8 @@ class VolumePredictor {
         preparation_(PreparationBy(config, classes_)),
         overlap_(command.overlap.value_or(config.data.settings.Float("overlap"))),
         patch_(data::PatchOf({.images = trained.model->inputs().at("images").shape})),
-        predictor_(trained, command,
-                   RowsFor(command.batch, trained, std::numeric_limits<int64_t>::max()), false),
+        predictor_(trained, command, RowsFor(command, trained, std::numeric_limits<int64_t>::max()),
+                   false),
         memory_(MemoryOf(predictor_.session().compiled())) {
     for (const Slot& slot : predictor_.session().slots()) {
       if (slot.name == "labels") std::ranges::fill(slot.values<int32_t>(), data::kUnlabelled);

@@ -63,9 +63,9 @@ void Predictor::RequireFinite(std::span<const float> logits) {
   throw ExplainNotFinite(trained_, *session_, dtype_, "the logits hold NaN or infinity");
 }
 
-int64_t RowsFor(std::optional<int64_t> batch, const TrainedModel& trained, int64_t wanted) {
+int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs) {
   const int64_t usual = std::max<int64_t>(1, trained.config().train.micro_batch);
-  return std::max<int64_t>(1, std::min(batch.value_or(usual), wanted));
+  return std::max<int64_t>(1, std::min(command.batch.value_or(usual), inputs));
 }
 
 std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,

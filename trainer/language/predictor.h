@@ -46,8 +46,8 @@ class Predictor {
   std::unique_ptr<Session> session_;
 };
 
-// Rows at a time where so many are wanted: `batch`, or those of the run's micro-batch.
-int64_t RowsFor(std::optional<int64_t> batch, const TrainedModel& trained, int64_t wanted);
+// Inputs at a time where so many are there.
+int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
 
 // The configuration that says how the model's inputs are prepared, if there is one: the run's, or
 // what a snapshot alone records of it.
