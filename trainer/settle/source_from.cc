@@ -120,7 +120,7 @@ int64_t DataWorkersFrom(const config::RunConfig& config) {
   if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
   // A GPU leaves the processor idle; on the CPU, all cores compute.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
-  return std::clamp(OwnCores() / 4, 1, 8);
+  return std::clamp(OwnCores() / 2, 1, 16);
 }
 
 }  // namespace plimsoll::trainer
