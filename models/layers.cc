@@ -175,11 +175,15 @@ Value SpectralNorm(Layers& g, std::string_view name, Value weight) {
   ops::SingularVectors vectors = {vector("u", {shape.dim(0)}),
                                   vector("v", Shape(shape.dims().subspan(1)))};
   if (g.training()) {
-    // From the states themselves, which the forward pass leaves alone: what is made of them can be
-    // made again.
-    const ops::SingularVectors next = ops::PowerIteration(builder, weight, vectors.v);
+    // From the states themselves, which the forward pass leaves alone, or from what an earlier call
+    // has made of them: so all can be made again.
+    ops::SingularVectors next;
+    g.UpdateState(vectors.v, [&](Value now) {
+      const bool first = builder.program().tensor(now).persistent;
+      next = ops::PowerIteration(builder, weight, first ? vectors.v : now);
+      return next.v;
+    });
     g.UpdateState(vectors.u, [&](Value) { return next.u; });
-    g.UpdateState(vectors.v, [&](Value) { return next.v; });
     vectors = next;
   }
   return ops::SpectralNorm(builder, weight, vectors, name);

@@ -92,9 +92,9 @@ graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double 
 graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 
 // weight[O,…] divided by its spectral norm (ops/norms/spectral_norm.h). States: NAME.u and NAME.v,
-// which come near its first singular vectors. A step of training makes one power iteration from
-// them and divides by the result; an evaluation takes them as they are. All micro-steps, calls and
-// recomputed activations of a step iterate from the vectors with which it began, and so agree.
+// which come near its first singular vectors. Each call for it in training makes one power
+// iteration, from the vectors of the call before, and divides by the result; an evaluation takes
+// them as they are. Every micro-step begins with the vectors with which the update began.
 // The vectors start with equal elements, where PyTorch makes 15 iterations from random ones:
 // evaluations before the first update mean nothing.
 graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight);

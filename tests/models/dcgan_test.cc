@@ -107,8 +107,10 @@ Left Train(const models::Model& model, const CompileOptions& options, int64_t st
   return left;
 }
 
-TEST(Dcgan, AgreesWithPyTorch) {
-  const Trajectory c("dcgan");
+class DcganTrajectory : public testing::TestWithParam<const char*> {};
+
+TEST_P(DcganTrajectory, AgreesWithPyTorch) {
+  const Trajectory c(GetParam());
   const TempFolder start;
   c.Write(start);
   Settings settings = c.OwnSettings();
@@ -133,6 +135,9 @@ TEST(Dcgan, AgreesWithPyTorch) {
   }
   ExpectMoved(c, session, *model);
 }
+
+// The second with spectral norms, whose vectors move three times a step.
+INSTANTIATE_TEST_SUITE_P(Norms, DcganTrajectory, testing::Values("dcgan", "dcgan-spectral"));
 
 // 3,576,704 and 2,765,568 parameters: PyTorch's example with 64 features, 100 numbers of noise and
 // three channels.

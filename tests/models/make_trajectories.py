@@ -148,7 +148,8 @@ def unet_case(*sides):
 
 
 class Dcgan(torch.nn.Module):
-    """PyTorch's example, with our names; `features` are those next to the image."""
+    """PyTorch's example, with our names; `features` are those next to the image. `spectral`: the
+    discriminator's convolutions have spectral norms, and no batch norms follow them."""
 
     class Block(torch.nn.Module):
         def __init__(self, conv, norm):
@@ -161,7 +162,8 @@ class Dcgan(torch.nn.Module):
             x = self.conv(x)
             return self.norm(x) if hasattr(self, "norm") else x
 
-    def __init__(self, blocks, channels, latent, generator_features, discriminator_features):
+    def __init__(self, blocks, channels, latent, generator_features, discriminator_features,
+                 spectral=False):
         super().__init__()
         up = [latent] + [generator_features << i for i in reversed(range(blocks))] + [channels]
         down = [channels] + [discriminator_features << i for i in range(blocks)] + [1]
@@ -172,7 +174,11 @@ class Dcgan(torch.nn.Module):
                                 0 if i == stride_1 else 1, bias=False), i not in without_norm)
                 for i in range(len(widths) - 1))})
         self.generator = blocks_of(torch.nn.ConvTranspose2d, up, 0, [blocks])
-        self.discriminator = blocks_of(torch.nn.Conv2d, down, blocks, [0, blocks])
+        self.discriminator = blocks_of(torch.nn.Conv2d, down, blocks,
+                                       range(blocks + 1) if spectral else [0, blocks])
+        if spectral:
+            for block in self.discriminator["block"]:
+                torch.nn.utils.parametrizations.spectral_norm(block.conv)
 
     def make(self, noise):
         x = noise[:, :, None, None]
@@ -187,17 +193,18 @@ class Dcgan(torch.nn.Module):
         return F.binary_cross_entropy_with_logits(said, torch.full_like(said, target))
 
 
-def make_dcgan():
+def make_dcgan(file, spectral):
     """Ten steps of the discriminator and the generator in turn, as PyTorch's example has them."""
     batch, size, channels, latent = 6, 16, 2, 5
     torch.manual_seed(0)
-    model = Dcgan(2, channels, latent, 3, 4)
+    model = Dcgan(2, channels, latent, 3, 4, spectral)
     names = [n for n in model.state_dict() if not n.endswith("num_batches_tracked")]
     state = {n: formula(n, list(model.state_dict()[n].shape)) for n in names}
     model.load_state_dict(state, strict=False)
     case = {"lr": 0.01, "momentum": 0.9, "steps": STEPS, "batch": batch, "settings": {},
             "config": dict(model_type="dcgan", image_size=size, channels=channels, latent=latent,
-                           generator_features=3, discriminator_features=4)}
+                           generator_features=3, discriminator_features=4,
+                           **({"discriminator_norm": "spectral"} if spectral else {}))}
     parts = {"discriminator": model.discriminator, "generator": model.generator}
     optimizers = {n: torch.optim.SGD(p.parameters(), lr=0.01, momentum=0.9)
                   for n, p in parts.items()}
@@ -223,8 +230,8 @@ def make_dcgan():
         value = model.judge(made, 1.0)
         value.backward()
         update("generator", value)
-    write("dcgan", case, names, state, model)
-    print("dcgan", case["discriminator_losses"], case["generator_losses"])
+    write(file, case, names, state, model)
+    print(file, case["discriminator_losses"], case["generator_losses"])
 
 
 CASES = {
@@ -286,8 +293,8 @@ def make(name):
     print(name, case["losses"])
 
 
-for name in sys.argv[1:] or [*CASES, "dcgan"]:
-    if name == "dcgan":
-        make_dcgan()
+for name in sys.argv[1:] or [*CASES, "dcgan", "dcgan-spectral"]:
+    if name.startswith("dcgan"):
+        make_dcgan(name, name == "dcgan-spectral")
     else:
         make(name)
