@@ -1,8 +1,14 @@
 // A DCGAN as users train it, from files of images: the pictures that it leaves, and its weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/mapped_file.h"
@@ -38,10 +44,21 @@ class DcganCommand : public testing::Test {
                   "memory: {summary: none, calibrate: false}\n");
   }
 
-  Outcome Train(const std::string& run, const std::vector<std::string>& sets = {}) const {
-    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
+  using Sets = std::vector<std::string>;
+  Sets Arguments(const std::string& run, const Sets& sets) const {
+    Sets arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
     for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    return RunPlimsoll(arguments);
+    return arguments;
+  }
+  Outcome Train(const std::string& run, const Sets& sets = {}) const {
+    return RunPlimsoll(Arguments(run, sets));
+  }
+  std::string Weights(const std::string& run) const {
+    return folder_.Read(run + "/model/model.safetensors");
+  }
+  int64_t Rows(const std::string& run) const {
+    const std::string path = folder_ / (run + "/metrics.jsonl");
+    return std::filesystem::exists(path) ? std::ranges::count(ReadFile(path), '\n') : 0;
   }
 
   const TempFolder folder_;
@@ -70,17 +87,52 @@ TEST_F(DcganCommand, LeavesPicturesOfWhatItMakes) {
 }
 
 TEST_F(DcganCommand, HasTheSameWeightsWithSpectralNormsUnderAllPolicies) {
-  std::vector<std::string> weights;
+  Sets weights;
   for (const std::string policy : {"none", "block"}) {
     const Outcome outcome =
         Train(policy, {"checkpointing.policy=" + policy, "model.discriminator_norm=spectral"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    weights.push_back(folder_.Read(policy + "/model/model.safetensors"));
+    weights.push_back(Weights(policy));
   }
   EXPECT_EQ(weights[0], weights[1]);
   EXPECT_THAT(weights[0], HasSubstr("discriminator.block.0.conv.parametrizations.weight.0._u"));
   EXPECT_THAT(weights[0], Not(HasSubstr("discriminator.block.1.norm")));
   EXPECT_THAT(weights[0], HasSubstr("generator.block.1.norm"));
+}
+
+// In both forms of a step, one program or several, and with loss scales so large that both
+// networks skip steps at first, and again and again.
+TEST_F(DcganCommand, GoesOnWithTheSameBitsAfterItWasKilled) {
+  for (const std::string accumulate : {"1", "2"}) {
+    const Sets sets = {"train.accumulate=" + accumulate,
+                       "train.steps=600",
+                       "train.eval_every=0",
+                       "train.log_every=0",
+                       "save.every=20",
+                       "amp.dtype=fp16",
+                       "amp.init_scale=1073741824",
+                       "amp.growth_interval=7"};
+    const std::string whole = "whole" + accumulate, run = "killed" + accumulate;
+    const Outcome outcome = Train(whole, sets);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    Sets arguments = Arguments(run, sets);
+    for (const int64_t rows : {50, 200}) {
+      const pid_t child = StartPlimsoll(arguments, folder_.path());
+      for (int i = 0; i < 3000 && Rows(run) < rows; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      kill(child, SIGKILL);
+      int status = 0;
+      waitpid(child, &status, 0);
+      EXPECT_TRUE(WIFSIGNALED(status)) << folder_.Read("err");
+      arguments = Arguments(run, sets);
+      arguments.insert(arguments.end(), {"--resume", "auto"});
+    }
+    const Outcome resumed = RunPlimsoll(arguments);
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_EQ(Weights(run), Weights(whole));
+    EXPECT_EQ(Rows(run), Rows(whole));
+  }
 }
 
 }  // namespace
