@@ -87,7 +87,7 @@ TEST_F(DcganCommand, LeavesPicturesOfWhatItMakes) {
 }
 
 TEST_F(DcganCommand, HasTheSameWeightsWithSpectralNormsUnderAllPolicies) {
-  Sets weights;
+  std::vector<std::string> weights;
   for (const std::string policy : {"none", "block"}) {
     const Outcome outcome =
         Train(policy, {"checkpointing.policy=" + policy, "model.discriminator_norm=spectral"});
