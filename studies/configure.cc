@@ -26,9 +26,9 @@ namespace {
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
 constexpr const char* kKeys[] = {
-    "train.threads",      "train.log_every",  "train.eval_every", "train.eval_sequences",
-    "train.sample_every", "train.early_stop", "train.stop_after", "parallel.timeout",
-    "parallel.reshard_after_forward"};
+    "train.threads",        "train.log_every",    "train.eval_every",
+    "train.eval_sequences", "train.sample_every", "train.early_stop",
+    "train.stop_after",     "parallel.timeout",   "parallel.reshard_after_forward"};
 
 // The configuration without the keys that only place a run's files.
 std::string Resolved(const config::RunConfig& config) {
@@ -148,7 +148,7 @@ uint64_t HashOf(std::string_view text) {
 bool KeepsNumbers(const std::string& key) {
   const std::string section = key.substr(0, key.find('.'));
   const auto knob = std::ranges::find(trainer::Knobs(), key, &trainer::Knob::key);
-  if (knob != trainer::Knobs().end()) return knob->keeps_numbers;
+  if (knob != trainer::Knobs().end()) return knob->keeps_numbers();
   return std::ranges::find(kSections, section) != std::end(kSections) ||
          std::ranges::find(kKeys, key) != std::end(kKeys);
 }

@@ -38,7 +38,6 @@
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
-#include "trainer/settle/channels.h"
 #include "trainer/settle/device_start.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
@@ -94,7 +93,7 @@ class Run {
     begin("planning the step" + BoundCoresNote(), "planning");
     CompiledStep compiled = CompileStep(settled.options);
     begin("starting the device", "device");
-    device_ = &device_start.Connected(ranks_);
+    device_ = &device_start.Connected(ranks_, config_.parallel.nccl_max_ctas.value_or(0));
     gpu_->CheckFree(compiled.plan);
     if (profile) profiler_.emplace(*device_, *profile);
     begin(MemoryText(compiled.plan), "memory");
@@ -646,14 +645,13 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
       fmt::format("{} {}\n{}\n{}", Version(), Commit(), options.resume, loaded.resolved_yaml),
       "program and configuration");
   CheckMesh(config, world.size());
-  ChooseChannels(config);
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  Ranks ranks(world, MeshFrom(config));
-  RunDirectory directory(config, ranks.first());
-  if (ranks.size() > 1) RequireSharedFolder(directory.path(), ranks);
+  const bool first = world.rank() == 0;
+  RunDirectory directory(config, first);
+  if (world.size() > 1) RequireSharedFolder(directory.path(), world);
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) {
-    const auto path = FindSnapshot(options.resume, config, ranks);
+    const auto path = FindSnapshot(options.resume, config, world);
     if (path) resumed.emplace(*path, config.run.dir);
   }
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
@@ -661,26 +659,29 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   const config::RunConfig open = config;
   if (resumed) {
     const std::string kept = KeepChoices(config, resumed->record.config);
-    if (!kept.empty() && ranks.first()) {
+    if (!kept.empty() && first) {
       PrintProgress(fmt::format("{}, as the run chose before its snapshot\n", kept));
     }
   }
   DeviceStart device(config);
-  if (ranks.first()) PrintProgress(Header(config, *model));
+  if (first) PrintProgress(Header(config, *model));
   checks.reset();
   SettledRun settled = [&] {
     const Stage stage("planning");
     MeasureLink(config, world);
     return SettleOnFirst(config, *model, world);
   }();
+  Ranks ranks(world, MeshFrom(settled.config));
   std::unique_ptr<Run> run;
   try {
     run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room, now that the needed memory is known.
-    if (!LeavesChoice(config)) throw;
+    config::RunConfig laid_out = config;
+    KeepLayout(laid_out, settled.config);
+    if (!LeavesChoice(laid_out)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
-    settled = SettleOnFirst(config, *model, world);
+    settled = SettleOnFirst(laid_out, *model, world);
     run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
   }
   try {

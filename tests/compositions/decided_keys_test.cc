@@ -51,6 +51,9 @@ const std::set<std::string> kOthers = {
     "train.monitor_mode",
 };
 
+// What ranks decide together: tests/parallel/auto_layout_mpi_test.sh.
+const std::set<std::string> kOfRanks = {"parallel.sequence", "parallel.tensor", "parallel.zero"};
+
 bool TakesAuto(const json& schema) {
   if (schema.is_string()) return schema == "auto";
   if (!schema.is_structured()) return false;
@@ -69,6 +72,7 @@ void AddKeysWithAuto(const json& schema, const std::string& prefix, std::set<std
 
 TEST(KeysWithAuto, AreDecidedByTheBudgetOrListedHere) {
   std::set<std::string> known = kOthers, keys;
+  known.insert(kOfRanks.begin(), kOfRanks.end());
   for (const Decided& decided : kDecided) known.insert(decided.key);
   AddKeysWithAuto(json::parse(RunPlimsoll({"config", "--json-schema"}).out), "", keys);
   EXPECT_EQ(keys, known);

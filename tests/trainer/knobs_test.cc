@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -96,6 +97,83 @@ TEST(Knobs, ChoicesAreWhatARunFileSays) {
   }
 }
 
+config::RunConfig OpenLayout(int64_t ranks, const std::string& more) {
+  config::RunConfig config =
+      LoadRunText(
+          "model: {family: llama, layers: 4, width: 48, heads: 6, ffn_width: 96, vocab: 96,\n"
+          "        sequence: 16}\n"
+          "data: {synthetic: true}\n"
+          "memory: {budget: 1GiB}\n"
+          "parallel: auto\n" +
+              more,
+          "run.yaml", {}, config::RankCount::Started(ranks))
+          .config;
+  CheckMesh(config, ranks);
+  return config;
+}
+
+// Each layout is another mesh or stage, with the batch dealt to its data ranks; the file's
+// micro-batch is the most that a rank takes at a time.
+TEST(Knobs, LayoutsDealOutTheBatch) {
+  const config::RunConfig open = OpenLayout(8, "train: {micro_batch: 8, global_batch: 32}\n");
+  std::vector<std::string> meshes;
+  for (const Layout& layout : LayoutsOf(open)) {
+    const config::ParallelConfig& parallel = layout.config.parallel;
+    ASSERT_EQ(parallel.data_ranks() * parallel.tensor_ranks(), 8);
+    if (!layout.problem.empty()) {
+      EXPECT_THAT(layout.problem, testing::HasSubstr("cannot share model.heads 6 equally"));
+      EXPECT_THAT(parallel.tensor_ranks(), testing::AnyOf(4, 8));
+      meshes.push_back("");
+      continue;
+    }
+    const config::TrainConfig& train = layout.config.train;
+    EXPECT_EQ(train.micro_batch * train.accumulate * parallel.data_ranks(), 32);
+    EXPECT_EQ(train.micro_batch, parallel.data_ranks() == 8 ? 4 : 8);
+    EXPECT_EQ(FirstOpenLayout(layout.config), nullptr);
+    meshes.push_back(LayoutText(open, layout.config));
+  }
+  EXPECT_THAT(meshes,
+              testing::ElementsAre(
+                  "8 data × 1 tensor ranks, ZeRO 0", "8 data × 1 tensor ranks, ZeRO 1",
+                  "8 data × 1 tensor ranks, ZeRO 2", "8 data × 1 tensor ranks, ZeRO 3",
+                  "4 data × 2 tensor ranks, ZeRO 0", "4 data × 2 tensor ranks, ZeRO 1",
+                  "4 data × 2 tensor ranks, ZeRO 2", "4 data × 2 tensor ranks, ZeRO 3", "", ""));
+}
+
+// A batch that not all numbers of data ranks divide leaves the layouts that can share it.
+TEST(Knobs, LayoutsThatCannotShareTheBatchAreImpossible) {
+  const config::RunConfig open = OpenLayout(6, "train: {micro_batch: auto, global_batch: 8}\n");
+  for (const Layout& layout : LayoutsOf(open)) {
+    EXPECT_EQ(layout.problem.empty(), 8 % layout.config.parallel.data_ranks() == 0)
+        << layout.problem;
+  }
+}
+
+TEST(Knobs, OneRankLeavesNoLayout) {
+  const config::RunConfig alone = OpenLayout(1, "train: {micro_batch: 8}\n");
+  EXPECT_EQ(FirstOpenLayout(alone), nullptr);
+  EXPECT_FALSE(LeavesChoice(alone));
+  ASSERT_EQ(LayoutsOf(alone).size(), 1u);
+  EXPECT_EQ(alone.train.micro_batch, 8);
+}
+
+// A resumed run keeps its layout, and then its cut of the batch, on as many ranks alone.
+TEST(Knobs, AResumedRunKeepsItsLayout) {
+  const config::RunConfig open = OpenLayout(4, "train: {micro_batch: auto, global_batch: 16}\n");
+  const ConfigTexts earlier = {{"parallel.data", "2"},     {"parallel.tensor", "2"},
+                               {"parallel.zero", "1"},     {"parallel.sequence", "true"},
+                               {"train.micro_batch", "4"}, {"train.accumulate", "2"}};
+  config::RunConfig run = open;
+  EXPECT_EQ(KeepChoices(run, earlier),
+            "parallel.tensor: 2, parallel.zero: 1, train.micro_batch: 4, parallel.sequence: true");
+  EXPECT_EQ(run.parallel.data, 2);
+  EXPECT_EQ(run.train.accumulate, 2);
+  EXPECT_FALSE(LeavesChoice(run));
+  config::RunConfig fewer = OpenLayout(2, "train: {micro_batch: auto, global_batch: 16}\n");
+  EXPECT_EQ(KeepChoices(fewer, earlier), "");
+  EXPECT_TRUE(fewer.parallel.open_mesh());
+}
+
 // A draft is shared by runs that differ in how programs are finished alone.
 TEST(Knobs, DraftsAreSharedWhereOnlyTheLastPassesDiffer) {
   for (const Knob& knob : Techniques()) {
@@ -104,7 +182,7 @@ TEST(Knobs, DraftsAreSharedWhereOnlyTheLastPassesDiffer) {
       each.Use(one, false);
       each.Use(other, std::string(each.key) == knob.key);
     }
-    EXPECT_EQ(DraftsAlike(one, other), !knob.shapes_draft) << knob.key;
+    EXPECT_EQ(DraftsAlike(one, other), knob.reach == Reach::kFinish) << knob.key;
   }
 }
 

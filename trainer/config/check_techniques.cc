@@ -87,7 +87,7 @@ void CheckPlaces(const RunConfig& config, std::vector<std::string>& warnings) {
     warnings.push_back(fmt::format("{}: {}: {}", config.Origin(key), key, why));
   };
   if (config.memory.gradients == PlaceOrAuto::kHost) {
-    if (train.micro_batch > 0 && train.accumulate == 1) {
+    if (train.micro_batch > 0 && train.accumulate == 1 && !config.parallel.open_mesh()) {
       warn("memory.gradients",
            "host has no effect without train.accumulate: gradients of one micro-step are "
            "temporaries");
@@ -114,7 +114,7 @@ void CheckBlocksFirst(const RunConfig& config, std::vector<std::string>& warning
                        "is not possible with train.micro_batch: auto, which may cut the batch into "
                        "more micro-steps than a program can hold; give a number");
   }
-  if (config.train.accumulate == 1) {
+  if (config.train.accumulate == 1 && !config.parallel.open_mesh()) {
     warnings.push_back(
         fmt::format("{}: {}: has no effect with one micro-step a step "
                     "(train.accumulate: 1)",

@@ -83,8 +83,23 @@ void CollectObjectives(const TreeEntry& section, KeyTrees& layer, MistakeList& m
   }
 }
 
+bool IsAuto(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree.text == "auto"; }
+
+// parallel: auto
+void SetAllAuto(const std::string& section, const Tree& value, const std::string& origin,
+                KeyTrees& layer) {
+  for (const Key& key : Schema()) {
+    if (key.Section() != section || !key.MayBeAuto()) continue;
+    Tree& setting = layer[key.path] = value;
+    setting.origin = origin;
+  }
+}
+
 void CollectSection(const TreeEntry& section, KeyTrees& layer, MistakeList& mistakes) {
   if (section.value.kind == Tree::Kind::kNull) return;  // all lines are commented out
+  if (IsAuto(section.value) && MayBeAuto(section.key)) {
+    return SetAllAuto(section.key, section.value, section.origin, layer);
+  }
   if (section.value.kind != Tree::Kind::kMap) {
     throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
                                 section.key, Describe(section.value)));
@@ -235,6 +250,10 @@ void AddSet(const std::string& set, KeyTrees& layer) {
         fmt::format("--set: {}: write key=value, as in --set train.steps=100", Quote(set)));
   }
   const std::string path = set.substr(0, equals);
+  if (MayBeAuto(path)) {
+    const Tree value = ParseYaml(set.substr(equals + 1), "--set", /*numbered=*/false);
+    if (IsAuto(value)) return SetAllAuto(path, value, "--set", layer);
+  }
   const Key* key = FindMeantKey(path);
   if (key == nullptr && IsSection(path)) {
     throw UserError(fmt::format(

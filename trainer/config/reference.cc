@@ -205,10 +205,15 @@ Json SectionSchema(const SectionInfo& section) {
   for (const Key& key : Schema()) {
     if (key.Section() == section.name) keys[key.Name()] = KeySchema(key);
   }
-  return {{"description", section.doc},
-          {"type", {"object", "null"}},
-          {"properties", keys},
-          {"additionalProperties", false}};
+  Json schema = {{"description", section.doc},
+                 {"type", {"object", "null"}},
+                 {"properties", keys},
+                 {"additionalProperties", false}};
+  if (section.may_be_auto) {
+    schema["type"].push_back("string");
+    schema["pattern"] = "^auto$";
+  }
+  return schema;
 }
 
 Json ObjectivesSchema() {

@@ -427,25 +427,28 @@ std::vector<int64_t> CutsOf(int64_t sequences) {
 }
 
 int64_t RanksBesideData(const RunConfig& config) {
-  return config.parallel.tensor * config.parallel.pipeline;
+  return config.parallel.tensor_ranks() * config.parallel.pipeline;
 }
 
 int64_t DataRanks(const RunConfig& config, int64_t started) {
+  if (config.parallel.open_mesh()) return 1;
   return config.parallel.data.value_or(std::max<int64_t>(1, started / RanksBesideData(config)));
 }
 
 void RequireStarted(const RunConfig& config, int64_t started) {
+  if (config.parallel.open_mesh()) return;
   const int64_t others = RanksBesideData(config), asked = DataRanks(config, started);
   if (asked * others == started) return;
-  const bool tensor = config.parallel.tensor > 1 && !config.IsSet("parallel.data");
+  const bool tensor = config.parallel.tensor_ranks() > 1 && !config.IsSet("parallel.data");
   throw config.Error(
       tensor ? "parallel.tensor" : "parallel.data",
       fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",
-                  asked, config.parallel.tensor, config.parallel.pipeline, asked * others, started,
-                  started == 1 ? "rank was" : "ranks were"));
+                  asked, config.parallel.tensor_ranks(), config.parallel.pipeline, asked * others,
+                  started, started == 1 ? "rank was" : "ranks were"));
 }
 
 void ResolveBatch(RunConfig& config, int64_t started) {
+  if (config.parallel.open_mesh() && started > 1) return;
   TrainConfig& train = config.train;
   const int64_t ranks = DataRanks(config, started);
   const int64_t sequence = config.model.sequence();
@@ -536,6 +539,10 @@ void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>
   ResolveModel(config);
   ResolveData(config, warnings);
   ResolveMixing(config);
+  ParallelConfig& parallel = config.parallel;
+  if (parallel.data && !parallel.tensor) {
+    parallel.tensor = std::max<int64_t>(1, ranks.count / (*parallel.data * parallel.pipeline));
+  }
   if (ranks.started) RequireStarted(config, ranks.count);
   MistakeList mistakes;
   mistakes.Try([&] { CheckEpochKeys(config); });

@@ -34,7 +34,8 @@ std::vector<int64_t> CutsOf(int64_t sequences);
 // The number of ranks along all axes except data, for each data rank.
 int64_t RanksBesideData(const RunConfig& config);
 
-// parallel.data; auto takes the started ranks that the other axes leave.
+// parallel.data; auto takes the started ranks that the other axes leave, or one until the mesh is
+// known.
 int64_t DataRanks(const RunConfig& config, int64_t started);
 
 // UserError (parallel.data or parallel.tensor) unless as many ranks were started as the file's mesh

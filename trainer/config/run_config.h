@@ -310,15 +310,24 @@ struct MemoryConfig {
 
 struct ParallelConfig {
   std::optional<int64_t> data;  // ranks; nullopt: auto, all ranks that tensor and pipeline leave
-  int64_t tensor = 1;
+  std::optional<int64_t> tensor = 1;  // ranks; nullopt: auto, the solver's choice
   int64_t pipeline = 1;
-  int64_t zero = 0;
+  std::optional<int64_t> zero = 0;  // nullopt: auto, the solver's choice
   bool reshard_after_forward = true;
-  bool sequence = false;
+  OnOrAuto sequence = OnOrAuto::kOff;
   bool sync_norm = false;
   std::optional<int64_t> bucket_cap_mb;  // nullopt: auto
   std::optional<int64_t> nccl_max_ctas;  // nullopt: auto; 0: NCCL's own choice
   double timeout = 600;                  // seconds
+  // The ranks that share the mesh, started or planned for (CheckMesh); no key.
+  int64_t ranks = 0;
+
+  // Whether the solver chooses how many ranks each axis has.
+  bool open_mesh() const { return !tensor && !data; }
+  // Of a mesh that is known; an open one counts as one rank.
+  int64_t data_ranks() const { return data.value_or(1); }
+  int64_t tensor_ranks() const { return tensor.value_or(1); }
+  bool shares_tokens() const { return tensor_ranks() > 1 && sequence == OnOrAuto::kOn; }
 
   bool operator==(const ParallelConfig&) const = default;
 };

@@ -152,10 +152,12 @@ const Key* FindMeantKey(const std::string& path) {
 }
 
 bool IsSection(const std::string& name) {
-  for (const SectionInfo& section : Sections()) {
-    if (section.name == name) return true;
-  }
-  return false;
+  return std::ranges::find(Sections(), name, &SectionInfo::name) != Sections().end();
+}
+
+bool MayBeAuto(const std::string& section) {
+  const auto found = std::ranges::find(Sections(), section, &SectionInfo::name);
+  return found != Sections().end() && found->may_be_auto;
 }
 
 UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out) {

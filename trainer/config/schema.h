@@ -47,6 +47,7 @@ struct Key {
   std::string Name() const;     // "lr"
   // The key that chooses among owners: "model.family" or "data.source".
   std::string Chooser() const { return Section() == "model" ? "model.family" : "data.source"; }
+  bool MayBeAuto() const { return type == Type::kAutoOrInt || type == Type::kAutoOrBool; }
   // Whether the key applies to this configuration (see when_key).
   bool Applies(const RunConfig& config) const;
   // The key's value as a file says it; and sets it from such a text, checked as ParseKey does.
@@ -60,6 +61,7 @@ inline constexpr const char* kObjectives = "objectives";
 struct SectionInfo {
   std::string name;
   std::string doc;
+  bool may_be_auto = false;
 };
 
 // In the order of the reference and of the resolved configuration.
@@ -68,6 +70,8 @@ const std::vector<SectionInfo>& Sections();
 
 const Key* FindKey(const std::string& path);  // nullptr: no such key
 bool IsSection(const std::string& name);
+// Whether a section may be given as `auto`, which all its keys then are that may be.
+bool MayBeAuto(const std::string& section);
 
 // A key of one objective, "objectives.critic.optimizer.lr": the objective's name, and the run's
 // key.

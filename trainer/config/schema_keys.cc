@@ -450,7 +450,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel
       .Add("tensor", &ParallelConfig::tensor,
            "Tensor-parallel ranks: each has a part of the heads, the feed-forward layers and the "
-           "vocabulary.")
+           "vocabulary. `auto`, as `data` by default: what is fastest within `memory.budget`, the "
+           "global batch staying what it is (docs/parallelism.md).")
+      .As(Type::kAutoOrInt)
       .Between(1, kThousands);
   parallel.Add("pipeline", &ParallelConfig::pipeline, "Pipeline stages.")
       .Between(1, kThousands)
@@ -460,7 +462,8 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "zero", &ParallelConfig::zero,
           "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
           "weights (3) among themselves; weights on the host (`memory.weights`) from 1 on. Without "
-          "effect on one data rank.")
+          "effect on one data rank. `auto`: what is fastest within `memory.budget`.")
+      .As(Type::kAutoOrInt)
       .Between(0, 3);
   parallel.Add("reshard_after_forward", &ParallelConfig::reshard_after_forward,
                "Where data ranks divide weights: the whole weights of a layer go after its forward "
@@ -468,7 +471,8 @@ void TechniqueKeys(std::vector<Key>& keys) {
                "auto`, where the budget asks for it. `false`: they are kept.");
   parallel.Add("sequence", &ParallelConfig::sequence,
                "Sequence parallelism: tensor-parallel ranks also share the tokens of what lies "
-               "between split layers. Without effect on one of them.");
+               "between split layers. Without effect on one of them. `auto`: if that is faster "
+               "within `memory.budget`.");
   parallel.Add("sync_norm", &ParallelConfig::sync_norm,
                "Batch norms take their statistics from the samples of all data ranks, so that "
                "ranks compute what one would (docs/batch_norm.md).");
@@ -653,7 +657,10 @@ const std::vector<SectionInfo>& Sections() {
       {"amp", "Mixed precision."},
       {"checkpointing", "Which activations are saved, recomputed or offloaded."},
       {"memory", "The memory line."},
-      {"parallel", "How the work is divided among ranks."},
+      {"parallel",
+       "How the work is divided among ranks. `parallel: auto` stands for `auto` of all keys that "
+       "may have it: the mesh and ZeRO stage that are the fastest within `memory.budget`.",
+       /*may_be_auto=*/true},
       {"run", "Where the run's files go, and what it is called."},
       {"log", "Metrics for people and other programs, in the run directory (docs/reports.md)."},
       {"save", "Snapshots of the training state."},

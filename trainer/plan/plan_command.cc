@@ -12,6 +12,7 @@
 #include "base/output_file.h"
 #include "memory/report.h"
 #include "runtime/world.h"
+#include "trainer/config/resolve.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
@@ -19,7 +20,6 @@
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
-#include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -58,8 +58,10 @@ RunConfig Load(const PlanCommand& command) {
   if (asks && !config.IsSet("checkpointing.policy")) {
     config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   }
-  if (command.started > 1) CheckMesh(config, command.started);
-  ChooseChannels(config);
+  const config::ParallelConfig& parallel = config.parallel;
+  CheckMesh(config, command.started > 1 ? command.started
+                                        : parallel.data_ranks() * config::RanksBesideData(config));
+  if (FirstOpenLayout(config) == nullptr) ChooseChannels(config);
   return config;
 }
 
@@ -147,9 +149,9 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
     PrintAnswer(fmt::format("{}\n", object.dump(1)));
   } else {
     PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds,
-                  solver.Describe(*chosen));
+                  fastest.Describe());
     PrintAnswer(fmt::format("\n{}", table.Text()));
-    for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, false)) {
+    for (const std::string& reason : fastest.Reasons(/*used_only=*/false)) {
       PrintAnswer(Wrapped("  " + reason, kLineColumns, "    ") + "\n");
     }
   }
@@ -216,14 +218,22 @@ void RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    return PrintMeshes(command.ranks, command.json,
-                       [&](const std::vector<std::string>& sets, int64_t ranks) {
-                         return LoadPlanned(command, sets, ranks);
-                       });
+    config::Loaded loaded =
+        LoadPlanned(command, {"parallel.data=auto", "parallel.tensor=auto", "parallel.zero=auto"},
+                    command.ranks);
+    for (const std::string& warning : loaded.warnings) PrintWarning(warning);
+    CheckMesh(loaded.config, command.ranks);
+    return PrintMeshes(loaded.config, command.json);
   }
   const RunConfig config = Load(command);
   RefuseInput(command.html, "--html");  // before any slow work
   MeasureLink(config, *runtime::MakeGroupOfOne());
+  if (const char* open = FirstOpenLayout(config);
+      open != nullptr && (command.sweep > 0 || !command.largest.empty())) {
+    throw config.Error(open,
+                       "auto has an answer for one budget and batch; for --sweep and --max give a "
+                       "number");
+  }
   if (command.sweep > 0) {
     PlanSweep(config, command.sweep, command.json);
   } else if (!command.largest.empty()) {

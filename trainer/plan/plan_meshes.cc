@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/amounts.h"
-#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -35,10 +33,9 @@ using nlohmann::ordered_json;
 // One layout of the ranks, and the memory of each rank with it.
 struct RankLayout {
   Mesh mesh;
-  int64_t zero;
-  std::string problem = {};                // why it is impossible
-  std::vector<std::string> warnings = {};  // about the file
-  bool chosen = false;                     // the plan, by the solver
+  int64_t zero = 0;
+  std::string problem = {};  // why it is impossible
+  bool chosen = false;       // the plan, by the solver
   memory::MemoryPlan plan = {};
   double step_seconds = 0, per_second = 0;  // of all ranks, in `unit`s; 0: not predicted
   std::string unit = {}, rates = {};
@@ -50,27 +47,6 @@ struct RankLayout {
     return problem.empty() && line.Admits(process_bytes) && plan.host_arena_bytes <= host_budget;
   }
 };
-
-// All meshes of `ranks` ranks, ordered by the ranks of the last axis; the first axis gets the ranks
-// that the others leave.
-std::vector<Mesh> MeshesOf(int64_t ranks) {
-  std::vector<std::vector<MeshAxis>> meshes = {MeshOfOne().axes()};
-  for (size_t i = meshes.front().size(); i-- > 0;) {
-    std::vector<std::vector<MeshAxis>> longer;
-    for (std::vector<MeshAxis>& axes : meshes) {
-      const int64_t left = ranks / Mesh(axes).size();
-      for (int64_t along = i > 0 ? 1 : left; along <= left; ++along) {
-        if (left % along != 0) continue;
-        axes[i].ranks = along;
-        longer.push_back(axes);
-      }
-    }
-    meshes = std::move(longer);
-  }
-  std::vector<Mesh> result;
-  for (std::vector<MeshAxis>& axes : meshes) result.emplace_back(std::move(axes));
-  return result;
-}
 
 CompiledStep FixedPlan(const config::RunConfig& config) {
   const std::unique_ptr<models::Model> model = ModelFrom(config);
@@ -86,16 +62,13 @@ CompiledStep ChosenPlan(const config::RunConfig& config) {
   return Compile(solver.model(), solver.OptionsOf(plan));
 }
 
-RankLayout PlanLayout(const LoadForRanks& load, RankLayout layout) {
+RankLayout PlanLayout(const Layout& made) {
+  RankLayout layout = {.mesh = MeshFrom(made.config),
+                       .zero = made.config.parallel.zero.value_or(0),
+                       .problem = made.problem};
+  if (!layout.problem.empty()) return layout;
   try {
-    std::vector<std::string> sets;
-    for (const MeshAxis& axis : layout.mesh.axes()) {
-      sets.push_back(fmt::format("parallel.{}={}", axis.name, axis.ranks));
-    }
-    sets.push_back(fmt::format("parallel.zero={}", layout.zero));
-    config::Loaded loaded = load(sets, layout.mesh.size());
-    layout.warnings = std::move(loaded.warnings);
-    config::RunConfig& config = loaded.config;
+    config::RunConfig config = made.config;
     layout.chosen = LeavesChoice(config);
     if (layout.chosen) TakeGpuAsBudget(config);
     RequireBudget(config);
@@ -209,26 +182,20 @@ ordered_json Json(const RankLayout& layout) {
 
 }  // namespace
 
-void PrintMeshes(int64_t ranks, bool json, const LoadForRanks& load) {
+void PrintMeshes(const config::RunConfig& open, bool json) {
+  const int64_t ranks = RanksFrom(open);
   const Activity activity(fmt::format("planning every way to lay out {} ranks", ranks));
-  const std::vector<Mesh> meshes = MeshesOf(ranks);
-  std::vector<std::vector<RankLayout>> by_mesh(meshes.size());
+  const std::vector<Layout> made = LayoutsOf(open);
+  std::vector<RankLayout> layouts(made.size());
   ThreadPool pool(OwnCores());
-  ParallelEach(pool, meshes.size(), [&](size_t i) {
-    for (int64_t zero = 0; zero <= (meshes[i].ranks(kDataAxis) > 1 ? 3 : 0); ++zero) {
-      by_mesh[i].push_back(PlanLayout(load, {meshes[i], zero}));
-      if (!by_mesh[i].back().problem.empty()) break;  // the same for all stages
-    }
+  ParallelEach(pool, made.size(), [&](size_t i) { layouts[i] = PlanLayout(made[i]); });
+  // What is impossible for all stages of a mesh is said once.
+  const auto repeats = std::ranges::unique(layouts, [](const RankLayout& a, const RankLayout& b) {
+    return !b.problem.empty() && a.problem == b.problem && a.mesh == b.mesh;
   });
-  std::vector<RankLayout> layouts;
-  for (std::vector<RankLayout>& stages : by_mesh) {
-    std::ranges::move(stages, std::back_inserter(layouts));
-  }
+  layouts.erase(repeats.begin(), repeats.end());
   const auto impossible = [](const RankLayout& layout) { return !layout.problem.empty(); };
   if (std::ranges::all_of(layouts, impossible)) throw UserError(layouts.front().problem);
-  for (const std::string& warning : std::ranges::find_if_not(layouts, impossible)->warnings) {
-    PrintWarning(warning);
-  }
   if (json) {
     ordered_json list = ordered_json::array();
     for (const RankLayout& layout : layouts) list.push_back(Json(layout));
@@ -246,8 +213,7 @@ void PrintMeshes(int64_t ranks, bool json, const LoadForRanks& load) {
   PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}{}\n", ranks,
                           possible.chosen ? ", by the fastest plan that fits" : "",
                           line.whose.empty() ? "" : fmt::format(" (- beyond {})", line.Text())));
-  const std::string axes =
-      AxisCells(meshes.front(), [](const MeshAxis& axis) { return axis.name; });
+  const std::string axes = AxisCells(possible.mesh, [](const MeshAxis& axis) { return axis.name; });
   PrintAnswer(fmt::format(
       " {}{:>5} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}{}\n", axes, "zero", "parameters",
       "gradients", "state", "activations", "arena", "host", "process",

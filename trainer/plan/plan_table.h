@@ -2,12 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "trainer/config/load.h"
+#include "trainer/config/run_config.h"
 #include "trainer/settle/step_solver.h"
 
 namespace plimsoll::trainer {
@@ -48,11 +47,8 @@ class SweepTable {
 // the key cannot grow, when there is no budget, or when not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
-// Loads the run with these overrides for that many ranks.
-using LoadForRanks = std::function<config::Loaded(const std::vector<std::string>& sets, int64_t)>;
-
-// Prints the memory of each of `ranks` ranks for every layout as data × tensor ranks and every ZeRO
-// stage. UserError when no layout is possible, and when a choice is open and there is no budget.
-void PrintMeshes(int64_t ranks, bool json, const LoadForRanks& load);
+// Prints the memory of each rank for every layout that the run leaves open: data × tensor ranks and
+// ZeRO stages. UserError when none is possible, and when a choice is open and there is no budget.
+void PrintMeshes(const config::RunConfig& config, bool json);
 
 }  // namespace plimsoll::trainer

@@ -60,7 +60,7 @@ std::vector<std::string> OpenEverything(RunConfig& run) {
   if (run.checkpointing.policy != CheckpointPolicy::kAuto) names.push_back("checkpointing.policy");
   run.checkpointing.policy = CheckpointPolicy::kAuto;
   for (const Knob& knob : Knobs()) {
-    if (!knob.keeps_numbers || !MayOpen(knob, run)) continue;
+    if (!knob.keeps_numbers() || !MayOpen(knob, run)) continue;
     knob.set(run, "auto");
     names.push_back(knob.key);
   }
@@ -68,10 +68,11 @@ std::vector<std::string> OpenEverything(RunConfig& run) {
 }
 
 // Those of one knob. None of a micro-batch whose samples all act on one another: another one would
-// be another training.
+// be another training. None of the mesh: how the batch is dealt to another one depends on the file.
 void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& model,
                 std::vector<Change>& changes) {
-  if (!knob.keeps_numbers && model.coupled_samples() == 0) return;
+  const bool batch = std::string_view(knob.key) == "train.micro_batch";
+  if (knob.reach == Reach::kMesh || (batch && model.coupled_samples() == 0)) return;
   int64_t micro_batch = config.train.micro_batch;
   for (RunConfig& run : Advised(knob, config, model)) {
     // Of micro-batches those that are at most half of the one before.
@@ -93,23 +94,23 @@ std::vector<Change> Changes(const RunConfig& config) {
     config::FindKey(key)->SetText(changes.emplace_back(key, value, config).run, value);
   };
   if (config.checkpointing.policy != CheckpointPolicy::kAuto) add("checkpointing.policy", "auto");
-  for (const Knob& knob : Knobs()) AddChanges(knob, config, *model, changes);
-  // What changes numbers.
+  const auto of_layout = [](const Knob& knob) { return knob.reach >= Reach::kLayout; };
+  for (const Knob& knob : Knobs()) {
+    if (!of_layout(knob)) AddChanges(knob, config, *model, changes);
+  }
+  // What else changes numbers.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
     add("amp.dtype", "bf16");
   }
-  const bool data_ranks = config.parallel.data.value_or(1) > 1;
-  for (int64_t stage = config.parallel.zero + 1; data_ranks && stage <= 3; ++stage) {
-    add("parallel.zero", std::to_string(stage));
+  for (const Knob& knob : Knobs()) {
+    if (of_layout(knob)) AddChanges(knob, config, *model, changes);
   }
+  const bool data_ranks = config.parallel.data_ranks() > 1;
   if (data_ranks && config.parallel.zero == 3 && !config.parallel.reshard_after_forward) {
     add("parallel.reshard_after_forward", "true");
-  }
-  if (config.parallel.tensor > 1 && !config.parallel.sequence && model->shares_tokens()) {
-    add("parallel.sequence", "true");
   }
   return changes;
 }
@@ -260,7 +261,7 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
   throw UserError(
       fmt::format(
           "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
-          "the budget, make the model smaller,{} or have ranks share it (parallel.tensor, "
+          "the budget, make the model smaller,{} or have more ranks share it (parallel.tensor, "
           "parallel.zero: 3)",
           config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
           FormatBytes(parameters), halves,

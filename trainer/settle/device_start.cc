@@ -12,14 +12,14 @@ DeviceStart::DeviceStart(const config::RunConfig& config)
   made_ = std::async(std::launch::async, [this] { return MakeDevice(config_, pool_); });
 }
 
-runtime::Device& DeviceStart::Connected(Ranks& ranks) {
+runtime::Device& DeviceStart::Connected(Ranks& ranks, int64_t channels) {
   if (device_ == nullptr) {
     {
       const Stage stage("waiting for the device");
       device_ = made_.get();
     }
     const Stage stage("connecting ranks");
-    ranks.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
+    ranks.Connect(*device_, channels);
   }
   return *device_;
 }

@@ -17,9 +17,9 @@ class DeviceStart {
   // Begins. The configuration must outlive the start.
   explicit DeviceStart(const config::RunConfig& config);
 
-  // Waits until the device is there, and connects its ranks at the first call. UserError when this
-  // build or machine has no such device.
-  runtime::Device& Connected(Ranks& ranks);
+  // Waits until the device is there, and connects its ranks at the first call, by at most so many
+  // channels (Ranks::Connect). UserError when this build or machine has no such device.
+  runtime::Device& Connected(Ranks& ranks, int64_t channels);
 
  private:
   const config::RunConfig& config_;

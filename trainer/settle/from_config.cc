@@ -15,8 +15,8 @@
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/settle/known_gpus.h"
 #include "trainer/settle/knobs.h"
+#include "trainer/settle/known_gpus.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/step/adapter.h"
 
@@ -55,7 +55,7 @@ void FollowTokenizer(config::RunConfig& config) {
 
 // UserError unless the tensor-parallel ranks can share the model equally.
 void CheckTensorRanks(const config::RunConfig& config, const models::Model& model) {
-  const int64_t ranks = config.parallel.tensor;
+  const int64_t ranks = config.parallel.tensor_ranks();
   for (const auto& [name, size] : model.shared_sizes()) {
     const std::string key = "model." + name;
     if (size % ranks == 0) continue;
@@ -83,13 +83,6 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
                                    "another in this model; use a multiple of {}",
                                    micro_batch, coupled, coupled));
   }
-  const auto* const drop_path = std::get_if<double>(&config.model.settings.Get("drop_path"));
-  if (drop_path != nullptr && *drop_path > 0 && config.parallel.sequence &&
-      config.parallel.tensor > 1) {
-    throw config.Error("parallel.sequence",
-                       "tensor ranks have a part of each sample's tokens then, but model.drop_path "
-                       "drops whole samples; use parallel.sequence: false");
-  }
   if (coupled != 0 && config.parallel.sync_norm) {
     throw config.Error("parallel.sync_norm",
                        "this model has no statistics of whole micro-batches, which ranks could "
@@ -113,11 +106,11 @@ std::vector<graph::Program> LossPrograms(const config::RunConfig& config,
 // UserError where scores cannot be stored as model.attention asks for.
 void CheckStoredAttention(const config::RunConfig& config, const models::Model& model) {
   if (config.model.attention != config::AttentionKind::kStored) return;
-  if (config.parallel.tensor > 1) {
+  if (config.parallel.tensor_ranks() > 1) {
     throw config.Error("model.attention",
                        fmt::format("{} tensor ranks cannot share stored scores; use blockwise, or "
                                    "parallel.tensor: 1",
-                                   config.parallel.tensor));
+                                   config.parallel.tensor_ranks()));
   }
   if (std::ranges::any_of(LossPrograms(config, model), ops::HasAttention)) return;
   throw config.Error("model.attention",
@@ -295,7 +288,7 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
 int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
-  const int64_t gradients = 4 * trained / config.parallel.tensor;
+  const int64_t gradients = 4 * trained / config.parallel.tensor_ranks();
   return std::clamp(gradients / 32, parallel::DataParallelOptions().bucket_bytes, 200 * kMiB);
 }
 
@@ -375,9 +368,30 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
   return model;
 }
 
-bool SharesTokens(const config::RunConfig& config) {
-  return !config.parallel.sequence ||
-         config.train.micro_batch * config.model.sequence() % config.parallel.tensor == 0;
+std::string WhyNoSequence(const config::RunConfig& config, const models::Model& model) {
+  if (!config.parallel.shares_tokens()) return "";
+  const auto* const drop_path = std::get_if<double>(&config.model.settings.Get("drop_path"));
+  if (drop_path != nullptr && *drop_path > 0) {
+    return "tensor ranks have a part of each sample's tokens then, but model.drop_path drops whole "
+           "samples";
+  }
+  if (!model.shares_tokens()) {
+    return fmt::format("tensor ranks cannot share the tokens of a {} model", model.family());
+  }
+  const int64_t ranks = config.parallel.tensor_ranks(), sequence = config.model.sequence();
+  const int64_t tokens = config.train.micro_batch * sequence;
+  if (tokens % ranks != 0) {
+    return fmt::format(
+        "{} tensor ranks cannot share the tokens of a micro-step equally: train.micro_batch {} × "
+        "model.sequence {} = {}",
+        ranks, config.train.micro_batch, sequence, tokens);
+  }
+  const bool in_parts = config.parallel.data_ranks() > 1 && config.parallel.zero.value_or(0) >= 2;
+  if (config.lora.asked() && in_parts && config.train.accumulate > 1) {
+    return "tensor ranks have partial gradients of adapters then, which data ranks cannot carry in "
+           "parts from micro-step to micro-step, as parallel.zero asks from 2 on";
+  }
+  return "";
 }
 
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
@@ -421,27 +435,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   CheckSize(config, model);
   CheckCoupling(config, model);
   CheckStoredAttention(config, model);
-  if (config.parallel.sequence && config.parallel.tensor > 1 && !model.shares_tokens()) {
-    throw config.Error("parallel.sequence",
-                       fmt::format("tensor ranks cannot share the tokens of a {} model; use "
-                                   "parallel.sequence: false",
-                                   model.family()));
-  }
-  if (!SharesTokens(config)) {
-    throw config.Error(
-        "parallel.sequence",
-        fmt::format("{} tensor ranks cannot share the tokens of a micro-step equally: "
-                    "train.micro_batch {} × model.sequence {} = {}",
-                    config.parallel.tensor, config.train.micro_batch, config.model.sequence(),
-                    config.train.micro_batch * config.model.sequence()));
-  }
-  const bool in_parts = config.parallel.data.value_or(1) > 1 && config.parallel.zero >= 2;
-  if (config.lora.asked() && config.parallel.sequence && config.parallel.tensor > 1 && in_parts &&
-      config.train.accumulate > 1) {
-    throw config.Error("parallel.sequence",
-                       "tensor ranks have partial gradients of adapters then, which data ranks "
-                       "cannot carry in parts from micro-step to micro-step; use parallel.zero: 1, "
-                       "or parallel.sequence: false");
+  if (const std::string why = WhyNoSequence(config, model); !why.empty()) {
+    throw config.Error("parallel.sequence", why + "; use parallel.sequence: false");
   }
   CompileOptions options;
   options.micro_batch = config.train.micro_batch;
@@ -451,8 +446,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
       config.train.blocks_first == config::OnOrAuto::kOn && options.accumulate > 1;
   if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
   options.mesh = MeshFrom(config);
-  options.zero = config.parallel.zero;
-  options.sequence_parallel = config.parallel.sequence;
+  options.zero = config.parallel.zero.value_or(0);
+  options.sequence_parallel = config.parallel.sequence == config::OnOrAuto::kOn;
   options.sync_norm = config.parallel.sync_norm;
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;

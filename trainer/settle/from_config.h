@@ -31,9 +31,9 @@ UserError WithPlace(const config::RunConfig& config, const UserError& error);
 std::vector<std::string> BlocksOf(const models::Model& model);
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
-// True if the tensor-parallel ranks can share the tokens of a micro-step, or need not
-// (parallel.sequence).
-bool SharesTokens(const config::RunConfig& config);
+// Why tensor-parallel ranks cannot share the tokens of a micro-step as parallel.sequence asks for;
+// empty: they can, or need not.
+std::string WhyNoSequence(const config::RunConfig& config, const models::Model& model);
 amp::AmpOptions AmpFrom(const config::RunConfig& config);
 // data::LoadTokenizer; UserError when its ids exceed the model's vocabulary, or the model has none.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/error.h"
 #include "trainer/config/check_techniques.h"
 #include "trainer/config/resolve.h"
 #include "trainer/settle/from_config.h"
@@ -26,7 +27,54 @@ int64_t GlobalBatch(const RunConfig& config) {
   const int64_t sequences = config.train.global_batch
                                 ? *config.train.global_batch
                                 : *config.train.global_batch_tokens / config.model.sequence();
-  return sequences / config.parallel.data.value_or(1);
+  return sequences / config.parallel.data_ranks();
+}
+
+// The numbers of tensor ranks that divide all ranks. They may not divide the model.
+std::vector<std::string> TensorRanks(const RunConfig& open, const RunConfig& /*made*/,
+                                     const models::Model& /*model*/) {
+  std::vector<std::string> numbers;
+  const int64_t ranks = open.parallel.ranks / open.parallel.pipeline;
+  for (int64_t tensor = 1; tensor <= ranks; ++tensor) {
+    if (ranks % tensor == 0) numbers.push_back(std::to_string(tensor));
+  }
+  return numbers;
+}
+
+// The data ranks are those that are left, and the batch is dealt to them.
+void SetTensorRanks(RunConfig& run, const std::string& value) {
+  config::ParallelConfig& parallel = run.parallel;
+  if (value == "auto") {
+    parallel.tensor.reset();
+    parallel.data.reset();
+    return;
+  }
+  parallel.tensor = std::stoll(value);
+  parallel.data = parallel.ranks / (*parallel.tensor * parallel.pipeline);
+  config::ResolveBatch(run, parallel.ranks);
+}
+
+std::vector<std::string> Stages(const RunConfig& /*open*/, const RunConfig& made,
+                                const models::Model& /*model*/) {
+  if (made.parallel.data_ranks() == 1) return {"0"};
+  return {"0", "1", "2", "3"};
+}
+
+// Whether an earlier part of the run had as many ranks.
+bool HasAsManyRanks(const RunConfig& made, const ConfigTexts& earlier) {
+  int64_t ranks = made.parallel.pipeline;
+  for (const char* key : {"parallel.data", "parallel.tensor"}) {
+    const auto number = earlier.find(key);
+    if (number == earlier.end() || number->second == "auto") return false;
+    ranks *= std::stoll(number->second);
+  }
+  return ranks == made.parallel.ranks;
+}
+
+// Whether the batch was cut into as many micro-steps: of another batch it would be another cut.
+bool HasAsManyMicroSteps(const RunConfig& made, const ConfigTexts& earlier) {
+  const auto accumulate = earlier.find("train.accumulate");
+  return accumulate != earlier.end() && accumulate->second == std::to_string(made.train.accumulate);
 }
 
 void SetMicroBatch(RunConfig& run, const std::string& value) {
@@ -37,7 +85,7 @@ void SetMicroBatch(RunConfig& run, const std::string& value) {
     return;
   }
   if (!train.global_batch && !train.global_batch_tokens) {
-    train.global_batch = train.micro_batch * train.accumulate * run.parallel.data.value_or(1);
+    train.global_batch = train.micro_batch * train.accumulate * run.parallel.data_ranks();
   }
   train.micro_batch = 0;
 }
@@ -57,7 +105,8 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
     if (micro_batch % coupled != 0) continue;
     RunConfig cut = open;
     cut.train.micro_batch = micro_batch;
-    (SharesTokens(cut) ? cuts : unshared).push_back(std::to_string(micro_batch));
+    const bool shared = WhyNoSequence(cut, model).empty();
+    (shared ? cuts : unshared).push_back(std::to_string(micro_batch));
   }
   // If no cut of the batch can be shared, the first one is kept for its error message.
   if (cuts.empty() && !unshared.empty()) cuts.push_back(unshared.front());
@@ -71,6 +120,14 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
 }
 
 std::string Always(const RunConfig& /*run*/) { return ""; }
+
+std::string WhyNoSequenceAlone(const RunConfig& run) {
+  if (run.parallel.tensor_ranks() == 1) return "there is one tensor rank";
+  RunConfig with = run;
+  with.parallel.sequence = OnOrAuto::kOn;
+  return WhyNoSequence(with, *ModelFrom(with));
+}
+
 bool CutsBatch(const RunConfig& run) { return run.train.micro_batch == 0; }
 bool HasOneMicroStep(const RunConfig& run) { return !CutsBatch(run) && run.train.accumulate == 1; }
 
@@ -117,6 +174,16 @@ std::vector<std::string> HostBlocks(const RunConfig& open, const RunConfig& made
   return values;
 }
 
+// Of the open knobs from `least` on.
+std::string WordsOf(const RunConfig& open, const RunConfig& made, Reach least) {
+  std::vector<std::string> parts;
+  for (const Knob& knob : Knobs()) {
+    if (knob.reach < least || !knob.IsOpen(open)) continue;
+    if (std::string text = knob.words(made); !text.empty()) parts.push_back(std::move(text));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 }  // namespace
 
 void Knob::set(RunConfig& run, const std::string& value) const {
@@ -132,17 +199,34 @@ std::vector<std::string> Knob::Values(const RunConfig& open, const RunConfig& ma
 
 const std::vector<Knob>& Knobs() {
   static const std::vector<Knob> knobs = {
+      {"parallel.tensor", Always,
+       [](const RunConfig& made) {
+         return fmt::format("{} data × {} tensor ranks", made.parallel.data_ranks(),
+                            made.parallel.tensor_ranks());
+       },
+       Reach::kMesh, TensorRanks, SetTensorRanks, "parallel.data", HasAsManyRanks},
+      {"parallel.zero", Always,
+       [](const RunConfig& made) -> std::string {
+         if (made.parallel.data_ranks() == 1) return "";
+         return fmt::format("ZeRO {}", made.parallel.zero.value_or(0));
+       },
+       Reach::kLayout, Stages, nullptr, nullptr, HasAsManyRanks},
       {"train.micro_batch", Always,
        [](const RunConfig& made) {
          return fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch);
        },
-       /*shapes_draft=*/true, Cuts, SetMicroBatch, /*keeps_numbers=*/false},
+       Reach::kDraft, Cuts, SetMicroBatch, "train.accumulate", HasAsManyMicroSteps},
+      {"parallel.sequence", WhyNoSequenceAlone,
+       [](const RunConfig& made) -> std::string {
+         return made.parallel.shares_tokens() ? "tokens shared" : "";
+       },
+       Reach::kDraft, nullptr, nullptr, nullptr, HasAsManyRanks},
       {"optimizer.place", Always,
        [](const RunConfig& made) { return "state on " + ToString(made.optimizer.place); },
-       /*shapes_draft=*/true},
+       Reach::kDraft},
       {"memory.weights", Always,
        [](const RunConfig& made) { return "weights on " + ToString(made.memory.weights); },
-       /*shapes_draft=*/true},
+       Reach::kDraft},
       {"memory.gradients",
        [](const RunConfig& run) -> std::string {
          if (!HasOneMicroStep(run)) return "";
@@ -151,7 +235,7 @@ const std::vector<Knob>& Knobs() {
        [](const RunConfig& made) -> std::string {
          return GradientsOnHost(made) ? "gradients on host" : "";
        },
-       /*shapes_draft=*/true},
+       Reach::kDraft},
       {"train.blocks_first",
        [](const RunConfig& run) -> std::string {
          if (HasOneMicroStep(run)) return "there is one micro-step (train.accumulate: 1)";
@@ -159,7 +243,7 @@ const std::vector<Knob>& Knobs() {
          return "train.micro_batch: auto is decided for one micro-step after another";
        },
        [](const RunConfig& made) -> std::string { return BlocksFirst(made) ? "blocks first" : ""; },
-       /*shapes_draft=*/false},
+       Reach::kFinish},
       {"optimizer.in_backward",
        [](const RunConfig& run) -> std::string {
          const bool carried = run.train.accumulate > 1 &&
@@ -173,13 +257,13 @@ const std::vector<Knob>& Knobs() {
        [](const RunConfig& made) -> std::string {
          return InBackward(made) ? "updates in backward" : "";
        },
-       /*shapes_draft=*/false},
+       Reach::kFinish},
       {"memory.host_blocks", Always,
        [](const RunConfig& made) {
          return made.memory.host_blocks ? fmt::format("of {} blocks", *made.memory.host_blocks)
                                         : std::string();
        },
-       /*shapes_draft=*/true, HostBlocks}};
+       Reach::kDraft, HostBlocks}};
   return knobs;
 }
 
@@ -194,9 +278,10 @@ const std::vector<Knob>& Techniques() {
 
 const char* FirstOpen(const RunConfig& config) {
   if (config.checkpointing.policy == CheckpointPolicy::kAuto) return "checkpointing.policy";
-  if (CutsBatch(config)) return "train.micro_batch";
-  for (const Knob& knob : Techniques()) {
-    if (knob.IsOpen(config) && !(knob.is_place() && IsOneMemory(config))) return knob.key;
+  for (const Knob& knob : Knobs()) {
+    const bool one_place = knob.is_place() && IsOneMemory(config);
+    const bool of_places = std::string_view(knob.key) == "memory.host_blocks";  // no choice alone
+    if (knob.IsOpen(config) && !one_place && !of_places) return knob.key;
   }
   return nullptr;
 }
@@ -230,10 +315,43 @@ std::vector<RunConfig> Advised(const Knob& knob, const RunConfig& run, const mod
   return advised;
 }
 
+const char* FirstOpenLayout(const RunConfig& config) {
+  const auto open = std::ranges::find_if(Knobs(), [&](const Knob& knob) {
+    return knob.reach >= Reach::kLayout && knob.IsOpen(config);
+  });
+  return open == Knobs().end() ? nullptr : open->key;
+}
+
+std::vector<Layout> LayoutsOf(const RunConfig& config) {
+  std::vector<Layout> all = {{config}};
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  for (const Knob& knob : Knobs()) {
+    if (knob.reach < Reach::kLayout || !knob.IsOpen(config)) continue;
+    std::vector<Layout> more;
+    for (const Layout& layout : all) {
+      if (!layout.problem.empty()) {
+        more.push_back(layout);
+        continue;
+      }
+      for (const std::string& value : knob.Values(config, layout.config, *model)) {
+        Layout& next = more.emplace_back(layout);
+        try {
+          knob.set(next.config, value);
+          (void)ModelFrom(next.config);
+        } catch (const UserError& error) {
+          next.problem = error.what();
+        }
+      }
+    }
+    all = std::move(more);
+  }
+  return all;
+}
+
 std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model& model) {
   std::vector<RunConfig> all = {config};
   for (const Knob& knob : Knobs()) {
-    if (!knob.IsOpen(config)) continue;
+    if (knob.reach >= Reach::kLayout || !knob.IsOpen(config)) continue;
     const bool usable = WhyUnused(knob, config).empty();
     std::vector<RunConfig> more;
     for (const RunConfig& run : all) {
@@ -246,44 +364,53 @@ std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model
     }
     all = std::move(more);
   }
-  std::erase_if(all, [&](const RunConfig& made) { return IsDominated(config, made); });
+  std::erase_if(all, [&](const RunConfig& made) {
+    const bool chose_sequence = config.parallel.sequence == OnOrAuto::kAuto;
+    return IsDominated(config, made) || (chose_sequence && !WhyNoSequence(made, model).empty());
+  });
   std::ranges::stable_sort(all, {}, [](const RunConfig& made) {
     return std::ranges::count_if(Techniques(), [&](const Knob& knob) { return knob.IsUsed(made); });
   });
   return all;
 }
 
-std::string KeepChoices(RunConfig& run, const std::map<std::string, std::string>& earlier) {
+std::string KeepChoices(RunConfig& run, const ConfigTexts& earlier) {
   std::vector<std::string> kept;
   for (const Knob& knob : Knobs()) {
     const auto value = earlier.find(knob.key);
-    if (knob.keeps_numbers || !knob.IsOpen(run) || value == earlier.end()) continue;
+    if (knob.keeps_numbers() || !knob.IsOpen(run) || value == earlier.end()) continue;
     RunConfig made = run;
-    knob.set(made, value->second);
-    // Of another batch it would be another cut.
-    const auto accumulate = earlier.find("train.accumulate");
-    if (accumulate == earlier.end() ||
-        accumulate->second != std::to_string(made.train.accumulate)) {
-      continue;
+    try {
+      knob.set(made, value->second);
+    } catch (const UserError&) {
+      continue;  // impossible with another batch
     }
+    if (!knob.goes_on(made, earlier)) continue;
     run = std::move(made);
     kept.push_back(fmt::format("{}: {}", knob.key, value->second));
   }
   return fmt::format("{}", fmt::join(kept, ", "));
 }
 
+void KeepLayout(RunConfig& run, const RunConfig& made) {
+  for (const Knob& knob : Knobs()) {
+    if (knob.reach >= Reach::kLayout && knob.IsOpen(run)) knob.set(run, knob.get(made));
+  }
+  run.parallel.nccl_max_ctas = made.parallel.nccl_max_ctas;
+}
+
 bool DraftsAlike(const RunConfig& a, const RunConfig& b) {
-  return std::ranges::all_of(
-      Knobs(), [&](const Knob& knob) { return !knob.shapes_draft || knob.get(a) == knob.get(b); });
+  return std::ranges::all_of(Knobs(), [&](const Knob& knob) {
+    return knob.reach == Reach::kFinish || knob.get(a) == knob.get(b);
+  });
 }
 
 std::string ChoicesText(const RunConfig& open, const RunConfig& made) {
-  std::vector<std::string> parts;
-  for (const Knob& knob : Knobs()) {
-    if (!knob.IsOpen(open)) continue;
-    if (std::string text = knob.words(made); !text.empty()) parts.push_back(std::move(text));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return WordsOf(open, made, Reach::kFinish);
+}
+
+std::string LayoutText(const RunConfig& open, const RunConfig& made) {
+  return WordsOf(open, made, Reach::kLayout);
 }
 
 nlohmann::ordered_json ChoicesJson(const RunConfig& open, const RunConfig& made) {
@@ -294,7 +421,8 @@ nlohmann::ordered_json ChoicesJson(const RunConfig& open, const RunConfig& made)
     if (!knob.IsOpen(open) || value == "auto") continue;
     // Numbers and true are JSON's own.
     choices[knob.key] = knob.is_place() ? ordered_json(value) : ordered_json::parse(value);
-    if (CutsBatch(open) && !CutsBatch(made)) choices["train.accumulate"] = made.train.accumulate;
+    if (knob.follows == nullptr) continue;
+    choices[knob.follows] = ordered_json::parse(config::FindKey(knob.follows)->Text(made));
   }
   return choices;
 }

@@ -1,6 +1,6 @@
 // The table of knobs: what a run file may leave to the budget's solver besides which activations
-// are kept, one row each. All that names knobs walks it: variants, refusals and advice, what plans
-// say and ranks exchange.
+// are kept, one row each. All that names knobs walks it: layouts of ranks, variants, refusals and
+// advice, what plans say and ranks exchange.
 #pragma once
 
 #include <map>
@@ -14,6 +14,16 @@
 
 namespace plimsoll::trainer {
 
+// How far another value of a knob reaches: what it changes.
+enum class Reach {
+  kFinish,  // the last passes of programs
+  kDraft,   // programs from the first pass on
+  kLayout,  // what ranks exchange, and so NCCL's channels and what the budget leaves of a device
+  kMesh     // how many ranks each axis has, and so what a rank's part of the batch is
+};
+
+using ConfigTexts = std::map<std::string, std::string>;  // values by key
+
 // Values are texts, as a run file has them.
 struct Knob {
   const char* key;  // "memory.weights"
@@ -21,7 +31,7 @@ struct Knob {
   std::string (*why_unused)(const config::RunConfig& run);
   // Of plans with the value: "weights on host".
   std::string (*words)(const config::RunConfig& made);
-  bool shapes_draft;  // or only how programs are finished
+  Reach reach;
   // The values that a run which leaves a number open may become, `made` of `open` having all knobs
   // before it set; the first uses nothing, later ones need less of the device. nullptr: a technique
   // that is used or not.
@@ -29,9 +39,14 @@ struct Knob {
                                       const models::Model& model) = nullptr;
   // Sets the key and what follows from it; nullptr: nothing follows.
   void (*set_more)(config::RunConfig& run, const std::string& value) = nullptr;
-  bool keeps_numbers = true;  // every bit of a run is the same with any value
+  // A key that its values set, too.
+  const char* follows = nullptr;
+  // nullptr: every bit of a run is the same with any value. Otherwise whether the value in `made`,
+  // which an earlier part of the run had, is what it would be now.
+  bool (*goes_on)(const config::RunConfig& made, const ConfigTexts& earlier) = nullptr;
   const config::Key* row = config::FindKey(key);
 
+  bool keeps_numbers() const { return goes_on == nullptr; }
   bool is_technique() const { return numbers == nullptr; }
   // Used: something lives on the host.
   bool is_place() const { return row->type == config::Type::kEnum; }
@@ -68,20 +83,35 @@ config::RunConfig Opened(const Knob& knob, config::RunConfig run);
 std::vector<config::RunConfig> Advised(const Knob& knob, const config::RunConfig& run,
                                        const models::Model& model);
 
-// The run once for each combination of values of its open knobs, with only checkpointing.policy
-// left open; those that use fewer techniques come first. Combinations without an effect are left
-// out.
+// The run with its ranks laid out in one way: the knobs from kLayout on have values.
+struct Layout {
+  config::RunConfig config;
+  std::string problem = {};  // why it is impossible; not all knobs may have values then
+};
+// All of them, those with fewer tensor ranks and lower stages of ZeRO first; the run itself where
+// no such knob is open.
+std::vector<Layout> LayoutsOf(const config::RunConfig& config);
+// The first of these knobs that is open; nullptr: none.
+const char* FirstOpenLayout(const config::RunConfig& config);
+
+// The run once for each combination of values of its other open knobs, with only
+// checkpointing.policy left open; those that use fewer techniques come first. Combinations without
+// an effect are left out.
 std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
                                             const models::Model& model);
 // Sets the open knobs that change numbers to what an earlier part of the run had, by its keys, and
 // returns them: "train.micro_batch: 8"; empty: none is open, or the batch is another one.
-std::string KeepChoices(config::RunConfig& run, const std::map<std::string, std::string>& earlier);
+std::string KeepChoices(config::RunConfig& run, const ConfigTexts& earlier);
+// Lays the ranks of a run out as those of `made`, which was made of it.
+void KeepLayout(config::RunConfig& run, const config::RunConfig& made);
 // Whether programs of both are alike before they are finished.
 bool DraftsAlike(const config::RunConfig& a, const config::RunConfig& b);
 
 // The choices of `made` that `open` leaves open: "4 × 8 sequences, state on host"; and as a run
 // file gives them: {"train.micro_batch": 8, "train.accumulate": 4, "optimizer.place": "host"}.
 std::string ChoicesText(const config::RunConfig& open, const config::RunConfig& made);
+// Of the layout alone: "2 data × 2 tensor ranks, ZeRO 1".
+std::string LayoutText(const config::RunConfig& open, const config::RunConfig& made);
 nlohmann::ordered_json ChoicesJson(const config::RunConfig& open, const config::RunConfig& made);
 
 }  // namespace plimsoll::trainer

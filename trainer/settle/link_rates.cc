@@ -45,7 +45,7 @@ bool MayUseHost(const config::RunConfig& config) {
 
 // Empty: nothing is kept.
 std::string LinkFileOf(const config::RunConfig& config) {
-  const int64_t ranks = MeshFrom(config).size();
+  const int64_t ranks = RanksFrom(config);
   return CalibrationPath(CalibrationFolder(config), "link", GpuFrom(config),
                          ranks > 1 ? fmt::format("-{}-ranks", ranks) : "");
 }
@@ -109,7 +109,7 @@ std::optional<LinkRates> SlowestLink(runtime::RankGroup& ranks,
 void MeasureLink(const config::RunConfig& config, runtime::RankGroup& ranks,
                  const std::function<std::optional<runtime::HostLink>()>& measure) {
   if (!TimesThisMachine(config) || !MayUseHost(config) || !config.memory.calibration.empty() ||
-      ranks.size() != MeshFrom(config).size()) {
+      ranks.size() != RanksFrom(config)) {
     return;
   }
   // Ranks may see different files, and only the first one plans.

@@ -10,17 +10,17 @@
 #include "trainer/settle/host_memory.h"
 
 namespace plimsoll::trainer {
-std::string Ranks::FirstProblem(FunctionRef<void()> action) {
+std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action) {
   std::string here;
   try {
     action();
   } catch (const UserError& error) {
     here = error.what();
   }
-  const std::vector<std::string> all = world_.Gather(here);
+  const std::vector<std::string> all = ranks.Gather(here);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].empty()) {
-      return size() == 1 ? all[rank] : fmt::format("rank {}: {}", rank, all[rank]);
+      return all.size() == 1 ? all[rank] : fmt::format("rank {}: {}", rank, all[rank]);
     }
   }
   return "";

@@ -19,6 +19,11 @@
 
 namespace plimsoll::trainer {
 
+// All ranks of the group call and run `action`. Returns on every rank the message of the UserError
+// on the first rank where `action` throws one, with that rank's number when there are several
+// ranks; empty when none throws.
+std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action);
+
 class Ranks {
  public:
   // All ranks call. InternalError unless the mesh has as many ranks as the world.
@@ -34,6 +39,7 @@ class Ranks {
   int size() const { return world_.size(); }
   bool first() const { return rank() == 0; }  // the one that prints and writes
   bool first_on_host() const { return world_.local_rank() == 0; }
+  runtime::RankGroup& group() { return world_; }
   const Mesh& mesh() const { return mesh_.mesh(); }
   const MeshPosition& position() const { return mesh_.position(); }
   // The ranks that this rank shares an axis with; nullptr where it is alone.
@@ -46,10 +52,10 @@ class Ranks {
   std::string Broadcast(std::string_view text) { return world_.Broadcast(text); }
   std::vector<std::string> Gather(std::string_view text) { return world_.Gather(text); }
 
-  // All ranks call and run `action`. Returns on every rank the message of the UserError on the
-  // first rank where `action` throws one, with that rank's number when there are several ranks;
-  // empty when none throws.
-  std::string FirstProblem(FunctionRef<void()> action);
+  // trainer::FirstProblem of all ranks.
+  std::string FirstProblem(FunctionRef<void()> action) {
+    return trainer::FirstProblem(world_, action);
+  }
 
   // True on all ranks when `here` is true on any rank.
   bool Any(bool here);

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/axes.h"
@@ -79,14 +80,28 @@ std::string GpuFrom(const config::RunConfig& config) {
 }
 
 Mesh MeshFrom(const config::RunConfig& config) {
-  return Mesh({DataAxis(config.parallel.data.value_or(1)), TensorAxis(config.parallel.tensor)});
+  return Mesh({DataAxis(config.parallel.data_ranks()), TensorAxis(config.parallel.tensor_ranks())});
+}
+
+int64_t RanksFrom(const config::RunConfig& config) {
+  return config.parallel.open_mesh() ? std::max<int64_t>(1, config.parallel.ranks)
+                                     : MeshFrom(config).size();
 }
 
 Mesh MeshOfOne() { return MeshFrom({}); }
 
-void CheckMesh(config::RunConfig& config, int64_t started) {
-  config::RequireStarted(config, started);
-  config.parallel.data = config::DataRanks(config, started);
+void CheckMesh(config::RunConfig& config, int64_t ranks) {
+  config::RequireStarted(config, ranks);
+  config::ParallelConfig& parallel = config.parallel;
+  parallel.ranks = ranks;
+  if (parallel.open_mesh() && ranks > 1) return;
+  parallel.data = config::DataRanks(config, ranks);
+  parallel.tensor = parallel.tensor_ranks();
+  // Where a key has no effect there is no choice.
+  if (*parallel.data == 1 && !parallel.zero) parallel.zero = 0;
+  if (*parallel.tensor == 1 && parallel.sequence == config::OnOrAuto::kAuto) {
+    parallel.sequence = config::OnOrAuto::kOff;
+  }
 }
 
 }  // namespace plimsoll::trainer

@@ -43,15 +43,19 @@ std::optional<Card> CardFrom(const config::RunConfig& config);
 // an NVIDIA H200. Empty on the CPU.
 std::string GpuFrom(const config::RunConfig& config);
 
-// The mesh's axes in their fixed order, each with as many ranks as the configuration gives it;
-// parallel.data: auto counts as one. Everything that is compiled, run, written and printed follows
+// The mesh's axes in their fixed order, each with as many ranks as the configuration gives it; auto
+// counts as one. Everything that is compiled, run, written and printed follows
 // this list.
 Mesh MeshFrom(const config::RunConfig& config);
+
+// The ranks that share the mesh, also while it is open.
+int64_t RanksFrom(const config::RunConfig& config);
 
 // The same axes, with one rank along each.
 Mesh MeshOfOne();
 
-// config::RequireStarted, then sets parallel.data to its number of ranks.
-void CheckMesh(config::RunConfig& config, int64_t started);
+// config::RequireStarted for ranks that were started, or are planned for; then sets parallel.ranks
+// and, unless the mesh is open, the ranks of its axes. Closes keys that have no effect.
+void CheckMesh(config::RunConfig& config, int64_t ranks);
 
 }  // namespace plimsoll::trainer

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "models/model.h"
 #include "runtime/world.h"
@@ -15,8 +16,8 @@ namespace plimsoll::trainer {
 
 // A run as it will be compiled.
 struct SettledRun {
-  // The choices are made. memory.host_blocks may still be auto, which means all blocks, and so may
-  // checkpointing.policy: `options` say what is kept.
+  // The choices are made, also of the mesh and of NCCL's channels. memory.host_blocks may still be
+  // auto, which means all blocks, and so may checkpointing.policy: `options` say what is kept.
   config::RunConfig config;
   CompileOptions options;
   // What the solver chose and why, for the log; empty when nothing was left to it.
@@ -24,15 +25,22 @@ struct SettledRun {
 };
 
 // The fastest plan within the budget of a run that leaves choices open, and the solver that knows
-// it.
+// it: of all layouts of the ranks that are open, the one whose fastest plan is the fastest.
 struct FastestPlan {
   // UserError without a budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
   explicit FastestPlan(const config::RunConfig& config);
 
   Activity activity{"looking for the fastest plan within memory.budget"};
   memory::Budget budget;
-  std::unique_ptr<StepSolver> solver;
+  std::unique_ptr<StepSolver> solver;  // of the layout
   const memory::Candidate* plan = nullptr;
+
+  // What was chosen, and why: StepSolver::Describe and ChoiceReasons, behind the layout.
+  std::string Describe() const;
+  std::vector<std::string> Reasons(bool used_only) const;
+
+ private:
+  std::string layout_, why_layout_;  // empty: the run leaves no layout open
 };
 
 // Makes the choices that the file leaves open (FastestPlan).

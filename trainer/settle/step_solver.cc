@@ -243,7 +243,7 @@ std::string StepSolver::Describe(const memory::Candidate& candidate) const {
     const std::string& name = objectives[base].name;
     parts.push_back((name.empty() ? "" : name + ": ") + DescribeAssignment(decisions, assignment));
   }
-  return parts.empty() ? "as the file says" : fmt::format("{}", fmt::join(parts, "; "));
+  return parts.empty() ? kAsTheFileSays : fmt::format("{}", fmt::join(parts, "; "));
 }
 
 }  // namespace plimsoll::trainer

@@ -40,6 +40,7 @@ class StepSolver {
   CompileOptions OptionsOf(const memory::Candidate& candidate) const;
 
   // The tensors that are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2, gelu".
+  static constexpr const char* kAsTheFileSays = "as the file says";  // where nothing was decided
   std::string Describe(const memory::Candidate& candidate) const;
 
  private:

@@ -64,10 +64,11 @@ std::optional<std::string> Find(const std::string& resume, const config::RunConf
                   resume, snapshots::kManifestFile));
 }
 
-std::optional<std::string> OnFirst(Ranks& ranks, FunctionRef<std::optional<std::string>()> find) {
+std::optional<std::string> OnFirst(runtime::RankGroup& ranks,
+                                   FunctionRef<std::optional<std::string>()> find) {
   std::string found;
-  const std::string problem = ranks.FirstProblem([&] {
-    if (ranks.first()) found = find().value_or("");
+  const std::string problem = FirstProblem(ranks, [&] {
+    if (ranks.rank() == 0) found = find().value_or("");
   });
   if (!problem.empty()) throw UserError(problem);
   found = ranks.Broadcast(found);
@@ -79,13 +80,13 @@ std::optional<std::string> OnFirst(Ranks& ranks, FunctionRef<std::optional<std::
 std::string SnapshotsOf(const std::string& run_directory) { return run_directory + "/snapshots"; }
 
 std::optional<std::string> FindSnapshot(const std::string& resume, const config::RunConfig& config,
-                                        Ranks& ranks) {
+                                        runtime::RankGroup& ranks) {
   return OnFirst(ranks, [&] { return Find(resume, config); });
 }
 
 std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int64_t good,
                                             int64_t failed, Ranks& ranks) {
-  return OnFirst(ranks, [&] {
+  return OnFirst(ranks.group(), [&] {
     const snapshots::Folder folder(SnapshotsOf(config.run.dir));
     const auto found = NewestWhole(0, good, folder);
     return found ? found : NewestWhole(0, failed, folder);
@@ -94,7 +95,7 @@ std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int
 
 std::optional<std::string> FindSnapshotAfter(const config::RunConfig& config, int64_t steps,
                                              Ranks& ranks) {
-  return OnFirst(ranks, [&] {
+  return OnFirst(ranks.group(), [&] {
     return NewestWhole(steps, steps, snapshots::Folder(SnapshotsOf(config.run.dir)));
   });
 }

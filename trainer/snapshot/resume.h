@@ -20,7 +20,7 @@ std::string SnapshotsOf(const std::string& run_directory);
 // for its newest one. UserError when a path has none, or when all snapshots are damaged. The first
 // rank looks; all ranks call.
 std::optional<std::string> FindSnapshot(const std::string& resume, const config::RunConfig& config,
-                                        Ranks& ranks);
+                                        runtime::RankGroup& ranks);
 
 // The snapshot in the run's own directory that a training goes back to when step `failed` must not
 // count: the newest undamaged snapshot of the state before a step up to `good`, which went well; if

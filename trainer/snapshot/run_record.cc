@@ -227,7 +227,7 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) 
   record.model = model.description();
   record.class_names = model.class_names();
   record.mesh = MeshFrom(config);
-  record.zero = config.parallel.zero;
+  record.zero = config.parallel.zero.value_or(0);
   return record;
 }
 

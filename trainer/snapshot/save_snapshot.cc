@@ -127,10 +127,10 @@ TensorType TensorTypeOf(graph::DType dtype) {
   throw InternalError("a type that no snapshot can hold");
 }
 
-void RequireSharedFolder(const std::string& folder, Ranks& ranks) {
+void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks) {
   const std::string path = folder + "/.shared-by-ranks";
   std::string sign;
-  if (ranks.first()) {
+  if (ranks.rank() == 0) {
     sign =
         fmt::format("{} {}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
     OutputFile file(path);
@@ -138,7 +138,7 @@ void RequireSharedFolder(const std::string& folder, Ranks& ranks) {
     file.Commit(OutputFile::Sync::kNo);
   }
   sign = ranks.Broadcast(sign);
-  const std::string problem = ranks.FirstProblem([&] {
+  const std::string problem = FirstProblem(ranks, [&] {
     std::ifstream file = OpenFile(path);
     std::string seen;
     if (std::getline(file, seen) && seen == sign) return;
@@ -146,7 +146,7 @@ void RequireSharedFolder(const std::string& folder, Ranks& ranks) {
                     ": this rank does not see what rank 0 writes there; run.dir must lie "
                     "on a file system that all hosts share");
   });
-  if (ranks.first()) std::remove(path.c_str());
+  if (ranks.rank() == 0) std::remove(path.c_str());
   if (!problem.empty()) throw UserError(problem);
 }
 

@@ -17,7 +17,7 @@ namespace plimsoll::trainer {
 
 // UserError, naming a rank, unless all ranks see what the first one writes to `folder`. All ranks
 // call.
-void RequireSharedFolder(const std::string& folder, Ranks& ranks);
+void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks);
 
 // Writes into `folder` a shard with the part of the session's state that this rank saves, and waits
 // until it is on disk. With a copy of the state (Session::CopyState) it writes the copy, and may be

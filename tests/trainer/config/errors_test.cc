@@ -1,6 +1,7 @@
 // Every mistake is one line that starts with its place and gives the way out: the table below.
 // Those of one file are said at once.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -469,6 +470,8 @@ TEST(ConfigErrors, Sets) {
   EXPECT_EQ(error("train.step=1"), "--set: train.step: unknown key, did you mean train.steps?");
   EXPECT_EQ(error("train=1"),
             "--set: train: is a section; name one of its keys, as in --set train.steps=100");
+  EXPECT_EQ(error("train=auto"), error("train=1"));
+  EXPECT_THAT(error("parallel=any"), testing::HasSubstr("parallel: is a section"));
   EXPECT_EQ(error("train.steps"),
             "--set: \"train.steps\": write key=value, as in --set train.steps=100");
   EXPECT_EQ(error("train.steps="), "--set: train.steps: has no value; give one or remove it");

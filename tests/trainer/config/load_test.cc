@@ -327,6 +327,26 @@ TEST(Load, AutoFormatFollowsTheNames) {
   EXPECT_EQ(Parse(kBase, {"data.train=x.txt"}).data.format, DataFormat::kAuto);
 }
 
+// parallel: auto opens all keys of the section that may be auto, and nothing else; a later layer
+// wins key by key.
+TEST(Load, ASectionMayBeAuto) {
+  const std::string base = kBase + "train: {global_batch: 16}\n";
+  const RunConfig open = LoadText(base + "parallel: auto\n", "run.yaml", {}, 4).config;
+  EXPECT_TRUE(open.parallel.open_mesh());
+  EXPECT_EQ(open.parallel.zero, std::nullopt);
+  EXPECT_EQ(open.parallel.sequence, OnOrAuto::kAuto);
+  EXPECT_TRUE(open.parallel.reshard_after_forward);
+  EXPECT_EQ(open.Origin("parallel.zero"), "run.yaml:4");
+  const std::string named = base + "parallel: {data: 2, tensor: 2, zero: 1}\n";
+  const auto load = [&](const std::vector<std::string>& sets) {
+    return LoadText(named, "run.yaml", sets, 4).config.parallel;
+  };
+  EXPECT_EQ(load({"parallel=auto"}).zero, std::nullopt);
+  EXPECT_TRUE(load({"parallel=auto"}).open_mesh());
+  EXPECT_EQ(load({"parallel=auto", "parallel.tensor=2"}).tensor, 2);
+  EXPECT_EQ(load({"parallel.tensor=auto"}).tensor, 2);  // follows from the data ranks
+}
+
 TEST(Load, SetTakesStringsAsTheyAre) {
   const RunConfig config =
       Parse(kBase, {"sample.prompt=Once: upon {a} time", "run.dir=true", "data.eval=[a, \"b c\"]",

@@ -167,6 +167,8 @@ TEST(JsonSchema, HasEveryKeyAndNoOther) {
   const auto& data = schema["properties"]["parallel"]["properties"]["data"]["anyOf"][0]["anyOf"];
   EXPECT_EQ(data[0]["const"], "auto");
   EXPECT_EQ(data[1]["type"], "integer");
+  EXPECT_EQ(schema["properties"]["parallel"]["pattern"], "^auto$");
+  EXPECT_FALSE(schema["properties"]["memory"].contains("pattern"));
 }
 
 }  // namespace
