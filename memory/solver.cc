@@ -102,7 +102,6 @@ struct Solver::Impl {
     ParallelEach(*options.pool, some.size(), [&](size_t i) {
       const Variant& variant = variants[some[i]];
       kept[some[i]] = MeasureKept(variant, options.plan.alignment, cost);
-      if (variants.size() == 1) return;  // always searched
       bounds[some[i]] = VariantBound(variant, *kept[some[i]], cost, options);
     });
   }
@@ -211,13 +210,15 @@ struct Solver::Impl {
     });
   }
 
-  // Makes `best` the fastest candidate of the variant within the budget, if that is faster.
-  void FindFaster(size_t variant, const Budget& budget, const Candidate*& best) {
+  // Makes `best` the fastest candidate of the variant within the budget, if that is faster than it,
+  // or than so many seconds.
+  void FindFaster(size_t variant, const Budget& budget, double seconds, const Candidate*& best) {
     std::vector<Candidate>& candidates = CandidatesOf(variant);
     const bool estimated = std::ranges::any_of(candidates, Estimated);
     const double tie = estimated ? kOffloadTie : kSumTie;
+    const auto line = [&] { return best == nullptr ? seconds : best->exact->seconds; };
     const auto slower = [&](const Candidate& candidate) {
-      return best != nullptr && candidate.predicted.seconds > best->exact->seconds * tie;
+      return candidate.predicted.seconds > line() * tie;
     };
     auto next = candidates.begin();
     while (next != candidates.end()) {
@@ -228,7 +229,7 @@ struct Solver::Impl {
         if (LeastPeak(*next) <= static_cast<double>(budget.device)) some.push_back(&*next);
       }
       if (some.empty()) return;
-      PlanWithin(some, budget.device, best == nullptr ? kForever : best->exact->seconds);
+      PlanWithin(some, budget.device, line());
       for (Candidate* candidate : some) {
         if (slower(*candidate)) return;
         if (!candidate->exact) continue;
@@ -239,16 +240,26 @@ struct Solver::Impl {
     }
   }
 
-  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among) {
+  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among,
+                           double faster_than) {
     const Candidate* best = nullptr;
     const auto least = [&](const VariantBound& bound) {
       return bound.SecondsWithin(budget.device);
     };
     for (const size_t variant : OrderedBy(least, Within(budget.device, among))) {
-      if (best != nullptr && least(bounds[variant]) >= best->exact->seconds) break;
-      if (budget.Admits(bounds[variant].cost())) FindFaster(variant, budget, best);
+      if (least(bounds[variant]) >= (best == nullptr ? faster_than : best->exact->seconds)) break;
+      if (budget.Admits(bounds[variant].cost())) FindFaster(variant, budget, faster_than, best);
     }
     return best;
+  }
+
+  double LeastSeconds(const Budget& budget) {
+    double least = kForever;
+    for (const size_t variant : Within(budget.device)) {
+      if (!budget.Admits(bounds[variant].cost())) continue;
+      least = std::min(least, bounds[variant].SecondsWithin(budget.device));
+    }
+    return least;
   }
 
   // The candidate within the host's line that needs least on the device; nullptr if there is none.
@@ -346,9 +357,12 @@ int64_t Solver::LeastDeviceBytes(const std::vector<bool>& among) {
   return least;
 }
 
-const Candidate* Solver::Fastest(const Budget& budget, const std::vector<bool>& among) {
-  return impl_->Fastest(budget, among);
+const Candidate* Solver::Fastest(const Budget& budget, const std::vector<bool>& among,
+                                 double faster_than) {
+  return impl_->Fastest(budget, among, faster_than);
 }
+
+double Solver::LeastSeconds(const Budget& budget) { return impl_->LeastSeconds(budget); }
 
 const Candidate& Solver::Smallest(const Budget& budget) {
   if (const Candidate* least = impl_->LeastOnDevice(budget.host)) return *least;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,8 +34,12 @@ class Solver {
   int64_t LeastDeviceBytes(const std::vector<bool>& among);
 
   // The fastest candidate within the budget, planned; nullptr when none fits. `among`: by variant,
-  // whether it may be one of its candidates; empty: of any.
-  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among = {});
+  // whether it may be one of its candidates; empty: of any. Where none is faster than
+  // `faster_than`, any answer may come, sooner.
+  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among = {},
+                           double faster_than = std::numeric_limits<double>::infinity());
+  // The seconds of a step that no candidate within the budget goes below; infinity: none fits.
+  double LeastSeconds(const Budget& budget);
 
   // The candidate that needs least of the device within the host's limit, planned. If there is
   // none, the candidate that needs least of the host, within the device's limit if there is one.

@@ -169,6 +169,27 @@ TEST(Solver, SearchesVariantsThatMayWin) {
   EXPECT_EQ(solver.Fastest({}, {true, false})->variant, 0u);
 }
 
+// What a bound or a plan elsewhere saves of the search changes no answer that matters.
+TEST(Solver, SearchesForWhatIsFasterThanSomethingElse) {
+  const CostModel cost;
+  const std::vector<Variant> variants = {VariantOf(Train(Kind::kMixed, 4))};
+  Solver known(variants, cost);
+  const int64_t least = known.Smallest().exact->needed_bytes,
+                most = known.Fastest({})->exact->needed_bytes;
+  EXPECT_GT(known.LeastSeconds({.device = 1}), 1e9);
+  for (int i = 0; i <= 8; ++i) {
+    const Budget budget = {.device = least + (most - least) * i / 8};
+    const double seconds = known.Fastest(budget)->exact->seconds;
+    EXPECT_LE(known.LeastSeconds(budget), seconds);
+    Solver solver(variants, cost);
+    const Candidate* const same = solver.Fastest(budget, {}, seconds * 1.001);
+    ASSERT_NE(same, nullptr);
+    EXPECT_EQ(same->exact->seconds, seconds);
+    const Candidate* const other = solver.Fastest(budget, {}, seconds * 0.999);
+    EXPECT_TRUE(other == nullptr || other->exact->seconds >= seconds);
+  }
+}
+
 TEST(Solver, TakesTheFirstOfVariantsThatAreEquallyFast) {
   const CostModel cost;
   const Variant variant = VariantOf(Train(Kind::kFeedForward, 4));

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "memory/interconnect.h"
@@ -63,26 +65,43 @@ SettledRun Decode(const std::string& text, const RunConfig& config, const models
 }
 
 // What the ranks of a layout can do within its budget.
-struct LayoutPlan {
+struct LayoutPlans {
   std::string name;  // LayoutText
   memory::Budget budget;
   std::unique_ptr<StepSolver> solver = nullptr;
-  const memory::Candidate* fastest = nullptr;  // nullptr: nothing fits
+  double least_seconds = 0;  // of a step, by bounds
 
-  double seconds() const { return fastest->exact->seconds; }
-  // Of the process, by the smallest plan.
+  // Of the process, by a bound.
   int64_t least_bytes() const {
-    return budget.profile.ProcessBytes(solver->solver().Smallest(budget).exact->needed_bytes);
+    return budget.profile.ProcessBytes(solver->solver().LeastDeviceBytes({}));
   }
 };
 
-LayoutPlan PlanOf(const RunConfig& open, RunConfig layout) {
+LayoutPlans PlansOf(const RunConfig& open, const Layout& made) {
+  if (!made.problem.empty()) throw UserError(made.problem);
+  RunConfig layout = made.config;
   ChooseChannels(layout);
-  LayoutPlan plan = {.name = LayoutText(open, layout), .budget = BudgetOf(layout)};
-  RequireRoomForParameters(layout, plan.budget);
-  plan.solver = std::make_unique<StepSolver>(layout);
-  plan.fastest = plan.solver->solver().Fastest(plan.budget);
-  return plan;
+  LayoutPlans plans = {.name = LayoutText(open, layout), .budget = BudgetOf(layout)};
+  RequireRoomForParameters(layout, plans.budget);
+  plans.solver = std::make_unique<StepSolver>(layout);
+  plans.least_seconds = plans.solver->solver().LeastSeconds(plans.budget);
+  return plans;
+}
+
+// Of all layouts that are possible and have room for parameters; UserError where none is.
+std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
+  std::vector<LayoutPlans> all;
+  std::exception_ptr problem;
+  for (const Layout& layout : LayoutsOf(config)) {
+    try {
+      all.push_back(PlansOf(config, layout));
+    } catch (const UserError& error) {
+      // Of those without room, the last one has the fewest parameters.
+      if (!problem || error.code() == ExitCode::kBudgetNotMet) problem = std::current_exception();
+    }
+  }
+  if (all.empty()) std::rethrow_exception(problem);
+  return all;
 }
 
 // UserError unless layouts can be compared, where the run leaves one open.
@@ -108,36 +127,27 @@ void RequireComparable(const RunConfig& config) {
 FastestPlan::FastestPlan(const RunConfig& config) {
   RequireBudget(config);
   RequireComparable(config);
-  std::optional<LayoutPlan> best, next, smallest;  // `smallest`: where nothing fits
-  std::exception_ptr problem;                      // of a layout that is impossible
-  for (const Layout& one : LayoutsOf(config)) {
-    try {
-      if (!one.problem.empty()) throw UserError(one.problem);
-      LayoutPlan plan = PlanOf(config, one.config);
-      if (plan.fastest == nullptr) {
-        const bool closer = !smallest || plan.least_bytes() < smallest->least_bytes();
-        if (closer) smallest = std::move(plan);
-      } else if (!best || plan.seconds() < best->seconds()) {
-        next = std::exchange(best, std::move(plan));
-      } else if (!next || plan.seconds() < next->seconds()) {
-        next = std::move(plan);
-      }
-    } catch (const UserError& error) {
-      // Of those without room for parameters, the last one has the fewest.
-      if (!problem || error.code() == ExitCode::kBudgetNotMet) problem = std::current_exception();
-    }
+  std::vector<LayoutPlans> layouts = PlansOfLayouts(config);
+  // The most promising one first: what is fastest there saves the search of most others.
+  std::ranges::stable_sort(layouts, {}, &LayoutPlans::least_seconds);
+  LayoutPlans* best = nullptr;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (LayoutPlans& layout : layouts) {
+    if (layout.least_seconds >= seconds) break;
+    const memory::Candidate* const fastest =
+        layout.solver->solver().Fastest(layout.budget, {}, seconds);
+    if (fastest == nullptr || fastest->exact->seconds >= seconds) continue;
+    best = &layout;
+    plan = fastest;
+    seconds = fastest->exact->seconds;
   }
-  if (!best && smallest) RefuseBudget(smallest->budget, *smallest->solver);
-  if (!best) std::rethrow_exception(problem);
+  if (best == nullptr) {
+    const LayoutPlans& least = *std::ranges::min_element(layouts, {}, &LayoutPlans::least_bytes);
+    RefuseBudget(least.budget, *least.solver);
+  }
   budget = best->budget;
   solver = std::move(best->solver);
-  plan = best->fastest;
   layout_ = best->name;
-  why_layout_ = next ? fmt::format(
-                           "parallel: of other layouts the fastest that fits takes {:.1f} ms "
-                           "({})",
-                           next->seconds() * 1e3, next->name)
-                     : "parallel: no other layout fits";
 }
 
 std::string FastestPlan::Describe() const {
@@ -148,7 +158,11 @@ std::string FastestPlan::Describe() const {
 
 std::vector<std::string> FastestPlan::Reasons(bool used_only) const {
   std::vector<std::string> reasons = ChoiceReasons(*solver, *plan, budget, used_only);
-  if (!layout_.empty()) reasons.insert(reasons.begin(), why_layout_);
+  if (!layout_.empty()) {
+    reasons.insert(reasons.begin(), fmt::format("parallel: {}, since no other layout has a faster "
+                                                "plan that fits",
+                                                layout_));
+  }
   return reasons;
 }
 

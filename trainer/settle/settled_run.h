@@ -40,7 +40,7 @@ struct FastestPlan {
   std::vector<std::string> Reasons(bool used_only) const;
 
  private:
-  std::string layout_, why_layout_;  // empty: the run leaves no layout open
+  std::string layout_;  // in words; empty: the run leaves none open
 };
 
 // Makes the choices that the file leaves open (FastestPlan).
