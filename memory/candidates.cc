@@ -172,35 +172,47 @@ class CandidateSearch {
     AddCorrected(estimates);
   }
 
+  // The combinations of a front that are measured: several of the side that has the most, in the
+  // order of their peaks, then one of each other side.
+  struct Sample {
+    std::vector<const Combination*> measured;
+    size_t of_longest = 0;
+  };
+
+  static Sample SampleOf(const std::vector<Combination>& front) {
+    std::map<int, std::vector<const Combination*>> by_side;
+    for (const Combination& one : front) by_side[one.side].push_back(&one);
+    const auto longest = std::ranges::max_element(
+        by_side, {}, [](const auto& of_side) { return of_side.second.size(); });
+    Sample sample;
+    constexpr size_t kMeasured = 7;
+    for (size_t i = 0; i < kMeasured; ++i) {
+      const Combination* one = longest->second[i * (longest->second.size() - 1) / (kMeasured - 1)];
+      if (sample.measured.empty() || sample.measured.back() != one) sample.measured.push_back(one);
+    }
+    sample.of_longest = sample.measured.size();
+    for (const auto& [side, row] : by_side) {
+      if (side != longest->first) sample.measured.push_back(row[row.size() / 2]);
+    }
+    return sample;
+  }
+
   // Copies of activations and of parameters share the link, which no sum over blocks tells. So
   // some combinations of a front are measured, and those between them are as far off. What is
   // outside the blocks adds about the same to all, so that one of each other side is enough.
   void AddCorrected(const std::vector<Combination>& front) {
     if (front.empty()) return;
-    std::map<int, std::vector<const Combination*>> by_side;
-    for (const Combination& one : front) by_side[one.side].push_back(&one);
-    const auto longest = std::ranges::max_element(
-        by_side, {}, [](const auto& of_side) { return of_side.second.size(); });
-    std::vector<const Combination*> measured;
-    constexpr size_t kMeasured = 7;
-    for (size_t i = 0; i < kMeasured; ++i) {
-      const Combination* one = longest->second[i * (longest->second.size() - 1) / (kMeasured - 1)];
-      if (measured.empty() || measured.back() != one) measured.push_back(one);
-    }
-    const size_t of_longest = measured.size();
-    for (const auto& [side, row] : by_side) {
-      if (side != longest->first) measured.push_back(row[row.size() / 2]);
-    }
-    std::vector<StepUse> uses(measured.size());
+    const Sample sample = SampleOf(front);
+    std::vector<StepUse> uses(sample.measured.size());
     ParallelEach(*options_.pool, uses.size(),
-                 [&](size_t i) { uses[i] = Measure(measured[i]->fates); });
+                 [&](size_t i) { uses[i] = Measure(sample.measured[i]->fates); });
     std::map<int64_t, Difference> known;  // by peak, of the longest side
     std::map<int, Difference> beside;     // by side, more than those
     for (size_t i = 0; i < uses.size(); ++i) {
-      const Combination& one = *measured[i];
+      const Combination& one = *sample.measured[i];
       const Difference off = {uses[i].seconds() - one.seconds,
                               static_cast<double>(uses[i].peak() - one.peak)};
-      if (i < of_longest) {
+      if (i < sample.of_longest) {
         known[one.peak] = off;
       } else {
         const Difference there = Between(known, one.peak);

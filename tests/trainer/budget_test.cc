@@ -13,8 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
-#include "tests/support/temp_folder.h"
-#include "tests/trainer/run_plimsoll.h"
+#include "tests/trainer/budget_command.h"
 
 namespace plimsoll {
 namespace {
@@ -23,50 +22,6 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
-
-constexpr const char* kRun =
-    "model: {family: gpt2, layers: 4, width: 32, heads: 2, vocab: 96, sequence: 32}\n"
-    "data: {synthetic: true}\n"
-    "train: {steps: 2, micro_batch: 4, threads: 1, eval_every: 0}\n"
-    "memory: {calibrate: false}\n";
-
-class BudgetCommand : public testing::Test {
- protected:
-  Outcome Plan(std::vector<std::string> arguments, const std::string& yaml = kRun) {
-    arguments.insert(arguments.begin(), {"plan", folder_.Write("run.yaml", yaml)});
-    return RunPlimsoll(arguments);
-  }
-  json PlanJson(std::vector<std::string> arguments, const std::string& yaml = kRun) {
-    arguments.push_back("--json");
-    const Outcome outcome = Plan(std::move(arguments), yaml);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return json::parse(outcome.out);
-  }
-  // Expects one line with these parts, and this exit code. On a slow machine a progress line may
-  // precede.
-  static void ExpectError(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
-    EXPECT_EQ(outcome.exit_code, code) << outcome.out << outcome.err;
-    const size_t said = outcome.err.rfind("…\n");
-    const std::string error =
-        said == std::string::npos ? outcome.err : outcome.err.substr(said + 4);
-    EXPECT_EQ(std::ranges::count(error, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(error, HasSubstr(part));
-  }
-  // The first lines of the plan, up to what its passes did, each unwrapped.
-  std::string Answer(const std::vector<std::string>& arguments, const std::string& yaml = kRun) {
-    const Outcome outcome = Plan(arguments, yaml);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    const std::string answer = outcome.out.substr(0, outcome.out.find("\n\n") + 1);
-    return std::regex_replace(answer, std::regex("\n  "), " ");
-  }
-  // The arenas of the smallest and of the fastest plan.
-  std::pair<int64_t, int64_t> Range() {
-    const json front = PlanJson({"--sweep", "2"})["front"];
-    return {front.back()["arena_bytes"], front.front()["arena_bytes"]};
-  }
-
-  const TempFolder folder_;
-};
 
 TEST_F(BudgetCommand, PlanPredictsTheStep) {
   const json plan = PlanJson({});
@@ -155,7 +110,7 @@ TEST_F(BudgetCommand, ACpuHasOneMemory) {
               HasSubstr("optimizer.place: device, because on a CPU the host's memory is the same"));
   // Where nothing else is open, there is nothing to choose and no budget to choose it by.
   EXPECT_EQ(PlanJson(open)["arena_bytes"], arena);
-  std::string wide = kRun;
+  std::string wide = kBudgetRun;
   wide.replace(wide.find("width: 32"), 9, "width: 256");
   const int64_t least = PlanJson({"--set", "train.accumulate=2"}, wide)["arena_bytes"];
   EXPECT_THAT(Plan(within({"--set", "memory.weights=host", "train.accumulate=2"}, least), wide).err,
@@ -193,92 +148,6 @@ TEST_F(BudgetCommand, SeveralSettingsFollowOneSet) {
   EXPECT_EQ(plan["accumulate"], 3);
 }
 
-// Dividing takes less of each role's bytes; layouts that cannot be divided are named.
-TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
-  const json meshes = PlanJson({"--ranks", "4"})["meshes"];
-  ASSERT_EQ(meshes.size(), 9u);  // 4 × 1 and 2 × 2 in four stages, 1 × 4
-  for (size_t first : {0, 4}) {
-    const auto bytes = [&](size_t zero, const char* what) {
-      return meshes[first + zero][what].get<int64_t>();
-    };
-    EXPECT_EQ(meshes[first + 3]["zero"], 3);
-    EXPECT_LT(bytes(1, "state_bytes"), bytes(0, "state_bytes"));
-    EXPECT_LT(bytes(3, "parameter_bytes"), bytes(1, "parameter_bytes"));
-  }
-  EXPECT_LT(meshes[4]["parameter_bytes"], meshes[0]["parameter_bytes"]);
-  EXPECT_THAT(meshes[8]["problem"].get<std::string>(), HasSubstr("heads"));
-  EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
-  EXPECT_FALSE(meshes[0].contains("predicted_step_ms"));  // ranks on CPUs share them
-}
-
-// For GPUs of one host it also says how fast each layout is, and first of all which is fastest.
-TEST_F(BudgetCommand, PlanFindsTheFastestMesh) {
-  const std::vector<std::string> gpus = {"--device", "h200", "--ranks", "2"};
-  double most = 0;
-  std::string best;
-  for (const json& mesh : PlanJson(gpus)["meshes"]) {
-    ASSERT_EQ(mesh["fits"], true);
-    const double tokens = mesh["tokens_per_s"], ms = mesh["predicted_step_ms"];
-    EXPECT_GT(ms, 0);
-    if (tokens <= most) continue;
-    most = tokens;
-    best = fmt::format("fastest: parallel: {{data: {}, tensor: {}, zero: {}}}, {:.1f} ms a step",
-                       mesh["data"].get<int>(), mesh["tensor"].get<int>(), mesh["zero"].get<int>(),
-                       ms);
-  }
-  const std::string out = Plan(gpus).out;
-  EXPECT_THAT(out, testing::StartsWith(best));
-  EXPECT_THAT(out, HasSubstr("\n*"));
-  // Nothing is known of links between hosts.
-  EXPECT_FALSE(
-      PlanJson({"--device", "h200", "--ranks", "16"})["meshes"][0].contains("predicted_step_ms"));
-  EXPECT_THAT(Plan({"--device", "h200", "--ranks", "16"}).out, testing::Not(HasSubstr("fastest")));
-}
-
-// What the file leaves open is chosen for each layout, on a GPU within its memory.
-TEST_F(BudgetCommand, PlanChoosesForEveryMesh) {
-  const std::vector<std::string> open = {"--ranks", "2", "--set", "checkpointing.policy=auto"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), open.begin(), open.end());
-    return more;
-  };
-  ExpectError(Plan(open), 2, {"checkpointing.policy: auto", "memory.budget, which is not set"});
-  const auto first = [](const json& meshes) {
-    return meshes["meshes"][0]["arena_bytes"].get<int64_t>();
-  };
-  const int64_t most = first(PlanJson({"--ranks", "2"})),
-                least = first(PlanJson({"--ranks", "2", "--set", "checkpointing.policy=block"})),
-                budget = (least + most) / 2;
-  EXPECT_EQ(first(PlanJson(with({"--set", "memory.budget=1GiB"}))), most);
-  const json tight = PlanJson(with({"--set", "memory.budget=" + std::to_string(budget)}))["meshes"];
-  EXPECT_EQ(tight[0]["fits"], true);
-  EXPECT_LE(tight[0]["arena_bytes"], budget);
-  EXPECT_EQ(PlanJson(with({"--set", "memory.budget=1KiB"}))["meshes"][0]["fits"], false);
-  EXPECT_THAT(Plan(with({"--device", "4090"})).out,
-              HasSubstr("by the fastest plan that fits (- beyond 90 % of NVIDIA GeForce RTX 4090 "
-                        "(21.6 GiB))"));
-}
-
-// A batch that cannot be split in one layout of the ranks does not affect the others.
-TEST_F(BudgetCommand, PlanCutsTheBatchForEveryMesh) {
-  const std::vector<std::string> batch = {"--set", "train.micro_batch=4", "--set",
-                                          "train.global_batch=4"};
-  const auto with = [&](const std::string& ranks) {
-    std::vector<std::string> arguments = {"--ranks", ranks};
-    arguments.insert(arguments.end(), batch.begin(), batch.end());
-    return arguments;
-  };
-  const json four = PlanJson(with("4"))["meshes"];
-  for (const json& mesh : four) {
-    EXPECT_EQ(mesh.contains("problem"), mesh["tensor"] == 4) << mesh;  // heads
-  }
-  const json meshes = PlanJson(with("8"))["meshes"];
-  EXPECT_THAT(meshes[0]["problem"].get<std::string>(),
-              HasSubstr("4 sequences do not spread over 8"));
-  EXPECT_FALSE(meshes[1].contains("problem"));  // 4 × 2
-  ExpectError(Plan(with("5")), 2, {"4 sequences do not spread over 5 data ranks; use 5"});
-}
-
 // Configurations can be named without the repository; a file of that name on disk takes precedence.
 TEST_F(BudgetCommand, ConfigurationsComeWithTheProgram) {
   const std::string extends =
@@ -292,7 +161,7 @@ TEST_F(BudgetCommand, ConfigurationsComeWithTheProgram) {
   EXPECT_EQ(RunPlimsoll({"plan", "configs/techniques/nothing.yaml"}).exit_code, 2);
 
   std::filesystem::create_directories(folder_ / "configs/models");
-  WriteFile(folder_ / "configs/models/gpt2-124m.yaml", kRun);
+  WriteFile(folder_ / "configs/models/gpt2-124m.yaml", kBudgetRun);
   EXPECT_LT(PlanJson({}, extends)["parameters"], 1'000'000);
 }
 
@@ -327,7 +196,7 @@ TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
 // the run's end says so: here they are of a day on which all was far slower.
 TEST_F(BudgetCommand, StaleRatesAreSaid) {
   const std::string cache = "export XDG_CACHE_HOME=" + folder_ / "cache" + "; ";
-  const std::string here = " " + folder_.Write("run.yaml", kRun) +
+  const std::string here = " " + folder_.Write("run.yaml", kBudgetRun) +
                            " --set memory.calibrate=true train.steps=6 run.dir=" + folder_ / "run" +
                            " ";
   const auto shell = [&](const std::string& command) {
@@ -427,7 +296,7 @@ TEST_F(BudgetCommand, LargestValueThatFitsAGpu) {
 }
 
 TEST_F(BudgetCommand, LargestIsBoundedByTheModel) {
-  std::string yaml = kRun;
+  std::string yaml = kBudgetRun;
   yaml.replace(yaml.find("sequence: 32"), 12, "sequence: 32, max_sequence: 40");
   const json answer = PlanJson({"--budget", "1GiB", "--max", "model.sequence"}, yaml);
   EXPECT_EQ(answer["largest"], 40);
@@ -465,7 +334,7 @@ TEST_F(BudgetCommand, LargestCountsWhatFollowsFromIt) {
 
 // The size beside a change is that of the plan which is then the smallest.
 TEST_F(BudgetCommand, ChangesAreSaidWithTheSizeThatTheyLeadTo) {
-  const std::string run = folder_.Write("run.yaml", kRun);
+  const std::string run = folder_.Write("run.yaml", kBudgetRun);
   static const std::regex kClosest(R"(the closest: ([a-z_.]+): (\w+), ([0-9.]+ [KMG]iB)\))");
   const Outcome refused = Plan({"--budget", "400KiB"});
   std::smatch closest;

@@ -117,7 +117,7 @@ config::RunConfig OpenLayout(int64_t ranks, const std::string& more) {
 TEST(Knobs, LayoutsDealOutTheBatch) {
   const config::RunConfig open = OpenLayout(8, "train: {micro_batch: 8, global_batch: 32}\n");
   std::vector<std::string> meshes;
-  for (const Layout& layout : LayoutsOf(open)) {
+  for (const RankLayout& layout : LayoutsOf(open)) {
     const config::ParallelConfig& parallel = layout.config.parallel;
     ASSERT_EQ(parallel.data_ranks() * parallel.tensor_ranks(), 8);
     if (!layout.problem.empty()) {
@@ -143,7 +143,7 @@ TEST(Knobs, LayoutsDealOutTheBatch) {
 // A batch that not all numbers of data ranks divide leaves the layouts that can share it.
 TEST(Knobs, LayoutsThatCannotShareTheBatchAreImpossible) {
   const config::RunConfig open = OpenLayout(6, "train: {micro_batch: auto, global_batch: 8}\n");
-  for (const Layout& layout : LayoutsOf(open)) {
+  for (const RankLayout& layout : LayoutsOf(open)) {
     EXPECT_EQ(layout.problem.empty(), 8 % layout.config.parallel.data_ranks() == 0)
         << layout.problem;
   }

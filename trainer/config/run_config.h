@@ -328,6 +328,11 @@ struct ParallelConfig {
   int64_t data_ranks() const { return data.value_or(1); }
   int64_t tensor_ranks() const { return tensor.value_or(1); }
   bool shares_tokens() const { return tensor_ranks() > 1 && sequence == OnOrAuto::kOn; }
+  // On a mesh that is known: where a key has no effect there is no choice.
+  void CloseWithoutEffect() {
+    if (data_ranks() == 1 && !zero) zero = 0;
+    if (tensor_ranks() == 1 && sequence == OnOrAuto::kAuto) sequence = OnOrAuto::kOff;
+  }
 
   bool operator==(const ParallelConfig&) const = default;
 };

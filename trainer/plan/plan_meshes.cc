@@ -31,7 +31,7 @@ using graph::Role;
 using nlohmann::ordered_json;
 
 // One layout of the ranks, and the memory of each rank with it.
-struct RankLayout {
+struct LayoutRow {
   Mesh mesh;
   int64_t zero = 0;
   std::string problem = {};  // why it is impossible
@@ -62,10 +62,10 @@ CompiledStep ChosenPlan(const config::RunConfig& config) {
   return Compile(solver.model(), solver.OptionsOf(plan));
 }
 
-RankLayout PlanLayout(const Layout& made) {
-  RankLayout layout = {.mesh = MeshFrom(made.config),
-                       .zero = made.config.parallel.zero.value_or(0),
-                       .problem = made.problem};
+LayoutRow PlanLayout(const RankLayout& made) {
+  LayoutRow layout = {.mesh = MeshFrom(made.config),
+                      .zero = made.config.parallel.zero.value_or(0),
+                      .problem = made.problem};
   if (!layout.problem.empty()) return layout;
   try {
     config::RunConfig config = made.config;
@@ -121,7 +121,7 @@ std::string AxisCells(const Mesh& mesh, const CellOf& cell_of) {
   return cells;
 }
 
-std::string Line(const RankLayout& layout, bool fastest) {
+std::string Line(const LayoutRow& layout, bool fastest) {
   const memory::MemoryPlan& plan = layout.plan;
   const bool beyond = layout.problem.empty() && !layout.fits();
   const std::string head = (beyond    ? "-"
@@ -143,7 +143,7 @@ std::string Line(const RankLayout& layout, bool fastest) {
                      FormatCount(layout.per_second));
 }
 
-std::string FastestText(const RankLayout& layout) {
+std::string FastestText(const LayoutRow& layout) {
   std::string keys;
   for (const MeshAxis& axis : layout.mesh.axes()) {
     keys += fmt::format("{}: {}, ", axis.name, axis.ranks);
@@ -153,7 +153,7 @@ std::string FastestText(const RankLayout& layout) {
                      layout.unit, layout.rates);
 }
 
-ordered_json Json(const RankLayout& layout) {
+ordered_json Json(const LayoutRow& layout) {
   ordered_json json;
   for (const MeshAxis& axis : layout.mesh.axes()) json[axis.name] = axis.ranks;
   json["zero"] = layout.zero;
@@ -185,26 +185,26 @@ ordered_json Json(const RankLayout& layout) {
 void PrintMeshes(const config::RunConfig& open, bool json) {
   const int64_t ranks = RanksFrom(open);
   const Activity activity(fmt::format("planning every way to lay out {} ranks", ranks));
-  const std::vector<Layout> made = LayoutsOf(open);
-  std::vector<RankLayout> layouts(made.size());
+  const std::vector<RankLayout> made = LayoutsOf(open);
+  std::vector<LayoutRow> layouts(made.size());
   ThreadPool pool(OwnCores());
   ParallelEach(pool, made.size(), [&](size_t i) { layouts[i] = PlanLayout(made[i]); });
   // What is impossible for all stages of a mesh is said once.
-  const auto repeats = std::ranges::unique(layouts, [](const RankLayout& a, const RankLayout& b) {
+  const auto repeats = std::ranges::unique(layouts, [](const LayoutRow& a, const LayoutRow& b) {
     return !b.problem.empty() && a.problem == b.problem && a.mesh == b.mesh;
   });
   layouts.erase(repeats.begin(), repeats.end());
-  const auto impossible = [](const RankLayout& layout) { return !layout.problem.empty(); };
+  const auto impossible = [](const LayoutRow& layout) { return !layout.problem.empty(); };
   if (std::ranges::all_of(layouts, impossible)) throw UserError(layouts.front().problem);
   if (json) {
     ordered_json list = ordered_json::array();
-    for (const RankLayout& layout : layouts) list.push_back(Json(layout));
+    for (const LayoutRow& layout : layouts) list.push_back(Json(layout));
     PrintAnswer(fmt::format("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1)));
     return;
   }
-  const RankLayout& possible = *std::ranges::find_if_not(layouts, impossible);
-  const RankLayout* fastest = nullptr;
-  for (const RankLayout& layout : layouts) {
+  const LayoutRow& possible = *std::ranges::find_if_not(layouts, impossible);
+  const LayoutRow* fastest = nullptr;
+  for (const LayoutRow& layout : layouts) {
     const bool faster = layout.per_second > (fastest == nullptr ? 0 : fastest->per_second);
     if (layout.fits() && faster) fastest = &layout;
   }
@@ -219,7 +219,7 @@ void PrintMeshes(const config::RunConfig& open, bool json) {
       "gradients", "state", "activations", "arena", "host", "process",
       possible.step_seconds > 0 ? fmt::format(" {:>11} {:>9}", "step", possible.unit + "s/s")
                                 : ""));
-  for (const RankLayout& layout : layouts) PrintAnswer(Line(layout, &layout == fastest));
+  for (const LayoutRow& layout : layouts) PrintAnswer(Line(layout, &layout == fastest));
 }
 
 }  // namespace plimsoll::trainer

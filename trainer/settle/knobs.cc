@@ -51,6 +51,7 @@ void SetTensorRanks(RunConfig& run, const std::string& value) {
   }
   parallel.tensor = std::stoll(value);
   parallel.data = parallel.ranks / (*parallel.tensor * parallel.pipeline);
+  parallel.CloseWithoutEffect();
   config::ResolveBatch(run, parallel.ranks);
 }
 
@@ -322,19 +323,19 @@ const char* FirstOpenLayout(const RunConfig& config) {
   return open == Knobs().end() ? nullptr : open->key;
 }
 
-std::vector<Layout> LayoutsOf(const RunConfig& config) {
-  std::vector<Layout> all = {{config}};
+std::vector<RankLayout> LayoutsOf(const RunConfig& config) {
+  std::vector<RankLayout> all = {{config}};
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   for (const Knob& knob : Knobs()) {
     if (knob.reach < Reach::kLayout || !knob.IsOpen(config)) continue;
-    std::vector<Layout> more;
-    for (const Layout& layout : all) {
+    std::vector<RankLayout> more;
+    for (const RankLayout& layout : all) {
       if (!layout.problem.empty()) {
         more.push_back(layout);
         continue;
       }
       for (const std::string& value : knob.Values(config, layout.config, *model)) {
-        Layout& next = more.emplace_back(layout);
+        RankLayout& next = more.emplace_back(layout);
         try {
           knob.set(next.config, value);
           (void)ModelFrom(next.config);

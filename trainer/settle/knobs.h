@@ -84,13 +84,13 @@ std::vector<config::RunConfig> Advised(const Knob& knob, const config::RunConfig
                                        const models::Model& model);
 
 // The run with its ranks laid out in one way: the knobs from kLayout on have values.
-struct Layout {
+struct RankLayout {
   config::RunConfig config;
   std::string problem = {};  // why it is impossible; not all knobs may have values then
 };
 // All of them, those with fewer tensor ranks and lower stages of ZeRO first; the run itself where
 // no such knob is open.
-std::vector<Layout> LayoutsOf(const config::RunConfig& config);
+std::vector<RankLayout> LayoutsOf(const config::RunConfig& config);
 // The first of these knobs that is open; nullptr: none.
 const char* FirstOpenLayout(const config::RunConfig& config);
 

@@ -97,11 +97,7 @@ void CheckMesh(config::RunConfig& config, int64_t ranks) {
   if (parallel.open_mesh() && ranks > 1) return;
   parallel.data = config::DataRanks(config, ranks);
   parallel.tensor = parallel.tensor_ranks();
-  // Where a key has no effect there is no choice.
-  if (*parallel.data == 1 && !parallel.zero) parallel.zero = 0;
-  if (*parallel.tensor == 1 && parallel.sequence == config::OnOrAuto::kAuto) {
-    parallel.sequence = config::OnOrAuto::kOff;
-  }
+  parallel.CloseWithoutEffect();
 }
 
 }  // namespace plimsoll::trainer

@@ -77,7 +77,7 @@ struct LayoutPlans {
   }
 };
 
-LayoutPlans PlansOf(const RunConfig& open, const Layout& made) {
+LayoutPlans PlansOf(const RunConfig& open, const RankLayout& made) {
   if (!made.problem.empty()) throw UserError(made.problem);
   RunConfig layout = made.config;
   ChooseChannels(layout);
@@ -92,7 +92,7 @@ LayoutPlans PlansOf(const RunConfig& open, const Layout& made) {
 std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
   std::vector<LayoutPlans> all;
   std::exception_ptr problem;
-  for (const Layout& layout : LayoutsOf(config)) {
+  for (const RankLayout& layout : LayoutsOf(config)) {
     try {
       all.push_back(PlansOf(config, layout));
     } catch (const UserError& error) {

@@ -1,0 +1,117 @@
+// `plimsoll plan --ranks`: every way to lay ranks out.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/trainer/budget_command.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+using PlanRanks = BudgetCommand;
+
+// Dividing takes less of each role's bytes; layouts that cannot be divided are named.
+TEST_F(PlanRanks, LaysRanksOutInEveryWay) {
+  const json meshes = PlanJson({"--ranks", "4"})["meshes"];
+  ASSERT_EQ(meshes.size(), 9u);  // 4 × 1 and 2 × 2 in four stages, 1 × 4
+  for (size_t first : {0, 4}) {
+    const auto bytes = [&](size_t zero, const char* what) {
+      return meshes[first + zero][what].get<int64_t>();
+    };
+    EXPECT_EQ(meshes[first + 3]["zero"], 3);
+    EXPECT_LT(bytes(1, "state_bytes"), bytes(0, "state_bytes"));
+    EXPECT_LT(bytes(3, "parameter_bytes"), bytes(1, "parameter_bytes"));
+  }
+  EXPECT_LT(meshes[4]["parameter_bytes"], meshes[0]["parameter_bytes"]);
+  EXPECT_THAT(meshes[8]["problem"].get<std::string>(), HasSubstr("heads"));
+  EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
+  EXPECT_FALSE(meshes[0].contains("predicted_step_ms"));  // ranks on CPUs share them
+}
+
+// For GPUs of one host it also says how fast each layout is, and first of all which is fastest.
+TEST_F(PlanRanks, FindsTheFastestMesh) {
+  const std::vector<std::string> gpus = {"--device", "h200", "--ranks", "2"};
+  double most = 0;
+  std::string best;
+  for (const json& mesh : PlanJson(gpus)["meshes"]) {
+    ASSERT_EQ(mesh["fits"], true);
+    const double tokens = mesh["tokens_per_s"], ms = mesh["predicted_step_ms"];
+    EXPECT_GT(ms, 0);
+    if (tokens <= most) continue;
+    most = tokens;
+    best = fmt::format("fastest: parallel: {{data: {}, tensor: {}, zero: {}}}, {:.1f} ms a step",
+                       mesh["data"].get<int>(), mesh["tensor"].get<int>(), mesh["zero"].get<int>(),
+                       ms);
+  }
+  const std::string out = Plan(gpus).out;
+  EXPECT_THAT(out, testing::StartsWith(best));
+  EXPECT_THAT(out, HasSubstr("\n*"));
+  // Nothing is known of links between hosts.
+  EXPECT_FALSE(
+      PlanJson({"--device", "h200", "--ranks", "16"})["meshes"][0].contains("predicted_step_ms"));
+  EXPECT_THAT(Plan({"--device", "h200", "--ranks", "16"}).out, testing::Not(HasSubstr("fastest")));
+}
+
+// What the file leaves open is chosen for each layout, on a GPU within its memory.
+TEST_F(PlanRanks, ChoosesForEveryMesh) {
+  const std::vector<std::string> open = {"--ranks", "2", "--set", "checkpointing.policy=auto"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), open.begin(), open.end());
+    return more;
+  };
+  ExpectError(Plan(open), 2, {"checkpointing.policy: auto", "memory.budget, which is not set"});
+  const auto first = [](const json& meshes) {
+    return meshes["meshes"][0]["arena_bytes"].get<int64_t>();
+  };
+  const int64_t most = first(PlanJson({"--ranks", "2"})),
+                least = first(PlanJson({"--ranks", "2", "--set", "checkpointing.policy=block"})),
+                budget = (least + most) / 2;
+  EXPECT_EQ(first(PlanJson(with({"--set", "memory.budget=1GiB"}))), most);
+  const json tight = PlanJson(with({"--set", "memory.budget=" + std::to_string(budget)}))["meshes"];
+  EXPECT_EQ(tight[0]["fits"], true);
+  EXPECT_LE(tight[0]["arena_bytes"], budget);
+  EXPECT_EQ(PlanJson(with({"--set", "memory.budget=1KiB"}))["meshes"][0]["fits"], false);
+  EXPECT_THAT(Plan(with({"--device", "4090"})).out,
+              HasSubstr("by the fastest plan that fits (- beyond 90 % of NVIDIA GeForce RTX 4090 "
+                        "(21.6 GiB))"));
+}
+
+// A batch that cannot be split in one layout of the ranks does not affect the others.
+TEST_F(PlanRanks, CutsTheBatchForEveryMesh) {
+  const std::vector<std::string> batch = {"--set", "train.micro_batch=4", "--set",
+                                          "train.global_batch=4"};
+  const auto with = [&](const std::string& ranks) {
+    std::vector<std::string> arguments = {"--ranks", ranks};
+    arguments.insert(arguments.end(), batch.begin(), batch.end());
+    return arguments;
+  };
+  const json four = PlanJson(with("4"))["meshes"];
+  for (const json& mesh : four) {
+    EXPECT_EQ(mesh.contains("problem"), mesh["tensor"] == 4) << mesh;  // heads
+  }
+  const json meshes = PlanJson(with("8"))["meshes"];
+  EXPECT_THAT(meshes[0]["problem"].get<std::string>(),
+              HasSubstr("4 sequences do not spread over 8"));
+  EXPECT_FALSE(meshes[1].contains("problem"));  // 4 × 2
+  ExpectError(Plan(with("5")), 2, {"4 sequences do not spread over 5 data ranks; use 5"});
+}
+
+// A file that leaves the layout open, or gives one, gets the same table.
+TEST_F(PlanRanks, GoesThroughAllLayoutsWhateverTheFileSays) {
+  const auto meshes = [&](const std::string& parallel) {
+    return PlanJson({"--ranks", "4"}, kBudgetRun + ("parallel: " + parallel + "\n"));
+  };
+  const json open = meshes("{tensor: auto, zero: auto}");
+  EXPECT_EQ(open["meshes"].size(), 9u);
+  EXPECT_EQ(meshes("{data: 2, tensor: 2, zero: 3}"), open);
+  EXPECT_EQ(meshes("{tensor: 4}"), open);
+}
+
+}  // namespace
+}  // namespace plimsoll
