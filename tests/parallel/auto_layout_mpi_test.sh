@@ -85,6 +85,16 @@ refused 'run.yaml:6: parallel.tensor: auto deals out a batch whose size must be 
 refused 'run.yaml:6: parallel.tensor: auto chooses what is fastest within memory.budget, which is not set' \
   train "${wrong[@]}" --set memory.budget=null
 refused 'memory.budget: .* is less than the parameters alone (290 KiB' train "${wrong[@]}" --set memory.budget=100KiB
+cat >images.yaml <<'END'
+model: {family: resnet, depth: 8, image_size: 8, channels: 1, classes: 10}
+data: {source: synthetic_images}
+train: {micro_batch: 4, global_batch: 16, threads: 1}
+memory: {budget: 64MiB}
+device: cpu
+END
+refused 'parallel.tensor: auto would choose the mathematics, too' plan images.yaml --set parallel=auto
+"$mpirun_sh" 4 "$plimsoll" plan images.yaml --set parallel.zero=auto >stage.txt || fail "$(cat stage.txt)"
+grep -qE 'chosen: ZeRO [0-3]' stage.txt || fail "$(cat stage.txt)"
 refused 'run.yaml:6: parallel.tensor: auto has an answer for one budget' plan run.yaml --sweep 3
 refused 'train.global_batch: 15 sequences do not spread' train "${wrong[@]}" \
   --set train.global_batch=15 --set model.width=48 --set model.heads=3

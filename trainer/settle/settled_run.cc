@@ -114,6 +114,11 @@ void RequireComparable(const RunConfig& config) {
                        "auto deals out a batch whose size must be known; set train.global_batch, "
                        "or give a number of ranks");
   }
+  if (config.parallel.open_mesh() && ModelFrom(config)->coupled_samples() == 0) {
+    throw config.Error("parallel.tensor",
+                       "auto would choose the mathematics, too: all samples of a micro-batch act "
+                       "on one another in this model (docs/batch_norm.md); give a number");
+  }
   const int64_t ranks = RanksFrom(config);
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu || ranks <= memory::kGpusOfHost) return;
   throw config.Error(open,
