@@ -44,8 +44,7 @@ std::optional<Card> CardFrom(const config::RunConfig& config);
 std::string GpuFrom(const config::RunConfig& config);
 
 // The mesh's axes in their fixed order, each with as many ranks as the configuration gives it; auto
-// counts as one. Everything that is compiled, run, written and printed follows
-// this list.
+// counts as one. Everything that is compiled, run, written and printed follows this list.
 Mesh MeshFrom(const config::RunConfig& config);
 
 // The ranks that share the mesh, also while it is open.
