@@ -147,10 +147,10 @@ cudaStream_t CudaExecutor::Impl::stream(CudaStreamIndex which) const {
       return streams.to_host.get();
     case kToDevice:
       return streams.to_device.get();
-    case kCollectives:
-      return streams.collectives.get();
-    default:
+    case kCompute:
       return streams.compute.get();
+    default:
+      return streams.collectives[which - kCollectives].get();
   }
 }
 

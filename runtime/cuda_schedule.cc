@@ -144,13 +144,19 @@ void CudaSchedule::BindDone(int index) {
   items_.push_back(std::move(item));
 }
 
-CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
+CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) {
   if (in_order_ || !ops::IsCollective(*node.op)) return kCompute;
   // An all-reduce with separate input and output runs on the compute stream: otherwise its input's
   // memory could be reused before the sum is done.
   const bool elsewhere = node.op->name == "all_reduce_start" &&
                          Ref(node, node.inputs[0]).data != Ref(node, node.outputs[0]).data;
-  return elsewhere ? kCompute : kCollectives;
+  if (elsewhere) return kCompute;
+  const std::string& axis = ops::AxisOf(node.attributes);
+  auto found = std::ranges::find(axes_, axis);
+  if (found == axes_.end()) found = axes_.insert(axes_.end(), axis);
+  const auto number = static_cast<int>(found - axes_.begin());
+  if (number >= CudaStreams::kMostAxes) throw InternalError("too many axes for their streams");
+  return static_cast<CudaStreamIndex>(kCollectives + number);
 }
 
 void CudaSchedule::BindKernel(int index) {
@@ -177,7 +183,8 @@ void CudaSchedule::BindKernel(int index) {
   contexts_.push_back(
       ops::CudaContext{{*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes,
                         ops::CommunicatorFor(node.attributes, communicators_)},
-                       stream == kCompute ? streams_.compute.get() : streams_.collectives.get(),
+                       stream == kCompute ? streams_.compute.get()
+                                          : streams_.collectives[stream - kCollectives].get(),
                        libraries_});
 
   Touched touched = TouchedBy(node);

@@ -1,6 +1,7 @@
 // The streams that a device's programs are enqueued on.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "graph/program.h"
@@ -10,10 +11,17 @@
 namespace plimsoll::runtime {
 
 struct CudaStreams {
-  CudaStream compute, to_host, to_device;
   // Collectives have few blocks and high priority; otherwise each would wait until a kernel beside
   // it leaves room.
-  CudaStream collectives{CudaStream::Priority::kHighest};
+  struct Collectives : CudaStream {
+    Collectives() : CudaStream(Priority::kHighest) {}
+  };
+  static constexpr int kMostAxes = 4;
+
+  CudaStream compute, to_host, to_device;
+  // Of each axis of the mesh: what the next layer waits for must not stand behind gradients, which
+  // only the update waits for.
+  std::array<Collectives, kMostAxes> collectives;
 };
 
 // What a program runs on beside others (DeviceMemory::BoundProgram), and how far it has come.

@@ -19,7 +19,8 @@ constexpr int kProcess = 1;
 // Tracks of the trace. The streams' tracks follow the phases'.
 constexpr int kPhases = 0, kFirstStream = 1;
 constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device",
-                                    "collectives"};
+                                    "collectives", "collectives of a second axis",
+                                    "collectives of a third axis", "collectives of a fourth axis"};
 constexpr int kFirstOfStart = kFirstStream + static_cast<int>(std::size(kStreams));
 
 ordered_json Named(const char* what, int track, const std::string& name) {
