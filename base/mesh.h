@@ -6,6 +6,7 @@
 // · tensor ranks + tensor coordinate: ranks of one tensor group are neighbours.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -73,19 +74,22 @@ class ByAxis {
 
   void Add(std::string axis, T what) { entries_.emplace_back(std::move(axis), what); }
   bool empty() const { return entries_.empty(); }
-  bool Has(std::string_view axis) const { return Find(axis) != nullptr; }
+  bool Has(std::string_view axis) const { return Find(axis) != entries_.end(); }
   // nullptr if there is none: the rank is alone along that axis.
   T Of(std::string_view axis) const {
-    const T* const found = Find(axis);
-    return found == nullptr ? nullptr : *found;
+    const auto found = Find(axis);
+    return found == entries_.end() ? nullptr : found->second;
+  }
+  // The place of the axis among those that were added; 0 if it is none of them.
+  size_t NumberOf(std::string_view axis) const {
+    return Has(axis) ? static_cast<size_t>(Find(axis) - entries_.begin()) : 0;
   }
 
  private:
-  const T* Find(std::string_view axis) const {
-    for (const auto& [name, what] : entries_) {
-      if (name == axis) return &what;
-    }
-    return nullptr;
+  auto Find(std::string_view axis) const {
+    return std::ranges::find(entries_, axis, [](const auto& entry) -> std::string_view {
+      return entry.first;
+    });
   }
 
   std::vector<std::pair<std::string, T>> entries_;

@@ -26,8 +26,9 @@ constexpr int kUsual = 1;  // the row that large models take
 // Until all ranks have begun, and heard of the end.
 constexpr double kSecondsPerCall = 10e-6;
 
-// Of 21 meshes' steps of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/parallelism.md).
-constexpr double kHiddenCost = 0.8;
+// How much slower other work becomes beside a second of collectives, in seconds: of 20 layouts'
+// steps of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/parallelism.md).
+constexpr double kBesideSum = 0.5, kBesideGather = 0.9;
 
 // (R − 1)/R of a tensor's bytes enter and leave each GPU; in an all-reduce, twice that.
 double Seconds(const AxisTraffic& traffic, const Rates& rates) {
@@ -62,8 +63,9 @@ AxisTraffic TrafficOf(const graph::OpCall& call, const Mesh& mesh) {
 }
 
 double CollectiveSeconds(const AxisTraffic& call) {
-  return (Seconds(call, kRates[kUsual]) + kSecondsPerCall) *
-         (call.axis.gathers_beside_work ? kHiddenCost : 1);
+  const double alone = Seconds(call, kRates[kUsual]) + kSecondsPerCall;
+  if (!call.axis.gathers_beside_work) return alone;
+  return alone * (call.all_gather > 0 ? kBesideGather : kBesideSum);
 }
 
 int FewestChannels(const MeshTraffic& traffic, double step_seconds) {

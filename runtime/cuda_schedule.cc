@@ -144,18 +144,15 @@ void CudaSchedule::BindDone(int index) {
   items_.push_back(std::move(item));
 }
 
-CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) {
+CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
   if (in_order_ || !ops::IsCollective(*node.op)) return kCompute;
   // An all-reduce with separate input and output runs on the compute stream: otherwise its input's
   // memory could be reused before the sum is done.
   const bool elsewhere = node.op->name == "all_reduce_start" &&
                          Ref(node, node.inputs[0]).data != Ref(node, node.outputs[0]).data;
   if (elsewhere) return kCompute;
-  const std::string& axis = ops::AxisOf(node.attributes);
-  auto found = std::ranges::find(axes_, axis);
-  if (found == axes_.end()) found = axes_.insert(axes_.end(), axis);
-  const auto number = static_cast<int>(found - axes_.begin());
-  if (number >= CudaStreams::kMostAxes) throw InternalError("too many axes for their streams");
+  const size_t number = communicators_.NumberOf(ops::AxisOf(node.attributes));
+  if (number >= CudaStreams::kMostAxes) throw InternalError("more axes than streams for them");
   return static_cast<CudaStreamIndex>(kCollectives + number);
 }
 

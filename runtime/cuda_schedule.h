@@ -23,7 +23,7 @@ namespace plimsoll::runtime {
 // The stream of an item; the numbers are those of NodeTime::stream. From kCollectives on: those of
 // one axis each.
 enum CudaStreamIndex { kCompute = 0, kToHost = 1, kToDevice = 2, kCollectives = 3 };
-inline constexpr int kCudaStreams = kCollectives + CudaStreams::kMostAxes;
+inline constexpr int kCudaStreams = kCollectives + static_cast<int>(CudaStreams::kMostAxes);
 
 // Work in two halves, a copy between the places or collectives, from its start to its end.
 struct CudaSideWork {
@@ -92,7 +92,7 @@ class CudaSchedule {
   bool JoinsCopyBefore(const CudaSideWork& copy) const;
   void BindDone(int index);
   void BindKernel(int index);
-  CudaStreamIndex StreamOfKernel(const graph::Node& node);
+  CudaStreamIndex StreamOfKernel(const graph::Node& node) const;
   void Append(CudaItem item, CudaSideWork work);
   ops::TensorRef Ref(const graph::Node& node, graph::TensorId id) const;
   Touched TouchedBy(const graph::Node& node) const;
@@ -104,7 +104,6 @@ class CudaSchedule {
   gpu::Libraries& libraries_;
   bool in_order_;
   ops::AxisCommunicators communicators_;
-  std::vector<std::string> axes_;  // of collectives, by stream
   const TensorMemory* memory_;
 
   std::vector<ops::TensorRef> refs_;        // arguments of all nodes; contexts point into it

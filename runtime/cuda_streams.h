@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "graph/program.h"
@@ -16,11 +17,11 @@ struct CudaStreams {
   struct Collectives : CudaStream {
     Collectives() : CudaStream(Priority::kHighest) {}
   };
-  static constexpr int kMostAxes = 4;
+  static constexpr size_t kMostAxes = 4;
 
   CudaStream compute, to_host, to_device;
-  // Of each axis of the mesh: what the next layer waits for must not stand behind gradients, which
-  // only the update waits for.
+  // Of each axis of the mesh: sums that the next layer waits for must not stand behind those of
+  // gradients, which the update waits for.
   std::array<Collectives, kMostAxes> collectives;
 };
 

@@ -40,7 +40,9 @@ struct NodeTime {
   int nodes = 1;        // number of consecutive nodes run as one
   double start_us = 0;  // since the start of the run
   double end_us = 0;
-  int stream = 0;  // 0: compute, 1: copies to the host, 2: copies to the device, from 3 on: collectives of each axis
+  // 0: compute, 1: copies to the host, 2: copies to the device; from 3 on: collectives, of one axis
+  // of the mesh each.
+  int stream = 0;
 };
 
 class Executor {

@@ -89,6 +89,9 @@ TEST(ByAxis, KnowsWhatItWasGiven) {
   EXPECT_EQ(list.Of("context"), nullptr);
   EXPECT_TRUE(list.Has("tensor"));
   EXPECT_FALSE(list.Has("context"));
+  EXPECT_EQ(list.NumberOf("data"), 0u);
+  EXPECT_EQ(list.NumberOf("tensor"), 1u);
+  EXPECT_EQ(list.NumberOf("context"), 0u);
 }
 
 }  // namespace

@@ -18,10 +18,8 @@ using runtime::NodeTime;
 constexpr int kProcess = 1;
 // Tracks of the trace. The streams' tracks follow the phases'.
 constexpr int kPhases = 0, kFirstStream = 1;
-constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device",
-                                    "collectives", "collectives of a second axis",
-                                    "collectives of a third axis", "collectives of a fourth axis"};
-constexpr int kFirstOfStart = kFirstStream + static_cast<int>(std::size(kStreams));
+constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device"};
+constexpr int kFirstOfStart = 100;  // behind the streams of collectives, one for each axis
 
 ordered_json Named(const char* what, int track, const std::string& name) {
   return {
@@ -94,8 +92,16 @@ class Trace {
     return steps_us_ + run.start_us + time.start_us;
   }
 
+  // The track of a stream beyond kStreams gets its name with its first node.
+  void NameStream(int stream, const graph::Node& node) {
+    if (stream < static_cast<int>(std::size(kStreams)) || !axes_.insert(stream).second) return;
+    events_.push_back(Named("thread_name", kFirstStream + stream,
+                            "collectives, " + node.attributes.GetWord("axis")));
+  }
+
   void AddNode(const ProgramRun& run, const graph::Program& program, const graph::Node& node,
                const NodeTime& time) {
+    NameStream(time.stream, node);
     ordered_json arguments = {{"node", time.node},
                               {"op", node.op->name},
                               {"phase", graph::Name(node.phase)},
@@ -149,6 +155,7 @@ class Trace {
   const CompiledStep& compiled_;
   ordered_json events_ = ordered_json::array();
   double steps_us_ = 0;  // where the profiled steps begin
+  std::set<int> axes_;   // streams of collectives that have names
   std::string phase_;
   double phase_start_ = 0, phase_end_ = 0;
 };
