@@ -3,14 +3,7 @@
 #
 # Evaluations of a classifier on several ranks: accuracy, F1, MCC and the confusion matrix are those that one rank finds
 # with the weights that the run has left, and so are the surest mistakes in the report.
-set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
-cd "${TEST_TMPDIR:?}"
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
+source tests/parallel/ranks.sh
 
 # Ten classes of 8 × 8 pixels: noise, and a row or column that is brighter. Those for tests fill no whole batch.
 mkdir images
@@ -58,11 +51,9 @@ END
 cat >compare.py <<'END'
 import json, sys
 
-
 def evaluation(run):
     rows = [json.loads(line) for line in open(run + "/metrics.jsonl")]
     return [row for row in rows if "eval_loss" in row][-1]
-
 
 def mistakes(run):
     page = open(run + "/report.html").read()
@@ -70,11 +61,9 @@ def mistakes(run):
     views = json.loads(page[begin:page.index("</script>", begin)])["views"]
     return [view for view in views if view["type"] == "images"][0]["images"]
 
-
 def require_same(what, several, one):
     if several != one:
         sys.exit(f"{what}: {several} of several ranks, {one} of one")
-
 
 run, scores = evaluation("several"), json.load(open("eval.json"))
 for name in "accuracy", "top5", "f1", "mcc", "confusion":

@@ -3,14 +3,7 @@
 #
 # An outlier batch under mpirun: all ranks skip its step, or go back, together; the losses are those
 # of one rank, and a resumed run has the bits of an uninterrupted one.
-set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
-cd "${TEST_TMPDIR:?}"
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
+source tests/parallel/ranks.sh
 
 # 64 tokens a step: the alphabet again and again, except in step 20.
 awk 'BEGIN {
@@ -31,18 +24,7 @@ divergence: {spike: 6, window: 8}
 device: cpu
 YAML
 
-train() {  # RANKS RUN [ARGUMENT…]
-  local ranks=$1 run=$2
-  shift 2
-  "$mpirun_sh" "$ranks" "$plimsoll" train run.yaml --set run.dir="$run" "$@" >"$run.txt" 2>&1 || fail "$(cat "$run.txt")"
-}
 numbers() { grep -oE '"(step|loss|lr|loss_limit|skipped|rollback|diverged)": *("[^"]*"|[0-9.e+-]*)' "$1/metrics.jsonl"; }
-near() {  # two runs' losses
-  paste <(losses "$1") <(losses "$2") | awk '
-    { d = $1 - $2; if (d < 0) d = -d; if (d > 2e-4 * $1) { print "loss", NR, $1, $2; bad = 1 } }
-    END { exit bad || NR != 26 }' || fail "losses of $1 and $2"
-}
-losses() { grep -o '"loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: *//'; }
 
 for action in skip rollback; do
   rm -rf alone
@@ -60,7 +42,7 @@ for action in skip rollback; do
       skip) grep -q '"step":20,.*"diverged":"step 20: .*its update was skipped' whole/metrics.jsonl || fail "$mesh: no skip" ;;
       rollback) grep -q '"step":15,"rollback":1,' whole/metrics.jsonl || fail "$mesh: no rollback" ;;
     esac
-    near alone whole
+    near alone whole 26 2e-4
     train 2 stopped "${sets[@]}" --set train.stop_after=22
     train 2 stopped "${sets[@]}" --resume auto
     cmp <(numbers whole) <(numbers stopped) || fail "$action, $mesh: other bits"

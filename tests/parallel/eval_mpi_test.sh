@@ -4,14 +4,7 @@
 # Held-out losses under mpirun: the same sequences, and so the same losses within 1e-5, for any
 # micro-batch and number of ranks; with random tokens, and with examples, whose prompts carry no
 # loss.
-set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
-cd "${TEST_TMPDIR:?}"
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
+source tests/parallel/ranks.sh
 
 cat >tokens.yaml <<'END'
 model: {family: gpt2, layers: 1, width: 32, heads: 2, vocab: 256, sequence: 16}

@@ -4,16 +4,10 @@
 # `plimsoll train` on disks that fail (tests/support/failing_disk.cc), alone and on several ranks,
 # with synchronous and asynchronous snapshots: it reports the failure, keeps the existing files, and
 # continues or stops as configured.
-set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 disk=$PWD/$3
-cd "${TEST_TMPDIR:?}"
+disk=$PWD/$3
+source tests/parallel/ranks.sh
 # Allows the preloaded library to come before a sanitizer's.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
 
 cat >run.yaml <<'END'
 model: {family: gpt2, layers: 2, width: 64, heads: 2, vocab: 96, sequence: 16}

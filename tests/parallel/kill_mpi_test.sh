@@ -6,15 +6,9 @@
 # all existing ones are undamaged; in the end the numbers are those of an undisturbed run. A
 # .partial folder of a step after the newest complete one proves a kill between a save's first write
 # and its rename.
-set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 kills=${3:-6}
-cd "${TEST_TMPDIR:?}"
+source tests/parallel/ranks.sh
+kills=${3:-6}
 RANDOM=7
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
 
 cat >run.yaml <<'END'
 model: {family: gpt2, layers: 2, width: 256, heads: 2, vocab: 96, sequence: 16}

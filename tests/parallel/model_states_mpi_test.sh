@@ -2,14 +2,7 @@
 # usage: model_states_mpi_test.sh MPIRUN.SH PLIMSOLL_WITH_STATES
 # States of a model in snapshots and checkpoints: the bits of a run that was never stopped on the same ranks; on others
 # what the model says.
-set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
-cd "${TEST_TMPDIR:?}"
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
+source tests/parallel/ranks.sh
 
 cat >run.yaml <<'END'
 model: {family: remembering}
@@ -21,11 +14,6 @@ log: {tensorboard: false, report: false}
 device: cpu
 END
 
-train() {  # RANKS RUN [ARGUMENT…]
-  local ranks=$1 run=$2
-  shift 2
-  "$mpirun_sh" "$ranks" "$plimsoll" train run.yaml --set run.dir="$run" "$@" >"$run.txt" 2>&1 || fail "$(cat "$run.txt")"
-}
 metric() {  # RUN STEP NAME: what the step read, to 6 digits
   python3 - "$@" <<'END'
 import json, sys

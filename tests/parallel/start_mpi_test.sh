@@ -3,14 +3,7 @@
 #
 # Several ranks start together or not at all: with different commands, with a rank that never comes,
 # with folders that they don't share. Nothing is lost, and the last message names the cause.
-set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
-cd "${TEST_TMPDIR:?}"
-
-fail() {
-  echo "FAILED: $*"
-  exit 1
-}
+source tests/parallel/ranks.sh
 
 cat >run.yaml <<'END'
 model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 64, sequence: 8}
