@@ -87,9 +87,8 @@ class ByAxis {
 
  private:
   auto Find(std::string_view axis) const {
-    return std::ranges::find(entries_, axis, [](const auto& entry) -> std::string_view {
-      return entry.first;
-    });
+    return std::ranges::find(entries_, axis,
+                             [](const auto& entry) -> std::string_view { return entry.first; });
   }
 
   std::vector<std::pair<std::string, T>> entries_;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "graph/block.h"
+#include "ops/collective.h"
 
 namespace plimsoll::checkpointing {
 namespace {
@@ -50,11 +51,6 @@ bool WritesPersistent(const Program& program, const Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId id) {
     return id != kNoTensor && program.tensor(program.Root(id)).persistent;
   });
-}
-
-bool GathersParameter(const Program& program, const Node& node) {
-  return node.op->name == "all_gather_start" &&
-         program.tensor(node.inputs[0]).role == Role::kParameter;
 }
 
 bool ReadAtOnce(const Program& program, const SavedTensor& saved) {
@@ -110,7 +106,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
                          {},
                          {},
                          !WritesPersistent(program, node),
-                         GathersParameter(program, node),
+                         ops::GathersParameter(program, node),
                          false});
     }
   }

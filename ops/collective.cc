@@ -204,6 +204,11 @@ Value AllGather(graph::Builder& g, Value x, std::string_view axis, const Shape& 
   return g.Emit1("all_gather_done", {y, x}, {}, name);
 }
 
+bool GathersParameter(const graph::Program& program, const graph::Node& node) {
+  return node.op->name == "all_gather_start" &&
+         program.tensor(node.inputs[0]).role == graph::Role::kParameter;
+}
+
 Value SumGradient(graph::Builder& g, Value x, std::string_view axis, std::string_view name) {
   return g.Emit1("sum_gradient", {x}, {{"axis", std::string(axis)}}, name);
 }

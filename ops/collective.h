@@ -28,6 +28,7 @@
 
 #include "graph/builder.h"
 #include "graph/op.h"
+#include "graph/program.h"
 
 namespace plimsoll::ops {
 
@@ -47,6 +48,9 @@ inline bool IsCollective(const graph::OpDef& op) {
 inline bool IsCollectiveDone(const graph::OpDef& op) {
   return op.transfer == graph::Transfer::kCollectiveDone;
 }
+
+// Whether the node gathers a parameter of which each rank holds a part.
+bool GathersParameter(const graph::Program& program, const graph::Node& node);
 
 // Returns x itself; its gradient is summed over ranks.
 graph::Value SumGradient(graph::Builder& g, graph::Value x, std::string_view axis,

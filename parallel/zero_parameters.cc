@@ -84,11 +84,6 @@ class Divider {
   int64_t bytes_ = 0, whole_bytes_ = 0;
 };
 
-bool GathersParameter(const Program& program, const Node& node) {
-  return node.op->name == "all_gather_start" &&
-         program.tensor(node.inputs[0]).role == Role::kParameter;
-}
-
 // Leaves out gathers of what is whole already.
 class GatherJoiner {
  public:
@@ -103,7 +98,7 @@ class GatherJoiner {
         gather->second.done = n;
         gather->second.whole = node.outputs[0];
       }
-      if (GathersParameter(program, node)) gathers_[node.outputs[0]] = {n};
+      if (ops::GathersParameter(program, node)) gathers_[node.outputs[0]] = {n};
     }
   }
 
@@ -112,7 +107,7 @@ class GatherJoiner {
       for (TensorId id : node.outputs) {
         if (id != kNoTensor) current_.erase(program_.Root(id));  // another value from here on
       }
-      if (GathersParameter(program_, node)) Join(node);
+      if (ops::GathersParameter(program_, node)) Join(node);
     }
     if (instead_.empty()) return {false, "each whole is gathered once"};
     for (size_t i = 0; i < program_.tensors().size(); ++i) {
@@ -185,7 +180,7 @@ graph::PassResult PrefetchParameters::Run(Program& program) {
       group = previous = result.size();  // no earlier than here
       block.reset();
     }
-    if (!GathersParameter(program, node)) {
+    if (!ops::GathersParameter(program, node)) {
       result.push_back(std::move(node));
       continue;
     }

@@ -166,15 +166,7 @@ void CpuExecutor::Impl::RunInstrumented() {
 // Fills in the current addresses of the node's arguments.
 void CpuExecutor::Impl::Resolve(BoundNode& bound) {
   const Node& node = program.nodes()[bound.index];
-  auto address = [&](TensorId id) -> std::byte* {
-    if (id == kNoTensor) return nullptr;
-    std::byte* data = memory->address(id);
-    if (data == nullptr) {
-      throw InternalError(fmt::format("{}: '{}' has no memory", DescribeNode(program, bound.index),
-                                      program.tensor(id).name));
-    }
-    return data;
-  };
+  const auto address = [&](TensorId id) { return AddressFor(*memory, program, bound.index, id); };
   size_t ref = bound.first_ref;
   for (TensorId id : node.inputs) refs[ref++].data = address(id);
   for (TensorId id : node.outputs) refs[ref++].data = address(id);

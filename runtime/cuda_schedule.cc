@@ -212,15 +212,7 @@ void CudaSchedule::BindKernel(int index) {
 void CudaSchedule::Resolve(const CudaItem& item, size_t i) {
   const int index = item.nodes[i];
   const Node& node = program_.nodes()[index];
-  const auto address = [&](TensorId id) -> std::byte* {
-    if (id == kNoTensor) return nullptr;
-    std::byte* const data = memory_->address(id);
-    if (data == nullptr) {
-      throw InternalError(fmt::format("{}: '{}' has no memory", DescribeNode(program_, index),
-                                      program_.tensor(id).name));
-    }
-    return data;
-  };
+  const auto address = [&](TensorId id) { return AddressFor(*memory_, program_, index, id); };
   if (item.kind == CudaItem::Kind::kDone) return;
   if (item.kind == CudaItem::Kind::kCopy) {
     side_works_[item.side].source = address(node.inputs[0]);

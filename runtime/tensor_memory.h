@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "graph/program.h"
 #include "graph/tensor.h"
 
 namespace plimsoll::runtime {
@@ -22,5 +23,10 @@ class TensorMemory {
   // The current address of the tensor; nullptr when it has no memory at this time.
   virtual std::byte* address(graph::TensorId id) const = 0;
 };
+
+// The address of an argument of the program's node number `node`; nullptr if the node goes without.
+// InternalError when the tensor has no memory at this time.
+std::byte* AddressFor(const TensorMemory& memory, const graph::Program& program, int node,
+                      graph::TensorId argument);
 
 }  // namespace plimsoll::runtime

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fnv1a.h"
 #include "base/own_program.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
@@ -136,13 +137,6 @@ void Configure(const Study& study, StudyRow& row) {
   row.facts = FactsOf(config, row.ranks);
 }
 
-// FNV-1a, 64 bits.
-uint64_t HashOf(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 }  // namespace
 
 bool KeepsNumbers(const std::string& key) {
@@ -239,7 +233,7 @@ std::string FingerprintOf(const Study& study, const std::vector<StudyRow>& rows)
                         row.resolved);
     for (const RunSeeds& seeds : row.run_seeds) text += seeds.Text() + "\n";
   }
-  return fmt::format("{:016x}", HashOf(text));
+  return fmt::format("{:016x}", Fnv1a(text));
 }
 
 }  // namespace plimsoll::studies

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fnv1a.h"
 #include "ops/cuda/choices/choice_file.h"
 #include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/choices/choice_rule.h"
@@ -118,11 +119,9 @@ TEST(ChoiceFile, IsOfOneDeviceAndOneKind) {
             file.path + ":1: not a file of this version");
 }
 
-// With the right checksum, FNV-1a.
+// With the right checksum.
 std::string Signed(const std::string& lines) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : lines) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return lines + fmt::format("checksum {:016x}\n", hash);
+  return lines + fmt::format("checksum {:016x}\n", Fnv1a(lines));
 }
 
 TEST(ChoiceFile, HasEveryProblemOnceWithChoiceAndTime) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 
+#include "base/fnv1a.h"
 #include "ops/kernel.h"
 #include "tests/ops/elements.h"
 #include "tests/support/allocation_counter.h"
@@ -51,12 +52,6 @@ class GuardedBuffer {
   std::unique_ptr<std::byte[]> memory_;
   size_t offset_ = 0;
 };
-
-uint64_t Hash(const std::string& text) {
-  uint64_t hash = 14695981039346656037u;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
 
 // Box-Muller and modulo rather than <random>'s distributions, which differ between libraries.
 double Uniform(std::mt19937_64& random) {
@@ -123,7 +118,7 @@ std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, DType 
     if (IsInteger(input.fill)) type.dtype = DType::kInt32;
     if (input.dtype) type.dtype = *input.dtype;
     HostTensor tensor = PoisonedTensor(type);
-    std::mt19937_64 random(Hash(example.op + "/" + example.label) + i);
+    std::mt19937_64 random(Fnv1a(example.op + "/" + example.label) + i);
     if (input.fill == Fill::kBits) {
       for (std::byte& byte : tensor.bytes) byte = static_cast<std::byte>(random());
     } else {

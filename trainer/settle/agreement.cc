@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/fnv1a.h"
 #include "graph/text.h"
 #include "ops/axis.h"
 #include "trainer/step/carried_state.h"
@@ -17,15 +18,9 @@ namespace {
 
 constexpr char kWayOut[] = "start every rank with the same program, run file and environment";
 
-// FNV-1a.
-uint64_t HashOf(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 // The first rank whose text differs from rank 0's; 0: none does. All ranks call.
 size_t FirstThatDiffers(runtime::World& world, const std::string& text) {
-  const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", HashOf(text)));
+  const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", Fnv1a(text)));
   for (size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] != all[0]) return rank;
   }
@@ -113,15 +108,15 @@ void RequireAgreement(runtime::World& world, const CompiledStep& compiled) {
 }
 
 std::string FingerprintOf(const CompiledStep& compiled) {
-  uint64_t hash = HashOf("");
+  uint64_t hash = kFnv1a;
   for (size_t p = 0; p < compiled.programs.size(); ++p) {
     const graph::Program& program = *compiled.programs[p];
-    hash = HashOf(graph::ToText(program), hash);
+    hash = Fnv1a(graph::ToText(program), hash);
     // A view of a rank's own part lies elsewhere on each rank.
     for (size_t id = 0; id < program.tensors().size(); ++id) {
       if (program.tensors()[id].alias) continue;
       const int64_t offset = compiled.plan.programs[p].layout.offset(static_cast<int>(id));
-      hash = HashOf({reinterpret_cast<const char*>(&offset), sizeof(offset)}, hash);
+      hash = Fnv1a({reinterpret_cast<const char*>(&offset), sizeof(offset)}, hash);
     }
   }
   return fmt::format("{:016x} {} {}", hash, compiled.plan.arena_bytes,

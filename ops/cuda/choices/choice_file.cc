@@ -12,18 +12,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fnv1a.h"
 #include "base/output_file.h"
 
 namespace plimsoll::ops {
 namespace {
 
 constexpr std::string_view kChecksum = "checksum ";
-
-uint64_t Fnv1a(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
 
 // Reads all of `text`, or fails.
 bool ParseHex(std::string_view text, uint64_t& value) {
