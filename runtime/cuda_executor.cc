@@ -41,7 +41,6 @@ struct CudaExecutor::Impl {
     cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it uses
   }
 
-  cudaStream_t stream(CudaStreamIndex which) const;
   template <typename Body>
   void WithNode(int node, Body&& body) const;
   void FindAwaited(const CudaBeside& beside);
@@ -141,19 +140,6 @@ void CudaExecutor::Impl::PassMarks(std::span<const int> marks,
   }
 }
 
-cudaStream_t CudaExecutor::Impl::stream(CudaStreamIndex which) const {
-  switch (which) {
-    case kToHost:
-      return streams.to_host.get();
-    case kToDevice:
-      return streams.to_device.get();
-    case kCompute:
-      return streams.compute.get();
-    default:
-      return streams.collectives[which - kCollectives].get();
-  }
-}
-
 template <typename Body>
 void CudaExecutor::Impl::WithNode(int node, Body&& body) const {
   try {
@@ -169,7 +155,7 @@ void CudaExecutor::Impl::WithNode(int node, Body&& body) const {
 void CudaExecutor::Impl::Fork(const Item& item) {
   const CudaSideWork& work = schedule.side(item);
   work.may_start.Record(streams.compute.get());
-  work.may_start.MakeWait(stream(work.stream));
+  work.may_start.MakeWait(streams.of(work.stream));
 }
 
 void CudaExecutor::Impl::EnqueueWork(const Item& item) {
@@ -178,7 +164,7 @@ void CudaExecutor::Impl::EnqueueWork(const Item& item) {
       const CudaSideWork& copy = schedule.side(item);
       if (copy.bytes == 0) return;
       return gpu::Check(cudaMemcpyAsync(copy.target, copy.source, copy.bytes, cudaMemcpyDefault,
-                                        stream(copy.stream)),
+                                        streams.of(copy.stream)),
                         "cudaMemcpyAsync");
     }
     case Item::Kind::kDone: {
@@ -193,7 +179,7 @@ void CudaExecutor::Impl::EnqueueWork(const Item& item) {
 
 void CudaExecutor::Impl::Enqueue(const Item& item) {
   const size_t index = static_cast<size_t>(&item - schedule.items().data());
-  const cudaStream_t on = stream(schedule.StreamOf(item));
+  const cudaStream_t on = streams.of(schedule.StreamOf(item));
   WithNode(item.nodes.front(), [&] {
     if (schedule.Forks(item)) Fork(item);
     if (!awaited.empty() && awaited[index] != nullptr) awaited[index]->WaitForOthers(on);
@@ -247,10 +233,10 @@ void CudaExecutor::Impl::RunInstrumented() {
     if (options.profile && which == kCompute) times[2 * i + 1].Record(compute);
     if (options.profile && which != kCompute) {
       Fork(item);  // starts its time when it may run, not while its stream waits
-      times[2 * i + 1].Record(stream(which));
+      times[2 * i + 1].Record(streams.of(which));
     }
     Enqueue(item);
-    if (options.profile) times[2 * i + 2].Record(stream(which));
+    if (options.profile) times[2 * i + 2].Record(streams.of(which));
     for (int node : item.nodes) {
       if (finite) finite->AfterNode(node, compute);
       if (meter) meter->AfterNode(node, compute);
@@ -328,7 +314,7 @@ void CudaExecutor::Impl::Collect() const {
   if (!uncollected) return;
   uncollected = false;
   for (int s = 0; s < kCudaStreams; ++s) {
-    gpu::Check(cudaStreamSynchronize(stream(static_cast<CudaStreamIndex>(s))),
+    gpu::Check(cudaStreamSynchronize(streams.of(static_cast<CudaStreamIndex>(s))),
                "cudaStreamSynchronize");
   }
   const std::vector<Item>& items = schedule.items();
@@ -385,7 +371,7 @@ void CudaExecutor::Load(DistinctCalls& loaded) {
     });
   }
   for (int s = 0; s < kCudaStreams; ++s) {
-    gpu::Check(cudaStreamSynchronize(impl_->stream(static_cast<CudaStreamIndex>(s))),
+    gpu::Check(cudaStreamSynchronize(impl_->streams.of(static_cast<CudaStreamIndex>(s))),
                "the first run of a program");
   }
 }

@@ -180,8 +180,7 @@ void CudaSchedule::BindKernel(int index) {
   contexts_.push_back(
       ops::CudaContext{{*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes,
                         ops::CommunicatorFor(node.attributes, communicators_)},
-                       stream == kCompute ? streams_.compute.get()
-                                          : streams_.collectives[stream - kCollectives].get(),
+                       streams_.of(stream),
                        libraries_});
 
   Touched touched = TouchedBy(node);

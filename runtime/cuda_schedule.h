@@ -20,11 +20,6 @@
 
 namespace plimsoll::runtime {
 
-// The stream of an item; the numbers are those of NodeTime::stream. From kCollectives on: those of
-// one axis each.
-enum CudaStreamIndex { kCompute = 0, kToHost = 1, kToDevice = 2, kCollectives = 3 };
-inline constexpr int kCudaStreams = kCollectives + static_cast<int>(CudaStreams::kMostAxes);
-
 // Work in two halves, a copy between the places or collectives, from its start to its end.
 struct CudaSideWork {
   std::vector<graph::TensorId> gives;  // the tensors that own the memory it writes

@@ -51,9 +51,11 @@ END
 cat >compare.py <<'END'
 import json, sys
 
+
 def evaluation(run):
     rows = [json.loads(line) for line in open(run + "/metrics.jsonl")]
     return [row for row in rows if "eval_loss" in row][-1]
+
 
 def mistakes(run):
     page = open(run + "/report.html").read()
@@ -61,9 +63,11 @@ def mistakes(run):
     views = json.loads(page[begin:page.index("</script>", begin)])["views"]
     return [view for view in views if view["type"] == "images"][0]["images"]
 
+
 def require_same(what, several, one):
     if several != one:
         sys.exit(f"{what}: {several} of several ranks, {one} of one")
+
 
 run, scores = evaluation("several"), json.load(open("eval.json"))
 for name in "accuracy", "top5", "f1", "mcc", "confusion":
