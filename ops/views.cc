@@ -31,11 +31,12 @@ void ViewGradient(GradientContext& ctx) {
 }
 
 std::vector<TensorType> InferElementsOf(const OpCall& call) {
-  const int64_t first = call.attributes.GetInt("first"), count = call.attributes.GetInt("count");
+  const Shape shape = GetShape(call.attributes);
+  const int64_t first = call.attributes.GetInt("first"), count = shape.elements();
   const int64_t elements = call.input(0).shape.elements();
   Check(first >= 0 && count >= 0 && count <= elements && first <= elements - count, call,
         "a slice lies within its base");
-  return {{call.input(0).dtype, {count}}};
+  return {{call.input(0).dtype, shape}};
 }
 
 std::vector<TensorType> InferStopGradient(const OpCall& call) { return {call.input(0)}; }
@@ -105,8 +106,10 @@ Value View(graph::Builder& g, Value x, const Shape& shape, std::string_view name
   return g.Emit1("view", {x}, attributes, name);
 }
 
-Value Slice(graph::Builder& g, Value x, int64_t first, int64_t count, std::string_view name) {
-  const Value y = g.Emit1("slice", {x}, {{"first", first}, {"count", count}}, name);
+Value Slice(graph::Builder& g, Value x, int64_t first, const Shape& shape, std::string_view name) {
+  graph::Attributes attributes{{"first", first}};
+  SetShape(attributes, shape);
+  const Value y = g.Emit1("slice", {x}, attributes, name);
   graph::Tensor& slice = g.program().mutable_tensor(y);
   const graph::Tensor& base = g.program().tensor(x);
   slice.alias->byte_offset = first * graph::ByteSize(base.type.dtype);

@@ -11,9 +11,9 @@ namespace plimsoll::ops {
 graph::Value View(graph::Builder& g, graph::Value x, const graph::Shape& shape,
                   std::string_view name = "");
 
-// Elements first … first + count of x in memory order, [count]; carried, and where x is, as x.
-// Not differentiable.
-graph::Value Slice(graph::Builder& g, graph::Value x, int64_t first, int64_t count,
+// As many elements of x as the shape has, from the first on in memory order; carried, and where x
+// is, as x. Not differentiable.
+graph::Value Slice(graph::Builder& g, graph::Value x, int64_t first, const graph::Shape& shape,
                    std::string_view name = "");
 
 // x, but no gradient flows back through it: nodes that only such a gradient needs are neither

@@ -10,10 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/autodiff.h"
+#include "graph/builder.h"
 #include "ops/definition.h"
+#include "parallel/packed_sum.h"
 #include "parallel/parts.h"
 #include "parallel/tensor_gradients.h"
 
@@ -36,10 +39,17 @@ struct Summand {
   TensorId part = kNoTensor;  // own_part of it, if only that is read
 };
 
+// Gradients that share a sum (packed_sum.h).
+struct Packed {
+  std::vector<TensorId> gradients;
+  TensorId sum = kNoTensor;  // once started
+};
+
 // Gradients that are summed together: one transfer for those scattered, one for those reduced.
 struct Bucket {
   int behind = 0;  // started after this node
   std::vector<Summand> scattered, reduced;
+  std::vector<Packed> packed;
 };
 
 class Reducer {
@@ -54,7 +64,7 @@ class Reducer {
                      [](const Node& node) { return node.phase == Phase::kUpdate; }) -
         nodes_.begin());
     trains_ = update_ < static_cast<int>(nodes_.size());
-    FillBuckets(options.bucket_bytes);
+    FillBuckets(options.bucket_bytes, options.small_bytes);
     if (!trains_ && HasGradients()) return;  // metrics are not complete
     for (const std::string& name : options.sums) {
       if (const TensorId sum = program_.Find(name); sum != kNoTensor) {
@@ -67,6 +77,7 @@ class Reducer {
   graph::PassResult Run() {
     if (buckets_.empty() && carried_.empty() && firsts_.empty())
       return {false, "nothing to sum among ranks"};
+    program_.mutable_nodes().clear();
     size_t started = 0, finished = 0;  // buckets
     for (int n = 0; n <= static_cast<int>(nodes_.size()); ++n) {
       if (n == update_) {
@@ -75,7 +86,10 @@ class Reducer {
         for (TensorId pending : firsts_) StartFirst(pending);
         while (finished < buckets_.size()) FinishEarly(buckets_[finished++]);
         if (trains_) phase_ = Phase::kUpdate;
-        for (const Bucket& bucket : buckets_) FinishReduced(bucket, /*early=*/false);
+        for (const Bucket& bucket : buckets_) {
+          FinishReduced(bucket, /*early=*/false);
+          for (const Packed& packed : bucket.packed) FinishPacked(packed);
+        }
         for (TensorId sum : carried_) FinishCarried(sum);
         for (TensorId pending : firsts_) FinishFirst(pending);
       }
@@ -86,7 +100,6 @@ class Reducer {
         Start(buckets_[started]);
       }
     }
-    program_.mutable_nodes() = std::move(result_);
     program_.DropUnusedTensors();
     return {true, fmt::format("{} of gradients summed among ranks, buckets: {}",
                               FormatBytes(bytes_), buckets_.size())};
@@ -144,7 +157,7 @@ class Reducer {
     return found;
   }
 
-  void FillBuckets(int64_t bucket_bytes) {
+  void FillBuckets(int64_t bucket_bytes, int64_t small_bytes) {
     std::vector<Summand> gradients = FindGradients();
     std::stable_sort(gradients.begin(), gradients.end(),
                      [](const Summand& a, const Summand& b) { return a.written < b.written; });
@@ -160,6 +173,20 @@ class Reducer {
       bucket.behind = summand.written;
       (summand.part != kNoTensor ? bucket.scattered : bucket.reduced).push_back(std::move(summand));
     }
+    // Those on the host leave one by one, each to its place there.
+    if (gradients_on_host_) return;
+    for (Bucket& bucket : buckets_) PackSmall(bucket, small_bytes);
+  }
+
+  void PackSmall(Bucket& bucket, int64_t small_bytes) {
+    std::vector<TensorId> gradients;
+    for (const Summand& summand : bucket.reduced) gradients.push_back(summand.tensor);
+    for (std::vector<TensorId>& set : SmallOfOneType(program_, gradients, small_bytes)) {
+      std::erase_if(bucket.reduced, [&](const Summand& summand) {
+        return std::ranges::find(set, summand.tensor) != set.end();
+      });
+      bucket.packed.push_back({std::move(set)});
+    }
   }
 
   // Keeps a node of the program. A node that reads a part waits until the part is summed.
@@ -171,7 +198,7 @@ class Reducer {
       return;
     }
     if (node.phase == Phase::kUpdate) ReadSums(node);
-    result_.push_back(std::move(node));
+    program_.mutable_nodes().push_back(std::move(node));
   }
 
   void ReadSums(Node& node) const {
@@ -204,7 +231,7 @@ class Reducer {
     node.phase = phase_;
     node.scope = scope;
     node.made_by = "data_parallel";
-    result_.push_back(std::move(node));
+    program_.mutable_nodes().push_back(std::move(node));
   }
 
   TensorId AddSum(const Summand& summand) {
@@ -230,11 +257,29 @@ class Reducer {
     Emit("all_reduce_start", summand.scope, {summand.tensor}, sums_.at(summand.tensor));
   }
 
-  void Start(const Bucket& bucket) {
+  void Start(Bucket& bucket) {
     for (const Summand& summand : bucket.scattered) {
       Emit("reduce_scatter_start", summand.scope, {summand.tensor}, AddSum(summand));
     }
     for (const Summand& summand : bucket.reduced) StartSum(summand);
+    graph::Builder g = BuilderIn(nodes_[static_cast<size_t>(bucket.behind)].scope);
+    for (Packed& packed : bucket.packed) {
+      packed.sum = StartPackedSum(g, packed.gradients, kDataAxis);
+    }
+  }
+
+  void FinishPacked(const Packed& packed) {
+    graph::Builder g = BuilderIn("");
+    const std::vector<TensorId> sums = FinishPackedSum(g, packed.sum, packed.gradients);
+    for (size_t i = 0; i < sums.size(); ++i) reduced_[packed.gradients[i]] = sums[i];
+  }
+
+  graph::Builder BuilderIn(const std::string& scope) {
+    graph::Builder g(program_);
+    g.set_phase(phase_);
+    g.set_scope(scope);
+    g.set_made_by("data_parallel");
+    return g;
   }
 
   void FinishScattered(const Bucket& bucket) {
@@ -246,7 +291,7 @@ class Reducer {
       for (Node& node : waiting_) {
         if (std::ranges::find(node.inputs, summand.part) == node.inputs.end()) continue;
         ReadSums(node);
-        result_.push_back(std::move(node));
+        program_.mutable_nodes().push_back(std::move(node));
       }
     }
   }
@@ -311,7 +356,6 @@ class Reducer {
   // tensor to read instead.
   std::map<TensorId, TensorId> sums_, reduced_;
   std::vector<Node> waiting_;  // until their parts are summed
-  std::vector<Node> result_;
   Phase phase_ = Phase::kForward;
 };
 

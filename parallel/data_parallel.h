@@ -12,6 +12,8 @@
 //              %w.grad.reduced = reduce_scatter_done(%w.grad.sum, %w.grad)   before the next bucket
 //                                                                            but one starts
 //
+// Small gradients of a bucket that are summed whole share a sum (packed_sum.h).
+//
 // Of a pending state that the first rank decides, what reads it reads the first part of all of
 // them:
 //
@@ -39,6 +41,9 @@ struct DataParallelOptions {
   // buckets depend only on model and mesh, so that they never change numbers (PyTorch's
   // bucket_cap_mb is 25).
   int64_t bucket_bytes = int64_t{25} << 20;
+  // Gradients with fewer bytes that leave together share a sum. They wait for one another, so these
+  // are those that optim::UpdateInBackward leaves where they are.
+  int64_t small_bytes = int64_t{256} << 10;
   // Carried tensors that are summed over the data: the loss and other metrics that the host reads,
   // and pending states of the model.
   std::vector<std::string> sums = {"loss"};

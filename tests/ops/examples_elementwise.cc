@@ -72,10 +72,17 @@ const ExampleRegistration kOwnPart({.op = "own_part",
                                     .label = "of one rank",
                                     .inputs = {{{4, 6}}},
                                     .attributes = {{"rank", int64_t{1}}, {"d0", int64_t{24}}}});
-const ExampleRegistration kSlice({.op = "slice",
-                                  .label = "of a part",
-                                  .inputs = {{{4, 6}}},
-                                  .attributes = {{"first", int64_t{5}}, {"count", int64_t{13}}}});
+const ExampleRegistration kSlice(
+    {.op = "slice",
+     .label = "of a part",
+     .inputs = {{{4, 6}}},
+     .attributes = {
+         {"first", int64_t{5}}, {"rank", int64_t{2}}, {"d0", int64_t{3}}, {"d1", int64_t{4}}}});
+const ExampleRegistration kPackOne({.op = "pack", .label = "one tensor", .inputs = {{{7}}}});
+const ExampleRegistration kPackSeveral(
+    {.op = "pack",
+     .label = "several tensors",
+     .inputs = {{{17, 5003}}, {{3}}, {{0, 4}}, {{64}}, {{}}, {{70001}}}});
 const ExampleRegistration kFirstPart({.op = "first_part",
                                       .label = "of three",
                                       .inputs = {{{3, 6}}},

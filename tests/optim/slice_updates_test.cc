@@ -54,7 +54,7 @@ TEST(SliceUpdates, OfParametersLargerThanABlocks) {
   for (const char* line :
        {"%h.slice: f32[256] parameter persistent view %h+0",
         "%h.momentum.slice.4: f32[256] optimizer_state persistent host view %h.momentum+3072",
-        "%h.grad.slice.2 = slice(%h.grad) {count=256, first=256}",
+        "%h.grad.slice.2 = slice(%h.grad) {d0=256, first=256, rank=1}",
         "%h.slice, %h.momentum.slice, _, _ = sgd(%h.slice, %h.grad.slice, %h.momentum.slice, %lr) "
         "{momentum=0.5, nesterov=false, weight_decay=0.0} @h",
         "%h.slice.4, %h.momentum.slice.4, _, _ = sgd(%h.slice.4, %h.grad.slice.4, "

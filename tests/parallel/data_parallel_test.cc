@@ -75,10 +75,68 @@ update
 
 TEST(DataParallel, AFullBucketLeavesBehindItsLastWriter) {
   Program program = Parse(kTraining);
-  EXPECT_EQ(DataParallel({.bucket_bytes = 300}).Run(program).summary,
+  EXPECT_EQ(DataParallel({.bucket_bytes = 300, .small_bytes = 0}).Run(program).summary,
             "512 B of gradients summed among ranks, buckets: 1");
   const std::string text = graph::ToText(program);
   EXPECT_GT(text.find("%b.grad.sum: "), text.find("%a.grad: "));
+}
+
+// Biases share a sum with each other, and not with a matrix, nor with what has another type.
+constexpr char kManySmall[] = R"(program train
+  tensor %x: f32[4,100] input persistent
+  tensor %w: f32[100,100] parameter persistent
+  tensor %a: f32[3] parameter persistent
+  tensor %b: f32[2,65] parameter persistent
+  tensor %c: bf16[5] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %norm: f32[] metric persistent
+forward
+  %loss = sum(%x)
+backward
+  %b.grad: f32[2,65] gradient = scale(%b) {factor=2.0} @second.b
+  %c.grad: bf16[5] gradient = scale(%c) {factor=2.0} @second.c
+  %a.grad: f32[3] gradient = scale(%a) {factor=2.0} @first.a
+  %w.grad: f32[100,100] gradient = scale(%w) {factor=2.0} @first.w
+update
+  %norm = global_norm(%w.grad, %a.grad, %b.grad, %c.grad)
+)";
+
+TEST(DataParallel, SmallGradientsShareASum) {
+  Program program = Parse(kManySmall);
+  DataParallel({.small_bytes = 2000, .sums = {}}).Run(program);
+  graph::ExpectProgram(program, R"(program train
+  tensor %x: f32[4,100] input persistent
+  tensor %w: f32[100,100] parameter persistent
+  tensor %a: f32[3] parameter persistent
+  tensor %b: f32[2,65] parameter persistent
+  tensor %c: bf16[5] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %norm: f32[] metric persistent
+forward
+  %loss = sum(%x)
+backward
+  %b.grad: f32[2,65] gradient = scale(%b) {factor=2.0} @second.b
+  %c.grad: bf16[5] gradient = scale(%c) {factor=2.0} @second.c
+  %a.grad: f32[3] gradient = scale(%a) {factor=2.0} @first.a
+  %w.grad: f32[100,100] gradient = scale(%w) {factor=2.0} @first.w
+  %c.grad.sum: bf16[5] gradient = all_reduce_start(%c.grad) {axis="data"} @c !data_parallel
+  %w.grad.sum: f32[100,100] gradient = all_reduce_start(%w.grad) {axis="data"} @w !data_parallel
+  %first.w.gradients: f32[384] gradient = pack(%b.grad, %a.grad) @first.w !data_parallel
+  %first.w.gradients.sum: f32[384] gradient = all_reduce_start(%first.w.gradients) {axis="data"} @first.w !data_parallel
+update
+  %c.grad.reduced: bf16[5] gradient view %c.grad.sum+0 = all_reduce_done(%c.grad.sum) @c !data_parallel
+  %w.grad.reduced: f32[100,100] gradient view %w.grad.sum+0 = all_reduce_done(%w.grad.sum) @w !data_parallel
+  %gradients.reduced: f32[384] gradient view %first.w.gradients.sum+0 = all_reduce_done(%first.w.gradients.sum) !data_parallel
+  %b.grad.reduced: f32[2,65] gradient view %gradients.reduced+0 = slice(%gradients.reduced) {d0=2, d1=65, first=0, rank=2} !data_parallel
+  %a.grad.reduced: f32[3] gradient view %gradients.reduced+1024 = slice(%gradients.reduced) {d0=3, first=256, rank=1} !data_parallel
+  %norm = global_norm(%w.grad.reduced, %a.grad.reduced, %b.grad.reduced, %c.grad.reduced)
+)");
+}
+
+TEST(DataParallel, GradientsThatWaitOnTheHostAreSummedOneByOne) {
+  Program program = Parse(kManySmall);
+  DataParallel({.gradients_on_host = true}).Run(program);
+  EXPECT_EQ(graph::ToText(program).find("pack("), std::string::npos);
 }
 
 // With several micro-steps only the last one sums the gradients, which were carried to it.
