@@ -39,13 +39,14 @@ struct Summand {
   TensorId part = kNoTensor;  // own_part of it, if only that is read
 };
 
-// Gradients that share a sum (packed_sum.h).
+// Small gradients that share a sum (packed_sum.h).
 struct Packed {
   std::vector<TensorId> gradients;
   TensorId sum = kNoTensor;  // once started
 };
 
-// Gradients that are summed together: one transfer for those scattered, one for those reduced.
+// Gradients that leave together: one transfer for those scattered, one for those reduced, and one
+// for each set of small ones.
 struct Bucket {
   int behind = 0;  // started after this node
   std::vector<Summand> scattered, reduced;
