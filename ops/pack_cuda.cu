@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "gpu/check.h"
+#include "ops/cuda/launch_table.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/pack.h"
 
@@ -20,7 +21,7 @@ struct Piece {
   std::byte* to;
   int64_t bytes;   // of x
   int64_t filled;  // those of y, a multiple of 16 bytes
-  int block;       // its first one in the launch
+  int first_block;
 };
 
 // Nearly all of the 32,764 bytes that a kernel's parameters may take.
@@ -30,17 +31,8 @@ struct Pieces {
 };
 
 __global__ void __launch_bounds__(kThreads) PackKernel(const __grid_constant__ Pieces all) {
-  int low = 0, high = all.count - 1;  // the last piece that begins at or before the block
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (all.pieces[middle].block <= static_cast<int>(blockIdx.x)) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  const Piece& piece = all.pieces[low];
-  const int64_t first = (static_cast<int>(blockIdx.x) - piece.block) * kBlockBytes;
+  const Piece& piece = EntryOf(all.pieces, all.count, static_cast<int>(blockIdx.x));
+  const int64_t first = (static_cast<int>(blockIdx.x) - piece.first_block) * kBlockBytes;
   const int64_t end = min(first + kBlockBytes, piece.filled);
   for (int64_t at = first + threadIdx.x * 16; at < end; at += kThreads * 16) {
     uint4 word = {};

@@ -12,6 +12,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/launch_table.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/sum_chunks.h"
@@ -28,7 +29,7 @@ struct SumTensor {
   int64_t elements;
   double* partials;  // of its chunks
   double* total;
-  int chunk;  // the tensor's first chunk, counted over all tensors of the launch
+  int first_block;  // of its chunks, a block each
   graph::DType dtype;
 };
 
@@ -84,17 +85,8 @@ template <bool kSquare>
 __global__ __launch_bounds__(kThreads) void SumChunksKernel(
     const __grid_constant__ SumTable table) {
   const int chunk = blockIdx.x;
-  int low = 0, high = table.count - 1;  // the last tensor that starts at or before the chunk
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (table.tensors[middle].chunk <= chunk) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  const SumTensor& tensor = table.tensors[low];
-  const int64_t first = (chunk - tensor.chunk) * kSumChunk;
+  const SumTensor& tensor = EntryOf(table.tensors, table.count, chunk);
+  const int64_t first = (chunk - tensor.first_block) * kSumChunk;
   const int n = static_cast<int>(min(kSumChunk, tensor.elements - first));
   double sum = 0;
   switch (tensor.dtype) {
@@ -109,7 +101,7 @@ __global__ __launch_bounds__(kThreads) void SumChunksKernel(
       sum = ThreadSum<float, kSquare>(static_cast<const float*>(tensor.data) + first, n);
   }
   sum = BlockTotal(sum);
-  if (threadIdx.x == 0) tensor.partials[chunk - tensor.chunk] = sum;
+  if (threadIdx.x == 0) tensor.partials[chunk - tensor.first_block] = sum;
 }
 
 // The sum of an array by one block, valid in its first thread.

@@ -38,22 +38,6 @@ struct StoredWeightRef {
   void* master_out;       // nullptr: not wanted
 };
 
-// The parameter of a launch that a block works on, of several in the order of their blocks: each
-// has those from its `first_block` on.
-template <typename Parameter>
-__device__ const Parameter& ParameterOf(const Parameter* parameters, int size, int block) {
-  int low = 0, high = size - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (parameters[middle].first_block <= block) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return parameters[low];
-}
-
 // A tile of 256 elements of a tensor of n. kWhole: all of them exist, and every tensor may be read
 // 16 bytes at a time.
 template <bool kWhole>

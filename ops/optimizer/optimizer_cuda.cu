@@ -16,6 +16,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/coded_moment.cuh"
+#include "ops/cuda/launch_table.cuh"
 #include "ops/cuda/optimizer_state.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -187,7 +188,7 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   constexpr int64_t kStep = kThreads / kWarp * kStateBlock;
   __shared__ BlockCodes codes[kCoded ? 2 : 1];
   __shared__ alignas(Rule) unsigned char rule_bytes[sizeof(Rule)];
-  const Update& u = ParameterOf(table.updates, table.size, static_cast<int>(blockIdx.x));
+  const Update& u = EntryOf(table.updates, table.size, static_cast<int>(blockIdx.x));
   const Common& common = table.common;
   using Kernel = Updater<Rule, Weight, First, Second>;
   const Kernel kernel{u, kRounds ? PhiloxKey(common.rng) : uint2{}, codes};

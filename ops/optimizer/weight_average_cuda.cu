@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gpu/check.h"
+#include "ops/cuda/launch_table.cuh"
 #include "ops/cuda/optimizer_state.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -123,7 +124,7 @@ struct Exchange {
 template <typename Rule>
 __global__ __launch_bounds__(kThreads) void AverageKernel(const __grid_constant__ Table table) {
   constexpr int64_t kStep = kThreads / kWarp * kStateBlock;
-  const Averaged& a = ParameterOf(table.parameters, table.size, static_cast<int>(blockIdx.x));
+  const Averaged& a = EntryOf(table.parameters, table.size, static_cast<int>(blockIdx.x));
   const Rule rule(table.common);
   // The warp's tiles: `first`, `first` + kStep, …. Those before `whole_end` are whole.
   const int64_t begin = (int64_t{blockIdx.x} - a.first_block) * kBlockElements;
