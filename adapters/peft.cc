@@ -15,38 +15,68 @@
 #include "base/glob.h"
 #include "base/output_file.h"
 #include "formats/json.h"
+#include "formats/key_rules.h"
 #include "formats/safetensors_writer.h"
 
 namespace plimsoll::adapters {
 namespace {
 
+using formats::Harmless;
 using formats::JsonObject;
+using formats::KeyRule;
+using formats::Read;
+using formats::Refused;
 using models::ParameterInfo;
 using nlohmann::json;
 
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
 
-// Keys that don't affect the computation once the weights are known.
-constexpr std::string_view kOtherKeys[] = {"auto_mapping",   "base_model_name_or_path",
-                                           "fan_in_fan_out", "inference_mode",
-                                           "lora_dropout",   "megatron_core",
-                                           "peft_version",   "qalora_group_size",
-                                           "revision",       "task_type"};
-// Keys that are read.
-constexpr std::string_view kKeys[] = {"bias", "init_lora_weights", "lora_alpha", "peft_type",
-                                      "r",    "target_modules",    "use_rslora"};
+constexpr const char* kMergeWithPeft = "merge the adapter into its base with PEFT";
 
-bool Contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool IsEmpty(const json& value) {
-  return value.is_null() || value == false || (value.is_structured() && value.empty()) ||
-         value == "";
-}
+// What PEFT's LoraConfig has, up to version 0.21.
+constexpr KeyRule kKeys[] = {
+    Read("bias"),
+    Read("init_lora_weights"),
+    Read("lora_alpha"),
+    Read("peft_type"),
+    Read("r"),
+    Read("target_modules"),
+    Read("use_rslora"),
+    Refused("alora_invocation_tokens", "train an adapter that is always active"),
+    Refused("alpha_pattern", kMergeWithPeft),
+    Refused("arrow_config", kMergeWithPeft),
+    Refused("corda_config", kMergeWithPeft),
+    Refused("ensure_weight_tying", kMergeWithPeft),
+    Refused("eva_config", kMergeWithPeft),
+    Refused("exclude_modules", "name the modules in target_modules alone"),
+    Refused("layer_replication", kMergeWithPeft),
+    Refused("layers_pattern", "name the modules in target_modules alone"),
+    Refused("layers_to_transform", "name the modules in target_modules alone"),
+    Refused("loftq_config", kMergeWithPeft),
+    Refused("lora_bias", kMergeWithPeft),
+    Refused("megatron_config", kMergeWithPeft),
+    Refused("modules_to_save", kMergeWithPeft),
+    Refused("rank_pattern", kMergeWithPeft),
+    Refused("target_parameters", kMergeWithPeft),
+    Refused("trainable_token_indices", kMergeWithPeft),
+    Refused("use_dora", kMergeWithPeft),
+    Refused("use_qalora", kMergeWithPeft),
+    Harmless("auto_mapping", "PEFT finds the base's class by it"),
+    Harmless("base_model_name_or_path", "the run file names the base"),
+    Harmless("fan_in_fan_out", "the base's family says how its weights are stored"),
+    Harmless("inference_mode", "it says whether PEFT trains the adapter"),
+    Harmless("lora_dropout", "it drops in training alone, and lora.dropout says it there"),
+    Harmless("megatron_core", "it names a module of Python"),
+    Harmless("peft_version", "it says what wrote the file"),
+    Harmless("qalora_group_size", "it means something with use_qalora alone"),
+    Harmless("revision", "it is a version of the base on a hub"),
+    Harmless("runtime_config", "it says how PEFT runs the adapter"),
+    Harmless("task_type", "the base's model says it"),
+};
 
 void RefuseUnsupported(const JsonObject& config) {
+  CheckKeys(config, kKeys);
   if (const std::string type = config.RequireString("peft_type"); type != "LORA") {
     config.Fail("peft_type", "is " + formats::Printable(type) + "; only LORA adapters are read");
   }
@@ -64,10 +94,6 @@ void RefuseUnsupported(const JsonObject& config) {
       config.Fail("init_lora_weights", "is " + formats::Printable(init->dump()) +
                                            ", which goes with changed weights of the base");
     }
-  }
-  for (const auto& [key, value] : all.items()) {
-    if (Contains(kKeys, key) || Contains(kOtherKeys, key) || IsEmpty(value)) continue;
-    config.Fail(key, "is " + formats::Printable(value.dump()) + ", which is not supported");
   }
 }
 
@@ -175,6 +201,8 @@ std::string ConfigText(const models::Model& model, const Lora& lora, const std::
 }
 
 }  // namespace
+
+std::span<const KeyRule> ConfigKeys() { return kKeys; }
 
 Settings ReadSettings(const std::string& folder) {
   const JsonObject config = JsonObject::FromFile(folder + "/" + kConfigFile);

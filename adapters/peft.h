@@ -6,16 +6,21 @@
 // are UserErrors naming the file and the key or tensor.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "adapters/lora.h"
 #include "base/function_ref.h"
+#include "formats/key_rules.h"
 #include "formats/safetensors.h"
 
 namespace plimsoll::adapters {
 
 inline constexpr const char* kConfigFile = "adapter_config.json";
+
+// What is known of the keys of adapter_config.json.
+std::span<const formats::KeyRule> ConfigKeys();
 
 // The content of FOLDER/adapter_config.json. The weights are not read.
 struct Settings {

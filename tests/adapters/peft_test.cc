@@ -1,10 +1,13 @@
 #include "adapters/peft.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,7 @@
 #include "formats/safetensors_writer.h"
 #include "tests/models/published.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/key_walk.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::adapters {
@@ -116,16 +120,29 @@ TEST_F(Peft, RefusesSettingsThatItCannotFollow) {
   Write();
   Edit("\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]");
   ExpectRefused({"modules_to_save", "lm_head", "not supported"});
-  for (const std::string setting :
-       {"\"use_dora\": true", "\"rank_pattern\": {\"q_proj\": 4}", "\"layers_to_transform\": [1]",
-        "\"lora_bias\": true", "\"something_new\": 3"}) {
+  for (const std::string setting : {"\"use_dora\": true", "\"rank_pattern\": {\"q_proj\": 4}",
+                                    "\"layers_to_transform\": [1]", "\"lora_bias\": true"}) {
     Write();
     Edit("\"bias\"", setting + ", \"bias\"");
     ExpectRefused({"not supported"});
   }
   Write();
+  Edit("\"bias\"", "\"something_new\": 3, \"bias\"");
+  ExpectRefused({"something_new", "is 3", "doesn't know"});
+  Write();
   Edit("\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"");
   ExpectRefused({"init_lora_weights", "pissa", "base"});
+}
+
+TEST_F(Peft, KnowsEachKeyOfAConfig) {
+  WalkKeys({.rules = ConfigKeys(),
+            .valid = nlohmann::json::parse(folder_.Read(kConfigFile)),
+            .read = [&](const nlohmann::json& config) {
+              folder_.Write(kConfigFile, config.dump());
+              const Settings read = ReadSettings(folder_.path());
+              return fmt::format("{} {} {} {}", read.rank, read.alpha, read.rslora,
+                                 fmt::join(read.targets, " "));
+            }});
 }
 
 TEST_F(Peft, TakesSettingsThatChangeNothing) {

@@ -1,0 +1,41 @@
+// What Plimsoll knows of the keys of a JSON file that another program wrote into a model's folder.
+// One rule serves all such files: what changes numbers is done as the file says, or refused by
+// name. So each key of a file has a rule, and a key without one is refused: nobody knows what it
+// changes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "formats/json.h"
+
+namespace plimsoll::formats {
+
+struct KeyRule {
+  enum class Kind {
+    kRead,      // what it says is done, or its reader refuses the value by name
+    kRefused,   // it changes numbers, and Plimsoll doesn't do what it says
+    kHarmless,  // it changes no number here
+  };
+  Kind kind = Kind::kRead;
+  std::string_view key;           // or a pattern of keys (base/glob.h)
+  std::string_view why = {};      // kRefused: the way out; kHarmless: why it changes no number
+  std::string_view neutral = {};  // kRefused: JSON of a value that changes nothing either
+};
+
+constexpr KeyRule Read(std::string_view key) { return {KeyRule::Kind::kRead, key}; }
+// Empty values (null, false, "", [], {}) and `neutral` are let through.
+constexpr KeyRule Refused(std::string_view key, std::string_view way_out,
+                          std::string_view neutral = {}) {
+  return {KeyRule::Kind::kRefused, key, way_out, neutral};
+}
+constexpr KeyRule Harmless(std::string_view key, std::string_view why) {
+  return {KeyRule::Kind::kHarmless, key, why};
+}
+
+// Throws a UserError that names the file and the key, for a key with a value that isn't empty and
+// a rule that refuses it, or without a rule. The first rule whose pattern fits is the key's.
+void CheckKeys(const JsonObject& file, std::span<const KeyRule> rules);
+
+}  // namespace plimsoll::formats
