@@ -180,20 +180,25 @@ CheckpointTable Bert::checkpoint_table() const {
                                   .fc_out = "encoder.layer.*.output.dense",
                                   .norm_2 = "encoder.layer.*.output.LayerNorm"},
                                  sizes_.width);
-  const auto add = [&](const std::string& parameter, const std::string& stored) {
+  const bool guesses = task_ != Task::kClassification;  // tokens that are left out
+  const auto add = [&](const std::string& parameter, const std::string& stored,
+                       std::vector<std::string> copies = {}) {
     const bool bare = !stored.starts_with("embeddings.") && !stored.starts_with("pooler.");
-    table.entries.push_back({.parameter = parameter, .tensors = {{stored}}, .bare = bare});
+    table.entries.push_back({.parameter = parameter,
+                             .tensors = {{stored}},
+                             .bare = bare,
+                             .copies = guesses ? std::move(copies) : std::vector<std::string>()});
   };
-  add("embed.token.weight", "embeddings.word_embeddings.weight");
+  const std::string decoder = "cls.predictions.decoder";
+  add("embed.token.weight", "embeddings.word_embeddings.weight", {decoder + ".weight"});
   add("embed.position.weight", "embeddings.position_embeddings.weight");
   add("embed.type.weight", "embeddings.token_type_embeddings.weight");
   const auto add_both = [&](const std::string& parameter, const std::string& stored) {
     for (const char* kind : {".weight", ".bias"}) add(parameter + kind, stored + kind);
   };
   add_both("embed.norm", "embeddings.LayerNorm");
-  // Constants, copies of tied tensors, and heads of other tasks.
-  table.ignored = {"embeddings.position_ids", "cls.predictions.decoder.weight",
-                   "cls.predictions.decoder.bias"};
+  // Constants, and heads of other tasks.
+  table.ignored = {"embeddings.position_ids"};
   const auto ignore = [&](const std::string& stored) {
     for (const char* kind : {".weight", ".bias"}) table.ignored.push_back(stored + kind);
   };
@@ -203,8 +208,9 @@ CheckpointTable Bert::checkpoint_table() const {
     ignore("pooler.dense");
   }
   if (task_ != Task::kPretraining) ignore("cls.seq_relationship");
-  if (task_ == Task::kClassification) {
+  if (!guesses) {
     add_both("classifier", "classifier");
+    ignore(decoder);
     ignore("cls.predictions.transform.dense");
     ignore("cls.predictions.transform.LayerNorm");
     table.ignored.push_back("cls.predictions.bias");
@@ -212,7 +218,7 @@ CheckpointTable Bert::checkpoint_table() const {
   }
   add_both("head.transform", "cls.predictions.transform.dense");
   add_both("head.norm", "cls.predictions.transform.LayerNorm");
-  add("head.bias", "cls.predictions.bias");
+  add("head.bias", "cls.predictions.bias", {decoder + ".bias"});
   ignore("classifier");
   if (task_ == Task::kPretraining) add_both("next_sentence.dense", "cls.seq_relationship");
   return table;
@@ -282,7 +288,11 @@ std::unique_ptr<Model> ReadBert(const JsonObject& config, Settings& s) {
   }
   RequireSwitch(config, "is_decoder", false);
   RequireSwitch(config, "add_cross_attention", false);
-  if (s.Text("task") == "classification") s.Derive("classes", ReadClasses(config));
+  if (s.Text("task") == "classification") {
+    s.Derive("classes", ReadClasses(config));
+  } else {
+    RequireSwitch(config, "tie_word_embeddings", true);  // the decoder is the token embedding
+  }
   Complete(*FindFamily(kName), s);
   return std::make_unique<Bert>(s);
 }

@@ -36,7 +36,8 @@ Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_ro
                .order = entry.order,
                .count = entry.count,
                .leading_ones = entry.leading_ones,
-               .flat = entry.flat};
+               .flat = entry.flat,
+               .copies = entry.copies};
   if (!entry.view.empty()) part.shape = entry.view;
   if (!dims.empty()) part.shape[0] = part.rows;
   const bool fits = (part.order.empty() || part.order.size() == part.shape.size()) &&
@@ -55,6 +56,41 @@ void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
     if (part.name.compare(0, prefix.size(), prefix) != 0 || file.Find(part.name)) continue;
     const std::string bare = part.name.substr(prefix.size());
     if (file.Find(bare) != nullptr) part.name = bare;
+  }
+}
+
+// Writers that store tied tensors once may keep any of their names.
+void TakeCopies(const ModelSafetensors& file, std::vector<Part>& parts) {
+  for (Part& part : parts) {
+    if (file.Find(part.name) != nullptr) continue;
+    const auto copy = std::ranges::find_if(
+        part.copies, [&](const std::string& name) { return file.Find(name) != nullptr; });
+    if (copy != part.copies.end()) part.name = *copy;
+  }
+}
+
+bool AreEqual(const ModelSafetensors& file, const std::string& one, const std::string& other) {
+  const formats::TensorEntry &a = file.Require(one), &b = file.Require(other);
+  if (a.shape != b.shape) return false;
+  if (a.type == b.type) return std::ranges::equal(file.Raw(one), file.Raw(other));
+  std::vector<float> values(static_cast<size_t>(a.elements)), others(values.size());
+  file.ReadFloat32(one, values.data(), a.elements);
+  file.ReadFloat32(other, others.data(), b.elements);
+  return values == others;
+}
+
+// A head that differs from the embedding is another model's than the one that config.json
+// describes.
+void RequireEqualCopies(const ModelSafetensors& file, const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    for (const std::string& copy : part.copies) {
+      if (file.Find(copy) == nullptr || AreEqual(file, part.name, copy)) continue;
+      throw UserError(
+          fmt::format("{}: tensors \"{}\" and \"{}\" differ, but config.json ties them into one; "
+                      "if the model was trained with a head of its own, say tie_word_embeddings: "
+                      "false there",
+                      file.path(), part.name, copy));
+    }
   }
 }
 
@@ -92,10 +128,8 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
   std::set<std::string> known;
   for (const Part& part : parts) known.insert(part.name);
   const CheckpointTable table = model.checkpoint_table();
-  // A checkpoint may store a tied head, which repeats the token embedding.
   for (const CheckpointEntry& entry : table.entries) {
-    if (!entry.bare) continue;
-    for (const CheckpointTensor& tensor : entry.tensors) known.insert(tensor.name);
+    known.insert(entry.copies.begin(), entry.copies.end());
   }
   const auto ignored = [&](std::string_view name) {
     return std::ranges::any_of(table.ignored, [&](const std::string& pattern) {
@@ -153,9 +187,11 @@ OpenCheckpoint::OpenCheckpoint(const std::string& folder, const Model& of, Misfi
     formats::RefuseForeignModel(fs::path(file.path()).parent_path().string());
   }
   DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
+  TakeCopies(file, parts);
   misfitting = CheckShapes(file, model, parts, misfits);
   RefuseUnknown(file, model, parts);
   CheckTypes(file, parts, misfitting);
+  RequireEqualCopies(file, parts);
 }
 
 void OpenCheckpoint::ReadStored(const Part& part, float* to) const {

@@ -22,11 +22,12 @@ struct Part {
   int64_t first_row = 0;
   int64_t rows = 0;
   int64_t columns = 1;
-  std::vector<int64_t> shape = {};  // of these rows
-  std::vector<int> order = {};      // CheckpointEntry::order
-  bool count = false;               // CheckpointEntry::count
-  int leading_ones = 0;             // CheckpointEntry::leading_ones
-  bool flat = false;                // CheckpointEntry::flat
+  std::vector<int64_t> shape = {};       // of these rows
+  std::vector<int> order = {};           // CheckpointEntry::order
+  bool count = false;                    // CheckpointEntry::count
+  int leading_ones = 0;                  // CheckpointEntry::leading_ones
+  bool flat = false;                     // CheckpointEntry::flat
+  std::vector<std::string> copies = {};  // CheckpointEntry::copies
 
   int64_t first() const { return first_row * columns; }  // its first element, of the parameter's
   int64_t elements() const { return rows * columns; }

@@ -82,7 +82,7 @@ std::vector<Sharding> Gpt2::sharding() const {
 // GPT-2's layers are "Conv1D", a linear layer whose weight is stored [in,out].
 CheckpointTable Gpt2::checkpoint_table() const {
   const std::vector<int> kTransposed = {1, 0};
-  return {
+  CheckpointTable table = {
       .prefix = "transformer.",
       .entries =
           {
@@ -102,10 +102,11 @@ CheckpointTable Gpt2::checkpoint_table() const {
               {"block.*.mlp.proj.bias", {{"h.*.mlp.c_proj.bias"}}},
               {"norm.weight", {{"ln_f.weight"}}},
               {"norm.bias", {{"ln_f.bias"}}},
-              {.parameter = "head.weight", .tensors = {{"lm_head.weight"}}, .bare = true},
           },
       .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"},  // the causal mask
   };
+  AddHead(spec().tied, table);
+  return table;
 }
 
 namespace {

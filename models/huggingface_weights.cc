@@ -122,13 +122,15 @@ void SaveWeights(const std::string& folder, const Model& model,
 void CopyWeights(const std::string& from, const std::string& to, TensorType type) {
   const std::unique_ptr<Model> model = ModelFromHuggingFace(from);
   const OpenCheckpoint checkpoint(from, *model, Misfits::kRefused);
+  // Under the names that the family gives them, whichever of its forms the files have.
+  const std::vector<Part> parts = PartsOf(*model);
   std::vector<float> values;
-  Write(to, *model, checkpoint.parts, kMaxCheckpointFileBytes, type,
-        [&](const Part& part, Take take) {
-          values.resize(static_cast<size_t>(part.elements()));
-          checkpoint.ReadStored(part, values.data());
-          take(values);
-        });
+  Write(to, *model, parts, kMaxCheckpointFileBytes, type, [&](const Part& part, Take take) {
+    const Part& stored = checkpoint.parts[static_cast<size_t>(&part - parts.data())];
+    values.resize(static_cast<size_t>(part.elements()));
+    checkpoint.ReadStored(stored, values.data());
+    take(values);
+  });
 }
 
 }  // namespace plimsoll::models

@@ -168,6 +168,15 @@ std::string RopeText(const ModelSpec& spec) {
 
 }  // namespace
 
+void AddHead(bool tied, CheckpointTable& table) {
+  const std::string stored = "lm_head.weight";
+  if (tied) {
+    table.entries.front().copies = {stored};
+  } else {
+    table.entries.push_back({.parameter = "head.weight", .tensors = {{stored}}, .bare = true});
+  }
+}
+
 std::string NearestDivisors(int64_t whole, int64_t value) {
   int64_t below = std::min(value, whole);
   while (whole % below != 0) --below;

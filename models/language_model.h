@@ -75,6 +75,10 @@ std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec);
 // The divisors of `whole` next below and above `value`, as "6 or 8".
 std::string NearestDivisors(int64_t whole, int64_t value);
 
+// Adds the head's row to a family's table of tensors: a parameter of its own, or, tied, a copy of the
+// token embedding, which is the table's first row.
+void AddHead(bool tied, CheckpointTable& table);
+
 // For families' config.json: the size at `key`, limited to what any spec allows.
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key);
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key, int64_t fallback);

@@ -75,7 +75,7 @@ CheckpointTable Llama::checkpoint_table() const {
   const int64_t q = spec().heads * spec().head_width;
   const int64_t kv = spec().kv_heads * spec().head_width;
   const int64_t ffn = spec().ffn_width;
-  return {
+  CheckpointTable table = {
       .prefix = "model.",
       .entries =
           {
@@ -96,10 +96,11 @@ CheckpointTable Llama::checkpoint_table() const {
                {{"layers.*.mlp.gate_proj.weight", ffn}, {"layers.*.mlp.up_proj.weight", ffn}}},
               {"block.*.mlp.down.weight", {{"layers.*.mlp.down_proj.weight"}}},
               {"norm.weight", {{"norm.weight"}}},
-              {.parameter = "head.weight", .tensors = {{"lm_head.weight"}}, .bare = true},
           },
       .ignored = {"layers.*.self_attn.rotary_emb.inv_freq"},  // follows from rope_theta
   };
+  AddHead(spec().tied, table);
+  return table;
 }
 
 }  // namespace plimsoll::models

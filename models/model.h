@@ -127,6 +127,9 @@ struct CheckpointEntry {
   // The parameter in other dimensions, to which `order` refers. Empty: its own.
   std::vector<int64_t> view = {};
   bool bare = false;  // the names never have the prefix
+  // Bare names of tensors that repeat the parameter, as a tied head does. A file may have them
+  // besides the parameter's own tensor, with equal elements, or in place of it.
+  std::vector<std::string> copies = {};
 };
 
 // A * stands for a number (of a layer, of a stage); the n-th * of a tensor's name is the n-th of

@@ -320,6 +320,66 @@ TEST(HuggingFaceWeights, ATiedHeadIsNotAsked) {
   EXPECT_THAT(UserErrorOf([&] { Load(folder.path(), *untied); }), HasSubstr("\"lm_head.weight\""));
 }
 
+// A model with one tensor for two names of files, and these names.
+struct TiedPair {
+  std::unique_ptr<Model> model;
+  std::string stored, copy;
+};
+
+std::vector<TiedPair> TiedPairs() {
+  std::vector<TiedPair> pairs;
+  pairs.push_back({MakeModel(Gpt2Spec(1, 4, 2, 7, 5)), "transformer.wte.weight", "lm_head.weight"});
+  pairs.push_back({MakeModel(LlamaSpec({1, 6, 3, 1, 4, 5, 7, 9, true})),
+                   "model.embed_tokens.weight", "lm_head.weight"});
+  for (const auto& [stored, copy] :
+       {std::pair("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
+        std::pair("cls.predictions.bias", "cls.predictions.decoder.bias")}) {
+    Settings settings;
+    for (const auto& [name, value] :
+         {std::pair("layers", 1), std::pair("width", 4), std::pair("heads", 2),
+          std::pair("vocab", 7), std::pair("sequence", 5)}) {
+      settings.Set(name, int64_t{value});
+    }
+    Complete(*FindFamily("bert"), settings);
+    pairs.push_back({MakeModel(*FindFamily("bert"), settings), stored, copy});
+  }
+  return pairs;
+}
+
+TEST(HuggingFaceWeights, TiedTensorsMayBeStoredTwiceOrUnderEitherName) {
+  for (const TiedPair& pair : TiedPairs()) {
+    SCOPED_TRACE(pair.copy);
+    TempFolder folder, exported;
+    const Weights weights = MakeWeights(*pair.model);
+    Save(folder.path(), *pair.model, weights);
+    Tensors tensors = ReadTensors(folder.path());
+    ASSERT_TRUE(tensors.contains(pair.stored));
+    tensors[pair.copy] = tensors[pair.stored];
+    WriteTensors(folder.path(), tensors);
+    EXPECT_EQ(Load(folder.path(), *pair.model), weights);
+    tensors.erase(pair.stored);
+    WriteTensors(folder.path(), tensors);
+    EXPECT_EQ(Load(folder.path(), *pair.model), weights);
+    CopyWeights(folder.path(), exported.path(), formats::TensorType::kF32);
+    EXPECT_TRUE(ReadTensors(exported.path()).contains(pair.stored));
+    EXPECT_FALSE(ReadTensors(exported.path()).contains(pair.copy));
+  }
+}
+
+TEST(HuggingFaceWeights, RefusesACopyThatDiffers) {
+  for (const TiedPair& pair : TiedPairs()) {
+    TempFolder folder;
+    Save(folder.path(), *pair.model, MakeWeights(*pair.model));
+    Tensors tensors = ReadTensors(folder.path());
+    tensors[pair.copy] = tensors[pair.stored];
+    tensors[pair.copy].values.back() += 1;
+    WriteTensors(folder.path(), tensors);
+    const std::string refusal = UserErrorOf([&] { Load(folder.path(), *pair.model); });
+    EXPECT_THAT(refusal, HasSubstr("\"" + pair.stored + "\" and \"" + pair.copy + "\" differ"));
+    EXPECT_THAT(refusal, HasSubstr("tie_word_embeddings: false"));
+  }
+}
+
 TEST(HuggingFaceWeights, RefusesAFolderItCannotMake) {
   const auto model = MakeModel(Gpt2Spec(1, 4, 2, 7, 5));
   TempFolder folder;
