@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/output_file.h"
+#include "formats/foreign_files.h"
 #include "formats/json.h"
 #include "formats/key_rules.h"
 #include "formats/safetensors_writer.h"
@@ -152,6 +153,11 @@ void RequireSame(const std::string& folder, const Lora& lora) {
 }
 
 void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part>& parts) {
+  std::vector<std::string> names;
+  for (const formats::TensorEntry& entry : file.tensors()) names.push_back(entry.name);
+  if (const auto foreign = formats::DescribeForeignNames(names)) {
+    throw UserError(fmt::format("{}: {}", file.file(), *foreign));
+  }
   std::set<std::string> known;
   for (const Part& part : parts) {
     const formats::TensorEntry& entry = file.Require(part.name);
@@ -232,6 +238,9 @@ void ReadAdapter(const std::string& folder, const Lora& lora,
                  FunctionRef<float*(const ParameterInfo&)> destination,
                  FunctionRef<void(const ParameterInfo&)> finished) {
   RequireSame(folder, lora);
+  if (std::error_code error; !std::filesystem::exists(folder + "/" + kWeightsFile, error)) {
+    formats::RefuseForeignFile(folder + "/adapter_model.bin");
+  }
   const formats::SafetensorsReader file(folder + "/" + kWeightsFile);
   const std::vector<Part> parts = PartsOf(lora);
   CheckTensors(file, parts);

@@ -26,6 +26,8 @@ namespace fs = std::filesystem;
 constexpr const char* kMetaConverter =
     "python -m transformers.models.llama.convert_llama_weights_to_hf --input_dir FOLDER "
     "--output_dir OUT";
+constexpr const char* kResNetConverter = "python3 tools/resnet_to_safetensors.py";
+constexpr const char* kTimmVitConverter = "python3 tools/timm_vit.py";
 constexpr const char* kSentencePieceConverter =
     "LlamaTokenizerFast(vocab_file=\"tokenizer.model\").save_pretrained(OUT)";
 
@@ -64,13 +66,27 @@ std::string ClassBeside(const std::string& path) {
   return "AutoModelForCausalLM";
 }
 
-std::string DescribePickle(const std::string& path) {
+std::string DescribePickle(const std::string& path, std::string_view text) {
   const fs::path folder = fs::path(path).parent_path();
   if (IsFile(folder / "params.json")) {
     return fmt::format(
         "is a pickle with Llama's weights as Meta gives them out (params.json beside it), which "
         "are not read; transformers converts them: {}",
         kMetaConverter);
+  }
+  if (IsFile(folder / "adapter_config.json")) {
+    return "is a pickle with an adapter of PEFT, which can run any program when it is loaded and "
+           "is "
+           "not read; PEFT writes it as safetensors: PeftModel.from_pretrained(BASE, FOLDER)"
+           ".save_pretrained(OUT)";
+  }
+  // Names of tensors are stored as they are, near the beginning.
+  constexpr size_t kNames = size_t{1} << 20;
+  if (text.substr(0, kNames).find("layer1.0.conv1.weight") != std::string_view::npos) {
+    return fmt::format(
+        "is a pickle of PyTorch with a ResNet, which can run any program when it is loaded and is "
+        "not read; a script of Plimsoll converts it: {} {} OUT",
+        kResNetConverter, Printable(fs::path(path).filename().string()));
   }
   const std::string name = ClassBeside(path);
   if (!name.empty()) {
@@ -164,7 +180,7 @@ std::optional<std::string> Describe(std::string_view text, const std::string& pa
         "AutoModelForCausalLM.from_pretrained(FOLDER, gguf_file=\"{}\").save_pretrained(OUT)",
         Printable(fs::path(path).filename().string()));
   }
-  if (IsPickle(text)) return DescribePickle(path);
+  if (IsPickle(text)) return DescribePickle(path, text);
   if (IsLlama2C(text)) {
     return "is a model of llama2.c, which is not read; llama2.c writes the checkpoint that it was "
            "made of in transformers' form: python export.py OUT --version -1 --checkpoint FILE.pt";
@@ -194,21 +210,14 @@ std::optional<std::string> Describe(std::string_view text, const std::string& pa
 
 bool IsTokenizer(std::string_view what) { return what.starts_with("is a tokenizer"); }
 
-// Names as Meta gives them to Llama's tensors.
 std::optional<std::string> DescribeSafetensors(const std::string& path) {
+  std::vector<std::string> names;
   try {
     const SafetensorsReader file(path);
-    if (file.Find("tok_embeddings.weight") == nullptr &&
-        file.Find("layers.0.attention.wq.weight") == nullptr) {
-      return std::nullopt;
-    }
+    for (const TensorEntry& tensor : file.tensors()) names.push_back(tensor.name);
   } catch (const UserError&) {  // what is wrong with it is said when it is read
-    return std::nullopt;
   }
-  return fmt::format(
-      "has the names that Meta gives to Llama's tensors (tok_embeddings, attention.wq), in whose "
-      "order of heads they are not read; transformers converts Meta's own files: {}",
-      kMetaConverter);
+  return DescribeForeignNames(names);
 }
 
 std::optional<std::string> DescribeWeights(const std::string& path) {
@@ -228,6 +237,83 @@ std::optional<std::string> DescribeForeignFile(const std::string& path) {
     return Describe(file.text(), path);
   } catch (const UserError&) {  // cannot be opened
     return std::nullopt;
+  }
+}
+
+std::optional<std::string> DescribeForeignNames(std::span<const std::string> names) {
+  const auto any = [&](auto condition) { return std::ranges::any_of(names, condition); };
+  const auto has = [&](std::string_view part) {
+    return any([=](const std::string& name) { return name.find(part) != name.npos; });
+  };
+  const auto begins = [&](std::string_view prefix) {
+    return any([=](const std::string& name) { return name.starts_with(prefix); });
+  };
+  constexpr const char* kRename =
+      "save_file({{name.replace(\"{0}\", \"\"): tensor for name, tensor in "
+      "load_file(FILE).items()}}, FILE, {{\"format\": \"pt\"}})";
+  if (has("_orig_mod.")) {
+    return fmt::format(
+        "has the names of a module of torch.compile (_orig_mod.); save the module "
+        "that was compiled, or rename them with safetensors.torch: {}",
+        fmt::format(fmt::runtime(kRename), "_orig_mod."));
+  }
+  if (!names.empty() && std::ranges::all_of(names, [](const std::string& name) {
+        return name.starts_with("module.");
+      })) {
+    return fmt::format(
+        "has the names of a module of DistributedDataParallel (module.); save its "
+        ".module, or rename them with safetensors.torch: {}",
+        fmt::format(fmt::runtime(kRename), "module."));
+  }
+  if (has(".base_layer.")) {
+    return "has the names of a PeftModel, a base with its adapter; PEFT parts them: "
+           "model.save_pretrained(OUT) writes the adapter, "
+           "model.merge_and_unload().save_pretrained(OUT) a model";
+  }
+  if (has(".lora_A.default.") || has(".lora_B.default.")) {
+    return "has the names of a PeftModel's state_dict (.default.); PEFT writes those of an "
+           "adapter: "
+           "model.save_pretrained(OUT)";
+  }
+  if (begins("resnet.embedder.") || begins("resnet.encoder.stages.")) {
+    return fmt::format(
+        "has the names of transformers' ResNets, which are read with torchvision's; a "
+        "script of Plimsoll converts the folder: {} FOLDER OUT",
+        kResNetConverter);
+  }
+  if (begins("blocks.0.attn.qkv.") && begins("patch_embed.")) {
+    return fmt::format(
+        "has timm's names of a ViT; a script of Plimsoll converts it: {} "
+        "FOLDER/model.safetensors OUT",
+        kTimmVitConverter);
+  }
+  if (begins("tok_embeddings.weight") || begins("layers.0.attention.wq.weight")) {
+    return fmt::format(
+        "has the names that Meta gives to Llama's tensors (tok_embeddings, attention.wq), in whose "
+        "order of heads they are not read; transformers converts Meta's own files: {}",
+        kMetaConverter);
+  }
+  return std::nullopt;
+}
+
+void RefuseForeignConfig(const JsonObject& config) {
+  if (!config.Has("model_type") && config.Has("architecture") && config.Has("pretrained_cfg")) {
+    const std::string name = config.RequireString("architecture");
+    const std::string converter =
+        name.starts_with("vit") ? fmt::format("{} FOLDER/model.safetensors OUT", kTimmVitConverter)
+        : name.starts_with("resnet") ? fmt::format("{} FOLDER OUT", kResNetConverter)
+                                     : "";
+    config.Fail(
+        "architecture",
+        fmt::format("\"{}\" is a model of timm, {}", Printable(name),
+                    converter.empty() ? "of which only ViTs and ResNets can be converted"
+                                      : "which a script of Plimsoll converts: " + converter));
+  }
+  if (config.GetString("model_type", "") == "resnet" && config.Has("hidden_sizes")) {
+    config.Fail("hidden_sizes",
+                fmt::format("this is a ResNet of transformers, which is read with torchvision's "
+                            "names; a script of Plimsoll converts the folder: {} FOLDER OUT",
+                            kResNetConverter));
   }
 }
 

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+
+#include "formats/json.h"
 
 namespace plimsoll::formats {
 
@@ -16,6 +19,13 @@ std::optional<std::string> DescribeForeignFile(const std::string& path);
 // Throws UserError where `path`, a folder that should hold a model in Hugging Face's form, holds
 // weights in one of these forms instead, or is such a file; also for safetensors with Meta's names.
 void RefuseForeignModel(const std::string& path);
+
+// Of the names of a file's tensors: "has …; …", whose they are instead of transformers' and what to
+// do. nullopt: none of these: Meta's, timm's, a compiled or distributed module's, a PeftModel's.
+std::optional<std::string> DescribeForeignNames(std::span<const std::string> names);
+
+// Throws UserError where config.json is that of a model of timm, or of a ResNet of transformers.
+void RefuseForeignConfig(const JsonObject& config);
 
 // Throws UserError where `path` is a file in one of these forms.
 void RefuseForeignFile(const std::string& path);

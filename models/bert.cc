@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "models/classifier.h"
+#include "models/config_keys.h"
 #include "models/encoder.h"
 #include "models/family.h"
 #include "models/language_model.h"
@@ -297,6 +298,20 @@ std::unique_ptr<Model> ReadBert(const JsonObject& config, Settings& s) {
   return std::make_unique<Bert>(s);
 }
 
+std::vector<formats::KeyRule> BertKeys() {
+  using formats::Harmless;
+  using formats::Read;
+  constexpr const char* kNote = "a note of the original BERT, which has no other form";
+  return Joined(
+      Joined(EncoderKeys(), ClassifierKeys()),
+      {Read("architectures"), Read("vocab_size"), Read("max_position_embeddings"),
+       Read("type_vocab_size"), Read("position_embedding_type"), Read("is_decoder"),
+       Read("add_cross_attention"), Read("tie_word_embeddings"), Harmless("directionality", kNote),
+       Harmless("pooler_fc_size", kNote), Harmless("pooler_num_attention_heads", kNote),
+       Harmless("pooler_num_fc_layers", kNote), Harmless("pooler_size_per_head", kNote),
+       Harmless("pooler_type", kNote)});
+}
+
 std::vector<Setting> OwnSettings() {
   using Type = Setting::Type;
   using Beside = Setting::BesideWeights;
@@ -334,6 +349,7 @@ const FamilyRegistration kFamily({
     .complete = &CompleteBert,
     .make = [](const Settings& s) { return std::make_unique<Bert>(s); },
     .read_config = &ReadBert,
+    .config_keys = BertKeys(),
 });
 
 }  // namespace

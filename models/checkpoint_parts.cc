@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -14,7 +13,6 @@
 namespace plimsoll::models {
 namespace {
 
-namespace fs = std::filesystem;
 using formats::ModelSafetensors;
 using formats::TensorType;
 
@@ -183,8 +181,8 @@ std::vector<Part> PartsOf(const Model& model) {
 
 OpenCheckpoint::OpenCheckpoint(const std::string& folder, const Model& of, Misfits misfits)
     : model(of), file(folder), parts(PartsOf(of)) {
-  if (file.Find("tok_embeddings.weight") != nullptr) {
-    formats::RefuseForeignModel(fs::path(file.path()).parent_path().string());
+  if (const auto foreign = formats::DescribeForeignNames(file.Names())) {
+    throw UserError(fmt::format("{}: {}", file.path(), *foreign));
   }
   DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
   TakeCopies(file, parts);

@@ -12,6 +12,7 @@
 
 #include "base/settings.h"
 #include "formats/json.h"
+#include "formats/key_rules.h"
 #include "models/model.h"
 
 namespace plimsoll::models {
@@ -31,6 +32,9 @@ struct Family {
   // parameters aren't listed yet. Empty: config.json has a member for each setting, as
   // Model::WriteConfig writes them unless the model writes another form.
   std::function<std::unique_ptr<Model>(const formats::JsonObject&, Settings&)> read_config = {};
+  // The keys of config.json that read_config reads, and what the family knows of others; those that
+  // all models have are known anyway (models/config_keys.h).
+  std::vector<formats::KeyRule> config_keys = {};
 };
 
 class FamilyRegistration {

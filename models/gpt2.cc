@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "models/config_keys.h"
 #include "models/layers.h"
 
 namespace plimsoll::models {
@@ -214,13 +215,42 @@ std::unique_ptr<LanguageModel> Make(ModelSpec spec) {
   return std::make_unique<Gpt2>(std::move(spec));
 }
 
+using formats::Harmless;
+using formats::Read;
+
+constexpr const char* kOtherHeads = "heads of other tasks have it";
+
+const std::vector<formats::KeyRule> kConfigKeys = {
+    Read("n_layer"),
+    Read("n_embd"),
+    Read("n_head"),
+    Read("n_inner"),
+    Read("n_positions"),
+    Read("activation_function"),
+    Read("layer_norm_epsilon"),
+    Read("attn_pdrop"),
+    Read("resid_pdrop"),
+    Read("embd_pdrop"),
+    Read("scale_attn_weights"),
+    Read("scale_attn_by_inverse_layer_idx"),
+    Read("add_cross_attention"),
+    Harmless("n_ctx", "transformers reads n_positions"),
+    Harmless("reorder_and_upcast_attn", "attention is summed in float32 here anyway"),
+    Harmless("summary_type", kOtherHeads),
+    Harmless("summary_use_proj", kOtherHeads),
+    Harmless("summary_activation", kOtherHeads),
+    Harmless("summary_proj_to_labels", kOtherHeads),
+    Harmless("summary_first_dropout", kOtherHeads),
+};
+
 const LanguageFamilyRegistration kFamily({.name = kName,
                                           .settings = OwnSettings(),
                                           .derive = &Derive,
                                           .find_problem = &FindGpt2Problem,
                                           .make = &Make,
                                           .read_config = &ReadGpt2,
-                                          .write_config = &WriteGpt2});
+                                          .write_config = &WriteGpt2,
+                                          .config_keys = kConfigKeys});
 
 }  // namespace
 }  // namespace plimsoll::models

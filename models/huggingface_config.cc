@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "formats/foreign_files.h"
 #include "models/classifier.h"
+#include "models/config_keys.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 
@@ -75,16 +76,15 @@ std::unique_ptr<Model> ReadSettings(const Family& family, const JsonObject& conf
 }  // namespace
 
 std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& settings) {
+  formats::RefuseForeignConfig(config);
   const std::string type = config.RequireString("model_type");
-  if (config.Has("quantization_config")) {
-    config.Fail("quantization_config", "quantised checkpoints are not supported");
-  }
   const Family* const family = FindFamily(type);
   if (family == nullptr) {
     config.Fail("model_type",
                 fmt::format("\"{}\" is not supported, only {}", formats::Printable(type),
                             fmt::join(FamilyNames(), ", ")));
   }
+  formats::CheckKeys(config, ConfigKeys(*family));
   for (const std::string& name : settings.Names()) {
     if (!settings.IsGiven(name)) continue;
     if (std::ranges::find(family->settings, name, &Setting::name) != family->settings.end()) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "models/config_keys.h"
 #include "models/family.h"
 
 namespace plimsoll::models {
@@ -249,6 +250,7 @@ LanguageFamilyRegistration::LanguageFamilyRegistration(const LanguageFamily& fam
       .make = [family](const Settings& settings) { return FromSettings(family, settings); },
       .read_config = [family](const JsonObject& config,
                               Settings& settings) { return FromConfig(family, config, settings); },
+      .config_keys = Joined(family.config_keys, LanguageKeys()),
   });
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/settings.h"
 #include "formats/json.h"
+#include "formats/key_rules.h"
 #include "models/model.h"
 #include "models/model_spec.h"
 
@@ -56,6 +57,8 @@ struct LanguageFamily {
   // tying, initialisation).
   ModelSpec (*read_config)(const formats::JsonObject&);
   void (*write_config)(const ModelSpec&, nlohmann::ordered_json&);
+  // What read_config reads of config.json, and what else the family knows of it.
+  std::vector<formats::KeyRule> config_keys;
 };
 
 class LanguageFamilyRegistration {
@@ -75,8 +78,8 @@ std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec);
 // The divisors of `whole` next below and above `value`, as "6 or 8".
 std::string NearestDivisors(int64_t whole, int64_t value);
 
-// Adds the head's row to a family's table of tensors: a parameter of its own, or, tied, a copy of the
-// token embedding, which is the table's first row.
+// Adds the head's row to a family's table of tensors: a parameter of its own, or, tied, a copy of
+// the token embedding, which is the table's first row.
 void AddHead(bool tied, CheckpointTable& table);
 
 // For families' config.json: the size at `key`, limited to what any spec allows.

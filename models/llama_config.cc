@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "models/config_keys.h"
 #include "models/llama.h"
 
 namespace plimsoll::models {
@@ -249,6 +250,42 @@ void WriteLlama(const ModelSpec& spec, Json& config) {
   scaling["original_max_position_embeddings"] = spec.rope_scaling->original_sequence;
 }
 
+using formats::Harmless;
+using formats::KeyRule;
+using formats::Read;
+
+std::vector<KeyRule> LlamaKeys() {
+  return {Read("num_hidden_layers"),
+          Read("hidden_size"),
+          Read("num_attention_heads"),
+          Read("num_key_value_heads"),
+          Read("head_dim"),
+          Read("intermediate_size"),
+          Read("max_position_embeddings"),
+          Read("hidden_act"),
+          Read("rms_norm_eps"),
+          Read("attention_dropout"),
+          Read("rope_theta"),
+          Read("rope_scaling"),
+          Read("rope_parameters"),
+          Read("partial_rotary_factor"),
+          Read("attention_bias"),
+          Read("mlp_bias"),
+          Harmless("pretraining_tp", "the same products in slices"),
+          Harmless("max_sequence_length", "transformers reads max_position_embeddings")};
+}
+
+std::vector<KeyRule> Qwen2Keys() {
+  std::vector<KeyRule> keys = LlamaKeys();
+  std::erase_if(keys, [](const KeyRule& rule) {
+    return rule.key == "attention_bias" || rule.key == "mlp_bias" || rule.key == "pretraining_tp";
+  });
+  return Joined(keys, {Read("use_sliding_window"), Read("layer_types"),
+                       Harmless("sliding_window", "it means something with use_sliding_window"),
+                       Harmless("max_window_layers", "it means something with use_sliding_window"),
+                       formats::Refused("use_mrope", "rotary embeddings are of texts alone")});
+}
+
 std::unique_ptr<LanguageModel> Make(ModelSpec spec) {
   return std::make_unique<Llama>(std::move(spec));
 }
@@ -259,7 +296,8 @@ const LanguageFamilyRegistration kLlamaFamily({.name = kLlama,
                                                .find_problem = &FindLlamaProblem,
                                                .make = &Make,
                                                .read_config = &ReadLlama,
-                                               .write_config = &WriteLlama});
+                                               .write_config = &WriteLlama,
+                                               .config_keys = LlamaKeys()});
 
 const LanguageFamilyRegistration kQwen2Family({.name = kQwen2,
                                                .settings = OwnSettings(true, 1e-6, "1000000"),
@@ -267,7 +305,8 @@ const LanguageFamilyRegistration kQwen2Family({.name = kQwen2,
                                                .find_problem = &FindQwen2Problem,
                                                .make = &Make,
                                                .read_config = &ReadQwen2,
-                                               .write_config = &WriteLlama});
+                                               .write_config = &WriteLlama,
+                                               .config_keys = Qwen2Keys()});
 
 }  // namespace
 }  // namespace plimsoll::models

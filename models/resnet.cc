@@ -296,6 +296,13 @@ const FamilyRegistration kFamily({
     .name = "resnet",
     .settings = OwnSettings(),
     .make = [](const Settings& s) { return std::make_unique<ResNet>(s); },
+    // A folder of timm to which these settings were added has them as well.
+    .config_keys = {formats::Harmless("architecture", "depth says it"),
+                    formats::Harmless("num_classes", "classes says it"),
+                    formats::Harmless("num_features", "depth says it"),
+                    formats::Refused("pretrained_cfg",
+                                     "move its mean and std to image_mean and image_std of a "
+                                     "preprocessor_config.json, and remove it")},
 });
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "models/classifier.h"
+#include "models/config_keys.h"
 #include "models/encoder.h"
 #include "models/family.h"
 #include "models/language_model.h"
@@ -228,6 +229,17 @@ void CompleteVit(Settings& s) {
                                           patch, size, s.At("image_size")));
 }
 
+std::vector<formats::KeyRule> VitKeys() {
+  using formats::Harmless;
+  using formats::Read;
+  return Joined(
+      Joined(EncoderKeys(), ClassifierKeys()),
+      {Read("image_size"), Read("patch_size"), Read("num_channels"), Read("qkv_bias"),
+       Harmless("encoder_stride", "a decoder of masked pictures has it"),
+       Harmless("pooler_output_size", "a classifier reads the class token without a pooler"),
+       Harmless("pooler_act", "a classifier reads the class token without a pooler")});
+}
+
 std::vector<Setting> OwnSettings() {
   std::vector<Setting> rows = EncoderSettings(1e-12);
   rows.push_back({.name = "patch",
@@ -248,6 +260,7 @@ const FamilyRegistration kFamily({
     .complete = &CompleteVit,
     .make = [](const Settings& s) { return std::make_unique<Vit>(s); },
     .read_config = &ReadVit,
+    .config_keys = VitKeys(),
 });
 
 }  // namespace

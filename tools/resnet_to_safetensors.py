@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Turns a ResNet's PyTorch pickle into a folder that model.init_from takes.
+"""Turns a ResNet of PyTorch, timm or transformers into a folder that model.init_from takes.
 
     python3 tools/resnet_to_safetensors.py resnet50-0676ba61.pth models/resnet50 --image-size 224
     python3 tools/resnet_to_safetensors.py resnet20-12fca82f.th models/resnet20 [--shortcut A]
+    python3 tools/resnet_to_safetensors.py FOLDER models/resnet50      a folder of timm or transformers
 
-The pickle is a state_dict with torchvision's names, which timm's ResNets have, too, or a checkpoint
-that holds one as "state_dict", "model" or "model_state_dict"; a prefix "module." is dropped. So may
-be ResNets for small images, of 6n + 2 layers in three stages; what these call "linear" and
+The file is a pickle or safetensors: a state_dict with torchvision's names, which timm's ResNets
+have, too, or with those of transformers' ResNetForImageClassification; or a checkpoint that holds
+one as "state_dict", "model" or "model_state_dict"; prefixes "module." and "_orig_mod." are dropped.
+So may be ResNets for small images, of 6n + 2 layers in three stages; what these call "linear" and
 "shortcut" becomes "fc" and "downsample". Depth, channels and classes follow from the shapes. Only
 tensors are unpickled (weights_only).
 
@@ -27,10 +29,52 @@ DEPTHS = {(False, (2, 2, 2, 2)): 18, (False, (3, 4, 6, 3)): 34, (True, (3, 4, 6,
 SMALL_CHANNELS = 16  # of the first of three stages
 
 
-def read_pickle(path):
+# transformers' names, with torchvision's.
+OF_TRANSFORMERS = [
+    (r"^resnet\.embedder\.embedder\.convolution\.", "conv1."),
+    (r"^resnet\.embedder\.embedder\.normalization\.", "bn1."),
+    (r"^resnet\.encoder\.stages\.(\d+)\.layers\.(\d+)\.layer\.(\d+)\.convolution\.",
+     lambda at: f"layer{int(at[1]) + 1}.{at[2]}.conv{int(at[3]) + 1}."),
+    (r"^resnet\.encoder\.stages\.(\d+)\.layers\.(\d+)\.layer\.(\d+)\.normalization\.",
+     lambda at: f"layer{int(at[1]) + 1}.{at[2]}.bn{int(at[3]) + 1}."),
+    (r"^resnet\.encoder\.stages\.(\d+)\.layers\.(\d+)\.shortcut\.convolution\.",
+     lambda at: f"layer{int(at[1]) + 1}.{at[2]}.downsample.0."),
+    (r"^resnet\.encoder\.stages\.(\d+)\.layers\.(\d+)\.shortcut\.normalization\.",
+     lambda at: f"layer{int(at[1]) + 1}.{at[2]}.downsample.1."),
+    (r"^classifier\.1\.", "fc."),
+]
+
+
+def check_config(path):
+    """Refuses what a folder's config.json says of transformers' ResNets that torchvision's don't do."""
+    if not path.exists():
+        return
+    config = json.loads(path.read_text())
+    for key, needed in (("hidden_act", "relu"), ("downsample_in_first_stage", False),
+                        ("downsample_in_bottleneck", False)):
+        if config.get(key, needed) != needed:
+            sys.exit(f"{path}: {key}: is {config[key]!r}; only {needed!r} is a ResNet as here")
+
+
+def read_weights(path):
+    if path.is_dir():
+        check_config(path / "config.json")
+        path /= "model.safetensors"
+    if path.suffix == ".safetensors":
+        import safetensors.torch
+
+        return safetensors.torch.load_file(path)
     import torch  # takes seconds, which a wrong argument need not wait for
 
     return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def name_in_torchvision(name):
+    name = name.removeprefix("module.").removeprefix("_orig_mod.")
+    for pattern, replacement in OF_TRANSFORMERS:
+        name = re.sub(pattern, replacement, name)
+    name = re.sub(r"^linear\.", "fc.", name)
+    return re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", name)
 
 
 def state_dict_of(checkpoint):
@@ -39,10 +83,7 @@ def state_dict_of(checkpoint):
         if isinstance(checkpoint.get(name), dict):
             checkpoint = checkpoint[name]
             break
-    state = {}
-    for name, tensor in checkpoint.items():
-        name = re.sub(r"^linear\.", "fc.", name.removeprefix("module."))
-        state[re.sub(r"^(layer\d\.\d+)\.shortcut\.", r"\1.downsample.", name)] = tensor
+    state = {name_in_torchvision(name): tensor for name, tensor in checkpoint.items()}
     for name in ("conv1.weight", "fc.weight"):
         if name not in state:
             sys.exit(f"no ResNet: it has no tensor {name}")
@@ -91,7 +132,8 @@ def config_of(state, image_size=None, shortcut=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("pickle", type=pathlib.Path, help="the .pth, .pt or .th file")
+    parser.add_argument("weights", type=pathlib.Path,
+                        help="the .pth, .pt, .th or .safetensors file, or a folder with one of the latter")
     parser.add_argument("folder", type=pathlib.Path, help="to be written")
     parser.add_argument("--image-size", type=int,
                         help="height and width of images; 224 unless given, 32 for 6n + 2 layers")
@@ -99,7 +141,7 @@ def main():
                         help="where the new channels are that shortcuts without weights add: half "
                         "of them on either side (the default), or all behind the others")
     arguments = parser.parse_args()
-    state = state_dict_of(read_pickle(arguments.pickle))
+    state = state_dict_of(read_weights(arguments.weights))
     config = config_of(state, arguments.image_size, arguments.shortcut)
     import safetensors.torch
 

@@ -1,9 +1,11 @@
 #include "trainer/closing_summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "base/amounts.h"
 #include "base/bytes.h"
@@ -19,8 +21,12 @@ namespace {
 std::string LossText(const RunResult& result) {
   const RunMetrics& metrics = result.metrics;
   if (metrics.loss.empty()) return "no step was made";
-  std::string text = fmt::format("{:.4f} → {:.4f} in {} steps", metrics.loss.front(),
-                                 metrics.loss.back(), metrics.loss.size());
+  // A step without targets has none.
+  const auto known = [](double loss) { return !std::isnan(loss); };
+  const auto first = std::ranges::find_if(metrics.loss, known);
+  if (first == metrics.loss.end()) return "no step has one";
+  const auto last = std::ranges::find_if(metrics.loss.rbegin(), metrics.loss.rend(), known);
+  std::string text = fmt::format("{:.4f} → {:.4f} in {} steps", *first, *last, metrics.loss.size());
   if (const auto& best = result.monitored) {
     text +=
         fmt::format(", held-out {} {:.4g} at best, after {}", best->metric, best->best, best->step);
@@ -98,9 +104,34 @@ std::string MemoryText(const RunResult& result) {
 
 }  // namespace
 
+std::string UpdatesText(const StepLog::Counts& counts) {
+  if (counts.updates == counts.steps()) return "";
+  std::vector<std::string> others;
+  const auto add = [&](int64_t count, const char* why) {
+    if (count > 0) others.push_back(fmt::format("{} {}", count, why));
+  };
+  add(counts.overflows, "skipped by the loss scale");
+  add(counts.spikes, "skipped for a divergence");
+  add(counts.without_targets, "without targets");
+  return fmt::format("{} in {} steps; {}", counts.updates, counts.steps(), fmt::join(others, ", "));
+}
+
+std::string NoUpdateText(const StepLog::Counts& counts) {
+  if (counts.steps() == 0 || counts.updates > 0) return "";
+  std::string way_out = "a smaller optimizer.lr or a longer schedule.warmup may help";
+  if (counts.without_targets == counts.steps()) {
+    way_out = "samples need targets: are prompts longer than model.sequence?";
+  } else if (counts.overflows > 0) {
+    way_out = "a smaller amp.loss_scale, more steps or amp.dtype: bf16 may help";
+  }
+  return fmt::format("the run made no update: {}; {}", UpdatesText(counts), way_out);
+}
+
 std::string ClosingSummary(const RunResult& result, const Closing& closing) {
-  std::string text = fmt::format("loss    {}\ntime    {}\nmemory  {}", LossText(result),
-                                 TimeText(result, closing.seconds), MemoryText(result));
+  const std::string updates =
+      closing.updates.empty() ? "" : fmt::format("updates {}\n", closing.updates);
+  std::string text = updates + fmt::format("loss    {}\ntime    {}\nmemory  {}", LossText(result),
+                                           TimeText(result, closing.seconds), MemoryText(result));
   if (const std::string problem = RatesProblem(result, closing.rates); !problem.empty()) {
     text += "\nrates   " + problem;
   }

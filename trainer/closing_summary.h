@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trainer/record/run_summary.h"
+#include "trainer/step_log.h"
 
 namespace plimsoll::trainer {
 
@@ -17,7 +18,13 @@ struct Closing {
   std::string report;                         // the page; empty: there is none
   // "by rates measured here on 2026-11-20", if the plan was chosen by such; otherwise empty.
   std::string rates = "";
+  std::string updates = "";  // UpdatesText
 };
+
+// How many updates a process made, and why others were not. Empty where each step made one.
+std::string UpdatesText(const StepLog::Counts& counts);
+// What is wrong with a process that made steps but no update, and the way out; otherwise empty.
+std::string NoUpdateText(const StepLog::Counts& counts);
 
 // Lines without a newline at the end.
 std::string ClosingSummary(const RunResult& result, const Closing& closing);

@@ -56,6 +56,12 @@ Verdict Divergence::Judge(int64_t step, std::span<const StepMetrics> metrics) {
   return worst;
 }
 
+void Divergence::PassOver(int64_t step) {
+  for (LossHistory& history : state_.objectives) {
+    history.limits[static_cast<size_t>(step % 2)] = Limit(history.losses);
+  }
+}
+
 Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& metrics) {
   const auto& [name, loss_is_scaled] = objectives_[objective];
   const bool overflow = loss_is_scaled && !std::isfinite(metrics.grad_norm);

@@ -61,6 +61,9 @@ class Divergence {
   // `metrics`: one for each objective.
   Verdict Judge(int64_t step, std::span<const StepMetrics> metrics);
 
+  // The step made no update and has no loss to judge.
+  void PassOver(int64_t step);
+
   // The state after the steps judged so far.
   const DivergenceState& state() const { return state_; }
   // The newest step whose loss was good, which means that the state before it is good.

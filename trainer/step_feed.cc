@@ -132,12 +132,7 @@ std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const Compiled
       const auto objective = static_cast<size_t>(update.objective);
       const int64_t targets = source_->CountTargets(compiled.objectives[objective].name,
                                                     draws_.FirstOfDraw(step, entry.draw), samples);
-      if (targets == 0) {
-        throw config_.Error(
-            "data.train",
-            fmt::format("every target of step {} is marked ignored; there is nothing to learn from",
-                        step));
-      }
+      if (targets == 0) return {};
       told_[objective].targets.push_back(targets);
     }
   }

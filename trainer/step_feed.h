@@ -36,8 +36,8 @@ class StepFeed {
   // Fills the slots that a run of that step reads. Call it for all runs of a step, in their order.
   // With data.workers, threads prepare the batches of the runs that follow.
   void Fill(int64_t step, const StepRun& run, const Session& session);
-  // Valid until the next call. UserError when an objective has no targets to learn from in that
-  // step.
+  // Valid until the next call. Empty: an objective has no target to learn from in that step, on all
+  // ranks alike.
   std::span<const ObjectiveStep> Objectives(int64_t step, const CompiledStep& compiled,
                                             const Divergence& divergence);
 

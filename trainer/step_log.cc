@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -93,11 +94,30 @@ StepLog::Done StepLog::Take(bool alone) {
     }
     done.verdict = divergence.Judge(step.number, metrics);
     report.diverged = done.verdict.text;
+    Count(metrics, done.verdict);
   }
   Record(MetricsRow(report, gpu_bytes_, caching != nullptr ? &caching->stats() : nullptr));
   progress.Step(report);
   if (done.verdict.kind == Verdict::kSkipped) progress.Line(done.verdict.text);
   return done;
+}
+
+// A step with several objectives counts as an update if one of them was updated.
+void StepLog::Count(std::span<const StepMetrics> metrics, const Verdict& verdict) {
+  const bool skipped =
+      std::ranges::all_of(metrics, [](const StepMetrics& one) { return one.skipped_in_a_row > 0; });
+  int64_t Counts::*const outcome = !skipped                            ? &Counts::updates
+                                   : verdict.kind == Verdict::kSkipped ? &Counts::spikes
+                                                                       : &Counts::overflows;
+  ++(counts_.*outcome);
+}
+
+void StepLog::HasNoTargets(int64_t step) {
+  parts_.divergence.PassOver(step);
+  Record(NoTargetsRow(step));
+  if (counts_.without_targets++ > 0) return;  // the closing lines count them
+  parts_.progress.Line(
+      fmt::format("step {}: none of its targets counts, so that it makes no update", step));
 }
 
 // The device's results of the step.

@@ -45,6 +45,8 @@ class StepLog {
   // Begin: the host begins a step. Handed: the step has been handed to the device.
   void Begin();
   void Handed(int64_t step, std::span<const ObjectiveStep> objectives);
+  // The step has no targets, and is not handed to the device. No step is under way.
+  void HasNoTargets(int64_t step);
   int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
   // Something other than a step comes between: an evaluation, or waiting for a snapshot.
   void Interrupt() { windows_.Interrupt(); }
@@ -69,6 +71,16 @@ class StepLog {
   // The run goes back to `step` with the state `evaluation`: removes the rows after it.
   void GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text);
 
+  // What became of the steps that this process reported.
+  struct Counts {
+    int64_t updates = 0;
+    int64_t overflows = 0;        // updates that loss scaling skipped
+    int64_t spikes = 0;           // updates that divergence.action: skip skipped
+    int64_t without_targets = 0;  // steps
+    int64_t steps() const { return updates + overflows + spikes + without_targets; }
+  };
+  const Counts& counts() const { return counts_; }
+
   // The process's memory at the step logged last; nothing on the CPU.
   std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
 
@@ -83,6 +95,7 @@ class StepLog {
   };
 
   Done Take(bool alone);
+  void Count(std::span<const StepMetrics> metrics, const Verdict& verdict);
   StepReport ReportOf(const UnderWay& step, std::span<const StepMetrics> metrics) const;
   void Keep(const std::function<void()>& append) const;
   std::optional<double> Mfu(double tokens_per_second) const;
@@ -94,7 +107,8 @@ class StepLog {
   std::optional<int64_t> gpu_bytes_;
   runtime::FoundEnergyCounter energy_;
   EnergyWindows windows_;
-  int64_t steps_ = 0;  // finished by this process
+  int64_t steps_ = 0;  // that the device has finished in this process
+  Counts counts_;
 };
 
 }  // namespace plimsoll::trainer

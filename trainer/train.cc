@@ -22,6 +22,7 @@
 #include "runtime/process_memory.h"
 #include "snapshots/snapshot.h"
 #include "trainer/announcement.h"
+#include "trainer/closing_summary.h"
 #include "trainer/divergence.h"
 #include "trainer/gpu_account.h"
 #include "trainer/held_out.h"
@@ -206,6 +207,9 @@ class Run {
                   .steps_run = steps_run_,
                   .start = start});
     progress_ = nullptr;
+    if (const std::string problem = NoUpdateText(log_->counts()); !problem.empty()) {
+      throw UserError(problem, ExitCode::kInternal);
+    }
     EndStatus(RunStatus::State::kDone, stopped_ ? "stopped early" : "");
     return ExitCode::kDone;
   }
@@ -460,6 +464,7 @@ class Run {
     step_under_way_ = step;
     const CompiledStep& compiled = session_->compiled();
     const std::span<const ObjectiveStep> told = feed_.Objectives(step, compiled, *divergence_);
+    if (told.empty()) return PassOver(step);
     // The time for clearing the cache is part of the step's time.
     if (caching_ && step > 0 && Due(caching_->empty_cache_every, step, false)) {
       session_->caching()->EmptyCache();
@@ -479,9 +484,20 @@ class Run {
     ++steps_run_;
     log_->Handed(step, told);
     while (log_->under_way() > StepsAhead()) Report();
-    if (profiler_ && profiler_->LastIs(step)) {
-      progress_->Line(profiler_->Finish(session_->compiled(), directory_));
-    }
+    EndProfile(step);
+  }
+
+  // Nothing of the step is handed to the device: no weight, no state and no metric changes.
+  void PassOver(int64_t step) {
+    Drain();
+    log_->HasNoTargets(step);
+    saver_->Learn(step + 1, divergence_->state());
+    EndProfile(step);
+  }
+
+  void EndProfile(int64_t step) {
+    if (!profiler_ || !profiler_->LastIs(step)) return;
+    progress_->Line(profiler_->Finish(session_->compiled(), directory_));
   }
 
   // Waits for the oldest step under way.

@@ -121,5 +121,47 @@ TEST(ForeignFiles, AFolderSaysWhichOfItsFilesItIs) {
                   {"model.safetensors: has the names that Meta gives"});
 }
 
+TEST(ForeignFiles, AreKnownByTheNamesOfTheirTensors) {
+  struct Case {
+    std::vector<std::string> names;
+    std::string whose, way_out;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"_orig_mod.transformer.wte.weight"}, "torch.compile", "replace(\"_orig_mod.\", \"\")"},
+           {{"module.a", "module.b"}, "DistributedDataParallel", "replace(\"module.\", \"\")"},
+           {{"model.q_proj.base_layer.weight"}, "PeftModel", "merge_and_unload().save_pretrained"},
+           {{"base_model.model.q_proj.lora_A.default.weight"}, "PeftModel", "save_pretrained(OUT)"},
+           {{"resnet.embedder.embedder.convolution.weight"},
+            "transformers' ResNets",
+            "resnet_to_safetensors.py"},
+           {{"blocks.0.attn.qkv.weight", "patch_embed.proj.weight"}, "timm", "timm_vit.py"}}) {
+    const auto what = DescribeForeignNames(c.names);
+    ASSERT_TRUE(what.has_value()) << c.whose;
+    EXPECT_THAT(*what, HasSubstr(c.whose));
+    EXPECT_THAT(*what, HasSubstr(c.way_out));
+  }
+  for (const std::vector<std::string>& names :
+       std::vector<std::vector<std::string>>{{},
+                                             {"module.a", "b"},
+                                             {"transformer.wte.weight", "lm_head.weight"},
+                                             {"base_model.model.q_proj.lora_A.weight"},
+                                             {"vit.embeddings.cls_token"}}) {
+    EXPECT_EQ(DescribeForeignNames(names), std::nullopt);
+  }
+}
+
+TEST(ForeignFiles, PicklesSayWhatConvertsThem) {
+  const TempFolder adapter;
+  adapter.Write("adapter_config.json", "{}");
+  EXPECT_THAT(
+      DescribeForeignFile(adapter.Write("adapter_model.bin", Zip("archive/data.pkl"))).value_or(""),
+      HasSubstr("PeftModel.from_pretrained(BASE, FOLDER).save_pretrained(OUT)"));
+  const TempFolder resnet;
+  EXPECT_THAT(DescribeForeignFile(
+                  resnet.Write("resnet50.pth", Zip("archive/data.pkl") + "layer1.0.conv1.weight"))
+                  .value_or(""),
+              HasSubstr("resnet50.pth OUT"));
+}
+
 }  // namespace
 }  // namespace plimsoll::formats

@@ -167,8 +167,9 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   EXPECT_EQ(gpt2(R"("attn_pdrop": 1.5)"),
             "config.json: model_type: these sizes make no gpt2 model: attention_dropout: must be "
             "from 0 to below 1, not 1.5");
-  EXPECT_EQ(gpt2(R"("quantization_config": {})"),
-            "config.json: quantization_config: quantised checkpoints are not supported");
+  EXPECT_EQ(gpt2(R"("quantization_config": {"bits": 4})"),
+            "config.json: quantization_config: is {\"bits\":4}, which is not supported: quantised "
+            "checkpoints are not read; save the model in 16 or 32 bits");
   EXPECT_EQ(llama(R"("hidden_act": "gelu")"),
             "config.json: hidden_act: \"gelu\" is not supported, only silu");
   EXPECT_EQ(llama(R"("mlp_bias": true)"), "config.json: mlp_bias: only false is supported");

@@ -2,6 +2,7 @@
 """What tools/resnet_to_safetensors.py makes of names and shapes; PyTorch is not needed for that."""
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 
@@ -60,6 +61,29 @@ class Conversion(unittest.TestCase):
         # A layer within a block keeps its name.
         self.assertIn("layer1.0.linear.weight",
                       tool.state_dict_of(small(3) | {"layer1.0.linear.weight": tensor(1)}))
+
+    def test_names_of_transformers_become_those_of_torchvision(self):
+        stage = "resnet.encoder.stages.1.layers.0."
+        for name, expected in (
+                ("resnet.embedder.embedder.convolution.weight", "conv1.weight"),
+                ("resnet.embedder.embedder.normalization.running_mean", "bn1.running_mean"),
+                (stage + "layer.0.convolution.weight", "layer2.0.conv1.weight"),
+                (stage + "layer.2.normalization.bias", "layer2.0.bn3.bias"),
+                (stage + "shortcut.convolution.weight", "layer2.0.downsample.0.weight"),
+                (stage + "shortcut.normalization.num_batches_tracked",
+                 "layer2.0.downsample.1.num_batches_tracked"),
+                ("classifier.1.weight", "fc.weight"),
+                ("_orig_mod.layer1.0.bn2.bias", "layer1.0.bn2.bias")):
+            self.assertEqual(tool.name_in_torchvision(name), expected)
+
+    def test_refuses_forms_that_only_transformers_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "config.json"
+            config.write_text('{"hidden_act": "relu", "downsample_in_bottleneck": false}')
+            tool.check_config(config)
+            config.write_text('{"downsample_in_bottleneck": true}')
+            self.assertIn("downsample_in_bottleneck: is True",
+                          self.refusal(lambda: tool.check_config(config)))
 
     def test_config_says_which_shortcut(self):
         state = tool.state_dict_of(small(3))

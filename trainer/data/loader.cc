@@ -106,4 +106,15 @@ int64_t BatchLoader::CountTargets(int64_t first, int64_t sequences) const {
   return total;
 }
 
+int64_t BatchLoader::SequencesWithoutTargets() const {
+  if (!has_mask_) return 0;
+  int64_t without = 0;
+  for (const WindowOrder& windows : parts_) {
+    for (int64_t i = 0; i < windows.windows(); ++i) {
+      without += windows.stream().CountWindow(windows.Start(i), options_.sequence) == 0;
+    }
+  }
+  return without;
+}
+
 }  // namespace plimsoll::data

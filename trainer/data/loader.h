@@ -59,6 +59,8 @@ class BatchLoader {
   int64_t CountTargets(int64_t first, int64_t sequences) const;
 
   int64_t tokens() const { return tokens_; }
+  // Sequences of an epoch of all parts in which no target carries loss. Cheap without masks.
+  int64_t SequencesWithoutTargets() const;
   const std::vector<WindowOrder>& parts() const { return parts_; }
   const Mixture& mixture() const { return mixture_; }
   int64_t sequences_per_step() const;

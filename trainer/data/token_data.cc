@@ -10,13 +10,30 @@
 #include "trainer/data/scratch_tokens.h"
 
 namespace plimsoll::data {
+namespace {
+
+// Of an epoch of all parts.
+int64_t SamplesOf(const BatchLoader& loader) {
+  int64_t samples = 0;
+  for (const WindowOrder& part : loader.parts()) samples += part.windows();
+  return samples;
+}
+
+}  // namespace
 
 TokenData::TokenData(DataSet data, const LoaderOptions& options, int64_t vocab, bool synthetic)
     : data_(std::move(data)),
       loader_(data_.train, options),
       sequence_(options.sequence),
       vocab_(vocab),
-      synthetic_(synthetic) {}
+      synthetic_(synthetic),
+      without_targets_(loader_.SequencesWithoutTargets()) {
+  if (without_targets_ > 0 && without_targets_ == SamplesOf(loader_)) {
+    throw UserError(
+        "data.train: no sample has a target that counts; there is nothing to learn from. Prompts "
+        "longer than model.sequence leave none");
+  }
+}
 
 std::unique_ptr<Source> TokenData::HeldOut(int64_t most) const {
   if (data_.eval.empty()) return nullptr;
@@ -84,6 +101,12 @@ std::string TokenData::Describe(const Reading& reading) const {
     }
   }
   text += ScratchText(all);
+  if (without_targets_ > 0) {
+    text += fmt::format(
+        "  {} of {} samples have no target that counts, as long prompts leave none; a step of such "
+        "samples alone makes no update\n",
+        without_targets_, SamplesOf(loader_));
+  }
   if (parts.size() == 1) return text;
   for (size_t part = 0; part < parts.size(); ++part) {
     const int64_t tokens = loader_.parts()[part].stream().size();

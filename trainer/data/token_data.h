@@ -42,6 +42,7 @@ class TokenData final : public Source {
   BatchLoader loader_;
   int64_t sequence_, vocab_;
   bool synthetic_;
+  int64_t without_targets_;  // samples of an epoch in which no target counts
 };
 
 }  // namespace plimsoll::data

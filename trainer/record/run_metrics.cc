@@ -34,8 +34,8 @@ std::string ProblemWith(const json& row) {
   if (row.is_discarded()) return "it is not JSON";
   if (!row.is_object()) return "it is not an object";
   if (!row.contains("step") || !row.at("step").is_number_integer()) return "it has no step";
-  static const std::set<std::string> kIntegers = {"skipped", "rollback"}, kTexts = {"diverged"},
-                                     kPairs = {"rank_step_ms", "rank_bytes"},
+  static const std::set<std::string> kIntegers = {"skipped", "rollback", "targets"},
+                                     kTexts = {"diverged"}, kPairs = {"rank_step_ms", "rank_bytes"},
                                      kNumbers = {
                                          "loss",  "eval_loss",       "grad_norm",       "step_ms",
                                          "watts", "joules_per_step", "joules_per_token"};
@@ -71,6 +71,7 @@ void Add(const json& row, RunMetrics& metrics) {
   }
   if (!row.contains("loss")) return;  // a rollback
   metrics.loss.push_back(NumberOf(row.at("loss")));
+  if (row.contains("targets")) ++metrics.without_targets;
   if (row.contains("step_ms")) metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
   metrics.skipped = row.value("skipped", metrics.skipped);
   if (row.contains("joules_per_step") && row.contains("joules_per_token") &&

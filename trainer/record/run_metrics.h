@@ -18,7 +18,7 @@ struct Evaluation {
 };
 
 struct RunMetrics {
-  // By step, from the first step.
+  // By step, from the first step; NaN where no target counted.
   std::vector<double> loss;
   std::vector<double> step_ms;
   std::vector<Evaluation> evaluations;
@@ -27,7 +27,8 @@ struct RunMetrics {
   // The most that the driver counted for the first rank's process on its GPU.
   std::optional<int64_t> most_gpu_bytes;
   int64_t skipped = 0;
-  std::vector<Energy> energy;  // of the windows, in their order
+  int64_t without_targets = 0;  // steps
+  std::vector<Energy> energy;   // of the windows, in their order
 };
 
 // The functions below skip an incomplete last line, as a killed run leaves one, and ignore members

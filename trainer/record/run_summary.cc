@@ -134,6 +134,7 @@ ordered_json RunSummary(const RunResult& result) {
       {"best_eval_loss", nullptr},
       {"best_eval_step", nullptr},
       {"skipped", result.metrics.skipped},
+      {"steps_without_targets", result.metrics.without_targets},
       {"chosen", result.chosen.empty() ? ordered_json(nullptr) : ordered_json(result.chosen)}};
   if (const auto best = BestEvaluation(result.metrics)) {
     json["best_eval_loss"] = best->loss;

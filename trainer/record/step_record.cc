@@ -87,6 +87,10 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
   return row;
 }
 
+ordered_json NoTargetsRow(int64_t step) {
+  return {{"step", step}, {"loss", nullptr}, {"targets", 0}};
+}
+
 ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metrics,
                            std::span<const StepMetrics> values) {
   ordered_json row = {{"step", steps_done}};
@@ -143,6 +147,7 @@ const std::vector<std::string>& MetricsColumns() {
                                                    "gpu_bytes",
                                                    "loss_scale",
                                                    "skipped",
+                                                   "targets",
                                                    "joules_per_step",
                                                    "joules_per_token",
                                                    "watts",

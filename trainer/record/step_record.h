@@ -19,6 +19,8 @@ namespace plimsoll::trainer {
 // allocator, nullptr when the planned arena is in use.
 nlohmann::ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
                                   const runtime::CachingStats* caching);
+// Of a step in which no target counts, so that it made no update.
+nlohmann::ordered_json NoTargetsRow(int64_t step);
 // `metrics`: those of the model; `values`: on the held-out data, by objective. A tensor of more
 // elements than these has no member.
 inline constexpr int64_t kMostRowElements = 128 * 128;

@@ -1,0 +1,113 @@
+// `plimsoll train` where steps make no update: none of a step's targets counts, or loss scaling
+// skips all of them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class UpdatesCommand : public testing::Test {
+ protected:
+  UpdatesCommand() {
+    WriteFile(yaml_,
+              "model: {family: gpt2, layers: 1, width: 16, heads: 2, sequence: 16, dropout: 0.1}\n"
+              "data: {train: " +
+                  folder_ / "examples.jsonl" +
+                  ", tokenizer: byte, order: consecutive}\n"
+                  "train: {steps: 12, micro_batch: 1, log_every: 1, threads: 1}\n"
+                  "memory: {calibrate: false}\n"
+                  "log: {tensorboard: false, report: false}\n"
+                  "save: {every: 3, keep: 10}\n");
+    // 96 tokens: six samples, of which the second, third and fourth have no target.
+    const std::string prompt(60, 'p'), completion(34, 'c');
+    folder_.Write("examples.jsonl",
+                  json{{"prompt", "q"}, {"completion", "aaaaaaaaaaa"}}.dump() + "\n" +
+                      json{{"prompt", prompt}, {"completion", completion}}.dump());
+  }
+
+  Outcome Train(const std::string& run, const std::vector<std::string>& sets = {},
+                const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunPlimsoll(arguments);
+  }
+  std::string Weights(const std::string& run) const {
+    return ReadFile(folder_ / run + "/model/model.safetensors");
+  }
+
+  const TempFolder folder_;
+  const std::string yaml_ = folder_ / "run.yaml";
+};
+
+TEST_F(UpdatesCommand, AStepWithoutTargetsMakesNoUpdateAndTheRunGoesOn) {
+  const Outcome whole = Train("whole");
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  std::vector<int64_t> without;
+  std::istringstream lines(ReadFile(folder_ / "whole/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const json row = json::parse(line);
+    EXPECT_EQ(row.contains("targets"), row.at("loss").is_null());
+    if (row.contains("targets")) without.push_back(row.at("step"));
+  }
+  ASSERT_GE(without.size(), 4u) << whole.out;
+  EXPECT_THAT(whole.out, HasSubstr("samples have no target that counts"));
+  EXPECT_THAT(whole.out, HasSubstr("none of its targets counts"));
+  EXPECT_THAT(whole.out,
+              HasSubstr("updates " + std::to_string(12 - without.size()) + " in 12 steps; " +
+                        std::to_string(without.size()) + " without targets"));
+  EXPECT_EQ(json::parse(ReadFile(folder_ / "whole/summary.json")).at("steps_without_targets"),
+            without.size());
+
+  // Each resumed run ends with the same bits.
+  for (const std::string step : {"3", "6"}) {
+    const Outcome resumed =
+        Train("from" + step, {}, {"--resume", folder_ / "whole/snapshots/step-00000000" + step});
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_EQ(Weights("from" + step), Weights("whole"));
+  }
+}
+
+// Steps 6 to 8 have no targets.
+TEST_F(UpdatesCommand, SuchAStepLeavesTheWeightsAsTheyAre) {
+  for (const auto& [steps, without] : {std::pair("6", 3), std::pair("9", 6)}) {
+    ASSERT_EQ(
+        Train(steps, {std::string("train.steps=") + steps, "schedule.name=constant"}).exit_code, 0);
+    EXPECT_EQ(json::parse(ReadFile(folder_ / steps + "/summary.json")).at("steps_without_targets"),
+              without);
+  }
+  EXPECT_EQ(Weights("6"), Weights("9"));
+}
+
+TEST_F(UpdatesCommand, DataWithoutAnyTargetIsRefused) {
+  folder_.Write("examples.jsonl",
+                json{{"prompt", std::string(200, 'p')}, {"completion", ""}}.dump());
+  const Outcome outcome = Train("none", {"model.sequence=16"});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("data.train: no sample has a target that counts"));
+}
+
+TEST_F(UpdatesCommand, ARunWithoutAnyUpdateFailsAndSaysWhy) {
+  const Outcome outcome =
+      Train("scaled", {"amp.dtype=fp16", "amp.loss_scale=static", "amp.init_scale=1e30"});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("updates 0 in 12 steps; 6 skipped by the loss scale, 6 without targets"));
+  EXPECT_THAT(outcome.err, HasSubstr("the run made no update"));
+  EXPECT_THAT(outcome.err, HasSubstr("amp.loss_scale"));
+  EXPECT_EQ(json::parse(ReadFile(folder_ / "scaled/run.json")).at("state"), "failed");
+}
+
+}  // namespace
+}  // namespace plimsoll
