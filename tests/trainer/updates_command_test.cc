@@ -100,7 +100,7 @@ TEST_F(UpdatesCommand, DataWithoutAnyTargetIsRefused) {
 
 TEST_F(UpdatesCommand, ARunWithoutAnyUpdateFailsAndSaysWhy) {
   const Outcome outcome =
-      Train("scaled", {"amp.dtype=fp16", "amp.loss_scale=static", "amp.init_scale=1e30"});
+      Train("scaled", {"amp.dtype=fp16", "amp.loss_scale=static", "amp.init_scale=1e18"});
   EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
   EXPECT_THAT(outcome.out,
               HasSubstr("updates 0 in 12 steps; 6 skipped by the loss scale, 6 without targets"));
