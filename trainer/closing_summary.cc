@@ -122,7 +122,7 @@ std::string NoUpdateText(const StepLog::Counts& counts) {
   if (counts.without_targets == counts.steps()) {
     way_out = "samples need targets: are prompts longer than model.sequence?";
   } else if (counts.overflows > 0) {
-    way_out = "a smaller amp.loss_scale, more steps or amp.dtype: bf16 may help";
+    way_out = "a smaller amp.init_scale, more steps or amp.dtype: bf16 may help";
   }
   return fmt::format("the run made no update: {}; {}", UpdatesText(counts), way_out);
 }

@@ -105,7 +105,7 @@ TEST_F(UpdatesCommand, ARunWithoutAnyUpdateFailsAndSaysWhy) {
   EXPECT_THAT(outcome.out,
               HasSubstr("updates 0 in 12 steps; 6 skipped by the loss scale, 6 without targets"));
   EXPECT_THAT(outcome.err, HasSubstr("the run made no update"));
-  EXPECT_THAT(outcome.err, HasSubstr("amp.loss_scale"));
+  EXPECT_THAT(outcome.err, HasSubstr("amp.init_scale"));
   EXPECT_EQ(json::parse(ReadFile(folder_ / "scaled/run.json")).at("state"), "failed");
 }
 
