@@ -18,6 +18,7 @@
 #include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
+#include "trainer/snapshot/text_ends.h"
 #include "trainer/snapshot/tokenizer_files.h"
 #include "trainer/step/adapter.h"
 
@@ -86,7 +87,10 @@ void SaveInputFiles(const EndedRun& run, const std::string& folder) {
   try {
     const data::ImagePreparation* const pictures = run.source.image_preparation();
     WritePreparation(pictures == nullptr ? "" : PreparationText(*pictures), folder);
-    WriteTokenizerFiles(CopiedTokenizerFor(run.model, run.config.data.tokenizer), folder);
+    const CopiedTokenizer tokenizer = CopiedTokenizerFor(run.model, run.config.data.tokenizer);
+    WriteTokenizerFiles(tokenizer, folder);
+    WriteGenerationConfig(
+        GenerationConfigText(run.model, run.config.model.init_from, tokenizer.end), folder);
   } catch (const UserError& error) {
     PrintWarning(fmt::format("{}: nothing beside its weights says how inputs are made: {}", folder,
                              error.what()));

@@ -54,6 +54,7 @@
 #include "trainer/snapshot/run_record.h"
 #include "trainer/snapshot/save_snapshot.h"
 #include "trainer/snapshot/saver.h"
+#include "trainer/snapshot/text_ends.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/session.h"
 #include "trainer/step_feed.h"
@@ -257,6 +258,7 @@ class Run {
     if (config_.train.eval_every > 0) {
       held_out_.emplace(config_, feed_.source(), ranks_);
     }
+    if (model_->text_sizes()) ends_ = TextEnds(*model_, config_.model.init_from);
     if (config_.train.sample_every == 0) return;
     if (config_.data.tokenizer.empty()) {
       throw config_.Error("train.sample_every",
@@ -601,8 +603,9 @@ class Run {
 
   void Sample() {
     Drain();
-    const std::vector<std::string> texts =
-        Generate(*session_, *tokenizer_, GenerateFrom(config_.sample)).texts;
+    GenerateOptions options = GenerateFrom(config_.sample);
+    options.ends = ends_;
+    const std::vector<std::string> texts = Generate(*session_, *tokenizer_, options).texts;
     for (size_t i = 0; i < texts.size(); ++i) {
       progress_->Line(fmt::format("--- sample {} of {}\n{}", i + 1, texts.size(), texts[i]));
       log_->RecordSample(
@@ -623,6 +626,7 @@ class Run {
   StepFeed feed_;
   std::optional<HeldOut> held_out_;
   std::unique_ptr<data::Tokenizer> tokenizer_;
+  std::vector<int32_t> ends_;  // tokens that end texts of the model, besides the tokenizer's own
   runtime::Device* device_ = nullptr;
   std::optional<RunReports> reports_;  // on the first rank
   std::optional<CachingOptions> caching_;

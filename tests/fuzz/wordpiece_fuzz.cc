@@ -16,7 +16,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string vocab = "[UNK]\n" + std::string(text.substr(0, end));
   const std::string_view config = end == text.npos ? "" : text.substr(end + 1);
   try {
-    const auto tokenizer = plimsoll::data::ParseWordPieceFiles(vocab, "v.txt", config, "c.json");
+    const auto tokenizer = plimsoll::data::ParseWordPieceFiles(
+        vocab, "v.txt",
+        config.empty() ? plimsoll::data::TokenizerConfig()
+                       : plimsoll::data::TokenizerConfig(config, "c.json"));
     for (const int32_t id : tokenizer->Encode(text)) {
       if (id < 0 || id >= tokenizer->vocab_size()) std::abort();
     }

@@ -87,6 +87,7 @@ SourceList OpenWholeText(const DataOptions& options, const std::vector<std::stri
 // The training part and the held-out part of a list of text files.
 struct TextSplit {
   SourceList train, eval;
+  bool examples = false;
 };
 TextSplit OpenSplitText(const DataOptions& options, const std::vector<std::string>& files,
                         const Tokenizer& tokenizer, const std::string& key) {
@@ -99,11 +100,17 @@ TextSplit OpenSplitText(const DataOptions& options, const std::vector<std::strin
                                              split_options.seed, "examples");
     const std::string& delimiter = options.split.delimiter;
     return {EncodeExamples(split.train, tokenizer, delimiter, key),
-            EncodeExamples(split.eval, tokenizer, delimiter, held_out)};
+            EncodeExamples(split.eval, tokenizer, delimiter, held_out), /*examples=*/true};
   }
   const DocumentSplit split = SplitDocuments(texts.files, split_options);
   return {EncodeText(split.train, split, tokenizer, options, key),
           EncodeText(split.eval, split, tokenizer, options, held_out)};
+}
+
+// What ends examples where the tokenizer has no token for it.
+std::string NoteOfEnds(const std::string& delimiter) {
+  return fmt::format("  examples end with {}: the tokenizer has no token that ends texts\n",
+                     delimiter.empty() ? "a newline" : "a line " + delimiter);
 }
 
 }  // namespace
@@ -158,6 +165,9 @@ DataSet OpenData(const DataOptions& options) {
     TextSplit split;
     if (text) {
       split = OpenSplitText(options, part.files, *tokenizer, key);
+      if (split.examples && !tokenizer->EndOfText()) {
+        set.note = NoteOfEnds(options.split.delimiter);
+      }
     } else {
       split.train = OpenShards(part.files, options, key);
     }

@@ -41,6 +41,7 @@ struct DataOptions {
 // `train`, as many parts as `train`.
 struct DataSet {
   std::vector<MixturePart> train, eval;
+  std::string note = {};  // a line about them, indented; empty: none
 };
 
 // The tokenizer that options.tokenizer names. UserError, which begins with the key, when it can't

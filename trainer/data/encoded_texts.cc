@@ -9,6 +9,21 @@
 #include "base/error.h"
 
 namespace plimsoll::data {
+namespace {
+
+void Cut(std::vector<int32_t>& ids, int64_t size, bool left) {
+  if (left) ids.erase(ids.begin(), ids.end() - size);
+  ids.resize(static_cast<size_t>(size));
+}
+
+}  // namespace
+
+PairLengths CutLongestFirst(int64_t first, int64_t second, int64_t room) {
+  if (first + second <= room) return {first, second};
+  const int64_t shorter = std::min({first, second, room / 2});
+  const int64_t longer = room - shorter;
+  return first > second ? PairLengths{longer, shorter} : PairLengths{shorter, longer};
+}
 
 void EncodedTexts::CheckSequence(int64_t sequence) {
   if (sequence >= 5) return;
@@ -25,7 +40,14 @@ void EncodedTexts::Add(const Tokenizer& tokenizer, const std::string& text,
                        const std::optional<std::string>& pair, int32_t label) {
   std::vector<int32_t> first = tokenizer.Encode(text);
   std::vector<int32_t> second = pair ? tokenizer.Encode(*pair) : std::vector<int32_t>();
-  Truncate(pair.has_value(), first, second);
+  const bool left = tokenizer.facts().cuts_left;
+  if (std::ssize(first) + std::ssize(second) > Room(pair.has_value())) {
+    ++truncated_;
+    const auto [of_first, of_second] =
+        CutLongestFirst(std::ssize(first), std::ssize(second), Room(pair.has_value()));
+    Cut(first, of_first, left);
+    Cut(second, of_second, left);
+  }
   texts_.push_back({.start = std::ssize(ids_),
                     .first = static_cast<int32_t>(first.size()),
                     .second = pair ? static_cast<int32_t>(second.size()) : kNoPair,
@@ -67,20 +89,6 @@ int64_t EncodedTexts::LengthOf(const Text& text) {
   return text.first + 2 + (text.second == kNoPair ? 0 : text.second + 1);
 }
 
-void EncodedTexts::Truncate(bool pair, std::vector<int32_t>& first, std::vector<int32_t>& second) {
-  const auto room = static_cast<size_t>(sequence_ - (pair ? 3 : 2));
-  if (first.size() + second.size() <= room) return;
-  ++truncated_;
-  if (!pair) return first.resize(room);
-  // What remains when tokens leave one after the other.
-  const size_t shorter = std::min(first.size(), second.size());
-  const size_t half = room / 2;
-  if (shorter <= half) {
-    (first.size() > second.size() ? first : second).resize(room - shorter);
-  } else {
-    first.resize(room - half);
-    second.resize(half);
-  }
-}
+int64_t EncodedTexts::Room(bool pair) const { return sequence_ - (pair ? 3 : 2); }
 
 }  // namespace plimsoll::data

@@ -2,8 +2,8 @@
 //
 //     [CLS] text [SEP]            [CLS] text [SEP] text_pair [SEP]
 //
-// cut to T tokens as Hugging Face's `longest_first`: one token after the other leaves the longer of
-// the two, the second if they are equally long.
+// cut to T tokens as transformers' fast tokenizers do with `longest_first`. Tokens leave at the
+// end, or at the beginning if the tokenizer's files say so (truncation_side).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,15 @@
 #include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
+
+struct PairLengths {
+  int64_t first = 0, second = 0;
+  bool operator==(const PairLengths&) const = default;
+};
+// The tokens that two texts keep of `first` and `second` where there is room for `room`: the longer
+// one loses tokens until both have half of the room. Of an odd room the text that was longer has
+// one more, the second if they were equally long.
+PairLengths CutLongestFirst(int64_t first, int64_t second, int64_t room);
 
 class EncodedTexts {
  public:
@@ -47,7 +56,7 @@ class EncodedTexts {
   };
 
   static int64_t LengthOf(const Text& text);
-  void Truncate(bool pair, std::vector<int32_t>& first, std::vector<int32_t>& second);
+  int64_t Room(bool pair) const;  // for tokens of text
 
   MarkerTokens markers_;
   int64_t sequence_;

@@ -57,8 +57,16 @@ DataOptions TextFilesFrom(const Settings& settings, int64_t vocab) {
 
 MarkerTokens MarkersOf(const Tokenizer& tokenizer, const std::string& name, bool needs_mask) {
   MarkerTokens markers;
-  const auto add = [&](std::string_view bert, std::string_view roberta, bool needed) -> int32_t {
-    std::optional<int32_t> id = tokenizer.TokenId(bert);
+  if (tokenizer.facts().pads_left) {
+    throw SettingError("tokenizer",
+                       fmt::format("{} says padding_side: left, and padding is put behind texts "
+                                   "only; remove the key from its tokenizer_config.json",
+                                   name));
+  }
+  const auto add = [&](const char* role, std::string_view bert, std::string_view roberta,
+                       bool needed) -> int32_t {
+    std::optional<int32_t> id = tokenizer.Named(role);
+    if (!id) id = tokenizer.TokenId(bert);
     if (!id) id = tokenizer.TokenId(roberta);
     if (id) markers.special.push_back(*id);
     if (id || !needed) return id.value_or(-1);
@@ -67,11 +75,11 @@ MarkerTokens MarkersOf(const Tokenizer& tokenizer, const std::string& name, bool
                                    "plimsoll data wordpiece makes one of your text",
                                    name, bert, roberta));
   };
-  markers.pad = add("[PAD]", "<pad>", true);
-  markers.start = add("[CLS]", "<s>", true);
-  markers.separator = add("[SEP]", "</s>", true);
-  markers.mask = add("[MASK]", "<mask>", needs_mask);
-  add("[UNK]", "<unk>", false);
+  markers.pad = add("pad_token", "[PAD]", "<pad>", true);
+  markers.start = add("cls_token", "[CLS]", "<s>", true);
+  markers.separator = add("sep_token", "[SEP]", "</s>", true);
+  markers.mask = add("mask_token", "[MASK]", "<mask>", needs_mask);
+  add("unk_token", "[UNK]", "<unk>", false);
   std::ranges::sort(markers.special);
   return markers;
 }

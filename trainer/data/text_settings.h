@@ -28,9 +28,10 @@ struct MarkerTokens {
   std::vector<int32_t> special;  // all of them and the unknown token, in order
 };
 
-// Of a tokenizer that has them: [PAD], [CLS], [SEP] and [MASK] (BERT), or <pad>, <s>, </s> and
-// <mask> (RoBERTa). SettingError about `tokenizer`, which is called `name`, when one is missing;
-// `needs_mask`: the mask counts.
+// Of a tokenizer that has them: those that its files name, or else [PAD], [CLS], [SEP] and [MASK]
+// (BERT), or <pad>, <s>, </s> and <mask> (RoBERTa). SettingError about `tokenizer`, which is called
+// `name`, when one is missing, or when padding would go before a text; `needs_mask`: the mask
+// counts.
 MarkerTokens MarkersOf(const Tokenizer& tokenizer, const std::string& name, bool needs_mask);
 
 }  // namespace plimsoll::data

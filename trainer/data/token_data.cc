@@ -100,7 +100,7 @@ std::string TokenData::Describe(const Reading& reading) const {
       all.insert(all.end(), part.sources.begin(), part.sources.end());
     }
   }
-  text += ScratchText(all);
+  text += ScratchText(all) + data_.note;
   if (without_targets_ > 0) {
     text += fmt::format(
         "  {} of {} samples have no target that counts, as long prompts leave none; a step of such "

@@ -143,6 +143,11 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
 
   const DocumentEnd end = DocumentEndOf(options.end_of_text ? tokenizer->EndOfText() : std::nullopt,
                                         split, options.split.delimiter);
+  if (say && options.end_of_text && !end.token && split.train.size() + split.eval.size() > 1) {
+    say(fmt::format("tokenize: the tokenizer has no token that ends texts: {}\n",
+                    end.delimiter.empty() ? "nothing parts documents"
+                                          : "documents are parted by lines " + end.delimiter));
+  }
   Progress report(say, result.bytes);
   const auto write = [&](const DocumentList& documents, ShardWriter* writer) {
     EncodeDocuments(documents, *tokenizer, end,

@@ -111,7 +111,8 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,
                    const std::function<void(const std::string&)>& stream) {
   NextToken next(session);
-  const std::optional<int32_t> end = tokenizer.EndOfText();
+  std::vector<int32_t> ends = options.ends;
+  if (const auto end = tokenizer.EndOfText()) ends.push_back(*end);
   const std::vector<int32_t> prompt = EncodePrompt(tokenizer, options.prompt);
   std::vector<std::vector<int32_t>> ids(next.rows(), prompt);
   std::vector<Row> rows;
@@ -133,7 +134,7 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
       int32_t id = ids[r].back();
       if (!row.ended) {
         id = row.sampler.Draw(logits.subspan(r * vocab, vocab), tokenizer.vocab_size());
-        row.ended = end && id == *end;
+        row.ended = std::ranges::find(ends, id) != ends.end();
         ++generated.tokens;
       }
       ids[r].push_back(id);
@@ -179,6 +180,7 @@ void RunGenerate(const GenerateCommand& command) {
   GenerateOptions sampling = GenerateFrom(config.sample);
   if (command.prompt) sampling.prompt = *command.prompt;
   if (!command.stop.empty()) sampling.stop = command.stop;
+  sampling.ends = trained.Ends();
 
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.generate_rows = config.sample.count;

@@ -21,6 +21,7 @@ struct GenerateOptions {
   int64_t top_k = 0;                   // 0: all
   double top_p = 1;                    // 1: all
   std::vector<std::string> stop = {};  // strings that end a text, none of them empty
+  std::vector<int32_t> ends = {};      // tokens that end a text, besides the tokenizer's own
   uint64_t seed = 1337;
 };
 GenerateOptions GenerateFrom(const config::SampleConfig& sample);
@@ -35,8 +36,8 @@ struct Generated {
 
 // Generates one continuation per row of a session that is compiled for generating, in parallel. The
 // model sees the last tokens of each text, as many as the session has context. `stream`, if given,
-// receives row 0's text as it appears, in whole UTF-8 sequences. A row ends early at the
-// tokenizer's end-of-text token, and before the first stop string in what is added to the prompt.
+// receives row 0's text as it appears, in whole UTF-8 sequences. A row ends early at a token
+// that ends texts, and before the first stop string in what is added to the prompt.
 // NotFinite when the logits hold NaN or infinity.
 Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,

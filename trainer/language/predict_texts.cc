@@ -236,7 +236,7 @@ Predicted FillMasks(const PredictCommand& command, TrainedModel trained) {
   ReadPadded(trained);
   const data::Tokenizer& tokenizer = *vocabulary.tokenizer;
   const int32_t mask = vocabulary.markers.mask;
-  const std::string word = tokenizer.TokenId("[MASK]") == mask ? "[MASK]" : "<mask>";
+  const std::string word = WordOf(tokenizer, mask);
   const data::EncodedTexts encoded = Encode(texts, vocabulary, trained.config().model.sequence());
   std::vector<Mask> masks = FindMasks(texts, encoded, mask, word);
   WarnOfTruncation(encoded);

@@ -21,10 +21,12 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/run_record.h"
+#include "trainer/snapshot/text_ends.h"
 #include "trainer/snapshot/tokenizer_files.h"
 #include "trainer/snapshot/weight_source.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/saved_tensors.h"
+#include "trainer/text/generation_config.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -199,7 +201,7 @@ bool IsFromExport(const std::string& file) {
          name == "adapter_model.safetensors" ||
          (name.starts_with("model") &&
           (name.ends_with(".safetensors") || name == "model.safetensors.index.json")) ||
-         IsTokenizerFile(name);
+         name == data::kGenerationFile || IsTokenizerFile(name);
 }
 
 void ClearFolder(const ExportCommand& command, const Source& source,
@@ -256,10 +258,12 @@ void RunExport(const ExportCommand& command) {
   const std::string tokenizer =
       command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
   CopiedTokenizer files;
-  std::string preparation;
+  std::string preparation, generation;
   if (!adapter_alone) {
     files = TokenizerOf(command, source, tokenizer);
     preparation = PreparationOf(source);
+    const std::string base = source.is_copied() ? source.folder : source.config.model.init_from;
+    generation = GenerationConfigText(*source.model, base, files.end);
   }
   ClearFolder(command, source, files);
 
@@ -276,6 +280,7 @@ void RunExport(const ExportCommand& command) {
   }
   WriteModel(source, command.to, type);
   WriteTokenizerFiles(files, command.to);
+  WriteGenerationConfig(generation, command.to);
   WritePreparation(preparation, command.to);
   PrintProgress(fmt::format(
       "{}: {} with {} parameters in {}, from {}{}\n", command.to, source.model->family(),

@@ -19,9 +19,10 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfigFile = "tokenizer_config.json";
-// Files next to a checkpoint's tokenizer.json that belong to it.
-constexpr const char* kBesideTokenizer[] = {kConfigFile, "special_tokens_map.json", "vocab.json",
-                                            "merges.txt", "vocab.txt"};
+// Files next to a tokenizer's vocabulary that belong to it.
+constexpr const char* kBesideTokenizer[] = {
+    kConfigFile, "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
+    "vocab.txt", "chat_template.jinja"};
 
 bool Exists(const fs::path& path) {
   std::error_code error;
@@ -43,29 +44,34 @@ std::string ConfigText(const models::Model& model, const data::Tokenizer& tokeni
   Json config = {{"tokenizer_class", tokenizer_class}};
   if (const auto positions = PositionsOf(model)) config["model_max_length"] = *positions;
   config.update(more);
-  struct Special {
-    const char* key;
-    std::vector<const char*> tokens;  // the first one that there is
+  const auto name = [&](const char* role, std::optional<int32_t> id) {
+    if (!id) return;
+    std::string token;
+    tokenizer.Decode(*id, &token);
+    if (token.starts_with(' ')) token.erase(0, 1);  // of WordPiece
+    config[role] = token;
+  };
+  struct Role {
+    const char* name;
+    std::vector<const char*> tokens;  // the first one that there is, unless files name another
   };
   const bool is_encoder = !model.text_sizes();
-  const std::vector<Special> special =
-      is_encoder ? std::vector<Special>{{"pad_token", {"[PAD]", "<pad>"}},
-                                        {"unk_token", {"[UNK]", "<unk>"}},
-                                        {"cls_token", {"[CLS]", "<s>"}},
-                                        {"sep_token", {"[SEP]", "</s>"}},
-                                        {"mask_token", {"[MASK]", "<mask>"}}}
-                 : std::vector<Special>{{"bos_token", {"<|begin_of_text|>", "<s>"}},
-                                        {"unk_token", {"<unk>"}}};
-  for (const auto& [key, tokens] : special) {
-    const auto known = std::ranges::find_if(
-        tokens, [&](const char* token) { return tokenizer.TokenId(token).has_value(); });
-    if (known != tokens.end()) config[key] = *known;
+  const std::vector<Role> roles =
+      is_encoder ? std::vector<Role>{{"pad_token", {"[PAD]", "<pad>"}},
+                                     {"unk_token", {"[UNK]", "<unk>"}},
+                                     {"cls_token", {"[CLS]", "<s>"}},
+                                     {"sep_token", {"[SEP]", "</s>"}},
+                                     {"mask_token", {"[MASK]", "<mask>"}}}
+                 : std::vector<Role>{{"bos_token", {"<|begin_of_text|>", "<s>"}},
+                                     {"unk_token", {"<unk>"}}};
+  for (const auto& [role, tokens] : roles) {
+    std::optional<int32_t> id = tokenizer.Named(role);
+    for (const char* token : tokens) {
+      if (!id) id = tokenizer.TokenId(token);
+    }
+    name(role, id);
   }
-  if (const auto end = tokenizer.EndOfText(); end && !is_encoder) {
-    std::string token;
-    tokenizer.Decode(*end, &token);
-    config["eos_token"] = token;
-  }
+  if (!is_encoder) name("eos_token", tokenizer.EndOfText());
   return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -85,8 +91,20 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
   const data::TokenizerFiles found = data::FindTokenizer(tokenizer);
   if (found.vocabulary.empty()) return files;
   const std::unique_ptr<data::Tokenizer> loaded = TokenizerFor(model, tokenizer);
+  files.end = loaded->EndOfText();
+  const bool word_pieces = found.is_word_pieces();
   if (!found.merges.empty()) {
     files.copies = {{"vocab.json", found.vocabulary}, {"merges.txt", found.merges}};
+  } else {
+    files.copies = {{word_pieces ? "vocab.txt" : "tokenizer.json", found.vocabulary}};
+  }
+  if (const fs::path folder = found.folder(); !folder.empty()) {
+    for (const char* name : kBesideTokenizer) {
+      if (Exists(folder / name)) files.copies.emplace(name, (folder / name).string());
+    }
+  }
+  if (files.copies.contains(kConfigFile)) return files;
+  if (!found.merges.empty()) {
     // transformers would add the token that ends documents to a vocabulary without one, behind the
     // model's last id.
     Json more = {{"add_prefix_space", false},
@@ -95,24 +113,12 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
                  {"eos_token", nullptr}};
     if (loaded->TokenId("<|endoftext|>")) more["bos_token"] = more["unk_token"] = "<|endoftext|>";
     files.config = ConfigText(model, *loaded, "GPT2Tokenizer", more);
-    return files;
+  } else if (word_pieces) {
+    // Without tokenizer_config.json a vocab.txt is read as one that lower-cases.
+    files.config = ConfigText(model, *loaded, "BertTokenizer", {{"do_lower_case", true}});
+  } else {
+    files.config = ConfigText(model, *loaded, "PreTrainedTokenizerFast", Json::object());
   }
-  const bool word_pieces = found.is_word_pieces();
-  const std::string own = word_pieces ? "vocab.txt" : "tokenizer.json";
-  files.copies = {{own, found.vocabulary}};
-  const fs::path path = found.vocabulary;
-  // A vocab.txt of another name is read with the tokenizer_config.json beside it, too.
-  if (path.filename() == own || word_pieces) {
-    for (const char* name : kBesideTokenizer) {
-      const fs::path beside = path.parent_path() / name;
-      if (Exists(beside)) files.copies.emplace(name, beside.string());
-    }
-  }
-  if (files.copies.contains(kConfigFile)) return files;
-  // Without tokenizer_config.json a vocab.txt is read as one that lower-cases.
-  files.config = word_pieces
-                     ? ConfigText(model, *loaded, "BertTokenizer", {{"do_lower_case", true}})
-                     : ConfigText(model, *loaded, "PreTrainedTokenizerFast", Json::object());
   return files;
 }
 

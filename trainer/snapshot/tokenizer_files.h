@@ -2,7 +2,9 @@
 // the model's folder.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@ struct CopiedTokenizer {
   std::map<std::string, std::string> copies = {};  // files to copy, by the names for transformers
   // What tokenizer_config.json says; empty where a copy says it, or where there is no tokenizer.
   std::string config = {};
+  std::optional<int32_t> end = {};  // the token that ends its texts
 
   std::vector<std::string> Names() const;
 };

@@ -15,6 +15,7 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/snapshot/run_record.h"
+#include "trainer/snapshot/text_ends.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/reading_buffers.h"
 #include "trainer/step/saved_tensors.h"
@@ -115,6 +116,11 @@ std::string TrainedModel::Tokenizer(const std::string& chosen) const {
     if (Exists(weights + name)) return weights + name;
   }
   return "";
+}
+
+std::vector<int32_t> TrainedModel::Ends() const {
+  const bool is_model = Exists(weights + "/config.json");  // or else a snapshot
+  return TextEnds(*model, is_model ? weights : config().model.init_from);
 }
 
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,

@@ -32,6 +32,8 @@ struct TrainedModel {
   const config::RunConfig& config() const { return loaded.config; }
   // "byte" or a path: `chosen`, else the run's, else the checkpoint's own. Empty: none is known.
   std::string Tokenizer(const std::string& chosen) const;
+  // The tokens that end its texts, besides its tokenizer's own (text_ends.h).
+  std::vector<int32_t> Ends() const;
 };
 
 // `sets` override the run's configuration; `run_file`, beside a Hugging Face folder, gives one.

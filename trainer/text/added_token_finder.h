@@ -9,37 +9,58 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/text/unicode.h"
+
 namespace plimsoll::data {
 
-// Finds occurrences of a set of strings: the leftmost, and among these the longest.
+// A token that is found in a text before the text is cut into words, as Hugging Face's tokenizers
+// know it.
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;
+  bool normalized = false;   // looked for in normalised text
+  bool lstrip = false;       // takes the white space before it
+  bool rstrip = false;       // takes the white space after it
+  bool single_word = false;  // found only where no word character touches it
+};
+
+// Finds occurrences of a set of tokens: the leftmost, and among these the longest.
 class AddedTokenFinder {
  public:
-  void Add(std::string content, int32_t id) {
+  // `content` is what is looked for: the token's content, possibly normalised.
+  void Add(std::string content, const AddedToken& token) {
     auto& bucket = by_first_[static_cast<uint8_t>(content[0])];
-    bucket.emplace_back(std::move(content), id);
+    bucket.push_back(token);
+    bucket.back().content = std::move(content);
+    strips_ |= token.lstrip || token.rstrip;
   }
   void Sort() {
     for (auto& bucket : by_first_) {
       std::stable_sort(bucket.begin(), bucket.end(), [](const auto& a, const auto& b) {
-        return a.first.size() > b.first.size();
+        return a.content.size() > b.content.size();
       });
     }
   }
 
-  // Calls text(part) and token(id) for the parts of `text`, in order.
+  // Calls text(part) and token(id) for the parts of `text`, in order. White space that a token
+  // takes is in no part.
   template <typename OnText, typename OnToken>
   void ForEach(std::string_view text, OnText on_text, OnToken on_token) const {
     size_t begin = 0;
     for (size_t i = 0; i < text.size();) {
-      const Entry* found = Match(text, i);
+      const AddedToken* found = Match(text, i);
       if (found == nullptr) {
         ++i;
         continue;
       }
-      if (i > begin) on_text(text.substr(begin, i - begin));
-      on_token(found->second);
-      i += found->first.size();
-      begin = i;
+      size_t from = i;
+      i += found->content.size();
+      const std::string_view before = text.substr(0, from), after = text.substr(i);
+      if (found->single_word && (EndsWithWord(before) || StartsWithWord(after))) continue;
+      if (found->lstrip) from = std::max(begin, from - TrailingWhiteSpace(before));
+      if (from > begin) on_text(text.substr(begin, from - begin));
+      on_token(found->id);
+      begin = i + (found->rstrip ? LeadingWhiteSpace(after) : 0);
     }
     if (begin < text.size()) on_text(text.substr(begin));
   }
@@ -51,25 +72,26 @@ class AddedTokenFinder {
   bool AnyEnds(std::string_view text) const {
     return Any([&](const std::string& token) { return text.ends_with(token); });
   }
+  // Whether a token takes white space.
+  bool Strips() const { return strips_; }
 
  private:
-  using Entry = std::pair<std::string, int32_t>;
-
   template <typename Condition>
   bool Any(Condition condition) const {
-    return std::ranges::any_of(by_first_, [&](const std::vector<Entry>& bucket) {
-      return std::ranges::any_of(bucket, condition, &Entry::first);
+    return std::ranges::any_of(by_first_, [&](const std::vector<AddedToken>& bucket) {
+      return std::ranges::any_of(bucket, condition, &AddedToken::content);
     });
   }
 
-  const Entry* Match(std::string_view text, size_t at) const {
-    for (const Entry& entry : by_first_[static_cast<uint8_t>(text[at])]) {
-      if (text.compare(at, entry.first.size(), entry.first) == 0) return &entry;
+  const AddedToken* Match(std::string_view text, size_t at) const {
+    for (const AddedToken& token : by_first_[static_cast<uint8_t>(text[at])]) {
+      if (text.compare(at, token.content.size(), token.content) == 0) return &token;
     }
     return nullptr;
   }
 
-  std::array<std::vector<Entry>, 256> by_first_;
+  std::array<std::vector<AddedToken>, 256> by_first_;
+  bool strips_ = false;
 };
 
 }  // namespace plimsoll::data

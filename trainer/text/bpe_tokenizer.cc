@@ -5,13 +5,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "trainer/text/added_token_finder.h"
+#include "trainer/text/unicode.h"
 
 namespace plimsoll::data {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-constexpr char32_t kNoCharacter = 0xffffffff;              // for a byte that is not UTF-8
 
 class BpeTokenizer : public Tokenizer {
  public:
@@ -32,9 +31,9 @@ class BpeTokenizer : public Tokenizer {
       ids_[token.content] = token.id;
       added_have_blanks_ |= HasBlanks(token.content);
       if (token.normalized) {
-        normalized_added_.Add(normalizer_.Apply(token.content), token.id);
+        normalized_added_.Add(normalizer_.Apply(token.content), token);
       } else {
-        raw_added_.Add(token.content, token.id);
+        raw_added_.Add(token.content, token);
       }
     }
     raw_added_.Sort();
@@ -161,7 +160,12 @@ class BpeTokenizer : public Tokenizer {
     return 0;
   }
 
+  // Whether an added token takes white space.
+  bool Strips() const { return raw_added_.Strips() || normalized_added_.Strips(); }
+
   bool PartsAt(std::string_view text, size_t at) const {
+    // A token behind `at`, or one before it, may take the white space around the place.
+    if (Strips() && IsWhiteSpace(LastCharacter(text.substr(0, at)))) return false;
     // What comes behind an added token begins a text of its own, with a space put before it.
     constexpr size_t kLongestAdded = 256;
     size_t begin = at - std::min(at, kLongestAdded);
@@ -177,18 +181,6 @@ class BpeTokenizer : public Tokenizer {
     return bpe_.Parts(LastCharacter(Become(before)), FirstCharacter(right));
   }
 
-  static char32_t FirstCharacter(std::string_view text) {
-    const size_t length = Utf8Length(text);
-    return length == 0 ? kNoCharacter : CodePoint(text.substr(0, length));
-  }
-  static char32_t LastCharacter(std::string_view text) {
-    for (size_t length = 1; length <= std::min<size_t>(4, text.size()); ++length) {
-      const std::string_view last = text.substr(text.size() - length);
-      if (Utf8Length(last) == length) return CodePoint(last);
-    }
-    return kNoCharacter;
-  }
-
   // A place where text may be cut: in bytes of it, and in ids.
   struct Cut {
     size_t text = 0, ids = 0;
@@ -200,6 +192,8 @@ class BpeTokenizer : public Tokenizer {
     const size_t end = text.find_last_of(" \n");
     if (end == text.npos || !normalizer_.OnlyComposes() || patterns_[0].LooksBehind()) return 0;
     text = text.substr(0, end);
+    // The white space at its end may be that of a token that follows.
+    if (Strips()) text.remove_suffix(TrailingWhiteSpace(text));
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto push = [&](int32_t id) { out->push_back(id); };
     Cut cut = {.text = 0, .ids = out->size()};

@@ -1,6 +1,6 @@
 // A BPE tokenizer built from a description; tokenizer_json.cc reads files into a description. The
 // stages of Encode:
-//   1 added tokens that are matched in the raw text     (leftmost, then longest)
+//   1 added tokens that are matched in the raw text     (added_token_finder.h)
 //   2 normalisation (normalizer.h) of each part between them
 //   3 added tokens that are matched in normalised text
 //   4 spaces written as a character of their own (Metaspace), or the split patterns, one after the
@@ -15,18 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "trainer/text/added_token_finder.h"
 #include "trainer/text/bpe.h"
 #include "trainer/text/normalizer.h"
 #include "trainer/text/split_pattern.h"
 #include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
-
-struct AddedToken {
-  std::string content;
-  int32_t id = 0;
-  bool normalized = false;  // matched in stage 3
-};
 
 // Spaces become `replacement`, which is also put before the text, unless the text begins with one.
 struct Metaspace {

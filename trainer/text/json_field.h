@@ -15,19 +15,26 @@ namespace plimsoll::data {
 
 class JsonField {
  public:
-  // The file itself is called by its name, a field in it "name: outer.inner".
-  JsonField(const nlohmann::json& json, std::string path, const char* separator = ": ")
-      : json_(&json), path_(std::move(path)), separator_(separator) {}
+  // What a tokenizer.json that is refused could be instead.
+  static constexpr const char* kSupported =
+      "supported are files of byte-level BPE (such as GPT-2's, Llama 3's, Qwen2's), of BPE with "
+      "byte fallback (Llama 2's) and of WordPiece (BERT's)";
+
+  // The file itself is called by its name, a field in it "name: outer.inner". `way_out` ends every
+  // message.
+  JsonField(const nlohmann::json& json, std::string path, const char* way_out = kSupported,
+            const char* separator = ": ")
+      : json_(&json), path_(std::move(path)), way_out_(way_out), separator_(separator) {}
 
   JsonField operator[](const char* key) const {
     static const nlohmann::json null;
     if (!json_->is_object()) Fail("is no object");
     const auto found = json_->find(key);
     return JsonField(found == json_->end() ? null : *found,
-                     fmt::format("{}{}{}", path_, separator_, key), ".");
+                     fmt::format("{}{}{}", path_, separator_, key), way_out_, ".");
   }
   JsonField operator[](size_t i) const {
-    return JsonField((*json_)[i], fmt::format("{}[{}]", path_, i), ".");
+    return JsonField((*json_)[i], fmt::format("{}[{}]", path_, i), way_out_, ".");
   }
 
   bool missing() const { return json_->is_null(); }
@@ -58,10 +65,7 @@ class JsonField {
     if (!off) Fail(fmt::format("{} is not supported", Brief()));
   }
   [[noreturn]] void Fail(const std::string& reason) const {
-    throw UserError(
-        fmt::format("{}: {}; supported are files of byte-level BPE (such as GPT-2's, Llama 3's, "
-                    "Qwen2's), of BPE with byte fallback (Llama 2's) and of WordPiece (BERT's)",
-                    path_, reason));
+    throw UserError(fmt::format("{}: {}; {}", path_, reason, way_out_));
   }
   std::string Brief() const {
     if (!json_->is_primitive()) return json_->type_name();
@@ -71,6 +75,7 @@ class JsonField {
  private:
   const nlohmann::json* json_;
   std::string path_;
+  const char* way_out_;
   const char* separator_;
 };
 

@@ -24,6 +24,10 @@ bool Normalizer::Composes() const {
   return std::ranges::any_of(steps_, [](const Step& step) { return step.kind == Kind::kNfc; });
 }
 
+bool Normalizer::Prepends() const {
+  return std::ranges::any_of(steps_, [](const Step& step) { return step.kind == Kind::kPrepend; });
+}
+
 bool Normalizer::CutsBeforeBlanks() const {
   bool replaced = false;
   for (const Step& step : steps_) {

@@ -18,6 +18,7 @@ class Normalizer {
   // Whether composition is all that it does: blanks and newlines then stay, in number and order.
   bool OnlyComposes() const;
   bool Composes() const;
+  bool Prepends() const;
   // Whether text that is cut before a blank or a newline becomes the same as in one: composition
   // comes first, and replacements are of single characters.
   bool CutsBeforeBlanks() const;

@@ -4,7 +4,12 @@
 #include <initializer_list>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "formats/foreign_files.h"
+#include "trainer/text/generation_config.h"
+#include "trainer/text/tokenizer_config.h"
+#include "trainer/text/tokenizer_json.h"
+#include "trainer/text/wordpiece.h"
 
 namespace plimsoll::data {
 namespace {
@@ -53,7 +58,16 @@ std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
   return bytes;
 }
 
+std::optional<int32_t> Tokenizer::Named(const std::string& role) const {
+  const auto found = facts_.named.find(role);
+  if (found == facts_.named.end()) return std::nullopt;
+  return found->second;
+}
+
 std::optional<int32_t> Tokenizer::EndOfText() const {
+  if (const auto end = Named("eos_token")) return end;
+  if (!facts_.ends.empty()) return facts_.ends.front();
+  if (const auto separator = Named("sep_token")) return separator;
   for (const std::string_view name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]"}) {
     if (const auto id = TokenId(name)) return id;
   }
@@ -65,9 +79,34 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer() { return std::make_unique<ByteTok
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
   const TokenizerFiles files = FindTokenizer(spec);
   if (files.vocabulary.empty()) return MakeByteTokenizer();
-  if (files.is_word_pieces()) return LoadWordPieceTokenizer(files.vocabulary);
-  if (files.merges.empty()) return LoadTokenizerJson(files.vocabulary);
-  return LoadGpt2Tokenizer(files.vocabulary, files.merges);
+  const TokenizerConfig config(files.folder());
+  const MappedFile vocabulary(files.vocabulary);
+  const auto parse = [&] {
+    if (files.is_word_pieces()) {
+      return ParseWordPieceFiles(vocabulary.text(), files.vocabulary, config);
+    }
+    if (files.merges.empty()) {
+      return ParseTokenizerJson(vocabulary.text(), files.vocabulary, config);
+    }
+    const MappedFile merges(files.merges);
+    return ParseGpt2Files(vocabulary.text(), files.vocabulary, merges.text(), files.merges, config);
+  };
+  std::unique_ptr<Tokenizer> tokenizer = parse();
+  if (files.folder().empty()) return tokenizer;
+  for (const int64_t id : EndTokensIn(files.folder())) {
+    // A model's configuration may have defaults that are beyond its vocabulary.
+    if (id < tokenizer->vocab_size()) tokenizer->facts().ends.push_back(static_cast<int32_t>(id));
+  }
+  return tokenizer;
+}
+
+std::string TokenizerFiles::folder() const {
+  const std::filesystem::path path = vocabulary;
+  const std::string name = path.filename();
+  const bool known = is_word_pieces() || name == "tokenizer.json" || name == "encoder.json" ||
+                     name == "vocab.json";
+  if (!known) return "";
+  return path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
 TokenizerFiles FindTokenizer(const std::string& spec) {

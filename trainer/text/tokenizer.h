@@ -5,16 +5,20 @@
 //   Hugging Face   tokenizer.json of byte-level BPE (GPT-2, Llama 3, Qwen2 and the like), and of
 //                  BPE of characters with byte fallback, as made from SentencePiece (Llama 2), and
 //                  of WordPiece (BERT)
-//   BERT           vocab.txt, with tokenizer_config.json beside it (wordpiece.h)
+//   BERT           vocab.txt (wordpiece.h)
+//
+// each with what the other files of its folder say about it (tokenizer_config.h).
 //
 // Decode(Encode(x)) == x for any x (after NFC, if the tokenizer asks for it); with byte fallback
-// only for UTF-8; with WordPiece, which forgets white space and more, for no text.
+// only for UTF-8; with added tokens that take white space only for texts without it around them;
+// with WordPiece, which forgets white space and more, for no text.
 //
 // Special and added tokens that are spelled out in the text become their ids; no beginning-of-text
 // token is added. UserErrors name the file and the field that is wrong or not supported.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +26,14 @@
 #include <vector>
 
 namespace plimsoll::data {
+
+// What the files next to a vocabulary say about it (tokenizer_config.h, generation_config.h).
+struct TokenizerFacts {
+  std::map<std::string, int32_t> named = {};  // ids by their roles: "eos_token", "mask_token"
+  std::vector<int32_t> ends = {};             // of the model that the folder holds
+  bool cuts_left = false;                     // a text that is too long loses its beginning
+  bool pads_left = false;                     // padding is put before a text
+};
 
 class Tokenizer {
  public:
@@ -55,16 +67,22 @@ class Tokenizer {
   virtual size_t EncodeStart(std::string_view text, std::vector<int32_t>* out,
                              Place place = Place::kStart) const = 0;
 
-  // The token that ends a document: <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3), </s>
-  // (Llama 2) or [SEP] (BERT).
+  const TokenizerFacts& facts() const { return facts_; }
+  TokenizerFacts& facts() { return facts_; }
+  // The token with a role in transformers, such as "mask_token". nullopt: no file names it.
+  std::optional<int32_t> Named(const std::string& role) const;
+
+  // The token that ends a document: the one that the files call eos_token; else the first that ends
+  // texts of the model in the same folder; else sep_token (BERT); else, for vocabularies without
+  // such files, a known name: <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3), </s>
+  // (Llama 2) or [SEP] (BERT). nullopt: none of them.
   std::optional<int32_t> EndOfText() const;
+
+ private:
+  TokenizerFacts facts_;
 };
 
 std::unique_ptr<Tokenizer> MakeByteTokenizer();
-std::unique_ptr<Tokenizer> LoadGpt2Tokenizer(const std::string& encoder_path,
-                                             const std::string& merges_path);
-std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::string& path);
-std::unique_ptr<Tokenizer> LoadWordPieceTokenizer(const std::string& vocab_path);
 
 // `spec` is "byte", a tokenizer.json, an encoder.json or vocab.json with its merges beside it (the
 // same name with vocab.bpe or merges.txt), a vocab.txt or another file of that ending, or a folder
@@ -76,6 +94,8 @@ struct TokenizerFiles {
   std::string vocabulary;  // or a tokenizer.json
   std::string merges;      // empty with a tokenizer.json or a vocab.txt
   bool is_word_pieces() const { return vocabulary.ends_with(".txt"); }
+  // The folder whose other files belong to it, as their names say; empty: none do.
+  std::string folder() const;
 };
 TokenizerFiles FindTokenizer(const std::string& spec);
 

@@ -199,38 +199,67 @@ void ReadDecoder(const Field& field, BpeDescription* description) {
   }
 }
 
+// Whether a text gets a space before it, as SentencePiece has it.
+bool PutsSpaceBefore(const BpeDescription& description) {
+  const bool prepends =
+      description.metaspace && description.metaspace->prepend != Metaspace::Prepend::kNever;
+  return prepends || description.normalizer.Prepends();
+}
+
 void ReadAddedTokens(const Field& field, BpeDescription* description) {
   if (field.missing()) return;
   const auto limit = static_cast<int64_t>(description->tokens.size() + 2 * field.size() + 1024);
   for (size_t i = 0; i < field.size(); ++i) {
     const Field token = field[i];
-    for (const char* key : {"single_word", "lstrip", "rstrip"}) token[key].MustBeOff();
-    AddedToken added;
-    added.content = token["content"].Text();
+    AddedToken added = ReadAddedToken(token, /*normalizes=*/true);
     const int64_t id = token["id"].Integer();
-    added.normalized = token["normalized"].Flag(!token["special"].Flag(false));
-    if (added.content.empty()) token["content"].Fail("is empty");
     if (id < 0 || id >= limit) token["id"].Fail(fmt::format("{} is out of range", id));
     added.id = static_cast<int32_t>(id);
     if (static_cast<size_t>(id) >= description->tokens.size()) {
       description->tokens.resize(static_cast<size_t>(id) + 1);
     }
-    // As it is matched: with the prefix that the normaliser adds.
-    description->tokens[static_cast<size_t>(id)] =
-        added.normalized ? description->normalizer.Apply(added.content) : added.content;
     description->added.push_back(std::move(added));
   }
 }
 
+// Adds what the folder's other files say about tokens of `vocab`.
+TokenizerFacts AddTokens(const TokenizerConfig& config, const Json& vocab,
+                         BpeDescription* description) {
+  VocabularyTokens tokens;
+  tokens.find = [&](const std::string& content) -> std::optional<int64_t> {
+    const auto found = vocab.find(content);
+    if (found == vocab.end()) return std::nullopt;
+    return found->get<int64_t>();
+  };
+  tokens.next = std::ssize(description->tokens);
+  tokens.added = std::move(description->added);
+  TokenizerFacts facts = config.AddTokens(tokens);
+  description->added = std::move(tokens.added);
+  description->tokens.resize(static_cast<size_t>(tokens.next));
+  for (const AddedToken& added : description->added) {
+    // As it is matched: with the prefix that the normaliser adds.
+    description->tokens[static_cast<size_t>(added.id)] =
+        added.normalized ? description->normalizer.Apply(added.content) : added.content;
+  }
+  return facts;
+}
+
+std::unique_ptr<Tokenizer> MakeTokenizer(BpeDescription description, TokenizerFacts facts) {
+  std::unique_ptr<Tokenizer> tokenizer = MakeBpeTokenizer(std::move(description));
+  tokenizer->facts() = std::move(facts);
+  return tokenizer;
+}
+
 }  // namespace
 
-std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::string& name) {
+std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::string& name,
+                                              const TokenizerConfig& config) {
   const Json parsed = formats::ParseJson(json, name);
   const Field file(parsed, name);
   if (!parsed.is_object() || !parsed.contains("model")) {
     throw UserError(name + ": has no \"model\": not a tokenizer.json of Hugging Face's tokenizers");
   }
-  if (IsWordPiece(file["model"])) return MakeWordPieceTokenizer(ReadWordPieceJson(file), name);
+  if (IsWordPiece(file["model"])) return MakeWordPieceOfJson(file, name, config);
   BpeDescription description = ReadModel(file["model"], name);
   ReadNormalizer(file["normalizer"], &description);
   const Field pre_tokenizer = file["pre_tokenizer"];
@@ -240,13 +269,21 @@ std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::
   } else if (pre_tokenizer.missing() || !ReadPreTokenizer(pre_tokenizer, &description)) {
     pre_tokenizer.Fail("has no ByteLevel stage");
   }
+  config.RequireWords(nullptr);
+  config.RequireSpaceBefore(PutsSpaceBefore(description));
   ReadAddedTokens(file["added_tokens"], &description);
+  TokenizerFacts facts = AddTokens(config, file["model"]["vocab"].json(), &description);
   if (characters) ReadDecoder(file["decoder"], &description);
-  return MakeBpeTokenizer(std::move(description));
+  return MakeTokenizer(std::move(description), std::move(facts));
 }
 
 std::unique_ptr<Tokenizer> ParseGpt2Files(std::string_view encoder, const std::string& encoder_name,
-                                          std::string_view merges, const std::string& merges_name) {
+                                          std::string_view merges, const std::string& merges_name,
+                                          const TokenizerConfig& config) {
+  constexpr std::string_view kClass = "GPT2Tokenizer";
+  config.RequireClass({&kClass, 1}, "a vocab.json, only GPT2Tokenizer");
+  config.RequireWords(nullptr);
+  config.RequireSpaceBefore(false);
   const Json parsed = formats::ParseJson(encoder, encoder_name);
   BpeVocabulary vocabulary(encoder_name, ReadVocab(Field(parsed, encoder_name)));
   size_t line_number = 0;
@@ -274,18 +311,8 @@ std::unique_ptr<Tokenizer> ParseGpt2Files(std::string_view encoder, const std::s
     added.id = end_of_text->get<int32_t>();
     description.added.push_back(std::move(added));
   }
-  return MakeBpeTokenizer(std::move(description));
-}
-
-std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::string& path) {
-  const MappedFile file(path);
-  return ParseTokenizerJson(file.text(), path);
-}
-
-std::unique_ptr<Tokenizer> LoadGpt2Tokenizer(const std::string& encoder_path,
-                                             const std::string& merges_path) {
-  const MappedFile encoder(encoder_path), merges(merges_path);
-  return ParseGpt2Files(encoder.text(), encoder_path, merges.text(), merges_path);
+  TokenizerFacts facts = AddTokens(config, parsed, &description);
+  return MakeTokenizer(std::move(description), std::move(facts));
 }
 
 }  // namespace plimsoll::data

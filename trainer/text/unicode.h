@@ -21,6 +21,22 @@ std::string_view CategoryOf(char32_t code);
 
 bool IsAscii(std::string_view text);
 
+// The first and the last character; kNoCharacter for a byte that is not UTF-8, or no text.
+inline constexpr char32_t kNoCharacter = 0xffffffff;
+char32_t FirstCharacter(std::string_view text);
+char32_t LastCharacter(std::string_view text);
+
+// White_Space, as `\s` is in Hugging Face's tokenizers.
+bool IsWhiteSpace(char32_t code);
+// The bytes of white space that the text begins or ends with.
+size_t LeadingWhiteSpace(std::string_view text);
+size_t TrailingWhiteSpace(std::string_view text);
+
+// Whether the text's first or last character is one of words, as `\w` is in Hugging Face's
+// tokenizers: letters, marks, digits, numbers that are letters, and what connects words.
+bool StartsWithWord(std::string_view text);
+bool EndsWithWord(std::string_view text);
+
 // Calls visit(sequence, code) for each well-formed sequence; other bytes are passed over.
 template <typename Visit>
 void ForEachCodePoint(std::string_view text, Visit visit) {

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "trainer/text/added_token_finder.h"
 #include "trainer/text/unicode.h"
 
 namespace plimsoll::data {
@@ -41,11 +40,10 @@ class WordPieceTokenizer final : public Tokenizer {
                       " for unknown words; get the file again, or name another vocabulary");
     }
     unknown_ = unknown->second;
-    for (const int32_t id : description.special) {
-      const std::string& token = tokens_[static_cast<size_t>(id)];
-      if (special_.contains(token)) continue;
-      special_[token] = ids_.at(token);
-      finder_.Add(token, ids_.at(token));
+    for (const AddedToken& token : description.added) {
+      AddedToken own = token;
+      own.id = ids_.at(token.content);  // of equal ones the last
+      if (special_.emplace(token.content, own.id).second) finder_.Add(token.content, own);
     }
     finder_.Sort();
   }

@@ -16,8 +16,10 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/text/added_token_finder.h"
 #include "trainer/text/bert_words.h"
 #include "trainer/text/tokenizer.h"
+#include "trainer/text/tokenizer_config.h"
 
 namespace plimsoll::data {
 
@@ -30,7 +32,7 @@ inline constexpr std::string_view kBertSpecialTokens[] = {"[PAD]", "[UNK]", "[CL
 struct WordPieceDescription {
   std::vector<std::string>
       tokens;                     // by id; of equal ones the last counts; empty: an id without one
-  std::vector<int32_t> special;   // ids that a text may spell out
+  std::vector<AddedToken> added;  // tokens that a text may spell out
   std::string unknown = "[UNK]";  // one of `tokens`
   BertWordOptions words;
   int64_t longest_word = 100;  // characters; longer words are unknown
@@ -40,14 +42,13 @@ struct WordPieceDescription {
 std::unique_ptr<Tokenizer> MakeWordPieceTokenizer(WordPieceDescription description,
                                                   const std::string& name);
 
-// A vocab.txt, one token a line, with the tokenizer_config.json that belongs to it; an empty
-// `config` is none, and then text is lower-cased. UserErrors name the file and the line or key.
+// A vocab.txt, one token a line, with what the other files of its folder say; without a
+// tokenizer_config.json text is lower-cased. UserErrors name the file and the line or key.
 std::unique_ptr<Tokenizer> ParseWordPieceFiles(std::string_view vocab, const std::string& name,
-                                               std::string_view config,
-                                               const std::string& config_name);
+                                               const TokenizerConfig& config);
 
-// A tokenizer.json whose model is WordPiece.
-class JsonField;
-WordPieceDescription ReadWordPieceJson(const JsonField& file);
+// A tokenizer.json, called `name`, whose model is WordPiece.
+std::unique_ptr<Tokenizer> MakeWordPieceOfJson(const JsonField& file, const std::string& name,
+                                               const TokenizerConfig& config);
 
 }  // namespace plimsoll::data

@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "formats/json.h"
 #include "trainer/text/json_field.h"
+#include "trainer/text/tokenizer_config.h"
 #include "trainer/text/unicode.h"
 #include "trainer/text/wordpiece.h"
 
@@ -33,16 +31,6 @@ void SetToken(const JsonField& field, int64_t id, const std::string& token, int6
   description->tokens[static_cast<size_t>(id)] = token;
 }
 
-// A token that texts may spell out, with its id.
-void AddSpecial(const JsonField& token, int64_t id, int64_t limit,
-                WordPieceDescription* description) {
-  for (const char* key : {"single_word", "lstrip", "rstrip"}) token[key].MustBeOff();
-  if (!token["special"].Flag(false)) token["normalized"].MustBeOff();
-  if (token["content"].Text().empty()) token["content"].Fail("is empty");
-  SetToken(token, id, token["content"].Text(), limit, description);
-  description->special.push_back(static_cast<int32_t>(id));
-}
-
 // The tokens of a vocab.txt by their ids, the numbers of the lines. Lines end as in Python's text
 // files: with \n, \r\n or \r.
 std::vector<std::string> ReadLines(std::string_view text, const std::string& name) {
@@ -61,29 +49,13 @@ std::vector<std::string> ReadLines(std::string_view text, const std::string& nam
   return lines;
 }
 
-// "[MASK]", or {"content": "[MASK]", …}.
-std::string ContentOf(const JsonField& token, std::string_view otherwise) {
-  if (token.missing()) return std::string(otherwise);
-  return token.json().is_object() ? token["content"].Text() : token.Text();
-}
-
 // Tokenizers of transformers whose algorithm is BertTokenizer's.
-void RequireKnownClass(const JsonField& field) {
-  constexpr std::array kKnown =
-      std::to_array<std::string_view>({"Bert", "DistilBert", "Electra", "ConvBert", "MobileBert",
-                                       "SqueezeBert", "LayoutLM", "Lxmert"});
-  if (field.missing()) return;
-  std::string_view name = field.Text();
-  if (name.ends_with("Fast")) name.remove_suffix(4);
-  const bool known = std::ranges::any_of(
-      kKnown, [&](std::string_view family) { return name == std::string(family) + "Tokenizer"; });
-  if (!known) {
-    field.Fail(
-        fmt::format("'{}' is not supported with a vocab.txt, only BertTokenizer and those "
-                    "that work as it does",
-                    formats::Printable(field.Text())));
-  }
-}
+constexpr std::string_view kClasses[] = {
+    "BertTokenizer",       "DistilBertTokenizer",  "ElectraTokenizer",  "ConvBertTokenizer",
+    "MobileBertTokenizer", "SqueezeBertTokenizer", "LayoutLMTokenizer", "LxmertTokenizer"};
+
+// The roles of kBertSpecialTokens, in their order.
+constexpr const char* kRoles[] = {"pad_token", "unk_token", "cls_token", "sep_token", "mask_token"};
 
 void ReadWordOptions(const JsonField& lower_case, const JsonField& strip_accents,
                      const JsonField& chinese, BertWordOptions* words) {
@@ -92,8 +64,8 @@ void ReadWordOptions(const JsonField& lower_case, const JsonField& strip_accents
   words->split_chinese = chinese.Flag(true);
 }
 
-void ReadConfig(const JsonField& config, WordPieceDescription* description) {
-  RequireKnownClass(config["tokenizer_class"]);
+void ReadConfig(const TokenizerConfig& config, WordPieceDescription* description) {
+  config.RequireClass(kClasses, "a vocab.txt, only BertTokenizer and those that work as it does");
   if (!config["do_basic_tokenize"].Flag(true)) {
     config["do_basic_tokenize"].Fail("false is not supported");
   }
@@ -101,69 +73,69 @@ void ReadConfig(const JsonField& config, WordPieceDescription* description) {
   if (!never_split.missing() && never_split.size() > 0) never_split.Fail("is not supported");
   ReadWordOptions(config["do_lower_case"], config["strip_accents"],
                   config["tokenize_chinese_chars"], &description->words);
-
-  const JsonField added = config["added_tokens_decoder"];
-  if (!added.missing()) {
-    if (!added.json().is_object()) added.Fail("is no object of ids and tokens");
-    const auto limit = std::ssize(description->tokens) + std::ssize(added.json()) + kMostGaps;
-    for (const auto& item : added.json().items()) {
-      const std::string& id = item.key();
-      const bool number = !id.empty() && id.size() < 10 &&
-                          std::ranges::all_of(id, [](char c) { return c >= '0' && c <= '9'; });
-      if (!number) added.Fail(fmt::format("'{}' is no id", formats::Printable(id)));
-      AddSpecial(added[id.c_str()], std::stoll(id), limit, description);
-    }
-  }
   description->unknown = ContentOf(config["unk_token"], description->unknown);
 }
 
-// The tokens that transformers names, where the vocabulary has them.
-void AddNamedTokens(const JsonField& config, WordPieceDescription* description) {
-  std::map<std::string, int32_t> ids;
+// Adds what the folder's other files say about tokens.
+TokenizerFacts AddTokens(const TokenizerConfig& config, WordPieceDescription* description) {
+  std::map<std::string, int64_t> ids;
   for (size_t id = 0; id < description->tokens.size(); ++id) {
-    ids[description->tokens[id]] = static_cast<int32_t>(id);
+    ids[description->tokens[id]] = static_cast<int64_t>(id);
   }
-  const auto add = [&](const std::string& token) {
-    const auto found = ids.find(token);
-    if (found != ids.end() && !token.empty()) description->special.push_back(found->second);
+  VocabularyTokens tokens;
+  tokens.find = [&](const std::string& content) -> std::optional<int64_t> {
+    const auto found = ids.find(content);
+    if (found == ids.end()) return std::nullopt;
+    return found->second;
   };
-  constexpr const char* kKeys[] = {"pad_token", "unk_token", "cls_token", "sep_token",
-                                   "mask_token"};
-  for (size_t i = 0; i < std::size(kKeys); ++i) {
-    add(ContentOf(config[kKeys[i]], kBertSpecialTokens[i]));
+  tokens.next = std::ssize(description->tokens);
+  tokens.normalizes = false;
+  tokens.added = std::move(description->added);
+  TokenizerFacts facts = config.AddTokens(tokens);
+  description->added = std::move(tokens.added);
+  description->tokens.resize(static_cast<size_t>(tokens.next));
+  for (const AddedToken& added : description->added) {
+    description->tokens[static_cast<size_t>(added.id)] = added.content;
   }
-  const JsonField more = config["additional_special_tokens"];
-  for (size_t i = 0; !more.missing() && i < more.size(); ++i) add(ContentOf(more[i], ""));
+  return facts;
+}
+
+// The tokens that transformers names by itself, where the vocabulary has them.
+void AddDefaults(WordPieceDescription* description, TokenizerFacts* facts) {
+  for (size_t i = 0; i < std::size(kRoles); ++i) {
+    const std::string content(kBertSpecialTokens[i]);
+    const auto last = std::find(description->tokens.rbegin(), description->tokens.rend(), content);
+    if (facts->named.contains(kRoles[i]) || last == description->tokens.rend()) continue;
+    AddedToken added;
+    added.content = content;
+    added.id = static_cast<int32_t>(description->tokens.rend() - last - 1);
+    facts->named[kRoles[i]] = added.id;
+    description->added.push_back(std::move(added));
+  }
+}
+
+std::unique_ptr<Tokenizer> MakeTokenizer(WordPieceDescription description, TokenizerFacts facts,
+                                         const std::string& name) {
+  std::unique_ptr<Tokenizer> tokenizer = MakeWordPieceTokenizer(std::move(description), name);
+  tokenizer->facts() = std::move(facts);
+  return tokenizer;
 }
 
 }  // namespace
 
 std::unique_ptr<Tokenizer> ParseWordPieceFiles(std::string_view vocab, const std::string& name,
-                                               std::string_view config,
-                                               const std::string& config_name) {
+                                               const TokenizerConfig& config) {
   WordPieceDescription description;
   description.tokens = ReadLines(vocab, name);
-  const nlohmann::json parsed =
-      config.empty() ? nlohmann::json::object() : formats::ParseJson(config, config_name);
-  const JsonField fields(parsed, config_name);
-  ReadConfig(fields, &description);
-  AddNamedTokens(fields, &description);
-  return MakeWordPieceTokenizer(std::move(description), name);
+  ReadConfig(config, &description);
+  config.RequireSpaceBefore(false);
+  TokenizerFacts facts = AddTokens(config, &description);
+  AddDefaults(&description, &facts);
+  return MakeTokenizer(std::move(description), std::move(facts), name);
 }
 
-std::unique_ptr<Tokenizer> LoadWordPieceTokenizer(const std::string& vocab_path) {
-  const MappedFile vocab(vocab_path);
-  const std::filesystem::path config_path =
-      std::filesystem::path(vocab_path).parent_path() / "tokenizer_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(config_path, ignored)) {
-    return ParseWordPieceFiles(vocab.text(), vocab_path, "", config_path);
-  }
-  const MappedFile config(config_path);
-  return ParseWordPieceFiles(vocab.text(), vocab_path, config.text(), config_path);
-}
-
-WordPieceDescription ReadWordPieceJson(const JsonField& file) {
+std::unique_ptr<Tokenizer> MakeWordPieceOfJson(const JsonField& file, const std::string& name,
+                                               const TokenizerConfig& config) {
   WordPieceDescription description;
   const JsonField model = file["model"], vocab = model["vocab"];
   if (!vocab.json().is_object()) vocab.Fail("is no object of tokens and ids");
@@ -191,9 +163,16 @@ WordPieceDescription ReadWordPieceJson(const JsonField& file) {
   }
   const JsonField added = file["added_tokens"];
   for (size_t i = 0; !added.missing() && i < added.size(); ++i) {
-    AddSpecial(added[i], added[i]["id"].Integer(), limit, &description);
+    AddedToken token = ReadAddedToken(added[i], /*normalizes=*/false);
+    const int64_t id = added[i]["id"].Integer();
+    SetToken(added[i], id, token.content, limit, &description);
+    token.id = static_cast<int32_t>(id);
+    description.added.push_back(std::move(token));
   }
-  return description;
+  config.RequireWords(&description.words);
+  config.RequireSpaceBefore(false);
+  TokenizerFacts facts = AddTokens(config, &description);
+  return MakeTokenizer(std::move(description), std::move(facts), name);
 }
 
 }  // namespace plimsoll::data
