@@ -31,7 +31,11 @@ class BpeTokenizer : public Tokenizer {
       ids_[token.content] = token.id;
       added_have_blanks_ |= HasBlanks(token.content);
       if (token.normalized) {
-        normalized_added_.Add(normalizer_.Apply(token.content), token);
+        const std::string matched = normalizer_.Apply(token.content);
+        // It may begin at a blank, and then what is before the blank touches it.
+        added_have_blanks_ |= token.single_word && matched.starts_with(Become(" "));
+        normalized_added_.Add(matched, token);
+        normalized_ends_.push_back(normalizer_.Apply(token.content, /*within=*/true));
       } else {
         raw_added_.Add(token.content, token);
       }
@@ -172,7 +176,12 @@ class BpeTokenizer : public Tokenizer {
     while (begin < at && (static_cast<uint8_t>(text[begin]) & 0xc0) == 0x80) ++begin;
     const std::string_view before = text.substr(begin, at - begin);
     if (raw_added_.AnyEnds(before)) return false;
-    if (normalized_added_.AnyEnds(normalizer_.Apply(before, true))) return false;
+    // Whether what the normaliser puts before a text is part of such a token isn't known here.
+    const std::string normalized = normalizer_.Apply(before, /*within=*/true);
+    if (std::ranges::any_of(normalized_ends_,
+                            [&](const auto& token) { return normalized.ends_with(token); })) {
+      return false;
+    }
     // A character that may have been composed with others is not looked at by itself.
     const bool plain = static_cast<uint8_t>(text[at - 1]) < 0x80;
     if (normalizer_.Composes() && !plain) return false;
@@ -286,6 +295,7 @@ class BpeTokenizer : public Tokenizer {
   std::vector<bool> is_byte_;
   std::unordered_map<std::string, int32_t> ids_;
   AddedTokenFinder raw_added_, normalized_added_;
+  std::vector<std::string> normalized_ends_;  // of normalized_added_, without what is put before
   bool added_have_blanks_ = false;
   Normalizer normalizer_;
   std::optional<Metaspace> metaspace_;

@@ -1,5 +1,5 @@
 """Makes wordpiece_vocab.txt and what transformers' BertTokenizer makes with it: wordpiece.expected.json, the ids of
-texts, and wordpiece_pairs.json, padded and truncated texts and pairs of texts.
+texts, and wordpiece_pairs.json, texts and pairs of texts that BertTokenizerFast pads and truncates.
 
 usage: python3 make_wordpiece.py                (needs `pip install "transformers<5" unicodedata2==15.0.0`)
        python3 make_wordpiece.py --large FOLDER TEXTS
@@ -18,7 +18,7 @@ import unicodedata2
 
 sys.modules["unicodedata"] = unicodedata2  # before transformers imports it
 
-from transformers import BertTokenizer  # noqa: E402
+from transformers import BertTokenizer, BertTokenizerFast  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -115,7 +115,7 @@ def small():
 
 def pairs(folder, vocab):
     save(folder, vocab, OPTIONS["uncased"])
-    tokenizer = BertTokenizer.from_pretrained(folder)
+    tokenizer = BertTokenizerFast.from_pretrained(folder)
     made = []
     for first in (0, 1, 4, 7, 8, 9, 20):
         for second in (None, 0, 1, 4, 7, 8, 9, 20):

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/temp_folder.h"
+#include "tests/trainer/data/stripping_tokenizers.h"
 #include "trainer/text/split_pattern.h"
 #include "trainer/text/tokenizer.h"
 
@@ -73,11 +74,18 @@ const std::vector<std::string_view> kParts = {" ",
                                               "<unk>",
                                               "_"};
 
-class EncodeStart : public testing::TestWithParam<std::string> {
+// Of StrippingTokenizers().
+const std::vector<std::string_view> kStripping = {"[L]",  "[R]",    "[B]", "[W]", "[LW]",
+                                                  "[RW]", "[W][R]", "NL",  "NR",  "NW"};
+
+class EncodesInPieces : public testing::Test {
  protected:
-  std::string RandomText(size_t parts) {
+  std::string RandomText(size_t parts, const std::vector<std::string_view>& more = {}) {
     std::string text;
-    for (size_t i = 0; i < parts; ++i) text += kParts[random_() % kParts.size()];
+    for (size_t i = 0; i < parts; ++i) {
+      const size_t part = random_() % (kParts.size() + 2 * more.size());
+      text += part < kParts.size() ? kParts[part] : more[(part - kParts.size()) / 2];
+    }
     return text;
   }
 
@@ -106,6 +114,8 @@ class EncodeStart : public testing::TestWithParam<std::string> {
   int cuts_ = 0;
 };
 
+class EncodeStart : public EncodesInPieces, public testing::WithParamInterface<std::string> {};
+
 TEST_P(EncodeStart, CutsWhereNothingChanges) {
   const auto tokenizer = LoadTokenizer(GetParam());
   for (int i = 0; i < 1500; ++i) {
@@ -118,6 +128,20 @@ TEST_P(EncodeStart, CutsWhereNothingChanges) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, EncodeStart, testing::ValuesIn(kTokenizers));
+
+TEST_F(EncodesInPieces, AroundTokensThatTakeWhiteSpace) {
+  for (const StrippingTokenizer& of : StrippingTokenizers(/*words=*/false)) {
+    SCOPED_TRACE(of.name);
+    cuts_ = 0;
+    for (int i = 0; i < 1500; ++i) {
+      const std::string text = RandomText(60, kStripping);
+      std::vector<int32_t> whole;
+      of.tokenizer->Encode(text, &whole);
+      ASSERT_EQ(EncodeInPieces(*of.tokenizer, text), whole) << "text " << i << ": " << text;
+    }
+    EXPECT_GT(cuts_, 1000);
+  }
+}
 
 TEST(SplitPattern, KnowsWhatItLooksAt) {
   const auto looks_behind = [](const char* pattern) {

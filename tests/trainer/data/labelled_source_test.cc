@@ -69,6 +69,23 @@ TEST_F(LabelledSource, FillsRowsAsTransformersDoes) {
   }
 }
 
+TEST_F(LabelledSource, CutsAndPadsOnTheSideThatTheTokenizersFilesSay) {
+  folder_.Write("train.jsonl",
+                R"({"text": "w1 w2 w1 w1 w2", "text_pair": "w1 w1 w2 w2 w2", "label": "a"})");
+  folder_.Write("tokenizer_config.json", R"({"truncation_side": "right"})");
+  EXPECT_EQ(Fill(*Make({}), 0, 1).Row("tokens", 0), (Ids{2, 7, 8, 3, 7, 7, 8, 3}));
+  folder_.Write("tokenizer_config.json", R"({"truncation_side": "left"})");
+  EXPECT_EQ(Fill(*Make({}), 0, 1).Row("tokens", 0), (Ids{2, 7, 8, 3, 8, 8, 8, 3}));
+  folder_.Write("tokenizer_config.json", R"({"padding_side": "left"})");
+  ExpectUserError([&] { Make({}); }, {"tokenizer", "padding_side: left"});
+}
+
+TEST_F(LabelledSource, TakesTheMarkersThatTheTokenizersFilesName) {
+  folder_.Write("train.jsonl", R"({"text": "w1", "label": "a"})");
+  folder_.Write("tokenizer_config.json", R"({"cls_token": "w8", "sep_token": "w9"})");
+  EXPECT_EQ(Fill(*Make({}), 0, 1).Row("tokens", 0), (Ids{14, 7, 15, 0, 0, 0, 0, 0}));
+}
+
 TEST_F(LabelledSource, ReadsEachTextOnceAnEpochWithItsClass) {
   folder_.Write("train.jsonl",
                 "{\"text\": \"w0\", \"label\": \"b\"}\n\n"

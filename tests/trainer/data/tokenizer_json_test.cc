@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/expect_error.h"
+#include "tests/trainer/data/stripping_tokenizers.h"
 
 namespace plimsoll::data {
 namespace {
@@ -87,6 +88,26 @@ TEST(TokenizerJson, AddedTokensMatchLeftmostThenLongest) {
   EXPECT_EQ(Encode(file, "<x>x><x<x>>"), (std::vector<int32_t>{301, 302, 300, 301, '>'}));
 }
 
+TEST(TokenizerJson, AddedTokensTakeWhiteSpaceAsTokenizersDo) {
+  for (const StrippingTokenizer& of : StrippingTokenizers()) {
+    SCOPED_TRACE(of.name);
+    EXPECT_GE(of.cases.size(), 10u);
+    for (const auto& [text, ids] : of.cases) EXPECT_EQ(of.tokenizer->Encode(text), ids) << text;
+  }
+}
+
+TEST(TokenizerJson, ATokenThatIsNoWordAloneStaysText) {
+  Json file = Good();
+  file["added_tokens"] = {Added("<x>", 300), Added("x>y", 301)};
+  file["added_tokens"][0]["single_word"] = true;
+  EXPECT_EQ(Encode(file, "-<x>."), (std::vector<int32_t>{'-', 300, '.'}));
+  // What is left of it holds no other token.
+  EXPECT_EQ(Encode(file, "<x>y"), (std::vector<int32_t>{'<', 'x', '>', 'y'}));
+  EXPECT_EQ(Encode(file, "a<x>"), (std::vector<int32_t>{'a', '<', 'x', '>'}));
+  file["added_tokens"][0]["lstrip"] = 1;
+  ExpectUserError([&] { ParseTokenizerJson(file.dump(), "t.json"); }, {"added_tokens[0].lstrip"});
+}
+
 TEST(TokenizerJson, EmptyAndAbsentFeaturesAreOff) {
   Json file = Good();
   file["model"]["dropout"] = nullptr;
@@ -113,12 +134,6 @@ TEST(TokenizerJson, UnsupportedFeaturesAreNamed) {
             {"pre_tokenizer.add_prefix_space"});
   ExpectBad([](Json& f) { f["pre_tokenizer"] = {{"type", "Metaspace"}}; }, {"Metaspace"});
   ExpectBad([](Json& f) { f["pre_tokenizer"] = nullptr; }, {"pre_tokenizer", "ByteLevel"});
-  ExpectBad(
-      [](Json& f) {
-        f["added_tokens"] = {Added("<m>", 300)};
-        f["added_tokens"][0]["lstrip"] = true;
-      },
-      {"added_tokens[0].lstrip"});
   const auto split = [](const char* pattern, const char* behavior) {
     return [=](Json& f) {
       const Json part = {

@@ -32,7 +32,7 @@ const std::map<std::string, Json> kConfigs = {
 std::string Vocab() { return ReadFile(kFixtures + "wordpiece_vocab.txt"); }
 
 std::unique_ptr<Tokenizer> Parse(const std::string& vocab, const Json& config = Json::object()) {
-  return ParseWordPieceFiles(vocab, "vocab.txt", config.dump(), "config.json");
+  return ParseWordPieceFiles(vocab, "vocab.txt", TokenizerConfig(config.dump(), "config.json"));
 }
 
 // A tokenizer.json that means the same.
@@ -129,12 +129,14 @@ TEST(WordPiece, ReadsLinesAsPythonDoes) {
 TEST(WordPiece, TakesTokensFromItsConfig) {
   const Json config = {{"unk_token", {{"content", "<unk>"}}},
                        {"mask_token", "<mask>"},
-                       {"additional_special_tokens", {"<x>", "<none>"}},
+                       {"additional_special_tokens", {"<x>"}},
                        {"added_tokens_decoder",
-                        {{"4", {{"content", "<new>"}, {"special", true}, {"lstrip", false}}}}}};
+                        {{"4", {{"content", "<new>"}, {"special", true}, {"lstrip", true}}}}}};
   const auto tokenizer = Parse("<unk>\n<mask>\n<x>\na\n", config);
   EXPECT_EQ(tokenizer->vocab_size(), 5);
-  EXPECT_EQ(tokenizer->Encode("a<mask><MASK><x>b<new>"), (Ids{3, 1, 1, 2, 0, 4}));
+  EXPECT_EQ(tokenizer->Encode("a<mask><MASK><x>b <new>"), (Ids{3, 1, 1, 2, 0, 4}));
+  EXPECT_EQ(tokenizer->Named("mask_token"), 1);
+  EXPECT_EQ(tokenizer->Named("sep_token"), std::nullopt);
 }
 
 TEST(WordPiece, IsFoundInItsFolder) {
@@ -144,7 +146,7 @@ TEST(WordPiece, IsFoundInItsFolder) {
   folder.Write("tokenizer_config.json", R"({"do_lower_case": false})");
   EXPECT_EQ(LoadTokenizer(folder.path())->Encode("Unaffable"), (Ids{10, 6, 7}));
   EXPECT_EQ(LoadTokenizer(folder / "vocab.txt")->Encode("Unaffable"), (Ids{10, 6, 7}));
-  folder.Write("tokenizer.json", TokenizerJson(kConfigs.at("uncased")).dump());
+  folder.Write("tokenizer.json", TokenizerJson(kConfigs.at("cased")).dump());
   EXPECT_GT(LoadTokenizer(folder.path())->vocab_size(), 100);
   ExpectUserError([&] { LoadTokenizer(folder / "other.txt"); }, {"other.txt", "vocab.txt"});
 }
@@ -160,14 +162,17 @@ TEST(WordPiece, DamagedFilesAreErrors) {
   expect({{"do_basic_tokenize", false}}, {"do_basic_tokenize", "not supported"});
   expect({{"never_split", {"a"}}}, {"never_split", "not supported"});
   expect({{"tokenizer_class", "BertJapaneseTokenizer"}}, {"tokenizer_class", "Japanese"});
-  expect({{"unk_token", "<unk>"}}, {"vocab.txt", "<unk>"});
+  expect({{"unk_token", "<unk>"}}, {"config.json: unk_token", "<unk>"});
   expect({{"mask_token", 4}}, {"mask_token", "no string"});
   expect({{"added_tokens_decoder", {{"x", {{"content", "y"}}}}}}, {"added_tokens_decoder", "'x'"});
   expect({{"added_tokens_decoder", {{"99999", {{"content", "y"}}}}}}, {"99999", "out of range"});
   expect({{"added_tokens_decoder", {{"4", {{"content", ""}}}}}}, {"4.content", "empty"});
-  expect({{"added_tokens_decoder", {{"4", {{"content", "y"}, {"lstrip", true}}}}}}, {"lstrip"});
-  ExpectUserError([] { ParseWordPieceFiles(kSmall, "vocab.txt", "{", "config.json"); },
-                  {"config.json", "JSON"});
+  expect({{"added_tokens_decoder", {{"4", {{"content", "y"}}}}}}, {"'y'", "next id is 10"});
+  expect({{"added_tokens_decoder", {{"4", {{"content", "un"}}}}}}, {"'un' id 4", "gives it 5"});
+  expect({{"added_tokens_decoder", {{"10", {{"content", "y"}, {"normalized", true}}}}}},
+         {"10.normalized"});
+  expect({{"additional_special_tokens", {"<none>"}}}, {"additional_special_tokens[0]", "<none>"});
+  ExpectUserError([] { TokenizerConfig("{", "config.json"); }, {"config.json", "JSON"});
 }
 
 TEST(WordPiece, UnsupportedFeaturesOfTokenizerJsonAreNamed) {
@@ -190,7 +195,7 @@ TEST(WordPiece, UnsupportedFeaturesOfTokenizerJsonAreNamed) {
   expect([](Json& f) { f["model"]["vocab"]["zz"] = 2000000000; }, {"model.vocab", "zz"});
   expect([](Json& f) { f["model"]["vocab"]["zz"] = "x"; }, {"model.vocab.zz", "no integer"});
   expect([](Json& f) { f["model"]["vocab"] = 3; }, {"model.vocab"});
-  expect([](Json& f) { f["added_tokens"][0]["rstrip"] = true; }, {"added_tokens[0].rstrip"});
+  expect([](Json& f) { f["added_tokens"][0]["rstrip"] = 3; }, {"added_tokens[0].rstrip"});
   expect([](Json& f) { f["model"]["type"] = "Unigram"; }, {"Unigram", "WordPiece"});
 }
 
