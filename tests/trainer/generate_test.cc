@@ -139,6 +139,14 @@ TEST_F(GenerateTest, EndsBeforeAStopString) {
   EXPECT_EQ(Generate(*session_, *bytes_, options).texts[0].substr(0, 1), "x");
 }
 
+TEST_F(GenerateTest, EndsAtEachTokenThatEndsTexts) {
+  GenerateOptions options{.prompt = "x", .tokens = 60, .seed = 2};
+  for (int32_t id = 0; id < 256; ++id) options.ends.push_back(id);
+  const Generated generated = Generate(*session_, *bytes_, options);
+  EXPECT_EQ(generated.tokens, 2);  // one of each row
+  EXPECT_EQ(generated.texts, (std::vector<std::string>{"x", "x"}));
+}
+
 // The logits of a text depend neither on earlier texts nor on the other row's text.
 TEST_F(GenerateTest, LogitsSeeTheirOwnTextOnly) {
   const std::vector<int32_t> text = {3, 1, 4, 1, 5}, other = {9, 2, 6, 5, 3}, third(5, 7);

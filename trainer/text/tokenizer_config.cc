@@ -307,7 +307,10 @@ void TokenizerConfig::AddNamed(const JsonField& token, const std::string& role,
   if (std::ranges::find(tokens.added, content, &AddedToken::content) == tokens.added.end()) {
     AddedToken added;
     added.content = content;
-    if (token.json().is_object()) added = ReadAddedToken(token, tokens.normalizes);
+    if (token.json().is_object()) {
+      added = ReadAddedToken(token, tokens.normalizes);
+      added.normalized = tokens.normalizes && token["normalized"].Flag(false);
+    }
     added.id = static_cast<int32_t>(*id);
     tokens.added.push_back(std::move(added));
   }
