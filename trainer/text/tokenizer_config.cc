@@ -285,6 +285,7 @@ void TokenizerConfig::AddDescribed(VocabularyTokens& tokens) const {
     }
   }
   for (const auto& [id, content] : contents) {
+    if (content.empty()) field.Fail("has a token without text");
     const auto before = std::ranges::find(tokens.added, content, &AddedToken::content);
     AddedToken token;
     token.content = content;
@@ -322,12 +323,12 @@ void TokenizerConfig::RequireWords(const BertWordOptions* words) const {
   (*this)["do_basic_tokenize"].Flag(true);
   if (const JsonField never = (*this)["never_split"]; !never.missing()) never.size();
   const JsonField name = (*this)["tokenizer_class"];
-  const bool of_bert = !name.missing() && IsOfBert(name.Text()) && words != nullptr;
-  const BertWordOptions actual = words == nullptr ? BertWordOptions{false, false, false} : *words;
+  const bool of_bert = !name.missing() && IsOfBert(name.Text());
+  const BertWordOptions actual = words == nullptr ? BertWordOptions() : *words;
   const auto require = [&](const char* key, bool by_default, bool does) {
     const JsonField field = (*this)[key];
     const bool asked = field.Flag(by_default);
-    if (asked == does) return asked;
+    if (words == nullptr || asked == does) return asked;
     field.Fail(fmt::format("{} {}, and the tokenizer's own file says {}",
                            field.missing() ? "is missing, which means" : "is", asked, does));
   };

@@ -51,8 +51,9 @@ class TokenizerConfig {
   // what it says about roles and sides.
   TokenizerFacts AddTokens(VocabularyTokens& tokens) const;
 
-  // Refuses what contradicts the vocabulary's own description. `lower_cases`: what of its words, or
-  // no such words; `space_before`: whether it puts a space before texts.
+  // Refuses what contradicts the vocabulary's own description. `words`: null where texts aren't cut
+  // as BERT does, and then nothing is asked of them; `space_before`: whether a text gets a space
+  // before it.
   void RequireWords(const BertWordOptions* words) const;
   void RequireSpaceBefore(bool space_before) const;
 
