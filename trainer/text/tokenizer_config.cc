@@ -50,6 +50,7 @@ constexpr KeyRule kRules[] = {
     Harmless("add_bos_token", kAround),
     Harmless("add_eos_token", kAround),
     Read("*_token"),
+    Harmless("*_token_id", "the tokens are named, and the vocabulary has their ids"),
 
     Refused("split_special_tokens",
             "texts would be cut where they spell out special tokens; set it to false"),
@@ -92,7 +93,9 @@ constexpr KeyRule kRules[] = {
     Harmless("is_local", kOrigin),
     Harmless("local_files_only", kOrigin),
     Harmless("processor_class", kOrigin),
+    Harmless("model_type", kOrigin),
     Harmless("tokenizer_type", kOrigin),
+    Harmless("vocab_size", kOrigin),
     Harmless("transformers_version", kOrigin),
     Harmless("trust_remote_code", kOrigin),
     Harmless("use_fast", kOrigin),
