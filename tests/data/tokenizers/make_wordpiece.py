@@ -121,8 +121,10 @@ def pairs(folder, vocab):
         for second in (None, 0, 1, 4, 7, 8, 9, 20):
             for length in (16, 17):
                 text, pair = "a " * first, None if second is None else "b " * second
-                made.append({"text": text, "text_pair": pair} | dict(tokenizer(
-                    text, pair, truncation="longest_first", padding="max_length", max_length=length)))
+                # As a batch, in which an empty second text is one, too.
+                rows = tokenizer([text], None if pair is None else [pair], truncation="longest_first",
+                                 padding="max_length", max_length=length)
+                made.append({"text": text, "text_pair": pair} | {key: row[0] for key, row in rows.items()})
     (FOLDER / "wordpiece_pairs.json").write_text(
         "[" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in made) + "]\n")
 
