@@ -52,6 +52,8 @@ class TextEndsCommand : public testing::Test {
     folder_.Write("base/tokenizer_config.json",
                   R"({"eos_token": "<|im_end|>", "chat_template": "{{ messages }}"})");
     folder_.Write("base/chat_template.jinja", "{{ messages }}");
+    fs::create_directory(folder_ / "base/additional_chat_templates");
+    folder_.Write("base/additional_chat_templates/tool.jinja", "{{ tools }}");
     folder_.Write("base/generation_config.json",
                   R"({"eos_token_id": [257, 256], "temperature": 0.6})");
     std::string examples;
@@ -96,10 +98,11 @@ class TextEndsCommand : public testing::Test {
   }
   void ExpectFilesOf(const std::string& model) const {
     EXPECT_THAT(folder_.Names(model),
-                ElementsAre("chat_template.jinja", "config.json", "generation_config.json",
-                            "model.safetensors", "tokenizer.json", "tokenizer_config.json"));
-    for (const char* file : {"chat_template.jinja", "generation_config.json", "tokenizer.json",
-                             "tokenizer_config.json"}) {
+                ElementsAre("additional_chat_templates", "chat_template.jinja", "config.json",
+                            "generation_config.json", "model.safetensors", "tokenizer.json",
+                            "tokenizer_config.json"));
+    for (const char* file : {"additional_chat_templates/tool.jinja", "chat_template.jinja",
+                             "generation_config.json", "tokenizer.json", "tokenizer_config.json"}) {
       EXPECT_EQ(ReadFile(folder_ / model + "/" + file), ReadFile(folder_ / "base/" + file)) << file;
     }
   }

@@ -231,7 +231,7 @@ void ClearFolder(const ExportCommand& command, const Source& source,
   fs::remove(command.to + "/config.json", error);
   fs::remove(command.to + "/" + adapters::kConfigFile, error);
   for (const auto& file : fs::directory_iterator(command.to, error)) {
-    if (IsFromExport(file.path().filename())) fs::remove(file.path(), error);
+    if (IsFromExport(file.path().filename())) fs::remove_all(file.path(), error);
   }
 }
 

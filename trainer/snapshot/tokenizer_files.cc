@@ -24,6 +24,9 @@ constexpr const char* kBesideTokenizer[] = {
     kConfigFile, "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
     "vocab.txt", "chat_template.jinja"};
 
+// A folder of such files: more chat templates.
+constexpr const char* kTemplates = "additional_chat_templates";
+
 bool Exists(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
@@ -102,6 +105,12 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
     for (const char* name : kBesideTokenizer) {
       if (Exists(folder / name)) files.copies.emplace(name, (folder / name).string());
     }
+    std::error_code none;
+    for (const auto& file : fs::directory_iterator(folder / kTemplates, none)) {
+      const fs::path path = file.path();
+      if (path.extension() != ".jinja") continue;
+      files.copies.emplace((kTemplates / path.filename()).string(), path.string());
+    }
   }
   if (files.copies.contains(kConfigFile)) return files;
   if (!found.merges.empty()) {
@@ -123,7 +132,7 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
 }
 
 bool IsTokenizerFile(const std::string& name) {
-  return name == "tokenizer.json" ||
+  return name == "tokenizer.json" || name == kTemplates ||
          std::ranges::find(kBesideTokenizer, name) != std::end(kBesideTokenizer);
 }
 
@@ -132,11 +141,14 @@ void WriteTokenizerFiles(const CopiedTokenizer& files, const std::string& folder
   std::error_code error;
   for (const auto& file : fs::directory_iterator(folder, error)) {
     const std::string name = file.path().filename();
-    const bool stays = !IsTokenizerFile(name) || std::ranges::find(names, name) != names.end();
-    if (!stays) fs::remove(file.path(), error);
+    const bool stays = std::ranges::any_of(
+        names, [&](const std::string& one) { return one == name || one.starts_with(name + "/"); });
+    if (IsTokenizerFile(name) && !stays) fs::remove_all(file.path(), error);
   }
   const auto write = [&](const std::string& name, std::string_view text) {
-    OutputFile file((fs::path(folder) / name).string());
+    const fs::path path = fs::path(folder) / name;
+    fs::create_directories(path.parent_path(), error);
+    OutputFile file(path.string());
     file.Write(text);
     file.Commit();
   };

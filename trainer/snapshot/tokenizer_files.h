@@ -26,7 +26,7 @@ struct CopiedTokenizer {
 // model's.
 CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer);
 
-// True of a name that such a file can have.
+// True of a name that such a file, or a folder of such files, can have.
 bool IsTokenizerFile(const std::string& name);
 
 // Writes them into the model's folder, in place of those that are there.

@@ -244,22 +244,27 @@ TokenizerFacts AddTokens(const TokenizerConfig& config, const Json& vocab,
   return facts;
 }
 
+// What a tokenizer.json says of sides counts where its config says nothing, as in transformers.
+void ReadSides(const Field& file, const TokenizerConfig& config, TokenizerFacts& facts) {
+  const auto read = [&](const char* section, const char* key, bool& left) {
+    if (file[section].missing() || !config[key].missing()) return;
+    const Field side = file[section]["direction"];
+    if (side.missing()) return;
+    left = side.Text() == "Left";
+    if (!left && side.Text() != "Right") side.Fail("is neither Left nor Right");
+  };
+  read("truncation", "truncation_side", facts.cuts_left);
+  read("padding", "padding_side", facts.pads_left);
+}
+
 std::unique_ptr<Tokenizer> MakeTokenizer(BpeDescription description, TokenizerFacts facts) {
   std::unique_ptr<Tokenizer> tokenizer = MakeBpeTokenizer(std::move(description));
   tokenizer->facts() = std::move(facts);
   return tokenizer;
 }
 
-}  // namespace
-
-std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::string& name,
-                                              const TokenizerConfig& config) {
-  const Json parsed = formats::ParseJson(json, name);
-  const Field file(parsed, name);
-  if (!parsed.is_object() || !parsed.contains("model")) {
-    throw UserError(name + ": has no \"model\": not a tokenizer.json of Hugging Face's tokenizers");
-  }
-  if (IsWordPiece(file["model"])) return MakeWordPieceOfJson(file, name, config);
+std::unique_ptr<Tokenizer> MakeBpeOfJson(const Field& file, const std::string& name,
+                                         const TokenizerConfig& config) {
   BpeDescription description = ReadModel(file["model"], name);
   ReadNormalizer(file["normalizer"], &description);
   const Field pre_tokenizer = file["pre_tokenizer"];
@@ -275,6 +280,22 @@ std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::
   TokenizerFacts facts = AddTokens(config, file["model"]["vocab"].json(), &description);
   if (characters) ReadDecoder(file["decoder"], &description);
   return MakeTokenizer(std::move(description), std::move(facts));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::string& name,
+                                              const TokenizerConfig& config) {
+  const Json parsed = formats::ParseJson(json, name);
+  const Field file(parsed, name);
+  if (!parsed.is_object() || !parsed.contains("model")) {
+    throw UserError(name + ": has no \"model\": not a tokenizer.json of Hugging Face's tokenizers");
+  }
+  std::unique_ptr<Tokenizer> tokenizer = IsWordPiece(file["model"])
+                                             ? MakeWordPieceOfJson(file, name, config)
+                                             : MakeBpeOfJson(file, name, config);
+  ReadSides(file, config, tokenizer->facts());
+  return tokenizer;
 }
 
 std::unique_ptr<Tokenizer> ParseGpt2Files(std::string_view encoder, const std::string& encoder_name,

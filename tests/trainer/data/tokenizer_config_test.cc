@@ -170,6 +170,21 @@ TEST_F(TokenizerFolder, GivesTokensTheMarksOfTheConfig) {
   EXPECT_TRUE(Load()->facts().cuts_left);
 }
 
+TEST_F(TokenizerFolder, TakesSidesFromTheTokenizerJsonWhereTheConfigSaysNone) {
+  Json file = Json::parse(ReadFile(folder_ / "tokenizer.json"));
+  file["truncation"] = {{"direction", "Left"}, {"max_length", 512}};
+  file["padding"] = {{"direction", "Left"}};
+  Write("tokenizer.json", file);
+  EXPECT_TRUE(Load()->facts().cuts_left);
+  EXPECT_TRUE(Load()->facts().pads_left);
+  Write("tokenizer_config.json", {{"truncation_side", "right"}, {"padding_side", "right"}});
+  EXPECT_FALSE(Load()->facts().cuts_left);
+  EXPECT_FALSE(Load()->facts().pads_left);
+  file["padding"]["direction"] = "up";
+  Write("tokenizer.json", file);
+  ExpectRefused(Json::object(), {"tokenizer.json: padding.direction"});
+}
+
 TEST_F(TokenizerFolder, RefusesWhatTheVocabularysFileContradicts) {
   ExpectRefused({{"add_prefix_space", true}}, {"add_prefix_space", "no space"});
   Write("tokenizer_config.json", {{"do_lower_case", true}});  // of no effect on pieces of bytes
