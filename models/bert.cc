@@ -3,7 +3,8 @@
 // next-sentence head) and BertForSequenceClassification.
 //
 // Inputs: tokens and token_types, i32[B,T]; lengths, i32[B], of padded texts; of the tasks targets,
-// i32[B,T], next_sentence and labels, i32[B] (negative: no loss).
+// i32[B,T], and next_sentence, i32[B] (negative: no loss); of classification those of
+// models/classifier.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -83,9 +84,17 @@ class Bert final : public Model {
     return Misfit::kRefused;
   }
   std::map<std::string, int64_t> input_bounds() const override {
-    std::map<std::string, int64_t> bounds = {{"tokens", settings().Int("vocab")}};
-    if (task_ == Task::kClassification) bounds["labels"] = settings().Int("classes");
+    std::map<std::string, int64_t> bounds;
+    if (task_ == Task::kClassification) bounds = LabelBounds(settings());
+    bounds["tokens"] = settings().Int("vocab");
     return bounds;
+  }
+  std::optional<ProblemType> problem_type() const override {
+    if (task_ != Task::kClassification) return std::nullopt;
+    return ProblemTypeOf(settings());
+  }
+  int64_t classes() const override {
+    return task_ == Task::kClassification ? settings().Int("classes") : 0;
   }
   void WriteConfig(nlohmann::ordered_json& config) const override;
 
@@ -108,12 +117,10 @@ class Bert final : public Model {
       case Task::kClassification:
         break;
     }
-    const Value pooled = Dropout(g, "pooler.dropout", Pool(g, x), g.dropout().hidden);
+    const Value pooled = Dropout(g, "pooler.dropout", Pool(g, x), g.dropout().classifier);
     return ClassifierHead(g, "classifier", pooled, head,
-                          {.classes = settings().Int("classes"),
-                           .label_smoothing = settings().Float("label_smoothing"),
-                           .weight = {Initializer::kNormal, sizes_.init_std},
-                           .bias = {Initializer::kZeros}});
+                          ClassifierOptionsOf(settings(), {Initializer::kNormal, sizes_.init_std},
+                                              {Initializer::kZeros}));
   }
 
  private:
@@ -236,7 +243,12 @@ void Bert::WriteConfig(nlohmann::ordered_json& config) const {
   config["max_position_embeddings"] = s.Int("max_sequence");
   config["type_vocab_size"] = kTokenTypes;
   config["position_embedding_type"] = "absolute";
-  if (task_ == Task::kClassification) WriteClasses(s.Int("classes"), config);
+  if (task_ != Task::kClassification) return;
+  // As in transformers, null follows hidden_dropout_prob.
+  const double rate = s.Float("classifier_dropout");
+  config["classifier_dropout"] = nullptr;
+  if (rate != s.Float("hidden_dropout")) config["classifier_dropout"] = rate;
+  WriteClassifier(s, config);
 }
 
 // The task that a folder's weights are for; that of the first architecture that is known.
@@ -261,14 +273,14 @@ void CompleteBert(Settings& s) {
                                    "shorten it",
                                    s.Int("sequence"), s.Int("max_sequence"), s.At("max_sequence")));
   }
-  const bool classifies = s.Text("task") == "classification";
-  if (classifies && !s.Has("classes")) {
-    throw MissingSetting("classes", "give the number of classes");
+  if (s.Text("task") == "classification") {
+    if (!s.Has("classifier_dropout")) s.Set("classifier_dropout", s.Float("hidden_dropout"));
+    return CompleteClassifier(s);
   }
-  for (const char* name : {"classes", "label_smoothing"}) {
+  for (const char* name : {"classes", "problem_type", "label_smoothing", "classifier_dropout"}) {
     // A resolved file says its default.
     const bool absent = name == std::string("label_smoothing") && s.Float(name) == 0;
-    if (classifies || absent || !s.IsGiven(name)) continue;
+    if (absent || !s.IsGiven(name)) continue;
     throw SettingError(name, fmt::format("has a meaning only for model.task: classification{}; "
                                          "remove it",
                                          s.At("task")));
@@ -290,7 +302,11 @@ std::unique_ptr<Model> ReadBert(const JsonObject& config, Settings& s) {
   RequireSwitch(config, "is_decoder", false);
   RequireSwitch(config, "add_cross_attention", false);
   if (s.Text("task") == "classification") {
-    s.Derive("classes", ReadClasses(config));
+    // The run's rate for all places takes precedence.
+    if (config.Has("classifier_dropout") && !s.IsGiven("dropout")) {
+      s.Derive("classifier_dropout", DropoutIn(config, "classifier_dropout", 0));
+    }
+    ReadClassifier(config, s);
   } else {
     RequireSwitch(config, "tie_word_embeddings", true);  // the decoder is the token embedding
   }
@@ -332,14 +348,15 @@ std::vector<Setting> OwnSettings() {
        .doc = "Texts may be shorter than `sequence`: attention leaves their padding out.",
        .derived = "true but for `masked_lm`",
        .beside_weights = Beside::kYes});
-  for (Setting& row : ClassifierSettings()) {
-    row.beside_weights = Beside::kYes;
-    if (row.name == "classes") {
-      row.derived = "required for `classification`";
-      row.required = "";
-    }
-    rows.push_back(std::move(row));
-  }
+  for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
+  rows.push_back({.name = "classifier_dropout",
+                  .type = Type::kFloat,
+                  .doc = "Probability of dropout on what the classifier reads.",
+                  .derived = "`hidden_dropout`",
+                  .min = 0,
+                  .max = 1,
+                  .below_max = true,
+                  .beside_weights = Beside::kYes});
   return rows;
 }
 

@@ -127,6 +127,6 @@ std::vector<KeyRule> EncoderKeys() {
       Read("hidden_act"),        Read("hidden_dropout_prob"), Read("attention_probs_dropout_prob")};
 }
 
-std::vector<KeyRule> ClassifierKeys() { return {Read("num_labels")}; }
+std::vector<KeyRule> ClassifierKeys() { return {Read("num_labels"), Read("problem_type")}; }
 
 }  // namespace plimsoll::models

@@ -15,7 +15,7 @@ std::vector<formats::KeyRule> ConfigKeys(const Family& family);
 // Rules of several families' rows Family::config_keys.
 std::vector<formats::KeyRule> LanguageKeys();    // of models that continue texts
 std::vector<formats::KeyRule> EncoderKeys();     // what ReadEncoder reads
-std::vector<formats::KeyRule> ClassifierKeys();  // what ReadClasses reads
+std::vector<formats::KeyRule> ClassifierKeys();  // what ReadClassifier reads
 
 // `to` and `more`, in this order.
 std::vector<formats::KeyRule> Joined(std::vector<formats::KeyRule> to,

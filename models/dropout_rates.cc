@@ -19,9 +19,10 @@ constexpr std::array<std::pair<const char*, Rate>, 3> kPlaces = {{
 DropoutRates DropoutRatesOf(const Settings& settings) {
   DropoutRates rates = settings.Float("attention_dropout");
   if (settings.Has("hidden_dropout")) {
-    rates.hidden = rates.embedding = settings.Float("hidden_dropout");
+    rates.hidden = rates.embedding = rates.classifier = settings.Float("hidden_dropout");
   }
   if (settings.Has("embedding_dropout")) rates.embedding = settings.Float("embedding_dropout");
+  if (settings.Has("classifier_dropout")) rates.classifier = settings.Float("classifier_dropout");
   return rates;
 }
 

@@ -1,6 +1,7 @@
 // Probabilities of dropout by where it applies, and the settings that give them: `dropout` is for
 // all; attention_dropout, hidden_dropout and embedding_dropout are for one place each, and follow
-// `dropout` unless they are given. A family has those that its models know apart.
+// `dropout` unless they are given; classifier_dropout follows hidden_dropout. A family has those
+// that its models know apart.
 #pragma once
 
 #include <string>
@@ -12,18 +13,19 @@ namespace plimsoll::models {
 
 struct DropoutRates {
   // Implicit, as one number is what most models have.
-  DropoutRates(double all = 0) : attention(all), hidden(all), embedding(all) {}
+  DropoutRates(double all = 0) : attention(all), hidden(all), embedding(all), classifier(all) {}
 
-  bool any() const { return attention > 0 || hidden > 0 || embedding > 0; }
+  bool any() const { return attention > 0 || hidden > 0 || embedding > 0 || classifier > 0; }
   bool operator==(const DropoutRates&) const = default;
 
-  double attention;  // of the weights that attention gives to keys
-  double hidden;     // of what branches add to the residual stream
-  double embedding;  // of what the first block reads
+  double attention;   // of the weights that attention gives to keys
+  double hidden;      // of what branches add to the residual stream
+  double embedding;   // of what the first block reads
+  double classifier;  // of what a classifier's last layer reads
 };
 
-// Of complete settings. What a family does not know apart follows: embeddings follow the hidden
-// rate, and that follows attention's.
+// Of complete settings. What a family does not know apart follows: embeddings and classifiers
+// follow the hidden rate, and that follows attention's.
 DropoutRates DropoutRatesOf(const Settings& settings);
 
 // The settings of single places among a family's.

@@ -128,6 +128,12 @@ void CompleteEncoder(Settings& s) {
                                           width, s.At("width"), NearestDivisors(width, heads)));
 }
 
+double DropoutIn(const JsonObject& config, const std::string& key, double fallback) {
+  const double rate = config.GetFloat(key, fallback);
+  if (rate >= 0 && rate < 1) return rate;
+  config.Fail(key, fmt::format("must be from 0 to below 1, not {}", rate));
+}
+
 void ReadEncoder(const JsonObject& config, Settings& s) {
   s.Derive("layers", SizeIn(config, "num_hidden_layers"));
   s.Derive("width", SizeIn(config, "hidden_size"));
@@ -141,8 +147,8 @@ void ReadEncoder(const JsonObject& config, Settings& s) {
                                           formats::Printable(activation)));
   }
   s.Derive("activation", std::string(activation == "gelu" ? "gelu_erf" : "gelu_tanh"));
-  DropoutRates dropout = config.GetFloat("hidden_dropout_prob", 0.1);
-  dropout.attention = config.GetFloat("attention_probs_dropout_prob", 0.1);
+  DropoutRates dropout = DropoutIn(config, "hidden_dropout_prob", 0.1);
+  dropout.attention = DropoutIn(config, "attention_probs_dropout_prob", 0.1);
   DeriveDropout(PlacesOfDropout(), dropout, s);
 }
 

@@ -50,6 +50,9 @@ std::vector<Setting> EncoderSettings(double norm_eps);
 // Fills in ffn_width. SettingError when the heads don't divide the width.
 void CompleteEncoder(Settings& settings);
 
+// A probability of dropout in config.json. UserError for one outside [0, 1).
+double DropoutIn(const formats::JsonObject& config, const std::string& key, double fallback);
+
 // transformers' members of config.json for these settings, except dropout and activation where a
 // family has them otherwise. Settings that are given take precedence when they are read.
 void ReadEncoder(const formats::JsonObject& config, Settings& settings);

@@ -99,11 +99,7 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
                                          : ReadSettings(*family, config, settings));
   // A head for another number of classes is not the checkpoint's.
   std::vector<std::string> names = ReadClassNames(config);
-  const std::map<std::string, int64_t> bounds = model->input_bounds();
-  const auto labels = bounds.find("labels");
-  if (labels != bounds.end() && labels->second == std::ssize(names)) {
-    model->set_class_names(std::move(names));
-  }
+  if (model->classes() == std::ssize(names)) model->set_class_names(std::move(names));
   return model;
 }
 

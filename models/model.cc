@@ -89,16 +89,14 @@ CheckpointTable Model::checkpoint_table() const {
 }
 
 void Model::set_class_names(std::vector<std::string> names) {
-  const std::map<std::string, int64_t> bounds = input_bounds();
-  const auto labels = bounds.find("labels");
-  if (labels == bounds.end()) return;
+  if (classes() == 0) return;
   bool named = false;
   for (size_t i = 0; i < names.size(); ++i) {
     named |= names[i] != NumberedClass(static_cast<int64_t>(i)) && names[i] != std::to_string(i);
   }
   if (!named) return;
-  names.resize(static_cast<size_t>(std::min(labels->second, std::ssize(names))));
-  for (int64_t i = std::ssize(names); i < labels->second; ++i) names.push_back(NumberedClass(i));
+  names.resize(static_cast<size_t>(std::min(classes(), std::ssize(names))));
+  for (int64_t i = std::ssize(names); i < classes(); ++i) names.push_back(NumberedClass(i));
   class_names_ = std::move(names);
 }
 

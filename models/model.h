@@ -84,6 +84,13 @@ enum class Head {
   kLogits,  // [B,V]: of one position per row, or of classes
 };
 
+// What a classifier's logits say of a sample: problem_type of transformers' config.json.
+enum class ProblemType {
+  kSingleLabel,  // which class it is of: the softmax of the logits
+  kMultiLabel,   // for each class by itself, whether it is of it: their sigmoid
+  kRegression,   // a number: the only logit
+};
+
 // A loss of a model, and the parameters that it trains.
 struct Objective {
   std::string name = "";  // prefix of its tensors' names ("critic.loss"); empty: the only one
@@ -269,6 +276,10 @@ class Model {
   // The least numbers that integer inputs cannot have, by input ("labels"). Negative numbers are
   // targets that don't count.
   virtual std::map<std::string, int64_t> input_bounds() const { return {}; }
+  // nullopt: the model does not classify samples.
+  virtual std::optional<ProblemType> problem_type() const { return std::nullopt; }
+  // How many classes it tells apart, of samples or of their pixels; 0: none.
+  virtual int64_t classes() const { return 0; }
   // The names of the classes that the model tells apart, in the order of their numbers. They come
   // from data or from a checkpoint's config.json, and go into the next one. Empty: none are known.
   const std::vector<std::string>& class_names() const { return class_names_; }

@@ -97,9 +97,9 @@ class ResNet final : public Model {
     return parameter.name.starts_with("head.") ? Misfit::kFresh : Misfit::kRefused;
   }
   int64_t coupled_samples() const override { return norm_.frozen ? 1 : norm_.group_samples; }
-  std::map<std::string, int64_t> input_bounds() const override {
-    return {{"labels", settings().Int("classes")}};
-  }
+  std::map<std::string, int64_t> input_bounds() const override { return LabelBounds(settings()); }
+  std::optional<ProblemType> problem_type() const override { return ProblemTypeOf(settings()); }
+  int64_t classes() const override { return settings().Int("classes"); }
   void CheckBatch(const Batch& batch) const override {
     if (batch.sequence != 1) throw UserError("a ResNet reads images, which have no sequence");
   }
@@ -129,12 +129,7 @@ class ResNet final : public Model {
     CountNormBatches(g, static_cast<int64_t>(NormsInFiles().size()), norm_);
     x = ops::GlobalAvgPool(g.builder(), x, "pool");
     const Initializer uniform = UniformByInputs(g.shape(x).dim(-1));
-    return ClassifierHead(g, "head", x, head,
-                          {.classes = s.Int("classes"),
-                           .label_smoothing = s.Float("label_smoothing"),
-                           .mixed_labels = s.Bool("mixed_labels"),
-                           .weight = uniform,
-                           .bias = uniform});
+    return ClassifierHead(g, "head", x, head, ClassifierOptionsOf(s, uniform, uniform));
   }
 
  private:
@@ -295,6 +290,7 @@ std::vector<Setting> OwnSettings() {
 const FamilyRegistration kFamily({
     .name = "resnet",
     .settings = OwnSettings(),
+    .complete = &CompleteClassifier,
     .make = [](const Settings& s) { return std::make_unique<ResNet>(s); },
     // A folder of timm to which these settings were added has them as well.
     .config_keys = {formats::Harmless("architecture", "depth says it"),

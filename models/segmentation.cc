@@ -55,7 +55,7 @@ std::vector<Setting> SegmentationSettings() {
   return {{.name = "classes",
            .doc = "Classes that are told apart; class 0 is the background.",
            .required = "give the number of classes, with the background",
-           .min = 2,
+           .min = 1,
            .max = 1e7,
            .beside_weights = Setting::BesideWeights::kYes},
           weight("dice_weight", "Weight of the Dice loss, as MONAI's `lambda_dice`."),
@@ -67,6 +67,9 @@ std::vector<Setting> SegmentationSettings() {
 
 ops::DiceOptions SegmentationOptionsOf(const Settings& settings) {
   const int64_t classes = settings.Int("classes");
+  if (classes < 2) {
+    throw SettingError("classes", "1 class is the background alone; give at least 2");
+  }
   if (classes > ops::kMostDiceClasses) {
     throw SettingError("classes", "the loss of segmentation tells apart at most " +
                                       std::to_string(ops::kMostDiceClasses) + " classes");

@@ -62,9 +62,8 @@ class UNet final : public Model {
   Misfit OnMisfit(const ParameterInfo& parameter) const override {
     return parameter.name.starts_with("head.") ? Misfit::kFresh : Misfit::kRefused;
   }
-  std::map<std::string, int64_t> input_bounds() const override {
-    return {{"labels", settings().Int("classes")}};
-  }
+  std::map<std::string, int64_t> input_bounds() const override { return {{"labels", classes()}}; }
+  int64_t classes() const override { return settings().Int("classes"); }
   void CheckBatch(const Batch& batch) const override {
     if (batch.sequence != 1) throw UserError("a U-Net reads images, which have no sequence");
   }

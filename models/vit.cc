@@ -98,9 +98,9 @@ class Vit final : public Model {
   }
   void Fit(const ParameterInfo& parameter, std::span<const int64_t> shape,
            std::span<const float> stored, float* to) const override;
-  std::map<std::string, int64_t> input_bounds() const override {
-    return {{"labels", settings().Int("classes")}};
-  }
+  std::map<std::string, int64_t> input_bounds() const override { return LabelBounds(settings()); }
+  std::optional<ProblemType> problem_type() const override { return ProblemTypeOf(settings()); }
+  int64_t classes() const override { return settings().Int("classes"); }
   void WriteConfig(nlohmann::ordered_json& config) const override;
 
  protected:
@@ -113,12 +113,9 @@ class Vit final : public Model {
     x = ops::SliceTokens(g.builder(), x, 0, 1, "class_token");
     x = ops::View(g.builder(), x, {g.batch().batch, sizes_.width});
     x = LayerNorm(g, "norm", x, sizes_.norm_eps);
-    return ClassifierHead(g, "head", x, head,
-                          {.classes = s.Int("classes"),
-                           .label_smoothing = s.Float("label_smoothing"),
-                           .mixed_labels = s.Bool("mixed_labels"),
-                           .weight = {Initializer::kNormal, sizes_.init_std},
-                           .bias = {Initializer::kZeros}});
+    return ClassifierHead(
+        g, "head", x, head,
+        ClassifierOptionsOf(s, {Initializer::kNormal, sizes_.init_std}, {Initializer::kZeros}));
   }
 
  private:
@@ -203,7 +200,7 @@ void Vit::WriteConfig(nlohmann::ordered_json& config) const {
   config["patch_size"] = s.Int("patch");
   config["num_channels"] = s.Int("channels");
   config["qkv_bias"] = true;
-  WriteClasses(s.Int("classes"), config);
+  WriteClassifier(s, config);
 }
 
 std::unique_ptr<Model> ReadVit(const JsonObject& config, Settings& s) {
@@ -212,7 +209,7 @@ std::unique_ptr<Model> ReadVit(const JsonObject& config, Settings& s) {
   s.Derive("image_size", SizeIn(config, "image_size", 224));
   s.Derive("patch", SizeIn(config, "patch_size", 16));
   s.Derive("channels", SizeIn(config, "num_channels", 3));
-  s.Derive("classes", ReadClasses(config));
+  ReadClassifier(config, s);
   s.Derive("label_smoothing", 0.0);
   s.Derive("drop_path", 0.0);
   s.Derive("mixed_labels", false);
@@ -222,6 +219,7 @@ std::unique_ptr<Model> ReadVit(const JsonObject& config, Settings& s) {
 
 void CompleteVit(Settings& s) {
   CompleteEncoder(s);
+  CompleteClassifier(s);
   const int64_t size = s.Int("image_size"), patch = s.Int("patch");
   if (size % patch == 0) return;
   throw SettingError("patch", fmt::format("patches of {} do not divide images of model.image_size "

@@ -9,7 +9,8 @@
 // logits[…] of one float dtype S and any shape; weight f32[] (1 / logits of the step). t is one
 // number for all logits, within [0, 1], as in an adversarial loss (Goodfellow et al. 2014; 0.9
 // smooths the label 1, Salimans et al. 2016, section 3.4), or targets f32[…] of the logits' shape,
-// which are constants. loss and dloss have S's compute type.
+// which are constants; one that is NaN is no target: its logit carries no loss and isn't counted.
+// loss and dloss have S's compute type.
 // Errors: InternalError on shapes that do not fit and on t outside [0, 1].
 #pragma once
 
@@ -21,7 +22,7 @@ namespace plimsoll::ops {
 
 struct BinaryCrossEntropy {
   graph::Value loss;
-  // i32[]: logits above 0 where t > 1/2, and those not above 0 elsewhere. For metrics.
+  // i32[]: logits above 0 where t > 1/2, and those not above 0 where it isn't. For metrics.
   graph::Value right;
 };
 BinaryCrossEntropy BinaryCrossEntropyWithLogits(graph::Builder& g, graph::Value logits,

@@ -44,6 +44,7 @@ void Loss(const CpuContext& ctx) {
       const int64_t end = std::min((chunk + 1) * kChunk, elements);
       for (int64_t i = chunk * kChunk; i < end; ++i) {
         const T x = Load<T>(logits + i, 1)[0], t = targets.at(i);
+        if (std::isnan(t)) continue;
         partial.loss += std::max(x, T(0)) - x * t + std::log1p(std::exp(-std::abs(x)));
         partial.right += (x > 0) == (2 * t > 1);
       }
@@ -76,7 +77,7 @@ void LossBackward(const CpuContext& ctx) {
       for (int j = 0; j < count; ++j) t[j] = targets.at(i + j);
       const Vec<T> tail = Exp<T>(x < 0 ? x : -x), body = 1 / (1 + tail);
       const Vec<T> real = x < 0 ? tail * body : body, fake = x < 0 ? body : tail * body;
-      Store<T>(dlogits + i, factor * ((1 - t) * real - t * fake), count);
+      Store<T>(dlogits + i, t == t ? factor * ((1 - t) * real - t * fake) : Vec<T>{}, count);
     });
   });
 }

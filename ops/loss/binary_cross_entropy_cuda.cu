@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t begin = blockIdx.x * kSumChunk, end = min(begin + kSumChunk, elements);
   for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
     const float x = ToFloat(logits[i]), t = targets != nullptr ? targets[i] : target;
+    if (isnan(t)) continue;
     part.loss += fmaxf(x, 0.0f) - x * t + log1pf(expf(-fabsf(x)));
     part.right += (x > 0) == (2 * t > 1);
   }
@@ -93,6 +94,7 @@ struct Slope {
 
   __device__ float operator()(float x) const { return (*this)(x, target); }
   __device__ float operator()(float x, float t) const {
+    if (isnan(t)) return 0;
     const float tail = expf(-fabsf(x)), body = 1 / (1 + tail);
     const float real = x < 0 ? tail * body : body, fake = x < 0 ? body : tail * body;
     return *weight * *dloss * ((1 - t) * real - t * fake);

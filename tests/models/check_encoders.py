@@ -50,6 +50,12 @@ def small_models():
         "bert-base": (transformers.BertModel, bert),
         "vit": (transformers.ViTForImageClassification, vit),
         "vit-base": (transformers.ViTModel, vit),
+        "bert-multi-label": (transformers.BertForSequenceClassification, transformers.BertConfig(
+            **BERT, problem_type="multi_label_classification")),
+        "bert-regression": (transformers.BertForSequenceClassification, transformers.BertConfig(
+            **(BERT | dict(num_labels=1)), classifier_dropout=0.25)),
+        "vit-multi-label": (transformers.ViTForImageClassification, transformers.ViTConfig(
+            **VIT, problem_type="multi_label_classification")),
     }
 
 
@@ -66,7 +72,16 @@ def make_small_model(make, config, seed):
     return model
 
 
-def text_batch(architecture):
+def labels_for(config):
+    """A classifier's labels, by the name of Plimsoll's input."""
+    if config.num_labels == 1:
+        return "label_values", torch.tensor([2.5, -0.75, 0.125])
+    if config.problem_type == "multi_label_classification":
+        return "label_values", torch.tensor([[1, 0, 0, 1, 0], [0, 0, 0, 0, 0], [0, 1, 1, 1, 0.25]])
+    return "labels", torch.tensor([4, 0, 2])
+
+
+def text_batch(architecture, config):
     """The batch as Plimsoll's JSON, and transformers' arguments."""
     draw = torch.Generator().manual_seed(1)
     tokens = torch.randint(0, BERT["vocab_size"], (BATCH, SEQUENCE), generator=draw)
@@ -74,23 +89,23 @@ def text_batch(architecture):
     lengths = torch.tensor([SEQUENCE, 7, 1])
     mask = (torch.arange(SEQUENCE)[None] < lengths[:, None]).long()
     targets = torch.where((torch.arange(SEQUENCE)[None] % 3 == 0) & (mask == 1), tokens.roll(1), -100)
-    labels = torch.tensor([4, 0, 2])
     follows = torch.tensor([0, 1, 1])
     data = dict(tokens=tokens, token_types=types, lengths=lengths)
     arguments = dict(input_ids=tokens, token_type_ids=types, attention_mask=mask)
     if architecture == "BertForSequenceClassification":
-        return data, data | dict(labels=labels), arguments | dict(labels=labels)
+        name, labels = labels_for(config)
+        return data, data | {name: labels}, arguments | dict(labels=labels)
     if architecture == "BertForPreTraining":
         return (data, data | dict(targets=targets, next_sentence=follows),
                 arguments | dict(labels=targets, next_sentence_label=follows))
     return data, data | dict(targets=targets), arguments | dict(labels=targets)
 
 
-def image_batch(size):
+def image_batch(size, config):
     images = torch.randn(BATCH, size, size, 3, generator=torch.Generator().manual_seed(size))
-    labels = torch.tensor([4, 0, 2])
+    name, labels = labels_for(config)
     data = dict(images=images)
-    return (data, data | dict(labels=labels),
+    return (data, data | {name: labels},
             dict(pixel_values=images.permute(0, 3, 1, 2), labels=labels))
 
 
@@ -131,9 +146,11 @@ def expectations(folder):
     model = load(folder)
     architecture = type(model).__name__
     if architecture.startswith("ViT"):
-        cases = {"": run_transformers(model, image_batch(VIT["image_size"]), {})}
+        cases = {"": run_transformers(model, image_batch(VIT["image_size"], model.config), {})}
+        if model.config.problem_type == "multi_label_classification":
+            return cases
         for size in (LARGER, SMALLER):
-            case = run_transformers(model, image_batch(size), {"image_size": size},
+            case = run_transformers(model, image_batch(size, model.config), {"image_size": size},
                                     interpolate_pos_encoding=True)
             embeddings = model.vit.embeddings
             width = VIT["hidden_size"]
@@ -143,13 +160,12 @@ def expectations(folder):
                     patches, size, size).flatten().tolist()
             cases[f"images of {size}"] = case
         return cases
-    cases = {"": run_transformers(model, text_batch(architecture), {"padded": True})}
-    return cases
+    return {"": run_transformers(model, text_batch(architecture, model.config), {"padded": True})}
 
 
 def counted(case):
     """Which of a case's logits belong to tokens that are no padding."""
-    if "tokens" not in case["data"] or len(case["logits"]) == BATCH * CLASSES:
+    if "tokens" not in case["data"] or len(case["logits"]) in (BATCH, BATCH * CLASSES):
         return torch.ones(len(case["logits"]), dtype=torch.bool)
     lengths = torch.tensor(case["data"]["lengths"])
     mask = torch.arange(SEQUENCE)[:, None] < lengths[None]  # [T,B]
@@ -193,7 +209,7 @@ def check_timm(program):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.3)
-    data, targets, arguments = image_batch(12)
+    data, targets, arguments = image_batch(12, transformers.ViTConfig(**VIT))
     for tensor in data.values():
         tensor.copy_((tensor * 1e6).round() / 1e6)
     with torch.no_grad():

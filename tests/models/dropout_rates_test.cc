@@ -55,8 +55,11 @@ OfOps RatesOfOps(const Model& model) {
     if (node.op->name == "attention") {
       rates["attention"].insert(node.attributes.GetReal("dropout"));
     } else if (node.op->name == "dropout") {
-      const bool embeds = program.tensor(node.outputs[0]).name == "embed.dropout";
-      rates[embeds ? "embedding" : "hidden"].insert(node.attributes.GetReal("p"));
+      const std::string& name = program.tensor(node.outputs[0]).name;
+      const char* const place = name == "embed.dropout"    ? "embedding"
+                                : name == "pooler.dropout" ? "classifier"
+                                                           : "hidden";
+      rates[place].insert(node.attributes.GetReal("p"));
     }
   }
   return rates;
@@ -68,22 +71,35 @@ TEST(DropoutRates, EachKeyMovesItsOwnOps) {
   three["embedding_dropout"] = 0.3;
   EXPECT_EQ(RatesOfOps(*ModelWith("gpt2", three)),
             (OfOps{{"attention", {0.1}}, {"hidden", {0.2}}, {"embedding", {0.3}}}));
-  for (const char* family : {"bert", "vit"}) {
-    EXPECT_EQ(RatesOfOps(*ModelWith(family, all)),
-              (OfOps{{"attention", {0.1}}, {"hidden", {0.2}}, {"embedding", {0.2}}}));
-  }
+  const OfOps of_vit = {{"attention", {0.1}}, {"hidden", {0.2}}, {"embedding", {0.2}}};
+  EXPECT_EQ(RatesOfOps(*ModelWith("vit", all)), of_vit);
+  OfOps of_bert = of_vit;
+  of_bert["classifier"] = {0.2};
+  EXPECT_EQ(RatesOfOps(*ModelWith("bert", all)), of_bert);
+  Rates classifier = all;
+  classifier["classifier_dropout"] = 0.3;
+  of_bert["classifier"] = {0.3};
+  EXPECT_EQ(RatesOfOps(*ModelWith("bert", classifier)), of_bert);
+  EXPECT_EQ(RatesOfOps(*ModelWith("bert", {{"classifier_dropout", 0.3}})),
+            (OfOps{{"attention", {0}}, {"classifier", {0.3}}}));
   for (const char* family : {"llama", "qwen2"}) {
     EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"attention_dropout", 0.1}})),
               (OfOps{{"attention", {0.1}}}));
   }
 }
 
+// Of a BERT, the classifier's rate follows the hidden one.
+OfOps Expected(const std::string& family, OfOps rates) {
+  if (family == "bert" && rates.contains("hidden")) rates["classifier"] = rates["hidden"];
+  return rates;
+}
+
 TEST(DropoutRates, FollowTheKeyForAll) {
   for (const char* family : {"gpt2", "bert", "vit"}) {
     EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"dropout", 0.4}})),
-              (OfOps{{"attention", {0.4}}, {"hidden", {0.4}}, {"embedding", {0.4}}}));
+              Expected(family, {{"attention", {0.4}}, {"hidden", {0.4}}, {"embedding", {0.4}}}));
     EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"dropout", 0.4}, {"attention_dropout", 0.0}})),
-              (OfOps{{"attention", {0.0}}, {"hidden", {0.4}}, {"embedding", {0.4}}}));
+              Expected(family, {{"attention", {0.0}}, {"hidden", {0.4}}, {"embedding", {0.4}}}));
     EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"attention_dropout", 0.4}})),
               (OfOps{{"attention", {0.4}}}));
   }
@@ -156,6 +172,27 @@ TEST(DropoutRates, GoIntoConfigJsonAndBack) {
                 ModelWith(keys.family, changed)->dropout());
     }
   }
+}
+
+// As transformers writes it: null follows hidden_dropout_prob.
+TEST(DropoutRates, OfAClassifierIsTheFilesUnlessAllAreGiven) {
+  const auto model = ModelWith("bert", {{"hidden_dropout", 0.25}, {"classifier_dropout", 0.5}});
+  const std::string text = ConfigJson(*model);
+  EXPECT_EQ(nlohmann::json::parse(text).at("classifier_dropout"), 0.5);
+  EXPECT_EQ(Loaded(text, {}).classifier, 0.5);
+  EXPECT_EQ(Loaded(text, {{"hidden_dropout", 0.125}}).classifier, 0.5);
+  EXPECT_EQ(Loaded(text, {{"dropout", 0.125}}).classifier, 0.125);
+  EXPECT_EQ(Loaded(text, {{"dropout", 0.125}, {"classifier_dropout", 0.75}}).classifier, 0.75);
+
+  const std::string follows = ConfigJson(*ModelWith("bert", {{"hidden_dropout", 0.25}}));
+  EXPECT_TRUE(nlohmann::json::parse(follows).at("classifier_dropout").is_null());
+  EXPECT_EQ(Loaded(follows, {}).classifier, 0.25);
+  EXPECT_EQ(Loaded(follows, {{"hidden_dropout", 0.125}}).classifier, 0.125);
+
+  nlohmann::json wrong = nlohmann::json::parse(text);
+  wrong["classifier_dropout"] = 1.5;
+  ExpectUserError([&] { Loaded(wrong.dump(), {}); },
+                  {"config.json: classifier_dropout", "from 0 to below 1, not 1.5"});
 }
 
 TEST(DropoutRates, OfPlacesThatAModelDoesNotKnowAreRefused) {

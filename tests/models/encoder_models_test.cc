@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "formats/json.h"
 #include "models/family.h"
+#include "models/huggingface.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
 
@@ -56,6 +59,16 @@ std::vector<Case> Cases() {
       {"Pretraining", "bert", bert + Values{{"task", std::string("pretraining")}}, 10},
       {"Classification", "bert",
        bert + Values{{"task", std::string("classification")}, {"classes", kClasses}}, 10},
+      {"SeveralLabels", "bert",
+       bert + Values{{"task", std::string("classification")},
+                     {"classes", kClasses},
+                     {"problem_type", std::string("multi_label_classification")}},
+       10},
+      {"Regression", "bert",
+       bert + Values{{"task", std::string("classification")},
+                     {"problem_type", std::string("regression")},
+                     {"classifier_dropout", 0.2}},
+       10},
   };
 }
 
@@ -89,9 +102,71 @@ TEST(EncoderModels, RefuseWhatTheyCannotBe) {
   const Values texts = {{"vocab", kVocab}, {"sequence", int64_t{10}}};
   EXPECT_EQ(message("bert", Encoder(1, 16, 2) + texts + Values{{"max_sequence", int64_t{8}}}),
             "10 tokens, but the model allows 8 (model.max_sequence (test)); shorten it");
-  EXPECT_EQ(
-      message("bert", Encoder(1, 16, 2) + texts + Values{{"task", std::string("classification")}}),
-      "give the number of classes");
+  const Values classifies =
+      Encoder(1, 16, 2) + texts + Values{{"task", std::string("classification")}};
+  EXPECT_EQ(message("bert", classifies), "give the number of classes");
+  const auto of = [&](const char* problem, const Values& more) {
+    return message("bert", classifies + Values{{"problem_type", std::string(problem)}} + more);
+  };
+  EXPECT_EQ(of("regression", {{"classes", int64_t{3}}}),
+            "3 with model.problem_type: regression (test), which is of one number; set "
+            "model.classes to 1, or model.problem_type to single_label_classification or "
+            "multi_label_classification");
+  for (const std::string problem : {"single_label_classification", "multi_label_classification"}) {
+    EXPECT_EQ(of(problem.c_str(), {{"classes", int64_t{1}}}),
+              "1 with model.problem_type: " + problem +
+                  " (test); give 2 or more classes, or set model.problem_type to regression");
+  }
+  EXPECT_EQ(of("multi_label_classification", {{"classes", int64_t{3}}, {"label_smoothing", 0.1}}),
+            "needs model.problem_type: single_label_classification, which is "
+            "multi_label_classification (test); set it to 0");
+  EXPECT_EQ(message("vit", Encoder(1, 16, 2) + Values{{"image_size", int64_t{32}},
+                                                      {"classes", int64_t{1}},
+                                                      {"mixed_labels", true}}),
+            "needs model.problem_type: single_label_classification, which is regression; leave out "
+            "data.mixup and data.cutmix");
+  for (const Values& lost :
+       {Values{{"problem_type", std::string("regression")}}, Values{{"classifier_dropout", 0.1}}}) {
+    EXPECT_EQ(message("bert", Encoder(1, 16, 2) + texts + lost),
+              "has a meaning only for model.task: classification; remove it");
+  }
+}
+
+// As in transformers: one class without a problem_type is a number.
+TEST(EncoderModels, ReadTheirProblemType) {
+  const auto settings_of = [](const std::string& change, const Values& given) {
+    nlohmann::json config = {{"model_type", "bert"},
+                             {"num_hidden_layers", 1},
+                             {"hidden_size", 8},
+                             {"num_attention_heads", 2},
+                             {"intermediate_size", 8},
+                             {"vocab_size", 9},
+                             {"max_position_embeddings", 8},
+                             {"architectures", {"BertForSequenceClassification"}}};
+    config.update(nlohmann::json::parse(change));
+    Settings settings;
+    for (const auto& [name, value] : given) settings.Set(name, value, "test");
+    models::ModelFromConfig(formats::JsonObject::FromText(config.dump(), "config.json"), settings);
+    return std::pair(settings.Text("problem_type"), settings.Int("classes"));
+  };
+  using Read = std::pair<std::string, int64_t>;
+  const std::string single = "single_label_classification", multi = "multi_label_classification";
+  const std::string three = R"({"id2label": {"0": "a", "1": "b", "2": "c"}})";
+  EXPECT_EQ(settings_of("{}", {}), Read(single, 2));
+  EXPECT_EQ(settings_of(three, {}), Read(single, 3));
+  EXPECT_EQ(settings_of(R"({"num_labels": 1})", {}), Read("regression", 1));
+  EXPECT_EQ(settings_of(R"({"id2label": {"0": "LABEL_0"}, "problem_type": null})", {}),
+            Read("regression", 1));
+  EXPECT_EQ(settings_of(R"({"num_labels": 4, "problem_type": "multi_label_classification"})", {}),
+            Read(multi, 4));
+  // What a run says comes first.
+  EXPECT_EQ(settings_of(three, {{"problem_type", multi}}), Read(multi, 3));
+  EXPECT_EQ(settings_of(three, {{"problem_type", std::string("regression")}}),
+            Read("regression", 1));
+  EXPECT_EQ(settings_of(R"({"num_labels": 1})", {{"classes", int64_t{5}}}), Read(single, 5));
+  ExpectUserError([&] { settings_of(R"({"problem_type": "ranking"})", {}); },
+                  {"config.json: problem_type", "\"ranking\" is not supported", multi});
+  EXPECT_THROW(settings_of(R"({"num_labels": 3, "problem_type": "regression"})", {}), SettingError);
 }
 
 // Fills the data of a batch; each row's tokens say what its labels are.
@@ -103,6 +178,10 @@ void Fill(std::span<const graph::Slot> slots, int64_t sequence, unsigned seed) {
   for (const graph::Slot& slot : slots) {
     if (slot.name == "images") {
       for (float& pixel : slot.values<float>()) pixel = normal(random);
+      continue;
+    }
+    if (slot.name == "label_values") {
+      for (float& value : slot.values<float>()) value = static_cast<float>(random() % 2);
       continue;
     }
     const std::span<int32_t> values = slot.values<int32_t>();

@@ -81,6 +81,9 @@ void Forward::Write(const std::string& input, const std::vector<double>& values)
 std::vector<float> Forward::Run(const Inputs& inputs) {
   for (const auto& [name, values] : inputs) {
     Write(name, values);
+    if (name == "label_values") {
+      Write("token_weight", {1.0 / static_cast<double>(batch_.batch)});
+    }
     if (name != "targets" && name != "labels") continue;
     const auto counted = std::ranges::count_if(values, [](double target) { return target >= 0; });
     Write("token_weight", {1.0 / static_cast<double>(counted)});

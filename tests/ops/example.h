@@ -18,6 +18,7 @@ enum class Fill {
   kPositive,  // uniform in [0.5, 1.5)
   kTokens,    // i32, uniform in [0, Input::limit)
   kTargets,   // as kTokens, every fifth is -100 (ignored)
+  kNumbers,   // uniform in [0, 1), every fifth is NaN (no target)
   kCounter,   // i32 scalar or rng pair: 3, 4, …
   kBits,      // any bytes: codes and remainders
   kAbsent,    // an optional input that is not given

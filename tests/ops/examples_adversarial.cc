@@ -25,10 +25,10 @@ Example LossBackward(std::string label, graph::Shape logits, double target) {
           .float32_inputs = {1},
           .compute_inputs = {2}};
 }
-// With targets, whose values need not be probabilities.
+// With targets; some logits have none.
 Example OfTargets(Example example) {
   const size_t input = example.inputs.size();
-  example.inputs.push_back({example.inputs[0].shape, Fill::kPositive});
+  example.inputs.push_back({example.inputs[0].shape, Fill::kNumbers});
   example.float32_inputs.push_back(static_cast<int>(input));
   example.attributes = {};
   return example;

@@ -1,4 +1,7 @@
 // Examples of the loss of a classifier, and of counting what it gets right.
+#include <string>
+#include <utility>
+
 #include "tests/ops/example.h"
 
 namespace plimsoll::ops {
@@ -67,6 +70,34 @@ const ExampleRegistration kConfusionOfVoxels({.op = "confusion",
 const ExampleRegistration kConfusionOfMany({.op = "confusion",
                                             .label = "many classes",
                                             .inputs = {{{60, 70}}, Labels({60}, 70)}});
+
+Example LabelCounts(std::string label, graph::Shape logits) {
+  return {.op = "count_labels",
+          .label = std::move(label),
+          .inputs = {{logits}, {logits, Fill::kNumbers}},
+          .float32_inputs = {1}};
+}
+const ExampleRegistration kLabels(LabelCounts("", {4, 7, 3}));
+const ExampleRegistration kLabelsOfManyRows(LabelCounts("many rows", {1500, 3}));
+const ExampleRegistration kManyLabels(LabelCounts("many labels", {37, 300}));
+
+Example NumbersLoss(std::string label, graph::Shape predictions) {
+  return {.op = "squared_error",
+          .label = std::move(label),
+          .inputs = {{predictions}, Scalar(), {predictions, Fill::kNumbers}},
+          .float32_inputs = {1, 2}};
+}
+Example NumbersLossBackward(std::string label, graph::Shape predictions) {
+  Example example = NumbersLoss(std::move(label), predictions);
+  example.op = "squared_error_backward";
+  example.inputs.push_back(Scalar());
+  example.compute_inputs = {3};
+  return example;
+}
+const ExampleRegistration kNumbers(NumbersLoss("", {13}));
+const ExampleRegistration kNumbersOfMany(NumbersLoss("many", {700, 3}));
+const ExampleRegistration kNumbersBackward(NumbersLossBackward("", {13}));
+const ExampleRegistration kNumbersBackwardPacks(NumbersLossBackward("packs", {2048}));
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -74,6 +74,8 @@ double Draw(const ExampleInput& input, int64_t i, std::mt19937_64& random) {
       return static_cast<double>(random() % static_cast<uint64_t>(input.limit));
     case Fill::kTargets:
       return i % 5 == 4 ? -100 : static_cast<double>(random() % static_cast<uint64_t>(input.limit));
+    case Fill::kNumbers:
+      return i % 5 == 4 ? std::nan("") : Uniform(random);
     case Fill::kCounter:
       return static_cast<double>(3 + i);
     case Fill::kBits:  // not drawn as numbers

@@ -61,8 +61,9 @@ void ExpectScoresOf(const json& confusion, int64_t samples, double f1, double mc
 
 class EncoderCommand : public testing::Test {
  protected:
-  static std::string Training(const std::string& what) {
-    return "train: {steps: 120, micro_batch: 4, log_every: 40, threads: 1, " + what +
+  static std::string Training(const std::string& what, int steps = 120) {
+    return "train: {steps: " + std::to_string(steps) +
+           ", micro_batch: 4, log_every: 40, threads: 1, " + what +
            "}\noptimizer: {lr: 1e-2}\nschedule: {name: constant}\nmemory: {summary: false, "
            "calibrate: false}\n";
   }
@@ -174,6 +175,131 @@ TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
                         run + "/model"));
   EXPECT_THAT(RunPlimsoll({"eval", run + "/model", "--data", texts}).err,
               HasSubstr("with --run-file"));
+}
+
+// Three texts: of none of the classes, of the first, of both. Then what eval and predict say, in
+// batches of any size.
+TEST_F(TextCommand, ATextMayHaveSeveralLabels) {
+  const json labels[] = {json::array(), {"loud"}, {"short", "loud"}};
+  std::string lines;
+  for (int i = 0; i < 33; ++i) {
+    lines +=
+        json({{"text", std::string(3, static_cast<char>('a' + i % 3))}, {"label", labels[i % 3]}})
+            .dump() +
+        "\n";
+  }
+  folder_.Write("texts.jsonl", lines);
+  const std::string model = ", task: classification, classes: 2, problem_type: ";
+  const std::string training =
+      Training("eval_every: 240, eval_sequences: 0, monitor: f1_micro", 240) +
+      "save: {every: 60}\n";
+  const Outcome trained = Train(
+      "run", "model: {" + bert_ + model + "multi_label_classification}\n" + Labelled() + training);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("20 texts with any of 2 classes (loud, short)"));
+  const std::string run = folder_ / "run";
+  const json row = LastEvaluation(run);
+  EXPECT_EQ(row.at("eval_accuracy"), 1);
+  const json config = json::parse(ReadFile(run + "/model/config.json"));
+  EXPECT_EQ(config.at("problem_type"), "multi_label_classification");
+  EXPECT_EQ(config.at("id2label"), json({{"0", "loud"}, {"1", "short"}}));
+
+  for (const char* batch : {"1", "2", "5", "8"}) {
+    const Outcome eval = RunPlimsoll({"eval", run, "--batch", batch, "--json"});
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    const json told = json::parse(eval.out);
+    EXPECT_EQ(told.at("targets"), 13);
+    EXPECT_NEAR(told.at("loss"), row.at("eval_loss"), 1e-6) << batch;
+    for (const char* metric :
+         {"accuracy", "f1_micro", "f1_macro", "label_accuracy", "label_counts"}) {
+      EXPECT_EQ(told.at(metric), row.at(std::string("eval_") + metric)) << metric;
+    }
+    double counted = 0;
+    for (const json& of_label : told.at("label_counts").at("sum")) {
+      for (const json& count : of_label) counted += count.get<double>();
+    }
+    EXPECT_EQ(counted, 2 * 13);
+  }
+  const Outcome told = RunPlimsoll({"eval", run});
+  EXPECT_THAT(told.out, HasSubstr("\naccuracy 1.0000, f1_micro 1.0000, f1_macro 1.0000, "
+                                  "label_accuracy 1.0000\n"));
+  EXPECT_THAT(told.out, Not(HasSubstr("label_counts")));
+
+  const Outcome predicted =
+      RunPlimsoll({"predict", run, "--text", "aaa", "--text", "bbb", "--text", "ccc", "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  std::istringstream answers(predicted.out);
+  const std::vector<std::vector<std::string>> wanted = {{}, {"loud"}, {"loud", "short"}};
+  for (const std::vector<std::string>& names : wanted) {
+    std::string line;
+    std::getline(answers, line);
+    const json answer = json::parse(line);
+    std::vector<std::string> said;
+    for (const json& label : answer.at("labels")) {
+      said.push_back(label.at("name"));
+      EXPECT_GT(label.at("probability"), 0.5);
+    }
+    std::ranges::sort(said);
+    EXPECT_EQ(said, names);
+    EXPECT_EQ(answer.at("candidates").size(), 2u);
+  }
+  const Outcome of_nothing = RunPlimsoll({"predict", run + "/model", "--text", "aaa"});
+  EXPECT_THAT(of_nothing.out, HasSubstr(": none; then "));
+
+  // Another problem isn't what the snapshot has learnt.
+  const std::string other =
+      folder_.Write("other.yaml", "model: {" + bert_ + model + "single_label_classification}\n" +
+                                      Labelled() + training);
+  folder_.Write("texts.jsonl", json({{"text", "a"}, {"label", "loud"}}).dump() + "\n" +
+                                   json({{"text", "b"}, {"label", "short"}}).dump() + "\n");
+  const Outcome resumed = RunPlimsoll({"train", other, "--resume", "auto", "--set",
+                                       "run.dir=" + run, "--set", "data.eval_fraction=0", "--set",
+                                       "train.eval_every=0", "--set", "train.monitor=loss"});
+  EXPECT_EQ(resumed.exit_code, 2);
+  EXPECT_THAT(resumed.err, HasSubstr("model.problem_type: single_label_classification, in the "
+                                     "snapshot multi_label_classification"));
+}
+
+TEST_F(TextCommand, ATextMayHaveANumber) {
+  std::string lines;
+  for (int i = 0; i < 33; ++i) {
+    lines += json({{"text", std::string(3, static_cast<char>('a' + i % 3))},
+                   {"label", 1.5 * (i % 3) - 1}})
+                 .dump() +
+             "\n";
+  }
+  folder_.Write("texts.jsonl", lines);
+  const Outcome trained =
+      Train("run", "model: {" + bert_ + ", task: classification, classes: 1}\n" + Labelled() +
+                       Training("eval_every: 240, eval_sequences: 0, monitor: r2", 240));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const std::string run = folder_ / "run";
+  const json row = LastEvaluation(run);
+  EXPECT_GT(row.at("eval_r2"), 0.9);
+  EXPECT_GT(row.at("eval_pearson"), 0.95);
+  EXPECT_NEAR(row.at("eval_mse"), row.at("eval_loss"), 1e-6);
+  const json config = json::parse(ReadFile(run + "/model/config.json"));
+  EXPECT_EQ(config.at("problem_type"), "regression");
+  EXPECT_EQ(config.at("id2label"), json({{"0", "LABEL_0"}}));
+  for (const char* batch : {"1", "2", "5", "8"}) {
+    const Outcome eval = RunPlimsoll({"eval", run, "--batch", batch, "--json"});
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    const json told = json::parse(eval.out);
+    EXPECT_EQ(told.at("moments").at("sum")[0][0], 13);
+    EXPECT_NEAR(told.at("loss"), row.at("eval_loss"), 1e-6) << batch;
+    for (const char* metric : {"mse", "mae", "r2", "pearson"}) {
+      EXPECT_NEAR(told.at(metric), row.at(std::string("eval_") + metric), 1e-5) << metric;
+    }
+  }
+  const Outcome predicted =
+      RunPlimsoll({"predict", run + "/model", "--text", "aaa", "--text", "ccc", "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  std::istringstream answers(predicted.out);
+  for (const double wanted : {-1.0, 2.0}) {
+    std::string line;
+    std::getline(answers, line);
+    EXPECT_NEAR(json::parse(line).at("value"), wanted, 0.5);
+  }
 }
 
 TEST_F(TextCommand, TheLossOfPairsIsTheSameInBatchesOfAnySize) {
@@ -303,6 +429,18 @@ TEST_F(ImageCommand, ClassesHaveTheNamesThatAreGiven) {
   EXPECT_THAT(told.out, Not(HasSubstr("{")));
   ExpectRefused(model + Images(", class_names: [a, b]") + training,
                 {"refused.yaml:2: data.class_names: 2 names for a model that tells apart 10"});
+}
+
+// They load and predict; no source of images has their labels.
+TEST_F(ImageCommand, ImagesHaveOneClassEach) {
+  ExpectRefused("model: {" + vit_ + ", image_size: 8, problem_type: multi_label_classification}\n" +
+                    Images() + Training(""),
+                {"data.source", "images are of one class each",
+                 "set model.problem_type: single_label_classification"});
+  ExpectRefused("model: {" + vit_ + ", image_size: 8, problem_type: multi_label_classification}\n" +
+                    Images(", mixup: 0.2") + Training(""),
+                {"model.mixed_labels", "needs model.problem_type: single_label_classification",
+                 "leave out data.mixup and data.cutmix"});
 }
 
 TEST_F(ImageCommand, ImagesOfAnotherSizeAreRefused) {

@@ -37,7 +37,7 @@ EncodedTexts::EncodedTexts(MarkerTokens markers, int64_t sequence)
     : markers_(std::move(markers)), sequence_(sequence) {}
 
 void EncodedTexts::Add(const Tokenizer& tokenizer, const std::string& text,
-                       const std::optional<std::string>& pair, int32_t label) {
+                       const std::optional<std::string>& pair, const SampleLabel& label) {
   std::vector<int32_t> first = tokenizer.Encode(text);
   std::vector<int32_t> second = pair ? tokenizer.Encode(*pair) : std::vector<int32_t>();
   const bool left = tokenizer.facts().cuts_left;
@@ -50,8 +50,8 @@ void EncodedTexts::Add(const Tokenizer& tokenizer, const std::string& text,
   }
   texts_.push_back({.start = std::ssize(ids_),
                     .first = static_cast<int32_t>(first.size()),
-                    .second = pair ? static_cast<int32_t>(second.size()) : kNoPair,
-                    .label = label});
+                    .second = pair ? static_cast<int32_t>(second.size()) : kNoPair});
+  labels_.Add(label);
   ids_.insert(ids_.end(), first.begin(), first.end());
   ids_.insert(ids_.end(), second.begin(), second.end());
   positions_ += LengthOf(texts_.back());
@@ -82,7 +82,9 @@ void EncodedTexts::FillRow(int64_t number, const TextSlots& slots, int64_t row) 
   }
   std::ranges::fill(RowOf(slots.lengths, row, 1),
                     static_cast<int32_t>(std::max<int64_t>(length, 1)));
-  std::ranges::fill(RowOf(slots.labels, row, 1), text.label);
+  std::ranges::fill(RowOf(slots.labels, row, 1), labels_.number(number));
+  labels_.FillValues(number,
+                     RowOf(slots.label_values, row, std::ssize(slots.label_values) / slots.rows));
 }
 
 int64_t EncodedTexts::LengthOf(const Text& text) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/data/labels.h"
 #include "trainer/data/text_settings.h"
 #include "trainer/data/text_slots.h"
 #include "trainer/text/tokenizer.h"
@@ -28,15 +29,13 @@ PairLengths CutLongestFirst(int64_t first, int64_t second, int64_t room);
 
 class EncodedTexts {
  public:
-  static constexpr int32_t kNoLabel = -1;  // of rows that carry no loss
-
   // UserError when a sequence has no room for text between the special tokens.
   static void CheckSequence(int64_t sequence);
 
   EncodedTexts(MarkerTokens markers, int64_t sequence);
 
   void Add(const Tokenizer& tokenizer, const std::string& text,
-           const std::optional<std::string>& pair, int32_t label = kNoLabel);
+           const std::optional<std::string>& pair, const SampleLabel& label = {});
 
   int64_t count() const { return std::ssize(texts_); }
   int64_t sequence() const { return sequence_; }
@@ -52,7 +51,6 @@ class EncodedTexts {
     int64_t start = 0;         // in ids_
     int32_t first = 0;         // tokens of the text
     int32_t second = kNoPair;  // of its pair
-    int32_t label = kNoLabel;
   };
 
   static int64_t LengthOf(const Text& text);
@@ -62,6 +60,7 @@ class EncodedTexts {
   int64_t sequence_;
   std::vector<int32_t> ids_;  // of all texts
   std::vector<Text> texts_;
+  LabelTable labels_;  // of the same texts
   int64_t truncated_ = 0;
   int64_t positions_ = 0;  // that aren't padding
 };

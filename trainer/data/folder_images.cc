@@ -112,8 +112,10 @@ std::string FolderImages::WhyNot(const graph::Slot& slot) const {
 
 std::string FolderImages::Summary() const {
   const std::span<const std::string> names(folder_.classes);
-  return fmt::format("{} JPEG or PNG files in {} classes ({}{})", folder_.train.size(),
-                     names.size(),
+  if (names.empty())
+    return fmt::format("{} JPEG or PNG files with a number each", folder_.train.size());
+  return fmt::format("{} JPEG or PNG files {} {} classes ({}{})", folder_.train.size(),
+                     labels() == nullptr ? "in" : "with any of", names.size(),
                      fmt::join(names.first(std::min(kNamedClasses, names.size())), ", "),
                      names.size() > kNamedClasses ? ", …" : "");
 }

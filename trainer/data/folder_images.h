@@ -1,5 +1,5 @@
-// The images of JPEG and PNG files in folders of their classes. A file is decoded when a sample
-// reads it; nothing of its size stays in memory.
+// The images of JPEG and PNG files in folders of their classes, or listed with their labels. A file
+// is decoded when a sample reads it; nothing of its size stays in memory.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,9 @@ class FolderImages final : public ImageSet {
   int32_t DrawTrain(int64_t image, uint64_t seed, int64_t sample,
                     std::span<float> to) const override;
   int32_t DrawHeldOut(int64_t image, std::span<float> to) const override;
+  const LabelTable* labels() const override {
+    return folder_.labels.count() > 0 ? &folder_.labels : nullptr;
+  }
   void CheckLabelsBelow(int64_t bound) const override;
   std::string WhyNot(const graph::Slot& slot) const override;
   std::string Summary() const override;

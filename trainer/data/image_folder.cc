@@ -12,13 +12,17 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/random.h"
+#include "formats/json.h"
+#include "trainer/data/examples.h"
 
 namespace plimsoll::data {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kMetadata = "/metadata.jsonl";
 constexpr uint64_t kHeldOutKey = 0x696d61676573, kHeldOutOrder = 1;
 
 bool IsFolder(const fs::path& path) {
@@ -92,6 +96,36 @@ std::optional<std::string> HeldOutBelow(const std::string& folder) {
 
 bool HasParts(const std::string& folder) { return IsFolder(folder + "/train"); }
 
+std::string TrainFolderOf(const std::string& folder) {
+  return HasParts(folder) ? folder + "/train" : folder;
+}
+
+// `held_out`: the folder of images that are held out whatever the fraction is.
+void RefuseFraction(double eval_fraction, const std::string& held_out) {
+  if (eval_fraction == 0) return;
+  throw UserError(
+      fmt::format("{}: its images are held out already; leave data.eval_fraction out", held_out));
+}
+
+// Appends the images that a folder's metadata.jsonl lists, and returns their labels.
+std::vector<GivenLabel> ReadMetadata(const std::string& folder, LabelKind kind,
+                                     std::vector<ImageFile>& images) {
+  const MappedFile file(folder + kMetadata);
+  std::vector<GivenLabel> labels;
+  ForEachLine(file, [&](std::string_view text, const std::string& where) {
+    const formats::JsonObject line = formats::JsonObject::FromText(text, where);
+    const std::string name = line.RequireString("file_name");
+    const std::string path = folder + "/" + name;
+    std::error_code ignored;
+    if (!IsCalledImage(path)) line.Fail("file_name", "is called neither .jpg, .jpeg nor .png");
+    if (!fs::is_regular_file(path, ignored)) line.Fail("file_name", path + " does not exist");
+    labels.push_back(ParseLabel(line, where, kind));
+    images.push_back({path, 0});
+  });
+  if (labels.empty()) throw UserError(file.path() + ": is empty; give it a line an image");
+  return labels;
+}
+
 void AddHeldOut(const std::string& folder, const std::string& train, ImageFolder& found) {
   const std::vector<std::string> names = FoldersIn(folder);
   if (names.empty()) {
@@ -111,12 +145,12 @@ void AddHeldOut(const std::string& folder, const std::string& train, ImageFolder
   }
 }
 
-// Moves a part of each class from those to train on.
-void HoldOut(double fraction, ImageFolder& found) {
+// Moves a part of each class, or of all images, from those to train on.
+void HoldOut(double fraction, bool by_class, ImageFolder& found) {
   std::vector<ImageFile> train;
   for (size_t begin = 0, end = 0; begin < found.train.size(); begin = end) {
     const int32_t label = found.train[begin].label;
-    while (end < found.train.size() && found.train[end].label == label) ++end;
+    while (end < found.train.size() && (!by_class || found.train[end].label == label)) ++end;
     const size_t count = end - begin;
     const auto wanted = static_cast<size_t>(std::llround(static_cast<double>(count) * fraction));
     const Permutation order(count, Hash(kHeldOutKey, static_cast<uint64_t>(label)));
@@ -160,7 +194,7 @@ bool HasHeldOutImages(const std::string& folder) {
 }
 
 ImageFolder FindImages(const std::string& folder, double eval_fraction) {
-  const std::string train = HasParts(folder) ? folder + "/train" : folder;
+  const std::string train = TrainFolderOf(folder);
   ImageFolder found;
   found.classes = FoldersIn(train);
   if (found.classes.empty()) {
@@ -174,18 +208,58 @@ ImageFolder FindImages(const std::string& folder, double eval_fraction) {
   const std::optional<std::string> held_out =
       HasParts(folder) ? HeldOutBelow(folder) : std::nullopt;
   if (held_out) {
-    if (eval_fraction > 0) {
-      throw UserError(fmt::format(
-          "{}: its images are held out already; leave data.eval_fraction out", *held_out));
-    }
+    RefuseFraction(eval_fraction, *held_out);
     AddHeldOut(*held_out, train, found);
   } else if (eval_fraction > 0) {
-    HoldOut(eval_fraction, found);
+    HoldOut(eval_fraction, true, found);
     if (found.held_out.empty()) {
       throw UserError(fmt::format(
           "{}: data.eval_fraction: {} of {} images in {} classes holds out none; give more images "
           "or a larger fraction",
           folder, eval_fraction, found.train.size(), found.classes.size()));
+    }
+  }
+  Shuffle(found.held_out);
+  return found;
+}
+
+bool HasListedImages(const std::string& folder) {
+  std::error_code ignored;
+  return fs::exists(TrainFolderOf(folder) + kMetadata, ignored);
+}
+
+ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
+                             const std::vector<std::string>& names, int64_t most) {
+  ImageFolder found;
+  const std::vector<GivenLabel> train = ReadMetadata(TrainFolderOf(folder), kind, found.train);
+  std::vector<GivenLabel> held_out;
+  const std::optional<std::string> below = HasParts(folder) ? HeldOutBelow(folder) : std::nullopt;
+  if (below) {
+    RefuseFraction(eval_fraction, *below);
+    held_out = ReadMetadata(*below, kind, found.held_out);
+  }
+  LabelClasses classes;
+  if (kind != LabelKind::kNumber) {
+    std::vector<const GivenLabel*> labels;
+    for (const GivenLabel& label : train) labels.push_back(&label);
+    classes = ClassesOf(labels, names);
+  }
+  classes.from = "data.class_names or the images to train on";
+  for (auto* const part : {&found.train, &found.held_out}) {
+    const std::vector<GivenLabel>& labels = part == &found.train ? train : held_out;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      (*part)[i].label = static_cast<int32_t>(found.labels.count());
+      found.labels.Add(classes.Of(labels[i], kind, most));
+    }
+  }
+  found.classes = std::move(classes.names);
+  if (!below && eval_fraction > 0) {
+    HoldOut(eval_fraction, false, found);
+    if (found.held_out.empty()) {
+      throw UserError(
+          fmt::format("{}: data.eval_fraction: {} of {} images holds out none; give "
+                      "more images or a larger fraction",
+                      folder, eval_fraction, found.train.size()));
     }
   }
   Shuffle(found.held_out);

@@ -1,22 +1,26 @@
-// Finds labelled images in folders whose names are the classes, as torchvision's ImageFolder does.
+// Finds labelled images: in folders whose names are the classes, as torchvision's ImageFolder does,
+// or by the lines of files metadata.jsonl, as the `imagefolder` of Hugging Face's datasets does.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "trainer/data/labels.h"
+
 namespace plimsoll::data {
 
 struct ImageFile {
   std::string path;
-  int32_t label = 0;  // the number of its class
+  int32_t label = 0;  // the number of its class; of listed images the row of their labels
 };
 
 struct ImageFolder {
-  std::vector<std::string> classes;  // sorted
+  std::vector<std::string> classes;  // sorted; of listed numbers none
   std::vector<ImageFile> train;      // by class, then by path
   std::vector<ImageFile> held_out;  // in an order of their own: evaluations may read the first ones
   int64_t passed_over = 0;  // files beside them that are called neither .jpg, .jpeg nor .png
+  LabelTable labels;        // of listed images
 };
 
 // True if the folder has folders of images below it, in one of the two layouts:
@@ -33,5 +37,16 @@ bool HasHeldOutImages(const std::string& folder);
 // without images, a class held out that train lacks, a folder that cannot be read, a fraction
 // beside images that are held out, or one that holds out none.
 ImageFolder FindImages(const std::string& folder, double eval_fraction);
+
+// True if images are listed in FOLDER/train/metadata.jsonl or in FOLDER/metadata.jsonl.
+bool HasListedImages(const std::string& folder);
+// The images that the lines of metadata.jsonl name, with several labels or a number (labels.h):
+//   {"file_name": "a/1.png", "label": ["cat", "dog"]}
+// Held out are those of FOLDER/val/metadata.jsonl or FOLDER/test/metadata.jsonl; where the images
+// to train on are listed in FOLDER/metadata.jsonl, or without such a folder, `eval_fraction` of
+// all. `names`: those of the classes, in order, or empty; `most`: the model's classes. UserErrors
+// name the line.
+ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
+                             const std::vector<std::string>& names, int64_t most);
 
 }  // namespace plimsoll::data

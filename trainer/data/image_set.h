@@ -8,6 +8,7 @@
 
 #include "graph/slot.h"
 #include "trainer/data/image_preparation.h"
+#include "trainer/data/labels.h"
 
 namespace plimsoll::data {
 
@@ -28,6 +29,9 @@ class ImageSet {
   // The same of a held-out image, which nothing changes.
   virtual int32_t DrawHeldOut(int64_t image, std::span<float> to) const = 0;
 
+  // The labels of images with several, or with a number, of which what is drawn gives back the row;
+  // nullptr: each image is of one class, and its label is the class.
+  virtual const LabelTable* labels() const { return nullptr; }
   // UserError, which names a file or class, on a label from `bound` on.
   virtual void CheckLabelsBelow(int64_t bound) const = 0;
   // Why the model's input of images, of another shape than the canvas, gets none, and the way out.

@@ -198,15 +198,20 @@ NamedImages FolderImagesFrom(const Settings& settings, const ModelSizes& model) 
                                  .augmentation = AugmentationFrom(settings),
                                  .most_pixels = settings.Int("most_pixels"),
                                  .skip_unreadable = settings.Text("unreadable") == "skip"};
-  ImageFolder folder = OfFolder(
-      [&] { return FindImages(settings.Text("folder"), settings.Float("eval_fraction")); });
+  const LabelKind kind = LabelKindOf(model.label_values);
+  ImageFolder folder = OfFolder([&] {
+    const std::string& path = settings.Text("folder");
+    const double fraction = settings.Float("eval_fraction");
+    if (kind == LabelKind::kClass || !HasListedImages(path)) return FindImages(path, fraction);
+    return FindListedImages(path, fraction, kind, settings.List("class_names"), model.classes);
+  });
   std::vector<std::string> classes = folder.classes;
   return {std::make_shared<const FolderImages>(std::move(folder), std::move(seen), reading),
           std::move(classes)};
 }
 
-bool IsByClass(const std::string& folder) {
-  return !HasImageFiles(folder) && IsImageFolder(folder);
+bool HoldsPictures(const std::string& folder) {
+  return !HasImageFiles(folder) && (IsImageFolder(folder) || HasListedImages(folder));
 }
 
 }  // namespace
@@ -218,7 +223,7 @@ std::vector<Setting> ImageSettings() {
        .doc =
            "Where the images are: the four files of MNIST, Fashion-MNIST or another data set "
            "of that form, plain or with `.gz`; CIFAR-10's binary version; or JPEG and PNG files in "
-           "folders of their classes (docs/data.md).",
+           "folders of their classes, or listed in `metadata.jsonl` (docs/data.md).",
        .required = "name the folder with the images' files"},
       ClassNamesSetting(),
       {.name = "eval_fraction",
@@ -355,7 +360,7 @@ std::vector<Setting> ImageSettings() {
 NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model) {
   std::vector<std::string> given = ClassNamesFrom(settings, model.classes);
   NamedImages named;
-  if (IsByClass(settings.Text("folder"))) {
+  if (HoldsPictures(settings.Text("folder"))) {
     named = FolderImagesFrom(settings, model);
   } else {
     named.images = StoredImagesFrom(settings);
@@ -369,7 +374,7 @@ ImageMixing MixingFrom(const Settings& settings) {
 }
 
 bool HoldsOutImages(const Settings& settings) {
-  if (!settings.Has("folder") || !IsByClass(settings.Text("folder"))) return true;
+  if (!settings.Has("folder") || !HoldsPictures(settings.Text("folder"))) return true;
   return HasHeldOutImages(settings.Text("folder")) ||
          (settings.Has("eval_fraction") && settings.Float("eval_fraction") > 0);
 }

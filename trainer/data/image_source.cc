@@ -1,6 +1,7 @@
 // Labelled images as a source of data: fills the inputs "images" f32[B,H,W,C], normalised, and
-// "labels" i32[B] of models that classify, and where images are mixed "labels_b" i32[B] and
-// "label_weight" f32[B]; and the noise of models that make images. Called "images" in run files.
+// "labels" i32[B] of models that classify, or "label_values", f32[B,classes] or f32[B], and where
+// images are mixed "labels_b" i32[B] and "label_weight" f32[B]; and the noise of models that make
+// images. Called "images" in run files.
 //
 // An epoch is a permutation of the N images for training, drawn anew for each: sample n is image
 // number n mod N of epoch n / N. RandAugment and mixing take scratch memory, which each thread that
@@ -37,6 +38,7 @@ struct ImageSlots {
   std::span<float> images;                   // [B,H,W,C]
   std::span<int32_t> labels, second_labels;  // [B]
   std::span<float> weights;                  // [B]: of the first labels
+  std::span<float> label_values;             // [B,classes] or [B]
   int64_t rows = 0;
 };
 
@@ -61,6 +63,14 @@ ImageSlots SlotsOf(const ImageSet& images, std::span<const graph::Slot> slots) {
       found.second_labels = slot.values<int32_t>();
     } else if (slot.name == "label_weight" && IsColumn(slot, graph::DType::kFloat32)) {
       found.weights = slot.values<float>();
+    } else if (slot.name == "label_values" && slot.type.dtype == graph::DType::kFloat32) {
+      if (images.labels() == nullptr) {
+        throw UserError(
+            "images are of one class each, and a model of several labels or of a number reads "
+            "label_values; list files with their labels in metadata.jsonl, or set "
+            "model.problem_type: single_label_classification and model.classes");
+      }
+      found.label_values = slot.values<float>();
     } else if (!IsNoise(slot)) {
       throw UserError(fmt::format(
           "images have nothing for the model's input '{}', {}; they fill images f32[B,H,W,C], "
@@ -83,8 +93,13 @@ std::span<float> RowOf(const ImageSet& images, const ImageSlots& slots, int64_t 
 }
 
 // Fills the labels of row `row`: `share` is the first one's weight.
-void FillLabels(const ImageSlots& slots, int64_t row, int32_t first, int32_t second, double share) {
+void FillLabels(const ImageSet& images, const ImageSlots& slots, int64_t row, int32_t first,
+                int32_t second, double share) {
   const auto at = static_cast<size_t>(row);
+  if (!slots.label_values.empty()) {
+    const size_t each = slots.label_values.size() / static_cast<size_t>(slots.rows);
+    images.labels()->FillValues(first, slots.label_values.subspan(at * each, each));
+  }
   if (!slots.labels.empty()) slots.labels[at] = first;
   if (!slots.second_labels.empty()) slots.second_labels[at] = second;
   if (!slots.weights.empty()) slots.weights[at] = static_cast<float>(share);
@@ -106,7 +121,7 @@ class HeldOutImages final : public Source {
       } else {
         std::ranges::fill(to, 0.0f);
       }
-      FillLabels(found, row, label, label, 1);
+      FillLabels(*images_, found, row, label, label, 1);
     }
     for (const graph::Slot& slot : slots) {
       if (IsNoise(slot)) FillNoise(slot, first, 0);
@@ -135,7 +150,8 @@ class ImageSource final : public Source {
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
     const ImageSlots found = SlotsOf(*images_, slots);
-    if (mixing_.any() && !found.labels.empty() && found.second_labels.empty()) {
+    const bool labelled = !found.labels.empty() || !found.label_values.empty();
+    if (mixing_.any() && labelled && found.second_labels.empty()) {
       throw UserError(
           "data.mixup and data.cutmix give images two labels, but the model reads one; leave them "
           "out, or set model.mixed_labels where the family has it");
@@ -187,7 +203,7 @@ class ImageSource final : public Source {
     const std::span<float> to = RowOf(*images_, slots, row);
     const uint64_t seed = Hash(seed_, kAugmentationStream);
     const int32_t own = images_->DrawTrain(ImageOf(sample), seed, sample, to);
-    if (!mixing_.any()) return FillLabels(slots, row, own, own, 1);
+    if (!mixing_.any()) return FillLabels(*images_, slots, row, own, own, 1);
     // The partner is any image, with an augmentation of its own.
     SampleRandom random(seed_, sample, kMixStream);
     const int64_t partner = random.Below(images_->train_count());
@@ -197,7 +213,7 @@ class ImageSource final : public Source {
     other.resize(to.size());
     const int32_t second = images_->DrawTrain(partner, Hash(seed, kPartnerStream), sample, other);
     if (!to.empty()) MixImages(mix, canvas, to, other);
-    FillLabels(slots, row, own, second, mix.own_share);
+    FillLabels(*images_, slots, row, own, second, mix.own_share);
   }
 
   std::shared_ptr<const ImageSet> images_;
@@ -214,7 +230,7 @@ const SourceRegistration kSource({
     .name = "images",
     .settings = ImageSettings(),
     .make = &Make,
-    .fills = {{"images", {4}}, {"labels", {1}}, {"noise", {2}}},
+    .fills = {{"images", {4}}, {"labels", {1}}, {"label_values", {1, 2}}, {"noise", {2}}},
     .mixes = [](const Settings& settings) -> std::string {
       if (settings.Float("mixup") > 0) return "mixup";
       return settings.Float("cutmix") > 0 ? "cutmix" : "";

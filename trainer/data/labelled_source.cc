@@ -1,6 +1,7 @@
 // Texts with labels as a source of data, for models that classify texts or pairs of texts, such as
-// BERT: fills the inputs "tokens" and "token_types", i32[B,T], "lengths" and "labels", i32[B].
-// Called "labelled_text" in run files.
+// BERT: fills the inputs "tokens" and "token_types", i32[B,T], "lengths", i32[B], and "labels",
+// i32[B], or "label_values", f32[B,classes] or f32[B] (LabelKind). Called "labelled_text" in run
+// files.
 //
 //     [CLS] text [SEP]            [CLS] text [SEP] text_pair [SEP]
 //
@@ -34,7 +35,8 @@ constexpr uint64_t kOrderStream = 1;  // of random numbers drawn from the seed
 
 TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence) {
   const TextSlots found =
-      TextSlotsOf(slots, sequence, "labelled_text", {"tokens", "token_types", "lengths", "labels"});
+      TextSlotsOf(slots, sequence, "labelled_text",
+                  {"tokens", "token_types", "lengths", "labels", "label_values"});
   RequireLengths(found, "labelled_text");
   return found;
 }
@@ -68,9 +70,11 @@ class LabelledSource final : public Source {
  public:
   // `held_out` may be null.
   LabelledSource(std::shared_ptr<const EncodedTexts> train,
-                 std::shared_ptr<const EncodedTexts> held_out, LabelClasses classes, uint64_t seed)
+                 std::shared_ptr<const EncodedTexts> held_out, LabelKind kind, LabelClasses classes,
+                 uint64_t seed)
       : train_(std::move(train)),
         held_out_(std::move(held_out)),
+        kind_(kind),
         classes_(std::move(classes)),
         seed_(seed) {}
 
@@ -94,12 +98,9 @@ class LabelledSource final : public Source {
   }
   std::vector<std::string> class_names() const override { return classes_.names; }
   std::string Describe(const Reading& reading) const override {
-    constexpr size_t kNamed = 5;
-    const std::span<const std::string> names(classes_.names);
     std::string text = fmt::format(
-        "data: {} texts in {} classes ({}{}) to train on, {} per step, {:.3g} epochs{}\n",
-        train_->count(), names.size(), fmt::join(names.first(std::min(kNamed, names.size())), ", "),
-        names.size() > kNamed ? ", …" : "", reading.samples_per_step,
+        "data: {} texts {} to train on, {} per step, {:.3g} epochs{}\n", train_->count(),
+        LabelsText(), reading.samples_per_step,
         static_cast<double>(reading.samples) / static_cast<double>(train_->count()),
         reading.held_out_targets ? fmt::format(", {} held-out texts evaluated every {} steps",
                                                *reading.held_out_targets, reading.eval_every)
@@ -113,13 +114,23 @@ class LabelledSource final : public Source {
   }
 
  private:
+  std::string LabelsText() const {
+    if (kind_ == LabelKind::kNumber) return "with a number each";
+    constexpr size_t kNamed = 5;
+    const std::span<const std::string> names(classes_.names);
+    return fmt::format("{} {} classes ({}{})", kind_ == LabelKind::kClass ? "in" : "with any of",
+                       names.size(), fmt::join(names.first(std::min(kNamed, names.size())), ", "),
+                       names.size() > kNamed ? ", …" : "");
+  }
+
   std::shared_ptr<const EncodedTexts> train_, held_out_;
+  LabelKind kind_;
   LabelClasses classes_;
   uint64_t seed_;
 };
 
 std::vector<LabelledText> Open(const std::vector<std::string>& patterns, const DataOptions& options,
-                               bool by_file, const std::string& key) {
+                               bool by_file, LabelKind kind, const std::string& key) {
   const std::vector<std::string> paths = ExpandFiles(patterns, options.exclude, key);
   for (const std::string& path : paths) {
     if (by_file || HoldsExamples(path)) continue;
@@ -129,7 +140,20 @@ std::vector<LabelledText> Open(const std::vector<std::string>& patterns, const D
         key, path));
   }
   const std::vector<MappedFile> files = MapTexts(paths, key);
-  return by_file ? LabelByFile(files, options.split.delimiter) : ReadLabelledLines(files);
+  return by_file ? LabelByFile(files, options.split.delimiter) : ReadLabelledLines(files, kind);
+}
+
+// Numbers are no classes, which files or names could be of.
+void CheckNumbers(const Settings& settings) {
+  if (settings.Text("label_from") == "file") {
+    throw SettingError("label_from",
+                       "file gives classes, and model.problem_type: regression predicts numbers; "
+                       "give *.jsonl files with a number as each label");
+  }
+  if (!settings.List("label_names").empty()) {
+    throw SettingError("label_names",
+                       "names classes, and model.problem_type: regression has none; remove it");
+  }
 }
 
 std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
@@ -138,23 +162,32 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, 
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
   const MarkerTokens markers = MarkersOf(*tokenizer, options.tokenizer, false);
   const bool by_file = settings.Text("label_from") == "file";
-  LabelledSplit split = {.train = Open(settings.List("train"), options, by_file, "data.train"),
-                         .eval = {}};
-  const LabelClasses classes = ClassesOf(split.train, settings.List("label_names"));
+  const LabelKind kind = LabelKindOf(model.label_values);
+  if (kind == LabelKind::kNumber) CheckNumbers(settings);
+  LabelledSplit split = {
+      .train = Open(settings.List("train"), options, by_file, kind, "data.train"), .eval = {}};
+  LabelClasses classes;
+  if (kind != LabelKind::kNumber) {
+    std::vector<const GivenLabel*> labels;
+    for (const LabelledText& text : split.train) labels.push_back(&text.label);
+    classes = ClassesOf(labels, settings.List("label_names"));
+  }
   if (!options.eval.empty()) {
-    split.eval = Open(options.eval, options, by_file, "data.eval");
+    split.eval = Open(options.eval, options, by_file, kind, "data.eval");
   } else if (options.split.eval_fraction > 0) {
-    split = SplitByClass(std::move(split.train), options.split.eval_fraction, options.split.seed);
+    split =
+        SplitByClass(std::move(split.train), kind, options.split.eval_fraction, options.split.seed);
   }
   const auto encoded = [&](const std::vector<LabelledText>& texts) {
     auto all = std::make_shared<EncodedTexts>(markers, model.sequence);
     for (const LabelledText& text : texts) {
-      all->Add(*tokenizer, text.text, text.pair, classes.Of(text, model.classes));
+      all->Add(*tokenizer, text.text, text.pair, classes.Of(text.label, kind, model.classes));
     }
     return std::shared_ptr<const EncodedTexts>(std::move(all));
   };
-  return std::make_unique<LabelledSource>(
-      encoded(split.train), split.eval.empty() ? nullptr : encoded(split.eval), classes, seed);
+  return std::make_unique<LabelledSource>(encoded(split.train),
+                                          split.eval.empty() ? nullptr : encoded(split.eval), kind,
+                                          classes, seed);
 }
 
 void Complete(Settings& settings) {
@@ -166,7 +199,7 @@ std::vector<Setting> Rows() {
   std::vector<Setting> rows = TextFileSettings();
   rows.push_back({.name = "label_from",
                   .type = Setting::Type::kChoice,
-                  .doc = "Where labels stand: in the lines of `*.jsonl` files, `{\"text\": …, "
+                  .doc = "Where labels are: in the lines of `*.jsonl` files, `{\"text\": …, "
                          "\"label\": …}`, or in the names of text files, whose documents they are "
                          "the labels of.",
                   .default_value = std::string("json"),
@@ -184,7 +217,7 @@ const SourceRegistration kSource({
     .settings = Rows(),
     .complete = &Complete,
     .make = &Make,
-    .fills = {"tokens", "token_types", "lengths", {"labels", {1}}},
+    .fills = {"tokens", "token_types", "lengths", {"labels", {1}}, {"label_values", {1, 2}}},
     .holds_out = &HoldsOutText,
 });
 

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -21,27 +19,12 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr int64_t kMostClasses = 1'000'000;  // names of classes are a table
-
-LabelledText ParseLine(std::string_view line, const std::string& where) {
+LabelledText ParseLine(std::string_view line, const std::string& where, LabelKind kind) {
   const formats::JsonObject object = formats::JsonObject::FromText(line, where);
   LabelledText text = {.text = object.RequireString("text"),
                        .pair = std::nullopt,
-                       .label = "",
-                       .numbered = false,
-                       .where = where};
+                       .label = ParseLabel(object, where, kind)};
   if (object.Has("text_pair")) text.pair = object.RequireString("text_pair");
-  if (!object.Has("label")) object.Fail("label", "is missing; give a class's name or number");
-  const nlohmann::json& label = object.json().at("label");
-  if (label.is_string()) {
-    text.label = label.get<std::string>();
-    if (text.label.empty()) object.Fail("label", "is empty; give a class's name or number");
-  } else if (label.is_number_integer()) {
-    text.numbered = true;
-    text.label = std::to_string(object.RequireInt("label", 0, kMostClasses - 1));
-  } else {
-    object.Fail("label", "is neither a string nor an integer; give a class's name or number");
-  }
   return text;
 }
 
@@ -49,12 +32,12 @@ bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f")
 
 }  // namespace
 
-std::vector<LabelledText> ReadLabelledLines(const std::vector<MappedFile>& files) {
+std::vector<LabelledText> ReadLabelledLines(const std::vector<MappedFile>& files, LabelKind kind) {
   std::vector<LabelledText> texts;
   for (const MappedFile& file : files) {
     if (IsBlank(file.text())) throw UserError(file.path() + ": is empty; give it a line a text");
     ForEachLine(file, [&](std::string_view line, const std::string& where) {
-      texts.push_back(ParseLine(line, where));
+      texts.push_back(ParseLine(line, where, kind));
     });
   }
   return texts;
@@ -70,9 +53,7 @@ std::vector<LabelledText> LabelByFile(const std::vector<MappedFile>& files,
       if (IsBlank(document)) return;
       texts.push_back({.text = std::string(document),
                        .pair = std::nullopt,
-                       .label = path.stem().string(),
-                       .numbered = false,
-                       .where = file.path()});
+                       .label = {.names = {path.stem().string()}, .where = file.path()}});
     });
     if (texts.size() > before) continue;
     throw UserError(file.path() + ": holds no text; leave it out (data.exclude)");
@@ -80,57 +61,13 @@ std::vector<LabelledText> LabelByFile(const std::vector<MappedFile>& files,
   return texts;
 }
 
-int32_t LabelClasses::Of(const LabelledText& text, int64_t most) const {
-  int64_t number = 0;
-  if (text.numbered) {
-    number = std::stoll(text.label);
-    if (number >= std::ssize(names)) {
-      throw UserError(fmt::format("{}: label {} is none of the {} classes, 0 to {}", text.where,
-                                  number, names.size(), names.size() - 1));
-    }
-  } else {
-    const auto found = std::ranges::find(names, text.label);
-    if (found == names.end()) {
-      throw UserError(
-          fmt::format("{}: label '{}' is none of the {} classes of data.label_names or data.train",
-                      text.where, formats::Printable(text.label), names.size()));
-    }
-    number = found - names.begin();
-  }
-  if (most == 0 || number < most) return static_cast<int32_t>(number);
-  throw UserError(
-      fmt::format("{}: label '{}' is class {}, but the model has {}, from 0 on; set "
-                  "model.classes to {}",
-                  text.where, formats::Printable(text.label), number, most, names.size()));
-}
-
-LabelClasses ClassesOf(const std::vector<LabelledText>& texts,
-                       const std::vector<std::string>& given) {
-  const bool numbered = !texts.empty() && texts.front().numbered;
-  std::set<std::string> names;
-  int64_t count = 0;
-  for (const LabelledText& text : texts) {
-    if (text.numbered != numbered) {
-      throw UserError(fmt::format("{}: label '{}' is a {}, and that of {} is a {}; give one kind",
-                                  text.where, formats::Printable(text.label),
-                                  text.numbered ? "number" : "name", texts.front().where,
-                                  numbered ? "number" : "name"));
-    }
-    if (numbered) {
-      count = std::max<int64_t>(count, std::stoll(text.label) + 1);
-    } else {
-      names.insert(text.label);
-    }
-  }
-  if (!given.empty()) return {given};
-  LabelClasses classes = {{names.begin(), names.end()}};
-  for (int64_t i = 0; i < count; ++i) classes.names.push_back(std::to_string(i));
-  return classes;
-}
-
-LabelledSplit SplitByClass(std::vector<LabelledText> texts, double fraction, uint64_t seed) {
+LabelledSplit SplitByClass(std::vector<LabelledText> texts, LabelKind kind, double fraction,
+                           uint64_t seed) {
+  const bool one_class = kind == LabelKind::kClass;
   std::map<std::string, std::vector<size_t>> by_class;
-  for (size_t i = 0; i < texts.size(); ++i) by_class[texts[i].label].push_back(i);
+  for (size_t i = 0; i < texts.size(); ++i) {
+    by_class[one_class ? texts[i].label.names.front() : ""].push_back(i);
+  }
   std::vector<bool> is_held_out(texts.size());
   size_t held_out = 0;
   uint64_t number = 0;
@@ -144,10 +81,10 @@ LabelledSplit SplitByClass(std::vector<LabelledText> texts, double fraction, uin
     }
   }
   if (held_out == 0) {
-    throw UserError(
-        fmt::format("data.eval_fraction: {} of {} texts in {} classes holds out none; give more "
-                    "texts or a larger fraction",
-                    fraction, texts.size(), by_class.size()));
+    throw UserError(fmt::format(
+        "data.eval_fraction: {} of {} texts{} holds out none; give more texts or a "
+        "larger fraction",
+        fraction, texts.size(), one_class ? fmt::format(" in {} classes", by_class.size()) : ""));
   }
   // Evaluations may read only the first ones: they are shuffled.
   LabelledSplit split;

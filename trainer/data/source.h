@@ -76,9 +76,12 @@ class Source {
 
 // What a source may have to know of the model that reads it. 0: the model has no such size.
 struct ModelSizes {
-  int64_t sequence = 0;      // tokens of a sample
-  int64_t vocab = 0;         // token ids are below it
-  int64_t classes = 0;       // labels are below it
+  int64_t sequence = 0;  // tokens of a sample
+  int64_t vocab = 0;     // token ids are below it
+  int64_t classes = 0;   // labels are below it
+  // Of the input "label_values" with one sample: [1,classes] of a classifier of several labels, [1]
+  // of a model that predicts a number; rank 0: there is none.
+  graph::Shape label_values = {};
   graph::Shape images = {};  // of the input "images" with one sample; rank 0: there is none
 };
 

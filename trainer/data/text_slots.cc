@@ -17,6 +17,7 @@ TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std:
     int rank;
     std::span<int32_t>* values;
   };
+  constexpr std::string_view kLabelValues = "label_values";
   TextSlots found;
   const Input inputs[] = {
       {"tokens", 2, &found.tokens},           {"targets", 2, &found.targets},
@@ -25,17 +26,24 @@ TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std:
   for (const graph::Slot& slot : slots) {
     const graph::Shape& shape = slot.type.shape;
     const Input* const input = std::ranges::find(inputs, slot.name, &Input::name);
-    const bool filled = input != std::end(inputs) &&
-                        std::ranges::find(fills, slot.name) != fills.end() &&
-                        slot.type.dtype == graph::DType::kInt32 && shape.rank() == input->rank &&
-                        (input->rank == 1 || shape.dim(1) == sequence);
+    bool filled = std::ranges::find(fills, slot.name) != fills.end();
+    if (slot.name == kLabelValues) {
+      filled = filled && slot.type.dtype == graph::DType::kFloat32 && shape.rank() <= 2;
+    } else {
+      filled = filled && input != std::end(inputs) && slot.type.dtype == graph::DType::kInt32 &&
+               shape.rank() == input->rank && (input->rank == 1 || shape.dim(1) == sequence);
+    }
     if (!filled) {
       throw UserError(
           fmt::format("{} has nothing for the model's input '{}', {}; it fills {} (i32[B,{}], or "
-                      "i32[B] of a value for each text)",
+                      "values of each text)",
                       source, slot.name, slot.type.ToString(), fmt::join(fills, ", "), sequence));
     }
-    *input->values = slot.values<int32_t>();
+    if (slot.name == kLabelValues) {
+      found.label_values = slot.values<float>();
+    } else {
+      *input->values = slot.values<int32_t>();
+    }
     if (found.rows != 0 && found.rows != shape.dim(0)) {
       throw InternalError("inputs of one batch with different numbers of rows");
     }

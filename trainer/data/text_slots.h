@@ -18,6 +18,7 @@ struct TextSlots {
   std::span<int32_t> lengths;        // [B] positions before the padding, at least 1
   std::span<int32_t> next_sentence;  // [B] 0: the second text follows the first; 1: it does not
   std::span<int32_t> labels;         // [B]
+  std::span<float> label_values;     // [B], or [B,classes]; NaN: no label
   int64_t rows = 0;
 };
 
@@ -29,7 +30,8 @@ TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std:
 void RequireLengths(const TextSlots& slots, std::string_view source);
 
 // A sample's part of an input with `per_row` values a sample; empty if the input is.
-inline std::span<int32_t> RowOf(std::span<int32_t> values, int64_t row, int64_t per_row) {
+template <typename T>
+std::span<T> RowOf(std::span<T> values, int64_t row, int64_t per_row) {
   if (values.empty()) return {};
   return values.subspan(static_cast<size_t>(row * per_row), static_cast<size_t>(per_row));
 }

@@ -208,7 +208,8 @@ std::string NameWithClass(const std::string& metric, const std::vector<std::stri
   return metric;
 }
 
-// The numbers on a line, then a line or a table for each tensor.
+// The numbers on a line, then a line or a table for each tensor but those that only others follow
+// from.
 void PrintMetrics(const EvalResult& result) {
   std::string numbers, tensors;
   for (const EvaluatedMetric& metric : result.metrics) {
@@ -218,7 +219,8 @@ void PrintMetrics(const EvalResult& result) {
                       NameWithClass(metric.name, result.class_names), metric.Value(result.values));
     } else if (IsConfusion(metric.info)) {
       tensors += ConfusionText(metric.Sum(result.values).sum, result.class_names);
-    } else if (metric.info.type.shape.elements() <= kMostRowElements) {
+    } else if (metric.info.derived.empty() &&
+               metric.info.type.shape.elements() <= kMostRowElements) {
       tensors +=
           fmt::format("{}: {:.4g}\n", metric.name, fmt::join(metric.Sum(result.values).sum, " "));
     }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <map>
 #include <tuple>
 #include <utility>
 
@@ -35,12 +34,12 @@ void RefuseOptions(const PredictCommand& command, const models::Model& model, bo
 }
 
 Predicted Predict(const PredictCommand& command, TrainedModel trained) {
-  const std::map<std::string, int64_t> bounds = trained.model->input_bounds();
-  const bool reads_texts = bounds.contains("tokens"), tells_classes = bounds.contains("labels"),
+  const bool reads_texts = trained.model->input_bounds().contains("tokens"),
+             classifies = trained.model->problem_type().has_value(),
              segments = SegmentsPictures(*trained.model),
-             tells_pictures = tells_classes && !reads_texts && !segments;
+             tells_pictures = classifies && !reads_texts;
   RefuseOptions(command, *trained.model, segments, tells_pictures);
-  if (reads_texts && tells_classes) return PredictTexts(command, trained);
+  if (reads_texts && classifies) return PredictTexts(command, trained);
   if (reads_texts) return FillMasks(command, std::move(trained));
   if (segments) return PredictVolumes(command, trained);
   if (tells_pictures) return PredictPictures(command, trained);

@@ -54,6 +54,8 @@ const Slot& ImagesOf(const Session& session, const PredictCommand& command) {
       images = &slot;
     } else if (slot.name == "labels" && slot.type.dtype == graph::DType::kInt32) {
       std::ranges::fill(slot.values<int32_t>(), -1);
+    } else if (slot.name == "label_values" && slot.type.dtype == graph::DType::kFloat32) {
+      std::ranges::fill(slot.values<float>(), std::numeric_limits<float>::quiet_NaN());
     } else {
       throw UserError(fmt::format("{}: pictures have nothing for the model's input '{}', {}",
                                   command.folder, slot.name, slot.type.ToString()));
@@ -138,6 +140,7 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
         preparation.canvas.width, preparation.canvas.channels));
   }
   const std::vector<std::string> names = ClassNamesOf(trained);
+  const models::ProblemType problem = trained.model->problem_type().value();
   std::optional<FeatureFile> features;  // where they are asked for
   if (!command.features.empty()) {
     features.emplace(command.features, predictor.session().ShapeOf(kClassFeatures).dim(1));
@@ -146,7 +149,7 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   std::ranges::fill(images.values<float>(), 0.0f);
 
   Predicted predicted;
-  std::map<int64_t, int64_t> counts;  // of pictures, by the likeliest class
+  std::map<int64_t, int64_t> counts;  // of pictures, by the predicted class
   std::vector<InputPlace> waiting;    // the rows of the batch that are filled
   bool reading = false;               // a file, and not predicting
   const auto run = [&] {
@@ -157,8 +160,10 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
     std::string lines;
     for (size_t row = 0; row < waiting.size(); ++row) {
       const auto of_row = std::span(logits).subspan(row * classes, classes);
-      ++counts[std::ranges::max_element(of_row) - of_row.begin()];
-      lines += ClassLine(waiting[row], of_row, names, command);
+      for (const int64_t predicted_class : PredictedClasses(of_row, problem)) {
+        ++counts[predicted_class];
+      }
+      lines += PredictionLine(waiting[row], of_row, problem, names, command);
     }
     PrintAnswer(lines);
     if (features) features->Add(predictor.ClassFeatures(), std::ssize(waiting));
@@ -184,7 +189,7 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
     }
   }
   run();
-  if (predicted.inputs > 1 && !command.json) {
+  if (predicted.inputs > 1 && !counts.empty() && !command.json) {
     PrintAnswer(SharesText(counts, predicted.inputs, names));
   }
   if (features) features->Write();

@@ -212,18 +212,20 @@ Predicted PredictTexts(const PredictCommand& command, const TrainedModel& traine
   WarnOfTruncation(encoded);
   const data::TextSlots slots =
       data::TextSlotsOf(predictor.session().slots(), predictor.sequence(), "predict",
-                        {"tokens", "token_types", "lengths", "labels"});
+                        {"tokens", "token_types", "lengths", "labels", "label_values"});
   data::RequireLengths(slots, "predict");
   const std::vector<std::string> names = ClassNamesOf(trained);
+  const models::ProblemType problem = trained.model->problem_type().value();
   for (int64_t first = 0; first < encoded.count(); first += predictor.rows()) {
     for (int64_t row = 0; row < predictor.rows(); ++row) encoded.FillRow(first + row, slots, row);
     const std::vector<float> logits = predictor.ClassLogits();
     const size_t classes = logits.size() / static_cast<size_t>(predictor.rows());
     std::string lines;
     for (int64_t row = 0; row < std::min(predictor.rows(), encoded.count() - first); ++row) {
-      lines += ClassLine(texts[static_cast<size_t>(first + row)].place,
+      lines +=
+          PredictionLine(texts[static_cast<size_t>(first + row)].place,
                          std::span(logits).subspan(static_cast<size_t>(row) * classes, classes),
-                         names, command);
+                         problem, names, command);
     }
     PrintAnswer(lines);
   }

@@ -18,6 +18,59 @@ namespace plimsoll::trainer {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+// The numbers of the `count` largest logits, of equal ones the smaller number first.
+std::vector<int64_t> LargestOf(std::span<const float> logits, int64_t count) {
+  std::vector<int64_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto shown = static_cast<size_t>(std::min<int64_t>(count, std::ssize(order)));
+  const auto at = [&](int64_t number) { return logits[static_cast<size_t>(number)]; };
+  std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(shown), order.end(),
+                    [&](int64_t a, int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
+  order.resize(shown);
+  return order;
+}
+
+Json CandidateList(std::span<const Candidate> candidates, const std::vector<std::string>& names) {
+  Json list = Json::array();
+  for (const auto& [number, probability] : candidates) {
+    list.push_back(
+        {{"class", number}, {"name", ClassName(names, number)}, {"probability", probability}});
+  }
+  return list;
+}
+
+void AddClass(std::span<const Candidate> candidates, const std::vector<std::string>& names,
+              Json& line) {
+  line["class"] = candidates.front().number;
+  line["name"] = ClassName(names, candidates.front().number);
+  line["probability"] = candidates.front().probability;
+  line["candidates"] = CandidateList(candidates, names);
+}
+
+void AddLabels(std::span<const float> logits, const std::vector<std::string>& names, int64_t top,
+               Json& line) {
+  const auto said = PredictedClasses(logits, models::ProblemType::kMultiLabel);
+  line["labels"] = CandidateList(LikeliestLabels(logits, std::ssize(said)), names);
+  line["candidates"] = CandidateList(LikeliestLabels(logits, top), names);
+}
+
+// "cat 90.1 %, dog 60.0 %; then bird 0.3 %", of which the first `said` are the prediction.
+std::string CandidatesText(std::span<const Candidate> candidates, int64_t said,
+                           const std::vector<std::string>& names) {
+  std::string text = said == 0 ? "none" : "";
+  for (int64_t i = 0; i < std::ssize(candidates); ++i) {
+    const auto& [number, probability] = candidates[static_cast<size_t>(i)];
+    text += i == said ? "; then " : i > 0 ? ", " : "";
+    text += fmt::format("{} {}", formats::Printable(ClassName(names, number)),
+                        PercentText(probability));
+  }
+  return text;
+}
+
+}  // namespace
+
 Predictor::Predictor(const TrainedModel& trained, const PredictCommand& command, int64_t rows,
                      bool masks)
     : trained_(trained), dtype_(command.dtype), rows_(rows) {
@@ -77,18 +130,21 @@ std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
 }
 
 std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count) {
-  std::vector<int64_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto shown = static_cast<size_t>(std::min<int64_t>(count, std::ssize(order)));
-  const auto at = [&](int64_t number) { return logits[static_cast<size_t>(number)]; };
-  std::partial_sort(order.begin(), order.begin() + static_cast<int64_t>(shown), order.end(),
-                    [&](int64_t a, int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
   const double largest = *std::ranges::max_element(logits);
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - largest);
   std::vector<Candidate> candidates;
-  for (const int64_t number : std::span(order).first(shown)) {
-    candidates.push_back({number, std::exp(at(number) - largest) / sum});
+  for (const int64_t number : LargestOf(logits, count)) {
+    candidates.push_back({number, std::exp(logits[static_cast<size_t>(number)] - largest) / sum});
+  }
+  return candidates;
+}
+
+std::vector<Candidate> LikeliestLabels(std::span<const float> logits, int64_t count) {
+  std::vector<Candidate> candidates;
+  for (const int64_t number : LargestOf(logits, count)) {
+    const double logit = logits[static_cast<size_t>(number)];
+    candidates.push_back({number, 1 / (1 + std::exp(-logit))});
   }
   return candidates;
 }
@@ -107,33 +163,54 @@ std::string ClassName(const std::vector<std::string>& names, int64_t number) {
   return number < std::ssize(names) ? names[static_cast<size_t>(number)] : std::to_string(number);
 }
 
-std::string ClassLine(const InputPlace& place, std::span<const float> logits,
-                      const std::vector<std::string>& names, const PredictCommand& command) {
-  const std::vector<Candidate> candidates = Likeliest(logits, command.top);
+std::string PredictionLine(const InputPlace& place, std::span<const float> logits,
+                           models::ProblemType problem, const std::vector<std::string>& names,
+                           const PredictCommand& command) {
   if (command.json) {
     Json line = {{"file", place.file}};
     if (place.number >= 0) line[place.unit] = place.number;
-    line["class"] = candidates.front().number;
-    line["name"] = ClassName(names, candidates.front().number);
-    line["probability"] = candidates.front().probability;
-    line["candidates"] = Json::array();
-    for (const auto& [number, probability] : candidates) {
-      line["candidates"].push_back(
-          {{"class", number}, {"name", ClassName(names, number)}, {"probability", probability}});
+    switch (problem) {
+      case models::ProblemType::kSingleLabel:
+        AddClass(Likeliest(logits, command.top), names, line);
+        break;
+      case models::ProblemType::kMultiLabel:
+        AddLabels(logits, names, command.top, line);
+        break;
+      case models::ProblemType::kRegression:
+        line["value"] = logits.front();
+        break;
     }
     return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   std::string line = place.file;
   if (place.number >= 0) line += fmt::format(":{}", place.number);
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    line += fmt::format("{}{} {}",
-                        i == 0   ? ": "
-                        : i == 1 ? "; then "
-                                 : ", ",
-                        formats::Printable(ClassName(names, candidates[i].number)),
-                        PercentText(candidates[i].probability));
+  line += ": ";
+  switch (problem) {
+    case models::ProblemType::kSingleLabel:
+      line += CandidatesText(Likeliest(logits, command.top), 1, names);
+      break;
+    case models::ProblemType::kMultiLabel: {
+      const int64_t said = std::ssize(PredictedClasses(logits, problem));
+      line += CandidatesText(LikeliestLabels(logits, std::max(said, command.top)), said, names);
+      break;
+    }
+    case models::ProblemType::kRegression:
+      line += fmt::format("{:.6g}", logits.front());
+      break;
   }
   return line + "\n";
+}
+
+std::vector<int64_t> PredictedClasses(std::span<const float> logits, models::ProblemType problem) {
+  switch (problem) {
+    case models::ProblemType::kSingleLabel:
+      return LargestOf(logits, 1);
+    case models::ProblemType::kMultiLabel:
+      return LargestOf(logits, std::ranges::count_if(logits, [](float l) { return l > 0; }));
+    case models::ProblemType::kRegression:
+      break;
+  }
+  return {};
 }
 
 }  // namespace plimsoll::trainer

@@ -71,6 +71,8 @@ struct Candidate {
 };
 // The `count` likeliest of the softmax of the logits, of equal ones the smaller number first.
 std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count);
+// The same of the sigmoid of each.
+std::vector<Candidate> LikeliestLabels(std::span<const float> logits, int64_t count);
 
 // "97.3 %"
 std::string PercentText(double probability);
@@ -87,8 +89,12 @@ struct InputPlace {
   const char* unit = "index";  // of the number: "index" or "line"
   int64_t number = -1;         // -1: the file is the input
 };
-// The prediction of a class, as a line for people or for programs.
-std::string ClassLine(const InputPlace& place, std::span<const float> logits,
-                      const std::vector<std::string>& names, const PredictCommand& command);
+// The prediction for an input, of the logits of a classifier, as a line for people or for programs.
+std::string PredictionLine(const InputPlace& place, std::span<const float> logits,
+                           models::ProblemType problem, const std::vector<std::string>& names,
+                           const PredictCommand& command);
+// The classes that the prediction says: the likeliest; of several labels those that are likelier
+// than not, by their likelihood; of a number none.
+std::vector<int64_t> PredictedClasses(std::span<const float> logits, models::ProblemType problem);
 
 }  // namespace plimsoll::trainer

@@ -100,8 +100,12 @@ std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
   data::ModelSizes sizes = {.sequence = config.model.sequence(),
                             .vocab = settings.IntOr("vocab", 0),
                             .classes = settings.IntOr("classes", 0)};
-  const auto images = model.inputs().find("images");
-  if (images != model.inputs().end()) sizes.images = images->second.shape;
+  const auto shape_of = [&](const char* input) {
+    const auto found = model.inputs().find(input);
+    return found == model.inputs().end() ? graph::Shape() : found->second.shape;
+  };
+  sizes.images = shape_of("images");
+  sizes.label_values = shape_of("label_values");
   try {
     auto source = kind->make(config.data.settings, sizes, static_cast<uint64_t>(config.data.seed));
     for (const auto& [input, bound] : model.input_bounds()) source->CheckBound(input, bound);

@@ -51,8 +51,7 @@ int64_t ShorterSideIn(const formats::JsonObject& config) {
 }  // namespace
 
 bool ClassifiesPictures(const models::Model& model) {
-  const auto bounds = model.input_bounds();
-  return bounds.contains("labels") && !bounds.contains("tokens") && !SegmentsPictures(model);
+  return model.problem_type() && !model.input_bounds().contains("tokens");
 }
 
 bool SegmentsPictures(const models::Model& model) {

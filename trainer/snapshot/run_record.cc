@@ -28,8 +28,10 @@ std::string MeantKey(const std::string& path) {
 // Where dropout may have a rate of its own, which follows model.dropout otherwise.
 constexpr const char* kDropoutPlaces[] = {"model.attention_dropout", "model.hidden_dropout",
                                           "model.embedding_dropout"};
+constexpr const char* kClassifierDropout = "model.classifier_dropout";  // follows the hidden one
 bool IsDropoutPlace(const std::string& key) {
-  return std::ranges::find(kDropoutPlaces, key) != std::end(kDropoutPlaces);
+  return key == kClassifierDropout ||
+         std::ranges::find(kDropoutPlaces, key) != std::end(kDropoutPlaces);
 }
 
 // True if the key decides which tensors there are and what their bytes mean.
@@ -92,6 +94,7 @@ bool Follows(const std::string& key, const std::string& other, const Texts& save
 bool OnlyFollows(const std::string& key, const Texts& saved, const config::RunConfig& config) {
   if (config::FollowsEpochs(config, key)) return true;
   if (key == "data.seed") return Follows(key, "train.seed", saved, config);
+  if (key == kClassifierDropout && Follows(key, "model.hidden_dropout", saved, config)) return true;
   return IsDropoutPlace(key) && Follows(key, "model.dropout", saved, config);
 }
 
@@ -309,6 +312,7 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
   // Earlier versions had one rate of dropout.
   if (const auto rate = before.find("model.dropout"); rate != before.end()) {
     for (const char* place : kDropoutPlaces) before.try_emplace(place, rate->second);
+    before.try_emplace(kClassifierDropout, before.at("model.hidden_dropout"));
   }
   Compare(
       before, now.config,

@@ -310,5 +310,50 @@ TEST_F(FolderImages, RefuseSettingsThatDoNotSuit) {
   EXPECT_THAT(RefusalOf("folder", {}), HasSubstr("unknown class"));
 }
 
+// Of a model of several labels; those who know one class of each image have none for it.
+TEST_F(FolderImages, MayBeListedWithSeveralLabels) {
+  const auto make = [&] {
+    Settings settings;
+    settings.Set("folder", folder_.path());
+    const SourceKind* const kind = FindSource("images");
+    CompleteSettings(kind->settings, kind->complete, settings);
+    return kind->make(settings, {.classes = 2, .label_values = {1, 2}, .images = {1, 4, 4, 3}}, 3);
+  };
+  Batch batch;
+  std::vector<float> values(6);
+  std::vector<graph::Slot> slots = batch.Slots(3, {1, 4, 4, 3});
+  slots.back() = {
+      "label_values", {graph::DType::kFloat32, {3, 2}}, std::as_writable_bytes(std::span(values))};
+  ExpectUserError([&] { make()->Fill(0, slots); },
+                  {"images are of one class each", "metadata.jsonl",
+                   "model.problem_type: single_label_classification"});
+
+  std::string lines;
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = std::string(1, static_cast<char>('a' + i % 3)) + "/";
+    lines += "{\"file_name\": \"" + name + std::to_string(100 + i) + ".png\", \"labels\": [" +
+             (i % 3 == 0 ? "\"x\", \"y\"" : "\"y\"") + "]}\n";
+  }
+  folder_.Write("train/metadata.jsonl", lines);
+  folder_.Write("val/metadata.jsonl", "{\"file_name\": \"a/112.png\", \"label\": [\"x\"]}");
+  const auto source = make();
+  EXPECT_EQ(source->class_names(), (std::vector<std::string>{"x", "y"}));
+  EXPECT_THAT(source->Describe({.samples_per_step = 1, .samples = 12}),
+              HasSubstr("12 JPEG or PNG files with any of 2 classes (x, y)"));
+  int both = 0;
+  for (int64_t first = 0; first < 12; first += 3) {
+    source->Fill(first, slots);
+    for (size_t row = 0; row < 3; ++row) {
+      both += values[2 * row] == 1;
+      EXPECT_EQ(values[2 * row + 1], 1);
+    }
+  }
+  EXPECT_EQ(both, 4);
+  source->HeldOut(0)->Fill(0, slots);
+  EXPECT_EQ(values[0], 1);
+  EXPECT_EQ(values[1], 0);
+  for (size_t i = 2; i < 6; ++i) EXPECT_TRUE(std::isnan(values[i])) << i;  // padding
+}
+
 }  // namespace
 }  // namespace plimsoll::data

@@ -112,5 +112,88 @@ TEST_F(ImageFolders, RefusesWhatDoesNotFit) {
   ExpectUserError([&] { Find(); }, {"/train/b: holds no images"});
 }
 
+class ListedImages : public ImageFolders {
+ protected:
+  // Files 0.png, 1.png, … in a part, and a line of metadata.jsonl with each of these labels.
+  void List(const std::string& part, const std::vector<std::string>& labels) const {
+    std::string lines;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const std::string name = std::to_string(i) + ".png";
+      Write(part + name);
+      lines += "{\"file_name\": \"" + name + "\", \"label\": " + labels[i] + "}\n";
+    }
+    folder_.Write(part + "metadata.jsonl", lines);
+  }
+  ImageFolder FindListed(LabelKind kind, int64_t classes, double eval_fraction = 0,
+                         const Names& names = {}) const {
+    return FindListedImages(folder_.path(), eval_fraction, kind, names, classes);
+  }
+  // The label values of each file, by its name.
+  std::map<std::string, std::vector<float>> Values(const ImageFolder& found,
+                                                   const std::vector<ImageFile>& files,
+                                                   size_t each) const {
+    std::map<std::string, std::vector<float>> values;
+    for (const ImageFile& file : files) {
+      std::vector<float>& row = values[file.path.substr(folder_.path().size() + 1)];
+      row.resize(each);
+      found.labels.FillValues(file.label, row);
+    }
+    return values;
+  }
+};
+
+using LabelsOfFiles = std::map<std::string, std::vector<float>>;
+
+TEST_F(ListedImages, HaveSeveralLabels) {
+  List("train/", {R"(["cat", "dog"])", R"("dog")", "[]"});
+  List("val/", {R"(["cat"])"});
+  EXPECT_TRUE(HasListedImages(folder_.path()));
+  EXPECT_TRUE(HasHeldOutImages(folder_.path()));
+  const ImageFolder found = FindListed(LabelKind::kClasses, 2);
+  EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(
+      Values(found, found.train, 2),
+      (LabelsOfFiles{{"train/0.png", {1, 1}}, {"train/1.png", {0, 1}}, {"train/2.png", {0, 0}}}));
+  EXPECT_EQ(Values(found, found.held_out, 2), (LabelsOfFiles{{"val/0.png", {1, 0}}}));
+  const ImageFolder named = FindListed(LabelKind::kClasses, 2, 0, {"dog", "cat"});
+  EXPECT_EQ(Values(named, named.held_out, 2), (LabelsOfFiles{{"val/0.png", {0, 1}}}));
+}
+
+TEST_F(ListedImages, HaveNumbersAndHoldOutAShareOfAll) {
+  List("", {"0.5", "1", "2", "3", "4", "5", "6", "7", "8", "-9"});
+  const ImageFolder found = FindListed(LabelKind::kNumber, 1, 0.2);
+  EXPECT_EQ(found.classes, Names());
+  EXPECT_EQ(found.train.size(), 8u);
+  EXPECT_EQ(found.held_out.size(), 2u);
+  LabelsOfFiles values = Values(found, found.train, 1);
+  values.merge(Values(found, found.held_out, 1));
+  EXPECT_EQ(values.size(), 10u);
+  EXPECT_EQ(values.at("0.png"), std::vector<float>{0.5});
+  EXPECT_EQ(values.at("9.png"), std::vector<float>{-9});
+}
+
+TEST_F(ListedImages, NameTheLineOfAMistake) {
+  const auto expect = [&](const std::string& line, std::initializer_list<std::string_view> parts) {
+    folder_.Write("train/metadata.jsonl", line);
+    ExpectUserError([&] { FindListed(LabelKind::kClasses, 2); }, parts);
+  };
+  List("train/", {"[\"a\"]"});
+  expect(R"({"file_name": "9.png", "label": ["a"]})",
+         {"train/metadata.jsonl:1", "file_name", "train/9.png does not exist"});
+  expect(R"({"file_name": "0.gif", "label": ["a"]})",
+         {"file_name", "neither .jpg, .jpeg nor .png"});
+  expect(R"({"label": ["a"]})", {"train/metadata.jsonl:1", "file_name"});
+  expect(R"({"file_name": "0.png"})", {"train/metadata.jsonl:1", "label", "missing"});
+  expect(R"({"file_name": "0.png", "label": [5]})", {"metadata.jsonl:1", "model.classes to 6"});
+  expect("\n", {"train/metadata.jsonl", "is empty"});
+  folder_.Write("train/metadata.jsonl", R"({"file_name": "0.png", "label": ["a"]})");
+  ExpectUserError([&] { FindListed(LabelKind::kClasses, 2, 0.5); },
+                  {"data.eval_fraction: 0.5 of 1 images holds out none"});
+  List("test/", {"[\"z\"]"});
+  ExpectUserError([&] { FindListed(LabelKind::kClasses, 2); },
+                  {"test/metadata.jsonl:1", "'z'", "data.class_names or the images to train on"});
+  ExpectUserError([&] { FindListed(LabelKind::kClasses, 2, 0.5); }, {"held out already"});
+}
+
 }  // namespace
 }  // namespace plimsoll::data

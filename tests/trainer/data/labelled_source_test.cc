@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,11 +37,42 @@ class LabelledSource : public testing::Test {
   LabelledSource() { folder_.Write("vocab.txt", SmallVocab()); }
 
   std::unique_ptr<Source> Make(std::map<std::string, SettingValue> given, int64_t sequence = 8,
-                               int64_t classes = 0, int64_t vocab = 0) const {
+                               int64_t classes = 0, int64_t vocab = 0,
+                               graph::Shape label_values = {}) const {
     given.try_emplace("tokenizer", folder_ / "vocab.txt");
     given.try_emplace("train", Files{folder_ / "train.jsonl"});
-    return MakeSource("labelled_text", given,
-                      {.sequence = sequence, .vocab = vocab, .classes = classes}, kSeed);
+    return MakeSource(
+        "labelled_text", given,
+        {.sequence = sequence, .vocab = vocab, .classes = classes, .label_values = label_values},
+        kSeed);
+  }
+  // Of a model of several labels.
+  std::unique_ptr<Source> MakeLabels(int64_t classes,
+                                     const std::map<std::string, SettingValue>& given = {}) const {
+    return Make(given, 8, classes, 0, {1, classes});
+  }
+  // Of a model that predicts a number.
+  std::unique_ptr<Source> MakeNumbers(const std::map<std::string, SettingValue>& given = {}) const {
+    return Make(given, 8, 1, 0, {1});
+  }
+  // The label values of rows, by the first word of their text; -1 for padding.
+  static std::map<int32_t, std::vector<float>> LabelValues(const Source& source, int64_t rows,
+                                                           const graph::Shape& shape) {
+    const TextBatch batch(rows, 8, {"tokens", "token_types", "lengths"});
+    std::vector<float> values(static_cast<size_t>(shape.elements()), -7);
+    std::vector<graph::Slot> slots = batch.slots();
+    slots.push_back({"label_values",
+                     {graph::DType::kFloat32, shape},
+                     std::as_writable_bytes(std::span(values))});
+    source.Fill(0, slots);
+    std::map<int32_t, std::vector<float>> of_words;
+    const auto each = static_cast<int64_t>(values.size()) / rows;
+    for (int64_t row = 0; row < rows; ++row) {
+      const bool text = batch.Value("lengths", row) > 1;
+      of_words[text ? batch.Row("tokens", row)[1] - 6 : -1] = {values.begin() + row * each,
+                                                               values.begin() + (row + 1) * each};
+    }
+    return of_words;
   }
   static TextBatch Fill(const Source& source, int64_t first, int64_t rows, int64_t sequence = 8) {
     TextBatch batch(rows, sequence, kNames);
@@ -167,6 +200,112 @@ TEST_F(LabelledSource, HoldsOutAShareOfEachClass) {
   EXPECT_EQ(Fill(*by_file->HeldOut(0), 0, 1).Value("labels", 0), 2);
 }
 
+using Labels = std::map<int32_t, std::vector<float>>;
+
+TEST_F(LabelledSource, GivesSeveralLabelsOfAText) {
+  folder_.Write("train.jsonl",
+                "{\"text\": \"w0\", \"label\": [\"b\", \"a\"]}\n"
+                "{\"text\": \"w1\", \"labels\": [\"c\"]}\n"
+                "{\"text\": \"w2\", \"label\": []}\n"
+                "{\"text\": \"w3\", \"label\": \"c\"}\n");
+  const auto named = MakeLabels(3);
+  EXPECT_EQ(LabelValues(*named, 4, {4, 3}),
+            (Labels{{0, {1, 1, 0}}, {1, {0, 0, 1}}, {2, {0, 0, 0}}, {3, {0, 0, 1}}}));
+  EXPECT_EQ(named->class_names(), (Files{"a", "b", "c"}));
+  EXPECT_THAT(named->Describe({}), HasSubstr("4 texts with any of 3 classes (a, b, c)"));
+  const auto ordered = MakeLabels(4, {{"label_names", Files{"c", "b", "a", "d"}}});
+  EXPECT_EQ(LabelValues(*ordered, 4, {4, 4}).at(0), (std::vector<float>{0, 1, 1, 0}));
+
+  // By numbers, and by values of all classes.
+  folder_.Write("train.jsonl",
+                "{\"text\": \"w0\", \"label\": [2, 0]}\n"
+                "{\"text\": \"w1\", \"label\": 1}\n"
+                "{\"text\": \"w2\", \"labels\": [0.0, 1.0, 0.25]}\n"
+                "{\"text\": \"w3\", \"label\": [true, false, true]}\n");
+  EXPECT_EQ(LabelValues(*MakeLabels(3), 4, {4, 3}),
+            (Labels{{0, {1, 0, 1}}, {1, {0, 1, 0}}, {2, {0, 1, 0.25}}, {3, {1, 0, 1}}}));
+}
+
+TEST_F(LabelledSource, GivesNumbers) {
+  folder_.Write("train.jsonl",
+                "{\"text\": \"w0\", \"label\": 2.5}\n{\"text\": \"w1\", \"label\": -3}\n"
+                "{\"text\": \"w2\", \"label\": 0}\n");
+  const auto source = MakeNumbers();
+  EXPECT_EQ(LabelValues(*source, 3, {3}), (Labels{{0, {2.5}}, {1, {-3}}, {2, {0}}}));
+  EXPECT_EQ(source->class_names(), Files());
+  EXPECT_THAT(source->Describe({}), HasSubstr("3 texts with a number each to train on"));
+}
+
+// Labels are of many kinds then: of all texts a share is held out. Padding is no label.
+TEST_F(LabelledSource, HoldsOutAShareOfTextsWithSeveralLabelsOrNumbers) {
+  std::string labels, numbers;
+  for (int i = 0; i < 10; ++i) {
+    const std::string text = "{\"text\": \"w" + std::to_string(i) + "\", \"label\": ";
+    labels += text + "[" + std::to_string(i % 3) + "]}\n";
+    numbers += text + std::to_string(i) + "}\n";
+  }
+  folder_.Write("train.jsonl", labels);
+  const auto source = MakeLabels(3, {{"eval_fraction", 0.2}});
+  const auto held_out = source->HeldOut(0);
+  EXPECT_EQ(held_out->samples(), 2);
+  EXPECT_EQ(source->sizes(), std::vector<int64_t>{8});
+  for (const auto& [word, values] : LabelValues(*held_out, 3, {3, 3})) {
+    for (int32_t i = 0; i < 3; ++i) {
+      const float value = values[static_cast<size_t>(i)];
+      if (word < 0) {
+        EXPECT_TRUE(std::isnan(value));
+      } else {
+        EXPECT_EQ(value, i == word % 3 ? 1 : 0) << word;
+      }
+    }
+  }
+  folder_.Write("train.jsonl", numbers);
+  const auto held_out_numbers = MakeNumbers({{"eval_fraction", 0.2}})->HeldOut(0);
+  for (const auto& [word, values] : LabelValues(*held_out_numbers, 3, {3})) {
+    EXPECT_TRUE(word < 0 ? std::isnan(values[0]) : values[0] == static_cast<float>(word));
+  }
+}
+
+TEST_F(LabelledSource, NamesThePlaceOfALabelOfAnotherKind) {
+  const auto expect = [&](const auto& make, const std::string& label,
+                          std::initializer_list<std::string_view> parts) {
+    folder_.Write("train.jsonl", "{\"text\": \"w0\", " + label + "}");
+    ExpectUserError(make, parts);
+  };
+  const auto one = [&] { Make({}, 8, 3); };
+  expect(one, "\"label\": [\"a\", \"b\"]",
+         {"train.jsonl:1", "is a list", "model.problem_type: multi_label_classification"});
+  expect(one, "\"label\": 1.5", {"train.jsonl:1", "model.problem_type: regression"});
+  const auto several = [&] { MakeLabels(3); };
+  expect(several, "\"text_pair\": \"w1\"", {"train.jsonl:1", "label", "missing"});
+  expect(several, "\"label\": [0, 1, 0]", {"train.jsonl:1", "class 0 twice", "0.0 and 1.0"});
+  expect(several, "\"label\": [\"a\", \"a\"]", {"train.jsonl:1", "class a twice"});
+  expect(several, "\"label\": [\"a\", 1]", {"train.jsonl:1", "is no list of classes"});
+  expect(several, "\"label\": 0.5", {"train.jsonl:1", "is no list of classes"});
+  expect(several, "\"label\": {\"a\": 1}", {"train.jsonl:1", "is no list of classes"});
+  expect(several, "\"label\": [0.0, 1.5, 0.0]", {"train.jsonl:1", "1.5 is not within [0, 1]"});
+  expect(several, "\"label\": [1.0, 0.0]", {"train.jsonl:1", "2 values for the model's 3 classes"});
+  expect(several, "\"label\": [3]", {"train.jsonl:1", "class 3", "model.classes to 4"});
+  expect(several, "\"label\": [-1]", {"train.jsonl:1", "label", "-1"});
+  expect(several, "\"label\": [\"\"]", {"train.jsonl:1", "label", "empty"});
+  // Of two classes it could be both, or the second.
+  expect([&] { MakeLabels(2); }, "\"label\": [0, 1]",
+         {"train.jsonl:1", "label [0, 1] may be two classes", "0.0 and 1.0"});
+  expect(several, "\"label\": [\"a\"]}\n{\"text\": \"w1\", \"label\": [1.0, 0.0, 0.0]",
+         {"train.jsonl:2", "is a number", "train.jsonl:1 is a name"});
+  const auto number = [&] { MakeNumbers(); };
+  expect(number, "\"label\": \"3\"", {"train.jsonl:1", "is no number", "problem_type"});
+  expect(number, "\"label\": [3]", {"train.jsonl:1", "is no number"});
+  expect(number, "\"label\": 1e300", {"train.jsonl:1", "1e+300 is not within"});
+  expect(number, "\"text_pair\": \"w1\"", {"train.jsonl:1", "label", "missing", "number"});
+  for (const std::map<std::string, SettingValue>& given :
+       {std::map<std::string, SettingValue>{{"label_from", std::string("file")}},
+        std::map<std::string, SettingValue>{{"label_names", Files{"a"}}}}) {
+    const auto message = MessageOf<SettingError>([&] { MakeNumbers(given); });
+    EXPECT_THAT(message.value_or(""), HasSubstr("model.problem_type: regression"));
+  }
+}
+
 TEST_F(LabelledSource, DescribesItself) {
   std::string lines;
   for (int i = 0; i < 7; ++i) {
@@ -184,6 +323,15 @@ TEST_F(LabelledSource, FillsWithoutAllocating) {
   const auto source = Make({});
   const TextBatch batch(16, 8, kNames);
   EXPECT_EQ(CountAllocations([&] { source->Fill(5, batch.slots()); }), 0);
+
+  folder_.Write("train.jsonl", "{\"text\": \"w1\", \"label\": 1.5}\n");
+  const auto numbers = MakeNumbers();
+  std::vector<float> values(16);
+  std::vector<graph::Slot> slots = batch.slots();
+  slots.back() = {
+      "label_values", {graph::DType::kFloat32, {16}}, std::as_writable_bytes(std::span(values))};
+  EXPECT_EQ(CountAllocations([&] { numbers->Fill(5, slots); }), 0);
+  EXPECT_EQ(values, std::vector<float>(16, 1.5f));
 }
 
 TEST_F(LabelledSource, NamesThePlaceOfAMistake) {
