@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "base/error.h"
@@ -31,7 +32,7 @@ bool IsLinear(const ParameterInfo& parameter) {
 }
 
 bool Matches(const std::string& target, const std::string& module) {
-  return target == kAllLinear || MatchesGlob(target, module) || MatchesGlob("*." + target, module);
+  return target == kAllLinear || MeansModule(target, module);
 }
 
 // The last `count` parts of a dotted name.
@@ -113,9 +114,19 @@ double Lora::scale() const {
   return alpha / (rslora ? std::sqrt(r) : r);
 }
 
-std::vector<Layer> SelectLayers(const models::Model& model,
-                                const std::vector<std::string>& targets) {
+bool MeansModule(const std::string& name, const std::string& module) {
+  return MatchesGlob(name, module) || MatchesGlob("*." + name, module);
+}
+
+std::vector<Layer> SelectLayers(const models::Model& model, const std::vector<std::string>& targets,
+                                std::span<const ParameterInfo> saved) {
   std::vector<Layer> layers = LinearLayers(model);
+  if (layers.empty()) {
+    throw UserError(
+        fmt::format("a {} has no blocks with linear layers, which adapters go with; "
+                    "train it without lora.rank",
+                    model.title()));
+  }
   const std::vector<std::string> names = ModuleNames(layers);
   for (const std::string& target : targets) {
     if (std::ranges::any_of(names, [&](const auto& name) { return Matches(target, name); })) {
@@ -132,7 +143,13 @@ std::vector<Layer> SelectLayers(const models::Model& model,
                                   [&](const auto& target) { return Matches(target, module.name); });
     });
   }
-  std::erase_if(layers, [](const Layer& layer) { return layer.modules.empty(); });
+  std::erase_if(layers, [&](const Layer& layer) {
+    return layer.modules.empty() ||
+           std::ranges::find(saved, layer.WeightName(), &ParameterInfo::name) != saved.end();
+  });
+  if (layers.empty()) {
+    throw UserError("name only modules that lora.modules_to_save trains in full; name others");
+  }
   return layers;
 }
 
@@ -162,9 +179,19 @@ std::vector<ParameterInfo> Parameters(const Lora& lora) {
   return parameters;
 }
 
-std::vector<std::string> FrozenParameters(const models::Model& model) {
+std::vector<ParameterInfo> TrainedParameters(const Lora& lora) {
+  std::vector<ParameterInfo> parameters = Parameters(lora);
+  std::ranges::copy(lora.saved, std::back_inserter(parameters));
+  return parameters;
+}
+
+std::vector<std::string> FrozenParameters(const models::Model& model, const Lora& lora) {
   std::vector<std::string> names;
-  for (const ParameterInfo& parameter : model.parameters()) names.push_back(parameter.name);
+  for (const ParameterInfo& parameter : model.parameters()) {
+    if (std::ranges::find(lora.saved, parameter.name, &ParameterInfo::name) == lora.saved.end()) {
+      names.push_back(parameter.name);
+    }
+  }
   return names;
 }
 

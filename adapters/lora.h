@@ -47,16 +47,23 @@ struct Lora {
   bool rslora = false;  // scale by the root of r (Kalajdzievski 2023)
   double dropout = 0;   // of A's input x, in training
   std::vector<Layer> layers;
+  // Parameters of the model that are trained in full next to the adapters (SelectSaved).
+  std::vector<models::ParameterInfo> saved = {};
 
   bool enabled() const { return rank > 0; }
   double scale() const;  // alpha / r or alpha / √r
 };
 
+// Whether `name`, a module's name or the end of one ("q_proj", "attn.c_proj") or a pattern of such
+// an end, means the module.
+bool MeansModule(const std::string& name, const std::string& module);
+
 // The model's linear layers that `targets` selects, never the head. A target is the end of a
 // module's name ("q_proj", "attn.c_proj") or a pattern of such an end ("layers.?.mlp.*");
-// "all-linear" selects all. Throws a UserError without a key on a target that matches nothing.
-std::vector<Layer> SelectLayers(const models::Model& model,
-                                const std::vector<std::string>& targets);
+// "all-linear" selects all. Weights in `saved`, which are trained in full, get no adapter. Throws a
+// UserError without a key on a target that matches nothing, and when no layer is left.
+std::vector<Layer> SelectLayers(const models::Model& model, const std::vector<std::string>& targets,
+                                std::span<const models::ParameterInfo> saved = {});
 
 // The shortest list of name ends that selects these modules and no others of the model.
 std::vector<std::string> TargetsOf(const models::Model& model, const std::vector<Layer>& layers);
@@ -64,8 +71,11 @@ std::vector<std::string> TargetsOf(const models::Model& model, const std::vector
 // A and B of every layer: A is initialised uniformly within ±1/√in, like PEFT's, B with zeros.
 std::vector<models::ParameterInfo> Parameters(const Lora& lora);
 
-// The parameters that are not trained when there are adapters: all of the model's.
-std::vector<std::string> FrozenParameters(const models::Model& model);
+// What is trained, and what snapshots and adapter folders hold: Parameters(), then `saved`.
+std::vector<models::ParameterInfo> TrainedParameters(const Lora& lora);
+
+// The parameters that are not trained when there are adapters: all of the model's but `saved`.
+std::vector<std::string> FrozenParameters(const models::Model& model, const Lora& lora);
 
 // Like models::SplitParameters, including the adapters' parameters. If ranks split a weight's rows,
 // A is whole and B is split like the rows; if they split its columns, A is split and B is whole.

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "adapters/modules_to_save.h"
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/output_file.h"
@@ -18,6 +19,7 @@
 #include "formats/json.h"
 #include "formats/key_rules.h"
 #include "formats/safetensors_writer.h"
+#include "models/checkpoint_parts.h"
 
 namespace plimsoll::adapters {
 namespace {
@@ -28,10 +30,17 @@ using formats::KeyRule;
 using formats::Read;
 using formats::Refused;
 using models::ParameterInfo;
+using models::Part;
 using nlohmann::json;
 
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
+// In the metadata of the weights, which PEFT leaves alone.
+constexpr const char* kBaseChecksum = "plimsoll_base";
+constexpr const char* kClassNames = "plimsoll_class_names";  // a JSON array
+
+// A classifier's head has one of these names; PEFT lists both.
+constexpr std::string_view kClassifier = "classifier", kScore = "score";
 
 constexpr const char* kMergeWithPeft = "merge the adapter into its base with PEFT";
 
@@ -40,6 +49,8 @@ constexpr KeyRule kKeys[] = {
     Read("bias"),
     Read("init_lora_weights"),
     Read("lora_alpha"),
+    Read("lora_dropout"),
+    Read("modules_to_save"),
     Read("peft_type"),
     Read("r"),
     Read("target_modules"),
@@ -51,23 +62,26 @@ constexpr KeyRule kKeys[] = {
     Refused("ensure_weight_tying", kMergeWithPeft),
     Refused("eva_config", kMergeWithPeft),
     Refused("exclude_modules", "name the modules in target_modules alone"),
+    Refused("kasa_config", kMergeWithPeft),
     Refused("layer_replication", kMergeWithPeft),
     Refused("layers_pattern", "name the modules in target_modules alone"),
     Refused("layers_to_transform", "name the modules in target_modules alone"),
     Refused("loftq_config", kMergeWithPeft),
     Refused("lora_bias", kMergeWithPeft),
+    Refused("lora_ga_config", kMergeWithPeft),
     Refused("megatron_config", kMergeWithPeft),
-    Refused("modules_to_save", kMergeWithPeft),
+    Refused("monteclora_config", kMergeWithPeft),
     Refused("rank_pattern", kMergeWithPeft),
     Refused("target_parameters", kMergeWithPeft),
     Refused("trainable_token_indices", kMergeWithPeft),
+    Refused("use_bdlora", kMergeWithPeft),
     Refused("use_dora", kMergeWithPeft),
     Refused("use_qalora", kMergeWithPeft),
+    Refused("velora_config", kMergeWithPeft),
     Harmless("auto_mapping", "PEFT finds the base's class by it"),
     Harmless("base_model_name_or_path", "the run file names the base"),
     Harmless("fan_in_fan_out", "the base's family says how its weights are stored"),
     Harmless("inference_mode", "it says whether PEFT trains the adapter"),
-    Harmless("lora_dropout", "it drops in training alone, and lora.dropout says it there"),
     Harmless("megatron_core", "it names a module of Python"),
     Harmless("peft_version", "it says what wrote the file"),
     Harmless("qalora_group_size", "it means something with use_qalora alone"),
@@ -98,41 +112,53 @@ void RefuseUnsupported(const JsonObject& config) {
   }
 }
 
-// One tensor of the file: some rows of A or B.
-struct Part {
-  ParameterInfo parameter;
-  std::string name;
-  int64_t first_row;
-  std::vector<int64_t> shape;
-
-  int64_t begin() const { return first_row * shape[1]; }
-  int64_t elements() const { return shape[0] * shape[1]; }
-};
-
 // All tensors of the file, those of one parameter together.
-std::vector<Part> PartsOf(const Lora& lora) {
+std::vector<Part> PartsOf(const models::Model& model, const Lora& lora) {
   const std::vector<ParameterInfo> parameters = Parameters(lora);
   std::vector<Part> parts;
+  const auto add = [&](const ParameterInfo& parameter, const Module& module, const char* kind,
+                       int64_t first_row, int64_t rows) {
+    const int64_t columns = parameter.shape.dim(1);
+    parts.push_back({.parameter = parameter,
+                     .name = fmt::format("{}{}.{}.weight", kPrefix, module.name, kind),
+                     .first_row = first_row,
+                     .rows = rows,
+                     .columns = columns,
+                     .shape = {rows, columns}});
+  };
   for (size_t i = 0; i < lora.layers.size(); ++i) {
-    const ParameterInfo &a = parameters[2 * i], &b = parameters[2 * i + 1];
+    const std::vector<Module>& modules = lora.layers[i].modules;
     int64_t row = 0;
-    for (const Module& module : lora.layers[i].modules) {
-      parts.push_back({a,
-                       fmt::format("{}{}.lora_A.weight", kPrefix, module.name),
-                       row,
-                       {lora.rank, a.shape.dim(1)}});
+    for (const Module& module : modules) {
+      add(parameters[2 * i], module, "lora_A", row, lora.rank);
       row += lora.rank;
     }
     row = 0;
-    for (const Module& module : lora.layers[i].modules) {
-      parts.push_back({b,
-                       fmt::format("{}{}.lora_B.weight", kPrefix, module.name),
-                       row,
-                       {module.rows, lora.rank}});
+    for (const Module& module : modules) {
+      add(parameters[2 * i + 1], module, "lora_B", row, module.rows);
       row += module.rows;
     }
   }
+  if (lora.saved.empty()) return parts;
+  for (Part& part : models::PartsOf(model)) {
+    if (std::ranges::find(lora.saved, part.parameter) == lora.saved.end()) continue;
+    part.name.insert(0, kPrefix);
+    parts.push_back(std::move(part));
+  }
   return parts;
+}
+
+std::vector<std::string> ModulesToSave(const std::string& folder, const JsonObject& config) {
+  std::vector<std::string> names;
+  if (config.Has("modules_to_save")) names = config.RequireStrings("modules_to_save");
+  std::erase_if(names, [&](const std::string& name) {
+    if (name != kClassifier && name != kScore) return false;
+    const formats::SafetensorsReader file(folder + "/" + kWeightsFile);
+    return std::ranges::none_of(file.tensors(), [&](const formats::TensorEntry& tensor) {
+      return MatchesGlob("*." + name + ".*", tensor.name);
+    });
+  });
+  return names;
 }
 
 void RequireSame(const std::string& folder, const Lora& lora) {
@@ -161,18 +187,18 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
   std::set<std::string> known;
   for (const Part& part : parts) {
     const formats::TensorEntry& entry = file.Require(part.name);
-    if (entry.shape != part.shape) {
+    if (entry.shape != part.StoredShape()) {
       throw UserError(fmt::format("{}: tensor \"{}\" has shape {}, but the model and {} ask for {}",
                                   file.file(), part.name, formats::ShapeText(entry.shape),
-                                  kConfigFile, formats::ShapeText(part.shape)));
+                                  kConfigFile, formats::ShapeText(part.StoredShape())));
     }
     known.insert(part.name);
   }
   for (const formats::TensorEntry& entry : file.tensors()) {
     if (known.contains(entry.name)) continue;
     throw UserError(
-        fmt::format("{}: tensor \"{}\" belongs to no linear layer that the targets "
-                    "name: is the adapter of another model?",
+        fmt::format("{}: tensor \"{}\" belongs to no module that lora.targets or "
+                    "lora.modules_to_save name: is the adapter of another model?",
                     file.file(), formats::Printable(entry.name)));
   }
 }
@@ -187,11 +213,26 @@ bool IsStoredTransposed(const models::Model& model, const Lora& lora) {
   });
 }
 
+std::string MetadataOf(const std::string& path, const std::string& key) {
+  const formats::SafetensorsReader file(path);
+  const auto found = file.metadata().find(key);
+  return found == file.metadata().end() ? "" : found->second;
+}
+
+// PEFT's TaskType. With SEQ_CLS it takes for granted that the head is among modules_to_save. It has
+// none for guessing masked tokens and for images.
+json TaskType(const models::Model& model, const std::vector<std::string>& modules_to_save) {
+  if (model.text_sizes()) return "CAUSAL_LM";
+  const bool head = std::ranges::find(modules_to_save, kClassifier) != modules_to_save.end();
+  return head && model.input_bounds().contains("tokens") ? json("SEQ_CLS") : json();
+}
+
 std::string ConfigText(const models::Model& model, const Lora& lora, const std::string& base) {
+  const std::vector<std::string> saved = ModulesOf(model, lora.saved);
   json alpha = lora.alpha;
   if (lora.alpha == std::floor(lora.alpha)) alpha = static_cast<int64_t>(lora.alpha);
   const nlohmann::ordered_json config = {{"peft_type", "LORA"},
-                                         {"task_type", "CAUSAL_LM"},
+                                         {"task_type", TaskType(model, saved)},
                                          {"base_model_name_or_path", base},
                                          {"r", lora.rank},
                                          {"lora_alpha", alpha},
@@ -201,7 +242,7 @@ std::string ConfigText(const models::Model& model, const Lora& lora, const std::
                                          {"fan_in_fan_out", IsStoredTransposed(model, lora)},
                                          {"bias", "none"},
                                          {"init_lora_weights", true},
-                                         {"modules_to_save", nullptr},
+                                         {"modules_to_save", saved.empty() ? json() : json(saved)},
                                          {"inference_mode", true}};
   return config.dump(2) + "\n";
 }
@@ -218,10 +259,16 @@ Settings ReadSettings(const std::string& folder) {
   Settings settings{.rank = config.RequireInt("r", 1, kMaxRank),
                     .alpha = config.RequireFloat("lora_alpha"),
                     .rslora = config.GetBool("use_rslora", false),
-                    .targets = {}};
+                    .dropout = config.GetFloat("lora_dropout", 0),
+                    .targets = {},
+                    .modules_to_save = ModulesToSave(folder, config)};
   if (!(settings.alpha > 0 && settings.alpha <= kMaxAlpha)) {
     config.Fail("lora_alpha", fmt::format("is {:g}; it must be above 0 and at most {:g}",
                                           settings.alpha, kMaxAlpha));
+  }
+  if (!(settings.dropout >= 0 && settings.dropout < 1)) {
+    config.Fail("lora_dropout",
+                fmt::format("is {:g}; it must be at least 0 and below 1", settings.dropout));
   }
   const json& targets = config.json().value("target_modules", json());
   if (targets == "all-linear") {
@@ -234,46 +281,72 @@ Settings ReadSettings(const std::string& folder) {
   return settings;
 }
 
-void ReadAdapter(const std::string& folder, const Lora& lora,
+void ReadAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
                  FunctionRef<float*(const ParameterInfo&)> destination,
-                 FunctionRef<void(const ParameterInfo&)> finished) {
+                 FunctionRef<void(const ParameterInfo&)> finished,
+                 std::span<const std::string> optional) {
   RequireSame(folder, lora);
   if (std::error_code error; !std::filesystem::exists(folder + "/" + kWeightsFile, error)) {
     formats::RefuseForeignFile(folder + "/adapter_model.bin");
   }
   const formats::SafetensorsReader file(folder + "/" + kWeightsFile);
-  const std::vector<Part> parts = PartsOf(lora);
+  std::vector<Part> parts = PartsOf(model, lora);
+  std::erase_if(parts, [&](const Part& part) {
+    return file.Find(part.name) == nullptr &&
+           std::ranges::find(optional, part.parameter.name) != optional.end();
+  });
   CheckTensors(file, parts);
   float* elements = nullptr;
   for (size_t i = 0; i < parts.size(); ++i) {
     const Part& part = parts[i];
     if (part.first_row == 0) elements = destination(part.parameter);
-    file.ReadFloat32(part.name, elements + part.begin(), part.elements());
+    models::TakeStored(
+        part, [&](float* stored) { file.ReadFloat32(part.name, stored, part.elements()); },
+        elements);
     if (i + 1 == parts.size() || parts[i + 1].first_row == 0) finished(part.parameter);
   }
 }
 
+std::string BaseChecksumOf(const std::string& folder) {
+  return MetadataOf(folder + "/" + kWeightsFile, kBaseChecksum);
+}
+
+std::vector<std::string> ClassNamesOf(const std::string& folder) {
+  const std::string file = folder + "/" + kWeightsFile;
+  const std::string names = MetadataOf(file, kClassNames);
+  if (names.empty()) return {};
+  const std::string object = fmt::format("{{\"{}\": {}}}", kClassNames, names);
+  return JsonObject::FromText(object, file).RequireStrings(kClassNames);
+}
+
 void WriteAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
-                  const std::string& base, formats::TensorType type,
+                  const Base& base, formats::TensorType type,
                   FunctionRef<const float*(const ParameterInfo&)> source) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     throw UserError(fmt::format("{}: cannot create this folder: {}", folder, error.message()));
   }
-  const std::vector<Part> parts = PartsOf(lora);
+  const std::vector<Part> parts = PartsOf(model, lora);
   std::vector<formats::TensorSpec> specs;
-  for (const Part& part : parts) specs.push_back({part.name, type, part.shape});
+  for (const Part& part : parts) specs.push_back({part.name, type, part.StoredShape()});
+  formats::Metadata metadata = {{"format", "pt"}};
+  if (!base.checksum.empty()) metadata[kBaseChecksum] = base.checksum;
+  if (!model.class_names().empty()) {
+    metadata[kClassNames] =
+        json(model.class_names()).dump(-1, ' ', false, json::error_handler_t::replace);
+  }
   size_t next = 0;  // all tensors have one type, so they come in order
-  formats::WriteSafetensors(folder + "/" + kWeightsFile, specs,
-                            [&](const formats::TensorSpec&, formats::TensorSink& sink) {
-                              const Part& part = parts[next++];
-                              sink.WriteFloat32({source(part.parameter) + part.begin(),
-                                                 static_cast<size_t>(part.elements())});
-                            },
-                            {{"format", "pt"}});
+  formats::WriteSafetensors(
+      folder + "/" + kWeightsFile, specs,
+      [&](const formats::TensorSpec&, formats::TensorSink& sink) {
+        const Part& part = parts[next++];
+        models::GiveStored(part, source(part.parameter),
+                           [&](std::span<const float> stored) { sink.WriteFloat32(stored); });
+      },
+      metadata);
   OutputFile config(folder + "/" + kConfigFile);
-  config.Write(ConfigText(model, lora, base));
+  config.Write(ConfigText(model, lora, base.folder));
   config.Commit();
 }
 

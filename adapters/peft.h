@@ -1,6 +1,7 @@
 // Reads and writes adapters in the format of PEFT (github.com/huggingface/peft): a folder with
-// adapter_config.json and adapter_model.safetensors, in which each module has
-// base_model.model.MODULE.lora_A.weight [r,in] and .lora_B.weight [out,r].
+// adapter_config.json and adapter_model.safetensors, in which each adapted module has
+// base_model.model.MODULE.lora_A.weight [r,in] and .lora_B.weight [out,r], and each module of
+// modules_to_save its own tensors, base_model.model.MODULE.weight as the model's files have it.
 //
 // A folder that asks for something a Lora cannot express is refused; nothing is ignored. Errors
 // are UserErrors naming the file and the key or tensor.
@@ -22,28 +23,44 @@ inline constexpr const char* kConfigFile = "adapter_config.json";
 // What is known of the keys of adapter_config.json.
 std::span<const formats::KeyRule> ConfigKeys();
 
-// The content of FOLDER/adapter_config.json. The weights are not read.
+// The content of FOLDER/adapter_config.json. Of the weights at most the names are read.
 struct Settings {
   int64_t rank = 0;
   double alpha = 0;
   bool rslora = false;
+  double dropout = 0;
   std::vector<std::string> targets;
+  // PEFT's modules_to_save, without the two names that PEFT adds for heads of classifiers
+  // ("classifier", "score") where the folder holds no such module.
+  std::vector<std::string> modules_to_save;
 };
 Settings ReadSettings(const std::string& folder);
 
-// Reads A and B of every layer as float32 into the memory that `destination` gives; calls
-// `finished` when all of a parameter's elements are there. First checks the settings, and all names
-// and shapes: the folder must hold an adapter with these modules, rank and scale.
-void ReadAdapter(const std::string& folder, const Lora& lora,
+// Reads TrainedParameters() as float32 into the memory that `destination` gives; calls `finished`
+// when all of a parameter's elements are there. First checks the settings, and all names and
+// shapes: the folder must hold an adapter with these modules, rank and scale. Of Lora::saved it may
+// lack the parameters that `optional` names, which are not read then.
+void ReadAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
                  FunctionRef<float*(const models::ParameterInfo&)> destination,
-                 FunctionRef<void(const models::ParameterInfo&)> finished);
+                 FunctionRef<void(const models::ParameterInfo&)> finished,
+                 std::span<const std::string> optional = {});
+
+// The model that an adapter goes with.
+struct Base {
+  std::string folder;    // or a name on a hub
+  std::string checksum;  // models::WeightsChecksum of it; empty: unknown
+};
+// What WriteAdapter left in the folder's weights: the checksum, and the names of the model's
+// classes. Empty: another program wrote them, or there are none.
+std::string BaseChecksumOf(const std::string& folder);
+std::vector<std::string> ClassNamesOf(const std::string& folder);
 
 // Writes adapter_model.safetensors and, last, adapter_config.json into `folder`, which is created
-// if need be; each file appears whole or not at all. `base` is the model's folder or name. `source`
-// returns a parameter's elements, which are rounded to `type` and must stay valid until it is asked
-// for the next parameter.
+// if need be; each file appears whole or not at all. `source` returns the elements of a parameter
+// of TrainedParameters(), which are rounded to `type` and must stay valid until it is asked for the
+// next parameter.
 void WriteAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
-                  const std::string& base, formats::TensorType type,
+                  const Base& base, formats::TensorType type,
                   FunctionRef<const float*(const models::ParameterInfo&)> source);
 
 }  // namespace plimsoll::adapters

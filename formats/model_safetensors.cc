@@ -27,13 +27,18 @@ bool IsPlainFileName(std::string_view name) {
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
 
-std::string Locate(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) return path;
+// The folder's file or index; empty: it has neither.
+std::string FindIn(const std::string& folder) {
   for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
-    const fs::path file = fs::path(path) / name;
-    if (fs::exists(file, ignored)) return file.string();
+    const fs::path file = fs::path(folder) / name;
+    if (std::error_code ignored; fs::exists(file, ignored)) return file.string();
   }
+  return "";
+}
+
+std::string Locate(const std::string& path) {
+  if (std::error_code ignored; !fs::is_directory(path, ignored)) return path;
+  if (std::string found = FindIn(path); !found.empty()) return found;
   RefuseForeignModel(path);
   throw UserError(fmt::format(
       "{}: no model.safetensors or model.safetensors.index.json in this folder; name a folder that "
@@ -42,6 +47,8 @@ std::string Locate(const std::string& path) {
 }
 
 }  // namespace
+
+bool HasModelSafetensors(const std::string& folder) { return !FindIn(folder).empty(); }
 
 ModelSafetensors::ModelSafetensors(const std::string& path) : path_(Locate(path)) {
   if (EndsWith(path_, ".json")) {

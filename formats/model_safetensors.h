@@ -15,6 +15,9 @@
 
 namespace plimsoll::formats {
 
+// Whether the folder has model.safetensors or model.safetensors.index.json.
+bool HasModelSafetensors(const std::string& folder);
+
 class ModelSafetensors {
  public:
   // `path` is a .safetensors file, an index file (.json), or a folder with model.safetensors or

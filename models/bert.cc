@@ -38,6 +38,7 @@ using graph::Scope;
 using graph::Value;
 
 constexpr const char* kName = "bert";
+constexpr const char* kHeadBias = "head.bias";
 constexpr int64_t kTokenTypes = 2;
 
 enum class Task { kMaskedLm, kPretraining, kClassification };
@@ -78,6 +79,9 @@ class Bert final : public Model {
   CheckpointTable checkpoint_table() const override;
   // Weights for another task lack the heads of this one.
   Misfit OnMisfit(const ParameterInfo& parameter) const override {
+    if (Model::OnMisfit(parameter) == Misfit::kFitted) {
+      return parameter.name == kHeadBias ? Misfit::kFittedOrFresh : Misfit::kFitted;
+    }
     for (const char* head : {"head.", "pooler.", "classifier.", "next_sentence."}) {
       if (parameter.name.starts_with(head)) return Misfit::kFresh;
     }
@@ -290,7 +294,8 @@ void CompleteBert(Settings& s) {
 std::unique_ptr<Model> ReadBert(const JsonObject& config, Settings& s) {
   ReadEncoder(config, s);
   s.Derive("task", TaskIn(config));
-  s.Derive("vocab", SizeIn(config, "vocab_size"));
+  const int64_t stored = SizeIn(config, "vocab_size");
+  VocabularyBeside(stored, s);
   s.Derive("max_sequence", SizeIn(config, "max_position_embeddings", 512));
   if (!s.Has("sequence")) s.Set("sequence", s.Int("max_sequence"));
   if (SizeIn(config, "type_vocab_size", kTokenTypes) != kTokenTypes) {
@@ -311,7 +316,9 @@ std::unique_ptr<Model> ReadBert(const JsonObject& config, Settings& s) {
     RequireSwitch(config, "tie_word_embeddings", true);  // the decoder is the token embedding
   }
   Complete(*FindFamily(kName), s);
-  return std::make_unique<Bert>(s);
+  auto model = std::make_unique<Bert>(s);
+  model->set_new_tokens(stored, s.Int("vocab"), {"embed.token.weight", kHeadBias});
+  return model;
 }
 
 std::vector<formats::KeyRule> BertKeys() {
@@ -322,17 +329,17 @@ std::vector<formats::KeyRule> BertKeys() {
       Joined(EncoderKeys(), ClassifierKeys()),
       {Read("architectures"), Read("vocab_size"), Read("max_position_embeddings"),
        Read("type_vocab_size"), Read("position_embedding_type"), Read("is_decoder"),
-       Read("add_cross_attention"), Read("tie_word_embeddings"), Harmless("directionality", kNote),
-       Harmless("pooler_fc_size", kNote), Harmless("pooler_num_attention_heads", kNote),
-       Harmless("pooler_num_fc_layers", kNote), Harmless("pooler_size_per_head", kNote),
-       Harmless("pooler_type", kNote)});
+       Read("add_cross_attention"), Read("tie_word_embeddings"), Read("classifier_dropout"),
+       Harmless("directionality", kNote), Harmless("pooler_fc_size", kNote),
+       Harmless("pooler_num_attention_heads", kNote), Harmless("pooler_num_fc_layers", kNote),
+       Harmless("pooler_size_per_head", kNote), Harmless("pooler_type", kNote)});
 }
 
 std::vector<Setting> OwnSettings() {
   using Type = Setting::Type;
   using Beside = Setting::BesideWeights;
   std::vector<Setting> rows = EncoderSettings(1e-12);
-  rows.push_back(LanguageSetting("vocab"));
+  rows.push_back(GrowingVocabulary());
   rows.push_back(LanguageSetting("sequence"));
   rows.push_back(LanguageSetting("max_sequence", "512, or `sequence` if that is more"));
   rows.push_back({.name = "task",

@@ -102,14 +102,16 @@ Misfitting CheckShapes(const ModelSafetensors& file, const Model& model,
     const formats::TensorEntry* const found = file.Find(part.name);
     if (found == nullptr && part.count) continue;
     if (found != nullptr && found->shape == part.StoredShape()) continue;
-    const Misfit misfit =
-        misfits == Misfits::kAllowed ? model.OnMisfit(part.parameter) : Misfit::kRefused;
-    if (misfit == Misfit::kFresh) {
-      misfitting.fresh.insert(part.parameter.name);
+    const Misfit misfit = model.OnMisfit(part.parameter);
+    const bool either = misfit == Misfit::kFittedOrFresh;
+    const bool fits = misfit == Misfit::kFitted || either;
+    if (fits && found != nullptr && misfits != Misfits::kRefused) {
+      misfitting.fitted.insert(part.parameter.name);
       continue;
     }
-    if (misfit == Misfit::kFitted && found != nullptr) {
-      misfitting.fitted.insert(part.parameter.name);
+    const bool fresh = misfit == Misfit::kFresh || (either && found == nullptr);
+    if (fresh && misfits == Misfits::kAllowed) {
+      misfitting.fresh.insert(part.parameter.name);
       continue;
     }
     throw UserError(
@@ -179,15 +181,37 @@ std::vector<Part> PartsOf(const Model& model) {
   return parts;
 }
 
-OpenCheckpoint::OpenCheckpoint(const std::string& folder, const Model& of, Misfits misfits)
+void GiveStored(const Part& part, const float* parameter,
+                FunctionRef<void(std::span<const float>)> take) {
+  const float* const from = parameter + part.first();
+  const auto count = static_cast<size_t>(part.elements());
+  if (part.order.empty()) return take({from, count});
+  std::vector<float> stored(count);
+  CopyPermuted<float>(from, Ordered(part.shape, part.order),
+                      Ordered(StridesOf(part.shape), part.order), stored.data());
+  take(stored);
+}
+
+void TakeStored(const Part& part, FunctionRef<void(float*)> read, float* parameter) {
+  float* const rows = parameter + part.first();
+  if (part.order.empty()) return read(rows);
+  std::vector<float> stored(static_cast<size_t>(part.elements()));
+  read(stored.data());
+  CopyPermuted<float>(stored.data(), part.shape, part.StoredStrides(), rows);
+}
+
+OpenCheckpoint::OpenCheckpoint(const std::string& folder, const Model& of, Misfits misfits,
+                               const std::set<std::string>& left_out)
     : model(of), file(folder), parts(PartsOf(of)) {
   if (const auto foreign = formats::DescribeForeignNames(file.Names())) {
     throw UserError(fmt::format("{}: {}", file.path(), *foreign));
   }
   DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
   TakeCopies(file, parts);
+  const std::vector<Part> all = parts;
+  std::erase_if(parts, [&](const Part& part) { return left_out.contains(part.parameter.name); });
   misfitting = CheckShapes(file, model, parts, misfits);
-  RefuseUnknown(file, model, parts);
+  RefuseUnknown(file, model, all);
   CheckTypes(file, parts, misfitting);
   RequireEqualCopies(file, parts);
 }
@@ -202,7 +226,19 @@ void OpenCheckpoint::ReadFitted(const Part& part, float* to) const {
   const formats::TensorEntry& tensor = file.Require(part.name);
   std::vector<float> stored(static_cast<size_t>(tensor.elements));
   file.ReadFloat32(part.name, stored.data(), tensor.elements);
-  model.Fit(part.parameter, tensor.shape, stored, to);
+  try {
+    model.Fit(part.parameter, tensor.shape, stored, to);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: tensor \"{}\" {}", file.path(), part.name, error.what()));
+  }
+}
+
+std::vector<ParameterInfo> OpenCheckpoint::Fresh() const {
+  std::vector<ParameterInfo> fresh;
+  for (const ParameterInfo& parameter : model.Stored()) {
+    if (misfitting.fresh.contains(parameter.name)) fresh.push_back(parameter);
+  }
+  return fresh;
 }
 
 int64_t OpenCheckpoint::ReadCount(const formats::TensorEntry& tensor) const {

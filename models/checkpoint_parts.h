@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "formats/model_safetensors.h"
 #include "models/huggingface.h"
 #include "models/model.h"
@@ -49,6 +50,12 @@ struct Part {
 // one parameter are adjacent.
 std::vector<Part> PartsOf(const Model& model);
 
+// Calls `take` with a part's elements as they are stored, given its parameter's elements.
+void GiveStored(const Part& part, const float* parameter,
+                FunctionRef<void(std::span<const float>)> take);
+// Puts a part's elements into its parameter's; `read` writes them as they are stored.
+void TakeStored(const Part& part, FunctionRef<void(float*)> read, float* parameter);
+
 // Parameters whose tensors a file lacks or has in another shape, where that is allowed.
 struct Misfitting {
   std::set<std::string> fresh, fitted;
@@ -58,12 +65,16 @@ struct Misfitting {
 // types.
 class OpenCheckpoint {
  public:
-  OpenCheckpoint(const std::string& folder, const Model& model, Misfits misfits);
+  // Without the parameters in `left_out`, whatever the files have of them.
+  OpenCheckpoint(const std::string& folder, const Model& model, Misfits misfits,
+                 const std::set<std::string>& left_out = {});
 
   // The elements of a part as they are stored.
   void ReadStored(const Part& part, float* to) const;
   // A parameter of misfitting.fitted, whose one part this is.
   void ReadFitted(const Part& part, float* to) const;
+  // The parameters of misfitting.fresh, in the model's order.
+  std::vector<ParameterInfo> Fresh() const;
 
   const Model& model;
   formats::ModelSafetensors file;

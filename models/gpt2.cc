@@ -117,7 +117,7 @@ std::vector<Setting> OwnSettings() {
           LanguageSetting("width"),
           LanguageSetting("heads"),
           LanguageSetting("ffn_width", "4 `width`"),
-          LanguageSetting("vocab"),
+          GrowingVocabulary(),
           LanguageSetting("sequence"),
           LanguageSetting("max_sequence"),
           LanguageSetting("dropout"),

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,9 +34,10 @@ std::unique_ptr<Model> ModelFromConfig(const formats::JsonObject& config, Settin
 // versions of transformers load.
 std::string ConfigJson(const Model& model, formats::TensorType type = formats::TensorType::kF32);
 
-// What a folder has to hold of parameters that a model can initialise afresh (Model::OnMisfit).
+// What a folder has to hold of parameters that a model can make otherwise (Model::OnMisfit).
 enum class Misfits {
   kRefused,  // all of them, in the model's shapes
+  kFitted,   // all of them; those that can be fitted, in any shape
   kAllowed,  // anything
 };
 
@@ -43,7 +45,9 @@ enum class Misfits {
 // shapes. The model must outlive the reader.
 class WeightReader {
  public:
-  WeightReader(const std::string& folder, const Model& model, Misfits misfits = Misfits::kRefused);
+  // `left_out`: parameters that another file holds, which need not be in this one and are not read.
+  WeightReader(const std::string& folder, const Model& model, Misfits misfits = Misfits::kRefused,
+               const std::set<std::string>& left_out = {});
   ~WeightReader();
   // False of a parameter that has to start afresh.
   bool Has(const ParameterInfo& parameter) const;
@@ -67,6 +71,8 @@ using TakeElements = FunctionRef<void(const ParameterInfo& parameter, int64_t fi
 
 struct LoadOptions {
   Misfits misfits = Misfits::kRefused;
+  // Names of parameters that another file holds: they need not be in this one and are not read.
+  std::set<std::string> left_out = {};
   // The elements of a parameter that are to be read, in ascending order; those of small gaps in
   // between are read, too. Empty: all of all parameters.
   std::function<std::vector<ElementRange>(const ParameterInfo&)> wanted = {};
@@ -84,6 +90,17 @@ inline constexpr int64_t kMostPermutedBytes = int64_t{256} << 20;
 std::vector<ParameterInfo> LoadWeights(const std::string& folder, const Model& model,
                                        std::span<const StagingBuffer> buffers, ThreadPool& pool,
                                        TakeElements take, const LoadOptions& options = {});
+
+// The parameters that would start afresh if training of this model started from the folder. Of
+// weights only names and shapes are read; a folder without weights has none to miss. The errors of
+// LoadWeights with Misfits::kAllowed.
+std::vector<ParameterInfo> FreshParameters(const std::string& folder, const Model& model);
+
+// A text that is another for other weights, whichever files they are in: of all tensors by name,
+// type, shape and numbers. Of checkpoints above 2 GiB it reads 16 pieces of 64 KiB of each larger
+// tensor, 300 MiB of an 8 GB model: further training, which changes nearly every number, changes
+// the text; a change of a few rows of an embedding may not. Against chance, not against intent.
+std::string WeightsChecksum(const std::string& folder);
 
 // Writes model.safetensors (as shards, if it would be larger than `max_file_bytes`) and, last,
 // config.json into `folder`, which is created if need be; each file appears whole or not at all.

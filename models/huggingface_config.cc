@@ -66,8 +66,17 @@ SettingValue ReadSetting(const JsonObject& config, const Setting& setting) {
 std::unique_ptr<Model> ReadSettings(const Family& family, const JsonObject& config,
                                     Settings& settings) {
   for (const Setting& setting : family.settings) {
-    if (settings.IsGiven(setting.name) || !config.Has(setting.name)) continue;
-    settings.Set(setting.name, ReadSetting(config, setting));
+    if (!config.Has(setting.name)) continue;
+    const SettingValue value = ReadSetting(config, setting);
+    if (!settings.IsGiven(setting.name)) {
+      settings.Set(setting.name, value);
+    } else if (setting.beside_weights == Setting::BesideWeights::kNo &&
+               settings.Get(setting.name) != value) {
+      throw SettingError(setting.name,
+                         fmt::format("is another than that of the folder's model, of family {}; "
+                                     "remove it",
+                                     family.name));
+    }
   }
   Complete(family, settings);
   return family.make(settings);

@@ -24,16 +24,6 @@ using formats::TensorType;
 // Takes a part's elements as they are stored.
 using Take = FunctionRef<void(std::span<const float>)>;
 
-void GiveStored(const Part& part, const float* elements, Take take) {
-  const float* from = elements + part.first();
-  const auto count = static_cast<size_t>(part.elements());
-  if (part.order.empty()) return take({from, count});
-  std::vector<float> stored(count);
-  CopyPermuted<float>(from, Ordered(part.shape, part.order),
-                      Ordered(StridesOf(part.shape), part.order), stored.data());
-  take(stored);
-}
-
 // Infinities in place of such values would make another model.
 void RequireWithinF16(const std::string& folder, const std::string& tensor,
                       std::span<const float> values) {
@@ -79,8 +69,9 @@ void Write(const std::string& folder, const Model& model, const std::vector<Part
 }  // namespace
 
 struct WeightReader::Parts {
-  Parts(const std::string& folder, const Model& model, Misfits misfits)
-      : checkpoint(folder, model, misfits) {
+  Parts(const std::string& folder, const Model& model, Misfits misfits,
+        const std::set<std::string>& left_out)
+      : checkpoint(folder, model, misfits, left_out) {
     for (const Part& part : checkpoint.parts) by_parameter[part.parameter.name].push_back(part);
   }
 
@@ -88,8 +79,9 @@ struct WeightReader::Parts {
   std::map<std::string, std::vector<Part>, std::less<>> by_parameter;
 };
 
-WeightReader::WeightReader(const std::string& folder, const Model& model, Misfits misfits)
-    : parts_(std::make_unique<Parts>(folder, model, misfits)) {}
+WeightReader::WeightReader(const std::string& folder, const Model& model, Misfits misfits,
+                           const std::set<std::string>& left_out)
+    : parts_(std::make_unique<Parts>(folder, model, misfits, left_out)) {}
 WeightReader::~WeightReader() = default;
 
 bool WeightReader::Has(const ParameterInfo& parameter) const {
@@ -101,14 +93,8 @@ void WeightReader::Read(const ParameterInfo& parameter, float* to) const {
     return parts_->checkpoint.ReadFitted(parts_->by_parameter.at(parameter.name).front(), to);
   }
   for (const Part& part : parts_->by_parameter.at(parameter.name)) {
-    float* const rows = to + part.first();
-    if (part.order.empty()) {
-      parts_->checkpoint.ReadStored(part, rows);
-      continue;
-    }
-    std::vector<float> stored(static_cast<size_t>(part.elements()));
-    parts_->checkpoint.ReadStored(part, stored.data());
-    CopyPermuted<float>(stored.data(), part.shape, part.StoredStrides(), rows);
+    TakeStored(
+        part, [&](float* stored) { parts_->checkpoint.ReadStored(part, stored); }, to);
   }
 }
 

@@ -149,13 +149,17 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   spec.dropout = DropoutRatesOf(settings);
   if (!settings.Has("sequence")) settings.Set("sequence", spec.max_sequence);
   settings.Derive("max_sequence", spec.max_sequence);
-  settings.Derive("vocab", spec.vocab);
+  const int64_t stored = spec.vocab;
+  spec.vocab = VocabularyBeside(stored, settings);
   if (settings.Int("sequence") > spec.max_sequence) {
     throw SettingError("sequence", fmt::format("{} tokens are more than the model's {}; shorten it "
                                                "or choose another model",
                                                settings.Int("sequence"), spec.max_sequence));
   }
-  return family.make(spec);
+  const int64_t vocab = spec.vocab;
+  std::unique_ptr<LanguageModel> model = family.make(std::move(spec));
+  model->set_new_tokens(stored, vocab, {"embed.token.weight", "head.weight"});
+  return model;
 }
 
 // "linear 4", "llama3 8 1 4 8192".
@@ -379,6 +383,15 @@ Setting LanguageSetting(const std::string& name, const std::string& derived) {
   throw InternalError(fmt::format("no family of language models has '{}'", name));
 }
 
+Setting GrowingVocabulary() {
+  Setting vocab = LanguageSetting("vocab");
+  vocab.doc +=
+      " With `init_from` at least the checkpoint's: rows of new tokens begin at the mean of its "
+      "rows.";
+  vocab.beside_weights = Setting::BesideWeights::kYes;
+  return vocab;
+}
+
 Setting WithDefault(Setting setting, SettingValue value) {
   setting.default_value = std::move(value);
   return setting;
@@ -432,6 +445,15 @@ std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec) {
     throw UserError("model." + problem->field + ": " + problem->reason);
   }
   return WithParameters(Registry().at(spec.family).make(spec));
+}
+
+int64_t VocabularyBeside(int64_t stored, Settings& settings) {
+  settings.Derive("vocab", stored);
+  const int64_t vocab = settings.Int("vocab");
+  if (vocab >= stored) return vocab;
+  throw SettingError("vocab", fmt::format("{} tokens are fewer than the checkpoint's {}, of which "
+                                          "none can be left out; remove it",
+                                          vocab, stored));
 }
 
 int64_t SizeIn(const JsonObject& config, const std::string& key) {

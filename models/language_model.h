@@ -70,6 +70,8 @@ class LanguageFamilyRegistration {
 // found.
 std::vector<Setting> LanguageSettings();
 Setting LanguageSetting(const std::string& name, const std::string& derived = "");
+// "vocab" of families that read it by VocabularyBeside.
+Setting GrowingVocabulary();
 Setting WithDefault(Setting setting, SettingValue value);
 
 // UserError "model.FIELD: REASON" when the spec describes no model.
@@ -77,6 +79,10 @@ std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec);
 
 // The divisors of `whole` next below and above `value`, as "6 or 8".
 std::string NearestDivisors(int64_t whole, int64_t value);
+
+// The vocabulary of a model that starts from a checkpoint with `stored` tokens: that of the setting
+// "vocab", which follows from the checkpoint where it isn't given. SettingError when it is smaller.
+int64_t VocabularyBeside(int64_t stored, Settings& settings);
 
 // Adds the head's row to a family's table of tensors: a parameter of its own, or, tied, a copy of
 // the token embedding, which is the table's first row.

@@ -37,7 +37,7 @@ std::vector<Setting> OwnSettings(bool bias, double eps, const char* theta) {
           LanguageSetting("kv_heads"),
           LanguageSetting("head_width"),
           LanguageSetting("ffn_width", "8/3 `width`, rounded up to a multiple of 256"),
-          LanguageSetting("vocab"),
+          GrowingVocabulary(),
           LanguageSetting("sequence"),
           LanguageSetting("max_sequence"),
           DropoutOfCheckpoints(),

@@ -307,13 +307,14 @@ class Loading {
 std::vector<ParameterInfo> LoadWeights(const std::string& folder, const Model& model,
                                        std::span<const StagingBuffer> buffers, ThreadPool& pool,
                                        TakeElements take, const LoadOptions& options) {
-  const OpenCheckpoint checkpoint(folder, model, options.misfits);
+  const OpenCheckpoint checkpoint(folder, model, options.misfits, options.left_out);
   Loading(checkpoint, buffers, take, options).Run(buffers, pool);
-  std::vector<ParameterInfo> fresh;
-  for (const ParameterInfo& parameter : model.Stored()) {
-    if (checkpoint.misfitting.fresh.contains(parameter.name)) fresh.push_back(parameter);
-  }
-  return fresh;
+  return checkpoint.Fresh();
+}
+
+std::vector<ParameterInfo> FreshParameters(const std::string& folder, const Model& model) {
+  if (!formats::HasModelSafetensors(folder)) return {};
+  return OpenCheckpoint(folder, model, Misfits::kAllowed).Fresh();
 }
 
 }  // namespace plimsoll::models

@@ -80,6 +80,35 @@ std::vector<ParameterInfo> Model::Stored() const {
   return stored;
 }
 
+Model::Misfit Model::OnMisfit(const ParameterInfo& parameter) const {
+  const bool grows =
+      new_tokens_.first < new_tokens_.end &&
+      std::ranges::find(new_tokens_.tables, parameter.name) != new_tokens_.tables.end();
+  return grows ? Misfit::kFitted : Misfit::kRefused;
+}
+
+void Model::Fit(const ParameterInfo& parameter, std::span<const int64_t> shape,
+                std::span<const float> stored, float* to) const {
+  std::vector<int64_t> expected(parameter.shape.dims().begin(), parameter.shape.dims().end());
+  expected[0] = new_tokens_.first;
+  if (!std::ranges::equal(shape, expected)) {
+    throw UserError(fmt::format("has {} rows, not one for each of the {} tokens of config.json",
+                                shape.empty() ? 0 : shape[0], new_tokens_.first));
+  }
+  const int64_t width = std::ssize(stored) / new_tokens_.first;
+  std::vector<double> mean(static_cast<size_t>(width));
+  for (int64_t i = 0; i < std::ssize(stored); ++i) mean[i % width] += stored[i];
+  for (double& sum : mean) sum /= static_cast<double>(new_tokens_.first);
+  to = std::ranges::copy(stored, to).out;
+  for (int64_t token = new_tokens_.first; token < new_tokens_.end; ++token) {
+    for (const double value : mean) *to++ = static_cast<float>(value);
+  }
+}
+
+void Model::set_new_tokens(int64_t stored, int64_t vocab, std::vector<std::string> tables) {
+  new_tokens_ = {.first = stored, .end = vocab, .tables = std::move(tables)};
+}
+
 CheckpointTable Model::checkpoint_table() const {
   CheckpointTable table;
   for (const ParameterInfo& parameter : Stored()) {
@@ -133,6 +162,7 @@ void Model::ListParameters() {
       if (tensor.role == graph::Role::kInput) inputs_[tensor.name] = tensor.type;
     }
   }
+  std::erase_if(new_tokens_.tables, [&](const std::string& name) { return !known.contains(name); });
 }
 
 TextSizes TextSizesOf(const Model& model) {

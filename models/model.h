@@ -254,14 +254,28 @@ class Model {
   // the right shape, because settings beside the weights ask for another one.
   enum class Misfit {
     kRefused,
-    kFresh,  // it is initialised as in a new model: a head for other classes
-    kFitted  // it is made from the tensor (Fit): positions of another number of patches
+    kFresh,          // it is initialised as in a new model: a head for other classes
+    kFitted,         // it is made from the tensor (Fit): positions of another number of patches
+    kFittedOrFresh,  // the same, or it starts afresh where there is no tensor
   };
-  virtual Misfit OnMisfit(const ParameterInfo& /*parameter*/) const { return Misfit::kRefused; }
-  // Makes a parameter for which OnMisfit says kFitted from a checkpoint's tensor of another shape.
-  // UserError when that is impossible.
-  virtual void Fit(const ParameterInfo& /*parameter*/, std::span<const int64_t> /*shape*/,
-                   std::span<const float> /*stored*/, float* /*to*/) const {}
+  // By default the tables of new_tokens() are fitted, and all else is refused.
+  virtual Misfit OnMisfit(const ParameterInfo& parameter) const;
+  // Makes a parameter for which OnMisfit says so from a checkpoint's tensor of another shape.
+  // UserError when that is impossible. By default, a table of new_tokens().
+  virtual void Fit(const ParameterInfo& parameter, std::span<const int64_t> shape,
+                   std::span<const float> stored, float* to) const;
+
+  // The tokens of a model that has more of them than the checkpoint that it starts from
+  // (model.vocab). Their rows of `tables`, parameters by name, begin at the mean of the
+  // checkpoint's.
+  struct NewTokens {
+    int64_t first = 0, end = 0;  // ids; equal: there are none
+    std::vector<std::string> tables = {};
+  };
+  const NewTokens& new_tokens() const { return new_tokens_; }
+  // Before ListParameters. `stored`: the checkpoint's vocabulary. Of `tables` those count that are
+  // parameters of the model.
+  void set_new_tokens(int64_t stored, int64_t vocab, std::vector<std::string> tables);
 
   // Probabilities of dropout, where the forward pass has any.
   virtual DropoutRates dropout() const { return {}; }
@@ -314,6 +328,7 @@ class Model {
   std::vector<StateInfo> states_;
   std::map<std::string, graph::TensorType> inputs_;
   std::vector<std::string> class_names_;
+  NewTokens new_tokens_;
 };
 
 // Makes a model ready for use by listing its parameters.

@@ -100,7 +100,8 @@ void SaveInputFiles(const EndedRun& run, const std::string& folder) {
 void SaveModel(const EndedRun& run, const std::string& folder) {
   const bool adapts = run.config.lora.asked();
   if (adapts) {
-    SaveAdapter(run.session, run.model, run.config.model.init_from, folder, run.ranks.first());
+    SaveAdapter(run.session, run.model, {run.config.model.init_from, run.base}, folder,
+                run.ranks.first());
   } else {
     run.session.SaveWeights(run.model, folder);
     if (run.ranks.first()) SaveInputFiles(run, folder);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/modules_to_save.h"
 #include "tests/models/published.h"
 #include "tests/support/expect_error.h"
 
@@ -76,6 +77,16 @@ TEST(SelectLayers, NamesWhatThereIsWhereNothingMatches) {
   ExpectUserError([] { SelectLayers(*Llama(), {"proj"}); }, {"no linear layer matches 'proj'"});
 }
 
+// What is trained in full needs no adapter.
+TEST(SelectLayers, LeavesOutWeightsThatAreTrainedInFull) {
+  const auto model = Gpt2();
+  const auto saved = SelectSaved(*model, {"h.1.mlp.c_fc"});
+  EXPECT_THAT(Names(SelectLayers(*model, {"c_fc"}, saved)),
+              ElementsAre("transformer.h.0.mlp.c_fc"));
+  ExpectUserError([&] { SelectLayers(*model, {"h.1.mlp.c_fc"}, saved); },
+                  {"modules_to_save trains in full"});
+}
+
 TEST(SelectLayers, ALongNameMakesNoLongMessage) {
   const std::string message = UserErrorOf([] { SelectLayers(*Llama(), {std::string(9000, 'x')}); });
   EXPECT_LT(message.size(), 500u);
@@ -113,7 +124,7 @@ TEST(Parameters, AreStackedAsTheWeightsModulesAre) {
   EXPECT_EQ(parameters[1].shape, (Shape{18, 3}));
   EXPECT_EQ(parameters[1].init, models::Initializer{});
   // No adapter has the name of a parameter of the model.
-  const std::vector<std::string> frozen = FrozenParameters(*model);
+  const std::vector<std::string> frozen = FrozenParameters(*model, {});
   EXPECT_EQ(frozen.size(), model->parameters().size());
   for (const auto& parameter : parameters) {
     EXPECT_THAT(frozen, testing::Not(testing::Contains(parameter.name)));

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/modules_to_save.h"
 #include "formats/json.h"
 #include "formats/safetensors_writer.h"
 #include "tests/models/published.h"
@@ -32,23 +33,25 @@ class Peft : public testing::Test {
     lora_.rank = 2;
     lora_.alpha = 6;
     lora_.layers = SelectLayers(*model_, {"q_proj", "v_proj", "o_proj"});
-    float next = 0;
-    for (const ParameterInfo& parameter : Parameters(lora_)) {
+    lora_.saved = SelectSaved(*model_, {"lm_head", "model.norm"});
+    int64_t next = 0;  // of integers that bf16 holds
+    for (const ParameterInfo& parameter : TrainedParameters(lora_)) {
       std::vector<float>& values = values_[parameter.name];
-      for (int64_t i = 0; i < parameter.shape.elements(); ++i) values.push_back(next++);
+      for (int64_t i = 0; i < parameter.shape.elements(); ++i)
+        values.push_back(static_cast<float>(next++ % 251));
     }
     Write();
   }
 
   void Write(TensorType type = TensorType::kF32) {
-    WriteAdapter(folder_.path(), *model_, lora_, "models/base", type,
+    WriteAdapter(folder_.path(), *model_, lora_, {"models/base", "1-abc"}, type,
                  [&](const ParameterInfo& parameter) { return values_.at(parameter.name).data(); });
   }
   Values Read() const {
     Values read;
     size_t finished = 0;
     ReadAdapter(
-        folder_.path(), lora_,
+        folder_.path(), *model_, lora_,
         [&](const ParameterInfo& parameter) {
           std::vector<float>& values = read[parameter.name];
           values.resize(static_cast<size_t>(parameter.shape.elements()));
@@ -83,6 +86,9 @@ TEST_F(Peft, ReadsWhatItWrote) {
   EXPECT_EQ(settings.alpha, 6);
   EXPECT_FALSE(settings.rslora);
   EXPECT_THAT(settings.targets, ElementsAre("o_proj", "q_proj", "v_proj"));
+  EXPECT_THAT(settings.modules_to_save, ElementsAre("lm_head", "model.norm"));
+  EXPECT_EQ(settings.dropout, 0);
+  EXPECT_EQ(BaseChecksumOf(folder_.path()), "1-abc");
   Write(TensorType::kBf16);
   EXPECT_EQ(Read(), values_);  // small integers
 }
@@ -98,7 +104,7 @@ TEST_F(Peft, RefusesScalesThatAreNone) {
 // Each module's rows, under PEFT's names.
 TEST_F(Peft, CutsStackedParametersIntoModules) {
   const formats::SafetensorsReader file(folder_ / "adapter_model.safetensors");
-  EXPECT_EQ(file.tensors().size(), 6u);
+  EXPECT_EQ(file.tensors().size(), 6u + 2u);
   const std::string v = "base_model.model.model.layers.0.self_attn.v_proj.lora_";
   EXPECT_THAT(file.Require(v + "A.weight").shape, ElementsAre(2, 8));
   EXPECT_THAT(file.Require(v + "B.weight").shape, ElementsAre(6, 2));
@@ -118,8 +124,8 @@ TEST_F(Peft, RefusesSettingsThatItCannotFollow) {
   Edit("\"bias\": \"none\"", "\"bias\": \"lora_only\"");
   ExpectRefused({"bias", "lora_only"});
   Write();
-  Edit("\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]");
-  ExpectRefused({"modules_to_save", "lm_head", "not supported"});
+  Edit("\"lora_dropout\": 0", "\"lora_dropout\": 1");
+  ExpectRefused({"lora_dropout", "is 1;", "below 1"});
   for (const std::string setting : {"\"use_dora\": true", "\"rank_pattern\": {\"q_proj\": 4}",
                                     "\"layers_to_transform\": [1]", "\"lora_bias\": true"}) {
     Write();
@@ -140,8 +146,9 @@ TEST_F(Peft, KnowsEachKeyOfAConfig) {
             .read = [&](const nlohmann::json& config) {
               folder_.Write(kConfigFile, config.dump());
               const Settings read = ReadSettings(folder_.path());
-              return fmt::format("{} {} {} {}", read.rank, read.alpha, read.rslora,
-                                 fmt::join(read.targets, " "));
+              return fmt::format("{} {} {} {} {} {}", read.rank, read.alpha, read.rslora,
+                                 read.dropout, fmt::join(read.targets, " "),
+                                 fmt::join(read.modules_to_save, " "));
             }});
 }
 
@@ -170,14 +177,91 @@ TEST_F(Peft, RefusesAnotherAdapterThanTheOneAskedFor) {
   ExpectUserError([&] { Read(); }, {"lora_alpha 8", "lora.alpha is 6"});
   Write();
   lora_.layers = SelectLayers(*model_, {"q_proj", "v_proj"});
-  ExpectUserError([&] { Read(); }, {"o_proj.lora_A.weight", "belongs to no linear layer"});
+  ExpectUserError([&] { Read(); }, {"o_proj.lora_A.weight", "belongs to no module"});
   lora_.layers = SelectLayers(*model_, {"q_proj", "v_proj", "o_proj", "k_proj"});
   ExpectUserError([&] { Read(); }, {"k_proj.lora_A.weight"});
+}
+
+// As PEFT does: the name has neither the adapter's nor modules_to_save in it.
+TEST_F(Peft, KeepsSavedModulesUnderTheirOwnNames) {
+  const formats::SafetensorsReader file(folder_ / "adapter_model.safetensors");
+  std::vector<float> head(160);
+  file.ReadFloat32("base_model.model.lm_head.weight", head.data(), 160);
+  EXPECT_EQ(head, values_.at("head.weight"));
+  EXPECT_NE(file.Find("base_model.model.model.norm.weight"), nullptr);
+  const nlohmann::json config = nlohmann::json::parse(folder_.Read(kConfigFile));
+  EXPECT_EQ(config["modules_to_save"], (nlohmann::json{"lm_head", "model.norm"}));
+  EXPECT_EQ(config["task_type"], "CAUSAL_LM");
+  lora_.saved.clear();
+  ExpectUserError([&] { Read(); }, {"lm_head.weight", "belongs to no module", "modules_to_save"});
+  Write();
+  EXPECT_TRUE(nlohmann::json::parse(folder_.Read(kConfigFile))["modules_to_save"].is_null());
+  lora_.saved = SelectSaved(*model_, {"lm_head"});
+  ExpectUserError([&] { Read(); }, {"base_model.model.lm_head.weight"});
+}
+
+// Only a parameter that has begun afresh may be absent.
+TEST_F(Peft, LeavesOutWhatIsOptionalAndAbsent) {
+  Lora written = lora_;
+  std::erase_if(written.saved, [](const auto& saved) { return saved.name == "head.weight"; });
+  WriteAdapter(folder_.path(), *model_, written, {"models/base", ""}, TensorType::kF32,
+               [&](const ParameterInfo& parameter) { return values_.at(parameter.name).data(); });
+  EXPECT_EQ(BaseChecksumOf(folder_.path()), "");
+  std::vector<std::string> finished;
+  std::vector<float> values(1000);
+  const std::string optional[] = {"head.weight", "norm.weight"};
+  ReadAdapter(
+      folder_.path(), *model_, lora_, [&](const ParameterInfo&) { return values.data(); },
+      [&](const ParameterInfo& parameter) { finished.push_back(parameter.name); }, optional);
+  EXPECT_THAT(finished, testing::Contains("norm.weight"));
+  EXPECT_THAT(finished, testing::Not(testing::Contains("head.weight")));
+}
+
+// PEFT lists both names that heads of classifiers have; a model has one of them.
+TEST_F(Peft, LeavesOutTheHeadsThatPeftNamesInAdvance) {
+  const std::string list = "[\n    \"lm_head\",\n    \"model.norm\"\n  ]";
+  Edit(list, "[\"lm_head\", \"model.norm\", \"classifier\", \"score\"]");
+  EXPECT_THAT(ReadSettings(folder_.path()).modules_to_save, ElementsAre("lm_head", "model.norm"));
+  Edit("[\"lm_head\", \"model.norm\", \"classifier\", \"score\"]", "[\"lm_head\", \"other\"]");
+  EXPECT_THAT(ReadSettings(folder_.path()).modules_to_save, ElementsAre("lm_head", "other"));
+}
+
+// transformers' Conv1D is stored transposed.
+TEST(PeftOfGpt2, StoresSavedModulesAsTheModelsFilesDo) {
+  const auto model = models::MakeModel(models::Gpt2Spec(1, 2, 1, 20, 4));
+  Lora lora;
+  lora.rank = lora.alpha = 1;
+  lora.layers = SelectLayers(*model, {"c_attn"});
+  lora.saved = SelectSaved(*model, {"mlp.c_fc"});
+  Values values;
+  for (const ParameterInfo& parameter : TrainedParameters(lora)) {
+    std::vector<float>& of = values[parameter.name];
+    for (int64_t i = 0; i < parameter.shape.elements(); ++i) of.push_back(static_cast<float>(i));
+  }
+  const TempFolder folder;
+  WriteAdapter(folder.path(), *model, lora, {}, TensorType::kF32,
+               [&](const ParameterInfo& parameter) { return values.at(parameter.name).data(); });
+  const formats::SafetensorsReader file(folder / "adapter_model.safetensors");
+  const std::string name = "base_model.model.transformer.h.0.mlp.c_fc.weight";
+  EXPECT_THAT(file.Require(name).shape, ElementsAre(2, 8));
+  std::vector<float> stored(16);
+  file.ReadFloat32(name, stored.data(), 16);
+  EXPECT_EQ(stored[1], values.at("block.0.mlp.fc.weight")[2]);  // row 1 of column 0
+  Values read;
+  ReadAdapter(
+      folder.path(), *model, lora,
+      [&](const ParameterInfo& parameter) {
+        read[parameter.name].resize(static_cast<size_t>(parameter.shape.elements()));
+        return read[parameter.name].data();
+      },
+      [](const ParameterInfo&) {});
+  EXPECT_EQ(read, values);
 }
 
 TEST_F(Peft, ChecksShapes) {
   const std::string name = "base_model.model.model.layers.0.self_attn.q_proj.lora_";
   lora_.layers = SelectLayers(*model_, {"q_proj"});
+  lora_.saved.clear();
   Write();
   formats::WriteSafetensors(folder_ / "adapter_model.safetensors",
                             {{name + "A.weight", TensorType::kF32, {2, 8}},

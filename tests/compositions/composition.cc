@@ -25,10 +25,9 @@ class Generator {
         family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "trainer/plimsoll";
     accumulate_ = Number(1, 3);
     std::string model = Model();
-    if (Language() && Chance(0.15)) {
+    if ((Language() && Chance(0.15)) || (family_ == "vit" && Chance(0.4))) {
       c.base = model + Data() + "train: {steps: 1, micro_batch: 1, eval_every: 0}\n" + kMachine;
-      model = fmt::format("model: {{sequence: 16}}\nlora: {{rank: {}, dropout: {}}}\n",
-                          Number(1, 8), Pick({"0", "0.1"}));
+      model = Adapted();
     }
     c.yaml = model + Data() + Train() + Optimizer() + Types() + Parallel() + kMachine;
     Places(c);
@@ -84,6 +83,20 @@ class Generator {
     }
     if (Language()) text += ", tied: " + Pick({"true", "false"});
     return text + "}\n";
+  }
+
+  // Adapters over a base, with modules that are trained in full: some that are named, and the head
+  // of a classifier, which other classes make start afresh.
+  std::string Adapted() {
+    const std::string adapters =
+        fmt::format("rank: {}, dropout: {}", Number(1, 8), Pick({"0", "0.1"}));
+    if (family_ == "vit") {
+      return fmt::format("model: {{classes: {}}}\nlora: {{{}}}\n", Pick({"5", "7", "7"}), adapters);
+    }
+    const std::string saved = family_ == "gpt2" ? Pick({"[]", "[ln_f, wpe]", "[h.0.mlp.c_fc]"})
+                                                : Pick({"[]", "[norm]", "[layers.0.mlp.*_proj]"});
+    return fmt::format("model: {{sequence: 16}}\nlora: {{{}, modules_to_save: {}}}\n", adapters,
+                       saved);
   }
 
   std::string Data() {

@@ -46,7 +46,7 @@ std::map<std::string, std::vector<float>> ReadFinal(const std::string& folder,
   if (!lora.enabled()) return models::ReadWeights(folder + "/final.safetensors", model);
   std::map<std::string, std::vector<float>> values;
   adapters::ReadAdapter(
-      folder + "/final", lora,
+      folder + "/final", model, lora,
       [&](const models::ParameterInfo& parameter) {
         auto& to = values[parameter.name];
         to.resize(parameter.shape.elements());
@@ -125,13 +125,13 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
   options.threads = device.pool().size();
   if (adapts) {
     options.lora = ReadLora(folder + "/adapter", *model);
-    options.frozen = adapters::FrozenParameters(*model);
+    options.frozen = adapters::FrozenParameters(*model, options.lora);
     options.generate_rows = 1;
     options.generate_context = options.sequence;
   }
   trainer::Session session(trainer::Compile(*model, options), device);
   session.LoadWeights(*model, base);
-  if (adapts) trainer::LoadAdapter(session, folder + "/adapter");
+  if (adapts) trainer::LoadAdapter(session, *model, folder + "/adapter");
 
   data::DataOptions files;
   files.train = {{.files = {base + "/tokens.bin"}}};

@@ -74,6 +74,24 @@ TEST(Families, HaveFoldersByTheirSettings) {
   EXPECT_EQ(back, values);
 }
 
+// What weights fix may be said beside them, but not otherwise.
+TEST(Families, RefuseOtherSettingsThanTheFoldersByName) {
+  const auto model = MakeModel(*FindFamily("plain"), OfWidth(5));
+  const TempFolder folder;
+  const std::vector<float> values = {1, 2, 3, 4, 5};
+  SaveWeights(folder.path(), *model, [&](const ParameterInfo&) { return values.data(); });
+  Settings same, other;
+  same.Set("width", int64_t{5}, "run.yaml:1");
+  other.Set("width", int64_t{6}, "run.yaml:1");
+  EXPECT_EQ(ModelFromHuggingFace(folder.path(), same)->parameters(), model->parameters());
+  try {
+    ModelFromHuggingFace(folder.path(), other);
+    ADD_FAILURE() << "expected an error";
+  } catch (const SettingError& error) {
+    EXPECT_EQ(error.name(), "width");
+  }
+}
+
 TEST(Families, MeanTheSameByTheSameName) {
   const auto with = [](Setting width) {
     return [width] { FamilyRegistration({.name = "other", .settings = {width}, .make = {}}); };

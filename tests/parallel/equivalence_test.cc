@@ -296,6 +296,9 @@ TEST(Equivalence, RanksTrainAdapters) {
       run.evaluate = true;
       run.lora = llama ? std::vector<std::string>{"q_proj", "v_proj", "o_proj", "mlp.*"}
                        : std::vector<std::string>{"all-linear"};
+      run.lora_saved =
+          llama ? std::vector<std::string>{"embed_tokens", "lm_head", "layers.0.self_attn.*_proj"}
+                : std::vector<std::string>{"wpe", "h.1.mlp.c_fc"};
       const TinyResult want = Train(run);
       run.micro_batch = 4 / (TestWorld().size() / 2);
       run.sequence_parallel = sequence;

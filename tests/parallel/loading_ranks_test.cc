@@ -39,5 +39,34 @@ TEST_F(LoadingOnRanks, EachRankTakesItsPart) {
   }
 }
 
+// Rows of a vocabulary that is larger than the checkpoint's, which the last rank has.
+TEST_F(LoadingOnRanks, TheLastRankTakesNewTokens) {
+  const models::ModelSpec spec = models::LlamaSpec({2, 32, 4, 2, 8, 80, 90, 16, false});
+  const auto stored = models::MakeModel(spec);
+  const TempFolder folder;
+  SaveGiven(folder.path(), *stored, WeightsFor(*stored, TensorType::kF32), TensorType::kF32);
+  Settings settings;
+  settings.Set("vocab", int64_t{96}, "test");
+  settings.Set("sequence", int64_t{16}, "test");
+  const auto model = models::ModelFromHuggingFace(folder.path(), settings);
+  GivenWeights weights;
+  const models::WeightReader reader(folder.path(), *model, models::Misfits::kFitted);
+  for (const models::ParameterInfo& parameter : model->parameters()) {
+    std::vector<float>& values = weights[parameter.name];
+    values.resize(static_cast<size_t>(parameter.shape.elements()));
+    reader.Read(parameter, values.data());
+  }
+  for (const int64_t tensor : {1, 2}) {
+    for (const bool on_host : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} tensor ranks{}", tensor, on_host ? ", on the host" : ""));
+      TinyRun run = Run(true, 3);
+      run.spec = models::LanguageSpec(*model);
+      run.ranks = Ranks(tensor);
+      run.weights_on_host = run.state_on_host = on_host;
+      ExpectLoadsAsWritten(run, *model, weights, folder.path());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::trainer

@@ -7,7 +7,8 @@
 For a small model of every family: trains an adapter and compares its loss on a text in PEFT with that
 of `plimsoll eval`, and PEFT's logits with those of the weights that `plimsoll export --merge` writes;
 then lets PEFT make an adapter, and compares its loss with that of `plimsoll eval --adapter` and with
-the first evaluation of a run that starts from it.
+the first evaluation of a run that starts from it. The same with a BERT that tells texts apart, whose
+pooler and classifier start afresh and belong to the adapter (modules_to_save).
 Needs: pip install torch transformers peft.
 """
 
@@ -131,6 +132,88 @@ run: {{dir: {self.folder / name}}}
         self.expect(f"a run from it begins at loss {first:.6f}", abs(first - theirs) / theirs)
 
 
+class CheckClassifier:
+    LABELS = ["apple", "pear", "plum"]
+
+    def __init__(self, plimsoll, folder):
+        self.plimsoll, self.folder = plimsoll, folder
+        self.base = folder / "base/model"
+        self.good = True
+        self.vocab = folder / "vocab.txt"
+        letters = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+        self.vocab.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters,
+                                         *("##" + letter for letter in letters)]) + "\n")
+        self.texts = [("abc"[i % 3] * (1 + i % 4) + " text", i % 3) for i in range(48)]
+        (folder / "texts.jsonl").write_text("".join(
+            json.dumps({"text": text, "label": self.LABELS[label]}) + "\n"
+            for text, label in self.texts))
+        (folder / "texts.txt").write_text("some more words of text\n" * 100)
+
+    def config(self, name, model, data, more=""):
+        config = self.folder / f"{name}.yaml"
+        config.write_text(f"""
+model: {{{model}, sequence: 16}}
+data: {{{data}, tokenizer: {self.vocab}}}
+train: {{steps: 20, micro_batch: 4, threads: 1, eval_every: 0}}
+optimizer: {{lr: 1e-2}}
+memory: {{summary: false, calibrate: false}}
+device: cpu
+run: {{dir: {self.folder / name}}}
+{more}
+""")
+        return config
+
+    def expect(self, what, ours, theirs):
+        difference = abs(ours - theirs) / theirs
+        same = difference < TOLERANCE
+        self.good = self.good and same
+        print(f"{'ok    ' if same else 'FAILED'} bert: {what}: loss {ours:.6f}, in PEFT "
+              f"{theirs:.6f}: by {difference:.1e}")
+
+    def load(self, folder):
+        return transformers.AutoModelForSequenceClassification.from_pretrained(
+            folder, dtype=torch.float32, num_labels=3, attn_implementation="eager").eval()
+
+    def loss_of(self, model):
+        tokenizer = transformers.BertTokenizer(str(self.vocab))
+        inputs = tokenizer([text for text, _ in self.texts], padding=True, return_tensors="pt")
+        labels = torch.tensor([label for _, label in self.texts])
+        with torch.no_grad():
+            return torch.nn.functional.cross_entropy(model.eval()(**inputs).logits, labels).item()
+
+    def evaluate(self, *arguments):
+        return json.loads(run(self.plimsoll, "eval", *arguments, "--json"))["loss"]
+
+    def both_ways(self):
+        run(self.plimsoll, "train",
+            self.config("base", "family: bert, layers: 2, width: 32, heads: 2",
+                        f"source: masked_text, train: {self.folder / 'texts.txt'}"))
+        texts = self.folder / "texts.jsonl"
+        model_text = f"init_from: {self.base}, task: classification, classes: 3"
+        data = f"source: labelled_text, train: {texts}, eval: {texts}"
+        run(self.plimsoll, "train",
+            self.config("run", model_text, data, "lora: {rank: 4, alpha: 8, targets: [query, dense], "
+                        "modules_to_save: [embeddings.LayerNorm]}"))
+        adapter = self.folder / "run/adapter"
+        theirs = self.loss_of(peft.PeftModel.from_pretrained(self.load(self.base), adapter))
+        self.expect("our adapter", self.evaluate(self.folder / "run"), theirs)
+        merged = self.folder / "merged"
+        run(self.plimsoll, "export", self.folder / "run", "--to", merged, "--merge")
+        self.expect("merged weights", self.loss_of(self.load(merged)), theirs)
+
+        torch.manual_seed(5)
+        model = peft.get_peft_model(self.load(self.base), peft.LoraConfig(
+            task_type="SEQ_CLS", r=3, lora_alpha=5, target_modules=["query", "key"],
+            modules_to_save=["pooler"]))
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name or "modules_to_save" in name:
+                parameter.data.normal_(std=0.1)
+        model.save_pretrained(self.folder / "peft")
+        self.expect("PEFT's adapter",
+                    self.evaluate(self.base, "--adapter", self.folder / "peft", "--run-file",
+                                  self.config("plain", model_text, data)), self.loss_of(model))
+
+
 def check(plimsoll, family, folder):
     checks = Check(plimsoll, family, folder)
     checks.train("base", f"{MODELS[family][0]}, layers: 2, width: 64, heads: 2", steps=30)
@@ -152,6 +235,11 @@ def main():
             folder = (arguments.keep or pathlib.Path(temporary)) / family
             folder.mkdir(parents=True)
             results.append(check(arguments.plimsoll, family, folder))
+        folder = (arguments.keep or pathlib.Path(temporary)) / "bert"
+        folder.mkdir(parents=True)
+        classifier = CheckClassifier(arguments.plimsoll, folder)
+        classifier.both_ways()
+        results.append(classifier.good)
     return 0 if all(results) else 1
 
 

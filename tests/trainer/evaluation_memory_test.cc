@@ -49,7 +49,7 @@ CompileOptions RandomOptions(Draws& draws, const models::Model& model) {
                     .alpha = 4,
                     .dropout = draws.Of<double>({0, 0.1}),
                     .layers = adapters::SelectLayers(model, {"all-linear"})};
-    options.frozen = adapters::FrozenParameters(model);
+    options.frozen = adapters::FrozenParameters(model, options.lora);
   } else {
     options.frozen = draws.Of<std::vector<std::string>>(
         {{}, {}, {"embed*"}, {"block.*"}, {"embed*", "block.*"}});

@@ -228,7 +228,7 @@ TEST_F(LoraCommand, SaysWhatIsWrong) {
       {"--set: lora.targets: no linear layer matches 'c_attn'; there are down_proj"});
   ExpectTrainRefused(
       {"train.freeze=[\"embed.*\"]"},
-      {"--set: train.freeze: with adapters the whole model is frozen", "lora.yaml:2"});
+      {"--set: train.freeze: with adapters the model is frozen", "lora.yaml:2"});
   ExpectTrainRefused({"lora.rank=-1"}, {"--set: lora.rank", "out of range"});
   ExpectRefused({"train", base_yaml_, "--set", "lora.rank=2"},
                 {"--set: lora.rank: needs model.init_from"});

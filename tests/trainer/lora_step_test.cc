@@ -22,6 +22,7 @@ std::vector<TinyRun> Variants() {
       run.lora = llama ? std::vector<std::string>{"q_proj", "v_proj", "up_proj", "down_proj"}
                        : std::vector<std::string>{"c_attn", "c_proj"};
       run.lora_dropout = 0.1;
+      run.lora_saved = {llama ? "lm_head" : "wpe"};
       run.amp.dtype = dtype;
       if (dtype == graph::DType::kFloat16) {
         run.update.loss_scale = ops::LossScaleOptions{.dynamic = true};
@@ -40,15 +41,20 @@ TEST(LoraSteps, TrainAdaptersAndLeaveTheModelAsItWas) {
     const TinyResult trained = Train(run);
     run.lr = 0;
     const TinyResult none = Train(run);
-    const size_t of_model = models::MakeModel(run.spec)->parameters().size();
-    ASSERT_GT(trained.weights.size(), of_model);
+    const auto model = models::MakeModel(run.spec);
+    const std::vector<models::ParameterInfo>& of_model = model->parameters();
+    ASSERT_GT(trained.weights.size(), of_model.size());
+    const std::string saved = run.spec.family == "llama" ? "head.weight" : "embed.position.weight";
     for (size_t i = 0; i < trained.weights.size(); ++i) {
-      if (i < of_model) {
-        EXPECT_EQ(trained.weights[i], none.weights[i]) << "parameter " << i;
+      if (i < of_model.size() && of_model[i].name != saved) {
+        EXPECT_EQ(trained.weights[i], none.weights[i]) << of_model[i].name;
       } else {
         EXPECT_NE(trained.weights[i], none.weights[i]) << "parameter " << i;
       }
     }
+    // Snapshots hold what is trained, and nothing else of the model.
+    EXPECT_TRUE(trained.state.contains(saved));
+    EXPECT_FALSE(trained.state.contains("block.0.attn.qkv.weight"));
     EXPECT_NE(trained.evaluations.back(), none.evaluations.back());
     run.lora.clear();
     EXPECT_LT(trained.arena_bytes, Train(run).arena_bytes);
@@ -119,7 +125,7 @@ TEST(InitializeAdapter, DependsOnSeedAndNameAlone) {
     options.sequence = 16;
     options.threads = 2;
     options.lora = {.rank = 4, .alpha = 8, .layers = adapters::SelectLayers(*model, targets)};
-    options.frozen = adapters::FrozenParameters(*model);
+    options.frozen = adapters::FrozenParameters(*model, options.lora);
     Session session(Compile(*model, options), pool);
     InitializeAdapter(session, seed);
     for (const float b : session.ReadParameter("block.1.mlp.down.lora_b")) EXPECT_EQ(b, 0);

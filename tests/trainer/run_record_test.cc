@@ -102,6 +102,22 @@ TEST(RunRecord, KnowsByWhichMetricAnEvaluationWasTheBest) {
   EXPECT_TRUE(read.larger_is_better);
 }
 
+// Snapshots of earlier versions do not say over which weights adapters were trained.
+TEST(RunRecord, GoesOnOverTheSameBaseAlone) {
+  const config::RunConfig config = Config("");
+  RunRecord saved = Record(config), now = Record(config);
+  EXPECT_EQ(ToJson(saved).find("\"base\""), std::string::npos);
+  now.base = "1-0123";
+  RequireContinues(saved, now, config, "step-5");
+  saved.base = "1-0123";
+  EXPECT_EQ(ParseRunRecord(ToJson(saved), "m.json").base, "1-0123");
+  RequireContinues(saved, now, config, "step-5");
+  now.base = "1-4567";
+  ExpectUserError(
+      [&] { RequireContinues(saved, now, config, "step-5"); },
+      {"run.yaml: cannot continue step-5", "model.init_from", "other weights", "put those back"});
+}
+
 // Versions that drew other masks said nothing about them.
 TEST(RunRecord, NamesTheMapOfDropout) {
   json object = json::parse(ToJson(Record(Config(""))));

@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 
+#include "adapters/modules_to_save.h"
 #include "base/thread_pool.h"
 #include "runtime/cuda_device.h"
 
@@ -32,11 +33,13 @@ CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
   options.snapshot_copy = run.copy_after >= 0;
   options.snapshot_group_bytes = run.copied_at_once;
   if (!run.lora.empty()) {
+    const auto saved = adapters::SelectSaved(model, run.lora_saved);
     options.lora = {.rank = 3,
                     .alpha = 6,
                     .dropout = run.lora_dropout,
-                    .layers = adapters::SelectLayers(model, run.lora)};
-    options.frozen = adapters::FrozenParameters(model);
+                    .layers = adapters::SelectLayers(model, run.lora, saved),
+                    .saved = saved};
+    options.frozen = adapters::FrozenParameters(model, options.lora);
   }
   options.stored_attention = run.stored_attention;
   options.amp = run.amp;

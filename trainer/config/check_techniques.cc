@@ -15,7 +15,8 @@ void CheckLora(const RunConfig& config, std::vector<std::string>& warnings) {
   const LoraConfig& lora = config.lora;
   const char* const asks = lora.init_from.empty() ? "lora.rank" : "lora.init_from";
   if (!lora.asked()) {
-    for (const char* key : {"lora.alpha", "lora.targets", "lora.dropout", "lora.rslora"}) {
+    for (const char* key :
+         {"lora.alpha", "lora.targets", "lora.dropout", "lora.rslora", "lora.modules_to_save"}) {
       const Key& row = *FindKey(key);
       if (row.get(config) == row.default_value) continue;
       warnings.push_back(
@@ -30,9 +31,9 @@ void CheckLora(const RunConfig& config, std::vector<std::string>& warnings) {
                        "one that plimsoll export wrote");
   }
   if (!config.train.freeze.empty()) {
-    throw config.Error("train.freeze",
-                       fmt::format("with adapters the whole model is frozen ({}); remove it",
-                                   config.Origin(asks)));
+    throw config.Error("train.freeze", fmt::format("with adapters the model is frozen ({}) but for "
+                                                   "lora.modules_to_save; remove it",
+                                                   config.Origin(asks)));
   }
   if (lora.targets.empty()) {
     throw config.Error("lora.targets", "is empty; name linear layers, or all-linear");

@@ -98,8 +98,9 @@ void RequireFamily(const RunConfig& config) {
 void ResolveModel(RunConfig& config) {
   const std::string& tokenizer = config.data.tokenizer;
   // For tokenizers other than bytes the vocabulary is known once their files are read.
-  const bool has_vocab = FindKey("model.vocab")->Applies(config);
-  if (has_vocab && !config.IsSet("model.vocab") && !tokenizer.empty()) {
+  const bool needs_vocab =
+      config.model.init_from.empty() && FindKey("model.vocab")->Applies(config);
+  if (needs_vocab && !config.IsSet("model.vocab") && !tokenizer.empty()) {
     config.model.settings.Set("vocab", int64_t{tokenizer == "byte" ? kBytes : 0});
   }
   CompleteModel(config);

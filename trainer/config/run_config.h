@@ -214,6 +214,9 @@ struct LoraConfig {
   std::vector<std::string> targets = {"all-linear"};
   double dropout = 0.0;
   bool rslora = false;
+  // Modules that are trained in full and stored with the adapters. LoadRun adds those that start
+  // afresh: no other file would hold them.
+  std::vector<std::string> modules_to_save;
   std::string init_from;  // a folder in PEFT's format; empty: A at random, B zero
 
   bool asked() const { return rank > 0 || !init_from.empty(); }

@@ -198,9 +198,17 @@ void LoraKeys(std::vector<Key>& keys) {
            "`attn.c_proj`) or patterns of such ends (`layers.?.mlp.*`); `all-linear`: all but the "
            "head.")
       .Derived("all-linear; with `init_from` the adapter's");
-  lora.Add("dropout", &L::dropout, "Dropout on what adapters read.").AtLeast(0).Below(1);
+  lora.Add("dropout", &L::dropout, "Dropout on what adapters read.")
+      .AtLeast(0)
+      .Below(1)
+      .Derived("0; with `init_from` the adapter's");
   lora.Add("rslora", &L::rslora, "Adapters count `alpha` / √`rank` instead.")
       .Derived("false; with `init_from` the adapter's");
+  lora.Add("modules_to_save", &L::modules_to_save,
+           "Modules that are trained in full and stored with the adapters, named as `targets` are "
+           "(`classifier`, `lm_head`). Modules that the checkpoint lacks, such as a fresh "
+           "classifier, are always among them.")
+      .Derived("[]; with `init_from` the adapter's");
   lora.Add("init_from", &L::init_from,
            "Folder of an adapter in PEFT's form (`adapter_config.json`, "
            "`adapter_model.safetensors`) to start from.");

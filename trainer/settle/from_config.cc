@@ -59,17 +59,18 @@ void CheckTensorRanks(const config::RunConfig& config, const models::Model& mode
   for (const auto& [name, size] : model.shared_sizes()) {
     const std::string key = "model." + name;
     if (size % ranks == 0) continue;
-    const bool follows =
-        key == "model.vocab" && config.model.init_from.empty() && !config.IsSet("model.vocab");
+    const bool vocab = key == "model.vocab", starts = !config.model.init_from.empty();
+    const bool follows = vocab && !starts && !config.IsSet(key);
+    const bool grows = vocab && starts && !config.lora.asked();
     throw config.Error(
         "parallel.tensor",
         fmt::format("{} ranks cannot share {} {} equally{}; choose a divisor{}", ranks, key, size,
                     follows ? fmt::format(", which is that of data.tokenizer ({})",
                                           config.Origin("data.tokenizer"))
                             : "",
-                    follows ? fmt::format(", or pad the vocabulary: model.vocab: {}",
-                                          (size / ranks + 1) * ranks)
-                            : ""));
+                    follows || grows ? fmt::format(", or pad the vocabulary: model.vocab: {}",
+                                                   (size / ranks + 1) * ranks)
+                                     : ""));
   }
 }
 
@@ -155,7 +156,7 @@ std::map<std::string, double> LrFactorsFrom(const config::RunConfig& config,
                                             const adapters::Lora& lora) {
   std::vector<std::string> names;
   for (const models::ParameterInfo& parameter :
-       lora.enabled() ? adapters::Parameters(lora) : model.parameters()) {
+       lora.enabled() ? adapters::TrainedParameters(lora) : model.parameters()) {
     names.push_back(parameter.name);
   }
   std::map<std::string, double> factors = optim::LayerRates(names, config.optimizer.layer_decay);
@@ -192,6 +193,15 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
         return MatchesAnyGlob(patterns, parameter.name);
       })) {
     throw config.Error("train.freeze", "leaves nothing to train; name fewer parameters");
+  }
+  const models::Model::NewTokens& tokens = model.new_tokens();
+  for (const std::string& table : tokens.tables) {
+    if (tokens.first == tokens.end || !MatchesAnyGlob(patterns, table)) continue;
+    throw config.Error(
+        "train.freeze",
+        fmt::format("freezes {}, where the rows of {} new tokens (model.vocab) would "
+                    "stay at the mean of the others; leave it out",
+                    table, tokens.end - tokens.first));
   }
   return patterns;
 }
@@ -239,7 +249,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   const adapters::Lora lora = LoraFrom(config, model);
   for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
     RequireMatch(config, "optimizer.weight_decay_groups", group.pattern,
-                 lora.enabled() ? adapters::Parameters(lora) : model.parameters());
+                 lora.enabled() ? adapters::TrainedParameters(lora) : model.parameters());
     update.groups.push_back({group.pattern, group.weight_decay});
   }
   if (o.layer_decay < 1) update.lr_factors = LrFactorsFrom(config, model, lora);
@@ -334,7 +344,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
     return loaded;
   }
   ResolveAdapter(config);
-  ModelOfFolder(config, config.model.settings);
+  AddFreshModules(config, *ModelOfFolder(config, config.model.settings));
   config.model.followed_init_from = true;
   config::ResolveBatch(config, ranks.count);
   loaded.resolved_yaml = config::ToYaml(config);
@@ -464,8 +474,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
     options.updates[name] = UpdateFrom(config.ForObjective(name), model);
   }
   options.lora = LoraFrom(config, model);
-  options.frozen =
-      options.lora.enabled() ? adapters::FrozenParameters(model) : FrozenFrom(config, model);
+  options.frozen = options.lora.enabled() ? adapters::FrozenParameters(model, options.lora)
+                                          : FrozenFrom(config, model);
   options.snapshot_copy = config.save.async;
   options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
   options.on_host = OnHostFrom(config, model);

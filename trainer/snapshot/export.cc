@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "adapters/peft.h"
@@ -54,6 +55,7 @@ struct Source {
   config::RunConfig config;
   std::unique_ptr<models::Model> model;
   adapters::Lora lora;
+  std::string base = {};  // checksum of the weights that the adapter was trained over
   std::optional<snapshots::Snapshot> snapshot;
   bool averages = false;  // of a snapshot
 
@@ -77,12 +79,16 @@ Source Open(const ExportCommand& command) {
     sets.push_back("data.synthetic=true");
     source.config = LoadRunText("", source.folder, sets).config;
     source.model = SavedModel(record, source.config, source.folder);
+    source.base = record.base;
     source.in_words += fmt::format("{}, after {} steps", source.averages ? ", averages" : "",
                                    source.snapshot->manifest().step);
   } else if (Exists(source.folder + "/" + adapters::kConfigFile)) {
     source.config =
         LoadRun(command.run + "/config.yaml", {"lora.init_from=" + source.folder}).config;
     source.model = ModelFrom(source.config);
+    source.base = adapters::BaseChecksumOf(source.folder);
+    RequireBase(source.base, source.folder, source.config.model.init_from);
+    source.model->set_class_names(adapters::ClassNamesOf(source.folder));
   } else {
     source.config = config::Load(command.run + "/config.yaml").config;
     source.model = models::ModelFromHuggingFace(source.folder);
@@ -101,7 +107,7 @@ class Weights {
       return;
     }
     adapters::ReadAdapter(
-        source.folder, source.lora,
+        source.folder, *source.model, source.lora,
         [&](const models::ParameterInfo& parameter) {
           std::vector<float>& values = adapter_[parameter.name];
           values.resize(static_cast<size_t>(parameter.shape.elements()));
@@ -118,8 +124,16 @@ class Weights {
 
   // A parameter of the model, with the adapter's update added if there is an adapter.
   std::vector<float> ReadMerged(const models::ParameterInfo& parameter) {
-    if (!source_.lora.enabled()) return ReadTrained(parameter);
-    if (!base_) base_.emplace(source_.config.model.init_from, *source_.model);
+    const std::vector<models::ParameterInfo>& saved = source_.lora.saved;
+    if (!source_.lora.enabled() || std::ranges::find(saved, parameter) != saved.end()) {
+      return ReadTrained(parameter);
+    }
+    if (!base_) {
+      std::set<std::string> left_out;
+      for (const models::ParameterInfo& of_adapter : saved) left_out.insert(of_adapter.name);
+      base_.emplace(source_.config.model.init_from, *source_.model, models::Misfits::kFitted,
+                    left_out);
+    }
     std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
     base_->Read(parameter, values.data());
     const std::vector<models::ParameterInfo> adapters = adapters::Parameters(source_.lora);
@@ -157,7 +171,8 @@ void WriteModel(const Source& source, const std::string& to, TensorType type) {
 void WriteAdapter(const Source& source, const std::string& to, TensorType type) {
   const Weights weights(source);
   std::vector<float> values;
-  adapters::WriteAdapter(to, *source.model, source.lora, source.config.model.init_from, type,
+  adapters::WriteAdapter(to, *source.model, source.lora,
+                         {source.config.model.init_from, source.base}, type,
                          [&](const models::ParameterInfo& parameter) {
                            values = weights.ReadTrained(parameter);
                            return values.data();
@@ -270,7 +285,7 @@ void RunExport(const ExportCommand& command) {
   if (adapter_alone) {
     WriteAdapter(source, command.to, type);
     int64_t count = 0;
-    for (const auto& parameter : adapters::Parameters(source.lora)) {
+    for (const auto& parameter : adapters::TrainedParameters(source.lora)) {
       count += parameter.shape.elements();
     }
     PrintProgress(fmt::format("{}: adapter of rank {} with {} parameters in {}, from {}\n",

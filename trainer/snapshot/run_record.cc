@@ -38,10 +38,10 @@ bool IsDropoutPlace(const std::string& key) {
 bool IsFixed(const std::string& path) {
   const std::string key = MeantKey(path);
   static const char* const kFixed[] = {
-      "data.tokenizer", "optimizer.name",     "amp.dtype",   "optimizer.state_dtype",
-      "amp.loss_scale", "amp.master_weights", "amp.low_ops", "amp.fp32_ops",
-      "train.freeze",   "lora.rank",          "lora.alpha",  "lora.targets",
-      "lora.rslora"};
+      "data.tokenizer", "optimizer.name",      "amp.dtype",   "optimizer.state_dtype",
+      "amp.loss_scale", "amp.master_weights",  "amp.low_ops", "amp.fp32_ops",
+      "train.freeze",   "lora.rank",           "lora.alpha",  "lora.targets",
+      "lora.rslora",    "lora.modules_to_save"};
   return std::ranges::find(kFixed, key) != std::end(kFixed);
 }
 
@@ -248,6 +248,7 @@ std::string ToJson(const RunRecord& record) {
               {"evaluation", ToJson(record.evaluation)},
               {"divergence", ToJson(record.divergence)},
               {"dropout_map", record.dropout_map}};
+  if (!record.base.empty()) object["base"] = record.base;
   if (!record.class_names.empty()) object["class_names"] = record.class_names;
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -276,6 +277,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   }
   // The versions of map 1 did not name it.
   record.dropout_map = object.GetInt("dropout_map", 1, 1);
+  record.base = object.GetString("base", "");
   return record;
 }
 
@@ -307,6 +309,13 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
         fmt::format("{}: cannot continue {}: {}; start a run of its own, or name the "
                     "snapshot of such a run",
                     config.file, path, fmt::join(fixed, "; ")));
+  }
+  if (!saved.base.empty() && saved.base != now.base) {
+    throw UserError(
+        fmt::format("{}: cannot continue {}: model.init_from, {}, holds other weights than the "
+                    "adapter was trained over until then; put those back, or start a run of its "
+                    "own from that run's adapter (lora.init_from)",
+                    config.file, path, config.model.init_from));
   }
   Texts before = saved.config;
   // Earlier versions had one rate of dropout.

@@ -58,6 +58,9 @@ struct RunRecord {
   EvaluationState evaluation = {};
   DivergenceState divergence = {};
   int64_t dropout_map = kDropoutMap;  // by which the run drew its masks
+  // models::WeightsChecksum of the model that adapters are trained over; empty: there are none, or
+  // an earlier version wrote the snapshot.
+  std::string base = {};
 };
 
 // The part that follows from the configuration alone: config, model, and the mesh. parallel.data

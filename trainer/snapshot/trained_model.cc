@@ -37,6 +37,8 @@ bool Exists(const std::string& path) {
 // how labels are smoothed.
 std::unique_ptr<models::Model> ModelOf(config::RunConfig config, const std::string& folder) {
   config.model.init_from = folder;
+  // The folder has all tokens, unless it is the base of adapters.
+  if (!config.lora.asked()) config.model.settings.Remove("vocab");
   for (const std::string& name : config.model.settings.Names()) {
     if (!config::FindKey("model." + name)->Applies(config)) config.model.settings.Remove(name);
   }
@@ -93,6 +95,9 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
   trained.weights = folder;
   if (!run_file.empty()) {
     trained.loaded = LoadRun(run_file, sets);
+    // Without an adapter that is named, those that the file trains are not meant.
+    config::LoraConfig& lora = trained.loaded.config.lora;
+    if (lora.init_from.empty()) lora = {};
     trained.model = ModelOf(trained.config(), folder);
     trained.adapter = trained.config().lora.init_from;
     return;
@@ -145,6 +150,10 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
   } else {
     OpenCheckpoint(choice, sets, run_file, trained);
   }
+  if (!trained.adapter.empty()) {
+    RequireBase(adapters::BaseChecksumOf(trained.adapter), trained.adapter, trained.weights);
+    trained.model->set_class_names(adapters::ClassNamesOf(trained.adapter));
+  }
   const std::optional<models::TextSizes> sizes = trained.model->text_sizes();
   if (sizes && trained.config().model.sequence() > sizes->max_sequence) {
     throw trained.config().Error(
@@ -156,6 +165,9 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
 
 void LoadTrained(const TrainedModel& trained, Session& session) {
   const adapters::Lora& lora = session.compiled().options.lora;
+  if (lora.enabled() && !trained.snapshot && trained.adapter.empty()) {
+    throw InternalError("adapters without weights");
+  }
   if (!trained.snapshot || lora.enabled()) session.LoadWeights(*trained.model, trained.weights);
   if (trained.snapshot) {
     PrintNote(fmt::format("{} after {} steps, of the snapshot {}\n",
@@ -163,7 +175,7 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
                           trained.snapshot->manifest().step, trained.snapshot->path()));
     const SavedTensors saved(*trained.snapshot, *trained.model, lora, trained.averages);
     std::vector<models::ParameterInfo> parameters =
-        lora.enabled() ? adapters::Parameters(lora) : trained.model->parameters();
+        lora.enabled() ? adapters::TrainedParameters(lora) : trained.model->parameters();
     std::erase_if(parameters, [&](const models::ParameterInfo& parameter) {
       return !session.Carries(parameter.name);  // a program may leave out a head
     });
@@ -177,7 +189,7 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
       if (session.Carries(state.name)) session.WriteParameter(state.name, saved.ReadState(state));
     }
   } else if (!trained.adapter.empty()) {
-    LoadAdapter(session, trained.adapter);
+    LoadAdapter(session, *trained.model, trained.adapter);
   }
 }
 

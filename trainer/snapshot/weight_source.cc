@@ -12,6 +12,7 @@
 #include "snapshots/snapshot.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/snapshot/resume.h"
+#include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -120,6 +121,7 @@ std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config:
                     "model.init_from, {}, holds now; put back that one's config.json",
                     snapshot, config.model.init_from));
   }
+  if (config.lora.asked()) RequireBase(record.base, snapshot, config.model.init_from);
   model->set_class_names(record.class_names);
   return model;
 }

@@ -33,7 +33,7 @@ std::string FindWeights(std::string path, const WeightChoice& choice);
 std::vector<std::string> ModelSets(const RunRecord& record);
 
 // The model whose weights the snapshot has; `config` is made from ModelSets(). UserError when the
-// model that model.init_from names has changed.
+// model that model.init_from names has changed, or its weights where the snapshot has adapters.
 std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config::RunConfig& config,
                                           const std::string& snapshot);
 

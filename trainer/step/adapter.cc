@@ -1,15 +1,53 @@
 #include "trainer/step/adapter.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <vector>
 
-#include "adapters/peft.h"
+#include "adapters/modules_to_save.h"
 #include "base/error.h"
+#include "formats/model_safetensors.h"
+#include "models/huggingface.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::trainer {
 
 using models::ParameterInfo;
+
+namespace {
+
+// UserError where adapters would leave the rows of new tokens as they begin.
+void CheckNewTokens(const config::RunConfig& config, const models::Model& model,
+                    std::span<const ParameterInfo> saved) {
+  const models::Model::NewTokens& tokens = model.new_tokens();
+  if (tokens.first == tokens.end) return;
+  std::vector<ParameterInfo> frozen;
+  for (const ParameterInfo& parameter : model.parameters()) {
+    if (std::ranges::find(tokens.tables, parameter.name) != tokens.tables.end() &&
+        std::ranges::find(saved, parameter) == saved.end()) {
+      frozen.push_back(parameter);
+    }
+  }
+  if (frozen.empty()) return;
+  std::string way_out;
+  try {
+    way_out = fmt::format("name {} in lora.modules_to_save",
+                          fmt::join(adapters::ModulesOf(model, frozen), " and "));
+  } catch (const UserError&) {  // no adapter can hold a tied head
+    way_out = "train them without lora.rank first, and adapters over that run's model";
+  }
+  throw config.Error(
+      "model.vocab",
+      fmt::format("{} new tokens would stay at the mean of the others, since adapters "
+                  "leave {} as it is; {}",
+                  tokens.end - tokens.first, frozen.front().name, way_out));
+}
+
+}  // namespace
 
 void ResolveAdapter(config::RunConfig& config) {
   config::LoraConfig& lora = config.lora;
@@ -20,18 +58,37 @@ void ResolveAdapter(config::RunConfig& config) {
     const config::Key& key = *config::FindKey(name);
     return config.IsSet(name) && (any || key.get(config) != key.default_value);
   };
-  if (given("lora.rank") && given("lora.alpha") && given("lora.rslora") && given("lora.targets")) {
-    return;
-  }
+  constexpr const char* kTaken[] = {"lora.rank",    "lora.alpha",   "lora.rslora",
+                                    "lora.targets", "lora.dropout", "lora.modules_to_save"};
+  if (std::ranges::all_of(kTaken, given)) return;
   try {
     const adapters::Settings settings = adapters::ReadSettings(lora.init_from);
     if (!given("lora.alpha")) lora.alpha = settings.alpha;
     if (!given("lora.rslora")) lora.rslora = settings.rslora;
     if (!given("lora.targets")) lora.targets = settings.targets;
+    if (!given("lora.dropout")) lora.dropout = settings.dropout;
+    if (!given("lora.modules_to_save")) lora.modules_to_save = settings.modules_to_save;
     if (!given("lora.rank")) lora.rank = settings.rank;
   } catch (const UserError& error) {
     throw config.Error("lora.init_from", error.what());
   }
+}
+
+void AddFreshModules(config::RunConfig& config, const models::Model& model) {
+  config::LoraConfig& lora = config.lora;
+  if (!lora.asked()) return;
+  std::vector<ParameterInfo> fresh = models::FreshParameters(config.model.init_from, model);
+  std::vector<ParameterInfo> saved;
+  try {
+    saved = adapters::SelectSaved(model, lora.modules_to_save);
+    std::erase_if(fresh, [&](const ParameterInfo& parameter) {
+      return std::ranges::find(saved, parameter) != saved.end();
+    });
+    std::ranges::copy(adapters::ModulesOf(model, fresh), std::back_inserter(lora.modules_to_save));
+  } catch (const UserError& error) {
+    throw config.Error("lora.modules_to_save", error.what());
+  }
+  CheckNewTokens(config, model, saved);
 }
 
 adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& model) {
@@ -43,23 +100,38 @@ adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& mo
   lora.rslora = c.rslora;
   lora.dropout = c.dropout;
   try {
-    lora.layers = adapters::SelectLayers(model, c.targets);
+    lora.saved = adapters::SelectSaved(model, c.modules_to_save);
+  } catch (const UserError& error) {
+    throw config.Error("lora.modules_to_save", error.what());
+  }
+  try {
+    lora.layers = adapters::SelectLayers(model, c.targets, lora.saved);
   } catch (const UserError& error) {
     throw config.Error("lora.targets", error.what());
   }
   return lora;
 }
 
-void StartAdapter(Session& session, const config::RunConfig& config) {
+void StartAdapter(Session& session, const models::Model& model, const config::RunConfig& config,
+                  std::span<const std::string> fresh) {
   if (config.lora.init_from.empty()) {
     InitializeAdapter(session, static_cast<uint64_t>(config.model.seed));
     return;
   }
   try {
-    LoadAdapter(session, config.lora.init_from);
+    LoadAdapter(session, model, config.lora.init_from, fresh);
   } catch (const UserError& error) {
     throw config.Error("lora.init_from", error.what());
   }
+}
+
+void RequireBase(const std::string& checksum, const std::string& adapter, const std::string& base) {
+  // A folder without weights is refused where they are read.
+  if (checksum.empty() || !formats::HasModelSafetensors(base)) return;
+  if (models::WeightsChecksum(base) == checksum) return;
+  throw UserError(fmt::format(
+      "{}: its adapter was trained over other weights than {} holds now; put those back", adapter,
+      base));
 }
 
 void InitializeAdapter(Session& session, uint64_t seed) {
@@ -68,24 +140,28 @@ void InitializeAdapter(Session& session, uint64_t seed) {
   }
 }
 
-void LoadAdapter(Session& session, const std::string& folder) {
+void LoadAdapter(Session& session, const models::Model& model, const std::string& folder,
+                 std::span<const std::string> optional) {
   const adapters::Lora& lora = session.compiled().options.lora;
   if (!lora.enabled()) return;
   std::vector<float> values;
   adapters::ReadAdapter(
-      folder, lora,
+      folder, model, lora,
       [&](const ParameterInfo& parameter) {
         values.resize(static_cast<size_t>(parameter.shape.elements()));
         return values.data();
       },
-      [&](const ParameterInfo& parameter) { session.WriteParameter(parameter.name, values); });
+      [&](const ParameterInfo& parameter) {
+        if (session.Carries(parameter.name)) session.WriteParameter(parameter.name, values);
+      },
+      optional);
 }
 
-void SaveAdapter(Session& session, const models::Model& model, const std::string& base,
+void SaveAdapter(Session& session, const models::Model& model, const adapters::Base& base,
                  const std::string& folder, bool writes) {
   const adapters::Lora& lora = session.compiled().options.lora;
   std::map<std::string, std::vector<float>> values;
-  for (const ParameterInfo& parameter : adapters::Parameters(lora)) {
+  for (const ParameterInfo& parameter : adapters::TrainedParameters(lora)) {
     values[parameter.name] = session.ReadParameter(parameter.name);
   }
   if (!writes) return;

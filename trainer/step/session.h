@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,9 +108,12 @@ class Session {
   // alone. States have their initial values already; moments and counters are zero.
   void Initialize(const models::Model& model, uint64_t seed);
   void Initialize(const models::ParameterInfo& parameter, uint64_t seed);
+  // With adapters the folder is their base: what Lora::saved names is left out, since the adapter
+  // holds it, and what follows from tensors of other shapes (models::Misfits::kFitted) is made.
   void LoadWeights(const models::Model& model, const std::string& folder);
-  // As LoadWeights; parameters that the model can initialise afresh (models::Misfits) need not be
-  // there. Returns the names of those that weren't, which are filled as by Initialize.
+  // As LoadWeights, but with all that the folder has; parameters that the model can initialise
+  // afresh (models::Misfits) need not be there. Returns the names of those that weren't, which are
+  // filled as by Initialize.
   std::vector<std::string> StartFrom(const models::Model& model, const std::string& folder,
                                      uint64_t seed);
   // All ranks call; the first of them writes.
@@ -241,7 +245,8 @@ class Session {
   void MakeRoom(std::span<StepMetrics> metrics) const;
   void MakeInputs();
   std::vector<models::ParameterInfo> Load(const models::Model& model, const std::string& folder,
-                                          models::Misfits misfits);
+                                          models::Misfits misfits,
+                                          std::set<std::string> left_out = {});
   Where Find(std::string_view name) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
   void ReadBytes(std::string_view name, void* to, size_t bytes);

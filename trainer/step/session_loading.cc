@@ -9,7 +9,14 @@
 namespace plimsoll::trainer {
 
 void Session::LoadWeights(const models::Model& model, const std::string& folder) {
-  Load(model, folder, models::Misfits::kRefused);
+  const adapters::Lora& lora = compiled_.options.lora;
+  if (!lora.enabled()) {
+    Load(model, folder, models::Misfits::kRefused);
+    return;
+  }
+  std::set<std::string> left_out;
+  for (const models::ParameterInfo& parameter : lora.saved) left_out.insert(parameter.name);
+  Load(model, folder, models::Misfits::kFitted, std::move(left_out));
 }
 
 std::vector<std::string> Session::StartFrom(const models::Model& model, const std::string& folder,
@@ -37,8 +44,8 @@ std::vector<models::ElementRange> Session::Owned(const std::string& name) const 
 }
 
 std::vector<models::ParameterInfo> Session::Load(const models::Model& model,
-                                                 const std::string& folder,
-                                                 models::Misfits misfits) {
+                                                 const std::string& folder, models::Misfits misfits,
+                                                 std::set<std::string> left_out) {
   const ReadingBuffers staging(*this);
   return models::LoadWeights(
       folder, model, staging.buffers(), device_.pool(),
@@ -46,6 +53,7 @@ std::vector<models::ParameterInfo> Session::Load(const models::Model& model,
         WriteElements(parameter.name, first, elements);
       },
       {.misfits = misfits,
+       .left_out = std::move(left_out),
        .wanted = [&](const models::ParameterInfo& parameter) { return Owned(parameter.name); }});
 }
 
