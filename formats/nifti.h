@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,18 +19,33 @@ using Affine = std::array<std::array<double, 4>, 3>;
 // The distances of neighbours along a file's axes x, y and z, in millimetres.
 std::array<double, 3> SpacingOf(const Affine& affine);
 
+// The fields of a header that say where its voxels lie, as the header has them. A code says what
+// the places refer to: 1 the scanner, 2 another image, 3 Talairach's atlas, 4 the atlas MNI 152;
+// 0 means that the form says nothing.
+struct NiftiForms {
+  int16_t qform_code = 0, sform_code = 0;
+  uint8_t units = 0;                 // xyzt_units: of lengths in bits 0 to 2, of time in 3 to 5
+  std::array<float, 4> pixdim = {};  // qfac, and the distances along x, y, z
+  std::array<float, 3> quatern = {}, qoffset = {};
+  std::array<float, 12> srow = {};  // the rows of the sform
+
+  bool uses_sform() const { return sform_code > 0; }
+  bool uses_qform() const { return !uses_sform() && qform_code > 0; }
+};
+
 // How a file's voxels lie.
 struct NiftiGrid {
   std::array<int64_t, 3> size = {};  // along x, y, z
   int64_t channels = 1;              // or points in time
   Affine affine = {};
-  // What the places refer to, by NIfTI's number: 1 the scanner, 2 another image, 3 Talairach's
-  // atlas, 4 the atlas MNI 152; 0 unknown.
-  int space = 0;
+  std::optional<NiftiForms> forms = {};  // of the file that it was read from
 
   // Of all channels.
   int64_t values() const { return size[0] * size[1] * size[2] * channels; }
-  bool operator==(const NiftiGrid&) const = default;
+  // Compares where voxels lie, whatever the forms by which files say it.
+  bool operator==(const NiftiGrid& other) const {
+    return size == other.size && channels == other.channels && affine == other.affine;
+  }
 };
 
 struct NiftiVolume {
@@ -54,9 +70,11 @@ NiftiVolume ParseNifti(std::span<const uint8_t> bytes, const std::string& name,
 NiftiVolume ReadNifti(const std::string& path, int64_t most_values);
 
 // Writes values [channels,z,y,x] as uint8, int16 or float32, unscaled, little-endian. The file
-// appears whole or not at all. It has the affine as sform, and as qform if its axes are orthogonal.
-// UserError: `path` ends neither with .nii nor with .nii.gz, or cannot be written, or a side is
-// longer than 32767 voxels.
+// appears whole or not at all. If the grid's affine is still that of its forms, the file has these
+// forms, codes and units: each program finds the voxels where it found those of the file that was
+// read. Otherwise it has the affine in millimetres as sform, and as qform if its axes are
+// orthogonal; the code is that of the form that gave the affine, or 1. UserError: `path` ends
+// neither with .nii nor with .nii.gz, or cannot be written, or a side is longer than 32767 voxels.
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const uint8_t> values);
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const int16_t> values);
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const float> values);

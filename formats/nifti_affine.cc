@@ -18,6 +18,17 @@ Matrix UnitAxes(const Affine& affine) {
   return unit;
 }
 
+double MillimetresOf(uint8_t units) {
+  switch (units & 7) {
+    case 1:
+      return 1e3;
+    case 3:
+      return 1e-3;
+    default:
+      return 1;
+  }
+}
+
 double Determinant(const Matrix& m) {
   return m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) -
          m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0]) +
@@ -86,6 +97,23 @@ Affine AffineOf(const Qform& qform) {
     for (size_t i = 0; i < 3; ++i) affine[row][i] = r[row][i] * qform.spacing[i];
     if (qform.mirrored) affine[row][2] = -affine[row][2];
     affine[row][3] = qform.offset[row];
+  }
+  return affine;
+}
+
+Affine AffineOf(const NiftiForms& forms) {
+  Affine affine = {};
+  Qform qform = {.mirrored = forms.pixdim[0] < 0};
+  for (size_t i = 0; i < 3; ++i) {
+    qform.bcd[i] = forms.quatern[i];
+    qform.offset[i] = forms.qoffset[i];
+    qform.spacing[i] = std::abs(static_cast<double>(forms.pixdim[1 + i]));
+    affine[i][i] = qform.spacing[i];
+  }
+  if (forms.uses_qform()) affine = AffineOf(qform);
+  for (size_t i = 0; forms.uses_sform() && i < 12; ++i) affine[i / 4][i % 4] = forms.srow[i];
+  for (auto& row : affine) {
+    for (double& number : row) number *= MillimetresOf(forms.units);
   }
   return affine;
 }

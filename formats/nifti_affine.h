@@ -21,6 +21,10 @@ struct Qform {
 // b² + c² + d² may be above 1 by rounding; the quaternion is then normalised.
 Affine AffineOf(const Qform& qform);
 
+// The affine in millimetres that the forms mean; no unit means millimetres. A qform that is used
+// has a rotation.
+Affine AffineOf(const NiftiForms& forms);
+
 // None if the axes are not orthogonal.
 std::optional<Qform> QformOf(const Affine& affine);
 

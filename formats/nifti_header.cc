@@ -40,8 +40,8 @@ enum Field : size_t {
 
 constexpr int32_t kNifti2HeaderBytes = 540;
 constexpr std::string_view kMagicOfFile("n+1\0", 4), kMagicOfPair("ni1\0", 4);
-constexpr uint8_t kMillimetres = 2;
-constexpr double kMostBegin = 1 << 30;  // bytes before the values
+constexpr uint8_t kMillimetres = 2, kMostLengthUnit = 3;  // of xyzt_units: micrometres
+constexpr double kMostBegin = 1 << 30;                    // bytes before the values
 
 struct StoredType {
   int16_t number;
@@ -76,6 +76,35 @@ void Store(std::vector<uint8_t>& bytes, size_t at, double value) {
   std::memcpy(bytes.data() + at, &stored, sizeof(T));
 }
 
+template <size_t kCount>
+void StoreAll(std::vector<uint8_t>& bytes, size_t at, const std::array<float, kCount>& numbers) {
+  std::memcpy(bytes.data() + at, numbers.data(), sizeof(numbers));
+}
+
+// The affine as sform, and as qform where a rotation can say it.
+NiftiForms FormsOf(const Affine& affine, int16_t code) {
+  NiftiForms forms = {.sform_code = code, .units = kMillimetres};
+  const std::optional<Qform> qform = QformOf(affine);
+  const std::array<double, 3> spacing = SpacingOf(affine);
+  forms.pixdim[0] = qform && qform->mirrored ? -1 : 1;
+  if (qform) forms.qform_code = code;
+  for (size_t i = 0; i < 3; ++i) {
+    forms.pixdim[1 + i] = static_cast<float>(spacing[i]);
+    if (!qform) continue;
+    forms.quatern[i] = static_cast<float>(qform->bcd[i]);
+    forms.qoffset[i] = static_cast<float>(qform->offset[i]);
+  }
+  for (size_t i = 0; i < 12; ++i) forms.srow[i] = static_cast<float>(affine[i / 4][i % 4]);
+  return forms;
+}
+
+NiftiForms FormsToWrite(const NiftiGrid& grid) {
+  if (!grid.forms) return FormsOf(grid.affine, 1);
+  if (AffineOf(*grid.forms) == grid.affine) return *grid.forms;
+  const int16_t code = grid.forms->uses_sform() ? grid.forms->sform_code : grid.forms->qform_code;
+  return FormsOf(grid.affine, std::max<int16_t>(code, 1));  // a form of code 0 is not read
+}
+
 class HeaderReader {
  public:
   HeaderReader(std::span<const uint8_t> bytes, const std::string& name)
@@ -106,7 +135,11 @@ class HeaderReader {
   T Get(size_t at, size_t i = 0) const {
     return Load<T>(bytes_, at + i * sizeof(T), swapped_);
   }
-  double Real(size_t at, size_t i = 0) const { return Get<float>(at, i); }
+  double Real(size_t at) const { return Get<float>(at); }
+  template <size_t kCount>
+  void GetAll(size_t at, std::array<float, kCount>& numbers) const {
+    for (size_t i = 0; i < kCount; ++i) numbers[i] = Get<float>(at, i);
+  }
 
   void CheckForm() {
     if (bytes_.size() >= sizeof(int32_t)) {
@@ -223,69 +256,48 @@ class HeaderReader {
     header_.begin = static_cast<size_t>(begin);
   }
 
-  // Of the unit of lengths, in millimetres.
-  double Unit() const {
-    switch (const int unit = bytes_[kXyztUnits] & 7) {
-      case 0:
-      case kMillimetres:
-        return 1;
-      case 1:
-        return 1e3;
-      case 3:
-        return 1e-3;
-      default:
-        Fail(fmt::format(
-            "its header is damaged: there is no unit of lengths {}; copy the file again", unit));
-    }
-  }
-
   void ReadAffine() {
-    const int qform = Get<int16_t>(kQformCode), sform = Get<int16_t>(kSformCode);
-    Affine& affine = header_.grid.affine;
-    header_.grid.space = std::max(sform > 0 ? sform : qform, 0);
-    const char* source = "sform";
-    if (sform > 0) {
-      for (size_t i = 0; i < 12; ++i) affine[i / 4][i % 4] = Real(kSrow, i);
-    } else if (qform > 0) {
-      affine = ReadQform();
-      source = "qform";
-    } else {
-      for (size_t i = 0; i < 3; ++i) affine[i][i] = std::abs(Real(kPixdim, 1 + i));
-      source = "spacing (pixdim)";
-    }
-    const double unit = Unit();
-    for (auto& row : affine) {
-      for (double& number : row) number *= unit;
-    }
+    const NiftiForms forms = ReadForms();
+    header_.grid.forms = forms;
+    header_.grid.affine = AffineOf(forms);
     constexpr double kFlat = 1e-6;
-    if (const double volume = UnitVolume(affine);
+    if (const double volume = UnitVolume(header_.grid.affine);
         !std::isfinite(volume) || std::abs(volume) < kFlat) {
+      const char* const source = forms.uses_sform()   ? "sform"
+                                 : forms.uses_qform() ? "qform"
+                                                      : "spacing (pixdim)";
       std::vector<std::string> rows;
-      for (const auto& row : affine) rows.push_back(fmt::format("{:.6g}", fmt::join(row, " ")));
+      for (const auto& row : header_.grid.affine) {
+        rows.push_back(fmt::format("{:.6g}", fmt::join(row, " ")));
+      }
       Fail(fmt::format(
           "its {} gives voxels no volume ({}); correct its header with the program that wrote it",
           source, fmt::join(rows, "; ")));
     }
   }
 
-  Affine ReadQform() const {
-    Qform qform;
-    double square = 0;
-    for (size_t i = 0; i < 3; ++i) {
-      qform.bcd[i] = Real(kQuatern, i);
-      qform.offset[i] = Real(kQoffset, i);
-      qform.spacing[i] = std::abs(Real(kPixdim, 1 + i));
-      square += qform.bcd[i] * qform.bcd[i];
+  NiftiForms ReadForms() const {
+    NiftiForms forms = {.qform_code = Get<int16_t>(kQformCode),
+                        .sform_code = Get<int16_t>(kSformCode),
+                        .units = bytes_[kXyztUnits]};
+    GetAll(kPixdim, forms.pixdim);
+    GetAll(kQuatern, forms.quatern);
+    GetAll(kQoffset, forms.qoffset);
+    GetAll(kSrow, forms.srow);
+    if (const int unit = forms.units & 7; unit > kMostLengthUnit) {
+      Fail(fmt::format("its header is damaged: there is no unit of lengths {}; copy the file again",
+                       unit));
     }
+    double square = 0;
+    for (const float part : forms.quatern) square += static_cast<double>(part) * part;
     constexpr double kMost = 1 + 1e-3;  // float32 rounds
-    if (!(square <= kMost)) {
+    if (forms.uses_qform() && !(square <= kMost)) {
       Fail(fmt::format(
           "its header is damaged: the quaternion ({:.6g}) of its qform is no rotation; copy "
           "the file again",
-          fmt::join(qform.bcd, ", ")));
+          fmt::join(forms.quatern, ", ")));
     }
-    qform.mirrored = Real(kPixdim) < 0;
-    return AffineOf(qform);
+    return forms;
   }
 
   std::span<const uint8_t> bytes_;
@@ -321,26 +333,17 @@ std::vector<uint8_t> NiftiHeaderBytes(const NiftiGrid& grid, NiftiType type) {
   Store<int16_t>(bytes, kDatatype, static_cast<int16_t>(type));
   Store<int16_t>(bytes, kBitpix, static_cast<double>(8 * BytesOf(type)));
 
-  const std::optional<Qform> qform = QformOf(grid.affine);
-  const std::array<double, 3> spacing = SpacingOf(grid.affine);
-  Store<float>(bytes, kPixdim, qform && qform->mirrored ? -1 : 1);
-  for (size_t i = 0; i < 3; ++i) Store<float>(bytes, kPixdim + 4 * (1 + i), spacing[i]);
+  const NiftiForms forms = FormsToWrite(grid);
+  StoreAll(bytes, kPixdim, forms.pixdim);
   for (const size_t i : {4, 5, 6, 7}) Store<float>(bytes, kPixdim + 4 * i, 1);
   Store<float>(bytes, kVoxOffset, kNiftiValuesBegin);
   Store<float>(bytes, kSclSlope, 1);
-  bytes[kXyztUnits] = kMillimetres;
-
-  // An affine of code 0 is not read.
-  const int space = std::max(grid.space, 1);
-  Store<int16_t>(bytes, kSformCode, space);
-  for (size_t i = 0; i < 12; ++i) Store<float>(bytes, kSrow + 4 * i, grid.affine[i / 4][i % 4]);
-  if (qform) {
-    Store<int16_t>(bytes, kQformCode, space);
-    for (size_t i = 0; i < 3; ++i) {
-      Store<float>(bytes, kQuatern + 4 * i, qform->bcd[i]);
-      Store<float>(bytes, kQoffset + 4 * i, qform->offset[i]);
-    }
-  }
+  bytes[kXyztUnits] = forms.units;
+  Store<int16_t>(bytes, kQformCode, forms.qform_code);
+  Store<int16_t>(bytes, kSformCode, forms.sform_code);
+  StoreAll(bytes, kQuatern, forms.quatern);
+  StoreAll(bytes, kQoffset, forms.qoffset);
+  StoreAll(bytes, kSrow, forms.srow);
   std::ranges::copy(kMagicOfFile, bytes.begin() + kMagic);
   return bytes;
 }

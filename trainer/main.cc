@@ -80,6 +80,7 @@ struct RunArguments {
     for (const std::string& warning : loaded.warnings) {
       PrintWarning(warning);
     }
+    for (const std::string& note : loaded.notes) PrintNote(note + "\n");
     return loaded;
   }
 };

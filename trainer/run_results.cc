@@ -10,12 +10,12 @@
 #include "base/message.h"
 #include "snapshots/snapshot.h"
 #include "trainer/closing_summary.h"
+#include "trainer/data/preprocessor_config.h"
 #include "trainer/record/memory_summary.h"
 #include "trainer/record/run_metrics.h"
 #include "trainer/record/run_summary.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/run_budget.h"
-#include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
 #include "trainer/snapshot/text_ends.h"
@@ -86,7 +86,7 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
 void SaveInputFiles(const EndedRun& run, const std::string& folder) {
   try {
     const data::ImagePreparation* const pictures = run.source.image_preparation();
-    WritePreparation(pictures == nullptr ? "" : PreparationText(*pictures), folder);
+    data::WritePreparation(pictures == nullptr ? "" : data::PreparationText(*pictures), folder);
     const CopiedTokenizer tokenizer = CopiedTokenizerFor(run.model, run.config.data.tokenizer);
     WriteTokenizerFiles(tokenizer, folder);
     WriteGenerationConfig(

@@ -185,7 +185,7 @@ TEST(Nifti, TheQformIsARotationWithAnOffset) {
     file.Set<int16_t>(252, 1).Floats(76, {-1, 0.7f, 1.1f, 2.5f});
     file.Floats(256, {0.1f, -0.2f, 0.3f, -90.5f, 126, -72.25f});
     const NiftiGrid grid = Parse(file.With(kSix)).grid;
-    EXPECT_EQ(grid.space, 1);
+    EXPECT_EQ(grid.forms->qform_code, 1);
     ExpectNear(grid.affine, {{{0.518, -0.656058857, 0.777361851, -90.5},
                               {0.361491983, 0.880000003, 0.763680946, 126},
                               {0.301661318, 0.072019603, -2.249999993, -72.25}}});
@@ -197,7 +197,7 @@ TEST(Nifti, TheQformIsARotationWithAnOffset) {
   File half;
   half.Set<int16_t>(252, 2).Floats(76, {0, 1, 2, 3}).Floats(256, {0.6f, 0, -0.8f, -90.5f, 126, 0});
   const NiftiGrid grid = Parse(half.With(kSix)).grid;
-  EXPECT_EQ(grid.space, 2);
+  EXPECT_TRUE(grid.forms->uses_qform());
   ExpectNear(grid.affine, {{{-0.28, 0, -2.88, -90.5}, {0, -2, 0, 126}, {-0.96, 0, 0.84, 0}}});
   ExpectRefused(half.Floats(256, {0.9f, 0.9f, 0.1f}).With(kSix),
                 {"the quaternion (0.9, 0.9, 0.1)", "is no rotation"});
@@ -213,13 +213,13 @@ TEST(Nifti, TheSformIsPreferredAndPixdimComesLast) {
   const Affine sform = {{{-1, 0.5, 0, 7}, {0.25, 1, 0, 8}, {0, 0, -5, 9}}};
   const auto grid = [&] { return Parse(file.With(kSix)).grid; };
   EXPECT_EQ(grid().affine, plain);
-  EXPECT_EQ(grid().space, 0);
+  EXPECT_FALSE(grid().forms->uses_qform() || grid().forms->uses_sform());
   file.Set<int16_t>(252, 3);
   EXPECT_EQ(grid().affine, qform);
-  EXPECT_EQ(grid().space, 3);
+  EXPECT_TRUE(grid().forms->uses_qform());
   file.Set<int16_t>(254, 4);
   EXPECT_EQ(grid().affine, sform);
-  EXPECT_EQ(grid().space, 4);
+  EXPECT_TRUE(grid().forms->uses_sform());
   file.Set<int16_t>(254, -1);
   EXPECT_EQ(grid().affine, qform);
 
@@ -349,8 +349,7 @@ NiftiGrid Grid() {
           .channels = 2,
           .affine = {{{0.518, -0.656058857, 0.777361851, -90.5},
                       {0.361491983, 0.880000003, 0.763680946, 126},
-                      {0.301661318, 0.072019603, -2.249999993, -72.25}}},
-          .space = 2};
+                      {0.301661318, 0.072019603, -2.249999993, -72.25}}}};
 }
 
 TEST(Nifti, WhatIsWrittenIsReadAgain) {
@@ -405,8 +404,8 @@ TEST(Nifti, TheQformWrittenIsTheSform) {
       WriteNifti(path, grid, std::span<const uint8_t>(values));
       std::string written = folder.Read("a.nii");
       const auto code = [&](size_t at) { return static_cast<int>(written[at]); };
-      EXPECT_EQ(code(252), 2);
-      EXPECT_EQ(code(254), 2);
+      EXPECT_EQ(code(252), 1);
+      EXPECT_EQ(code(254), 1);
       written[254] = 0;
       ExpectNear(Parse(written).grid.affine, grid.affine);
     }
@@ -416,6 +415,48 @@ TEST(Nifti, TheQformWrittenIsTheSform) {
   WriteNifti(path, sheared, std::span<const uint8_t>(values));
   EXPECT_EQ(folder.Read("a.nii")[252], 0);
   EXPECT_EQ(ReadNifti(path, kMost).grid.affine, sheared.affine);
+}
+
+// The fields by which programs find voxels: dim, pixdim, xyzt_units, codes and both forms. A file
+// with the fields of another has its affine in every program; nibabel's for these is in
+// tests/trainer/data/check_with_nibabel.py.
+std::vector<std::string> FormFields(const std::string& header) {
+  return {header.substr(42, 6), header.substr(76, 16), header.substr(123, 1),
+          header.substr(252, 76)};
+}
+
+TEST(Nifti, AFileIsWrittenWithTheFormsOfTheOneThatWasRead) {
+  const TempFolder folder;
+  const std::string path = folder / "a.nii";
+  for (const auto& [qform, sform] :
+       {std::pair<int16_t, int16_t>{0, 0}, {1, 0}, {0, 2}, {1, 1}, {4, 2}, {-1, 0}}) {
+    for (const uint8_t units : {uint8_t{2}, uint8_t{3}, uint8_t{0}, uint8_t{1 | 8}}) {
+      for (const float qfac : {1.0f, -1.0f, 0.0f}) {
+        for (const bool big_endian : {false, true}) {
+          const auto make = [&, q = qform, s = sform](bool big) {
+            File file(big);
+            file.Set<int16_t>(252, q).Set<int16_t>(254, s).Set<uint8_t>(123, units);
+            file.Floats(76, {qfac, 0.7f, 1.1f, 2.5f}).Floats(256, {0.1f, -0.2f, 0.3f});
+            file.Floats(268, {-90.5f, 126, -72.25f});
+            return file.Floats(280, {-1, 0.5f, 0, 7, 0.25f, 1, 0, 8, 0, 0, -5, 9}).With(kSix);
+          };
+          NiftiGrid grid = Parse(make(big_endian)).grid;
+          WriteNifti(path, grid, std::span<const uint8_t>(kSix));
+          EXPECT_EQ(FormFields(folder.Read("a.nii")), FormFields(make(false)))
+              << qform << " " << sform << " " << int{units} << " " << qfac;
+          EXPECT_EQ(ReadNifti(path, kMost).grid, grid);
+
+          // Moved, as a part of the volume is, it is written where it is, in millimetres.
+          grid.affine[0][3] += 5;
+          WriteNifti(path, grid, std::span<const uint8_t>(kSix));
+          const std::string moved = folder.Read("a.nii");
+          ExpectNear(ReadNifti(path, kMost).grid.affine, grid.affine, 1e-2);
+          EXPECT_EQ(moved[123], 2);
+          EXPECT_EQ(moved[254], sform > 0 ? sform : std::max<int16_t>(qform, 1));
+        }
+      }
+    }
+  }
 }
 
 TEST(Nifti, FilesThatCannotBeAreNotWritten) {

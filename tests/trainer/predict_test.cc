@@ -155,8 +155,9 @@ TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   const std::string edge = R"({"size": {"shortest_edge": 7})";
   for (const auto& [text, problem] :
        {std::pair(sized + "}", "size: is not that of the model's images"),
-        std::pair(sized + R"(, "do_center_crop": true, "crop_size": 8})",
-                  "crop_size: cuts a part out of each picture"),
+        std::pair(std::string(R"({"resample": 6, "image_mean": [0.25], "image_std": [0.5]})"),
+                  "resample: "),
+        std::pair(std::string(R"({"do_resize": false})"), "do_resize: is false"),
         std::pair(sized + R"(, "do_center_crop": true, "crop_size": 9})",
                   "crop_size: is not that of the model's images"),
         std::pair(edge + "}", "size: keeps the ratio of the sides"),
@@ -174,6 +175,59 @@ TEST_F(PredictPictures, AFolderOfTransformersSaysHowTheyArePrepared) {
   ExpectRefused({folder_ / "run", images(), "--tokenizer", "byte"},
                 {"--tokenizer: the model reads pictures"});
   ExpectRefused({folder_ / "run"}, {"nothing to predict"});
+}
+
+// Training from a folder, evaluations of it and predictions take its preparation where the run file
+// doesn't say another one, and what a run leaves has it.
+TEST_F(PredictPictures, TrainingTakesThePreparationOfItsFolder) {
+  Train("run", Yaml(8, ", mean: 0.25, std: 0.5"));
+  const std::string base = folder_ / "run/model";
+  WriteFile(base + "/preprocessor_config.json",
+            R"({"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8},
+                "do_rescale": false, "resample": 3, "image_mean": [40], "image_std": [60]})");
+  const auto yaml = [&](const std::string& more) {
+    return "model: {init_from: " + base + "}\ndata: {source: images, folder: " + folder_.path() +
+           more +
+           "}\ntrain: {steps: 2, micro_batch: 4, threads: 1, eval_every: 2, eval_sequences: 0}\n";
+  };
+  const std::string own = folder_.Write("own.yaml", yaml("") + kTraining);
+  const Outcome trained = RunPlimsoll({"train", own, "--set", "run.dir=" + folder_ / "own"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("pictures as " + base + "/preprocessor_config.json says: "));
+  EXPECT_THAT(trained.err, HasSubstr("data.mean [40]"));
+  EXPECT_THAT(trained.out, HasSubstr("  mean 40, std 60 of bytes times 1\n"));
+  Train("told", yaml(", mean: 40, std: 60, rescale: 1, resample: bicubic"));
+  EXPECT_EQ(ReadFile(folder_ / "own/model/model.safetensors"),
+            ReadFile(folder_ / "told/model/model.safetensors"));
+  const json left = json::parse(ReadFile(folder_ / "own/model/preprocessor_config.json"));
+  EXPECT_EQ(left.at("resample"), 3);
+  EXPECT_EQ(left.at("do_rescale"), false);
+  EXPECT_EQ(left.at("image_mean"), json({40}));
+
+  // The run goes by what it was trained with, whatever becomes of the folder.
+  const std::string predicted = Predict("own", {images()});
+  const json counted = Confusion("own");
+  EXPECT_EQ(Predict("own/model", {images(), "--run-file", own}), predicted);
+  WriteFile(base + "/preprocessor_config.json", R"({"image_mean": [0.1], "image_std": [0.5]})");
+  EXPECT_EQ(Predict("own", {images()}), predicted);
+  EXPECT_EQ(Confusion("own"), counted);
+
+  // eval --run-file, of the folder: its preparation, unless the run file says another.
+  const auto evaluate = [&](const std::string& more) {
+    const std::string file = folder_.Write("eval.yaml", yaml(more) + kTraining);
+    const Outcome outcome = RunPlimsoll({"eval", base, "--run-file", file, "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out).at("loss").get<double>();
+  };
+  const double by_folder = evaluate("");
+  EXPECT_EQ(by_folder, evaluate(", mean: 0.1, std: 0.5"));
+  EXPECT_NE(by_folder, evaluate(", mean: 0.3, std: 0.5"));
+  // What cannot be done is refused by name.
+  WriteFile(base + "/preprocessor_config.json", R"({"do_pad": true, "image_mean": [0.1]})");
+  const Outcome refused = RunPlimsoll({"train", own, "--set", "run.dir=" + folder_ / "refused"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("preprocessor_config.json: do_pad: is true"));
+  EXPECT_THAT(refused.err, HasSubstr("data.mean"));
 }
 
 // A run leaves the file beside its weights, and exports have it: how pictures are prepared is known

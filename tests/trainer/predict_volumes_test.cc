@@ -29,10 +29,11 @@ constexpr int64_t kClasses = 3, kMostValues = 1 << 20;
 
 // x of the file goes to the left, y to the head, z to the front; voxels of 1, 2 and 3 mm.
 NiftiGrid Grid(const std::array<int64_t, 3>& size) {
-  return {.size = size,
-          .channels = 1,
-          .affine = {{{-1, 0, 0, 40}, {0, 0, 3, -20}, {0, 2, 0, 5}}},
-          .space = 1};
+  return {
+      .size = size,
+      .channels = 1,
+      .affine = {{{-1, 0, 0, 40}, {0, 0, 3, -20}, {0, 2, 0, 5}}},
+  };
 }
 
 // A box of class 1 that holds one of class 2, brighter by class.
@@ -74,7 +75,8 @@ class PredictVolumes : public testing::Test {
     return set() + "/imagesTs/test_" + std::to_string(number) + ".nii.gz";
   }
 
-  void Train(const std::string& run, const std::string& model, const std::string& data) const {
+  void Train(const std::string& run, const std::string& model, const std::string& data,
+             const Arguments& more = {}) const {
     const std::string file = folder_.Write(
         run + ".yaml",
         "model: {family: unet, levels: 2, features: 4, convolutions: 1, classes: 3, " + model +
@@ -83,7 +85,9 @@ class PredictVolumes : public testing::Test {
             "}\ntrain: {steps: 2, micro_batch: 2, threads: 1, eval_every: 2, eval_sequences: 0}\n"
             "optimizer: {lr: 1e-2}\nschedule: {name: constant}\n"
             "memory: {summary: false, calibrate: false}\n");
-    const Outcome outcome = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / run});
+    Arguments arguments = {"train", file, "--set", "run.dir=" + folder_ / run};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = RunPlimsoll(arguments);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   }
   Outcome Predict(const std::string& run, Arguments more, const std::string& to) const {
@@ -149,6 +153,43 @@ TEST_F(PredictVolumes, AreWhatTheEvaluationCounts) {
         (lines[0].at("mean_dice").get<double>() + lines[1].at("mean_dice").get<double>()) / 2,
         1e-9);
   }
+}
+
+// Voxels of the label that dataset.json calls "ignore" are in no loss, confusion or Dice, and it is
+// no class of the model.
+TEST_F(PredictVolumes, WhatIsIgnoredIsInNoScore) {
+  WriteFile(set() + "/dataset.json", R"({"labels": {"background": 0, "liver": 1, "ignore": 2}})");
+  Train("run", kVolume, "overlap: 0",
+        {"--set", "model.classes=2", "--set", "data.class_names=[background, liver]"});
+  const Outcome eval = RunPlimsoll({"eval", folder_ / "run", "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  const std::vector<json> lines = PredictJson("run", {set()}, "to");
+  const json tally = Tally("to");
+  ASSERT_GT(tally[2][0].get<double>() + tally[2][1].get<double>(), 0);  // what is ignored
+  EXPECT_EQ(json::parse(eval.out).at("confusion").at("sum"),
+            json({{tally[0][0], tally[0][1]}, {tally[1][0], tally[1][1]}}));
+  double both = 0, label = 0, predicted = 0;
+  const auto written = formats::ReadNifti(folder_ / "to/test_0.nii.gz", kMostValues);
+  const auto truth = formats::ReadNifti(set() + "/labelsTs/test_0.nii.gz", kMostValues);
+  for (size_t i = 0; i < truth.values.size(); ++i) {
+    if (truth.values[i] == 2) continue;
+    label += truth.values[i];
+    predicted += written.values[i];
+    both += truth.values[i] * written.values[i];
+  }
+  EXPECT_NEAR(lines[0].at("classes")[1].at("dice"), 2 * both / (label + predicted), 1e-12);
+}
+
+TEST_F(PredictVolumes, RegionsAreRefused) {
+  WriteFile(set() + "/dataset.json", R"({"labels": {"background": 0, "liver": [1, 2]}})");
+  const std::string file =
+      folder_.Write("run.yaml",
+                    "model: {family: unet, levels: 2, features: 4, classes: 3, image_height: 4, "
+                    "image_width: 8}\ndata: {source: volumes, folder: " +
+                        set() + "}\n");
+  const Outcome outcome = RunPlimsoll({"train", file});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("dataset.json: labels: 'liver': [1,2] is a region"));
 }
 
 // Three panels of a slice of 4 × 8 voxels, at 16 pixels each.

@@ -39,6 +39,15 @@ TEST(VolumeScores, CountVoxelsAndTheirShareInCommon) {
   EXPECT_DOUBLE_EQ(json.at("mean_dice"), 4.0 / 7);
 }
 
+TEST(VolumeScores, VoxelsWithoutALabelAreInNoDice) {
+  const VolumeScores all = Scores({0, 1, 1, 1, 2, 2}, {0, 0, 1, 1, 1, 1});
+  const VolumeScores scores =
+      Scores({0, 1, 1, 1, 2, 2, 1, 0}, {0, 0, 1, 1, 1, 1, data::kNoLabel, data::kNoLabel});
+  EXPECT_EQ(scores.voxels, (std::vector<int64_t>{2, 4, 2}));
+  EXPECT_EQ(scores.dice[0], all.dice[0]);
+  EXPECT_EQ(scores.dice[1], all.dice[1]);
+}
+
 TEST(VolumeScores, WithoutALabelThereIsNoDice) {
   const VolumeScores scores = Scores({0, 1, 1}, {});
   EXPECT_EQ(ScoresText(scores, kNames),

@@ -19,6 +19,7 @@ struct Loaded {
   RunConfig config;
   std::string resolved_yaml;          // complete; loads to the same configuration
   std::vector<std::string> warnings;  // keys without effect, one line each
+  std::vector<std::string> notes;     // what was taken from elsewhere, one line each
 
   // The place where a key was given; for mistakes that are found later.
   const std::string& Origin(const std::string& key) const { return config.Origin(key); }

@@ -79,10 +79,9 @@ int32_t FolderImages::DrawTrain(int64_t image, uint64_t seed, int64_t sample,
   const ImageSize& canvas = seen_.canvas;
   SampleRandom random(seed, sample, kCropStream);
   const std::vector<uint8_t> bytes =
-      reading_.crop
-          ? Resized(read.pixels, read.size, reading_.crop->Draw(read.size, random), canvas.height,
-                    canvas.width)
-          : ResizedMiddle(read.pixels, read.size, seen_.shorter_side, canvas.height, canvas.width);
+      reading_.crop ? Resized(read.pixels, read.size, reading_.crop->Draw(read.size, random),
+                              canvas.height, canvas.width, seen_.filter)
+                    : seen_.Fitted(read.pixels, read.size);
   seen_.DrawAugmented(bytes, reading_.augmentation, seed, sample, to);
   return read.label;
 }
@@ -120,10 +119,24 @@ std::string FolderImages::Summary() const {
                      names.size() > kNamedClasses ? ", …" : "");
 }
 
+std::string FolderImages::ResizingText() const {
+  const Resizing& to = seen_.resizing;
+  const std::string filter =
+      seen_.filter == Resampling::kBilinear
+          ? ""
+          : fmt::format(" ({})", ResamplingNames()[static_cast<size_t>(seen_.filter)]);
+  if (to.shorter_side > 0) {
+    return fmt::format("resized to a shorter side of {}{}, of which the middle is cut out",
+                       to.shorter_side, filter);
+  }
+  const bool cut = to.height != seen_.canvas.height || to.width != seen_.canvas.width;
+  return fmt::format("resized to {} × {}{}{}", to.height, to.width, filter,
+                     cut ? ", of which the middle is cut out" : "");
+}
+
 std::string FolderImages::PreparationLines() const {
   const ImageSize& canvas = seen_.canvas;
-  const std::string middle = fmt::format(
-      "resized to a shorter side of {}, of which the middle is cut out", seen_.shorter_side);
+  const std::string middle = ResizingText();
   std::string text = fmt::format("  seen as {}\n", canvas.ToString());
   if (reading_.crop) {
     text += fmt::format(

@@ -54,6 +54,7 @@ class FolderImages final : public ImageSet {
     std::vector<uint8_t> pixels;  // [H,W,C], in the channels that the model sees
     int32_t label = 0;
   };
+  std::string ResizingText() const;  // of held-out images
   Decoded Decode(const std::vector<ImageFile>& files, int64_t number) const;
 
   ImageFolder folder_;

@@ -13,7 +13,8 @@ HeldOutWindows::HeldOutWindows(std::shared_ptr<const VolumeSet> volumes, const P
   for (size_t i = 0; i < volumes_->held_out.size(); ++i) {
     for (const VolumeWindow& place : WindowsOf(volumes_->held_out[i].size, patch.size, overlap)) {
       if (most > 0 && std::ssize(windows_) == most) return;
-      windows_.push_back({i, place});
+      const int64_t targets = CountLabelled(volumes_->held_out[i], place.own);
+      if (targets > 0) windows_.push_back({i, place, targets});
     }
   }
 }
@@ -45,7 +46,7 @@ int64_t HeldOutWindows::CountTargets(std::string_view /*objective*/, int64_t fir
   const int64_t end = std::min(first + count, std::ssize(windows_));
   int64_t targets = 0;
   for (int64_t i = first; i < end; ++i) {
-    targets += windows_[static_cast<size_t>(i)].place.own.voxels();
+    targets += windows_[static_cast<size_t>(i)].targets;
   }
   return targets;
 }

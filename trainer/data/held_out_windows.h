@@ -1,6 +1,6 @@
 // Held-out volumes as samples: windows that cover each of them (volume_patches.h), volume after
 // volume. Labels of voxels that are another window's own are kUnlabelled, so that each voxel counts
-// once. Rows beyond the last window carry no loss.
+// once. Windows without a labelled voxel are left out. Rows beyond the last window carry no loss.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ class HeldOutWindows final : public Source {
   struct Window {
     size_t volume = 0;
     VolumeWindow place;
+    int64_t targets = 0;  // its own voxels that have a label
   };
 
   std::shared_ptr<const VolumeSet> volumes_;

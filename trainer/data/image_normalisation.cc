@@ -33,13 +33,17 @@ ChannelStatistics StatisticsOf(const LabelledImages& images) {
   return statistics;
 }
 
-NormalisedBytes::NormalisedBytes(const ChannelStatistics& statistics)
+NormalisedBytes::NormalisedBytes(const ChannelStatistics& statistics, double rescale)
     : values_(statistics.mean.size()) {
   for (size_t c = 0; c < values_.size(); ++c) {
     const auto mean = static_cast<float>(statistics.mean[c]);
     const auto std = static_cast<float>(statistics.std[c]);
     for (size_t byte = 0; byte < values_[c].size(); ++byte) {
-      values_[c][byte] = (static_cast<float>(byte) / 255.0f - mean) / std;
+      // As ToTensor divides; transformers multiplies in float64.
+      const float rescaled = rescale == kRescale
+                                 ? static_cast<float>(byte) / 255.0f
+                                 : static_cast<float>(static_cast<double>(byte) * rescale);
+      values_[c][byte] = (rescaled - mean) / std;
     }
   }
 }

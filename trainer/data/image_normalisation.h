@@ -1,5 +1,5 @@
-// The numbers that a model sees in place of an image's bytes: (x / 255 − mean) / std, by channel.
-// C channels.
+// The numbers that a model sees in place of an image's bytes: (x · rescale − mean) / std, by
+// channel. C channels.
 #pragma once
 
 #include <array>
@@ -11,12 +11,15 @@
 
 namespace plimsoll::data {
 
-// [C] each, where 1 is a channel's largest byte.
+inline constexpr double kRescale = 1.0 / 255;  // a channel's largest byte becomes 1
+
+// [C] each, of rescaled bytes.
 struct ChannelStatistics {
   std::vector<double> mean, std;
 };
 
-// Over all pixels of all images; std is that of the population. Exact sums, rounded once.
+// Over all pixels of all images, with kRescale; std is that of the population. Exact sums, rounded
+// once.
 ChannelStatistics StatisticsOf(const LabelledImages& images);
 
 // The normalised value of each byte, in float32 operations as torchvision's ToTensor and Normalize
@@ -24,7 +27,7 @@ ChannelStatistics StatisticsOf(const LabelledImages& images);
 class NormalisedBytes {
  public:
   // Each std is above 0.
-  explicit NormalisedBytes(const ChannelStatistics& statistics);
+  explicit NormalisedBytes(const ChannelStatistics& statistics, double rescale = kRescale);
 
   int64_t channels() const { return static_cast<int64_t>(values_.size()); }
   float operator()(int64_t channel, uint8_t byte) const {

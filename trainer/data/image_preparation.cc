@@ -1,24 +1,44 @@
 #include "trainer/data/image_preparation.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "trainer/data/picture_scaling.h"
-
 namespace plimsoll::data {
 
-ImagePreparation::ImagePreparation(const ImageSize& image, const ImageSize& canvas,
-                                   ChannelStatistics statistics)
-    : image(image),
+ImageSize Resizing::Of(const ImageSize& picture) const {
+  if (shorter_side > 0) return WithShorterSide(picture, shorter_side);
+  return {height, width, picture.channels};
+}
+
+ImagePreparation::ImagePreparation(const ImageSize& image, const ImageSize& canvas, ByteScale bytes,
+                                   Resampling filter)
+    : resizing{.height = image.height, .width = image.width},
+      filter(filter),
+      image(image),
       canvas(canvas),
       centred(Centred(image, canvas)),
-      statistics(std::move(statistics)),
-      normalised(this->statistics) {}
+      bytes(std::move(bytes)),
+      normalised(this->bytes.statistics, this->bytes.rescale) {}
 
-ImagePreparation::ImagePreparation(int64_t shorter_side, const ImageSize& canvas,
-                                   ChannelStatistics statistics)
-    : ImagePreparation(canvas, canvas, std::move(statistics)) {
-  this->shorter_side = shorter_side;
+ImagePreparation::ImagePreparation(const Resizing& resizing, const ImageSize& canvas,
+                                   ByteScale bytes, Resampling filter)
+    : ImagePreparation(canvas, canvas, std::move(bytes), filter) {
+  this->resizing = resizing;
+  any_size = true;
+}
+
+ImagePreparation ImagePreparation::WithCanvas(const ImageSize& other) const {
+  const auto scaled = [](int64_t side, int64_t from, int64_t to) {
+    return (side * to + from / 2) / from;
+  };
+  const Resizing to = {
+      .shorter_side = scaled(resizing.shorter_side, std::max(canvas.height, canvas.width),
+                             std::max(other.height, other.width)),
+      .height = scaled(resizing.height, canvas.height, other.height),
+      .width = scaled(resizing.width, canvas.width, other.width)};
+  if (any_size) return {to, other, bytes, filter};
+  return {ImageSize{to.height, to.width, other.channels}, other, bytes, filter};
 }
 
 void ImagePreparation::Draw(std::span<const uint8_t> pixels, std::span<float> out) const {
@@ -42,15 +62,18 @@ void ImagePreparation::DrawAugmented(std::span<const uint8_t> pixels,
   augmentation.Erase(seed, sample, canvas, out);
 }
 
+std::vector<uint8_t> ImagePreparation::Fitted(std::span<const uint8_t> pixels,
+                                              const ImageSize& size) const {
+  const ImageSize whole = resizing.Of(size);
+  if (size == image && whole == image) return {pixels.begin(), pixels.end()};
+  return ResizedMiddle(pixels, size, whole, image.height, image.width, filter);
+}
+
 void ImagePreparation::DrawPicture(std::span<const uint8_t> pixels, const ImageSize& size,
                                    std::span<float> out) const {
-  if (size == image && shorter_side == 0) return Draw(pixels, out);
+  if (size == image && !any_size) return Draw(pixels, out);
   const std::vector<uint8_t> channels = WithChannels(pixels, size, image.channels);
-  const ImageSize same = {size.height, size.width, image.channels};
-  if (shorter_side > 0) {
-    return Draw(ResizedMiddle(channels, same, shorter_side, image.height, image.width), out);
-  }
-  Draw(same == image ? channels : Resized(channels, same, image.height, image.width), out);
+  Draw(Fitted(channels, {size.height, size.width, image.channels}), out);
 }
 
 }  // namespace plimsoll::data

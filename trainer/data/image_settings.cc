@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -64,9 +66,35 @@ std::vector<double> ByChannel(const Settings& settings, const std::string& name,
                                        given.size(), channels, channels == 1 ? "" : "s"));
 }
 
+double RescaleFrom(const Settings& settings) {
+  return settings.Has("rescale") ? settings.Float("rescale") : kRescale;
+}
+
+Resampling ResamplingFrom(const Settings& settings) {
+  if (!settings.Has("resample")) return Resampling::kBilinear;
+  const auto names = ResamplingNames();
+  return static_cast<Resampling>(std::ranges::find(names, settings.Text("resample")) -
+                                 names.begin());
+}
+
+// SettingError on a mean that no pixel reaches.
+void CheckMean(const Settings& settings, const ChannelStatistics& statistics) {
+  const double largest = 255 * RescaleFrom(settings);
+  const double mean = std::ranges::max(statistics.mean);
+  if (mean <= largest * (1 + kLeastStd)) return;
+  throw SettingError("mean",
+                     fmt::format("{:.6g} is more than the largest pixel, {:.6g}; give it in "
+                                 "the pixels' range, or their range by data.rescale",
+                                 mean, largest));
+}
+
 ChannelStatistics StatisticsFrom(const Settings& settings, const LabelledImages& train) {
   const bool measures = !settings.Has("mean") || !settings.Has("std");
-  const ChannelStatistics measured = measures ? StatisticsOf(train) : ChannelStatistics{};
+  ChannelStatistics measured = measures ? StatisticsOf(train) : ChannelStatistics{};
+  if (const double rescale = RescaleFrom(settings); rescale != kRescale) {
+    for (double& number : measured.mean) number *= rescale / kRescale;
+    for (double& number : measured.std) number *= rescale / kRescale;
+  }
   ChannelStatistics statistics = {
       .mean = ByChannel(settings, "mean", train.size.channels, measured.mean),
       .std = ByChannel(settings, "std", train.size.channels, measured.std)};
@@ -75,6 +103,7 @@ ChannelStatistics StatisticsFrom(const Settings& settings, const LabelledImages&
                        "all pixels of a channel are equal in the images for training, so "
                        "that it has no standard deviation; give a number, such as 1");
   }
+  CheckMean(settings, statistics);
   return statistics;
 }
 
@@ -98,7 +127,8 @@ void RefuseSettingsOfFolders(const Settings& settings) {
                           "files; leave it out",
                           settings.Text("folder")));
   };
-  for (const char* name : {"resize", "random_resized_crop", "crop_scale", "crop_ratio"}) {
+  for (const char* name :
+       {"resize", "keep_ratio", "random_resized_crop", "crop_scale", "crop_ratio"}) {
     if (settings.Has(name)) refuse(name);
   }
   if (settings.Float("eval_fraction") > 0) refuse("eval_fraction");
@@ -128,7 +158,9 @@ std::shared_ptr<const ImageSet> StoredImagesFrom(const Settings& settings) {
         fmt::format("{} could cut off all of an image of {}; give less than {}",
                     augmentation.crop_padding, size.ToString(), std::min(size.height, size.width)));
   }
-  ImagePreparation seen(size, CanvasFrom(settings, size), StatisticsFrom(settings, files.train));
+  ImagePreparation seen(size, CanvasFrom(settings, size),
+                        {StatisticsFrom(settings, files.train), RescaleFrom(settings)},
+                        ResamplingFrom(settings));
   return std::make_shared<const StoredImages>(folder, std::move(files), std::move(seen),
                                               augmentation);
 }
@@ -150,11 +182,16 @@ ImageSize CanvasOf(const ModelSizes& model) {
   return {images.dim(1), images.dim(2), images.dim(3)};
 }
 
-int64_t ShorterSideFrom(const Settings& settings, const ImageSize& canvas) {
+Resizing ResizingFrom(const Settings& settings, const ImageSize& canvas) {
   const int64_t longer = std::max(canvas.height, canvas.width);
-  if (!settings.Has("resize")) return (longer * kResized + kCutOut / 2) / kCutOut;
+  const bool keeps_ratio = !settings.Has("keep_ratio") || settings.Bool("keep_ratio");
+  if (!settings.Has("resize")) {
+    if (!keeps_ratio) return {.height = canvas.height, .width = canvas.width};
+    return {.shorter_side = (longer * kResized + kCutOut / 2) / kCutOut};
+  }
   const int64_t side = settings.Int("resize");
-  if (side >= longer) return side;
+  if (side >= longer && keeps_ratio) return {.shorter_side = side};
+  if (side >= longer) return {.height = side, .width = side};
   throw SettingError("resize",
                      fmt::format("the crop that the model sees, {}, is larger than an image whose "
                                  "shorter side has {} pixels; give {} or more",
@@ -193,7 +230,9 @@ NamedImages FolderImagesFrom(const Settings& settings, const ModelSizes& model) 
   const ChannelStatistics statistics = {
       .mean = ByChannel(settings, "mean", canvas.channels, grey ? kGreyMean : kImageNetMean),
       .std = ByChannel(settings, "std", canvas.channels, grey ? kGreyStd : kImageNetStd)};
-  ImagePreparation seen(ShorterSideFrom(settings, canvas), canvas, statistics);
+  CheckMean(settings, statistics);
+  ImagePreparation seen(ResizingFrom(settings, canvas), canvas, {statistics, RescaleFrom(settings)},
+                        ResamplingFrom(settings));
   const FolderReading reading = {.crop = CropFrom(settings),
                                  .augmentation = AugmentationFrom(settings),
                                  .most_pixels = settings.Int("most_pixels"),
@@ -212,6 +251,24 @@ NamedImages FolderImagesFrom(const Settings& settings, const ModelSizes& model) 
 
 bool HoldsPictures(const std::string& folder) {
   return !HasImageFiles(folder) && (IsImageFolder(folder) || HasListedImages(folder));
+}
+
+// The settings resize and keep_ratio by which files of any size are resized so.
+std::map<std::string, SettingValue> ResizingSettings(const ImagePreparation& preparation) {
+  const Resizing& to = preparation.resizing;
+  if (to.shorter_side > 0) return {{"keep_ratio", true}, {"resize", to.shorter_side}};
+  if (to.height == preparation.canvas.height && to.width == preparation.canvas.width) {
+    return {{"keep_ratio", false}};
+  }
+  if (preparation.any_size && to.height == to.width) {
+    return {{"keep_ratio", false}, {"resize", to.height}};
+  }
+  throw SettingError(
+      "resize", fmt::format("pictures were resized to {} × {} for the model, and then {}, which is "
+                            "not done with files of any size; give data.resize to resize them "
+                            "otherwise",
+                            to.height, to.width,
+                            preparation.any_size ? "cut" : "put into the middle of zeros"));
 }
 
 }  // namespace
@@ -239,9 +296,19 @@ std::vector<Setting> ImageSettings() {
        .doc = "JPEG and PNG files that are held out are resized so that their shorter side has so "
               "many "
               "pixels, and the model sees the middle.",
-       .derived = "8/7 of the model's longer side",
+       .derived = "as the folder of `model.init_from` says, or 8/7 of the model's longer side",
        .min = 1,
        .max = kMostPixels},
+      {.name = "keep_ratio",
+       .type = Setting::Type::kBool,
+       .doc = "`false`: JPEG and PNG files are resized to `resize` on both sides (not given: to "
+              "what the model sees), whatever the ratio of their own.",
+       .derived = "as the folder of `model.init_from` says, or true"},
+      {.name = "resample",
+       .type = Setting::Type::kChoice,
+       .doc = "How pictures are resized, as Pillow does it (docs/data.md).",
+       .derived = "as the folder of `model.init_from` says, or `bilinear`",
+       .choices = {ResamplingNames().begin(), ResamplingNames().end()}},
       {.name = "random_resized_crop",
        .type = Setting::Type::kBool,
        .doc =
@@ -334,17 +401,24 @@ std::vector<Setting> ImageSettings() {
        .max = kMostAlpha},
       {.name = "mean",
        .type = Setting::Type::kFloatList,
-       .doc = "What is subtracted from pixels, which lie between 0 and 1, before they are divided "
-              "by `std`: a number for each channel, or one for all.",
-       .derived = "that of the images for training; of JPEG and PNG files ImageNet's",
-       .min = 0,
-       .max = 1},
+       .doc = "What is subtracted from pixels, bytes times `rescale`, before they are divided by "
+              "`std`: a number for each channel, or one for all.",
+       .derived = "as the folder of `model.init_from` says, or that of the images for training; of "
+                  "JPEG and PNG files ImageNet's",
+       .min = 0},
       {.name = "std",
        .type = Setting::Type::kFloatList,
        .doc = "What pixels are divided by then: a number for each channel, or one for all.",
-       .derived = "the standard deviation of the images for training; of JPEG and PNG files "
-                  "ImageNet's",
+       .derived =
+           "as the folder of `model.init_from` says, or the standard deviation of the images "
+           "for training; of JPEG and PNG files ImageNet's",
        .min = kLeastStd},
+      {.name = "rescale",
+       .type = Setting::Type::kFloat,
+       .doc = "By what a picture's bytes, 0 to 255, are multiplied first.",
+       .derived = "as the folder of `model.init_from` says, or 1/255",
+       .min = 0,
+       .above_min = true},
       {.name = "unreadable",
        .type = Setting::Type::kChoice,
        .doc = "What a JPEG or PNG file that cannot be read does: `error` ends the run, with `skip` "
@@ -367,6 +441,37 @@ NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model) {
   }
   if (!given.empty()) named.class_names = std::move(given);
   return named;
+}
+
+std::vector<std::string> FollowPreparation(Settings& settings,
+                                           const std::function<ImagePreparation()>& read) {
+  std::vector<std::string> open;
+  for (const char* const name : {"resample", "rescale", "mean", "std"}) {
+    if (!settings.Has(name)) open.emplace_back(name);
+  }
+  const bool by_class = IsByClass(settings.Text("folder"));
+  const bool resizes = by_class && !settings.Has("resize") && !settings.Has("keep_ratio");
+  const bool pads = !by_class && !settings.IsGiven("pad_to");
+  if (open.empty() && !resizes && !pads) return {};
+  const ImagePreparation preparation = read();
+  const ByteScale& bytes = preparation.bytes;
+  std::map<std::string, SettingValue> found = {
+      {"resample", std::string(ResamplingNames()[static_cast<size_t>(preparation.filter)])},
+      {"rescale", bytes.rescale},
+      {"mean", bytes.statistics.mean},
+      {"std", bytes.statistics.std}};
+  if (resizes) {
+    for (auto& [name, value] : ResizingSettings(preparation)) {
+      open.push_back(name);
+      found[name] = std::move(value);
+    }
+  }
+  if (pads && !preparation.any_size && preparation.image != preparation.canvas) {
+    open.emplace_back("pad_to");
+    found["pad_to"] = preparation.canvas.height;
+  }
+  for (const std::string& name : open) settings.Derive(name, found.at(name));
+  return open;
 }
 
 ImageMixing MixingFrom(const Settings& settings) {

@@ -1,6 +1,7 @@
 // The settings of the source "images", and the images that they name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ struct NamedImages {
 // Files of MNIST's or CIFAR-10's form, or folders of JPEG and PNG files, as the folder has them.
 // SettingError: there are none, or a setting is not for them or not for the model.
 NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model);
+
+// SourceKind::follow.
+std::vector<std::string> FollowPreparation(Settings& settings,
+                                           const std::function<ImagePreparation()>& read);
 
 ImageMixing MixingFrom(const Settings& settings);
 

@@ -185,9 +185,13 @@ class ImageSource final : public Source {
     text += images_->PreparationLines();
     if (mixing_.mixup > 0) text += fmt::format("  mixed (mixup {:.4g})\n", mixing_.mixup);
     if (mixing_.cutmix > 0) text += fmt::format("  mixed (CutMix {:.4g})\n", mixing_.cutmix);
-    const ChannelStatistics& statistics = images_->seen().statistics;
-    return text + fmt::format("  mean {:.4g}, std {:.4g}\n", fmt::join(statistics.mean, " "),
-                              fmt::join(statistics.std, " "));
+    const ByteScale& bytes = images_->seen().bytes;
+    return text + fmt::format("  mean {:.4g}, std {:.4g}{}\n",
+                              fmt::join(bytes.statistics.mean, " "),
+                              fmt::join(bytes.statistics.std, " "),
+                              bytes.rescale == kRescale
+                                  ? ""
+                                  : fmt::format(" of bytes times {:.4g}", bytes.rescale));
   }
 
  private:
@@ -230,6 +234,7 @@ const SourceRegistration kSource({
     .name = "images",
     .settings = ImageSettings(),
     .make = &Make,
+    .follow = &FollowPreparation,
     .fills = {{"images", {4}}, {"labels", {1}}, {"label_values", {1, 2}}, {"noise", {2}}},
     .mixes = [](const Settings& settings) -> std::string {
       if (settings.Float("mixup") > 0) return "mixup";

@@ -109,6 +109,12 @@ struct SourceKind {
   // SettingError, or a UserError that begins with the key, when the data does not exist or does not
   // suit the model.
   std::function<std::unique_ptr<Source>(const Settings&, const ModelSizes&, uint64_t seed)> make;
+  // Takes the settings that a run file leaves open from how the folder of the model's weights says
+  // pictures are prepared (preprocessor_config.h), which `read` gives; returns their names. `read`
+  // is called only if some are open. SettingError: the source cannot do the same. Empty: it has no
+  // pictures.
+  std::function<std::vector<std::string>(Settings&, const std::function<ImagePreparation()>& read)>
+      follow = {};
   // The inputs that it can fill, for the way out of errors. Empty: unknown.
   std::vector<FilledInput> fills = {};
   // The setting that makes samples of two, with two labels each; empty: no setting asks for that.

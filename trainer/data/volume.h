@@ -16,13 +16,16 @@ struct VolumeSize {
   bool operator==(const VolumeSize&) const = default;
 };
 
+// In a volume's labels: the voxel has no label, and counts for nothing.
+inline constexpr uint8_t kNoLabel = 255;
+
 struct Volume {
   std::string name;  // of the file, without endings
   VolumeSize size;
   int64_t channels = 1;
   std::array<double, 3> spacing = {1, 1, 1};  // mm, along D, H, W
   std::vector<float> voxels;                  // [D,H,W,C]
-  std::vector<uint8_t> labels;                // [D,H,W]; empty: it has none
+  std::vector<uint8_t> labels;                // [D,H,W], classes or kNoLabel; empty: it has none
 };
 
 }  // namespace plimsoll::data

@@ -114,7 +114,8 @@ void CopyLabels(const Volume& volume, const PatchPlace& place, const VolumeSize&
   }
   if (volume.labels.empty()) return;
   ForCovered(volume, place, patch, [&](int64_t in_patch, int64_t in_volume) {
-    labels[static_cast<size_t>(in_patch)] = volume.labels[static_cast<size_t>(in_volume)];
+    const uint8_t label = volume.labels[static_cast<size_t>(in_volume)];
+    labels[static_cast<size_t>(in_patch)] = label == kNoLabel ? kUnlabelled : label;
   });
 }
 

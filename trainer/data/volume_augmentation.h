@@ -56,7 +56,8 @@ struct PatchPlace {
 // on. Beyond the volume they are 0.
 void CopyChannel(const Volume& volume, const PatchPlace& place, const VolumeSize& patch,
                  int64_t channel, const IntensityChange& change, std::span<float> voxels);
-// Writes its labels, [D,H,W]. Beyond the volume, or of one without labels, they are kUnlabelled.
+// Writes its labels, [D,H,W]. Beyond the volume, where it has kNoLabel, or of one without labels,
+// they are kUnlabelled.
 void CopyLabels(const Volume& volume, const PatchPlace& place, const VolumeSize& patch,
                 std::span<int32_t> labels);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -84,18 +85,33 @@ NiftiVolume ReadImage(const VolumeFile& file, int64_t most_voxels) {
   return image;
 }
 
-// The labels [z,y,x] of a file.
+// The labels [z,y,x] of a file; kNoLabel where they are negative or `ignored`.
 std::vector<uint8_t> CheckedLabels(const NiftiVolume& label, const std::string& path,
-                                   int64_t classes) {
+                                   std::optional<int64_t> ignored, int64_t classes) {
   std::vector<uint8_t> labels;
   labels.reserve(label.values.size());
   for (size_t i = 0; i < label.values.size(); ++i) {
     const float value = label.values[i];
-    if (!(value >= 0 && value <= 255) || value != std::floor(value)) {
+    if (value < 0 && value == std::floor(value)) {
+      labels.push_back(kNoLabel);
+      continue;
+    }
+    if (!(value >= 0 && value <= kNoLabel) || value != std::floor(value)) {
       throw UserError(
-          fmt::format("{}: {} has label {}, and labels are whole numbers from 0 to 255; is it a "
+          fmt::format("{}: {} has label {}, and labels are whole numbers up to 254; is it a "
                       "file of labels?",
                       path, Place(label.grid, i), value));
+    }
+    if (ignored && value == static_cast<float>(*ignored)) {
+      labels.push_back(kNoLabel);
+      continue;
+    }
+    if (value == kNoLabel) {
+      throw UserError(
+          fmt::format("{}: {} has label 255, and labels are whole numbers up to 254; where it "
+                      "stands for voxels that count for nothing, dataset.json says so: "
+                      "\"labels\": {{…, \"ignore\": 255}}",
+                      path, Place(label.grid, i)));
     }
     if (classes > 0 && value >= static_cast<float>(classes)) {
       throw UserError(
@@ -118,7 +134,7 @@ std::vector<uint8_t> ReadLabels(const VolumeFile& file, const NiftiGrid& image,
         file.label, label.grid.channels));
   }
   RequireSameGrid(label.grid, file.label, image, file.images.front());
-  return CheckedLabels(label, file.label, options.classes);
+  return CheckedLabels(label, file.label, file.ignored, options.classes);
 }
 
 // With which the options have a volume resampled.

@@ -19,7 +19,7 @@ struct ReadVolumeOptions {
   bool resample = true;
   // Of all channels together, in the files and resampled. Reading takes up to 12 bytes for each.
   int64_t most_voxels = int64_t{1} << 29;
-  int64_t classes = 0;  // labels are below it; 0: up to 255
+  int64_t classes = 0;  // labels are below it; 0: up to 254
 };
 
 // The volume in RAS+ orientation by the closest axes, and resampled
@@ -27,7 +27,7 @@ struct ReadVolumeOptions {
 // that in which whole voxels fill the file's extent, and so differs from the one of the options by
 // at most half a voxel in all. `grid`: set to how the image's first file lies. UserError, which
 // names the file: as of formats::ReadNifti; image, channels and label differ in size or affine (by
-// more than 1e-3); a voxel is not finite; a label is no whole number from 0 to 255, or no class.
+// more than 1e-3); a voxel is not finite; a label is no whole number up to 254, or no class.
 Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options,
                   formats::NiftiGrid* grid = nullptr);
 

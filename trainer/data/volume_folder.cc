@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
-#include "formats/json.h"
 
 namespace plimsoll::data {
 namespace {
@@ -176,6 +175,19 @@ std::vector<VolumeFile> VolumesOf(const Part& part, int channels, bool labelled)
   return volumes;
 }
 
+// UserError on a volume that the list in `path` doesn't have; an empty list is none.
+void CheckListed(const std::string& path, const char* key, const std::set<std::string>& listed,
+                 const std::vector<VolumeFile>& found) {
+  if (listed.empty()) return;
+  for (const VolumeFile& file : found) {
+    if (listed.contains(file.name)) continue;
+    throw UserError(
+        fmt::format("{}: {}: doesn't list {}; add it to the list, or move the volume "
+                    "out of the folder",
+                    path, key, file.images.front()));
+  }
+}
+
 }  // namespace
 
 VolumeFolder FindVolumes(const std::string& folder) {
@@ -194,26 +206,18 @@ VolumeFolder FindVolumes(const std::string& folder) {
   }
   const int channels =
       HasChannelNames(train, test) ? std::max(ChannelsOf(train), ChannelsOf(test)) : 0;
-  return {VolumesOf(train, channels, true), VolumesOf(test, channels, !test.labels.empty())};
-}
-
-std::vector<std::string> ClassNamesIn(const std::string& folder, int64_t classes) {
-  const std::string path = folder + "/dataset.json";
-  if (std::error_code ignored; !fs::exists(path, ignored)) return {};
-  const formats::JsonObject set = formats::JsonObject::FromFile(path);
-  if (!set.Has("labels")) return {};
-  std::map<std::string, std::string> names;  // by class
-  for (const auto& [key, value] : set.RequireObject("labels").json().items()) {
-    if (value.is_string()) names.emplace(key, value.get<std::string>());
-    if (value.is_number_integer()) names.emplace(value.dump(), key);
+  VolumeFolder found = {.train = VolumesOf(train, channels, true),
+                        .test = VolumesOf(test, channels, !test.labels.empty()),
+                        .dataset = {}};
+  const std::string described = folder + "/" + kDatasetFile;
+  if (!fs::exists(described, ignored)) return found;
+  found.dataset = ReadDataset(described);
+  CheckListed(described, "training", found.dataset.train, found.train);
+  CheckListed(described, "test", found.dataset.test, found.test);
+  for (std::vector<VolumeFile>* part : {&found.train, &found.test}) {
+    for (VolumeFile& file : *part) file.ignored = found.dataset.ignored;
   }
-  std::vector<std::string> of_classes;
-  for (int64_t i = 0; i < classes; ++i) {
-    const auto named = names.find(std::to_string(i));
-    if (named != names.end()) of_classes.push_back(named->second);
-  }
-  const bool whole = std::ssize(of_classes) == classes && std::ssize(names) == classes;
-  return whole ? of_classes : std::vector<std::string>();
+  return found;
 }
 
 }  // namespace plimsoll::data

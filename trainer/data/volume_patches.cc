@@ -39,7 +39,7 @@ ForegroundIndex::ForegroundIndex(std::span<const uint8_t> labels) {
   for (const uint8_t label : labels) ++counts[label];
   std::array<size_t, 256> place = {};  // in classes_
   for (size_t label = 1; label < counts.size(); ++label) {
-    if (counts[label] == 0) continue;
+    if (counts[label] == 0 || label == kNoLabel) continue;
     place[label] = classes_.size();
     classes_.emplace_back().reserve(static_cast<size_t>(std::min(counts[label], kMostVoxels)));
   }
@@ -53,7 +53,7 @@ ForegroundIndex::ForegroundIndex(std::span<const uint8_t> labels) {
   std::array<int64_t, 256> seen = {};
   for (size_t i = 0; i < labels.size(); ++i) {
     const size_t label = labels[i];
-    if (label == 0) continue;
+    if (label == 0 || label == kNoLabel) continue;
     std::vector<int64_t>& kept = classes_[place[label]];
     const bool keep =
         counts[label] <= kMostVoxels ||
@@ -96,6 +96,19 @@ VoxelBox CoveredBy(const VolumeSize& volume, const VolumeSize& patch, const Voxe
     box.end[axis] = std::min(sides[axis], first[axis] + lengths[axis]);
   }
   return box;
+}
+
+int64_t CountLabelled(const Volume& volume, const VoxelBox& box) {
+  int64_t count = 0;
+  for (int64_t d = box.first[0]; d < box.end[0]; ++d) {
+    for (int64_t h = box.first[1]; h < box.end[1]; ++h) {
+      const uint8_t* const row =
+          volume.labels.data() + (d * volume.size.height + h) * volume.size.width;
+      const std::span labels(row + box.first[2], row + box.end[2]);
+      count += std::ssize(labels) - std::ranges::count(labels, kNoLabel);
+    }
+  }
+  return count;
 }
 
 std::vector<VolumeWindow> WindowsOf(const VolumeSize& volume, const VolumeSize& patch,

@@ -1,5 +1,5 @@
-// Which parts of a volume are read as samples. For training, patches are chosen at random, a part of
-// them around foreground (Isensee et al. 2021, "nnU-Net: a self-configuring method for deep
+// Which parts of a volume are read as samples. For training, patches are chosen at random, a part
+// of them around foreground (Isensee et al. 2021, "nnU-Net: a self-configuring method for deep
 // learning-based biomedical image segmentation"). For evaluations, windows cover a volume. Along an
 // axis where a patch is longer than the volume, the volume lies in its middle.
 #pragma once
@@ -19,7 +19,7 @@ class ForegroundIndex {
  public:
   static constexpr int64_t kMostVoxels = 10'000;  // that are kept of a class, spread over them all
 
-  // `labels`: of a volume, below 256; 0 is background. The same labels have the same index.
+  // `labels`: of a volume; 0 is background. The same labels have the same index.
   explicit ForegroundIndex(std::span<const uint8_t> labels);
 
   // For each class that is there, in their order, numbers of voxels, in their order.
@@ -44,6 +44,9 @@ struct VoxelBox {
 
 // The part of a patch that lies in the volume.
 VoxelBox CoveredBy(const VolumeSize& volume, const VolumeSize& patch, const VoxelPlace& first);
+
+// The voxels of a box of a labelled volume whose label isn't kNoLabel.
+int64_t CountLabelled(const Volume& volume, const VoxelBox& box);
 
 struct VolumeWindow {
   VoxelPlace first = {};  // of a patch

@@ -85,6 +85,7 @@ VolumeSet ReadVolumeSet(const VolumeSetOptions& options) {
   ThreadPool pool(
       static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads)));
   VolumeSet set;
+  set.dataset = std::move(files.dataset);
   set.train = ReadAll(files.train, options, pool, set.skipped);
   set.held_out = ReadAll(files.test, options, pool, set.skipped);
   if (set.train.empty()) {

@@ -22,6 +22,7 @@ struct VolumeSetOptions {
 struct VolumeSet {
   std::vector<Volume> train, held_out;  // by name; all have labels and as many channels
   std::vector<std::string> skipped;     // why, of each file that could not be read
+  VolumeDataset dataset;                // what the folder says of itself
 
   int64_t bytes() const;
 };

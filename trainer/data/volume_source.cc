@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,7 @@
 #include "trainer/data/held_out_windows.h"
 #include "trainer/data/source.h"
 #include "trainer/data/volume_augmentation.h"
+#include "trainer/data/volume_dataset.h"
 #include "trainer/data/volume_patches.h"
 #include "trainer/data/volume_preparation.h"
 #include "trainer/data/volume_set.h"
@@ -63,7 +65,9 @@ class VolumeSource final : public Source {
     for (const Volume& volume : volumes_->train) {
       foreground_.emplace_back(volume.labels);
       pads_ |= !Fits(sampling_.patch.size, volume.size);
+      unlabelled_.push_back(std::ranges::find(volume.labels, kNoLabel) != volume.labels.end());
     }
+    has_unlabelled_ = std::ranges::find(unlabelled_, true) != unlabelled_.end();
   }
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
@@ -75,11 +79,13 @@ class VolumeSource final : public Source {
   int64_t CountTargets(std::string_view /*objective*/, int64_t first,
                        int64_t count) const override {
     const VolumeSize& patch = sampling_.patch.size;
-    if (!pads_) return count * patch.voxels();
+    if (!pads_ && !has_unlabelled_) return count * patch.voxels();
     int64_t targets = 0;
     for (int64_t sample = first; sample < first + count; ++sample) {
-      const size_t volume = VolumeOf(sample);
-      targets += CoveredBy(volumes_->train[volume].size, patch, FirstOf(sample, volume)).voxels();
+      const size_t number = VolumeOf(sample);
+      const Volume& volume = volumes_->train[number];
+      const VoxelBox covered = CoveredBy(volume.size, patch, FirstOf(sample, number));
+      targets += unlabelled_[number] ? CountLabelled(volume, covered) : covered.voxels();
     }
     return targets;
   }
@@ -87,7 +93,8 @@ class VolumeSource final : public Source {
     if (input != "labels") return;
     for (const std::vector<Volume>* part : {&volumes_->train, &volumes_->held_out}) {
       for (const Volume& volume : *part) {
-        const uint8_t largest = *std::ranges::max_element(volume.labels);
+        const auto of_class = [](uint8_t label) { return label == kNoLabel ? -1 : label; };
+        const int largest = of_class(*std::ranges::max_element(volume.labels, {}, of_class));
         if (largest < bound) continue;
         throw UserError(
             fmt::format("{}: has label {}, but the model tells apart {} classes, 0 to "
@@ -147,6 +154,8 @@ class VolumeSource final : public Source {
   Sampling sampling_;
   std::vector<ForegroundIndex> foreground_;  // of the volumes to train on
   bool pads_ = false;                        // some are smaller than a patch
+  std::vector<bool> unlabelled_;             // which have voxels without a label
+  bool has_unlabelled_ = false;              // any of them
   std::vector<std::string> class_names_;
   uint64_t seed_;
 };
@@ -171,6 +180,12 @@ std::string VolumeSource::Describe(const Reading& reading) const {
   text += fmt::format("  {} in memory\n", FormatBytes(set.bytes()));
   text += fmt::format("  around foreground with probability {:.4g}\n", sampling_.foreground);
   if (pads_) text += "  padded where volumes are smaller\n";
+  if (set.dataset.ignored) {
+    text += fmt::format("  label {} (ignore) and labels below 0 count for nothing\n",
+                        *set.dataset.ignored);
+  } else if (has_unlabelled_) {
+    text += "  labels below 0 count for nothing\n";
+  }
   if (augmentation.flip) text += "  flipped along each axis with probability 1/2\n";
   if (augmentation.rotate90) text += "  rotated by multiples of 90°\n";
   if (augmentation.scale > 0) {
@@ -226,13 +241,32 @@ void RequireFit(const VolumeSet& set, const PatchShape& patch, bool pads) {
   }
 }
 
+// data.normalise, where the run file leaves it open.
+void Complete(Settings& settings) {
+  if (settings.Has("normalise")) return;
+  std::string choice = "z_score";
+  const std::string path = settings.Text("folder") + "/" + kDatasetFile;
+  if (std::error_code ignored; std::filesystem::exists(path, ignored)) {
+    VolumeDataset set;
+    try {
+      set = ReadDataset(path);
+    } catch (const UserError& error) {
+      throw SettingError("folder", error.what());
+    }
+    try {
+      choice = set.Normalisation(path);
+    } catch (const UserError& error) {
+      throw SettingError("normalise", error.what());
+    }
+  }
+  settings.Derive("normalise", choice);
+}
+
 std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
   const PatchShape patch = PatchOf(model);
-  std::vector<std::string> class_names = ClassNamesFrom(settings, model.classes);
-  if (class_names.empty()) {
-    class_names = ClassNamesIn(settings.Text("folder"), model.classes);
-  }
   VolumeSet set = ReadVolumeSet(SetOptionsFrom(settings, model));
+  std::vector<std::string> class_names = ClassNamesFrom(settings, model.classes);
+  if (class_names.empty()) class_names = set.dataset.ClassNames(model.classes);
   RequireFit(set, patch, settings.Bool("pad"));
   return std::make_unique<VolumeSource>(std::move(set), SamplingFrom(settings, patch),
                                         std::move(class_names), seed);
@@ -267,7 +301,7 @@ std::vector<Setting> Rows() {
       {.name = "normalise",
        .type = Setting::Type::kChoice,
        .doc = "`z_score`: each channel of each volume gets mean 0 and standard deviation 1.",
-       .default_value = std::string("z_score"),
+       .derived = "`z_score`, or what the names of channels in the folder's `dataset.json` ask for",
        .choices = {"z_score", "none"}},
       {.name = "pad",
        .type = Setting::Type::kBool,
@@ -336,6 +370,7 @@ std::vector<Setting> Rows() {
 const SourceRegistration kSource({
     .name = "volumes",
     .settings = Rows(),
+    .complete = &Complete,
     .make = &Make,
     .fills = VolumeInputs(),
     .holds_out =

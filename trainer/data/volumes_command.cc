@@ -83,7 +83,6 @@ nlohmann::ordered_json WritePart(const WriteVolumesOptions& options, const std::
         .size = {size.width, size.height, size.depth},
         .channels = volume.channels,
         .affine = {{{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}}},
-        .space = 0,
     };
     const std::string image = fmt::format("images{}/{}.nii.gz", part, volume.name);
     const std::string label = fmt::format("labels{}/{}.nii.gz", part, volume.name);

@@ -18,6 +18,7 @@
 #include "formats/npy.h"
 #include "trainer/data/image_preparation.h"
 #include "trainer/data/picture_files.h"
+#include "trainer/data/preprocessor_config.h"
 #include "trainer/language/predictor.h"
 #include "trainer/snapshot/picture_preparation.h"
 
@@ -27,10 +28,10 @@ namespace {
 data::ImagePreparation PreparationOf(const PredictCommand& command, const TrainedModel& trained,
                                      const data::ImageSize& model) {
   // What stands beside an adapter's base weights is not about the run.
-  const std::string file = trained.weights + "/" + kPreparationFile;
+  const std::string file = trained.weights + "/" + data::kPreparationFile;
   const bool is_its_own = command.run_file.empty() && !trained.config().lora.asked();
   if (std::error_code ignored; is_its_own && std::filesystem::exists(file, ignored)) {
-    return ReadPreparation(file, model);
+    return data::ReadPreparation(file, model);
   }
   if (const auto config = DataConfigOf(command, trained)) {
     if (const auto preparation = PreparationBy(*config, *trained.model)) return *preparation;
@@ -42,7 +43,7 @@ data::ImagePreparation PreparationOf(const PredictCommand& command, const Traine
   throw UserError(fmt::format(
       "{}: nothing says how its pictures are prepared (there is no {}); name a run file whose data "
       "says it with --run-file",
-      command.folder, kPreparationFile));
+      command.folder, data::kPreparationFile));
 }
 
 // The model's input of images, [B,H,W,C]. Those of labels get none.

@@ -201,7 +201,7 @@ void VolumePredictor::Predict(const data::VolumeFile& file, const data::Volume& 
   data::WriteLabels(to, Segment(volume), volume.size, grid);
   // What is said holds for the file: its voxels are those of the input, not those of the model.
   const data::Volume written =
-      data::ReadVolume({file.name, {to}, file.label},
+      data::ReadVolume({file.name, {to}, file.label, file.ignored},
                        {.most_voxels = std::numeric_limits<int64_t>::max(), .classes = classes_});
   const VolumeScores scores = ScoresOf(written, classes_);
   means_.Add(scores);

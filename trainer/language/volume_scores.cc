@@ -31,18 +31,19 @@ VolumeScores ScoresOf(const data::Volume& segmented, int64_t classes) {
                                      segmented.spacing[2] / kCubicMillimetres,
                          .voxels = std::vector<int64_t>(count),
                          .dice = std::vector<double>(count, kNan)};
-  std::vector<int64_t> labels(count), both(count);
+  std::vector<int64_t> labels(count), predicted(count), both(count);  // of voxels with a label
   for (size_t i = 0; i < segmented.voxels.size(); ++i) {
     const auto prediction = static_cast<size_t>(segmented.voxels[i]);
     ++scores.voxels.at(prediction);
-    if (!scores.labelled) continue;
+    if (!scores.labelled || segmented.labels[i] == data::kNoLabel) continue;
+    ++predicted[prediction];
     ++labels.at(segmented.labels[i]);
     if (segmented.labels[i] == prediction) ++both[prediction];
   }
   for (size_t k = 0; k < count; ++k) {
     if (labels[k] == 0) continue;
     scores.dice[k] =
-        2 * static_cast<double>(both[k]) / static_cast<double>(labels[k] + scores.voxels[k]);
+        2 * static_cast<double>(both[k]) / static_cast<double>(labels[k] + predicted[k]);
   }
   return scores;
 }

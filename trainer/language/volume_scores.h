@@ -16,7 +16,8 @@ struct VolumeScores {
   bool labelled = false;
   double voxel_ml = 0;
   std::vector<int64_t> voxels;  // that are segmented so
-  // 2·TP / (2·TP + FP + FN); NaN of a class that the label doesn't have, as in MONAI's DiceMetric.
+  // 2·TP / (2·TP + FP + FN) of the voxels that have a label; NaN of a class that the label doesn't
+  // have, as in MONAI's DiceMetric.
   std::vector<double> dice;
 };
 

@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <string_view>
+#include <system_error>
 
 #include "base/glob.h"
 #include "graph/block.h"
@@ -15,6 +18,8 @@
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
+#include "trainer/data/preprocessor_config.h"
+#include "trainer/data/source.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/run_device.h"
@@ -315,6 +320,54 @@ void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warni
   warn("checkpointing.offload", !config.checkpointing.offload.empty());
 }
 
+// The canvas of a model of images; none: it reads no images.
+std::optional<data::ImageSize> CanvasOf(const models::Model& model) {
+  const auto images = model.inputs().find("images");
+  if (images == model.inputs().end() || images->second.shape.rank() != 4) return std::nullopt;
+  const graph::Shape& shape = images->second.shape;
+  return data::ImageSize{shape.dim(1), shape.dim(2), shape.dim(3)};
+}
+
+// The preparation that a file of the folder says, for images of the size that the run's model
+// reads.
+data::ImagePreparation PreparationIn(const std::string& file, const config::RunConfig& config,
+                                     const std::string& folder, const data::ImageSize& canvas) {
+  config::RunConfig own = config;
+  own.model.settings.Remove("image_size");
+  const data::ImageSize of_folder = CanvasOf(*ModelBeside(own, folder)).value_or(canvas);
+  const data::ImagePreparation preparation = data::ReadPreparation(file, of_folder);
+  return of_folder == canvas ? preparation : preparation.WithCanvas(canvas);
+}
+
+// Takes how pictures are prepared from the folder of the weights, where the run file leaves it
+// open.
+void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
+  config::RunConfig& config = loaded.config;
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  const std::string file = folder + "/" + data::kPreparationFile;
+  std::error_code ignored;
+  if (kind == nullptr || !kind->follow || !std::filesystem::exists(file, ignored)) return;
+  const auto canvas = CanvasOf(*ModelBeside(config, folder));
+  if (!canvas) return;
+  try {
+    const std::vector<std::string> taken = kind->follow(
+        config.data.settings, [&] { return PreparationIn(file, config, folder, *canvas); });
+    std::string list;
+    for (const std::string& name : taken) {
+      const config::Key& key = *config::FindKey("data." + name);
+      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key.path, key.Text(config));
+    }
+    if (!taken.empty()) loaded.notes.push_back(fmt::format("pictures as {} says: {}", file, list));
+  } catch (const SettingError& error) {
+    throw config::ErrorOf(config, "data", error);
+  } catch (const UserError& error) {
+    throw UserError(
+        fmt::format("{} (data.mean, data.std, data.rescale, data.resample and "
+                    "data.resize together take the file's place)",
+                    error.what()));
+  }
+}
+
 }  // namespace
 
 UserError WithPlace(const config::RunConfig& config, const UserError& error) {
@@ -325,30 +378,41 @@ UserError WithPlace(const config::RunConfig& config, const UserError& error) {
 }
 
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
-                       const config::RankCount& ranks) {
-  return LoadRunText(config::ReadFile(path), path, sets, ranks);
+                       const config::RankCount& ranks, const std::string& weights) {
+  return LoadRunText(config::ReadFile(path), path, sets, ranks, weights);
 }
 
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
-                           const std::vector<std::string>& sets, const config::RankCount& ranks) {
+                           const std::vector<std::string>& sets, const config::RankCount& ranks,
+                           const std::string& weights) {
   config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
   config::RunConfig& config = loaded.config;
   if (!config.memory.device.empty()) {
     RequireGpu(config.memory.device, config.Origin("memory.device") + ": memory.device:");
   }
   WarnOfHost(config, loaded.warnings);
-  if (config.model.init_from.empty()) {
-    if (config.model.settings.Get("vocab") != SettingValue(int64_t{0})) return loaded;
+  if (!config.model.init_from.empty()) {
+    ResolveAdapter(config);
+    AddFreshModules(config, *ModelOfFolder(config, config.model.settings));
+    config.model.followed_init_from = true;
+    config::ResolveBatch(config, ranks.count);
+  } else if (config.model.settings.Get("vocab") == SettingValue(int64_t{0})) {
     FollowTokenizer(config);
-    loaded.resolved_yaml = config::ToYaml(config);
-    return loaded;
   }
-  ResolveAdapter(config);
-  AddFreshModules(config, *ModelOfFolder(config, config.model.settings));
-  config.model.followed_init_from = true;
-  config::ResolveBatch(config, ranks.count);
+  const std::string& folder = weights.empty() ? config.model.init_from : weights;
+  if (!folder.empty()) FollowPreparation(folder, loaded);
   loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
+}
+
+std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights) {
+  config.model.init_from = weights;
+  // The folder has all tokens, unless it is the base of adapters.
+  if (!config.lora.asked()) config.model.settings.Remove("vocab");
+  for (const std::string& name : config.model.settings.Names()) {
+    if (!config::FindKey("model." + name)->Applies(config)) config.model.settings.Remove(name);
+  }
+  return ModelFrom(config);
 }
 
 std::vector<std::string> BlocksOf(const models::Model& model) {

@@ -15,13 +15,15 @@
 namespace plimsoll::trainer {
 
 // Loads a run file, and takes the settings that it leaves open from the checkpoint that it starts
-// from (model.init_from). parallel.data: auto takes those of the ranks that the other axes leave.
+// from (model.init_from): of the model, and how pictures are prepared. parallel.data: auto takes
+// those of the ranks that the other axes leave. `weights`: a folder whose weights are used with the
+// run file, and which then says how pictures are prepared.
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
-                       const config::RankCount& ranks = 1);
+                       const config::RankCount& ranks = 1, const std::string& weights = "");
 // The same for a text; messages call it `name`.
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets = {},
-                           const config::RankCount& ranks = 1);
+                           const config::RankCount& ranks = 1, const std::string& weights = "");
 
 // Puts the place of a key ("run.yaml:4: ") before a message that begins with that key ("data.train:
 // …", "data.train[1]: …").
@@ -29,6 +31,9 @@ UserError WithPlace(const config::RunConfig& config, const UserError& error);
 
 // The blocks of a model that have parameters, in order (graph/block.h).
 std::vector<std::string> BlocksOf(const models::Model& model);
+// The model of a folder, with what a run's configuration says beside weights: how texts are padded,
+// how labels are smoothed.
+std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights);
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
 // Why tensor-parallel ranks cannot share the tokens of a micro-step as parallel.sequence asks for;

@@ -19,6 +19,7 @@
 #include "models/huggingface.h"
 #include "snapshots/snapshot.h"
 #include "trainer/config/load.h"
+#include "trainer/data/preprocessor_config.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/snapshot/picture_preparation.h"
 #include "trainer/snapshot/run_record.h"
@@ -193,7 +194,7 @@ CopiedTokenizer TokenizerOf(const ExportCommand& command, const Source& source,
 // data. Empty for other models, and with a warning where that data cannot be read any more.
 std::string PreparationOf(const Source& source) {
   if (!ClassifiesPictures(*source.model)) return "";
-  const std::string file = source.folder + "/" + kPreparationFile;
+  const std::string file = source.folder + "/" + data::kPreparationFile;
   try {
     if (source.is_copied() && Exists(file)) return std::string(MappedFile(file).text());
     const config::RunConfig data =
@@ -202,9 +203,9 @@ std::string PreparationOf(const Source& source) {
                            source.folder)
             : source.config;
     const auto preparation = PreparationBy(data, *source.model);
-    return preparation ? PreparationText(*preparation) : "";
+    return preparation ? data::PreparationText(*preparation) : "";
   } catch (const UserError& error) {
-    PrintWarning(fmt::format("no {} beside the weights: {}", kPreparationFile, error.what()));
+    PrintWarning(fmt::format("no {} beside the weights: {}", data::kPreparationFile, error.what()));
     return "";
   }
 }
@@ -212,7 +213,7 @@ std::string PreparationOf(const Source& source) {
 // True also for temporary files that a killed export left (base/output_file.h).
 bool IsFromExport(const std::string& file) {
   const std::string name = file.substr(0, file.find(".tmp."));
-  return name == "config.json" || name == adapters::kConfigFile || name == kPreparationFile ||
+  return name == "config.json" || name == adapters::kConfigFile || name == data::kPreparationFile ||
          name == "adapter_model.safetensors" ||
          (name.starts_with("model") &&
           (name.ends_with(".safetensors") || name == "model.safetensors.index.json")) ||
@@ -296,13 +297,13 @@ void RunExport(const ExportCommand& command) {
   WriteModel(source, command.to, type);
   WriteTokenizerFiles(files, command.to);
   WriteGenerationConfig(generation, command.to);
-  WritePreparation(preparation, command.to);
+  data::WritePreparation(preparation, command.to);
   PrintProgress(fmt::format(
       "{}: {} with {} parameters in {}, from {}{}\n", command.to, source.model->family(),
       FormatCount(static_cast<double>(source.model->parameter_count())), command.dtype,
       source.in_words, adapts ? ", merged with its adapter" : ""));
   if (ClassifiesPictures(*source.model)) {
-    if (!preparation.empty()) PrintProgress(fmt::format("pictures: {}\n", kPreparationFile));
+    if (!preparation.empty()) PrintProgress(fmt::format("pictures: {}\n", data::kPreparationFile));
   } else if (!SegmentsPictures(*source.model)) {
     SayTokenizer(tokenizer, files.Names());
   }

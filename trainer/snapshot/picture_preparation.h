@@ -1,5 +1,5 @@
-// How a trained model's pictures are prepared: as its run's data says it, and as transformers'
-// image processors say it, in preprocessor_config.json beside the weights.
+// How a trained model's pictures are prepared, as its run's data says it. What the folder of its
+// weights says: trainer/data/preprocessor_config.h.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,6 @@
 #include "trainer/snapshot/run_record.h"
 
 namespace plimsoll::trainer {
-
-inline constexpr const char* kPreparationFile = "preprocessor_config.json";
 
 // True of a model that tells classes of pictures apart.
 bool ClassifiesPictures(const models::Model& model);
@@ -26,15 +24,5 @@ config::RunConfig RecordedData(const RunRecord& record, const std::string& snaps
 // read.
 std::optional<data::ImagePreparation> PreparationBy(const config::RunConfig& config,
                                                     const models::Model& model);
-
-// The file in a model's folder, for a model of such images. UserError for a preparation that
-// Plimsoll does not have.
-data::ImagePreparation ReadPreparation(const std::string& file, const data::ImageSize& model);
-
-// The file's text.
-std::string PreparationText(const data::ImagePreparation& preparation);
-
-// Writes the file into a model's folder; without a text it removes the one that is there.
-void WritePreparation(const std::string& text, const std::string& folder);
 
 }  // namespace plimsoll::trainer

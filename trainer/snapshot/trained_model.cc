@@ -33,18 +33,6 @@ bool Exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
-// The model of a folder, with what a run's configuration says beside weights: how texts are padded,
-// how labels are smoothed.
-std::unique_ptr<models::Model> ModelOf(config::RunConfig config, const std::string& folder) {
-  config.model.init_from = folder;
-  // The folder has all tokens, unless it is the base of adapters.
-  if (!config.lora.asked()) config.model.settings.Remove("vocab");
-  for (const std::string& name : config.model.settings.Names()) {
-    if (!config::FindKey("model." + name)->Applies(config)) config.model.settings.Remove(name);
-  }
-  return ModelFrom(config);
-}
-
 // `source`: its model/ or adapter/.
 void OpenEndedRun(const std::string& source, const std::vector<std::string>& sets,
                   TrainedModel& trained) {
@@ -55,7 +43,7 @@ void OpenEndedRun(const std::string& source, const std::vector<std::string>& set
   trained.loaded = LoadRun(trained.folder + "/config.yaml", all);
   trained.weights = adapts ? trained.config().model.init_from : source;
   trained.adapter = trained.config().lora.init_from;
-  trained.model = ModelOf(trained.config(), trained.weights);
+  trained.model = ModelBeside(trained.config(), trained.weights);
 }
 
 void OpenSnapshot(const std::string& source, const std::vector<std::string>& sets,
@@ -94,11 +82,12 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
   }
   trained.weights = folder;
   if (!run_file.empty()) {
-    trained.loaded = LoadRun(run_file, sets);
+    trained.loaded = LoadRun(run_file, sets, 1, folder);
+    for (const std::string& note : trained.loaded.notes) PrintNote(note + "\n");
     // Without an adapter that is named, those that the file trains are not meant.
     config::LoraConfig& lora = trained.loaded.config.lora;
     if (lora.init_from.empty()) lora = {};
-    trained.model = ModelOf(trained.config(), folder);
+    trained.model = ModelBeside(trained.config(), folder);
     trained.adapter = trained.config().lora.init_from;
     return;
   }

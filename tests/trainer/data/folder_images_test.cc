@@ -16,6 +16,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/data/image_preparation.h"
+#include "trainer/data/picture_scaling.h"
 #include "trainer/data/prefetch.h"
 #include "trainer/data/source.h"
 
@@ -168,14 +169,103 @@ TEST_F(DifferingPixels, DependOnSampleAndSeedAlone) {
 TEST_F(DifferingPixels, TheMiddleIsSeenWithoutRandomCrops) {
   const auto source = Make({{"random_resized_crop", false}, {"resize", int64_t{5}}});
   const ImagePreparation& seen = *source->image_preparation();
-  EXPECT_EQ(seen.shorter_side, 5);
+  EXPECT_EQ(seen.resizing.shorter_side, 5);
   std::vector<float> expected(48);
   seen.DrawPicture(pixels_, {40, 30, 3}, expected);
   EXPECT_EQ(Fill(*source, 0, 1).images, expected);
   EXPECT_NE(Fill(*Make(), 0, 1).images, expected);
   // 8/7 of the side.
-  EXPECT_EQ(Make({}, {1, 224, 224, 3})->image_preparation()->shorter_side, 256);
-  EXPECT_EQ(Make({}, {1, 32, 32, 3})->image_preparation()->shorter_side, 37);
+  EXPECT_EQ(Make({}, {1, 224, 224, 3})->image_preparation()->resizing.shorter_side, 256);
+  EXPECT_EQ(Make({}, {1, 32, 32, 3})->image_preparation()->resizing.shorter_side, 37);
+}
+
+// keep_ratio: false takes the whole picture, whatever its ratio; `resample` is for random crops,
+// too.
+TEST_F(DifferingPixels, AreResizedAsAsked) {
+  const Given given = {{"keep_ratio", false}, {"resample", std::string("bicubic")}};
+  const ImageSize size = {40, 30, 3};
+  const auto expect = [&](const Given& more, const std::vector<uint8_t>& bytes) {
+    Given all = more;
+    all.insert(given.begin(), given.end());
+    all.emplace("random_resized_crop", false);
+    const auto source = Make(all);
+    std::vector<float> expected(48);
+    for (size_t i = 0; i < 48; ++i) {
+      expected[i] = source->image_preparation()->normalised(static_cast<int64_t>(i % 3), bytes[i]);
+    }
+    EXPECT_EQ(Fill(*source, 0, 1).images, expected);
+  };
+  expect({}, Resized(pixels_, size, 4, 4, Resampling::kBicubic));
+  expect({{"resize", int64_t{6}}},
+         ResizedMiddle(pixels_, size, {6, 6, 3}, 4, 4, Resampling::kBicubic));
+  EXPECT_NE(Fill(*Make({{"resample", std::string("nearest")}}), 0, 1).images,
+            Fill(*Make(), 0, 1).images);
+  EXPECT_THAT(Make(given)->Describe({}), HasSubstr("resized to 4 × 4 (bicubic)\n"));
+}
+
+TEST_F(DifferingPixels, BytesAreRescaledAsAsked) {
+  const Given plain = {{"mean", std::vector<double>{0.5}}, {"std", std::vector<double>{2}}};
+  Given raw = plain;
+  raw["rescale"] = 1.0;
+  const std::vector<float> images = Fill(*Make(plain), 0, 1).images;
+  const std::vector<float> of_bytes = Fill(*Make(raw), 0, 1).images;
+  for (size_t i = 0; i < images.size(); ++i) {
+    EXPECT_NEAR(of_bytes[i], ((images[i] * 2 + 0.5) * 255 - 0.5) / 2, 1e-4);
+  }
+  raw["mean"] = std::vector<double>{127.5};
+  EXPECT_NE(Make(raw), nullptr);
+  raw.erase("rescale");
+  const auto message = MessageOf<SettingError>([&] { Make(raw); });
+  ASSERT_TRUE(message);
+  EXPECT_THAT(*message, HasSubstr("127.5 is more than the largest pixel, 1;"));
+}
+
+// What the folder of the weights says is the default; what the run file says wins.
+TEST_F(FolderImages, ArePreparedAsTheWeightsWereByDefault) {
+  const ImageSize model = {4, 4, 3};
+  const ByteScale bytes = {{{0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}}, 1.0 / 128};
+  const SourceKind* const kind = FindSource("images");
+  const auto follow = [&](const Given& given, const ImagePreparation& preparation,
+                          const std::vector<std::string>& expected) {
+    Settings settings;
+    settings.Set("folder", folder_.path());
+    CompleteSettings(kind->settings, kind->complete, settings);
+    for (const auto& [name, value] : given) settings.Set(name, value, "run.yaml:3");
+    std::vector<std::string> taken =
+        kind->follow(settings, [&]() -> ImagePreparation { return preparation; });
+    std::ranges::sort(taken);
+    EXPECT_EQ(taken, expected);
+    return settings;
+  };
+  const ImagePreparation middle(Resizing{.shorter_side = 5}, model, bytes, Resampling::kBicubic);
+  Settings settings =
+      follow({}, middle, {"keep_ratio", "mean", "resample", "rescale", "resize", "std"});
+  const auto source = kind->make(settings, {.classes = 3, .images = {1, 4, 4, 3}}, 3);
+  const ImagePreparation& seen = *source->image_preparation();
+  EXPECT_EQ(seen.resizing.shorter_side, 5);
+  EXPECT_EQ(seen.filter, Resampling::kBicubic);
+  EXPECT_EQ(seen.bytes.rescale, 1.0 / 128);
+  EXPECT_EQ(seen.bytes.statistics.mean, bytes.statistics.mean);
+  EXPECT_EQ(seen.bytes.statistics.std, bytes.statistics.std);
+
+  settings = follow({{"mean", std::vector<double>{0.4}}, {"resize", int64_t{6}}}, middle,
+                    {"resample", "rescale", "std"});
+  EXPECT_EQ(settings.Floats("mean"), std::vector<double>{0.4});
+  EXPECT_EQ(settings.Int("resize"), 6);
+  // Without the middle, and with that of a square.
+  settings =
+      follow({}, {model, model, bytes}, {"keep_ratio", "mean", "resample", "rescale", "std"});
+  EXPECT_FALSE(settings.Bool("keep_ratio"));
+  settings = follow({}, {Resizing{.height = 7, .width = 7}, model, bytes},
+                    {"keep_ratio", "mean", "resample", "rescale", "resize", "std"});
+  EXPECT_EQ(settings.Int("resize"), 7);
+  EXPECT_FALSE(settings.Bool("keep_ratio"));
+  // What has no settings: pictures among zeros.
+  const ImagePreparation padded(ImageSize{3, 3, 3}, model, bytes);
+  const auto message = MessageOf<SettingError>([&] { follow({}, padded, {}); });
+  ASSERT_TRUE(message);
+  EXPECT_THAT(*message, HasSubstr("give data.resize"));
+  follow({{"resize", int64_t{6}}}, padded, {"mean", "resample", "rescale", "std"});
 }
 
 TEST_F(FolderImages, HoldOutWhatValHas) {
@@ -206,7 +296,7 @@ TEST_F(FolderImages, AreNormalisedAsImageNetUnlessToldOtherwise) {
     CompleteSettings(kind->settings, kind->complete, settings);
     return kind->make(settings, {.classes = 3, .images = {1, 4, 4, channels}}, 3)
         ->image_preparation()
-        ->statistics;
+        ->bytes.statistics;
   };
   EXPECT_EQ(normalised(3).mean, (std::vector<double>{0.485, 0.456, 0.406}));
   EXPECT_EQ(normalised(3).std, (std::vector<double>{0.229, 0.224, 0.225}));

@@ -31,12 +31,13 @@ std::string HexOf(const std::vector<uint8_t>& bytes) {
 TEST(PictureScaling, HasPillowsBits) {
   const auto cases =
       nlohmann::json::parse(ReadFile("tests/trainer/data/testdata/picture_scaling.json"));
-  EXPECT_EQ(cases.size(), 10u);
+  EXPECT_EQ(cases.size(), 6u * 13);
   for (const nlohmann::json& c : cases) {
     const std::vector<int64_t> dims = c["size"], box = c["box"], to = c["to"];
     const ImageSize size = {dims[0], dims[1], dims[2]};
     const ImageBox part = {box[0], box[1], box[2], box[3]};
-    EXPECT_EQ(HexOf(Resized(PixelsOf(size), size, part, to[0], to[1])), c["after"]) << c;
+    const auto filter = static_cast<Resampling>(c["resample"].get<int>());
+    EXPECT_EQ(HexOf(Resized(PixelsOf(size), size, part, to[0], to[1], filter)), c["after"]) << c;
   }
 }
 
@@ -53,21 +54,26 @@ TEST(PictureScaling, KeepsTheRatioOfTheSides) {
 }
 
 TEST(PictureScaling, TakesTheMiddleOfAResizedPicture) {
-  for (const ImageSize& size : {ImageSize{11, 17, 3}, ImageSize{40, 9, 1}, ImageSize{6, 6, 1}}) {
-    const ImageSize whole = WithShorterSide(size, 8);
-    const std::vector<uint8_t> all = Resized(PixelsOf(size), size, whole.height, whole.width);
-    const std::vector<uint8_t> middle = ResizedMiddle(PixelsOf(size), size, 8, 7, 5);
-    ASSERT_EQ(std::ssize(middle), 7 * 5 * size.channels);
-    const int64_t top = (whole.height - 7) / 2, left = (whole.width - 5) / 2;
-    for (int64_t i = 0; i < std::ssize(middle); ++i) {
-      const int64_t pixel = i / size.channels;
-      const int64_t at = ((top + pixel / 5) * whole.width + left + pixel % 5) * size.channels;
-      EXPECT_EQ(middle[static_cast<size_t>(i)], all[static_cast<size_t>(at + i % size.channels)]);
+  for (const Resampling filter :
+       {Resampling::kNearest, Resampling::kBilinear, Resampling::kBicubic, Resampling::kLanczos}) {
+    for (const ImageSize& size : {ImageSize{11, 17, 3}, ImageSize{40, 9, 1}, ImageSize{6, 6, 1}}) {
+      const ImageSize whole = WithShorterSide(size, 8);
+      const std::vector<uint8_t> all =
+          Resized(PixelsOf(size), size, whole.height, whole.width, filter);
+      const std::vector<uint8_t> middle = ResizedMiddle(PixelsOf(size), size, whole, 7, 5, filter);
+      ASSERT_EQ(std::ssize(middle), 7 * 5 * size.channels);
+      const int64_t top = (whole.height - 7) / 2, left = (whole.width - 5) / 2;
+      for (int64_t i = 0; i < std::ssize(middle); ++i) {
+        const int64_t pixel = i / size.channels;
+        const int64_t at = ((top + pixel / 5) * whole.width + left + pixel % 5) * size.channels;
+        EXPECT_EQ(middle[static_cast<size_t>(i)], all[static_cast<size_t>(at + i % size.channels)]);
+      }
     }
   }
   // The whole of this would have 3 GB.
   const ImageSize line = {1, 65'000, 1};
-  EXPECT_EQ(ResizedMiddle(PixelsOf(line), line, 224, 224, 224).size(), 224u * 224);
+  EXPECT_EQ(ResizedMiddle(PixelsOf(line), line, WithShorterSide(line, 224), 224, 224).size(),
+            224u * 224);
 }
 
 // Pillow's Image.convert("L").

@@ -22,10 +22,11 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 // Voxels of 1, 2 and 4 mm. x of the file goes to the left, y to the head, z to the front.
 NiftiGrid Grid(int64_t channels = 1) {
-  return {.size = {2, 3, 2},
-          .channels = channels,
-          .affine = {{{-1, 0, 0, 10}, {0, 0, 4, 20}, {0, 2, 0, 30}}},
-          .space = 1};
+  return {
+      .size = {2, 3, 2},
+      .channels = channels,
+      .affine = {{{-1, 0, 0, 10}, {0, 0, 4, 20}, {0, 2, 0, 30}}},
+  };
 }
 
 // Images 0, 1, 2, … in the order of the file.
@@ -84,7 +85,7 @@ class VolumeFilesTest : public ::testing::Test {
 TEST_F(VolumeFilesTest, FindsTheDecathlonsLayout) {
   Touch({"imagesTr/b_2.nii.gz", "imagesTr/a_1.nii", "labelsTr/a_1.nii.gz", "labelsTr/b_2.nii.gz",
          "imagesTs/c_3.nii.gz", "imagesTr/._a_1.nii.gz", "imagesTr/.nii", "labelsTr/._x.nii.gz",
-         "imagesTr/notes.txt", "dataset.json"});
+         "imagesTr/notes.txt", "labelsTr/dataset.json"});
   const VolumeFolder found = FindVolumes(folder_.path());
   EXPECT_EQ(LinesOf(found.train), (Lines{"a_1: /imagesTr/a_1.nii / /labelsTr/a_1.nii.gz",
                                          "b_2: /imagesTr/b_2.nii.gz / /labelsTr/b_2.nii.gz"}));
@@ -94,24 +95,26 @@ TEST_F(VolumeFilesTest, FindsTheDecathlonsLayout) {
             (Lines{"c_3: /imagesTs/c_3.nii.gz / /labelsTs/c_3.nii.gz"}));
 }
 
-TEST_F(VolumeFilesTest, ClassesHaveTheNamesOfTheDataSet) {
-  const auto names = [&](const std::string& dataset, int64_t classes) {
+TEST_F(VolumeFilesTest, TheDatasetListsItsVolumes) {
+  Touch({"imagesTr/a.nii", "labelsTr/a.nii", "imagesTr/b.nii", "labelsTr/b.nii", "imagesTs/c.nii"});
+  const auto find = [&](const std::string& dataset) {
     WriteFile(folder_ / "dataset.json", dataset);
-    return ClassNamesIn(folder_.path(), classes);
+    return FindVolumes(folder_.path());
   };
-  EXPECT_EQ(ClassNamesIn(folder_.path(), 2), Lines());
-  EXPECT_EQ(names(R"({"labels": {"1": "spleen", "0": "background"}})", 2),
-            (Lines{"background", "spleen"}));
-  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 1}})", 2),
-            (Lines{"background", "spleen"}));
-  // Of other classes than the model's, or of regions of several.
-  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 1}})", 3), Lines());
-  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 1, "liver": 2}})", 2), Lines());
-  EXPECT_EQ(names(R"({"labels": {"background": 0, "spleen": 2}})", 2), Lines());
-  EXPECT_EQ(names(R"({"labels": {"background": 0, "whole": [1, 2]}})", 2), Lines());
-  EXPECT_EQ(names(R"({"name": "x"})", 2), Lines());
-  ExpectUserError([&] { names(R"({"labels": ["background"]})", 1); }, {"/dataset.json", "labels"});
-  ExpectUserError([&] { names("{", 1); }, {"/dataset.json"});
+  const VolumeFolder found =
+      find(R"({"labels": {"background": 0, "ignore": 3}, "test": ["./imagesTs/c.nii.gz"],
+               "training": [{"image": "./imagesTr/b.nii.gz", "label": "./labelsTr/b.nii.gz"},
+                            {"image": "./imagesTr/a.nii.gz", "label": "./labelsTr/a.nii.gz"}]})");
+  EXPECT_EQ(found.train.size(), 2u);
+  for (const std::vector<VolumeFile>& part : {found.train, found.test}) {
+    for (const VolumeFile& file : part) EXPECT_EQ(file.ignored, 3);
+  }
+  ExpectUserError(
+      [&] { find(R"({"training": ["./imagesTr/a.nii.gz"]})"); },
+      {"/dataset.json: training: doesn't list ", "/imagesTr/b.nii", "out of the folder"});
+  ExpectUserError([&] { find(R"({"test": ["./imagesTs/d.nii.gz"]})"); },
+                  {"/dataset.json: test: doesn't list ", "/imagesTs/c.nii"});
+  ExpectUserError([&] { find("{"); }, {"/dataset.json"});
 }
 
 TEST_F(VolumeFilesTest, FindsTheLayoutOfNnunet) {
@@ -279,14 +282,36 @@ TEST_F(VolumeFilesTest, LabelsAreClasses) {
     Write("label.nii", Grid(), labels);
     return ReadVolume(file, {.classes = classes}).labels;
   };
-  EXPECT_EQ(std::ranges::count(read(255, 0), 255), 1);
+  EXPECT_EQ(std::ranges::count(read(254, 0), 254), 1);
   EXPECT_NO_THROW(read(3, 4));
   ExpectUserError([&] { read(7, 4); },
                   {"/label.nii: voxel (1,1,1) has label 7, but the model tells apart 4 classes"});
   ExpectUserError([&] { read(4, 4); }, {"voxel (1,1,1) has label 4", "0 to 3"});
-  for (const float label : {-1.0f, 256.0f, 0.5f, 1e30f, kNan}) {
-    ExpectUserError([&] { read(label, 0); }, {"voxel (1,1,1) has label ", "whole numbers from 0"});
+  for (const float label : {-0.5f, 256.0f, 0.5f, 1e30f, kNan}) {
+    ExpectUserError([&] { read(label, 0); }, {"voxel (1,1,1) has label ", "whole numbers up to"});
   }
+  ExpectUserError([&] { read(255, 4); }, {"voxel (1,1,1) has label 255", "\"ignore\": 255"});
+}
+
+TEST_F(VolumeFilesTest, NegativeAndIgnoredLabelsAreNone) {
+  VolumeFile file = {"a", {Image("a.nii")}, folder_ / "label.nii"};
+  std::vector<float> labels(12, 1);
+  labels[3] = -1;
+  labels[4] = -7;
+  labels[9] = 2;
+  labels[11] = 255;
+  Write("label.nii", Grid(), labels);
+  file.ignored = 255;
+  std::vector<uint8_t> read = ReadVolume(file, {.classes = 3}).labels;
+  EXPECT_EQ(std::ranges::count(read, kNoLabel), 3);
+  EXPECT_EQ(std::ranges::count(read, 2), 1);
+  // The label that is ignored may be one that the model has no class for.
+  file.ignored = 2;
+  labels[11] = 0;
+  Write("label.nii", Grid(), labels);
+  read = ReadVolume(file, {.classes = 2}).labels;
+  EXPECT_EQ(std::ranges::count(read, kNoLabel), 3);
+  EXPECT_EQ(std::ranges::count(read, 1), 8);
 }
 
 TEST_F(VolumeFilesTest, VoxelsAreFinite) {

@@ -262,6 +262,58 @@ TEST_F(VolumeSource, PadsSmallVolumesIfAsked) {
   EXPECT_EQ(source->HeldOut(0)->CountTargets("", 0, 1000), 2 * kVoxels);
 }
 
+// In the volumes for training and held out the label 2 is ignored; patches have it or not.
+TEST_F(VolumeSource, WhatIsIgnoredCountsForNothing) {
+  WriteFile(folder_ / "dataset.json", R"({"labels": {"background": 0, "tumour": 1, "ignore": 2}})");
+  const Given given = {{"foreground", 0.0}, {"overlap", 0.0}};
+  const auto source = Make(given, {1, 2, 3, 4, 1}, 2);
+  EXPECT_EQ(source->class_names(), (std::vector<std::string>{"background", "tumour"}));
+  EXPECT_EQ(MessageOf<UserError>([&] { source->CheckBound("labels", 2); }), std::nullopt);
+  const VolumeBatch batch = ReadVolumes(*source, 0, {200, 2, 3, 4, 1});
+  int64_t ignored = 0;
+  for (size_t i = 0; i < batch.labels.size(); ++i) {
+    const int volume = VolumeOf(batch.images[i]), voxel = static_cast<int>(batch.images[i]) % 1000;
+    const bool marked = voxel == 100;
+    EXPECT_EQ(batch.labels[i], !marked ? 0 : volume == 3 ? 1 : -1);
+    ignored += batch.labels[i] < 0;
+  }
+  EXPECT_GT(ignored, 0);
+  EXPECT_EQ(source->CountTargets("", 0, 200), 200 * 24 - ignored);
+  const auto held_out = source->HeldOut(0);
+  EXPECT_EQ(held_out->CountTargets("", 0, 16), 2 * kVoxels - 2);
+  const VolumeBatch seen = ReadVolumes(*held_out, 0, {16, 2, 3, 4, 1});
+  EXPECT_EQ(std::ranges::count(seen.labels, -1), 2);
+  EXPECT_THAT(source->Describe({}), HasSubstr("  label 2 (ignore) and labels below 0 count for"));
+  // Around foreground: only volume 3 has some.
+  const auto around = Make({{"foreground", 1.0}}, {1, 1, 1, 1, 1}, 2);
+  const VolumeBatch voxels = ReadVolumes(*around, 0, {400, 1, 1, 1, 1});
+  EXPECT_EQ(std::ranges::count(voxels.labels, 1), 100);
+  EXPECT_LT(std::ranges::count(voxels.labels, -1), 20);
+  // Windows of ignored voxels alone are no samples.
+  EXPECT_EQ(Make(given, {1, 1, 1, 1, 1}, 2)->HeldOut(0)->samples(), 2 * kVoxels - 2);
+}
+
+TEST_F(VolumeSource, NormalisesAsChannelNamesAsk) {
+  const auto normalise = [&](const std::string& names) {
+    WriteFile(folder_ / "dataset.json", R"({"channel_names": )" + names + "}");
+    Settings settings;
+    settings.Set("folder", folder_.path());
+    const SourceKind* const kind = FindSource("volumes");
+    CompleteSettings(kind->settings, kind->complete, settings);
+    return settings.Text("normalise");
+  };
+  EXPECT_EQ(normalise(R"({"0": "T1", "1": "zscore"})"), "z_score");
+  EXPECT_EQ(normalise(R"({"0": "noNorm"})"), "none");
+  for (const char* const names :
+       {R"({"0": "CT"})", R"({"0": "rescale_to_0_1"})", R"({"0": "T1", "1": "noNorm"})"}) {
+    const auto message = MessageOf<SettingError>([&] { normalise(names); });
+    ASSERT_TRUE(message) << names;
+    EXPECT_THAT(*message, HasSubstr("/dataset.json: channel"));
+    EXPECT_THAT(*message, HasSubstr("with data.normalise"));
+  }
+  EXPECT_NE(Make({{"normalise", std::string("z_score")}}), nullptr);  // the run file says it
+}
+
 TEST_F(VolumeSource, ResamplesOrRefusesAnotherSpacing) {
   Write(2, "Tr", 2);
   const Given to_1 = {{"spacing", std::vector<double>{1}}};
