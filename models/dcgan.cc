@@ -3,10 +3,8 @@
 // Deep Convolutional Generative Adversarial Networks"; in the form of PyTorch's example (dcgan).
 //
 // From 4 × 4 on, each block of the generator doubles height and width and halves the features; each
-// block of the discriminator does the reverse. Weights of convolutions start at N(0, 0.02). Batch
-// norms take the statistics of their batch in evaluations, too, as the example does where it shows
-// samples: the discriminator's running ones mix real images with made ones, and the generator's lag
-// behind it.
+// block of the discriminator does the reverse. Weights of convolutions start at N(0, 0.02).
+// Evaluations take running statistics, so that each image is judged, and made, by itself.
 #include <bit>
 #include <memory>
 #include <string>
@@ -95,16 +93,17 @@ class Dcgan final : public Model {
   Outputs Forward(Layers& g, Head) const override {
     const Value fake = Generate(g);
     Outputs outputs;
+    // The rows that fill up the last batch of an evaluation have no label.
+    const Value labels =
+        g.training() ? kNoTensor : g.Input("labels", DType::kInt32, {g.batch().batch});
     const auto judge = [&](Value images, double target, const char* loss) {
       return ops::BinaryCrossEntropyWithLogits(g.builder(), Judge(g, images), g.SampleWeight(),
-                                               target, loss);
+                                               target, loss, labels);
     };
-    const Value rows =
-        ops::Constant(g.builder(), {DType::kFloat32, {}}, static_cast<double>(g.batch().batch));
     if (g.objective() == kGenerator) {
       const ops::BinaryCrossEntropy said = judge(fake, 1, "of_fake");
       outputs.loss = said.loss;
-      outputs.metrics = {{"fooled", said.right, rows, /*larger_is_better=*/true}};
+      outputs.metrics = {{"fooled", said.right, said.counted, /*larger_is_better=*/true}};
       outputs.images = fake;
       return outputs;
     }
@@ -113,10 +112,11 @@ class Dcgan final : public Model {
     const ops::BinaryCrossEntropy real = judge(images, 1, "of_real"),
                                   of_fake = judge(fake, 0, "of_fake");
     outputs.loss = Add(g, "loss", real.loss, of_fake.loss);
-    outputs.metrics = {{"of_real", real.loss},
-                       {"of_fake", of_fake.loss},
-                       {"right_on_real", real.right, rows, /*larger_is_better=*/true},
-                       {"right_on_fake", of_fake.right, rows, /*larger_is_better=*/true}};
+    outputs.metrics = {
+        {"of_real", real.loss},
+        {"of_fake", of_fake.loss},
+        {"right_on_real", real.right, real.counted, /*larger_is_better=*/true},
+        {"right_on_fake", of_fake.right, of_fake.counted, /*larger_is_better=*/true}};
     return outputs;
   }
 
@@ -169,7 +169,7 @@ class Dcgan final : public Model {
       const Scope block(g.builder(), "block." + std::to_string(i));
       x = ConvTranspose(g, x, settings().Int("generator_features") << (blocks - 1 - i),
                         i == 0 ? 1 : 2);
-      x = BatchNorm(g, "norm", x, {.relu = true, .moves = g.objective() == kGenerator, .of_batch = true});
+      x = BatchNorm(g, "norm", x, {.relu = true, .moves = g.objective() == kGenerator});
     }
     {
       const Scope block(g.builder(), "block." + std::to_string(blocks));
@@ -186,7 +186,7 @@ class Dcgan final : public Model {
       const Scope block(g.builder(), "block." + std::to_string(i));
       x = Conv(g, x, settings().Int("discriminator_features") << i, 2);
       x = i == 0 || spectral() ? ops::LeakyRelu(g.builder(), x, kSlope, "leaky_relu")
-                               : BatchNorm(g, "norm", x, {.relu = true, .slope = kSlope, .of_batch = true});
+                               : BatchNorm(g, "norm", x, {.relu = true, .slope = kSlope});
     }
     const Scope block(g.builder(), "block." + std::to_string(blocks));
     return Conv(g, x, 1, 1);

@@ -55,6 +55,16 @@ Value Layers::State(StateInfo state) {
   return value;
 }
 
+void Layers::DeclareSingular(Value parameter, Value u, Value v) {
+  const graph::Program& program = builder_.program();
+  if (program.tensor(parameter).role != Role::kParameter) {
+    throw InternalError("a spectral norm of '" + program.tensor(parameter).name +
+                        "', which is no parameter");
+  }
+  singular_states_.push_back(
+      {program.tensor(parameter).name, program.tensor(u).name, program.tensor(v).name});
+}
+
 void Layers::UpdateState(Value state, FunctionRef<Value(Value)> next) {
   if (!training_) return;
   const std::string& name = builder_.program().tensor(state).name;
@@ -174,6 +184,7 @@ Value SpectralNorm(Layers& g, std::string_view name, Value weight) {
   };
   ops::SingularVectors vectors = {vector("u", {shape.dim(0)}),
                                   vector("v", Shape(shape.dims().subspan(1)))};
+  g.DeclareSingular(weight, vectors.u, vectors.v);
   if (g.training()) {
     // From the states themselves, which the forward pass leaves alone, or from what an earlier call
     // has made of them: so all can be made again.

@@ -50,6 +50,8 @@ class Layers {
   graph::Value Parameter(std::string_view name, graph::Shape shape, Initializer init);
   // Returns a state as it was when the step began. `state.name` is within the builder's scope.
   graph::Value State(StateInfo state);
+  // Says that u and v are states of a spectral norm of a parameter.
+  void DeclareSingular(graph::Value parameter, graph::Value u, graph::Value v);
   // In training, `next` computes the new value of a state of this pass from its pending value,
   // which earlier micro-steps and earlier calls have left. Otherwise it is not called.
   void UpdateState(graph::Value state, FunctionRef<graph::Value(graph::Value)> next);
@@ -64,6 +66,7 @@ class Layers {
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   const std::vector<StateInfo>& states() const { return states_; }
+  const std::vector<SingularStates>& singular_states() const { return singular_states_; }
   const std::vector<StateUpdate>& state_updates() const { return state_updates_; }
 
  private:
@@ -76,6 +79,7 @@ class Layers {
   std::string objective_;
   std::vector<ParameterInfo> parameters_;
   std::vector<StateInfo> states_;
+  std::vector<SingularStates> singular_states_;
   std::vector<StateUpdate> state_updates_;
 };
 
@@ -91,12 +95,12 @@ graph::Value Linear(Layers& g, std::string_view name, graph::Value x, int64_t ou
 graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 
-// weight[O,…] divided by its spectral norm (ops/norms/spectral_norm.h). States: NAME.u and NAME.v,
-// which come near its first singular vectors. Each call for it in training makes one power
-// iteration, from the vectors of the call before, and divides by the result; an evaluation takes
-// them as they are. Every micro-step begins with the vectors with which the update began.
-// The vectors start with equal elements, where PyTorch makes 15 iterations from random ones:
-// evaluations before the first update mean nothing.
+// A parameter weight[O,…] divided by its spectral norm (ops/norms/spectral_norm.h). States: NAME.u
+// and NAME.v, which come near its first singular vectors. Each call for it in training makes one
+// power iteration, from the vectors of the call before, and divides by the result; an evaluation
+// takes them as they are. Every micro-step begins with the vectors with which the update began.
+// A new model's vectors have made 15 iterations, as PyTorch's; they begin with equal elements, where
+// PyTorch's begin with random ones, and so follow from the weight alone.
 graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight);
 
 // The table NAME.weight, [rows,width], of token or position embeddings.

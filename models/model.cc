@@ -158,6 +158,9 @@ void Model::ListParameters() {
     for (const StateInfo& state : layers.states()) {
       if (known.insert(state.name).second) states_.push_back(state);
     }
+    for (const SingularStates& states : layers.singular_states()) {
+      if (known.insert(states.u + "," + states.v).second) singular_states_.push_back(states);
+    }
     for (const graph::Tensor& tensor : program.tensors()) {
       if (tensor.role == graph::Role::kInput) inputs_[tensor.name] = tensor.type;
     }

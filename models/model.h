@@ -74,6 +74,12 @@ struct StateInfo {
   bool operator==(const StateInfo&) const = default;
 };
 
+// The states of a spectral norm, and the parameter that it divides. New ones are made from it by
+// power iterations (ops/norms/power_iterations.h).
+struct SingularStates {
+  std::string parameter, u, v;
+};
+
 struct Batch {
   int64_t batch;     // B
   int64_t sequence;  // T
@@ -217,12 +223,13 @@ class Model {
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
   const std::vector<StateInfo>& states() const { return states_; }
+  const std::vector<SingularStates>& singular_states() const { return singular_states_; }
   // The inputs of a batch of one sample with one token, by name.
   const std::map<std::string, graph::TensorType>& inputs() const { return inputs_; }
   // What a checkpoint holds: the parameters, and the states that are the same on all ranks.
   std::vector<ParameterInfo> Stored() const;
-  // Fills parameters(), states() and inputs() by building the forward pass once. See
-  // WithParameters.
+  // Fills parameters(), states(), singular_states() and inputs() by building the forward pass once.
+  // See WithParameters.
   void ListParameters();
   // Number of blocks "block.0", "block.1", …: one more than the highest number.
   int64_t block_count() const;
@@ -326,6 +333,7 @@ class Model {
   Settings settings_;
   std::vector<ParameterInfo> parameters_;
   std::vector<StateInfo> states_;
+  std::vector<SingularStates> singular_states_;
   std::map<std::string, graph::TensorType> inputs_;
   std::vector<std::string> class_names_;
   NewTokens new_tokens_;

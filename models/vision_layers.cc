@@ -73,7 +73,7 @@ ops::BatchStatistics StatisticsOfBatch(Layers& g, Value x, const BatchNormOption
 Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions options) {
   const int64_t channels = g.shape(x).dim(-1);
   graph::Builder& builder = g.builder();
-  const bool measures = (g.training() || options.of_batch) && !options.frozen;
+  const bool measures = g.training() && !options.frozen;
   const bool moves = g.training() && options.moves;
   ops::BatchStatistics statistics;
   Value weight, bias;

@@ -36,7 +36,6 @@ struct BatchNormOptions {
   double slope = 0;           // or, with relu, this part of themselves
   bool frozen = false;        // training uses the running statistics, too, and leaves them alone
   bool moves = true;          // training moves the running statistics
-  bool of_batch = false;      // evaluations use those of their batch, too
 };
 graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x, BatchNormOptions options);
 

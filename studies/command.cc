@@ -324,12 +324,11 @@ void RunReport(const ReportCommand& command) {
     if (row.has_results()) row.runs[0].seed = SeedsOf(config).Text();
     study.facts.push_back(FactsOf(config, ranks));
   }
-  // The baseline is the first run that is done.
-  while (study.baseline + 1 < study.rows.size() &&
-         study.rows[study.baseline].status != Status::kDone) {
-    ++study.baseline;
+  // The baseline is the first run that is done, and made steps.
+  const auto baseline = std::ranges::find_if(study.rows, &Row::measured);
+  if (baseline != study.rows.end()) {
+    study.baseline = static_cast<size_t>(baseline - study.rows.begin());
   }
-  if (study.rows[study.baseline].status != Status::kDone) study.baseline = 0;
   const ordered_json json = StudyJson(study);
   if (!command.html.empty()) WriteOutput(command.html, "--html", StudyHtml(json, study));
   if (!command.csv.empty()) WriteOutput(command.csv, "--csv", StudyCsv(json, study));

@@ -14,8 +14,6 @@
 namespace plimsoll::studies {
 namespace {
 
-bool Done(const Row& row) { return row.status == Status::kDone && row.has_results(); }
-
 const Run* RunOfSeed(const Row& row, const std::string& seed) {
   for (const Run& run : row.runs) {
     if (run.seed == seed) return &run;
@@ -57,7 +55,8 @@ class SeedPairs {
   const Run* OfSeed(const std::string& seed) const {
     if (const Run* const run = RunOfSeed(rows_[baseline_], seed)) return run;
     for (size_t i = 0; i < facts_.size(); ++i) {
-      if (!Done(rows_[i]) || facts_[i].but_for_seed != facts_[baseline_].but_for_seed) continue;
+      if (!rows_[i].measured() || facts_[i].but_for_seed != facts_[baseline_].but_for_seed)
+        continue;
       if (const Run* const run = RunOfSeed(rows_[i], seed)) return run;
     }
     return nullptr;
@@ -81,9 +80,9 @@ bool Dominates(const Row& a, const Row& b) {
 }
 
 bool OnFront(size_t row, const std::vector<Row>& rows) {
-  if (!Done(rows[row]) || !rows[row].peak_bytes()) return false;
+  if (!rows[row].measured() || !rows[row].peak_bytes()) return false;
   return std::none_of(rows.begin(), rows.end(), [&](const Row& other) {
-    return Done(other) && other.peak_bytes() && Dominates(other, rows[row]);
+    return other.measured() && other.peak_bytes() && Dominates(other, rows[row]);
   });
 }
 
@@ -140,7 +139,7 @@ Law AutoLaw(const std::vector<Row>& rows, const std::vector<RowFacts>& facts) {
           .broken = {},
           .must_hold = false};
   for (size_t i = 0; i < facts.size(); ++i) {
-    if (!facts[i].automatic || facts[i].numbers.empty() || !Done(rows[i]) ||
+    if (!facts[i].automatic || facts[i].numbers.empty() || !rows[i].measured() ||
         !rows[i].peak_bytes()) {
       continue;
     }
@@ -148,7 +147,7 @@ Law AutoLaw(const std::vector<Row>& rows, const std::vector<RowFacts>& facts) {
     bool untold = false;
     for (size_t j = 0; j < facts.size(); ++j) {
       const bool comparable = !facts[j].automatic && facts[j].numbers == facts[i].numbers &&
-                              Done(rows[j]) && rows[j].peak_bytes() &&
+                              rows[j].measured() && rows[j].peak_bytes() &&
                               *rows[j].peak_bytes() <= *rows[i].peak_bytes();
       if (!comparable) continue;
       const Spread other = SpreadOf(rows[j]);
@@ -220,11 +219,11 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
   // For each claim (RowFacts::numbers), the rows to compare with: the baseline if it has a run of
   // the same seed, else the first row that has.
   std::map<std::string, std::vector<size_t>> standing;
-  if (!facts.empty() && Done(rows[baseline])) standing[facts[baseline].numbers] = {baseline};
+  if (!facts.empty() && rows[baseline].measured()) standing[facts[baseline].numbers] = {baseline};
   for (size_t i = 0; i < rows.size(); ++i) {
     Comparison& comparison = comparisons[i];
     comparison.is_baseline = i == baseline;
-    if (!Done(rows[i])) continue;
+    if (!rows[i].measured()) continue;
     comparison.on_front = OnFront(i, rows);
     if (!facts.empty() && !facts[i].numbers.empty()) {
       std::vector<size_t>& candidates = standing[facts[i].numbers];
@@ -235,7 +234,7 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
       if (comparison.same_as < 0 && i != baseline) candidates.push_back(i);
     }
     const Row& base = rows[baseline];
-    if (i == baseline || !Done(base)) continue;
+    if (i == baseline || !base.measured()) continue;
     const Spread spread = SpreadOf(rows[i]), of_base = SpreadOf(base);
     comparison.speedup = of_base.median / spread.median;
     comparison.speedups = Interval{of_base.low / spread.high, of_base.high / spread.low};

@@ -130,8 +130,11 @@ void AddRun(const std::string& directory, int64_t warmup, Row& row) {
     row.note = DescribeUnfinished(directory, metrics);
     run.summary = SummaryOfUnfinished(directory, metrics);
   }
-  if (metrics.loss.empty()) return;
   run.step_ms = trainer::MeasuredSteps(metrics, warmup);
+  if (run.step_ms.empty()) {
+    if (row.status == Status::kDone) row.note = "made no steps";
+    return;
+  }
   run.losses = std::move(metrics.loss);
   run.evaluations = std::move(metrics.evaluations);
   row.runs.push_back(std::move(run));

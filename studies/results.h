@@ -62,6 +62,8 @@ struct Row {
   nlohmann::ordered_json timeline;                  // memory_timeline.json; null: none
 
   bool has_results() const { return !runs.empty(); }
+  // Whether it is done and can be compared.
+  bool measured() const { return status == Status::kDone && has_results(); }
   // From the first run, which stands for all runs where they cannot differ.
   std::optional<double> Figure(const char* key) const;
   nlohmann::ordered_json Member(const char* key) const;  // of its summary; null: there is none
@@ -72,7 +74,8 @@ struct Row {
 
 // Adds the run in this directory, without the times of its first `warmup` steps. An unfinished run
 // has the results so far, if that is at least one step, and makes the row kUnfinished, with a note
-// that says how far it came.
+// that says how far it came. One that is done without a step of its own (it was resumed after its
+// last one) has no results, and a note says so.
 void AddRun(const std::string& directory, int64_t warmup, Row& row);
 
 }  // namespace plimsoll::studies

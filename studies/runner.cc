@@ -190,7 +190,7 @@ void Runner::CountDone(const StudyRun& run, int64_t steps) {
 
 double Runner::VariationOf(size_t row) const {
   const Row result = ReadRow(study_, rows_[row], directory_);
-  return result.status == Status::kDone ? SpreadOf(result).variation : 0;
+  return result.measured() ? SpreadOf(result).variation : 0;
 }
 
 std::string Runner::Repeat(size_t row) {

@@ -55,7 +55,7 @@ std::string ListOf(const std::vector<std::string>& names) {
 std::string UnsteadyText(const std::vector<Row>& rows) {
   std::vector<std::string> names;
   for (const Row& row : rows) {
-    if (row.status == Status::kDone && SpreadOf(row).variation >= kSteady) {
+    if (row.measured() && SpreadOf(row).variation >= kSteady) {
       names.push_back(row.name);
     }
   }

@@ -76,11 +76,19 @@ Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& met
   const std::string where =
       name.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, name);
   if (overflow && metrics.skipped_in_a_row >= amp_.max_skips) {
+    const bool fixed = amp_.loss_scale == config::LossScale::kStatic;
+    const std::string scale =
+        fixed ? fmt::format("with the loss scale {:g}, which stays (amp.loss_scale: static); "
+                            "stopped. A smaller amp.init_scale, or amp.loss_scale: dynamic, will "
+                            "help",
+                            metrics.loss_scale)
+              : fmt::format("the loss scale being down to {:g} (amp.min_scale {:g}); stopped. A "
+                            "smaller optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may "
+                            "help",
+                            metrics.loss_scale, amp_.min_scale);
     return {Verdict::kStop,
-            fmt::format("{}: gradients overflowed in {} steps in a row (amp.max_skips), the "
-                        "loss scale being down to {:g} (amp.min_scale {:g}); stopped. A smaller "
-                        "optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may help",
-                        where, metrics.skipped_in_a_row, metrics.loss_scale, amp_.min_scale)};
+            fmt::format("{}: gradients overflowed in {} steps in a row (amp.max_skips), {}", where,
+                        metrics.skipped_in_a_row, scale)};
   }
   if (problem.empty()) return {};
   return Answer(fmt::format("{}: {}", where, problem), metrics);

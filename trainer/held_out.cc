@@ -49,13 +49,14 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
     if (collects_) {
       mistakes.Add(session, batches_.First(done - 1));
       slices.Add(session, batches_.First(done - 1));
-      samples.Add(session);
+      samples.Add(session, batches_.First(done - 1), batches_.CountSamples());
     }
     progressed();
   });
   if (collects_) {
     evaluation.mistakes = mistakes.Gather(ranks_);
     evaluation.slices = slices.Gather(ranks_);
+    samples.Gather(ranks_);
     evaluation.samples = samples.Png();
   }
   if (session.averages()) {

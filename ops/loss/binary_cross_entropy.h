@@ -10,7 +10,8 @@
 // number for all logits, within [0, 1], as in an adversarial loss (Goodfellow et al. 2014; 0.9
 // smooths the label 1, Salimans et al. 2016, section 3.4), or targets f32[…] of the logits' shape,
 // which are constants; one that is NaN is no target: its logit carries no loss and isn't counted.
-// loss and dloss have S's compute type.
+// With labels i32[B] of logits[B,…], those of a row with a negative label have no target, as in
+// cross_entropy.h. loss and dloss have S's compute type.
 // Errors: InternalError on shapes that do not fit and on t outside [0, 1].
 #pragma once
 
@@ -22,14 +23,18 @@ namespace plimsoll::ops {
 
 struct BinaryCrossEntropy {
   graph::Value loss;
-  // i32[]: logits above 0 where t > 1/2, and those not above 0 where it isn't. For metrics.
-  graph::Value right;
+  // For metrics, i32[]: logits above 0 where t > 1/2, and those not above 0 where it isn't; and all
+  // that have a target.
+  graph::Value right, counted;
 };
+// `labels` kNoTensor: all rows count.
 BinaryCrossEntropy BinaryCrossEntropyWithLogits(graph::Builder& g, graph::Value logits,
                                                 graph::Value weight, double target,
-                                                std::string_view name = "");
+                                                std::string_view name = "",
+                                                graph::Value labels = graph::kNoTensor);
 BinaryCrossEntropy BinaryCrossEntropyOfTargets(graph::Builder& g, graph::Value logits,
                                                graph::Value weight, graph::Value targets,
-                                               std::string_view name = "");
+                                               std::string_view name = "",
+                                               graph::Value labels = graph::kNoTensor);
 
 }  // namespace plimsoll::ops

@@ -3,6 +3,8 @@
 // order, in double. Bytes: forward n·s, backward 2·n·s, and targets.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "ops/kernel.h"
 #include "ops/simd.h"
@@ -14,22 +16,30 @@ constexpr int64_t kChunk = 4096;
 
 int64_t Chunks(int64_t elements) { return (elements + kChunk - 1) / kChunk; }
 
-// What the logits should say: the probability of each, or one of all.
+// What the logits should say: the probability of each, or one of all; NaN in rows without a label.
 template <typename T>
 struct Targets {
+  // Labels are the input after the targets.
   Targets(const CpuContext& ctx, size_t input)
       : each(ctx.in<float>(input)),
-        of_all(each != nullptr ? T(0) : static_cast<T>(ctx.attributes.GetReal("target"))) {}
+        of_all(each != nullptr ? T(0) : static_cast<T>(ctx.attributes.GetReal("target"))),
+        labels(ctx.in<int32_t>(input + 1)),
+        row(labels == nullptr ? 1 : ctx.in_shape(0).elements() / ctx.in_shape(0).dim(0)) {}
 
-  T at(int64_t i) const { return each != nullptr ? static_cast<T>(each[i]) : of_all; }
+  T at(int64_t i) const {
+    if (labels != nullptr && labels[i / row] < 0) return std::numeric_limits<T>::quiet_NaN();
+    return each != nullptr ? static_cast<T>(each[i]) : of_all;
+  }
 
   const float* each;
   T of_all;
+  const int32_t* labels;
+  int64_t row;  // logits of a row
 };
 
 struct Partial {
   double loss;
-  int64_t right;
+  int64_t right, counted;
 };
 
 void Loss(const CpuContext& ctx) {
@@ -47,6 +57,7 @@ void Loss(const CpuContext& ctx) {
         if (std::isnan(t)) continue;
         partial.loss += std::max(x, T(0)) - x * t + std::log1p(std::exp(-std::abs(x)));
         partial.right += (x > 0) == (2 * t > 1);
+        ++partial.counted;
       }
       partials[chunk] = partial;
     });
@@ -54,9 +65,11 @@ void Loss(const CpuContext& ctx) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       all.loss += partials[chunk].loss;
       all.right += partials[chunk].right;
+      all.counted += partials[chunk].counted;
     }
     *ctx.out<T>(0) = static_cast<T>(all.loss * *ctx.in<float>(1));
     if (int32_t* const right = ctx.out<int32_t>(1)) *right = static_cast<int32_t>(all.right);
+    if (int32_t* const count = ctx.out<int32_t>(2)) *count = static_cast<int32_t>(all.counted);
   });
 }
 

@@ -14,56 +14,81 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kTotalThreads = 1024;
 
-// A loss, and how many logits are right.
+// A loss, and how many logits are right, and counted.
 struct Part {
   float loss = 0;
-  int32_t right = 0;
+  int32_t right = 0, counted = 0;
 };
+
+// Which logits carry loss: all, or those of rows with a label.
+struct Counted {
+  const int32_t* labels;
+  int64_t row;  // logits of a row
+
+  __device__ bool at(int64_t i) const { return labels == nullptr || labels[i / row] >= 0; }
+};
+
+Counted CountedOf(const CudaContext& ctx, size_t input) {
+  const int32_t* const labels = ctx.in<int32_t>(input);
+  if (labels == nullptr) return {nullptr, 1};
+  return {labels, ctx.in_shape(0).elements() / ctx.in_shape(0).dim(0)};
+}
 
 // The sum over a block of kCount threads; all of them call it, and the first has it.
 template <int kCount>
 __device__ Part BlockPart(const Part& part) {
   __shared__ float losses[kWarp];
-  __shared__ int32_t counts[kWarp];
+  __shared__ int32_t rights[kWarp], counts[kWarp];
   const int lane = threadIdx.x % kWarp;
-  const int32_t of_warp = __reduce_add_sync(~0u, part.right);
-  if (lane == 0) counts[threadIdx.x / kWarp] = of_warp;
+  const int32_t right = __reduce_add_sync(~0u, part.right);
+  const int32_t counted = __reduce_add_sync(~0u, part.counted);
+  if (lane == 0) {
+    rights[threadIdx.x / kWarp] = right;
+    counts[threadIdx.x / kWarp] = counted;
+  }
   const float loss = BlockSum<kCount>(part.loss, losses);  // synchronizes
-  return {loss, __reduce_add_sync(~0u, lane < kCount / kWarp ? counts[lane] : 0)};
+  const bool has = lane < kCount / kWarp;
+  return {loss, __reduce_add_sync(~0u, has ? rights[lane] : 0),
+          __reduce_add_sync(~0u, has ? counts[lane] : 0)};
 }
 
 // Either targets or target holds.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
-    SumKernel(int64_t elements, const S* logits, const float* targets, float target, float* losses,
-              int32_t* rights) {
+    SumKernel(int64_t elements, const S* logits, const float* targets, float target,
+              Counted counted, float* losses, int32_t* rights, int32_t* counts) {
   Part part;
   const int64_t begin = blockIdx.x * kSumChunk, end = min(begin + kSumChunk, elements);
   for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) {
+    if (!counted.at(i)) continue;
     const float x = ToFloat(logits[i]), t = targets != nullptr ? targets[i] : target;
     if (isnan(t)) continue;
     part.loss += fmaxf(x, 0.0f) - x * t + log1pf(expf(-fabsf(x)));
     part.right += (x > 0) == (2 * t > 1);
+    ++part.counted;
   }
   part = BlockPart<kThreads>(part);
   if (threadIdx.x > 0) return;
   losses[blockIdx.x] = part.loss;
   rights[blockIdx.x] = part.right;
+  counts[blockIdx.x] = part.counted;
 }
 
-// One block. `right` may be nullptr.
+// One block. `right` and `counted` may be nullptr.
 __global__ void __launch_bounds__(kTotalThreads)
-    TotalKernel(int64_t chunks, const float* losses, const int32_t* rights, const float* weight,
-                float* loss, int32_t* right) {
+    TotalKernel(int64_t chunks, const float* losses, const int32_t* rights, const int32_t* counts,
+                const float* weight, float* loss, int32_t* right, int32_t* counted) {
   Part part;
   for (int64_t i = threadIdx.x; i < chunks; i += kTotalThreads) {
     part.loss += losses[i];
     part.right += rights[i];
+    part.counted += counts[i];
   }
   part = BlockPart<kTotalThreads>(part);
   if (threadIdx.x > 0) return;
   *loss = part.loss * *weight;
   if (right != nullptr) *right = part.right;
+  if (counted != nullptr) *counted = part.counted;
 }
 
 // Not read where there are targets.
@@ -76,16 +101,27 @@ void Loss(const CudaContext& ctx) {
   const int64_t elements = ctx.in_shape(0).elements(), chunks = SumChunks(elements);
   float* const losses = static_cast<float*>(ctx.workspace);
   int32_t* const rights = reinterpret_cast<int32_t*>(losses + chunks);
+  int32_t* const counts = rights + chunks;
   if (chunks > 0) {
     DispatchCuda(ctx.dtype(), [&]<typename S>() {
       SumKernel<<<static_cast<unsigned>(chunks), kThreads, 0, ctx.stream>>>(
-          elements, ctx.in<S>(0), ctx.in<float>(2), Target(ctx), losses, rights);
+          elements, ctx.in<S>(0), ctx.in<float>(2), Target(ctx), CountedOf(ctx, 3), losses, rights,
+          counts);
     });
     gpu::CheckLaunch("binary_cross_entropy_with_logits");
   }
-  TotalKernel<<<1, kTotalThreads, 0, ctx.stream>>>(chunks, losses, rights, ctx.in<float>(1),
-                                                   ctx.out<float>(0), ctx.out<int32_t>(1));
+  TotalKernel<<<1, kTotalThreads, 0, ctx.stream>>>(chunks, losses, rights, counts, ctx.in<float>(1),
+                                                   ctx.out<float>(0), ctx.out<int32_t>(1),
+                                                   ctx.out<int32_t>(2));
   gpu::CheckLaunch("binary_cross_entropy_with_logits");
+}
+
+// Rows that carry no loss get no gradient.
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    DropKernel(int64_t elements, Counted counted, S* gradient) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i < elements && !counted.at(i)) gradient[i] = FromFloat<S>(0.0f);
 }
 
 struct Slope {
@@ -111,6 +147,11 @@ void LossBackward(const CudaContext& ctx) {
       Map(ctx.stream, name, elements, slope, ctx.out<S>(0), logits, targets);
     } else {
       Map(ctx.stream, name, elements, slope, ctx.out<S>(0), logits);
+    }
+    if (ctx.in<int32_t>(4) != nullptr && elements > 0) {
+      DropKernel<<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0,
+                   ctx.stream>>>(elements, CountedOf(ctx, 4), ctx.out<S>(0));
+      gpu::CheckLaunch(name);
     }
   });
 }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "ops/kernel.h"
+#include "ops/norms/power_iterations.h"
 #include "ops/norms/spectral_sums.h"
 #include "ops/simd.h"
 
@@ -60,19 +61,22 @@ void MultiplyTransposed(ThreadPool& pool, const SpectralSums& size, const S* wei
   });
 }
 
+// `next_v` may be `v`.
+template <typename T, typename S>
+void Iterate(ThreadPool& pool, const SpectralSums& size, const S* weight, const float* v,
+             float* next_u, float* next_v) {
+  pool.ParallelFor(size.rows, 1, [&](int64_t row, int64_t) {
+    next_u[row] = static_cast<float>(Dot<T>(size.columns, weight + row * size.columns, v));
+  });
+  Normalize(size.rows, next_u);
+  MultiplyTransposed<T>(pool, size, weight, next_u, next_v);
+  Normalize(size.columns, next_v);
+}
+
 void PowerIteration(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const SpectralSums size(ctx.in_shape(0));
-    const S* const weight = ctx.in<S>(0);
-    const float* const v = ctx.in<float>(1);
-    float *const next_u = ctx.out<float>(0), *const next_v = ctx.out<float>(1);
-    ctx.pool.ParallelFor(size.rows, 1, [&](int64_t row, int64_t) {
-      next_u[row] = static_cast<float>(Dot<T>(size.columns, weight + row * size.columns, v));
-    });
-    Normalize(size.rows, next_u);
-    MultiplyTransposed<T>(ctx.pool, size, weight, next_u, next_v);
-    Normalize(size.columns, next_v);
+    Iterate<Compute<S>>(ctx.pool, SpectralSums(ctx.in_shape(0)), ctx.in<S>(0), ctx.in<float>(1),
+                        ctx.out<float>(0), ctx.out<float>(1));
   });
 }
 
@@ -140,4 +144,11 @@ const CpuKernelRegistration kSpectralNormBackward({"spectral_norm_backward", &Sp
                                                    &RowsWorkspace});
 
 }  // namespace
+
+void PowerIterations(ThreadPool& pool, const graph::Shape& weight_shape, const float* weight,
+                     int count, float* u, float* v) {
+  const SpectralSums size(weight_shape);
+  for (int i = 0; i < count; ++i) Iterate<float>(pool, size, weight, v, u, v);
+}
+
 }  // namespace plimsoll::ops

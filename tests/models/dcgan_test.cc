@@ -49,9 +49,13 @@ CompileOptions Options(int64_t batch) {
   return options;
 }
 
-// Images and noise follow from the draw's number.
+// Images and noise follow from the draw's number; in evaluations all rows count.
 void Fill(Session& session, int64_t draw) {
   for (const graph::Slot& slot : session.slots()) {
+    if (slot.name == "labels") {
+      std::ranges::fill(slot.values<int32_t>(), 0);
+      continue;
+    }
     const std::vector<double> values =
         models::UniformByName(slot.name + "." + std::to_string(draw), slot.type.shape.elements());
     std::ranges::copy(values, slot.values<float>().begin());
@@ -247,7 +251,7 @@ TEST(Dcgan, ShowsTheImagesOfAnEvaluation) {
     for (const int64_t batch : {0, 1}) {
       Fill(session, batch);
       session.Evaluate(std::vector<int64_t>{1, 1}, 1);
-      grid.Add(session);
+      grid.Add(session, 3 * batch, 6);
       std::ranges::copy(session.Read<float>(kMadeImages), std::back_inserter(made));
     }
     std::vector<uint8_t> pixels(static_cast<size_t>(28 * 18 * channels), 255);

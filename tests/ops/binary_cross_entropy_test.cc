@@ -100,6 +100,36 @@ TEST(BinaryCrossEntropy, CountsLogitsOnTheRightSide) {
   EXPECT_EQ(right(0.1), 2);
   const TestTensor targets = Values(DType::kFloat32, {5}, {1, 0, 0, 1, 0.75});
   EXPECT_EQ(RunOp(kOp, {&logits, &one, &targets})[1].at(0), 3);
+  EXPECT_EQ(RunOp(kOp, {&logits, &one, &targets})[2].at(0), 5);
+}
+
+// Rows with a negative label are as if they were not there, even where their logits are NaN.
+TEST(BinaryCrossEntropy, LeavesOutRowsWithoutALabel) {
+  constexpr int64_t kRows = 5, kRow = 2000;  // over several chunks
+  const TestTensor logits = NormalValues(DType::kFloat32, {kRows, kRow}, 1, 2);
+  const TestTensor labels = Values(DType::kInt32, {kRows}, {0, -1, 7, 0, -100});
+  const TestTensor weight = Values(DType::kFloat32, {}, {0.25}), dloss = One();
+  TestTensor with = NormalValues(DType::kFloat32, {kRows, kRow}, 1, 2),
+             counted({DType::kFloat32, {3, kRow}});
+  int64_t at = 0;
+  for (int64_t i = 0; i < logits.size(); ++i) {
+    if (labels.at(i / kRow) < 0) {
+      with.set(i, std::nan(""));
+    } else {
+      counted.set(at++, logits.at(i));
+    }
+  }
+  const auto got = RunOp(kOp, {&with, &weight, nullptr, &labels}, Target(1));
+  const auto want = RunOp(kOp, {&counted, &weight}, Target(1));
+  EXPECT_NEAR(got[0].at(0), want[0].at(0), 1e-6 * want[0].at(0));
+  EXPECT_EQ(got[1].at(0), want[1].at(0));
+  EXPECT_EQ(got[2].at(0), 3 * kRow);
+  const TestTensor gradient =
+      RunOp(kBackward, {&with, &weight, &dloss, nullptr, &labels}, Target(1))[0];
+  const TestTensor all = RunOp(kBackward, {&logits, &weight, &dloss}, Target(1))[0];
+  for (int64_t i = 0; i < logits.size(); ++i) {
+    ASSERT_EQ(gradient.at(i), labels.at(i / kRow) < 0 ? 0 : all.at(i)) << i;
+  }
 }
 
 TEST(BinaryCrossEntropy, RefusesWhatDoesNotFit) {
@@ -115,6 +145,12 @@ TEST(BinaryCrossEntropy, RefusesWhatDoesNotFit) {
         RunOp(kOp, {&logits, &one, &logits}, Target(1));
       },
       {"either targets or"});
+  const TestTensor labels = Values(DType::kInt32, {3}, {0, 1, -1});
+  ExpectInternalError(
+      [&] {
+        RunOp(kOp, {&logits, &one, nullptr, &labels}, Target(1));
+      },
+      {"'labels' must be i32[2]"});
 }
 
 TEST(BinaryCrossEntropy, GivesTheOpItsTarget) {
@@ -133,8 +169,8 @@ TEST(BinaryCrossEntropy, GivesTheOpItsTarget) {
   tensor %weight: f32[] input persistent
   tensor %targets: f32[2,4,1] input persistent
 forward
-  %real: f32[], %real.right: i32[] = binary_cross_entropy_with_logits(%logits, %weight) {target=0.9}
-  %each: f32[], %each.right: i32[] = binary_cross_entropy_with_logits(%logits, %weight, %targets)
+  %real: f32[], %real.right: i32[], %real.counted: i32[] = binary_cross_entropy_with_logits(%logits, %weight) {target=0.9}
+  %each: f32[], %each.right: i32[], %each.counted: i32[] = binary_cross_entropy_with_logits(%logits, %weight, %targets)
 )");
 }
 

@@ -34,18 +34,31 @@ Example OfTargets(Example example) {
   return example;
 }
 
+// Every fifth row has no label.
+Example WithLabels(Example example) {
+  const int64_t rows = example.inputs[0].shape.dim(0);
+  if (example.attributes.Has("target")) example.inputs.push_back({{}, Fill::kAbsent});
+  example.inputs.push_back({{rows}, Fill::kTargets, 3});
+  return example;
+}
+
 const ExampleRegistration kReal(Loss("real", {3, 7, 5, 1}, 1));
 const ExampleRegistration kFake(Loss("fake", {13}, 0));
 const ExampleRegistration kOne(Loss("one", {1}, 0.9));
 const ExampleRegistration kChunks(Loss("chunks", {2, 17, 1000}, 0.9));
 const ExampleRegistration kEach(OfTargets(Loss("targets", {3, 7, 5}, 0)));
 const ExampleRegistration kEachChunks(OfTargets(Loss("targets, chunks", {33000}, 0)));
+const ExampleRegistration kLabels(WithLabels(Loss("labels", {12, 7, 5, 1}, 0.9)));
+const ExampleRegistration kEachLabels(WithLabels(OfTargets(Loss("targets, labels", {70, 600}, 0))));
 
 const ExampleRegistration kBackward(LossBackward("smoothed", {3, 7, 5, 1}, 0.9));
 const ExampleRegistration kBackwardPacks(LossBackward("packs", {4, 1024, 9}, 1));
 const ExampleRegistration kBackwardOne(LossBackward("one", {1}, 0));
 const ExampleRegistration kBackwardEach(OfTargets(LossBackward("targets", {3, 7, 5}, 0)));
 const ExampleRegistration kBackwardEachPacks(OfTargets(LossBackward("targets, packs", {2048}, 0)));
+const ExampleRegistration kBackwardLabels(WithLabels(LossBackward("labels", {12, 7, 5, 1}, 0.9)));
+const ExampleRegistration kBackwardEachLabels(WithLabels(OfTargets(LossBackward("targets, labels",
+                                                                                {11, 400}, 0))));
 
 graph::Shape Row(const graph::Shape& weight) { return graph::Shape(weight.dims().subspan(1)); }
 

@@ -178,6 +178,21 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_EQ(unfinished.at(2).at("bits"), "= " + first);
   EXPECT_EQ(unfinished.at(3).at("note"),
             "0 of 5 steps so far; " + *LockHolder(begun) + " trains there");
+
+  // One that had nothing left to do when it was resumed.
+  const std::string ended = folder_ / "ended";
+  std::filesystem::copy(second, ended);
+  WriteFile(ended + "/metrics.jsonl", "");
+  const Outcome none = RunPlimsoll({"report", ended, first, "--json"});
+  ASSERT_EQ(none.exit_code, 0) << none.err;
+  const json of_none = json::parse(none.out).at("rows");
+  EXPECT_EQ(of_none.at(0).at("status"), "done");
+  EXPECT_EQ(of_none.at(0).at("note"), "made no steps");
+  EXPECT_FALSE(of_none.at(0).contains("step_ms"));
+  EXPECT_EQ(of_none.at(1).at("base"), true);
+  const Outcome alone = RunPlimsoll({"report", ended});
+  EXPECT_EQ(alone.exit_code, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr(ended + ": made no steps"));
 }
 
 TEST_F(AblateCommand, AStudyWithoutAResultHasFailed) {

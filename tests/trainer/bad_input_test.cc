@@ -1,5 +1,6 @@
 // The response to a user's mistake: one line on stderr that names the key or file, the reason and
 // the way out, exit code 2, and nothing written.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -101,6 +102,24 @@ TEST_F(BadInput, TensorRanksThatCannotShareTheModel) {
                 {"run.yaml:4: parallel.sequence: 2 tensor ranks cannot share the tokens of a "
                  "micro-step equally: "
                  "train.micro_batch 1 × model.sequence 7 = 7"});
+}
+
+// Each of them would compute all.
+TEST_F(BadInput, TensorRanksThatHaveNothingToShare) {
+  const std::string image = "image_size: 8, channels: 1";
+  for (const auto& [family, more] :
+       {std::pair("resnet", "depth: 8, classes: 3, " + image), std::pair("dcgan", image),
+        std::pair("unet", std::string("image_height: 8, image_width: 8, levels: 2, features: 2, "
+                                      "classes: 3"))}) {
+    const std::string yaml = fmt::format("model: {{family: {}, {}}}\n", family, more) +
+                             "data: {source: synthetic_images}\nparallel: {tensor: 2}\n"
+                             "train: {steps: 1, micro_batch: 2}\n";
+    ExpectMistake(RunPlimsoll({"plan", File("run.yaml", yaml)}),
+                  {fmt::format("run.yaml:3: parallel.tensor: 2 ranks would each do the same work: "
+                               "models of family {} have no layers",
+                               family),
+                   "leave it out"});
+  }
 }
 
 TEST_F(BadInput, Tf32OnTheCpu) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -20,6 +21,7 @@
 namespace plimsoll {
 namespace {
 
+using nlohmann::json;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -84,6 +86,79 @@ TEST_F(DcganCommand, LeavesPicturesOfWhatItMakes) {
   EXPECT_NE(pictures[0], pictures[1]);
   EXPECT_THAT(folder_.Read("run/report.html"), HasSubstr("Images that the model makes"));
   EXPECT_THAT(folder_.Read("run/metrics.jsonl"), HasSubstr("generator.fooled"));
+}
+
+// Rows that fill up the last batch count nowhere, and no image acts on another.
+TEST_F(DcganCommand, EvaluatesTheSameInAllBatches) {
+  for (const std::string norm : {"batch", "spectral"}) {
+    ASSERT_EQ(Train(norm, {"model.discriminator_norm=" + norm}).exit_code, 0);
+    for (const std::string limit : {"8", "9"}) {
+      const auto evaluate = [&](const std::string& batch) {
+        const Outcome outcome =
+            RunPlimsoll({"eval", folder_ / norm, "--batch", batch, "--limit", limit, "--json"});
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        return json::parse(outcome.out);
+      };
+      const json one = evaluate("1");
+      EXPECT_EQ(one.at("targets").dump(), limit);
+      for (const std::string batch : {"2", "5", "8"}) {
+        const json other = evaluate(batch);
+        for (const auto& [name, value] : one.items()) {
+          if (name != "loss" && name.find('.') == std::string::npos) continue;
+          EXPECT_NEAR(other.at(name).get<double>(), value.get<double>(), 1e-6)
+              << name << ", batch " << batch << " of " << limit;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(DcganCommand, ShowsTheSameImagesInAllBatches) {
+  std::vector<std::string> pictures;
+  for (const std::string batch : {"3", "8"}) {
+    // The first evaluation is of the initial weights.
+    ASSERT_EQ(Train(batch, {"train.micro_batch=" + batch, "train.eval_every=4"}).exit_code, 0);
+    pictures.push_back(folder_.Read(batch + "/samples/step_0.png"));
+  }
+  EXPECT_EQ(pictures[0], pictures[1]);
+}
+
+TEST_F(DcganCommand, RefusesWhatItCannotDo) {
+  const auto expect_refused = [&](const Sets& sets, const std::vector<std::string>& parts) {
+    const Outcome outcome = Train("refused", sets);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("norm_samples")));
+  };
+  expect_refused({"data.mixup=0.2"}, {"--set: data.mixup", "two labels", "leave it out"});
+  expect_refused({"data.cutmix=1"}, {"--set: data.cutmix", "two labels"});
+  for (const std::string network : {"generator", "discriminator"}) {
+    expect_refused({"train.freeze=" + network + ".*"},
+                   {"train.freeze: leaves the objective '" + network + "' nothing to train"});
+  }
+  expect_refused({"train.micro_batch=auto", "train.global_batch=8", "memory.budget=1GiB"},
+                 {"train.micro_batch: auto would choose the mathematics", "give a number"});
+  const Outcome plan =
+      RunPlimsoll({"plan", yaml_, "--budget", "1GiB", "--max", "train.micro_batch"});
+  EXPECT_EQ(plan.exit_code, 2);
+  EXPECT_THAT(plan.err, HasSubstr("give a number"));
+  EXPECT_THAT(plan.err, Not(HasSubstr("norm_samples")));
+  const Outcome tensor = RunPlimsoll({"plan", yaml_, "--set", "parallel.tensor=2"});
+  EXPECT_EQ(tensor.exit_code, 2);
+  EXPECT_THAT(tensor.err, HasSubstr("parallel.tensor: 2 ranks would each do the same work"));
+  // A folder's model is refused it as well.
+  ASSERT_EQ(Train("trained", {"train.eval_every=0"}).exit_code, 0);
+  const Outcome mixed = RunPlimsoll(
+      {"train",
+       folder_.Write("from.yaml", "model: {init_from: " + folder_ / "trained/model" +
+                                      "}\ndata: {source: images, folder: " + folder_ / "pictures" +
+                                      ", random_resized_crop: false, resize: 16, mixup: 0.2}\n"
+                                      "train: {steps: 1, micro_batch: 4}\n")});
+  EXPECT_EQ(mixed.exit_code, 2);
+  EXPECT_THAT(mixed.err, HasSubstr("from.yaml:2: data.mixup: gives images two labels"));
+  // Of a part of a network the rest is trained.
+  EXPECT_EQ(Train("part", {"train.freeze=generator.block.0.*", "train.eval_every=0"}).exit_code, 0);
 }
 
 TEST_F(DcganCommand, HasTheSameWeightsWithSpectralNormsUnderAllPolicies) {

@@ -109,8 +109,19 @@ TEST(Divergence, OverflowsOfScaledGradientsAreNone) {
     EXPECT_EQ(divergence.Judge(2, Metrics(1, kInfinity, 3)).kind, Verdict::kGood);
     const Verdict many = divergence.Judge(3, Metrics(1, kInfinity, 4));
     EXPECT_EQ(many.kind, Verdict::kStop);
-    EXPECT_THAT(many.text, HasSubstr("4 steps in a row (amp.max_skips)"));
+    EXPECT_THAT(many.text,
+                HasSubstr("4 steps in a row (amp.max_skips), the loss scale being down"));
   }
+}
+
+TEST(Divergence, AStaticLossScaleIsNotDown) {
+  config::RunConfig config = Config("{action: stop}");
+  config.amp.loss_scale = config::LossScale::kStatic;
+  Divergence divergence(config, kScaled, 0, {});
+  const std::string text = divergence.Judge(0, Metrics(1, kInfinity, 4)).text;
+  EXPECT_THAT(text, HasSubstr("the loss scale 1, which stays (amp.loss_scale: static)"));
+  EXPECT_THAT(text, HasSubstr("smaller amp.init_scale"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("down to")));
 }
 
 TEST(Divergence, SkipsSoManyInARow) {

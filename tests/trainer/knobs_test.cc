@@ -172,6 +172,12 @@ TEST(Knobs, AResumedRunKeepsItsLayout) {
   config::RunConfig fewer = OpenLayout(2, "train: {micro_batch: auto, global_batch: 16}\n");
   EXPECT_EQ(KeepChoices(fewer, earlier), "");
   EXPECT_TRUE(fewer.parallel.open_mesh());
+  // On ranks that the earlier tensor ranks do not divide, fewer ones and more.
+  for (const int64_t ranks : {2, 3, 6}) {
+    config::RunConfig other = OpenLayout(ranks, "train: {micro_batch: auto, global_batch: 24}\n");
+    EXPECT_EQ(KeepChoices(other, {{"parallel.data", "1"}, {"parallel.tensor", "4"}}), "") << ranks;
+    EXPECT_TRUE(other.parallel.open_mesh());
+  }
 }
 
 // A draft is shared by runs that differ in how programs are finished alone.

@@ -113,5 +113,24 @@ TEST_F(PlanRanks, GoesThroughAllLayoutsWhateverTheFileSays) {
   EXPECT_EQ(meshes("{tensor: 4}"), open);
 }
 
+// What the command itself sets stays.
+TEST_F(PlanRanks, KeepsWhatTheCommandSets) {
+  const auto shapes = [&](const std::vector<std::string>& sets, const std::string& ranks) {
+    std::vector<std::string> arguments = {"--ranks", ranks};
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    std::vector<std::string> found;
+    for (const json& mesh : PlanJson(arguments)["meshes"]) {
+      found.push_back(fmt::format("{}x{}/{}", mesh["data"].get<int>(), mesh["tensor"].get<int>(),
+                                  mesh["zero"].get<int>()));
+    }
+    return found;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(shapes({"parallel.tensor=2"}, "4"), ElementsAre("2x2/0", "2x2/1", "2x2/2", "2x2/3"));
+  EXPECT_THAT(shapes({"parallel.tensor=2", "parallel.zero=1"}, "4"), ElementsAre("2x2/1"));
+  EXPECT_THAT(shapes({"parallel.data=4"}, "4"), ElementsAre("4x1/0", "4x1/1", "4x1/2", "4x1/3"));
+  ExpectError(Plan({"--ranks", "4", "--set", "parallel.tensor=3"}), 2, {"parallel.tensor: 1 data × 3"});
+}
+
 }  // namespace
 }  // namespace plimsoll

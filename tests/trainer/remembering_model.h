@@ -33,6 +33,10 @@ class Remembering final : public models::Model {
       models::StateInfo::OnOtherRanks on_other_ranks = models::StateInfo::kMeanOfAll)
       : Model("remembering"), on_other_ranks_(on_other_ranks) {}
 
+  std::vector<models::Sharding> sharding() const override {
+    return {{"head.weight", models::Sharding::kVocabulary}};
+  }
+
  protected:
   Outputs Forward(models::Layers& g, models::Head) const override {
     using graph::DType;

@@ -27,6 +27,7 @@ A run is described by one YAML file of sections and keys.
 - `--set optimizer.lr=1e-3` on the command line is the last layer.
 - `${NAME}` and `${NAME:-default}` in values are environment variables; `$${` is a plain `${`.
 - Anchors, aliases and merge keys (`<<`) work as in YAML.
+- Programs compute with float32 numbers: one that would become 0, infinite or a limit that is out of range is refused.
 - A *derived* default depends on other keys. *Supported* lists the values that work so far; others are refused.
 - `plimsoll config --json-schema` prints a JSON schema for editors.
 )";

@@ -195,14 +195,21 @@ bool HoldsOut(const RunConfig& config) {
   return kind != nullptr && kind->holds_out && kind->holds_out(data.settings);
 }
 
+// The key of the data that mixes samples; empty: none does.
+std::string MixingKey(const RunConfig& config) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  if (kind == nullptr || !kind->mixes) return "";
+  const std::string setting = kind->mixes(config.data.settings);
+  return setting.empty() ? "" : "data." + setting;
+}
+
 // Data that mixes samples needs a loss of two labels.
 void ResolveMixing(RunConfig& config) {
-  const data::SourceKind* const kind = data::FindSource(config.data.source);
   const Key* const mixed = FindKey("model.mixed_labels");
-  if (kind == nullptr || !kind->mixes || mixed == nullptr) return;
-  const std::string setting = kind->mixes(config.data.settings);
-  if (setting.empty() || !mixed->Applies(config) || config.IsSet(mixed->path)) return;
-  config.model.settings.Set(mixed->Name(), true, config.Origin("data." + setting));
+  const std::string key = MixingKey(config);
+  if (key.empty() || mixed == nullptr || config.IsSet(mixed->path)) return;
+  if (!mixed->Applies(config)) throw NoSecondLabels(config);
+  config.model.settings.Set(mixed->Name(), true, config.Origin(key));
 }
 
 void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
@@ -361,6 +368,11 @@ void ResolvePaths(RunConfig& config) {
 
 }  // namespace
 
+UserError NoSecondLabels(const RunConfig& config) {
+  return config.Error(MixingKey(config),
+                      "gives images two labels, and the model has no loss of two; leave it out");
+}
+
 // UserError (`key`) unless a step's sequences can be dealt to the ranks.
 void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, int64_t ranks) {
   if (sequences % ranks == 0) return;
@@ -440,7 +452,7 @@ void RequireStarted(const RunConfig& config, int64_t started) {
   if (config.parallel.open_mesh()) return;
   const int64_t others = RanksBesideData(config), asked = DataRanks(config, started);
   if (asked * others == started) return;
-  const bool tensor = config.parallel.tensor_ranks() > 1 && !config.IsSet("parallel.data");
+  const bool tensor = config.parallel.tensor_ranks() > 1 && !config.parallel.data;
   throw config.Error(
       tensor ? "parallel.tensor" : "parallel.data",
       fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",

@@ -42,6 +42,9 @@ int64_t DataRanks(const RunConfig& config, int64_t started);
 // has; the message gives the mpirun command that would do.
 void RequireStarted(const RunConfig& config, int64_t started);
 
+// The refusal of data that mixes samples (data.mixup), where the model has no loss of two labels.
+UserError NoSecondLabels(const RunConfig& config);
+
 // Whether a key's value follows from other keys that were given, so that the resolved configuration
 // must leave it open (accumulate under a global batch, decay_steps under decay_fraction).
 bool Follows(const RunConfig& config, const std::string& key);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -27,16 +28,46 @@ void CheckRange(const Key& key, double number, const std::string& text, const st
                               RangeText(key)));
 }
 
+// Programs compute with float32 numbers: one that would become 0, infinite or a limit that is out
+// of range would say one thing and do another.
+void CheckFloat32(const Key& key, double number, const std::string& origin) {
+  using Float32 = std::numeric_limits<float>;
+  const double size = std::abs(number);
+  const auto refuse = [&](const std::string& why) {
+    throw UserError(fmt::format("{}: {}: {} {}", origin, key.path, Number(number), why));
+  };
+  if (size > 0 && size < Float32::min()) {
+    const bool may_be_0 = key.min < 0 || (key.min == 0 && !key.above_min);
+    refuse(fmt::format("is too small for float32; it must be {}at least {}",
+                       may_be_0 ? "0, or " : "", Float32::min()));
+  }
+  if (size > Float32::max()) {
+    refuse(fmt::format("is too large for float32; it must be at most {}", Float32::max()));
+  }
+  const auto used = static_cast<float>(number);
+  const bool low = key.above_min && used <= key.min, high = key.below_max && used >= key.max;
+  if (low || high) {
+    refuse(fmt::format("is {} in float32; it must be {}", Number(used), RangeText(key)));
+  }
+}
+
+void CheckNumber(const Key& key, double number, const std::string& origin) {
+  CheckRange(key, number, Number(number), origin);
+  CheckFloat32(key, number, origin);
+}
+
 void CheckRange(const Key& key, const Value& value, const std::string& origin) {
   if (const auto* integer = std::get_if<int64_t>(&value))
     CheckRange(key, static_cast<double>(*integer), fmt::format("{}", *integer), origin);
-  if (const auto* number = std::get_if<double>(&value))
-    CheckRange(key, *number, Number(*number), origin);
+  if (const auto* number = std::get_if<double>(&value)) CheckNumber(key, *number, origin);
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) {
-    for (const double number : *pair) CheckRange(key, number, Number(number), origin);
+    for (const double number : *pair) CheckNumber(key, number, origin);
   }
   if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
-    for (const double number : *numbers) CheckRange(key, number, Number(number), origin);
+    for (const double number : *numbers) CheckNumber(key, number, origin);
+  }
+  if (const auto* groups = std::get_if<std::vector<WeightDecayGroup>>(&value)) {
+    for (const WeightDecayGroup& group : *groups) CheckNumber(key, group.weight_decay, origin);
   }
 }
 

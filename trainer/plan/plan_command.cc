@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/amounts.h"
@@ -158,6 +159,17 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   WritePage(command, config, model, compiled);
 }
 
+// Leaves the layout of ranks open, whatever the file says; what the command sets stays.
+std::vector<std::string> OpenLayout(const std::vector<std::string>& sets) {
+  std::vector<std::string> open;
+  for (const std::string key : {"parallel.data", "parallel.tensor", "parallel.zero"}) {
+    const bool set = std::ranges::any_of(
+        sets, [&](const std::string& set) { return set.starts_with(key + "="); });
+    if (!set) open.push_back(key + "=auto");
+  }
+  return open;
+}
+
 void PlanSweep(const RunConfig& config, int count, bool json) {
   const Activity activity("looking for the fastest plan of each budget");
   StepSolver solver(config);
@@ -218,9 +230,7 @@ void RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    config::Loaded loaded =
-        LoadPlanned(command, {"parallel.data=auto", "parallel.tensor=auto", "parallel.zero=auto"},
-                    command.ranks);
+    config::Loaded loaded = LoadPlanned(command, OpenLayout(command.sets), command.ranks);
     for (const std::string& warning : loaded.warnings) PrintWarning(warning);
     CheckMesh(loaded.config, command.ranks);
     return PrintMeshes(loaded.config, command.json);

@@ -38,8 +38,8 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
     if (coupled == 0) {
       throw config.Error("train.micro_batch",
                          "--max would change the mathematics, too: all samples of a micro-batch "
-                         "act on one another in this model (docs/batch_norm.md); fix groups of "
-                         "them by model.norm_samples");
+                         "act on one another in this model (docs/batch_norm.md); give a number" +
+                             GroupsAdvice(config));
     }
     return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost / coupled,
             "more are not tried", coupled};

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "formats/png.h"
 #include "trainer/record/brightness.h"
@@ -13,35 +17,58 @@ constexpr int64_t kGap = 2;  // pixels between two images
 
 }  // namespace
 
-void SampleGrid::Add(Session& session) {
-  if (!session.Carries(kMadeImages)) return;
+void SampleGrid::Add(Session& session, int64_t first, int64_t samples) {
+  const int64_t end = std::min(kMost, samples);
+  if (first >= end || !session.Carries(kMadeImages)) return;
   const graph::Shape shape = session.ShapeOf(kMadeImages);
   if (shape.rank() != 4 || (shape.dim(3) != 1 && shape.dim(3) != 3)) return;
   height_ = shape.dim(1);
   width_ = shape.dim(2);
   channels_ = shape.dim(3);
-  const auto most = static_cast<size_t>(kMost * height_ * width_ * channels_);
-  if (images_.size() >= most) return;
   const std::vector<float> made = session.Read<float>(kMadeImages);
-  const size_t taken = std::min(made.size(), most - images_.size());
-  images_.insert(images_.end(), made.begin(), made.begin() + static_cast<int64_t>(taken));
+  const auto each = static_cast<size_t>(height_ * width_ * channels_);
+  for (int64_t row = 0; row < shape.dim(0) && first + row < end; ++row) {
+    const auto image = std::span(made).subspan(static_cast<size_t>(row) * each, each);
+    std::vector<uint8_t>& pixels = images_[first + row];
+    pixels.resize(each);
+    std::ranges::transform(image, pixels.begin(), &Brightness);
+  }
+}
+
+void SampleGrid::Gather(Ranks& ranks) {
+  if (ranks.size() == 1) return;
+  nlohmann::json own = {{"shape", {height_, width_, channels_}},
+                        {"images", nlohmann::json::array()}};
+  for (const auto& [sample, pixels] : images_) {
+    own["images"].push_back({sample, nlohmann::json::binary(pixels)});
+  }
+  const std::vector<uint8_t> bytes = nlohmann::json::to_msgpack(own);
+  for (const std::string& text :
+       ranks.Gather({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
+    const nlohmann::json given = nlohmann::json::from_msgpack(text);
+    if (given["images"].empty()) continue;
+    height_ = given["shape"][0];
+    width_ = given["shape"][1];
+    channels_ = given["shape"][2];
+    for (const nlohmann::json& one : given["images"]) images_[one[0]] = one[1].get_binary();
+  }
 }
 
 std::vector<uint8_t> SampleGrid::Png() const {
   if (images_.empty()) return {};
-  const int64_t each = height_ * width_ * channels_;
-  const int64_t count = std::ssize(images_) / each;
+  const int64_t count = std::ssize(images_);
   const auto columns = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
   const int64_t rows = (count + columns - 1) / columns;
   const int64_t wide = columns * (width_ + kGap) - kGap, high = rows * (height_ + kGap) - kGap;
   std::vector<uint8_t> pixels(static_cast<size_t>(wide * high * channels_), 255);
-  for (int64_t i = 0; i < count; ++i) {
+  int64_t i = 0;
+  for (const auto& [sample, image] : images_) {
     const int64_t left = i % columns * (width_ + kGap), top = i / columns * (height_ + kGap);
     for (int64_t y = 0; y < height_; ++y) {
-      const auto from = images_.begin() + i * each + y * width_ * channels_;
-      std::transform(from, from + width_ * channels_,
-                     pixels.begin() + ((top + y) * wide + left) * channels_, &Brightness);
+      std::copy_n(image.begin() + y * width_ * channels_, width_ * channels_,
+                  pixels.begin() + ((top + y) * wide + left) * channels_);
     }
+    ++i;
   }
   return formats::EncodePng(wide, high, pixels);
 }

@@ -1,28 +1,35 @@
 // A picture of the images that a model makes, side by side in a square, for the report of a run and
-// the folder samples/.
+// the folder samples/. Each rank takes those of its own samples; Gather() makes of them what a
+// single rank would have.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
+#include "trainer/settle/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 
 class SampleGrid {
  public:
-  static constexpr int64_t kMost = 64;  // images
+  static constexpr int64_t kMost = 64;  // images, of the first samples
 
-  // Takes those of the batch that `session` has evaluated last, after earlier ones. Does nothing
-  // unless the program leaves images (kMadeImages), with one channel or three.
-  void Add(Session& session);
+  // Takes those of the batch that `session` has evaluated last, whose first sample is number
+  // `first` of `samples`; rows behind the last sample only fill the batch. Does nothing unless the
+  // program leaves images (kMadeImages), with one channel or three.
+  void Add(Session& session, int64_t first, int64_t samples);
+
+  // Takes those of all ranks. All ranks call.
+  void Gather(Ranks& ranks);
 
   // A PNG file; empty: there are no images.
   std::vector<uint8_t> Png() const;
 
  private:
   int64_t height_ = 0, width_ = 0, channels_ = 0;
-  std::vector<float> images_;  // [N,H,W,C]
+  std::map<int64_t, std::vector<uint8_t>> images_;  // [H,W,C], by sample
 };
 
 }  // namespace plimsoll::trainer

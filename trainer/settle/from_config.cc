@@ -43,7 +43,8 @@ std::unique_ptr<models::Model> ModelOfFolder(const config::RunConfig& config, Se
   try {
     return models::ModelFromHuggingFace(config.model.init_from, settings);
   } catch (const SettingError& error) {
-    throw config::ErrorOf(config, "model", error);
+    const bool mixes = error.name() == "mixed_labels" && !config.IsSet("model.mixed_labels");
+    throw mixes ? config::NoSecondLabels(config) : config::ErrorOf(config, "model", error);
   } catch (const UserError& error) {
     throw config.Error("model.init_from", error.what());
   }
@@ -61,6 +62,13 @@ void FollowTokenizer(config::RunConfig& config) {
 // UserError unless the tensor-parallel ranks can share the model equally.
 void CheckTensorRanks(const config::RunConfig& config, const models::Model& model) {
   const int64_t ranks = config.parallel.tensor_ranks();
+  if (ranks > 1 && model.sharding().empty()) {
+    throw config.Error("parallel.tensor",
+                       fmt::format("{} ranks would each do the same work: models of family {} have "
+                                   "no layers that tensor ranks share; leave it out, and all ranks "
+                                   "share the data",
+                                   ranks, model.family()));
+  }
   for (const auto& [name, size] : model.shared_sizes()) {
     const std::string key = "model." + name;
     if (size % ranks == 0) continue;
@@ -194,10 +202,19 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
   for (const std::string& pattern : patterns) {
     RequireMatch(config, "train.freeze", pattern, model.parameters());
   }
-  if (std::ranges::all_of(model.parameters(), [&](const auto& parameter) {
-        return MatchesAnyGlob(patterns, parameter.name);
-      })) {
-    throw config.Error("train.freeze", "leaves nothing to train; name fewer parameters");
+  // Each objective has an update, which needs a parameter.
+  for (const models::Objective& objective : model.objectives()) {
+    if (std::ranges::any_of(model.parameters(), [&](const auto& parameter) {
+          return MatchesAnyGlob(objective.parameters, parameter.name) &&
+                 !MatchesAnyGlob(patterns, parameter.name);
+        })) {
+      continue;
+    }
+    throw config.Error(
+        "train.freeze",
+        fmt::format(
+            "leaves {}nothing to train; name fewer parameters",
+            objective.name.empty() ? "" : fmt::format("the objective '{}' ", objective.name)));
   }
   const models::Model::NewTokens& tokens = model.new_tokens();
   for (const std::string& table : tokens.tables) {

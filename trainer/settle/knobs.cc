@@ -49,8 +49,14 @@ void SetTensorRanks(RunConfig& run, const std::string& value) {
     parallel.data.reset();
     return;
   }
-  parallel.tensor = std::stoll(value);
-  parallel.data = parallel.ranks / (*parallel.tensor * parallel.pipeline);
+  const int64_t tensor = std::stoll(value), others = tensor * parallel.pipeline;
+  if (parallel.ranks % others != 0) {
+    throw run.Error("parallel.tensor",
+                    fmt::format("{} tensor ranks do not divide {} ranks; choose a divisor", tensor,
+                                parallel.ranks));
+  }
+  parallel.tensor = tensor;
+  parallel.data = parallel.ranks / others;
   parallel.CloseWithoutEffect();
   config::ResolveBatch(run, parallel.ranks);
 }
@@ -98,8 +104,8 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
   if (coupled == 0) {
     throw open.Error("train.micro_batch",
                      "auto would choose the mathematics, too: all samples of a micro-batch act "
-                     "on one another in this model (docs/batch_norm.md); give a number, or "
-                     "groups of a fixed size by model.norm_samples");
+                     "on one another in this model (docs/batch_norm.md); give a number" +
+                         GroupsAdvice(open));
   }
   std::vector<std::string> cuts, unshared;
   for (const int64_t micro_batch : config::CutsOf(GlobalBatch(open))) {
@@ -398,6 +404,11 @@ void KeepLayout(RunConfig& run, const RunConfig& made) {
     if (knob.reach >= Reach::kLayout && knob.IsOpen(run)) knob.set(run, knob.get(made));
   }
   run.parallel.nccl_max_ctas = made.parallel.nccl_max_ctas;
+}
+
+std::string GroupsAdvice(const RunConfig& config) {
+  if (!config::FindKey("model.norm_samples")->Applies(config)) return "";
+  return ", or groups of a fixed size by model.norm_samples";
 }
 
 bool DraftsAlike(const RunConfig& a, const RunConfig& b) {

@@ -102,6 +102,9 @@ std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
 // Sets the open knobs that change numbers to what an earlier part of the run had, by its keys, and
 // returns them: "train.micro_batch: 8"; empty: none is open, or the batch is another one.
 std::string KeepChoices(config::RunConfig& run, const ConfigTexts& earlier);
+// What else to do where the micro-batch is the mathematics: ", or groups of …"; empty: the model
+// has no such groups.
+std::string GroupsAdvice(const config::RunConfig& config);
 // Lays the ranks of a run out as those of `made`, which was made of it.
 void KeepLayout(config::RunConfig& run, const config::RunConfig& made);
 // Whether programs of both are alike before they are finished.

@@ -104,8 +104,9 @@ class Session {
   // Of a language model; of others these are empty.
   const BatchSlots& batch(int64_t micro_step = 0) const { return inputs_.at(micro_step).batch; }
 
-  // Fills every parameter from its initializer. The numbers depend on seed and parameter name
-  // alone. States have their initial values already; moments and counters are zero.
+  // Fills every parameter from its initializer, and the states that follow from parameters. The
+  // numbers depend on seed and names alone. Other states have their initial values already; moments
+  // and counters are zero. All ranks call.
   void Initialize(const models::Model& model, uint64_t seed);
   void Initialize(const models::ParameterInfo& parameter, uint64_t seed);
   // With adapters the folder is their base: what Lora::saved names is left out, since the adapter
@@ -113,7 +114,7 @@ class Session {
   void LoadWeights(const models::Model& model, const std::string& folder);
   // As LoadWeights, but with all that the folder has; parameters that the model can initialise
   // afresh (models::Misfits) need not be there. Returns the names of those that weren't, which are
-  // filled as by Initialize.
+  // filled as by Initialize. All ranks call.
   std::vector<std::string> StartFrom(const models::Model& model, const std::string& folder,
                                      uint64_t seed);
   // All ranks call; the first of them writes.
@@ -241,6 +242,7 @@ class Session {
   void MakeExecutors(runtime::ExecutorOptions options,
                      const std::optional<CachingOptions>& caching);
   void InitializeStates();
+  void StartSingularStates(const models::SingularStates& states);
   void MakeSlots();
   void MakeRoom(std::span<StepMetrics> metrics) const;
   void MakeInputs();

@@ -26,6 +26,12 @@ std::vector<std::string> Session::StartFrom(const models::Model& model, const st
     Initialize(parameter, seed);
     fresh.push_back(parameter.name);
   }
+  for (const models::SingularStates& states : model.singular_states()) {
+    const auto is_fresh = [&](const std::string& name) {
+      return std::ranges::find(fresh, name) != fresh.end();
+    };
+    if (is_fresh(states.u) || is_fresh(states.v)) StartSingularStates(states);
+  }
   return fresh;
 }
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "base/axes.h"
 #include "base/error.h"
+#include "ops/norms/power_iterations.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -129,6 +131,23 @@ void Session::Initialize(const models::ParameterInfo& parameter, uint64_t seed) 
 
 void Session::Initialize(const models::Model& model, uint64_t seed) {
   for (const models::ParameterInfo& parameter : model.parameters()) Initialize(parameter, seed);
+  for (const models::SingularStates& states : model.singular_states()) StartSingularStates(states);
+}
+
+// On every rank from the whole parameter in float32, so that neither ranks nor the type in which it
+// is stored change a bit.
+void Session::StartSingularStates(const models::SingularStates& states) {
+  if (!Carries(states.u) || !Carries(states.v)) return;
+  AwaitWrites();
+  const std::vector<float> weight = ReadParameter(states.parameter);
+  std::vector<float> u(static_cast<size_t>(Elements(states.u)));
+  std::vector<float> v(static_cast<size_t>(Elements(states.v)));
+  std::ranges::fill(v, static_cast<float>(1 / std::sqrt(static_cast<double>(v.size()))));
+  const graph::Shape shape = {std::ssize(u), std::ssize(v)};
+  ops::PowerIterations(device_.pool(), shape, weight.data(), ops::kFirstPowerIterations, u.data(),
+                       v.data());
+  Write<float>(states.u, u);
+  Write<float>(states.v, v);
 }
 
 }  // namespace plimsoll::trainer

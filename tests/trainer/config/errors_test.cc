@@ -242,6 +242,34 @@ TEST(ConfigErrors, OutOfRange) {
   });
 }
 
+// What programs would compute with is another number.
+TEST(ConfigErrors, OutOfTheRangeOfFloat32) {
+  Check({
+      {kBase + "optimizer: {eps: 1e-46}\n",
+       "run.yaml:3: optimizer.eps: 1e-46 is too small for float32; it must be at least "
+       "1.1754944e-38"},
+      {kBase + "optimizer: {lr: 1e-50}\n",
+       "run.yaml:3: optimizer.lr: 1e-50 is too small for float32; it must be 0, or at least "
+       "1.1754944e-38"},
+      {kBase + "optimizer: {weight_decay_groups: [{pattern: x, weight_decay: 1e-50}]}\n",
+       "run.yaml:3: optimizer.weight_decay_groups: 1e-50 is too small for float32; it must be 0, "
+       "or at least 1.1754944e-38"},
+      {kBase + "optimizer: {clip_grad_norm: 1e39}\n",
+       "run.yaml:3: optimizer.clip_grad_norm: 1e+39 is too large for float32; it must be at most "
+       "3.4028235e+38"},
+      {kBase + "optimizer: {betas: [0.9, 0.99999999]}\n",
+       "run.yaml:3: optimizer.betas: 0.99999999 is 1 in float32; it must be at least 0 and below "
+       "1"},
+      {kBase + "optimizer: {ema: 0.999999999}\n",
+       "run.yaml:3: optimizer.ema: 0.999999999 is 1 in float32; it must be at least 0 and below 1"},
+      {kData + "model: " + kLlama + "norm_eps: 1e-46}\n",
+       "run.yaml:2: model.norm_eps: 1e-46 is too small for float32; it must be at least "
+       "1.1754944e-38"},
+  });
+  EXPECT_EQ(ErrorOf(kBase + "optimizer: {eps: 2e-38, lr: 0, betas: [0, 0.99999994]}\n"),
+            "no error");
+}
+
 TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
   Check({
       {kBase + "parallel: {pipeline: 2}\n",
