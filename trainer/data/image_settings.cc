@@ -71,9 +71,9 @@ double RescaleFrom(const Settings& settings) {
 }
 
 Resampling ResamplingFrom(const Settings& settings) {
-  if (!settings.Has("resample")) return Resampling::kBilinear;
+  if (!settings.Has("interpolation")) return Resampling::kBilinear;
   const auto names = ResamplingNames();
-  return static_cast<Resampling>(std::ranges::find(names, settings.Text("resample")) -
+  return static_cast<Resampling>(std::ranges::find(names, settings.Text("interpolation")) -
                                  names.begin());
 }
 
@@ -304,7 +304,7 @@ std::vector<Setting> ImageSettings() {
        .doc = "`false`: JPEG and PNG files are resized to `resize` on both sides (not given: to "
               "what the model sees), whatever the ratio of their own.",
        .derived = "as the folder of `model.init_from` says, or true"},
-      {.name = "resample",
+      {.name = "interpolation",
        .type = Setting::Type::kChoice,
        .doc = "How pictures are resized, as Pillow does it (docs/data.md).",
        .derived = "as the folder of `model.init_from` says, or `bilinear`",
@@ -446,17 +446,17 @@ NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model) {
 std::vector<std::string> FollowPreparation(Settings& settings,
                                            const std::function<ImagePreparation()>& read) {
   std::vector<std::string> open;
-  for (const char* const name : {"resample", "rescale", "mean", "std"}) {
+  for (const char* const name : {"interpolation", "rescale", "mean", "std"}) {
     if (!settings.Has(name)) open.emplace_back(name);
   }
-  const bool by_class = IsByClass(settings.Text("folder"));
-  const bool resizes = by_class && !settings.Has("resize") && !settings.Has("keep_ratio");
-  const bool pads = !by_class && !settings.IsGiven("pad_to");
+  const bool any_size = HoldsPictures(settings.Text("folder"));
+  const bool resizes = any_size && !settings.Has("resize") && !settings.Has("keep_ratio");
+  const bool pads = !any_size && !settings.IsGiven("pad_to");
   if (open.empty() && !resizes && !pads) return {};
   const ImagePreparation preparation = read();
   const ByteScale& bytes = preparation.bytes;
   std::map<std::string, SettingValue> found = {
-      {"resample", std::string(ResamplingNames()[static_cast<size_t>(preparation.filter)])},
+      {"interpolation", std::string(ResamplingNames()[static_cast<size_t>(preparation.filter)])},
       {"rescale", bytes.rescale},
       {"mean", bytes.statistics.mean},
       {"std", bytes.statistics.std}};

@@ -379,7 +379,7 @@ void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
     throw config::ErrorOf(config, "data", error);
   } catch (const UserError& error) {
     throw UserError(
-        fmt::format("{} (data.mean, data.std, data.rescale, data.resample and "
+        fmt::format("{} (data.mean, data.std, data.rescale, data.interpolation and "
                     "data.resize together take the file's place)",
                     error.what()));
   }

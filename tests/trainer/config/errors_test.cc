@@ -365,8 +365,8 @@ TEST(ConfigErrors, SourcesOfTheirOwnKeys) {
       {images + "mean: {red: 1}}\n",
        "run.yaml:2: data.mean: expected a number or a list of numbers, got a map"},
       {images + "mean: [0.5, red]}\n", "run.yaml:2: data.mean[1]: expected a number, got \"red\""},
-      {images + "mean: [0.5, 125.3]}\n",
-       "run.yaml:2: data.mean: 125.3 is out of range; it must be between 0 and 1"},
+      {images + "mean: [0.5, -0.1]}\n",
+       "run.yaml:2: data.mean: -0.1 is out of range; it must be at least 0"},
       {images + "std: 0}\n", "run.yaml:2: data.std: 0 is out of range; it must be at least 1e-06"},
   });
 }

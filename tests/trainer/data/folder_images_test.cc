@@ -182,7 +182,7 @@ TEST_F(DifferingPixels, TheMiddleIsSeenWithoutRandomCrops) {
 // keep_ratio: false takes the whole picture, whatever its ratio; `resample` is for random crops,
 // too.
 TEST_F(DifferingPixels, AreResizedAsAsked) {
-  const Given given = {{"keep_ratio", false}, {"resample", std::string("bicubic")}};
+  const Given given = {{"keep_ratio", false}, {"interpolation", std::string("bicubic")}};
   const ImageSize size = {40, 30, 3};
   const auto expect = [&](const Given& more, const std::vector<uint8_t>& bytes) {
     Given all = more;
@@ -198,7 +198,7 @@ TEST_F(DifferingPixels, AreResizedAsAsked) {
   expect({}, Resized(pixels_, size, 4, 4, Resampling::kBicubic));
   expect({{"resize", int64_t{6}}},
          ResizedMiddle(pixels_, size, {6, 6, 3}, 4, 4, Resampling::kBicubic));
-  EXPECT_NE(Fill(*Make({{"resample", std::string("nearest")}}), 0, 1).images,
+  EXPECT_NE(Fill(*Make({{"interpolation", std::string("nearest")}}), 0, 1).images,
             Fill(*Make(), 0, 1).images);
   EXPECT_THAT(Make(given)->Describe({}), HasSubstr("resized to 4 × 4 (bicubic)\n"));
 }
@@ -239,7 +239,7 @@ TEST_F(FolderImages, ArePreparedAsTheWeightsWereByDefault) {
   };
   const ImagePreparation middle(Resizing{.shorter_side = 5}, model, bytes, Resampling::kBicubic);
   Settings settings =
-      follow({}, middle, {"keep_ratio", "mean", "resample", "rescale", "resize", "std"});
+      follow({}, middle, {"interpolation", "keep_ratio", "mean", "rescale", "resize", "std"});
   const auto source = kind->make(settings, {.classes = 3, .images = {1, 4, 4, 3}}, 3);
   const ImagePreparation& seen = *source->image_preparation();
   EXPECT_EQ(seen.resizing.shorter_side, 5);
@@ -249,15 +249,15 @@ TEST_F(FolderImages, ArePreparedAsTheWeightsWereByDefault) {
   EXPECT_EQ(seen.bytes.statistics.std, bytes.statistics.std);
 
   settings = follow({{"mean", std::vector<double>{0.4}}, {"resize", int64_t{6}}}, middle,
-                    {"resample", "rescale", "std"});
+                    {"interpolation", "rescale", "std"});
   EXPECT_EQ(settings.Floats("mean"), std::vector<double>{0.4});
   EXPECT_EQ(settings.Int("resize"), 6);
   // Without the middle, and with that of a square.
   settings =
-      follow({}, {model, model, bytes}, {"keep_ratio", "mean", "resample", "rescale", "std"});
+      follow({}, {model, model, bytes}, {"interpolation", "keep_ratio", "mean", "rescale", "std"});
   EXPECT_FALSE(settings.Bool("keep_ratio"));
   settings = follow({}, {Resizing{.height = 7, .width = 7}, model, bytes},
-                    {"keep_ratio", "mean", "resample", "rescale", "resize", "std"});
+                    {"interpolation", "keep_ratio", "mean", "rescale", "resize", "std"});
   EXPECT_EQ(settings.Int("resize"), 7);
   EXPECT_FALSE(settings.Bool("keep_ratio"));
   // What has no settings: pictures among zeros.
@@ -265,7 +265,7 @@ TEST_F(FolderImages, ArePreparedAsTheWeightsWereByDefault) {
   const auto message = MessageOf<SettingError>([&] { follow({}, padded, {}); });
   ASSERT_TRUE(message);
   EXPECT_THAT(*message, HasSubstr("give data.resize"));
-  follow({{"resize", int64_t{6}}}, padded, {"mean", "resample", "rescale", "std"});
+  follow({{"resize", int64_t{6}}}, padded, {"interpolation", "mean", "rescale", "std"});
 }
 
 TEST_F(FolderImages, HoldOutWhatValHas) {

@@ -462,5 +462,16 @@ TEST_F(ImageSource, FillsWithoutAllocatingAndFromManyThreads) {
   for (const Batch& own : batches) EXPECT_EQ(own, expected);
 }
 
+// A key of the section `data` is one for all sources, and has one type.
+TEST(Sources, HaveSettingsOfOneTypeByTheirNames) {
+  std::map<std::string, Setting::Type> types;
+  for (const SourceKind& kind : Sources()) {
+    for (const Setting& setting : kind.settings) {
+      const auto [known, added] = types.emplace(setting.name, setting.type);
+      EXPECT_EQ(known->second, setting.type) << kind.name << " " << setting.name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::data
