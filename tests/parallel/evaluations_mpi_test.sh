@@ -23,10 +23,16 @@ for part, count in ("train", 90), ("held", 11):
     with open(part + ".txt", "w") as file:
         for _ in range(count):
             file.write(" ".join(random.choice(words) for _ in range(30)) + "\n%\n")
-    with open(part + ".jsonl", "w") as file:
-        for _ in range(count):
-            text = " ".join(random.choice(words) for _ in range(random.randrange(2, 20)))
-            file.write(json.dumps({"text": text, "label": random.choice("abc")}) + "\n")
+    labels = {
+        "classes": lambda: random.choice("abc"),
+        "lists": lambda: [name for name in "abc" if random.random() < 0.5],
+        "numbers": lambda: random.uniform(1, 5),
+    }
+    for kind, label in labels.items():
+        with open(f"{part}_{kind}.jsonl", "w") as file:
+            for _ in range(count):
+                text = " ".join(random.choice(words) for _ in range(random.randrange(2, 20)))
+                file.write(json.dumps({"text": text, "label": label()}) + "\n")
     with open(part + "_examples.jsonl", "w") as file:
         for _ in range(count):
             prompt, completion = (random.choice(words) * random.randrange(1, 4) for _ in range(2))
@@ -36,7 +42,7 @@ END
 tokens='{train: train.txt, eval: held.txt, format: text, tokenizer: byte}'
 examples='{train: train_examples.jsonl, eval: held_examples.jsonl, tokenizer: byte}'
 masked='{source: masked_text, train: train.txt, eval: held.txt, document_separator: "%", tokenizer: vocab.txt}'
-labelled='{source: labelled_text, train: train.jsonl, eval: held.jsonl, tokenizer: vocab.txt}'
+labelled() { echo "{source: labelled_text, train: train_$1.jsonl, eval: held_$1.jsonl, tokenizer: vocab.txt}"; }
 pictures='{source: images, folder: images}'
 volumes='{source: synthetic_volumes, volumes: 4, held_out: 11}'
 
@@ -50,7 +56,9 @@ llama|family: llama, $language, kv_heads: 1, sequence: 12|sequence: 12|$examples
 qwen2|family: qwen2, $language, kv_heads: 1, sequence: 12|sequence: 12|$tokens
 masked_lm|$bert, sequence: 12|sequence: 12|$masked
 pretraining|$bert, task: pretraining, sequence: 24|task: pretraining, sequence: 24|${masked%\}}, pairs: true}
-classification|$bert, task: classification, classes: 3, sequence: 12|task: classification, sequence: 12|$labelled
+classification|$bert, task: classification, classes: 3, sequence: 12|task: classification, sequence: 12|$(labelled classes)
+multi_label|$bert, task: classification, classes: 3, problem_type: multi_label_classification, sequence: 12|task: classification, sequence: 12|$(labelled lists)
+regression|$bert, task: classification, problem_type: regression, sequence: 12|task: classification, sequence: 12|$(labelled numbers)
 vit|family: vit, layers: 1, width: 16, heads: 2, patch: 4, $image, classes: 3||$pictures
 resnet|family: resnet, depth: 8, $image, classes: 3||$pictures
 resnet_groups|family: resnet, depth: 8, $image, classes: 3, norm_samples: 4||$pictures
