@@ -28,11 +28,24 @@ bool LiesIn(const std::string& name, const std::string& module) {
   return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
 }
 
-bool Means(const std::string& name, const Part& part) {
-  for (std::string module = ContainerOf(part.name); !module.empty(); module = ContainerOf(module)) {
+// A head of this name is tied by PEFT.
+constexpr std::string_view kTiedHead = "lm_head";
+
+bool IsTiedHead(const std::string& tensor) { return ContainerOf(tensor) == kTiedHead; }
+
+bool LiesInNamed(const std::string& name, const std::string& tensor) {
+  for (std::string module = ContainerOf(tensor); !module.empty(); module = ContainerOf(module)) {
     if (MeansModule(name, module)) return true;
   }
   return false;
+}
+
+// Whether the module that `name` means has the part, or the tied head that it is as well.
+bool Means(const std::string& name, const Part& part) {
+  return LiesInNamed(name, part.name) ||
+         std::ranges::any_of(part.copies, [&](const std::string& copy) {
+           return IsTiedHead(copy) && LiesInNamed(name, copy);
+         });
 }
 
 // The tensors of the model's parameters; states belong to no adapter.
@@ -127,14 +140,16 @@ std::vector<std::string> ModulesOf(const models::Model& model,
                       "keeps modules as one; train the model without lora.rank",
                       part.name, module, other));
     }
-    if (!part.copies.empty()) {
-      throw UserError(
-          fmt::format("{} is shared by two layers, as a tied head is, which PEFT would part: it "
-                      "keeps a copy for one of them; leave it out, or train the model without "
-                      "lora.rank",
-                      ContainerOf(part.name)));
-    }
     modules.insert(module);
+    for (const std::string& copy : part.copies) {
+      if (!IsTiedHead(copy)) {
+        throw UserError(
+            fmt::format("{} is one weight with {}, which PEFT would part: it keeps a copy for one "
+                        "of them; leave it out, or train the model without lora.rank",
+                        module, ContainerOf(copy)));
+      }
+      modules.insert(ContainerOf(copy));
+    }
   }
   std::vector<std::string> outermost;
   for (const std::string& module : modules) {
@@ -143,6 +158,14 @@ std::vector<std::string> ModulesOf(const models::Model& model,
     if (!inside) outermost.push_back(module);
   }
   return outermost;
+}
+
+bool HasTiedHead(const models::Model& model, std::span<const ParameterInfo> saved) {
+  if (saved.empty()) return false;
+  return std::ranges::any_of(models::PartsOf(model), [&](const Part& part) {
+    return std::ranges::any_of(part.copies, IsTiedHead) &&
+           std::ranges::find(saved, part.parameter) != saved.end();
+  });
 }
 
 }  // namespace plimsoll::adapters

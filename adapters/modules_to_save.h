@@ -13,15 +13,19 @@ namespace plimsoll::adapters {
 // The model's parameters in the modules that `names` select, in the model's order. A name is that
 // of a module in files ("bert.pooler.dense"), of a module that contains it ("pooler"), the end of
 // such a name, or a pattern of such an end. Throws a UserError without a key on a name that matches
-// nothing, or where ModulesOf() throws.
+// nothing, on some of several modules that are one weight here, and where ModulesOf() throws.
 std::vector<models::ParameterInfo> SelectSaved(const models::Model& model,
                                                const std::vector<std::string>& names);
 
 // The names of the modules that hold these parameters and no others, as adapter_config.json lists
-// them. Throws a UserError without a key where no list of modules does: where a parameter consists
-// of several modules, of which `saved` is to have some; where its module contains more than the
-// parameters in `saved`; and where a parameter is shared by two modules, as a tied head is.
+// them; a tied head is named besides the token embedding that it is. Throws a UserError without a
+// key where no list of modules does: where a module contains more than parameters in `saved`, and
+// where a parameter is shared by two modules that PEFT cannot tie.
 std::vector<std::string> ModulesOf(const models::Model& model,
                                    std::span<const models::ParameterInfo> saved);
+
+// Whether one of these parameters is both token embedding and head. PEFT keeps them one weight if
+// adapter_config.json says ensure_weight_tying.
+bool HasTiedHead(const models::Model& model, std::span<const models::ParameterInfo> saved);
 
 }  // namespace plimsoll::adapters

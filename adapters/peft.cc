@@ -47,6 +47,7 @@ constexpr const char* kMergeWithPeft = "merge the adapter into its base with PEF
 // What PEFT's LoraConfig has, up to version 0.21.
 constexpr KeyRule kKeys[] = {
     Read("bias"),
+    Read("ensure_weight_tying"),
     Read("init_lora_weights"),
     Read("lora_alpha"),
     Read("lora_dropout"),
@@ -59,7 +60,6 @@ constexpr KeyRule kKeys[] = {
     Refused("alpha_pattern", kMergeWithPeft),
     Refused("arrow_config", kMergeWithPeft),
     Refused("corda_config", kMergeWithPeft),
-    Refused("ensure_weight_tying", kMergeWithPeft),
     Refused("eva_config", kMergeWithPeft),
     Refused("exclude_modules", "name the modules in target_modules alone"),
     Refused("kasa_config", kMergeWithPeft),
@@ -143,9 +143,18 @@ std::vector<Part> PartsOf(const models::Model& model, const Lora& lora) {
   for (Part& part : models::PartsOf(model)) {
     if (std::ranges::find(lora.saved, part.parameter) == lora.saved.end()) continue;
     part.name.insert(0, kPrefix);
+    for (std::string& copy : part.copies) copy.insert(0, kPrefix);
     parts.push_back(std::move(part));
   }
   return parts;
+}
+
+formats::SafetensorsReader OpenWeights(const std::string& folder) {
+  const std::string file = folder + "/" + kWeightsFile;
+  if (std::error_code error; !std::filesystem::exists(file, error)) {
+    formats::RefuseForeignFile(folder + "/adapter_model.bin");
+  }
+  return formats::SafetensorsReader(file);
 }
 
 std::vector<std::string> ModulesToSave(const std::string& folder, const JsonObject& config) {
@@ -153,7 +162,7 @@ std::vector<std::string> ModulesToSave(const std::string& folder, const JsonObje
   if (config.Has("modules_to_save")) names = config.RequireStrings("modules_to_save");
   std::erase_if(names, [&](const std::string& name) {
     if (name != kClassifier && name != kScore) return false;
-    const formats::SafetensorsReader file(folder + "/" + kWeightsFile);
+    const formats::SafetensorsReader file = OpenWeights(folder);
     return std::ranges::none_of(file.tensors(), [&](const formats::TensorEntry& tensor) {
       return MatchesGlob("*." + name + ".*", tensor.name);
     });
@@ -161,8 +170,29 @@ std::vector<std::string> ModulesToSave(const std::string& folder, const JsonObje
   return names;
 }
 
-void RequireSame(const std::string& folder, const Lora& lora) {
-  const Settings settings = ReadSettings(folder);
+// A tied head is one weight here. PEFT leaves the head as it was where it is not told to tie.
+void RequireTied(const std::string& folder, const models::Model& model, const Lora& lora,
+                 const Settings& settings) {
+  if (settings.ties || !HasTiedHead(model, lora.saved)) return;
+  throw UserError(fmt::format(
+      "{}: has a token embedding of its own, without ensure_weight_tying in {}, but the "
+      "base's is the head as well; {}",
+      folder, kConfigFile, kMergeWithPeft));
+}
+
+void RequireEqual(const formats::SafetensorsReader& file, const std::string& one,
+                  const std::string& other) {
+  const formats::TensorEntry &a = file.Require(one), &b = file.Require(other);
+  std::vector<float> values(static_cast<size_t>(a.elements)), others(values.size());
+  file.ReadFloat32(one, values.data(), a.elements);
+  if (a.shape == b.shape) file.ReadFloat32(other, others.data(), b.elements);
+  if (a.shape == b.shape && values == others) return;
+  throw UserError(
+      fmt::format("{}: tensors \"{}\" and \"{}\" differ, but the base ties them into one",
+                  file.file(), one, other));
+}
+
+void RequireSame(const std::string& folder, const Lora& lora, const Settings& settings) {
   if (settings.rank != lora.rank) {
     throw UserError(
         fmt::format("{}: has rank {}, but lora.rank is {}", folder, settings.rank, lora.rank));
@@ -193,6 +223,10 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
                                   kConfigFile, formats::ShapeText(part.StoredShape())));
     }
     known.insert(part.name);
+    for (const std::string& copy : part.copies) {
+      if (file.Find(copy) != nullptr) RequireEqual(file, part.name, copy);
+      known.insert(copy);
+    }
   }
   for (const formats::TensorEntry& entry : file.tensors()) {
     if (known.contains(entry.name)) continue;
@@ -213,8 +247,8 @@ bool IsStoredTransposed(const models::Model& model, const Lora& lora) {
   });
 }
 
-std::string MetadataOf(const std::string& path, const std::string& key) {
-  const formats::SafetensorsReader file(path);
+std::string MetadataOf(const std::string& folder, const std::string& key) {
+  const formats::SafetensorsReader file = OpenWeights(folder);
   const auto found = file.metadata().find(key);
   return found == file.metadata().end() ? "" : found->second;
 }
@@ -231,19 +265,21 @@ std::string ConfigText(const models::Model& model, const Lora& lora, const std::
   const std::vector<std::string> saved = ModulesOf(model, lora.saved);
   json alpha = lora.alpha;
   if (lora.alpha == std::floor(lora.alpha)) alpha = static_cast<int64_t>(lora.alpha);
-  const nlohmann::ordered_json config = {{"peft_type", "LORA"},
-                                         {"task_type", TaskType(model, saved)},
-                                         {"base_model_name_or_path", base},
-                                         {"r", lora.rank},
-                                         {"lora_alpha", alpha},
-                                         {"use_rslora", lora.rslora},
-                                         {"lora_dropout", lora.dropout},
-                                         {"target_modules", TargetsOf(model, lora.layers)},
-                                         {"fan_in_fan_out", IsStoredTransposed(model, lora)},
-                                         {"bias", "none"},
-                                         {"init_lora_weights", true},
-                                         {"modules_to_save", saved.empty() ? json() : json(saved)},
-                                         {"inference_mode", true}};
+  nlohmann::ordered_json config = {{"peft_type", "LORA"},
+                                   {"task_type", TaskType(model, saved)},
+                                   {"base_model_name_or_path", base},
+                                   {"r", lora.rank},
+                                   {"lora_alpha", alpha},
+                                   {"use_rslora", lora.rslora},
+                                   {"lora_dropout", lora.dropout},
+                                   {"target_modules", TargetsOf(model, lora.layers)},
+                                   {"fan_in_fan_out", IsStoredTransposed(model, lora)},
+                                   {"bias", "none"},
+                                   {"init_lora_weights", true},
+                                   {"modules_to_save", saved.empty() ? json() : json(saved)},
+                                   {"inference_mode", true}};
+  // Versions of PEFT before 0.18 don't know the key.
+  if (HasTiedHead(model, lora.saved)) config["ensure_weight_tying"] = true;
   return config.dump(2) + "\n";
 }
 
@@ -261,7 +297,8 @@ Settings ReadSettings(const std::string& folder) {
                     .rslora = config.GetBool("use_rslora", false),
                     .dropout = config.GetFloat("lora_dropout", 0),
                     .targets = {},
-                    .modules_to_save = ModulesToSave(folder, config)};
+                    .modules_to_save = ModulesToSave(folder, config),
+                    .ties = config.GetBool("ensure_weight_tying", false)};
   if (!(settings.alpha > 0 && settings.alpha <= kMaxAlpha)) {
     config.Fail("lora_alpha", fmt::format("is {:g}; it must be above 0 and at most {:g}",
                                           settings.alpha, kMaxAlpha));
@@ -285,11 +322,10 @@ void ReadAdapter(const std::string& folder, const models::Model& model, const Lo
                  FunctionRef<float*(const ParameterInfo&)> destination,
                  FunctionRef<void(const ParameterInfo&)> finished,
                  std::span<const std::string> optional) {
-  RequireSame(folder, lora);
-  if (std::error_code error; !std::filesystem::exists(folder + "/" + kWeightsFile, error)) {
-    formats::RefuseForeignFile(folder + "/adapter_model.bin");
-  }
-  const formats::SafetensorsReader file(folder + "/" + kWeightsFile);
+  const Settings settings = ReadSettings(folder);
+  RequireSame(folder, lora, settings);
+  RequireTied(folder, model, lora, settings);
+  const formats::SafetensorsReader file = OpenWeights(folder);
   std::vector<Part> parts = PartsOf(model, lora);
   std::erase_if(parts, [&](const Part& part) {
     return file.Find(part.name) == nullptr &&
@@ -307,16 +343,13 @@ void ReadAdapter(const std::string& folder, const models::Model& model, const Lo
   }
 }
 
-std::string BaseChecksumOf(const std::string& folder) {
-  return MetadataOf(folder + "/" + kWeightsFile, kBaseChecksum);
-}
+std::string BaseChecksumOf(const std::string& folder) { return MetadataOf(folder, kBaseChecksum); }
 
 std::vector<std::string> ClassNamesOf(const std::string& folder) {
-  const std::string file = folder + "/" + kWeightsFile;
-  const std::string names = MetadataOf(file, kClassNames);
+  const std::string names = MetadataOf(folder, kClassNames);
   if (names.empty()) return {};
   const std::string object = fmt::format("{{\"{}\": {}}}", kClassNames, names);
-  return JsonObject::FromText(object, file).RequireStrings(kClassNames);
+  return JsonObject::FromText(object, folder + "/" + kWeightsFile).RequireStrings(kClassNames);
 }
 
 void WriteAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
@@ -329,7 +362,15 @@ void WriteAdapter(const std::string& folder, const models::Model& model, const L
   }
   const std::vector<Part> parts = PartsOf(model, lora);
   std::vector<formats::TensorSpec> specs;
-  for (const Part& part : parts) specs.push_back({part.name, type, part.StoredShape()});
+  std::vector<const Part*> of_specs;  // PEFT asks for a tied head under both names
+  const auto add = [&](const Part& part, const std::string& name) {
+    specs.push_back({name, type, part.StoredShape()});
+    of_specs.push_back(&part);
+  };
+  for (const Part& part : parts) {
+    add(part, part.name);
+    for (const std::string& copy : part.copies) add(part, copy);
+  }
   formats::Metadata metadata = {{"format", "pt"}};
   if (!base.checksum.empty()) metadata[kBaseChecksum] = base.checksum;
   if (!model.class_names().empty()) {
@@ -340,7 +381,7 @@ void WriteAdapter(const std::string& folder, const models::Model& model, const L
   formats::WriteSafetensors(
       folder + "/" + kWeightsFile, specs,
       [&](const formats::TensorSpec&, formats::TensorSink& sink) {
-        const Part& part = parts[next++];
+        const Part& part = *of_specs[next++];
         models::GiveStored(part, source(part.parameter),
                            [&](std::span<const float> stored) { sink.WriteFloat32(stored); });
       },

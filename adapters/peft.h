@@ -33,6 +33,7 @@ struct Settings {
   // PEFT's modules_to_save, without the two names that PEFT adds for heads of classifiers
   // ("classifier", "score") where the folder holds no such module.
   std::vector<std::string> modules_to_save;
+  bool ties = false;  // ensure_weight_tying: a tied head in modules_to_save stays tied
 };
 Settings ReadSettings(const std::string& folder);
 

@@ -71,8 +71,9 @@ TEST(SelectSaved, RefusesWhatItCannotSave) {
       *Llama(false), {"q_proj"},
       {"make one weight with model.layers.0.self_attn.k_proj and model.layers.0.self_attn.v_proj",
        "name all"});
-  // PEFT would train a copy that is not the head.
-  refused(*Llama(true), {"embed_tokens"}, {"model.embed_tokens is shared by two layers", "tied"});
+  // PEFT would train a copy that is not the decoder.
+  refused(*Bert("masked_lm"), {"word_embeddings"},
+          {"bert.embeddings.word_embeddings is one weight with cls.predictions.decoder", "a copy"});
   refused(*Bert("masked_lm"), {"cls"},
           {"cls.predictions.bias cannot be trained alone", "cls.predictions.decoder.weight"});
 }
@@ -85,6 +86,20 @@ TEST(ModulesOf, NamesTheModulesAsFilesDo) {
               ElementsAre("bert.pooler.dense", "classifier"));
   EXPECT_THAT(modules(*Llama(false), {"lm_head", "embed_tokens"}),
               ElementsAre("lm_head", "model.embed_tokens"));
+}
+
+// PEFT ties a head of that name; either name means both.
+TEST(ModulesOf, NamesATiedHeadBesidesTheEmbedding) {
+  const auto model = Llama(true);
+  for (const char* name : {"embed_tokens", "lm_head"}) {
+    const auto saved = SelectSaved(*model, {name});
+    ASSERT_EQ(saved.size(), 1u) << name;
+    EXPECT_EQ(saved[0].name, "embed.token.weight");
+    EXPECT_THAT(ModulesOf(*model, saved), ElementsAre("lm_head", "model.embed_tokens"));
+    EXPECT_TRUE(HasTiedHead(*model, saved));
+  }
+  EXPECT_FALSE(HasTiedHead(*model, SelectSaved(*model, {"model.norm"})));
+  EXPECT_FALSE(HasTiedHead(*Llama(false), SelectSaved(*Llama(false), {"embed_tokens"})));
 }
 
 TEST(FrozenParameters, AreAllButTheSavedOnes) {

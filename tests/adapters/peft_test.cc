@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -146,8 +147,8 @@ TEST_F(Peft, KnowsEachKeyOfAConfig) {
             .read = [&](const nlohmann::json& config) {
               folder_.Write(kConfigFile, config.dump());
               const Settings read = ReadSettings(folder_.path());
-              return fmt::format("{} {} {} {} {} {}", read.rank, read.alpha, read.rslora,
-                                 read.dropout, fmt::join(read.targets, " "),
+              return fmt::format("{} {} {} {} {} {} {}", read.rank, read.alpha, read.rslora,
+                                 read.ties, read.dropout, fmt::join(read.targets, " "),
                                  fmt::join(read.modules_to_save, " "));
             }});
 }
@@ -224,6 +225,56 @@ TEST_F(Peft, LeavesOutTheHeadsThatPeftNamesInAdvance) {
   EXPECT_THAT(ReadSettings(folder_.path()).modules_to_save, ElementsAre("lm_head", "model.norm"));
   Edit("[\"lm_head\", \"model.norm\", \"classifier\", \"score\"]", "[\"lm_head\", \"other\"]");
   EXPECT_THAT(ReadSettings(folder_.path()).modules_to_save, ElementsAre("lm_head", "other"));
+}
+
+// As PEFT writes and reads it: under both names, and tied.
+TEST(PeftOfATiedModel, HasTheHeadUnderBothNames) {
+  const auto model = models::MakeModel(models::LlamaSpec({1, 8, 2, 1, 6, 10, 20, 4, true}));
+  Lora lora;
+  lora.rank = lora.alpha = 1;
+  lora.layers = SelectLayers(*model, {"q_proj"});
+  lora.saved = SelectSaved(*model, {"embed_tokens"});
+  std::vector<float> values(1000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const TempFolder folder;
+  WriteAdapter(folder.path(), *model, lora, {}, TensorType::kF32,
+               [&](const ParameterInfo&) { return values.data(); });
+  const std::string name = folder / "adapter_model.safetensors";
+  const std::string table = "base_model.model.model.embed_tokens.weight",
+                    head = "base_model.model.lm_head.weight";
+  {
+    const formats::SafetensorsReader file(name);
+    EXPECT_THAT(file.Require(head).shape, ElementsAre(20, 8));
+    EXPECT_TRUE(std::ranges::equal(file.Raw(head), file.Raw(table)));
+  }
+  const auto read = [&] {
+    size_t parameters = 0;
+    std::vector<float> to(1000);
+    ReadAdapter(
+        folder.path(), *model, lora, [&](const ParameterInfo&) { return to.data(); },
+        [&](const ParameterInfo&) { ++parameters; });
+    EXPECT_EQ(parameters, 3u);
+  };
+  read();
+  const std::string config = folder.Read(kConfigFile);
+  nlohmann::json other = nlohmann::json::parse(config);
+  EXPECT_EQ(other["ensure_weight_tying"], true);
+  other["ensure_weight_tying"] = false;
+  folder.Write(kConfigFile, other.dump());
+  ExpectUserError(read, {"ensure_weight_tying", "is the head as well", "merge"});
+  folder.Write(kConfigFile, config);
+  const std::string prefix = "base_model.model.model.layers.0.self_attn.q_proj.lora_";
+  float next = 0;
+  formats::WriteSafetensors(name,
+                            {{prefix + "A.weight", TensorType::kF32, {1, 8}},
+                             {prefix + "B.weight", TensorType::kF32, {12, 1}},
+                             {table, TensorType::kF32, {20, 8}},
+                             {head, TensorType::kF32, {20, 8}}},
+                            [&](const formats::TensorSpec& tensor, formats::TensorSink& sink) {
+                              const int64_t elements = tensor.shape[0] * tensor.shape[1];
+                              sink.WriteFloat32(std::vector<float>(elements, ++next));
+                            });
+  ExpectUserError(read, {"lm_head.weight", "differ", "ties them into one"});
 }
 
 // transformers' Conv1D is stored transposed.

@@ -12,6 +12,7 @@
 #include "base/low_precision.h"
 #include "formats/model_safetensors.h"
 #include "formats/safetensors_writer.h"
+#include "models/family.h"
 #include "models/huggingface.h"
 #include "tests/models/loaded_weights.h"
 #include "tests/models/published.h"

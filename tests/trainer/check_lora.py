@@ -98,7 +98,8 @@ run: {{dir: {self.folder / name}}}
 
     def from_plimsoll_to_peft(self):
         self.train("run", f"init_from: {self.base}",
-                   f"lora: {{rank: 4, alpha: 8, targets: [{self.targets}]}}")
+                   f"lora: {{rank: 4, alpha: 8, targets: [{self.targets}], modules_to_save: "
+                   "[lm_head]}")
         adapter = self.folder / "run/adapter"
         model = peft.PeftModel.from_pretrained(load(self.base), adapter)
         theirs, plain = loss_of(model, self.text), loss_of(load(self.base), self.text)

@@ -37,7 +37,7 @@ void CheckNewTokens(const config::RunConfig& config, const models::Model& model,
   try {
     way_out = fmt::format("name {} in lora.modules_to_save",
                           fmt::join(adapters::ModulesOf(model, frozen), " and "));
-  } catch (const UserError&) {  // no adapter can hold a tied head
+  } catch (const UserError&) {  // a head that PEFT cannot tie
     way_out = "train them without lora.rank first, and adapters over that run's model";
   }
   throw config.Error(
