@@ -24,10 +24,19 @@ class Generator {
     c.program =
         family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "trainer/plimsoll";
     accumulate_ = Number(1, 3);
+    prompts_ = Language() && Chance(0.25);
+    if (prompts_) c.files["prompts.jsonl"] = Prompts();
+    if (family_ == "bert" && Chance(0.6)) {
+      problem_ = Pick({"single_label_classification", "multi_label_classification", "regression"});
+      c.files["vocab.txt"] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n";
+      c.files["texts.jsonl"] = LabelledTexts();
+    }
     std::string model = Model();
     if ((Language() && Chance(0.15)) || (family_ == "vit" && Chance(0.4))) {
-      c.base = model + Data() + "train: {steps: 1, micro_batch: 1, eval_every: 0}\n" + kMachine;
+      c.base = model + Data() + "train: {steps: 2, micro_batch: 1, eval_every: 0}\n" + kMachine;
       model = Adapted();
+    } else if (Chance(0.2)) {
+      frozen_ = Frozen();
     }
     c.yaml = model + Data() + Train() + Optimizer() + Types() + Parallel() + kMachine;
     Places(c);
@@ -74,7 +83,14 @@ class Generator {
     std::string text = fmt::format("model: {{family: {}, layers: {}, width: {}, heads: {}", family_,
                                    layers_, wide ? 192 : 32, wide ? 4 : 2);
     if (family_ == "vit") return text + ", image_size: 16, patch: 4, classes: 5}\n";
-    text += fmt::format(", vocab: {}, sequence: 16", wide ? 512 : 96);
+    text += ", sequence: 16";
+    if (!problem_.empty()) {
+      const int classes = problem_ == "regression" ? 1 : 3;
+      text +=
+          fmt::format(", task: classification, problem_type: {}, classes: {}", problem_, classes);
+    } else {
+      text += fmt::format(", vocab: {}", wide ? 512 : prompts_ ? 256 : 96);
+    }
     if (family_ == "llama" || family_ == "qwen2") {
       text += fmt::format(", kv_heads: 2, ffn_width: {}", wide ? 512 : 80);
     }
@@ -99,11 +115,55 @@ class Generator {
                        saved);
   }
 
+  // Parameters that stay as they are; empty: none.
+  std::string Frozen() {
+    if (family_ == "resnet") return "stem.*";
+    if (family_ == "unet") return "encoder.block.0.*";
+    if (family_ == "adversarial" || family_ == "dcgan") return "";
+    return Pick({"block.0.*", "embed.*", "*norm*"});
+  }
+
+  // Each prompt and each completion is as long as a sample, so that every other one has no target:
+  // steps of a single sample make no update.
+  std::string Prompts() {
+    std::string lines;
+    for (int i = 0; i < 8; ++i) {
+      const char letter = static_cast<char>('a' + i);
+      lines += fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", std::string(16, letter),
+                           std::string(15, letter));
+      lines += "\n";
+    }
+    return lines;
+  }
+
+  std::string LabelledTexts() {
+    std::string lines;
+    for (int i = 0; i < 12; ++i) {
+      std::string label = std::to_string(i % 3);
+      if (problem_ == "multi_label_classification") {
+        label = i % 4 == 0 ? "[]" : fmt::format("[0.0, {}.0, {}.0]", i % 2, i % 3 == 0 ? 1 : 0);
+      } else if (problem_ == "regression") {
+        label = fmt::format("{}.5", i - 4);
+      }
+      lines += fmt::format(R"({{"text": "{} {}", "label": {}}})", Pick({"a", "b c", "c"}),
+                           Pick({"a a", "b", "c b a"}), label);
+      lines += "\n";
+    }
+    return lines;
+  }
+
   std::string Data() {
     if (family_ == "adversarial") return "data: {source: plane_points, x: 2, y: -1}\n";
     if (family_ == "vit" || family_ == "resnet" || family_ == "dcgan")
       return "data: {source: synthetic_images}\n";
     if (family_ == "unet") return "data: {source: synthetic_volumes}\n";
+    if (prompts_) {
+      return "data: {train: '{folder}/prompts.jsonl', tokenizer: byte, order: consecutive}\n";
+    }
+    if (!problem_.empty()) {
+      return "data: {source: labelled_text, train: '{folder}/texts.jsonl', tokenizer: "
+             "'{folder}/vocab.txt'}\n";
+    }
     if (family_ == "bert") return "data: {source: masked_text, synthetic: true}\n";
     return "data: {synthetic: true}\n";
   }
@@ -111,9 +171,10 @@ class Generator {
   std::string Train() {
     return fmt::format(
         "train: {{steps: 6, micro_batch: {}, accumulate: {}, eval_every: 0, log_every: 1, threads: "
-        "1}}\n"
+        "1{}}}\n"
         "schedule: {{warmup: 2}}\n",
-        Number(1, 3), accumulate_);
+        Number(1, 3), accumulate_,
+        frozen_.empty() ? "" : fmt::format(", freeze: [\"{}\"]", frozen_));
   }
 
   std::string Optimizer() {
@@ -194,6 +255,9 @@ class Generator {
 
   std::mt19937_64 random_;
   std::string family_;
+  bool prompts_ = false;  // the data are prompts with completions
+  std::string problem_;   // of a classifier of texts; empty: the model is none
+  std::string frozen_;    // a pattern of parameters
   int ranks_ = 1, accumulate_ = 1, layers_ = 0;
   bool waits_for_all_ = false;  // updates wait until all gradients are known
 };

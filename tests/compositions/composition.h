@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ struct Composition {
   // objectives.
   std::string program;
   int ranks = 1;
+  // The files of its data, by name. Run files call their folder {folder}.
+  std::map<std::string, std::string> files;
   // A run file of a model whose weights it starts from, to train adapters; empty: it starts afresh.
   std::string base;
   // A run file: model, data, types, optimizer, micro-steps, mesh.

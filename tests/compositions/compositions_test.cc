@@ -39,7 +39,19 @@ class Compositions : public testing::TestWithParam<uint64_t> {
   using Sets = std::vector<std::string>;
 
   Compositions()
-      : composition_(Draw(GetParam())), yaml_(folder_.Write("run.yaml", composition_.yaml)) {}
+      : composition_(Draw(GetParam())),
+        yaml_(folder_.Write("run.yaml", InFolder(composition_.yaml))) {
+    for (const auto& [name, text] : composition_.files) folder_.Write(name, text);
+  }
+
+  // A run file that calls the folder of its data {folder}.
+  std::string InFolder(std::string yaml) const {
+    const std::string name = "{folder}";
+    for (size_t at = 0; (at = yaml.find(name, at)) != yaml.npos;) {
+      yaml.replace(at, name.size(), folder_.path());
+    }
+    return yaml;
+  }
 
   // The program with a command for the run file.
   std::string Call(const std::string& command, const Sets& sets) const {
@@ -67,8 +79,9 @@ class Compositions : public testing::TestWithParam<uint64_t> {
   // Trains the model that adapters are for, and has the run start from it.
   void MakeBase() {
     const std::string run = folder_ / "base";
-    const Outcome outcome = RunPlimsoll(
-        {"train", folder_.Write("base.yaml", composition_.base), "--set", "run.dir=" + run});
+    const Outcome outcome =
+        RunPlimsoll({"train", folder_.Write("base.yaml", InFolder(composition_.base)), "--set",
+                     "run.dir=" + run});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     base_ = "model.init_from=" + run + "/model";
   }

@@ -75,7 +75,8 @@ TEST_F(ResNetCommand, StartsFromItsModelWithOtherClasses) {
   Write("init_from: " + model + ", classes: 12, norms: frozen, seed: 5", Training());
   const Outcome other = Train("other");
   ASSERT_EQ(other.exit_code, 0) << other.err;
-  EXPECT_EQ(other.err, "");
+  EXPECT_THAT(other.err, testing::StartsWith("pictures as " + model));  // and nothing else
+  EXPECT_EQ(std::ranges::count(other.err, '\n'), 1);
   EXPECT_THAT(other.out, HasSubstr("model.init_from: head.weight, head.bias start afresh: " +
                                    model + " has none of their shapes"));
   EXPECT_THAT(ReadFile(folder_ / "other/config.yaml"), HasSubstr("classes: 12"));
