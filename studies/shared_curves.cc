@@ -39,7 +39,11 @@ int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_j
 
 bool SameLosses(const Run& a, const Run& b) {
   const auto steps = static_cast<std::ptrdiff_t>(std::min(a.losses.size(), b.losses.size()));
-  return std::equal(a.losses.begin(), a.losses.begin() + steps, b.losses.begin());
+  // A step without targets has no loss, which is NaN here.
+  const auto same = [](double one, double other) {
+    return one == other || (std::isnan(one) && std::isnan(other));
+  };
+  return std::equal(a.losses.begin(), a.losses.begin() + steps, b.losses.begin(), same);
 }
 
 void ShareCurves(const std::vector<RowFacts>& facts, size_t baseline, std::vector<Row>& rows) {

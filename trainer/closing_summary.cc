@@ -21,12 +21,12 @@ namespace {
 std::string LossText(const RunResult& result) {
   const RunMetrics& metrics = result.metrics;
   if (metrics.loss.empty()) return "no step was made";
-  // A step without targets has none.
-  const auto known = [](double loss) { return !std::isnan(loss); };
-  const auto first = std::ranges::find_if(metrics.loss, known);
-  if (first == metrics.loss.end()) return "no step has one";
-  const auto last = std::ranges::find_if(metrics.loss.rbegin(), metrics.loss.rend(), known);
-  std::string text = fmt::format("{:.4f} → {:.4f} in {} steps", *first, *last, metrics.loss.size());
+  // The first steps have none where they have no targets.
+  const auto first =
+      std::ranges::find_if(metrics.loss, [](double loss) { return !std::isnan(loss); });
+  std::string text =
+      fmt::format("{:.4f} → {:.4f} in {} steps", first == metrics.loss.end() ? NAN : *first,
+                  metrics.loss.back(), metrics.loss.size());
   if (const auto& best = result.monitored) {
     text +=
         fmt::format(", held-out {} {:.4g} at best, after {}", best->metric, best->best, best->step);
@@ -104,7 +104,7 @@ std::string MemoryText(const RunResult& result) {
 
 }  // namespace
 
-std::string UpdatesText(const StepLog::Counts& counts) {
+std::string UpdatesText(const StepCounts& counts) {
   if (counts.updates == counts.steps()) return "";
   std::vector<std::string> others;
   const auto add = [&](int64_t count, const char* why) {
@@ -116,7 +116,7 @@ std::string UpdatesText(const StepLog::Counts& counts) {
   return fmt::format("{} in {} steps; {}", counts.updates, counts.steps(), fmt::join(others, ", "));
 }
 
-std::string NoUpdateText(const StepLog::Counts& counts) {
+std::string NoUpdateText(const StepCounts& counts) {
   if (counts.steps() == 0 || counts.updates > 0) return "";
   std::string way_out = "a smaller optimizer.lr or a longer schedule.warmup may help";
   if (counts.without_targets == counts.steps()) {

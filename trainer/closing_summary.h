@@ -6,7 +6,7 @@
 #include <string>
 
 #include "trainer/record/run_summary.h"
-#include "trainer/step_log.h"
+#include "trainer/snapshot/run_record.h"
 
 namespace plimsoll::trainer {
 
@@ -21,10 +21,10 @@ struct Closing {
   std::string updates = "";  // UpdatesText
 };
 
-// How many updates a process made, and why others were not. Empty where each step made one.
-std::string UpdatesText(const StepLog::Counts& counts);
-// What is wrong with a process that made steps but no update, and the way out; otherwise empty.
-std::string NoUpdateText(const StepLog::Counts& counts);
+// How many updates a run has made, and why others were not. Empty where each step made one.
+std::string UpdatesText(const StepCounts& counts);
+// What is wrong with a run that made steps but no update, and the way out; otherwise empty.
+std::string NoUpdateText(const StepCounts& counts);
 
 // Lines without a newline at the end.
 std::string ClosingSummary(const RunResult& result, const Closing& closing);

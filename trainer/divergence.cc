@@ -33,6 +33,8 @@ Divergence::Divergence(const config::RunConfig& config, std::vector<JudgedObject
       good_(next - 1),
       state_(state) {
   state_.objectives.resize(objectives_.size());
+  // Earlier versions did not count.
+  state_.counts.updates += std::max<int64_t>(0, next - state_.counts.steps());
   // The run that wrote the snapshot may have used a larger window, or none.
   const auto window = config_.spike > 0 ? static_cast<size_t>(config_.window) : 0;
   for (auto& [losses, limits] : state_.objectives) {
@@ -53,10 +55,22 @@ Verdict Divergence::Judge(int64_t step, std::span<const StepMetrics> metrics) {
     if (verdict.kind > worst.kind) worst = std::move(verdict);
   }
   if (good) good_ = step;
+  Count(metrics, worst);
   return worst;
 }
 
+// A step with several objectives counts as an update if one of them was updated.
+void Divergence::Count(std::span<const StepMetrics> metrics, const Verdict& verdict) {
+  const bool skipped =
+      std::ranges::all_of(metrics, [](const StepMetrics& one) { return one.skipped_in_a_row > 0; });
+  int64_t StepCounts::*const outcome = !skipped                            ? &StepCounts::updates
+                                       : verdict.kind == Verdict::kSkipped ? &StepCounts::spikes
+                                                                           : &StepCounts::overflows;
+  ++(state_.counts.*outcome);
+}
+
 void Divergence::PassOver(int64_t step) {
+  ++state_.counts.without_targets;
   for (LossHistory& history : state_.objectives) {
     history.limits[static_cast<size_t>(step % 2)] = Limit(history.losses);
   }
@@ -78,14 +92,16 @@ Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& met
   if (overflow && metrics.skipped_in_a_row >= amp_.max_skips) {
     const bool fixed = amp_.loss_scale == config::LossScale::kStatic;
     const std::string scale =
-        fixed ? fmt::format("with the loss scale {:g}, which stays (amp.loss_scale: static); "
-                            "stopped. A smaller amp.init_scale, or amp.loss_scale: dynamic, will "
-                            "help",
-                            metrics.loss_scale)
-              : fmt::format("the loss scale being down to {:g} (amp.min_scale {:g}); stopped. A "
-                            "smaller optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may "
-                            "help",
-                            metrics.loss_scale, amp_.min_scale);
+        fixed ? fmt::format(
+                    "with the loss scale {:g}, which stays (amp.loss_scale: static); "
+                    "stopped. A smaller amp.init_scale, or amp.loss_scale: dynamic, will "
+                    "help",
+                    metrics.loss_scale)
+              : fmt::format(
+                    "the loss scale being down to {:g} (amp.min_scale {:g}); stopped. A "
+                    "smaller optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may "
+                    "help",
+                    metrics.loss_scale, amp_.min_scale);
     return {Verdict::kStop,
             fmt::format("{}: gradients overflowed in {} steps in a row (amp.max_skips), {}", where,
                         metrics.skipped_in_a_row, scale)};
@@ -131,6 +147,7 @@ Verdict Divergence::Answer(const std::string& problem, const StepMetrics& metric
 void Divergence::GoBack(int64_t step, const DivergenceState& then) {
   good_ = std::min(good_, step);
   state_.objectives = then.objectives;
+  state_.counts = then.counts;
   state_.objectives.resize(objectives_.size());
   state_.lr_factor *= config_.lr_factor;
   ++state_.rollbacks;

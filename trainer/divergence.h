@@ -64,6 +64,7 @@ class Divergence {
   // The step made no update and has no loss to judge.
   void PassOver(int64_t step);
 
+  const StepCounts& counts() const { return state_.counts; }
   // The state after the steps judged so far.
   const DivergenceState& state() const { return state_; }
   // The newest step whose loss was good, which means that the state before it is good.
@@ -73,6 +74,7 @@ class Divergence {
 
  private:
   Verdict Judge(int64_t step, size_t objective, const StepMetrics& metrics);
+  void Count(std::span<const StepMetrics> metrics, const Verdict& verdict);
   // The reason why the step diverged; empty: it didn't.
   std::string Problem(int64_t step, size_t objective, const StepMetrics& metrics) const;
   Verdict Answer(const std::string& problem, const StepMetrics& metrics) const;

@@ -142,7 +142,7 @@ void LeaveResults(const EndedRun& run) {
   if (run.config.debug.check_arena) CheckArena(run);
   closing.seconds = SecondsSince(run.start);
   closing.rates = run.rates;
-  closing.updates = UpdatesText(run.log.counts());
+  closing.updates = UpdatesText(run.counts);
   if (run.config.log.report) closing.report = run.directory.File("report.html");
   if (run.ranks.first() && run.config.memory.summary != config::Summary::kNone) {
     run.progress.Line(ClosingSummary(result, closing));

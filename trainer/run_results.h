@@ -29,6 +29,7 @@ struct EndedRun {
   const GpuAccount& gpu;
   Progress& progress;
   const EvaluationState& evaluation;
+  const StepCounts& counts;
   const std::string& base;       // RunRecord::base
   const std::string& chosen;     // by the budget solver
   double predicted_seconds = 0;  // of a step

@@ -94,7 +94,6 @@ StepLog::Done StepLog::Take(bool alone) {
     }
     done.verdict = divergence.Judge(step.number, metrics);
     report.diverged = done.verdict.text;
-    Count(metrics, done.verdict);
   }
   Record(MetricsRow(report, gpu_bytes_, caching != nullptr ? &caching->stats() : nullptr));
   progress.Step(report);
@@ -102,20 +101,10 @@ StepLog::Done StepLog::Take(bool alone) {
   return done;
 }
 
-// A step with several objectives counts as an update if one of them was updated.
-void StepLog::Count(std::span<const StepMetrics> metrics, const Verdict& verdict) {
-  const bool skipped =
-      std::ranges::all_of(metrics, [](const StepMetrics& one) { return one.skipped_in_a_row > 0; });
-  int64_t Counts::*const outcome = !skipped                            ? &Counts::updates
-                                   : verdict.kind == Verdict::kSkipped ? &Counts::spikes
-                                                                       : &Counts::overflows;
-  ++(counts_.*outcome);
-}
-
 void StepLog::HasNoTargets(int64_t step) {
   parts_.divergence.PassOver(step);
   Record(NoTargetsRow(step));
-  if (counts_.without_targets++ > 0) return;  // the closing lines count them
+  if (parts_.divergence.counts().without_targets > 1) return;  // the closing lines count them
   parts_.progress.Line(
       fmt::format("step {}: none of its targets counts, so that it makes no update", step));
 }

@@ -71,16 +71,6 @@ class StepLog {
   // The run goes back to `step` with the state `evaluation`: removes the rows after it.
   void GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text);
 
-  // What became of the steps that this process reported.
-  struct Counts {
-    int64_t updates = 0;
-    int64_t overflows = 0;        // updates that loss scaling skipped
-    int64_t spikes = 0;           // updates that divergence.action: skip skipped
-    int64_t without_targets = 0;  // steps
-    int64_t steps() const { return updates + overflows + spikes + without_targets; }
-  };
-  const Counts& counts() const { return counts_; }
-
   // The process's memory at the step logged last; nothing on the CPU.
   std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
 
@@ -95,7 +85,6 @@ class StepLog {
   };
 
   Done Take(bool alone);
-  void Count(std::span<const StepMetrics> metrics, const Verdict& verdict);
   StepReport ReportOf(const UnderWay& step, std::span<const StepMetrics> metrics) const;
   void Keep(const std::function<void()>& append) const;
   std::optional<double> Mfu(double tokens_per_second) const;
@@ -107,8 +96,7 @@ class StepLog {
   std::optional<int64_t> gpu_bytes_;
   runtime::FoundEnergyCounter energy_;
   EnergyWindows windows_;
-  int64_t steps_ = 0;  // that the device has finished in this process
-  Counts counts_;
+  int64_t steps_ = 0;  // finished by this process
 };
 
 }  // namespace plimsoll::trainer

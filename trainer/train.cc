@@ -204,6 +204,7 @@ class Run {
                   .gpu = *gpu_,
                   .progress = progress,
                   .evaluation = record_.evaluation,
+                  .counts = divergence_->counts(),
                   .base = record_.base,
                   .chosen = chosen_,
                   .predicted_seconds = predicted_seconds_,
@@ -212,7 +213,10 @@ class Run {
                   .steps_run = steps_run_,
                   .start = start});
     progress_ = nullptr;
-    if (const std::string problem = NoUpdateText(log_->counts()); !problem.empty()) {
+    // A first piece of a run (train.stop_after) may well have none.
+    const bool whole = steps_done_ >= config_.train.steps || stopped_;
+    if (const std::string problem = NoUpdateText(divergence_->counts());
+        whole && !problem.empty()) {
       throw UserError(problem, ExitCode::kInternal);
     }
     EndStatus(RunStatus::State::kDone, stopped_ ? "stopped early" : "");

@@ -197,7 +197,7 @@ class Generator {
     if (type == "bf16" && Chance(0.4)) text += ", master_weights: false";
     waits_for_all_ = waits_for_all_ || type == "fp16";
     // The first steps overflow, and are skipped.
-    if (type == "fp16" && Chance(0.5)) text += ", init_scale: 16777216";
+    if (type == "fp16" && Chance(0.5)) text += ", init_scale: 524288";
     if (Chance(0.2)) text += ", grad_dtype: bf16";
     return text + "}\n";
   }

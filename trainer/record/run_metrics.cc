@@ -70,8 +70,10 @@ void Add(const json& row, RunMetrics& metrics) {
     return;
   }
   if (!row.contains("loss")) return;  // a rollback
-  metrics.loss.push_back(NumberOf(row.at("loss")));
-  if (row.contains("targets")) ++metrics.without_targets;
+  const bool without_targets = row.contains("targets");
+  if (without_targets) ++metrics.without_targets;
+  metrics.loss.push_back(without_targets && !metrics.loss.empty() ? metrics.loss.back()
+                                                                  : NumberOf(row.at("loss")));
   if (row.contains("step_ms")) metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
   metrics.skipped = row.value("skipped", metrics.skipped);
   if (row.contains("joules_per_step") && row.contains("joules_per_token") &&

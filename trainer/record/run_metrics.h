@@ -18,7 +18,7 @@ struct Evaluation {
 };
 
 struct RunMetrics {
-  // By step, from the first step; NaN where no target counted.
+  // By step, from the first step. A step without targets has the loss of the step before it.
   std::vector<double> loss;
   std::vector<double> step_ms;
   std::vector<Evaluation> evaluations;

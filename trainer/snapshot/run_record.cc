@@ -149,6 +149,13 @@ LossHistory ParseLosses(const JsonObject& object) {
   return history;
 }
 
+StepCounts ParseCounts(const JsonObject& object) {
+  return {.updates = object.RequireInt("updates", 0),
+          .overflows = object.RequireInt("overflows", 0),
+          .spikes = object.RequireInt("spikes", 0),
+          .without_targets = object.RequireInt("without_targets", 0)};
+}
+
 // The losses of a single objective are members of the object itself.
 DivergenceState ParseDivergence(const JsonObject& object) {
   DivergenceState state;
@@ -162,6 +169,7 @@ DivergenceState ParseDivergence(const JsonObject& object) {
   }
   state.lr_factor = object.RequireFloat("lr_factor");
   state.rollbacks = object.RequireInt("rollbacks", 0);
+  if (object.Has("counts")) state.counts = ParseCounts(object.RequireObject("counts"));
   return state;
 }
 
@@ -178,6 +186,11 @@ json ToJson(const LossHistory& history) {
 
 json ToJson(const DivergenceState& state) {
   json object = {{"lr_factor", state.lr_factor}, {"rollbacks", state.rollbacks}};
+  const StepCounts& counts = state.counts;
+  object["counts"] = {{"updates", counts.updates},
+                      {"overflows", counts.overflows},
+                      {"spikes", counts.spikes},
+                      {"without_targets", counts.without_targets}};
   if (state.objectives.size() == 1) {
     object.update(ToJson(state.objectives.front()));
     return object;

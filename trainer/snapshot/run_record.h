@@ -37,11 +37,21 @@ struct LossHistory {
   std::array<float, 2> limits = {kNoLossLimit, kNoLossLimit};
 };
 
+// What became of the steps of a run so far.
+struct StepCounts {
+  int64_t updates = 0;
+  int64_t overflows = 0;        // updates that loss scaling skipped
+  int64_t spikes = 0;           // updates that divergence.action: skip skipped
+  int64_t without_targets = 0;  // steps in which no target counts
+  int64_t steps() const { return updates + overflows + spikes + without_targets; }
+};
+
 // The history that divergence checks need (trainer/divergence.h).
 struct DivergenceState {
   std::vector<LossHistory> objectives = {{}};
   double lr_factor = 1;   // of the learning rate
   int64_t rollbacks = 0;  // so far
+  StepCounts counts = {};
 };
 
 struct RunRecord {
