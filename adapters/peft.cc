@@ -84,6 +84,8 @@ constexpr KeyRule kKeys[] = {
     Harmless("inference_mode", "it says whether PEFT trains the adapter"),
     Harmless("megatron_core", "it names a module of Python"),
     Harmless("peft_version", "it says what wrote the file"),
+    Harmless("unsloth_*", "it says what wrote the file"),
+    Harmless("torch_dtype", "the file of weights says their types"),
     Harmless("qalora_group_size", "it means something with use_qalora alone"),
     Harmless("revision", "it is a version of the base on a hub"),
     Harmless("runtime_config", "it says how PEFT runs the adapter"),
@@ -170,13 +172,21 @@ std::vector<std::string> ModulesToSave(const std::string& folder, const JsonObje
   return names;
 }
 
-// A tied head is one weight here. PEFT leaves the head as it was where it is not told to tie.
+// PEFT ties a module that is trained only where one of the two has one of these names.
+bool PeftTies(const Settings& settings) {
+  return settings.ties &&
+         std::ranges::any_of(settings.modules_to_save, [](const std::string& module) {
+           return module.ends_with("embed_tokens") || module.ends_with("lm_head");
+         });
+}
+
+// A tied head is one weight here. PEFT leaves the head as it was where it does not tie.
 void RequireTied(const std::string& folder, const models::Model& model, const Lora& lora,
                  const Settings& settings) {
-  if (settings.ties || !HasTiedHead(model, lora.saved)) return;
+  if (PeftTies(settings) || !HasTiedHead(model, lora.saved)) return;
   throw UserError(fmt::format(
-      "{}: has a token embedding of its own, without ensure_weight_tying in {}, but the "
-      "base's is the head as well; {}",
+      "{}: has a token embedding of its own, which {} does not tie (ensure_weight_tying, and "
+      "embed_tokens or lm_head in modules_to_save), but the base's is the head as well; {}",
       folder, kConfigFile, kMergeWithPeft));
 }
 

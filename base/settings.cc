@@ -1,5 +1,10 @@
 #include "base/settings.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
 #include "base/error.h"
 
 namespace plimsoll {
@@ -68,6 +73,39 @@ bool Settings::operator==(const Settings& other) const {
     if (other.Get(name) != entry.value) return false;
   }
   return true;
+}
+
+namespace {
+
+std::string OutOfRange(const Setting& setting, double number) {
+  using Float32 = std::numeric_limits<float>;
+  const bool low = setting.above_min ? number <= setting.min : number < setting.min;
+  const bool high = setting.below_max ? number >= setting.max : number > setting.max;
+  if (low || high || std::isnan(number)) {
+    return fmt::format("{} is out of range; it must be {}{} and {}{}", number,
+                       setting.above_min ? "above " : "at least ", setting.min,
+                       setting.below_max ? "below " : "at most ", setting.max);
+  }
+  const double size = std::abs(number);
+  if ((size > 0 && size < Float32::min()) || size > Float32::max()) {
+    return fmt::format("{} is too {} for float32", number, size > 1 ? "large" : "small");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string OutOfRange(const Setting& setting, const SettingValue& value) {
+  if (const auto* integer = std::get_if<int64_t>(&value)) {
+    return OutOfRange(setting, static_cast<double>(*integer));
+  }
+  if (const auto* number = std::get_if<double>(&value)) return OutOfRange(setting, *number);
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+    for (const double number : *numbers) {
+      if (std::string why = OutOfRange(setting, number); !why.empty()) return why;
+    }
+  }
+  return "";
 }
 
 void CompleteSettings(const std::vector<Setting>& rows,

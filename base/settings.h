@@ -99,6 +99,10 @@ class Settings {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
+// Why the value is none that the setting may have: a number out of range, or one that float32
+// doesn't hold. Empty: it may.
+std::string OutOfRange(const Setting& setting, const SettingValue& value);
+
 // Sets default values where nothing is set, and lets the owner, if it has a function for that, fill
 // in the rest. Throws MissingSetting, and the owner's SettingErrors.
 void CompleteSettings(const std::vector<Setting>& rows,

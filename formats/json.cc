@@ -119,8 +119,12 @@ JsonObject::JsonObject(std::shared_ptr<const Json> value, std::string where, std
   }
 }
 
+std::string JsonObject::PlaceOf(const std::string& key) const {
+  return fmt::format("{}: {}{}", where_, prefix_, Printable(key));
+}
+
 void JsonObject::Fail(const std::string& key, const std::string& reason) const {
-  throw UserError(fmt::format("{}: {}{}: {}", where_, prefix_, Printable(key), reason));
+  throw UserError(fmt::format("{}: {}", PlaceOf(key), reason));
 }
 
 const Json* JsonObject::FindMember(const std::string& key) const {

@@ -55,6 +55,8 @@ class JsonObject {
   JsonObject RequireObject(const std::string& key) const;
   std::vector<JsonObject> RequireObjects(const std::string& key) const;  // an array of objects
 
+  // "config.json: rope_scaling.factor".
+  std::string PlaceOf(const std::string& key) const;
   // Throws a UserError about `key`, in the form of the messages above.
   [[noreturn]] void Fail(const std::string& key, const std::string& reason) const;
 

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "base/glob.h"
+#include "base/message.h"
 
 namespace plimsoll::formats {
 namespace {
@@ -14,28 +17,45 @@ namespace {
 using nlohmann::json;
 
 bool IsEmpty(const json& value) {
-  return value.is_null() || value == false || value == "" ||
+  return value.is_null() || value == false || value == 0 || value == "" ||
          (value.is_structured() && value.empty());
+}
+
+bool ChangesNothing(const KeyRule& rule, const json& value) {
+  if (rule.neutral.empty()) return IsEmpty(value);
+  return value.is_null() || value == json::parse(rule.neutral);
 }
 
 std::string TextOf(const json& value) {
   return Printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
+// A folder is read several times in a run.
+void WarnOnce(const std::string& text) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(text).second) PrintWarning(text);
+}
+
 }  // namespace
 
-void CheckKeys(const JsonObject& file, std::span<const KeyRule> rules) {
+void CheckKeys(const JsonObject& file, std::span<const KeyRule> rules, UnknownKeys unknown) {
   for (const auto& [key, value] : file.json().items()) {
-    if (IsEmpty(value)) continue;
     const auto rule =
         std::ranges::find_if(rules, [&](const KeyRule& one) { return MatchesGlob(one.key, key); });
     if (rule == rules.end()) {
+      if (IsEmpty(value)) continue;
+      if (unknown == UnknownKeys::kNamed) {
+        WarnOnce(fmt::format("{}: is a key that Plimsoll doesn't know; it changes nothing here",
+                             file.PlaceOf(key)));
+        continue;
+      }
       file.Fail(key, fmt::format("is {}, a key that Plimsoll doesn't know; remove it from the file "
                                  "if the model's numbers don't depend on it",
                                  TextOf(value)));
     }
-    if (rule->kind != KeyRule::Kind::kRefused) continue;
-    if (!rule->neutral.empty() && value == json::parse(rule->neutral)) continue;
+    if (rule->kind != KeyRule::Kind::kRefused || ChangesNothing(*rule, value)) continue;
     file.Fail(key, fmt::format("is {}, which is not supported: {}", TextOf(value), rule->why));
   }
 }

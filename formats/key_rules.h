@@ -1,7 +1,6 @@
 // What Plimsoll knows of the keys of a JSON file that another program wrote into a model's folder.
 // One rule serves all such files: what changes numbers is done as the file says, or refused by
-// name. So each key of a file has a rule, and a key without one is refused: nobody knows what it
-// changes.
+// name. So each key of a file has a rule. What becomes of a key without one depends on the file.
 #pragma once
 
 #include <span>
@@ -25,7 +24,8 @@ struct KeyRule {
 };
 
 constexpr KeyRule Read(std::string_view key) { return {KeyRule::Kind::kRead, key}; }
-// Empty values (null, false, "", [], {}) and `neutral` are let through.
+// Values that change nothing are let through: null and `neutral` or, where none is given, empty
+// ones (false, 0, "", [], {}).
 constexpr KeyRule Refused(std::string_view key, std::string_view way_out,
                           std::string_view neutral = {}) {
   return {KeyRule::Kind::kRefused, key, way_out, neutral};
@@ -34,8 +34,15 @@ constexpr KeyRule Harmless(std::string_view key, std::string_view why) {
   return {KeyRule::Kind::kHarmless, key, why};
 }
 
-// Throws a UserError that names the file and the key, for a key with a value that isn't empty and
-// a rule that refuses it, or without a rule. The first rule whose pattern fits is the key's.
-void CheckKeys(const JsonObject& file, std::span<const KeyRule> rules);
+// A key with a value that isn't empty, and without a rule.
+enum class UnknownKeys {
+  kRefused,  // of files in which any key may change numbers
+  kNamed,    // of files in which users and programs note what they like: a warning names it, once
+};
+
+// Throws a UserError that names the file and the key where a rule refuses the value. The first rule
+// whose pattern fits is the key's.
+void CheckKeys(const JsonObject& file, std::span<const KeyRule> rules,
+               UnknownKeys unknown = UnknownKeys::kRefused);
 
 }  // namespace plimsoll::formats

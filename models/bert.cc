@@ -211,6 +211,9 @@ CheckpointTable Bert::checkpoint_table() const {
   add_both("embed.norm", "embeddings.LayerNorm");
   // Constants, and heads of other tasks.
   table.ignored = {"embeddings.position_ids"};
+  table.old_ends = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+  table.when_copies_differ =
+      "a decoder of its own is not supported: tie it, and save the model anew";
   const auto ignore = [&](const std::string& stored) {
     for (const char* kind : {".weight", ".bias"}) table.ignored.push_back(stored + kind);
   };
@@ -325,14 +328,15 @@ std::vector<formats::KeyRule> BertKeys() {
   using formats::Harmless;
   using formats::Read;
   constexpr const char* kNote = "a note of the original BERT, which has no other form";
-  return Joined(
-      Joined(EncoderKeys(), ClassifierKeys()),
-      {Read("architectures"), Read("vocab_size"), Read("max_position_embeddings"),
-       Read("type_vocab_size"), Read("position_embedding_type"), Read("is_decoder"),
-       Read("add_cross_attention"), Read("tie_word_embeddings"), Read("classifier_dropout"),
-       Harmless("directionality", kNote), Harmless("pooler_fc_size", kNote),
-       Harmless("pooler_num_attention_heads", kNote), Harmless("pooler_num_fc_layers", kNote),
-       Harmless("pooler_size_per_head", kNote), Harmless("pooler_type", kNote)});
+  return Joined(Joined(EncoderKeys(), ClassifierKeys()),
+                {Read("architectures"), Read("vocab_size"), Read("max_position_embeddings"),
+                 Read("type_vocab_size"), Read("position_embedding_type"), Read("is_decoder"),
+                 Read("add_cross_attention"), Read("tie_word_embeddings"),
+                 Read("classifier_dropout"), Harmless("directionality", kNote),
+                 Harmless("head_dim", "hidden_size and num_attention_heads say it"),
+                 Harmless("pooler_fc_size", kNote), Harmless("pooler_num_attention_heads", kNote),
+                 Harmless("pooler_num_fc_layers", kNote), Harmless("pooler_size_per_head", kNote),
+                 Harmless("pooler_type", kNote)});
 }
 
 std::vector<Setting> OwnSettings() {

@@ -57,6 +57,20 @@ void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
   }
 }
 
+void TakeOldNames(const ModelSafetensors& file, const CheckpointTable& table,
+                  std::vector<Part>& parts) {
+  for (Part& part : parts) {
+    for (const auto& [end, old] : table.old_ends) {
+      if (!part.name.ends_with(end) || file.Find(part.name) != nullptr) continue;
+      const std::string name = part.name.substr(0, part.name.size() - end.size()) + old;
+      const bool bare = name.starts_with(table.prefix) && file.Find(name) == nullptr;
+      const std::string found = bare ? name.substr(table.prefix.size()) : name;
+      if (file.Find(found) != nullptr) part.name = found;
+      break;
+    }
+  }
+}
+
 // Writers that store tied tensors once may keep any of their names.
 void TakeCopies(const ModelSafetensors& file, std::vector<Part>& parts) {
   for (Part& part : parts) {
@@ -79,15 +93,14 @@ bool AreEqual(const ModelSafetensors& file, const std::string& one, const std::s
 
 // A head that differs from the embedding is another model's than the one that config.json
 // describes.
-void RequireEqualCopies(const ModelSafetensors& file, const std::vector<Part>& parts) {
+void RequireEqualCopies(const ModelSafetensors& file, const std::vector<Part>& parts,
+                        const std::string& way_out) {
   for (const Part& part : parts) {
     for (const std::string& copy : part.copies) {
       if (file.Find(copy) == nullptr || AreEqual(file, part.name, copy)) continue;
-      throw UserError(
-          fmt::format("{}: tensors \"{}\" and \"{}\" differ, but config.json ties them into one; "
-                      "if the model was trained with a head of its own, say tie_word_embeddings: "
-                      "false there",
-                      file.path(), part.name, copy));
+      throw UserError(fmt::format(
+          "{}: tensors \"{}\" and \"{}\" differ, but config.json ties them into one; {}",
+          file.path(), part.name, copy, way_out));
     }
   }
 }
@@ -131,7 +144,10 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
   for (const CheckpointEntry& entry : table.entries) {
     known.insert(entry.copies.begin(), entry.copies.end());
   }
-  const auto ignored = [&](std::string_view name) {
+  const auto ignored = [&](std::string name) {
+    for (const auto& [end, old] : table.old_ends) {
+      if (name.ends_with(old)) name.replace(name.size() - old.size(), old.size(), end);
+    }
     return std::ranges::any_of(table.ignored, [&](const std::string& pattern) {
       return MatchNumbers(pattern, name) || MatchNumbers(table.prefix + pattern, name);
     });
@@ -207,13 +223,15 @@ OpenCheckpoint::OpenCheckpoint(const std::string& folder, const Model& of, Misfi
     throw UserError(fmt::format("{}: {}", file.path(), *foreign));
   }
   DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
+  const CheckpointTable table = model.checkpoint_table();
+  TakeOldNames(file, table, parts);
   TakeCopies(file, parts);
   const std::vector<Part> all = parts;
   std::erase_if(parts, [&](const Part& part) { return left_out.contains(part.parameter.name); });
   misfitting = CheckShapes(file, model, parts, misfits);
   RefuseUnknown(file, model, all);
   CheckTypes(file, parts, misfitting);
-  RequireEqualCopies(file, parts);
+  RequireEqualCopies(file, parts, table.when_copies_differ);
 }
 
 void OpenCheckpoint::ReadStored(const Part& part, float* to) const {

@@ -247,8 +247,10 @@ void ReadClassifier(const formats::JsonObject& config, Settings& settings) {
   const bool asks_number =
       settings.IsGiven("problem_type") && settings.Text("problem_type") == kRegression;
   int64_t classes = 1;
-  if (!asks_number && config.Has("id2label")) {
-    classes = std::ssize(config.RequireObject("id2label").Keys());
+  const int64_t named =
+      config.Has("id2label") ? std::ssize(config.RequireObject("id2label").Keys()) : 0;
+  if (!asks_number && named > 0) {
+    classes = named;
   } else if (!asks_number) {
     classes = SizeIn(config, "num_labels", 2);
   }
@@ -269,7 +271,9 @@ std::vector<std::string> ReadClassNames(const formats::JsonObject& config) {
   const int64_t count = std::ssize(by_number.Keys());
   for (int64_t i = 0; i < count; ++i) {
     const auto name = by_number.json().find(std::to_string(i));
-    if (name == by_number.json().end() || !name->is_string()) return {};
+    if (name == by_number.json().end() || !name->is_string()) {
+      config.Fail("id2label", fmt::format("names {} classes, but has no name for {}", count, i));
+    }
     names.push_back(name->get<std::string>());
   }
   return names;

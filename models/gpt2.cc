@@ -235,6 +235,8 @@ const std::vector<formats::KeyRule> kConfigKeys = {
     Read("scale_attn_by_inverse_layer_idx"),
     Read("add_cross_attention"),
     Harmless("n_ctx", "transformers reads n_positions"),
+    Harmless("n_special", "a note of the original GPT"),
+    Harmless("predict_special_tokens", "a note of the original GPT"),
     Harmless("reorder_and_upcast_attn", "attention is summed in float32 here anyway"),
     Harmless("summary_type", kOtherHeads),
     Harmless("summary_use_proj", kOtherHeads),

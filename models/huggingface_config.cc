@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/settings.h"
 #include "formats/foreign_files.h"
 #include "models/classifier.h"
 #include "models/config_keys.h"
@@ -68,6 +69,9 @@ std::unique_ptr<Model> ReadSettings(const Family& family, const JsonObject& conf
   for (const Setting& setting : family.settings) {
     if (!config.Has(setting.name)) continue;
     const SettingValue value = ReadSetting(config, setting);
+    if (const std::string why = OutOfRange(setting, value); !why.empty()) {
+      config.Fail(setting.name, why);
+    }
     if (!settings.IsGiven(setting.name)) {
       settings.Set(setting.name, value);
     } else if (setting.beside_weights == Setting::BesideWeights::kNo &&
@@ -93,7 +97,7 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
                 fmt::format("\"{}\" is not supported, only {}", formats::Printable(type),
                             fmt::join(FamilyNames(), ", ")));
   }
-  formats::CheckKeys(config, ConfigKeys(*family));
+  formats::CheckKeys(config, ConfigKeys(*family), formats::UnknownKeys::kNamed);
   for (const std::string& name : settings.Names()) {
     if (!settings.IsGiven(name)) continue;
     if (std::ranges::find(family->settings, name, &Setting::name) != family->settings.end()) {
@@ -103,9 +107,17 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
                                          "remove it",
                                          family->name));
   }
-  std::unique_ptr<Model> model =
-      WithParameters(family->read_config ? family->read_config(config, settings)
-                                         : ReadSettings(*family, config, settings));
+  std::unique_ptr<Model> unlisted = family->read_config ? family->read_config(config, settings)
+                                                        : ReadSettings(*family, config, settings);
+  // What follows from the file must be what a run file may say, since a run records it so.
+  for (const Setting& setting : family->settings) {
+    if (!settings.Has(setting.name) || settings.IsGiven(setting.name)) continue;
+    if (const std::string why = OutOfRange(setting, settings.Get(setting.name)); !why.empty()) {
+      config.Fail("model_type", fmt::format("these settings make no {} model: {}: {}", family->name,
+                                            setting.name, why));
+    }
+  }
+  std::unique_ptr<Model> model = WithParameters(std::move(unlisted));
   // A head for another number of classes is not the checkpoint's.
   std::vector<std::string> names = ReadClassNames(config);
   if (model->classes() == std::ssize(names)) model->set_class_names(std::move(names));
@@ -122,7 +134,12 @@ std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder, Settings&
 
 std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder) {
   Settings settings;
-  return ModelFromHuggingFace(folder, settings);
+  try {
+    return ModelFromHuggingFace(folder, settings);
+  } catch (const SettingError& error) {  // all of them are the file's
+    throw UserError(
+        fmt::format("{}/config.json: its model.{}: {}", folder, error.name(), error.what()));
+  }
 }
 
 std::string ConfigJson(const Model& model, formats::TensorType type) {

@@ -177,6 +177,8 @@ void AddHead(bool tied, CheckpointTable& table) {
   const std::string stored = "lm_head.weight";
   if (tied) {
     table.entries.front().copies = {stored};
+    table.when_copies_differ =
+        "if the model was trained with a head of its own, say tie_word_embeddings: false there";
   } else {
     table.entries.push_back({.parameter = "head.weight", .tensors = {{stored}}, .bare = true});
   }

@@ -193,13 +193,6 @@ ModelSpec ReadConfig(const JsonObject& config, const char* family) {
   spec.init_std = config.GetFloat("initializer_range", 0.02);
   spec.dropout = config.GetFloat("attention_dropout", 0.0);
   ReadRope(config, spec);
-  if (family == kLlama) {
-    spec.attention_bias = config.GetBool("attention_bias", false);
-    RequireSwitch(config, "mlp_bias", false);
-    return spec;
-  }
-  spec.attention_bias = true;
-  RequireSwitch(config, "use_sliding_window", false);
   if (config.Has("layer_types")) {
     for (const std::string& type : config.RequireStrings("layer_types")) {
       if (type != "full_attention") {
@@ -208,6 +201,14 @@ ModelSpec ReadConfig(const JsonObject& config, const char* family) {
       }
     }
   }
+  if (family == kLlama) {
+    spec.attention_bias = config.GetBool("attention_bias", false);
+    RequireSwitch(config, "mlp_bias", false);
+    return spec;
+  }
+  spec.attention_bias = true;
+  RequireSwitch(config, "attention_bias", true);
+  RequireSwitch(config, "use_sliding_window", false);
   return spec;
 }
 
@@ -271,6 +272,8 @@ std::vector<KeyRule> LlamaKeys() {
           Read("partial_rotary_factor"),
           Read("attention_bias"),
           Read("mlp_bias"),
+          Read("layer_types"),
+          Harmless("is_llama_config", "model_type says it"),
           Harmless("pretraining_tp", "the same products in slices"),
           Harmless("max_sequence_length", "transformers reads max_position_embeddings")};
 }
@@ -278,9 +281,9 @@ std::vector<KeyRule> LlamaKeys() {
 std::vector<KeyRule> Qwen2Keys() {
   std::vector<KeyRule> keys = LlamaKeys();
   std::erase_if(keys, [](const KeyRule& rule) {
-    return rule.key == "attention_bias" || rule.key == "mlp_bias" || rule.key == "pretraining_tp";
+    return rule.key == "mlp_bias" || rule.key == "pretraining_tp";
   });
-  return Joined(keys, {Read("use_sliding_window"), Read("layer_types"),
+  return Joined(keys, {Read("use_sliding_window"),
                        Harmless("sliding_window", "it means something with use_sliding_window"),
                        Harmless("max_window_layers", "it means something with use_sliding_window"),
                        formats::Refused("use_mrope", "rotary embeddings are of texts alone")});

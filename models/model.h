@@ -151,6 +151,10 @@ struct CheckpointTable {
   std::string prefix;  // of the names; files that are read may lack it
   std::vector<CheckpointEntry> entries;
   std::vector<std::string> ignored;  // constants that some versions store
+  // Ends of names, and what old files have in their place.
+  std::vector<std::pair<std::string, std::string>> old_ends = {};
+  // What to do where a copy differs from its parameter.
+  std::string when_copies_differ = {};
 };
 
 // The row of a parameter, and the numbers that its *s stand for.

@@ -1,14 +1,18 @@
 #include "models/config_keys.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "models/huggingface.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/key_walk.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::models {
 namespace {
@@ -67,9 +71,10 @@ TEST(ConfigKeys, EachIsReadRefusedOrHarmless) {
       std::erase_if(rules,
                     [](const formats::KeyRule& rule) { return rule.key == "tie_word_embeddings"; });
     }
-    WalkKeys({.rules = rules, .valid = config, .read = [](const json& edited) {
-                return ConfigJson(*Read(edited));
-              }});
+    WalkKeys({.rules = rules,
+              .valid = config,
+              .read = [](const json& edited) { return ConfigJson(*Read(edited)); },
+              .refuses_unknown = false});
   }
 }
 
@@ -79,6 +84,42 @@ TEST(ConfigKeys, KnowAllThatIsWritten) {
     const std::string written = ConfigJson(*Read(config));
     EXPECT_EQ(ConfigJson(*Read(json::parse(written))), written) << name;
   }
+}
+
+// What a run file may not say, a folder may not either: sizes of no model, numbers that float32
+// doesn't hold, problem types that their classes contradict.
+TEST(ConfigKeys, ValuesOutOfRangeAreRefused) {
+  const std::map<std::string, json> configs = Configs();
+  const auto refusal = [&](const std::string& family, const char* key, const json& value) {
+    json config = configs.at(family);
+    config[key] = value;
+    TempFolder folder;
+    folder.Write("config.json", config.dump());
+    return UserErrorOf([&] { ModelFromHuggingFace(folder.path()); });
+  };
+  for (const auto& [family, key, value] : std::vector<std::tuple<std::string, const char*, json>>{
+           {"dcgan", "latent", 0},
+           {"dcgan", "generator_features", 0},
+           {"resnet", "classes", -3},
+           {"resnet", "image_size", int64_t{1} << 32},
+           {"unet", "levels", 0},
+           {"unet", "features", 0},
+           {"unet", "convolutions", 0}}) {
+    EXPECT_THAT(refusal(family, key, value), testing::HasSubstr("out of range")) << key;
+  }
+  EXPECT_THAT(refusal("bert", "hidden_dropout_prob", 1e-60), testing::HasSubstr("float32"));
+  EXPECT_THAT(refusal("vit", "image_size", 1000000000), testing::HasSubstr("image_size"));
+  json names;
+  for (int i = 0; i < 3; ++i) names[std::to_string(i)] = "class";
+  json classifier = configs.at("vit");
+  classifier["problem_type"] = "regression";
+  classifier["id2label"] = names;
+  TempFolder folder;
+  folder.Write("config.json", classifier.dump());
+  EXPECT_THAT(UserErrorOf([&] { ModelFromHuggingFace(folder.path()); }),
+              testing::HasSubstr("problem_type: regression"));
+  EXPECT_THAT(refusal("vit", "id2label", {{"0", "a"}, {"2", "b"}}),
+              testing::HasSubstr("id2label: names 2 classes, but has no name for 1"));
 }
 
 TEST(ConfigKeys, FoldersOfOtherProgramsAreNamed) {

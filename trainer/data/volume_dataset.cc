@@ -211,7 +211,7 @@ std::span<const formats::KeyRule> DatasetKeys() { return kKeys; }
 
 VolumeDataset ReadDataset(const std::string& path) {
   const JsonObject file = JsonObject::FromFile(path);
-  formats::CheckKeys(file, kKeys);
+  formats::CheckKeys(file, kKeys, formats::UnknownKeys::kNamed);
   CheckFileEnding(file);
   VolumeDataset set;
   ReadLabelNames(file, set);

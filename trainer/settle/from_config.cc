@@ -371,6 +371,9 @@ void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
         config.data.settings, [&] { return PreparationIn(file, config, folder, *canvas); });
     std::string list;
     for (const std::string& name : taken) {
+      const auto row = std::ranges::find(kind->settings, name, &Setting::name);
+      const std::string why = OutOfRange(*row, config.data.settings.Get(name));
+      if (!why.empty()) throw UserError(fmt::format("{}: makes data.{}: {}", file, name, why));
       const config::Key& key = *config::FindKey("data." + name);
       list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key.path, key.Text(config));
     }

@@ -127,7 +127,7 @@ JsonObject ReadGenerationConfig(const std::string& folder) {
   const fs::path path = fs::path(folder) / kGenerationFile;
   if (!IsFile(path)) return JsonObject::FromText("{}", path);
   JsonObject file = JsonObject::FromFile(path);
-  CheckKeys(file, kGenerationRules);
+  CheckKeys(file, kGenerationRules, formats::UnknownKeys::kNamed);
   return file;
 }
 

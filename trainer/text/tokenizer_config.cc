@@ -63,6 +63,9 @@ constexpr KeyRule kRules[] = {
     Harmless("model_max_length", kCalls),
     Harmless("max_length", kCalls),
     Harmless("max_len", kCalls),
+    Harmless("max_seq_length", kCalls),
+    Harmless("max_model_input_sizes", kCalls),
+    Harmless("add_special_tokens", kCalls),
     Harmless("pad_to_multiple_of", kCalls),
     Harmless("stride", kCalls),
     Harmless("truncation", kCalls),
@@ -75,6 +78,9 @@ constexpr KeyRule kRules[] = {
     Harmless("trim_offsets", "offsets in the text, not ids"),
 
     Harmless("chat_template", kChats),
+    Harmless("chat_control_tokens", kChats),
+    Harmless("response_template", kChats),
+    Harmless("model_specific_special_tokens", "the tokens are named by themselves, too"),
     Harmless("use_default_system_prompt", kChats),
     Harmless("response_schema", kChats),
     Harmless("clean_up_tokenization_spaces", kTexts),
@@ -86,6 +92,9 @@ constexpr KeyRule kRules[] = {
     Harmless("add_dummy_prefix", kSentencePiece),
 
     Harmless("name_or_path", kOrigin),
+    Harmless("fast_tokenizer_files", kOrigin),
+    Harmless("is_fast", kOrigin),
+    Harmless("revision", kOrigin),
     Harmless("auto_map", kOrigin),
     Harmless("backend", kOrigin),
     Harmless("device_map", kOrigin),
@@ -208,7 +217,7 @@ JsonField TokenizerConfig::File::Fields() const {
 
 TokenizerConfig::TokenizerConfig(File json, File special, File added)
     : json_(std::move(json)), special_(std::move(special)), added_(std::move(added)) {
-  formats::CheckKeys(json_.object, kRules);
+  formats::CheckKeys(json_.object, kRules, formats::UnknownKeys::kNamed);
   if (!Decodes()) formats::CheckKeys(special_.object, kSpecialRules);
 }
 

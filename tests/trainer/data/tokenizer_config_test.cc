@@ -37,6 +37,7 @@ KeyWalk WalkOf(Json valid, std::function<std::unique_ptr<Tokenizer>(const Tokeni
   KeyWalk walk;
   walk.rules = TokenizerConfigRules();
   walk.valid = std::move(valid);
+  walk.refuses_unknown = false;
   walk.read = [load](const Json& file) {
     return Describe(*load(TokenizerConfig(file.dump(), "tokenizer_config.json")));
   };
@@ -72,6 +73,7 @@ TEST(GenerationConfig, EachKeyIsReadOrHarmless) {
   KeyWalk walk;
   walk.rules = GenerationConfigRules();
   walk.valid = {{"eos_token_id", {3, 5}}};
+  walk.refuses_unknown = false;
   walk.read = [&](const Json& file) {
     folder.Write(kGenerationFile, file.dump());
     return Json(EndTokensIn(folder.path())).dump();

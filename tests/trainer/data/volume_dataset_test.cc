@@ -81,7 +81,8 @@ TEST_F(VolumeDatasetTest, EachKeyHasARule) {
               return fmt::format("{} {} {} {} {} {}", set.classes, set.ignored.value_or(-1),
                                  set.channels, set.train, set.test,
                                  set.Normalisation("dataset.json"));
-            }});
+            },
+            .refuses_unknown = false});
 }
 
 }  // namespace
