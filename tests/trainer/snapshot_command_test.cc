@@ -43,12 +43,12 @@ INSTANTIATE_TEST_SUITE_P(
     Ways, Resumed,
     testing::Values(
         Sets{}, Sets{"amp.dtype=bf16"}, Sets{"amp.dtype=bf16", "amp.master_weights=false"},
-        Sets{"amp.dtype=fp16", "amp.init_scale=1e9", "amp.growth_interval=2"},
+        Sets{"amp.dtype=fp16", "amp.init_scale=1e6", "amp.growth_interval=2"},
         Sets{"optimizer.state_dtype=int8"}, Sets{"optimizer.state_dtype=bf16", "amp.dtype=bf16"},
         Sets{"optimizer.name=sgd", "optimizer.lr=0.1"},
         Sets{"optimizer.place=host", "amp.dtype=bf16"}, Sets{"optimizer.ema=0.9"},
         Sets{"optimizer.ema=0.9", "optimizer.ema_warmup=true", "amp.dtype=fp16",
-             "amp.init_scale=1e9"},
+             "amp.init_scale=1e6"},
         Sets{"optimizer.ema=0.9", "amp.dtype=bf16", "optimizer.place=host", "save.async=true"},
         Sets{"optimizer.clip_by=last_step", "optimizer.clip_grad_norm=0.05",
              "optimizer.in_backward=true", "save.async=true"},
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
         Sets{"checkpointing.policy=auto", "memory.budget=3MiB"}, Sets{"memory.allocator=caching"},
         Sets{"data.order=consecutive"}, Sets{"debug.poison=true"}, Sets{"save.async=true"},
         Sets{"save.async=true", "save.every=1", "amp.dtype=bf16", "optimizer.place=host"},
-        Sets{"save.async=true", "amp.dtype=fp16", "amp.init_scale=1e9", "debug.poison=true"},
+        Sets{"save.async=true", "amp.dtype=fp16", "amp.init_scale=1e6", "debug.poison=true"},
         Sets{"save.async=true", "optimizer.state_dtype=int8", "train.accumulate=3"},
         Sets{"save.async=true", "memory.allocator=caching"}),
     [](const auto& info) {
