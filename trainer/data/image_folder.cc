@@ -107,9 +107,27 @@ void RefuseFraction(double eval_fraction, const std::string& held_out) {
       fmt::format("{}: its images are held out already; leave data.eval_fraction out", held_out));
 }
 
+bool ListsLabels(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder + kMetadata, ignored)) return false;
+  bool found = false;
+  ForEachLine(MappedFile(folder + kMetadata), [&](std::string_view text, const std::string& where) {
+    if (found) return;
+    const formats::JsonObject line = formats::JsonObject::FromText(text, where);
+    found = line.Has("label") || line.Has("labels");
+  });
+  return found;
+}
+
 // Appends the images that a folder's metadata.jsonl lists, and returns their labels.
 std::vector<GivenLabel> ReadMetadata(const std::string& folder, LabelKind kind,
                                      std::vector<ImageFile>& images) {
+  if (std::error_code ignored; !fs::exists(folder + kMetadata, ignored)) {
+    throw UserError(fmt::format(
+        "{}{}: is missing, and the other images are listed with their labels in such a file; list "
+        "those of this folder, too",
+        folder, kMetadata));
+  }
   const MappedFile file(folder + kMetadata);
   std::vector<GivenLabel> labels;
   ForEachLine(file, [&](std::string_view text, const std::string& where) {
@@ -228,6 +246,18 @@ bool HasListedImages(const std::string& folder) {
   return fs::exists(TrainFolderOf(folder) + kMetadata, ignored);
 }
 
+bool HasListedLabels(const std::string& folder) {
+  if (HasParts(folder) && ListsLabels(folder)) {
+    throw UserError(fmt::format(
+        "{0}{1}: gives labels, and the images to train on are those of {0}/train; list them in "
+        "{0}/train{1}, by names relative to it",
+        folder, kMetadata));
+  }
+  if (ListsLabels(TrainFolderOf(folder))) return true;
+  const std::optional<std::string> below = HasParts(folder) ? HeldOutBelow(folder) : std::nullopt;
+  return below && ListsLabels(*below);
+}
+
 ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
                              const std::vector<std::string>& names, int64_t most) {
   ImageFolder found;
@@ -238,6 +268,7 @@ ImageFolder FindListedImages(const std::string& folder, double eval_fraction, La
     RefuseFraction(eval_fraction, *below);
     held_out = ReadMetadata(*below, kind, found.held_out);
   }
+  const bool has_class = kind == LabelKind::kClass;
   LabelClasses classes;
   if (kind != LabelKind::kNumber) {
     std::vector<const GivenLabel*> labels;
@@ -248,13 +279,15 @@ ImageFolder FindListedImages(const std::string& folder, double eval_fraction, La
   for (auto* const part : {&found.train, &found.held_out}) {
     const std::vector<GivenLabel>& labels = part == &found.train ? train : held_out;
     for (size_t i = 0; i < labels.size(); ++i) {
-      (*part)[i].label = static_cast<int32_t>(found.labels.count());
-      found.labels.Add(classes.Of(labels[i], kind, most));
+      const SampleLabel label = classes.Of(labels[i], kind, most);
+      (*part)[i].label = has_class ? label.number : static_cast<int32_t>(found.labels.count());
+      if (!has_class) found.labels.Add(label);
     }
   }
+  if (has_class) std::ranges::stable_sort(found.train, {}, &ImageFile::label);
   found.classes = std::move(classes.names);
   if (!below && eval_fraction > 0) {
-    HoldOut(eval_fraction, false, found);
+    HoldOut(eval_fraction, has_class, found);
     if (found.held_out.empty()) {
       throw UserError(
           fmt::format("{}: data.eval_fraction: {} of {} images holds out none; give "

@@ -12,7 +12,7 @@ namespace plimsoll::data {
 
 struct ImageFile {
   std::string path;
-  int32_t label = 0;  // the number of its class; of listed images the row of their labels
+  int32_t label = 0;  // the number of its class, or the row of its labels in ImageFolder::labels
 };
 
 struct ImageFolder {
@@ -20,7 +20,7 @@ struct ImageFolder {
   std::vector<ImageFile> train;      // by class, then by path
   std::vector<ImageFile> held_out;  // in an order of their own: evaluations may read the first ones
   int64_t passed_over = 0;  // files beside them that are called neither .jpg, .jpeg nor .png
-  LabelTable labels;        // of listed images
+  LabelTable labels;        // of listed images with several labels, or with a number
 };
 
 // True if the folder has folders of images below it, in one of the two layouts:
@@ -38,13 +38,18 @@ bool HasHeldOutImages(const std::string& folder);
 // beside images that are held out, or one that holds out none.
 ImageFolder FindImages(const std::string& folder, double eval_fraction);
 
-// True if images are listed in FOLDER/train/metadata.jsonl or in FOLDER/metadata.jsonl.
+// True if images are listed in FOLDER/train/metadata.jsonl or, without FOLDER/train, in
+// FOLDER/metadata.jsonl.
 bool HasListedImages(const std::string& folder);
-// The images that the lines of metadata.jsonl name, with several labels or a number (labels.h):
+// True if a line of that list, or of the one of images held out, gives a label; without one the
+// list may say something else of images in folders of classes. UserError: a line is no JSON, or such a
+// list lies beside FOLDER/train.
+bool HasListedLabels(const std::string& folder);
+// The images that the lines of metadata.jsonl name, with a class, several or a number (labels.h):
 //   {"file_name": "a/1.png", "label": ["cat", "dog"]}
 // Held out are those of FOLDER/val/metadata.jsonl or FOLDER/test/metadata.jsonl; where the images
 // to train on are listed in FOLDER/metadata.jsonl, or without such a folder, `eval_fraction` of
-// all. `names`: those of the classes, in order, or empty; `most`: the model's classes. UserErrors
+// all, or of each class where images have one. `names`: those of the classes, in order, or empty; `most`: the model's classes. UserErrors
 // name the line.
 ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
                              const std::vector<std::string>& names, int64_t most);

@@ -241,7 +241,10 @@ NamedImages FolderImagesFrom(const Settings& settings, const ModelSizes& model) 
   ImageFolder folder = OfFolder([&] {
     const std::string& path = settings.Text("folder");
     const double fraction = settings.Float("eval_fraction");
-    if (kind == LabelKind::kClass || !HasListedImages(path)) return FindImages(path, fraction);
+    // A model without classes reads no labels.
+    const bool listed = kind == LabelKind::kClass ? model.classes > 0 && HasListedLabels(path)
+                                                  : HasListedImages(path);
+    if (!listed) return FindImages(path, fraction);
     return FindListedImages(path, fraction, kind, settings.List("class_names"), model.classes);
   });
   std::vector<std::string> classes = folder.classes;

@@ -400,6 +400,40 @@ TEST_F(FolderImages, RefuseSettingsThatDoNotSuit) {
   EXPECT_THAT(RefusalOf("folder", {}), HasSubstr("unknown class"));
 }
 
+TEST_F(FolderImages, MayBeListedWithTheirClass) {
+  const auto labels = [&] {
+    const Batch batch = Fill(*Make(), 0, 12);
+    std::map<int, int32_t> of_byte;
+    for (int64_t row = 0; row < 12; ++row) {
+      of_byte[ByteOf(batch, row)] = batch.labels[static_cast<size_t>(row)];
+    }
+    return of_byte;
+  };
+  const auto list = [&](const std::string& member) {
+    for (int part = 0; part < 2; ++part) {
+      std::string lines;
+      for (int i = 12 * part; i < 12 + 3 * part; ++i) {
+        lines += "{\"file_name\": \"" + std::string(1, static_cast<char>('a' + i % 3)) + "/" +
+                 std::to_string(100 + i) + ".png\", \"" + member + "\": \"" +
+                 (i % 2 == 0 ? "even" : "odd") + "\"}\n";
+      }
+      folder_.Write(part == 0 ? "train/metadata.jsonl" : "val/metadata.jsonl", lines);
+    }
+  };
+  const std::map<int, int32_t> by_folder = labels();
+  list("caption");  // which is no label
+  EXPECT_EQ(labels(), by_folder);
+  EXPECT_EQ(Make()->class_names(), (std::vector<std::string>{"a", "b", "c"}));
+  list("label");
+  const auto source = Make();
+  EXPECT_EQ(source->class_names(), (std::vector<std::string>{"even", "odd"}));
+  for (const auto& [byte, label] : labels()) EXPECT_EQ(label, byte / 10 % 2) << byte;
+  const Batch held_out = Fill(*source->HeldOut(0), 0, 3);
+  for (int64_t row = 0; row < 3; ++row) {
+    EXPECT_EQ(held_out.labels[static_cast<size_t>(row)], ByteOf(held_out, row) % 2);
+  }
+}
+
 // Of a model of several labels; those who know one class of each image have none for it.
 TEST_F(FolderImages, MayBeListedWithSeveralLabels) {
   const auto make = [&] {

@@ -172,6 +172,45 @@ TEST_F(ListedImages, HaveNumbersAndHoldOutAShareOfAll) {
   EXPECT_EQ(values.at("9.png"), std::vector<float>{-9});
 }
 
+// Also where folders below would pass for classes.
+TEST_F(ListedImages, HaveOneLabel) {
+  List("train/", {R"("dog")", R"("cat")", R"("dog")"});
+  List("train/sub/", {R"("x")"});
+  fs::remove(fs::path(folder_ / "train/sub/metadata.jsonl"));
+  EXPECT_TRUE(HasListedLabels(folder_.path()));
+  ImageFolder found = FindListed(LabelKind::kClass, 2);
+  EXPECT_EQ(found.classes, (Names{"cat", "dog"}));
+  EXPECT_EQ(Named(found.train), (Names{"0 train/1.png", "1 train/0.png", "1 train/2.png"}));
+  EXPECT_EQ(found.labels.count(), 0);
+  List("val/", {R"("cat")"});
+  EXPECT_EQ(Named(FindListed(LabelKind::kClass, 2, 0, {"dog", "cat"}).held_out),
+            Names{"1 val/0.png"});
+  // Numbers, and a part of each class.
+  fs::remove_all(fs::path(folder_ / "val"));
+  List("train/", {"2", "0", "0", "2", "2", "0", "2", "0"});
+  found = FindListed(LabelKind::kClass, 3, 0.25);
+  EXPECT_EQ(found.classes, (Names{"0", "1", "2"}));
+  std::multiset<int32_t> held_out;
+  for (const ImageFile& file : found.held_out) held_out.insert(file.label);
+  EXPECT_EQ(held_out, (std::multiset<int32_t>{0, 2}));
+  ExpectUserError([&] { FindListed(LabelKind::kClass, 2); },
+                  {"train/metadata.jsonl:1", "model.classes to 3"});
+}
+
+TEST_F(ListedImages, AListMayHaveNoLabels) {
+  Write("train/a/1.png");
+  folder_.Write("train/metadata.jsonl", R"({"file_name": "a/1.png", "caption": "a cat"})");
+  EXPECT_FALSE(HasListedLabels(folder_.path()));
+  List("val/", {R"("cat")"});
+  EXPECT_TRUE(HasListedLabels(folder_.path()));
+  ExpectUserError([&] { FindListed(LabelKind::kClass, 2); }, {"train/metadata.jsonl:1", "label"});
+  fs::remove(fs::path(folder_ / "train/metadata.jsonl"));
+  ExpectUserError([&] { FindListed(LabelKind::kClass, 2); }, {"train/metadata.jsonl: is missing"});
+  folder_.Write("metadata.jsonl", R"({"file_name": "train/a/1.png", "label": "cat"})");
+  ExpectUserError([&] { HasListedLabels(folder_.path()); },
+                  {"/metadata.jsonl: gives labels", "/train/metadata.jsonl"});
+}
+
 TEST_F(ListedImages, NameTheLineOfAMistake) {
   const auto expect = [&](const std::string& line, std::initializer_list<std::string_view> parts) {
     folder_.Write("train/metadata.jsonl", line);
