@@ -256,22 +256,47 @@ bool HoldsPictures(const std::string& folder) {
   return !HasImageFiles(folder) && (IsImageFolder(folder) || HasListedImages(folder));
 }
 
-// The settings resize and keep_ratio by which files of any size are resized so.
-std::map<std::string, SettingValue> ResizingSettings(const ImagePreparation& preparation) {
+// Whether files of any size are resized with their ratio, as the preparation says.
+bool KeepsRatio(const ImagePreparation& preparation) {
+  return preparation.resizing.shorter_side > 0;
+}
+
+// The setting resize by which files of any size are resized as the preparation says. SettingError:
+// no number does it.
+int64_t ResizeOf(const ImagePreparation& preparation) {
   const Resizing& to = preparation.resizing;
-  if (to.shorter_side > 0) return {{"keep_ratio", true}, {"resize", to.shorter_side}};
-  if (to.height == preparation.canvas.height && to.width == preparation.canvas.width) {
-    return {{"keep_ratio", false}};
-  }
-  if (preparation.any_size && to.height == to.width) {
-    return {{"keep_ratio", false}, {"resize", to.height}};
-  }
+  if (to.shorter_side > 0) return to.shorter_side;
+  const bool to_canvas =
+      to.height == preparation.canvas.height && to.width == preparation.canvas.width;
+  if (to.height == to.width && (preparation.any_size || to_canvas)) return to.height;
   throw SettingError(
       "resize", fmt::format("pictures were resized to {} × {} for the model, and then {}, which is "
                             "not done with files of any size; give data.resize to resize them "
                             "otherwise",
                             to.height, to.width,
                             preparation.any_size ? "cut" : "put into the middle of zeros"));
+}
+
+// False of an oblong canvas that pictures are resized to, and of one whose pictures no longer keep
+// their ratio: no one number gives it.
+bool SaysResize(const ImagePreparation& preparation, bool keeps_ratio) {
+  const Resizing& to = preparation.resizing;
+  const ImageSize& canvas = preparation.canvas;
+  if (canvas.height == canvas.width) return true;
+  if (to.shorter_side > 0) return keeps_ratio;
+  return to.height != canvas.height || to.width != canvas.width;
+}
+
+// The folder's preparation; UserErrors say which settings do without it.
+ImagePreparation ReadWithWayOut(const std::function<ImagePreparation()>& read, bool any_size) {
+  try {
+    return read();
+  } catch (const UserError& error) {
+    throw UserError(fmt::format(
+        "{} (data.mean, data.std, data.rescale, data.interpolation{} together take the "
+        "file's place)",
+        error.what(), any_size ? ", data.resize and data.keep_ratio" : " and data.pad_to"));
+  }
 }
 
 }  // namespace
@@ -448,30 +473,34 @@ NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model) {
 
 std::vector<std::string> FollowPreparation(Settings& settings,
                                            const std::function<ImagePreparation()>& read) {
+  const bool any_size = HoldsPictures(settings.Text("folder"));
   std::vector<std::string> open;
   for (const char* const name : {"interpolation", "rescale", "mean", "std"}) {
     if (!settings.Has(name)) open.emplace_back(name);
   }
-  const bool any_size = HoldsPictures(settings.Text("folder"));
-  const bool resizes = any_size && !settings.Has("resize") && !settings.Has("keep_ratio");
+  const bool asks_ratio = any_size && !settings.Has("keep_ratio");
+  const bool asks_resize = any_size && !settings.Has("resize");
   const bool pads = !any_size && !settings.IsGiven("pad_to");
-  if (open.empty() && !resizes && !pads) return {};
-  const ImagePreparation preparation = read();
+  if (open.empty() && !asks_ratio && !asks_resize && !pads) return {};
+  const ImagePreparation preparation = ReadWithWayOut(read, any_size);
   const ByteScale& bytes = preparation.bytes;
   std::map<std::string, SettingValue> found = {
       {"interpolation", std::string(ResamplingNames()[static_cast<size_t>(preparation.filter)])},
       {"rescale", bytes.rescale},
       {"mean", bytes.statistics.mean},
       {"std", bytes.statistics.std}};
-  if (resizes) {
-    for (auto& [name, value] : ResizingSettings(preparation)) {
-      open.push_back(name);
-      found[name] = std::move(value);
-    }
+  const auto take = [&](const char* name, SettingValue value) {
+    open.emplace_back(name);
+    found[name] = std::move(value);
+  };
+  const bool keeps_ratio =
+      asks_ratio ? KeepsRatio(preparation) : any_size && settings.Bool("keep_ratio");
+  if (asks_ratio) take("keep_ratio", keeps_ratio);
+  if (asks_resize && SaysResize(preparation, keeps_ratio)) {
+    take("resize", ResizeOf(preparation));
   }
   if (pads && !preparation.any_size && preparation.image != preparation.canvas) {
-    open.emplace_back("pad_to");
-    found["pad_to"] = preparation.canvas.height;
+    take("pad_to", preparation.canvas.height);
   }
   for (const std::string& name : open) settings.Derive(name, found.at(name));
   return open;

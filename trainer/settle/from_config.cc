@@ -380,11 +380,6 @@ void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
     if (!taken.empty()) loaded.notes.push_back(fmt::format("pictures as {} says: {}", file, list));
   } catch (const SettingError& error) {
     throw config::ErrorOf(config, "data", error);
-  } catch (const UserError& error) {
-    throw UserError(
-        fmt::format("{} (data.mean, data.std, data.rescale, data.interpolation and "
-                    "data.resize together take the file's place)",
-                    error.what()));
   }
 }
 

@@ -11,10 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "formats/jpeg.h"
 #include "formats/png.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
+#include "tests/trainer/data/image_folders.h"
 #include "trainer/data/image_preparation.h"
 #include "trainer/data/picture_scaling.h"
 #include "trainer/data/prefetch.h"
@@ -249,15 +251,17 @@ TEST_F(FolderImages, ArePreparedAsTheWeightsWereByDefault) {
   EXPECT_EQ(seen.bytes.statistics.std, bytes.statistics.std);
 
   settings = follow({{"mean", std::vector<double>{0.4}}, {"resize", int64_t{6}}}, middle,
-                    {"interpolation", "rescale", "std"});
+                    {"interpolation", "keep_ratio", "rescale", "std"});
   EXPECT_EQ(settings.Floats("mean"), std::vector<double>{0.4});
   EXPECT_EQ(settings.Int("resize"), 6);
   // Without the middle, and with that of a square.
-  settings =
-      follow({}, {model, model, bytes}, {"interpolation", "keep_ratio", "mean", "rescale", "std"});
+  const ImagePreparation square(model, model, bytes);
+  const std::vector<std::string> all = {"interpolation", "keep_ratio", "mean",
+                                        "rescale",       "resize",     "std"};
+  settings = follow({}, square, all);
   EXPECT_FALSE(settings.Bool("keep_ratio"));
-  settings = follow({}, {Resizing{.height = 7, .width = 7}, model, bytes},
-                    {"interpolation", "keep_ratio", "mean", "rescale", "resize", "std"});
+  EXPECT_EQ(settings.Int("resize"), 4);
+  settings = follow({}, {Resizing{.height = 7, .width = 7}, model, bytes}, all);
   EXPECT_EQ(settings.Int("resize"), 7);
   EXPECT_FALSE(settings.Bool("keep_ratio"));
   // What has no settings: pictures among zeros.
@@ -265,7 +269,57 @@ TEST_F(FolderImages, ArePreparedAsTheWeightsWereByDefault) {
   const auto message = MessageOf<SettingError>([&] { follow({}, padded, {}); });
   ASSERT_TRUE(message);
   EXPECT_THAT(*message, HasSubstr("give data.resize"));
-  follow({{"resize", int64_t{6}}}, padded, {"interpolation", "mean", "rescale", "std"});
+  follow({{"resize", int64_t{6}}}, padded,
+         {"interpolation", "keep_ratio", "mean", "rescale", "std"});
+  // Each of the two settings by itself; with both the folder says neither.
+  settings = follow({{"resize", int64_t{6}}}, square,
+                    {"interpolation", "keep_ratio", "mean", "rescale", "std"});
+  EXPECT_FALSE(settings.Bool("keep_ratio"));
+  for (const bool keeps : {false, true}) {
+    settings = follow({{"keep_ratio", keeps}}, middle,
+                      {"interpolation", "mean", "rescale", "resize", "std"});
+    EXPECT_EQ(settings.Bool("keep_ratio"), keeps);
+    EXPECT_EQ(settings.Int("resize"), 5);
+  }
+  follow({{"keep_ratio", true}, {"resize", int64_t{6}}}, middle,
+         {"interpolation", "mean", "rescale", "std"});
+  // No one number gives an oblong canvas.
+  const ImageSize oblong = {4, 6, 3};
+  settings = follow({}, {oblong, oblong, bytes},
+                    {"interpolation", "keep_ratio", "mean", "rescale", "std"});
+  EXPECT_FALSE(settings.Bool("keep_ratio"));
+  follow({{"keep_ratio", true}}, {oblong, oblong, bytes},
+         {"interpolation", "mean", "rescale", "std"});
+}
+
+// A folder's file that is refused is not read where the run file says all that it would.
+TEST_F(FolderImages, TheRunFileMayTakeTheWholePlaceOfTheWeights) {
+  const SourceKind* const kind = FindSource("images");
+  const TempFolder mnist;
+  WriteIdxFolder(mnist, 2, 1);
+  const Given bytes = {{"interpolation", std::string("box")},
+                       {"rescale", 1.0},
+                       {"mean", std::vector<double>{1}},
+                       {"std", std::vector<double>{1}}};
+  const auto follow = [&](const std::string& folder, const Given& given) {
+    Settings settings;
+    settings.Set("folder", folder);
+    CompleteSettings(kind->settings, kind->complete, settings);
+    for (const auto& values : {bytes, given}) {
+      for (const auto& [name, value] : values) settings.Set(name, value, "run.yaml:3");
+    }
+    return kind->follow(settings, []() -> ImagePreparation { throw UserError("do_pad"); });
+  };
+  ExpectUserError(
+      [&] {
+        follow(folder_.path(), {{"resize", int64_t{6}}});
+      },
+      {"do_pad", "data.resize and data.keep_ratio together take the file's place"});
+  EXPECT_EQ(follow(folder_.path(), {{"resize", int64_t{6}}, {"keep_ratio", true}}),
+            std::vector<std::string>());
+  ExpectUserError([&] { follow(mnist.path(), {}); },
+                  {"do_pad", "data.interpolation and data.pad_to together take the file's place"});
+  EXPECT_EQ(follow(mnist.path(), {{"pad_to", int64_t{0}}}), std::vector<std::string>());
 }
 
 TEST_F(FolderImages, HoldOutWhatValHas) {
