@@ -120,7 +120,9 @@ std::string NoUpdateText(const StepCounts& counts) {
   if (counts.steps() == 0 || counts.updates > 0) return "";
   std::string way_out = "a smaller optimizer.lr or a longer schedule.warmup may help";
   if (counts.without_targets == counts.steps()) {
-    way_out = "samples need targets: are prompts longer than model.sequence?";
+    way_out =
+        "samples need targets: prompts longer than model.sequence leave none, and neither do "
+        "labels that are all ignored";
   } else if (counts.overflows > 0) {
     way_out = "a smaller amp.init_scale, more steps or amp.dtype: bf16 may help";
   }

@@ -10,6 +10,7 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
+#include "trainer/closing_summary.h"
 
 namespace plimsoll {
 namespace {
@@ -107,6 +108,14 @@ TEST_F(UpdatesCommand, ARunWithoutAnyUpdateFailsAndSaysWhy) {
   EXPECT_THAT(outcome.err, HasSubstr("the run made no update"));
   EXPECT_THAT(outcome.err, HasSubstr("amp.init_scale"));
   EXPECT_EQ(json::parse(ReadFile(folder_ / "scaled/run.json")).at("state"), "failed");
+}
+
+// Of texts and of volumes alike.
+TEST(NoUpdateText, SaysWhyNoTargetCounts) {
+  const std::string text = trainer::NoUpdateText({.without_targets = 3});
+  EXPECT_THAT(text, HasSubstr("prompts longer than model.sequence"));
+  EXPECT_THAT(text, HasSubstr("labels that are all ignored"));
+  EXPECT_EQ(trainer::NoUpdateText({.updates = 1, .without_targets = 3}), "");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "trainer/data/volume_dataset.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -26,6 +27,10 @@ constexpr int64_t kMostLabel = 255;              // of files of labels
 constexpr std::string_view kIgnored = "ignore";  // nnU-Net's name of the label
 constexpr const char* kAbout = "describes the data set, not how it is read";
 constexpr const char* kFolders = "the folder's own files are counted";
+constexpr const char* kValidation =
+    "volumes in other folders than imagesTr and imagesTs are not read; data.held_out holds some "
+    "out";
+constexpr size_t kMostShown = 10;  // labels in a message
 
 constexpr formats::KeyRule kKeys[] = {
     Read("labels"),
@@ -42,6 +47,8 @@ constexpr formats::KeyRule kKeys[] = {
             "remove this key"),
     Harmless("numTraining", kFolders),
     Harmless("numTest", kFolders),
+    Harmless("numValidation", kFolders),
+    Harmless("validation", kValidation),
     Harmless("tensorImageSize", "each file says how many dimensions it has"),
     Harmless("overwrite_image_reader_writer", "chooses the library with which nnU-Net reads files"),
     Harmless("image_reader_writer", "chooses the library with which nnU-Net reads files"),
@@ -183,18 +190,41 @@ std::vector<std::string> VolumeDataset::ClassNames(int64_t count) const {
   return names;
 }
 
-std::string VolumeDataset::Normalisation(const std::string& path) const {
+std::string VolumeDataset::OtherClasses(int64_t count) const {
+  if (classes.empty() || !ClassNames(count).empty()) return "";
+  std::vector<int64_t> labels;
+  for (const auto& [label, name] : classes) labels.push_back(label);
+  const size_t shown = std::min(kMostShown, labels.size());
+  return fmt::format(
+      "  {} names the labels {}{}, and the model's classes are 0 to {}: they have no names "
+      "(data.class_names gives them some)\n",
+      kDatasetFile, fmt::join(std::span(labels).first(shown), ", "),
+      labels.size() > shown ? ", …" : "", count - 1);
+}
+
+void VolumeDataset::CheckIgnored(int64_t count, const std::string& path) const {
+  if (!ignored || *ignored < 0 || *ignored >= count || classes.empty()) return;
+  const int64_t needed = classes.rbegin()->first + 1;
+  if (needed > *ignored) return;
+  throw UserError(fmt::format(
+      "{}: labels: {} is called '{}' and is no class, but the model has {} classes, 0 to {}, and "
+      "would never learn it; set model.classes to {}",
+      path, *ignored, kIgnored, count, count - 1, needed));
+}
+
+std::string VolumeDataset::Normalisation(const std::string& path, bool clips) const {
   // As nnU-Net chooses by a channel's name; every other name asks for z-scores.
-  constexpr std::string_view kNotDone[] = {"ct", "rescale_to_0_1", "rgb_to_0_1"};
+  constexpr std::string_view kCt = "ct", kNotDone[] = {kCt, "rescale_to_0_1", "rgb_to_0_1"};
   std::optional<std::pair<int64_t, std::string>> first;  // channel and choice
   for (const auto& [channel, name] : channels) {
     const std::string lower = Lower(name);
-    if (std::ranges::find(kNotDone, lower) != std::end(kNotDone)) {
+    const bool is_done = clips && lower == kCt;
+    if (!is_done && std::ranges::find(kNotDone, lower) != std::end(kNotDone)) {
       throw UserError(fmt::format(
           "{}: channel {} is called '{}', by which nnU-Net normalises in a way that Plimsoll "
           "doesn't have; say what is to be done with data.normalise{}",
           path, channel, Printable(name),
-          lower == "ct" ? ", and data.clip for the range of CT: data.clip: [-100, 300]" : ""));
+          lower == kCt ? ", or to what CT is cut with data.clip, such as [-100, 300]" : ""));
     }
     const std::string choice = lower == "nonorm" ? "none" : "z_score";
     if (!first) first = {channel, choice};

@@ -28,9 +28,16 @@ struct VolumeDataset {
 
   // One name for each of the classes 0 to `count` - 1, or none: the file names other classes.
   std::vector<std::string> ClassNames(int64_t count) const;
-  // The choice of data.normalise that the channels' names ask for. UserError, which is about
-  // `path`: they ask for what Plimsoll doesn't do.
-  std::string Normalisation(const std::string& path) const;
+  // Says, in a line that begins with two spaces, that the file names other classes than the 0 to
+  // `count` - 1, for which ClassNames has no names; empty: it doesn't.
+  std::string OtherClasses(int64_t count) const;
+  // UserError, which is about `path`: of the classes 0 to `count` - 1 the label "ignore" is one
+  // that no other label needs, so that it would never be trained.
+  void CheckIgnored(int64_t count, const std::string& path) const;
+  // The choice of data.normalise that the channels' names ask for. `clips`: the run file says to
+  // what intensities are cut, which "CT" asks for. UserError, which is about `path`: they ask for
+  // what Plimsoll doesn't do.
+  std::string Normalisation(const std::string& path, bool clips) const;
 };
 
 // What is known of the file's keys.

@@ -175,12 +175,21 @@ std::vector<VolumeFile> VolumesOf(const Part& part, int channels, bool labelled)
   return volumes;
 }
 
+// Is the volume listed, by its name or by that of a file of it?
+bool IsListed(const VolumeFile& volume, const std::set<std::string>& listed) {
+  return listed.contains(volume.name) ||
+         std::ranges::any_of(volume.images, [&](const std::string& image) {
+           const std::string file = fs::path(image).filename();
+           return listed.contains(std::string(NameOf(file)));
+         });
+}
+
 // UserError on a volume that the list in `path` doesn't have; an empty list is none.
 void CheckListed(const std::string& path, const char* key, const std::set<std::string>& listed,
                  const std::vector<VolumeFile>& found) {
   if (listed.empty()) return;
   for (const VolumeFile& file : found) {
-    if (listed.contains(file.name)) continue;
+    if (IsListed(file, listed)) continue;
     throw UserError(
         fmt::format("{}: {}: doesn't list {}; add it to the list, or move the volume "
                     "out of the folder",

@@ -69,6 +69,12 @@ int64_t VolumeSet::bytes() const {
 
 VolumeSet ReadVolumeSet(const VolumeSetOptions& options) {
   VolumeFolder files = FilesOf(options.folder);
+  try {
+    files.dataset.CheckIgnored(options.preparation.reading.classes,
+                               options.folder + "/" + kDatasetFile);
+  } catch (const UserError& error) {
+    throw SettingError("folder", error.what());
+  }
   if (options.held_out > 0) {
     if (options.held_out >= std::ssize(files.train)) {
       throw SettingError("held_out",

@@ -29,7 +29,7 @@ struct VolumeSet {
 
 // UserError: a volume cannot be read and isn't to be skipped, or there is none left to train on;
 // volumes have unequal numbers of channels. SettingError (folder, held_out): there are no such
-// volumes.
+// volumes, or a class of the model is ignored (VolumeDataset::CheckIgnored).
 VolumeSet ReadVolumeSet(const VolumeSetOptions& options);
 
 // False only if the folder can be read and has no volumes for tests with labels.

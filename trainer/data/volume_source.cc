@@ -46,6 +46,12 @@ bool Fits(const VolumeSize& patch, const VolumeSize& volume) {
          patch.width <= volume.width;
 }
 
+// The labels whose voxels count for nothing.
+std::string UncountedText(const VolumeDataset& dataset) {
+  if (!dataset.ignored) return "labels below 0";
+  return fmt::format("label {} (ignore) and labels below 0", *dataset.ignored);
+}
+
 // How training reads patches.
 struct Sampling {
   PatchShape patch;
@@ -56,11 +62,13 @@ struct Sampling {
 
 class VolumeSource final : public Source {
  public:
+  // `note`: a line of the description, or nothing.
   VolumeSource(VolumeSet volumes, const Sampling& sampling, std::vector<std::string> class_names,
-               uint64_t seed)
+               std::string note, uint64_t seed)
       : volumes_(std::make_shared<const VolumeSet>(std::move(volumes))),
         sampling_(sampling),
         class_names_(std::move(class_names)),
+        note_(std::move(note)),
         seed_(seed) {
     for (const Volume& volume : volumes_->train) {
       foreground_.emplace_back(volume.labels);
@@ -109,7 +117,13 @@ class VolumeSource final : public Source {
   std::optional<int64_t> epoch_samples() const override { return std::ssize(volumes_->train); }
   std::unique_ptr<Source> HeldOut(int64_t most) const override {
     if (volumes_->held_out.empty()) return nullptr;
-    return std::make_unique<HeldOutWindows>(volumes_, sampling_.patch, sampling_.overlap, most);
+    auto windows =
+        std::make_unique<HeldOutWindows>(volumes_, sampling_.patch, sampling_.overlap, most);
+    if (windows->samples() > 0) return windows;
+    throw UserError(
+        fmt::format("data.folder: no held-out volume has a voxel that counts: {} don't; label some "
+                    "voxels otherwise, or hold out other volumes",
+                    UncountedText(volumes_->dataset)));
   }
   std::vector<std::string> class_names() const override { return class_names_; }
   std::string Describe(const Reading& reading) const override;
@@ -157,6 +171,7 @@ class VolumeSource final : public Source {
   std::vector<bool> unlabelled_;             // which have voxels without a label
   bool has_unlabelled_ = false;              // any of them
   std::vector<std::string> class_names_;
+  std::string note_;
   uint64_t seed_;
 };
 
@@ -180,12 +195,10 @@ std::string VolumeSource::Describe(const Reading& reading) const {
   text += fmt::format("  {} in memory\n", FormatBytes(set.bytes()));
   text += fmt::format("  around foreground with probability {:.4g}\n", sampling_.foreground);
   if (pads_) text += "  padded where volumes are smaller\n";
-  if (set.dataset.ignored) {
-    text += fmt::format("  label {} (ignore) and labels below 0 count for nothing\n",
-                        *set.dataset.ignored);
-  } else if (has_unlabelled_) {
-    text += "  labels below 0 count for nothing\n";
+  if (set.dataset.ignored || has_unlabelled_) {
+    text += fmt::format("  {} count for nothing\n", UncountedText(set.dataset));
   }
+  text += note_;
   if (augmentation.flip) text += "  flipped along each axis with probability 1/2\n";
   if (augmentation.rotate90) text += "  rotated by multiples of 90°\n";
   if (augmentation.scale > 0) {
@@ -254,7 +267,7 @@ void Complete(Settings& settings) {
       throw SettingError("folder", error.what());
     }
     try {
-      choice = set.Normalisation(path);
+      choice = set.Normalisation(path, settings.Has("clip"));
     } catch (const UserError& error) {
       throw SettingError("normalise", error.what());
     }
@@ -266,10 +279,14 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, 
   const PatchShape patch = PatchOf(model);
   VolumeSet set = ReadVolumeSet(SetOptionsFrom(settings, model));
   std::vector<std::string> class_names = ClassNamesFrom(settings, model.classes);
-  if (class_names.empty()) class_names = set.dataset.ClassNames(model.classes);
+  std::string note;
+  if (class_names.empty()) {
+    class_names = set.dataset.ClassNames(model.classes);
+    note = set.dataset.OtherClasses(model.classes);
+  }
   RequireFit(set, patch, settings.Bool("pad"));
   return std::make_unique<VolumeSource>(std::move(set), SamplingFrom(settings, patch),
-                                        std::move(class_names), seed);
+                                        std::move(class_names), std::move(note), seed);
 }
 
 std::vector<Setting> Rows() {

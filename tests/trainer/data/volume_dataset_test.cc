@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -60,6 +61,33 @@ TEST_F(VolumeDatasetTest, IgnoreIsNoClass) {
   EXPECT_EQ(set.ClassNames(2), (Names{"background", "tumour"}));
 }
 
+TEST_F(VolumeDatasetTest, SaysThatTheModelHasOtherClasses) {
+  const VolumeDataset set = Read(R"({"labels": {"background": 0, "spleen": 1, "liver": 3}})");
+  EXPECT_THAT(set.OtherClasses(3), testing::HasSubstr("dataset.json names the labels 0, 1, 3, and "
+                                                      "the model's classes are 0 to 2"));
+  EXPECT_NE(set.OtherClasses(4), "");
+  const VolumeDataset all = Read(R"({"labels": {"background": 0, "spleen": 1}})");
+  EXPECT_EQ(all.OtherClasses(2), "");
+  EXPECT_NE(all.OtherClasses(3), "");
+  EXPECT_EQ(Read(R"({"name": "x"})").OtherClasses(2), "");
+}
+
+// A class that no voxel has is refused if the model can do without it.
+TEST_F(VolumeDatasetTest, TheModelHasNoClassForIgnore) {
+  const auto check = [&](const std::string& labels, int64_t classes) {
+    const VolumeDataset set = Read(R"({"labels": )" + labels + "}");
+    set.CheckIgnored(classes, folder_ / "dataset.json");
+  };
+  for (const int64_t classes : {3, 4}) {
+    ExpectUserError([&] { check(R"({"background": 0, "tumour": 1, "ignore": 2})", classes); },
+                    {"dataset.json: labels: 2 is called 'ignore'", "set model.classes to 2"});
+  }
+  EXPECT_NO_THROW(check(R"({"background": 0, "tumour": 1, "ignore": 2})", 2));
+  EXPECT_NO_THROW(check(R"({"background": 0, "ignore": 1, "tumour": 2})", 3));
+  EXPECT_NO_THROW(check(R"({"background": 0, "tumour": 1, "ignore": -1})", 3));
+  EXPECT_NO_THROW(check(R"({"background": 0, "tumour": 1, "ignore": 255})", 3));
+}
+
 TEST_F(VolumeDatasetTest, RegionsAndOtherLabelsAreRefused) {
   ExpectRefused(R"({"labels": {"background": 0, "whole": [1, 2], "core": [2]}})",
                 {"labels: 'core': [2] is a region", "a class of its own"});
@@ -80,7 +108,7 @@ TEST_F(VolumeDatasetTest, EachKeyHasARule) {
               const VolumeDataset set = Read(file.dump());
               return fmt::format("{} {} {} {} {} {}", set.classes, set.ignored.value_or(-1),
                                  set.channels, set.train, set.test,
-                                 set.Normalisation("dataset.json"));
+                                 set.Normalisation("dataset.json", false));
             },
             .refuses_unknown = false});
 }

@@ -129,6 +129,18 @@ TEST_F(VolumeFilesTest, FindsTheLayoutOfNnunet) {
   EXPECT_EQ(LinesOf(found.test), (Lines{"c: /imagesTs/c_0000.nii /imagesTs/c_0001.nii"}));
 }
 
+// By the volume, as nnU-Net writes them, or by a file of it.
+TEST_F(VolumeFilesTest, TheDatasetListsVolumesOrTheirFiles) {
+  Touch({"imagesTr/c_000_0000.nii.gz", "labelsTr/c_000.nii.gz"});
+  for (const char* const name : {"c_000.nii.gz", "c_000_0000.nii.gz"}) {
+    WriteFile(folder_ / "dataset.json",
+              R"({"training": [{"image": "./imagesTr/)" + std::string(name) + R"("}]})");
+    EXPECT_EQ(FindVolumes(folder_.path()).train.size(), 1u) << name;
+  }
+  WriteFile(folder_ / "dataset.json", R"({"training": ["./imagesTr/c_001_0000.nii.gz"]})");
+  ExpectNotFound({"/dataset.json: training: doesn't list ", "/imagesTr/c_000_0000.nii.gz"});
+}
+
 TEST_F(VolumeFilesTest, TestImagesMayBeAlone) {
   Touch({"imagesTs/c_0000.nii", "imagesTs/c_0001.nii"});
   EXPECT_EQ(LinesOf(FindVolumes(folder_.path()).test),

@@ -46,6 +46,12 @@ class VolumeSource : public testing::Test {
     return fs::path(folder_.path()) / folder / fmt::format("case_{}.nii", volume);
   }
 
+  static formats::NiftiGrid GridOf(double spacing) {
+    return {.size = {8, 6, 4},
+            .channels = 1,
+            .affine = {{{spacing, 0, 0, 0}, {0, spacing, 0, 0}, {0, 0, spacing, 0}}}};
+  }
+
   void Write(int volume, const std::string& part, double spacing) const {
     std::vector<float> values(kVoxels);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -53,10 +59,7 @@ class VolumeSource : public testing::Test {
     }
     std::vector<uint8_t> labels(kVoxels, 0);
     labels[100] = volume == 3 ? 1 : 2;
-    const formats::NiftiGrid grid = {
-        .size = {8, 6, 4},
-        .channels = 1,
-        .affine = {{{spacing, 0, 0, 0}, {0, spacing, 0, 0}, {0, 0, spacing, 0}}}};
+    const formats::NiftiGrid grid = GridOf(spacing);
     formats::WriteNifti(PathOf("images" + part, volume), grid, std::span<const float>(values));
     formats::WriteNifti(PathOf("labels" + part, volume), grid, std::span<const uint8_t>(labels));
   }
@@ -293,11 +296,37 @@ TEST_F(VolumeSource, WhatIsIgnoredCountsForNothing) {
   EXPECT_EQ(Make(given, {1, 1, 1, 1, 1}, 2)->HeldOut(0)->samples(), 2 * kVoxels - 2);
 }
 
+TEST_F(VolumeSource, TheDatasetMayNameOtherClasses) {
+  WriteFile(folder_ / "dataset.json", R"({"labels": {"background": 0, "tumour": 1, "ignore": 2}})");
+  EXPECT_THAT(RefusalOf("folder", {}), HasSubstr("set model.classes to 2"));
+  WriteFile(folder_ / "dataset.json", R"({"labels": {"background": 0, "tumour": 1}})");
+  const auto source = Make();
+  EXPECT_EQ(source->class_names(), std::vector<std::string>());
+  EXPECT_THAT(
+      source->Describe({}),
+      HasSubstr("  dataset.json names the labels 0, 1, and the model's classes are 0 to 2"));
+  const auto named = Make({{"class_names", std::vector<std::string>{"x", "y", "z"}}});
+  EXPECT_THAT(named->Describe({}), Not(HasSubstr("dataset.json")));
+}
+
+// Nothing of them could be evaluated.
+TEST_F(VolumeSource, HeldOutVolumesMayNotAllBeIgnored) {
+  WriteFile(folder_ / "dataset.json", R"({"labels": {"ignore": 0, "tumour": 1, "edema": 2}})");
+  const Given last = {{"held_out", int64_t{1}}};
+  EXPECT_GT(Make(last)->HeldOut(0)->samples(), 0);
+  formats::WriteNifti(PathOf("labelsTr", 3), GridOf(1),
+                      std::span<const uint8_t>(std::vector<uint8_t>(kVoxels, 0)));
+  ExpectUserError([&] { Make(last)->HeldOut(0); },
+                  {"data.folder: no held-out volume has a voxel that counts",
+                   "label 0 (ignore) and labels below 0"});
+}
+
 TEST_F(VolumeSource, NormalisesAsChannelNamesAsk) {
-  const auto normalise = [&](const std::string& names) {
+  const auto normalise = [&](const std::string& names, bool clips = false) {
     WriteFile(folder_ / "dataset.json", R"({"channel_names": )" + names + "}");
     Settings settings;
     settings.Set("folder", folder_.path());
+    if (clips) settings.Set("clip", std::vector<double>{-57, 164});
     const SourceKind* const kind = FindSource("volumes");
     CompleteSettings(kind->settings, kind->complete, settings);
     return settings.Text("normalise");
@@ -312,6 +341,11 @@ TEST_F(VolumeSource, NormalisesAsChannelNamesAsk) {
     EXPECT_THAT(*message, HasSubstr("with data.normalise"));
   }
   EXPECT_NE(Make({{"normalise", std::string("z_score")}}), nullptr);  // the run file says it
+  EXPECT_EQ(normalise(R"({"0": "CT"})", true), "z_score");
+  EXPECT_EQ(normalise(R"({"0": "noNorm"})", true), "none");
+  for (const char* const names : {R"({"0": "rescale_to_0_1"})", R"({"0": "CT", "1": "noNorm"})"}) {
+    EXPECT_TRUE(MessageOf<SettingError>([&] { normalise(names, true); })) << names;
+  }
 }
 
 TEST_F(VolumeSource, ResamplesOrRefusesAnotherSpacing) {
