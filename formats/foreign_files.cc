@@ -300,7 +300,8 @@ void RefuseForeignConfig(const JsonObject& config) {
   if (!config.Has("model_type") && config.Has("architecture") && config.Has("pretrained_cfg")) {
     const std::string name = config.RequireString("architecture");
     const std::string converter =
-        name.starts_with("vit") ? fmt::format("{} FOLDER/model.safetensors OUT", kTimmVitConverter)
+        name.starts_with("vit") || name.starts_with("deit")
+            ? fmt::format("{} FOLDER/model.safetensors OUT", kTimmVitConverter)
         : name.starts_with("resnet") ? fmt::format("{} FOLDER OUT", kResNetConverter)
                                      : "";
     config.Fail(

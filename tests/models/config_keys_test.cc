@@ -123,11 +123,13 @@ TEST(ConfigKeys, ValuesOutOfRangeAreRefused) {
 }
 
 TEST(ConfigKeys, FoldersOfOtherProgramsAreNamed) {
-  ExpectUserError(
-      [] {
-        Read({{"architecture", "vit_tiny_patch16_224"}, {"pretrained_cfg", {{"crop_pct", 0.9}}}});
-      },
-      {"config.json: architecture:", "timm", "timm_vit.py"});
+  for (const char* const name : {"vit_tiny_patch16_224", "deit_tiny_patch16_224"}) {
+    ExpectUserError(
+        [&] {
+          Read({{"architecture", name}, {"pretrained_cfg", {{"crop_pct", 0.9}}}});
+        },
+        {"config.json: architecture:", "timm", "timm_vit.py"});
+  }
   ExpectUserError(
       [] {
         Read({{"model_type", "resnet"}, {"hidden_sizes", {64, 128}}, {"depths", {2, 2}}});
