@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What tools/resnet_to_safetensors.py makes of names and shapes; PyTorch is not needed for that."""
+import json
 import pathlib
 import sys
 import tempfile
@@ -7,6 +8,7 @@ import types
 import unittest
 
 sys.path[:0] = [str(pathlib.Path(folder).resolve()) for folder in ("tests/support", "tools")]
+import classifier_folder  # noqa: E402
 import resnet_to_safetensors as tool  # noqa: E402
 import unittest_xml  # noqa: E402
 
@@ -77,13 +79,155 @@ class Conversion(unittest.TestCase):
             self.assertEqual(tool.name_in_torchvision(name), expected)
 
     def test_refuses_forms_that_only_transformers_has(self):
+        path = pathlib.Path("config.json")
+        good = {"model_type": "resnet", "hidden_act": "relu", "downsample_in_bottleneck": False}
+        tool.check_config(path, good)
+        for key, value in (("downsample_in_bottleneck", True), ("downsample_in_first_stage", True),
+                           ("hidden_act", "gelu"), ("model_type", "bert"),
+                           ("quantization_config", {"bits": 8})):
+            self.assertIn(f"config.json: {key}: is {value!r}",
+                          self.refusal(lambda: tool.check_config(path, good | {key: value})))
+        self.assertIn("as it is", self.refusal(lambda: tool.check_config(path, good | {"depth": 18})))
+
+    def test_takes_known_architectures_of_timm_alone(self):
+        path = pathlib.Path("config.json")
+        arguments = {"num_classes": 5, "in_chans": 1, "drop_rate": 0.0, "global_pool": "avg"}
+        tool.check_config(path, {"architecture": "resnet50.a1_in1k", "global_pool": "avg",
+                                 "model_args": arguments})
+        for name in ("resnetaa50", "resnetblur18", "resnet18d", "wide_resnet50_2", "seresnet18"):
+            self.assertIn(f"architecture: is '{name}'",
+                          self.refusal(lambda: tool.check_config(path, {"architecture": name})))
+        for name, value in (("global_pool", "max"), ("act_layer", "gelu"), ("aa_layer", "blur"),
+                            ("output_stride", 8), ("avg_down", True), ("unheard_of", 1)):
+            config = {"architecture": "resnet50", "model_args": {name: value}}
+            self.assertIn(f"model_args: {name}: is {value!r}",
+                          self.refusal(lambda: tool.check_config(path, config)))
+        self.assertIn("global_pool: is 'max'", self.refusal(lambda: tool.check_config(
+            path, {"architecture": "resnet50", "global_pool": "max"})))
+
+    def test_refuses_other_widths_groups_and_parts(self):
+        def state_of(depth, bottleneck, **options):
+            config = {"depth": depth, "channels": 3, "classes": 10} | options
+            shapes = tool.shapes_of(config, bottleneck)
+            state = {name: tensor(*shape) for name, shape in shapes.items()}
+            return state | {"bn1.num_batches_tracked": tensor()}, config
+
+        for depth, bottleneck, options in ((18, False, {}), (50, True, {}), (20, False, {"shortcut": "A"}),
+                                           (20, False, {"shortcut": "B"})):
+            state, config = state_of(depth, bottleneck, **options)
+            self.assertEqual(tool.depth_of(state), depth)
+            tool.check_shapes(state, config)
+            self.assertEqual(any("downsample" in name for name in state), options.get("shortcut") != "A")
+        # 25.6 million parameters, as torchvision counts them; running statistics are none.
+        count = 0
+        for name, shape in tool.shapes_of({"depth": 50, "channels": 3, "classes": 1000}, True).items():
+            if "running" not in name:
+                size = 1
+                for n in shape:
+                    size *= n
+                count += size
+        self.assertEqual(count, 25557032)
+        state, config = state_of(50, True)
+        for name, shape in (("layer1.0.conv1.weight", (128, 64, 1, 1)),  # wide
+                            ("layer2.0.conv2.weight", (128, 4, 3, 3)),  # groups
+                            ("conv1.weight", (32, 3, 7, 7))):
+            self.assertIn(f"tensor {name} is", self.refusal(
+                lambda: tool.check_shapes(state | {name: tensor(*shape)}, config)))
+        self.assertIn("layer1.0.se.fc1.weight belongs to a variant", self.refusal(
+            lambda: tool.check_shapes(state | {"layer1.0.se.fc1.weight": tensor(4)}, config)))
+        del state["layer3.0.bn2.running_var"]
+        self.assertIn("no tensor layer3.0.bn2.running_var",
+                      self.refusal(lambda: tool.check_shapes(state, config)))
+
+    def converted(self, given, files=(), classes=3, **options):
+        """What convert makes of a ResNet-18 in a folder with config.json `given`, and `files`."""
+        shapes = tool.shapes_of({"depth": 18, "channels": 3, "classes": classes}, False)
+        state = {name: tensor(*shape) for name, shape in shapes.items()}
         with tempfile.TemporaryDirectory() as folder:
-            config = pathlib.Path(folder) / "config.json"
-            config.write_text('{"hidden_act": "relu", "downsample_in_bottleneck": false}')
-            tool.check_config(config)
-            config.write_text('{"downsample_in_bottleneck": true}')
-            self.assertIn("downsample_in_bottleneck: is True",
-                          self.refusal(lambda: tool.check_config(config)))
+            for name, members in files:
+                (pathlib.Path(folder) / name).write_text(json.dumps(members))
+            return tool.convert(state, pathlib.Path(folder) / "model.safetensors", given, **options)
+
+    def test_keeps_what_transformers_says_of_classes(self):
+        config = {"model_type": "resnet", "problem_type": "multi_label_classification",
+                  "id2label": {"0": "cat", "2": "cow", "1": "dog"}}
+        processor = {"feature_extractor_type": "ConvNextFeatureExtractor", "size": 160, "crop_pct": 0.875}
+        made, preparation = self.converted(config, [("preprocessor_config.json", processor)])
+        self.assertEqual(made["problem_type"], "multi_label_classification")
+        self.assertEqual(list(made["id2label"].items()), [("0", "cat"), ("1", "dog"), ("2", "cow")])
+        self.assertEqual(made["label2id"], {"cat": 0, "dog": 1, "cow": 2})
+        self.assertEqual((made["image_size"], preparation), (160, None))
+        bit = {"size": {"shortest_edge": 256}, "crop_size": {"height": 192, "width": 192}}
+        made, _ = self.converted(config, [("preprocessor_config.json", bit)])
+        self.assertEqual(made["image_size"], 192)
+        made, _ = self.converted({"model_type": "resnet", "problem_type": None})
+        self.assertNotIn("problem_type", made)
+        self.assertNotIn("id2label", made)
+        self.assertIn("id2label: names class 2, and the weights have 2 classes",
+                      self.refusal(lambda: self.converted(config, classes=2)))
+
+    def test_keeps_what_timm_says_of_classes_and_pictures(self):
+        pretrained = {"input_size": [3, 160, 160], "crop_pct": 0.95, "interpolation": "bicubic",
+                      "mean": [0.1, 0.2, 0.3], "std": [0.5], "crop_mode": "center"}
+        config = {"architecture": "resnet18", "label_names": ["cat", "dog", "cow"],
+                  "pretrained_cfg": pretrained}
+        made, preparation = self.converted(config)
+        self.assertEqual((made["image_size"], made["id2label"]["2"]), (160, "cow"))
+        for key, value in (("size", {"shortest_edge": 168}), ("crop_size", {"height": 160, "width": 160}),
+                           ("resample", 3), ("do_center_crop", True), ("image_mean", [0.1, 0.2, 0.3]),
+                           ("image_std", [0.5, 0.5, 0.5])):
+            self.assertEqual(preparation[key], value)
+        # Another size of images has the same part of the picture.
+        _, preparation = self.converted(config, image_size=224)
+        self.assertEqual(preparation["size"], {"shortest_edge": 235})
+        _, preparation = self.converted(config | {"pretrained_cfg": pretrained | {"crop_mode": "squash"}})
+        self.assertEqual(preparation["size"], {"height": 168, "width": 168})
+        # Early folders have it all in one object, and timm's defaults hold for what is left out.
+        made, preparation = self.converted({"architecture": "resnet18", "labels": {"1": "dog"}})
+        self.assertEqual(made["id2label"], {"0": "LABEL_0", "1": "dog", "2": "LABEL_2"})
+        self.assertEqual((preparation["size"], preparation["resample"], preparation["image_mean"]),
+                         ({"shortest_edge": 256}, 2, [0.485, 0.456, 0.406]))
+        for key, value in (("crop_mode", "border"), ("interpolation", "random"), ("mean", [1, 2]),
+                           ("crop_border_pixels", 4), ("input_size", [3, 160, 224])):
+            edited = config | {"pretrained_cfg": pretrained | {key: value}}
+            self.assertIn(f"config.json: {key}: ", self.refusal(lambda: self.converted(edited)))
+        # A file that says it goes first.
+        _, preparation = self.converted(config | {"pretrained_cfg": {"crop_mode": "border"}},
+                                        [("preprocessor_config.json", {"size": 224})])
+        self.assertIsNone(preparation)
+        self.assertIn("architecture: is 'resnet34', and the tensors are those of 18 layers",
+                      self.refusal(lambda: self.converted(config | {"architecture": "resnet34"})))
+
+    def test_finds_the_weights_of_a_folder(self):
+        names = ("model.safetensors", "pytorch_model.bin")
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            self.assertIn("has no model.safetensors and no pytorch_model.bin",
+                          self.refusal(lambda: classifier_folder.weights_in(folder, names)))
+            (folder / "pytorch_model.bin").touch()
+            self.assertEqual(classifier_folder.weights_in(folder, names), folder / "pytorch_model.bin")
+            self.assertIn("pytorch_model.bin: is no safetensors",
+                          self.refusal(lambda: classifier_folder.weights_in(folder, names[:1])))
+            (folder / "model.safetensors").touch()
+            self.assertEqual(classifier_folder.weights_in(folder, names), folder / "model.safetensors")
+            self.assertIn("no such file", self.refusal(
+                lambda: classifier_folder.weights_in(folder / "absent.pth", names)))
+            self.assertIn("name another folder", self.refusal(
+                lambda: classifier_folder.check_target(folder / "model.safetensors", folder)))
+
+    def test_preparations_are_copied_and_replaced(self):
+        with tempfile.TemporaryDirectory() as name:
+            source, target = pathlib.Path(name) / "in", pathlib.Path(name) / "out"
+            source.mkdir()
+            target.mkdir()
+            written = target / "preprocessor_config.json"
+            classifier_folder.write_preparation(source / "model.safetensors", target, {"size": 1})
+            self.assertEqual(json.loads(written.read_text()), {"size": 1})
+            classifier_folder.write_preparation(source / "model.safetensors", target, None)
+            self.assertFalse(written.exists())
+            (source / "preprocessor_config.json").write_text('{"size": 2}')
+            classifier_folder.write_preparation(source / "model.safetensors", target, {"size": 1})
+            self.assertEqual(json.loads(written.read_text()), {"size": 2})
 
     def test_config_says_which_shortcut(self):
         state = tool.state_dict_of(small(3))
