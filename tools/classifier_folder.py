@@ -34,6 +34,16 @@ def refuse_pickle(path):
              "torch.load(FILE, weights_only=True), \"model.safetensors\")")
 
 
+def load_safetensors(load_file, path):
+    """What `load_file` of the package safetensors makes of `path`."""
+    import safetensors
+
+    try:
+        return load_file(path)
+    except safetensors.SafetensorError as error:
+        sys.exit(f"{path}: is no safetensors, or a damaged one: {error}")
+
+
 def config_beside(weights):
     """The path of config.json in the folder of the file `weights`, and its members; None: there is no such file."""
     path = weights.parent / "config.json"

@@ -84,7 +84,7 @@ def read_weights(path):
     if path.suffix == ".safetensors":
         import safetensors.torch
 
-        return safetensors.torch.load_file(path)
+        return classifier_folder.load_safetensors(safetensors.torch.load_file, path)
     import torch  # takes seconds, which a wrong argument need not wait for
 
     try:
@@ -92,6 +92,8 @@ def read_weights(path):
     except pickle.UnpicklingError:
         sys.exit(f"{path}: is no pickle of tensors alone, and others can run any program when they are loaded; save "
                  "model.state_dict()")
+    except (KeyError, EOFError, RuntimeError, ValueError, IndexError):
+        sys.exit(f"{path}: is no pickle of PyTorch, or a damaged one")
 
 
 def name_in_torchvision(name):
@@ -104,6 +106,8 @@ def name_in_torchvision(name):
 
 def state_dict_of(checkpoint):
     """The tensors, by torchvision's names."""
+    if not isinstance(checkpoint, dict):
+        sys.exit(f"no ResNet: the file holds a {type(checkpoint).__name__}, not tensors with names")
     for name in ("state_dict", "model", "model_state_dict"):
         if isinstance(checkpoint.get(name), dict):
             checkpoint = checkpoint[name]

@@ -193,10 +193,10 @@ def main():
     from safetensors.numpy import load_file, save_file
 
     if arguments.back:
-        save_file(to_timm(load_file(source)), arguments.target)
+        save_file(to_timm(classifier_folder.load_safetensors(load_file, source)), arguments.target)
         return
     classifier_folder.check_target(source, arguments.target)
-    tensors = to_transformers(load_file(source))
+    tensors = to_transformers(classifier_folder.load_safetensors(load_file, source))
     config, preparation = convert(tensors, source, given, arguments.heads)
     if "classifier.weight" not in tensors:
         tensors = {name.removeprefix(BASE): tensor for name, tensor in tensors.items()}

@@ -251,6 +251,7 @@ class Conversion(unittest.TestCase):
                       self.refusal(lambda: tool.depth_of(small(3, channels=32))))
         self.assertIn("no tensor fc.weight",
                       self.refusal(lambda: tool.state_dict_of(small(3, head="classifier"))))
+        self.assertIn("holds a list", self.refusal(lambda: tool.state_dict_of([tensor(1)])))
         for state in (large((2, 2, 2, 2)), tool.state_dict_of(small(3, shortcut="downsample"))):
             self.assertIn("--shortcut A: is for ResNets of 6n + 2 layers",
                           self.refusal(lambda state=state: tool.config_of(state, shortcut="A")))
