@@ -106,6 +106,8 @@ def label_names_of(path, config, classes):
     if max(names) >= classes or min(names) < 0:
         sys.exit(f"{path}: {key}: names class {max(names) if min(names) >= 0 else min(names)}, and the weights have "
                  f"{classes} classes, from 0 on")
+    if key == "id2label" and len(names) != classes:  # timm's names may have gaps, transformers' have none
+        sys.exit(f"{path}: {key}: names {len(names)} classes, and the weights have {classes}")
     return [names.get(number, f"LABEL_{number}") for number in range(classes)]
 
 

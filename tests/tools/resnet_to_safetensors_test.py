@@ -165,6 +165,8 @@ class Conversion(unittest.TestCase):
         self.assertNotIn("id2label", made)
         self.assertIn("id2label: names class 2, and the weights have 2 classes",
                       self.refusal(lambda: self.converted(config, classes=2)))
+        self.assertIn("id2label: names 3 classes, and the weights have 4",
+                      self.refusal(lambda: self.converted(config, classes=4)))
 
     def test_keeps_what_timm_says_of_classes_and_pictures(self):
         pretrained = {"input_size": [3, 160, 160], "crop_pct": 0.95, "interpolation": "bicubic",
