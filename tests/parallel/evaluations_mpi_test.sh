@@ -82,7 +82,7 @@ def numbers(name, value):
         for key, member in value.items():
             yield from numbers(f"{name}.{key}", member)
     elif name.endswith("moments.sum"):  # each in two parts (ops/loss/squared_error.h)
-        yield from numbers(name, [upper + rest for upper, rest in zip(*value)])
+        yield from numbers(name + ".whole", [upper + rest for upper, rest in zip(*value)])
     elif isinstance(value, list):
         for i, member in enumerate(value):
             yield from numbers(f"{name}[{i}]", member)

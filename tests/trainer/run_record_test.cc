@@ -66,16 +66,22 @@ TEST(RunRecord, KnowsEvaluationsThatNeverWereOrNeverWereFinite) {
 TEST(RunRecord, KeepsLossesToTheBit) {
   RunRecord record = Record(Config(""));
   const LossHistory history{.losses = {0.1f, 1 / 3.0f, 7}, .limits = {kNoLossLimit, 0.7f}};
-  record.divergence = {.objectives = {history}, .lr_factor = 0.1 * 0.1, .rollbacks = 2};
+  record.divergence = {.objectives = {history},
+                       .lr_factor = 0.1 * 0.1,
+                       .rollbacks = 2,
+                       .counts = {.updates = 5, .overflows = 1, .spikes = 2, .without_targets = 3}};
   DivergenceState read = ParseRunRecord(ToJson(record), "m.json").divergence;
   ASSERT_EQ(read.objectives.size(), 1u);
   EXPECT_EQ(read.objectives[0].losses, history.losses);
   EXPECT_EQ(read.objectives[0].limits, history.limits);
   EXPECT_EQ(read.lr_factor, 0.1 * 0.1);
   EXPECT_EQ(read.rollbacks, 2);
+  EXPECT_EQ(read.counts.updates, 5);
+  EXPECT_EQ(read.counts.without_targets, 3);
+  EXPECT_EQ(read.counts.steps(), 11);
   // A single objective is written as in versions without several objectives.
   const json divergence = json::parse(ToJson(record)).at("divergence");
-  EXPECT_EQ(divergence.size(), 4u);
+  EXPECT_EQ(divergence.size(), 5u);
   EXPECT_EQ(divergence.at("losses").size(), 3u);
 
   const LossHistory other{.losses = {2.5f}, .limits = {0.2f, kNoLossLimit}};

@@ -170,8 +170,8 @@ TEST_F(TextEndsCommand, AreRefusedOrToldWhereNoneIsKnown) {
   };
   expect_refused("base/tokenizer_config.json", R"({"eos_token": "<none>"})",
                  {"data.tokenizer", "tokenizer_config.json: eos_token", "<none>"});
-  expect_refused("base/generation_config.json", R"({"no_such_key": 1})",
-                 {"generation_config.json: no_such_key"});
+  expect_refused("base/generation_config.json", R"({"eos_token_id": "none"})",
+                 {"generation_config.json: eos_token_id"});
   const Outcome bytes = Train("bytes", {"data.tokenizer=byte", "train.steps=1"});
   EXPECT_EQ(bytes.exit_code, 0) << bytes.err;
   EXPECT_THAT(bytes.out, HasSubstr("examples end with a newline: the tokenizer has no token"));
