@@ -17,11 +17,9 @@
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "base/columns.h"
-#include "base/glob.h"
 #include "base/message.h"
 #include "base/stage.h"
 #include "base/version.h"
-#include "models/huggingface.h"
 #include "runtime/process_memory.h"
 #include "snapshots/snapshot.h"
 #include "trainer/announcement.h"
@@ -58,7 +56,7 @@
 #include "trainer/snapshot/save_snapshot.h"
 #include "trainer/snapshot/saver.h"
 #include "trainer/snapshot/text_ends.h"
-#include "trainer/step/adapter.h"
+#include "trainer/starting_weights.h"
 #include "trainer/step/session.h"
 #include "trainer/step_feed.h"
 #include "trainer/step_log.h"
@@ -107,8 +105,9 @@ class Run {
     MakeSession(std::move(compiled));
     monitor_ = MonitorFrom(config_, session_->metrics());
     Follow(monitor_, record_.evaluation);
-    begin(WeightsText(), "weights");
-    FillWeights();
+    const StartingWeights weights{config_, *model_, ranks_, *session_, resumed_, record_.base};
+    begin(weights.Text(), "weights");
+    weights.Fill();
     under_way_.reset();
     if (profiler_) profiler_->Watch(*session_);
     if (Continues()) {
@@ -244,7 +243,7 @@ class Run {
   // Describes the run for its snapshots, and sets the step where it begins.
   void DescribeItself() {
     record_ = RecordOf(config_, *model_);
-    record_.base = BaseChecksum();
+    record_.base = BaseChecksum(config_, ranks_);
     record_.sequences_per_step = feed_.draws().samples_per_step();
     if (const std::vector<int64_t> sizes = feed_.source().sizes(); !sizes.empty()) {
       record_.train_tokens = sizes.front();
@@ -260,17 +259,6 @@ class Run {
     record_.divergence = resumed_->record.divergence;
     feed_.ContinueAt(resumed_->step, resumed_->record.sequences);
     first_step_ = steps_done_ = resumed_->step;
-  }
-
-  // Of the weights that adapters are trained over; the first rank reads them.
-  std::string BaseChecksum() const {
-    if (!config_.lora.asked()) return "";
-    std::string checksum;
-    const std::string problem = ranks_.FirstProblem([&] {
-      if (ranks_.first()) checksum = models::WeightsChecksum(config_.model.init_from);
-    });
-    if (!problem.empty()) throw UserError(problem);
-    return ranks_.Broadcast(checksum);
   }
 
   // Prepares evaluation on held-out sequences and by samples, if the file asks for them.
@@ -318,14 +306,6 @@ class Run {
     return text + ", choosing algorithms and recording the step";
   }
 
-  // What FillWeights does.
-  std::string WeightsText() const {
-    if (resumed_ != nullptr) return "reading " + resumed_->snapshot.path();
-    if (!config_.model.init_from.empty()) return "reading weights of " + config_.model.init_from;
-    return fmt::format("making {} weights",
-                       FormatCount(static_cast<double>(model_->parameter_count())));
-  }
-
   void MakeSession(CompiledStep compiled) {
     session_ = std::make_unique<Session>(
         std::move(compiled), *device_,
@@ -342,73 +322,6 @@ class Run {
         caching_, ranks_.groups());
     if (!caching_) StartUp();
     feed_.RequireAll(session_->slots());
-  }
-
-  void SayFresh(const std::vector<std::string>& fresh) const {
-    if (fresh.empty() || !ranks_.first()) return;
-    PrintProgress(fmt::format("model.init_from: {} start afresh: {} has none of their shapes{}\n",
-                              fmt::join(fresh, ", "), config_.model.init_from,
-                              config_.lora.asked()
-                                  ? "; they are trained in full, and stored with the adapter "
-                                    "(lora.modules_to_save)"
-                                  : ""));
-    const std::vector<std::string>& frozen = config_.train.freeze;
-    if (std::ranges::any_of(fresh,
-                            [&](const auto& name) { return MatchesAnyGlob(frozen, name); })) {
-      PrintWarning("train.freeze: leaves parameters as they start afresh");
-    }
-  }
-
-  void SayNewTokens() const {
-    const models::Model::NewTokens& tokens = model_->new_tokens();
-    const int64_t count = tokens.end - tokens.first;
-    if (count == 0 || !ranks_.first()) return;
-    PrintProgress(fmt::format("model.vocab: {} new token{}: row{} of {} {} at the mean of {}'s\n",
-                              count, count == 1 ? "" : "s",
-                              count == 1 ? fmt::format(" {}", tokens.first)
-                                         : fmt::format("s {}-{}", tokens.first, tokens.end - 1),
-                              fmt::join(tokens.tables, " and "), count == 1 ? "begins" : "begin",
-                              config_.model.init_from));
-  }
-
-  // An adapter's run must store what no other file has.
-  void RequireTrained(const std::vector<std::string>& fresh) const {
-    const CompileOptions& options = session_->compiled().options;
-    for (const std::string& name : fresh) {
-      if (!options.lora.enabled() || !MatchesAnyGlob(options.frozen, name)) continue;
-      throw config_.Error(
-          "lora.modules_to_save",
-          fmt::format("lacks the module of {}, which starts afresh; name it", name));
-    }
-  }
-
-  // What lora.init_from was trained over may have been another base: that is no mistake here.
-  void SayOtherBase() const {
-    if (config_.lora.init_from.empty() || !ranks_.first()) return;
-    const std::string base = adapters::BaseChecksumOf(config_.lora.init_from);
-    if (base.empty() || base == record_.base) return;
-    PrintWarning(fmt::format("lora.init_from: {} was trained over other weights than {} holds",
-                             config_.lora.init_from, config_.model.init_from));
-  }
-
-  // A snapshot of adapters does not include their model.
-  void FillWeights() {
-    std::vector<std::string> fresh;
-    if (resumed_ == nullptr && config_.model.init_from.empty()) {
-      session_->Initialize(*model_, static_cast<uint64_t>(config_.model.seed));
-    } else if (resumed_ == nullptr || config_.lora.asked()) {
-      fresh = session_->StartFrom(*model_, config_.model.init_from,
-                                  static_cast<uint64_t>(config_.model.seed));
-      RequireTrained(fresh);
-    }
-    if (resumed_ == nullptr) {
-      SayFresh(fresh);
-      SayNewTokens();
-      StartAdapter(*session_, *model_, config_, fresh);
-      SayOtherBase();
-    } else {
-      ReadSnapshot(resumed_->snapshot, *model_, ranks_, *session_);
-    }
   }
 
   void StartWatch() {

@@ -1,0 +1,101 @@
+#include "trainer/starting_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "adapters/peft.h"
+#include "base/amounts.h"
+#include "base/glob.h"
+#include "base/message.h"
+#include "models/huggingface.h"
+#include "trainer/snapshot/read_snapshot.h"
+#include "trainer/step/adapter.h"
+
+namespace plimsoll::trainer {
+
+std::string BaseChecksum(const config::RunConfig& config, Ranks& ranks) {
+  if (!config.lora.asked()) return "";
+  std::string checksum;
+  const std::string problem = ranks.FirstProblem([&] {
+    if (ranks.first()) checksum = models::WeightsChecksum(config.model.init_from);
+  });
+  if (!problem.empty()) throw UserError(problem);
+  return ranks.Broadcast(checksum);
+}
+
+std::string StartingWeights::Text() const {
+  if (resumed != nullptr) return "reading " + resumed->snapshot.path();
+  if (!config.model.init_from.empty()) return "reading weights of " + config.model.init_from;
+  return fmt::format("making {} weights",
+                     FormatCount(static_cast<double>(model.parameter_count())));
+}
+
+void StartingWeights::SayFresh(const std::vector<std::string>& fresh) const {
+  if (fresh.empty() || !ranks.first()) return;
+  PrintProgress(fmt::format("model.init_from: {} start afresh: {} has none of their shapes{}\n",
+                            fmt::join(fresh, ", "), config.model.init_from,
+                            config.lora.asked()
+                                ? "; they are trained in full, and stored with the adapter "
+                                  "(lora.modules_to_save)"
+                                : ""));
+  const std::vector<std::string>& frozen = config.train.freeze;
+  if (std::ranges::any_of(fresh, [&](const auto& name) { return MatchesAnyGlob(frozen, name); })) {
+    PrintWarning("train.freeze: leaves parameters as they start afresh");
+  }
+}
+
+void StartingWeights::SayNewTokens() const {
+  const models::Model::NewTokens& tokens = model.new_tokens();
+  const int64_t count = tokens.end - tokens.first;
+  if (count == 0 || !ranks.first()) return;
+  PrintProgress(fmt::format("model.vocab: {} new token{}: row{} of {} {} at the mean of {}'s\n",
+                            count, count == 1 ? "" : "s",
+                            count == 1 ? fmt::format(" {}", tokens.first)
+                                       : fmt::format("s {}-{}", tokens.first, tokens.end - 1),
+                            fmt::join(tokens.tables, " and "), count == 1 ? "begins" : "begin",
+                            config.model.init_from));
+}
+
+// An adapter's run must store what no other file has.
+void StartingWeights::RequireTrained(const std::vector<std::string>& fresh) const {
+  const CompileOptions& options = session.compiled().options;
+  for (const std::string& name : fresh) {
+    if (!options.lora.enabled() || !MatchesAnyGlob(options.frozen, name)) continue;
+    throw config.Error("lora.modules_to_save",
+                       fmt::format("lacks the module of {}, which starts afresh; name it", name));
+  }
+}
+
+// A new run may start from adapters of another base.
+void StartingWeights::SayOtherBase() const {
+  if (config.lora.init_from.empty() || !ranks.first()) return;
+  const std::string other = adapters::BaseChecksumOf(config.lora.init_from);
+  if (other.empty() || other == base) return;
+  PrintWarning(fmt::format("lora.init_from: {} was trained over other weights than {} holds",
+                           config.lora.init_from, config.model.init_from));
+}
+
+// A snapshot of adapters does not include their model.
+void StartingWeights::Fill() const {
+  const auto seed = static_cast<uint64_t>(config.model.seed);
+  std::vector<std::string> fresh;
+  if (resumed == nullptr && config.model.init_from.empty()) {
+    session.Initialize(model, seed);
+  } else if (resumed == nullptr || config.lora.asked()) {
+    fresh = session.StartFrom(model, config.model.init_from, seed);
+    RequireTrained(fresh);
+  }
+  if (resumed == nullptr) {
+    SayFresh(fresh);
+    SayNewTokens();
+    StartAdapter(session, model, config, fresh);
+    SayOtherBase();
+  } else {
+    ReadSnapshot(resumed->snapshot, model, ranks, session);
+  }
+}
+
+}  // namespace plimsoll::trainer
