@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -240,10 +241,16 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
   }
   for (const formats::TensorEntry& entry : file.tensors()) {
     if (known.contains(entry.name)) continue;
-    throw UserError(
-        fmt::format("{}: tensor \"{}\" belongs to no module that lora.targets or "
-                    "lora.modules_to_save name: is the adapter of another model?",
-                    file.file(), formats::Printable(entry.name)));
+    // PEFT saves embeddings by themselves where the vocabulary grew before it trained.
+    const bool grown =
+        std::ranges::any_of(std::array{"embed_tokens.weight", "lm_head.weight", "wte.weight"},
+                            [&](const char* end) { return entry.name.ends_with(end); });
+    throw UserError(fmt::format(
+        "{}: tensor \"{}\" belongs to no module that lora.targets or lora.modules_to_save name{}",
+        file.file(), formats::Printable(entry.name),
+        grown ? "; if the vocabulary grew for this adapter, a run file with lora.init_from, "
+                "model.vocab and the module in lora.modules_to_save takes it"
+              : ": is the adapter of another model?"));
   }
 }
 

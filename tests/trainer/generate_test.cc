@@ -151,7 +151,8 @@ TEST_F(GenerateTest, EndsAtEachTokenThatEndsTexts) {
 TEST_F(GenerateTest, LogitsSeeTheirOwnTextOnly) {
   const std::vector<int32_t> text = {3, 1, 4, 1, 5}, other = {9, 2, 6, 5, 3}, third(5, 7);
   const auto logits_of = [&](const std::vector<int32_t>& neighbour) {
-    const auto logits = NextToken(*session_).Logits(std::vector{text, neighbour});
+    NextToken next(*session_);  // owns the logits
+    const auto logits = next.Logits(std::vector{text, neighbour});
     return std::vector<float>(logits.begin(), logits.begin() + 256);
   };
   const std::vector<float> expected = logits_of(other);

@@ -130,8 +130,9 @@ void RequireBase(const std::string& checksum, const std::string& adapter, const 
   if (checksum.empty() || !formats::HasModelSafetensors(base)) return;
   if (models::WeightsChecksum(base) == checksum) return;
   throw UserError(fmt::format(
-      "{}: its adapter was trained over other weights than {} holds now; put those back", adapter,
-      base));
+      "{}: its adapter was trained over other weights than {} holds now, or over the same under "
+      "other names or types; put those back",
+      adapter, base));
 }
 
 void InitializeAdapter(Session& session, uint64_t seed) {
