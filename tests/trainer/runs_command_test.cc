@@ -82,8 +82,9 @@ TEST_F(RunsCommand, ListsThemAsTheyStand) {
   folder_.Write("all/old/run.json", "{}");
   fs::create_directory_symlink(runs_, runs_ + "/loop");
 
-  const pid_t child = StartPlimsoll(
-      Arguments("long", {"train.steps=1000000", "save.on_exit=false"}), folder_.path());
+  const pid_t child =
+      StartPlimsoll(Arguments("long", {"train.steps=1000000", "save.on_exit=false", "save.keep=0"}),
+                    folder_.path());
   AwaitFile(runs_ + "/long/snapshots/step-000000002");
   EXPECT_EQ(List().at("long").at("state"), "running");
   kill(child, SIGKILL);
