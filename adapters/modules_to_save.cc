@@ -67,8 +67,8 @@ std::set<std::string> ModulesOutside(std::span<const Part> parts) {
   return names;
 }
 
-// The tensor of the model, or a constant or copy that files may have, in `module` besides those of
-// `saved`; empty: there is none.
+// A tensor in `module` that is not one of `saved`: the model's, or a constant or copy that files
+// may have. Empty if all tensors of the module are in `saved`.
 std::string OtherIn(const std::string& module, const models::Model& model,
                     std::span<const Part> parts, const std::set<std::string>& saved) {
   for (const Part& part : parts) {

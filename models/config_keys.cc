@@ -74,7 +74,7 @@ constexpr KeyRule kOfAllModels[] = {
     Harmless("bos_token_id", kOfTokenizer),
     Harmless("eos_token_id", kOfTokenizer),
     Harmless("decoder_start_token_id", "an encoder and decoder alone have it"),
-    Harmless("is_decoder", "the family says whether tokens see the ones behind them"),
+    Harmless("is_decoder", "the family says whether tokens see later ones"),
     Harmless("tie_word_embeddings", "the model has no head over its vocabulary"),
     Read("id2label"),
     Harmless("label2id", "id2label says it"),

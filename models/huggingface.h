@@ -96,10 +96,10 @@ std::vector<ParameterInfo> LoadWeights(const std::string& folder, const Model& m
 // LoadWeights with Misfits::kAllowed.
 std::vector<ParameterInfo> FreshParameters(const std::string& folder, const Model& model);
 
-// A text that is another for other weights, whichever files they are in: of all tensors by name,
-// type, shape and numbers. Of checkpoints above 2 GiB it reads 16 pieces of 64 KiB of each larger
-// tensor, 300 MiB of an 8 GB model: further training, which changes nearly every number, changes
-// the text; a change of a few rows of an embedding may not. Against chance, not against intent.
+// A checksum of all tensors, by name, type, shape and numbers; how they are divided among files
+// does not matter. Of checkpoints above 2 GiB it reads 16 pieces of 64 KiB of each larger tensor,
+// 300 MiB of an 8 GB model: further training, which changes nearly every number, changes the text;
+// a change of a few rows of an embedding may not. Against chance, not against intent.
 std::string WeightsChecksum(const std::string& folder);
 
 // Writes model.safetensors (as shards, if it would be larger than `max_file_bytes`) and, last,

@@ -108,7 +108,7 @@ void SaveWeights(const std::string& folder, const Model& model,
 void CopyWeights(const std::string& from, const std::string& to, TensorType type) {
   const std::unique_ptr<Model> model = ModelFromHuggingFace(from);
   const OpenCheckpoint checkpoint(from, *model, Misfits::kRefused);
-  // Under the names that the family gives them, whichever of its forms the files have.
+  // The copy has the family's own names, also where the files have a copy's or lack the prefix.
   const std::vector<Part> parts = PartsOf(*model);
   std::vector<float> values;
   Write(to, *model, parts, kMaxCheckpointFileBytes, type, [&](const Part& part, Take take) {

@@ -74,7 +74,7 @@ TEST(Families, HaveFoldersByTheirSettings) {
   EXPECT_EQ(back, values);
 }
 
-// What weights fix may be said beside them, but not otherwise.
+// A setting that the weights fix may be given next to them only with the same value.
 TEST(Families, RefuseOtherSettingsThanTheFoldersByName) {
   const auto model = MakeModel(*FindFamily("plain"), OfWidth(5));
   const TempFolder folder;

@@ -1,4 +1,4 @@
-// Ends of texts as a model's folder says them: training puts the tokenizer's own behind each text,
+// Ends of texts as a model's folder says them: training puts the tokenizer's own after each text,
 // generation stops at each, and the files that say so go along.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ struct TinyRun {
   std::vector<std::string> frozen = {};
   std::vector<std::string> lora = {};  // targets of adapters of rank 3; empty: none
   double lora_dropout = 0;
-  std::vector<std::string> lora_saved = {};  // modules that are trained in full beside them
+  std::vector<std::string> lora_saved = {};  // modules trained in full, in addition to them
   bool stored_attention = false;
   amp::AmpOptions amp = {};
   bool state_on_host = false, weights_on_host = false, gradients_on_host = false;  // of any size

@@ -1,5 +1,5 @@
 // The images of JPEG and PNG files in folders of their classes, or listed with their labels. A file
-// is decoded when a sample reads it; nothing of its size stays in memory.
+// is decoded when a sample reads it; no decoded image stays in memory.
 #pragma once
 
 #include <cstdint>

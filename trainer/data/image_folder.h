@@ -42,15 +42,15 @@ ImageFolder FindImages(const std::string& folder, double eval_fraction);
 // FOLDER/metadata.jsonl.
 bool HasListedImages(const std::string& folder);
 // True if a line of that list, or of the one of images held out, gives a label; without one the
-// list may say something else of images in folders of classes. UserError: a line is no JSON, or such a
-// list lies beside FOLDER/train.
+// list may say something else of images in folders of classes. UserError: a line is no JSON, or
+// such a list is next to FOLDER/train.
 bool HasListedLabels(const std::string& folder);
 // The images that the lines of metadata.jsonl name, with a class, several or a number (labels.h):
 //   {"file_name": "a/1.png", "label": ["cat", "dog"]}
 // Held out are those of FOLDER/val/metadata.jsonl or FOLDER/test/metadata.jsonl; where the images
 // to train on are listed in FOLDER/metadata.jsonl, or without such a folder, `eval_fraction` of
-// all, or of each class where images have one. `names`: those of the classes, in order, or empty; `most`: the model's classes. UserErrors
-// name the line.
+// all, or of each class where images have one. `names`: those of the classes, in order, or empty;
+// `most`: the model's classes. UserErrors name the line.
 ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
                              const std::vector<std::string>& names, int64_t most);
 

@@ -321,9 +321,8 @@ std::vector<Setting> ImageSettings() {
        .max = 1,
        .below_max = true},
       {.name = "resize",
-       .doc = "JPEG and PNG files that are held out are resized so that their shorter side has so "
-              "many "
-              "pixels, and the model sees the middle.",
+       .doc = "JPEG and PNG files that are held out are resized so that their shorter side has "
+              "this number of pixels, and the model sees the middle.",
        .derived = "as the folder of `model.init_from` says, or 8/7 of the model's longer side",
        .min = 1,
        .max = kMostPixels},

@@ -80,7 +80,7 @@ struct ModelSizes {
   int64_t vocab = 0;     // token ids are below it
   int64_t classes = 0;   // labels are below it
   // Of the input "label_values" with one sample: [1,classes] of a classifier of several labels, [1]
-  // of a model that predicts a number; rank 0: there is none.
+  // of a model that predicts a number; rank 0 without such an input.
   graph::Shape label_values = {};
   graph::Shape images = {};  // of the input "images" with one sample; rank 0: there is none
 };

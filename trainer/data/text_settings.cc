@@ -59,7 +59,7 @@ MarkerTokens MarkersOf(const Tokenizer& tokenizer, const std::string& name, bool
   MarkerTokens markers;
   if (tokenizer.facts().pads_left) {
     throw SettingError("tokenizer",
-                       fmt::format("{} says padding_side: left, and padding is put behind texts "
+                       fmt::format("{} says padding_side: left, and padding is put after texts "
                                    "only; remove the key from its tokenizer_config.json",
                                    name));
   }

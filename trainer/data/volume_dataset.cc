@@ -78,7 +78,7 @@ std::optional<int64_t> NumberIn(std::string_view text) {
   return number;
 }
 
-// Adds a label by its name, in whichever order the file has both.
+// Adds a label by its name; the file may have name and label in either order.
 void AddLabel(const JsonObject& file, const std::string& key, const nlohmann::json& value,
               VolumeDataset& set) {
   const auto fail = [&](const std::string& why) {

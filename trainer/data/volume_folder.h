@@ -21,7 +21,7 @@ struct VolumeFile {
 struct VolumeFolder {
   std::vector<VolumeFile> train;  // all with labels
   std::vector<VolumeFile> test;   // all with labels, or none
-  VolumeDataset dataset;          // of the folder's dataset.json; empty: there is none
+  VolumeDataset dataset;          // of the folder's dataset.json; empty without one
 };
 
 // Both parts are sorted by name. NAME stands before .nii or .nii.gz; other files, and those whose

@@ -17,7 +17,7 @@ class SampleGrid {
   static constexpr int64_t kMost = 64;  // images, of the first samples
 
   // Takes those of the batch that `session` has evaluated last, whose first sample is number
-  // `first` of `samples`; rows behind the last sample only fill the batch. Does nothing unless the
+  // `first` of `samples`; rows after the last sample only fill the batch. Does nothing unless the
   // program leaves images (kMadeImages), with one channel or three.
   void Add(Session& session, int64_t first, int64_t samples);
 

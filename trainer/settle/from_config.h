@@ -31,8 +31,8 @@ UserError WithPlace(const config::RunConfig& config, const UserError& error);
 
 // The blocks of a model that have parameters, in order (graph/block.h).
 std::vector<std::string> BlocksOf(const models::Model& model);
-// The model of a folder, with what a run's configuration says beside weights: how texts are padded,
-// how labels are smoothed.
+// The model of a folder, with the settings that a run may give next to weights: how texts are
+// padded, how labels are smoothed.
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights);
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);

@@ -29,7 +29,7 @@ class AddedTokenFinder {
  public:
   // `content` is what is looked for: the token's content, possibly normalised.
   void Add(std::string content, const AddedToken& token) {
-    if (content.empty()) return;  // a normaliser can leave nothing of it
+    if (content.empty()) return;  // a normaliser may have removed all of it
     auto& bucket = by_first_[static_cast<uint8_t>(content[0])];
     bucket.push_back(token);
     bucket.back().content = std::move(content);

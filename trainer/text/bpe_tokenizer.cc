@@ -168,7 +168,7 @@ class BpeTokenizer : public Tokenizer {
   bool Strips() const { return raw_added_.Strips() || normalized_added_.Strips(); }
 
   bool PartsAt(std::string_view text, size_t at) const {
-    // A token behind `at`, or one before it, may take the white space around the place.
+    // A token after `at`, or one before it, may take the white space around the place.
     if (Strips() && IsWhiteSpace(LastCharacter(text.substr(0, at)))) return false;
     // What comes behind an added token begins a text of its own, with a space put before it.
     constexpr size_t kLongestAdded = 256;

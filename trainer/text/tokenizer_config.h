@@ -27,7 +27,7 @@ std::span<const formats::KeyRule> TokenizerConfigRules();
 // tokens that are looked for in normalised text.
 AddedToken ReadAddedToken(const JsonField& token, bool normalizes);
 
-// "[MASK]", or {"content": "[MASK]", …}; `otherwise` where there is none.
+// "[MASK]", or {"content": "[MASK]", …}; `otherwise` where the field is missing.
 std::string ContentOf(const JsonField& token, std::string_view otherwise);
 
 // The tokens of a vocabulary, to which a config adds.
@@ -58,7 +58,7 @@ class TokenizerConfig {
   void RequireSpaceBefore(bool space_before) const;
 
   // For vocabularies without such a description: the tokenizer must be one of these classes of
-  // transformers ("BertTokenizer"), possibly with "Fast" behind it.
+  // transformers ("BertTokenizer"), possibly followed by "Fast".
   void RequireClass(std::span<const std::string_view> known, std::string_view in_words) const;
 
  private:

@@ -1,5 +1,5 @@
-// Tokenizers with added tokens that take white space or stand alone, and what Hugging Face's
-// tokenizers encode with them (tests/data/tokenizers/make_stripping.py).
+// Tokenizers with added tokens that take white space or match whole words only, and what Hugging
+// Face's tokenizers encode with them (tests/data/tokenizers/make_stripping.py).
 #pragma once
 
 #include <cstdint>

@@ -309,7 +309,7 @@ TEST_F(VolumeSource, TheDatasetMayNameOtherClasses) {
   EXPECT_THAT(named->Describe({}), Not(HasSubstr("dataset.json")));
 }
 
-// Nothing of them could be evaluated.
+// No voxel of them could be evaluated.
 TEST_F(VolumeSource, HeldOutVolumesMayNotAllBeIgnored) {
   WriteFile(folder_ / "dataset.json", R"({"labels": {"ignore": 0, "tumour": 1, "edema": 2}})");
   const Given last = {{"held_out", int64_t{1}}};
