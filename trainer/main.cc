@@ -39,10 +39,10 @@
 #include "trainer/language/predict.h"
 #include "trainer/list_runs.h"
 #include "trainer/plan/plan_command.h"
+#include "trainer/propose/config_for.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/known_gpus.h"
-#include "trainer/settle/starting_config.h"
 #include "trainer/snapshot/export.h"
 #include "trainer/snapshot/inspect.h"
 #include "trainer/train.h"
@@ -512,13 +512,19 @@ class CommandLine {
                      "for what to write it: " + DeviceNames() + "; default: what is here")
         ->needs(model);
     command->add_option("--budget", starting_.budget, "its memory.budget")->needs(model);
+    command
+        ->add_option("--lora", starting_.lora_rank,
+                     "train adapters of this rank beside the model's frozen weights")
+        ->check(CLI::Range(1, 1 << 20))
+        ->needs(model);
     command->callback([this] {
+      starting_.sets = config_.sets;
       if (reference_) {
         PrintAnswer(config::ReferenceMarkdown());
       } else if (json_schema_) {
         PrintAnswer(config::JsonSchema());
       } else if (!starting_.model.empty()) {
-        PrintAnswer(StartingConfig(starting_, runtime::InspectGpus()));
+        PrintAnswer(ConfigFor(starting_, runtime::InspectGpus()));
       } else if (!diff_.empty()) {
         PrintAnswer(ConfigComparison(config_.file, diff_, config_.sets, diff_json_));
       } else if (config_.file.empty()) {
@@ -566,7 +572,7 @@ class CommandLine {
   studies::ReportCommand report_;
   EvalCommand eval_;
   ExportCommand export_;
-  StartingConfigCommand starting_;
+  ConfigForCommand starting_;
   GenerateCommand generate_;
   PredictCommand predict_;
   DataCommandLine data_;

@@ -17,7 +17,7 @@
 namespace plimsoll::trainer {
 
 std::string BaseChecksum(const config::RunConfig& config, Ranks& ranks) {
-  if (!config.lora.asked()) return "";
+  if (!config.lora.asked() || config.model.init_from.empty()) return "";
   std::string checksum;
   const std::string problem = ranks.FirstProblem([&] {
     if (ranks.first()) checksum = models::WeightsChecksum(config.model.init_from);
@@ -82,9 +82,10 @@ void StartingWeights::SayOtherBase() const {
 void StartingWeights::Fill() const {
   const auto seed = static_cast<uint64_t>(config.model.seed);
   std::vector<std::string> fresh;
-  if (resumed == nullptr && config.model.init_from.empty()) {
+  const bool begins = resumed == nullptr || config.lora.asked();
+  if (begins && config.model.init_from.empty()) {
     session.Initialize(model, seed);
-  } else if (resumed == nullptr || config.lora.asked()) {
+  } else if (begins) {
     fresh = session.StartFrom(model, config.model.init_from, seed);
     RequireTrained(fresh);
   }

@@ -222,6 +222,37 @@ TEST_F(LoraCommand, ShippedFilePlans) {
   EXPECT_GT(plan.at("trained_parameters"), 0);
 }
 
+// On made-up samples adapters can be tried over a model that starts at random. No file has that
+// model, so no adapter is left; a snapshot begins it anew, and gives the bits of a whole run.
+TEST_F(LoraCommand, MayBeTriedWithoutAModel) {
+  const auto train = [&](const std::string& run, Arguments more) {
+    Arguments arguments = {"train", base_yaml_,
+                           "--set", "data.train=null",
+                           "--set", "data.format=null",
+                           "--set", "data.eval_fraction=null",
+                           "--set", "data.synthetic=true",
+                           "--set", "lora.rank=2",
+                           "--set", "save.every=6",
+                           "--set", "run.dir=" + folder_ / run};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunPlimsoll(arguments);
+  };
+  const Outcome whole = train("whole", {});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_THAT(whole.err, HasSubstr("a trial on made-up samples, which leaves no adapter"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "whole" + "/adapter"));
+  ASSERT_EQ(train("parts", {"--set", "train.stop_after=6"}).exit_code, 0);
+  ASSERT_EQ(train("parts", {"--resume", "auto"}).exit_code, 0);
+  const auto last_loss = [&](const std::string& run) {
+    return json::parse(ReadFile(folder_ / run + "/summary.json")).at("loss");
+  };
+  EXPECT_EQ(last_loss("parts"), last_loss("whole"));
+  for (const Arguments& command : {Arguments{"eval", folder_ / "whole"},
+                                   Arguments{"export", folder_ / "whole", "--to", folder_ / "x"}}) {
+    ExpectRefused(command, {"its adapter was trained over a model that started at random"});
+  }
+}
+
 TEST_F(LoraCommand, SaysWhatIsWrong) {
   ExpectTrainRefused(
       {"lora.targets=[c_attn]"},

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -24,7 +25,7 @@ void CheckLora(const RunConfig& config, std::vector<std::string>& warnings) {
     }
     return;
   }
-  if (config.model.init_from.empty()) {
+  if (config.model.init_from.empty() && !MakesUpData(config)) {
     throw config.Error(asks,
                        "needs model.init_from: adapters are stored without their model, which has "
                        "to be there again when they are used; name a Hugging Face folder, such as "

@@ -31,21 +31,6 @@ ObjectiveConfig ResolveObjective(const RunConfig& config, const std::string& obj
   return own;
 }
 
-// The lines of section `objectives`.
-std::string ObjectivesYaml(const RunConfig& config) {
-  std::string yaml;
-  for (const auto& [name, objective] : config.objectives) {
-    yaml += fmt::format("  {}:\n", ScalarText(name));
-    std::string section;
-    for (const auto& [path, text] : objective.own) {
-      const Key& key = *FindKey(path);
-      if (key.Section() != section) yaml += fmt::format("    {}:\n", section = key.Section());
-      yaml += fmt::format("      {}: {}\n", key.Name(), text);
-    }
-  }
-  return yaml.empty() ? "" : fmt::format("{}:\n{}", kObjectives, yaml);
-}
-
 }  // namespace
 
 Loaded LoadText(const std::string& text, const std::string& name,
@@ -102,6 +87,20 @@ std::string ToYaml(const RunConfig& config) {
     }
   }
   return yaml + ObjectivesYaml(config);
+}
+
+std::string ObjectivesYaml(const RunConfig& config) {
+  std::string yaml;
+  for (const auto& [name, objective] : config.objectives) {
+    yaml += fmt::format("  {}:\n", ScalarText(name));
+    std::string section;
+    for (const auto& [path, text] : objective.own) {
+      const Key& key = *FindKey(path);
+      if (key.Section() != section) yaml += fmt::format("    {}:\n", section = key.Section());
+      yaml += fmt::format("      {}: {}\n", key.Name(), text);
+    }
+  }
+  return yaml.empty() ? "" : fmt::format("{}:\n{}", kObjectives, yaml);
 }
 
 }  // namespace plimsoll::config

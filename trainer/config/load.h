@@ -38,5 +38,7 @@ Loaded LoadText(const std::string& text, const std::string& name,
 // Every key that applies to this configuration, with its final value. Keys whose value follows from
 // other keys are written as comments, so that they are derived again for other ranks or steps.
 std::string ToYaml(const RunConfig& config);
+// The section `objectives`, with the keys that each objective has of its own; empty: there is none.
+std::string ObjectivesYaml(const RunConfig& config);
 
 }  // namespace plimsoll::config

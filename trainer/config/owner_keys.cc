@@ -217,4 +217,9 @@ void CompleteSource(RunConfig& config) {
                   [&] { CompleteSettings(kind->settings, kind->complete, settings); });
 }
 
+bool MakesUpData(const RunConfig& config) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  return kind == nullptr ? config.data.synthetic : kind->MakesUp(config.data.settings);
+}
+
 }  // namespace plimsoll::config

@@ -19,6 +19,9 @@ std::vector<std::string> OwnersOf(const std::string& section);
 void CompleteModel(RunConfig& config);
 void CompleteSource(RunConfig& config);
 
+// Whether samples are made up, so that nothing can be learnt of them.
+bool MakesUpData(const RunConfig& config);
+
 // Turns a setting error of an owner into a UserError with the key and its place.
 UserError ErrorOf(const RunConfig& config, const std::string& section, const SettingError& error);
 

@@ -546,6 +546,16 @@ void ResolveBatch(RunConfig& config, int64_t started) {
   train.accumulate = accumulate;
 }
 
+// Adapters are stored without their model, and a model that starts at random is stored nowhere.
+void ResolveTrial(RunConfig& config, std::vector<std::string>& warnings) {
+  if (!config.lora.asked() || !config.model.init_from.empty() || !config.save.model) return;
+  config.save.model = false;
+  warnings.push_back(fmt::format(
+      "{}: lora: a trial on made-up samples, which leaves no adapter: its model starts at random; "
+      "to train one, name a Hugging Face folder in model.init_from",
+      config.Origin(config.lora.init_from.empty() ? "lora.rank" : "lora.init_from")));
+}
+
 void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>& warnings) {
   RequireFamily(config);
   DropKeysWithoutEffect(config, warnings);
@@ -567,6 +577,7 @@ void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>
   mistakes.Try([&] { ResolveAmp(config, warnings); });
   mistakes.Throw();
   CheckTechniques(config, warnings);
+  ResolveTrial(config, warnings);
   WarnOfWarmUps(config, warnings);
   ResolvePaths(config);
 }

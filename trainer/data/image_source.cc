@@ -241,6 +241,7 @@ const SourceRegistration kSource({
       return settings.Float("cutmix") > 0 ? "cutmix" : "";
     },
     .holds_out = &HoldsOutImages,
+    .example = "folder: FOLDER",
 });
 
 }  // namespace

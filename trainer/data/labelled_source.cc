@@ -219,6 +219,7 @@ const SourceRegistration kSource({
     .make = &Make,
     .fills = {"tokens", "token_types", "lengths", {"labels", {1}}, {"label_values", {1, 2}}},
     .holds_out = &HoldsOutText,
+    .example = "train: labelled.jsonl, tokenizer: FOLDER",
 });
 
 }  // namespace

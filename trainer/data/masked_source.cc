@@ -327,6 +327,8 @@ const SourceRegistration kSource({
         [](const Settings& settings) {
           return settings.Bool("synthetic") || HoldsOutText(settings);
         },
+    .made_up = "synthetic",
+    .example = "train: [TEXT, …], tokenizer: FOLDER",
 });
 
 }  // namespace

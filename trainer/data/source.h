@@ -121,6 +121,15 @@ struct SourceKind {
   std::function<std::string(const Settings&)> mixes = {};
   // True if a source with these settings holds samples out. Empty: it never does.
   std::function<bool(const Settings&)> holds_out = {};
+  // The boolean setting with which it makes samples up; empty: it always does. nullopt: it never
+  // does.
+  std::optional<std::string> made_up = std::nullopt;
+  // The settings, as a run file has them, that name somebody's own data. Empty: it reads none.
+  std::string example = {};
+
+  bool MakesUp(const Settings& given) const {
+    return made_up && (made_up->empty() || given.Bool(*made_up));
+  }
 };
 
 class SourceRegistration {

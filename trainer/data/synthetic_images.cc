@@ -1,6 +1,6 @@
 // Made-up images, for plans, benchmarks and studies without files: fills the inputs "images"
-// f32[B,H,W,C] of any size with noise of mean 0 and variance 1, and "labels" i32[B] with any of the
-// model's classes. Called "synthetic_images" in run files. Endless, with no held-out samples.
+// f32[B,H,W,C] of any size with noise of mean 0 and variance 1, and "labels" or "label_values"
+// (made_up_labels.h). Called "synthetic_images" in run files. Endless, with no held-out samples.
 //
 // A sample's pixels are a stretch of one long table of noise, since drawing every pixel would take
 // longer than a step that reads them.
@@ -13,13 +13,14 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "trainer/data/made_up_labels.h"
 #include "trainer/data/noise.h"
 #include "trainer/data/source.h"
 
 namespace plimsoll::data {
 namespace {
 
-constexpr uint64_t kNoiseStream = 1, kPixelStream = 2, kLabelStream = 3;
+constexpr uint64_t kNoiseStream = 1, kPixelStream = 2;
 constexpr uint64_t kNoise = (uint64_t{1} << 20) + 7;  // not a multiple of any image's size
 
 // Of 0 to 1, with 53 bits.
@@ -28,7 +29,7 @@ double Uniform(uint64_t random) { return static_cast<double>(random >> 11) * 0x1
 class SyntheticImages final : public Source {
  public:
   SyntheticImages(int64_t classes, uint64_t seed)
-      : classes_(static_cast<uint64_t>(classes)), seed_(seed), noise_(kNoise) {
+      : classes_(classes), seed_(seed), noise_(kNoise) {
     // The sum of twelve uniform numbers has variance 1.
     for (uint64_t i = 0; i < kNoise; ++i) {
       double sum = -6;
@@ -42,18 +43,14 @@ class SyntheticImages final : public Source {
       const graph::Shape& shape = slot.type.shape;
       if (slot.name == "images" && slot.type.dtype == graph::DType::kFloat32) {
         FillPixels(first, shape.dim(0), slot.values<float>());
-      } else if (slot.name == "labels" && slot.type.dtype == graph::DType::kInt32) {
-        const std::span<int32_t> labels = slot.values<int32_t>();
-        for (size_t row = 0; row < labels.size(); ++row) {
-          const uint64_t sample = static_cast<uint64_t>(first) + row;
-          labels[row] = static_cast<int32_t>(Below(Hash(seed_, kLabelStream, sample), classes_));
-        }
+      } else if (IsLabels(slot)) {
+        FillLabels(slot, first, classes_, seed_);
       } else if (IsNoise(slot)) {
         FillNoise(slot, first, seed_);
       } else {
         throw UserError(fmt::format(
             "made-up images have nothing for the model's input '{}', {}; they fill images "
-            "f32[B,H,W,C], labels i32[B] and noise f32[B,D]",
+            "f32[B,H,W,C], labels and noise f32[B,D]",
             slot.name, slot.type.ToString()));
       }
     }
@@ -80,7 +77,8 @@ class SyntheticImages final : public Source {
     }
   }
 
-  uint64_t classes_, seed_;
+  int64_t classes_;
+  uint64_t seed_;
   std::vector<float> noise_;
 };
 
@@ -91,7 +89,8 @@ const SourceRegistration kSource({
                uint64_t seed) -> std::unique_ptr<Source> {
       return std::make_unique<SyntheticImages>(std::max<int64_t>(1, model.classes), seed);
     },
-    .fills = {{"images", {4}}, {"labels", {1}}, {"noise", {2}}},
+    .fills = {{"images", {4}}, {"labels", {1}}, {"label_values", {1, 2}}, {"noise", {2}}},
+    .made_up = "",
 });
 
 }  // namespace

@@ -138,6 +138,7 @@ const SourceRegistration kSource({
     .make = &Make,
     .fills = VolumeInputs(),
     .holds_out = [](const Settings& settings) { return settings.Int("held_out") > 0; },
+    .made_up = "",
 });
 
 }  // namespace

@@ -395,6 +395,7 @@ const SourceRegistration kSource({
           return settings.IntOr("held_out", 0) > 0 ||
                  (settings.Has("folder") && MayHaveLabelledTests(settings.Text("folder")));
         },
+    .example = "folder: FOLDER",
 });
 
 }  // namespace

@@ -79,6 +79,7 @@ Source Open(const ExportCommand& command) {
     std::vector<std::string> sets = ModelSets(record);
     sets.push_back("data.synthetic=true");
     source.config = LoadRunText("", source.folder, sets).config;
+    RequireStoredModel(source.config, source.folder);
     source.model = SavedModel(record, source.config, source.folder);
     source.base = record.base;
     source.in_words += fmt::format("{}, after {} steps", source.averages ? ", averages" : "",

@@ -60,6 +60,7 @@ void OpenSnapshot(const std::string& source, const std::vector<std::string>& set
     throw UserError(fmt::format(
         "--adapter: goes beside a Hugging Face folder; {} has weights of its own", source));
   }
+  RequireStoredModel(config, source);
   trained.model = SavedModel(record, config, source);
   trained.weights = config.lora.asked() ? config.model.init_from : source;
 }

@@ -135,6 +135,14 @@ void RequireBase(const std::string& checksum, const std::string& adapter, const 
       adapter, base));
 }
 
+void RequireStoredModel(const config::RunConfig& config, const std::string& adapter) {
+  if (!config.lora.asked() || !config.model.init_from.empty()) return;
+  throw UserError(fmt::format(
+      "{}: its adapter was trained over a model that started at random, for a trial, and that no "
+      "file has; train with model.init_from",
+      adapter));
+}
+
 void InitializeAdapter(Session& session, uint64_t seed) {
   for (const ParameterInfo& parameter : adapters::Parameters(session.compiled().options.lora)) {
     session.Initialize(parameter, seed);

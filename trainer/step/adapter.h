@@ -35,6 +35,10 @@ void StartAdapter(Session& session, const models::Model& model, const config::Ru
 // unknown.
 void RequireBase(const std::string& checksum, const std::string& adapter, const std::string& base);
 
+// UserError when the adapter or snapshot `adapter` was trained over weights that began at random:
+// no file has them.
+void RequireStoredModel(const config::RunConfig& config, const std::string& adapter);
+
 // Sets initial values that depend on seed and name alone, with which the model computes the same as
 // without adapters. This and LoadAdapter do nothing when the session has no adapters.
 void InitializeAdapter(Session& session, uint64_t seed);

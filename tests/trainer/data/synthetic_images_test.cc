@@ -71,7 +71,7 @@ TEST(SyntheticImages, SayWhatTheyDoNotFill) {
   const auto message = MessageOf<UserError>([&] { Make(2, 1)->Fill(0, slots); });
   EXPECT_EQ(message.value_or(""),
             "made-up images have nothing for the model's input 'tokens', i32[4]; they fill images "
-            "f32[B,H,W,C], labels i32[B] and noise f32[B,D]");
+            "f32[B,H,W,C], labels and noise f32[B,D]");
 }
 
 }  // namespace

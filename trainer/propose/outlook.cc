@@ -1,4 +1,4 @@
-#include "trainer/settle/outlook.h"
+#include "trainer/propose/outlook.h"
 
 #include <fmt/format.h>
 
@@ -48,30 +48,6 @@ std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& cand
                      options.micro_batch * options.accumulate, StepText(options, seconds));
 }
 
-// What training adapters on the model takes, its weights on the host if need be; empty: the model
-// takes none, or they don't fit.
-std::string Adapters(const RunConfig& given, const memory::Budget& budget) {
-  RunConfig config = given;
-  config.lora.rank = kLoraRank;
-  config.train.SetMicroSteps(1, 1);
-  config.checkpointing.policy = config::CheckpointPolicy::kAuto;
-  config.memory.weights = config::PlaceOrAuto::kAuto;
-  try {
-    StepSolver solver(config, {.built_in_rates = true, .coarse = true});
-    const memory::Candidate* chosen = solver.solver().Fastest(budget);
-    if (chosen == nullptr) return "";
-    const memory::ExactPlan& exact = *chosen->exact;
-    return fmt::format(
-        "To fine-tune a checkpoint (model.init_from), adapters take {} with lora: {{rank: {}}} and "
-        "memory.weights: auto.",
-        BytesText(budget.profile.ProcessBytes(exact.arena_bytes), exact.host_arena_bytes,
-                  /*gpu=*/true),
-        kLoraRank);
-  } catch (const UserError&) {
-    return "";
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& candidate,
@@ -84,12 +60,33 @@ std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& ca
       fmt::format("By built-in rates {}.", StepText(solver.OptionsOf(candidate), exact.seconds))};
   if (gpu) lines.push_back(SmallerBatch(solver, candidate));
   if (gpu && exact.host_arena_bytes > 0) {
-    RunConfig device = solver.ConfigOf(candidate);
-    for (const Knob& knob : Techniques()) knob.Use(device, false);
-    lines.push_back(Adapters(device, budget));
+    std::string adapters = AdaptersText(solver.ConfigOf(candidate), budget);
+    if (!adapters.empty()) lines.push_back("Beside frozen weights " + adapters + ".");
   }
   std::erase(lines, "");
   return lines;
+}
+
+std::string AdaptersText(const RunConfig& run, const memory::Budget& budget) {
+  if (run.lora.asked() || budget.profile.device.empty()) return "";
+  RunConfig config = run;
+  for (const Knob& knob : Techniques()) knob.Use(config, false);
+  config.lora.rank = kLoraRank;
+  config.train.SetMicroSteps(1, 1);
+  config.checkpointing.policy = config::CheckpointPolicy::kAuto;
+  config.memory.weights = config::PlaceOrAuto::kAuto;
+  try {
+    StepSolver solver(config, {.built_in_rates = true, .coarse = true});
+    const memory::Candidate* chosen = solver.solver().Fastest(budget);
+    if (chosen == nullptr) return "";
+    const memory::ExactPlan& exact = *chosen->exact;
+    return fmt::format("adapters take {} with --lora {}",
+                       BytesText(budget.profile.ProcessBytes(exact.arena_bytes),
+                                 exact.host_arena_bytes, /*gpu=*/true),
+                       kLoraRank);
+  } catch (const UserError&) {
+    return "";
+  }
 }
 
 }  // namespace plimsoll::trainer

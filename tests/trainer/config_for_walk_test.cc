@@ -1,0 +1,127 @@
+// plimsoll config --for, of each shipped model on five devices, with and without adapters: what it
+// writes plans within its budget, and a small copy of it trains on a CPU.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+#include "trainer/config/shipped.h"
+#include "trainer/propose/config_for.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/step_solver.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::RunConfig;
+using testing::HasSubstr;
+
+constexpr const char* kDevices[] = {"cpu", "t4", "4090", "a100", "h200"};
+constexpr int64_t kRank = 16;
+
+bool HasAdapters(const RunConfig& config) {
+  return config.model.family != "resnet" && config.model.family != "unet" &&
+         config.model.family != "dcgan";
+}
+
+// A model of the family for which a step takes milliseconds.
+std::vector<std::string> SmallSets(const RunConfig& model) {
+  std::vector<std::string> sets;
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, int64_t>>{{"layers", 1},
+                                                    {"width", 32},
+                                                    {"heads", 2},
+                                                    {"kv_heads", 1},
+                                                    {"head_width", 16},
+                                                    {"ffn_width", 64},
+                                                    {"vocab", 64},
+                                                    {"sequence", 16},
+                                                    {"max_sequence", 16},
+                                                    {"patch", 8},
+                                                    {"depth", 20},
+                                                    {"image_size", 32},
+                                                    {"classes", 3},
+                                                    {"image_depth", 16},
+                                                    {"image_height", 16},
+                                                    {"image_width", 16}}) {
+    const std::string key = "model." + name;
+    if (model.IsSet(key)) sets.push_back(fmt::format("{}={}", key, value));
+  }
+  if (model.model.family == "unet") {
+    sets.insert(sets.end(), {"model.levels=2", "model.features=4"});
+  }
+  if (model.model.family == "dcgan") {
+    sets.insert(sets.end(), {"model.generator_features=4", "model.discriminator_features=4"});
+  }
+  const bool coupled = ModelFrom(model)->coupled_samples() == 0;
+  sets.emplace_back(coupled ? "train.micro_batch=4" : "train.global_batch=4");
+  sets.emplace_back("train.steps=2");
+  return sets;
+}
+
+// Whether a quick search, or else the full one, finds a plan within the budget.
+bool Fits(const RunConfig& config) {
+  const memory::Budget budget = BudgetOf(config);
+  for (const bool coarse : {true, false}) {
+    StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
+    if (solver.solver().Fastest(budget) != nullptr) return true;
+  }
+  return false;
+}
+
+class Walk : public testing::TestWithParam<std::tuple<std::string, const char*, int64_t>> {};
+
+TEST_P(Walk, PlansAndTrains) {
+  const auto& [name, device, rank] = GetParam();
+  ConfigForCommand command = {.model = name, .device = device, .budget = "", .lora_rank = rank};
+  const RunConfig model = LoadRun(FindModelFile(name), {}).config;
+  if (rank > 0 && !HasAdapters(model)) {
+    EXPECT_THROW(ConfigFor(command, {}), UserError);
+    return;
+  }
+  // The blocks of a model are alike, and 96 of GPT-3's take the solver most of a minute.
+  if (name == "gpt3-175b" && device != std::string("h200")) command.sets = {"model.layers=24"};
+  try {
+    RunConfig config = LoadRunText(ConfigFor(command, {}), "written").config;
+    config.planned_gpu = config.memory.device;
+    EXPECT_TRUE(Fits(config));
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBudgetNotMet) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("config --for: memory.budget"));
+  }
+
+  command.sets = SmallSets(model);
+  const TempFolder folder;
+  const std::string file = folder.Write("run.yaml", ConfigFor(command, {}));
+  std::vector<std::string> train = {"train", file,
+                                    "--set", "device=cpu",
+                                    "--set", "memory.budget=1GiB",
+                                    "--set", "run.dir=" + folder.path() + "/run"};
+  // Two steps are too few to find a loss scale.
+  if (device == std::string("t4")) train.insert(train.end(), {"--set", "amp.init_scale=256"});
+  if (device != std::string("cpu")) train.insert(train.end(), {"--set", "memory.device=null"});
+  const Outcome trained = RunPlimsoll(train);
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("loss"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, Walk,
+                         testing::Combine(testing::ValuesIn(config::ShippedNames("configs/models")),
+                                          testing::ValuesIn(kDevices), testing::Values(0, kRank)),
+                         [](const auto& info) {
+                           std::string name = fmt::format(
+                               "{}_{}_{}", std::get<0>(info.param), std::get<1>(info.param),
+                               std::get<2>(info.param) > 0 ? "adapters" : "full");
+                           for (char& c : name) c = std::isalnum(c) ? c : '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace plimsoll::trainer

@@ -1,0 +1,231 @@
+#include "trainer/propose/config_for.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "base/message.h"
+#include "base/shell_quoted.h"
+#include "base/spelling.h"
+#include "formats/model_safetensors.h"
+#include "trainer/config/load.h"
+#include "trainer/config/shipped.h"
+#include "trainer/config/value.h"
+#include "trainer/data/source.h"
+#include "trainer/propose/choices.h"
+#include "trainer/propose/recipe.h"
+#include "trainer/propose/sample_data.h"
+#include "trainer/propose/target.h"
+#include "trainer/propose/within_budget.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/step/adapter.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using config::RunConfig;
+
+bool IsFolder(const std::string& model) {
+  std::error_code error;
+  return fs::is_directory(model, error);
+}
+
+std::string KeyOf(const std::string& set) { return set.substr(0, set.find('=')); }
+
+// The keys of a section that --set gives.
+std::vector<std::string> KeysOf(const ConfigForCommand& command, const std::string& section) {
+  std::vector<std::string> keys;
+  for (const std::string& set : command.sets) {
+    if (set.starts_with(section + ".")) keys.push_back(KeyOf(set));
+  }
+  return keys;
+}
+
+bool IsSet(const ConfigForCommand& command, const std::string& key) {
+  return std::ranges::find(command.sets, key, &KeyOf) != command.sets.end();
+}
+
+// One thing is said once.
+void RequireOneWay(const ConfigForCommand& command, const std::string& option,
+                   const std::string& key, bool given) {
+  if (!given || !IsSet(command, key)) return;
+  throw UserError(fmt::format("--set: {}: says what {} says; keep one", key, option));
+}
+
+// Loads the model's file with `more` and `sets`, later ones before earlier ones; of a folder one
+// for its weights, whose section `data` is `data`.
+config::Loaded LoadWith(const ConfigForCommand& command, const std::string& data,
+                        const std::vector<std::string>& more,
+                        const std::vector<std::string>& sets) {
+  std::vector<std::string> all = more;
+  all.insert(all.end(), sets.begin(), sets.end());
+  if (!IsFolder(command.model)) return LoadRun(FindModelFile(command.model), all);
+  const std::string text = fmt::format("model: {{init_from: {}}}\ndata: {{{}}}\n",
+                                       config::ScalarText(command.model), data);
+  return LoadRunText(text, command.model, all);
+}
+
+bool IsBatchKey(const std::string& key) {
+  return key == "train.global_batch" || key == "train.global_batch_tokens" ||
+         key == "train.micro_batch" || key == "train.accumulate";
+}
+
+// Checkpoints know more positions than most samples have tokens.
+int64_t SequenceOf(const RunConfig& config) {
+  return std::min(config.model.settings.IntOr("max_sequence", 0), kFineTuningSequence);
+}
+
+// What the file begins with: the model's file, or one for a folder's weights, with what --set
+// gives.
+config::Loaded LoadBase(const ConfigForCommand& command) {
+  const bool folder = IsFolder(command.model);
+  std::vector<std::string> sets = command.sets;
+  std::erase_if(sets, [](const std::string& set) { return IsBatchKey(KeyOf(set)); });
+  const RunConfig plain = LoadWith(command, "synthetic: true", {}, sets).config;
+  const std::unique_ptr<models::Model> model = ModelFrom(plain);
+
+  // A folder has no data, and --set may give keys of another source than the model's file has.
+  std::string source = plain.data.source;
+  if (!IsSet(command, "data.source")) {
+    source = SourceFor(*model, KeysOf(command, "data"), folder ? "" : source);
+  }
+  const data::SourceKind* const kind = data::FindSource(source);
+  const bool asks = kind == nullptr || kind->made_up == "synthetic";
+  std::vector<std::string> more;
+  if (source != plain.data.source && !source.empty()) more.push_back("data.source=" + source);
+  if (folder && SequenceOf(plain) > 0) {
+    more.push_back(fmt::format("model.sequence={}", SequenceOf(plain)));
+  }
+  // The batch that is asked for is cut anew.
+  const bool batch =
+      IsSet(command, "train.global_batch") || IsSet(command, "train.global_batch_tokens");
+  if (batch && !IsSet(command, "train.micro_batch") && !IsSet(command, "train.accumulate") &&
+      model->coupled_samples() != 0) {
+    more.emplace_back("train.micro_batch=auto");
+  }
+  config::Loaded loaded = LoadWith(command, asks ? "synthetic: true" : "", more, command.sets);
+  for (const std::string& set : more) {  // which nobody asked for
+    if (!IsSet(command, KeyOf(set))) loaded.config.origins[KeyOf(set)] = command.model;
+  }
+  return loaded;
+}
+
+// The tokenizer that a folder of weights brings, to name in an example.
+std::string TokenizerOf(const std::string& model) {
+  std::error_code error;
+  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
+    if (fs::exists(fs::path(model) / name, error)) return model;
+  }
+  return "";
+}
+
+void SayWeights(const std::string& folder, Choices& choices) {
+  if (formats::HasModelSafetensors(folder)) return;
+  choices.Set("model.init_from", config::ScalarText(folder),
+              "The folder has no weights yet: its config.json is enough for `plimsoll plan`, and "
+              "`plimsoll train` needs model.safetensors.");
+}
+
+void SaySequence(const RunConfig& base, Choices& choices) {
+  const int64_t most = base.model.settings.IntOr("max_sequence", 0);
+  if (most == 0) return;
+  const int64_t sequence = base.model.sequence();
+  choices.Set("model.sequence", std::to_string(sequence),
+              sequence < most
+                  ? fmt::format("Tokens of a sample, of the {} that the model allows: more take "
+                                "more memory and time.",
+                                most)
+                  : "All tokens that the model allows in a sample.");
+}
+
+// Refuses a model that has no layers for adapters.
+void RequireAdapters(const ConfigForCommand& command, const RunConfig& base, int64_t rank) {
+  RunConfig config = base;
+  config.lora.rank = rank;
+  try {
+    (void)LoraFrom(config, *ModelFrom(config));
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("config --for {}: --lora: {}", command.model, error.what()));
+  }
+}
+
+// The command, as a shell takes it.
+std::string CommandText(const ConfigForCommand& command, const Target& target) {
+  std::string text = "plimsoll config --for " + ShellQuoted(command.model);
+  if (!command.device.empty()) text += " --device " + (target.gpu ? target.key : command.device);
+  if (!command.budget.empty()) text += " --budget " + ShellQuoted(command.budget);
+  if (command.lora_rank > 0) text += fmt::format(" --lora {}", command.lora_rank);
+  for (const std::string& set : command.sets) text += " --set " + ShellQuoted(set);
+  return text;
+}
+
+// The device that is asked for, by the option or the keys; empty: by neither.
+std::string DeviceOf(const ConfigForCommand& command, const Choices& choices) {
+  RequireOneWay(command, "--device", "memory.device", !command.device.empty());
+  RequireOneWay(command, "--device", "device", !command.device.empty());
+  if (!command.device.empty()) return command.device;
+  const RunConfig& base = choices.base();
+  if (choices.IsAsked("memory.device")) return base.memory.device;
+  return choices.IsAsked("device") && base.device == config::Device::kCpu ? "cpu" : "";
+}
+
+}  // namespace
+
+std::string FindModelFile(const std::string& name) {
+  std::error_code error;
+  if (fs::is_regular_file(name, error) || config::FindShipped(name) != nullptr) return name;
+  constexpr const char* kFolder = "configs/models";
+  const std::string path = fmt::format("{}/{}.yaml", kFolder, name);
+  if (fs::is_regular_file(path, error) || config::FindShipped(path) != nullptr) return path;
+  const std::vector<std::string> names = config::ShippedNames(kFolder);
+  const std::string nearest = NearestName(name, names);
+  throw UserError(fmt::format(
+      "--for {}: no such model; {}", name,
+      nearest.empty() ? fmt::format("name a run file or a Hugging Face folder, or one of {}",
+                                    fmt::join(names, ", "))
+                      : fmt::format("did you mean {}?", nearest)));
+}
+
+std::string ConfigFor(const ConfigForCommand& command, const runtime::GpuReport& gpus) {
+  RequireOneWay(command, "--budget", "memory.budget", !command.budget.empty());
+  RequireOneWay(command, "--lora", "lora.rank", command.lora_rank > 0);
+  config::MemorySize size;
+  if (!command.budget.empty() && !config::ParseMemorySize(command.budget, &size)) {
+    throw UserError(fmt::format("--budget {}: no size; write 24GiB", command.budget));
+  }
+  const config::Loaded loaded = LoadBase(command);
+  const RunConfig& base = loaded.config;
+  for (const std::string& warning : loaded.warnings) {
+    if (warning.starts_with("--set"))
+      PrintWarning(warning);  // others may be of keys that are dropped
+  }
+  Choices choices(base);
+  const Target target = TargetOf(DeviceOf(command, choices), gpus);
+  ChooseDevice(target, command.budget, choices);
+
+  const std::unique_ptr<models::Model> model = ModelFrom(base);
+  const bool folder = IsFolder(command.model);
+  const bool asks = choices.IsAsked("lora.rank") || command.lora_rank > 0;
+  const int64_t rank = command.lora_rank > 0 ? command.lora_rank : base.lora.rank;
+  if (rank > 0) RequireAdapters(command, base, rank);
+  if (folder) SayWeights(command.model, choices);
+  if (folder) SaySequence(base, choices);
+  if (folder || asks) {
+    ChooseFineTuning(*model, rank, choices);
+  } else {
+    ChooseBatch(*model, target, choices);
+  }
+  ChooseSampleData(*model, folder ? TokenizerOf(command.model) : "", choices);
+
+  const std::vector<std::string> outlook = ChooseWithinBudget(target, choices);
+  std::string header = fmt::format("# {} on {}.\n", command.model, target.name);
+  for (const std::string& line : outlook) header += Comment(line, "");
+  return fmt::format("{}#   {}\n{}", header, CommandText(command, target), choices.Text());
+}
+
+}  // namespace plimsoll::trainer

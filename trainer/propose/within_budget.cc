@@ -1,0 +1,129 @@
+#include "trainer/propose/within_budget.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "trainer/propose/outlook.h"
+#include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/knobs.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/step_solver.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::RunConfig;
+
+// The choices made so far, with the others left to the solver.
+RunConfig OpenConfig(const Target& target, Choices choices) {
+  if (!choices.IsAsked("train.accumulate") && !choices.Has("train.micro_batch")) {
+    choices.Set("train.micro_batch", "auto");
+  }
+  choices.Set("checkpointing.policy", "auto");
+  choices.Set("memory.calibrate", "false");
+  RunConfig config = LoadRunText(choices.Text(), "config --for").config;
+  config.planned_gpu = target.key;
+  config.origins["memory.budget"] = "config --for";  // for messages
+  return config;
+}
+
+// Leaves where parameters live, and what else changes no number, to the solver.
+void LeaveOpen(Choices& choices) {
+  for (const Knob& knob : Techniques()) {
+    if (!choices.Keeps(knob.key)) choices.Set(knob.key, "auto");
+  }
+}
+
+void WriteMicroBatch(const RunConfig& open, const RunConfig& made, Choices& choices) {
+  if (open.train.micro_batch != 0) return;
+  choices.Set(
+      "train.micro_batch", std::to_string(made.train.micro_batch),
+      fmt::format("{} {} at a time, {} micro-step{}: by built-in rates the fastest way to "
+                  "cut that batch within the budget.",
+                  made.train.micro_batch, made.model.sequence() == 1 ? "samples" : "sequences",
+                  made.train.accumulate, made.train.accumulate == 1 ? "" : "s"));
+}
+
+void WriteTechniques(const RunConfig& open, const RunConfig& made, Choices& choices) {
+  for (const Knob& knob : Techniques()) {
+    if (!knob.IsOpen(open)) continue;
+    choices.Remove(knob.key);
+    if (!knob.IsUsed(made)) continue;
+    choices.Set(
+        knob.key, knob.used(),
+        "No plan fits with everything on the GPU, and none with the optimizer's state alone "
+        "on the host; by built-in rates this is part of the fastest one. No number "
+        "changes.");
+  }
+}
+
+void WritePolicy(StepSolver& solver, const memory::Candidate& chosen, Choices& choices) {
+  if (chosen.fates == solver.solver().variants()[chosen.variant].KeepAll()) {
+    choices.Set("checkpointing.policy", "none", "All activations fit: nothing is recomputed.");
+    return;
+  }
+  choices.Set("checkpointing.policy", "auto",
+              fmt::format("Not all activations fit. The solver recomputes what costs least time, "
+                          "once it has timed the device; by built-in rates {:.1f} % of a step.",
+                          100 * chosen.exact->recompute_seconds / chosen.exact->seconds));
+}
+
+// The refusal, with what the run reads at a time and what would take less.
+[[noreturn]] void Refuse(const memory::Budget& budget, StepSolver& solver) {
+  try {
+    RefuseBudget(budget, solver);
+  } catch (const UserError& error) {
+    const RunConfig& config = solver.config();
+    std::string more;
+    if (const int64_t sequence = config.model.sequence(); sequence > 1) {
+      more += fmt::format("; a sequence has {} tokens (model.sequence)", sequence);
+    }
+    const std::string adapters = AdaptersText(config, budget);
+    if (!adapters.empty()) more += "; " + adapters;
+    throw UserError(error.what() + more, error.code());
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ChooseWithinBudget(const Target& target, Choices& choices) {
+  const Activity activity("looking for the fastest plan within the budget");
+  RunConfig config = OpenConfig(target, choices);
+  const memory::Budget budget = BudgetOf(config);
+  constexpr StepSolverOptions kBuiltIn = {.built_in_rates = true};
+  std::unique_ptr<StepSolver> solver;
+  const auto fastest = [&]() -> const memory::Candidate* {
+    config = OpenConfig(target, choices);
+    solver.reset();
+    if (!HasRoomForState(config, budget)) return nullptr;
+    solver = std::make_unique<StepSolver>(config, kBuiltIn);
+    return solver->solver().Fastest(budget);
+  };
+  const memory::Candidate* chosen = fastest();
+  if (chosen == nullptr && target.gpu && config.optimizer.place == config::PlaceOrAuto::kDevice) {
+    choices.Set("optimizer.place", "host",
+                "Nothing fits otherwise: moments and master weights stay in host memory, and come "
+                "to the GPU for each update. No number changes.");
+    chosen = fastest();
+  }
+  if (chosen == nullptr && target.gpu) {
+    LeaveOpen(choices);
+    chosen = fastest();
+  }
+  if (chosen == nullptr) {
+    RequireRoomForParameters(config, budget);
+    if (solver == nullptr) solver = std::make_unique<StepSolver>(config, kBuiltIn);
+    Refuse(budget, *solver);
+  }
+  const RunConfig made = solver->ConfigOf(*chosen);
+  WriteMicroBatch(config, made, choices);
+  WriteTechniques(config, made, choices);
+  WritePolicy(*solver, *chosen, choices);
+  return Outlook(*solver, *chosen, budget);
+}
+
+}  // namespace plimsoll::trainer
