@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -26,6 +27,24 @@ size_t TailStart(std::string_view text, double eval_fraction) {
   size_t start = wanted;
   while (start < text.size() && (static_cast<uint8_t>(text[start]) & 0xc0) == 0x80) ++start;
   return start;
+}
+
+// The pattern, with the longest path that it begins with and that exists taken as it is written:
+// in a folder called "run[1]", "run[1]/*.txt" are its files.
+std::string WithPathsAsWritten(const std::string& pattern) {
+  for (size_t end = pattern.size(); end != pattern.npos && end > 0;
+       end = pattern.rfind('/', end - 1)) {
+    std::error_code ignored;
+    const std::string path = pattern.substr(0, end);
+    if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) continue;
+    std::string written;
+    for (const char letter : path) {
+      if (std::string_view("*?[]{}~\\").find(letter) != std::string_view::npos) written += '\\';
+      written += letter;
+    }
+    return written + pattern.substr(end);
+  }
+  return pattern;
 }
 
 }  // namespace
@@ -136,7 +155,8 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
   std::vector<std::string> names;
   for (const std::string& pattern : patterns) {
     glob_t matches = {};
-    const int status = glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &matches);
+    const int status =
+        glob(WithPathsAsWritten(pattern).c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &matches);
     const size_t before = names.size();
     size_t left_out = 0;
     if (status == 0) {

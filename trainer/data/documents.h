@@ -79,8 +79,9 @@ bool ForEachDocument(const MappedFile& text, std::string_view delimiter,
 std::string DelimiterBehind(std::string_view text, std::string_view delimiter);
 
 // The files that match the shell patterns, sorted by name; a file with several names (links) is
-// listed once. Leaves out folders and names whose last part matches one of `exclude`. UserError,
-// naming `key`, for a pattern that leaves no file.
+// listed once. A path that exists is that path, whatever it holds of a pattern's letters. Leaves
+// out folders and names whose last part matches one of `exclude`. UserError, naming `key`, for a
+// pattern that leaves no file.
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
                                      const std::vector<std::string>& exclude,
                                      const std::string& key);

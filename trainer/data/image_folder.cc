@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/mapped_file.h"
 #include "base/random.h"
 #include "formats/json.h"
@@ -23,14 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMetadata = "/metadata.jsonl";
+constexpr const char* kHeldOut[] = {"val", "valid", "validation", "dev"};
+constexpr const char* kTest = "test";
 constexpr uint64_t kHeldOutKey = 0x696d61676573, kHeldOutOrder = 1;
-
-bool IsFolder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
-bool IsHidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
 bool IsCalledImage(const fs::path& path) {
   std::string ending = path.extension();
@@ -40,44 +36,39 @@ bool IsCalledImage(const fs::path& path) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
-[[noreturn]] void FailToRead(const std::string& folder, const std::error_code& error) {
-  throw UserError(fmt::format("{}: cannot be read: {}", folder, error.message()));
-}
-
-// The folders in it that aren't hidden, by their names, sorted.
-std::vector<std::string> FoldersIn(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry);
-       entry.increment(error)) {
-    if (IsFolder(entry->path()) && !IsHidden(entry->path())) {
-      names.push_back(entry->path().filename());
-    }
+// The classes of a folder: its folders.
+std::vector<std::string> ClassesIn(const std::string& folder, bool has_classes) {
+  const FolderNames names = NamesIn(folder);
+  if (!names.folders.empty()) return names.folders;
+  const bool flat = std::ranges::any_of(names.files, &IsCalledImage);
+  if (!has_classes) {
+    throw UserError(
+        fmt::format("{0}: holds {1}; put the images into one sub-folder, as in "
+                    "{0}/all/NAME.jpg",
+                    folder, flat ? "images, but no folder of them" : "no folders"));
   }
-  if (error) FailToRead(folder, error);
-  std::ranges::sort(names);
-  return names;
+  if (!flat) {
+    throw UserError(folder +
+                    ": holds no folders; put the images of each class into a folder of its name");
+  }
+  throw UserError(fmt::format(
+      "{0}: holds images, but no folders of classes; put those of each class into one sub-folder "
+      "of its name, or list them with their labels in {0}{1}",
+      folder, kMetadata));
 }
 
 // Adds the images of a class; the number of other files to `passed_over`.
 void AddImages(const std::string& folder, int32_t label, std::vector<ImageFile>& images,
                int64_t& passed_over) {
   const size_t before = images.size();
-  std::error_code error;
-  for (auto entry = fs::recursive_directory_iterator(folder, error);
-       !error && entry != fs::end(entry); entry.increment(error)) {
-    std::error_code ignored;
-    if (IsHidden(entry->path())) {
-      entry.disable_recursion_pending();
-    } else if (entry->is_regular_file(ignored)) {
-      if (IsCalledImage(entry->path())) {
-        images.push_back({entry->path(), label});
-      } else {
-        ++passed_over;
-      }
+  ForEachFileBelow(folder, [&](const std::string& path) {
+    if (IsCalledImage(path)) {
+      images.push_back({path, label});
+    } else {
+      ++passed_over;
     }
-  }
-  if (error) FailToRead(folder, error);
+    return true;
+  });
   if (images.size() == before) {
     throw UserError(folder + ": holds no images (.jpg, .jpeg, .png); remove it, or put some there");
   }
@@ -85,19 +76,36 @@ void AddImages(const std::string& folder, int32_t label, std::vector<ImageFile>&
             [](const ImageFile& a, const ImageFile& b) { return a.path < b.path; });
 }
 
-// The folder below with what is held out.
+// The folder below with what is held out: one of `kHeldOut`, or else `kTest`. UserError: there are
+// several.
 std::optional<std::string> HeldOutBelow(const std::string& folder) {
-  for (const char* name : {"val", "test"}) {
-    std::string below = folder + "/" + name;
-    if (IsFolder(below)) return below;
+  std::vector<std::string> found;
+  for (const char* name : kHeldOut) {
+    if (IsFolder(folder + "/" + name)) found.push_back(folder + "/" + name);
   }
-  return std::nullopt;
+  if (found.size() > 1) {
+    throw UserError(
+        fmt::format("{}: there is also {}, and images of both would be held out; keep one of them "
+                    "there",
+                    found[1], found[0]));
+  }
+  if (!found.empty()) return found.front();
+  const std::string test = folder + "/" + kTest;
+  return IsFolder(test) ? std::optional(test) : std::nullopt;
 }
 
 bool HasParts(const std::string& folder) { return IsFolder(folder + "/train"); }
 
 std::string TrainFolderOf(const std::string& folder) {
   return HasParts(folder) ? folder + "/train" : folder;
+}
+
+// `held_out`: the folder of what is held out in a folder without train.
+[[noreturn]] void RefuseAlone(const std::string& folder, const std::string& held_out) {
+  throw UserError(
+      fmt::format("{0}: is called as images that are held out, and there is no {1}/train beside "
+                  "it; move what to train on into {1}/train, or rename it if it is a class",
+                  held_out, folder));
 }
 
 // `held_out`: the folder of images that are held out whatever the fraction is.
@@ -108,8 +116,7 @@ void RefuseFraction(double eval_fraction, const std::string& held_out) {
 }
 
 bool ListsLabels(const std::string& folder) {
-  std::error_code ignored;
-  if (!fs::exists(folder + kMetadata, ignored)) return false;
+  if (!IsThere(folder + kMetadata)) return false;
   bool found = false;
   ForEachLine(MappedFile(folder + kMetadata), [&](std::string_view text, const std::string& where) {
     if (found) return;
@@ -122,7 +129,7 @@ bool ListsLabels(const std::string& folder) {
 // Appends the images that a folder's metadata.jsonl lists, and returns their labels.
 std::vector<GivenLabel> ReadMetadata(const std::string& folder, LabelKind kind,
                                      std::vector<ImageFile>& images) {
-  if (std::error_code ignored; !fs::exists(folder + kMetadata, ignored)) {
+  if (!IsThere(folder + kMetadata)) {
     throw UserError(fmt::format(
         "{}{}: is missing, and the other images are listed with their labels in such a file; list "
         "those of this folder, too",
@@ -144,13 +151,9 @@ std::vector<GivenLabel> ReadMetadata(const std::string& folder, LabelKind kind,
   return labels;
 }
 
-void AddHeldOut(const std::string& folder, const std::string& train, ImageFolder& found) {
-  const std::vector<std::string> names = FoldersIn(folder);
-  if (names.empty()) {
-    throw UserError(folder +
-                    ": holds no folders; put the images of each class into a folder of its name");
-  }
-  for (const std::string& name : names) {
+void AddHeldOut(const std::string& folder, const std::string& train, bool has_classes,
+                ImageFolder& found) {
+  for (const std::string& name : ClassesIn(folder, has_classes)) {
     const std::string path = folder + "/" + name;
     const auto known = std::ranges::lower_bound(found.classes, name);
     if (known == found.classes.end() || *known != name) {
@@ -192,33 +195,36 @@ void Shuffle(std::vector<ImageFile>& images) {
 }  // namespace
 
 bool IsImageFolder(const std::string& folder) {
-  if (HasParts(folder)) return true;
   try {
-    return std::ranges::any_of(FoldersIn(folder), [&](const std::string& name) {
-      std::error_code error;
-      for (auto entry = fs::recursive_directory_iterator(folder + "/" + name, error);
-           !error && entry != fs::end(entry); entry.increment(error)) {
-        if (IsCalledImage(entry->path())) return true;
-      }
-      return false;
+    if (HasParts(folder)) return true;
+    bool found = false;
+    ForEachFileBelow(folder, [&](const std::string& path) {
+      found = IsCalledImage(path);
+      return !found;
     });
-  } catch (const UserError&) {
-    return false;
+    return found;
+  } catch (const UserError&) {  // to list the images fails, too, and says why
+    std::error_code ignored;
+    return fs::is_directory(folder, ignored);
   }
 }
 
 bool HasHeldOutImages(const std::string& folder) {
-  return HasParts(folder) && HeldOutBelow(folder).has_value();
+  try {
+    return HasParts(folder) && HeldOutBelow(folder).has_value();
+  } catch (const UserError&) {
+    return true;
+  }
 }
 
-ImageFolder FindImages(const std::string& folder, double eval_fraction) {
+ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has_classes) {
   const std::string train = TrainFolderOf(folder);
   ImageFolder found;
-  found.classes = FoldersIn(train);
-  if (found.classes.empty()) {
-    throw UserError(train +
-                    ": holds no folders; put the images of each class into a folder of its name");
+  if (!HasParts(folder)) {
+    const std::optional<std::string> alone = HeldOutBelow(folder);
+    if (alone) RefuseAlone(folder, *alone);
   }
+  found.classes = ClassesIn(train, has_classes);
   for (size_t label = 0; label < found.classes.size(); ++label) {
     AddImages(train + "/" + found.classes[label], static_cast<int32_t>(label), found.train,
               found.passed_over);
@@ -227,7 +233,7 @@ ImageFolder FindImages(const std::string& folder, double eval_fraction) {
       HasParts(folder) ? HeldOutBelow(folder) : std::nullopt;
   if (held_out) {
     RefuseFraction(eval_fraction, *held_out);
-    AddHeldOut(*held_out, train, found);
+    AddHeldOut(*held_out, train, has_classes, found);
   } else if (eval_fraction > 0) {
     HoldOut(eval_fraction, true, found);
     if (found.held_out.empty()) {
@@ -242,8 +248,7 @@ ImageFolder FindImages(const std::string& folder, double eval_fraction) {
 }
 
 bool HasListedImages(const std::string& folder) {
-  std::error_code ignored;
-  return fs::exists(TrainFolderOf(folder) + kMetadata, ignored);
+  return IsThere(TrainFolderOf(folder) + kMetadata);
 }
 
 bool HasListedLabels(const std::string& folder) {
@@ -263,7 +268,12 @@ ImageFolder FindListedImages(const std::string& folder, double eval_fraction, La
   ImageFolder found;
   const std::vector<GivenLabel> train = ReadMetadata(TrainFolderOf(folder), kind, found.train);
   std::vector<GivenLabel> held_out;
-  const std::optional<std::string> below = HasParts(folder) ? HeldOutBelow(folder) : std::nullopt;
+  std::optional<std::string> below = HeldOutBelow(folder);
+  if (below && !HasParts(folder)) {
+    // Without its own list it is a folder like others, whose images the list may name.
+    if (IsThere(*below + kMetadata)) RefuseAlone(folder, *below);
+    below.reset();
+  }
   if (below) {
     RefuseFraction(eval_fraction, *below);
     held_out = ReadMetadata(*below, kind, found.held_out);

@@ -23,20 +23,24 @@ struct ImageFolder {
   LabelTable labels;        // of listed images with several labels, or with a number
 };
 
-// True if the folder has folders of images below it, in one of the two layouts:
-//   FOLDER/train/CLASS/… and FOLDER/val/CLASS/… or FOLDER/test/CLASS/…, which is held out
+// True if the folder holds images, whose list may be refused all the same (FindImages). Two layouts
+// are known:
+//   FOLDER/train/CLASS/… and FOLDER/val/CLASS/…, which is held out; valid, validation and dev mean
+//   the same as val, and test is held out where there is none of these
 //   FOLDER/CLASS/…
 bool IsImageFolder(const std::string& folder);
 // True if images are held out by such a layout, whatever `eval_fraction` is.
 bool HasHeldOutImages(const std::string& folder);
 
-// Lists the images, at any depth below their class; no file is opened. Names are those of files
-// .jpg, .jpeg and .png in small or capital letters; those that begin with a dot are left out.
-// `eval_fraction`: of the second layout, or of train where nothing is held out, this part of each
-// class, rounded, is held out, always the same, but one image of each stays. UserError: a class
-// without images, a class held out that train lacks, a folder that cannot be read, a fraction
+// Lists the images, at any depth below their class, links followed; no file is opened. Names are
+// those of files .jpg, .jpeg and .png in small or capital letters; those that begin with a dot are
+// left out. `eval_fraction`: of the second layout, or of train where nothing is held out, this part
+// of each class, rounded, is held out, always the same, but one image of each stays. `has_classes`:
+// false for a model without any, which one folder of images is enough for. UserError: images
+// without folders of classes, a class without images, a class held out that train lacks, held-out
+// folders of two names or without train, a folder or link that cannot be followed, a fraction
 // beside images that are held out, or one that holds out none.
-ImageFolder FindImages(const std::string& folder, double eval_fraction);
+ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has_classes = true);
 
 // True if images are listed in FOLDER/train/metadata.jsonl or, without FOLDER/train, in
 // FOLDER/metadata.jsonl.

@@ -242,9 +242,10 @@ NamedImages FolderImagesFrom(const Settings& settings, const ModelSizes& model) 
     const std::string& path = settings.Text("folder");
     const double fraction = settings.Float("eval_fraction");
     // A model without classes reads no labels.
-    const bool listed = kind == LabelKind::kClass ? model.classes > 0 && HasListedLabels(path)
-                                                  : HasListedImages(path);
-    if (!listed) return FindImages(path, fraction);
+    const bool has_classes = kind != LabelKind::kClass || model.classes > 0;
+    const bool listed =
+        kind == LabelKind::kClass ? has_classes && HasListedLabels(path) : HasListedImages(path);
+    if (!listed) return FindImages(path, fraction, has_classes);
     return FindListedImages(path, fraction, kind, settings.List("class_names"), model.classes);
   });
   std::vector<std::string> classes = folder.classes;

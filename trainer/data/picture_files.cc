@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/mapped_file.h"
 #include "formats/compression.h"
 #include "formats/raster.h"
@@ -157,22 +158,17 @@ bool HoldsSeveral(const std::string& path) {
 
 std::vector<std::string> FindPictures(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
-  std::error_code error;
   for (const std::string& path : paths) {
-    if (!fs::is_directory(path, error)) {
+    // A link to nothing fails when it is read, as other files that cannot be opened.
+    if (std::error_code ignored; !fs::is_directory(path, ignored)) {
       files.push_back(path);
       continue;
     }
     std::vector<std::string> found;
-    const auto options = fs::directory_options::skip_permission_denied;
-    for (auto file = fs::recursive_directory_iterator(path, options, error);
-         !error && file != fs::end(file); file.increment(error)) {
-      std::error_code ignored;
-      if (!file->is_regular_file(ignored)) continue;
-      const std::string name = file->path().string();
-      if (FormOf(name) != Form::kNone) found.push_back(name);
-    }
-    if (error) throw UserError(fmt::format("{}: cannot be read: {}", path, error.message()));
+    ForEachFileBelow(path, [&](const std::string& file) {
+      if (FormOf(file) != Form::kNone) found.push_back(file);
+      return true;
+    });
     if (found.empty()) {
       throw UserError(
           path +

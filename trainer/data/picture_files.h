@@ -21,9 +21,10 @@ struct Picture {
   std::span<const uint8_t> pixels;  // [H,W,C]
 };
 
-// The files named, and those in folders named, at any depth, in order; a folder's labels and other
-// files that hold no pictures are left out. A file that cannot be opened stays: to read it fails.
-// UserError for a folder without pictures.
+// The files named, and those in folders named, at any depth, links followed, in order; a folder's
+// labels, other files that hold no pictures and names that begin with a dot are left out. A file
+// that cannot be opened stays: to read it fails. UserError for a folder without pictures, and for a
+// link that cannot be followed.
 std::vector<std::string> FindPictures(const std::vector<std::string>& paths);
 
 // True of a file that may hold more than one picture, by its form.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folders.h"
 
 namespace plimsoll::data {
 namespace {
@@ -36,8 +37,8 @@ std::string_view NameOf(std::string_view file) {
 
 Files FilesIn(const std::string& folder) {
   Files files;
+  if (!IsFolder(folder)) return files;
   std::error_code error;
-  if (!fs::is_directory(folder, error)) return files;
   for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry);
        entry.increment(error)) {
     const std::string file = entry->path().filename();
@@ -200,8 +201,7 @@ void CheckListed(const std::string& path, const char* key, const std::set<std::s
 }  // namespace
 
 VolumeFolder FindVolumes(const std::string& folder) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) {
+  if (!IsFolder(folder)) {
     throw UserError(fmt::format(
         "{}: there is no such folder; name one that holds imagesTr and labelsTr", folder));
   }
@@ -219,7 +219,7 @@ VolumeFolder FindVolumes(const std::string& folder) {
                         .test = VolumesOf(test, channels, !test.labels.empty()),
                         .dataset = {}};
   const std::string described = folder + "/" + kDatasetFile;
-  if (!fs::exists(described, ignored)) return found;
+  if (!IsThere(described)) return found;
   found.dataset = ReadDataset(described);
   CheckListed(described, "training", found.dataset.train, found.train);
   CheckListed(described, "test", found.dataset.test, found.test);

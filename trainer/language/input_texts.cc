@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/message.h"
 #include "formats/json.h"
 #include "trainer/data/examples.h"
@@ -19,19 +20,14 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> FilesOf(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
-  std::error_code error;
   for (const std::string& path : paths) {
-    if (!fs::is_directory(path, error)) {
+    if (std::error_code ignored; !fs::is_directory(path, ignored)) {
       files.push_back(path);
       continue;
     }
-    std::vector<std::string> found;
-    for (const auto& file : fs::directory_iterator(path, error)) {
-      if (file.is_regular_file(error)) found.push_back(file.path().string());
-    }
+    const std::vector<std::string> found = NamesIn(path).files;
     if (found.empty()) throw UserError(path + ": holds no files");
-    std::ranges::sort(found);
-    files.insert(files.end(), found.begin(), found.end());
+    for (const std::string& name : found) files.push_back((fs::path(path) / name).string());
   }
   return files;
 }

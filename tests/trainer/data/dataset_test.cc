@@ -16,6 +16,8 @@
 namespace plimsoll::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 std::string Text(const SourceList& sources) {
   std::string text;
   for (const auto& source : sources) {
@@ -143,11 +145,38 @@ TEST_F(SplitDocuments, FractionsMustLeaveTrainingText) {
                   {"data.eval_fraction", "2 documents", "hold out 2"});
 }
 
+TEST(ExpandFiles, TakesAPathThatExistsAsItIsWritten) {
+  const TempFolder files;
+  const auto expand = [&](const std::string& pattern) {
+    return ExpandFiles({files / pattern}, {}, "data.train");
+  };
+  for (const char* name : {"my[1].txt", "my1.txt", "what?.txt", "{a,b}", "*", "back\\slash"}) {
+    files.Write(name, "");
+    EXPECT_EQ(expand(name), std::vector{files / name}) << name;
+  }
+  EXPECT_EQ(expand("my[12].txt"), std::vector{files / "my1.txt"});
+  fs::create_directories(files / "run[1]");
+  fs::create_directories(files / "run1");
+  files.Write("run1/a.txt", "");
+  files.Write("run[1]/b.txt", "");
+  EXPECT_EQ(expand("run[1]/*.txt"), std::vector{files / "run[1]/b.txt"});
+  EXPECT_EQ(expand("run[1-9]/*.txt"), std::vector{files / "run1/a.txt"});
+  ExpectUserError([&] { expand("run[1]"); }, {"run[1]/*"});
+}
+
+// The link is named when it is opened.
+TEST(ExpandFiles, ListsALinkToNothing) {
+  const TempFolder files;
+  fs::create_symlink("gone", files / "a.txt");
+  EXPECT_EQ(ExpandFiles({files / "*.txt"}, {}, "data.train"), std::vector{files / "a.txt"});
+  ExpectUserError([&] { MapTexts({files / "a.txt"}, "data.train"); }, {"a.txt"});
+}
+
 TEST(ExpandFiles, SortsExcludesAndTakesEveryFileOnce) {
   const TempFolder files;
   for (const char* name : {"b", "a", "a.dat", "c.txt"}) files.Write(name, "x");
-  std::filesystem::create_symlink("a", files / "a.u8");
-  std::filesystem::create_directory(files / "folder");
+  fs::create_symlink("a", files / "a.u8");
+  fs::create_directory(files / "folder");
   EXPECT_EQ(ExpandFiles({files / "*"}, {"*.dat"}, "data.train"),
             (std::vector<std::string>{files / "a", files / "b", files / "c.txt"}));
   EXPECT_EQ(ExpandFiles({files / "{c.txt,b}", files / "b"}, {}, "data.train"),

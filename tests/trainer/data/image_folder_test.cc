@@ -99,6 +99,74 @@ TEST_F(ImageFolders, TestIsHeldOutWhereThereIsNoVal) {
   EXPECT_EQ(Named(Find().held_out), Names{"0 test/a/2.png"});
 }
 
+TEST_F(ImageFolders, OtherNamesOfValMeanTheSame) {
+  Write("train/a/1.png");
+  Write("test/a/3.png");
+  for (const std::string name : {"val", "valid", "validation", "dev"}) {
+    Write(name + "/a/2.png");
+    EXPECT_TRUE(HasHeldOutImages(folder_.path()));
+    EXPECT_EQ(Named(Find().held_out), Names{"0 " + name + "/a/2.png"});
+    fs::remove_all(fs::path(folder_ / name));
+  }
+  Write("val/a/2.png");
+  Write("dev/a/2.png");
+  EXPECT_TRUE(HasHeldOutImages(folder_.path()));
+  ExpectUserError([&] { Find(); }, {"/dev: there is also", "/val", "keep one"});
+}
+
+TEST_F(ImageFolders, WhatIsHeldOutIsNoClass) {
+  for (const std::string name : {"val", "valid", "validation", "dev", "test"}) {
+    Write("cat/1.png");
+    Write(name + "/cat/2.png");
+    EXPECT_TRUE(IsImageFolder(folder_.path()));
+    EXPECT_FALSE(HasHeldOutImages(folder_.path()));
+    ExpectUserError([&] { Find(); }, {"/" + name + ": is called as", "there is no", "/train"});
+    fs::remove_all(fs::path(folder_ / name));
+  }
+}
+
+TEST_F(ImageFolders, SaysThatClassesAreFolders) {
+  Write("1.jpg");
+  EXPECT_TRUE(IsImageFolder(folder_.path()));
+  ExpectUserError([&] { Find(); }, {": holds images, but no folders of classes",
+                                    "one sub-folder of its name", "/metadata.jsonl"});
+  ExpectUserError(
+      [&] { FindImages(folder_.path(), 0, /*has_classes=*/false); },
+      {": holds images, but no folder of them", "into one sub-folder", "/all/NAME.jpg"});
+  Write("train/2.jpg");
+  ExpectUserError([&] { Find(); }, {"/train: holds images, but no folders of classes"});
+}
+
+TEST_F(ImageFolders, FollowLinks) {
+  Write("elsewhere/cats/more/2.png");
+  Write("elsewhere/3.png");
+  Write("data/train/dog/1.png");
+  fs::create_symlink("../../elsewhere/cats", folder_ / "data/train/cat");
+  fs::create_symlink("../../../elsewhere/3.png", folder_ / "data/train/dog/4.png");
+  fs::create_symlink("../../../elsewhere/cats", folder_ / "data/train/dog/5");
+  fs::create_symlink("train", folder_ / "data/val");
+  const ImageFolder found = FindImages(folder_ / "data", 0);
+  const Names train = {"0 data/train/cat/more/2.png", "1 data/train/dog/1.png",
+                       "1 data/train/dog/4.png", "1 data/train/dog/5/more/2.png"};
+  EXPECT_EQ(Named(found.train), train);
+  EXPECT_EQ(found.held_out.size(), 4u);
+}
+
+TEST_F(ImageFolders, NameLinksThatLeadNowhere) {
+  const auto expect = [&](const std::string& target, const std::string& link,
+                          std::initializer_list<std::string_view> parts) {
+    fs::create_symlink(target, folder_ / link);
+    EXPECT_TRUE(IsImageFolder(folder_.path()));
+    ExpectUserError([&] { Find(); }, parts);
+    fs::remove(fs::path(folder_ / link));
+  };
+  Write("train/a/1.png");
+  expect("gone.png", "train/a/2.png", {"/train/a/2.png: is a link to gone.png", "not exist"});
+  expect("gone", "train/b", {"/train/b: is a link to gone"});
+  expect("gone", "val", {"/val: is a link to gone"});
+  expect("..", "train/a/up", {"/train/a/up: is a link to ..", "hold itself"});
+}
+
 TEST_F(ImageFolders, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(IsImageFolder(folder_.path()));
   EXPECT_FALSE(IsImageFolder(folder_ / "missing"));
@@ -232,6 +300,14 @@ TEST_F(ListedImages, NameTheLineOfAMistake) {
   ExpectUserError([&] { FindListed(LabelKind::kClasses, 2); },
                   {"test/metadata.jsonl:1", "'z'", "data.class_names or the images to train on"});
   ExpectUserError([&] { FindListed(LabelKind::kClasses, 2, 0.5); }, {"held out already"});
+}
+
+TEST_F(ListedImages, WhatIsHeldOutStandsBesideTrain) {
+  List("", {R"("a")", R"("b")"});
+  Write("dev/9.png");
+  EXPECT_EQ(FindListed(LabelKind::kClass, 2).train.size(), 2u);
+  List("dev/", {R"("a")"});
+  ExpectUserError([&] { FindListed(LabelKind::kClass, 2); }, {"/dev: is called as"});
 }
 
 }  // namespace

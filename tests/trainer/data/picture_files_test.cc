@@ -48,6 +48,19 @@ TEST(PictureFiles, ReadsNetpbmWithItsCommentsAndScales) {
   EXPECT_EQ(coloured[0].pixels, (std::vector<int>{0, 255, 85}));
 }
 
+TEST(PictureFiles, FollowsLinksInFolders) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "own");
+  std::filesystem::create_directories(folder / "elsewhere");
+  folder.Write("elsewhere/a.pgm", "P5 1 1 255\na");
+  folder.Write("elsewhere/my[1].pgm", "P5 1 1 255\nb");
+  std::filesystem::create_symlink("../elsewhere", folder / "own/linked");
+  EXPECT_EQ(FindPictures({folder / "own"}),
+            (std::vector{folder / "own/linked/a.pgm", folder / "own/linked/my[1].pgm"}));
+  std::filesystem::create_symlink("gone", folder / "own/broken");
+  ExpectUserError([&] { FindPictures({folder / "own"}); }, {"/own/broken: is a link to gone"});
+}
+
 TEST(PictureFiles, ReadsTheImagesOfDataSets) {
   const TempFolder folder;
   WriteIdxFolder(folder, 3, 2);

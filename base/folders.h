@@ -1,0 +1,29 @@
+// What lies in folders. Links to files and to folders are followed; a link to nothing, and one by
+// which a folder would hold itself, are UserErrors that name it, and so is a folder that cannot be
+// read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/function_ref.h"
+
+namespace plimsoll {
+
+// False if there is nothing of that name, or something else.
+bool IsFolder(const std::string& path);
+// True if there is a file or folder of that name.
+bool IsThere(const std::string& path);
+
+// The names in a folder of its files and of its folders, sorted. Those that begin with a dot are
+// left out.
+struct FolderNames {
+  std::vector<std::string> files, folders;
+};
+FolderNames NamesIn(const std::string& folder);
+
+// Calls visit(path) for the files in a folder, at any depth, until it returns false. Names that
+// begin with a dot are left out, of folders with all that they hold. The order is the names'.
+void ForEachFileBelow(const std::string& folder, FunctionRef<bool(const std::string& path)> visit);
+
+}  // namespace plimsoll
