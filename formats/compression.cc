@@ -19,7 +19,7 @@ namespace plimsoll::formats {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
-using Write = FunctionRef<void(Bytes)>;
+using Write = FunctionRef<bool(Bytes)>;  // false: no more is wanted
 
 constexpr size_t kBuffer = size_t{256} << 10;
 constexpr int kMaxWindowLog = 30;  // the most that a decoder may refer back to: 1 GiB
@@ -69,7 +69,7 @@ void Gunzip(Bytes bytes, const std::string& name, Write write) {
     const int status = inflate(&stream, Z_NO_FLUSH);
     bytes = bytes.subspan(given - stream.avail_in);
     const size_t made = buffer.size() - stream.avail_out;
-    if (made > 0) write({buffer.data(), made});
+    if (made > 0 && !write({buffer.data(), made})) return;
     if (status == Z_BUF_ERROR || (status == Z_OK && bytes.empty() && made == 0)) {
       FailTruncated(name);
     }
@@ -102,7 +102,7 @@ void Unxz(Bytes bytes, const std::string& name, Write write) {
     stream.avail_out = buffer.size();
     const lzma_ret status = lzma_code(&stream, LZMA_FINISH);
     const size_t made = buffer.size() - stream.avail_out;
-    if (made > 0) write({buffer.data(), made});
+    if (made > 0 && !write({buffer.data(), made})) return;
     switch (status) {
       case LZMA_OK:
         break;
@@ -134,7 +134,7 @@ void Unzstd(Bytes bytes, const std::string& name, Write write) {
   while (true) {
     ZSTD_outBuffer out = {buffer.data(), buffer.size(), 0};
     const size_t status = ZSTD_decompressStream(context.get(), &out, &in);
-    if (out.pos > 0) write({buffer.data(), out.pos});
+    if (out.pos > 0 && !write({buffer.data(), out.pos})) return;
     if (ZSTD_isError(status)) {
       switch (ZSTD_getErrorCode(status)) {
         case ZSTD_error_frameParameter_windowTooLarge:
@@ -151,6 +151,19 @@ void Unzstd(Bytes bytes, const std::string& name, Write write) {
     if (in.pos < in.size) continue;
     if (status == 0) return;
     if (out.pos < out.size) FailTruncated(name);
+  }
+}
+
+void Unpack(Bytes bytes, const std::string& name, Write write) {
+  switch (CompressionOf(bytes)) {
+    case Compression::kGzip:
+      return Gunzip(bytes, name, write);
+    case Compression::kXz:
+      return Unxz(bytes, name, write);
+    case Compression::kZstd:
+      return Unzstd(bytes, name, write);
+    case Compression::kNone:
+      throw InternalError(name + ": is not compressed");
   }
 }
 
@@ -180,20 +193,24 @@ std::string_view WithoutCompression(std::string_view path) {
   return path;
 }
 
-void Decompress(Bytes bytes, const std::string& name, Write write) {
-  switch (CompressionOf(bytes)) {
-    case Compression::kGzip:
-      return Gunzip(bytes, name, write);
-    case Compression::kXz:
-      return Unxz(bytes, name, write);
-    case Compression::kZstd:
-      return Unzstd(bytes, name, write);
-    case Compression::kNone:
-      throw InternalError(name + ": is not compressed");
-  }
+void Decompress(Bytes bytes, const std::string& name, FunctionRef<void(Bytes)> write) {
+  Unpack(bytes, name, [&](Bytes piece) {
+    write(piece);
+    return true;
+  });
 }
 
-void CompressGzip(Bytes bytes, Write write) {
+std::vector<uint8_t> DecompressStart(Bytes bytes, const std::string& name, size_t count) {
+  std::vector<uint8_t> start;
+  Unpack(bytes, name, [&](Bytes piece) {
+    const Bytes wanted = piece.first(std::min(piece.size(), count - start.size()));
+    start.insert(start.end(), wanted.begin(), wanted.end());
+    return start.size() < count;
+  });
+  return start;
+}
+
+void CompressGzip(Bytes bytes, FunctionRef<void(Bytes)> write) {
   std::vector<uint8_t> buffer(kBuffer);
   z_stream stream = {};
   constexpr int kWindowBits = 15, kGzipHeader = 16, kMemory = 8;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/function_ref.h"
 
@@ -25,6 +26,10 @@ std::string_view WithoutCompression(std::string_view path);
 // truncated, followed by other data, or requiring more memory.
 void Decompress(std::span<const uint8_t> bytes, const std::string& name,
                 FunctionRef<void(std::span<const uint8_t>)> write);
+// The first `count` bytes of that content, or all of it if it has fewer; no more is unpacked than
+// that takes. Errors as of Decompress, of what comes before.
+std::vector<uint8_t> DecompressStart(std::span<const uint8_t> bytes, const std::string& name,
+                                     size_t count);
 
 // No gzip file has more content than this times its bytes: a byte of deflate holds at most four
 // matches, of two bits each, and a match at most 258 bytes.

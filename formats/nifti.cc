@@ -63,6 +63,34 @@ void AppendValues(const NiftiHeader& header, Bytes bytes, std::vector<float>& va
   }
 }
 
+[[noreturn]] void FailTruncated(const NiftiHeader& header, const std::string& name,
+                                size_t missing) {
+  throw UserError(
+      fmt::format("{}: truncated: its header announces {} bytes of values, and at least {} bytes "
+                  "are missing; copy the file again",
+                  name, header.bytes(), missing));
+}
+
+// The header of a file that begins with `start`. `most`: its content has no more bytes.
+NiftiHeader HeaderWithin(Bytes start, const std::string& name, int64_t most_values, size_t most) {
+  NiftiHeader header = ParseNiftiHeader(start, name, most_values);
+  const size_t end = header.begin + header.bytes();
+  if (end > most) FailTruncated(header, name, end - most);
+  return header;
+}
+
+// The most bytes of content that a file may have.
+size_t MostContent(Bytes bytes, const std::string& name) {
+  switch (CompressionOf(bytes)) {
+    case Compression::kNone:
+      return bytes.size();
+    case Compression::kGzip:
+      return kMostGzipGrowth * bytes.size();
+    default:
+      throw UserError(name + ": is compressed with another program than gzip; unpack it");
+  }
+}
+
 // Takes the content of a file in pieces, and checks each before it keeps it.
 class NiftiReader {
  public:
@@ -102,18 +130,11 @@ class NiftiReader {
 
   NiftiVolume Finish() && {
     if (!header_) ParseNiftiHeader(start_, name_, most_values_);  // says what is wrong
-    if (to_pass_ + to_read_ > 0) FailTruncated(to_pass_ + to_read_);
+    if (to_pass_ + to_read_ > 0) FailTruncated(*header_, name_, to_pass_ + to_read_);
     return {header_->grid, std::move(values_)};
   }
 
  private:
-  [[noreturn]] void FailTruncated(size_t missing) const {
-    throw UserError(
-        fmt::format("{}: truncated: its header announces {} bytes of values, and at least {} bytes "
-                    "are missing; copy the file again",
-                    name_, header_->bytes(), missing));
-  }
-
   // Moves bytes from the start of `piece` until `to` has `size`, and returns the rest.
   static Bytes Fill(std::vector<uint8_t>& to, size_t size, Bytes piece) {
     const Bytes head = piece.first(std::min(size - to.size(), piece.size()));
@@ -121,17 +142,19 @@ class NiftiReader {
     return piece.subspan(head.size());
   }
 
-  // Makes room for the values, if there can be so many.
   void ReadHeader() {
-    header_ = ParseNiftiHeader(start_, name_, most_values_);
-    const size_t end = header_->begin + header_->bytes();
-    if (end > most_) FailTruncated(end - most_);
+    header_ = HeaderWithin(start_, name_, most_values_, most_);
     to_pass_ = header_->begin - kNiftiHeaderBytes;
     to_read_ = header_->bytes();
-    values_.reserve(static_cast<size_t>(header_->grid.values()));
   }
 
+  // Room grows with the values that arrive: a header may announce more than a compressed file has.
   void AppendAll(Bytes bytes) {
+    const size_t count = values_.size() + bytes.size() / BytesOf(header_->type);
+    if (count > values_.capacity()) {
+      const auto all = static_cast<size_t>(header_->grid.values());
+      values_.reserve(std::min(all, std::max(count, 2 * values_.capacity())));
+    }
     Dispatch(header_->type, [&]<typename T>() { AppendValues<T>(*header_, bytes, values_); });
   }
 
@@ -180,20 +203,25 @@ void WriteValues(const std::string& path, const NiftiGrid& grid, NiftiType type,
 }  // namespace
 
 NiftiVolume ParseNifti(Bytes bytes, const std::string& name, int64_t most_values) {
-  switch (CompressionOf(bytes)) {
-    case Compression::kNone: {
-      NiftiReader reader(name, most_values, bytes.size());
-      reader.Take(bytes);
-      return std::move(reader).Finish();
-    }
-    case Compression::kGzip: {
-      NiftiReader reader(name, most_values, kMostGzipGrowth * bytes.size());
-      Decompress(bytes, name, [&](Bytes piece) { reader.Take(piece); });
-      return std::move(reader).Finish();
-    }
-    default:
-      throw UserError(name + ": is compressed with another program than gzip; unpack it");
+  NiftiReader reader(name, most_values, MostContent(bytes, name));
+  if (CompressionOf(bytes) == Compression::kNone) {
+    reader.Take(bytes);
+  } else {
+    Decompress(bytes, name, [&](Bytes piece) { reader.Take(piece); });
   }
+  return std::move(reader).Finish();
+}
+
+NiftiGrid ReadNiftiGrid(const std::string& path, int64_t most_values) {
+  const MappedFile file(path);
+  const Bytes bytes = file.bytes();
+  const size_t most = MostContent(bytes, path);
+  if (CompressionOf(bytes) == Compression::kNone) {
+    const Bytes start = bytes.first(std::min(bytes.size(), kNiftiHeaderBytes));
+    return HeaderWithin(start, path, most_values, most).grid;
+  }
+  const std::vector<uint8_t> start = DecompressStart(bytes, path, kNiftiHeaderBytes);
+  return HeaderWithin(start, path, most_values, most).grid;
 }
 
 NiftiVolume ReadNifti(const std::string& path, int64_t most_values) {

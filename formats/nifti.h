@@ -61,13 +61,16 @@ struct NiftiVolume {
 //              without turns or flips. Metres and micrometres become millimetres; no unit means
 //              millimetres.
 // `most_values`: no volume of more values, channels included, is read; each takes 4 bytes. Nothing
-// is allocated for values before the header has passed all checks and there can be so many.
+// is allocated for values before the header has passed all checks and there can be so many, and
+// then no more than twice what those that have arrived take.
 // UserError: another type of file, one of a pair .hdr and .img, NIfTI-2, another type of values,
 // more of them than that; a truncated or damaged file, or one that contradicts itself.
 NiftiVolume ParseNifti(std::span<const uint8_t> bytes, const std::string& name,
                        int64_t most_values);
 // The same of the file at `path`.
 NiftiVolume ReadNifti(const std::string& path, int64_t most_values);
+// Its grid by the header, without the values. UserErrors as far as the header shows them.
+NiftiGrid ReadNiftiGrid(const std::string& path, int64_t most_values);
 
 // Writes values [channels,z,y,x] as uint8, int16 or float32, unscaled, little-endian. The file
 // appears whole or not at all. If the grid's affine is still that of its forms, the file has these

@@ -123,6 +123,23 @@ TEST(Compression, GzipFilesAreMade) {
   }
 }
 
+// Only what comes before the end of the start has to be whole.
+TEST(Compression, TheStartIsUnpackedAlone) {
+  const std::string text = Text();
+  const auto start = [](const std::string& packed, size_t count) {
+    const std::vector<uint8_t> read = DecompressStart(Bytes(packed), "a.gz", count);
+    return std::string(read.begin(), read.end());
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.ending);
+    const std::string packed = c.pack(text), cut = packed.substr(0, packed.size() - 20);
+    EXPECT_EQ(start(packed, 1000), text.substr(0, 1000));
+    EXPECT_EQ(start(cut, 348), text.substr(0, 348));
+    EXPECT_TRUE(start(packed, text.size() + 1) == text);
+    ExpectUserError([&] { start(cut, text.size() + 1); }, {"a.gz"});
+  }
+}
+
 TEST(Compression, MemoryIsBounded) {
   // A zstd frame that needs a window of 2 GiB.
   ExpectUserError([&] { Unpacked(std::string("\x28\xb5\x2f\xfd\x00\xa8\x01\0\0", 9)); },

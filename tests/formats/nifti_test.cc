@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
@@ -342,6 +343,41 @@ TEST(Nifti, OfALyingHeaderTakesNoMemory) {
   // What gzip can hold at most is allowed: zeros.
   const std::string zeros = File().Dims({100, 100, 100}).With(std::vector<uint8_t>(1'000'000));
   EXPECT_EQ(Parse(Gzip(zeros)).values.size(), 1'000'000u);
+}
+
+// The most address space that the process has had, in bytes.
+int64_t PeakSpace() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmPeak:")) return 1024 * std::stoll(line.substr(7));
+  }
+  return 0;
+}
+
+// A compressed file may be large enough for what its header announces, and have less.
+TEST(Nifti, RoomGrowsWithTheValuesThatArrive) {
+  std::vector<uint8_t> noise(1'100'000);
+  uint32_t state = 1;
+  for (uint8_t& byte : noise)
+    byte = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+  const std::string zipped = Gzip(File().Dims({1024, 1024, 1024}).With(noise));
+  const int64_t before = PeakSpace();
+  ExpectUserError([&] { Parse(zipped, int64_t{1} << 40); },
+                  {"truncated", "announces 1073741824 bytes of values", "are missing"});
+  EXPECT_LT(PeakSpace() - before, int64_t{1} << 30);  // of 4 GiB
+}
+
+TEST(Nifti, TheGridIsReadByItself) {
+  const TempFolder folder;
+  const std::string whole = File().With(kSix);
+  EXPECT_EQ(ReadNiftiGrid(folder.Write("a.nii", whole), kMost), Parse(whole).grid);
+  EXPECT_EQ(ReadNiftiGrid(folder.Write("a.nii.gz", Gzip(whole)), kMost), Parse(whole).grid);
+  ExpectUserError([&] { ReadNiftiGrid(folder.Write("b.nii", whole.substr(0, 357)), kMost); },
+                  {"/b.nii: truncated", "at least 1 bytes are missing"});
+  ExpectUserError([&] { ReadNiftiGrid(folder.Write("c.nii", whole.substr(0, 300)), kMost); },
+                  {"/c.nii: truncated"});
+  ExpectUserError([&] { ReadNiftiGrid(folder.Write("d.nii.gz", Gzip(whole)), 5); }, {"at most 5"});
+  ExpectUserError([&] { ReadNiftiGrid(folder.Write("e.nii.gz", Gzip("x")), 5); }, {"/e.nii.gz"});
 }
 
 NiftiGrid Grid() {

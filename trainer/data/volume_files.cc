@@ -68,19 +68,48 @@ void RequireSameGrid(const NiftiGrid& grid, const std::string& path, const Nifti
   }
 }
 
-// The image [C,z,y,x] of all files.
-NiftiVolume ReadImage(const VolumeFile& file, int64_t most_voxels) {
-  NiftiVolume image;
+void RequireLabelGrid(const NiftiGrid& label, const NiftiGrid& image, const VolumeFile& file) {
+  if (label.channels != 1) {
+    throw UserError(fmt::format(
+        "{}: has {} channels, and labels have one; write a number for each class into one channel",
+        file.label, label.channels));
+  }
+  RequireSameGrid(label, file.label, image, file.images.front());
+}
+
+// How the volume lies, with all its channels, by the headers of its files: UserError unless they go
+// together. No voxel is read.
+NiftiGrid GridOf(const VolumeFile& file, int64_t most_voxels) {
+  NiftiGrid grid;
+  for (const std::string& path : file.images) {
+    const NiftiGrid one = formats::ReadNiftiGrid(path, most_voxels / std::ssize(file.images));
+    if (&path == &file.images.front()) {
+      grid = one;
+      continue;
+    }
+    RequireSameGrid(one, path, grid, file.images.front());
+    grid.channels += one.channels;
+  }
+  if (!file.label.empty()) {
+    RequireLabelGrid(formats::ReadNiftiGrid(file.label, most_voxels), grid, file);
+  }
+  return grid;
+}
+
+// The image [C,z,y,x] of all files, which lies as their headers announced.
+NiftiVolume ReadImage(const VolumeFile& file, const NiftiGrid& grid, int64_t most_voxels) {
+  NiftiVolume image = {.grid = grid, .values = {}};
+  image.grid.channels = 0;
   for (const std::string& path : file.images) {
     NiftiVolume read = formats::ReadNifti(path, most_voxels / std::ssize(file.images));
     RequireFinite(read, path);
-    if (&path == &file.images.front()) {
-      image = std::move(read);
-      continue;
-    }
-    RequireSameGrid(read.grid, path, image.grid, file.images.front());
+    RequireSameGrid(read.grid, path, grid, file.images.front());
     image.grid.channels += read.grid.channels;
-    image.values.insert(image.values.end(), read.values.begin(), read.values.end());
+    if (image.values.empty()) {
+      image.values = std::move(read.values);
+    } else {
+      image.values.insert(image.values.end(), read.values.begin(), read.values.end());
+    }
   }
   return image;
 }
@@ -128,12 +157,7 @@ std::vector<uint8_t> CheckedLabels(const NiftiVolume& label, const std::string& 
 std::vector<uint8_t> ReadLabels(const VolumeFile& file, const NiftiGrid& image,
                                 const ReadVolumeOptions& options) {
   const NiftiVolume label = formats::ReadNifti(file.label, options.most_voxels);
-  if (label.grid.channels != 1) {
-    throw UserError(fmt::format(
-        "{}: has {} channels, and labels have one; write a number for each class into one channel",
-        file.label, label.grid.channels));
-  }
-  RequireSameGrid(label.grid, file.label, image, file.images.front());
+  RequireLabelGrid(label.grid, image, file);
   return CheckedLabels(label, file.label, file.ignored, options.classes);
 }
 
@@ -168,22 +192,31 @@ VolumeSize WantedSize(const VolumeFile& file, const VolumeSize& size,
 
 }  // namespace
 
+VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options) {
+  const NiftiGrid grid = GridOf(file, options.most_voxels);
+  const Orientation orientation = OrientationOf(grid.affine);
+  return {.channels = grid.channels,
+          .size = WantedSize(file, RasSize(grid, orientation), RasSpacing(grid, orientation),
+                             grid.channels, options)};
+}
+
 Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options, NiftiGrid* grid) {
-  NiftiVolume image = ReadImage(file, options.most_voxels);
-  const Orientation orientation = OrientationOf(image.grid.affine);
-  const VolumeSize size = RasSize(image.grid, orientation);
-  const std::array<double, 3> spacing = RasSpacing(image.grid, orientation);
+  const NiftiGrid announced = GridOf(file, options.most_voxels);
+  const Orientation orientation = OrientationOf(announced.affine);
+  const VolumeSize size = RasSize(announced, orientation);
+  const std::array<double, 3> spacing = RasSpacing(announced, orientation);
 
   Volume volume;
   volume.name = file.name;
-  volume.channels = image.grid.channels;
-  volume.size = WantedSize(file, size, spacing, volume.channels, options);
+  volume.size = WantedSize(file, size, spacing, announced.channels, options);
   const auto resampled = [](double before, int64_t from, int64_t to) {
     return before * static_cast<double>(from) / static_cast<double>(to);
   };
   volume.spacing = {resampled(spacing[0], size.depth, volume.size.depth),
                     resampled(spacing[1], size.height, volume.size.height),
                     resampled(spacing[2], size.width, volume.size.width)};
+  NiftiVolume image = ReadImage(file, announced, options.most_voxels);
+  volume.channels = image.grid.channels;
   volume.voxels = ToRas<float>(image.values, image.grid, orientation);
   image.values = {};
   if (volume.size != size) {

@@ -22,12 +22,22 @@ struct ReadVolumeOptions {
   int64_t classes = 0;  // labels are below it; 0: up to 254
 };
 
+// What a volume will be when it is read.
+struct VolumeShape {
+  int64_t channels = 1;
+  VolumeSize size;
+};
+// By the headers of its files alone, which are quick to read. UserErrors as of ReadVolume, as far
+// as headers show them.
+VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options);
+
 // The volume in RAS+ orientation by the closest axes, and resampled
 // (trainer/data/volume_geometry.h): images linearly, labels by the nearest voxel. Its spacing is
 // that in which whole voxels fill the file's extent, and so differs from the one of the options by
-// at most half a voxel in all. `grid`: set to how the image's first file lies. UserError, which
-// names the file: as of formats::ReadNifti; image, channels and label differ in size or affine (by
-// more than 1e-3); a voxel is not finite; a label is no whole number up to 254, or no class.
+// at most half a voxel in all. Voxels are read once all headers go together. `grid`: set to how the
+// image's first file lies. UserError, which names the file: as of formats::ReadNifti; image,
+// channels and label differ in size or affine (by more than 1e-3); a voxel is not finite; a label
+// is no whole number up to 254, or no class.
 Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options,
                   formats::NiftiGrid* grid = nullptr);
 

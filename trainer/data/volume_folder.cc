@@ -205,6 +205,13 @@ VolumeFolder FindVolumes(const std::string& folder) {
     throw UserError(fmt::format(
         "{}: there is no such folder; name one that holds imagesTr and labelsTr", folder));
   }
+  for (const char* name : {"imagesVa", "imagesVal"}) {
+    if (!IsFolder(folder + "/" + name)) continue;
+    throw UserError(
+        fmt::format("{}/{}: volumes that are held out lie in imagesTs and labelsTs; rename it and "
+                    "its labels, or move them elsewhere",
+                    folder, name));
+  }
   const Part train = PartIn(folder, "Tr"), test = PartIn(folder, "Ts");
   if (train.images.empty() && test.images.empty()) {
     throw UserError(folder +

@@ -33,7 +33,8 @@ struct VolumeFolder {
 // A folder is of nnU-Net if a label shows it, or without labels if all images are called so.
 // No file is opened but dataset.json. UserError: there are no volumes; an image for training has no
 // label, or a label no image; a channel is missing that other volumes have; a name is there as .nii
-// and as .nii.gz; dataset.json is refused (ReadDataset), or lists volumes and not all of them.
+// and as .nii.gz; held-out volumes lie in imagesVa; dataset.json is refused (ReadDataset), or lists
+// volumes and not all of them.
 VolumeFolder FindVolumes(const std::string& folder);
 
 }  // namespace plimsoll::data

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -284,6 +285,41 @@ TEST_F(VolumeFilesTest, ImageAndLabelLieAlike) {
   const VolumeFile channels = {"a", {file.images[0], Image("a_0001.nii", other)}, ""};
   ExpectUserError([&] { ReadVolume(channels, {}); },
                   {"/a_0001.nii: has 2 × 2 × 3 voxels", "/a.nii has"});
+}
+
+// What the headers say is compared first: the voxels of these files are missing.
+TEST_F(VolumeFilesTest, HeadersAreComparedBeforeVoxelsAreRead) {
+  NiftiGrid large = Grid();
+  large.size = {32, 32, 32};
+  const auto without_voxels = [&](const std::string& name, const NiftiGrid& grid) {
+    const std::string whole = Write("whole.nii", grid, std::vector<uint8_t>(grid.values()));
+    // So long that a file of gzip could have all voxels.
+    return folder_.Write(name, Gzip(ReadFile(whole).substr(0, 352) + std::string(1000, 'x')));
+  };
+  const std::string image = without_voxels("a.nii.gz", large);
+  const std::string other = without_voxels("a_0001.nii.gz", large);
+  const VolumeFile file = {"a", {image}, Label("label.nii")};
+  ExpectUserError([&] { ReadVolume(file, {}); },
+                  {"/label.nii: has 2 × 3 × 2 voxels", "/a.nii.gz has 32 × 32 × 32 voxels"});
+  ExpectUserError([&] { ShapeOf(file, {}); }, {"/label.nii: has 2 × 3 × 2 voxels"});
+  const VolumeFile labelled = {"a", {Image("b.nii")}, without_voxels("l.nii.gz", large)};
+  ExpectUserError([&] { ReadVolume(labelled, {}); }, {"/l.nii.gz: has 32 × 32 × 32 voxels"});
+  const VolumeFile channels = {"a", {image, other}, ""};
+  EXPECT_EQ(ShapeOf(channels, {}).channels, 2);
+  EXPECT_EQ(ShapeOf(channels, {}).size, (VolumeSize{32, 32, 32}));
+  EXPECT_EQ(ShapeOf(channels, {.spacing = {1, 0, 0}}).size.depth, 64);
+  ExpectUserError([&] { ReadVolume(channels, {}); }, {"/a.nii.gz: truncated"});
+}
+
+TEST_F(VolumeFilesTest, HeldOutVolumesAreNotPassedOver) {
+  Touch({"imagesTr/a.nii.gz", "labelsTr/a.nii.gz", "imagesVa/b.nii.gz", "labelsVa/b.nii.gz"});
+  ExpectNotFound({"/imagesVa: volumes that are held out lie in imagesTs and labelsTs"});
+}
+
+TEST_F(VolumeFilesTest, LinksThatLeadNowhereAreNamed) {
+  Touch("imagesTr/a.nii.gz");
+  std::filesystem::create_symlink("gone", folder_ / "labelsTr");
+  ExpectNotFound({"/labelsTr: is a link to gone", "does not exist"});
 }
 
 TEST_F(VolumeFilesTest, LabelsAreClasses) {
