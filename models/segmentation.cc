@@ -54,6 +54,7 @@ std::vector<Setting> SegmentationSettings() {
   };
   return {{.name = "classes",
            .doc = "Classes that are told apart; class 0 is the background.",
+           .derived = "as many as the `dataset.json` of the data names, or else required",
            .required = "give the number of classes, with the background",
            .min = 1,
            .max = 1e7,

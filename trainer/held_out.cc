@@ -8,8 +8,8 @@
 
 #include "base/axes.h"
 #include "base/error.h"
+#include "trainer/config/schema.h"
 #include "trainer/record/mistakes.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/settle/source_from.h"
 #include "trainer/step/evaluate.h"
 
@@ -18,15 +18,13 @@ namespace {
 
 data::HeldOutBatches BatchesOf(const config::RunConfig& config, const data::Source& source,
                                const Ranks& ranks) {
-  const std::string key = config.data.source == data::kTokens ? "data.eval" : "data.source";
+  std::unique_ptr<const data::Source> samples = HeldOutFrom(config, source);
   try {
-    std::unique_ptr<const data::Source> samples = source.HeldOut(config.train.eval_sequences);
-    if (samples == nullptr) throw UserError(key + ": holds out no samples to evaluate");
     data::HeldOutBatches batches(std::move(samples), config.train.micro_batch,
                                  ranks.position().at(kDataAxis), ranks.mesh().ranks(kDataAxis),
                                  DataWorkersFrom(config));
     if (batches.CountTargets() > 0) return batches;
-    throw UserError(key +
+    throw UserError(HeldOutKey(config) +
                     ": every held-out target is marked ignored; there is nothing to evaluate");
   } catch (const UserError& error) {
     throw WithPlace(config, error);

@@ -1,7 +1,6 @@
 #include "trainer/step_feed.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -10,7 +9,6 @@
 
 #include "base/amounts.h"
 #include "base/bytes.h"
-#include "base/error.h"
 #include "trainer/learning_rate.h"
 #include "trainer/settle/source_from.h"
 
@@ -50,20 +48,6 @@ bool StepFeed::Prefetches(std::span<const Slot> slots) {
     for (const Slot& slot : slots) prefetched_.push_back(slot.name);
   }
   return std::ranges::equal(slots, prefetched_, {}, &Slot::name);
-}
-
-void StepFeed::RequireAll(std::span<const Slot> slots) const {
-  try {
-    source_->Fill(0, slots);
-  } catch (const UserError& error) {
-    // Data that does not suit, of a source that fills the model's inputs, says its own way out.
-    const std::vector<std::string> others = data::SourcesThatFill(slots);
-    const bool fills = std::ranges::find(others, config_.data.source) != others.end();
-    throw config_.Error("data.source", fills || others.empty()
-                                           ? error.what()
-                                           : fmt::format("{}; this model reads data.source: {}",
-                                                         error.what(), fmt::join(others, " or ")));
-  }
 }
 
 void StepFeed::Fill(int64_t step, const StepRun& run, const Session& session) {

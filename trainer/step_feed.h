@@ -31,8 +31,6 @@ class StepFeed {
   // Makes `step` begin with that sample; the later steps follow on.
   void ContinueAt(int64_t step, int64_t sample);
 
-  // UserError (data.source) when the source cannot fill one of these slots.
-  void RequireAll(std::span<const Slot> slots) const;
   // Fills the slots that a run of that step reads. Call it for all runs of a step, in their order.
   // With data.workers, threads prepare the batches of the runs that follow.
   void Fill(int64_t step, const StepRun& run, const Session& session);

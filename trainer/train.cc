@@ -50,6 +50,7 @@
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
+#include "trainer/settle/source_from.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
 #include "trainer/snapshot/run_record.h"
@@ -321,7 +322,7 @@ class Run {
             .communicators = ranks_.communicators()},
         caching_, ranks_.groups());
     if (!caching_) StartUp();
-    feed_.RequireAll(session_->slots());
+    RequireAll(config_, feed_.source(), session_->slots());
   }
 
   void StartWatch() {

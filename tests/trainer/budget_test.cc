@@ -308,7 +308,7 @@ TEST_F(BudgetCommand, LargestCountsWhatFollowsFromIt) {
   const std::string bert =
       "model: {family: bert, task: pretraining, layers: 1, width: 64, heads: 2, vocab: 96,\n"
       "        sequence: 16}\n"
-      "data: {source: masked_text, synthetic: true}\n"
+      "data: {source: masked_text, synthetic: true, pairs: true}\n"
       "train: {steps: 2, micro_batch: 1, threads: 1, eval_every: 0}\n"
       "memory: {calibrate: false}\n";
   const int64_t budget = PlanJson({}, bert)["arena_bytes"].get<int64_t>() * 3 / 2;

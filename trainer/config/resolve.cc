@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "trainer/config/check_techniques.h"
+#include "trainer/config/follow_data.h"
 #include "trainer/config/mistake_list.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
@@ -95,17 +96,6 @@ void RequireFamily(const RunConfig& config) {
           fmt::format("give {}, or model.init_from", fmt::join(OwnersOf("model"), ", ")));
 }
 
-void ResolveModel(RunConfig& config) {
-  const std::string& tokenizer = config.data.tokenizer;
-  // For tokenizers other than bytes the vocabulary is known once their files are read.
-  const bool needs_vocab =
-      config.model.init_from.empty() && FindKey("model.vocab")->Applies(config);
-  if (needs_vocab && !config.IsSet("model.vocab") && !tokenizer.empty()) {
-    config.model.settings.Set("vocab", int64_t{tokenizer == "byte" ? kBytes : 0});
-  }
-  CompleteModel(config);
-}
-
 // Of token data, and of sources that have the same keys.
 void CheckFiles(const RunConfig& config) {
   const DataConfig& data = config.data;
@@ -127,9 +117,20 @@ void CheckFiles(const RunConfig& config) {
   }
 }
 
+void ResolveModel(RunConfig& config) {
+  const std::string& tokenizer = config.data.tokenizer;
+  // For tokenizers other than bytes the vocabulary is known once their files are read.
+  const bool needs_vocab =
+      config.model.init_from.empty() && FindKey("model.vocab")->Applies(config);
+  if (needs_vocab && !config.IsSet("model.vocab") && !tokenizer.empty()) {
+    config.model.settings.Set("vocab", int64_t{tokenizer == "byte" ? kBytes : 0});
+  }
+  FollowClasses(config);
+  CompleteModel(config);
+}
+
 void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
-  CheckFiles(config);
-  if (config.data.source != data::kTokens) return CompleteSource(config);
+  if (config.data.source != data::kTokens) return;
   DataConfig& data = config.data;
   if (data.format == DataFormat::kText && data.tokenizer.empty() && !data.synthetic) {
     throw Missing(config, "data.tokenizer", "text needs one: byte, or a tokenizer.json");
@@ -559,6 +560,8 @@ void ResolveTrial(RunConfig& config, std::vector<std::string>& warnings) {
 void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>& warnings) {
   RequireFamily(config);
   DropKeysWithoutEffect(config, warnings);
+  CheckFiles(config);
+  CompleteSource(config);
   ResolveModel(config);
   ResolveData(config, warnings);
   ResolveMixing(config);

@@ -195,6 +195,13 @@ UserError Missing(const RunConfig& config, const std::string& key, const std::st
   return UserError(fmt::format("{}: {}: missing; {}", config.PlaceFor(key), key, way_out));
 }
 
+UserError WithPlace(const RunConfig& config, const UserError& error) {
+  const std::string message = error.what();
+  const std::string key = message.substr(0, message.find_first_of(":[ "));
+  if (FindKey(key) == nullptr) return error;
+  return UserError(config.Origin(key) + ": " + message, error.code());
+}
+
 Value ParseKey(const Key& key, const Tree& tree) {
   Value value = ParseValue(key.type, key.path, tree);
   if (auto* const word = std::get_if<std::string>(&value)) {

@@ -91,6 +91,10 @@ std::string RangeText(const Key& key);
 // "run.yaml:4: model.width: missing; WAY OUT", with the place of the section.
 UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out);
 
+// Puts the place of a key ("run.yaml:4: ") before a message that begins with that key ("data.train:
+// …", "data.train[1]: …").
+UserError WithPlace(const RunConfig& config, const UserError& error);
+
 // The value for this key, checked for type, range and support; UserError "origin: key: reason".
 Value ParseKey(const Key& key, const Tree& tree);
 

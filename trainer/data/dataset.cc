@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "base/function_ref.h"
 #include "trainer/data/encode_text.h"
 #include "trainer/data/examples.h"
 #include "trainer/data/scratch_tokens.h"
@@ -18,8 +20,8 @@ constexpr int64_t kSyntheticTokens = int64_t{1} << 40;
 constexpr int64_t kSyntheticEvalTokens = int64_t{1} << 16;
 
 SourceList OpenShards(const std::vector<std::string>& patterns, const DataOptions& options,
-                      const std::string& key) {
-  TokenFileOptions file_options;
+                      const std::string& key, const TokenFileOptions& reading = {}) {
+  TokenFileOptions file_options = reading;
   file_options.format = options.format;
   file_options.vocab = options.vocab;
   std::vector<std::string> exclude = options.exclude;
@@ -40,9 +42,10 @@ struct Texts {
   bool examples = false;
 };
 
-Texts OpenTexts(const std::vector<std::string>& patterns, const DataOptions& options,
-                const std::string& key) {
-  const std::vector<std::string> paths = ExpandFiles(patterns, options.exclude, key);
+// The files, which are all of one kind.
+std::vector<std::string> TextPaths(const std::vector<std::string>& patterns,
+                                   const DataOptions& options, const std::string& key) {
+  std::vector<std::string> paths = ExpandFiles(patterns, options.exclude, key);
   const bool examples = HoldsExamples(paths.front());
   for (const std::string& path : paths) {
     if (HoldsExamples(path) == examples) continue;
@@ -51,7 +54,31 @@ Texts OpenTexts(const std::vector<std::string>& patterns, const DataOptions& opt
                     "name one kind",
                     key, paths.front(), path));
   }
-  return {MapTexts(paths, key), examples};
+  return paths;
+}
+
+Texts OpenTexts(const std::vector<std::string>& patterns, const DataOptions& options,
+                const std::string& key) {
+  const std::vector<std::string> paths = TextPaths(patterns, options, key);
+  return {MapTexts(paths, key), HoldsExamples(paths.front())};
+}
+
+void CheckTexts(const std::vector<std::string>& patterns, const DataOptions& options,
+                const std::string& key) {
+  for (const std::string& path : TextPaths(patterns, options, key)) {
+    const std::string start = StartOfText(path);
+    if (HoldsExamples(path)) CheckFirstExample(start, path);
+  }
+}
+
+// Their headers and first tokens.
+void CheckShards(const std::vector<std::string>& patterns, const DataOptions& options,
+                 const std::string& key) {
+  constexpr int64_t kFirst = int64_t{1} << 16;
+  std::vector<int32_t> ids(kFirst);
+  for (const auto& source : OpenShards(patterns, options, key, {.scan_limit_bytes = 0})) {
+    source->Read(0, std::min(source->size(), kFirst), ids.data());
+  }
 }
 
 // Joins the documents into one source. Each document is followed by the tokenizer's end-of-text
@@ -82,6 +109,41 @@ SourceList OpenWholeText(const DataOptions& options, const std::vector<std::stri
   split_options.eval_fraction = 0;
   const DocumentSplit split = SplitDocuments(texts.files, split_options);
   return EncodeText(split.train, split, tokenizer, options, key);
+}
+
+// The key of a part of data.train, for messages.
+std::string KeyOf(const DataOptions& options, size_t part) {
+  return options.train.size() == 1 ? "data.train" : fmt::format("data.train[{}]", part);
+}
+
+// UserError for options that contradict one another, whatever the files hold.
+void CheckOptions(const DataOptions& options) {
+  if (options.synthetic && (!options.train.empty() || !options.eval.empty())) {
+    throw UserError(
+        "data.synthetic: true takes the place of files; remove data.train and "
+        "data.eval, or data.synthetic");
+  }
+  if (options.synthetic) return;
+  if (options.train.empty()) {
+    throw UserError(
+        "data.train: nothing to train on; name token files, or text files with "
+        "data.tokenizer, or set data.synthetic: true");
+  }
+  if (options.tokenizer.empty() && options.split.eval_fraction != 0) {
+    throw UserError(
+        "data.eval_fraction: token files are not split; name held-out files in "
+        "data.eval, or set data.tokenizer if data.train names text");
+  }
+}
+
+// Calls visit(files, key) for each list of files.
+void ForEachList(
+    const DataOptions& options,
+    FunctionRef<void(const std::vector<std::string>& files, const std::string& key)> visit) {
+  for (size_t i = 0; i < options.train.size(); ++i) {
+    visit(options.train[i].files, KeyOf(options, i));
+  }
+  if (!options.eval.empty()) visit(options.eval, "data.eval");
 }
 
 // The training part and the held-out part of a list of text files.
@@ -131,14 +193,27 @@ std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
   return tokenizer;
 }
 
+int64_t BytesOf(const DataOptions& options) {
+  int64_t bytes = 0;
+  ForEachList(options, [&](const std::vector<std::string>& files, const std::string& key) {
+    bytes += BytesOfFiles(files, options.exclude, key);
+  });
+  return bytes;
+}
+
+void CheckData(const DataOptions& options) {
+  CheckOptions(options);
+  const bool text = !options.tokenizer.empty();
+  if (text) LoadTokenizerFor(options);
+  ForEachList(options, [&](const std::vector<std::string>& files, const std::string& key) {
+    text ? CheckTexts(files, options, key) : CheckShards(files, options, key);
+  });
+}
+
 DataSet OpenData(const DataOptions& options) {
+  CheckOptions(options);
   DataSet set;
   if (options.synthetic) {
-    if (!options.train.empty() || !options.eval.empty()) {
-      throw UserError(
-          "data.synthetic: true takes the place of files; remove data.train and "
-          "data.eval, or data.synthetic");
-    }
     const auto random = [&](uint64_t seed, int64_t tokens) {
       return MixturePart{"random tokens", {MakeSyntheticSource(seed, options.vocab, tokens)}};
     };
@@ -146,22 +221,11 @@ DataSet OpenData(const DataOptions& options) {
     set.eval.push_back(random(~options.seed, kSyntheticEvalTokens));
     return set;
   }
-  if (options.train.empty()) {
-    throw UserError(
-        "data.train: nothing to train on; name token files, or text files with "
-        "data.tokenizer, or set data.synthetic: true");
-  }
   const bool text = !options.tokenizer.empty();
-  if (!text && options.split.eval_fraction != 0) {
-    throw UserError(
-        "data.eval_fraction: token files are not split; name held-out files in "
-        "data.eval, or set data.tokenizer if data.train names text");
-  }
   const std::unique_ptr<Tokenizer> tokenizer = text ? LoadTokenizerFor(options) : nullptr;
   for (size_t i = 0; i < options.train.size(); ++i) {
     const WeightedFiles& part = options.train[i];
-    const std::string key =
-        options.train.size() == 1 ? "data.train" : fmt::format("data.train[{}]", i);
+    const std::string key = KeyOf(options, i);
     TextSplit split;
     if (text) {
       split = OpenSplitText(options, part.files, *tokenizer, key);

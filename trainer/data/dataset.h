@@ -52,6 +52,12 @@ std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options);
 // key or file.
 DataSet OpenData(const DataOptions& options);
 
+// About how many bytes of files OpenData reads.
+int64_t BytesOf(const DataOptions& options);
+// Throws what OpenData throws, as far as the names, the headers and the beginnings of the files
+// show it: nothing is tokenised.
+void CheckData(const DataOptions& options);
+
 // Opens these files in full, instead of options.train and options.eval; `key` names them in
 // messages.
 SourceList OpenFiles(const DataOptions& options, const std::vector<std::string>& files,

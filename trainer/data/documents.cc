@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "formats/compression.h"
 
 namespace plimsoll::data {
 namespace {
@@ -196,6 +197,28 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
     if (seen.insert(error ? fs::path(name) : real).second) files.push_back(std::move(name));
   }
   return files;
+}
+
+bool MatchesAny(const std::string& pattern) {
+  glob_t matches = {};
+  const int status =
+      glob(WithPathsAsWritten(pattern).c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &matches);
+  globfree(&matches);
+  return status == 0;
+}
+
+int64_t BytesOfFiles(const std::vector<std::string>& patterns,
+                     const std::vector<std::string>& exclude, const std::string& key) {
+  constexpr int64_t kUnpacked = 5;  // times as many, of text
+  int64_t bytes = 0;
+  for (const std::string& path : ExpandFiles(patterns, exclude, key)) {
+    std::error_code error;
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
+    if (error) continue;  // to open it fails, too
+    const bool packed = formats::CompressionByName(path) != formats::Compression::kNone;
+    bytes += packed ? kUnpacked * size : size;
+  }
+  return bytes;
 }
 
 std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,

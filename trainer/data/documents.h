@@ -86,6 +86,13 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
                                      const std::vector<std::string>& exclude,
                                      const std::string& key);
 
+// True if a file, whatever `exclude` says, or a folder matches the shell pattern.
+bool MatchesAny(const std::string& pattern);
+
+// About how many bytes the files hold that ExpandFiles finds, compressed ones unpacked.
+int64_t BytesOfFiles(const std::vector<std::string>& patterns,
+                     const std::vector<std::string>& exclude, const std::string& key);
+
 // The texts of the files (text_file.h); UserError if all are empty.
 std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,
                                  const Say& say = {});

@@ -81,6 +81,18 @@ std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>&
   return index;
 }
 
+void CheckFirstExample(std::string_view start, const std::string& path) {
+  for (int64_t number = 1;; ++number) {
+    const size_t end = start.find('\n');
+    if (end == start.npos) return;
+    const std::string_view line = start.substr(0, end);
+    start.remove_prefix(end + 1);
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    ParseExample(line, fmt::format("{}:{}", path, number));
+    return;
+  }
+}
+
 SourceList EncodeExamples(const DocumentList& lines, const Tokenizer& tokenizer,
                           const std::string& delimiter, std::string name) {
   if (lines.empty()) return {};

@@ -28,6 +28,10 @@ void ForEachLine(const MappedFile& file,
 // The lines with examples, in order; blank lines are skipped. UserErrors name the file and line.
 std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files);
 
+// Checks the first line with an example in the beginning of a file's text, if it is there as a
+// whole. UserError as of FindExamples.
+void CheckFirstExample(std::string_view start, const std::string& path);
+
 // Concatenates the examples into a source with a mask. Each example ends with the tokenizer's
 // end-of-text token or, if there is none, with `delimiter` on a line of its own (a newline if the
 // delimiter is empty). Prompt and completion are encoded separately, so that no token spans both.

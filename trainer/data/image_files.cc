@@ -16,8 +16,6 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr int64_t kClasses = 10;  // of both kinds of data sets
-
 constexpr const char* kIdxTrain[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"};
 constexpr const char* kIdxTest[] = {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 constexpr const char* kCifarTrain[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
@@ -58,12 +56,13 @@ bool HasCifar(const std::string& folder) {
 }
 
 void CheckLabels(std::span<const uint8_t> labels, const std::string& name) {
-  const auto wrong = std::ranges::find_if(labels, [](uint8_t label) { return label >= kClasses; });
+  const auto wrong =
+      std::ranges::find_if(labels, [](uint8_t label) { return label >= kStoredClasses; });
   if (wrong == labels.end()) return;
   throw UserError(fmt::format(
       "{}: label {} of image {} is none of the {} classes 0 to {}; copy the file again, or take "
       "one of a data set with {} classes",
-      name, *wrong, wrong - labels.begin(), kClasses, kClasses - 1, kClasses));
+      name, *wrong, wrong - labels.begin(), kStoredClasses, kStoredClasses - 1, kStoredClasses));
 }
 
 // `names`: of the images and of the labels.
@@ -89,7 +88,7 @@ LabelledImages ReadIdx(const std::string& folder, Names names) {
 }
 
 ImageFiles ReadIdxFolder(const std::string& folder) {
-  ImageFiles files{kClasses, ReadIdx(folder, kIdxTrain), ReadIdx(folder, kIdxTest)};
+  ImageFiles files{kStoredClasses, ReadIdx(folder, kIdxTrain), ReadIdx(folder, kIdxTest)};
   if (files.train.size != files.test.size) {
     throw UserError(fmt::format(
         "{}: its images for training have {} × {} pixels and those for tests {} × {}; take all "
@@ -169,7 +168,7 @@ ImageFiles ReadImageFiles(const std::string& folder) {
   if (idx) return ReadIdxFolder(folder);
   if (cifar || cifar_below) {
     const std::string& at = cifar ? folder : below;
-    return {kClasses, ReadCifar(at, kCifarTrain), ReadCifar(at, kCifarTest)};
+    return {kStoredClasses, ReadCifar(at, kCifarTrain), ReadCifar(at, kCifarTest)};
   }
   throw UserError(fmt::format(
       "{}: holds no images: neither {}, {} (each plain or with .gz) nor CIFAR-10's binary version "

@@ -44,6 +44,8 @@ struct ImageFiles {
   LabelledImages train, test;  // of one size; neither is empty
 };
 
+inline constexpr int64_t kStoredClasses = 10;  // of both kinds of data sets
+
 // True if the folder has one of the files that ReadImageFiles looks for.
 bool HasImageFiles(const std::string& folder);
 

@@ -217,14 +217,18 @@ bool HasHeldOutImages(const std::string& folder) {
   }
 }
 
-ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has_classes) {
-  const std::string train = TrainFolderOf(folder);
-  ImageFolder found;
+std::vector<std::string> FindClasses(const std::string& folder, bool has_classes) {
   if (!HasParts(folder)) {
     const std::optional<std::string> alone = HeldOutBelow(folder);
     if (alone) RefuseAlone(folder, *alone);
   }
-  found.classes = ClassesIn(train, has_classes);
+  return ClassesIn(TrainFolderOf(folder), has_classes);
+}
+
+ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has_classes) {
+  ImageFolder found;
+  found.classes = FindClasses(folder, has_classes);
+  const std::string train = TrainFolderOf(folder);
   for (size_t label = 0; label < found.classes.size(); ++label) {
     AddImages(train + "/" + found.classes[label], static_cast<int32_t>(label), found.train,
               found.passed_over);
@@ -263,6 +267,12 @@ bool HasListedLabels(const std::string& folder) {
   return below && ListsLabels(*below);
 }
 
+std::vector<std::string> FindListedClasses(const std::string& folder, LabelKind kind,
+                                           const std::vector<std::string>& names) {
+  std::vector<ImageFile> images;
+  return ClassesOf(ReadMetadata(TrainFolderOf(folder), kind, images), names).names;
+}
+
 ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
                              const std::vector<std::string>& names, int64_t most) {
   ImageFolder found;
@@ -281,9 +291,7 @@ ImageFolder FindListedImages(const std::string& folder, double eval_fraction, La
   const bool has_class = kind == LabelKind::kClass;
   LabelClasses classes;
   if (kind != LabelKind::kNumber) {
-    std::vector<const GivenLabel*> labels;
-    for (const GivenLabel& label : train) labels.push_back(&label);
-    classes = ClassesOf(labels, names);
+    classes = ClassesOf(train, names);
   }
   classes.from = "data.class_names or the images to train on";
   for (auto* const part : {&found.train, &found.held_out}) {

@@ -42,6 +42,10 @@ bool HasHeldOutImages(const std::string& folder);
 // beside images that are held out, or one that holds out none.
 ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has_classes = true);
 
+// The classes that FindImages numbers the images by, in order. UserErrors as of it, as far as the
+// names of folders show them.
+std::vector<std::string> FindClasses(const std::string& folder, bool has_classes = true);
+
 // True if images are listed in FOLDER/train/metadata.jsonl or, without FOLDER/train, in
 // FOLDER/metadata.jsonl.
 bool HasListedImages(const std::string& folder);
@@ -57,5 +61,8 @@ bool HasListedLabels(const std::string& folder);
 // `most`: the model's classes. UserErrors name the line.
 ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
                              const std::vector<std::string>& names, int64_t most);
+// The classes of that list, by their numbers.
+std::vector<std::string> FindListedClasses(const std::string& folder, LabelKind kind,
+                                           const std::vector<std::string>& names);
 
 }  // namespace plimsoll::data

@@ -510,6 +510,20 @@ ImageMixing MixingFrom(const Settings& settings) {
   return {.mixup = settings.Float("mixup"), .cutmix = settings.Float("cutmix")};
 }
 
+std::optional<int64_t> CountImageClasses(const Settings& settings, LabelKind kind) {
+  const std::string& folder = settings.Text("folder");
+  return OfFolder([&]() -> std::optional<int64_t> {
+    if (HasImageFiles(folder)) return kStoredClasses;
+    if (!HoldsPictures(folder)) return ReadImageFiles(folder).classes;  // says what is missing
+    const bool one_each = kind == LabelKind::kClass;
+    if (one_each ? HasListedLabels(folder) : HasListedImages(folder)) {
+      return std::ssize(FindListedClasses(folder, kind, settings.List("class_names")));
+    }
+    if (!one_each) return std::nullopt;
+    return std::ssize(FindClasses(folder));
+  });
+}
+
 bool HoldsOutImages(const Settings& settings) {
   if (!settings.Has("folder") || !HoldsPictures(settings.Text("folder"))) return true;
   return HasHeldOutImages(settings.Text("folder")) ||

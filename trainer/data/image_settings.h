@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ std::vector<std::string> FollowPreparation(Settings& settings,
                                            const std::function<ImagePreparation()>& read);
 
 ImageMixing MixingFrom(const Settings& settings);
+
+// SourceKind::count_classes.
+std::optional<int64_t> CountImageClasses(const Settings& settings, LabelKind kind);
 
 // True if images are held out.
 bool HoldsOutImages(const Settings& settings);

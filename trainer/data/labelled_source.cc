@@ -156,38 +156,84 @@ void CheckNumbers(const Settings& settings) {
   }
 }
 
-std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
-  const DataOptions options = TextFilesFrom(settings, model.vocab);
-  EncodedTexts::CheckSequence(model.sequence);
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
-  const MarkerTokens markers = MarkersOf(*tokenizer, options.tokenizer, false);
-  const bool by_file = settings.Text("label_from") == "file";
+LabelKind KindOf(const ModelSizes& model, const Settings& settings) {
   const LabelKind kind = LabelKindOf(model.label_values);
   if (kind == LabelKind::kNumber) CheckNumbers(settings);
-  LabelledSplit split = {
-      .train = Open(settings.List("train"), options, by_file, kind, "data.train"), .eval = {}};
+  return kind;
+}
+
+std::vector<LabelledText> OpenTrain(const Settings& settings, const DataOptions& options,
+                                    LabelKind kind) {
+  return Open(settings.List("train"), options, settings.Text("label_from") == "file", kind,
+              "data.train");
+}
+
+LabelClasses ClassesIn(const std::vector<LabelledText>& train, const Settings& settings,
+                       LabelKind kind) {
+  if (kind == LabelKind::kNumber) return {};
+  std::vector<const GivenLabel*> labels;
+  for (const LabelledText& text : train) labels.push_back(&text.label);
+  return ClassesOf(labels, settings.List("label_names"));
+}
+
+// Texts with their labels, and what turns them into samples.
+struct Opened {
+  std::unique_ptr<Tokenizer> tokenizer;
+  MarkerTokens markers;
+  LabelKind kind;
+  LabelledSplit split;
   LabelClasses classes;
-  if (kind != LabelKind::kNumber) {
-    std::vector<const GivenLabel*> labels;
-    for (const LabelledText& text : split.train) labels.push_back(&text.label);
-    classes = ClassesOf(labels, settings.List("label_names"));
-  }
+};
+
+Opened OpenAll(const Settings& settings, const ModelSizes& model) {
+  const DataOptions options = TextFilesFrom(settings, model.vocab);
+  EncodedTexts::CheckSequence(model.sequence);
+  Opened opened;
+  opened.tokenizer = LoadTokenizerFor(options);
+  opened.markers = MarkersOf(*opened.tokenizer, options.tokenizer, false);
+  opened.kind = KindOf(model, settings);
+  LabelledSplit& split = opened.split;
+  split.train = OpenTrain(settings, options, opened.kind);
+  opened.classes = ClassesIn(split.train, settings, opened.kind);
   if (!options.eval.empty()) {
-    split.eval = Open(options.eval, options, by_file, kind, "data.eval");
+    split.eval = Open(options.eval, options, settings.Text("label_from") == "file", opened.kind,
+                      "data.eval");
   } else if (options.split.eval_fraction > 0) {
-    split =
-        SplitByClass(std::move(split.train), kind, options.split.eval_fraction, options.split.seed);
+    split = SplitByClass(std::move(split.train), opened.kind, options.split.eval_fraction,
+                         options.split.seed);
   }
+  return opened;
+}
+
+std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
+  const Opened opened = OpenAll(settings, model);
   const auto encoded = [&](const std::vector<LabelledText>& texts) {
-    auto all = std::make_shared<EncodedTexts>(markers, model.sequence);
+    auto all = std::make_shared<EncodedTexts>(opened.markers, model.sequence);
     for (const LabelledText& text : texts) {
-      all->Add(*tokenizer, text.text, text.pair, classes.Of(text.label, kind, model.classes));
+      all->Add(*opened.tokenizer, text.text, text.pair,
+               opened.classes.Of(text.label, opened.kind, model.classes));
     }
     return std::shared_ptr<const EncodedTexts>(std::move(all));
   };
-  return std::make_unique<LabelledSource>(encoded(split.train),
-                                          split.eval.empty() ? nullptr : encoded(split.eval), kind,
-                                          classes, seed);
+  return std::make_unique<LabelledSource>(
+      encoded(opened.split.train), opened.split.eval.empty() ? nullptr : encoded(opened.split.eval),
+      opened.kind, opened.classes, seed);
+}
+
+void Check(const Settings& settings, const ModelSizes& model, std::span<const graph::Slot> slots) {
+  const Opened opened = OpenAll(settings, model);
+  for (const auto* const texts : {&opened.split.train, &opened.split.eval}) {
+    for (const LabelledText& text : *texts) {
+      opened.classes.Of(text.label, opened.kind, model.classes);
+    }
+  }
+  SlotsOf(slots, model.sequence);
+}
+
+std::optional<int64_t> CountClasses(const Settings& settings, LabelKind kind) {
+  if (const auto& names = settings.List("label_names"); !names.empty()) return std::ssize(names);
+  const DataOptions options = TextFilesFrom(settings, 0);
+  return std::ssize(ClassesIn(OpenTrain(settings, options, kind), settings, kind).names);
 }
 
 void Complete(Settings& settings) {
@@ -217,6 +263,9 @@ const SourceRegistration kSource({
     .settings = Rows(),
     .complete = &Complete,
     .make = &Make,
+    .count_classes = &CountClasses,
+    .bytes = [](const Settings& settings) { return BytesOf(TextFilesFrom(settings, 0)); },
+    .check = &Check,
     .fills = {"tokens", "token_types", "lengths", {"labels", {1}}, {"label_values", {1, 2}}},
     .holds_out = &HoldsOutText,
     .example = "train: labelled.jsonl, tokenizer: FOLDER",

@@ -208,6 +208,13 @@ LabelClasses ClassesOf(const std::vector<const GivenLabel*>& labels,
   return classes;
 }
 
+LabelClasses ClassesOf(const std::vector<GivenLabel>& labels,
+                       const std::vector<std::string>& given) {
+  std::vector<const GivenLabel*> all;
+  for (const GivenLabel& label : labels) all.push_back(&label);
+  return ClassesOf(all, given);
+}
+
 void LabelTable::Add(const SampleLabel& label) {
   const int64_t first = std::ssize(values_);
   values_.insert(values_.end(), label.values.begin(), label.values.end());

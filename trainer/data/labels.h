@@ -66,6 +66,8 @@ struct LabelClasses {
 // are up to the largest. UserError when some labels have names and others numbers or values.
 LabelClasses ClassesOf(const std::vector<const GivenLabel*>& labels,
                        const std::vector<std::string>& given);
+LabelClasses ClassesOf(const std::vector<GivenLabel>& labels,
+                       const std::vector<std::string>& given);
 
 // The labels of many samples, by their numbers.
 class LabelTable {

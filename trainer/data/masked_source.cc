@@ -263,14 +263,27 @@ MaskedTextForm FormFrom(const Settings& settings, const DataOptions& options,
       .of_documents = !settings.Bool("synthetic")};
 }
 
+// The files, token files without the tokenizer.
+DataOptions FilesFrom(const Settings& settings, DataOptions options) {
+  const bool of_tokens = std::ranges::any_of(
+      settings.List("train"), [](const std::string& file) { return file.ends_with(".bin"); });
+  if (of_tokens) options.tokenizer.clear();
+  return options;
+}
+
+void Check(const Settings& settings, const ModelSizes& model, std::span<const graph::Slot> slots) {
+  const DataOptions options = TextFilesFrom(settings, model.vocab);
+  FormFrom(settings, options, model);
+  CheckData(FilesFrom(settings, options));
+  SlotsOf(slots, model.sequence, settings.Bool("pairs"));
+}
+
 std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
   DataOptions options = TextFilesFrom(settings, model.vocab);
   options.synthetic = settings.Bool("synthetic");
   options.seed = seed;
   const MaskedTextForm form = FormFrom(settings, options, model);
-  const bool of_tokens = std::ranges::any_of(
-      settings.List("train"), [](const std::string& file) { return file.ends_with(".bin"); });
-  if (of_tokens) options.tokenizer.clear();
+  options = FilesFrom(settings, options);
   DataSet data = OpenData(options);
   const auto text_of = [&](std::vector<MixturePart>& parts, const char* key) {
     if (parts.empty()) return std::shared_ptr<const MaskedText>();
@@ -322,6 +335,8 @@ const SourceRegistration kSource({
     .settings = Rows(),
     .complete = &Complete,
     .make = &Make,
+    .bytes = [](const Settings& settings) { return BytesOf(TextFilesFrom(settings, 0)); },
+    .check = &Check,
     .fills = {"tokens", "targets", "token_types", "lengths", "next_sentence"},
     .holds_out =
         [](const Settings& settings) {

@@ -33,6 +33,7 @@ struct Reading {
 inline constexpr const char* kTokens = "tokens";  // data.source of token data, without a SourceKind
 
 struct ImagePreparation;  // trainer/data/image_preparation.h
+enum class LabelKind;     // trainer/data/labels.h
 
 class Source {
  public:
@@ -115,6 +116,15 @@ struct SourceKind {
   // pictures.
   std::function<std::vector<std::string>(Settings&, const std::function<ImagePreparation()>& read)>
       follow = {};
+  // How many classes the data have, of which `model.classes` follows where a run file leaves it
+  // open; nothing: the data don't tell before all are read. Errors as of `make`. Empty: they never
+  // tell.
+  std::function<std::optional<int64_t>(const Settings&, LabelKind)> count_classes = {};
+  // About how many bytes of files `make` reads in full. Empty: few, however many data there are.
+  std::function<int64_t(const Settings&)> bytes = {};
+  // For a plan, where these are many: throws what `make` and the first samples for these slots
+  // would throw, as far as names, headers and the beginnings of files show it.
+  std::function<void(const Settings&, const ModelSizes&, std::span<const graph::Slot>)> check = {};
   // The inputs that it can fill, for the way out of errors. Empty: unknown.
   std::vector<FilledInput> fills = {};
   // The setting that makes samples of two, with two labels each; empty: no setting asks for that.

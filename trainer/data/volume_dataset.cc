@@ -190,6 +190,11 @@ std::vector<std::string> VolumeDataset::ClassNames(int64_t count) const {
   return names;
 }
 
+std::optional<int64_t> VolumeDataset::CountClasses() const {
+  if (classes.empty()) return std::nullopt;
+  return classes.rbegin()->first + 1;
+}
+
 std::string VolumeDataset::OtherClasses(int64_t count) const {
   if (classes.empty() || !ClassNames(count).empty()) return "";
   std::vector<int64_t> labels;

@@ -28,6 +28,8 @@ struct VolumeDataset {
 
   // One name for each of the classes 0 to `count` - 1, or none: the file names other classes.
   std::vector<std::string> ClassNames(int64_t count) const;
+  // As many classes as reach up to the largest label that has a name; nothing: none has.
+  std::optional<int64_t> CountClasses() const;
   // Says, in a line that begins with two spaces, that the file names other classes than the 0 to
   // `count` - 1, for which ClassNames has no names; empty: it doesn't.
   std::string OtherClasses(int64_t count) const;

@@ -27,6 +27,16 @@ struct VolumeSet {
   int64_t bytes() const;
 };
 
+// What a volume will be, by its headers.
+struct VolumeOutline {
+  std::string name;
+  VolumeShape shape;
+};
+// Of all volumes that ReadVolumeSet reads. Errors as of it, as far as headers show them.
+std::vector<VolumeOutline> OutlineOf(const VolumeSetOptions& options);
+// About how many bytes of files ReadVolumeSet reads, unpacked.
+int64_t BytesOf(const VolumeSetOptions& options);
+
 // UserError: a volume cannot be read and isn't to be skipped, or there is none left to train on;
 // volumes have unequal numbers of channels. SettingError (folder, held_out): there are no such
 // volumes, or a class of the model is ignored (VolumeDataset::CheckIgnored).

@@ -233,25 +233,23 @@ Sampling SamplingFrom(const Settings& settings, const PatchShape& patch) {
                            .shift = settings.Float("shift_intensity")}};
 }
 
-// SettingError unless the model can read the volumes.
-void RequireFit(const VolumeSet& set, const PatchShape& patch, bool pads) {
-  const int64_t channels = set.train.front().channels;
-  if (channels != patch.channels) {
-    throw SettingError("folder",
-                       fmt::format("volumes have {} channel{}, and the model reads {}; set "
-                                   "model.channels: {}, or name other volumes",
-                                   channels, channels == 1 ? "" : "s", patch.channels, channels));
-  }
-  for (const std::vector<Volume>* part : {&set.train, &set.held_out}) {
-    for (const Volume& volume : *part) {
-      if (pads || Fits(patch.size, volume.size)) continue;
-      throw SettingError(
-          "folder",
-          fmt::format("{} has {} voxels, and the model reads patches of {}; data.pad: true puts "
-                      "small volumes into the middle of zeros, or give the model smaller patches",
-                      volume.name, Text(volume.size), Text(patch.size)));
-    }
-  }
+// SettingErrors unless the model can read the volumes, of which the first one is to be trained on.
+void RequireChannels(int64_t channels, const PatchShape& patch) {
+  if (channels == patch.channels) return;
+  throw SettingError("folder",
+                     fmt::format("volumes have {} channel{}, and the model reads {}; set "
+                                 "model.channels: {}, or name other volumes",
+                                 channels, channels == 1 ? "" : "s", patch.channels, channels));
+}
+
+void RequireFit(const std::string& name, const VolumeSize& size, const PatchShape& patch,
+                bool pads) {
+  if (pads || Fits(patch.size, size)) return;
+  throw SettingError(
+      "folder",
+      fmt::format("{} has {} voxels, and the model reads patches of {}; data.pad: true puts "
+                  "small volumes into the middle of zeros, or give the model smaller patches",
+                  name, Text(size), Text(patch.size)));
 }
 
 // data.normalise, where the run file leaves it open.
@@ -284,9 +282,33 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, 
     class_names = set.dataset.ClassNames(model.classes);
     note = set.dataset.OtherClasses(model.classes);
   }
-  RequireFit(set, patch, settings.Bool("pad"));
+  RequireChannels(set.train.front().channels, patch);
+  for (const std::vector<Volume>* part : {&set.train, &set.held_out}) {
+    for (const Volume& volume : *part) {
+      RequireFit(volume.name, volume.size, patch, settings.Bool("pad"));
+    }
+  }
   return std::make_unique<VolumeSource>(std::move(set), SamplingFrom(settings, patch),
                                         std::move(class_names), std::move(note), seed);
+}
+
+void Check(const Settings& settings, const ModelSizes& model, std::span<const graph::Slot> slots) {
+  const PatchShape patch = PatchOf(model);
+  const std::vector<VolumeOutline> outlines = OutlineOf(SetOptionsFrom(settings, model));
+  ClassNamesFrom(settings, model.classes);
+  RequireChannels(outlines.front().shape.channels, patch);
+  for (const VolumeOutline& outline : outlines) {
+    RequireFit(outline.name, outline.shape.size, patch, settings.Bool("pad"));
+  }
+  const VolumeSlots found(patch, slots);
+}
+
+std::optional<int64_t> CountClasses(const Settings& settings, LabelKind /*kind*/) {
+  try {
+    return FindVolumes(settings.Text("folder")).dataset.CountClasses();
+  } catch (const UserError& error) {
+    throw SettingError("folder", error.what());
+  }
 }
 
 std::vector<Setting> Rows() {
@@ -389,6 +411,9 @@ const SourceRegistration kSource({
     .settings = Rows(),
     .complete = &Complete,
     .make = &Make,
+    .count_classes = &CountClasses,
+    .bytes = [](const Settings& settings) { return BytesOf(SetOptionsFrom(settings, {})); },
+    .check = &Check,
     .fills = VolumeInputs(),
     .holds_out =
         [](const Settings& settings) {

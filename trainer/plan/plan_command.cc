@@ -46,12 +46,7 @@ RunConfig Load(const PlanCommand& command) {
   std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
   config::Loaded loaded = LoadPlanned(command, sets, command.started);
-  try {
-    CountEpochs(loaded, command.started);
-  } catch (const UserError& error) {  // memory does not depend on it
-    loaded.warnings.push_back(
-        fmt::format("{}; the steps that the epochs take stay open", error.what()));
-  }
+  LookAtData(loaded, command.started);
   for (const std::string& warning : loaded.warnings) PrintWarning(warning);
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
@@ -231,6 +226,7 @@ void RunPlan(const PlanCommand& command) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
     config::Loaded loaded = LoadPlanned(command, OpenLayout(command.sets), command.ranks);
+    LookAtData(loaded, command.ranks);
     for (const std::string& warning : loaded.warnings) PrintWarning(warning);
     CheckMesh(loaded.config, command.ranks);
     return PrintMeshes(loaded.config, command.json);

@@ -15,6 +15,7 @@
 #include "models/huggingface.h"
 #include "ops/attention/stored_attention.h"
 #include "optim/layer_rates.h"
+#include "trainer/config/follow_data.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
@@ -356,6 +357,23 @@ data::ImagePreparation PreparationIn(const std::string& file, const config::RunC
   return of_folder == canvas ? preparation : preparation.WithCanvas(canvas);
 }
 
+// Says where the classifier of the weights has more classes than the data.
+void WarnOfIdleClasses(const config::RunConfig& config, std::vector<std::string>& warnings) {
+  if (config.IsSet("model.classes")) return;
+  const int64_t classes = config.model.settings.IntOr("classes", 0);
+  std::optional<int64_t> given;
+  try {
+    given = config::ClassesOfData(config);
+  } catch (const UserError&) {  // to open the data fails, too
+    return;
+  }
+  if (!given || *given >= classes) return;
+  warnings.push_back(fmt::format(
+      "{}: model.init_from: its classifier tells apart {} classes, and the data have {}; "
+      "model.classes: {} begins one for these afresh",
+      config.Origin("model.init_from"), classes, *given, *given));
+}
+
 // Takes how pictures are prepared from the folder of the weights, where the run file leaves it
 // open.
 void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
@@ -385,13 +403,6 @@ void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
 
 }  // namespace
 
-UserError WithPlace(const config::RunConfig& config, const UserError& error) {
-  const std::string message = error.what();
-  const std::string key = message.substr(0, message.find_first_of(":[ "));
-  if (config::FindKey(key) == nullptr) return error;
-  return UserError(config.Origin(key) + ": " + message, error.code());
-}
-
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
                        const config::RankCount& ranks, const std::string& weights) {
   return LoadRunText(config::ReadFile(path), path, sets, ranks, weights);
@@ -409,6 +420,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   if (!config.model.init_from.empty()) {
     ResolveAdapter(config);
     AddFreshModules(config, *ModelOfFolder(config, config.model.settings));
+    WarnOfIdleClasses(config, loaded.warnings);
     config.model.followed_init_from = true;
     config::ResolveBatch(config, ranks.count);
   } else if (config.model.settings.Get("vocab") == SettingValue(int64_t{0})) {

@@ -25,10 +25,6 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets = {},
                            const config::RankCount& ranks = 1, const std::string& weights = "");
 
-// Puts the place of a key ("run.yaml:4: ") before a message that begins with that key ("data.train:
-// …", "data.train[1]: …").
-UserError WithPlace(const config::RunConfig& config, const UserError& error);
-
 // The blocks of a model that have parameters, in order (graph/block.h).
 std::vector<std::string> BlocksOf(const models::Model& model);
 // The model of a folder, with the settings that a run may give next to weights: how texts are

@@ -27,6 +27,46 @@ constexpr uint64_t kSplitSeed = 1;
 static_assert(static_cast<int>(config::Order::kConsecutive) ==
               static_cast<int>(data::DataOrder::kConsecutive));
 
+// What `read` gives; its errors get the places of their keys.
+template <typename Read>
+auto OfData(const config::RunConfig& config, const Read& read) {
+  try {
+    return read();
+  } catch (const SettingError& error) {
+    throw config::ErrorOf(config, "data", error);
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
+  }
+}
+
+// nullptr: token data. UserError where the model doesn't read these.
+const data::SourceKind* KindOf(const config::RunConfig& config, const models::Model& model) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  if (kind != nullptr || model.text_sizes()) return kind;
+  std::vector<std::string> names;
+  for (const data::SourceKind& other : data::Sources()) names.push_back(other.name);
+  throw config.Error("data.source",
+                     fmt::format("{} is for models that continue texts, and {} is none; choose {}",
+                                 data::kTokens, model.family(), fmt::join(names, ", ")));
+}
+
+data::ModelSizes SizesOf(const config::RunConfig& config, const models::Model& model) {
+  const Settings& settings = config.model.settings;
+  const auto shape_of = [&](const char* input) {
+    const auto found = model.inputs().find(input);
+    return found == model.inputs().end() ? graph::Shape() : found->second.shape;
+  };
+  return {.sequence = config.model.sequence(),
+          .vocab = settings.IntOr("vocab", 0),
+          .classes = settings.IntOr("classes", 0),
+          .label_values = shape_of("label_values"),
+          .images = shape_of("images")};
+}
+
+data::DataOptions TokenOptionsFrom(const config::RunConfig& config, const models::Model& model) {
+  return DataOptionsFrom(config, models::TextSizesOf(model).vocab);
+}
+
 std::unique_ptr<data::Source> TokensFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws) {
   data::LoaderOptions options;
@@ -38,12 +78,10 @@ std::unique_ptr<data::Source> TokensFrom(const config::RunConfig& config,
   options.data_rank = draws.data_rank;
   options.data_ranks = draws.data_ranks;
   const int64_t vocab = models::TextSizesOf(model).vocab;
-  try {
+  return OfData(config, [&] {
     return std::make_unique<data::TokenData>(DataFrom(config, vocab), options, vocab,
                                              config.data.synthetic);
-  } catch (const UserError& error) {
-    throw WithPlace(config, error);
-  }
+  });
 }
 
 }  // namespace
@@ -86,35 +124,62 @@ std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws) {
   // Text becomes tokens on the disk that the run writes to.
   PreferScratchFolder(config.run.dir);
-  const data::SourceKind* const kind = data::FindSource(config.data.source);
-  if (kind == nullptr) {
-    if (model.text_sizes()) return TokensFrom(config, model, draws);
-    std::vector<std::string> names;
-    for (const data::SourceKind& other : data::Sources()) names.push_back(other.name);
-    throw config.Error(
-        "data.source",
-        fmt::format("{} is for models that continue texts, and {} is none; choose {}",
-                    data::kTokens, model.family(), fmt::join(names, ", ")));
-  }
-  const Settings& settings = config.model.settings;
-  data::ModelSizes sizes = {.sequence = config.model.sequence(),
-                            .vocab = settings.IntOr("vocab", 0),
-                            .classes = settings.IntOr("classes", 0)};
-  const auto shape_of = [&](const char* input) {
-    const auto found = model.inputs().find(input);
-    return found == model.inputs().end() ? graph::Shape() : found->second.shape;
-  };
-  sizes.images = shape_of("images");
-  sizes.label_values = shape_of("label_values");
-  try {
-    auto source = kind->make(config.data.settings, sizes, static_cast<uint64_t>(config.data.seed));
+  const data::SourceKind* const kind = KindOf(config, model);
+  if (kind == nullptr) return TokensFrom(config, model, draws);
+  return OfData(config, [&] {
+    auto source = kind->make(config.data.settings, SizesOf(config, model),
+                             static_cast<uint64_t>(config.data.seed));
     for (const auto& [input, bound] : model.input_bounds()) source->CheckBound(input, bound);
     return source;
-  } catch (const SettingError& error) {
-    throw config::ErrorOf(config, "data", error);
+  });
+}
+
+int64_t BytesOfData(const config::RunConfig& config, const models::Model& model) {
+  const data::SourceKind* const kind = KindOf(config, model);
+  return OfData(config, [&] {
+    if (kind == nullptr) return data::BytesOf(TokenOptionsFrom(config, model));
+    return kind->bytes ? kind->bytes(config.data.settings) : 0;
+  });
+}
+
+void CheckData(const config::RunConfig& config, const models::Model& model,
+               std::span<const graph::Slot> slots) {
+  const data::SourceKind* const kind = KindOf(config, model);
+  OfData(config, [&] {
+    if (kind != nullptr) return kind->check(config.data.settings, SizesOf(config, model), slots);
+    data::CheckData(TokenOptionsFrom(config, model));
+    data::TokenSlotsOf(slots);
+  });
+}
+
+void RequireAll(const config::RunConfig& config, const data::Source& source,
+                std::span<const graph::Slot> slots) {
+  try {
+    source.Fill(0, slots);
+  } catch (const UserError& error) {
+    // Data that does not suit, of a source that fills the model's inputs, says its own way out.
+    const std::vector<std::string> others = data::SourcesThatFill(slots);
+    const bool fills = std::ranges::find(others, config.data.source) != others.end();
+    throw config.Error("data.source", fills || others.empty()
+                                          ? error.what()
+                                          : fmt::format("{}; this model reads data.source: {}",
+                                                        error.what(), fmt::join(others, " or ")));
+  }
+}
+
+std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
+                                          const data::Source& source) {
+  try {
+    std::unique_ptr<data::Source> samples = source.HeldOut(config.train.eval_sequences);
+    if (samples != nullptr) return samples;
+    throw UserError(fmt::format("{}: holds out no samples to evaluate", HeldOutKey(config)));
   } catch (const UserError& error) {
     throw WithPlace(config, error);
   }
+}
+
+std::string HeldOutKey(const config::RunConfig& config) {
+  return config.data.source == data::kTokens ? "data.eval" : "data.source";
 }
 
 int64_t DataWorkersFrom(const config::RunConfig& config) {

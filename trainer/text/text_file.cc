@@ -143,6 +143,19 @@ void RequireText(std::string_view bytes, const std::string& name) {
   }
 }
 
+std::string StartOfText(const std::string& path) {
+  constexpr size_t kStart = size_t{64} << 10;
+  const MappedFile file(path);
+  if (formats::CompressionOf(file.bytes()) == formats::Compression::kNone) {
+    RequireText(file.text(), path);
+    return std::string(file.text().substr(0, kStart));
+  }
+  const std::vector<uint8_t> start = formats::DecompressStart(file.bytes(), path, kStart);
+  std::string text(start.begin(), start.end());
+  RequireText(text, path);
+  return text;
+}
+
 MappedFile OpenText(const std::string& path, const Say& say) {
   MappedFile file(path);
   if (formats::CompressionOf(file.bytes()) == formats::Compression::kNone) {

@@ -17,6 +17,10 @@ using Say = std::function<void(std::string_view text)>;
 // a message about it. UserErrors name the file: it cannot be read or unpacked, or is not text.
 MappedFile OpenText(const std::string& path, const Say& say = {});
 
+// The beginning of that text, at most about 64 KiB, without unpacking the rest. Errors as of
+// OpenText, as far as the beginning, and samples of text that isn't compressed, show them.
+std::string StartOfText(const std::string& path);
+
 // UserError, saying what `name` looks like, unless `bytes` are text: UTF-8, with at most some bytes
 // of another encoding and almost no control characters. Only samples of long files are checked.
 void RequireText(std::string_view bytes, const std::string& name);

@@ -1,0 +1,75 @@
+#include "trainer/config/follow_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "trainer/config/owner_keys.h"
+#include "trainer/config/schema.h"
+#include "trainer/data/documents.h"
+#include "trainer/data/labels.h"
+#include "trainer/data/source.h"
+
+namespace plimsoll::config {
+namespace {
+
+constexpr const char* kClasses = "model.classes";
+
+}  // namespace
+
+bool MissesData(const RunConfig& config) {
+  std::vector<std::string> paths = config.data.eval;
+  for (const TrainSource& source : config.data.train) {
+    paths.insert(paths.end(), source.files.begin(), source.files.end());
+  }
+  const std::string& tokenizer = config.data.tokenizer;
+  if (!tokenizer.empty() && tokenizer != "byte") paths.push_back(tokenizer);
+  const Settings& settings = config.data.settings;
+  if (settings.Has("folder")) paths.push_back(settings.Text("folder"));
+  return !std::ranges::all_of(paths, &data::MatchesAny);
+}
+
+std::optional<int64_t> ClassesOfData(const RunConfig& config) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  if (kind == nullptr || !kind->count_classes) return std::nullopt;
+  const Settings& model = config.model.settings;
+  const std::string problem = model.Has("problem_type") ? model.Text("problem_type") : "";
+  if (problem == "regression") return std::nullopt;
+  try {
+    return kind->count_classes(config.data.settings, problem == "multi_label_classification"
+                                                         ? data::LabelKind::kClasses
+                                                         : data::LabelKind::kClass);
+  } catch (const SettingError& error) {
+    throw ErrorOf(config, "data", error);
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
+  }
+}
+
+void FollowClasses(RunConfig& config) {
+  const Key* const key = FindKey(kClasses);
+  if (key == nullptr || !key->Applies(config) || config.IsSet(kClasses)) return;
+  if (!config.model.init_from.empty()) return;
+  std::optional<int64_t> classes;
+  try {
+    classes = ClassesOfData(config);
+  } catch (const UserError& error) {
+    if (!MissesData(config)) throw;
+    throw UserError(
+        fmt::format("{} (the number of classes follows from the data; without them give "
+                    "{})",
+                    error.what(), kClasses));
+  }
+  if (!classes) return;
+  if (*classes < 2) {
+    throw Missing(config, kClasses,
+                  fmt::format("the data have {} class, and a model tells apart two or more; give "
+                              "more classes, or the number that the model has",
+                              *classes));
+  }
+  config.model.settings.Set("classes", *classes);
+}
+
+}  // namespace plimsoll::config
