@@ -28,10 +28,28 @@ constexpr Known kKnown[] = {
     {"A6000", "", {"NVIDIA RTX A6000", 154.8e12, 77.4e12, 38.7e12, 0.768e12, 32e9, 32e9}},
     {"L4", "", {"NVIDIA L4", 121e12, 60e12, 30.3e12, 0.3e12, 32e9, 32e9}},
     {"L40S", "", {"NVIDIA L40S", 362e12, 183e12, 91.6e12, 0.864e12, 32e9, 32e9}},
+    {"A5000", "", {"NVIDIA RTX A5000", 111.1e12, 55.6e12, 27.8e12, 0.768e12, 32e9, 32e9}},
+    {"6000",
+     "Ada",
+     {"NVIDIA RTX 6000 Ada Generation", 364.2e12, 182.1e12, 91.1e12, 0.96e12, 32e9, 32e9}},
+    {"6000",
+     "PRO",
+     {"NVIDIA RTX PRO 6000 Blackwell", 503.8e12, 251.9e12, 126e12, 1.792e12, 64e9, 64e9}},
+    // Half of a superchip's way to its CPU, which two GPUs share.
+    {"GB200", "", {"NVIDIA GB200", 2500e12, 1250e12, 80e12, 8e12, 225e9, 900e9}},
+    {"3060", "", {"NVIDIA GeForce RTX 3060", 25.5e12, 12.7e12, 12.7e12, 0.36e12, 32e9, 32e9}},
+    {"3080", "", {"NVIDIA GeForce RTX 3080", 59.5e12, 29.8e12, 29.8e12, 0.76e12, 32e9, 32e9}},
     {"3090", "", {"NVIDIA GeForce RTX 3090", 71e12, 35.6e12, 35.6e12, 0.936e12, 32e9, 32e9}},
+    {"4060", "Ti", {"NVIDIA GeForce RTX 4060 Ti", 44.1e12, 22.1e12, 22.1e12, 0.288e12, 16e9, 16e9}},
+    {"4070", "", {"NVIDIA GeForce RTX 4070", 58.3e12, 29.1e12, 29.1e12, 0.504e12, 32e9, 32e9}},
+    {"4080", "", {"NVIDIA GeForce RTX 4080", 97.5e12, 48.7e12, 48.7e12, 0.717e12, 32e9, 32e9}},
     {"4090", "", {"NVIDIA GeForce RTX 4090", 165e12, 82.6e12, 82.6e12, 1.008e12, 32e9, 32e9}},
+    {"5080", "", {"NVIDIA GeForce RTX 5080", 112.6e12, 56.3e12, 56.3e12, 0.96e12, 64e9, 64e9}},
     {"5090", "", {"NVIDIA GeForce RTX 5090", 209.5e12, 104.8e12, 104.8e12, 1.792e12, 64e9, 64e9}},
 };
+
+// Words that make a name that of another card: an RTX 4070 Ti is no RTX 4070.
+constexpr std::string_view kOtherCards[] = {"Ti", "SUPER", "Laptop", "Max"};
 
 // Splits where there are neither letters nor digits; "40 GB" is one word.
 std::vector<std::string> Words(std::string_view name) {
@@ -56,8 +74,12 @@ const PeakRates* FindPeakRates(std::string_view name) {
   const auto has = [&](std::string_view word) {
     return word.empty() || std::find(words.begin(), words.end(), word) != words.end();
   };
-  const auto found = std::ranges::find_if(
-      kKnown, [&](const Known& known) { return has(known.model) && has(known.variant); });
+  const auto found = std::ranges::find_if(kKnown, [&](const Known& known) {
+    return has(known.model) && has(known.variant) &&
+           std::ranges::none_of(kOtherCards, [&](std::string_view word) {
+             return word != known.variant && has(word);
+           });
+  });
   return found == std::end(kKnown) ? nullptr : &found->rates;
 }
 

@@ -22,14 +22,32 @@ TEST(PeakRates, AreFoundByTheWordsOfAName) {
   EXPECT_EQ(known("Tesla V100-SXM2-16GB"), "NVIDIA V100");
   EXPECT_EQ(known("Tesla T4"), "NVIDIA T4");
   EXPECT_EQ(known("NVIDIA GeForce RTX 4090"), "NVIDIA GeForce RTX 4090");
+  EXPECT_EQ(known("NVIDIA GeForce RTX 4060 Ti"), "NVIDIA GeForce RTX 4060 Ti");
+  EXPECT_EQ(known("NVIDIA RTX 6000 Ada Generation"), "NVIDIA RTX 6000 Ada Generation");
+  EXPECT_EQ(known("NVIDIA RTX PRO 6000 Blackwell Server Edition"), "NVIDIA RTX PRO 6000 Blackwell");
+  EXPECT_EQ(known("NVIDIA GB200"), "NVIDIA GB200");
+  EXPECT_EQ(known("NVIDIA B200"), "NVIDIA B200");
   EXPECT_EQ(known("NVIDIA T400 4GB"), "");
   EXPECT_EQ(known(""), "");
 }
 
+TEST(PeakRates, AreNotThoseOfASisterCard) {
+  for (const char* name :
+       {"NVIDIA GeForce RTX 4060", "NVIDIA GeForce RTX 3060 Ti", "NVIDIA GeForce RTX 4070 SUPER",
+        "NVIDIA GeForce RTX 4070 Ti SUPER", "NVIDIA GeForce RTX 4080 Laptop GPU", "Quadro RTX 6000",
+        "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"}) {
+    EXPECT_EQ(FindPeakRates(name), nullptr) << name;
+  }
+}
+
 // Each name in the table finds its own entry, and no entry lacks a rate.
 TEST(PeakRates, AreWhole) {
-  for (const char* name : {"NVIDIA V100", "NVIDIA T4", "NVIDIA A100 40 GB", "NVIDIA A100 80 GB",
-                           "NVIDIA H100", "NVIDIA H100 NVL", "NVIDIA H200"}) {
+  for (const char* name :
+       {"NVIDIA V100", "NVIDIA T4", "NVIDIA A100 40 GB", "NVIDIA A100 80 GB", "NVIDIA H100",
+        "NVIDIA H100 NVL", "NVIDIA H200", "NVIDIA GB200", "NVIDIA RTX A5000",
+        "NVIDIA RTX 6000 Ada Generation", "NVIDIA RTX PRO 6000 Blackwell",
+        "NVIDIA GeForce RTX 3060", "NVIDIA GeForce RTX 3080", "NVIDIA GeForce RTX 4060 Ti",
+        "NVIDIA GeForce RTX 4070", "NVIDIA GeForce RTX 4080", "NVIDIA GeForce RTX 5080"}) {
     const PeakRates* const rates = FindPeakRates(name);
     ASSERT_NE(rates, nullptr) << name;
     EXPECT_STREQ(rates->name, name);

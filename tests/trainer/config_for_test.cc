@@ -377,6 +377,22 @@ TEST(ConfigFor, CardsHaveSeveralNames) {
   EXPECT_STREQ(RequireGpu("A100-40GB").key, "a100-40gb");
   EXPECT_STREQ(RequireGpu("3090").key, "3090");
   EXPECT_STREQ(RequireGpu("tesla-t4").key, "t4");
+  const std::pair<const char*, const char*> names[] = {
+      {"RTX 4060 Ti", "4060ti"},
+      {"4060ti-16gb", "4060ti"},
+      {"rtx-4060-ti-8gb", "4060ti-8gb"},
+      {"NVIDIA GeForce RTX 4060 Ti 8 GB", "4060ti-8gb"},
+      {"RTX A5000", "a5000"},
+      {"rtx6000ada", "rtx-6000-ada"},
+      {"NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"},
+      {"RTX PRO 6000", "rtx-pro-6000"},
+      {"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000"},
+      {"GB200", "gb200"},
+      {"3060-12gb", "3060"},
+  };
+  for (const auto& [name, key] : names) EXPECT_STREQ(RequireGpu(name).key, key) << name;
+  EXPECT_THROW(RequireGpu("3060ti"), UserError);
+  EXPECT_THROW(RequireGpu("RTX 6000"), UserError);
   EXPECT_THROW(RequireGpu("a100-20gb"), UserError);
   EXPECT_THROW(RequireGpu(""), UserError);
 }

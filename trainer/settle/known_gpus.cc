@@ -22,16 +22,27 @@ constexpr KnownGpu kGpus[] = {
     {"h100", "NVIDIA H100", 9, 0, 80, 81559},
     {"h200", "NVIDIA H200", 9, 0, 141, 143155},
     {"b200", "NVIDIA B200", 10, 0, 180, 183359},
+    {"gb200", "NVIDIA GB200", 10, 0, 186, 189471},
     {"a10", "NVIDIA A10", 8, 6, 24, 23028},
+    {"a5000", "NVIDIA RTX A5000", 8, 6, 24, 24564},
     {"a6000", "NVIDIA RTX A6000", 8, 6, 48, 49140},
     {"l4", "NVIDIA L4", 8, 9, 24, 23034},
     {"l40s", "NVIDIA L40S", 8, 9, 48, 46068},
+    {"rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation", 8, 9, 48, 49140},
+    {"rtx-pro-6000", "NVIDIA RTX PRO 6000 Blackwell", 12, 0, 96, 97887},
+    {"3060", "NVIDIA GeForce RTX 3060", 8, 6, 12, 12288},
+    {"3080", "NVIDIA GeForce RTX 3080", 8, 6, 10, 10240},
     {"3090", "NVIDIA GeForce RTX 3090", 8, 6, 24, 24576},
+    {"4060ti", "NVIDIA GeForce RTX 4060 Ti 16 GB", 8, 9, 16, 16380},
+    {"4060ti-8gb", "NVIDIA GeForce RTX 4060 Ti 8 GB", 8, 9, 8, 8188},
+    {"4070", "NVIDIA GeForce RTX 4070", 8, 9, 12, 12282},
+    {"4080", "NVIDIA GeForce RTX 4080", 8, 9, 16, 16376},
     {"4090", "NVIDIA GeForce RTX 4090", 8, 9, 24, 24564},
+    {"5080", "NVIDIA GeForce RTX 5080", 12, 0, 16, 16303},
     {"5090", "NVIDIA GeForce RTX 5090", 12, 0, 32, 32607},
 };
 
-// What tells cards apart: "RTX 4090" and "rtx-4090" are 4090.
+// What tells cards apart: "RTX 4090" and "rtx-4090" are 4090, "RTX 6000 Ada Generation" is 6000ada.
 std::string Compact(std::string_view name) {
   std::string compact;
   for (const unsigned char c : name) {
@@ -39,6 +50,10 @@ std::string Compact(std::string_view name) {
   }
   for (const std::string_view maker : {"nvidia", "geforce", "tesla", "rtx"}) {
     if (compact.starts_with(maker)) compact.erase(0, maker.size());
+  }
+  for (const std::string_view end :
+       {"workstationedition", "serveredition", "generation", "blackwell"}) {
+    if (compact.ends_with(end)) compact.resize(compact.size() - end.size());
   }
   return compact;
 }
