@@ -9,6 +9,10 @@ namespace plimsoll::runtime {
 
 // Whether this program was built with --config=cuda.
 bool BuiltWithCuda();
+// What a build without CUDA says to a run on a GPU.
+inline constexpr const char* kNoCudaBuild =
+    "device: cuda: this build has no CUDA; build one with it (bazel build --config=cuda "
+    "//trainer:plimsoll), or set device: cpu";
 // Whether there is a GPU that it can use. Never throws. False without --config=cuda.
 bool CudaVisible();
 

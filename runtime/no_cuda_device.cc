@@ -9,10 +9,7 @@ bool BuiltWithCuda() { return false; }
 
 bool CudaVisible() { return false; }
 
-std::unique_ptr<Device> MakeCudaDevice(ThreadPool&) {
-  throw UserError(
-      "device: cuda: this build has no CUDA; build with --config=cuda, or set device: cpu");
-}
+std::unique_ptr<Device> MakeCudaDevice(ThreadPool&) { throw UserError(kNoCudaBuild); }
 
 struct CudaCallTimer::Impl {};
 CudaCallTimer::CudaCallTimer() { throw UserError("device: cuda: this build has no CUDA"); }

@@ -72,10 +72,12 @@ struct RunArguments {
     command.add_option("--set", sets, "override a key: --set train.steps=100")
         ->allow_extra_args(false);
   }
-  // Prints the warnings, on one rank. `counts`: steps follow from the data, which is counted.
-  config::Loaded Load(const runtime::World& world, bool counts) const {
-    config::Loaded loaded = LoadRun(file, sets, config::RankCount::Started(world.size()));
-    if (counts) CountEpochs(loaded, world.size());
+  // Prints the warnings, on one rank. `runs`: on this device, and for as many steps as follow from
+  // the data, which is counted.
+  config::Loaded Load(const runtime::World& world, bool runs) const {
+    const config::RankCount ranks = config::RankCount::Started(world.size());
+    config::Loaded loaded = runs ? LoadToRun(file, sets, ranks) : LoadRun(file, sets, ranks);
+    if (runs) CountEpochs(loaded, world.size());
     if (world.rank() > 0) return loaded;
     for (const std::string& warning : loaded.warnings) {
       PrintWarning(warning);
@@ -252,7 +254,7 @@ class CommandLine {
       if (quiet_) SilenceProgress();
       const config::Loaded loaded = [this] {
         const Stage stage("run file");
-        return train_.Load(world_, /*counts=*/true);
+        return train_.Load(world_, /*runs=*/true);
       }();
       TrainOptions options{.profile = {}, .resume = resume_};
       if (profile->count() > 0)
@@ -532,7 +534,7 @@ class CommandLine {
             "plimsoll config: name a run file, or ask for --for MODEL, --reference or "
             "--json-schema");
       } else {
-        PrintAnswer(config_.Load(world_, /*counts=*/false).resolved_yaml);
+        PrintAnswer(config_.Load(world_, /*runs=*/false).resolved_yaml);
       }
     });
   }

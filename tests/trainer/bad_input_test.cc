@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "runtime/cuda_device.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -131,6 +132,38 @@ TEST_F(BadInput, AGpuThatThereIsNot) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);  // as the binary will see it
   ExpectMistake(Train(std::string(kSound) + "device: cuda\n"),
                 {"run.yaml:4: device: ", "device: cpu"});
+}
+
+// Before the missing data, and before a budget of a GPU that there is not.
+TEST_F(BadInput, ABuildWithoutCudaSaysSoFirst) {
+  if (runtime::BuiltWithCuda()) GTEST_SKIP() << "this build has CUDA";
+  const std::string yaml =
+      File("run.yaml",
+           "model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 64, sequence: 8}\n"
+           "data: {train: absent.bin}\n"
+           "train: {steps: 2, epochs: 1}\n"
+           "memory: {budget: 90%}\n"
+           "optimizer: {lr: high}\n"
+           "device: cuda\n");
+  const std::string way =
+      "device: cuda: this build has no CUDA; build one with it (bazel build "
+      "--config=cuda //trainer:plimsoll), or set device: cpu";
+  ExpectMistake(RunPlimsoll({"train", yaml}), {"run.yaml:6: " + way});
+  ExpectMistake(Train(kSound, {"device=cuda", "memory.budget=90%"}), {"--set: " + way});
+  ASSERT_EQ(Train(std::string(kSound) + "save: {every: 1}\n").exit_code, 0);
+  const TempFolder other;
+  const std::string run = other / "run";
+  std::filesystem::rename(run_, run);
+  std::string config = other.Read("run/config.yaml");
+  const size_t device = config.find("\ndevice: ") + 1;
+  config.replace(device, config.find('\n', device) - device, "device: cuda");
+  other.Write("run/config.yaml", config);
+  for (const char* command : {"eval", "generate", "predict"}) {
+    ExpectMistake(RunPlimsoll({command, run}), {"run/config.yaml:", ": " + way});
+  }
+  // Plans need no GPU.
+  const Outcome plan = RunPlimsoll({"plan", File("plan.yaml", kSound), "--set", "device=cuda"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
 }
 
 TEST_F(BadInput, MissingRunFile) {

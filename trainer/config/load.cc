@@ -64,6 +64,19 @@ Loaded Load(const std::string& path, const std::vector<std::string>& sets, const
   return LoadText(ReadFile(path), path, sets, ranks, ReadFile);
 }
 
+std::optional<GivenKey> FindGiven(const std::string& text, const std::string& name,
+                                  const std::vector<std::string>& sets, const std::string& key) {
+  try {
+    MistakeList others;
+    const KeyTrees trees = ReadLayers(text, name, ReadFile, sets, others);
+    const auto given = trees.find(key);
+    if (given == trees.end()) return std::nullopt;
+    return GivenKey{ParseKey(*FindKey(key), given->second), given->second.origin};
+  } catch (const UserError&) {  // loading says it
+    return std::nullopt;
+  }
+}
+
 std::string ToYaml(const RunConfig& config) {
   std::string yaml, section;
   for (const Key& key : Schema()) {

@@ -7,11 +7,13 @@
 // says all of a file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trainer/config/file_layers.h"
 #include "trainer/config/run_config.h"
+#include "trainer/config/value.h"
 
 namespace plimsoll::config {
 
@@ -34,6 +36,16 @@ Loaded Load(const std::string& path, const std::vector<std::string>& sets = {},
 Loaded LoadText(const std::string& text, const std::string& name,
                 const std::vector<std::string>& sets = {}, const RankCount& ranks = 1,
                 const FileReader& read = nullptr);
+
+// A key as a text, its `extends` or `sets` give it.
+struct GivenKey {
+  Value value;
+  std::string origin;
+};
+// Looks for one key, whatever else is wrong with the configuration. Nothing: it isn't given, or
+// cannot be read.
+std::optional<GivenKey> FindGiven(const std::string& text, const std::string& name,
+                                  const std::vector<std::string>& sets, const std::string& key);
 
 // Every key that applies to this configuration, with its final value. Keys whose value follows from
 // other keys are written as comments, so that they are derived again for other ranks or steps.

@@ -408,6 +408,13 @@ config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& 
   return LoadRunText(config::ReadFile(path), path, sets, ranks, weights);
 }
 
+config::Loaded LoadToRun(const std::string& path, const std::vector<std::string>& sets,
+                         const config::RankCount& ranks, const std::string& weights) {
+  const std::string text = config::ReadFile(path);  // once: it may be a pipe
+  RequireCudaBuild(text, path, sets);
+  return LoadRunText(text, path, sets, ranks, weights);
+}
+
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets, const config::RankCount& ranks,
                            const std::string& weights) {

@@ -20,7 +20,10 @@ namespace plimsoll::trainer {
 // run file, and which then says how pictures are prepared.
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
                        const config::RankCount& ranks = 1, const std::string& weights = "");
-// The same for a text; messages call it `name`.
+// The same for a command that runs on the device: RequireCudaBuild first.
+config::Loaded LoadToRun(const std::string& path, const std::vector<std::string>& sets,
+                         const config::RankCount& ranks = 1, const std::string& weights = "");
+// The same as LoadRun for a text; messages call it `name`.
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets = {},
                            const config::RankCount& ranks = 1, const std::string& weights = "");

@@ -12,6 +12,7 @@
 #include "memory/device_profile.h"
 #include "runtime/cuda_device.h"
 #include "runtime/gpu_memory.h"
+#include "trainer/config/load.h"
 #include "trainer/config/resolve.h"
 #include "trainer/settle/known_gpus.h"
 
@@ -31,6 +32,14 @@ std::string BoundCoresNote() {
 
 int ThreadsFrom(const config::RunConfig& config) {
   return config.train.threads > 0 ? static_cast<int>(config.train.threads) : OwnCores();
+}
+
+void RequireCudaBuild(const std::string& text, const std::string& name,
+                      const std::vector<std::string>& sets) {
+  if (runtime::BuiltWithCuda()) return;
+  const std::optional<config::GivenKey> given = config::FindGiven(text, name, sets, "device");
+  if (!given || given->value != config::Value(ToString(config::Device::kCuda))) return;
+  throw UserError(given->origin + ": " + runtime::kNoCudaBuild);
 }
 
 runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {

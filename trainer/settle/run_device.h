@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/mesh.h"
 #include "base/thread_pool.h"
@@ -21,6 +22,12 @@ int OwnCores();
 std::string BoundCoresNote();
 // Threads to compute with: train.threads, or one for each of OwnCores().
 int ThreadsFrom(const config::RunConfig& config);
+
+// UserError where the text of a run file says `device: cuda` and this build has no CUDA. For
+// commands that run on the device, before they load the file: what else they would complain of,
+// data or a budget, is of no use there.
+void RequireCudaBuild(const std::string& text, const std::string& name,
+                      const std::vector<std::string>& sets);
 
 // The device kind of a run, from `device:`; auto means a GPU where this build can use one.
 runtime::DeviceKind DeviceFrom(const config::RunConfig& config);

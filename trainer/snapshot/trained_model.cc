@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "formats/foreign_files.h"
 #include "models/huggingface.h"
+#include "trainer/config/file_layers.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
@@ -83,7 +84,7 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
   }
   trained.weights = folder;
   if (!run_file.empty()) {
-    trained.loaded = LoadRun(run_file, sets, 1, folder);
+    trained.loaded = LoadToRun(run_file, sets, 1, folder);
     for (const std::string& note : trained.loaded.notes) PrintNote(note + "\n");
     // Without an adapter that is named, those that the file trains are not meant.
     config::LoraConfig& lora = trained.loaded.config.lora;
@@ -130,6 +131,10 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
           fmt::format("--run-file: goes beside a Hugging Face folder; {} has data of its "
                       "own, but {}/model is such a folder once the run has ended",
                       folder, folder));
+    }
+    if (trained.is_run) {
+      const std::string file = folder + "/config.yaml";
+      RequireCudaBuild(config::ReadFile(file), file, sets);
     }
     const std::string source = FindWeights(folder, choice);
     if (IsSnapshot(source)) {
