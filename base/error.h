@@ -10,7 +10,7 @@ enum class ExitCode : int {
   kDone = 0,
   kInternal = 1,      // anything not listed here
   kUserMistake = 2,   // nothing was started
-  kBudgetNotMet = 3,  // memory.budget is too small for every allowed plan
+  kBudgetNotMet = 3,  // no allowed plan fits memory.budget, or the plan doesn't fit its GPU
   kStoppedBySignal = 4,
 };
 

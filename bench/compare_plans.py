@@ -85,7 +85,7 @@ def plan(binary, file, keys, folder):
     # Progress may precede the last line, and depends on the speed of the machine.
     last_line = (done.stderr.strip().splitlines() or [""])[-1]
     made = {"messages": without_names(last_line) if done.returncode != 0 else "", "exit": str(done.returncode)}
-    if done.returncode == 0:
+    if done.stdout:  # also of a plan that is too large for its GPU
         for key, value in without_empty_roles(json.loads(done.stdout)).items():
             made[key] = json.dumps(value)
     last = {}

@@ -285,7 +285,9 @@ class CommandLine {
     command->add_option("--html", plan_.html, "also draw the plan, into this file");
     command->callback([this] {
       plan_.started = world_.size();
-      if (world_.rank() == 0) RunPlan(plan_);
+      std::string code;  // all ranks end with it
+      if (world_.rank() == 0) code = std::to_string(static_cast<int>(RunPlan(plan_)));
+      end_ = static_cast<ExitCode>(std::stoi(world_.Broadcast(code)));
     });
   }
 

@@ -51,7 +51,10 @@ class BudgetCommand : public testing::Test {
                      const std::string& yaml = kBudgetRun) {
     const Outcome outcome = Plan(arguments, yaml);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    const std::string answer = outcome.out.substr(0, outcome.out.find("\n\n") + 1);
+    return Unwrapped(outcome.out);
+  }
+  static std::string Unwrapped(const std::string& plan) {
+    const std::string answer = plan.substr(0, plan.find("\n\n") + 1);
     return std::regex_replace(answer, std::regex("\n  "), " ");
   }
   // The arenas of the smallest and of the fastest plan.

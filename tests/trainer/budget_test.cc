@@ -45,9 +45,9 @@ TEST_F(BudgetCommand, PlanAnswersFirst) {
       "model: {family: gpt2, layers: 2, width: 16384, heads: 64, vocab: 96, sequence: 32}\n"
       "data: {synthetic: true}\n"
       "train: {steps: 2, micro_batch: 1, eval_every: 0}\n";
-  EXPECT_THAT(Answer({"--device", "4090"}, large),
+  EXPECT_THAT(Unwrapped(Plan({"--device", "4090"}, large).out),
               MatchesRegex("does not fit NVIDIA GeForce RTX 4090 \\(24.0 GiB\\): takes [0-9.]+ "
-                           "GiB, [0-9.]+ GiB too much; with --budget 90% (.|\n)*"));
+                           "GiB, [0-9.]+ GiB too much; (.|\n)*"));
   EXPECT_EQ(Plan({"--device", "4090", "--budget", "24GiB"}, large).exit_code, 3);
   const std::vector<std::string> ranks = {"--device", "4090", "--ranks", "4"};
   int beyond = 0;
@@ -63,6 +63,75 @@ TEST_F(BudgetCommand, PlanAnswersFirst) {
   const std::string table = Plan(ranks, large).out;
   EXPECT_THAT(table, HasSubstr("(- beyond NVIDIA GeForce RTX 4090 (24.0 GiB))"));
   EXPECT_EQ(std::ranges::count(table.substr(table.find('\n')), '-'), beyond) << table;
+}
+
+// A plan that is too large for its GPU is shown, behind the changes that make it fit. Each of them
+// does when it is made.
+TEST_F(BudgetCommand, PlanForATooSmallGpuSaysWhatFits) {
+  const std::string large =
+      "model: {family: gpt2, layers: 8, width: 1024, heads: 8, vocab: 96, sequence: 512}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 48, eval_every: 0}\n";
+  const std::vector<std::string> card = {"--device", "4060ti-8gb"};
+  const Outcome shown = Plan(card, large);
+  EXPECT_EQ(shown.exit_code, 3) << shown.err;
+  const std::string first = Unwrapped(shown.out);
+  EXPECT_THAT(first, MatchesRegex("does not fit NVIDIA GeForce RTX 4060 Ti 8 GB \\(8.00 GiB\\): "
+                                  "takes [0-9.]+ GiB, [0-9.]+ GiB too much; it would fit with "
+                                  "checkpointing.policy: auto with memory.budget: 90% \\([0-9.]+ "
+                                  "GiB\\)(,| or) train.micro_batch: (.|\n)*"));
+  EXPECT_THAT(shown.out, HasSubstr("FLOPs a step"));
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = card;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  const Outcome json_shown = Plan(with({"--json"}), large);
+  EXPECT_EQ(json_shown.exit_code, 3);
+  const json plan = json::parse(json_shown.out);
+  EXPECT_EQ(plan["fits"], false);
+  ASSERT_GT(plan["ways_to_fit"].size(), 1u);
+  for (const json& way : plan["ways_to_fit"]) {
+    std::vector<std::string> sets = {"--set"};
+    for (const json& set : way["set"]) sets.push_back(set);
+    const json changed = PlanJson(with(sets), large);
+    EXPECT_EQ(changed["fits"], true) << way;
+    const int64_t bytes = changed["process_bytes"];
+    if (way["set"][0] == "checkpointing.policy=auto") {
+      // The smallest plan; within the budget a faster one is chosen.
+      EXPECT_LE(way["process_bytes"], bytes);
+      const std::string least = std::to_string(way["process_bytes"].get<int64_t>() - (4 << 20));
+      const std::string said = fmt::format("{} bytes", way["process_bytes"].get<int64_t>());
+      ExpectError(Plan(with({"--budget", least}), large), 3, {"the smallest plan needs", said});
+      EXPECT_EQ(Plan(with({"--budget", way["process_bytes"].dump()}), large).exit_code, 0);
+    } else {
+      EXPECT_LE(bytes, way["process_bytes"]) << way;
+    }
+  }
+  EXPECT_EQ(PlanJson(with({"--set", "train.micro_batch=1"}), large)["fits"], true);
+}
+
+// A budget of more than the card has is no reason to plan beyond the card.
+TEST_F(BudgetCommand, ABudgetEndsWhereTheCardDoes) {
+  const std::string large =
+      "model: {family: gpt2, layers: 8, width: 1024, heads: 8, vocab: 96, sequence: 512}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 48, eval_every: 0}\n"
+      "memory: {budget: 40GiB}\n";
+  const std::vector<std::string> card = {"--device", "4060ti-8gb"};
+  const Outcome fixed = Plan(card, large);
+  EXPECT_EQ(fixed.exit_code, 3);
+  EXPECT_THAT(Unwrapped(fixed.out),
+              MatchesRegex("does not fit NVIDIA GeForce RTX 4060 Ti 8 GB \\(8.00 GiB\\), less than "
+                           "memory.budget \\(40.0 GiB\\): takes (.|\n)*"));
+  const json chosen =
+      PlanJson({"--device", "4060ti-8gb", "--set", "checkpointing.policy=auto"}, large);
+  EXPECT_LE(chosen["process_bytes"], int64_t{8188} << 20);
+  EXPECT_LE(chosen["budget_bytes"], int64_t{8188} << 20);
+  ExpectError(Plan({"--device", "4060ti-8gb", "--set", "checkpointing.policy=auto",
+                    "model.width=16384", "model.layers=2"},
+                   large),
+              3, {"memory.budget: 8.00 GiB"});
 }
 
 // A run file may name the GPU that it was written for.

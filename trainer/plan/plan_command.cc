@@ -27,12 +27,14 @@
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/link_rates.h"
+#include "trainer/settle/memory_line.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
+#include "trainer/settle/ways_to_fit.h"
 #include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
@@ -61,12 +63,12 @@ RunConfig Load(const PlanCommand& command) {
   return config;
 }
 
-// `chosen` is what a solver chose; empty: nothing was open.
+// `chosen` and `way_out` as Verdict has them.
 void PrintCompiled(const RunConfig& config, const models::Model& model,
                    const CompiledStep& compiled, const memory::CostModel& cost, double predicted,
-                   const std::string& chosen) {
+                   const std::string& chosen, const std::string& way_out) {
   const CompileOptions& options = compiled.options;
-  PrintAnswer(Verdict(config, compiled, cost, predicted, chosen) + "\n");
+  PrintAnswer(Verdict(config, compiled, cost, predicted, chosen, way_out) + "\n");
   PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
                           ParametersText(model, options), BatchText(options), options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
@@ -112,20 +114,62 @@ CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
   return compiled;
 }
 
-// Plans a run that leaves nothing open.
-void PlanFixed(const RunConfig& config, const PlanCommand& command) {
+// What would make a plan fit that is too large for its GPU.
+WaysToFit WaysToFitGpu(const RunConfig& config, const CompiledStep& compiled) {
+  const memory::Budget budget = BudgetOf(config);
+  return FindWaysToFit(config,
+                       {budget.profile.ProcessBytes(ArenaBytes(config, compiled.plan)),
+                        compiled.plan.host_arena_bytes},
+                       {MemoryLineOf(config).bytes, budget.host});
+}
+
+std::string WayOut(const RunConfig& config, const WaysToFit& ways) {
+  if (config.parallel.ranks > 1) {
+    return ways.Text("take larger GPUs or more of them, or make the model smaller");
+  }
+  const std::string& gpu = config.planned_gpu;
+  return ways.Text(fmt::format(
+      "plimsoll config --for {}{} looks for a run that fits; or take a larger GPU, or "
+      "have several share the model (plimsoll plan --ranks)",
+      config.file, gpu.empty() ? "" : fmt::format(" --device {}", RequireGpu(gpu).key)));
+}
+
+ordered_json WaysJson(const WaysToFit& ways) {
+  ordered_json list = ordered_json::array();
+  std::vector<Way> all = ways.single;
+  if (ways.together) all.push_back(*ways.together);
+  for (const Way& way : all) {
+    list.push_back(
+        {{"set", way.sets}, {"process_bytes", way.needs.process}, {"host_bytes", way.needs.host}});
+  }
+  return list;
+}
+
+// Plans a run that leaves nothing open. A plan that is too large for its GPU is shown all the same:
+// what it consists of says where to save.
+ExitCode PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const CompiledStep compiled = CompilePlan(config, *model, CompileFrom(config, *model));
-  CheckBudget(config, compiled.plan);
+  const bool fits = Fits(config, compiled.plan);
+  const bool too_large = !fits && MemoryLineOf(config).of_card;
+  if (!too_large) CheckBudget(config, compiled.plan);
+  const WaysToFit ways = too_large ? WaysToFitGpu(config, compiled) : WaysToFit();
   const memory::CostModel cost = CostModelFor(config, Programs(compiled));
   const double predicted = PredictSeconds(compiled, cost);
   if (command.json) {
-    PrintAnswer(PlanObject(config, *model, compiled, predicted).dump(1) + "\n");
+    ordered_json object = PlanObject(config, *model, compiled, predicted);
+    object["fits"] = fits;
+    if (too_large) object["ways_to_fit"] = WaysJson(ways);
+    PrintAnswer(object.dump(1) + "\n");
   } else {
-    PrintCompiled(config, *model, compiled, cost, predicted, "");
+    const std::string way_out = too_large ? WayOut(config, ways)
+                                : fits    ? ""
+                                          : "with --budget 90% a plan that fits is looked for";
+    PrintCompiled(config, *model, compiled, cost, predicted, "", way_out);
   }
   WritePage(command, config, *model, compiled);
+  return too_large ? ExitCode::kBudgetNotMet : ExitCode::kDone;
 }
 
 // Plans a run with the solver's choices, and lists the other candidates.
@@ -140,12 +184,13 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   if (command.json) {
     ordered_json object = PlanObject(config, model, compiled, chosen->exact->seconds,
                                      ChoicesJson(config, solver.ConfigOf(*chosen)));
+    object["fits"] = true;
     object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
     PrintAnswer(fmt::format("{}\n", object.dump(1)));
   } else {
     PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds,
-                  fastest.Describe());
+                  fastest.Describe(), /*way_out=*/"");
     PrintAnswer(fmt::format("\n{}", table.Text()));
     for (const std::string& reason : fastest.Reasons(/*used_only=*/false)) {
       PrintAnswer(Wrapped("  " + reason, kLineColumns, "    ") + "\n");
@@ -210,7 +255,7 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
   return load(gpu);
 }
 
-void RunPlan(const PlanCommand& command) {
+ExitCode RunPlan(const PlanCommand& command) {
   if (command.sweep > 0 && !command.largest.empty()) {
     throw UserError("plimsoll plan: --sweep and --max ask different questions; give one of them");
   }
@@ -229,7 +274,8 @@ void RunPlan(const PlanCommand& command) {
     LookAtData(loaded, command.ranks);
     for (const std::string& warning : loaded.warnings) PrintWarning(warning);
     CheckMesh(loaded.config, command.ranks);
-    return PrintMeshes(loaded.config, command.json);
+    PrintMeshes(loaded.config, command.json);
+    return ExitCode::kDone;
   }
   const RunConfig config = Load(command);
   RefuseInput(command.html, "--html");  // before any slow work
@@ -247,8 +293,9 @@ void RunPlan(const PlanCommand& command) {
   } else if (LeavesChoice(config)) {
     PlanChosen(config, command);
   } else {
-    PlanFixed(config, command);
+    return PlanFixed(config, command);
   }
+  return ExitCode::kDone;
 }
 
 }  // namespace plimsoll::trainer

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "trainer/config/load.h"
 
 namespace plimsoll::trainer {
@@ -33,7 +34,8 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 // a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,
 // with `largest` the greatest value of that key that fits, with `ranks` the bytes of each rank for
 // every mesh; with `html` it draws the plan. Opens no data and allocates no arena. UserError with
-// ExitCode::kBudgetNotMet when no plan fits.
-void RunPlan(const PlanCommand& command);
+// ExitCode::kBudgetNotMet when no plan fits the budget; returns that code when the plan is printed
+// and is too large for the GPU that it is for.
+ExitCode RunPlan(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

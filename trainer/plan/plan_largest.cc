@@ -11,11 +11,11 @@
 #include "base/message.h"
 #include "models/family.h"
 #include "trainer/plan/plan_table.h"
-#include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/memory_line.h"
 #include "trainer/settle/run_budget.h"
 
 namespace plimsoll::trainer {

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/columns.h"
 #include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/run_budget.h"
+#include "trainer/settle/memory_line.h"
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/step/step_speed.h"
@@ -13,7 +13,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& plan) {
+std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& plan,
+                    const std::string& way_out) {
   const memory::DeviceProfile profile = ProfileFrom(config);
   const MemoryLine line = MemoryLineOf(config);
   const int64_t process = profile.ProcessBytes(ArenaBytes(config, plan));
@@ -27,7 +28,7 @@ std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& p
   if (gpu && plan.host_arena_bytes > 0) {
     text += fmt::format("; and {} of the host, pinned", FormatBytes(plan.host_arena_bytes));
   }
-  if (!line.Admits(process)) text += "; with --budget 90% a plan that fits is looked for";
+  if (!way_out.empty()) text += "; " + way_out;
   return text;
 }
 
@@ -39,25 +40,15 @@ std::string StepText(const config::RunConfig& config, const CompileOptions& opti
 
 }  // namespace
 
-std::string MemoryLine::Text() const { return fmt::format("{} ({})", whose, FormatBytes(bytes)); }
-
-MemoryLine MemoryLineOf(const config::RunConfig& config) {
-  const memory::DeviceProfile profile = ProfileFrom(config);
-  if (config.memory.budget) {
-    const bool proposed = !profile.device.empty() && !config.IsSet("memory.budget");
-    return {
-        proposed ? fmt::format("{:.0f} % of {}", 100 * kGpuShare, profile.device) : "memory.budget",
-        BytesOf(*config.memory.budget, config, "memory.budget")};
-  }
-  if (!profile.device.empty()) return {profile.device, profile.memory_bytes};
-  const config::MemorySize all = {.base = config::MemorySize::Base::kTotal, .fraction = 1};
-  return {"this machine", BytesOf(all, config, "memory.budget")};
+bool Fits(const config::RunConfig& config, const memory::MemoryPlan& plan) {
+  return MemoryLineOf(config).Admits(ProfileFrom(config).ProcessBytes(ArenaBytes(config, plan)));
 }
 
 std::string Verdict(const config::RunConfig& config, const CompiledStep& compiled,
-                    const memory::CostModel& cost, double seconds, const std::string& chosen) {
+                    const memory::CostModel& cost, double seconds, const std::string& chosen,
+                    const std::string& way_out) {
   std::string text =
-      Wrapped(FitText(config, compiled.plan), kLineColumns, "  ") + "\n" +
+      Wrapped(FitText(config, compiled.plan, way_out), kLineColumns, "  ") + "\n" +
       Wrapped(StepText(config, compiled.options, cost, seconds), kLineColumns, "  ") + "\n";
   if (!chosen.empty()) text += Wrapped("chosen: " + chosen, kLineColumns, "  ") + "\n";
   return text;

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/bytes.h"
 #include "base/error.h"
 #include "runtime/gpu_memory.h"
@@ -62,11 +65,18 @@ int64_t BytesOf(const MemorySize& size, const RunConfig& config, const std::stri
       ExitCode::kBudgetNotMet);
 }
 
+int64_t BudgetLine(const RunConfig& config) {
+  const int64_t line = BytesOf(*config.memory.budget, config, "memory.budget");
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return line;
+  const std::optional<Card> card = CardFrom(config);
+  return card ? std::min(line, card->memory_bytes) : line;
+}
+
 memory::Budget BudgetOf(const RunConfig& config) {
   memory::Budget budget;
   budget.profile = ProfileFrom(config);
   if (config.memory.budget) {
-    const int64_t line = BytesOf(*config.memory.budget, config, "memory.budget");
+    const int64_t line = BudgetLine(config);
     budget.device = budget.profile.ArenaWithin(line);
     if (budget.device < 0) {
       throw UserError(

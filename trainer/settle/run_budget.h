@@ -22,6 +22,8 @@ namespace plimsoll::trainer {
 // is left, or when there is no GPU to ask.
 int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
                 const std::string& key);
+// memory.budget in bytes, for the whole process; all memory of the GPU, where that has less.
+int64_t BudgetLine(const config::RunConfig& config);
 // The part of memory.budget and memory.host_budget that is left for the arenas. UserError with
 // ExitCode::kBudgetNotMet when the process without an arena takes more than that of the GPU.
 memory::Budget BudgetOf(const config::RunConfig& config);
