@@ -11,6 +11,7 @@
 
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
+#include "trainer/settle/settled_run.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -147,6 +148,14 @@ TEST(Knobs, LayoutsThatCannotShareTheBatchAreImpossible) {
     EXPECT_EQ(layout.problem.empty(), 8 % layout.config.parallel.data_ranks() == 0)
         << layout.problem;
   }
+}
+
+// Predictions don't tell layouts apart that are as near as that; bytes do.
+TEST(Knobs, OfLayoutsAsFastTheSmallestIsTaken) {
+  const auto fastest = [](std::vector<LayoutCost> costs) { return FastestLayout(costs); };
+  EXPECT_EQ(fastest({{1.0, 70}, {1.004, 60}, {1.006, 50}}), 1u);
+  EXPECT_EQ(fastest({{1.004, 60}, {1.0, 60}}), 0u);
+  EXPECT_EQ(fastest({{2.0, 10}, {1.0, 60}}), 1u);
 }
 
 TEST(Knobs, OneRankLeavesNoLayout) {

@@ -449,16 +449,24 @@ int64_t DataRanks(const RunConfig& config, int64_t started) {
   return config.parallel.data.value_or(std::max<int64_t>(1, started / RanksBesideData(config)));
 }
 
-void RequireStarted(const RunConfig& config, int64_t started) {
+void RequireStarted(const RunConfig& config, const RankCount& ranks) {
   if (config.parallel.open_mesh()) return;
-  const int64_t others = RanksBesideData(config), asked = DataRanks(config, started);
-  if (asked * others == started) return;
+  const int64_t others = RanksBesideData(config), asked = DataRanks(config, ranks.count);
+  if (asked * others == ranks.count) return;
   const bool tensor = config.parallel.tensor_ranks() > 1 && !config.parallel.data;
+  const std::string option = ranks.option;
+  const std::string contrast =
+      option.empty()
+          ? fmt::format("need mpirun -np {}, but {} {} started", asked * others, ranks.count,
+                        ranks.count == 1 ? "rank was" : "ranks were")
+          : fmt::format(
+                "are {}, and {} asks for {}; give numbers that divide {}, or "
+                "{} {}",
+                asked * others, option, ranks.count, ranks.count, option, asked * others);
   throw config.Error(
       tensor ? "parallel.tensor" : "parallel.data",
-      fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",
-                  asked, config.parallel.tensor_ranks(), config.parallel.pipeline, asked * others,
-                  started, started == 1 ? "rank was" : "ranks were"));
+      fmt::format("{} data × {} tensor × {} pipeline ranks {}", asked,
+                  config.parallel.tensor_ranks(), config.parallel.pipeline, contrast));
 }
 
 void ResolveBatch(RunConfig& config, int64_t started) {
@@ -569,7 +577,7 @@ void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>
   if (parallel.data && !parallel.tensor) {
     parallel.tensor = std::max<int64_t>(1, ranks.count / (*parallel.data * parallel.pipeline));
   }
-  if (ranks.started) RequireStarted(config, ranks.count);
+  if (ranks.started) RequireStarted(config, ranks);
   MistakeList mistakes;
   mistakes.Try([&] { CheckEpochKeys(config); });
   mistakes.Try([&] { ResolveTraining(config, warnings); });

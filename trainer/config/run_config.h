@@ -95,8 +95,16 @@ const std::string& ToString(E value) {
 struct RankCount {
   int64_t count = 1;
   bool started = false;  // the file's mesh has to have as many
+  // The option that asks for as many, without any being started; empty: none.
+  const char* option = "";
 
   RankCount(int64_t assumed) : count(assumed) {}
+  static RankCount AskedBy(const char* option, int64_t ranks) {
+    RankCount count(ranks);
+    count.started = true;
+    count.option = option;
+    return count;
+  }
   // A process alone may plan for others.
   static RankCount Started(int64_t ranks) {
     RankCount count(ranks);

@@ -47,7 +47,7 @@ using nlohmann::ordered_json;
 RunConfig Load(const PlanCommand& command) {
   std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
-  config::Loaded loaded = LoadPlanned(command, sets, command.started);
+  config::Loaded loaded = LoadPlanned(command, sets, config::RankCount::Started(command.started));
   LookAtData(loaded, command.started);
   for (const std::string& warning : loaded.warnings) PrintWarning(warning);
   RunConfig config = loaded.config;
@@ -227,11 +227,11 @@ void PlanSweep(const RunConfig& config, int count, bool json) {
 }  // namespace
 
 config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
-                           int64_t ranks) {
+                           const config::RankCount& ranks) {
   std::vector<std::string> all = command.sets;
   all.insert(all.end(), sets.begin(), sets.end());
   const auto load = [&](const std::string& gpu) {
-    config::Loaded loaded = LoadRun(command.file, all, config::RankCount::Started(ranks));
+    config::Loaded loaded = LoadRun(command.file, all, ranks);
     loaded.config.planned_gpu = gpu;
     return loaded;
   };
@@ -270,7 +270,8 @@ ExitCode RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    config::Loaded loaded = LoadPlanned(command, OpenLayout(command.sets), command.ranks);
+    config::Loaded loaded = LoadPlanned(command, OpenLayout(command.sets),
+                                        config::RankCount::AskedBy("--ranks", command.ranks));
     LookAtData(loaded, command.ranks);
     for (const std::string& warning : loaded.warnings) PrintWarning(warning);
     CheckMesh(loaded.config, command.ranks);

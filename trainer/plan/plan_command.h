@@ -25,10 +25,10 @@ struct PlanCommand {
   std::string html;  // file to draw the plan into; empty: none
 };
 
-// Loads the run file of a command for that many ranks, with the command's overrides, then `sets`,
+// Loads the run file of a command for as many ranks, with the command's overrides, then `sets`,
 // and for the device that it names.
 config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
-                           int64_t ranks);
+                           const config::RankCount& ranks);
 
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,

@@ -1,13 +1,16 @@
 // `plimsoll plan --ranks N`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/amounts.h"
 #include "base/bytes.h"
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "base/parallel_each.h"
@@ -21,6 +24,7 @@
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
+#include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
 #include "trainer/step/step_speed.h"
 
@@ -34,7 +38,8 @@ using nlohmann::ordered_json;
 struct LayoutRow {
   Mesh mesh;
   int64_t zero = 0;
-  std::string problem = {};  // why it is impossible
+  std::string problem = {};  // why it is impossible, as a message
+  std::string reason = {};   // the same in the table
   bool chosen = false;       // the plan, by the solver
   memory::MemoryPlan plan = {};
   double step_seconds = 0, per_second = 0;  // of all ranks, in `unit`s; 0: not predicted
@@ -62,12 +67,22 @@ CompiledStep ChosenPlan(const config::RunConfig& config) {
   return Compile(solver.model(), solver.OptionsOf(plan));
 }
 
+// Of a problem with a number that nobody wrote: without a place, and without the advice behind the
+// last semicolon.
+std::string ReasonOf(const config::RunConfig& config, const std::string& problem) {
+  for (const Knob& knob : Knobs()) {
+    const std::string place = fmt::format("{}: {}: ", config.Origin(knob.key), knob.key);
+    if (knob.reach < Reach::kLayout || !problem.starts_with(place)) continue;
+    const std::string reason = problem.substr(place.size());
+    return reason.substr(0, reason.rfind("; "));
+  }
+  return problem;
+}
+
 LayoutRow PlanLayout(const RankLayout& made) {
-  LayoutRow layout = {.mesh = MeshFrom(made.config),
-                      .zero = made.config.parallel.zero.value_or(0),
-                      .problem = made.problem};
-  if (!layout.problem.empty()) return layout;
+  LayoutRow layout = {.mesh = MeshFrom(made.config), .zero = made.config.parallel.zero.value_or(0)};
   try {
+    if (!made.problem.empty()) throw UserError(made.problem);
     config::RunConfig config = made.config;
     layout.chosen = LeavesChoice(config);
     if (layout.chosen) TakeGpuAsBudget(config);
@@ -89,6 +104,7 @@ LayoutRow PlanLayout(const RankLayout& made) {
     layout.host_budget = BudgetOf(config).host;
   } catch (const UserError& error) {
     layout.problem = error.what();
+    layout.reason = ReasonOf(made.config, layout.problem);
   }
   return layout;
 }
@@ -129,7 +145,7 @@ std::string Line(const LayoutRow& layout, bool fastest) {
                                       : " ") +
                            AxisCells(layout.mesh, [](const MeshAxis& axis) { return axis.ranks; }) +
                            fmt::format("{:>5}", layout.zero);
-  if (!layout.problem.empty()) return fmt::format("{}  {}\n", head, layout.problem);
+  if (!layout.problem.empty()) return fmt::format("{}  {}\n", head, layout.reason);
   const auto bytes = [&](std::initializer_list<Role> roles) {
     return BytesOfRoles(plan, roles).Text();
   };
@@ -153,12 +169,44 @@ std::string FastestText(const LayoutRow& layout) {
                      layout.unit, layout.rates);
 }
 
+// nullptr: none fits, or their times are not predicted.
+const LayoutRow* FastestOf(const std::vector<LayoutRow>& layouts) {
+  std::vector<const LayoutRow*> fitting;
+  std::vector<LayoutCost> costs;
+  for (const LayoutRow& layout : layouts) {
+    if (!layout.fits() || layout.per_second == 0) continue;
+    fitting.push_back(&layout);
+    costs.push_back({1 / layout.per_second, layout.process_bytes});
+  }
+  return costs.empty() ? nullptr : fitting[FastestLayout(costs)];
+}
+
+// What the marks of the rows stand for; empty: there are none.
+std::string LegendText(const std::vector<LayoutRow>& layouts, bool fastest) {
+  std::vector<std::string> marks;
+  if (fastest) {
+    marks.push_back(
+        fmt::format("* the fastest that fits, of those within {:g} % the one that takes "
+                    "the fewest bytes",
+                    100 * kAsFast));
+  }
+  const auto beyond = std::ranges::find_if(
+      layouts, [](const LayoutRow& layout) { return layout.problem.empty() && !layout.fits(); });
+  if (beyond != layouts.end()) {
+    marks.push_back("- beyond " + (beyond->line.Admits(beyond->process_bytes)
+                                       ? std::string("memory.host_budget")
+                                       : beyond->line.Text()));
+  }
+  if (marks.empty()) return "";
+  return Wrapped(fmt::format("{}", fmt::join(marks, "; ")), kLineColumns, "  ") + "\n";
+}
+
 ordered_json Json(const LayoutRow& layout) {
   ordered_json json;
   for (const MeshAxis& axis : layout.mesh.axes()) json[axis.name] = axis.ranks;
   json["zero"] = layout.zero;
   if (!layout.problem.empty()) {
-    json["problem"] = layout.problem;
+    json["problem"] = layout.reason;
     return json;
   }
   const auto bytes = [&](std::initializer_list<Role> roles) {
@@ -203,16 +251,10 @@ void PrintMeshes(const config::RunConfig& open, bool json) {
     return;
   }
   const LayoutRow& possible = *std::ranges::find_if_not(layouts, impossible);
-  const LayoutRow* fastest = nullptr;
-  for (const LayoutRow& layout : layouts) {
-    const bool faster = layout.per_second > (fastest == nullptr ? 0 : fastest->per_second);
-    if (layout.fits() && faster) fastest = &layout;
-  }
+  const LayoutRow* const fastest = FastestOf(layouts);
   if (fastest != nullptr) PrintAnswer(FastestText(*fastest));
-  const MemoryLine& line = possible.line;
-  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}{}\n", ranks,
-                          possible.chosen ? ", by the fastest plan that fits" : "",
-                          line.whose.empty() ? "" : fmt::format(" (- beyond {})", line.Text())));
+  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}\n", ranks,
+                          possible.chosen ? ", by the fastest plan that fits" : ""));
   const std::string axes = AxisCells(possible.mesh, [](const MeshAxis& axis) { return axis.name; });
   PrintAnswer(fmt::format(
       " {}{:>5} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>10}{}\n", axes, "zero", "parameters",
@@ -220,6 +262,7 @@ void PrintMeshes(const config::RunConfig& open, bool json) {
       possible.step_seconds > 0 ? fmt::format(" {:>11} {:>9}", "step", possible.unit + "s/s")
                                 : ""));
   for (const LayoutRow& layout : layouts) PrintAnswer(Line(layout, &layout == fastest));
+  PrintAnswer(LegendText(layouts, fastest != nullptr));
 }
 
 }  // namespace plimsoll::trainer

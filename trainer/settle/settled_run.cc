@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -129,27 +130,41 @@ void RequireComparable(const RunConfig& config) {
 
 }  // namespace
 
+size_t FastestLayout(std::span<const LayoutCost> layouts) {
+  const double least = std::ranges::min(layouts, {}, &LayoutCost::seconds).seconds;
+  const LayoutCost* best = nullptr;
+  for (const LayoutCost& layout : layouts) {
+    if (layout.seconds > least * (1 + kAsFast)) continue;
+    if (best == nullptr || layout.bytes < best->bytes) best = &layout;
+  }
+  return static_cast<size_t>(best - layouts.data());
+}
+
 FastestPlan::FastestPlan(const RunConfig& config) {
   RequireBudget(config);
   RequireComparable(config);
   std::vector<LayoutPlans> layouts = PlansOfLayouts(config);
   // The most promising one first: what is fastest there saves the search of most others.
   std::ranges::stable_sort(layouts, {}, &LayoutPlans::least_seconds);
-  LayoutPlans* best = nullptr;
-  double seconds = std::numeric_limits<double>::infinity();
+  std::vector<std::pair<LayoutPlans*, const memory::Candidate*>> found;
+  std::vector<LayoutCost> costs;
+  double most = std::numeric_limits<double>::infinity();  // of one that is as fast as the fastest
   for (LayoutPlans& layout : layouts) {
-    if (layout.least_seconds >= seconds) break;
+    if (layout.least_seconds > most) break;
     const memory::Candidate* const fastest =
-        layout.solver->solver().Fastest(layout.budget, {}, seconds);
-    if (fastest == nullptr || fastest->exact->seconds >= seconds) continue;
-    best = &layout;
-    plan = fastest;
-    seconds = fastest->exact->seconds;
+        layout.solver->solver().Fastest(layout.budget, {}, most);
+    if (fastest == nullptr || fastest->exact->seconds > most) continue;
+    found.emplace_back(&layout, fastest);
+    costs.push_back(
+        {fastest->exact->seconds, layout.budget.profile.ProcessBytes(fastest->exact->taken_bytes)});
+    most = std::min(most, fastest->exact->seconds * (1 + kAsFast));
   }
-  if (best == nullptr) {
+  if (found.empty()) {
     const LayoutPlans& least = *std::ranges::min_element(layouts, {}, &LayoutPlans::least_bytes);
     RefuseBudget(least.budget, *least.solver);
   }
+  LayoutPlans* best = nullptr;
+  std::tie(best, plan) = found[FastestLayout(costs)];
   budget = best->budget;
   solver = std::move(best->solver);
   layout_ = best->name;
@@ -165,7 +180,7 @@ std::vector<std::string> FastestPlan::Reasons(bool used_only) const {
   std::vector<std::string> reasons = ChoiceReasons(*solver, *plan, budget, used_only);
   if (!layout_.empty()) {
     reasons.insert(reasons.begin(), fmt::format("parallel: {}, since no other layout has a faster "
-                                                "plan that fits",
+                                                "plan that fits, and none as fast takes less",
                                                 layout_));
   }
   return reasons;

@@ -1,7 +1,9 @@
 // A run as it will be compiled: the choices that the file leaves open, made within its budget.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,8 +26,19 @@ struct SettledRun {
   std::string chosen;
 };
 
+// A plan of one layout of the ranks.
+struct LayoutCost {
+  double seconds = 0;  // for the same work
+  int64_t bytes = 0;   // of a rank's device
+};
+// Layouts are as fast as one another where predictions differ by less than this part.
+inline constexpr double kAsFast = 0.005;
+// The number of the fastest; of layouts that are as fast, of the one with the fewest bytes, and the
+// first of these.
+size_t FastestLayout(std::span<const LayoutCost> layouts);
+
 // The fastest plan within the budget of a run that leaves choices open, and the solver that knows
-// it: of all layouts of the ranks that are open, the one whose fastest plan is the fastest.
+// it: of all layouts of the ranks that are open, FastestLayout of the fastest plan of each.
 struct FastestPlan {
   // UserError without a budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
   explicit FastestPlan(const config::RunConfig& config);
