@@ -281,6 +281,9 @@ class CommandLine {
         ->add_option("--ranks", plan_.ranks,
                      "what each of so many takes, by data and tensor ranks and ZeRO stage")
         ->check(CLI::Range(1, 100000));
+    command->add_flag("--parameters", plan_.parameters,
+                      "list the parameters instead: their names here and in checkpoints, shapes, "
+                      "types, whether they are trained, bytes");
     command->add_flag("--json", plan_.json, "for programs");
     command->add_option("--html", plan_.html, "also draw the plan, into this file");
     command->callback([this] {

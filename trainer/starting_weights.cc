@@ -41,8 +41,10 @@ void StartingWeights::SayFresh(const std::vector<std::string>& fresh) const {
                                 ? "; they are trained in full, and stored with the adapter "
                                   "(lora.modules_to_save)"
                                 : ""));
-  const std::vector<std::string>& frozen = config.train.freeze;
-  if (std::ranges::any_of(fresh, [&](const auto& name) { return MatchesAnyGlob(frozen, name); })) {
+  const std::vector<std::string>& frozen = session.compiled().options.frozen;
+  const bool asked = !config.train.freeze.empty();
+  if (asked && std::ranges::any_of(
+                   fresh, [&](const std::string& name) { return MatchesAnyGlob(frozen, name); })) {
     PrintWarning("train.freeze: leaves parameters as they start afresh");
   }
 }

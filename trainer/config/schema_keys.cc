@@ -178,8 +178,8 @@ void TrainKeys(std::vector<Key>& keys) {
             "Which way it improves; `auto`: as the model declares, of a loss `min`.");
   train.Add(
       "freeze", &T::freeze,
-      "Parameters that are not trained, as patterns of their names (`embed.*`, `block.?.*`): they "
-      "have no gradients and no optimizer state.");
+      "Parameters that are not trained, as patterns of their names (`embed.*`, `block.?.*`) or of "
+      "those in checkpoints (`model.layers.0.*`): they have no gradients and no optimizer state.");
   train.Add("threads", &T::threads, "CPU threads; 0: one per core.").Between(0, 4096);
 }
 

@@ -266,6 +266,10 @@ ExitCode RunPlan(const PlanCommand& command) {
       (command.sweep > 0 || !command.largest.empty() || command.ranks > 0)) {
     throw UserError("plimsoll plan: --html draws one plan; leave out --sweep, --max and --ranks");
   }
+  if (command.parameters && (command.sweep > 0 || !command.largest.empty() || command.ranks > 0 ||
+                             !command.budget.empty() || !command.html.empty())) {
+    throw UserError("plimsoll plan: --parameters lists them alone; give no other question");
+  }
   if (command.ranks > 0) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
@@ -279,6 +283,10 @@ ExitCode RunPlan(const PlanCommand& command) {
     return ExitCode::kDone;
   }
   const RunConfig config = Load(command);
+  if (command.parameters) {
+    PrintParameters(config, command.json);
+    return ExitCode::kDone;
+  }
   RefuseInput(command.html, "--html");  // before any slow work
   MeasureLink(config, *runtime::MakeGroupOfOne());
   if (const char* open = FirstOpenLayout(config);

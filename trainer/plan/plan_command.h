@@ -17,10 +17,11 @@ struct PlanCommand {
   std::string device;
   // Overrides memory.budget, and lets the solver choose what is kept unless the file says so.
   std::string budget;
-  int sweep = 0;        // number of budgets, from the fastest plan's to the smallest's; 0: none
-  std::string largest;  // --max: train.micro_batch, model.sequence or model.layers; empty: none
-  int64_t ranks = 0;    // number of ranks to lay out in every way; 0: as the file says
-  int64_t started = 1;  // ranks that were started; the plan is for as many
+  int sweep = 0;            // number of budgets, from the fastest plan's to the smallest's; 0: none
+  std::string largest;      // --max: train.micro_batch, model.sequence or model.layers; empty: none
+  int64_t ranks = 0;        // number of ranks to lay out in every way; 0: as the file says
+  bool parameters = false;  // list them instead
+  int64_t started = 1;      // ranks that were started; the plan is for as many
   bool json = false;
   std::string html;  // file to draw the plan into; empty: none
 };
@@ -33,9 +34,9 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,
 // with `largest` the greatest value of that key that fits, with `ranks` the bytes of each rank for
-// every mesh; with `html` it draws the plan. Opens no data and allocates no arena. UserError with
-// ExitCode::kBudgetNotMet when no plan fits the budget; returns that code when the plan is printed
-// and is too large for the GPU that it is for.
+// every mesh, with `parameters` a list of these; with `html` it draws the plan. Opens no data and
+// allocates no arena. UserError with ExitCode::kBudgetNotMet when no plan fits the budget; returns
+// that code when the plan is printed and is too large for the GPU that it is for.
 ExitCode RunPlan(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -21,6 +21,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/data/preprocessor_config.h"
 #include "trainer/data/source.h"
+#include "trainer/settle/frozen_parameters.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/run_device.h"
@@ -195,38 +196,6 @@ void CheckObjectives(const config::RunConfig& config, const models::Model& model
                           model.family())
             : fmt::format("the model has no such objective, only {}", fmt::join(names, ", "))));
   }
-}
-
-// The frozen parameters, from train.freeze.
-std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model) {
-  const std::vector<std::string>& patterns = config.train.freeze;
-  for (const std::string& pattern : patterns) {
-    RequireMatch(config, "train.freeze", pattern, model.parameters());
-  }
-  // Each objective has an update, which needs a parameter.
-  for (const models::Objective& objective : model.objectives()) {
-    if (std::ranges::any_of(model.parameters(), [&](const auto& parameter) {
-          return MatchesAnyGlob(objective.parameters, parameter.name) &&
-                 !MatchesAnyGlob(patterns, parameter.name);
-        })) {
-      continue;
-    }
-    throw config.Error(
-        "train.freeze",
-        fmt::format(
-            "leaves {}nothing to train; name fewer parameters",
-            objective.name.empty() ? "" : fmt::format("the objective '{}' ", objective.name)));
-  }
-  const models::Model::NewTokens& tokens = model.new_tokens();
-  for (const std::string& table : tokens.tables) {
-    if (tokens.first == tokens.end || !MatchesAnyGlob(patterns, table)) continue;
-    throw config.Error(
-        "train.freeze",
-        fmt::format("freezes {}, where the rows of {} new tokens (model.vocab) would "
-                    "stay at the mean of the others; leave it out",
-                    table, tokens.end - tokens.first));
-  }
-  return patterns;
 }
 
 // The blocks of memory.host_blocks. What comes from the host for one of them arrives while those

@@ -1,0 +1,140 @@
+// `plimsoll plan --parameters`.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/columns.h"
+#include "base/error.h"
+#include "base/glob.h"
+#include "base/message.h"
+#include "graph/dtype.h"
+#include "models/checkpoint_parts.h"
+#include "trainer/plan/plan_table.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/knobs.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ParameterRow {
+  std::string name;
+  std::vector<std::string> checkpoint;  // names of its tensors there
+  std::vector<std::string> copies;      // of tensors that repeat it, as a tied head
+  graph::Shape shape;                   // of the whole parameter
+  std::string dtype;                    // in which a rank stores it
+  bool trained = false;
+  int64_t bytes = 0;  // of a rank's part
+};
+
+// With a value for every choice that the file leaves open: none of them changes what is listed but
+// the layout of the ranks, of which the first possible one counts.
+config::RunConfig Closed(const config::RunConfig& open) {
+  const std::vector<RankLayout> layouts = LayoutsOf(open);
+  const auto possible = std::ranges::find_if(
+      layouts, [](const RankLayout& layout) { return layout.problem.empty(); });
+  if (possible == layouts.end()) throw UserError(layouts.front().problem);
+  return Alternatives(possible->config, *ModelFrom(possible->config)).front();
+}
+
+std::vector<ParameterRow> RowsOf(const models::Model& model, const CompiledStep& compiled) {
+  std::map<std::string, std::vector<std::string>> checkpoint, copies;
+  for (const models::Part& part : models::PartsOf(model)) {
+    checkpoint[part.parameter.name].push_back(part.name);
+    copies[part.parameter.name] = part.copies;
+  }
+  std::vector<models::ParameterInfo> parameters = model.parameters();
+  for (models::ParameterInfo& added : adapters::Parameters(compiled.options.lora)) {
+    parameters.push_back(std::move(added));
+  }
+  std::map<std::string, const memory::PersistentTensor*> stored;
+  for (const memory::PersistentTensor& tensor : compiled.plan.persistent) {
+    if (tensor.role == graph::Role::kParameter) stored[tensor.name] = &tensor;
+  }
+  std::vector<ParameterRow> rows;
+  for (const models::ParameterInfo& parameter : parameters) {
+    ParameterRow& row = rows.emplace_back();
+    row.name = parameter.name;
+    row.checkpoint = checkpoint[parameter.name];
+    row.copies = copies[parameter.name];
+    row.shape = parameter.shape;
+    row.trained = !MatchesAnyGlob(compiled.options.frozen, parameter.name);
+    const auto found = stored.find(parameter.name);
+    if (found == stored.end()) continue;  // a program may leave out what it doesn't read
+    row.dtype = graph::Name(found->second->type.dtype);
+    row.bytes = found->second->type.bytes();
+  }
+  return rows;
+}
+
+std::string ShapeText(const graph::Shape& shape) {
+  return fmt::format("{}", fmt::join(shape.dims(), "×"));
+}
+
+// Behind the name, a column of its own for the checkpoint's, which may be several.
+std::string Text(const std::vector<ParameterRow>& rows) {
+  size_t name = 9, shape = 5;
+  for (const ParameterRow& row : rows) {
+    name = std::max(name, Columns(row.name));
+    shape = std::max(shape, Columns(ShapeText(row.shape)));
+  }
+  const auto line = [&](const std::string& first, const std::string& dims, const std::string& type,
+                        const std::string& fate, const std::string& bytes,
+                        const std::string& stored) {
+    std::string text = fmt::format("{:<{}}  {:>{}}  {:<5}  {:<7}  {:>10}  {}", first, name, dims,
+                                   shape, type, fate, bytes, stored);
+    return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  };
+  std::string text = line("parameter", "shape", "dtype", "", "bytes", "in checkpoints");
+  for (const ParameterRow& row : rows) {
+    text += line(row.name, ShapeText(row.shape), row.dtype, row.trained ? "trained" : "frozen",
+                 FormatBytes(row.bytes), row.checkpoint.empty() ? "" : row.checkpoint.front());
+    for (size_t i = 1; i < row.checkpoint.size(); ++i) {
+      text += line("", "", "", "", "", row.checkpoint[i]);
+    }
+    for (const std::string& copy : row.copies) text += line("", "", "", "", "", "= " + copy);
+  }
+  return text;
+}
+
+ordered_json Json(const std::vector<ParameterRow>& rows) {
+  ordered_json list = ordered_json::array();
+  for (const ParameterRow& row : rows) {
+    list.push_back({{"name", row.name},
+                    {"checkpoint", row.checkpoint},
+                    {"copies", row.copies},
+                    {"shape", row.shape.dims()},
+                    {"dtype", row.dtype},
+                    {"trained", row.trained},
+                    {"bytes", row.bytes}});
+  }
+  return {{"parameters", list}};
+}
+
+}  // namespace
+
+void PrintParameters(const config::RunConfig& config, bool json) {
+  const config::RunConfig closed = Closed(config);
+  const std::unique_ptr<models::Model> model = ModelFrom(closed);
+  const CompiledStep compiled = Compile(*model, CompileFrom(closed, *model));
+  const std::vector<ParameterRow> rows = RowsOf(*model, compiled);
+  if (json) {
+    PrintAnswer(fmt::format("{}\n", Json(rows).dump(1)));
+    return;
+  }
+  PrintAnswer(Text(rows));
+  int64_t bytes = 0;
+  for (const ParameterRow& row : rows) bytes += row.bytes;
+  PrintAnswer(
+      fmt::format("{}, {}\n", ParametersText(*model, compiled.options), FormatBytes(bytes)));
+}
+
+}  // namespace plimsoll::trainer
