@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "reports/front.h"
 #include "reports/page.h"
 
 namespace plimsoll::reports {
@@ -19,51 +20,6 @@ bool Has(const ordered_json& row, const char* key) {
 ordered_json Line(const ordered_json& row, const char* key) {
   if (!Has(row, key)) return nullptr;
   return {{"label", "budget"}, {"value", row.at(key)}};
-}
-
-// Each budget once.
-ordered_json Budgets(const ordered_json& study) {
-  ordered_json lines = ordered_json::array();
-  for (const ordered_json& row : study.at("rows")) {
-    const ordered_json line = Line(row, "budget_bytes");
-    if (line.is_null() || std::find(lines.begin(), lines.end(), line) != lines.end()) continue;
-    lines.push_back(line);
-  }
-  return lines;
-}
-
-void AddFront(const ordered_json& study, ordered_json& views) {
-  ordered_json points = ordered_json::array();
-  bool has_energy = false;
-  for (const ordered_json& row : study.at("rows")) {
-    if (!Has(row, "peak_bytes") || !Has(row, "step_ms")) continue;
-    if (row.value("status", "done") != "done") continue;
-    ordered_json point = {
-        {"name", row.at("name")}, {"x", row.at("peak_bytes")}, {"y", row.at("step_ms")}};
-    if (Has(row, "step_ms_low") && Has(row, "step_ms_high")) {
-      point["y_low"] = row.at("step_ms_low");
-      point["y_high"] = row.at("step_ms_high");
-    }
-    if (Has(row, "joules_per_token")) {
-      point["z"] = row.at("joules_per_token");
-      has_energy = true;
-    }
-    for (const char* key : {"group", "base", "note"}) {
-      if (Has(row, key)) point[key] = row.at(key);
-    }
-    points.push_back(std::move(point));
-  }
-  if (points.empty()) return;
-  views.push_back({{"type", "front"},
-                   {"title", "Memory and speed"},
-                   {"note",
-                    "Smaller is better on every axis. The line joins the variants that no "
-                    "other beats on both axes shown."},
-                   {"x", {{"label", "peak memory"}, {"unit", "bytes"}}},
-                   {"y", {{"label", "time of a step"}, {"unit", "ms"}}},
-                   {"lines", Budgets(study)},
-                   {"points", std::move(points)}});
-  if (has_energy) views.back()["z"] = {{"label", "energy of a token"}, {"unit", "joules"}};
 }
 
 void AddBars(const ordered_json& study, ordered_json& views) {
@@ -177,7 +133,9 @@ std::string StudyPage(const ordered_json& study) {
   if (Has(study, "warning")) {
     page.views.push_back({{"type", "notice"}, {"text", study.at("warning")}});
   }
-  AddFront(study, page.views);
+  if (ordered_json front = FrontView(study); !front.is_null()) {
+    page.views.push_back(std::move(front));
+  }
   page.views.push_back({{"type", "table"},
                         {"title", "Variants"},
                         {"choice", true},

@@ -156,6 +156,8 @@ class AblationRun {
     ordered_json json = StudyJson(facts);
     directory_.Write("study.json", json.dump(1) + "\n");
     directory_.Write("study.csv", StudyCsv(json, facts));
+    directory_.Write("study.tex", StudyTex(json));
+    directory_.Write("study.svg", StudySvg(json));
     directory_.Write("report.html", StudyHtml(json, facts));
     return json;
   }
@@ -291,8 +293,10 @@ void RunAblate(const AblateCommand& command) {
   if (command.json) {
     PrintAnswer(fmt::format("{}\n", json.dump(1)));
   } else {
-    PrintProgress(fmt::format("\n{}\n{}results in {}: report.html, study.csv, study.json\n",
-                              study.title, StudyText(json), directory.path()));
+    PrintProgress(
+        fmt::format("\n{}\n{}results in {}: report.html, study.csv, study.json, study.svg, "
+                    "study.tex\n",
+                    study.title, StudyText(json), directory.path()));
   }
   RequireAnyResult(study, json);
   if (!LawsHold(json)) {
@@ -332,6 +336,8 @@ void RunReport(const ReportCommand& command) {
   const ordered_json json = StudyJson(study);
   if (!command.html.empty()) WriteOutput(command.html, "--html", StudyHtml(json, study));
   if (!command.csv.empty()) WriteOutput(command.csv, "--csv", StudyCsv(json, study));
+  if (!command.tex.empty()) WriteOutput(command.tex, "--tex", StudyTex(json));
+  if (!command.svg.empty()) WriteOutput(command.svg, "--svg", StudySvg(json));
   if (command.json) {
     PrintAnswer(fmt::format("{}\n", json.dump(1)));
   } else {

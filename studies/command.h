@@ -17,7 +17,7 @@ struct AblateCommand {
   bool list = false;       // print the rows without running anything
   bool json = false;       // print study.json in place of the table
   bool reference = false;  // print the keys of a study file
-  std::string columns;     // of the tables and of study.csv (figures.h); empty: what rows fill
+  std::string columns;     // of all tables (figures.h); empty: what rows fill
 };
 
 // Makes the remaining runs of the study, and prints and writes its results. UserError with
@@ -26,10 +26,10 @@ struct AblateCommand {
 void RunAblate(const AblateCommand& command);
 
 struct ReportCommand {
-  std::vector<std::string> runs;  // run directories; the first is the baseline
-  int64_t warmup = 3;             // first steps of each run, whose times don't count
-  std::string html, csv;          // files to write; empty: none
-  std::string columns;            // of the tables and of the CSV file; empty: what rows fill
+  std::vector<std::string> runs;    // run directories; the first is the baseline
+  int64_t warmup = 3;               // first steps of each run, whose times don't count
+  std::string html, csv, tex, svg;  // files to write; empty: none
+  std::string columns;  // of the tables in text, HTML, CSV and LaTeX; empty: what rows fill
   bool json = false;
 };
 

@@ -73,6 +73,26 @@ Difference DifferenceOf(const Spread& row, const Spread& baseline) {
   return Difference::kNone;
 }
 
+std::optional<double> TokensPerStep(const Row& row) {
+  if (const std::optional<double> tokens = row.Figure("tokens_per_step")) return tokens;
+  const std::optional<double> rate = row.Figure("tokens_per_s");
+  return rate ? std::optional(*rate * SpreadOf(row).median * 1e-3) : std::nullopt;
+}
+
+// The spread of the time in which the row works off as many tokens as a step of the baseline has,
+// or that of its steps where one of the two does not tell its tokens.
+Spread ForTheSameTokens(const Row& row, const Row& baseline, bool& by_tokens) {
+  Spread spread = SpreadOf(row);
+  const std::optional<double> mine = TokensPerStep(row), others = TokensPerStep(baseline);
+  by_tokens = mine && others;
+  if (!by_tokens) return spread;
+  const double times = *mine / *others;
+  spread.low /= times;
+  spread.median /= times;
+  spread.high /= times;
+  return spread;
+}
+
 bool Dominates(const Row& a, const Row& b) {
   const double bytes_a = *a.peak_bytes(), bytes_b = *b.peak_bytes();
   const double ms_a = SpreadOf(a).median, ms_b = SpreadOf(b).median;
@@ -203,6 +223,12 @@ Spread SpreadOf(const Row& row) {
           .variation = (steps.high - steps.low) / steps.median};
 }
 
+std::optional<double> TokensPerSecond(const Row& row) {
+  if (!row.has_results()) return std::nullopt;
+  const std::optional<double> tokens = TokensPerStep(row);
+  return tokens ? std::optional(*tokens / SpreadOf(row).median * 1e3) : std::nullopt;
+}
+
 std::optional<Mean> OverSeeds(const Row& row, SeedFigure figure) {
   std::vector<double> values;
   for (const Run* run : FirstRuns(row)) {
@@ -235,7 +261,8 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
     }
     const Row& base = rows[baseline];
     if (i == baseline || !base.measured()) continue;
-    const Spread spread = SpreadOf(rows[i]), of_base = SpreadOf(base);
+    const Spread of_base = SpreadOf(base);
+    const Spread spread = ForTheSameTokens(rows[i], base, comparison.speedup_by_tokens);
     comparison.speedup = of_base.median / spread.median;
     comparison.speedups = Interval{of_base.low / spread.high, of_base.high / spread.low};
     comparison.time = DifferenceOf(spread, of_base);

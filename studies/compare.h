@@ -40,11 +40,18 @@ using SeedFigure = std::optional<double> (Run::*)() const;
 // The mean over the row's seeds: runs of one seed have the same value. Nothing if no run has one.
 std::optional<Mean> OverSeeds(const Row& row, SeedFigure figure);
 
+// Tokens (or samples) a second at the row's median time; nothing where the row doesn't tell its
+// tokens.
+std::optional<double> TokensPerSecond(const Row& row);
+
 struct Comparison {
   bool is_baseline = false;
-  std::optional<double> speedup;        // time of the baseline / time of the row
-  std::optional<Interval> speedups;     // what the two spreads leave possible
-  Difference time = Difference::kNone;  // kNone: the two spreads overlap, nobody can tell
+  // Tokens a second of the row / those of the baseline or, unless both tell them, steps a second.
+  std::optional<double> speedup;
+  bool speedup_by_tokens = false;
+  std::optional<Interval> speedups;  // what the two spreads leave possible
+  // Of the time for the same number of tokens; kNone: the two spreads overlap, nobody can tell.
+  Difference time = Difference::kNone;
   // From the baseline, seed by seed. For seeds that the baseline lacks: the difference of the
   // means.
   std::optional<Mean> loss_difference, eval_loss_difference;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -69,12 +70,6 @@ ordered_json HardwareUtilisation(const View& view) {
   return Utilisation(view, *flops + view.row.Figure("recompute_flops_per_step").value_or(0));
 }
 
-ordered_json TokensPerSecond(const View& view) {
-  const std::optional<double> tokens = view.row.Figure("tokens_per_step");
-  if (!tokens) return OrNull(view.row.Figure("tokens_per_s"));
-  return *tokens / view.spread.median * 1e3;
-}
-
 ordered_json PredictedPeak(const View& view) {
   for (const char* key : {"predicted_process_bytes", "predicted_reserved_bytes", "arena_bytes"}) {
     if (const std::optional<double> bytes = view.row.Figure(key)) return *bytes;
@@ -98,6 +93,13 @@ ordered_json BitsText(const View& view) {
   if (!comparison.same_bits) return "DIFFER from " + other;
   if (comparison.same_steps == comparison.steps) return "= " + other;
   return fmt::format("= {} in {} of {} steps", other, comparison.same_steps, comparison.steps);
+}
+
+// A figure that counts is an integer in JSON and CSV.
+ordered_json AsCounted(const ordered_json& value, const std::string& unit) {
+  const bool counts = unit == "bytes" || unit == "integer";
+  if (!counts || !value.is_number_float()) return value;
+  return static_cast<int64_t>(std::llround(value.get<double>()));
 }
 
 struct Figure {
@@ -128,7 +130,13 @@ const Figure kFigures[] = {
     {"speedup_low", nullptr, "number", [](const View& v) { return LowOf(v.comparison.speedups); }},
     {"speedup_high", nullptr, "number",
      [](const View& v) { return HighOf(v.comparison.speedups); }},
-    {"tokens_per_s", "tokens/s", "count", TokensPerSecond},
+    {"speedup_by", nullptr, "text",
+     [](const View& v) {
+       if (!v.comparison.speedup) return ordered_json(nullptr);
+       return ordered_json(v.comparison.speedup_by_tokens ? "tokens" : "steps");
+     }},
+    {"tokens_per_s", "tokens/s", "count",
+     [](const View& v) { return OrNull(TokensPerSecond(v.row)); }},
     {"mfu", "MFU", "percent", ModelUtilisation},
     {"hfu", "HFU", "percent", HardwareUtilisation},
     {"recompute_share", "recomputed", "percent"},
@@ -309,7 +317,8 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
     if (figure.by_seed()) {
       AddBySeed(figure, view, seeds, json);
     } else {
-      json[figure.key] = figure.of != nullptr ? figure.of(view) : OrNull(row.Figure(figure.key));
+      json[figure.key] = AsCounted(
+          figure.of != nullptr ? figure.of(view) : OrNull(row.Figure(figure.key)), figure.unit);
     }
   }
   json["speedup_measured"] = !view.comparison.speedup

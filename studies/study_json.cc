@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <set>
 
+#include "reports/front_picture.h"
 #include "reports/memory_stack.h"
 #include "reports/study_page.h"
 #include "studies/figures.h"
+#include "studies/latex_table.h"
 #include "studies/table.h"
 
 namespace plimsoll::studies {
@@ -65,6 +67,21 @@ std::string UnsteadyText(const std::vector<Row>& rows) {
       "(the range between their quartiles over the median) in {} of {} rows ({}). The machine was "
       "busy, or its clock changed.",
       kSteady * 100, names.size(), rows.size(), ListOf(names));
+}
+
+// Names the rows whose speed is one of steps; empty: none.
+std::string SpeedText(const ordered_json& rows) {
+  std::vector<std::string> names;
+  for (const ordered_json& row : rows) {
+    if (row.value("speedup_by", ordered_json(nullptr)) == "steps") {
+      names.push_back(row.at("name").get<std::string>());
+    }
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "of {}: steps a second against the baseline's, since one of the two does not tell how many "
+      "tokens its step has",
+      ListOf(names));
 }
 
 // Says how many runs share others' losses, and over how many steps that was checked.
@@ -135,6 +152,7 @@ ordered_json StudyJson(const StudyFacts& study) {
     most_steps = std::max(most_steps, steps);
   }
   ordered_json facts = FactsOf(rows);
+  if (const std::string text = SpeedText(rows); !text.empty()) facts.push_back({"speed", text});
   if (const std::string text = SharedText(study.rows); !text.empty()) {
     facts.push_back({"shared losses", text});
   }
@@ -152,6 +170,12 @@ ordered_json StudyJson(const StudyFacts& study) {
 std::string StudyCsv(const ordered_json& json, const StudyFacts& study) {
   return Csv(json.at("rows"), study.columns.empty() ? ordered_json() : json.at("columns"));
 }
+
+std::string StudyTex(const ordered_json& json) {
+  return LatexTable(json.at("title").get<std::string>(), json.at("rows"), json.at("columns"));
+}
+
+std::string StudySvg(const ordered_json& json) { return reports::FrontPicture(json); }
 
 std::string StudyHtml(const ordered_json& json, const StudyFacts& study) {
   ordered_json page = json;

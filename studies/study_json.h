@@ -27,6 +27,12 @@ nlohmann::ordered_json StudyJson(const StudyFacts& study);
 // study.csv: all members of the rows, or of chosen columns theirs.
 std::string StudyCsv(const nlohmann::ordered_json& json, const StudyFacts& study);
 
+// study.tex: the table for LaTeX (latex_table.h).
+std::string StudyTex(const nlohmann::ordered_json& json);
+
+// study.svg: memory against the time of a step (reports/front_picture.h).
+std::string StudySvg(const nlohmann::ordered_json& json);
+
 // report.html: the same as a page, with a picture of each row's memory over a step.
 std::string StudyHtml(const nlohmann::ordered_json& json, const StudyFacts& study);
 

@@ -106,7 +106,8 @@ std::vector<std::string> KeysOf(const ordered_json& columns) {
 
 }  // namespace
 
-std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
+std::vector<std::vector<std::string>> TableCells(const ordered_json& rows,
+                                                 const ordered_json& columns) {
   std::vector<std::vector<std::string>> lines(1);
   for (const ordered_json& column : columns) {
     const auto unit = column.at("unit").get<std::string>();
@@ -118,6 +119,11 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
       line.push_back(Cell(row, column));
     }
   }
+  return lines;
+}
+
+std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
+  const std::vector<std::vector<std::string>> lines = TableCells(rows, columns);
   std::vector<size_t> widths(columns.size());
   for (const auto& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], Width(line[i]));
@@ -142,8 +148,8 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
   text +=
       "step: the median of all measured steps; from, to: their quartiles and those of the runs' "
       "medians.\nvaries: the range between these quartiles as a share of the median.\n"
-      "speed: against the baseline; ~: cannot tell, since the spreads overlap, which leave "
-      "possible what stands behind.\n";
+      "speed: tokens (or samples) a second against the baseline's; ~: cannot tell, since the "
+      "spreads overlap, which leave possible what stands behind.\n";
   const bool seeds = std::any_of(columns.begin(), columns.end(), [](const ordered_json& column) {
     return column.contains("runs");
   });

@@ -9,6 +9,10 @@
 
 namespace plimsoll::studies {
 
+// The texts of a table's cells: its head, then a line for each row.
+std::vector<std::vector<std::string>> TableCells(const nlohmann::ordered_json& rows,
+                                                 const nlohmann::ordered_json& columns);
+
 // An aligned table with a legend below, from the rows and columns of figures.h.
 std::string TextTable(const nlohmann::ordered_json& rows, const nlohmann::ordered_json& columns);
 

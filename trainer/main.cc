@@ -309,7 +309,7 @@ class CommandLine {
     command->add_flag("--json", ablate_.json, "for programs");
     command->add_flag("--reference", ablate_.reference, "the keys of a study file");
     command->add_option("--columns", ablate_.columns,
-                        "of the table, the page's and study.csv: name,loss,arena,…");
+                        "of the table, and of the files': name,loss,arena,…");
     command->callback([this] {
       if (world_.size() > 1) {
         throw UserError(
@@ -327,8 +327,10 @@ class CommandLine {
         ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
     command->add_option("--html", report_.html, "also write a page to this file");
     command->add_option("--csv", report_.csv, "also write a table to this file");
+    command->add_option("--tex", report_.tex, "also write a LaTeX table to this file");
+    command->add_option("--svg", report_.svg, "also draw memory and time into this file");
     command->add_option("--columns", report_.columns,
-                        "of the table, the page's and the CSV: name,loss,arena,…");
+                        "of the table, and of the files': name,loss,arena,…");
     command->add_flag("--json", report_.json, "for programs");
     command->callback([this] { studies::RunReport(report_); });
   }

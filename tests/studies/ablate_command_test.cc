@@ -127,6 +127,8 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_THAT(outcome.out, HasSubstr("equal to the bit are: checked"));
   EXPECT_THAT(ReadFile(dir_ + "/report.html"), HasSubstr("Tiny"));
   EXPECT_THAT(ReadFile(dir_ + "/study.csv"), HasSubstr("\nblock,done,"));
+  EXPECT_THAT(ReadFile(dir_ + "/study.tex"), HasSubstr("\nblock & done & "));
+  EXPECT_THAT(ReadFile(dir_ + "/study.svg"), HasSubstr(">offload</text>"));
   const json study = json::parse(ReadFile(dir_ + "/study.json"));
   for (const json& law : study.at("laws")) {
     EXPECT_TRUE(law.at("holds") == true || law.at("must_hold") == false) << law.dump();

@@ -9,6 +9,7 @@
 #include "studies/command_output.h"
 #include "studies/figures.h"
 #include "studies/shared_curves.h"
+#include "studies/study_json.h"
 #include "studies/table.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -65,6 +66,43 @@ TEST(Compare, TheMediansOfRunsWidenTheSpread) {
   row.runs.push_back(Measured({200, 200, 200}));
   EXPECT_EQ(SpreadOf(row).high, 109);
   EXPECT_EQ(SpreadOf(row).variation, 0);
+}
+
+TEST(Compare, SpeedIsOfTokensWhereStepsHaveDifferentNumbersOfThem) {
+  std::vector<Row> rows = {
+      Measured("base", {99, 100, 101}, 10), Measured("four times the batch", {198, 200, 202}, 9),
+      Measured("twice", {199, 200, 201}, 9), Measured("by its rate", {198, 200, 202}, 9),
+      Measured("unknown", {198, 200, 202}, 9)};
+  rows[1].runs[0].summary["tokens_per_step"] = 4000;
+  rows[2].runs[0].summary["tokens_per_step"] = 2000;
+  rows[3].runs[0].summary = {{"tokens_per_s", 20000}};  // 10,000 a second are the baseline's
+  rows[4].runs[0].summary = {{"peak_bytes", 5}};
+  const auto comparisons = Compare(rows, {}, 0);
+  EXPECT_DOUBLE_EQ(*comparisons[1].speedup, 2);
+  EXPECT_EQ(comparisons[1].time, Difference::kFaster);
+  EXPECT_DOUBLE_EQ(comparisons[1].speedups->low, 99.5 / (201.0 / 4));
+  EXPECT_DOUBLE_EQ(comparisons[1].speedups->high, 100.5 / (199.0 / 4));
+  EXPECT_DOUBLE_EQ(*comparisons[2].speedup, 1);
+  EXPECT_EQ(comparisons[2].time, Difference::kNone);
+  EXPECT_DOUBLE_EQ(*comparisons[3].speedup, 2);
+  EXPECT_TRUE(comparisons[3].speedup_by_tokens);
+  // Its steps are compared, and the table says so.
+  EXPECT_DOUBLE_EQ(*comparisons[4].speedup, 0.5);
+  EXPECT_FALSE(comparisons[4].speedup_by_tokens);
+  const auto json = StudyJson({.title = "t", .groups = {}, .rows = rows, .facts = {}});
+  EXPECT_EQ(json.at("rows")[1].at("speedup_by"), "tokens");
+  EXPECT_EQ(json.at("rows")[4].at("speedup_by"), "steps");
+  EXPECT_NE(StudyText(json).find("speed: of unknown: steps a second"), std::string::npos)
+      << StudyText(json);
+}
+
+TEST(Figures, ThatCountAreIntegers) {
+  const std::vector<Row> rows = {Measured("base", {99, 100, 101}, 12345678)};
+  const auto json = RowJson(0, rows, Compare(rows, {}, 0), "");
+  EXPECT_EQ(json.at("arena_bytes").dump(), "12345678");
+  EXPECT_EQ(json.at("peak_bytes").dump(), "12345678");
+  const std::string csv = Csv({json});
+  EXPECT_EQ(csv.find("12345678.0"), std::string::npos) << csv;
 }
 
 TEST(Compare, TheFrontIsWhatNoOtherBeats) {
@@ -339,7 +377,7 @@ TEST(Columns, AreThoseThatAreChosen) {
   const std::string csv = Csv(json, columns);
   EXPECT_EQ(csv.substr(0, csv.find('\n')),
             "loss,loss_deviation,loss_runs,arena_bytes,name,budget_bytes");
-  EXPECT_NE(csv.find("\n2.0,0.0,5,1.0,base,\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\n2.0,0.0,5,1,base,\n"), std::string::npos) << csv;
   EXPECT_TRUE(ParseColumns("").empty());
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/axes.h"
@@ -54,7 +55,7 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
   json["predicted_step_ms"] = result.predicted_step_seconds
                                   ? ordered_json(*result.predicted_step_seconds * 1e3)
                                   : ordered_json(nullptr);
-  json["tokens_per_step"] = tokens;
+  json["tokens_per_step"] = std::llround(tokens);
   json["model_flops_per_step"] = model_flops;
   json["recompute_flops_per_step"] = recomputed * result.ranks;
   json["recompute_share"] = compiled.flops_per_step > 0 ? recomputed / compiled.flops_per_step : 0;
