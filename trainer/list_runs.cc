@@ -17,6 +17,7 @@
 #include "base/input_file.h"
 #include "base/statistics.h"
 #include "trainer/record/run_status.h"
+#include "trainer/snapshot/way_on.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -94,6 +95,9 @@ ListedRun ReadRun(const std::string& path) {
     run.reason = *holder;
   }
   run.state = Name(state);
+  if (state == State::kRunning || state == State::kDone) return run;
+  run.snapshot = NewestSnapshot(path);
+  if (said && run.snapshot) run.resume_command = said->resume_command;
   return run;
 }
 
@@ -208,6 +212,15 @@ std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
     line.erase(line.find_last_not_of(' ') + 1);
     text += Cut(line, columns) + "\n";
   }
+  // Of the newest few, how to take them up again.
+  constexpr int kMostResumed = 5;
+  int resumed = 0;
+  for (const ListedRun& run : runs) {
+    if (run.resume_command.empty() || ++resumed > kMostResumed) continue;
+    text += OneLine(fmt::format("{}: {} from the snapshot after {} steps", run.path,
+                                GoesOnText(run.resume_command, 1), *run.snapshot)) +
+            "\n";
+  }
   return text;
 }
 
@@ -223,6 +236,8 @@ std::string RunsJson(const std::vector<ListedRun>& runs) {
                     {"notes", run.notes},
                     {"state", run.state},
                     {"reason", run.reason},
+                    {"snapshot", or_null(run.snapshot)},
+                    {"resume_command", run.resume_command},
                     {"steps", run.steps},
                     {"of_steps", or_null(run.of_steps)},
                     {"loss", or_null(run.loss)},

@@ -14,6 +14,8 @@ struct ListedRun {
   std::vector<std::string> tags;
   std::string state;                // "running", "done", "stopped", "failed"
   std::string reason;               // of the end, in words; while it runs, the process
+  std::optional<int64_t> snapshot;  // steps behind its newest, of a run that was interrupted
+  std::string resume_command = "";  // that goes on from it; empty: none, or not known
   int64_t steps = 0;                // made
   std::optional<int64_t> of_steps;  // steps that the run is to make
   std::optional<double> loss, best_eval_loss;
@@ -26,7 +28,8 @@ struct ListedRun {
 // Skips folders that are no run or cannot be read. UserError when there is no such folder.
 std::vector<ListedRun> ListRuns(const std::string& folder);
 
-// A table, each line cut to `columns` (0: whole), or a list of objects. Ends with a newline.
+// A table, each line cut to `columns` (0: whole), and below it the commands that resume the newest
+// of the interrupted runs; or a list of objects. Ends with a newline.
 std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns);
 std::string RunsJson(const std::vector<ListedRun>& runs);
 

@@ -45,6 +45,7 @@
 #include "trainer/settle/known_gpus.h"
 #include "trainer/snapshot/export.h"
 #include "trainer/snapshot/inspect.h"
+#include "trainer/snapshot/way_on.h"
 #include "trainer/train.h"
 
 namespace plimsoll::trainer {
@@ -256,7 +257,9 @@ class CommandLine {
         const Stage stage("run file");
         return train_.Load(world_, /*runs=*/true);
       }();
-      TrainOptions options{.profile = {}, .resume = resume_};
+      TrainOptions options{.profile = {},
+                           .resume = resume_,
+                           .resume_command = ResumeCommand(train_.file, train_.sets)};
       if (profile->count() > 0)
         options.profile = ParseProfiledSteps(profile_, loaded.config.train.StepsToMake());
       end_ = Train(loaded, world_, options);

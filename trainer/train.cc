@@ -57,6 +57,7 @@
 #include "trainer/snapshot/save_snapshot.h"
 #include "trainer/snapshot/saver.h"
 #include "trainer/snapshot/text_ends.h"
+#include "trainer/snapshot/way_on.h"
 #include "trainer/starting_weights.h"
 #include "trainer/step/session.h"
 #include "trainer/step_feed.h"
@@ -78,10 +79,11 @@ class Run {
  public:
   // The arguments must outlive the run; `resumed` is nullptr for a run from the beginning.
   Run(const SettledRun& settled, DeviceStart& device_start, Ranks& ranks, RunDirectory& directory,
-      const std::optional<ProfiledSteps>& profile, const Resumed* resumed)
+      const TrainOptions& options, const Resumed* resumed)
       : config_(settled.config),
         ranks_(ranks),
         directory_(directory),
+        resume_command_(options.resume_command),
         chosen_(settled.chosen),
         model_(ModelFrom(config_)),
         under_way_(UnderWay("reading the data", "data")),
@@ -99,7 +101,7 @@ class Run {
     begin("starting the device", "device");
     device_ = &device_start.Connected(ranks_, config_.parallel.nccl_max_ctas.value_or(0));
     gpu_->CheckFree(compiled.plan);
-    if (profile) profiler_.emplace(*device_, *profile);
+    if (options.profile) profiler_.emplace(*device_, *options.profile);
     begin(MemoryText(compiled.plan), "memory");
     // What reading text and planning took must not lie beside the arena.
     runtime::ReturnFreeMemory();
@@ -134,7 +136,7 @@ class Run {
       PrintProgress(Header(config_, *model_));
     }
     directory_.Write("config.yaml", resolved_yaml);
-    status_ = StartedNow(config_);
+    status_ = StartedNow(config_, resume_command_);
     directory_.Write("run.json", ToJson(status_));
     const CompiledStep& step = session_->compiled();
     const memory::CostModel known = CostModelFor(config_, {});  // times nothing
@@ -192,6 +194,8 @@ class Run {
     ranks_.StopWatching();  // the others wait while the model is written
     if (stopped_by_signal_) {
       EndStatus(RunStatus::State::kStopped, signals_->Name());
+      progress.Line(fmt::format("stopped by a signal; {} from here",
+                                GoesOnText(resume_command_, ranks_.size())));
       return ExitCode::kStoppedBySignal;
     }
     LeaveResults({.config = config_,
@@ -213,6 +217,7 @@ class Run {
                   .steps_run = steps_run_,
                   .start = start});
     progress_ = nullptr;
+    left_results_ = true;
     // A first piece of a run (train.stop_after) may well have none.
     const bool whole = steps_done_ >= config_.train.steps || stopped_;
     if (const std::string problem = NoUpdateText(divergence_->counts());
@@ -221,6 +226,16 @@ class Run {
     }
     EndStatus(RunStatus::State::kDone, stopped_ ? "stopped early" : "");
     return ExitCode::kDone;
+  }
+
+  // What an error that ends the run says behind its message: how to go on from the newest snapshot,
+  // if there is one and anything left to do.
+  std::string WayOn() const {
+    if (status_.started == 0 || left_results_ || resume_command_.empty()) return "";
+    const std::optional<int64_t> step = NewestSnapshot(directory_.path());
+    if (!step) return "";
+    return fmt::format("; {} from the snapshot after {} steps",
+                       GoesOnText(resume_command_, ranks_.size()), *step);
   }
 
   // Writes the run's final state, if it can be written.
@@ -414,7 +429,6 @@ class Run {
       throw UserError("stopped by a signal, and without the snapshot to go on from",
                       ExitCode::kInternal);
     }
-    progress_->Line("stopped by a signal; --resume auto goes on from here");
   }
 
   void Save(int64_t done) {
@@ -598,6 +612,7 @@ class Run {
   const config::RunConfig& config_;
   Ranks& ranks_;
   RunDirectory& directory_;
+  std::string resume_command_;
   std::string chosen_;            // by the budget solver
   double predicted_seconds_ = 0;  // of a step
   std::string measured_rates_;    // by which its plan was chosen; empty: by none measured here
@@ -631,6 +646,7 @@ class Run {
   std::optional<StopSignals> signals_;
   bool stopped_ = false;
   bool stopped_by_signal_ = false;
+  bool left_results_ = false;
   std::optional<Saver> saver_;  // last: its work uses the other members
 };
 
@@ -674,7 +690,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   Ranks ranks(world, MeshFrom(settled.config));
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
+    run = std::make_unique<Run>(settled, device, ranks, directory, options, from);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room, now that the needed memory is known.
     config::RunConfig laid_out = config;
@@ -682,17 +698,22 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     if (!LeavesChoice(laid_out)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
     settled = SettleOnFirst(laid_out, *model, world);
-    run = std::make_unique<Run>(settled, device, ranks, directory, options.profile, from);
+    run = std::make_unique<Run>(settled, device, ranks, directory, options, from);
   }
   try {
     run->Begin(loaded.resolved_yaml, ChoicesJson(open, settled.config));
     return run->Loop();
   } catch (const std::exception& error) {
     run->EndStatus(RunStatus::State::kFailed, error.what());
-    // Exit code 2 means that nothing was started.
+    const std::string way_on = run->WayOn();
+    if (dynamic_cast<const InternalError*>(&error) != nullptr)
+      throw InternalError(error.what() + way_on);
     const auto* const mistake = dynamic_cast<const UserError*>(&error);
-    if (mistake == nullptr || mistake->code() != ExitCode::kUserMistake) throw;
-    throw UserError(error.what(), ExitCode::kInternal);
+    if (mistake == nullptr) throw;
+    // Exit code 2 means that nothing was started.
+    throw UserError(error.what() + way_on, mistake->code() == ExitCode::kUserMistake
+                                               ? ExitCode::kInternal
+                                               : mistake->code());
   }
 }
 

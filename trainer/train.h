@@ -17,6 +17,9 @@ struct TrainOptions {
   // The snapshot to continue from: "auto", or a path (trainer/snapshot/resume.h). Empty: from the
   // beginning.
   std::string resume;
+  // The command that would go on with the run from its newest snapshot (trainer/snapshot/way_on.h),
+  // for the run's last message and run.json. Empty: not known.
+  std::string resume_command;
 };
 
 // Trains as configured and fills the run directory. UserErrors before the first step leave nothing

@@ -251,6 +251,36 @@ TEST_F(SnapshotCommand, WithoutASnapshotAutoStartsFromTheBeginning) {
   EXPECT_THAT(nowhere.err, HasSubstr("neither a snapshot"));
 }
 
+// What a scheduler starts again and again: it never loses what there is to go on from.
+TEST_F(SnapshotCommand, AutoWithOverwriteReplacesOnlyWhatHasNoSnapshot) {
+  const auto start = [&](Sets sets) {
+    sets.push_back("run.overwrite=true");
+    return Resume(sets);
+  };
+  // An attempt that got nowhere is replaced by a run from the beginning.
+  ASSERT_EQ(start({"train.stop_after=3", "save.every=0"}).exit_code, 0);
+  ASSERT_EQ(start({"train.stop_after=5"}).exit_code, 0);
+  EXPECT_EQ(Snapshots(), (std::vector<std::string>{"step-000000005"}));
+  const std::vector<std::string> five = Numbers();
+  // With a snapshot the run goes on, and keeps its rows.
+  const Outcome on = start({"train.stop_after=7", "save.every=0"});
+  ASSERT_EQ(on.exit_code, 0) << on.err;
+  EXPECT_THAT(on.out, HasSubstr("goes on after 5 steps"));
+  std::vector<std::string> rows = Numbers();
+  ASSERT_GT(rows.size(), five.size());
+  rows.resize(five.size());
+  EXPECT_EQ(rows, five);
+  // A start that fails its checks leaves all as it is, and so does one whose snapshots are damaged.
+  const std::string metrics = ReadFile(run_ + "/metrics.jsonl");
+  EXPECT_EQ(start({"data.train=" + (folder_ / "nothing")}).exit_code, 2);
+  EXPECT_EQ(start({"model.width=32"}).exit_code, 2);
+  WriteFile(Snapshot(5) + "/rank-00000.safetensors", "damaged");
+  const Outcome damaged = start({});
+  EXPECT_EQ(damaged.exit_code, 2);
+  EXPECT_THAT(damaged.err, HasSubstr("none of the snapshots is whole"));
+  EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), metrics);
+}
+
 TEST_F(SnapshotCommand, ADamagedSnapshotIsNamedAndAnOlderOneTaken) {
   const std::vector<std::string> whole = NumbersOfWhole({"save.keep=0"});
   ASSERT_EQ(Train({"save.keep=0"}).exit_code, 0);

@@ -64,7 +64,12 @@ TEST_F(Stopped, ASignalSavesAndEndsWithItsCode) {
     const int status = Wait(child);
     ASSERT_TRUE(WIFEXITED(status)) << c.set;
     EXPECT_EQ(WEXITSTATUS(status), 4) << folder_.Read("err");
-    EXPECT_THAT(folder_.Read("out"), HasSubstr("--resume auto goes on from here"));
+    // The last line is what to type.
+    EXPECT_TRUE(folder_.Read("out").ends_with(
+        "stopped by a signal; plimsoll train " + yaml_ + " --set run.dir=" + run_ + " --set " +
+        kLong + " --set train.eval_every=0 --set save.every=0 --set " + c.set +
+        " --resume auto goes on from here\n"))
+        << folder_.Read("out");
     rows = Rows();
   }
   ASSERT_LT(rows, 400) << "the machine is faster than this test";
@@ -97,6 +102,34 @@ TEST_F(Stopped, WithoutSaveOnExitASignalEndsTheRun) {
   const int status = Wait(child);
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST_F(Stopped, AfterAKillAPlainStartSaysHowToGoOn) {
+  const pid_t child = Start({"save.every=5", "save.on_exit=false", "run.notes=it's mine"});
+  const auto complete = [](const std::string& name) { return !name.ends_with(".partial"); };
+  for (int i = 0; i < 3000 && std::ranges::none_of(Snapshots(), complete); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(child, SIGKILL);
+  Wait(child);
+  const std::string command = "plimsoll train " + yaml_ + " --set run.dir=" + run_ + " --set " +
+                              kLong +
+                              " --set train.eval_every=0 --set save.every=5 --set "
+                              "save.on_exit=false --set 'run.notes=it'\\''s mine' --resume auto";
+  const Outcome refused = Train();
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("or go on with it by " + command));
+  EXPECT_THAT(RunPlimsoll({"runs", run_}).out,
+              HasSubstr(run_ + ": " + command + " goes on from the snapshot after "));
+  const json listed = json::parse(RunPlimsoll({"runs", run_, "--json"}).out).at(0);
+  EXPECT_EQ(listed.at("resume_command"), command);
+  EXPECT_EQ(listed.at("snapshot").get<int>() % 5, 0);
+  const Outcome replaced = Train({"run.overwrite=true"});
+  EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
+  EXPECT_THAT(replaced.err, HasSubstr("holds a run that was interrupted"));
+  EXPECT_THAT(replaced.err, HasSubstr(command + " would have gone on with it"));
+  // One that came to its end is replaced without a word.
+  EXPECT_THAT(Train({"run.overwrite=true"}).err, Not(HasSubstr("interrupted")));
 }
 
 // The run is killed again and again at any time: it is resumed each time, and in the end the
@@ -174,6 +207,9 @@ TEST_P(NoRoom, TrainingGoesOnOrStopsAndKeepsWhatWasThere) {
   const Outcome stops = TrainWithin(200'000, with({"save.on_error=stop"}));
   EXPECT_EQ(stops.exit_code, 1);
   EXPECT_THAT(stops.err, HasSubstr("no snapshot of step 10: "));
+  EXPECT_THAT(stops.err, HasSubstr("; plimsoll train " + yaml_));
+  EXPECT_TRUE(stops.err.ends_with(" --resume auto goes on from the snapshot after 5 steps\n"))
+      << stops.err;
   EXPECT_THAT(stops.err, HasSubstr("rank-00000.safetensors: cannot be written: File too large"));
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
 

@@ -6,8 +6,10 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/message.h"
 #include "base/output_file.h"
 #include "snapshots/folder.h"
+#include "trainer/record/run_status.h"
 
 namespace plimsoll::trainer {
 
@@ -49,13 +51,23 @@ void RunDirectory::RequireFiles(const config::RunConfig& config) const {
 
 void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
   std::error_code error;
-  if (!writes_ || config.run.overwrite || !fs::exists(File("metrics.jsonl"), error)) return;
-  const bool kept = !snapshots::Folder(File("snapshots")).Steps().empty();
-  throw config.Error("run.dir",
-                     fmt::format("'{}' holds a run already{}; name another folder, or set "
-                                 "run.overwrite: true to replace it{}",
-                                 path_, kept ? "" : ", without a snapshot to go on from",
-                                 kept ? ", or go on with it by --resume auto" : ""));
+  if (!writes_ || !fs::exists(File("metrics.jsonl"), error)) return;
+  const std::vector<int64_t> kept = snapshots::Folder(File("snapshots")).Steps();
+  const std::optional<RunStatus> status = ReadRunStatus(path_);
+  const std::string command =
+      status && !status->resume_command.empty() ? status->resume_command : "--resume auto";
+  if (!config.run.overwrite) {
+    throw config.Error("run.dir",
+                       fmt::format("'{}' holds a run already{}; name another folder, or set "
+                                   "run.overwrite: true to replace it{}",
+                                   path_, kept.empty() ? ", without a snapshot to go on from" : "",
+                                   kept.empty() ? "" : ", or go on with it by " + command));
+  }
+  if (kept.empty() || !status || status->state == RunStatus::State::kDone) return;
+  PrintWarning(fmt::format(
+      "run.dir: '{}' holds a run that was interrupted, with a snapshot after {} steps, which is "
+      "replaced (run.overwrite); {} would have gone on with it",
+      path_, kept.back(), command));
 }
 
 RunDirectory::~RunDirectory() {

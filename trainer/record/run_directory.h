@@ -25,6 +25,7 @@ class RunDirectory {
   RunDirectory& operator=(const RunDirectory&) = delete;
 
   // UserError (run.dir) when it already holds a run that must not be replaced (run.overwrite).
+  // Warns when one is replaced that could go on from a snapshot.
   void RequireReplaceable(const config::RunConfig& config) const;
 
   const std::string& path() const { return path_; }

@@ -31,20 +31,26 @@ const char* Name(State state) {
   return "";
 }
 
-RunStatus StartedNow(const config::RunConfig& config) {
+RunStatus StartedNow(const config::RunConfig& config, const std::string& resume_command) {
   return {.name = config.run.name,
           .notes = config.run.notes,
           .tags = config.run.tags,
           .reason = {},
           .steps = config.train.StepsToMake(),
-          .started = std::time(nullptr)};
+          .started = std::time(nullptr),
+          .resume_command = resume_command};
 }
 
 std::string ToJson(const RunStatus& status) {
-  return ordered_json{{"name", status.name},       {"tags", status.tags},
-                      {"notes", status.notes},     {"state", Name(status.state)},
-                      {"reason", status.reason},   {"steps", status.steps},
-                      {"started", status.started}, {"ended", status.ended}}
+  return ordered_json{{"name", status.name},
+                      {"tags", status.tags},
+                      {"notes", status.notes},
+                      {"state", Name(status.state)},
+                      {"reason", status.reason},
+                      {"steps", status.steps},
+                      {"started", status.started},
+                      {"ended", status.ended},
+                      {"resume_command", status.resume_command}}
              .dump(1) +
          "\n";
 }
@@ -62,6 +68,7 @@ std::optional<RunStatus> ReadRunStatus(const std::string& run_directory) {
     status.steps = json.at("steps");
     status.started = json.at("started");
     status.ended = json.at("ended");
+    status.resume_command = json.value("resume_command", "");  // earlier versions wrote none
     for (const State state : kStates) {
       if (json.at("state") == Name(state)) status.state = state;
     }

@@ -16,16 +16,17 @@ struct RunStatus {
   std::string name, notes;  // empty: none
   std::vector<std::string> tags;
   State state = State::kRunning;
-  std::string reason;   // of the end, in words
-  int64_t steps = 0;    // that the run is to make
-  int64_t started = 0;  // of the last process, in seconds since 1970
-  int64_t ended = 0;    // 0: not yet, or it was killed
+  std::string reason;          // of the end, in words
+  int64_t steps = 0;           // that the run is to make
+  int64_t started = 0;         // of the last process, in seconds since 1970
+  int64_t ended = 0;           // 0: not yet, or it was killed
+  std::string resume_command;  // that goes on from the newest snapshot; empty: not known
 };
 
 const char* Name(RunStatus::State state);
 
 // The status of a run that starts or continues now.
-RunStatus StartedNow(const config::RunConfig& config);
+RunStatus StartedNow(const config::RunConfig& config, const std::string& resume_command);
 
 std::string ToJson(const RunStatus& status);
 // Nothing when there is no readable status.
