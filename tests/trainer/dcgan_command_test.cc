@@ -67,6 +67,45 @@ class DcganCommand : public testing::Test {
   const std::string yaml_ = folder_ / "run.yaml";
 };
 
+TEST_F(DcganCommand, PreparesPicturesLikeThoseThatItMakes) {
+  std::string open = ReadFile(yaml_);
+  const size_t at = open.find(", random_resized_crop: false, resize: 16, mean: 0.5, std: 0.5");
+  ASSERT_NE(at, open.npos);
+  open.erase(at,
+             std::string(", random_resized_crop: false, resize: 16, mean: 0.5, std: 0.5").size());
+  const std::string file = folder_.Write("open.yaml", open);
+  const Outcome resolved = RunPlimsoll({"config", file});
+  ASSERT_EQ(resolved.exit_code, 0) << resolved.err;
+  for (const char* line : {"\n  mean: [0.5]\n", "\n  std: [0.5]\n", "\n  resize: 16\n",
+                           "\n  random_resized_crop: false\n"}) {
+    EXPECT_THAT(resolved.out, HasSubstr(line));
+  }
+  EXPECT_THAT(resolved.err, HasSubstr("pictures as the model makes them, within ±1: "));
+  // The numbers are those of a file that says it, and of the configuration that is recorded.
+  ASSERT_EQ(Train("told").exit_code, 0);
+  const Outcome trained = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "open"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(Weights("open"), Weights("told"));
+  ASSERT_EQ(
+      RunPlimsoll({"train", folder_ / "open/config.yaml", "--set", "run.dir=" + folder_ / "again"})
+          .exit_code,
+      0);
+  EXPECT_EQ(Weights("again"), Weights("told"));
+  // What a file says counts.
+  const Outcome other = RunPlimsoll(
+      {"config", file, "--set", "data.mean=0.25", "data.resize=20", "data.crop_scale=[0.5, 1]"});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("\n  mean: [0.25]\n"));
+  EXPECT_THAT(other.out, HasSubstr("\n  resize: 20\n"));
+  EXPECT_THAT(other.out, Not(HasSubstr("random_resized_crop: false")));
+  // Files of one size take no settings of pictures.
+  const Outcome stored = RunPlimsoll({"config", file, "--set", "data.folder=" + folder_.path()});
+  ASSERT_EQ(stored.exit_code, 0) << stored.err;
+  EXPECT_THAT(stored.out, HasSubstr("\n  mean: [0.5]\n"));
+  EXPECT_THAT(stored.out, Not(HasSubstr("\n  resize")));
+  EXPECT_THAT(stored.out, Not(HasSubstr("random_resized_crop")));
+}
+
 // Ten images, as many as are held out, four in a row.
 TEST_F(DcganCommand, LeavesPicturesOfWhatItMakes) {
   const Outcome outcome = Train("run");

@@ -324,7 +324,9 @@ std::vector<Setting> ImageSettings() {
       {.name = "resize",
        .doc = "JPEG and PNG files that are held out are resized so that their shorter side has "
               "this number of pixels, and the model sees the middle.",
-       .derived = "as the folder of `model.init_from` says, or 8/7 of the model's longer side",
+       .derived =
+           "as the folder of `model.init_from` says, or 8/7 of the model's longer side; that "
+           "side for a model that makes images",
        .min = 1,
        .max = kMostPixels},
       {.name = "keep_ratio",
@@ -342,7 +344,7 @@ std::vector<Setting> ImageSettings() {
        .doc =
            "For training, a random part of a JPEG or PNG file is resized to what the model sees; "
            "`false`: it is prepared as those held out.",
-       .derived = "true"},
+       .derived = "true; false for a model that makes images"},
       {.name = "crop_scale",
        .type = Setting::Type::kFloatList,
        .doc = "Between which parts of the image's area a random crop is drawn.",
@@ -432,14 +434,14 @@ std::vector<Setting> ImageSettings() {
        .doc = "What is subtracted from pixels, bytes times `rescale`, before they are divided by "
               "`std`: a number for each channel, or one for all.",
        .derived = "as the folder of `model.init_from` says, or that of the images for training; of "
-                  "JPEG and PNG files ImageNet's",
+                  "JPEG and PNG files ImageNet's; 0.5 for a model that makes images",
        .min = 0},
       {.name = "std",
        .type = Setting::Type::kFloatList,
        .doc = "What pixels are divided by then: a number for each channel, or one for all.",
        .derived =
            "as the folder of `model.init_from` says, or the standard deviation of the images "
-           "for training; of JPEG and PNG files ImageNet's",
+           "for training; of JPEG and PNG files ImageNet's; 0.5 for a model that makes images",
        .min = kLeastStd},
       {.name = "rescale",
        .type = Setting::Type::kFloat,
@@ -504,6 +506,23 @@ std::vector<std::string> FollowPreparation(Settings& settings,
   }
   for (const std::string& name : open) settings.Derive(name, found.at(name));
   return open;
+}
+
+std::vector<std::string> FollowMaker(Settings& settings, int64_t height, int64_t width) {
+  std::vector<std::string> taken;
+  const auto take = [&](const char* name, SettingValue value) {
+    settings.Derive(name, std::move(value));
+    taken.emplace_back(name);
+  };
+  for (const char* name : {"mean", "std"}) {
+    if (!settings.Has(name)) take(name, std::vector<double>{0.5});
+  }
+  if (!HoldsPictures(settings.Text("folder"))) return taken;
+  if (!settings.Has("resize")) take("resize", std::max(height, width));
+  const bool crops = settings.Has("random_resized_crop") || settings.Has("crop_scale") ||
+                     settings.Has("crop_ratio");
+  if (!crops) take("random_resized_crop", false);
+  return taken;
 }
 
 ImageMixing MixingFrom(const Settings& settings) {

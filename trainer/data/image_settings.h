@@ -29,6 +29,10 @@ NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model);
 std::vector<std::string> FollowPreparation(Settings& settings,
                                            const std::function<ImagePreparation()>& read);
 
+// SourceKind::follow_maker: mean and standard deviation ½, whole pictures in training, too, resized
+// to what the model makes.
+std::vector<std::string> FollowMaker(Settings& settings, int64_t height, int64_t width);
+
 ImageMixing MixingFrom(const Settings& settings);
 
 // SourceKind::count_classes.

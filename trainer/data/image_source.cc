@@ -235,6 +235,7 @@ const SourceRegistration kSource({
     .settings = ImageSettings(),
     .make = &Make,
     .follow = &FollowPreparation,
+    .follow_maker = &FollowMaker,
     .count_classes = &CountImageClasses,
     .fills = {{"images", {4}}, {"labels", {1}}, {"label_values", {1, 2}}, {"noise", {2}}},
     .mixes = [](const Settings& settings) -> std::string {

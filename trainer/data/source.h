@@ -116,6 +116,10 @@ struct SourceKind {
   // pictures.
   std::function<std::vector<std::string>(Settings&, const std::function<ImagePreparation()>& read)>
       follow = {};
+  // Takes the settings that a run file leaves open for a model that makes such images itself,
+  // within ±1 and of this size; returns their names. Empty: it has no pictures.
+  std::function<std::vector<std::string>(Settings&, int64_t height, int64_t width)> follow_maker =
+      {};
   // How many classes the data have, of which `model.classes` follows where a run file leaves it
   // open; nothing: the data don't tell before all are read. Errors as of `make`. Empty: they never
   // tell.

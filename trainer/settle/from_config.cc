@@ -343,6 +343,36 @@ void WarnOfIdleClasses(const config::RunConfig& config, std::vector<std::string>
       config.Origin("model.init_from"), classes, *given, *given));
 }
 
+// Notes which settings a source has taken, and from where.
+void NoteTaken(const std::vector<std::string>& taken, const std::string& how,
+               config::Loaded& loaded) {
+  std::string list;
+  for (const std::string& name : taken) {
+    const config::Key& key = *config::FindKey("data." + name);
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key.path, key.Text(loaded.config));
+  }
+  if (!taken.empty()) loaded.notes.push_back(fmt::format("pictures as {}: {}", how, list));
+}
+
+// For a model that makes images, pictures are prepared to be like them where the run file leaves it
+// open.
+void FollowMaker(const std::string& folder, config::Loaded& loaded) {
+  config::RunConfig& config = loaded.config;
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  if (kind == nullptr || !kind->follow_maker) return;
+  const std::unique_ptr<models::Model> model =
+      folder.empty() ? ModelFrom(config) : ModelBeside(config, folder);
+  const auto canvas = CanvasOf(*model);
+  if (!canvas || !models::MakesImages(*model)) return;
+  try {
+    const std::vector<std::string> taken =
+        kind->follow_maker(config.data.settings, canvas->height, canvas->width);
+    NoteTaken(taken, "the model makes them, within ±1", loaded);
+  } catch (const SettingError& error) {
+    throw config::ErrorOf(config, "data", error);
+  }
+}
+
 // Takes how pictures are prepared from the folder of the weights, where the run file leaves it
 // open.
 void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
@@ -356,15 +386,12 @@ void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
   try {
     const std::vector<std::string> taken = kind->follow(
         config.data.settings, [&] { return PreparationIn(file, config, folder, *canvas); });
-    std::string list;
     for (const std::string& name : taken) {
       const auto row = std::ranges::find(kind->settings, name, &Setting::name);
       const std::string why = OutOfRange(*row, config.data.settings.Get(name));
       if (!why.empty()) throw UserError(fmt::format("{}: makes data.{}: {}", file, name, why));
-      const config::Key& key = *config::FindKey("data." + name);
-      list += fmt::format("{}{} {}", list.empty() ? "" : ", ", key.path, key.Text(config));
     }
-    if (!taken.empty()) loaded.notes.push_back(fmt::format("pictures as {} says: {}", file, list));
+    NoteTaken(taken, file + " says", loaded);
   } catch (const SettingError& error) {
     throw config::ErrorOf(config, "data", error);
   }
@@ -404,6 +431,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   }
   const std::string& folder = weights.empty() ? config.model.init_from : weights;
   if (!folder.empty()) FollowPreparation(folder, loaded);
+  FollowMaker(folder, loaded);
   loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
 }
