@@ -24,7 +24,9 @@ void DataCommandLine::AddTo(CLI::App& app) {
 
 void DataCommandLine::AddTokenize(CLI::App& command) {
   data::TokenizeOptions& o = tokenize_;
-  command.add_option("text", o.inputs, "text files, also compressed (gzip, xz, zstd), or patterns")
+  command
+      .add_option("text", o.inputs,
+                  "text files or examples (*.jsonl), also compressed (gzip, xz, zstd), or patterns")
       ->required();
   command.add_option("--out", o.out, "folder for the token files")->required();
   command.add_option(

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/function_ref.h"
-#include "trainer/data/encode_text.h"
 #include "trainer/data/examples.h"
+#include "trainer/data/open_texts.h"
 #include "trainer/data/scratch_tokens.h"
 
 namespace plimsoll::data {
@@ -31,41 +31,15 @@ SourceList OpenShards(const std::vector<std::string>& patterns, const DataOption
     if (HoldsExamples(path)) {
       throw UserError(fmt::format("{}: {} holds examples as text; set data.tokenizer", key, path));
     }
+    RequireReadableKind(path, key);
     sources.push_back(OpenTokenFile(path, file_options));
   }
   return sources;
 }
 
-// Text files or files of examples, and which of the two they are.
-struct Texts {
-  std::vector<MappedFile> files;
-  bool examples = false;
-};
-
-// The files, which are all of one kind.
-std::vector<std::string> TextPaths(const std::vector<std::string>& patterns,
-                                   const DataOptions& options, const std::string& key) {
-  std::vector<std::string> paths = ExpandFiles(patterns, options.exclude, key);
-  const bool examples = HoldsExamples(paths.front());
-  for (const std::string& path : paths) {
-    if (HoldsExamples(path) == examples) continue;
-    throw UserError(
-        fmt::format("{}: {} and {}: text and examples (*.jsonl) do not go together; "
-                    "name one kind",
-                    key, paths.front(), path));
-  }
-  return paths;
-}
-
-Texts OpenTexts(const std::vector<std::string>& patterns, const DataOptions& options,
-                const std::string& key) {
-  const std::vector<std::string> paths = TextPaths(patterns, options, key);
-  return {MapTexts(paths, key), HoldsExamples(paths.front())};
-}
-
 void CheckTexts(const std::vector<std::string>& patterns, const DataOptions& options,
                 const std::string& key) {
-  for (const std::string& path : TextPaths(patterns, options, key)) {
+  for (const std::string& path : TextPaths(patterns, options.exclude, key)) {
     const std::string start = StartOfText(path);
     if (HoldsExamples(path)) CheckFirstExample(start, path);
   }
@@ -81,34 +55,34 @@ void CheckShards(const std::vector<std::string>& patterns, const DataOptions& op
   }
 }
 
-// Joins the documents into one source. Each document is followed by the tokenizer's end-of-text
-// token or, if there is none, by the delimiter line that separated them.
-SourceList EncodeText(const DocumentList& documents, const DocumentSplit& split,
-                      const Tokenizer& tokenizer, const DataOptions& options, std::string name) {
-  if (documents.empty()) return {};
-  ScratchTokenWriter writer({.name = std::move(name),
+// Joins the documents, or the examples, into one source.
+SourceList Encode(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
+                  const Tokenizer& tokenizer, const DataOptions& options, const std::string& name) {
+  if (part.empty()) return {};
+  ScratchTokenWriter writer({.name = name,
                              .vocab = tokenizer.vocab_size(),
-                             .masked = false,
-                             .text_bytes = documents.bytes()});
-  EncodeDocuments(
-      documents, tokenizer, DocumentEndOf(tokenizer.EndOfText(), split, options.split.delimiter),
-      [&](std::span<const int32_t> ids, int64_t text_bytes) { writer.Append(ids, text_bytes); });
+                             .masked = texts.examples,
+                             .text_bytes = part.bytes()});
+  EncodeTexts(texts, split, part, tokenizer, {.delimiter = options.split.delimiter, .name = name},
+              [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
+                writer.Append(ids, text_bytes, carries_loss);
+              });
   return {writer.Finish()};
 }
 
 // Opens text files without holding out a part.
 SourceList OpenWholeText(const DataOptions& options, const std::vector<std::string>& files,
                          const Tokenizer& tokenizer, const std::string& key) {
-  const Texts texts = OpenTexts(files, options, key);
-  if (texts.examples) {
-    const auto index = FindExamples(texts.files);
-    return EncodeExamples(DocumentList(index, 0, index->size()), tokenizer, options.split.delimiter,
-                          key);
-  }
+  const Texts texts = OpenTexts(files, options.exclude, key);
   SplitOptions split_options = options.split;
   split_options.eval_fraction = 0;
-  const DocumentSplit split = SplitDocuments(texts.files, split_options);
-  return EncodeText(split.train, split, tokenizer, options, key);
+  if (texts.examples) {
+    // In the order of the files.
+    const auto index = FindExamples(texts.files);
+    return Encode(texts, {}, DocumentList(index, 0, index->size()), tokenizer, options, key);
+  }
+  const DocumentSplit split = SplitTexts(texts, split_options);
+  return Encode(texts, split, split.train, tokenizer, options, key);
 }
 
 // The key of a part of data.train, for messages.
@@ -149,30 +123,17 @@ void ForEachList(
 // The training part and the held-out part of a list of text files.
 struct TextSplit {
   SourceList train, eval;
-  bool examples = false;
+  std::string note = {};  // NoteOfEnds
 };
 TextSplit OpenSplitText(const DataOptions& options, const std::vector<std::string>& files,
                         const Tokenizer& tokenizer, const std::string& key) {
-  const Texts texts = OpenTexts(files, options, key);
+  const Texts texts = OpenTexts(files, options.exclude, key);
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
-  const std::string held_out = key + " (held-out part)";
-  if (texts.examples) {
-    const DocumentSplit split = SplitByCount(FindExamples(texts.files), split_options.eval_fraction,
-                                             split_options.seed, "examples");
-    const std::string& delimiter = options.split.delimiter;
-    return {EncodeExamples(split.train, tokenizer, delimiter, key),
-            EncodeExamples(split.eval, tokenizer, delimiter, held_out), /*examples=*/true};
-  }
-  const DocumentSplit split = SplitDocuments(texts.files, split_options);
-  return {EncodeText(split.train, split, tokenizer, options, key),
-          EncodeText(split.eval, split, tokenizer, options, held_out)};
-}
-
-// What ends examples where the tokenizer has no token for it.
-std::string NoteOfEnds(const std::string& delimiter) {
-  return fmt::format("  examples end with {}: the tokenizer has no token that ends texts\n",
-                     delimiter.empty() ? "a newline" : "a line " + delimiter);
+  const DocumentSplit split = SplitTexts(texts, split_options);
+  return {Encode(texts, split, split.train, tokenizer, options, key),
+          Encode(texts, split, split.eval, tokenizer, options, key + " (held-out part)"),
+          NoteOfEnds(texts, tokenizer, options.split.delimiter)};
 }
 
 }  // namespace
@@ -229,9 +190,7 @@ DataSet OpenData(const DataOptions& options) {
     TextSplit split;
     if (text) {
       split = OpenSplitText(options, part.files, *tokenizer, key);
-      if (split.examples && !tokenizer->EndOfText()) {
-        set.note = NoteOfEnds(options.split.delimiter);
-      }
+      if (!split.note.empty()) set.note = fmt::format("  {}\n", split.note);
     } else {
       split.train = OpenShards(part.files, options, key);
     }

@@ -5,6 +5,8 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -221,10 +223,33 @@ int64_t BytesOfFiles(const std::vector<std::string>& patterns,
   return bytes;
 }
 
+void RequireReadableKind(const std::string& path, const std::string& key) {
+  std::string name(formats::WithoutCompression(path));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string ending = std::filesystem::path(name).extension();
+  constexpr std::array kTables = {".csv",     ".tsv", ".parquet", ".arrow",
+                                  ".feather", ".orc", ".xls",     ".xlsx"};
+  const char* const way_out =
+      "or leave it out with an exclude; a text that is only called so needs another ending";
+  if (ending == ".json") {
+    throw UserError(fmt::format(
+        "{0}: {1} is JSON as a whole; give it the ending .jsonl if it has an object a line, or "
+        "write one a line, with text, or prompt and completion (jq -c '.[]' FILE.json > "
+        "FILE.jsonl), {2}",
+        key, path, way_out));
+  }
+  if (std::ranges::find(kTables, ending) == kTables.end()) return;
+  throw UserError(fmt::format(
+      "{}: {} is a table; write an object a line, with text, or prompt and completion (pandas: "
+      "to_json(\"FILE.jsonl\", orient=\"records\", lines=True)), {}",
+      key, path, way_out));
+}
+
 std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,
                                  const Say& say) {
   std::vector<MappedFile> files;
   size_t bytes = 0;
+  for (const std::string& path : paths) RequireReadableKind(path, key);
   for (const std::string& path : paths) {
     files.push_back(OpenText(path, say));
     bytes += files.back().bytes().size();

@@ -93,7 +93,12 @@ bool MatchesAny(const std::string& pattern);
 int64_t BytesOfFiles(const std::vector<std::string>& patterns,
                      const std::vector<std::string>& exclude, const std::string& key);
 
-// The texts of the files (text_file.h); UserError if all are empty.
+// UserError, naming `key` and the way out, for a file that is neither text nor examples nor tokens
+// by the end of its name, also compressed: *.json, *.csv, *.parquet and the like.
+void RequireReadableKind(const std::string& path, const std::string& key);
+
+// The texts of the files (text_file.h); UserError if all are empty, or one is of another kind
+// (RequireReadableKind).
 std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,
                                  const Say& say = {});
 

@@ -4,11 +4,11 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "formats/compression.h"
 #include "formats/json.h"
-#include "trainer/data/scratch_tokens.h"
 
 namespace plimsoll::data {
 namespace {
@@ -93,28 +93,26 @@ void CheckFirstExample(std::string_view start, const std::string& path) {
   }
 }
 
-SourceList EncodeExamples(const DocumentList& lines, const Tokenizer& tokenizer,
-                          const std::string& delimiter, std::string name) {
-  if (lines.empty()) return {};
+void EncodeExamples(
+    const DocumentList& lines, const Tokenizer& tokenizer, const std::string& delimiter,
+    const std::string& name,
+    FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)> sink) {
   const std::optional<int32_t> end = tokenizer.EndOfText();
-  ScratchTokenWriter writer(
-      {.name = name, .vocab = tokenizer.vocab_size(), .masked = true, .text_bytes = lines.bytes()});
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < lines.size(); ++i) {
     const std::string_view line = lines[i].text;
     const Example example = ParseExample(line, name);
     ids.clear();
     tokenizer.Encode(example.prompt, &ids);
-    writer.Append(ids, 0, /*carries_loss=*/false);
+    sink(ids, 0, /*carries_loss=*/false);
     std::string completion = example.completion;
     if (!end) completion += delimiter.empty() ? "\n" : DelimiterBehind(completion, delimiter);
     ids.clear();
     tokenizer.Encode(completion, &ids,
                      example.prompt.empty() ? Tokenizer::Place::kStart : Tokenizer::Place::kWithin);
     if (end) ids.push_back(*end);
-    writer.Append(ids, std::ssize(line));
+    sink(ids, std::ssize(line), /*carries_loss=*/true);
   }
-  return {writer.Finish()};
 }
 
 }  // namespace plimsoll::data

@@ -6,7 +6,9 @@
 // "answer" and "response" are other names of "completion". Further members are ignored.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +16,6 @@
 #include "base/function_ref.h"
 #include "base/mapped_file.h"
 #include "trainer/data/documents.h"
-#include "trainer/data/token_source.h"
 #include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
@@ -32,10 +33,13 @@ std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>&
 // whole. UserError as of FindExamples.
 void CheckFirstExample(std::string_view start, const std::string& path);
 
-// Concatenates the examples into a source with a mask. Each example ends with the tokenizer's
-// end-of-text token or, if there is none, with `delimiter` on a line of its own (a newline if the
-// delimiter is empty). Prompt and completion are encoded separately, so that no token spans both.
-SourceList EncodeExamples(const DocumentList& lines, const Tokenizer& tokenizer,
-                          const std::string& delimiter, std::string name);
+// The ids of the examples, one after the other; those of prompts carry no loss. Each example ends
+// with the tokenizer's end-of-text token or, if there is none, with `delimiter` on a line of its
+// own (a newline if the delimiter is empty). Prompt and completion are encoded separately, so that
+// no token spans both. `name`: of the files, for messages.
+void EncodeExamples(
+    const DocumentList& lines, const Tokenizer& tokenizer, const std::string& delimiter,
+    const std::string& name,
+    FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)> sink);
 
 }  // namespace plimsoll::data

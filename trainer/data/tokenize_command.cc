@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
-#include "trainer/data/encode_text.h"
+#include "base/output_file.h"
+#include "trainer/data/open_texts.h"
 #include "trainer/data/token_file_writer.h"
 
 namespace plimsoll::data {
@@ -16,67 +20,113 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes
+constexpr std::string_view kMask = ".mask";         // behind a token file's name (token_file.h)
 
-// Existing files OUT/NAME_*.bin: the shards of a longer earlier run would be read with the new
-// ones.
+// Existing files OUT/NAME_*.bin and their masks: the shards of a longer earlier run would be read
+// with the new ones.
 std::vector<fs::path> ExistingShards(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
+    std::string name = entry.path().filename().string();
+    if (name.ends_with(kMask)) name.resize(name.size() - kMask.size());
     const bool ours = name.rfind("train_", 0) == 0 || name.rfind("val_", 0) == 0;
-    if (ours && entry.path().extension() == ".bin") found.push_back(entry.path());
+    if (ours && name.ends_with(".bin")) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
+// A token file, and its mask if any of its tokens carries no loss.
+class Shard {
+ public:
+  Shard(const std::string& path, const TokenFileForm& form, bool masked) : tokens_(path, form) {
+    if (masked) mask_ = std::make_unique<OutputFile>(path + std::string(kMask));
+  }
+
+  void Append(std::span<const int32_t> ids, bool carries_loss) {
+    tokens_.Append(ids);
+    if (mask_ == nullptr) return;
+    mask_->Write(std::string(ids.size(), carries_loss ? '\1' : '\0'));
+    ignores_ |= !carries_loss && !ids.empty();
+  }
+  void Finish() { tokens_.Finish(); }
+  // The mask comes first: without it, all tokens would carry loss.
+  void Commit() {
+    const std::string mask = path() + std::string(kMask);
+    std::error_code error;
+    if (ignores_) {
+      mask_->Commit();
+    } else {
+      fs::remove(mask, error);
+    }
+    tokens_.Commit();
+  }
+
+  const std::string& path() const { return tokens_.path(); }
+  int64_t tokens() const { return tokens_.tokens(); }
+  bool ignores() const { return ignores_; }
+
+ private:
+  TokenFileWriter tokens_;
+  std::unique_ptr<OutputFile> mask_;
+  bool ignores_ = false;
+};
+
 // Cuts a stream of tokens into shards; Commit() moves all of them into place.
 class ShardWriter {
  public:
-  ShardWriter(fs::path folder, std::string name, TokenFileForm form, int64_t shard_tokens)
+  ShardWriter(fs::path folder, std::string name, TokenFileForm form, const TokenizeOptions& options,
+              bool masked)
       : folder_(std::move(folder)),
         name_(std::move(name)),
         form_(form),
-        shard_tokens_(shard_tokens) {}
+        shard_tokens_(options.shard_tokens),
+        masked_(masked) {}
 
-  void Append(std::span<const int32_t> ids) {
+  void Append(std::span<const int32_t> ids, bool carries_loss) {
+    if (!carries_loss) ignored_ += std::ssize(ids);
     while (!ids.empty()) {
-      if (writers_.empty() || writers_.back().tokens() == shard_tokens_) {
-        if (!writers_.empty()) writers_.back().Finish();
-        const std::string file = fmt::format("{}_{:06}.bin", name_, writers_.size());
-        writers_.emplace_back((folder_ / file).string(), form_);
+      if (shards_.empty() || shards_.back().tokens() == shard_tokens_) {
+        if (!shards_.empty()) shards_.back().Finish();
+        const std::string file = fmt::format("{}_{:06}.bin", name_, shards_.size());
+        shards_.emplace_back((folder_ / file).string(), form_, masked_);
       }
-      const int64_t room = shard_tokens_ - writers_.back().tokens();
+      const int64_t room = shard_tokens_ - shards_.back().tokens();
       const size_t count = std::min(ids.size(), static_cast<size_t>(room));
-      writers_.back().Append(ids.subspan(0, count));
+      shards_.back().Append(ids.subspan(0, count), carries_loss);
       ids = ids.subspan(count);
       tokens_ += static_cast<int64_t>(count);
     }
   }
 
   void Finish() {
-    if (!writers_.empty()) writers_.back().Finish();
+    if (!shards_.empty()) shards_.back().Finish();
   }
 
-  std::vector<std::string> Commit() {
+  // The token files; `written` also gets their masks.
+  std::vector<std::string> Commit(std::set<fs::path>& written) {
     std::vector<std::string> files;
-    for (TokenFileWriter& writer : writers_) {
-      writer.Commit();
-      files.push_back(writer.path());
+    for (Shard& shard : shards_) {
+      shard.Commit();
+      files.push_back(shard.path());
+      written.insert(shard.path());
+      if (shard.ignores()) written.insert(shard.path() + std::string(kMask));
     }
     return files;
   }
 
   int64_t tokens() const { return tokens_; }
+  int64_t ignored() const { return ignored_; }
 
  private:
   fs::path folder_;
   std::string name_;
   TokenFileForm form_;
   int64_t shard_tokens_;
-  std::vector<TokenFileWriter> writers_;
-  int64_t tokens_ = 0;
+  bool masked_;
+  std::vector<Shard> shards_;
+  int64_t tokens_ = 0, ignored_ = 0;
 };
 
 class Progress {
@@ -104,9 +154,13 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
         fmt::format("--shard-tokens {}: a shard needs at least 2 tokens", options.shard_tokens));
   }
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
-  const std::vector<MappedFile> files =
-      MapTexts(ExpandFiles(options.inputs, options.exclude, "data tokenize"), "data tokenize", say);
-  const DocumentSplit split = SplitDocuments(files, options.split);
+  const Texts texts = OpenTexts(options.inputs, options.exclude, "data tokenize", say);
+  if (texts.examples && !options.end_of_text) {
+    throw UserError(
+        "--no-end-of-text: is for text; examples (*.jsonl) end by what training learns to end them "
+        "with; leave it out");
+  }
+  const DocumentSplit split = SplitTexts(texts, options.split);
 
   const fs::path folder = options.out.empty() ? fs::path(".") : fs::path(options.out);
   std::error_code error;
@@ -125,7 +179,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   }
 
   for (const fs::path& shard : existing) {
-    for (const MappedFile& file : files) {
+    for (const MappedFile& file : texts.files) {
       if (!fs::equivalent(shard, file.path(), error)) continue;
       throw UserError(fmt::format("--out: {} is one of the files that are read; name another one",
                                   shard.string()));
@@ -138,23 +192,29 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   TokenFileForm form;
   form.width = result.width;
   form.header = options.header;
-  ShardWriter train(folder, "train", form, options.shard_tokens);
-  ShardWriter eval(folder, "val", form, options.shard_tokens);
+  ShardWriter train(folder, "train", form, options, texts.examples);
+  ShardWriter eval(folder, "val", form, options, texts.examples);
 
-  const DocumentEnd end = DocumentEndOf(options.end_of_text ? tokenizer->EndOfText() : std::nullopt,
-                                        split, options.split.delimiter);
-  if (say && options.end_of_text && !end.token && split.train.size() + split.eval.size() > 1) {
+  if (const std::string note = NoteOfEnds(texts, *tokenizer, options.split.delimiter);
+      say && !note.empty()) {
+    say(fmt::format("tokenize: {}\n", note));
+  }
+  const bool several = split.train.size() + split.eval.size() > 1;
+  if (say && !texts.examples && options.end_of_text && !tokenizer->EndOfText() && several) {
     say(fmt::format("tokenize: the tokenizer has no token that ends texts: {}\n",
-                    end.delimiter.empty() ? "nothing parts documents"
-                                          : "documents are parted by lines " + end.delimiter));
+                    split.delimited ? "documents are parted by lines " + options.split.delimiter
+                                    : std::string("nothing parts documents")));
   }
   Progress report(say, result.bytes);
   const auto write = [&](const DocumentList& documents, ShardWriter* writer) {
-    EncodeDocuments(documents, *tokenizer, end,
-                    [&](std::span<const int32_t> ids, int64_t text_bytes) {
-                      writer->Append(ids);
-                      report.Add(text_bytes, train.tokens() + eval.tokens());
-                    });
+    EncodeTexts(texts, split, documents, *tokenizer,
+                {.delimiter = options.split.delimiter,
+                 .end_of_text = options.end_of_text,
+                 .name = "data tokenize"},
+                [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
+                  writer->Append(ids, carries_loss);
+                  report.Add(text_bytes, train.tokens() + eval.tokens());
+                });
     writer->Finish();
   };
   write(split.train, &train);
@@ -162,14 +222,17 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
 
   result.train_tokens = train.tokens();
   result.eval_tokens = eval.tokens();
-  result.train_files = train.Commit();
-  result.eval_files = eval.Commit();
+  result.ignored_tokens = train.ignored() + eval.ignored();
+  std::set<fs::path> written;
+  result.train_files = train.Commit(written);
+  result.eval_files = eval.Commit(written);
   for (const fs::path& old : existing) {
-    const auto is_old = [&](const std::string& file) { return fs::path(file) == old; };
-    const bool replaced =
-        std::any_of(result.train_files.begin(), result.train_files.end(), is_old) ||
-        std::any_of(result.eval_files.begin(), result.eval_files.end(), is_old);
-    if (!replaced) fs::remove(old, error);
+    if (!written.contains(old)) fs::remove(old, error);
+  }
+  if (say && result.ignored_tokens > 0) {
+    say(fmt::format(
+        "tokenize: {} tokens of prompts carry no loss, as {} next to a token file says\n",
+        result.ignored_tokens, kMask));
   }
   if (say) {
     say(fmt::format(

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "trainer/data/documents.h"
+#include "trainer/data/examples.h"
 #include "trainer/text/wordpiece.h"
 
 namespace plimsoll::data {
@@ -68,6 +69,13 @@ WordPieceResult MakeWordPieces(const WordPieceOptions& options, const Say& say) 
   WordPieceResult result = {.vocabulary = vocabulary.string()};
   int64_t next_report = kReportEvery;
   for (const std::string& path : ExpandFiles(options.inputs, options.exclude, command)) {
+    RequireReadableKind(path, command);
+    if (HoldsExamples(path)) {
+      throw UserError(
+          fmt::format("{}: {} holds examples; name text files, or leave it out by "
+                      "--exclude '*.jsonl'",
+                      command, path));
+    }
     const MappedFile file = OpenText(path, say);
     CountWords(file.text(), options.separator, &counts);
     result.bytes += std::ssize(file.text());

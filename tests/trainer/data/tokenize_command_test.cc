@@ -12,6 +12,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/sources.h"
+#include "trainer/data/dataset.h"
 
 namespace plimsoll::data {
 namespace {
@@ -105,6 +106,92 @@ TEST(Tokenize, CompressedTextGivesTheSameTokens) {
   options.out = files / "new";
   ExpectUserError([&] { Tokenize(options, nullptr); }, {"packed: truncated"});
   EXPECT_FALSE(std::filesystem::exists(files / "new"));
+}
+
+// The source's ids as targets, ignored ones included.
+std::vector<int32_t> Targets(const TokenSource& source) {
+  std::vector<int32_t> ids = ReadAll(source);
+  source.MaskTargets(0, source.size(), ids.data());
+  return ids;
+}
+
+TEST(Tokenize, ExamplesBecomeTheTokensThatTrainingMakesOfThem) {
+  const TempFolder files;
+  std::string lines;
+  for (int i = 0; i < 30; ++i) {
+    const std::string n = std::to_string(i);
+    lines += i % 3 == 0 ? "{\"text\": \"all of " + n + "\"}\n"
+                        : "{\"prompt\": \"what of " + n + "?\", \"answer\": \"this " + n + "\"}\n";
+  }
+  for (const std::string& tokenizer : {std::string("byte"), kLlama3}) {
+    TokenizeOptions options = Options(files, tokenizer);
+    options.inputs = {files.Write("qa.jsonl.gz", Gzip(lines))};
+    options.overwrite = true;
+    const TokenizeResult result = Tokenize(options, nullptr);
+    EXPECT_EQ(files.Names("out"),
+              (std::vector<std::string>{"train_000000.bin", "train_000000.bin.mask",
+                                        "val_000000.bin", "val_000000.bin.mask"}));
+    DataOptions data;
+    data.train = {{.files = options.inputs}};
+    data.tokenizer = tokenizer;
+    data.split = options.split;
+    const DataSet set = OpenData(data);
+    const auto train = OpenTokenFile(result.train_files[0], {}),
+               eval = OpenTokenFile(result.eval_files[0], {});
+    EXPECT_EQ(ReadAll(*train), ReadAll(*set.train[0].sources[0]));
+    EXPECT_EQ(Targets(*train), Targets(*set.train[0].sources[0]));
+    EXPECT_EQ(Targets(*eval), Targets(*set.eval[0].sources[0]));
+    const int64_t carries =
+        train->CountTargets(0, train->size()) + eval->CountTargets(0, eval->size());
+    EXPECT_EQ(train->size() + eval->size() - carries, result.ignored_tokens);
+    EXPECT_GT(result.ignored_tokens, 20 * 8);
+  }
+  // Texts alone have no mask, and none of an earlier run stays.
+  TokenizeOptions options = Options(files, "byte");
+  options.inputs = {files.Write("texts.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n")};
+  options.split = {};
+  options.overwrite = true;
+  EXPECT_EQ(Tokenize(options, nullptr).train_tokens, 8);
+  EXPECT_EQ(files.Names("out"), (std::vector<std::string>{"train_000000.bin"}));
+  // Masks are cut into shards as their tokens are.
+  options.inputs = {files.Write("qa.jsonl", lines)};
+  options.shard_tokens = 50;
+  const TokenizeResult cut = Tokenize(options, nullptr);
+  int64_t ignored = 0;
+  for (const std::string& path : cut.train_files) {
+    const auto shard = OpenTokenFile(path, {});
+    ignored += shard->size() - shard->CountTargets(0, shard->size());
+  }
+  EXPECT_GT(cut.train_files.size(), 5u);
+  EXPECT_EQ(ignored, cut.ignored_tokens);
+}
+
+TEST(Tokenize, RefusesFilesThatAreNeitherTextNorExamples) {
+  const TempFolder files;
+  TokenizeOptions options = Options(files, "byte");
+  DataOptions data;
+  data.tokenizer = "byte";
+  const auto refused = [&](const std::string& what, const std::string& way_out) {
+    ExpectUserError([&] { Tokenize(options, nullptr); }, {"data tokenize: ", what, way_out});
+    data.train = {{.files = options.inputs}};
+    ExpectUserError([&] { OpenData(data); }, {"data.train: ", what, way_out});
+  };
+  options.inputs = {files.Write("a.json", "[{\"text\": \"one\"}]")};
+  refused("a.json is JSON as a whole; give it the ending .jsonl if", "jq -c");
+  for (const std::string name : {"a.csv", "a.TSV", "a.parquet", "a.csv.gz"}) {
+    options.inputs = {files.Write(name, "text,label\none,two\n")};
+    refused(name + " is a table; ", "to_json(");
+  }
+  // Neither are they token files.
+  data.tokenizer = "";
+  ExpectUserError([&] { OpenData(data); }, {"data.train: ", "is a table"});
+  data.tokenizer = "byte";
+  options.inputs = {files.Write("b.jsonl", "{\"text\": \"one\"}\n"), files / "sayings"};
+  refused("text and examples (*.jsonl) do not go together", "name one kind");
+  options.inputs = {files / "b.jsonl"};
+  options.end_of_text = false;
+  ExpectUserError([&] { Tokenize(options, nullptr); }, {"--no-end-of-text", "leave it out"});
+  EXPECT_FALSE(std::filesystem::exists(options.out));
 }
 
 TEST(Tokenize, DoesNotWriteOverItsInputs) {
