@@ -404,6 +404,8 @@ class CommandLine {
     command->add_option("--batch", predict_.batch, "inputs at a time, at most as many as there are")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
     command->add_option("--to", predict_.to, "of volumes: the folder to write their classes to");
+    command->add_flag("--overwrite", predict_.overwrite,
+                      "replace what that folder holds of other weights");
     command
         ->add_option("--overlap", predict_.overlap,
                      "of the windows that cover a volume, a part of their sides; default: "
@@ -462,6 +464,7 @@ class CommandLine {
     command->add_option("--images", generate_.images, "of a model that makes images: how many")
         ->check(CLI::Range(int64_t{1}, int64_t{999'999}));
     command->add_option("--to", generate_.to, "the folder to write the images to, as PNG files");
+    command->add_flag("--overwrite", generate_.overwrite, "replace the images that folder holds");
     command
         ->add_option("--batch", generate_.batch,
                      "images at a time (64): batch norms take their statistics together")

@@ -190,6 +190,15 @@ TEST_F(GenerateImages, RefusesFoldersThatHoldAnything) {
   EXPECT_EQ(ReadFile(file), "a user's own");
   ExpectRefused(make(file), {"--to " + file + ": the folder cannot be made"});
   EXPECT_EQ(ReadFile(file), "a user's own");
+  // Told so, it replaces images, also those of a larger set, and nothing else.
+  folder_.Write("kept/000009.png", "an image");
+  folder_.Write("kept/notes.txt", "a user's own");
+  Arguments told = make(kept);
+  told.emplace_back("--overwrite");
+  EXPECT_EQ(RunPlimsoll(told).exit_code, 0);
+  EXPECT_EQ(folder_.Names("kept"), (Arguments{"000001.png", "notes.txt"}));
+  EXPECT_EQ(ReadFile(file).substr(1, 3), "PNG");
+  EXPECT_EQ(folder_.Read("kept/notes.txt"), "a user's own");
 }
 
 TEST_F(GenerateImages, RefusesModelsThatMakeNone) {

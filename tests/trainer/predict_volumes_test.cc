@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
@@ -109,6 +110,7 @@ class PredictVolumes : public testing::Test {
   json Tally(const std::string& to) const {
     std::vector<std::vector<double>> counts(kClasses, std::vector<double>(kClasses));
     for (const std::string& name : folder_.Names(to)) {
+      if (name == "predictions.json") continue;
       const auto predicted = formats::ReadNifti(folder_ / to + "/" + name, kMostValues);
       const auto label = formats::ReadNifti(set() + "/labelsTs/" + name, kMostValues);
       EXPECT_EQ(predicted.grid, label.grid) << name;
@@ -236,7 +238,48 @@ TEST_F(PredictVolumes, AFileThatCannotBeReadIsAWarning) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("warning: " + broken));
   EXPECT_THAT(outcome.err, HasSubstr("1 of 2 volumes could not be read"));
-  EXPECT_EQ(folder_.Names("to"), Arguments{"test_0.nii.gz"});
+  EXPECT_EQ(folder_.Names("to"), (Arguments{"predictions.json", "test_0.nii.gz"}));
+  EXPECT_EQ(json::parse(folder_.Read("to/predictions.json")).at("files"), json({"test_0.nii.gz"}));
+}
+
+TEST_F(PredictVolumes, OtherWeightsPredictionsAreNotReplacedUnlessTold) {
+  Train("one", kVolume, "overlap: 0", {"--set", "save.every=1", "--set", "save.keep=0"});
+  Train("other", kVolume, "overlap: 0", {"--set", "train.seed=7"});
+  const auto record = [&] { return json::parse(folder_.Read("to/predictions.json")); };
+  ASSERT_EQ(Predict("one", {Image(0)}, "to").exit_code, 0);
+  const json first = record();
+  EXPECT_EQ(first.at("model"), folder_ / "one");
+  EXPECT_EQ(first.at("weights"), folder_ / "one/model");
+  // The same weights go on in the folder, and may make a file again.
+  ASSERT_EQ(Predict("one", {Image(0), Image(1)}, "to").exit_code, 0);
+  EXPECT_EQ(record().at("checksum"), first.at("checksum"));
+  EXPECT_EQ(record().at("files"), json({"test_0.nii.gz", "test_1.nii.gz"}));
+  // Others do not, not even beside them: another model's, and those of another step.
+  const std::string before = folder_.Read("to/test_0.nii.gz");
+  for (const auto& [run, more] : std::map<std::string, Arguments>{
+           {"other", {Image(0)}}, {"one", {Image(1), "--step", "1"}}}) {
+    const Outcome refused = Predict(run, more, "to");
+    EXPECT_EQ(refused.exit_code, 2) << refused.err;
+    EXPECT_THAT(refused.err,
+                HasSubstr("to: holds predictions of other weights, " +
+                          folder_ / "one/model (predictions.json); name another folder, or "
+                                    "give --overwrite"));
+  }
+  EXPECT_EQ(folder_.Read("to/test_0.nii.gz"), before);
+  ASSERT_EQ(Predict("other", {Image(0), "--overwrite"}, "to").exit_code, 0);
+  EXPECT_NE(record().at("checksum"), first.at("checksum"));
+  EXPECT_EQ(record().at("files"), json({"test_0.nii.gz"}));
+  // Neither is a file of which nothing says whose it is.
+  std::filesystem::create_directory(folder_ / "own");
+  const std::string own = folder_.Write("own/test_0.nii.gz", "a user's own");
+  const Outcome refused = Predict("one", {Image(0)}, "own");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("own: holds test_0.nii.gz, and nothing says"));
+  EXPECT_EQ(ReadFile(own), "a user's own");
+  // Beside it there is room for others.
+  ASSERT_EQ(Predict("one", {Image(1)}, "own").exit_code, 0);
+  EXPECT_EQ(Predict("one", {Image(0)}, "own").exit_code, 2);
+  EXPECT_EQ(ReadFile(own), "a user's own");
 }
 
 TEST_F(PredictVolumes, RefusesWithAWayOut) {

@@ -85,6 +85,7 @@ void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
 void RefuseForImages(const GenerateCommand& command, const models::Model& model) {
   for (const auto& [option, given] :
        {std::pair("--images", command.images.has_value()), std::pair("--to", !command.to.empty()),
+        std::pair("--overwrite", command.overwrite),
         std::pair("--batch", command.batch.has_value())}) {
     if (!given) continue;
     const char* const instead =

@@ -60,6 +60,7 @@ struct GenerateCommand {
   // Of models that make images.
   std::optional<int64_t> images;  // how many
   std::string to;                 // the folder of their files
+  bool overwrite = false;         // images that it holds are replaced
   std::optional<int64_t> batch;   // images at a time; default: 64
 };
 // Writes the text to stdout as it appears, and the time taken to stderr; or images to files

@@ -52,18 +52,36 @@ void CheckImageOptions(const GenerateCommand& command, const models::Model& mode
   }
 }
 
-// New or empty: no file that is there is written over.
-void MakeImageFolder(const std::string& folder) {
+// "000001.png": written by this command.
+bool IsMade(const std::filesystem::path& path) {
+  const std::string stem = path.stem();
+  return path.extension() == ".png" && stem.size() == 6 &&
+         stem.find_first_not_of("0123456789") == stem.npos;
+}
+
+// New or empty, so that no file that is there is written over; or the images that it holds are to
+// be replaced, which are returned.
+std::vector<std::filesystem::path> MakeImageFolder(const std::string& folder, bool overwrite) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     throw UserError(fmt::format("--to {}: the folder cannot be made: {}; name another one", folder,
                                 error.message()));
   }
-  if (!std::filesystem::is_empty(folder, error)) {
-    throw UserError(fmt::format("--to {}: {}; name another folder, or empty it", folder,
-                                error ? error.message() : "holds files already"));
+  std::vector<std::filesystem::path> made;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!overwrite) {
+      throw UserError(
+          fmt::format("--to {}: holds files already; name another folder, empty it, or "
+                      "give --overwrite to replace the images that it holds",
+                      folder));
+    }
+    if (IsMade(entry.path())) made.push_back(entry.path());
   }
+  if (error) {
+    throw UserError(fmt::format("--to {}: {}; name another folder", folder, error.message()));
+  }
+  return made;
 }
 
 // The objective whose evaluation leaves images.
@@ -145,8 +163,12 @@ uint64_t NoiseSeed(int64_t seed) {
 
 void GenerateImages(const GenerateCommand& command, const TrainedModel& trained) {
   CheckImageOptions(command, *trained.model);
-  MakeImageFolder(command.to);
+  const auto replaced = MakeImageFolder(command.to, command.overwrite);
   ImageMaker maker(command, trained);
+  for (const std::filesystem::path& path : replaced) {
+    std::error_code error;
+    std::filesystem::remove(path, error);
+  }
   const graph::Shape shape = maker.shape();
   const int64_t count = *command.images;
   const auto elements = static_cast<size_t>(shape.elements() / shape.dim(0));

@@ -23,6 +23,7 @@ void RefuseOptions(const PredictCommand& command, const models::Model& model, bo
                    bool tells_pictures) {
   for (const auto& [option, given, fits, kind] :
        {std::tuple("--to", !command.to.empty(), segments, "segment volumes"),
+        std::tuple("--overwrite", command.overwrite, segments, "segment volumes"),
         std::tuple("--overlap", command.overlap.has_value(), segments, "segment volumes"),
         std::tuple("--features", !command.features.empty(), tells_pictures,
                    "tell pictures apart")}) {

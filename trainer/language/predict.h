@@ -25,6 +25,7 @@ struct PredictCommand {
   std::optional<int64_t> batch = {};   // inputs at a time; default: the run's micro-batch
   int64_t top = 3;                     // candidates that are shown
   std::string to;                      // of volumes: the folder of their segmentations
+  bool overwrite = false;              // other weights' there are replaced (prediction_record.h)
   std::optional<double> overlap = {};  // of a volume's windows, a part of their sides; default:
                                        // that of the run's evaluations
   // Of pictures: the file to which the features that the classifier's last layer reads are written,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -23,6 +24,7 @@
 #include "trainer/data/volume_patches.h"
 #include "trainer/data/volume_preparation.h"
 #include "trainer/data/volume_slots.h"
+#include "trainer/language/prediction_record.h"
 #include "trainer/language/predictor.h"
 #include "trainer/language/sliding_window.h"
 #include "trainer/language/volume_scores.h"
@@ -54,8 +56,10 @@ void AddVolumes(const std::string& input, std::vector<data::VolumeFile>& files) 
                   "folder of a data set");
 }
 
+std::string OutputName(const data::VolumeFile& file) { return file.name + ".nii.gz"; }
+
 std::string OutputOf(const PredictCommand& command, const data::VolumeFile& file) {
-  return (fs::path(command.to) / (file.name + ".nii.gz")).string();
+  return (fs::path(command.to) / OutputName(file)).string();
 }
 
 // UserError where a prediction would take the place of another, or of what is read.
@@ -238,6 +242,9 @@ Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trai
   for (const std::string& input : command.inputs) AddVolumes(input, files);
   CheckOutputs(command, files);
   const config::RunConfig config = DataOf(command, trained);
+  std::vector<std::string> names;
+  std::ranges::transform(files, std::back_inserter(names), &OutputName);
+  PredictionRecord record(command.to, trained, names, command.overwrite);
   MakeFolder(command.to);
   VolumePredictor predictor(command, trained, config);
   Predicted predicted;
@@ -251,6 +258,7 @@ Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trai
       PrintWarning(error.what());
       continue;
     }
+    record.Add(OutputName(file));
     predictor.Predict(file, volume, grid);
     ++predicted.inputs;
   }

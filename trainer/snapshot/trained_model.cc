@@ -7,7 +7,9 @@
 #include <map>
 
 #include "adapters/peft.h"
+#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/message.h"
 #include "formats/foreign_files.h"
 #include "models/huggingface.h"
@@ -186,6 +188,19 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
   } else if (!trained.adapter.empty()) {
     LoadAdapter(session, *trained.model, trained.adapter);
   }
+}
+
+std::string ChecksumOf(const TrainedModel& trained) {
+  std::string text;
+  if (trained.snapshot) {
+    text = fmt::format("{:08x}{}", Crc32c(snapshots::ToText(trained.snapshot->manifest())),
+                       trained.averages ? "-averages" : "");
+  } else if (!trained.adapter.empty()) {
+    const MappedFile file(trained.adapter + "/adapter_model.safetensors");
+    text = fmt::format("{:08x}", Crc32c(file.text()));
+  }
+  if (!text.empty() && trained.adapter.empty()) return text;
+  return models::WeightsChecksum(trained.weights) + (text.empty() ? "" : "-" + text);
 }
 
 CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype) {

@@ -46,6 +46,10 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
 // are from, if any.
 void LoadTrained(const TrainedModel& trained, Session& session);
 
+// A checksum by which these weights are told from others: of the snapshot's manifest, or of the
+// folder's weights (models::WeightsChecksum).
+std::string ChecksumOf(const TrainedModel& trained);
+
 // Options for programs that only run forward; the caller chooses the programs. Weights, activations
 // and cache are stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind
 // (amp.low_ops, amp.fp32_ops). UserError when there is no such type.
