@@ -1,11 +1,11 @@
 #include "runtime/mpi_check.h"
 
 #include <fmt/format.h>
-#include <mpi.h>
 
 #include <string_view>
 
 #include "base/error.h"
+#include "runtime/mpi_library.h"
 
 namespace plimsoll::runtime {
 
@@ -13,7 +13,7 @@ void CheckMpi(int status, const char* call) {
   if (status == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
-  MPI_Error_string(status, text, &length);
+  Mpi().Error_string(status, text, &length);
   throw InternalError(fmt::format("{}: {}", call, std::string_view(text, length)));
 }
 

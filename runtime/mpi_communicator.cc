@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "runtime/mpi_check.h"
+#include "runtime/mpi_library.h"
 #include "runtime/rank_reduction.h"
 
 namespace plimsoll::runtime {
@@ -24,25 +25,25 @@ const std::byte* Bytes(const void* data) { return static_cast<const std::byte*>(
 
 OwnedMpiComm::~OwnedMpiComm() {
   int finished = 0;
-  MPI_Finalized(&finished);
-  if (finished == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+  Mpi().Finalized(&finished);
+  if (finished == 0 && std::uncaught_exceptions() == 0) Mpi().Comm_free(&comm_);
 }
 
 int RankIn(MPI_Comm comm) {
   int rank = 0;
-  CheckMpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  CheckMpi(Mpi().Comm_rank(comm, &rank), "MPI_Comm_rank");
   return rank;
 }
 
 int SizeOf(MPI_Comm comm) {
   int size = 0;
-  CheckMpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  CheckMpi(Mpi().Comm_size(comm, &size), "MPI_Comm_size");
   return size;
 }
 
 MPI_Comm Duplicate(MPI_Comm comm) {
   MPI_Comm copy;
-  CheckMpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  CheckMpi(Mpi().Comm_dup(comm, &copy), "MPI_Comm_dup");
   return copy;
 }
 
@@ -53,7 +54,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm)
   requests_.reserve(2 * static_cast<size_t>(size()));
 }
 
-void MpiCommunicator::Barrier() { CheckMpi(MPI_Barrier(comm_.get()), "MPI_Barrier"); }
+void MpiCommunicator::Barrier() { CheckMpi(Mpi().Barrier(comm_.get()), "MPI_Barrier"); }
 
 void MpiCommunicator::DoAllReduce(const void* from, void* to, int64_t count, graph::DType dtype,
                                   ops::Reduction reduction, void* /*stream*/) {
@@ -125,40 +126,41 @@ void MpiCommunicator::DoReduceScatter(const void* from, void* to, int64_t count,
 
 void MpiCommunicator::DoBroadcast(void* data, int64_t bytes, int root, void* /*stream*/) {
   ForEachPiece(bytes, [&](int64_t first, int length) {
-    CheckMpi(MPI_Bcast(Bytes(data) + first, length, MPI_BYTE, root, comm_.get()), "MPI_Bcast");
+    CheckMpi(Mpi().Bcast(Bytes(data) + first, length, Mpi().byte, root, comm_.get()), "MPI_Bcast");
   });
 }
 
 void MpiCommunicator::DoSend(const void* data, int64_t bytes, int peer, void* /*stream*/) {
   ForEachPiece(bytes, [&](int64_t first, int length) {
-    CheckMpi(MPI_Send(Bytes(data) + first, length, MPI_BYTE, peer, kTag, comm_.get()), "MPI_Send");
+    CheckMpi(Mpi().Send(Bytes(data) + first, length, Mpi().byte, peer, kTag, comm_.get()),
+             "MPI_Send");
   });
 }
 
 void MpiCommunicator::DoReceive(void* data, int64_t bytes, int peer, void* /*stream*/) {
   ForEachPiece(bytes, [&](int64_t first, int length) {
-    CheckMpi(
-        MPI_Recv(Bytes(data) + first, length, MPI_BYTE, peer, kTag, comm_.get(), MPI_STATUS_IGNORE),
-        "MPI_Recv");
+    CheckMpi(Mpi().Recv(Bytes(data) + first, length, Mpi().byte, peer, kTag, comm_.get(),
+                        MPI_STATUS_IGNORE),
+             "MPI_Recv");
   });
 }
 
 void MpiCommunicator::StartSend(const std::byte* data, int64_t bytes, int peer) {
   if (bytes == 0) return;
-  CheckMpi(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, kTag, comm_.get(),
-                     &requests_.emplace_back(MPI_REQUEST_NULL)),
+  CheckMpi(Mpi().Isend(data, static_cast<int>(bytes), Mpi().byte, peer, kTag, comm_.get(),
+                       &requests_.emplace_back(Mpi().no_request)),
            "MPI_Isend");
 }
 
 void MpiCommunicator::StartReceive(std::byte* data, int64_t bytes, int peer) {
   if (bytes == 0) return;
-  CheckMpi(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, kTag, comm_.get(),
-                     &requests_.emplace_back(MPI_REQUEST_NULL)),
+  CheckMpi(Mpi().Irecv(data, static_cast<int>(bytes), Mpi().byte, peer, kTag, comm_.get(),
+                       &requests_.emplace_back(Mpi().no_request)),
            "MPI_Irecv");
 }
 
 void MpiCommunicator::WaitForAll() {
-  CheckMpi(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+  CheckMpi(Mpi().Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
            "MPI_Waitall");
   requests_.clear();
 }

@@ -2,11 +2,11 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <mpi.h>
 
 #include "base/error.h"
 #include "runtime/mpi_check.h"
 #include "runtime/mpi_communicator.h"
+#include "runtime/mpi_library.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -20,11 +20,12 @@ class MpiGroup : public RankGroup {
 
   std::string Broadcast(std::string_view text, int root) override {
     auto length = static_cast<int64_t>(text.size());
-    CheckMpi(MPI_Bcast(&length, 1, MPI_INT64_T, root, comm_.get()), "MPI_Bcast");
+    CheckMpi(Mpi().Bcast(&length, 1, Mpi().int64, root, comm_.get()), "MPI_Bcast");
     std::string result(rank_ == root ? text : std::string_view());
     result.resize(static_cast<size_t>(length));
     ForEachPiece(length, [&](int64_t first, int bytes) {
-      CheckMpi(MPI_Bcast(result.data() + first, bytes, MPI_BYTE, root, comm_.get()), "MPI_Bcast");
+      CheckMpi(Mpi().Bcast(result.data() + first, bytes, Mpi().byte, root, comm_.get()),
+               "MPI_Bcast");
     });
     return result;
   }
@@ -35,11 +36,11 @@ class MpiGroup : public RankGroup {
     return texts;
   }
 
-  void Barrier() override { CheckMpi(MPI_Barrier(comm_.get()), "MPI_Barrier"); }
+  void Barrier() override { CheckMpi(Mpi().Barrier(comm_.get()), "MPI_Barrier"); }
 
   std::unique_ptr<RankGroup> Split(int color, int key) override {
     MPI_Comm part;
-    CheckMpi(MPI_Comm_split(comm_.get(), color, key, &part), "MPI_Comm_split");
+    CheckMpi(Mpi().Comm_split(comm_.get(), color, key, &part), "MPI_Comm_split");
     return std::make_unique<MpiGroup>(part);
   }
 
@@ -81,29 +82,30 @@ MpiRanks StartMpi() {
   // Programs may run on another thread than this one, but there are never two calls at once:
   // workers of the thread pool, readers of data and writers of snapshots don't use MPI.
   int provided = MPI_THREAD_SINGLE;
-  CheckMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  CheckMpi(Mpi().Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
+           "MPI_Init_thread");
   // Failures are returned as codes instead of ending the process without a message of ours.
-  CheckMpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  CheckMpi(Mpi().Comm_set_errhandler(Mpi().world, Mpi().errors_return), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_SERIALIZED) {
     throw UserError(
         "mpirun: this MPI cannot be called from several threads in turn (MPI_THREAD_SERIALIZED); "
         "use one built with threads");
   }
   MPI_Comm neighbours;
-  CheckMpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &neighbours),
+  CheckMpi(Mpi().Comm_split_type(Mpi().world, MPI_COMM_TYPE_SHARED, 0, Mpi().no_info, &neighbours),
            "MPI_Comm_split_type");
   const OwnedMpiComm freed_at_the_end(neighbours);
-  int leader = RankIn(MPI_COMM_WORLD);
-  CheckMpi(MPI_Bcast(&leader, 1, MPI_INT, 0, neighbours), "MPI_Bcast");
-  return {std::make_unique<MpiGroup>(Duplicate(MPI_COMM_WORLD)), RankIn(neighbours),
+  int leader = RankIn(Mpi().world);
+  CheckMpi(Mpi().Bcast(&leader, 1, Mpi().int32, 0, neighbours), "MPI_Bcast");
+  return {std::make_unique<MpiGroup>(Duplicate(Mpi().world)), RankIn(neighbours),
           SizeOf(neighbours), leader};
 }
 
-void FinishMpi() { CheckMpi(MPI_Finalize(), "MPI_Finalize"); }
+void FinishMpi() { CheckMpi(Mpi().Finalize(), "MPI_Finalize"); }
 
 void AbortMpi(int code) {
   SilenceAbort();
-  MPI_Abort(MPI_COMM_WORLD, code);
+  Mpi().Abort(Mpi().world, code);
 }
 
 }  // namespace plimsoll::runtime

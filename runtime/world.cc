@@ -84,10 +84,10 @@ World::World(double patience) : host_(HostName()), exceptions_(std::uncaught_exc
     const int found = all_->size();
     all_.reset();
     FinishMpi();
-    throw UserError(
-        fmt::format("mpirun: the launcher started {} ranks, and MPI finds {}; launch with the MPI "
-                    "that this was built with (see ldd and mpirun --version)",
-                    launched, found));
+    throw UserError(fmt::format(
+        "mpirun: the launcher started {} ranks, and MPI finds {}; launch with the mpirun "
+        "of Open MPI (mpirun --version), which belongs to the library that is loaded",
+        launched, found));
   }
 }
 

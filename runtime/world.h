@@ -53,9 +53,9 @@ using AxisGroups = ByAxis<RankGroup*>;
 class World : public RankGroup {
  public:
   // If the launcher's variables in the environment say that there are several ranks, starts MPI;
-  // with one rank it never uses MPI. Throws UserError when the launcher and this build have
-  // different kinds of MPI. Watches over the start (Watch()) with `patience` in seconds; 0: doesn't
-  // watch.
+  // with one rank it never uses MPI. Throws UserError when there is no library of MPI, or it is
+  // another kind of MPI than the launcher's. Watches over the start (Watch()) with `patience` in
+  // seconds; 0: doesn't watch.
   explicit World(double patience = 0);
   // Ends MPI, which waits for the other ranks. While an exception passes through, it doesn't: the
   // launcher then sees a rank leave too early, and ends the others.

@@ -10,9 +10,9 @@ and over there
 
 The pack holds the sources, the generated ones too, the headers and static libraries of what is linked, and the
 commands that Bazel would run. Over there must be g++ and, with --config=cuda, the CUDA toolkit ($CUDA_HOME, or where
-nvcc is), cuDNN and NCCL; at run time also what --version needs here: MPI. What the compiler warns of is no error
-there. --libraries: with the headers and static libraries of those Debian packages that setup.sh installs, for a
-machine that lacks them. --data: files and folders of the repository that the programs read, for tests.
+nvcc is), cuDNN and NCCL; for several ranks also Open MPI. What the compiler warns of is no error there. --libraries:
+with the headers and static libraries of those Debian packages that setup.sh installs, for a machine that lacks them.
+--data: files and folders of the repository that the programs read, for tests.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import tempfile
 
 from bazel_actions import bazel, read_actions
 
-# From setup.sh; MPI's library is linked here and must exist on the other machine.
+# From setup.sh.
 PACKAGES = ("libeigen3-dev", "zlib1g-dev", "liblzma-dev", "libzstd-dev", "libpcre2-dev", "libutf8proc-dev",
             "libyaml-cpp-dev", "nlohmann-json3-dev", "libcli11-dev", "libspdlog-dev", "libfmt-dev", "libgtest-dev",
             "libgmock-dev", "libjpeg62-turbo-dev", "libpng-dev")

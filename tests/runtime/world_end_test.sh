@@ -31,4 +31,19 @@ if [ $? != 3 ] || ! grep -q "started 4 ranks, and MPI finds 1" <<<"$output"; the
   printf 'a foreign launcher: the output:\n%s\n' "$output"
   problems=1
 fi
+
+# A machine without MPI, or with a broken one: ranks need it, and one process doesn't.
+without=$(mktemp -d)
+trap 'rm -rf "$without"' EXIT
+: >"$without/libmpi.so.40"
+export ASAN_OPTIONS=detect_leaks=0
+output=$(LD_LIBRARY_PATH=$without PMI_SIZE=4 PMI_RANK=0 timeout 20 "$program" in-order 2>&1)
+if [ $? != 3 ] || ! grep -q "Open MPI's library cannot be loaded (.*libmpi.so.40.*); install Open MPI" <<<"$output"; then
+  printf 'ranks without MPI: the output:\n%s\n' "$output"
+  problems=1
+fi
+output=$(LD_LIBRARY_PATH=$without timeout 20 "$program" in-order 2>&1) || {
+  printf 'one process without MPI: the output:\n%s\n' "$output"
+  problems=1
+}
 exit $problems
