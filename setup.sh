@@ -9,6 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 packages=(
   g++ bazel-bootstrap bazel-rules-java python3          # compiler, build system, test summary
+  python3-venv                                          # tests of the wheel
   libeigen3-dev                                         # linear algebra
   zlib1g-dev liblzma-dev libzstd-dev                    # compressed text
   libjpeg62-turbo-dev libpng-dev                        # pictures

@@ -18,14 +18,7 @@ for file in "$@"; do
   cp -L "$file" "$root/$file"
 done
 
-# Licences of libraries that are linked into the program, header-only, or part of the pages that it
-# writes. Where a system keeps none, there is none to copy.
-for package in libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev \
-  libutf8proc-dev libeigen3-dev zlib1g-dev liblzma-dev libzstd-dev libjpeg62-turbo-dev libpng-dev \
-  libjs-chart.js; do
-  licence=/usr/share/doc/$package/copyright
-  [ ! -e "$licence" ] || cp -L "$licence" "$root/licences/$package"
-done
+"$(dirname "$0")/licences.sh" "$root/licences"
 
 # From a toolkit, where each part may have its own licence, or from a system's packages.
 copy_licences() {

@@ -90,6 +90,8 @@ def portable(arguments):
     for argument in arguments:
         if argument.startswith(("-Werror", "-Wl,-rpath,$ORIGIN", "@", "-fno-canonical-system-headers")):
             continue
+        if argument.startswith("-L") and argument.endswith("/static_runtime"):
+            continue
         argument = re.sub(r"^(-I|-isystem)?external/cuda/include", r"\1@CUDA@/include", argument)
         argument = re.sub(r"^(-L|-Wl,-rpath,)/\S*cuda[^/]*/lib64", r"\1@CUDA@/lib64", argument)
         kept.append(argument)
@@ -175,7 +177,7 @@ def main():
     # Files of the toolkit and the compiler, which the other machine has, stay here, and so do
     # Bazel's own tools.
     skipped = re.compile(r"external/(cuda/(include|nvcc)|bazel_tools|local_config_cc)|.*/external/bazel_tools"
-                         r"|.*\.(params|cppmap|modulemap)$|bazel-out/[^/]*/internal")
+                         r"|.*\.(params|cppmap|modulemap)$|bazel-out/[^/]*/internal|.*/static_runtime/")
     with tempfile.TemporaryDirectory() as folder, tarfile.open(arguments.output, "w:xz", preset=6) as pack:
         def add(source, name):
             pack.add(source, "pack/" + name, filter=lambda info: info if info.isreg() or info.isdir() else None)

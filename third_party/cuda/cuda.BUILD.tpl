@@ -21,6 +21,17 @@ cc_library(
     ],
 )
 
+# What say which versions of the libraries are here.
+filegroup(
+    name = "version_headers",
+    srcs = [
+        "include/cublas_api.h",
+        "include/cuda.h",
+        "include/cudnn_version.h",
+        "nccl/nccl.h",
+    ],
+)
+
 cc_library(
     name = "cudart",
     linkopts = [

@@ -1,0 +1,1 @@
+"""Plimsoll, a C++ program, as a Python package that installs it."""

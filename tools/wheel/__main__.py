@@ -1,0 +1,3 @@
+from plimsoll.command import plimsoll
+
+plimsoll()
