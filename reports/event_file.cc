@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "reports/curve_name.h"
 #include "reports/event_encoding.h"
 
 namespace plimsoll::reports {
@@ -19,10 +20,6 @@ double Now() {
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "host";
-}
-
-std::string TagOf(const std::string& key) {
-  return key.starts_with("eval_") ? "eval/" + key.substr(5) : "train/" + key;
 }
 
 }  // namespace
@@ -45,7 +42,7 @@ void EventFile::AddRow(const nlohmann::ordered_json& row) {
   std::string records;
   for (const auto& [key, value] : row.items()) {
     if (!value.is_number() || key == "step") continue;
-    records += Record(ScalarEvent(now, step, TagOf(key), value));
+    records += Record(ScalarEvent(now, step, CurveName(key), value));
   }
   Write(records);
 }

@@ -30,6 +30,7 @@
 #include "trainer/language/generate.h"
 #include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/plan_json.h"
+#include "trainer/record/mlflow_facts.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
 #include "trainer/record/run_facts.h"
@@ -149,7 +150,7 @@ class Run {
     const ordered_json timeline = MemoryTimelineJson(step);
     directory_.Write("memory_timeline.json", timeline.dump() + "\n");
     if (ranks_.first()) {
-      reports_.emplace(config_.log, directory_,
+      reports_.emplace(config_, directory_,
                        RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks_.size(), step,
                                   timeline, feed_.source().class_names()),
                        first_step_, metrics_, ModelColumns(step));
@@ -244,6 +245,7 @@ class Run {
     status_.state = state;
     status_.reason = reason;
     status_.ended = std::time(nullptr);
+    if (reports_) reports_->SetStatus(status_);
     try {
       directory_.Write("run.json", ToJson(status_));
     } catch (const UserError&) {
@@ -663,6 +665,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   CheckMesh(config, world.size());
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const bool first = world.rank() == 0;
+  if (first) MlflowFolder(config);  // refuses a server
   RunDirectory directory(config, first);
   if (world.size() > 1) RequireSharedFolder(directory.path(), world);
   std::optional<Resumed> resumed;

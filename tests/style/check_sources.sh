@@ -12,7 +12,7 @@ layers=$2
 
 # All files of the project: no build outputs, no run folders, nothing hidden except .ci.
 find . -mindepth 1 \( -path './.ci' -o ! -path './.*' \) ! -path './bazel-*' ! -path './third_party/*' \
-  ! -path './runs/*' ! -path './data/*' -type f -print | sed 's|^\./||' | LC_ALL=C sort >"$3"
+  ! -path './runs/*' ! -path './mlruns/*' ! -path './data/*' -type f -print | sed 's|^\./||' | LC_ALL=C sort >"$3"
 code=$(grep -E '\.(cc|h|cu|cuh)$' "$3" || true)
 text=$(grep -E '\.(cc|h|cu|cuh|bzl|sh|py|md|yaml|txt)$|(^|/)BUILD$|^\.ci/run$' "$3" || true)
 if [ "$(wc -l <<<"$code")" -lt 2 ]; then

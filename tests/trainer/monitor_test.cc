@@ -259,7 +259,7 @@ TEST(RunReports, HaveColumnsAndCurvesForEachMetric) {
        .evaluated = true},
       {.name = "generator.loss", .objective = 1, .evaluated = true}};
   {
-    RunReports run(config.log, directory, facts, 0, {}, ModelColumns(compiled));
+    RunReports run(config, directory, facts, 0, {}, ModelColumns(compiled));
     StepReport report;
     report.objectives = {{.name = "critic", .loss = 0.7, .lr = 1e-3, .grad_norm = 2},
                          {.name = "generator", .loss = 0.6, .lr = 1e-2, .grad_norm = 3}};

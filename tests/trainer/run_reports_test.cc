@@ -226,6 +226,96 @@ TEST_F(RunReports, SayThatARunEndedByAnError) {
   EXPECT_EQ(Views()[""].at("tiles").at(0).at("label"), "ended by an error");
 }
 
+// MLflow's run of a run directory.
+class MlflowReports : public RunReports {
+ protected:
+  MlflowReports() { setenv("MLFLOW_TRACKING_URI", ("file://" + store_).c_str(), 1); }
+  ~MlflowReports() override { unsetenv("MLFLOW_TRACKING_URI"); }
+
+  std::string Place() const {
+    return store_ + "/" + json::parse(ReadFile(run_ + "/mlflow.json")).at("run").get<std::string>();
+  }
+  // The steps of a curve.
+  std::vector<int> Steps(const std::string& name) const {
+    std::vector<int> steps;
+    for (const std::string& line : LinesOf(Place() + "/metrics/" + name)) {
+      steps.push_back(std::stoi(line.substr(line.rfind(' '))));
+    }
+    return steps;
+  }
+  std::string Meta() const { return ReadFile(Place() + "/meta.yaml"); }
+
+  const std::string store_ = folder_ / "mlruns";
+};
+
+TEST_F(MlflowReports, AreARunOfMlflow) {
+  const Outcome outcome = Train({"log.mlflow=true", "run.name=wider", "run.tags=[width]",
+                                 "run.notes=does it pay?", "save.every=3", "train.stop_after=3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string place = Place();
+  EXPECT_EQ(Steps("train/loss"), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(Steps("eval/loss"), (std::vector<int>{0, 3}));
+  EXPECT_EQ(ReadFile(place + "/params/train.micro_batch"), "2");
+  EXPECT_EQ(ReadFile(place + "/params/model.family"), "gpt2");
+  EXPECT_EQ(ReadFile(place + "/tags/width"), "true");
+  EXPECT_EQ(ReadFile(place + "/tags/mlflow.note.content"), "does it pay?");
+  EXPECT_THAT(Meta(), HasSubstr("\nrun_name: \"wider\"\n"));
+  EXPECT_THAT(Meta(), HasSubstr("\nstatus: 3\n"));
+
+  // It goes on as the same run, without a step twice.
+  const Outcome rest = RunPlimsoll(
+      {"train", yaml_, "--resume", "auto", "--set", "save.every=3", "--set", "log.mlflow=true"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_EQ(Place(), place);
+  EXPECT_EQ(Steps("train/loss"), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(Steps("eval/loss"), (std::vector<int>{0, 3, 6}));
+  // A new run in the directory is another one.
+  ASSERT_EQ(Train({"log.mlflow=true"}).exit_code, 0);
+  EXPECT_NE(Place(), place);
+}
+
+TEST_F(MlflowReports, BeginWhereARunGoesOn) {
+  ASSERT_EQ(Train({"save.every=3", "train.stop_after=3"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(store_));
+  const Outcome rest = RunPlimsoll(
+      {"train", yaml_, "--resume", "auto", "--set", "save.every=3", "--set", "log.mlflow=true"});
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_EQ(Steps("train/loss"), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(Steps("eval/loss"), (std::vector<int>{0, 3, 6}));
+}
+
+TEST_F(MlflowReports, SayHowARunEnded) {
+  const Outcome outcome =
+      Train({"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0",
+             "train.steps=200", "log.mlflow=true"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(Meta(), HasSubstr("\nstatus: 4\n"));
+  EXPECT_THAT(ReadFile(Place() + "/tags/plimsoll.reason"), HasSubstr("not finite"));
+}
+
+TEST_F(MlflowReports, AreNoReasonToEndARun) {
+  WriteFile(store_, "in the way");
+  const Outcome outcome = Train({"log.mlflow=true"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr(store_));
+  EXPECT_THAT(outcome.err, HasSubstr("the run goes on without it"));
+}
+
+TEST_F(MlflowReports, RefuseAServer) {
+  setenv("MLFLOW_TRACKING_URI", "http://localhost:5000", 1);
+  const Outcome outcome = Train({"log.mlflow=true"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("log.mlflow: MLFLOW_TRACKING_URI is 'http://localhost:5000', and Plimsoll "
+                        "writes MLflow's files, not to a server"));
+  EXPECT_FALSE(fs::exists(run_));
+  EXPECT_EQ(Train({"log.mlflow=sqlite:///mlflow.db"}).exit_code, 2);
+  // The folder that the key names comes first.
+  const std::string other = folder_ / "other";
+  EXPECT_EQ(Train({"log.mlflow=" + other, "train.steps=1"}).exit_code, 0);
+  EXPECT_TRUE(fs::is_directory(other));
+}
+
 // No two tensors share a byte at the same node.
 TEST_F(RunReports, ThePlanIsDrawnAsItIs) {
   const std::string file = folder_ / "plan.html";

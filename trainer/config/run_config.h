@@ -387,6 +387,8 @@ struct LogConfig {
   bool csv = true;          // metrics.csv
   bool tensorboard = true;  // events.out.tfevents.*
   bool report = true;       // report.html
+  // Folder of MLflow's files; empty: off, "true": that of MLFLOW_TRACKING_URI, or mlruns.
+  std::string mlflow;
 
   bool operator==(const LogConfig&) const = default;
 };

@@ -529,6 +529,9 @@ void RunKeys(std::vector<Key>& keys) {
   log.Add("csv", &LogConfig::csv, "Write `metrics.csv`, the rows of `metrics.jsonl` as a table.");
   log.Add("tensorboard", &LogConfig::tensorboard, "Write an event file for TensorBoard.");
   log.Add("report", &LogConfig::report, "Write `report.html`, refreshed while training.");
+  log.Add("mlflow", &LogConfig::mlflow,
+          "Folder of a run for MLflow, as files; `true`: `MLFLOW_TRACKING_URI`, or `mlruns`.")
+      .As(Type::kFolderOrBool);
 
   SectionKeys<SaveConfig> save(keys, "save", &RunConfig::save);
   save.Add("every", &SaveConfig::every, "Steps between snapshots; 0: none.").Between(0, kSteps);

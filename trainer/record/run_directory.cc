@@ -99,7 +99,9 @@ void RunDirectory::Begin() {
     }
   }
   for (const char* folder : {"snapshots", "slices", "samples"}) fs::remove_all(File(folder), error);
-  for (const char* file : {"summary.json", "samples.jsonl"}) fs::remove(File(file), error);
+  for (const char* file : {"summary.json", "samples.jsonl", "mlflow.json"}) {
+    fs::remove(File(file), error);
+  }
   metrics_.emplace(File("metrics.jsonl"), /*append=*/false);
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/folder_lock.h"
+#include "base/line_file.h"
 #include "trainer/config/run_config.h"
-#include "trainer/record/line_file.h"
 
 namespace plimsoll::trainer {
 

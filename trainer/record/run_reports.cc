@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "base/input_file.h"
 #include "base/message.h"
 #include "formats/base64.h"
+#include "trainer/record/mlflow_facts.h"
 #include "trainer/record/step_record.h"
 
 namespace plimsoll::trainer {
@@ -53,7 +57,7 @@ void TakeProblem(std::unique_ptr<reports::RunPage>& page,
 
 }  // namespace
 
-RunReports::RunReports(const config::LogConfig& config, const RunDirectory& directory,
+RunReports::RunReports(const config::RunConfig& config, const RunDirectory& directory,
                        const reports::RunFacts& facts, int64_t first,
                        const std::vector<std::string>& lines,
                        const std::vector<std::string>& columns)
@@ -65,15 +69,16 @@ RunReports::RunReports(const config::LogConfig& config, const RunDirectory& dire
   columns_.insert(columns_.end(), columns.begin(), columns.end());
   numbers_.insert(numbers_.end(), columns.begin(), columns.end());
   FindColumns(lines);
-  if (config.csv) OpenCsv();
-  if (config.tensorboard) {
+  if (config.log.csv) OpenCsv();
+  if (config.log.tensorboard) {
     Open(events_, [&] { return std::make_unique<reports::EventFile>(directory.path()); });
     Try(events_, [&](reports::EventFile& events) {
       if (first > 0) events.Restart(first);
       events.AddText("config", facts.config, first);
     });
   }
-  if (config.report) OpenPage();
+  if (config.log.report) OpenPage();
+  OpenMlflow(config);
   for (const std::string& line : lines) Repeat(line);
 }
 
@@ -98,10 +103,31 @@ void RunReports::OpenPage() {
   TakeProblem(page_, page_->Write(reports::RunPage::kRunning));
 }
 
+// mlflow.json names the run there, for when this one goes on.
+void RunReports::OpenMlflow(const config::RunConfig& config) {
+  constexpr const char* kName = "mlflow.json";
+  Open(mlflow_, [&]() -> std::unique_ptr<reports::MlflowRun> {
+    const std::string folder = MlflowFolder(config);
+    if (folder.empty()) return nullptr;
+    std::ifstream file = OpenFile(directory_.File(kName));
+    const ordered_json known = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+    const bool same = known.is_object() && known.value("folder", "") == folder;
+    auto run = std::make_unique<reports::MlflowRun>(folder, MlflowFactsOf(config),
+                                                    same ? known.value("run", "") : "");
+    if (run->continues()) {
+      mlflow_first_ = first_;
+      run->Restart(first_);
+    }
+    directory_.Write(kName, ordered_json{{"folder", folder}, {"run", run->place()}}.dump(1) + "\n");
+    return run;
+  });
+}
+
 void RunReports::GoBack(int64_t step, const std::vector<std::string>& lines) {
-  first_ = step;
+  first_ = mlflow_first_ = step;
   if (std::exchange(csv_, nullptr)) OpenCsv();
   Try(events_, [&](reports::EventFile& events) { events.Restart(step); });
+  Try(mlflow_, [&](reports::MlflowRun& run) { run.Restart(step); });
   if (page_) OpenPage();
   for (const std::string& line : lines) Repeat(line);
 }
@@ -114,6 +140,7 @@ void RunReports::Add(const ordered_json& row) {
       events.AddText("diverged", *text, row.at("step"));
     }
   });
+  Try(mlflow_, [&](reports::MlflowRun& run) { run.AddRow(FlatRow(row)); });
   if (page_) TakeProblem(page_, page_->Add(row));
 }
 
@@ -158,7 +185,8 @@ void RunReports::AddSample(const ordered_json& row) {
   });
 }
 
-// Files that are written anew get the rows of the earlier part of the run; TensorBoard has them.
+// Files that are written anew get the rows of the earlier part of the run; TensorBoard and MLflow
+// have them.
 void RunReports::Repeat(const std::string& line) {
   ordered_json row = ordered_json::parse(line);
   // JSON cannot represent NaN or infinities: they are written as null.
@@ -168,13 +196,27 @@ void RunReports::Repeat(const std::string& line) {
   }
   Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
   if (page_) TakeProblem(page_, page_->Add(row));
-  // TensorBoard lacks only the last evaluation, whose step number is that of the next step.
+  // They lack only the last evaluation, whose step number is that of the next step.
+  if (row.at("step") >= mlflow_first_) {
+    Try(mlflow_, [&](reports::MlflowRun& run) { run.AddRow(FlatRow(row)); });
+  }
   if (row.at("step") < first_) return;
   Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
 }
 
 void RunReports::End(const std::string& state) {
   if (page_) TakeProblem(page_, page_->Write(state));
+}
+
+void RunReports::SetStatus(const RunStatus& status) {
+  using Status = reports::MlflowRun::Status;
+  static const std::map<RunStatus::State, Status> kStatus = {
+      {RunStatus::State::kRunning, Status::kRunning},
+      {RunStatus::State::kDone, Status::kFinished},
+      {RunStatus::State::kStopped, Status::kKilled},
+      {RunStatus::State::kFailed, Status::kFailed}};
+  Try(mlflow_,
+      [&](reports::MlflowRun& run) { run.SetStatus(kStatus.at(status.state), status.reason); });
 }
 
 }  // namespace plimsoll::trainer

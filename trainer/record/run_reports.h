@@ -1,6 +1,6 @@
 // The files that a run writes for people and their tools besides metrics.jsonl, as `log` says:
-// metrics.csv, TensorBoard's events, report.html. A file that cannot be written does not end the
-// run: there is a warning, and the run continues without that file.
+// metrics.csv, TensorBoard's events, report.html, MLflow's run. A file that cannot be written does
+// not end the run: there is a warning, and the run continues without that file.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,11 @@
 
 #include "reports/csv_file.h"
 #include "reports/event_file.h"
+#include "reports/mlflow_run.h"
 #include "reports/run_page.h"
 #include "trainer/config/run_config.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/record/run_status.h"
 #include "trainer/record/slices.h"
 
 namespace plimsoll::trainer {
@@ -22,7 +24,7 @@ class RunReports {
  public:
   // Opens the files in `directory`, whose run has begun or continues: `first` is the first step of
   // this process, and `lines` are the lines already in metrics.jsonl. `columns`: ModelColumns().
-  RunReports(const config::LogConfig& config, const RunDirectory& directory,
+  RunReports(const config::RunConfig& config, const RunDirectory& directory,
              const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines,
              const std::vector<std::string>& columns = {});
 
@@ -41,6 +43,8 @@ class RunReports {
   void GoBack(int64_t step, const std::vector<std::string>& lines);
   // Writes the final state: "done", or the reason why no more rows will come.
   void End(const std::string& state);
+  // The same for MLflow, which is told of errors after the last step, too.
+  void SetStatus(const RunStatus& status);
 
  private:
   void Repeat(const std::string& line);
@@ -51,6 +55,7 @@ class RunReports {
   void FindColumns(const std::vector<std::string>& lines);
   void OpenCsv();
   void OpenPage();
+  void OpenMlflow(const config::RunConfig& config);
 
   const RunDirectory& directory_;  // outlives this
   const reports::RunFacts facts_;
@@ -60,6 +65,8 @@ class RunReports {
   std::unique_ptr<reports::CsvFile> csv_;
   std::unique_ptr<reports::EventFile> events_;
   std::unique_ptr<reports::RunPage> page_;
+  std::unique_ptr<reports::MlflowRun> mlflow_;
+  int64_t mlflow_first_ = 0;  // the first step that it lacks
 };
 
 }  // namespace plimsoll::trainer

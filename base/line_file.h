@@ -1,10 +1,10 @@
-// A file of lines that grows during a run: metrics.jsonl, samples.jsonl.
+// A file of lines that grows during a run: metrics.jsonl, samples.jsonl, curves for MLflow.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-namespace plimsoll::trainer {
+namespace plimsoll {
 
 class LineFile {
  public:
@@ -25,4 +25,4 @@ class LineFile {
   int64_t bytes_ = 0;
 };
 
-}  // namespace plimsoll::trainer
+}  // namespace plimsoll

@@ -1,4 +1,4 @@
-#include "trainer/record/line_file.h"
+#include "base/line_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/write_all.h"
 
-namespace plimsoll::trainer {
+namespace plimsoll {
 
 LineFile::LineFile(std::string path, bool append)
     : path_(std::move(path)),
@@ -36,4 +36,4 @@ void LineFile::Append(const std::string& line) {
 
 void LineFile::Sync() const { fdatasync(file_); }
 
-}  // namespace plimsoll::trainer
+}  // namespace plimsoll
