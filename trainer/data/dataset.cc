@@ -179,7 +179,8 @@ DataSet OpenData(const DataOptions& options) {
       return MixturePart{"random tokens", {MakeSyntheticSource(seed, options.vocab, tokens)}};
     };
     set.train.push_back(random(options.seed, kSyntheticTokens));
-    set.eval.push_back(random(~options.seed, kSyntheticEvalTokens));
+    const int64_t held_out = std::max(kSyntheticEvalTokens, options.sequence + 1);
+    set.eval.push_back(random(~options.seed, held_out));
     return set;
   }
   const bool text = !options.tokenizer.empty();

@@ -33,8 +33,9 @@ struct DataOptions {
   // For text: how to split it into documents, and the fraction of `train` that is held out when
   // there is no `eval`.
   SplitOptions split;
-  int64_t vocab = 0;  // the model's
-  uint64_t seed = 0;  // of the synthetic tokens
+  int64_t vocab = 0;     // the model's
+  int64_t sequence = 0;  // tokens of a sample: at least one of synthetic ones is held out
+  uint64_t seed = 0;     // of the synthetic tokens
 };
 
 // `train` has a part for each of options.train. `eval` has one part, or, if it is held out of

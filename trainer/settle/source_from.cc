@@ -100,6 +100,7 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
   if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
   if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
   options.vocab = vocab;
+  options.sequence = config.model.sequence();
   options.seed = static_cast<uint64_t>(config.data.seed);
   return options;
 }

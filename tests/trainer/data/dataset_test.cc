@@ -258,6 +258,9 @@ TEST(OpenData, SyntheticNeedsNoFiles) {
   set.train[0].sources[0]->Read(0, 100, train.data());
   set.eval[0].sources[0]->Read(0, 100, eval.data());
   EXPECT_NE(train, eval);
+
+  options.sequence = 200000;  // which is evaluated, too
+  EXPECT_EQ(OpenData(options).eval[0].sources[0]->size(), 200001);
 }
 
 // Each source holds out its own part; text and examples can be combined as separate sources.
