@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "formats/json.h"
+#include "trainer/data/class_names.h"
 #include "trainer/data/held_out_batches.h"
 #include "trainer/data/held_out_tokens.h"
 #include "trainer/language/confusion_text.h"
@@ -121,6 +122,9 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
     data.samples = source->HeldOut(sequences);
     data.workers = DataWorkersFrom(config);
     data.class_names = source->class_names();
+    const std::string other =
+        data::OtherClassesText(trained.model->class_names(), data.class_names);
+    if (!other.empty()) PrintWarning(other);
   } else if (config.data.eval_fraction > 0 || config.data.synthetic) {
     const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
     data.samples = std::make_unique<data::HeldOutTokens>(DataFrom(config, vocab).eval,
