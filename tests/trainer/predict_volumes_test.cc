@@ -269,6 +269,15 @@ TEST_F(PredictVolumes, OtherWeightsPredictionsAreNotReplacedUnlessTold) {
   ASSERT_EQ(Predict("other", {Image(0), "--overwrite"}, "to").exit_code, 0);
   EXPECT_NE(record().at("checksum"), first.at("checksum"));
   EXPECT_EQ(record().at("files"), json({"test_0.nii.gz"}));
+  // What the other weights have made goes with them.
+  EXPECT_EQ(folder_.Names("to"), (Arguments{"predictions.json", "test_0.nii.gz"}));
+  // Another volume of the same name is another prediction.
+  std::filesystem::create_directory(folder_ / "second");
+  std::filesystem::copy_file(Image(1), folder_ / "second/test_0.nii.gz");
+  const Outcome second = Predict("other", {folder_ / "second/test_0.nii.gz"}, "to");
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_THAT(second.err,
+              HasSubstr("to: holds test_0.nii.gz, which was predicted from " + Image(0)));
   // Neither is a file of which nothing says whose it is.
   std::filesystem::create_directory(folder_ / "own");
   const std::string own = folder_.Write("own/test_0.nii.gz", "a user's own");

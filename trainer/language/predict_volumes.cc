@@ -242,9 +242,11 @@ Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trai
   for (const std::string& input : command.inputs) AddVolumes(input, files);
   CheckOutputs(command, files);
   const config::RunConfig config = DataOf(command, trained);
-  std::vector<std::string> names;
-  std::ranges::transform(files, std::back_inserter(names), &OutputName);
-  PredictionRecord record(command.to, trained, names, command.overwrite);
+  PredictionRecord::Inputs inputs;
+  for (const data::VolumeFile& file : files) {
+    inputs[OutputName(file)] = fs::absolute(file.images.front()).lexically_normal().string();
+  }
+  PredictionRecord record(command.to, trained, inputs, command.overwrite);
   MakeFolder(command.to);
   VolumePredictor predictor(command, trained, config);
   Predicted predicted;
