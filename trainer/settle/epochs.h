@@ -1,9 +1,12 @@
 // Epochs of a run file, which become steps once the data has been counted.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "models/model.h"
 #include "trainer/config/load.h"
+#include "trainer/data/source.h"
 
 namespace plimsoll::trainer {
 
@@ -12,11 +15,11 @@ namespace plimsoll::trainer {
 // the data cannot be read, or has no epochs.
 void CountEpochs(config::Loaded& loaded, int64_t started);
 
-// Looks at the data as training does when it starts, for a plan: names, headers, numbers of
-// classes, shapes and the first samples, but large texts and volumes are not read. UserErrors are
-// those of training. Data that aren't on this machine are a warning. Counts epochs as CountEpochs,
-// or leaves them open with a warning.
-void LookAtData(config::Loaded& loaded, int64_t started);
+// The same for data that are open.
+void CountEpochsOf(const data::Source& source, const models::Model& model, config::Loaded& loaded,
+                   int64_t started);
+// A step's samples, as one micro-step of all data ranks for each draw of data.
+data::Draws StepOf(const config::RunConfig& config, const models::Model& model, int64_t started);
 
 // "90 epochs of 390.6 steps: 35157 steps"; empty when nothing counts in epochs.
 std::string EpochsText(const config::RunConfig& config);

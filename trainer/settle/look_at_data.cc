@@ -1,0 +1,145 @@
+#include "trainer/settle/look_at_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "parallel/rng_slots.h"
+#include "trainer/config/follow_data.h"
+#include "trainer/config/resolve.h"
+#include "trainer/settle/epochs.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/knobs.h"
+#include "trainer/settle/source_from.h"
+#include "trainer/step/step_programs.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// Data of at most this many bytes are read in full.
+constexpr int64_t kMostRead = int64_t{8} << 20;
+constexpr int64_t kMostRows = int64_t{256} << 20;  // bytes of samples that it fills in
+
+// What the first data rank reads, as training counts it; of a batch that is to be cut as StepOf.
+data::Draws FirstDraws(const config::RunConfig& config, const models::Model& model,
+                       int64_t started) {
+  if (config.train.micro_batch == 0) return StepOf(config, model, started);
+  return {.batch = config.train.micro_batch,
+          .per_step = DrawsOf(model.objectives(), config.train.accumulate),
+          .data_rank = 0,
+          .data_ranks = config::DataRanks(config, started)};
+}
+
+// The inputs that data fill, for a few samples.
+class FirstSlots {
+ public:
+  FirstSlots(const config::RunConfig& config, const models::Model& model, int64_t samples) {
+    for (const models::Objective& objective : model.objectives()) {
+      graph::Program program("loss");
+      graph::Builder builder(program);
+      model.Build(builder, {.batch = samples, .sequence = config.model.sequence()},
+                  models::Head::kLoss, /*training=*/true, objective.name);
+      for (const graph::Node& node : program.nodes()) {
+        for (const graph::TensorId input : node.inputs) {
+          if (input != graph::kNoTensor) Add(program.tensor(input), samples);
+        }
+      }
+    }
+    if (can_be_filled()) Allocate();
+  }
+
+  std::span<const graph::Slot> get() const { return slots_; }
+  // False of rows that would take too much memory for a look at them.
+  bool can_be_filled() const { return bytes_ <= kMostRows; }
+
+ private:
+  // Numbers that the loss is weighted by have no rows, and those of random draws are no data.
+  void Add(const graph::Tensor& tensor, int64_t samples) {
+    const graph::Shape& shape = tensor.type.shape;
+    if (tensor.role != graph::Role::kInput || shape.rank() == 0 || shape.dim(0) != samples) return;
+    if (std::ranges::find(parallel::RngSlots(), tensor.name, &parallel::RngSlot::name) !=
+        parallel::RngSlots().end()) {
+      return;
+    }
+    if (std::ranges::find(slots_, tensor.name, &graph::Slot::name) != slots_.end()) return;
+    slots_.push_back({.name = tensor.name, .type = tensor.type, .bytes = {}});
+    bytes_ += tensor.bytes();
+  }
+
+  // Makes room for the rows.
+  void Allocate() {
+    for (graph::Slot& slot : slots_) {
+      slot.bytes = rows_.emplace_back(static_cast<size_t>(slot.type.bytes()));
+    }
+  }
+
+  std::vector<graph::Slot> slots_;
+  int64_t bytes_ = 0;                         // of all rows
+  std::vector<std::vector<std::byte>> rows_;  // of each slot
+};
+
+// Throws what training would throw. nullptr: the data are too large to be opened for a plan, or the
+// model cannot be compiled.
+std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models::Model& model,
+                                   int64_t started, int64_t samples) {
+  std::optional<FirstSlots> slots;
+  try {
+    slots.emplace(config, model, samples);
+  } catch (const UserError&) {  // to compile the model fails, too, and says why
+    return nullptr;
+  }
+  if (BytesOfData(config, model) > kMostRead) {
+    CheckData(config, model, slots->get());
+    return nullptr;
+  }
+  std::unique_ptr<data::Source> source =
+      SourceFrom(config, model, FirstDraws(config, model, started));
+  if (slots->can_be_filled()) RequireAll(config, *source, slots->get());
+  if (config.train.eval_every > 0) HeldOutFrom(config, *source);
+  return source;
+}
+
+}  // namespace
+
+void LookAtData(config::Loaded& loaded, int64_t started) {
+  const config::RunConfig& config = loaded.config;
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  // What contradicts in the file comes before the data, as in training.
+  if (!LeavesChoice(config) && FirstOpenLayout(config) == nullptr) CompileFrom(config, *model);
+  const bool counts = !config::EpochsKey(config).empty();
+  const auto warn = [&](const std::string& why) {
+    loaded.warnings.push_back(why + (counts ? "; the steps that the epochs take stay open" : ""));
+  };
+  const int64_t micro_batch = config.train.micro_batch;
+  int64_t few = std::max<int64_t>(2, model->coupled_samples());
+  if (micro_batch > 0) few = std::min(few, micro_batch);
+  try {
+    std::unique_ptr<data::Source> source;
+    try {
+      source = Look(config, *model, started, few);
+    } catch (const UserError&) {
+      // Training names the shapes of whole micro-batches.
+      if (micro_batch > few) Look(config, *model, started, micro_batch);
+      throw;
+    }
+    if (source == nullptr && counts) warn("data.source: the data are not read for a plan");
+    if (source == nullptr) return;
+    try {
+      CountEpochsOf(*source, *model, loaded, started);
+    } catch (const UserError& error) {  // memory does not depend on it
+      warn(error.what());
+    }
+  } catch (const UserError& error) {
+    if (!config::MissesData(config)) throw;
+    warn(fmt::format("{} (train would refuse this; planned without the data)", error.what()));
+  }
+}
+
+}  // namespace plimsoll::trainer
