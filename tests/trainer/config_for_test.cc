@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "gpu/peak_rates.h"
 #include "tests/support/temp_folder.h"
+#include "tests/trainer/data/image_folders.h"
+#include "tests/trainer/run_plimsoll.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/run_budget.h"
@@ -312,9 +314,35 @@ TEST(ConfigFor, TakesTheSourceOfTheDataThatIsNamed) {
         .data.source;
   };
   EXPECT_EQ(source_of("vit-tiny", {}), "synthetic_images");
-  EXPECT_EQ(source_of("vit-tiny", {"data.folder=pictures"}), "images");
-  EXPECT_EQ(source_of("bert-base", {"data.train=text", "data.tokenizer=byte"}), "masked_text");
   EXPECT_EQ(source_of("vit-tiny", {"data.seed=3"}), "synthetic_images");
+  // The file's own source may not go with another task.
+  EXPECT_EQ(source_of("bert-base", {"model.task=classification", "model.classes=3"}),
+            "synthetic_texts");
+}
+
+// The data that somebody names are looked at, and the file follows them.
+TEST(ConfigFor, FollowsTheDataThatAreNamed) {
+  const TempFolder folder;
+  data::WriteIdxFolder(folder, 40, 10);
+  const std::string animals = folder / "animals";
+  const Outcome made =
+      RunPlimsoll({"data", "images", animals, "--from", folder.path(), "--format", "png",
+                   "--classes", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  for (const char* part : {"/train/", "/test/"}) {
+    for (char name = 'd'; name <= 'j'; ++name) {
+      std::filesystem::remove_all(animals + part + std::string(1, name));
+    }
+  }
+  const auto written = [&](const std::string& model, const std::string& data) {
+    return ConfigFor(
+        {.model = model, .device = "cpu", .budget = "", .sets = {"data.folder=" + data}}, {});
+  };
+  const RunConfig config = Loaded(written("vit-tiny", folder.path()));
+  EXPECT_EQ(config.data.source, "images");
+  EXPECT_EQ(config.model.settings.Int("classes"), 3);
+  EXPECT_GT(config.train.eval_every, 0);
+  EXPECT_THROW(written("vit-tiny", folder / "missing"), UserError);
 }
 
 // One question has one answer: what the refusal names is enough, and less is refused with the same

@@ -14,7 +14,7 @@ class Choices {
   // `base` outlives the object.
   explicit Choices(const config::RunConfig& base) : base_(base) {}
 
-  // Gives a key a value, in the place of the base's. Has no effect where --set gives the key: what
+  // Gives a key a value instead of the base's. Has no effect where --set gives the key: what
   // somebody asks for is never chosen otherwise. `why` is a comment before the key; "": none.
   void Set(const std::string& key, const std::string& value, const std::string& why = "");
   void Remove(const std::string& key) { made_.erase(key); }

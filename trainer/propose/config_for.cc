@@ -13,6 +13,7 @@
 #include "base/spelling.h"
 #include "formats/model_safetensors.h"
 #include "trainer/config/load.h"
+#include "trainer/config/owner_keys.h"
 #include "trainer/config/shipped.h"
 #include "trainer/config/value.h"
 #include "trainer/data/source.h"
@@ -22,6 +23,7 @@
 #include "trainer/propose/target.h"
 #include "trainer/propose/within_budget.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/look_at_data.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -80,6 +82,17 @@ int64_t SequenceOf(const RunConfig& config) {
   return std::min(config.model.settings.IntOr("max_sequence", 0), kFineTuningSequence);
 }
 
+// Takes back what a shipped file says of made-up data, where somebody names data: how many classes
+// there are, and that nothing is held out.
+std::vector<std::string> FollowData(const ConfigForCommand& command, const RunConfig& config) {
+  std::vector<std::string> dropped;
+  if (IsFolder(command.model) || !config::FindShipped(FindModelFile(command.model))) return dropped;
+  for (const std::string key : {"model.classes", "train.eval_every"}) {
+    if (config.IsSet(key) && !IsSet(command, key)) dropped.push_back(key + "=null");
+  }
+  return dropped;
+}
+
 // What the file begins with: the model's file, or one for a folder's weights, with what --set
 // gives.
 config::Loaded LoadBase(const ConfigForCommand& command) {
@@ -108,7 +121,15 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
       model->coupled_samples() != 0) {
     more.emplace_back("train.micro_batch=auto");
   }
-  config::Loaded loaded = LoadWith(command, asks ? "synthetic: true" : "", more, command.sets);
+  const std::string data = asks ? "synthetic: true" : "";
+  config::Loaded loaded = LoadWith(command, data, more, command.sets);
+  if (!KeysOf(command, "data").empty() && !config::MakesUpData(loaded.config)) {
+    const std::vector<std::string> dropped = FollowData(command, loaded.config);
+    std::vector<std::string> all = more;
+    all.insert(all.end(), dropped.begin(), dropped.end());
+    if (!dropped.empty()) loaded = LoadWith(command, data, all, command.sets);
+    LookAtData(loaded, /*started=*/1);
+  }
   for (const std::string& set : more) {  // which nobody asked for
     if (!IsSet(command, KeyOf(set))) loaded.config.origins[KeyOf(set)] = command.model;
   }

@@ -25,8 +25,7 @@ bool AsksForBatch(const Choices& choices) {
          choices.IsAsked("train.accumulate");
 }
 
-// So many samples an update, or nearly as many where somebody gives the micro-batch, which has to
-// divide it.
+// The batch, or the most below it that the micro-batch divides where somebody gives that.
 void SetBatch(int64_t samples, const std::string& why, Choices& choices) {
   if (AsksForBatch(choices)) return;
   const RunConfig& base = choices.base();
@@ -79,7 +78,7 @@ Recipe RecipeOf(const models::Model& model, int64_t rank) {
           .lr = model.inputs().contains("tokens") ? "3e-5" : "5e-5",
           .weight_decay = "0.01",
           .lr_why = "A tenth and less of the rate of training from scratch.",
-          .whose = "As BERT is fine-tuned (Devlin et al. 2019, A.3)"};
+          .whose = "A usual batch of fine-tuning (that of BERT: Devlin et al. 2019, A.3)"};
 }
 
 }  // namespace

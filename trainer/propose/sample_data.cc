@@ -55,7 +55,7 @@ std::vector<std::string> Examples(const models::Model& model, const std::string&
 std::string SourceFor(const models::Model& model, std::span<const std::string> keys,
                       const std::string& own) {
   std::vector<std::string> sources = SourcesOf(model);
-  if (!own.empty()) sources.insert(sources.begin(), own);
+  std::ranges::stable_partition(sources, [&](const std::string& name) { return name == own; });
   for (const std::string& source : sources) {
     if (std::ranges::all_of(keys, [&](const auto& key) { return HasKey(source, key); })) {
       return source;

@@ -13,7 +13,7 @@ namespace plimsoll::trainer {
 
 // The source that fills the model's inputs and has all of these keys of `data`, which somebody
 // gives ("data.folder"): `own` if it does, or else one that can make samples up, or any. Empty:
-// there is none.
+// no source does.
 std::string SourceFor(const models::Model& model, std::span<const std::string> keys,
                       const std::string& own);
 
