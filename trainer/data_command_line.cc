@@ -34,7 +34,8 @@ void DataCommandLine::AddTokenize(CLI::App& command) {
       "byte, a tokenizer.json, an encoder.json with vocab.bpe, a vocab.txt, or their "
       "folder");
   command.add_option("--exclude", o.exclude, "file names to leave out");
-  command.add_option("--eval-fraction", o.split.eval_fraction, "share of documents held out");
+  command.add_option("--eval-fraction", o.split.eval_fraction, "share of documents held out")
+      ->check(CLI::Range(0.0, 0.99));
   command.add_option("--separator", o.split.delimiter, "line that parts documents");
   command.add_option("--shard-tokens", o.shard_tokens, "tokens per file");
   command.add_flag("--header", o.header, "llm.c's form, with a header");

@@ -107,6 +107,7 @@ class CommandLine {
     AddRuns();
     AddInfo();
     AddWords();
+    RefuseEmptyNames(app_);
   }
 
   // Returns the exit code.
@@ -141,6 +142,18 @@ class CommandLine {
   }
 
  private:
+  // A shell's variable without a value would stand for the folder where the program was started.
+  static void RefuseEmptyNames(CLI::App& app) {
+    for (CLI::Option* option : app.get_options()) {
+      if (!option->get_positional() && option->get_name() != "--out") continue;
+      option->check(CLI::Validator(
+          [](const std::string& value) { return value.empty() ? "is empty; name one" : ""; }, ""));
+    }
+    for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+      RefuseEmptyNames(*command);
+    }
+  }
+
   // Help and version also end here, with code 0.
   int End(const CLI::ParseError& error) const {
     std::ostringstream answer, message;

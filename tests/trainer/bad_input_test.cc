@@ -274,6 +274,7 @@ TEST_F(BadInput, SizesBeyondCounting) {
 
 TEST_F(BadInput, UnknownCommand) {
   ExpectMistake(RunPlimsoll({"trian", "run.yaml"}), {"trian", "unknown command", "train, plan"});
+  ExpectMistake(RunPlimsoll({"data", "volumes", "", "--train", "1"}), {"folder", "is empty"});
 }
 
 TEST_F(BadInput, GlobalBatchArithmetic) {
