@@ -53,7 +53,7 @@ std::string WithMinus(const std::string& text) {
   return out;
 }
 
-// Behind the end of a row, "[" and "*" would belong to that.
+// After the end of a row, "[" and "*" would belong to it.
 std::string AtStart(const std::string& cell) {
   if (!cell.starts_with('[') && !cell.starts_with('*')) return cell;
   return fmt::format("{{{}}}{}", cell.front(), cell.substr(1));

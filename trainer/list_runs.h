@@ -14,8 +14,8 @@ struct ListedRun {
   std::vector<std::string> tags;
   std::string state;                // "running", "done", "stopped", "failed"
   std::string reason;               // of the end, in words; while it runs, the process
-  std::optional<int64_t> snapshot;  // steps behind its newest, of a run that was interrupted
-  std::string resume_command = "";  // that goes on from it; empty: none, or not known
+  std::optional<int64_t> snapshot;  // steps of its newest, of a run that was interrupted
+  std::string resume_command = "";  // that resumes it; empty: none, or not known
   int64_t steps = 0;                // made
   std::optional<int64_t> of_steps;  // steps that the run is to make
   std::optional<double> loss, best_eval_loss;

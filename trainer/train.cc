@@ -24,6 +24,7 @@
 #include "snapshots/snapshot.h"
 #include "trainer/announcement.h"
 #include "trainer/closing_summary.h"
+#include "trainer/data/class_names.h"
 #include "trainer/divergence.h"
 #include "trainer/gpu_account.h"
 #include "trainer/held_out.h"
@@ -90,7 +91,7 @@ class Run {
         under_way_(UnderWay("reading the data", "data")),
         feed_(config_, *model_, ranks.position()),
         resumed_(resumed) {
-    model_->set_class_names(feed_.source().class_names());
+    TakeClassNames();
     DescribeItself();
     PrepareEvaluation();
     const auto begin = [&](const std::string& what, const std::string& stage) {
@@ -229,7 +230,7 @@ class Run {
     return ExitCode::kDone;
   }
 
-  // What an error that ends the run says behind its message: how to go on from the newest snapshot,
+  // What an error that ends the run says after its message: how to go on from the newest snapshot,
   // if there is one and anything left to do.
   std::string WayOn() const {
     if (status_.started == 0 || left_results_ || resume_command_.empty()) return "";
@@ -257,6 +258,15 @@ class Run {
     return ranks_.first() ? std::make_unique<Activity>(what, stage) : nullptr;
   }
   bool Continues() const { return resumed_ != nullptr && resumed_->continues; }
+
+  // The names of classes are those of the data, which should be the ones that the weights know.
+  void TakeClassNames() {
+    const std::vector<std::string> names = feed_.source().class_names();
+    const std::string other = data::OtherClassesText(
+        resumed_ != nullptr ? resumed_->record.class_names : model_->class_names(), names);
+    if (ranks_.first() && !other.empty()) PrintWarning(other);
+    model_->set_class_names(names);
+  }
 
   // Describes the run for its snapshots, and sets the step where it begins.
   void DescribeItself() {

@@ -240,7 +240,7 @@ TEST_F(LoraCommand, MayBeTriedWithoutAModel) {
   const Outcome whole = train("whole", {});
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   EXPECT_THAT(whole.err, HasSubstr("a trial on made-up samples, which leaves no adapter"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "whole" + "/adapter"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "whole" + "/adapter/adapter_config.json"));
   ASSERT_EQ(train("parts", {"--set", "train.stop_after=6"}).exit_code, 0);
   ASSERT_EQ(train("parts", {"--resume", "auto"}).exit_code, 0);
   const auto last_loss = [&](const std::string& run) {
@@ -257,9 +257,8 @@ TEST_F(LoraCommand, SaysWhatIsWrong) {
   ExpectTrainRefused(
       {"lora.targets=[c_attn]"},
       {"--set: lora.targets: no linear layer matches 'c_attn'; there are down_proj"});
-  ExpectTrainRefused(
-      {"train.freeze=[\"embed.*\"]"},
-      {"--set: train.freeze: with adapters the model is frozen", "lora.yaml:2"});
+  ExpectTrainRefused({"train.freeze=[\"embed.*\"]"},
+                     {"--set: train.freeze: with adapters the model is frozen", "lora.yaml:2"});
   ExpectTrainRefused({"lora.rank=-1"}, {"--set: lora.rank", "out of range"});
   ExpectRefused({"train", base_yaml_, "--set", "lora.rank=2"},
                 {"--set: lora.rank: needs model.init_from"});

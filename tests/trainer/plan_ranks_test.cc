@@ -146,7 +146,7 @@ TEST_F(PlanRanks, KeepsWhatTheCommandSets) {
 TEST_F(PlanRanks, NamesWhatCannotBeShared) {
   const std::string unet =
       "model: {family: unet, image_height: 8, image_width: 8, levels: 2, features: 2, classes: 3}\n"
-      "data: {source: synthetic_images}\n"
+      "data: {source: synthetic_volumes}\n"
       "train: {steps: 1, micro_batch: 2, threads: 1}\n";
   const std::string why =
       "2 ranks would each do the same work: models of family unet have no layers that tensor ranks "

@@ -79,7 +79,7 @@ std::string ShapeText(const graph::Shape& shape) {
   return fmt::format("{}", fmt::join(shape.dims(), "×"));
 }
 
-// Behind the name, a column of its own for the checkpoint's, which may be several.
+// After the name, a column of its own for the checkpoint's, which may be several.
 std::string Text(const std::vector<ParameterRow>& rows) {
   size_t name = 9, shape = 5;
   for (const ParameterRow& row : rows) {

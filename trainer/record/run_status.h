@@ -20,7 +20,7 @@ struct RunStatus {
   int64_t steps = 0;           // that the run is to make
   int64_t started = 0;         // of the last process, in seconds since 1970
   int64_t ended = 0;           // 0: not yet, or it was killed
-  std::string resume_command;  // that goes on from the newest snapshot; empty: not known
+  std::string resume_command;  // that resumes from the newest snapshot; empty: not known
 };
 
 const char* Name(RunStatus::State state);

@@ -2,27 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "base/shell_quoted.h"
 #include "snapshots/folder.h"
 #include "trainer/snapshot/resume.h"
 
 namespace plimsoll::trainer {
-namespace {
-
-// As one word of a shell's command.
-std::string Quoted(const std::string& word) {
-  constexpr const char* kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-}  // namespace
 
 std::string ResumeCommand(const std::string& file, const std::vector<std::string>& sets) {
-  std::string command = "plimsoll train " + Quoted(file);
-  for (const std::string& set : sets) command += " --set " + Quoted(set);
+  std::string command = "plimsoll train " + ShellQuoted(file);
+  for (const std::string& set : sets) command += " --set " + ShellQuoted(set);
   return command + " --resume auto";
 }
 

@@ -8,11 +8,11 @@
 
 namespace plimsoll::trainer {
 
-// The command that goes on with a run of this run file and these overrides, for a shell:
+// The command that resumes a run of this run file and these overrides, for a shell:
 // "plimsoll train run.yaml --set train.steps=100 --resume auto".
 std::string ResumeCommand(const std::string& file, const std::vector<std::string>& sets);
 
-// The steps behind the newest complete snapshot in a run directory, if it has one.
+// The steps of the newest complete snapshot in a run directory, if it has one.
 std::optional<int64_t> NewestSnapshot(const std::string& run_directory);
 
 // "COMMAND goes on", with the number of ranks if there are several; the option alone for an empty
