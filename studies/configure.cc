@@ -180,6 +180,7 @@ std::vector<std::string> MeasuringSets(const Study& study) {
           "log.csv=false",
           "log.tensorboard=false",
           "log.report=false",
+          "log.mlflow=false",
           "memory.summary=false"};
 }
 

@@ -28,7 +28,7 @@ constexpr const char* kOfTheStudy[] = {
     "run.dir",          "run.overwrite",      "train.stop_after",  "train.eval_every",
     "train.early_stop", "train.sample_every", "debug.check_arena", "save.model",
     "memory.summary",   "memory.calibration", "log.csv",           "log.tensorboard",
-    "log.report"};
+    "log.report",       "log.mlflow"};
 
 void RefuseKeysOfTheStudy(const std::string& path, const std::string& where,
                           const std::string& origin) {

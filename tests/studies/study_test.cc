@@ -94,6 +94,7 @@ TEST(StudyFile, MistakesNameTheirPlaceAndTheWayOut) {
   ExpectMistake("axes: {amp.dtype: [bf16, bf16]}\n", {"bf16 stands there twice"});
   ExpectMistake("axes: {amp: {dtype: [bf16]}, amp.dtype: [fp16]}\n", {"given twice"});
   ExpectMistake("variants:\n  one: {run.dir: x}\n", {":3: variants.one.run.dir", "remove it"});
+  ExpectMistake("variants:\n  one: {log.mlflow: true}\n", {":3: variants.one.log.mlflow"});
   ExpectMistake("variants: {one: {command: ls, amp.dtype: bf16}}\n", {"variants.one.command"});
   ExpectMistake("variants: [one]\n", {"variants", "expected names"});
   ExpectMistake("repeats: 0\n", {"repeats", "between 1 and 1000"});
