@@ -35,7 +35,13 @@ void DataCommandLine::AddTokenize(CLI::App& command) {
       "folder");
   command.add_option("--exclude", o.exclude, "file names to leave out");
   command.add_option("--eval-fraction", o.split.eval_fraction, "share of documents held out")
-      ->check(CLI::Range(0.0, 0.99));
+      ->check(CLI::Validator(
+          [](const std::string& text) -> std::string {
+            double share = 0;
+            const bool fits = CLI::detail::lexical_cast(text, share) && share >= 0 && share < 1;
+            return fits ? "" : "is to be 0 or more and below 1";
+          },
+          ""));
   command.add_option("--separator", o.split.delimiter, "line that parts documents");
   command.add_option("--shard-tokens", o.shard_tokens, "tokens per file");
   command.add_flag("--header", o.header, "llm.c's form, with a header");

@@ -274,7 +274,18 @@ TEST_F(BadInput, SizesBeyondCounting) {
 
 TEST_F(BadInput, UnknownCommand) {
   ExpectMistake(RunPlimsoll({"trian", "run.yaml"}), {"trian", "unknown command", "train, plan"});
-  ExpectMistake(RunPlimsoll({"data", "volumes", "", "--train", "1"}), {"folder", "is empty"});
+}
+
+TEST_F(BadInput, EmptyNames) {
+  const Outcome outcome = RunPlimsoll({"data", "volumes", "", "--train", "1"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("folder: is empty; name one"));
+  for (const char* share : {"nan", "-0.5", "1"}) {
+    const Outcome refused = RunPlimsoll(
+        {"data", "tokenize", File("text", "words\n"), "--out", "no", "--eval-fraction", share});
+    EXPECT_EQ(refused.exit_code, 2) << share;
+    EXPECT_THAT(refused.err, HasSubstr("--eval-fraction: is to be 0 or more and below 1"));
+  }
 }
 
 TEST_F(BadInput, GlobalBatchArithmetic) {

@@ -251,6 +251,26 @@ TEST(ConfigFor, AdaptersHaveABatchAndARateOfTheirOwn) {
   }
 }
 
+// Data of another form, or too few for the batch, are refused before a file is written.
+TEST(ConfigFor, RefusesDataThatTrainingWouldRefuse) {
+  const TempFolder temporary;
+  const std::string folder = FolderOf(temporary, "llama", kLlama);
+  const std::string examples =
+      temporary.Write("a.jsonl", "{\"prompt\": \"1 + 1 =\", \"completion\": \" 2\"}\n");
+  const auto error = [&](std::vector<std::string> sets) -> std::string {
+    try {
+      ConfigFor({.model = folder, .device = "cpu", .budget = "", .sets = std::move(sets)}, {});
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error({"data.train=" + examples}), HasSubstr("data.tokenizer"));
+  EXPECT_THAT(error({"data.train=" + examples, "data.tokenizer=byte"}), HasSubstr("data.train"));
+  EXPECT_THAT(error({"data.folder=pictures"}), HasSubstr("no data.source that this model reads"));
+  EXPECT_THAT(error({"model.init_from=elsewhere"}), HasSubstr("says what --for says"));
+}
+
 TEST(ConfigFor, RefusesAdaptersOfAModelWithoutLayersForThem) {
   try {
     ConfigFor({.model = "resnet-18", .device = "4090", .budget = "", .lora_rank = 8}, {});
@@ -338,7 +358,7 @@ TEST(ConfigFor, FollowsTheDataThatAreNamed) {
     return ConfigFor(
         {.model = model, .device = "cpu", .budget = "", .sets = {"data.folder=" + data}}, {});
   };
-  const RunConfig config = Loaded(written("vit-tiny", folder.path()));
+  const RunConfig config = Loaded(written("vit-tiny", animals));
   EXPECT_EQ(config.data.source, "images");
   EXPECT_EQ(config.model.settings.Int("classes"), 3);
   EXPECT_GT(config.train.eval_every, 0);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -35,6 +37,12 @@ Example ParseExample(std::string_view line, const std::string& where) {
     example.completion = object.RequireString("text");
   } else {
     if (found.empty()) {
+      for (const char* key : {"messages", "conversations", "instruction"}) {
+        if (!object.Has(key)) continue;
+        object.Fail(key,
+                    "is of another form; write what the model is to read as prompt, as its chat "
+                    "template has it, and its answer as completion");
+      }
       object.Fail("completion", "is missing; an example has prompt and completion, or text");
     }
     example.prompt = object.RequireString("prompt");
@@ -48,7 +56,9 @@ Example ParseExample(std::string_view line, const std::string& where) {
 }  // namespace
 
 bool HoldsExamples(std::string_view path) {
-  return formats::WithoutCompression(path).ends_with(".jsonl");
+  std::string name(formats::WithoutCompression(path));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson");
 }
 
 void ForEachLine(const MappedFile& file,

@@ -20,7 +20,7 @@
 
 namespace plimsoll::data {
 
-bool HoldsExamples(std::string_view path);  // by its name: *.jsonl, also compressed
+bool HoldsExamples(std::string_view path);  // by its name: *.jsonl or *.ndjson, also compressed
 
 // Calls visit(line, "FILE:NUMBER") for the lines that aren't blank. Gives back what it has read.
 void ForEachLine(const MappedFile& file,

@@ -82,6 +82,41 @@ int64_t SequenceOf(const RunConfig& config) {
   return std::min(config.model.settings.IntOr("max_sequence", 0), kFineTuningSequence);
 }
 
+// The tokenizer that a folder of weights brings; empty: it brings none.
+std::string TokenizerOf(const std::string& model) {
+  std::error_code error;
+  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
+    if (fs::exists(fs::path(model) / name, error)) return model;
+  }
+  return "";
+}
+
+// --lora, as what is asked of the file.
+std::vector<std::string> LoraSets(const ConfigForCommand& command) {
+  if (command.lora_rank == 0) return {};
+  return {fmt::format("lora.rank={}", command.lora_rank)};
+}
+
+// Whether --set names data of somebody's own.
+bool NamesData(const ConfigForCommand& command, const RunConfig& config) {
+  return !KeysOf(command, "data").empty() && !config::MakesUpData(config);
+}
+
+// Refuses what is no model, or another one than the command says.
+void CheckModel(const ConfigForCommand& command) {
+  if (IsSet(command, "model.init_from")) {
+    throw UserError("--set: model.init_from: says what --for says; name the folder there");
+  }
+  std::error_code error;
+  const fs::path folder = command.model;
+  if (!IsFolder(command.model) || fs::exists(folder / "config.json", error)) return;
+  for (const char* name : {"model", "adapter"}) {
+    if (!fs::exists(folder / name, error)) continue;
+    throw UserError(fmt::format("--for {}: is a run; name its model, {}", command.model,
+                                (folder / "model").string()));
+  }
+}
+
 // Takes back what a shipped file says of made-up data, where somebody names data: how many classes
 // there are, and that nothing is held out.
 std::vector<std::string> FollowData(const ConfigForCommand& command, const RunConfig& config) {
@@ -99,18 +134,29 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   const bool folder = IsFolder(command.model);
   std::vector<std::string> sets = command.sets;
   std::erase_if(sets, [](const std::string& set) { return IsBatchKey(KeyOf(set)); });
-  const RunConfig plain = LoadWith(command, "synthetic: true", {}, sets).config;
+  const RunConfig plain = LoadWith(command, "synthetic: true", LoraSets(command), sets).config;
   const std::unique_ptr<models::Model> model = ModelFrom(plain);
 
   // A folder has no data, and --set may give keys of another source than the model's file has.
   std::string source = plain.data.source;
+  const std::vector<std::string> given = KeysOf(command, "data");
   if (!IsSet(command, "data.source")) {
-    source = SourceFor(*model, KeysOf(command, "data"), folder ? "" : source);
+    source = SourceFor(*model, given, folder ? "" : source);
+    if (source.empty()) {
+      throw UserError(
+          fmt::format("--set: no data.source that this model reads has {}; see "
+                      "plimsoll config --reference",
+                      fmt::join(given, " and ")));
+    }
   }
   const data::SourceKind* const kind = data::FindSource(source);
   const bool asks = kind == nullptr || kind->made_up == "synthetic";
-  std::vector<std::string> more;
-  if (source != plain.data.source && !source.empty()) more.push_back("data.source=" + source);
+  std::vector<std::string> more = LoraSets(command);
+  if (source != plain.data.source) more.push_back("data.source=" + source);
+  const std::string tokenizer = folder ? TokenizerOf(command.model) : "";
+  if (IsSet(command, "data.train") && !IsSet(command, "data.tokenizer") && !tokenizer.empty()) {
+    more.push_back("data.tokenizer=" + tokenizer);
+  }
   if (folder && SequenceOf(plain) > 0) {
     more.push_back(fmt::format("model.sequence={}", SequenceOf(plain)));
   }
@@ -123,7 +169,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   }
   const std::string data = asks ? "synthetic: true" : "";
   config::Loaded loaded = LoadWith(command, data, more, command.sets);
-  if (!KeysOf(command, "data").empty() && !config::MakesUpData(loaded.config)) {
+  if (NamesData(command, loaded.config)) {
     const std::vector<std::string> dropped = FollowData(command, loaded.config);
     std::vector<std::string> all = more;
     all.insert(all.end(), dropped.begin(), dropped.end());
@@ -134,15 +180,6 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
     if (!IsSet(command, KeyOf(set))) loaded.config.origins[KeyOf(set)] = command.model;
   }
   return loaded;
-}
-
-// The tokenizer that a folder of weights brings, to name in an example.
-std::string TokenizerOf(const std::string& model) {
-  std::error_code error;
-  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
-    if (fs::exists(fs::path(model) / name, error)) return model;
-  }
-  return "";
 }
 
 void SayWeights(const std::string& folder, Choices& choices) {
@@ -185,6 +222,23 @@ std::string CommandText(const ConfigForCommand& command, const Target& target) {
   return text;
 }
 
+// Of what somebody asks for; others may be of keys that are dropped.
+void SayWarnings(const ConfigForCommand& command, std::span<const std::string> warnings) {
+  for (const std::string& warning : warnings) {
+    const bool asked = std::ranges::any_of(command.sets, [&](const std::string& set) {
+      return warning.starts_with(fmt::format("--set: {}:", KeyOf(set)));
+    });
+    if (asked) PrintWarning(warning);
+  }
+}
+
+// The data that somebody names must do for the batch that is chosen.
+void CheckData(const ConfigForCommand& command, const Choices& choices) {
+  if (!NamesData(command, choices.base())) return;
+  config::Loaded made = LoadRunText(choices.Text(), "config --for");
+  LookAtData(made, /*started=*/1);
+}
+
 // The device that is asked for, by the option or the keys; empty: by neither.
 std::string DeviceOf(const ConfigForCommand& command, const Choices& choices) {
   RequireOneWay(command, "--device", "memory.device", !command.device.empty());
@@ -219,12 +273,10 @@ std::string ConfigFor(const ConfigForCommand& command, const runtime::GpuReport&
   if (!command.budget.empty() && !config::ParseMemorySize(command.budget, &size)) {
     throw UserError(fmt::format("--budget {}: no size; write 24GiB", command.budget));
   }
+  CheckModel(command);
   const config::Loaded loaded = LoadBase(command);
   const RunConfig& base = loaded.config;
-  for (const std::string& warning : loaded.warnings) {
-    if (warning.starts_with("--set"))
-      PrintWarning(warning);  // others may be of keys that are dropped
-  }
+  SayWarnings(command, loaded.warnings);
   Choices choices(base);
   const Target target = TargetOf(DeviceOf(command, choices), gpus);
   ChooseDevice(target, command.budget, choices);
@@ -244,6 +296,7 @@ std::string ConfigFor(const ConfigForCommand& command, const runtime::GpuReport&
   ChooseSampleData(*model, folder ? TokenizerOf(command.model) : "", choices);
 
   const std::vector<std::string> outlook = ChooseWithinBudget(target, choices);
+  CheckData(command, choices);
   std::string header = fmt::format("# {} on {}.\n", command.model, target.name);
   for (const std::string& line : outlook) header += Comment(line, "");
   return fmt::format("{}#   {}\n{}", header, CommandText(command, target), choices.Text());

@@ -99,13 +99,16 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
     halves = fmt::format("; with amp.dtype: bf16 they take {}",
                          FormatBytes(LeastOnDevice(low).parameters));
   }
+  const MemoryLine line = MemoryLineOf(config);
   throw UserError(
       fmt::format(
-          "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
-          "the budget, make the model smaller,{} or have more ranks share it (parallel.tensor, "
-          "parallel.zero: 3)",
-          config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
-          FormatBytes(parameters), halves,
+          "{}: memory.budget: {} is less than the parameters alone ({}){}; {}make the model "
+          "smaller,{} or have more ranks share it (parallel.tensor, parallel.zero: 3)",
+          config.Origin("memory.budget"),
+          line.of_card
+              ? line.Text()
+              : fmt::format("{} ({} bytes)", FormatBytes(budget.process()), budget.process()),
+          FormatBytes(parameters), halves, line.of_card ? "" : "raise the budget, ",
           IsOneMemory(config) ? "" : " keep its weights on the host (memory.weights: host),"),
       ExitCode::kBudgetNotMet);
 }

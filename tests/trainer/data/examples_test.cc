@@ -47,6 +47,19 @@ constexpr const char* kLines =
     "{\"prompt\": \"\", \"response\": \"oh\"}\n"
     "{\"text\": \"all of it\"}";
 
+TEST(Examples, AreKnownByTheirNames) {
+  for (const char* name : {"a.jsonl", "A.JSONL", "a.ndjson", "a.jsonl.gz"}) {
+    EXPECT_TRUE(HoldsExamples(name)) << name;
+  }
+  EXPECT_FALSE(HoldsExamples("jsonl.txt"));
+}
+
+TEST(Examples, OfChatsSayWhatToWrite) {
+  const TempFolder folder;
+  const std::string path = folder.Write("chat.jsonl", "{\"messages\": []}\n");
+  ExpectUserError([&] { OpenData(Options(path)); }, {"chat.jsonl:1", "messages", "chat template"});
+}
+
 TEST(Examples, CarryLossInTheirCompletions) {
   const TempFolder folder;
   const std::string path = folder.Write("qa.jsonl", kLines);
