@@ -29,6 +29,12 @@
 namespace plimsoll::studies {
 namespace {
 
+// Rows with one value of the first axis share a colour: "micro_batch=8".
+std::string GroupOf(const StudyRow& row) {
+  const auto& [key, value] = row.axes.front();
+  return fmt::format("{}={}", key.substr(key.rfind('.') + 1), value);
+}
+
 using nlohmann::ordered_json;
 
 // A study of more runs needs a confirmation.
@@ -150,7 +156,7 @@ class AblationRun {
     for (const StudyRow& row : rows_) {
       facts.facts.push_back(row.facts);
       if (!study_.axes.empty()) {
-        facts.groups.push_back(row.axes.empty() ? row.name : row.axes.front().second);
+        facts.groups.push_back(row.axes.empty() ? row.name : GroupOf(row));
       }
     }
     ordered_json json = StudyJson(facts);
