@@ -128,10 +128,13 @@ TEST_F(BudgetCommand, ABudgetEndsWhereTheCardDoes) {
       PlanJson({"--device", "4060ti-8gb", "--set", "checkpointing.policy=auto"}, large);
   EXPECT_LE(chosen["process_bytes"], int64_t{8188} << 20);
   EXPECT_LE(chosen["budget_bytes"], int64_t{8188} << 20);
-  ExpectError(Plan({"--device", "4060ti-8gb", "--set", "checkpointing.policy=auto",
-                    "model.width=16384", "model.layers=2"},
-                   large),
-              3, {"memory.budget: 8.00 GiB"});
+  ExpectError(
+      Plan({"--device", "4060ti-8gb", "--set", "checkpointing.policy=auto", "model.width=16384",
+            "model.layers=2"},
+           large),
+      3,
+      {"memory.budget: 8.00 GiB", "which is all that an NVIDIA GeForce RTX 4060 Ti 8 GB has,",
+       "less than the parameters alone"});
 }
 
 // A run file may name the GPU that it was written for.

@@ -99,16 +99,14 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
     halves = fmt::format("; with amp.dtype: bf16 they take {}",
                          FormatBytes(LeastOnDevice(low).parameters));
   }
-  const MemoryLine line = MemoryLineOf(config);
+  const bool of_card = MemoryLineOf(config).of_card;
   throw UserError(
       fmt::format(
-          "{}: memory.budget: {} is less than the parameters alone ({}){}; {}make the model "
-          "smaller,{} or have more ranks share it (parallel.tensor, parallel.zero: 3)",
-          config.Origin("memory.budget"),
-          line.of_card
-              ? line.Text()
-              : fmt::format("{} ({} bytes)", FormatBytes(budget.process()), budget.process()),
-          FormatBytes(parameters), halves, line.of_card ? "" : "raise the budget, ",
+          "{}: memory.budget: {} ({} bytes){} is less than the parameters alone ({}){}; {}make the "
+          "model smaller,{} or have more ranks share it (parallel.tensor, parallel.zero: 3)",
+          config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
+          of_card ? fmt::format(", which is all that an {} has,", budget.profile.device) : "",
+          FormatBytes(parameters), halves, of_card ? "" : "raise the budget, ",
           IsOneMemory(config) ? "" : " keep its weights on the host (memory.weights: host),"),
       ExitCode::kBudgetNotMet);
 }
