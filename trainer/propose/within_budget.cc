@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/propose/outlook.h"
 #include "trainer/settle/activity.h"
@@ -12,6 +14,7 @@
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/step_solver.h"
+#include "trainer/settle/ways_to_fit.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -72,6 +75,39 @@ void WritePolicy(StepSolver& solver, const memory::Candidate& chosen, Choices& c
                           100 * chosen.exact->recompute_seconds / chosen.exact->seconds));
 }
 
+// The run with its batch cut into the most micro-steps: of all cuts that needs least memory.
+RunConfig WithSmallestCut(const RunConfig& open) {
+  RunConfig config = open;
+  if (config.train.micro_batch != 0) return config;
+  const int64_t tokens = config.train.global_batch_tokens.value_or(0);
+  const int64_t samples = config.train.global_batch.value_or(tokens / config.model.sequence());
+  const int64_t each = std::max<int64_t>(1, ModelFrom(config)->coupled_samples());
+  config.train.SetMicroSteps(each, std::max<int64_t>(1, samples / each));
+  return config;
+}
+
+// Refuses what is far from fitting without looking for changes: where one sequence, by the smallest
+// of the named policies and with all that may be on the host there, takes twice the budget.
+void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
+  RunConfig config = open;
+  // Gradients of one micro-step would stay on the device.
+  config.train.SetMicroSteps(std::max<int64_t>(1, ModelFrom(config)->coupled_samples()), 2);
+  for (const Knob& knob : Techniques()) {
+    if (knob.IsOpen(config)) knob.Use(config, WhyUnused(knob, config).empty());
+  }
+  StepSolver policies(config, {.built_in_rates = true, .policies = true});
+  const memory::ExactPlan& small = *policies.solver().Smallest().exact;
+  if (budget.profile.ProcessBytes(small.needed_bytes) / 2 <= budget.process()) return;
+  StepSolver solver(WithSmallestCut(open), {.built_in_rates = true});
+  const int64_t needed = SmallestOf(solver, LimitsOf(budget)).needs.process;
+  throw UserError(
+      fmt::format("config --for: memory.budget: {} ({} bytes); the smallest plan needs {} ({} "
+                  "bytes); raise the budget, make the model smaller, or have ranks share it "
+                  "(parallel.tensor, parallel.zero: 3)",
+                  FormatBytes(budget.process()), budget.process(), FormatBytes(needed), needed),
+      ExitCode::kBudgetNotMet);
+}
+
 // The refusal, with what the run reads at a time and what would take less.
 [[noreturn]] void Refuse(const memory::Budget& budget, StepSolver& solver) {
   try {
@@ -112,12 +148,13 @@ std::vector<std::string> ChooseWithinBudget(const Target& target, Choices& choic
   }
   if (chosen == nullptr && target.gpu) {
     LeaveOpen(choices);
+    RequireNearBudget(OpenConfig(target, choices), budget);
     chosen = fastest();
   }
   if (chosen == nullptr) {
     RequireRoomForParameters(config, budget);
-    if (solver == nullptr) solver = std::make_unique<StepSolver>(config, kBuiltIn);
-    Refuse(budget, *solver);
+    StepSolver least(WithSmallestCut(config), kBuiltIn);
+    Refuse(budget, least);
   }
   const RunConfig made = solver->ConfigOf(*chosen);
   WriteMicroBatch(config, made, choices);
