@@ -23,7 +23,7 @@ std::string TargetOf(const std::string& link) {
   return fs::read_symlink(link, ignored).string();
 }
 
-// What is behind `path`; not_found if there is nothing of that name.
+// The type of `path`, links followed; not_found if no file has that name.
 fs::file_type TypeOf(const std::string& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();

@@ -10,7 +10,7 @@
 
 namespace plimsoll {
 
-// False if there is nothing of that name, or something else.
+// False if no file has that name, or one that is no folder.
 bool IsFolder(const std::string& path);
 // True if there is a file or folder of that name.
 bool IsThere(const std::string& path);

@@ -27,7 +27,7 @@ std::string_view WithoutCompression(std::string_view path);
 void Decompress(std::span<const uint8_t> bytes, const std::string& name,
                 FunctionRef<void(std::span<const uint8_t>)> write);
 // The first `count` bytes of that content, or all of it if it has fewer; no more is unpacked than
-// that takes. Errors as of Decompress, of what comes before.
+// that takes. Throws what Decompress throws for these bytes.
 std::vector<uint8_t> DecompressStart(std::span<const uint8_t> bytes, const std::string& name,
                                      size_t count);
 

@@ -61,7 +61,7 @@ struct NiftiVolume {
 //              without turns or flips. Metres and micrometres become millimetres; no unit means
 //              millimetres.
 // `most_values`: no volume of more values, channels included, is read; each takes 4 bytes. Nothing
-// is allocated for values before the header has passed all checks and there can be so many, and
+// is allocated for values before the header has passed all checks and the file can hold them, and
 // then no more than twice what those that have arrived take.
 // UserError: another type of file, one of a pair .hdr and .img, NIfTI-2, another type of values,
 // more of them than that; a truncated or damaged file, or one that contradicts itself.

@@ -126,7 +126,7 @@ bool Overlap(const Box& a, const Box& b) {
   return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }
 
-// Names stand beside their points or, where that is crowded, at the end of a line: greedily, at the
+// Names are next to their points or, where that is crowded, at the end of a line: greedily, at the
 // nearest place that is free.
 class Names {
  public:

@@ -24,7 +24,7 @@
 namespace plimsoll::reports {
 
 struct MlflowFacts {
-  std::string experiment;  // its name; made if there is none
+  std::string experiment;  // its name; made when missing
   std::string name;        // of the run
   std::string user;
   std::string files;  // the folder with the run's files; they stay there
@@ -36,7 +36,7 @@ class MlflowRun {
  public:
   enum class Status { kRunning = 1, kFinished = 3, kFailed = 4, kKilled = 5 };  // MLflow's numbers
 
-  // In `folder`, which is made if there is none. Goes on with the run that `place` names, if it is
+  // In `folder`, which is made when missing. Continues the run that `place` names, if it is
   // there, and makes a new one otherwise.
   MlflowRun(std::string folder, const MlflowFacts& facts, const std::string& place = "");
 
@@ -45,7 +45,7 @@ class MlflowRun {
   // Whether it went on with that run.
   bool continues() const { return continues_; }
 
-  // The run goes on from this step: drops what stands there of this step and later ones, and a line
+  // The run continues from this step: drops the rows of this step and later ones, and a line
   // that was cut off.
   void Restart(int64_t step);
   // Adds every number in a row of metrics, at its "step". The lines are whole, or not there.

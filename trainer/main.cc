@@ -142,7 +142,7 @@ class CommandLine {
   }
 
  private:
-  // A shell's variable without a value would stand for the folder where the program was started.
+  // A shell's variable without a value would mean the folder where the program was started.
   static void RefuseEmptyNames(CLI::App& app) {
     for (CLI::Option* option : app.get_options()) {
       if (!option->get_positional() && option->get_name() != "--out") continue;

@@ -65,7 +65,7 @@ TEST_F(BudgetCommand, PlanAnswersFirst) {
   EXPECT_EQ(std::ranges::count(table.substr(table.find('\n')), '-'), beyond + 1) << table;
 }
 
-// A plan that is too large for its GPU is shown, behind the changes that make it fit. Each of them
+// A plan that is too large for its GPU is shown, after the changes that make it fit. Each of them
 // does when it is made.
 TEST_F(BudgetCommand, PlanForATooSmallGpuSaysWhatFits) {
   const std::string large =

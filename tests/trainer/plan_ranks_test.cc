@@ -142,7 +142,7 @@ TEST_F(PlanRanks, KeepsWhatTheCommandSets) {
        "for 4; give numbers that divide 4, or --ranks 3"});
 }
 
-// A row says why a number that nobody wrote is impossible, and nothing of keys.
+// A row says why a number that nobody wrote is impossible, and names no key.
 TEST_F(PlanRanks, NamesWhatCannotBeShared) {
   const std::string unet =
       "model: {family: unet, image_height: 8, image_width: 8, levels: 2, features: 2, classes: 3}\n"

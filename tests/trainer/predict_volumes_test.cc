@@ -254,7 +254,7 @@ TEST_F(PredictVolumes, OtherWeightsPredictionsAreNotReplacedUnlessTold) {
   ASSERT_EQ(Predict("one", {Image(0), Image(1)}, "to").exit_code, 0);
   EXPECT_EQ(record().at("checksum"), first.at("checksum"));
   EXPECT_EQ(record().at("files"), json({"test_0.nii.gz", "test_1.nii.gz"}));
-  // Others do not, not even beside them: another model's, and those of another step.
+  // Others do not, not even next to them: another model's, and those of another step.
   const std::string before = folder_.Read("to/test_0.nii.gz");
   for (const auto& [run, more] : std::map<std::string, Arguments>{
            {"other", {Image(0)}}, {"one", {Image(1), "--step", "1"}}}) {
@@ -285,7 +285,7 @@ TEST_F(PredictVolumes, OtherWeightsPredictionsAreNotReplacedUnlessTold) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("own: holds test_0.nii.gz, and nothing says"));
   EXPECT_EQ(ReadFile(own), "a user's own");
-  // Beside it there is room for others.
+  // Files of other names may join it.
   ASSERT_EQ(Predict("one", {Image(1)}, "own").exit_code, 0);
   EXPECT_EQ(Predict("one", {Image(0)}, "own").exit_code, 2);
   EXPECT_EQ(ReadFile(own), "a user's own");

@@ -262,7 +262,7 @@ TEST_F(MlflowReports, AreARunOfMlflow) {
   EXPECT_THAT(Meta(), HasSubstr("\nrun_name: \"wider\"\n"));
   EXPECT_THAT(Meta(), HasSubstr("\nstatus: 3\n"));
 
-  // It goes on as the same run, without a step twice.
+  // It continues as the same run, without a step twice.
   const Outcome rest = RunPlimsoll(
       {"train", yaml_, "--resume", "auto", "--set", "save.every=3", "--set", "log.mlflow=true"});
   ASSERT_EQ(rest.exit_code, 0) << rest.err;

@@ -262,7 +262,7 @@ TEST_F(SnapshotCommand, AutoWithOverwriteReplacesOnlyWhatHasNoSnapshot) {
   ASSERT_EQ(start({"train.stop_after=5"}).exit_code, 0);
   EXPECT_EQ(Snapshots(), (std::vector<std::string>{"step-000000005"}));
   const std::vector<std::string> five = Numbers();
-  // With a snapshot the run goes on, and keeps its rows.
+  // With a snapshot the run continues, and keeps its rows.
   const Outcome on = start({"train.stop_after=7", "save.every=0"});
   ASSERT_EQ(on.exit_code, 0) << on.err;
   EXPECT_THAT(on.out, HasSubstr("goes on after 5 steps"));

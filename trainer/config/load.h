@@ -50,7 +50,8 @@ std::optional<GivenKey> FindGiven(const std::string& text, const std::string& na
 // Every key that applies to this configuration, with its final value. Keys whose value follows from
 // other keys are written as comments, so that they are derived again for other ranks or steps.
 std::string ToYaml(const RunConfig& config);
-// The section `objectives`, with the keys that each objective has of its own; empty: there is none.
+// The section `objectives`, with the keys that each objective has of its own; empty without
+// objectives.
 std::string ObjectivesYaml(const RunConfig& config);
 
 }  // namespace plimsoll::config

@@ -30,7 +30,7 @@ void ForEachLine(const MappedFile& file,
 std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files);
 
 // Checks the first line with an example in the beginning of a file's text, if it is there as a
-// whole. UserError as of FindExamples.
+// whole. Throws what FindExamples throws.
 void CheckFirstExample(std::string_view start, const std::string& path);
 
 // The ids of the examples, one after the other; those of prompts carry no loss. Each example ends

@@ -42,7 +42,7 @@ bool HasHeldOutImages(const std::string& folder);
 // beside images that are held out, or one that holds out none.
 ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has_classes = true);
 
-// The classes that FindImages numbers the images by, in order. UserErrors as of it, as far as the
+// The classes that FindImages numbers the images by, in order. Throws what it throws, as far as the
 // names of folders show them.
 std::vector<std::string> FindClasses(const std::string& folder, bool has_classes = true);
 

@@ -21,7 +21,7 @@ struct Texts {
 };
 
 // The files that match the patterns (ExpandFiles). UserError, naming `key`, for files of other
-// kinds, and for text beside examples.
+// kinds, and for text together with examples.
 std::vector<std::string> TextPaths(const std::vector<std::string>& patterns,
                                    const std::vector<std::string>& exclude, const std::string& key);
 Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude,

@@ -121,8 +121,8 @@ struct SourceKind {
   std::function<std::vector<std::string>(Settings&, int64_t height, int64_t width)> follow_maker =
       {};
   // How many classes the data have, of which `model.classes` follows where a run file leaves it
-  // open; nothing: the data don't tell before all are read. Errors as of `make`. Empty: they never
-  // tell.
+  // open; nothing: the data don't tell before all are read. Throws what `make` throws. Empty: they
+  // never tell.
   std::function<std::optional<int64_t>(const Settings&, LabelKind)> count_classes = {};
   // About how many bytes of files `make` reads in full. Empty: few, however many data there are.
   std::function<int64_t(const Settings&)> bytes = {};

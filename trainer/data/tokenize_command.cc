@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes
-constexpr std::string_view kMask = ".mask";         // behind a token file's name (token_file.h)
+constexpr std::string_view kMask = ".mask";         // after a token file's name (token_file.h)
 
 // Existing files OUT/NAME_*.bin and their masks: the shards of a longer earlier run would be read
 // with the new ones.

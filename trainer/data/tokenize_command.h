@@ -32,10 +32,11 @@ struct TokenizeResult {
 };
 
 // Writes OUT/train_000000.bin, … and OUT/val_000000.bin, …; all appear together at the end, and
-// none if anything fails; beside each file with tokens of prompts FILE.mask (token_file.h). If text
-// was cut into documents and the tokenizer has no end-of-text token (bytes), the delimiter lines
-// stay in the text. Progress lines go to `say`, which may be empty. UserErrors: nothing to read, a
-// tokenizer that cannot be loaded, an OUT that cannot be written or already holds such files.
+// none if anything fails; next to each file with tokens of prompts FILE.mask (token_file.h). If
+// text was cut into documents and the tokenizer has no end-of-text token (bytes), the delimiter
+// lines stay in the text. Progress lines go to `say`, which may be empty. UserErrors: nothing to
+// read, a tokenizer that cannot be loaded, an OUT that cannot be written or already holds such
+// files.
 TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say);
 
 struct TokenFileSummary {

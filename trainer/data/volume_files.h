@@ -27,7 +27,7 @@ struct VolumeShape {
   int64_t channels = 1;
   VolumeSize size;
 };
-// By the headers of its files alone, which are quick to read. UserErrors as of ReadVolume, as far
+// By the headers of its files alone, which are quick to read. Throws what ReadVolume throws, as far
 // as headers show them.
 VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options);
 

@@ -32,7 +32,7 @@ struct VolumeOutline {
   std::string name;
   VolumeShape shape;
 };
-// Of all volumes that ReadVolumeSet reads. Errors as of it, as far as headers show them.
+// Of all volumes that ReadVolumeSet reads. Throws what it throws, as far as headers show it.
 std::vector<VolumeOutline> OutlineOf(const VolumeSetOptions& options);
 // About how many bytes of files ReadVolumeSet reads, unpacked.
 int64_t BytesOf(const VolumeSetOptions& options);

@@ -67,7 +67,7 @@ CompiledStep ChosenPlan(const config::RunConfig& config) {
   return Compile(solver.model(), solver.OptionsOf(plan));
 }
 
-// Of a problem with a number that nobody wrote: without a place, and without the advice behind the
+// Of a problem with a number that nobody wrote: without a place, and without the advice after the
 // last semicolon.
 std::string ReasonOf(const config::RunConfig& config, const std::string& problem) {
   for (const Knob& knob : Knobs()) {
@@ -181,7 +181,7 @@ const LayoutRow* FastestOf(const std::vector<LayoutRow>& layouts) {
   return costs.empty() ? nullptr : fitting[FastestLayout(costs)];
 }
 
-// What the marks of the rows stand for; empty: there are none.
+// What the marks of the rows mean; empty without marks.
 std::string LegendText(const std::vector<LayoutRow>& layouts, bool fastest) {
   std::vector<std::string> marks;
   if (fastest) {

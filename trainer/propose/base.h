@@ -28,14 +28,14 @@ bool NamesData(const ConfigForCommand& command, const config::RunConfig& config)
 // The tokenizer that a folder of weights brings; empty: it brings none.
 std::string TokenizerOf(const std::string& model);
 
-// The run file that a name stands for: the file of that name if there is one, else
+// The run file that a name means: the file of that name if there is one, else
 // configs/models/NAME.yaml, on disk or as shipped with the program. UserError that lists the known
 // names.
 std::string FindModelFile(const std::string& name);
 
 // Loads it: of data that somebody names the source that has their keys, as the data are; of a
 // folder samples of a usual length, made up if no data are named. Warnings are also those of the
-// data. UserErrors as of training.
+// data. Throws what training throws.
 config::Loaded LoadBase(const ConfigForCommand& command);
 
 }  // namespace plimsoll::trainer

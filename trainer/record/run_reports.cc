@@ -103,7 +103,7 @@ void RunReports::OpenPage() {
   TakeProblem(page_, page_->Write(reports::RunPage::kRunning));
 }
 
-// mlflow.json names the run there, for when this one goes on.
+// mlflow.json names the run there, for when this one is resumed.
 void RunReports::OpenMlflow(const config::RunConfig& config) {
   constexpr const char* kName = "mlflow.json";
   Open(mlflow_, [&]() -> std::unique_ptr<reports::MlflowRun> {
