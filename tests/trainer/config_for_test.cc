@@ -39,6 +39,16 @@ std::string Written(const std::string& device, const std::string& budget,
   return ConfigFor({folder.Write("model.yaml", kModel), device, budget}, gpus);
 }
 
+// What the command is refused with; empty: it isn't.
+std::string RefusalOf(const ConfigForCommand& command) {
+  try {
+    ConfigFor(command, {});
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 RunConfig Loaded(const std::string& text) { return LoadRunText(text, "written").config; }
 
 // The device memory that the file's plan takes.
@@ -257,13 +267,8 @@ TEST(ConfigFor, RefusesDataThatTrainingWouldRefuse) {
   const std::string folder = FolderOf(temporary, "llama", kLlama);
   const std::string examples =
       temporary.Write("a.jsonl", "{\"prompt\": \"1 + 1 =\", \"completion\": \" 2\"}\n");
-  const auto error = [&](std::vector<std::string> sets) -> std::string {
-    try {
-      ConfigFor({.model = folder, .device = "cpu", .budget = "", .sets = std::move(sets)}, {});
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+  const auto error = [&](std::vector<std::string> sets) {
+    return RefusalOf({.model = folder, .device = "cpu", .budget = "", .sets = std::move(sets)});
   };
   EXPECT_THAT(error({"data.train=" + examples}), HasSubstr("data.tokenizer"));
   EXPECT_THAT(error({"data.train=" + examples, "data.tokenizer=byte"}), HasSubstr("data.train"));
@@ -272,12 +277,8 @@ TEST(ConfigFor, RefusesDataThatTrainingWouldRefuse) {
 }
 
 TEST(ConfigFor, RefusesAdaptersOfAModelWithoutLayersForThem) {
-  try {
-    ConfigFor({.model = "resnet-18", .device = "4090", .budget = "", .lora_rank = 8}, {});
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("config --for resnet-18: --lora: "));
-  }
+  EXPECT_THAT(RefusalOf({.model = "resnet-18", .device = "4090", .budget = "", .lora_rank = 8}),
+              testing::StartsWith("config --for resnet-18: --lora: "));
 }
 
 // What somebody gives is in the file as it is, and the other choices go with it.
@@ -310,16 +311,8 @@ TEST(ConfigFor, HonoursWhatIsSet) {
 }
 
 TEST(ConfigFor, RefusesNonsenseInWhatIsSet) {
-  const auto error = [](const ConfigForCommand& command) -> std::string {
-    try {
-      ConfigFor(command, {});
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
-  };
-  const auto with = [&](const std::string& set) {
-    return error({.model = "vit-tiny", .device = "h200", .budget = "9GiB", .sets = {set}});
+  const auto with = [](const std::string& set) {
+    return RefusalOf({.model = "vit-tiny", .device = "h200", .budget = "9GiB", .sets = {set}});
   };
   EXPECT_THAT(with("nonsense=1"), HasSubstr("--set: nonsense: unknown key"));
   EXPECT_THAT(with("train.steps=many"), HasSubstr("--set: train.steps"));
@@ -372,14 +365,10 @@ TEST(ConfigFor, NamesTheSmallestPlanThatPlansHave) {
   const std::string folder = FolderOf(temporary, "llama", kLlama);
   for (const int64_t rank : {0, 8}) {
     const auto refused = [&](const std::string& budget) -> int64_t {
-      try {
-        ConfigFor({.model = folder, .device = "4090", .budget = budget, .lora_rank = rank}, {});
-      } catch (const UserError& error) {
-        const std::string text = error.what();
-        const size_t from = text.find("needs ");
-        return from == text.npos ? 0 : std::stoll(text.substr(text.find('(', from) + 1));
-      }
-      return 0;
+      const std::string text =
+          RefusalOf({.model = folder, .device = "4090", .budget = budget, .lora_rank = rank});
+      const size_t from = text.find("needs ");
+      return from == text.npos ? 0 : std::stoll(text.substr(text.find('(', from) + 1));
     };
     const int64_t least = refused("606MiB");
     ASSERT_GT(least, int64_t{606} << 20);
