@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "ops/dropout.h"
-#include "ops/linear.h"
-#include "ops/low_rank.h"
+#include "ops/elementwise/dropout.h"
+#include "ops/linear/linear.h"
+#include "ops/linear/low_rank.h"
 
 namespace plimsoll::adapters {
 namespace {

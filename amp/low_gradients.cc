@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
-#include "ops/add_rounded.h"
-#include "ops/arithmetic.h"
+#include "ops/elementwise/add_rounded.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace plimsoll::amp {
 namespace {

@@ -17,8 +17,9 @@ namespace plimsoll::amp {
 //                                                  %w.grad = add_rounded(%w.grad, %w.grad.wide)
 //
 // to the nearest where it is the first, and stochastically where it is added to what other uses of
-// the weight, or earlier micro-steps, have given (ops/add_rounded.h). Ops that can do so in their
-// own kernels (graph::OpDef::low_gradients), with bf16 operands, need no float32 gradient.
+// the weight, or earlier micro-steps, have given (ops/elementwise/add_rounded.h). Ops that can do
+// so in their own kernels (graph::OpDef::low_gradients), with bf16 operands, need no float32
+// gradient.
 class LowGradients : public graph::Pass {
  public:
   std::string_view name() const override { return "low_gradients"; }

@@ -17,7 +17,8 @@ inline MeshAxis DataAxis(int64_t ranks) {
   return {.name = std::string(kDataAxis), .ranks = ranks, .gathers_beside_work = true};
 }
 
-// A loss over a vocabulary that is split among ranks reduces maxima (ops/vocabulary_shard.h).
+// A loss over a vocabulary that is split among ranks reduces maxima
+// (ops/collectives/vocabulary_shard.h).
 inline MeshAxis TensorAxis(int64_t ranks) {
   return {.name = std::string(kTensorAxis), .ranks = ranks, .reduces_maxima = true};
 }

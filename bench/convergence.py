@@ -2,7 +2,7 @@
 """A model from scratch on real text: Plimsoll's loss curve beside PyTorch's, on one GPU.
 
     pip install torch safetensors matplotlib
-    bazel build --config=cuda //trainer:plimsoll
+    bazel build --config=cuda //app:plimsoll
     plimsoll data tokenize novels.txt --tokenizer GPT2_FOLDER --out tokens
     python3 bench/convergence.py tokens/train_000000.bin --out runs/convergence
 
@@ -267,7 +267,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tokens", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "runs/convergence")
-    parser.add_argument("--binary", default=str(ROOT / "bazel-bin/trainer/plimsoll"))
+    parser.add_argument("--binary", default=str(ROOT / "bazel-bin/app/plimsoll"))
     parser.add_argument("--model", default="gpt2-124m", help="of GPT-2 or BERT, as peer_models has them")
     parser.add_argument("--vocabulary", type=pathlib.Path, help="folder of BERT's WordPiece vocabulary")
     parser.add_argument("--dtype", choices=["bf16", "fp16", "tf32", "fp32"], default="bf16")

@@ -23,9 +23,9 @@
 #include "base/error.h"
 #include "base/low_precision.h"
 #include "gpu/check.h"
-#include "runtime/cuda_communicator.h"
-#include "runtime/cuda_handles.h"
-#include "runtime/world.h"
+#include "runtime/cuda/cuda_handles.h"
+#include "runtime/ranks/cuda_communicator.h"
+#include "runtime/ranks/world.h"
 
 namespace plimsoll::bench {
 namespace {

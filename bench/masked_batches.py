@@ -1,4 +1,4 @@
-"""The batches that Plimsoll's source masked_text (trainer/data/masked_source.cc) makes of a token
+"""The batches that Plimsoll's source masked_text (data/texts/masked_source.cc) makes of a token
 file, made again in Python, so that another program trains on the same texts with the same masks:
 texts one by one, no whole words, the default shares of masks and random tokens.
 """
@@ -51,7 +51,7 @@ class Permutation:
         return (left << self.half) | right
 
 
-# --- trainer/data/token_masking.cc, masked_text.cc and masked_source.cc -----------------------------
+# --- data/texts/token_masking.cc, masked_text.cc and masked_source.cc -----------------------------
 
 class Vocabulary:
     """Of a WordPiece vocabulary's folder, or its vocab.txt."""

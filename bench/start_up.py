@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long does a run take from the command to the end of its first step?
 
-    bazel build --config=cuda //trainer:plimsoll //bench:cuda_start_floor
+    bazel build --config=cuda //app:plimsoll //bench:cuda_start_floor
     python3 bench/start_up.py [ROW …] [--repeat 3] [--dir FOLDER] [--json FILE]
     python3 bench/start_up.py --checkpoint FOLDER [--model configs/models/llama-8b.yaml]
 
@@ -294,7 +294,7 @@ def main():
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all")
     parser.add_argument("--repeat", type=int, default=3, help="second starts and floors, in turns")
     parser.add_argument("--set", action="append", default=[], help="key=value for all run files")
-    parser.add_argument("--plimsoll", default=str(ROOT / "bazel-bin/trainer/plimsoll"))
+    parser.add_argument("--plimsoll", default=str(ROOT / "bazel-bin/app/plimsoll"))
     parser.add_argument("--floor", default=str(ROOT / "bazel-bin/bench/cuda_start_floor"))
     parser.add_argument("--dir", help="where runs, caches and checkpoints are written for the time; default: TMPDIR")
     parser.add_argument("--checkpoint-folder", help="a checkpoint to start from, in place of one that is written")

@@ -23,7 +23,7 @@
 #include "base/thread_pool.h"
 #include "runtime/device.h"
 #include "runtime/process_memory.h"
-#include "trainer/snapshot/trained_model.h"
+#include "trainer/save_and_resume/trained_model.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {

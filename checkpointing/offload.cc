@@ -14,7 +14,7 @@
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
 #include "graph/block.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 
 namespace plimsoll::checkpointing {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 
 namespace plimsoll::checkpointing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "graph/block.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 
 namespace plimsoll::checkpointing {
 namespace {

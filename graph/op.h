@@ -1,4 +1,4 @@
-// The definition of an op: its meaning, declared once, in one place (ops/NAME.cc). Kernels are
+// The definition of an op: its meaning, declared once, in one place (ops/KIND/NAME.cc). Kernels are
 // separate (ops/kernel.h), so that a program can be built, differentiated and planned without a
 // device.
 #pragma once
@@ -135,7 +135,7 @@ class OpRegistry {
   std::vector<std::unique_ptr<const OpDef>> ops_;  // sorted by name
 };
 
-// At namespace scope in ops/NAME.cc:   const OpRegistration kRegistration({.name = "gelu", …});
+// At namespace scope in ops/KIND/NAME.cc:   const OpRegistration kRegistration({.name = "gelu", …});
 struct OpRegistration {
   explicit OpRegistration(OpDef def) { OpRegistry::Get().Add(std::move(def)); }
 };

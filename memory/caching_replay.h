@@ -17,8 +17,8 @@
 
 #include "graph/program.h"
 #include "memory/plan.h"
-#include "runtime/allocation_schedule.h"
-#include "runtime/caching_memory.h"
+#include "runtime/caching_allocator/allocation_schedule.h"
+#include "runtime/caching_allocator/caching_memory.h"
 
 namespace plimsoll::memory {
 

@@ -19,14 +19,14 @@
 #include "models/encoder.h"
 #include "models/family.h"
 #include "models/language_model.h"
-#include "ops/arithmetic.h"
-#include "ops/embedding.h"
-#include "ops/linear.h"
+#include "ops/data_movement/views.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/sigmoid.h"
+#include "ops/linear/linear.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/sigmoid.h"
+#include "ops/tokens/embedding.h"
 #include "ops/tokens/tokens.h"
-#include "ops/views.h"
 
 namespace plimsoll::models {
 namespace {

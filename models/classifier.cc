@@ -13,14 +13,14 @@
 #include "models/label_scores.h"
 #include "models/language_model.h"
 #include "models/regression_scores.h"
-#include "ops/arithmetic.h"
-#include "ops/linear.h"
+#include "ops/data_movement/views.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/linear/linear.h"
 #include "ops/loss/binary_cross_entropy.h"
 #include "ops/loss/confusion.h"
 #include "ops/loss/count_labels.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/squared_error.h"
-#include "ops/views.h"
 
 namespace plimsoll::models {
 

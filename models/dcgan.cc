@@ -15,12 +15,12 @@
 #include "models/family.h"
 #include "models/layers.h"
 #include "models/vision_layers.h"
-#include "ops/arithmetic.h"
 #include "ops/convolution/conv.h"
-#include "ops/leaky_relu.h"
+#include "ops/data_movement/views.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/leaky_relu.h"
+#include "ops/elementwise/sigmoid.h"
 #include "ops/loss/binary_cross_entropy.h"
-#include "ops/sigmoid.h"
-#include "ops/views.h"
 
 namespace plimsoll::models {
 namespace {

@@ -11,20 +11,20 @@
 
 #include "base/error.h"
 #include "graph/objective.h"
-#include "ops/arithmetic.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/rotary.h"
-#include "ops/drop_path.h"
-#include "ops/dropout.h"
-#include "ops/embedding.h"
-#include "ops/gelu.h"
-#include "ops/linear.h"
+#include "ops/data_movement/views.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/drop_path.h"
+#include "ops/elementwise/dropout.h"
+#include "ops/elementwise/gelu.h"
+#include "ops/elementwise/silu.h"
+#include "ops/linear/linear.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/norms/layer_norm.h"
 #include "ops/norms/rms_norm.h"
 #include "ops/norms/spectral_norm.h"
-#include "ops/silu.h"
-#include "ops/views.h"
+#include "ops/tokens/embedding.h"
 
 namespace plimsoll::models {
 

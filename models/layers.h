@@ -99,8 +99,8 @@ graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double ep
 // and NAME.v, which come near its first singular vectors. Each call for it in training makes one
 // power iteration, from the vectors of the call before, and divides by the result; an evaluation
 // takes them as they are. Every micro-step begins with the vectors with which the update began.
-// A new model's vectors have made 15 iterations, as PyTorch's; they begin with equal elements, where
-// PyTorch's begin with random ones, and so follow from the weight alone.
+// A new model's vectors have made 15 iterations, as PyTorch's; they begin with equal elements,
+// where PyTorch's begin with random ones, and so follow from the weight alone.
 graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight);
 
 // The table NAME.weight, [rows,width], of token or position embeddings.
@@ -131,7 +131,7 @@ graph::Value SwiGlu(Layers& g, graph::Value gate_up);  // [...,2F] → [...,F]
 graph::Value Add(Layers& g, std::string_view name, graph::Value a, graph::Value b);
 // Drops elements with probability p, one of Layers::dropout(); with p = 0, x itself.
 graph::Value Dropout(Layers& g, std::string_view name, graph::Value x, double p);
-// In training, drops samples of a residual branch with probability p (ops/drop_path.h).
+// In training, drops samples of a residual branch with probability p (ops/elementwise/drop_path.h).
 graph::Value DropPath(Layers& g, std::string_view name, graph::Value branch, double p);
 // The p of block `block` of `blocks`: from 0 for the first rising to `most` for the last (Huang et
 // al. 2016, equation 4, counted as timm does).

@@ -21,10 +21,10 @@
 #include "models/classifier.h"
 #include "models/family.h"
 #include "models/vision_layers.h"
+#include "ops/data_movement/subsample.h"
+#include "ops/elementwise/relu.h"
 #include "ops/pooling/global_avg_pool.h"
 #include "ops/pooling/max_pool.h"
-#include "ops/relu.h"
-#include "ops/subsample.h"
 
 namespace plimsoll::models {
 namespace {

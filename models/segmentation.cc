@@ -3,8 +3,8 @@
 #include <string>
 
 #include "models/segmentation_scores.h"
+#include "ops/data_movement/views.h"
 #include "ops/loss/confusion.h"
-#include "ops/views.h"
 
 namespace plimsoll::models {
 

@@ -19,8 +19,8 @@
 #include "models/family.h"
 #include "models/layers.h"
 #include "models/segmentation.h"
-#include "ops/concat_channels.h"
 #include "ops/convolution/conv.h"
+#include "ops/data_movement/concat_channels.h"
 #include "ops/norms/instance_norm.h"
 
 namespace plimsoll::models {

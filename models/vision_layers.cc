@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/arithmetic.h"
 #include "ops/convolution/conv.h"
+#include "ops/data_movement/views.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/norms/batch_norm.h"
 #include "ops/optimizer/model_state.h"
-#include "ops/views.h"
 
 namespace plimsoll::models {
 

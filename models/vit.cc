@@ -17,10 +17,10 @@
 #include "models/family.h"
 #include "models/language_model.h"
 #include "models/vision_layers.h"
-#include "ops/linear.h"
+#include "ops/data_movement/views.h"
+#include "ops/linear/linear.h"
 #include "ops/tokens/patches.h"
 #include "ops/tokens/tokens.h"
-#include "ops/views.h"
 
 namespace plimsoll::models {
 namespace {

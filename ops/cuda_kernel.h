@@ -1,4 +1,4 @@
-// The interface of kernels on a GPU, and the table of CUDA kernels (ops/NAME_cuda.cu). Compiled
+// The interface of kernels on a GPU, and the table of CUDA kernels (ops/KIND/NAME_cuda.cu). Compiled
 // with --config=cuda only. A kernel enqueues work on the given stream: it never allocates, never
 // waits for the GPU, and never reads a tensor's bytes on the host, so that whole programs can be
 // captured into CUDA graphs. Its scratch memory is a workspace, which the planner places
@@ -42,7 +42,7 @@ struct CudaKernel {
 // nullptr when the op has no CUDA kernel.
 const CudaKernel* FindCudaKernel(std::string_view op);
 
-// At namespace scope in ops/NAME_cuda.cu:   const CudaKernelRegistration kKernel({"gelu", &Gelu});
+// At namespace scope in ops/KIND/NAME_cuda.cu:   const CudaKernelRegistration kKernel({"gelu", &Gelu});
 struct CudaKernelRegistration {
   explicit CudaKernelRegistration(CudaKernel kernel);
 };

@@ -12,7 +12,7 @@ namespace plimsoll::ops {
 // Bytes that the op's CUDA kernel may use as its workspace; 0 for most.
 int64_t CudaWorkspaceBytes(const graph::OpCall& call);
 
-// At namespace scope in ops/NAME.cc:   const CudaWorkspaceRegistration kWorkspace("sum", &Bytes);
+// At namespace scope in ops/KIND/NAME.cc:   const CudaWorkspaceRegistration kWorkspace("sum", &Bytes);
 struct CudaWorkspaceRegistration {
   CudaWorkspaceRegistration(std::string op, int64_t (*bytes)(const graph::OpCall&));
 };

@@ -1,4 +1,4 @@
-// Helpers for the definitions of ops (ops/NAME.cc): common inference and cost rules, shapes as
+// Helpers for the definitions of ops (ops/KIND/NAME.cc): common inference and cost rules, shapes as
 // attributes.
 #pragma once
 

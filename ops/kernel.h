@@ -12,7 +12,7 @@
 #include "base/low_precision.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
-#include "ops/communicator.h"
+#include "ops/collectives/communicator.h"
 
 namespace plimsoll::ops {
 
@@ -69,7 +69,7 @@ struct CpuKernel {
 // nullptr when the op has no CPU kernel.
 const CpuKernel* FindCpuKernel(std::string_view op);
 
-// At namespace scope in ops/NAME_cpu.cc:   const CpuKernelRegistration kKernel({"gelu", &Gelu});
+// At namespace scope in ops/KIND/NAME_cpu.cc:   const CpuKernelRegistration kKernel({"gelu", &Gelu});
 struct CpuKernelRegistration {
   explicit CpuKernelRegistration(CpuKernel kernel);
 };

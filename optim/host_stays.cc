@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "graph/block.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "optim/spare_bytes.h"
 #include "optim/update_units.h"
 

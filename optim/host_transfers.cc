@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "optim/spare_bytes.h"
 #include "optim/update_units.h"
 

@@ -8,8 +8,8 @@
 
 #include "graph/block.h"
 #include "graph/builder.h"
+#include "ops/data_movement/views.h"
 #include "ops/optimizer/optimizer.h"
-#include "ops/views.h"
 #include "optim/update_units.h"
 
 namespace plimsoll::optim {

@@ -11,8 +11,8 @@
 
 #include "base/bytes.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
-#include "ops/reduce.h"
+#include "ops/collectives/collective.h"
+#include "ops/reductions/reduce.h"
 #include "optim/dependencies.h"
 
 namespace plimsoll::optim {

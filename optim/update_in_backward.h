@@ -30,9 +30,9 @@ struct UpdateInBackwardOptions {
 //   %b.grad.squares = square_sum(%b.grad)
 //   %grad_norm = root_of_sums(%a.grad.squares, %b.grad.squares)
 //
-// which has the same bits (ops/reduce.h), as has everything else. Updates that need the norm of all
-// gradients (clipping by it, loss scaling, steps that are skipped for what gradients are) cannot
-// move, and the program is left as it was.
+// which has the same bits (ops/reductions/reduce.h), as has everything else. Updates that need the
+// norm of all gradients (clipping by it, loss scaling, steps that are skipped for what gradients
+// are) cannot move, and the program is left as it was.
 class UpdateInBackward : public graph::Pass {
  public:
   explicit UpdateInBackward(UpdateInBackwardOptions options = {}) : options_(options) {}

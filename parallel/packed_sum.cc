@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "ops/pack.h"
-#include "ops/views.h"
+#include "ops/data_movement/pack.h"
+#include "ops/data_movement/views.h"
 
 namespace plimsoll::parallel {
 

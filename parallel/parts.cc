@@ -3,7 +3,7 @@
 #include <map>
 
 #include "base/axes.h"
-#include "ops/axis.h"
+#include "ops/collectives/axis.h"
 #include "ops/definition.h"
 #include "ops/optimizer/optimizer.h"
 

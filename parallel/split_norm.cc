@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 
 namespace plimsoll::parallel {
 

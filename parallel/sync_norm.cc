@@ -8,7 +8,7 @@
 
 #include "base/axes.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "ops/norms/batch_norm.h"
 
 namespace plimsoll::parallel {

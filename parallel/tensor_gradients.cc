@@ -11,7 +11,7 @@
 #include "base/axes.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
-#include "ops/axis.h"
+#include "ops/collectives/axis.h"
 #include "parallel/split_norm.h"
 
 namespace plimsoll::parallel {

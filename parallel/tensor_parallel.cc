@@ -11,8 +11,8 @@
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
-#include "ops/low_rank.h"
+#include "ops/collectives/collective.h"
+#include "ops/linear/low_rank.h"
 
 namespace plimsoll::parallel {
 namespace {

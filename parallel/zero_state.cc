@@ -12,7 +12,7 @@
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "ops/optimizer/optimizer.h"
 #include "parallel/parts.h"
 #include "parallel/split_norm.h"

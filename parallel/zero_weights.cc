@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/glob.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "parallel/parts.h"
 
 namespace plimsoll::parallel {

@@ -15,13 +15,13 @@
 #include "base/thread_pool.h"
 #include "graph/dtype.h"
 #include "graph/program.h"
+#include "runtime/caching_allocator/segments.h"
+#include "runtime/caching_allocator/tensor_memory.h"
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
-#include "runtime/segments.h"
+#include "runtime/ranks/world.h"
 #include "runtime/stored_parameter.h"
-#include "runtime/tensor_memory.h"
-#include "runtime/world.h"
 
 namespace plimsoll::runtime {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/gpu_memory.h"
+#include "runtime/cuda/gpu_memory.h"
 
 namespace plimsoll::runtime {
 namespace {

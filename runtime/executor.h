@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "ops/axis.h"
+#include "ops/collectives/axis.h"
 
 namespace plimsoll::runtime {
 

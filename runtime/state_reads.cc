@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 
 namespace plimsoll::runtime {
 

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "base/output_file.h"
-#include "runtime/gpu_report.h"
+#include "runtime/cuda/gpu_report.h"
 #include "studies/figures.h"
 #include "studies/fixed_calibration.h"
 #include "studies/rows.h"

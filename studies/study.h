@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/file_layers.h"
+#include "trainer/config/overrides.h"
 
 namespace plimsoll::studies {
 

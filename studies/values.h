@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/file_layers.h"
+#include "trainer/config/overrides.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::studies {

@@ -30,7 +30,7 @@ def main():
     os.chdir(pathlib.Path(__file__).resolve().parent.parent)
     options = [f"--config={config}" for config in arguments.config]
     base = bazel("info", *options, "output_base").strip()
-    targets = ["//trainer:plimsoll", "//tests/...", "//bench/...", "//docs/..."]
+    targets = ["//app:plimsoll", "//tests/...", "//bench/...", "//docs/..."]
     commands = {}
     for action in read_actions(options, targets, "CppCompile"):
         source = action["arguments"][action["arguments"].index("-c") + 1]

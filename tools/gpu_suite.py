@@ -15,7 +15,7 @@ Parts, all of them unless some are named:
   budgets    trainings whose memory is sampled from outside, by the driver's count, against their budget
   speeds     the rows of README.md's table (bench/speed_rows.json): bytes must be the README's, times are shown
 
-In a checkout with Bazel the programs are those of `bazel build --config=cuda //trainer:plimsoll //tests:cuda_test
+In a checkout with Bazel the programs are those of `bazel build --config=cuda //app:plimsoll //tests:cuda_test
 //bench:cuda_step`. Exit code 0 only if something passed and nothing failed.
 """
 
@@ -33,7 +33,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAMS = {"plimsoll": "trainer/plimsoll", "cuda_test": "tests/cuda_test", "cuda_step": "bench/cuda_step"}
+PROGRAMS = {"plimsoll": "app/plimsoll", "cuda_test": "tests/cuda_test", "cuda_step": "bench/cuda_step"}
 DATA = ["bench/speed_rows.json", "configs", "docs", "tests/golden/data", "tests/support/mpirun.sh", "tools/gpu_suite.py"]
 GIB = 1 << 30
 # The cases that count the GPU's memory, fill it, or take what they measure to be faster.
@@ -74,7 +74,7 @@ class Suite:
         for top in ("configs", "docs", "tests"):
             (self.folder / top).symlink_to(ROOT / top)
         (self.folder / "trainer").mkdir()
-        (self.folder / "trainer/plimsoll").symlink_to(programs["plimsoll"])
+        (self.folder / "app/plimsoll").symlink_to(programs["plimsoll"])
         self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
 
     def run(self, *command, seconds=600):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Packs programs to be compiled on a machine that has no Bazel, on all of its cores.
 
-  tools/without_bazel.py --config=cuda -o pack.tar.xz //trainer:plimsoll //tests/ops:cuda_registry_test
-  tools/without_bazel.py --config=cuda -o pack.tar.xz --libraries --data configs -- //trainer:plimsoll
+  tools/without_bazel.py --config=cuda -o pack.tar.xz //app:plimsoll //tests/ops:cuda_registry_test
+  tools/without_bazel.py --config=cuda -o pack.tar.xz --libraries --data configs -- //app:plimsoll
 
 and over there
 

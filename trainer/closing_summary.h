@@ -6,7 +6,7 @@
 #include <string>
 
 #include "trainer/record/run_summary.h"
-#include "trainer/snapshot/run_record.h"
+#include "trainer/save_and_resume/run_record.h"
 
 namespace plimsoll::trainer {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "trainer/config/run_config.h"
-#include "trainer/snapshot/run_record.h"
+#include "trainer/save_and_resume/run_record.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -1,6 +1,6 @@
 // Accounts for this process's memory on a GPU: checked before anything is allocated, compared with
 // the plan when the programs are ready, and watched during training. The driver's count
-// (runtime/gpu_memory.h) is authoritative. On the CPU it does nothing.
+// (runtime/cuda/gpu_memory.h) is authoritative. On the CPU it does nothing.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "memory/device_profile.h"
 #include "memory/plan.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/device.h"
-#include "runtime/gpu_memory.h"
 #include "trainer/config/run_config.h"
 
 namespace plimsoll::trainer {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "data/held_out_batches.h"
+#include "data/source.h"
 #include "trainer/config/run_config.h"
-#include "trainer/data/held_out_batches.h"
-#include "trainer/data/source.h"
 #include "trainer/record/sample_grid.h"
 #include "trainer/record/slices.h"
+#include "trainer/save_and_resume/run_record.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
-#include "trainer/snapshot/run_record.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

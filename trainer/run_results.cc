@@ -8,18 +8,18 @@
 
 #include "base/error.h"
 #include "base/message.h"
+#include "data/images/preprocessor_config.h"
 #include "snapshots/snapshot.h"
 #include "trainer/closing_summary.h"
-#include "trainer/data/preprocessor_config.h"
 #include "trainer/record/memory_summary.h"
 #include "trainer/record/run_metrics.h"
 #include "trainer/record/run_summary.h"
+#include "trainer/save_and_resume/read_snapshot.h"
+#include "trainer/save_and_resume/resume.h"
+#include "trainer/save_and_resume/text_ends.h"
+#include "trainer/save_and_resume/tokenizer_files.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/run_budget.h"
-#include "trainer/snapshot/read_snapshot.h"
-#include "trainer/snapshot/resume.h"
-#include "trainer/snapshot/text_ends.h"
-#include "trainer/snapshot/tokenizer_files.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {

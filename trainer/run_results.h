@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <string>
 
+#include "data/source.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
-#include "trainer/data/source.h"
 #include "trainer/gpu_account.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/save_and_resume/run_record.h"
 #include "trainer/settle/ranks.h"
-#include "trainer/snapshot/run_record.h"
 #include "trainer/step/session.h"
 #include "trainer/step_log.h"
 

@@ -11,7 +11,7 @@
 #include "base/glob.h"
 #include "base/message.h"
 #include "models/huggingface.h"
-#include "trainer/snapshot/read_snapshot.h"
+#include "trainer/save_and_resume/read_snapshot.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/mesh.h"
+#include "data/prefetch.h"
+#include "data/source.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
-#include "trainer/data/prefetch.h"
-#include "trainer/data/source.h"
 #include "trainer/divergence.h"
 #include "trainer/step/session.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 #include "trainer/config/load.h"
 #include "trainer/record/run_profiler.h"
 
@@ -14,11 +14,11 @@ namespace plimsoll::trainer {
 struct TrainOptions {
   // These steps are timed node by node (trainer/record/run_profiler.h).
   std::optional<ProfiledSteps> profile;
-  // The snapshot to continue from: "auto", or a path (trainer/snapshot/resume.h). Empty: from the
-  // beginning.
+  // The snapshot to continue from: "auto", or a path (trainer/save_and_resume/resume.h). Empty:
+  // from the beginning.
   std::string resume;
-  // The command that would go on with the run from its newest snapshot (trainer/snapshot/way_on.h),
-  // for the run's last message and run.json. Empty: not known.
+  // The command that would go on with the run from its newest snapshot
+  // (trainer/save_and_resume/way_on.h), for the run's last message and run.json. Empty: not known.
   std::string resume_command;
 };
 

@@ -2,12 +2,12 @@
 
 #include "models/family.h"
 #include "models/layers.h"
-#include "ops/arithmetic.h"
-#include "ops/linear.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/linear/linear.h"
+#include "ops/linear/matmul.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/matmul.h"
 #include "ops/optimizer/model_state.h"
-#include "ops/reduce.h"
+#include "ops/reductions/reduce.h"
 
 namespace plimsoll::models {
 

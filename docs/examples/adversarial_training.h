@@ -14,7 +14,7 @@
 
 #include "base/thread_pool.h"
 #include "docs/examples/adversarial.h"
-#include "runtime/mesh_ranks.h"
+#include "runtime/ranks/mesh_ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "trainer/data/source.h"
+#include "data/source.h"
 
 namespace plimsoll::data {
 namespace {

@@ -12,7 +12,7 @@
 //   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2], lengths? i32[B])
 //                                                              → out[B,T,H·hd], lse?[B,H,T]
 //   attention_backward  (qkv, out, lse, dout, rng?, lengths?)  → dqkv
-//   attributes: heads (H), kv_heads (G), causal, dropout, key; tf32 as in ops/linear.h
+//   attributes: heads (H), kv_heads (G), causal, dropout, key; tf32 as in ops/linear/linear.h
 //
 // qkv holds H query heads, then G key heads, then G value heads. lse is log Σ_j exp of the scores,
 // which the backward op needs; of padding it is 0. A length lies in [0, T]: another one is an
@@ -28,7 +28,7 @@
 #include <string_view>
 
 #include "graph/builder.h"
-#include "ops/communicator.h"
+#include "ops/collectives/communicator.h"
 
 namespace plimsoll::ops {
 

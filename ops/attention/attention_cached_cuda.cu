@@ -13,7 +13,7 @@
 
 #include "gpu/check.h"
 #include "ops/attention/attention_cached.h"
-#include "ops/cuda/attention_forward.cuh"
+#include "ops/cuda/attention/attention_forward.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 

@@ -1,5 +1,6 @@
-// attention_backward in one pass (ops/cuda/attention_one_pass_hopper.cu): how its work is divided
-// into units, for which problems it is used, and its scratch memory, as functions of the shape.
+// attention_backward in one pass (ops/cuda/attention/attention_one_pass_hopper.cu): how its work is
+// divided into units, for which problems it is used, and its scratch memory, as functions of the
+// shape.
 //
 // A unit is a chunk of the queries of one head, with all keys that they see. The units of a
 // key-value head add to its dk and dv in turn, starting with the last chunk: key block by key

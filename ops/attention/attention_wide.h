@@ -1,6 +1,6 @@
-// attention_backward of wide heads in one pass (ops/cuda/attention_wide_hopper.cu): how its work is
-// divided into units, for which problems it is used, and its scratch memory, as functions of the
-// shape.
+// attention_backward of wide heads in one pass (ops/cuda/attention/attention_wide_hopper.cu): how
+// its work is divided into units, for which problems it is used, and its scratch memory, as
+// functions of the shape.
 //
 // A unit is a block of keys with some of the heads that share them, and all queries of these heads
 // that see the keys. The units of a head add to its dq in turn, in float32, through scratch memory;

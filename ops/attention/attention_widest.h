@@ -1,5 +1,6 @@
-// attention_backward of heads 136 to 256 wide on Hopper (ops/cuda/attention_widest_hopper.cu): for
-// which of them it is used, and its scratch memory, as functions of the shape.
+// attention_backward of heads 136 to 256 wide on Hopper
+// (ops/cuda/attention/attention_widest_hopper.cu): for which of them it is used, and its scratch
+// memory, as functions of the shape.
 #pragma once
 
 #include <cstdint>

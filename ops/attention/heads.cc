@@ -1,8 +1,8 @@
 #include "ops/attention/heads.h"
 
 #include "graph/gradient.h"
-#include "ops/arithmetic.h"
 #include "ops/definition.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace plimsoll::ops {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "ops/kernel.h"
-#include "ops/row_partials.h"
+#include "ops/reductions/row_partials.h"
 
 namespace plimsoll::ops {
 namespace {

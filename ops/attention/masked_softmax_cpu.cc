@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ops/kernel.h"
-#include "ops/row_partials.h"
+#include "ops/reductions/row_partials.h"
 #include "ops/simd.h"
 
 namespace plimsoll::ops {

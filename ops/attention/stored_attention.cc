@@ -9,7 +9,7 @@
 #include "graph/builder.h"
 #include "ops/attention/heads.h"
 #include "ops/attention/masked_softmax.h"
-#include "ops/matmul.h"
+#include "ops/linear/matmul.h"
 
 namespace plimsoll::ops {
 namespace {

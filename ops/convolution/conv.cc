@@ -8,10 +8,10 @@
 #include "graph/op.h"
 #include "ops/convolution/conv_geometry.h"
 #include "ops/convolution/conv_workspace.h"
-#include "ops/cuda_column_sums.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
-#include "ops/linear_workspace.h"
+#include "ops/linear/linear_workspace.h"
+#include "ops/reductions/cuda_column_sums.h"
 
 namespace plimsoll::ops {
 

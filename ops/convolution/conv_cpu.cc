@@ -20,10 +20,10 @@
 
 #include "ops/convolution/conv_geometry.h"
 #include "ops/cpu/packed_gemm.h"
-#include "ops/cpu_column_sums.h"
 #include "ops/definition.h"
-#include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
+#include "ops/linear/gemm_workspace.h"
+#include "ops/reductions/cpu_column_sums.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -1,9 +1,9 @@
 // Formulas in ops/convolution/conv.h. Where every output pixel is made of one input pixel, they are
-// the matrix products of ops/linear_cuda.h, or of ops/convolution/few_outputs_cuda.h. Otherwise
-// cuDNN convolves (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the fastest;
-// around it, one kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32
-// and rounds once to the type of x. dbias is a column sum of dy. A transposed convolution is dx of
-// x, plus bias.
+// the matrix products of ops/linear/linear_cuda.h, or of ops/convolution/few_outputs_cuda.h.
+// Otherwise cuDNN convolves (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the
+// fastest; around it, one kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in
+// float32 and rounds once to the type of x. dbias is a column sum of dy. A transposed convolution
+// is dx of x, plus bias.
 //
 // Some transposed convolutions are matrix products (ops/convolution/conv_tiles_cuda.h), and so is
 // dx where cuDNN has no engine for it or, in strict float32 with strides, none that is fast.
@@ -30,7 +30,7 @@
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/definition.h"
-#include "ops/linear_cuda.h"
+#include "ops/linear/linear_cuda.h"
 
 namespace plimsoll::ops {
 namespace {

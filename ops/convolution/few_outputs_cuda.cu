@@ -15,7 +15,7 @@
 #include "ops/convolution/few_outputs_cuda.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
-#include "ops/cuda_gemm_workspace.h"
+#include "ops/linear/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {
 namespace {

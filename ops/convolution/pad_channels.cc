@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "ops/subsample.h"
-#include "ops/views.h"
+#include "ops/data_movement/subsample.h"
+#include "ops/data_movement/views.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "graph/dtype.h"
-#include "ops/cuda_column_sums.h"
+#include "ops/reductions/cuda_column_sums.h"
 
 namespace plimsoll::ops {
 

@@ -56,8 +56,8 @@ ChosenConvolution PlanNamed(const std::string& name, const ConvProblem& problem,
 
 // Whether what `enqueue` puts on a stream can be recorded as a part of a CUDA graph and replayed:
 // it is captured, and consists of kernels and memory that is set. A copy could be from memory of
-// the host that is gone by then (runtime/cuda_recording.h), and one such copy keeps a whole program
-// from being recorded. Its kernels must have run before; they don't run here.
+// the host that is gone by then (runtime/cuda/cuda_recording.h), and one such copy keeps a whole
+// program from being recorded. Its kernels must have run before; they don't run here.
 bool IsRecordable(FunctionRef<bool(cudaStream_t)> enqueue) {
   cudaStream_t stream = nullptr;
   gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),

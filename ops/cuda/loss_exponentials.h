@@ -31,7 +31,7 @@
 #include <cstdint>
 
 #include "graph/dtype.h"
-#include "ops/vocabulary_shard.h"
+#include "ops/collectives/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 

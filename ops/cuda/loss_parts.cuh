@@ -13,8 +13,8 @@
 #include <cstdint>
 
 #include "gpu/check.h"
+#include "ops/collectives/vocabulary_shard.h"
 #include "ops/cuda/loss_rows.cuh"
-#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 

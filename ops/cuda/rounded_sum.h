@@ -1,4 +1,5 @@
-// y = acc + x, rounded stochastically (ops/add_rounded.h), for kernels that keep gradients in bf16.
+// y = acc + x, rounded stochastically (ops/elementwise/add_rounded.h), for kernels that keep
+// gradients in bf16.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -6,7 +6,7 @@
 #include "graph/gradient.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
-#include "ops/sum_chunks.h"
+#include "ops/reductions/sum_chunks.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -6,7 +6,7 @@
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/sum_chunks.h"
+#include "ops/reductions/sum_chunks.h"
 
 namespace plimsoll::ops {
 namespace {

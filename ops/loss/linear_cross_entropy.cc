@@ -5,12 +5,12 @@
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
-#include "ops/cuda_column_sums.h"
-#include "ops/cuda_gemm_workspace.h"
-#include "ops/cuda_low_gradient_workspace.h"
+#include "ops/collectives/vocabulary_shard.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
-#include "ops/vocabulary_shard.h"
+#include "ops/linear/cuda_gemm_workspace.h"
+#include "ops/linear/cuda_low_gradient_workspace.h"
+#include "ops/reductions/cuda_column_sums.h"
 
 namespace plimsoll::ops {
 

@@ -32,9 +32,10 @@
 // the memory of dweight, acc_bias that of dbias. The chunk size is a function of the shape and the
 // compute type.
 //
-// With the attribute "axis" (ops/vocabulary_shard.h) weight, bias and their gradients have this
-// rank's rows, V/R of R ranks; x and targets are whole and the same on all of them. For each chunk
-// the ranks combine the results for their own logits by all-reduces of a few numbers per row:
+// With the attribute "axis" (ops/collectives/vocabulary_shard.h) weight, bias and their gradients
+// have this rank's rows, V/R of R ranks; x and targets are whole and the same on all of them. For
+// each chunk the ranks combine the results for their own logits by all-reduces of a few numbers per
+// row:
 //
 //   m = max over ranks of m_k,  m_k = max logits of rank k
 //   lse = m + log Σ over ranks of exp(m_k − m) · Σ_v exp(logits[v] − m_k)

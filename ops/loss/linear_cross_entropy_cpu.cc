@@ -20,14 +20,14 @@
 #include <limits>
 #include <string>
 
+#include "ops/collectives/vocabulary_shard.h"
 #include "ops/cpu/packed_gemm.h"
-#include "ops/cpu_column_sums.h"
-#include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
+#include "ops/linear/gemm_workspace.h"
+#include "ops/linear/low_gradient_cpu.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/low_gradient_cpu.h"
+#include "ops/reductions/cpu_column_sums.h"
 #include "ops/simd.h"
-#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -18,6 +18,7 @@
 #include <algorithm>
 
 #include "gpu/check.h"
+#include "ops/collectives/vocabulary_shard.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/loss_exponentials.h"
 #include "ops/cuda/loss_parts.cuh"
@@ -26,7 +27,6 @@
 #include "ops/cuda/products/low_gradient.h"
 #include "ops/cuda_kernel.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {

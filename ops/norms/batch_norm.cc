@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "graph/gradient.h"
-#include "ops/arithmetic.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/norms/batch_norm_attributes.h"
 #include "ops/norms/batch_norm_partials.h"
 

@@ -13,8 +13,9 @@
 // / R.
 //
 // Threads share chunks of rows, each with partial sums that are added in the order of the chunks
-// (ops/row_partials.h); within a chunk, blocks of rows are summed first. Bytes of N elements:
-// statistics 2·N·s, forward 2·N·s, with a residual 3·N·s, backward 4·N·s, that of statistics 3·N·s.
+// (ops/reductions/row_partials.h); within a chunk, blocks of rows are summed first. Bytes of N
+// elements: statistics 2·N·s, forward 2·N·s, with a residual 3·N·s, backward 4·N·s, that of
+// statistics 3·N·s.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,7 +24,7 @@
 
 #include "ops/kernel.h"
 #include "ops/norms/batch_norm_attributes.h"
-#include "ops/row_partials.h"
+#include "ops/reductions/row_partials.h"
 #include "ops/simd.h"
 
 namespace plimsoll::ops {

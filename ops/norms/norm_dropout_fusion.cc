@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/dropout_draws.h"
-#include "ops/collective.h"
-#include "ops/dropout.h"
+#include "ops/collectives/collective.h"
+#include "ops/elementwise/dropout.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {
@@ -34,8 +34,8 @@ bool ReadOnce(const Program& program, const std::vector<int32_t>& readers, Tenso
   return readers[root] == 1 && !program.tensor(root).persistent;
 }
 
-// Draws of scores, and of a rank's columns, have other numbers (ops/dropout.h). On a GPU norms draw
-// for whole Philox blocks, so a rank's rows must begin with one.
+// Draws of scores, and of a rank's columns, have other numbers (ops/elementwise/dropout.h). On a
+// GPU norms draw for whole Philox blocks, so a rank's rows must begin with one.
 bool IsElementwiseDropout(const Program& program, const Node& node) {
   if (node.op->name != "dropout" || DropsScores(node.attributes)) return false;
   if (!node.attributes.Has("axis")) return true;

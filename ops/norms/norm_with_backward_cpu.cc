@@ -5,7 +5,7 @@
 
 #include "ops/kernel.h"
 #include "ops/norms/norm_rows.h"
-#include "ops/row_partials.h"
+#include "ops/reductions/row_partials.h"
 
 namespace plimsoll::ops {
 namespace {

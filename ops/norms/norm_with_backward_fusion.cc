@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {

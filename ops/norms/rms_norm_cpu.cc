@@ -9,7 +9,7 @@
 #include "ops/kernel.h"
 #include "ops/norms/norm_dropout_cpu.h"
 #include "ops/norms/norm_rows.h"
-#include "ops/row_partials.h"
+#include "ops/reductions/row_partials.h"
 #include "ops/simd.h"
 
 namespace plimsoll::ops {

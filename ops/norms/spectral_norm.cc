@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "graph/gradient.h"
-#include "ops/arithmetic.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/norms/spectral_sums.h"
 
 namespace plimsoll::ops {

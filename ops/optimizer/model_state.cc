@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "graph/gradient.h"
-#include "ops/arithmetic.h"
+#include "ops/data_movement/views.h"
 #include "ops/definition.h"
-#include "ops/matmul.h"
-#include "ops/views.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/linear/matmul.h"
 
 namespace plimsoll::ops {
 namespace {

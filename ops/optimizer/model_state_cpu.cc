@@ -1,6 +1,6 @@
 // ops/optimizer/model_state.h, element by element. Threads share chunks of elements. Bytes: every
 // argument once.
-#include "ops/cpu_elementwise.h"
+#include "ops/elementwise/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 

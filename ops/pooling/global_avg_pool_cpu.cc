@@ -1,12 +1,12 @@
 // y[b,c] = Σ of x[b,h,w,c] over all pixels / (H·W),   dx[b,h,w,c] = dy[b,c] / (H·W).
 // Forward: threads share tiles of kSumColumns channels of an image, whose pixels are summed in
-// blocks as in ops/cpu_column_sums.h. Backward: threads share the pixels.
+// blocks as in ops/reductions/cpu_column_sums.h. Backward: threads share the pixels.
 // Bytes: the input once, the output.
 #include <algorithm>
 
-#include "ops/cpu_column_sums.h"
 #include "ops/kernel.h"
 #include "ops/pooling/pool_pixels.h"
+#include "ops/reductions/cpu_column_sums.h"
 #include "ops/simd.h"
 
 namespace plimsoll::ops {

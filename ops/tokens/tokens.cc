@@ -1,9 +1,9 @@
 #include "ops/tokens/tokens.h"
 
 #include "graph/gradient.h"
+#include "ops/data_movement/views.h"
 #include "ops/definition.h"
-#include "ops/embedding.h"
-#include "ops/views.h"
+#include "ops/tokens/embedding.h"
 
 namespace plimsoll::ops {
 namespace {

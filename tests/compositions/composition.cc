@@ -21,8 +21,7 @@ class Generator {
     ranks_ = c.ranks = Chance(0.15) ? 2 : 1;
     family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "bert", "vit", "resnet", "unet",
                     "adversarial", "dcgan"});
-    c.program =
-        family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "trainer/plimsoll";
+    c.program = family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "app/plimsoll";
     accumulate_ = Number(1, 3);
     prompts_ = Language() && Chance(0.25);
     if (prompts_) c.files["prompts.jsonl"] = Prompts();

@@ -455,7 +455,7 @@ TEST(Nifti, TheQformWrittenIsTheSform) {
 
 // The fields by which programs find voxels: dim, pixdim, xyzt_units, codes and both forms. A file
 // with the fields of another has its affine in every program; nibabel's for these is in
-// tests/trainer/data/check_with_nibabel.py.
+// tests/data/check_with_nibabel.py.
 std::vector<std::string> FormFields(const std::string& header) {
   return {header.substr(42, 6), header.substr(76, 16), header.substr(123, 1),
           header.substr(252, 76)};

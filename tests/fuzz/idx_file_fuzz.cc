@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "trainer/data/idx_file.h"
+#include "data/images/idx_file.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "data/volumes/volume_geometry.h"
 #include "formats/nifti.h"
-#include "trainer/data/volume_geometry.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/text/tokenizer_json.h"
+#include "data/tokenizers/tokenizer_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

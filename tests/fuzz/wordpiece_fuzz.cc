@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "trainer/text/wordpiece.h"
+#include "data/tokenizers/wordpiece.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,7 +1,7 @@
 // The reference trajectories in float32 on a GPU.
 #include <gtest/gtest.h>
 
-#include "runtime/cuda_device.h"
+#include "runtime/cuda/cuda_device.h"
 #include "tests/golden/trajectory.h"
 #include "tests/support/needs_cuda.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/cuda_device.h"
+#include "runtime/cuda/cuda_device.h"
 #include "tests/golden/trajectory.h"
 
 int main(int argc, char** argv) {

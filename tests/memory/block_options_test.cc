@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "ops/gelu.h"
+#include "ops/elementwise/gelu.h"
 
 namespace plimsoll::memory {
 namespace {

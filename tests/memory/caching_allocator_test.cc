@@ -1,4 +1,4 @@
-#include "runtime/caching_allocator.h"
+#include "runtime/caching_allocator/caching_allocator.h"
 
 #include <gtest/gtest.h>
 

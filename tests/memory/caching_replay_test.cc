@@ -6,7 +6,7 @@
 
 #include "graph/builder.h"
 #include "memory/lifetimes.h"
-#include "runtime/cpu_executor.h"
+#include "runtime/cpu/cpu_executor.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
 #include "tests/support/expect_error.h"

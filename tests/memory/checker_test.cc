@@ -9,7 +9,7 @@
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
 #include "tests/support/expect_error.h"

@@ -12,12 +12,12 @@
 #include "graph/block.h"
 #include "graph/builder.h"
 #include "graph/simplify.h"
-#include "ops/arithmetic.h"
 #include "ops/attention/attention.h"
-#include "ops/gelu.h"
-#include "ops/linear.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/gelu.h"
+#include "ops/linear/linear.h"
 #include "ops/norms/layer_norm.h"
-#include "ops/reduce.h"
+#include "ops/reductions/reduce.h"
 
 namespace plimsoll::memory {
 namespace {

@@ -13,7 +13,7 @@
 #include "memory/plan.h"
 #include "models/model.h"
 #include "runtime/arena.h"
-#include "runtime/cpu_executor.h"
+#include "runtime/cpu/cpu_executor.h"
 
 namespace plimsoll::models {
 

@@ -1,4 +1,4 @@
-#include "ops/activation_fusion.h"
+#include "ops/elementwise/activation_fusion.h"
 
 #include <gtest/gtest.h>
 

@@ -10,10 +10,10 @@
 #include "base/thread_pool.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
-#include "ops/arithmetic.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/elementwise/relu.h"
 #include "ops/norms/batch_norm.h"
-#include "ops/reduce.h"
-#include "ops/relu.h"
+#include "ops/reductions/reduce.h"
 #include "tests/ops/interpreter.h"
 
 namespace plimsoll::ops {

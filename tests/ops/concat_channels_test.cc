@@ -1,5 +1,5 @@
 // Types and shapes that concatenation refuses.
-#include "ops/concat_channels.h"
+#include "ops/data_movement/concat_channels.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/cuda_handles.h"
-#include "runtime/cuda_recording.h"
+#include "runtime/cuda/cuda_handles.h"
+#include "runtime/cuda/cuda_recording.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/rank_of_several.h"

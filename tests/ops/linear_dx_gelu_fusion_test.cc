@@ -1,4 +1,4 @@
-#include "ops/linear_dx_gelu_fusion.h"
+#include "ops/linear/linear_dx_gelu_fusion.h"
 
 #include <gtest/gtest.h>
 

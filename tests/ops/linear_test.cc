@@ -1,6 +1,6 @@
 // linear, matmul and rotary against their formulas written out in double; the matrix products also
 // in the 16-bit types.
-#include "ops/linear.h"
+#include "ops/linear/linear.h"
 
 #include <gtest/gtest.h>
 

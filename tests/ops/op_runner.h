@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
-#include "ops/axis.h"
+#include "ops/collectives/axis.h"
 #include "ops/kernel.h"
 #include "tests/ops/elements.h"
 

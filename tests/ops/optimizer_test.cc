@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/low_precision.h"
-#include "ops/arithmetic.h"
+#include "ops/elementwise/arithmetic.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_runner.h"
 

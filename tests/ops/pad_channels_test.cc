@@ -8,9 +8,9 @@
 #include "base/thread_pool.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
-#include "ops/arithmetic.h"
 #include "ops/convolution/conv.h"
-#include "ops/reduce.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/reductions/reduce.h"
 #include "tests/graph/expect_program.h"
 #include "tests/ops/interpreter.h"
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "ops/data_movement/subsample.h"
 #include "ops/definition.h"
 #include "ops/pooling/avg_pool.h"
 #include "ops/pooling/global_avg_pool.h"
 #include "ops/pooling/max_pool.h"
-#include "ops/subsample.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/expect_error.h"

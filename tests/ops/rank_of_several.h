@@ -3,8 +3,8 @@
 #pragma once
 
 #include "base/error.h"
-#include "ops/axis.h"
-#include "ops/communicator.h"
+#include "ops/collectives/axis.h"
+#include "ops/collectives/communicator.h"
 
 namespace plimsoll::ops {
 

@@ -11,7 +11,7 @@
 
 #include "graph/attributes.h"
 #include "graph/dtype.h"
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {

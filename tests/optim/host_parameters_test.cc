@@ -23,7 +23,7 @@
 #include "optim/spare_bytes.h"
 #include "optim/update.h"
 #include "runtime/arena.h"
-#include "runtime/cpu_executor.h"
+#include "runtime/cpu/cpu_executor.h"
 #include "runtime/workspaces.h"
 #include "tests/graph/expect_program.h"
 

@@ -8,7 +8,7 @@
 #include "base/axes.h"
 #include "base/thread_pool.h"
 #include "runtime/device.h"
-#include "runtime/mesh_ranks.h"
+#include "runtime/ranks/mesh_ranks.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/remembering_model.h"
 #include "trainer/step/session.h"

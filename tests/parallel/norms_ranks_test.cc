@@ -11,7 +11,7 @@
 #include "base/axes.h"
 #include "base/thread_pool.h"
 #include "runtime/device.h"
-#include "runtime/mesh_ranks.h"
+#include "runtime/ranks/mesh_ranks.h"
 #include "tests/models/image_training.h"
 #include "tests/support/mpi_test_main.h"
 #include "trainer/step/session.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/axes.h"
-#include "runtime/mesh_ranks.h"
+#include "runtime/ranks/mesh_ranks.h"
 #include "tests/parallel/compare_training.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/support/temp_folder.h"

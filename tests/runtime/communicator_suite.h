@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "graph/dtype.h"
-#include "ops/communicator.h"
-#include "runtime/world.h"
+#include "ops/collectives/communicator.h"
+#include "runtime/ranks/world.h"
 
 namespace plimsoll {
 

@@ -1,4 +1,4 @@
-#include "runtime/cpu_executor.h"
+#include "runtime/cpu/cpu_executor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The suite of communicators on GPUs: alone, and under mpirun through NCCL, with a GPU for each
 // rank of a host:   tests/support/mpirun.sh 2,3,4 cuda_test --gtest_filter=*Communicators* And what
 // only GPUs have: graphs, and buffers that communicators share.
-#include "runtime/cuda_communicator.h"
+#include "runtime/ranks/cuda_communicator.h"
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpu/check.h"
-#include "runtime/cuda_handles.h"
+#include "runtime/cuda/cuda_handles.h"
 #include "tests/runtime/communicator_suite.h"
 #include "tests/runtime/late_writer.h"
 #include "tests/support/cuda_ranks.h"

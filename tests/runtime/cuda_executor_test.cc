@@ -1,5 +1,5 @@
 // Programs of the test ops on a GPU, in every mode of the executor.
-#include "runtime/cuda_executor.h"
+#include "runtime/cuda/cuda_executor.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "memory/plan.h"
-#include "ops/copy.h"
-#include "runtime/cuda_device.h"
+#include "ops/data_movement/copy.h"
+#include "runtime/cuda/cuda_device.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
 #include "tests/support/expect_error.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gpu/check.h"
-#include "runtime/cuda_handles.h"
-#include "runtime/cuda_recording.h"
-#include "runtime/pinned_memory.h"
+#include "runtime/cuda/cuda_handles.h"
+#include "runtime/cuda/cuda_recording.h"
+#include "runtime/cuda/pinned_memory.h"
 #include "runtime/process_memory.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/needs_cuda.h"

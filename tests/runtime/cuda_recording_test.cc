@@ -1,4 +1,4 @@
-#include "runtime/cuda_recording.h"
+#include "runtime/cuda/cuda_recording.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "gpu/check.h"
-#include "runtime/cuda_handles.h"
+#include "runtime/cuda/cuda_handles.h"
 #include "tests/support/needs_cuda.h"
 
 namespace plimsoll::runtime {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "runtime/cuda_device.h"
+#include "runtime/cuda/cuda_device.h"
 #include "tests/runtime/store_cases.h"
 #include "tests/support/needs_cuda.h"
 

@@ -1,5 +1,5 @@
 // The problems reported for a machine, tested with made-up machines.
-#include "runtime/gpu_report.h"
+#include "runtime/cuda/gpu_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Programs with collectives along three axes, one of which no pass uses. Started under mpirun.
-#include "runtime/mesh_ranks.h"
+#include "runtime/ranks/mesh_ranks.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "graph/verifier.h"
 #include "memory/checker.h"
 #include "memory/plan.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mpi_test_main.h"
 

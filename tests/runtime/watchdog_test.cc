@@ -1,4 +1,4 @@
-#include "runtime/watchdog.h"
+#include "runtime/ranks/watchdog.h"
 
 #include <gtest/gtest.h>
 

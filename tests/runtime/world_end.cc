@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

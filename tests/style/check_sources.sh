@@ -12,7 +12,7 @@ layers=$2
 
 # All files of the project: no build outputs, no run folders, nothing hidden except .ci.
 find . -mindepth 1 \( -path './.ci' -o ! -path './.*' \) ! -path './bazel-*' ! -path './third_party/*' \
-  ! -path './runs/*' ! -path './mlruns/*' ! -path './data/*' -type f -print | sed 's|^\./||' | LC_ALL=C sort >"$3"
+  ! -path './runs/*' ! -path './mlruns/*' ! -path './datasets/*' -type f -print | sed 's|^\./||' | LC_ALL=C sort >"$3"
 code=$(grep -E '\.(cc|h|cu|cuh)$' "$3" || true)
 text=$(grep -E '\.(cc|h|cu|cuh|bzl|sh|py|md|yaml|txt)$|(^|/)BUILD$|^\.ci/run$' "$3" || true)
 if [ "$(wc -l <<<"$code")" -lt 2 ]; then
@@ -57,7 +57,7 @@ problems=$(
       split($0, parts, "\""); header = parts[2]; top = room(header)
       if (header !~ /\//) print FILENAME ":" FNR ": \"" header "\" is not written from the repository root"
       else if (!(top in layered) && !(top in free)) print FILENAME ":" FNR ": \"" header "\" is no folder of ours; use <> for libraries"
-      else if ((folder in layered) && !(FILENAME in free) && top != folder && !((folder, top) in below)) print FILENAME ":" FNR ": " folder "/ may not include \"" header "\""
+      else if ((folder in layered) && top != folder && !((folder, top) in below)) print FILENAME ":" FNR ": " folder "/ may not include \"" header "\""
     }
     /^[ \t]*#[ \t]*include[ \t]*</ {
       header = $0; sub(/^[^<]*</, "", header); sub(/>.*/, "", header)

@@ -31,7 +31,7 @@ planted trainer/plan/b.cc '#include "trainer/a.h"\n' 'trainer/plan/b.cc:1: train
 planted graph/a.h '#pragma once\n' 'graph/a.h: has the name of base/a.h'
 planted base/b.cc '#include "a.h"\n' 'base/b.cc:1: "a.h" is not written from the repository root'
 planted base/b.cc '#include "fmt/format.h"\n' 'base/b.cc:1: "fmt/format.h" is no folder of ours'
-planted memory/b.cc '#  include <nlohmann/json.hpp>\n' 'memory/b.cc:1: <nlohmann/json.hpp> belongs in formats models adapters reports snapshots trainer studies tests bench only'
+planted memory/b.cc '#  include <nlohmann/json.hpp>\n' 'memory/b.cc:1: <nlohmann/json.hpp> belongs in formats models adapters reports snapshots data trainer studies app tests bench only'
 planted trainer/b.cc '#include <yaml-cpp/yaml.h>\n' 'trainer/b.cc:1: <yaml-cpp/yaml.h> belongs in'
 planted graph/b.cc '#include <Eigen/Core>\n' 'graph/b.cc:1: <Eigen/Core> belongs in'
 planted attic/b.cc '#include <vector>\n' 'attic/b.cc:1: folder attic has no line'

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 
 namespace plimsoll {
 

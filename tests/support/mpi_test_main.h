@@ -2,7 +2,7 @@
 // GoogleTest's: it works under mpirun and alone.
 #pragma once
 
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 
 namespace plimsoll {
 

@@ -9,7 +9,7 @@ sys.path[:0] = [str(pathlib.Path(folder).resolve()) for folder in ("tests/suppor
 import masked_batches  # noqa: E402
 import unittest_xml  # noqa: E402
 
-GOLDEN = json.loads(pathlib.Path("tests/trainer/data/testdata/masked_rows.json").read_text())
+GOLDEN = json.loads(pathlib.Path("tests/data/testdata/masked_rows.json").read_text())
 
 
 class Vocabulary:

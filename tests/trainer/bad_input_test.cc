@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "runtime/cuda_device.h"
+#include "runtime/cuda/cuda_device.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -147,7 +147,7 @@ TEST_F(BadInput, ABuildWithoutCudaSaysSoFirst) {
            "device: cuda\n");
   const std::string way =
       "device: cuda: this build has no CUDA; build one with it (bazel build "
-      "--config=cuda //trainer:plimsoll), or set device: cpu";
+      "--config=cuda //app:plimsoll), or set device: cpu";
   ExpectMistake(RunPlimsoll({"train", yaml}), {"run.yaml:6: " + way});
   ExpectMistake(Train(kSound, {"device=cuda", "memory.budget=90%"}), {"--set: " + way});
   ASSERT_EQ(Train(std::string(kSound) + "save: {every: 1}\n").exit_code, 0);

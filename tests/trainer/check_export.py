@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Loads what `plimsoll export` writes with Hugging Face's transformers (PyTorch on the CPU).
 
-    bazel build //trainer:plimsoll
-    python3 tests/trainer/check_export.py bazel-bin/trainer/plimsoll
+    bazel build //app:plimsoll
+    python3 tests/trainer/check_export.py bazel-bin/app/plimsoll
 
 Trains a small model of every family in bf16, exports a snapshot in the middle in every type, and
 compares the loss on a text in transformers with that of `plimsoll eval`, and the text's tokens.
@@ -101,7 +101,7 @@ run: {{dir: {folder / 'run'}}}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("plimsoll", help="the built //trainer:plimsoll")
+    parser.add_argument("plimsoll", help="the built //app:plimsoll")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="work in this folder")
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()

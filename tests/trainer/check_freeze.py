@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains small models of which a part is frozen, in Plimsoll and in PyTorch (on the CPU, float32).
 
-    bazel build //trainer:plimsoll
-    python3 tests/trainer/check_freeze.py bazel-bin/trainer/plimsoll
+    bazel build //app:plimsoll
+    python3 tests/trainer/check_freeze.py bazel-bin/app/plimsoll
 
 Both start from the same weights, see the same batches, and take the same AdamW steps with clipping.
 Compares losses, gradient norms, which only what is trained counts in, and the weights in the end.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Takes adapters from Plimsoll to Hugging Face's PEFT and back (PyTorch on the CPU, float32).
 
-    bazel build //trainer:plimsoll
-    python3 tests/trainer/check_lora.py bazel-bin/trainer/plimsoll
+    bazel build //app:plimsoll
+    python3 tests/trainer/check_lora.py bazel-bin/app/plimsoll
 
 For a small model of every family: trains an adapter and compares its loss on a text in PEFT with that
 of `plimsoll eval`, and PEFT's logits with those of the weights that `plimsoll export --merge` writes;
@@ -225,7 +225,7 @@ def check(plimsoll, family, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("plimsoll", help="the built //trainer:plimsoll")
+    parser.add_argument("plimsoll", help="the built //app:plimsoll")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="work in this folder")
     arguments = parser.parse_args()
     transformers.logging.set_verbosity_error()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Reads what `log.mlflow` writes with MLflow itself.
 
-    bazel build //trainer:plimsoll
-    python3 tests/trainer/check_mlflow.py bazel-bin/trainer/plimsoll
+    bazel build //app:plimsoll
+    python3 tests/trainer/check_mlflow.py bazel-bin/app/plimsoll
 
 Trains a small model, stops it by a signal, and goes on: MlflowClient must find one run in the
 experiment, with its parameters, tags, status, files, and a history of metrics without a step twice; so

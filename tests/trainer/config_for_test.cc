@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "gpu/peak_rates.h"
+#include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
-#include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/known_gpus.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/gpu_memory.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"

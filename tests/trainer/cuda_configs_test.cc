@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "runtime/gpu_memory.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/config/config_files.h"
@@ -25,11 +25,11 @@ TEST_P(CudaConfig, UsesWhatIsPlannedOrIsRefused) {
   const TempFolder folder;
   const std::string run = folder / "run";
   const config::Loaded loaded =
-      LoadRun(GetParam(), {"device=cuda", "data.synthetic=true", "debug.check_arena=true",
-                           "memory.allocator=planned", "memory.calibrate=false", "train.epochs=0",
-                           "train.steps=2", "schedule.warmup=1", "train.sample_every=0",
-                           "train.eval_every=0", "train.eval_every_epochs=0", "save.model=false",
-                           "run.dir=" + run});
+      LoadRun(GetParam(),
+              {"device=cuda", "data.synthetic=true", "debug.check_arena=true",
+               "memory.allocator=planned", "memory.calibrate=false", "train.epochs=0",
+               "train.steps=2", "schedule.warmup=1", "train.sample_every=0", "train.eval_every=0",
+               "train.eval_every_epochs=0", "save.model=false", "run.dir=" + run});
   testing::internal::CaptureStdout();
   std::string refused;
   try {

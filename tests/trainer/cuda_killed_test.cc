@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "runtime/gpu_memory.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"

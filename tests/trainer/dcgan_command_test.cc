@@ -14,8 +14,8 @@
 
 #include "base/mapped_file.h"
 #include "formats/raster.h"
+#include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
-#include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {

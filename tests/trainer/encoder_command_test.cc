@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "models/classification_scores.h"
+#include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
-#include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "data/noise.h"
 #include "formats/raster.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
-#include "trainer/data/noise.h"
 
 namespace plimsoll {
 namespace {

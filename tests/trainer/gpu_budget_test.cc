@@ -7,7 +7,7 @@
 
 #include "base/axes.h"
 #include "memory/interconnect.h"
-#include "runtime/gpu_memory.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/gpu_account.h"

@@ -12,7 +12,7 @@
 
 #include "base/low_precision.h"
 #include "models/huggingface.h"
-#include "runtime/cuda_device.h"
+#include "runtime/cuda/cuda_device.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {

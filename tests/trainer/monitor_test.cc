@@ -13,13 +13,13 @@
 #include <sstream>
 
 #include "base/thread_pool.h"
-#include "runtime/world.h"
+#include "data/held_out_batches.h"
+#include "data/tokens/token_data.h"
+#include "runtime/ranks/world.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/telling_model.h"
 #include "trainer/config/load.h"
-#include "trainer/data/held_out_batches.h"
-#include "trainer/data/token_data.h"
 #include "trainer/held_out.h"
 #include "trainer/record/run_reports.h"
 #include "trainer/record/step_record.h"

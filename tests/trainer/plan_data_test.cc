@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
-#include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {
@@ -20,7 +20,9 @@ using testing::Not;
 
 const std::string kGpt2 = "family: gpt2, layers: 1, width: 16, heads: 2, sequence: 16, vocab: 256";
 const std::string kResNet = "family: resnet, depth: 8, image_size: 8, channels: 1";
-const std::string kUnet = "family: unet, image_depth: 8, image_height: 8, image_width: 8, levels: 2, features: 4, convolutions: 1";
+const std::string kUnet =
+    "family: unet, image_depth: 8, image_height: 8, image_width: 8, levels: 2, features: 4, "
+    "convolutions: 1";
 
 class PlanData : public testing::Test {
  protected:
@@ -147,7 +149,8 @@ TEST_F(PlanData, VolumesFit) {
   Configure(kUnet + ", channels: 2, classes: 3", volumes);
   ExpectRefused({"run.yaml:2: data.folder: volumes have 1 channel", "set model.channels: 1"});
   Configure(
-      "family: unet, image_depth: 32, image_height: 32, image_width: 32, levels: 2, features: 4, convolutions: 1, classes: 3",
+      "family: unet, image_depth: 32, image_height: 32, image_width: 32, levels: 2, features: 4, "
+      "convolutions: 1, classes: 3",
       volumes);
   ExpectRefused({"run.yaml:2: data.folder: ", "16 × 16 × 16 voxels", "data.pad: true"});
   Configure(kUnet + ", classes: 2", volumes);

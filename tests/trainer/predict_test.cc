@@ -18,8 +18,8 @@
 
 #include "formats/npy.h"
 #include "formats/safetensors.h"
+#include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
-#include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {

@@ -14,8 +14,8 @@
 
 #include "formats/base64.h"
 #include "formats/nifti.h"
+#include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
-#include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "formats/model_safetensors.h"
+#include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
-#include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {

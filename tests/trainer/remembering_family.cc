@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "data/source.h"
 #include "models/family.h"
 #include "tests/trainer/remembering_model.h"
-#include "trainer/data/source.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "models/layers.h"
 #include "models/model.h"
-#include "ops/arithmetic.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/linear/matmul.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/matmul.h"
 #include "ops/optimizer/model_state.h"
-#include "ops/reduce.h"
+#include "ops/reductions/reduce.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

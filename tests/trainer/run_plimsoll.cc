@@ -11,7 +11,7 @@ namespace plimsoll {
 
 namespace {
 
-constexpr char kProgram[] = "trainer/plimsoll";
+constexpr char kProgram[] = "app/plimsoll";
 
 pid_t Start(const std::string& program, const std::vector<std::string>& arguments,
             const std::string& folder) {

@@ -1,4 +1,4 @@
-#include "trainer/snapshot/run_record.h"
+#include "trainer/save_and_resume/run_record.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "models/family.h"
 #include "tests/support/expect_error.h"
 #include "trainer/config/load.h"
-#include "trainer/snapshot/weight_source.h"
+#include "trainer/save_and_resume/weight_source.h"
 
 namespace plimsoll::trainer {
 namespace {

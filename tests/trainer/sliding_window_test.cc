@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "data/volumes/volume_patches.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/data/volume_patches.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "models/layers.h"
 #include "models/model.h"
-#include "ops/linear.h"
+#include "ops/linear/linear.h"
 #include "ops/loss/binary_cross_entropy.h"
 #include "trainer/step/session.h"
 

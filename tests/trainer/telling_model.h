@@ -11,10 +11,10 @@
 
 #include "models/layers.h"
 #include "models/model.h"
-#include "ops/arithmetic.h"
-#include "ops/linear.h"
+#include "ops/elementwise/arithmetic.h"
+#include "ops/linear/linear.h"
 #include "ops/loss/confusion.h"
-#include "ops/reduce.h"
+#include "ops/reductions/reduce.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

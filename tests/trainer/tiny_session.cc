@@ -9,7 +9,7 @@
 
 #include "adapters/modules_to_save.h"
 #include "base/thread_pool.h"
-#include "runtime/cuda_device.h"
+#include "runtime/cuda/cuda_device.h"
 
 namespace plimsoll::trainer {
 

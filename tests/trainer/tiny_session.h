@@ -12,8 +12,8 @@
 #include "adapters/lora.h"
 #include "base/axes.h"
 #include "models/model.h"
-#include "runtime/cuda_device.h"
-#include "runtime/mesh_ranks.h"
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/ranks/mesh_ranks.h"
 #include "tests/models/published.h"
 #include "trainer/step/session.h"
 

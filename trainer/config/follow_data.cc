@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/labels.h"
+#include "data/source.h"
+#include "data/texts/documents.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
-#include "trainer/data/documents.h"
-#include "trainer/data/labels.h"
-#include "trainer/data/source.h"
 
 namespace plimsoll::config {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/file_layers.h"
+#include "trainer/config/overrides.h"
 #include "trainer/config/run_config.h"
 #include "trainer/config/value.h"
 

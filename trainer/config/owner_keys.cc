@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/function_ref.h"
+#include "data/source.h"
 #include "models/family.h"
-#include "trainer/data/source.h"
 
 namespace plimsoll::config {
 namespace {

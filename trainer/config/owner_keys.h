@@ -1,5 +1,5 @@
 // Keys that other libraries register: families of models those of section `model`
-// (models/family.h), sources of data those of section `data` (trainer/data/source.h). Another key
+// (models/family.h), sources of data those of section `data` (data/source.h). Another key
 // of the section chooses the owner: `model.family` or `data.source`.
 #pragma once
 

@@ -8,12 +8,12 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "data/source.h"
 #include "trainer/config/check_techniques.h"
 #include "trainer/config/follow_data.h"
 #include "trainer/config/mistake_list.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
-#include "trainer/data/source.h"
 
 namespace plimsoll::config {
 namespace {

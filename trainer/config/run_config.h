@@ -160,7 +160,7 @@ struct TrainSource {
 
 // All fields but source, seed and settings are for token data.
 struct DataConfig {
-  std::string source = "tokens";   // of trainer/data/source.h, or token data
+  std::string source = "tokens";   // of data/source.h, or token data
   Settings settings;               // the source's own keys, by name; complete once loaded
   std::vector<TrainSource> train;  // a plain list of files: one source of weight 1
   std::vector<std::string> eval;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/snapshot/weight_source.h"
+#include "trainer/save_and_resume/weight_source.h"
 
 namespace plimsoll::trainer {
 

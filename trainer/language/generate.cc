@@ -15,9 +15,9 @@
 #include "trainer/language/not_finite.h"
 #include "trainer/language/sampler.h"
 #include "trainer/language/stop_text.h"
+#include "trainer/save_and_resume/trained_model.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
-#include "trainer/snapshot/trained_model.h"
 
 namespace plimsoll::trainer {
 namespace {

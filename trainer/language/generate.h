@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizers/tokenizer.h"
 #include "trainer/config/run_config.h"
-#include "trainer/snapshot/weight_source.h"
+#include "trainer/save_and_resume/weight_source.h"
 #include "trainer/step/session.h"
-#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::trainer {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "trainer/language/generate.h"
-#include "trainer/snapshot/trained_model.h"
+#include "trainer/save_and_resume/trained_model.h"
 
 namespace plimsoll::trainer {
 

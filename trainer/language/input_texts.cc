@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/message.h"
+#include "data/texts/examples.h"
+#include "data/texts/text_file.h"
 #include "formats/json.h"
-#include "trainer/data/examples.h"
-#include "trainer/text/text_file.h"
 
 namespace plimsoll::trainer {
 namespace {

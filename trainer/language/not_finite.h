@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "trainer/snapshot/trained_model.h"
+#include "trainer/save_and_resume/trained_model.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "trainer/language/predictor.h"
-#include "trainer/snapshot/picture_preparation.h"
-#include "trainer/snapshot/trained_model.h"
+#include "trainer/save_and_resume/picture_preparation.h"
+#include "trainer/save_and_resume/trained_model.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -14,13 +14,13 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "base/output_file.h"
+#include "data/images/image_preparation.h"
+#include "data/images/picture_files.h"
+#include "data/images/preprocessor_config.h"
 #include "formats/json.h"
 #include "formats/npy.h"
-#include "trainer/data/image_preparation.h"
-#include "trainer/data/picture_files.h"
-#include "trainer/data/preprocessor_config.h"
 #include "trainer/language/predictor.h"
-#include "trainer/snapshot/picture_preparation.h"
+#include "trainer/save_and_resume/picture_preparation.h"
 
 namespace plimsoll::trainer {
 namespace {

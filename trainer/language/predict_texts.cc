@@ -11,10 +11,10 @@
 
 #include "base/error.h"
 #include "base/message.h"
+#include "data/texts/encoded_texts.h"
 #include "formats/json.h"
 #include "models/family.h"
 #include "models/huggingface.h"
-#include "trainer/data/encoded_texts.h"
 #include "trainer/language/input_texts.h"
 #include "trainer/language/predictor.h"
 #include "trainer/settle/from_config.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/snapshot/trained_model.h"
+#include "trainer/save_and_resume/trained_model.h"
 
 namespace plimsoll::trainer {
 

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "formats/json.h"
 #include "trainer/language/not_finite.h"
+#include "trainer/save_and_resume/picture_preparation.h"
+#include "trainer/save_and_resume/run_record.h"
 #include "trainer/settle/run_device.h"
-#include "trainer/snapshot/picture_preparation.h"
-#include "trainer/snapshot/run_record.h"
 
 namespace plimsoll::trainer {
 

@@ -12,7 +12,7 @@
 #include "base/thread_pool.h"
 #include "runtime/device.h"
 #include "trainer/language/predict.h"
-#include "trainer/snapshot/trained_model.h"
+#include "trainer/save_and_resume/trained_model.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

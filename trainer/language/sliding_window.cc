@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "trainer/data/volume_patches.h"
+#include "data/volumes/volume_patches.h"
 
 namespace plimsoll::trainer {
 namespace {

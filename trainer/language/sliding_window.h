@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "trainer/data/volume.h"
-#include "trainer/data/volume_augmentation.h"
+#include "data/volumes/volume.h"
+#include "data/volumes/volume_augmentation.h"
 
 namespace plimsoll::trainer {
 

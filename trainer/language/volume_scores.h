@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/volume.h"
+#include "data/volumes/volume.h"
 
 namespace plimsoll::trainer {
 

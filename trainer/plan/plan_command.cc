@@ -12,7 +12,7 @@
 #include "base/message.h"
 #include "base/output_file.h"
 #include "memory/report.h"
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 #include "trainer/config/resolve.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"

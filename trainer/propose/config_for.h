@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "runtime/gpu_report.h"
+#include "runtime/cuda/gpu_report.h"
 #include "trainer/propose/base.h"
 
 namespace plimsoll::trainer {

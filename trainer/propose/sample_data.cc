@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "data/source.h"
 #include "graph/slot.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
-#include "trainer/data/source.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/gpu_report.h"
+#include "runtime/cuda/gpu_report.h"
 #include "trainer/propose/choices.h"
 
 namespace plimsoll::trainer {

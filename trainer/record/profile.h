@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ceilings.h"
+#include "runtime/cuda/ceilings.h"
 #include "runtime/executor.h"
 #include "trainer/step/session.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "reports/memory_stack.h"
-#include "runtime/gpu_report.h"
+#include "runtime/cuda/gpu_report.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/record/run_summary.h"
 #include "trainer/record/step_record.h"

@@ -8,9 +8,9 @@
 #include "base/axes.h"
 #include "base/statistics.h"
 #include "base/version.h"
-#include "runtime/gpu_memory.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
-#include "runtime/processor.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/step/step_speed.h"
 

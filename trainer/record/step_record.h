@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/caching_allocator.h"
+#include "runtime/caching_allocator/caching_allocator.h"
 #include "trainer/record/progress.h"
 #include "trainer/step/compile.h"
 #include "trainer/step/metrics.h"

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/fnv1a.h"
 #include "graph/text.h"
-#include "ops/axis.h"
+#include "ops/collectives/axis.h"
 #include "trainer/step/carried_state.h"
 
 namespace plimsoll::trainer {

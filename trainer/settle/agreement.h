@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {

@@ -15,11 +15,11 @@
 #include "base/output_file.h"
 #include "base/version.h"
 #include "formats/json.h"
-#include "runtime/cuda_call_timer.h"
-#include "runtime/cuda_device.h"
-#include "runtime/gpu_memory.h"
+#include "runtime/cpu/processor.h"
+#include "runtime/cuda/cuda_call_timer.h"
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
-#include "runtime/processor.h"
 #include "trainer/settle/time_call.h"
 
 namespace plimsoll::trainer {

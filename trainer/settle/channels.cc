@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <span>
 
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_costs.h"

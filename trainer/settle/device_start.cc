@@ -1,7 +1,7 @@
 #include "trainer/settle/device_start.h"
 
 #include "base/stage.h"
-#include "runtime/gpu_memory.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {

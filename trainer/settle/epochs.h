@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "data/source.h"
 #include "models/model.h"
 #include "trainer/config/load.h"
-#include "trainer/data/source.h"
 
 namespace plimsoll::trainer {
 

@@ -10,6 +10,8 @@
 #include <system_error>
 
 #include "base/glob.h"
+#include "data/images/preprocessor_config.h"
+#include "data/source.h"
 #include "graph/block.h"
 #include "models/family.h"
 #include "models/huggingface.h"
@@ -19,8 +21,6 @@
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/data/preprocessor_config.h"
-#include "trainer/data/source.h"
 #include "trainer/settle/frozen_parameters.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"

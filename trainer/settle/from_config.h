@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizers/tokenizer.h"
+#include "data/tokens/dataset.h"
 #include "models/model.h"
 #include "runtime/device.h"
 #include "trainer/config/load.h"
-#include "trainer/data/dataset.h"
 #include "trainer/step/compile.h"
-#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::trainer {
 

@@ -8,7 +8,7 @@
 
 #include "runtime/device_kind.h"
 #include "runtime/process_memory.h"
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 
 namespace plimsoll::trainer {
 

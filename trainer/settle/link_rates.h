@@ -11,8 +11,8 @@
 #include <string>
 
 #include "memory/device_rates.h"
-#include "runtime/host_link.h"
-#include "runtime/world.h"
+#include "runtime/cuda/host_link.h"
+#include "runtime/ranks/world.h"
 #include "trainer/config/run_config.h"
 
 namespace plimsoll::trainer {

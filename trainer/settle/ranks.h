@@ -12,8 +12,8 @@
 #include "base/function_ref.h"
 #include "base/mesh.h"
 #include "runtime/device.h"
-#include "runtime/mesh_ranks.h"
-#include "runtime/world.h"
+#include "runtime/ranks/mesh_ranks.h"
+#include "runtime/ranks/world.h"
 #include "trainer/settle/agreement.h"
 #include "trainer/step/compile.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "runtime/gpu_memory.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/model.h"
-#include "runtime/world.h"
+#include "runtime/ranks/world.h"
 #include "trainer/config/run_config.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/step_solver.h"

@@ -10,9 +10,9 @@
 
 #include "base/axes.h"
 #include "base/scratch_file.h"
+#include "data/tokens/loader.h"
+#include "data/tokens/token_data.h"
 #include "trainer/config/owner_keys.h"
-#include "trainer/data/loader.h"
-#include "trainer/data/token_data.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
 

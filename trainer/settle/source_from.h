@@ -7,11 +7,11 @@
 #include <string>
 
 #include "base/mesh.h"
+#include "data/source.h"
+#include "data/tokens/dataset.h"
 #include "graph/slot.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/source.h"
 
 namespace plimsoll::trainer {
 

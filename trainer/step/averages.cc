@@ -4,7 +4,7 @@
 
 #include "base/axes.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
+#include "ops/collectives/collective.h"
 #include "ops/optimizer/weight_average.h"
 #include "optim/update.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/axes.h"
 #include "graph/builder.h"
-#include "ops/collective.h"
-#include "ops/copy.h"
+#include "ops/collectives/collective.h"
+#include "ops/data_movement/copy.h"
 #include "parallel/parts.h"
 #include "runtime/state_reads.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "trainer/data/held_out_batches.h"
+#include "data/held_out_batches.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "graph/objective.h"
-#include "ops/arithmetic.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -19,7 +19,7 @@
 #include "gpu/libraries.h"
 #include "graph/attributes.h"
 #include "graph/dtype.h"
-#include "ops/cuda_gemm_workspace.h"
+#include "ops/linear/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {
 
@@ -53,7 +53,7 @@ struct GemmProblem {
   float beta = 0;
 };
 
-// Whether an op's attribute tf32 (ops/linear.h) applies to operands of this type.
+// Whether an op's attribute tf32 (ops/linear/linear.h) applies to operands of this type.
 bool UsesTf32(const graph::Attributes& attributes, graph::DType operands);
 
 // Device addresses. C may be D's memory; otherwise nothing may overlap D.

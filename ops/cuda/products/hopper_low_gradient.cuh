@@ -1,6 +1,6 @@
 // The epilogue of gradients in bf16 on Hopper (hopper_gradient.cuh):
 //
-//   D[m,n] = acc + sums, rounded stochastically            ops/add_rounded.h
+//   D[m,n] = acc + sums, rounded stochastically            ops/elementwise/add_rounded.h
 //
 // Of each row, the four threads of a quad hold two columns of every octet of columns. They exchange
 // sums, so that of four octets each thread has one: 16 bytes of acc and of D, and one block of

@@ -8,8 +8,8 @@
 
 #include "models/family.h"
 #include "tests/trainer/config/config_files.h"
-#include "trainer/config/file_layers.h"
 #include "trainer/config/load.h"
+#include "trainer/config/overrides.h"
 #include "trainer/config/shipped.h"
 
 namespace plimsoll::config {

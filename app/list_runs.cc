@@ -1,0 +1,252 @@
+#include "app/list_runs.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <ctime>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/amounts.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/folder_lock.h"
+#include "base/input_file.h"
+#include "base/statistics.h"
+#include "trainer/record/run_status.h"
+#include "trainer/save_and_resume/way_on.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int kDepth = 3;         // of folders to search: a study's rows lie in it
+constexpr size_t kNewest = 100;   // steps used for the speed
+constexpr size_t kMostText = 40;  // columns of a name
+
+std::optional<double> NumberIn(const json& row, const char* name) {
+  const auto found = row.find(name);
+  if (found == row.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+// Most lines are only scanned: a long run has hundreds of thousands.
+void ReadRows(const std::string& path, ListedRun& run) {
+  std::ifstream file = OpenFile(path);
+  std::deque<std::string> newest;
+  const auto parse = [](const std::string& line) {
+    json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    return row.is_object() ? row : json::object();
+  };
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // no newline: cut off
+    if (line.find("\"eval_loss\"") == line.npos) {
+      newest.push_back(line);
+      if (newest.size() > kNewest) newest.pop_front();
+    } else if (const auto loss = NumberIn(parse(line), "eval_loss")) {
+      run.best_eval_loss = std::min(*loss, run.best_eval_loss.value_or(*loss));
+    }
+  }
+  std::vector<double> speeds;
+  for (const std::string& line : newest) {
+    const json row = parse(line);
+    if (!row.contains("loss")) continue;  // a rollback
+    run.loss = NumberIn(row, "loss");
+    if (const auto step = NumberIn(row, "step")) run.steps = static_cast<int64_t>(*step) + 1;
+    if (const auto speed = NumberIn(row, "tokens_per_s")) speeds.push_back(*speed);
+    auto memory = NumberIn(row, "gpu_bytes");
+    if (!memory) memory = NumberIn(row, "arena_bytes");
+    if (memory) run.memory_bytes = static_cast<int64_t>(*memory);
+  }
+  if (!speeds.empty()) run.tokens_per_s = QuartilesOf(speeds).median;
+}
+
+ListedRun ReadRun(const std::string& path) {
+  ListedRun run;
+  run.path = path;
+  const std::string metrics = path + "/metrics.jsonl";
+  struct stat status = {};
+  if (stat(metrics.c_str(), &status) == 0) {
+    run.changed = static_cast<double>(status.st_mtim.tv_sec) +
+                  1e-9 * static_cast<double>(status.st_mtim.tv_nsec);
+  }
+  ReadRows(metrics, run);
+  using State = RunStatus::State;
+  const auto said = ReadRunStatus(path);
+  // For runs of a version that wrote no run.json.
+  std::error_code error;
+  State state = fs::exists(path + "/summary.json", error) ? State::kDone : State::kStopped;
+  if (said) {
+    run.name = said->name;
+    run.notes = said->notes;
+    run.tags = said->tags;
+    run.reason = said->reason;
+    run.of_steps = said->steps;
+    state = said->state == State::kRunning ? State::kStopped : said->state;  // it was killed
+  }
+  if (const auto holder = LockHolder(path)) {
+    state = State::kRunning;
+    run.reason = *holder;
+  }
+  run.state = Name(state);
+  if (state == State::kRunning || state == State::kDone) return run;
+  run.snapshot = NewestSnapshot(path);
+  if (said && run.snapshot) run.resume_command = said->resume_command;
+  return run;
+}
+
+void Collect(const std::string& folder, int depth, std::vector<ListedRun>& runs) {
+  std::error_code error;
+  if (fs::exists(folder + "/config.yaml", error) && fs::exists(folder + "/metrics.jsonl", error)) {
+    runs.push_back(ReadRun(folder));
+    return;
+  }
+  if (depth == 0) return;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code no_folder;
+    if (entry->is_directory(no_folder)) Collect(entry->path().string(), depth - 1, runs);
+  }
+}
+
+std::string AgeText(double changed) {
+  const int64_t s = std::max<int64_t>(0, std::time(nullptr) - static_cast<int64_t>(changed));
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{} min", s / 60);
+  if (s < 48 * 3600) return fmt::format("{} h", s / 3600);
+  return fmt::format("{} days", s / (24 * 3600));
+}
+
+template <typename T, typename Format>
+std::string OrDash(const std::optional<T>& value, const Format& format) {
+  return value ? format(*value) : "-";
+}
+
+size_t Width(const std::string& text) {  // continuation bytes of UTF-8 take no column
+  return static_cast<size_t>(
+      std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string Cut(const std::string& text, size_t columns) {
+  if (columns == 0 || Width(text) <= columns) return text;
+  std::string cut;
+  size_t width = 0;
+  for (const char c : text) {
+    width += (c & 0xC0) != 0x80;
+    if (width == columns) return cut + "…";
+    cut += c;
+  }
+  return cut;
+}
+
+// The end of a path is its most telling part.
+std::string CutFront(const std::string& text, size_t columns) {
+  size_t width = Width(text), begin = 0;
+  if (width <= columns) return text;
+  for (; begin < text.size() && (width >= columns || (text[begin] & 0xC0) == 0x80); ++begin) {
+    width -= (text[begin] & 0xC0) != 0x80;
+  }
+  return "…" + text.substr(begin);
+}
+
+// A name is printed on one line, whatever it contains.
+std::string OneLine(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7F; }, ' ');
+  return text;
+}
+
+}  // namespace
+
+std::vector<ListedRun> ListRuns(const std::string& folder) {
+  std::string path = folder;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    throw UserError(folder + ": is no folder; name one that holds runs: plimsoll runs FOLDER");
+  }
+  std::vector<ListedRun> runs;
+  Collect(path, kDepth, runs);
+  std::ranges::sort(runs, [](const ListedRun& a, const ListedRun& b) {
+    return a.changed != b.changed ? a.changed > b.changed : a.path < b.path;
+  });
+  return runs;
+}
+
+std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
+  const bool named = std::ranges::any_of(runs, [](const auto& run) { return !run.name.empty(); });
+  std::vector<std::vector<std::string>> rows = {
+      {"run", "state", "steps", "loss", "held out", "tokens/s", "memory", "age"}};
+  constexpr size_t kFirstNumber = 2, kNumbers = 6;
+  if (named) rows[0].push_back("name");
+  rows[0].push_back("tags");
+  for (const ListedRun& run : runs) {
+    const auto loss = [](double value) { return fmt::format("{:.4f}", value); };
+    rows.push_back(
+        {CutFront(OneLine(run.path), kMostText), run.state,
+         run.of_steps ? fmt::format("{}/{}", run.steps, *run.of_steps) : fmt::to_string(run.steps),
+         OrDash(run.loss, loss), OrDash(run.best_eval_loss, loss),
+         OrDash(run.tokens_per_s, FormatCount), OrDash(run.memory_bytes, FormatBytes),
+         AgeText(run.changed)});
+    if (named) rows.back().push_back(Cut(OneLine(run.name), kMostText));
+    rows.back().push_back(OneLine(fmt::format("{}", fmt::join(run.tags, ", "))));
+  }
+  std::vector<size_t> widths(rows[0].size(), 0);
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - Width(row[i]), ' ');
+      const bool number = i >= kFirstNumber && i < kFirstNumber + kNumbers;
+      line += (i > 0 ? "  " : "") + (number ? space + row[i] : row[i] + space);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += Cut(line, columns) + "\n";
+  }
+  // Of the newest few, how to take them up again.
+  constexpr int kMostResumed = 5;
+  int resumed = 0;
+  for (const ListedRun& run : runs) {
+    if (run.resume_command.empty() || ++resumed > kMostResumed) continue;
+    text += OneLine(fmt::format("{}: {} from the snapshot after {} steps", run.path,
+                                GoesOnText(run.resume_command, 1), *run.snapshot)) +
+            "\n";
+  }
+  return text;
+}
+
+std::string RunsJson(const std::vector<ListedRun>& runs) {
+  const auto or_null = [](const auto& value) {
+    return value ? ordered_json(*value) : ordered_json(nullptr);
+  };
+  ordered_json list = ordered_json::array();
+  for (const ListedRun& run : runs) {
+    list.push_back({{"path", run.path},
+                    {"name", run.name},
+                    {"tags", run.tags},
+                    {"notes", run.notes},
+                    {"state", run.state},
+                    {"reason", run.reason},
+                    {"snapshot", or_null(run.snapshot)},
+                    {"resume_command", run.resume_command},
+                    {"steps", run.steps},
+                    {"of_steps", or_null(run.of_steps)},
+                    {"loss", or_null(run.loss)},
+                    {"best_eval_loss", or_null(run.best_eval_loss)},
+                    {"tokens_per_s", or_null(run.tokens_per_s)},
+                    {"memory_bytes", or_null(run.memory_bytes)},
+                    {"changed", run.changed}});
+  }
+  return list.dump(1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace plimsoll::trainer

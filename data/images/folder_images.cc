@@ -1,0 +1,165 @@
+#include "data/images/folder_images.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/random_access_file.h"
+#include "data/images/picture_scaling.h"
+#include "formats/raster.h"
+
+namespace plimsoll::data {
+namespace {
+
+constexpr uint64_t kCropStream = 0x63726f70;  // of random numbers drawn from a sample's seed
+constexpr int64_t kMostInVain = 1000;         // files in a row that cannot be read
+constexpr size_t kNamedClasses = 5;           // in a summary
+
+// What a file has at most beside its pixels, and for each of them: four channels of 16 bits.
+constexpr int64_t kMostBeside = 64 << 20, kMostBytesOfPixel = 8;
+
+// Read, not mapped: a file on a network's disk that fails is an error then.
+formats::Raster DecodeFile(const std::string& path, int64_t most_pixels) {
+  const RandomAccessFile file(path, RandomAccessFile::Noted::kNo);
+  if (file.bytes() > kMostBeside + kMostBytesOfPixel * most_pixels) {
+    throw UserError(fmt::format("{}: its {} bytes are more than an image of {} pixels has", path,
+                                file.bytes(), most_pixels));
+  }
+  static thread_local std::vector<uint8_t> bytes;
+  bytes.resize(static_cast<size_t>(file.bytes()));
+  file.Read(0, std::as_writable_bytes(std::span(bytes)));
+  return formats::DecodeRaster(bytes, path, most_pixels);
+}
+
+}  // namespace
+
+FolderImages::FolderImages(ImageFolder folder, ImagePreparation seen, const FolderReading& reading)
+    : folder_(std::move(folder)), seen_(std::move(seen)), reading_(reading) {}
+
+FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files,
+                                           int64_t number) const {
+  const int64_t count = std::ssize(files), most = std::min(count, kMostInVain);
+  for (int64_t i = 0; i < most; ++i) {
+    const ImageFile& file = files[static_cast<size_t>((number + i) % count)];
+    try {
+      formats::Raster raster = DecodeFile(file.path, reading_.most_pixels);
+      const ImageSize size = {raster.height, raster.width, raster.channels};
+      const int64_t channels = seen_.canvas.channels;
+      return {.size = {size.height, size.width, channels},
+              .pixels = size.channels == channels ? std::move(raster.pixels)
+                                                  : WithChannels(raster.pixels, size, channels),
+              .label = file.label};
+    } catch (const UserError& error) {
+      if (!reading_.skip_unreadable) {
+        throw UserError(
+            fmt::format("data.folder: {} (data.unreadable: skip takes another image in its place)",
+                        error.what()));
+      }
+      const std::lock_guard lock(mutex_);
+      if (unread_.empty()) first_problem_ = error.what();
+      unread_.insert(file.path);
+    }
+  }
+  throw UserError(
+      fmt::format("data.folder: {} and the {} images behind it cannot be read; is it "
+                  "the right folder?",
+                  files[static_cast<size_t>(number)].path, most - 1));
+}
+
+int32_t FolderImages::DrawTrain(int64_t image, uint64_t seed, int64_t sample,
+                                std::span<float> to) const {
+  if (to.empty() && !reading_.skip_unreadable) {
+    return folder_.train[static_cast<size_t>(image)].label;
+  }
+  const Decoded read = Decode(folder_.train, image);
+  if (to.empty()) return read.label;
+  const ImageSize& canvas = seen_.canvas;
+  SampleRandom random(seed, sample, kCropStream);
+  const std::vector<uint8_t> bytes =
+      reading_.crop ? Resized(read.pixels, read.size, reading_.crop->Draw(read.size, random),
+                              canvas.height, canvas.width, seen_.filter)
+                    : seen_.Fitted(read.pixels, read.size);
+  seen_.DrawAugmented(bytes, reading_.augmentation, seed, sample, to);
+  return read.label;
+}
+
+int32_t FolderImages::DrawHeldOut(int64_t image, std::span<float> to) const {
+  if (to.empty() && !reading_.skip_unreadable) {
+    return folder_.held_out[static_cast<size_t>(image)].label;
+  }
+  const Decoded read = Decode(folder_.held_out, image);
+  if (!to.empty()) seen_.DrawPicture(read.pixels, read.size, to);
+  return read.label;
+}
+
+void FolderImages::CheckLabelsBelow(int64_t bound) const {
+  const int64_t count = std::ssize(folder_.classes);
+  if (count <= bound) return;
+  throw UserError(fmt::format(
+      "data.folder: has {} folders of classes, of which '{}' is number {}, but the "
+      "model tells apart {} classes, 0 to {}; set model.classes: {}",
+      count, folder_.classes[static_cast<size_t>(bound)], bound, bound, bound - 1, count));
+}
+
+std::string FolderImages::WhyNot(const graph::Slot& slot) const {
+  return fmt::format("the model's input '{}' is {}, and its images were said to be {}", slot.name,
+                     slot.type.ToString(), seen_.canvas.ToString());
+}
+
+std::string FolderImages::Summary() const {
+  const std::span<const std::string> names(folder_.classes);
+  if (names.empty())
+    return fmt::format("{} JPEG or PNG files with a number each", folder_.train.size());
+  return fmt::format("{} JPEG or PNG files {} {} classes ({}{})", folder_.train.size(),
+                     labels() == nullptr ? "in" : "with any of", names.size(),
+                     fmt::join(names.first(std::min(kNamedClasses, names.size())), ", "),
+                     names.size() > kNamedClasses ? ", …" : "");
+}
+
+std::string FolderImages::ResizingText() const {
+  const Resizing& to = seen_.resizing;
+  const std::string filter =
+      seen_.filter == Resampling::kBilinear
+          ? ""
+          : fmt::format(" ({})", ResamplingNames()[static_cast<size_t>(seen_.filter)]);
+  if (to.shorter_side > 0) {
+    return fmt::format("resized to a shorter side of {}{}, of which the middle is cut out",
+                       to.shorter_side, filter);
+  }
+  const bool cut = to.height != seen_.canvas.height || to.width != seen_.canvas.width;
+  return fmt::format("resized to {} × {}{}{}", to.height, to.width, filter,
+                     cut ? ", of which the middle is cut out" : "");
+}
+
+std::string FolderImages::PreparationLines() const {
+  const ImageSize& canvas = seen_.canvas;
+  const std::string middle = ResizingText();
+  std::string text = fmt::format("  seen as {}\n", canvas.ToString());
+  if (reading_.crop) {
+    text += fmt::format(
+        "  cropped at random ({:.4g} to {:.4g} of the area, ratio {:.4g} to {:.4g}); held-out ones "
+        "{}\n",
+        reading_.crop->scale[0], reading_.crop->scale[1], reading_.crop->ratio[0],
+        reading_.crop->ratio[1], middle);
+  } else {
+    text += fmt::format("  {}\n", middle);
+  }
+  text += reading_.augmentation.ChangesText();
+  if (folder_.passed_over > 0) {
+    text += fmt::format("  {} other file{} beside them passed over\n", folder_.passed_over,
+                        folder_.passed_over == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string FolderImages::Unread() const {
+  const std::lock_guard lock(mutex_);
+  if (unread_.empty()) return "";
+  return fmt::format("{} image{} could not be read, and others took the place; the first: {}",
+                     unread_.size(), unread_.size() == 1 ? "" : "s", first_problem_);
+}
+
+}  // namespace plimsoll::data

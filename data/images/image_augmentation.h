@@ -1,0 +1,67 @@
+// What training makes of an image: it is padded, shifted and flipped at random, as torchvision's
+// Pad, RandomCrop and RandomHorizontalFlip do, changed in its colours and by RandAugment's
+// operations, and partly erased. h × w image, H × W canvas that the model sees, C channels.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "data/images/colour_jitter.h"
+#include "data/images/image_files.h"
+#include "data/images/image_mixing.h"
+#include "data/images/image_normalisation.h"
+#include "data/images/image_operations.h"
+
+namespace plimsoll::data {
+
+struct Placement {
+  // Where the canvas has the image's first pixel; both are negative where the canvas cuts it off.
+  int64_t top = 0, left = 0;
+  bool flipped = false;  // the canvas is mirrored afterwards, left to right
+};
+
+// What training does to images. Evaluations do none of it.
+struct Augmentation {
+  // The canvas gets so many zeros on each side, and a random part of the size of the canvas is cut
+  // out of that.
+  int64_t crop_padding = 0;
+  bool flip = false;  // with probability ½
+  ColourJitter jitter = {};
+  int64_t operations = 0;  // of RandAugment, one after the other
+  int64_t strength = 9;    // theirs, below kStrengths
+  double erase_probability = 0;
+
+  // All that is drawn depends on the seed and the sample's number alone.
+  Placement Draw(const Placement& centred, uint64_t seed, int64_t sample) const;
+  // True if Change does anything.
+  bool changes_bytes() const { return operations > 0 || jitter.any(); }
+  // Changes the canvas [H,W,C]: first its colours, then by RandAugment's operations. `scratch` has
+  // at least as many bytes.
+  void Change(uint64_t seed, int64_t sample, const ImageSize& canvas, std::span<uint8_t> bytes,
+              std::span<uint8_t> scratch) const;
+  // What is erased of the canvas. Zhong et al. 2020, "Random Erasing Data Augmentation", algorithm
+  // 1, with the sizes and tries of torchvision's RandomErasing.
+  std::optional<ImageBox> DrawErasing(uint64_t seed, int64_t sample, const ImageSize& canvas) const;
+  // Erases that of the normalised canvas.
+  void Erase(uint64_t seed, int64_t sample, const ImageSize& canvas, std::span<float> values) const;
+  // What it does to images once they have the canvas' size, in lines that begin with two spaces.
+  std::string ChangesText() const;
+};
+
+// The image in the middle of a canvas that is at least as large; an odd pixel more is below it or
+// to its right.
+Placement Centred(const ImageSize& image, const ImageSize& canvas);
+
+// Writes the canvas [H,W,C] with the image [h,w,C] where it was placed. Pixels that the image does
+// not cover are zeros, and normalised as such.
+void DrawImage(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
+               const NormalisedBytes& normalised, const ImageSize& canvas, std::span<float> out);
+// The same as bytes.
+void PlaceImage(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
+                const ImageSize& canvas, std::span<uint8_t> out);
+// Sets the box of normalised values to 0: the mean, where the images' own was subtracted.
+void EraseBox(const ImageBox& box, const ImageSize& canvas, std::span<float> values);
+
+}  // namespace plimsoll::data

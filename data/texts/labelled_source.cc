@@ -1,0 +1,275 @@
+// Texts with labels as a source of data, for models that classify texts or pairs of texts, such as
+// BERT: fills the inputs "tokens" and "token_types", i32[B,T], "lengths", i32[B], and "labels",
+// i32[B], or "label_values", f32[B,classes] or f32[B] (LabelKind). Called "labelled_text" in run
+// files.
+//
+//     [CLS] text [SEP]            [CLS] text [SEP] text_pair [SEP]
+//
+// cut to T tokens (encoded_texts.h). An epoch is a permutation of the N texts, drawn
+// anew for each: sample n is text n mod N of epoch n / N.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "data/source.h"
+#include "data/texts/encoded_texts.h"
+#include "data/texts/examples.h"
+#include "data/texts/labelled_texts.h"
+#include "data/texts/text_settings.h"
+#include "data/texts/text_slots.h"
+#include "data/tokens/dataset.h"
+
+namespace plimsoll::data {
+namespace {
+
+constexpr uint64_t kOrderStream = 1;  // of random numbers drawn from the seed
+
+TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence) {
+  const TextSlots found =
+      TextSlotsOf(slots, sequence, "labelled_text",
+                  {"tokens", "token_types", "lengths", "labels", "label_values"});
+  RequireLengths(found, "labelled_text");
+  return found;
+}
+
+class HeldOutTexts final : public Source {
+ public:
+  // The first `count` of the texts.
+  HeldOutTexts(std::shared_ptr<const EncodedTexts> texts, int64_t count)
+      : texts_(std::move(texts)), count_(count) {}
+
+  void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
+    const TextSlots found = SlotsOf(slots, texts_->sequence());
+    for (int64_t row = 0; row < found.rows; ++row) {
+      const int64_t number = first + row;
+      texts_->FillRow(number < count_ ? number : texts_->count(), found, row);
+    }
+  }
+  int64_t CountTargets(std::string_view /*objective*/, int64_t first,
+                       int64_t count) const override {
+    return std::clamp<int64_t>(count_ - first, 0, count);
+  }
+  std::optional<int64_t> samples() const override { return count_; }
+  bool pads() const override { return true; }
+
+ private:
+  std::shared_ptr<const EncodedTexts> texts_;
+  int64_t count_;
+};
+
+class LabelledSource final : public Source {
+ public:
+  // `held_out` may be null.
+  LabelledSource(std::shared_ptr<const EncodedTexts> train,
+                 std::shared_ptr<const EncodedTexts> held_out, LabelKind kind, LabelClasses classes,
+                 uint64_t seed)
+      : train_(std::move(train)),
+        held_out_(std::move(held_out)),
+        kind_(kind),
+        classes_(std::move(classes)),
+        seed_(seed) {}
+
+  void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
+    const TextSlots found = SlotsOf(slots, train_->sequence());
+    const int64_t count = train_->count();
+    for (int64_t row = 0; row < found.rows; ++row) {
+      const int64_t sample = first + row;
+      const auto epoch = static_cast<uint64_t>(sample / count);
+      const Permutation order(static_cast<uint64_t>(count), Hash(seed_, kOrderStream, epoch));
+      train_->FillRow(static_cast<int64_t>(order(static_cast<uint64_t>(sample % count))), found,
+                      row);
+    }
+  }
+  std::vector<int64_t> sizes() const override { return {train_->count()}; }
+  std::optional<int64_t> epoch_samples() const override { return train_->count(); }
+  std::unique_ptr<Source> HeldOut(int64_t most) const override {
+    if (held_out_ == nullptr) return nullptr;
+    const int64_t all = held_out_->count();
+    return std::make_unique<HeldOutTexts>(held_out_, most > 0 ? std::min(most, all) : all);
+  }
+  std::vector<std::string> class_names() const override { return classes_.names; }
+  std::string Describe(const Reading& reading) const override {
+    std::string text = fmt::format(
+        "data: {} texts {} to train on, {} per step, {:.3g} epochs{}\n", train_->count(),
+        LabelsText(), reading.samples_per_step,
+        static_cast<double>(reading.samples) / static_cast<double>(train_->count()),
+        reading.held_out_targets ? fmt::format(", {} held-out texts evaluated every {} steps",
+                                               *reading.held_out_targets, reading.eval_every)
+                                 : "");
+    text += fmt::format("  {:.3g} % of the positions are padding", 100 * train_->padding());
+    if (train_->truncated() > 0) {
+      text += fmt::format(", {} texts are cut off after {} tokens", train_->truncated(),
+                          train_->sequence());
+    }
+    return text + "\n";
+  }
+
+ private:
+  std::string LabelsText() const {
+    if (kind_ == LabelKind::kNumber) return "with a number each";
+    constexpr size_t kNamed = 5;
+    const std::span<const std::string> names(classes_.names);
+    return fmt::format("{} {} classes ({}{})", kind_ == LabelKind::kClass ? "in" : "with any of",
+                       names.size(), fmt::join(names.first(std::min(kNamed, names.size())), ", "),
+                       names.size() > kNamed ? ", …" : "");
+  }
+
+  std::shared_ptr<const EncodedTexts> train_, held_out_;
+  LabelKind kind_;
+  LabelClasses classes_;
+  uint64_t seed_;
+};
+
+std::vector<LabelledText> Open(const std::vector<std::string>& patterns, const DataOptions& options,
+                               bool by_file, LabelKind kind, const std::string& key) {
+  const std::vector<std::string> paths = ExpandFiles(patterns, options.exclude, key);
+  for (const std::string& path : paths) {
+    if (by_file || HoldsExamples(path)) continue;
+    throw UserError(fmt::format(
+        "{}: {} is no *.jsonl; give a line {{\"text\": …, \"label\": …}} a text, or let files' "
+        "names be the labels with data.label_from: file",
+        key, path));
+  }
+  const std::vector<MappedFile> files = MapTexts(paths, key);
+  return by_file ? LabelByFile(files, options.split.delimiter) : ReadLabelledLines(files, kind);
+}
+
+// Numbers are no classes, which files or names could be of.
+void CheckNumbers(const Settings& settings) {
+  if (settings.Text("label_from") == "file") {
+    throw SettingError("label_from",
+                       "file gives classes, and model.problem_type: regression predicts numbers; "
+                       "give *.jsonl files with a number as each label");
+  }
+  if (!settings.List("label_names").empty()) {
+    throw SettingError("label_names",
+                       "names classes, and model.problem_type: regression has none; remove it");
+  }
+}
+
+LabelKind KindOf(const ModelSizes& model, const Settings& settings) {
+  const LabelKind kind = LabelKindOf(model.label_values);
+  if (kind == LabelKind::kNumber) CheckNumbers(settings);
+  return kind;
+}
+
+std::vector<LabelledText> OpenTrain(const Settings& settings, const DataOptions& options,
+                                    LabelKind kind) {
+  return Open(settings.List("train"), options, settings.Text("label_from") == "file", kind,
+              "data.train");
+}
+
+LabelClasses ClassesIn(const std::vector<LabelledText>& train, const Settings& settings,
+                       LabelKind kind) {
+  if (kind == LabelKind::kNumber) return {};
+  std::vector<const GivenLabel*> labels;
+  for (const LabelledText& text : train) labels.push_back(&text.label);
+  return ClassesOf(labels, settings.List("label_names"));
+}
+
+// Texts with their labels, and what turns them into samples.
+struct Opened {
+  std::unique_ptr<Tokenizer> tokenizer;
+  MarkerTokens markers;
+  LabelKind kind;
+  LabelledSplit split;
+  LabelClasses classes;
+};
+
+Opened OpenAll(const Settings& settings, const ModelSizes& model) {
+  const DataOptions options = TextFilesFrom(settings, model.vocab);
+  EncodedTexts::CheckSequence(model.sequence);
+  Opened opened;
+  opened.tokenizer = LoadTokenizerFor(options);
+  opened.markers = MarkersOf(*opened.tokenizer, options.tokenizer, false);
+  opened.kind = KindOf(model, settings);
+  LabelledSplit& split = opened.split;
+  split.train = OpenTrain(settings, options, opened.kind);
+  opened.classes = ClassesIn(split.train, settings, opened.kind);
+  if (!options.eval.empty()) {
+    split.eval = Open(options.eval, options, settings.Text("label_from") == "file", opened.kind,
+                      "data.eval");
+  } else if (options.split.eval_fraction > 0) {
+    split = SplitByClass(std::move(split.train), opened.kind, options.split.eval_fraction,
+                         options.split.seed);
+  }
+  return opened;
+}
+
+std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
+  const Opened opened = OpenAll(settings, model);
+  const auto encoded = [&](const std::vector<LabelledText>& texts) {
+    auto all = std::make_shared<EncodedTexts>(opened.markers, model.sequence);
+    for (const LabelledText& text : texts) {
+      all->Add(*opened.tokenizer, text.text, text.pair,
+               opened.classes.Of(text.label, opened.kind, model.classes));
+    }
+    return std::shared_ptr<const EncodedTexts>(std::move(all));
+  };
+  return std::make_unique<LabelledSource>(
+      encoded(opened.split.train), opened.split.eval.empty() ? nullptr : encoded(opened.split.eval),
+      opened.kind, opened.classes, seed);
+}
+
+void Check(const Settings& settings, const ModelSizes& model, std::span<const graph::Slot> slots) {
+  const Opened opened = OpenAll(settings, model);
+  for (const auto* const texts : {&opened.split.train, &opened.split.eval}) {
+    for (const LabelledText& text : *texts) {
+      opened.classes.Of(text.label, opened.kind, model.classes);
+    }
+  }
+  SlotsOf(slots, model.sequence);
+}
+
+std::optional<int64_t> CountClasses(const Settings& settings, LabelKind kind) {
+  if (const auto& names = settings.List("label_names"); !names.empty()) return std::ssize(names);
+  const DataOptions options = TextFilesFrom(settings, 0);
+  return std::ssize(ClassesIn(OpenTrain(settings, options, kind), settings, kind).names);
+}
+
+void Complete(Settings& settings) {
+  if (!settings.Text("tokenizer").empty()) return;
+  throw MissingSetting("tokenizer", "name the vocabulary that the model was trained with");
+}
+
+std::vector<Setting> Rows() {
+  std::vector<Setting> rows = TextFileSettings();
+  rows.push_back({.name = "label_from",
+                  .type = Setting::Type::kChoice,
+                  .doc = "Where labels are: in the lines of `*.jsonl` files, `{\"text\": …, "
+                         "\"label\": …}`, or in the names of text files, whose documents they are "
+                         "the labels of.",
+                  .default_value = std::string("json"),
+                  .choices = {"json", "file"}});
+  rows.push_back({.name = "label_names",
+                  .type = Setting::Type::kStringList,
+                  .doc = "The names of the classes, in the order of their numbers.",
+                  .default_value = std::vector<std::string>(),
+                  .derived = "the labels of `train`, sorted"});
+  return rows;
+}
+
+const SourceRegistration kSource({
+    .name = "labelled_text",
+    .settings = Rows(),
+    .complete = &Complete,
+    .make = &Make,
+    .count_classes = &CountClasses,
+    .bytes = [](const Settings& settings) { return BytesOf(TextFilesFrom(settings, 0)); },
+    .check = &Check,
+    .fills = {"tokens", "token_types", "lengths", {"labels", {1}}, {"label_values", {1, 2}}},
+    .holds_out = &HoldsOutText,
+    .example = "train: labelled.jsonl, tokenizer: FOLDER",
+});
+
+}  // namespace
+}  // namespace plimsoll::data

@@ -1,0 +1,95 @@
+// Texts for masked language models, as BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019) are
+// trained: cut into samples of T tokens, with masks.   T sequence.
+//
+//   one text     [CLS] T − 2 tokens [SEP]: the stream of all documents, each with a [SEP] behind
+//                it, cut into pieces (RoBERTa's FULL-SENTENCES, section 4.2). All are full but the
+//                last.
+//   pairs        [CLS] A [SEP] B [SEP]: pieces of T − 3 tokens that end with their document. Each
+//                is cut in two, behind a sentence's end if it has one, otherwise between two words.
+//                B is the second part, or with probability ½ a text of another document, which
+//                begins where that one would be cut and is at most as long, and `next_sentence`
+//                says so (Devlin et al. 2019, section 3.1 "Task #2").
+//
+// A row follows from the number of its piece and a key, from which masks, cuts and Bs are drawn.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/texts/text_settings.h"
+#include "data/texts/text_slots.h"
+#include "data/texts/token_masking.h"
+#include "data/tokens/token_stream.h"
+
+namespace plimsoll::data {
+
+// What all parts of a data set have in common.
+struct MaskedTextForm {
+  int64_t sequence = 0;
+  bool pairs = false;
+  MarkerTokens markers;
+  TokenMasking masking;
+  std::vector<bool> continues;         // by id: goes on a word; empty: unknown
+  std::vector<int32_t> sentence_ends;  // ids of . ? ! and the like, in order
+  int32_t document_end = 0;            // the token behind each document
+  bool of_documents = true;            // false: a random stream, whose pieces are unrelated
+};
+
+// The parts of one sample in the inputs; only `tokens` must not be empty.
+struct MaskedRow {
+  std::span<int32_t> tokens, targets, token_types;  // [T]
+  std::span<int32_t> length, next_sentence;         // [1]
+};
+
+class MaskedText {
+ public:
+  // UserError, which begins with `key`, when there is too little text.
+  MaskedText(SourceList sources, MaskedTextForm form, const std::string& key);
+
+  int64_t pieces() const { return pieces_; }
+  int64_t tokens() const { return stream_.size(); }
+  const SourceList& sources() const { return stream_.sources(); }
+  int64_t documents() const { return std::ssize(documents_); }
+  int64_t sequence() const { return form_.sequence; }
+  // The share of positions that are padding, before B is drawn.
+  double padding() const;
+
+  // Fills a row and returns the number of its targets. Doesn't allocate.
+  int64_t FillRow(int64_t piece, uint64_t key, const MaskedRow& row) const;
+  // A row of padding alone, without loss.
+  void FillEmptyRow(const MaskedRow& row) const;
+
+ private:
+  struct Document {
+    int64_t start = 0, size = 0;  // tokens of the stream, without the separator
+    int64_t first_piece = 0;
+  };
+  struct Piece {
+    int64_t start = 0, size = 0;
+    int64_t document = 0;      // its number
+    int64_t document_end = 0;  // position in the stream
+  };
+
+  void FindDocuments(const std::string& key);
+  Piece PieceAt(int64_t number) const;
+  int64_t PlainRow(int64_t piece, std::span<int32_t> tokens) const;
+  struct PairLengths {
+    int64_t first = 0, second = 0;  // tokens of A and B
+    bool follows = true;
+  };
+  PairLengths PairRow(int64_t piece, uint64_t key, std::span<int32_t> tokens) const;
+  int64_t Cut(std::span<const int32_t> tokens, uint64_t random) const;
+  Piece OtherText(const Piece& piece, int64_t size, uint64_t key, std::span<int32_t> scratch) const;
+  bool BeginsWord(int32_t token) const;
+  bool EndsSentence(int32_t token) const;
+
+  MaskedTextForm form_;
+  TokenStream stream_;
+  std::vector<Document> documents_;  // of pairs
+  int64_t room_ = 0;                 // tokens of a full piece
+  int64_t size_ = 0;                 // tokens of the stream that are cut
+  int64_t pieces_ = 0;
+};
+
+}  // namespace plimsoll::data

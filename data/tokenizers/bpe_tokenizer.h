@@ -1,0 +1,75 @@
+// A BPE tokenizer built from a description; tokenizer_json.cc reads files into a description. The
+// stages of Encode:
+//   1 added tokens that are matched in the raw text     (added_token_finder.h)
+//   2 normalisation (normalizer.h) of each part between them
+//   3 added tokens that are matched in normalised text
+//   4 spaces written as a character of their own (Metaspace), or the split patterns, one after the
+//     other: matches and the text between them become pieces
+//   5 BPE of each piece's bytes or characters
+// Bytes that are not UTF-8 skip NFC and stage 4: each run of them is a piece.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/tokenizers/added_token_finder.h"
+#include "data/tokenizers/bpe.h"
+#include "data/tokenizers/normalizer.h"
+#include "data/tokenizers/split_pattern.h"
+#include "data/tokenizers/tokenizer.h"
+
+namespace plimsoll::data {
+
+// Spaces become `replacement`, which is also put before the text, unless the text begins with one.
+struct Metaspace {
+  enum class Prepend { kNever, kFirst, kAlways };  // kFirst: not after an added token
+  std::string replacement;
+  Prepend prepend = Prepend::kAlways;
+  bool split = true;  // each replacement begins a piece
+};
+
+struct BpeDescription {
+  BpeModel model;
+  std::vector<std::string> tokens;  // bytes by id; empty where an id has none
+  std::vector<bool> is_byte;        // by id: a byte of a character without a token of its own
+  std::vector<AddedToken> added;
+  Normalizer normalizer;
+  std::optional<Metaspace> metaspace;
+  std::vector<SplitPattern> patterns;
+  bool strips_space = false;  // a decoded text loses one leading space
+};
+
+std::unique_ptr<Tokenizer> MakeBpeTokenizer(BpeDescription description);
+
+// For readers of vocabulary files: builds the description's model and tokens. `where` is the file,
+// `vocab` (token, id) in any order. Tokens are spelled in the byte-level alphabet (byte_level.h),
+// or literally with single bytes as <0x00> to <0xFF>.
+class BpeVocabulary {
+ public:
+  enum class Spelling { kByteLevel, kCharacters };
+
+  BpeVocabulary(std::string where, const std::vector<std::pair<std::string, int64_t>>& vocab,
+                Spelling spelling = Spelling::kByteLevel);
+
+  // Adds a merge in order of rank; `field` names it in messages.
+  void AddMerge(const std::string& left, const std::string& right, const std::string& field);
+  // Makes pieces that are tokens skip the merges.
+  void IgnoreMerges();
+
+  int32_t Id(const std::string& token, const std::string& field) const;  // UserError if unknown
+  BpeDescription Take();
+
+ private:
+  void FindBytes();
+  void FindCharacters();
+
+  std::string where_;
+  Spelling spelling_;
+  std::unordered_map<std::string, int32_t> ids_;  // by their spelling
+  BpeDescription description_;
+};
+
+}  // namespace plimsoll::data

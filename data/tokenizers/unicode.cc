@@ -1,0 +1,125 @@
+#include "data/tokenizers/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::data {
+namespace {
+
+std::string Mapped(std::string_view text, int options) {
+  std::string out;
+  ForEachUtf8Run(text, [&](std::string_view run, bool valid) {
+    if (!valid || IsAscii(run)) {
+      out += run;
+      return;
+    }
+    utf8proc_uint8_t* mapped = nullptr;
+    const utf8proc_ssize_t size =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()),
+                     static_cast<utf8proc_ssize_t>(run.size()), &mapped,
+                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
+    if (size < 0) throw InternalError(std::string("Unicode: ") + utf8proc_errmsg(size));
+    out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
+    std::free(mapped);
+  });
+  return out;
+}
+
+// Unicode's technical standard 18, annex C: \w. What is alphabetic and no letter, letter's number
+// or mark are the circled and squared letters.
+bool IsOfWords(char32_t code) {
+  if (code == kNoCharacter) return false;
+  if (code == 0x200C || code == 0x200D) return true;  // joiners
+  constexpr std::pair<char32_t, char32_t> kLettersInShapes[] = {
+      {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
+  for (const auto& [first, last] : kLettersInShapes) {
+    if (code >= first && code <= last) return true;
+  }
+  const std::string_view category = CategoryOf(code);
+  return category.front() == 'L' || category.front() == 'M' || category == "Nd" ||
+         category == "Nl" || category == "Pc";
+}
+
+}  // namespace
+
+std::string ToNfc(std::string_view text) { return Mapped(text, UTF8PROC_COMPOSE); }
+std::string ToNfd(std::string_view text) { return Mapped(text, UTF8PROC_DECOMPOSE); }
+
+std::string ToLower(std::string_view text) {
+  constexpr char32_t kCapitalIWithDot = 0x130;  // the one letter that becomes two (SpecialCasing)
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = std::max<size_t>(Utf8Length(text.substr(i)), 1);
+    const std::string_view sequence = text.substr(i, length);
+    i += length;
+    if (length == 1) {
+      const char c = sequence[0];
+      out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      continue;
+    }
+    const char32_t code = CodePoint(sequence);
+    if (code == kCapitalIWithDot) {
+      out += "i\xCC\x87";
+      continue;
+    }
+    utf8proc_uint8_t bytes[4];
+    const auto size =
+        utf8proc_encode_char(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)), bytes);
+    out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
+  }
+  return out;
+}
+
+std::string_view CategoryOf(char32_t code) {
+  return utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
+}
+
+bool IsAscii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
+
+char32_t FirstCharacter(std::string_view text) {
+  const size_t length = Utf8Length(text);
+  return length == 0 ? kNoCharacter : CodePoint(text.substr(0, length));
+}
+
+char32_t LastCharacter(std::string_view text) {
+  for (size_t length = 1; length <= std::min<size_t>(4, text.size()); ++length) {
+    const std::string_view last = text.substr(text.size() - length);
+    if (Utf8Length(last) == length) return CodePoint(last);
+  }
+  return kNoCharacter;
+}
+
+bool IsWhiteSpace(char32_t code) {
+  if (code == kNoCharacter) return false;
+  if (code < 0x100) return code == ' ' || (code >= 9 && code <= 13) || code == 0x85 || code == 0xA0;
+  return CategoryOf(code).front() == 'Z';
+}
+
+size_t LeadingWhiteSpace(std::string_view text) {
+  size_t size = 0;
+  while (IsWhiteSpace(FirstCharacter(text.substr(size)))) size += Utf8Length(text.substr(size));
+  return size;
+}
+
+size_t TrailingWhiteSpace(std::string_view text) {
+  size_t end = text.size();
+  while (IsWhiteSpace(LastCharacter(text.substr(0, end)))) {
+    do {
+      --end;
+    } while ((static_cast<uint8_t>(text[end]) & 0xC0) == 0x80);
+  }
+  return text.size() - end;
+}
+
+bool StartsWithWord(std::string_view text) { return IsOfWords(FirstCharacter(text)); }
+bool EndsWithWord(std::string_view text) { return IsOfWords(LastCharacter(text)); }
+
+}  // namespace plimsoll::data

@@ -1,0 +1,82 @@
+// Batches for training and evaluation.   B sequences per micro-step and rank, T sequence, A
+// micro-steps a step (accumulate), R data ranks.
+//
+// A step reads A·R·B sequences of T inputs, with the same tokens shifted by one as targets. The
+// sequences of the whole training are numbered
+//     g = skip + ((step·A + micro_step)·R + rank)·B + row
+// and the content of sequence g depends on g and the seed alone: a step has the same sequences for
+// every split over ranks and micro-steps, and any step can be read at any time, so a resumed run
+// continues exactly.
+//
+// With several parts, mixture.h says which part gives sequence g, and how many sequences that part
+// gave before. Each part runs through its own epochs, in an order of its own (window_order.h), so
+// that a small part begins again while a large one is still in its first epoch.
+//
+// tokens and targets are int32 [B,T], row-major. Ignored targets are kIgnoredTarget. Fill() neither
+// allocates nor changes anything. UserError when the data cannot fill a step, and from the sources.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/tokens/mixture.h"
+#include "data/tokens/token_source.h"
+#include "data/tokens/token_stream.h"
+#include "data/tokens/window_order.h"
+
+namespace plimsoll::data {
+
+struct LoaderOptions {
+  DataOrder order = DataOrder::kShuffled;
+  uint64_t seed = 0;
+  int64_t batch = 1;
+  int64_t sequence = 1;
+  int64_t accumulate = 1;
+  int64_t data_rank = 0;
+  int64_t data_ranks = 1;
+  // For a training that continues with steps of another size: the offset at which its first step
+  // reads on where the last step ended. Otherwise 0.
+  int64_t skip = 0;
+};
+
+class BatchLoader {
+ public:
+  // `key` names the data in messages.
+  BatchLoader(std::vector<MixturePart> parts, const LoaderOptions& options,
+              const std::string& key = "data.train");
+  // For a single part.
+  BatchLoader(SourceList sources, const LoaderOptions& options,
+              const std::string& key = "data.train");
+
+  void Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets) const;
+  // Reads `rows` sequences, beginning with number `first`.
+  void FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets) const;
+
+  // The number of targets that carry loss: of `step`, over all micro-steps and ranks, or of
+  // `sequences` sequences from `first` on. Cheap without masks.
+  int64_t CountTargets(int64_t step) const;
+  int64_t CountTargets(int64_t first, int64_t sequences) const;
+
+  int64_t tokens() const { return tokens_; }
+  // Sequences of an epoch of all parts in which no target carries loss. Cheap without masks.
+  int64_t SequencesWithoutTargets() const;
+  const std::vector<WindowOrder>& parts() const { return parts_; }
+  const Mixture& mixture() const { return mixture_; }
+  int64_t sequences_per_step() const;
+  // Makes `step` begin with that sequence; the later steps follow on.
+  void ContinueAt(int64_t step, int64_t sequence) {
+    options_.skip = sequence - step * sequences_per_step();
+  }
+  // The number of the first sequence that this step reads.
+  int64_t FirstSequence(int64_t step) const { return options_.skip + step * sequences_per_step(); }
+
+ private:
+  LoaderOptions options_;
+  Mixture mixture_;
+  std::vector<WindowOrder> parts_;
+  int64_t tokens_ = 0;
+  bool has_mask_ = false;
+};
+
+}  // namespace plimsoll::data

@@ -1,0 +1,37 @@
+// This rank's part of a vocabulary. An op whose table is split among the ranks of a mesh axis has
+// the optional attribute "axis": its table has this rank's rows, for the tokens from rank · rows
+// on. Tokens and targets are numbered over the whole vocabulary.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/attributes.h"
+#include "ops/collectives/communicator.h"
+
+namespace plimsoll::ops {
+
+inline bool SplitsVocabulary(const graph::Attributes& attributes) { return attributes.Has("axis"); }
+
+struct VocabularyShard {
+  bool split;           // by the attribute, even if the rank is alone
+  Communicator* ranks;  // nullptr: no others
+  int64_t begin;        // this rank's first token
+  int64_t rows;         // number of this rank's tokens
+  int64_t whole;        // number of all ranks' tokens
+
+  // `others`: the ranks of the axis (KernelCall::ranks).
+  VocabularyShard(const graph::Attributes& attributes, Communicator* others, int64_t table_rows)
+      : split(SplitsVocabulary(attributes)),
+        ranks(others),
+        begin(ranks != nullptr ? ranks->rank() * table_rows : 0),
+        rows(table_rows),
+        whole(ranks != nullptr ? ranks->size() * table_rows : table_rows) {}
+
+  // Whether this is the first rank, which adds terms that the sum over ranks must contain once.
+  bool first() const { return ranks == nullptr || ranks->rank() == 0; }
+  // The token's row of the table; outside [0, rows) for a token of another rank or none.
+  int64_t Row(int64_t token) const { return token - begin; }
+  bool Has(int64_t token) const { return token >= begin && token < begin + rows; }
+};
+
+}  // namespace plimsoll::ops

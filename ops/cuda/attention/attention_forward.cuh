@@ -1,0 +1,149 @@
+// Blockwise attention with an online softmax (Dao 2023, "FlashAttention-2", algorithm 1), for any
+// shape, in float32 fused multiply-adds whatever the type in memory.
+//
+// A thread block has 64 queries of a head and walks over the keys 64 at a time; the products are
+// those of attention_tile.cuh. Heads wider than kWidth are computed in pieces of kWidth output
+// columns, each by its own block, which needs all scores. FLOPs: 4·hd for each score of the tiles
+// that a causal mask touches. Bytes: k and v once for every 64 queries, mostly from L2.
+#pragma once
+
+#include "gpu/check.h"
+#include "ops/cuda/attention/attention_dropout.cuh"
+#include "ops/cuda/attention/attention_tile.cuh"
+
+namespace plimsoll::ops {
+
+// Elements between neighbours of q and out [batch, queries, heads, hd] and of k and v
+// [batch, kv_heads, keys, hd]; heads of q and out lie hd apart.
+template <typename T>
+struct AttentionForwardArguments {
+  const T* q;
+  const T* k;
+  const T* v;
+  T* out;
+  float* lse;  // [batch, heads, queries]; nullptr: not wanted
+  int64_t batch, heads, kv_heads, head, queries, keys;
+  int64_t q_batch, q_row;
+  int64_t kv_batch, kv_head, kv_row;
+  bool causal;
+  // The position of the first query among the keys; keys after the last query's position are not
+  // read. nullptr: 0.
+  const int32_t* position;
+  // [batch]: queries and keys that are no padding; padding is neither read nor written. Not
+  // together with a position. nullptr: all of them.
+  const int32_t* lengths;
+  float scale;
+  bool packed;  // heads can be read 16 bytes at a time
+  AttentionDropout dropout;
+};
+
+template <typename T, int kWidth, bool kDropout>
+__global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
+    const __grid_constant__ AttentionForwardArguments<T> a) {
+  __shared__ __align__(16) TileBuffers buffers;
+  __shared__ __align__(16) float weights[kTile * kTile];
+  const TilePlace at;
+  const int64_t tiles = (a.queries + kTile - 1) / kTile;
+  const int64_t pieces = (a.head + kWidth - 1) / kWidth;
+  // The last queries see the most keys, so they come first.
+  const int64_t first_query = (tiles - 1 - blockIdx.x % tiles) * kTile;
+  const int from = static_cast<int>(blockIdx.x / tiles % pieces) * kWidth;
+  const int64_t bh = blockIdx.x / tiles / pieces;
+  const int64_t b = bh / a.heads, h = bh % a.heads;
+  const int64_t draw_row = a.dropout.Row(b, static_cast<int>(h));
+  const int64_t position = a.position == nullptr ? 0 : *a.position;
+  const int64_t all_keys = a.position == nullptr ? a.keys : position + a.queries;
+  const int64_t keys = a.lengths == nullptr ? all_keys : min(all_keys, int64_t{a.lengths[b]});
+  const int64_t queries = a.lengths == nullptr ? a.queries : keys;
+  if (first_query >= queries) return;
+  const int64_t kv = b * a.kv_batch + h / (a.heads / a.kv_heads) * a.kv_head;
+
+  const auto rows = [&](const T* data, int64_t stride, int64_t first, int64_t end) {
+    const int64_t count = end - first < kTile ? end - first : kTile;
+    return TileRows<T>{data + first * stride, stride, static_cast<int>(count),
+                       static_cast<int>(a.head), a.packed};
+  };
+  const TileRows<T> q = rows(a.q + b * a.q_batch + h * a.head, a.q_row, first_query, queries);
+  int64_t seen = keys;
+  if (a.causal && position + first_query + kTile < seen) seen = position + first_query + kTile;
+
+  float largest[kTileRows], total[kTileRows], sum[kTileRows][kWidth / 8] = {};
+#pragma unroll
+  for (int i = 0; i < kTileRows; ++i) {
+    largest[i] = -INFINITY;
+    total[i] = 0;
+  }
+  for (int64_t first_key = 0; first_key < seen; first_key += kTile) {
+    float p[kTileRows][kTileColumns] = {};
+    AddRowProducts(q, rows(a.k + kv, a.kv_row, first_key, keys), buffers, p);
+    AttentionKeep keep(a.dropout);
+#pragma unroll
+    for (int i = 0; i < kTileRows; ++i) {
+      const int64_t query = first_query + at.row + i;
+      const int64_t last = a.causal ? position + query : keys - 1;
+      float row_largest = largest[i];
+#pragma unroll
+      for (int j = 0; j < kTileColumns; ++j) {
+        const int64_t key = first_key + at.Column(j);
+        p[i][j] = key <= last && key < keys ? p[i][j] * a.scale : -INFINITY;
+        row_largest = fmaxf(row_largest, p[i][j]);
+      }
+      row_largest = RowMax(row_largest);
+      // While a row has only −∞, this keeps the exponents' arguments from becoming NaN.
+      const float base = row_largest == -INFINITY ? 0.0f : row_largest;
+      const float correction = expf(largest[i] - base);
+      largest[i] = row_largest;
+      float row_total = 0;
+#pragma unroll
+      for (int j = 0; j < kTileColumns; ++j) {
+        p[i][j] = expf(p[i][j] - base);
+        row_total += p[i][j];
+      }
+      total[i] = total[i] * correction + RowSum(row_total);
+#pragma unroll
+      for (int c = 0; c < kWidth / 8; ++c) sum[i][c] *= correction;
+      if constexpr (kDropout) {
+#pragma unroll
+        for (int j = 0; j < kTileColumns; ++j) {
+          p[i][j] *= keep.At(draw_row, query, first_key + at.Column(j));
+        }
+      }
+    }
+    StoreWeights(p, weights);
+    AddWeightedRows<kWidth>(weights, rows(a.v + kv, a.kv_row, first_key, keys), from, buffers, sum);
+  }
+
+#pragma unroll
+  for (int i = 0; i < kTileRows; ++i) {
+    const int64_t query = first_query + at.row + i;
+    if (query >= queries) continue;
+    T* const out = a.out + ((b * a.queries + query) * a.heads + h) * a.head;
+#pragma unroll
+    for (int c = 0; c < kWidth / 8; ++c) {
+      const int column = from + at.Column(c);
+      if (column < a.head) out[column] = FromFloat<T>(sum[i][c] / total[i]);
+    }
+    if (a.lse != nullptr && from == 0 && threadIdx.x % 8 == 0) {
+      a.lse[bh * a.queries + query] = largest[i] + logf(total[i]);
+    }
+  }
+}
+
+template <typename T>
+void LaunchAttentionForward(const AttentionForwardArguments<T>& a, cudaStream_t stream) {
+  const auto launch = [&]<int kWidth, bool kDropout>() {
+    const int64_t tiles = (a.queries + kTile - 1) / kTile;
+    const int64_t blocks = a.batch * a.heads * ((a.head + kWidth - 1) / kWidth) * tiles;
+    AttentionForwardKernel<T, kWidth, kDropout>
+        <<<static_cast<unsigned>(blocks), kTileThreads, 0, stream>>>(a);
+  };
+  const bool drops = a.dropout.rng != nullptr;
+  if (a.head <= 64) {
+    drops ? launch.template operator()<64, true>() : launch.template operator()<64, false>();
+  } else {
+    drops ? launch.template operator()<128, true>() : launch.template operator()<128, false>();
+  }
+  gpu::CheckLaunch("attention");
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,46 @@
+// attention on the tensor cores of Hopper GPUs (compute capability 9.0): bf16 and fp16, heads up to
+// 256 wide and multiples of 8.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "ops/attention/attention_one_pass.h"
+#include "ops/attention/attention_wide.h"
+#include "ops/attention/attention_widest.h"
+#include "ops/cuda/attention/attention_backward.cuh"
+#include "ops/cuda/attention/attention_forward.cuh"
+
+namespace plimsoll::ops {
+
+// Whether this build has code for sm_90a, not just for sm_90.
+bool HasHopperBackward();
+
+// With dropout, for heads up to 256 wide, __nv_bfloat16 and __half: packed queries, keys and values
+// of one sequence after another, no position.
+template <typename T>
+void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
+                         cudaStream_t stream);
+
+// For heads up to 128 wide, __nv_bfloat16 and __half. `delta` has room for two floats for each
+// query of a head. At most 65535 sequences and heads.
+template <typename T>
+void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream);
+
+// The same in one pass, for heads up to 64 wide; `scratch` has pass.Bytes(). At most 65535
+// sequences.
+template <typename T>
+void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePassAttention& pass,
+                           void* scratch, int processors, cudaStream_t stream);
+
+// The same in one pass, for heads up to 128 wide; `scratch` has wide.Bytes(), and the GPU as many
+// multiprocessors as CanRunWideOnePass asks for. At most 65535 sequences.
+template <typename T>
+void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttention& wide,
+                        void* scratch, int processors, cudaStream_t stream);
+
+// For heads 136 to 256 wide; `scratch` has widest.Bytes(). At most 65535 sequences.
+template <typename T>
+void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAttention& widest,
+                          void* scratch, int processors, cudaStream_t stream);
+
+}  // namespace plimsoll::ops

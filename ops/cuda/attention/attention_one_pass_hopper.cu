@@ -1,0 +1,358 @@
+// Gradients of blockwise attention on Hopper's tensor cores in one pass over the scores: bf16 and
+// fp16, heads up to 64 wide and multiples of 8 (the formulas are in attention_backward.cuh). Five
+// products and one exponential for each score; no atomic sums, so the same bits every time.
+//
+// A thread block has a unit (ops/attention/attention_one_pass.h), whose dq, in float32, stays in
+// its shared memory. It takes one block of 128 keys after another, and for each block the queries
+// that see it, 64 at a time. Its four warpgroups:
+//
+//   one thread      has the copy engine bring keys, values, q, dout, lse and δ
+//   scores (two)    64 keys each. Sᵀ = k·qᵀ and dPᵀ = v·doutᵀ, keys as rows, so that P and dS are
+//                   in registers what the next products need on the left: dv += P·dout,
+//                   dk += dS·q. dS also goes to shared memory. The next tile's S is under way
+//                   while dk is computed; the two fill each other's waits.
+//   dq              dqᵀ += kᵀ·dSᵀ, with kᵀ in registers: dq's sums come from shared memory and go
+//                   back for each block, and are written when the last one was added
+//
+// dk and dv of a key block stay in registers while the unit's queries pass. Then they are added to
+// the sums that earlier units left in scratch memory; the last unit writes them. Thread blocks take
+// units in ascending order, so a unit that is waited for has always been taken before those that
+// wait.
+//
+// Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every 512 queries, mostly
+// from L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
+#include "gpu/check.h"
+#include "ops/cuda/attention/attention_dropped_weights.cuh"
+#include "ops/cuda/attention/attention_hopper.cuh"
+#include "ops/cuda/attention/attention_one_pass.cuh"
+#include "ops/cuda/attention/attention_one_pass_keys.cuh"
+#include "ops/cuda/attention/attention_rows.cuh"
+#include "ops/cuda/tensor_map.h"
+
+namespace plimsoll::ops {
+
+namespace {
+
+constexpr int kThreads = 4 * kWarpgroup;
+
+using Memory = OnePassMemory;
+using Unit = OnePassUnit;
+
+// Run by one thread: takes units and starts all copies, as their buffers become free.
+template <typename T>
+__device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
+  Memory::Slot n;
+  Memory::Single values, units;
+#pragma unroll 1
+  for (;; units.Step()) {
+    const int unit = atomicAdd(a.counters, 1);
+    AwaitBarrier(m.UnitEmpty(), units.round ^ 1);
+    asm volatile("st.shared.s32 [%0], %1;" ::"r"(m.base + Memory::kUnitAt), "r"(unit) : "memory");
+    Arrive(m.UnitFull());
+    if (unit >= a.units) return;
+    const Unit u(a, unit);
+    const int64_t bh = int64_t{u.b} * a.heads + u.h;
+    const float* const rows = a.rows + bh * a.tiles * 2 * kOnePassStep;
+    const auto keys_or_values = [&](int block, int head, uint32_t to, uint32_t full) {
+      ExpectBytes(full, Memory::kSlotBytes);
+      for (int half = 0; half < 2; ++half) {
+        LoadHead(to + half * kOperandTile, &a.qkv, u.b, block * 128 + half * 64, head, full);
+      }
+    };
+#pragma unroll 1
+    for (int block = 0; block < u.blocks; ++block, values.Step()) {
+      m.AwaitEmpty(n);
+      keys_or_values(block, a.heads + u.g, m.Tile(n), m.Full(n));
+      n.Step();
+      const int first = u.FirstTile(block);
+#pragma unroll 1
+      for (int tile = first; tile < u.tiles; ++tile, n.Step()) {
+        const int number = u.first + tile;
+        m.AwaitEmpty(n);
+        ExpectBytes(m.Full(n), Memory::kSlotBytes + Memory::kRowBytes);
+        LoadHead(m.Tile(n), &a.qkv, u.b, number * 64, u.h, m.Full(n));
+        LoadHead(m.Tile(n) + kOperandTile, &a.dout, u.b, number * 64, u.h, m.Full(n));
+        LoadBytes(m.Rows(n), rows + int64_t{number} * 2 * kOnePassStep, Memory::kRowBytes,
+                  m.Full(n));
+        if (tile == first) {
+          m.AwaitValuesEmpty(values);
+          keys_or_values(block, a.heads + a.kv_heads + u.g, m.Values(), m.ValuesFull());
+        }
+      }
+    }
+  }
+}
+
+// A warpgroup that computes scores, for half `half` of each block's keys.
+template <bool kDropout, typename T>
+__device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, int half) {
+  const ResultPlace at;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
+  const float scale = a.a.scale * kLog2E;
+  // The row of an 8 × 8 matrix that this lane addresses. The 16-byte pieces of further matrices are
+  // found by changing bits 5 and 6 of the address.
+  const uint32_t offset =
+      half * kOperandTile + PieceOffset(warp * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16);
+  Memory::Slot n;
+  Memory::Stage stage;
+  Memory::Single values_at;
+  Promise promise;
+  const WeightDropper<kDropout> dropper(a.a.dropout);
+  ForEachUnit(a, m, [&](const Unit& u) {
+#pragma unroll 1
+    for (int block = 0; block < u.blocks; ++block, values_at.Step()) {
+      uint32_t keys[4][4];
+      m.AwaitFull(n);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) LoadMatrices(keys[k], (m.Tile(n) + offset) ^ (k * 32));
+      const uint32_t keys_empty = m.Empty(n);
+      n.Step();
+      const uint32_t values = m.Values() + half * kOperandTile;
+      int tile = u.FirstTile(block);
+      const int diagonal = block * 2 + half - u.first;  // the tile of these keys' queries
+      if (u.causal && tile < diagonal) {                // sees none of them
+        m.AwaitFull(n);
+        m.AwaitScoresEmpty(stage);
+        ArriveByWarp(m.Empty(n));
+        ArriveByWarp(m.ScoresFull(stage));
+        ++tile;
+        n.Step();
+        stage.Step();
+      }
+      float dk[32] = {}, dv[32] = {};
+      if (tile < u.tiles) {
+        float s[32], dp[32];
+        m.AwaitFull(n);
+        ProductsBegin();
+        MultiplyHeldTile<T>(s, keys, m.Tile(n));
+        CommitProducts();
+        m.AwaitValuesFull(values_at);
+        WaitForProducts<0>(s);
+        FenceSharedWrites();
+        ArriveByWarp(keys_empty);
+        uint32_t empty_before = 0;  // the barrier of the previous tile
+
+        const auto step = [&](auto has_next) {
+          constexpr bool kHasNext = decltype(has_next)::value;
+          ProductsBegin();
+          MultiplyTiles<T>(dp, values, m.Tile(n) + kOperandTile);
+          CommitProducts();
+          const uint32_t rows = m.Rows(n) + at.column * 4;
+#pragma unroll
+          for (int i = 0; i < 32; i += 4) {
+            const float2 lse = LoadSharedTwo(rows + i * 8);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              s[i + e] = Exp2(fmaf(s[i + e], scale, e % 2 == 0 ? -lse.x : -lse.y));
+            }
+          }
+          if (u.causal ? tile == diagonal : block + 1 == u.blocks) {
+            const int last = a.length - 1 - block * 128 - half * 64;
+#pragma unroll
+            for (int i = 0; i < 32; ++i) {
+              if (at.Row(i) > (u.causal ? at.Column(i) : last)) s[i] = 0;
+            }
+          }
+          dropper.template Mark<2>(s, a.a.dropout.Row(u.b, u.h), (u.first + tile) * 64,
+                                   block * 128 + half * 64 + warp * 16);
+          uint32_t weights[4][4];
+          dropper.template PackKept<T>(s, weights);
+          ProductsBegin();
+          AddWeightedTile<T>(dv, weights, m.Tile(n) + kOperandTile);
+          CommitProducts();
+          WaitForProducts<1>(dp);
+          if (empty_before != 0) ArriveByWarp(empty_before);
+          if constexpr (!kHasNext) ArriveByWarp(m.ValuesEmpty());
+          empty_before = m.Empty(n);
+#pragma unroll
+          for (int i = 0; i < 32; i += 4) {
+            const float2 delta = LoadSharedTwo(rows + kOnePassStep * 4 + i * 8);
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+              dp[i + e] = dropper.Gradient(s[i + e], dp[i + e], e % 2 == 0 ? delta.x : delta.y);
+          }
+          uint32_t gradients[4][4];
+          PackWeights<T>(dp, gradients);
+          m.AwaitScoresEmpty(stage);
+#pragma unroll
+          for (int k = 0; k < 4; ++k)
+            StoreMatrices((m.Scores(stage) + offset) ^ (k * 32), gradients[k]);
+          FenceSharedWrites();
+          ArriveByWarp(m.ScoresFull(stage));
+          const Memory::Slot next = n.Next();
+          if constexpr (kHasNext) {
+            m.AwaitFull(next);
+            ProductsBegin();
+            MultiplyHeldTile<T>(s, keys, m.Tile(next));
+            CommitProducts();
+          }
+          ProductsBegin();
+          AddWeightedTile<T>(dk, gradients, m.Tile(n));
+          CommitProducts();
+          if constexpr (kHasNext) WaitForProducts<0>(s);
+          n = next;
+          stage.Step();
+        };
+#pragma unroll 1
+        for (; tile + 1 < u.tiles; ++tile) {
+          step(std::true_type{});
+          promise.Keep();
+        }
+        step(std::false_type{});
+        WaitForProducts<0>(dv);
+        WaitForProducts<0>(dk);
+        ArriveByWarp(empty_before);
+      } else {
+        ArriveByWarp(keys_empty);
+        m.AwaitValuesFull(values_at);
+        ArriveByWarp(m.ValuesEmpty());
+      }
+      FinishKeys(a, u, block, half, dk, dv, promise);
+    }
+  });
+  promise.Keep();
+}
+
+// The warpgroup that computes dq.
+template <typename T>
+__device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m) {
+  const int thread = threadIdx.x % kWarpgroup, lane = threadIdx.x % 32, warp = thread / 32;
+  // The row of a transposed 8 × 8 matrix that this lane addresses.
+  const uint32_t offset = PieceOffset(lane / 16 * 8 + lane % 8, warp * 2 + lane / 8 % 2);
+  constexpr int kName = 3;
+  Memory::Slot n;
+  Memory::Stage stage;
+  ForEachUnit(a, m, [&](const Unit& u) {
+#pragma unroll 1
+    for (int block = 0; block < u.blocks; ++block) {
+      uint32_t keys[8][4];  // transposed: the rows are the head's elements
+      m.AwaitFull(n);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) LoadTransposedMatrices(keys[k], m.Tile(n) + offset + k * 2048);
+      uint32_t keys_empty = m.Empty(n);
+      n.Step();
+      for (int tile = u.FirstTile(block); tile < u.tiles; ++tile, n.Step(), stage.Step()) {
+        const int number = u.first + tile;
+        const uint32_t sums = m.Sums(tile) + thread * 16;
+        float dq[32];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const float4 sum = block > 0 ? LoadSharedFour(sums + i * kWarpgroup * 16) : float4{};
+          dq[4 * i] = sum.x, dq[4 * i + 1] = sum.y, dq[4 * i + 2] = sum.z, dq[4 * i + 3] = sum.w;
+        }
+        m.AwaitScoresFull(stage);
+        ArriveByWarp(m.Empty(n));
+        const auto add = [&](auto both) {
+          ProductsBegin();
+          AddWeightedTile<T>(dq, keys, m.Scores(stage));
+          if constexpr (decltype(both)::value) {
+            AddWeightedTile<T>(dq, keys + 4, m.Scores(stage) + kOperandTile);
+          }
+          CommitProducts();
+          WaitForProducts<0>(dq);
+        };
+        if (u.causal && number == block * 2) {  // sees none of the block's second half
+          add(std::false_type{});
+        } else {
+          add(std::true_type{});
+        }
+        ArriveByWarp(m.ScoresEmpty(stage));
+        if (keys_empty != 0) {
+          FenceSharedWrites();
+          ArriveByWarp(keys_empty);
+          keys_empty = 0;
+        }
+        if (block != (u.causal ? number / 2 : u.blocks - 1)) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {
+            StoreSharedFour(sums + i * kWarpgroup * 16,
+                            {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]});
+          }
+          continue;
+        }
+        // That was the last block: writes dq to memory, through the place of the sums.
+#pragma unroll
+        for (int i = 0; i < 32; ++i) dq[i] *= a.a.scale * a.a.dropout.keep_scale;
+        uint32_t packed[4][4];
+        PackWeights<T>(dq, packed);
+        SyncWarpgroup(kName);  // all have read their sums
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          StoreTransposedMatrices(m.Sums(tile) + offset + k * 2048, packed[k]);
+        }
+        FenceSharedWrites();
+        SyncWarpgroup(kName);
+        if (thread == 0) StoreHead(&a.dqkv, u.b, number * 64, u.h, m.Sums(tile));
+      }
+    }
+    if (thread == 0) AwaitStoredBoxes<0>();
+    SyncWarpgroup(kName);  // the sums' place is free
+  });
+}
+
+template <typename T, bool kDropout>
+__global__ __launch_bounds__(kThreads,
+                             1) void OnePassKernel(const __grid_constant__ OnePassArguments<T> a) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) char memory[];
+  const Memory m{SharedAddress(memory)};
+  if (threadIdx.x == 0) {
+    if (m.base % 1024 != 0) __trap();
+    m.InitBarriers();
+  }
+  __syncthreads();
+  // The same for all threads of a warp; the shuffle tells the compiler so.
+  const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
+  if (role == 0) {
+    LeaveRegisters<32>();
+    if (threadIdx.x == 0) BringTiles(a, m);
+  } else if (role == 3) {
+    LeaveRegisters<96>();
+    AddQueryGradients(a, m);
+  } else {
+    TakeRegisters<192>();
+    AddKeyGradients<kDropout>(a, m, role - 1);
+  }
+#endif
+}
+
+}  // namespace
+
+template <typename T>
+void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePassAttention& pass,
+                           void* scratch, int processors, cudaStream_t stream) {
+  const auto narrow = [](int64_t value) { return static_cast<int>(value); };
+  constexpr graph::DType kType =
+      std::is_same_v<T, __half> ? graph::DType::kFloat16 : graph::DType::kBFloat16;
+  char* const memory = static_cast<char*>(scratch);
+  OnePassArguments<T> o{};
+  const int64_t all_heads = a.heads + 2 * a.kv_heads;
+  o.qkv = MapHeads({a.qkv, kType, a.batch, a.sequence, all_heads, a.head});
+  o.dout = MapHeads({a.dout, kType, a.batch, a.sequence, a.heads, a.head});
+  o.dqkv = MapHeads({a.dqkv, kType, a.batch, a.sequence, all_heads, a.head});
+  o.a = a;
+  o.rows = reinterpret_cast<float*>(memory);
+  o.sums = reinterpret_cast<float*>(memory + pass.row_bytes);
+  o.counters = reinterpret_cast<int*>(memory + pass.row_bytes + pass.sum_bytes);
+  o.batch = narrow(a.batch), o.heads = narrow(a.heads), o.kv_heads = narrow(a.kv_heads);
+  o.length = narrow(a.sequence), o.width = narrow(a.head);
+  o.chunks = narrow(pass.chunks), o.tiles = narrow(pass.tiles), o.blocks = narrow(pass.blocks);
+  o.shared_blocks = narrow(pass.shared_blocks), o.units = narrow(pass.units);
+  o.causal = a.causal;
+  LaunchAttentionRows<8>(a, o.rows, pass.tiles, o.counters, pass.counters, stream);
+  auto* const kernel =
+      a.dropout.rng != nullptr ? &OnePassKernel<T, true> : &OnePassKernel<T, false>;
+  gpu::Check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
+      "cudaFuncSetAttribute");
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(pass.units, processors));
+  kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+  gpu::CheckLaunch("attention_backward: one pass");
+}
+
+template void LaunchOnePassBackward(const AttentionBackwardArguments<__nv_bfloat16>&,
+                                    const OnePassAttention&, void*, int, cudaStream_t);
+template void LaunchOnePassBackward(const AttentionBackwardArguments<__half>&,
+                                    const OnePassAttention&, void*, int, cudaStream_t);
+
+}  // namespace plimsoll::ops

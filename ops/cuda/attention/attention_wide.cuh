@@ -1,0 +1,230 @@
+// Definitions shared by the kernels of ops/cuda/attention/attention_wide_hopper.cu: their
+// arguments, a unit's position in the problem, and a thread block's shared memory with the barriers
+// between its parts. Only in code for sm_90a.
+#pragma once
+
+#include <cuda.h>
+
+#include "ops/attention/attention_wide.h"
+#include "ops/cuda/attention/attention_backward.cuh"
+#include "ops/cuda/attention/attention_parts.cuh"
+
+namespace plimsoll::ops {
+
+template <typename T>
+struct WideArguments {
+  CUtensorMap qkv, dout;
+  AttentionBackwardArguments<T> a;
+  float* rows;        // [batch, heads, tiles, 2, 64]: lse·log₂e, then δ
+  float* query_sums;  // [head_places, tiles, 2]: dq of 64 queries, half of the columns
+  float* key_sums;    // [key_places, blocks, 2, 4]: dk and dv of 64 keys, half of the columns each
+  int* next_unit;     // followed by the other counters
+  int* query_counts;  // [head_places, tiles]: additions so far
+  int* key_counts;    // [key_places, blocks, 2]
+  int batch, heads, kv_heads, length, width;
+  int tiles, blocks, parts, part, units;
+  int head_places, key_places;
+  bool causal;
+};
+
+// Keys [block · 128, …) of key-value head g, and `count` heads from h on.
+struct WideUnit {
+  template <typename T>
+  __device__ WideUnit(const WideArguments<T>& a, int unit) {
+    const int group = a.heads / a.kv_heads, all = unit / a.blocks;
+    const int first = all / a.parts / kWideKeyHeads * kWideKeyHeads;  // key-value head
+    const int at_once = min(static_cast<int>(kWideKeyHeads), a.batch * a.kv_heads - first);
+    const int offset = (all - first * a.parts) % at_once;
+    part = (all - first * a.parts) / at_once;
+    block = unit % a.blocks;  // the longest come first
+    kv = first + offset;
+    b = kv / a.kv_heads;
+    g = kv % a.kv_heads;
+    const int small = a.parts - group % a.parts;  // parts of a.part heads; the others have one more
+    const int before = part * a.part + max(0, part - small);
+    count = a.part + (part >= small);
+    h = g * group + before;
+    heads_before = first * group + at_once * before + offset * count;
+    per_head = a.causal ? a.tiles - block * 2 : a.tiles;
+    steps = count * per_head;
+  }
+
+  int block, part;
+  int kv, b, g;  // kv = b · kv_heads + g
+  int h, count;
+  int heads_before;     // in the order in which units are taken
+  int per_head, steps;  // tiles
+};
+
+// A unit's steps: the tiles of one head after another, beginning with the first one that sees the
+// keys. So units of the same part are at different tiles at the same time.
+struct WideStep {
+  template <typename T>
+  __device__ WideStep(const WideArguments<T>& a, const WideUnit& u) : h(u.h), tile(u.block * 2) {}
+  template <typename T>
+  __device__ void Next(const WideArguments<T>& a, const WideUnit& u) {
+    if (++tile == a.tiles) tile = a.causal ? u.block * 2 : 0;
+    if (tile == u.block * 2) ++h;
+  }
+
+  int h, tile;
+};
+
+// The turn of the unit with key block `block` among those that add to dq of a tile: they add from
+// the block on the diagonal backwards.
+struct WideTurn {
+  template <typename T>
+  __device__ WideTurn(const WideArguments<T>& a, int block, int tile)
+      : writers(a.causal ? tile / 2 + 1 : a.blocks), order(tile / 2 - block) {
+    if (order < 0) order += a.blocks;
+  }
+  __device__ bool First() const { return order == 0; }
+  __device__ bool Last() const { return order + 1 == writers; }
+  // Whether there are sums of earlier units that it adds to its own.
+  __device__ bool Loads() const { return Last() && !First(); }
+
+  int writers, order;
+};
+
+// Shared memory of a thread block, 1024-byte aligned:
+//
+//   slots    a ring: q and dout of one tile after another
+//   keys     of the block, and values
+//   scores   two places: the gradients of the scores of 128 keys and 64 queries, 16 bits
+//   sums     dq of a tile, float32, on its way to scratch memory or back, as the registers of one
+//            thread after another
+//   rows     lse and δ of the tile in the slot of the same number
+//   tiles    which tile that is
+//   turns    where the sums of two tiles are in scratch memory
+struct WideMemory {
+  static constexpr int kSlots = 3;
+  static constexpr int kTile = 2 * kOperandTile;  // 64 rows of 128 elements, in two pieces
+  static constexpr int kSumBytes = kWideStep * kWideHead * 4;
+  static constexpr int kRowBytes = kWideStep * 2 * 4;
+
+  static constexpr int kKeysAt = kSlots * 2 * kTile;
+  static constexpr int kValuesAt = kKeysAt + 2 * kTile;
+  static constexpr int kScoresAt = kValuesAt + 2 * kTile;
+  static constexpr int kSumsAt = kScoresAt + 2 * kTile;
+  static constexpr int kRowsAt = kSumsAt + kSumBytes;
+  static constexpr int kTurnsAt = kRowsAt + kSlots * kRowBytes;
+  static constexpr int kTilesAt = kTurnsAt + 2 * 16;
+  static constexpr int kUnitAt = kTilesAt + kSlots * 8;
+  static constexpr int kBarriersAt = kUnitAt + 8;
+  static constexpr int kBytes = kBarriersAt + (2 * kSlots + 12 + 5) * 8;
+
+  using Slot = RingPlace<kSlots>;
+  using Pair = RingPlace<2>;
+  using Single = RingPlace<1>;
+
+  __device__ uint32_t Queries(Slot n) const { return base + n.index * 2 * kTile; }
+  __device__ uint32_t Dout(Slot n) const { return Queries(n) + kTile; }
+  __device__ uint32_t Rows(Slot n) const { return base + kRowsAt + n.index * kRowBytes; }
+  __device__ uint32_t Keys(int half) const { return base + kKeysAt + half * kTile; }
+  __device__ uint32_t Values(int half) const { return base + kValuesAt + half * kTile; }
+  // Of 128 keys: the two halves are behind each other.
+  __device__ uint32_t Scores(Pair n) const { return base + kScoresAt + n.index * kTile; }
+  // Of half of the columns.
+  __device__ uint32_t Sums(int half) const { return base + kSumsAt + half * kSumBytes / 2; }
+  // The number of the tile in the slot, and the row of its head (AttentionDropout::Row).
+  __device__ uint32_t TileOf(Slot n) const { return base + kTilesAt + n.index * 8; }
+  __device__ uint32_t TurnOf(Pair n) const { return base + kTurnsAt + n.index * 16; }
+  __device__ uint32_t UnitAt() const { return base + kUnitAt; }
+
+  // q, dout, lse and δ are there; are used up.
+  __device__ uint32_t Full(Slot n) const { return Barrier(n.index); }
+  __device__ uint32_t Empty(Slot n) const { return Barrier(kSlots + n.index); }
+  // It is the unit's turn; its addition has ended.
+  __device__ uint32_t Given(Pair n) const { return Barrier(2 * kSlots + n.index); }
+  __device__ uint32_t Ended(Pair n) const { return Barrier(2 * kSlots + 2 + n.index); }
+  __device__ uint32_t ScoresFull(Pair n) const { return Barrier(kOthers + n.index); }
+  __device__ uint32_t ScoresEmpty(Pair n) const { return Barrier(kOthers + 2 + n.index); }
+  // The sums of every second tile have been written, or read, by both warpgroups; their memory is
+  // free.
+  __device__ uint32_t SumsDone(Pair n) const { return Barrier(kOthers + 4 + n.index); }
+  __device__ uint32_t SumsEmpty(Pair n) const { return Barrier(kOthers + 6 + n.index); }
+  // The sums of earlier units are there.
+  __device__ uint32_t SumsLoaded() const { return Barrier(kOthers + 8); }
+  __device__ uint32_t KeysFull() const { return Barrier(kOthers + 9); }
+  __device__ uint32_t KeysEmpty() const { return Barrier(kOthers + 10); }
+  __device__ uint32_t UnitFull() const { return Barrier(kOthers + 11); }
+  __device__ uint32_t UnitEmpty() const { return Barrier(kOthers + 12); }
+
+  // Called by one thread. Each warp of the computing warpgroups arrives separately.
+  __device__ void InitBarriers() const {
+    constexpr int kWarps = 8 * kArrivalsOfWarp;
+    for (Slot n; n.round == 0; n.Step()) {
+      InitBarrier(Full(n), 1);
+      InitBarrier(Empty(n), kWarps);
+    }
+    for (Pair n; n.round == 0; n.Step()) {
+      InitBarrier(Given(n), 1);
+      InitBarrier(Ended(n), 1);
+      InitBarrier(ScoresFull(n), kWarps);
+      InitBarrier(ScoresEmpty(n), kWarps);
+      InitBarrier(SumsDone(n), kWarps);
+      InitBarrier(SumsEmpty(n), 1);
+    }
+    InitBarrier(SumsLoaded(), 1);
+    InitBarrier(KeysFull(), 1);
+    InitBarrier(KeysEmpty(), kWarps);
+    InitBarrier(UnitFull(), 1);
+    InitBarrier(UnitEmpty(), kWarps + 1);
+    FenceArrivalInit();
+  }
+
+  uint32_t base;
+
+ private:
+  static constexpr int kOthers = 2 * kSlots + 4;
+
+  __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
+};
+
+// Waits until the barrier's phase of this round, or the one before, has ended.
+template <int kCount>
+__device__ void AwaitRound(uint32_t barrier, RingPlace<kCount> n) {
+  AwaitBarrier(barrier, n.round);
+}
+template <int kCount>
+__device__ void AwaitRoundBefore(uint32_t barrier, RingPlace<kCount> n) {
+  AwaitBarrier(barrier, n.round ^ 1);
+}
+
+__device__ inline void StoreTwo(uint32_t to, int x, int y) {
+  asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(to), "r"(x), "r"(y) : "memory");
+}
+__device__ inline int2 LoadTwo(uint32_t from) {
+  int2 v;
+  asm volatile("ld.shared.v2.s32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
+  return v;
+}
+__device__ inline void StoreFour(uint32_t to, int4 v) {
+  asm volatile("st.shared.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
+}
+__device__ inline int4 LoadFour(uint32_t from) {
+  int4 v;
+  asm volatile("ld.shared.v4.s32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(from)
+               : "memory");
+  return v;
+}
+
+// What the copying thread and the computing warps do: process the units that their thread block
+// takes, until there are no more.
+template <bool kWarp, typename T, typename Work>
+__device__ void ForEachWideUnit(const WideArguments<T>& a, const WideMemory& m, const Work& work) {
+  for (WideMemory::Single n;; n.Step()) {
+    AwaitRound(m.UnitFull(), n);
+    int unit;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.UnitAt()));
+    if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
+    kWarp ? ArriveByWarp(m.UnitEmpty()) : Arrive(m.UnitEmpty());
+    work(unit);
+  }
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,210 @@
+// Definitions shared by the kernels of ops/cuda/attention/attention_widest_hopper.cu: their
+// arguments, a unit's position in the problem, and a thread block's shared memory with the barriers
+// between its parts. Only in code for sm_90a.
+#pragma once
+
+#include <cuda.h>
+
+#include "ops/cuda/attention/attention_backward.cuh"
+#include "ops/cuda/attention/attention_parts.cuh"
+
+namespace plimsoll::ops {
+
+template <typename T>
+struct WidestArguments {
+  CUtensorMap qkv, dout;
+  AttentionBackwardArguments<T> a;
+  const float* rows;  // [batch, heads, tiles, 2, 64]: lse·log₂e, then δ
+  int* next_unit;     // besides the first one of each thread block
+  int heads, kv_heads, sequence, width;
+  int tiles;  // of 64 tokens in a sequence
+  int parts;  // of a head: units of dq, or of dk and dv
+  int units;  // of all heads
+  bool causal;
+
+  __device__ int Length(int b) const {
+    return a.lengths == nullptr ? sequence : min(sequence, a.lengths[b]);
+  }
+  // lse and δ of a tile; `row`: batch row · heads + head.
+  __device__ const float* Rows(int row, int tile) const {
+    return rows + (int64_t{row} * tiles + tile) * 128;
+  }
+};
+
+// Queries [first, first + 128) of head h, 64 for each warpgroup, and the tiles of keys that they
+// see. The longest units of a head come first.
+struct WidestQueries {
+  template <typename T>
+  __device__ WidestQueries(const WidestArguments<T>& w, int unit) {
+    row = unit / w.parts;
+    b = row / w.heads;
+    h = row % w.heads;
+    g = h / (w.heads / w.kv_heads);
+    first = (w.parts - 1 - unit % w.parts) * 128;
+    length = w.Length(b);
+    steps = ((w.causal ? min(length, first + 128) : length) + 63) / 64;
+  }
+  // Whether any of its tokens is no padding.
+  __device__ bool exists() const { return first < length; }
+
+  int row;  // batch row · heads + head
+  int b, h, g;
+  int first, length, steps;
+};
+
+// Keys [first, first + 64) of key-value head g, and the tiles of queries of its group that see
+// them.
+struct WidestKeys {
+  template <typename T>
+  __device__ WidestKeys(const WidestArguments<T>& w, int unit) {
+    const int kv = unit / w.parts, group = w.heads / w.kv_heads;
+    b = kv / w.kv_heads;
+    g = kv % w.kv_heads;
+    h = g * group;
+    first = unit % w.parts * 64;
+    length = w.Length(b);
+    first_tile = w.causal ? first / 64 : 0;
+    end_tile = (length + 63) / 64;
+    steps = group * (end_tile - first_tile);
+  }
+  __device__ bool exists() const { return first < length; }
+
+  int b, g, h;  // h: the first head of the group
+  int first, length;
+  int first_tile, end_tile, steps;
+};
+
+// A step of such a unit: the tiles of one head after another.
+struct WidestStep {
+  __device__ explicit WidestStep(const WidestKeys& u) : h(u.h), tile(u.first_tile) {}
+  __device__ void Next(const WidestKeys& u) {
+    if (++tile == u.end_tile) {
+      tile = u.first_tile;
+      ++h;
+    }
+  }
+
+  int h, tile;
+};
+
+// Shared memory of a thread block, 1024-byte aligned: what stays during a unit, a ring of tiles,
+// weights on their way from one warpgroup to the other, lse and δ of the queries in each slot, the
+// unit's number and the barriers.
+template <int kWidthPieces, int kStaying, int kRing, int kPassed, int kRows>
+struct WidestMemory {
+  static constexpr int kPieces = kWidthPieces;  // of 64 columns
+  static constexpr int kTile = kPieces * kOperandTile;
+  static constexpr int kSlots = kRing;
+  static constexpr int kRowBytes = 2 * 64 * 4;
+
+  static constexpr int kSlotsAt = kStaying * kTile;
+  static constexpr int kWeightsAt = kSlotsAt + kSlots * kTile;
+  static constexpr int kRowsAt = kWeightsAt + kPassed * kOperandTile;
+  static constexpr int kUnitAt = kRowsAt + kRows * kRowBytes;
+  static constexpr int kBarriersAt = kUnitAt + 8;
+  static constexpr int kBytes = kBarriersAt + (2 + 2 * kSlots + 2 * kPassed) * 8;
+  static_assert(kBytes <= 227 * 1024);
+
+  using Slot = RingPlace<kSlots>;
+  using Unit = RingPlace<1>;
+
+  __device__ uint32_t Staying(int i) const { return base + i * kTile; }
+  __device__ uint32_t Tile(Slot n) const { return base + kSlotsAt + n.index * kTile; }
+  __device__ uint32_t UnitAt() const { return base + kUnitAt; }
+
+  // The unit's number and what stays are there; are used up.
+  __device__ uint32_t UnitFull() const { return Barrier(0); }
+  __device__ uint32_t UnitEmpty() const { return Barrier(1); }
+  __device__ uint32_t Full(Slot n) const { return Barrier(2 + n.index); }
+  __device__ uint32_t Empty(Slot n) const { return Barrier(2 + kSlots + n.index); }
+
+  // Called by one thread. Each warp of the computing warpgroups arrives separately.
+  __device__ void InitBarriers() const {
+    constexpr int kWarps = 8 * kArrivalsOfWarp;
+    InitBarrier(UnitFull(), 1);
+    InitBarrier(UnitEmpty(), kWarps);
+    for (Slot n; n.round == 0; n.Step()) {
+      InitBarrier(Full(n), 1);
+      InitBarrier(Empty(n), kWarps);
+    }
+    for (int i = 0; i < 2 * kPassed; ++i) InitBarrier(Barrier(kPassedAt + i), kWarps / 2);
+    FenceArrivalInit();
+  }
+
+  uint32_t base;
+
+ protected:
+  static constexpr int kPassedAt = 2 + 2 * kSlots;
+
+  __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
+};
+
+// For dq. q and dout of 64 queries for each warpgroup stay; values and keys of the same 64 tokens
+// follow each other in the ring, values first, because they are free earlier.
+template <int kPieces>
+struct WidestQueriesMemory : WidestMemory<kPieces, 4, kPieces == 3 ? 5 : 3, 0, 0> {
+  __device__ uint32_t Queries(int part) const { return this->Staying(part); }
+  __device__ uint32_t Dout(int part) const { return this->Staying(2 + part); }
+};
+
+// For dk and dv. k and v of 64 tokens stay; q and dout of the same 64 queries follow each other in
+// the ring; weights have two places.
+template <int kPieces>
+struct WidestKeysMemory : WidestMemory<kPieces, 2, kPieces == 3 ? 6 : 4, 2, kPieces == 3 ? 6 : 4> {
+  using Slot = typename WidestKeysMemory::Slot;
+  using Pair = RingPlace<2>;
+
+  __device__ uint32_t Keys() const { return this->Staying(0); }
+  __device__ uint32_t Values() const { return this->Staying(1); }
+  __device__ uint32_t Weights(Pair n) const {
+    return this->base + this->kWeightsAt + n.index * kOperandTile;
+  }
+  // lse and δ of the queries in this slot.
+  __device__ uint32_t Rows(Slot n) const {
+    return this->base + this->kRowsAt + n.index * this->kRowBytes;
+  }
+  __device__ uint32_t WeightsFull(Pair n) const { return this->Barrier(this->kPassedAt + n.index); }
+  __device__ uint32_t WeightsEmpty(Pair n) const {
+    return this->Barrier(this->kPassedAt + 2 + n.index);
+  }
+};
+
+// What the copying thread does: takes units, and gives the computing warps the numbers of those
+// that have work, when `stay` has started the copies of what stays during the unit. Then `follow`
+// starts those of its tiles. A number of w.units or more says that there are no more.
+template <typename Unit, typename T, typename Memory, typename Stay, typename Follow>
+__device__ void TakeWidestUnits(const WidestArguments<T>& w, const Memory& m, int staying,
+                                const Stay& stay, const Follow& follow) {
+  typename Memory::Unit n;
+  int unit = static_cast<int>(blockIdx.x);
+#pragma unroll 1
+  while (true) {
+    const bool ends = unit >= w.units;
+    const Unit u(w, ends ? 0 : unit);
+    const int next = ends ? 0 : static_cast<int>(gridDim.x) + atomicAdd(w.next_unit, 1);
+    if (ends || u.exists()) {
+      AwaitBarrier(m.UnitEmpty(), n.round ^ 1);
+      StoreWord(m.UnitAt(), static_cast<uint32_t>(unit));
+      if (ends) return Arrive(m.UnitFull());
+      ExpectBytes(m.UnitFull(), staying * Memory::kTile);
+      stay(u);
+      n.Step();
+      follow(u);
+    }
+    unit = next;
+  }
+}
+
+// What the computing warps do: work on these units.
+template <typename T, typename Memory, typename Work>
+__device__ void ForEachWidestUnit(const WidestArguments<T>& w, const Memory& m, const Work& work) {
+#pragma unroll 1
+  for (typename Memory::Unit n;; n.Step()) {
+    AwaitBarrier(m.UnitFull(), n.round);
+    const int unit = static_cast<int>(LoadWord(m.UnitAt()));
+    if (unit >= w.units) return;
+    work(unit);
+  }
+}
+
+}  // namespace plimsoll::ops

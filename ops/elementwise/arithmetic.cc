@@ -1,0 +1,196 @@
+#include "ops/elementwise/arithmetic.h"
+
+#include "graph/gradient.h"
+#include "ops/definition.h"
+#include "ops/reductions/reduce.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::DType;
+using graph::GradientContext;
+using graph::OpCall;
+using graph::OpRegistration;
+using graph::Precision;
+using graph::ShardingRule;
+using graph::TensorType;
+using graph::Value;
+
+// Integers are allowed because counts are summed too.
+std::vector<TensorType> InferAdd(const OpCall& call) {
+  const TensorType& a = call.input(0);
+  if (a.dtype != DType::kInt32) return LikeEqualFloatInputs(call);
+  Check(call.input(1) == a, call, "inputs must agree in type");
+  return {a};
+}
+
+void AddGradient(GradientContext& ctx) {
+  for (size_t i : {0, 1}) {
+    if (ctx.wants(i)) ctx.SetGradient(i, ctx.output_gradient(0));
+  }
+}
+
+void MulGradient(GradientContext& ctx) {
+  for (size_t i : {0, 1}) {
+    if (ctx.wants(i)) {
+      ctx.SetGradient(i, Mul(ctx.builder(), ctx.output_gradient(0), ctx.input(1 - i)));
+    }
+  }
+}
+
+void ScaleGradient(GradientContext& ctx) {
+  if (!ctx.wants(0)) return;
+  ctx.SetGradient(0,
+                  Scale(ctx.builder(), ctx.output_gradient(0), ctx.attributes().GetReal("factor")));
+}
+
+std::vector<TensorType> InferScaleBy(const OpCall& call) {
+  const TensorType& s = call.input(1);
+  Check(s.shape.rank() == 0 && (s.dtype == DType::kFloat32 || s.dtype == call.input(0).dtype), call,
+        "'s' must be f32[] or a scalar of the dtype of x");
+  return LikeFloatInput0(call);
+}
+
+void ScaleByGradient(GradientContext& ctx) {
+  graph::Builder& g = ctx.builder();
+  const Value dy = ctx.output_gradient(0);
+  if (ctx.wants(0)) ctx.SetGradient(0, ScaleBy(g, dy, ctx.input(1)));
+  if (ctx.wants(1)) {
+    const DType dtype = g.dtype(ctx.input(1));
+    const Value ds = Sum(g, Mul(g, dy, ctx.input(0)));
+    ctx.SetGradient(1, g.dtype(ds) == dtype ? ds : Cast(g, ds, dtype));
+  }
+}
+
+DType DTypeAttribute(const OpCall& call) {
+  const auto dtype = graph::ParseDType(call.attributes.GetWord("dtype"));
+  Check(dtype.has_value(), call, "unknown dtype");
+  return *dtype;
+}
+
+std::vector<TensorType> InferCast(const OpCall& call) {
+  return {{DTypeAttribute(call), call.input(0).shape}};
+}
+
+void CastGradient(GradientContext& ctx) {
+  if (!ctx.wants(0)) return;
+  graph::Builder& g = ctx.builder();
+  const Value dy = ctx.output_gradient(0);
+  const DType dtype = g.dtype(ctx.input(0));
+  // A parameter's gradient is a float32 sum whatever type the parameter or its copy has; it is
+  // passed on without conversion.
+  const bool parameter = g.program().tensor(ctx.input(0)).role == graph::Role::kParameter;
+  const DType expected = parameter ? graph::ComputeType(dtype) : dtype;
+  ctx.SetGradient(0, g.dtype(dy) == expected ? dy : Cast(g, dy, expected));
+}
+
+std::vector<TensorType> InferFill(const OpCall& call) {
+  // Without the attribute "rank" it is a scalar.
+  const bool scalar = !call.attributes.Has("rank");
+  return {{DTypeAttribute(call), scalar ? graph::Shape() : GetShape(call.attributes)}};
+}
+
+const OpRegistration kAdd({
+    .name = "add",
+    .inputs = {{"a"}, {"b"}},
+    .outputs = {{"y"}},
+    .infer = &InferAdd,
+    .gradient = &AddGradient,
+    .cost = FlopsPerElement(1),
+    .in_place = {{0, 0}, {1, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements, .inputs = 2},
+    .cheap_to_recompute = true,
+});
+
+const OpRegistration kMul({
+    .name = "mul",
+    .inputs = {{"a"}, {"b"}},
+    .outputs = {{"y"}},
+    .infer = &LikeEqualFloatInputs,
+    .gradient = &MulGradient,
+    .cost = FlopsPerElement(1),
+    .in_place = {{0, 0}, {1, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements, .inputs = 2},
+    .cheap_to_recompute = true,
+});
+
+const OpRegistration kScale({
+    .name = "scale",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &LikeFloatInput0,
+    .gradient = &ScaleGradient,
+    .cost = FlopsPerElement(1),
+    .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
+});
+
+const OpRegistration kScaleBy({
+    .name = "scale_by",
+    .inputs = {{"x"}, {"s"}},
+    .outputs = {{"y"}},
+    .infer = &InferScaleBy,
+    .gradient = &ScaleByGradient,
+    .cost = FlopsPerElement(1),
+    .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements},
+});
+
+const OpRegistration kCast({
+    .name = "cast",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &InferCast,
+    .gradient = &CastGradient,
+    .cost = {},
+    .converts = true,
+    .precision = {Precision::kAsInput, "converts on the model's own account"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
+});
+
+const OpRegistration kFill({
+    .name = "fill",
+    .inputs = {},
+    .outputs = {{"y"}},
+    .infer = &InferFill,
+    .gradient = {},
+    .cost = {},
+});
+
+}  // namespace
+
+Value Add(graph::Builder& g, Value a, Value b, std::string_view name) {
+  return g.Emit1("add", {a, b}, {}, name);
+}
+
+Value Mul(graph::Builder& g, Value a, Value b, std::string_view name) {
+  return g.Emit1("mul", {a, b}, {}, name);
+}
+
+Value Scale(graph::Builder& g, Value x, double factor, std::string_view name) {
+  return g.Emit1("scale", {x}, {{"factor", factor}}, name);
+}
+
+Value ScaleBy(graph::Builder& g, Value x, Value s, std::string_view name) {
+  return g.Emit1("scale_by", {x, s}, {}, name);
+}
+
+Value Cast(graph::Builder& g, Value x, graph::DType dtype, std::string_view name) {
+  return g.Emit1("cast", {x}, {{"dtype", std::string(graph::Name(dtype))}}, name);
+}
+
+Value Constant(graph::Builder& g, TensorType type, double value, std::string_view name) {
+  graph::Attributes attributes = {{"dtype", std::string(graph::Name(type.dtype))},
+                                  {"value", value}};
+  if (type.shape.rank() > 0) SetShape(attributes, type.shape);
+  return g.Emit1("fill", {}, attributes, name);
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,120 @@
+// An allocator that decides while a program runs, like those of deep-learning frameworks for GPU
+// memory. The planned arena is compared with it.
+//
+// It follows the documented behaviour of PyTorch's CUDA caching allocator:
+// - Sizes are rounded up to 512 bytes.
+// - Requests up to 1 MiB are cut from segments of 2 MiB, larger ones below 10 MiB from segments of
+//   20 MiB, and larger ones still get a segment of their own size, rounded up to 2 MiB. The first
+//   kind shares no segment with the others.
+// - A request takes the smallest free block that holds it (best fit). The rest of the block
+//   becomes a free block again if it is at least 512 bytes (small requests) or more than 1 MiB
+//   (others); otherwise it is lost until the block is freed.
+// - A freed block merges with its free neighbours in the segment. Segments are kept.
+// - EmptyCache() returns the segments in which no block is in use. It is also called when the
+//   source refuses a segment, before the request fails.
+// - Preallocate() takes one large segment first, which serves requests of every size with the least
+//   rounding; requests that don't fit there go to new segments as above. (TensorFlow's allocator
+//   begins like this.)
+//
+// Ties between equal blocks are decided by the age of the segment and the position in it, never by
+// addresses, so that simulated and real memory behave alike. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/caching_allocator/segments.h"
+
+namespace plimsoll::runtime {
+
+struct CachingStats {
+  // Bytes requested; bytes of the blocks handed out for them; bytes of all segments.
+  int64_t requested = 0, allocated = 0, reserved = 0;
+  int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;
+  int64_t segments = 0;           // now
+  int64_t segments_reserved = 0;  // so far
+  int64_t segments_returned = 0;  // so far
+  int64_t retries = 0;            // requests for which the cache had to be emptied first
+
+  // Reserved bytes / bytes in use − 1, each at its peak.
+  double fragmentation() const;
+  bool operator==(const CachingStats&) const = default;
+};
+
+class CachingAllocator {
+ public:
+  static constexpr int64_t kRounding = 512;
+  static constexpr int64_t kSmallRequest = int64_t{1} << 20;
+  static constexpr int64_t kSmallSegment = int64_t{2} << 20;
+  static constexpr int64_t kMediumSegment = int64_t{20} << 20;
+  static constexpr int64_t kLargeRequest = int64_t{10} << 20;
+  static constexpr int64_t kSegmentRounding = int64_t{2} << 20;
+
+  // `source` must outlive the allocator, whose destructor returns all segments. `name` is used in
+  // messages: "memory.allocator: caching".
+  explicit CachingAllocator(SegmentSource& source, std::string name = "caching allocator");
+  ~CachingAllocator();
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  // Reserves one segment of that many bytes, rounded up to 2 MiB. UserError when the source
+  // refuses.
+  void Preallocate(int64_t bytes);
+
+  // Returns the 512-byte-aligned address of a new block of `bytes` ≥ 0. Throws a UserError with the
+  // current figures when the source refuses a segment for it.
+  uintptr_t Allocate(int64_t bytes);
+  // Throws InternalError when Allocate() did not return that address, or it is free already.
+  void Free(uintptr_t address);
+  void EmptyCache();
+
+  const CachingStats& stats() const { return stats_; }
+
+  // A snapshot of all blocks for tests and reports, in the order of segments and addresses.
+  struct BlockInfo {
+    int64_t segment = 0;  // number, in the order of reservation
+    int64_t offset = 0;   // in the segment
+    int64_t bytes = 0;
+    int64_t requested = 0;  // 0 when free
+    bool in_use = false;
+    bool operator==(const BlockInfo&) const = default;
+  };
+  std::vector<BlockInfo> Blocks() const;
+
+ private:
+  enum class Pool { kSmall, kLarge, kPreallocated };
+
+  struct Block {
+    uintptr_t address = 0;
+    int64_t bytes = 0;
+    int64_t requested = 0;
+    int64_t segment = 0;
+    Pool pool = Pool::kSmall;
+    bool in_use = false;
+    Block* previous = nullptr;  // neighbours in the segment
+    Block* next = nullptr;
+  };
+  struct BestFit {
+    bool operator()(const Block* a, const Block* b) const;
+  };
+  using FreeBlocks = std::set<Block*, BestFit>;
+
+  Block* Add(const Block& block);
+  Block* FindFree(Pool pool, int64_t bytes);
+  Block* Grow(Pool pool, int64_t segment_bytes);  // nullptr: refused even after EmptyCache()
+  void Split(Block* block, int64_t bytes);
+  Block* MergeFree(Block* first, Block* second);
+  FreeBlocks& free(Pool pool) { return free_[static_cast<size_t>(pool)]; }
+
+  SegmentSource& source_;
+  std::string name_;
+  std::unordered_map<uintptr_t, std::unique_ptr<Block>> blocks_;  // by address, free ones too
+  FreeBlocks free_[3];                                            // by pool
+  CachingStats stats_;
+};
+
+}  // namespace plimsoll::runtime

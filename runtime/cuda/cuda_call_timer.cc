@@ -1,0 +1,147 @@
+#include "runtime/cuda/cuda_call_timer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <vector>
+
+#include "gpu/check.h"
+#include "gpu/first_device.h"
+#include "gpu/libraries.h"
+#include "ops/cuda_kernel.h"
+#include "ops/cuda_workspace.h"
+#include "runtime/call_arguments.h"
+#include "runtime/cuda/cuda_fill.h"
+#include "runtime/cuda/cuda_handles.h"
+#include "runtime/cuda/cuda_recording.h"
+#include "runtime/cuda/cuda_stand_ins.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using graph::DType;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::TensorId;
+using graph::TensorType;
+
+// Bytes accessed between two uses of the same arguments: more than the second-level cache holds.
+constexpr int64_t kBetweenUses = int64_t{160} << 20;
+constexpr int64_t kMostSets = 8;
+
+}  // namespace
+
+struct CudaCallTimer::Impl {
+  struct Current {
+    Current() { gpu::UseFirstDevice(); }
+  };
+  Current current;  // before anything that needs a context
+  gpu::Libraries libraries;
+  CudaStream stream;
+  CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
+
+  // Fills integers with ids below `id_bound`; scalars and pairs, which are counters and seeds, with
+  // 0 or 1. Leaves floats unchanged.
+  void FillWhole(const ops::TensorRef& ref, int32_t id_bound) {
+    const int64_t bytes = ref.type.bytes();
+    if (ref.data == nullptr || bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
+    if (ref.type.dtype == DType::kInt32) {
+      const int64_t count = ref.type.shape.elements();
+      const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
+      std::vector<int32_t> ids(static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) {
+        ids[i] = static_cast<int32_t>((static_cast<uint32_t>(i) * 2654435761u >> 4) % bound);
+      }
+      gpu::Check(cudaMemcpyAsync(ref.data, ids.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
+                 "cudaMemcpyAsync");
+      gpu::Check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    } else {
+      gpu::Check(cudaMemsetAsync(ref.data, 1, bytes, stream.get()), "cudaMemsetAsync");
+    }
+  }
+
+  template <typename Body>
+  double Elapsed(Body&& body) {
+    begin.Record(stream.get());
+    body();
+    end.Record(stream.get());
+    end.Wait();
+    return 1e-6 * end.MicrosecondsSince(begin);
+  }
+
+  double Time(const Program& program, const Node& node, int64_t most_bytes) {
+    const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
+    if (kernel == nullptr) return -1;
+    const int64_t workspace_bytes = ops::CudaWorkspaceBytes(program.CallOf(node).get());
+    const int64_t set_bytes = CudaStandIns::Bytes(program, node, workspace_bytes);
+    if (set_bytes > most_bytes) return -1;
+    const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,
+                                             std::min(kMostSets, most_bytes / set_bytes));
+    const CudaBuffer scratch(CudaBuffer::Kind::kDevice, sets * set_bytes, "timing an op");
+    // All tensors must differ: a row of logits whose weights equal its input would be far from
+    // plausible.
+    FillPlausible(scratch.data(), scratch.bytes(), DType::kBFloat16, 0, stream.get());
+    std::vector<CudaStandIns> arguments;
+    std::vector<ops::CudaContext> contexts;
+    arguments.reserve(static_cast<size_t>(sets));
+    const int32_t id_bound = IdBound(program, node);
+    for (int64_t i = 0; i < sets; ++i) {
+      const CudaStandIns& a =
+          arguments.emplace_back(program, node, workspace_bytes, scratch.data() + i * set_bytes);
+      for (const ops::TensorRef& input : a.inputs) FillWhole(input, id_bound);
+      contexts.push_back(
+          {{*node.op, a.inputs, a.outputs, node.attributes, a.workspace, workspace_bytes},
+           stream.get(),
+           libraries});
+    }
+    // This order loads and chooses everything before the timing.
+    if (kernel->prepare != nullptr) {
+      FillOperands(contexts.front(), stream.get());
+      kernel->prepare(contexts.front());
+    }
+    for (const ops::CudaContext& context : contexts) kernel->run(context);
+    const double once = Elapsed([&] { kernel->run(contexts.front()); });
+    constexpr double kSeconds = 2e-3;
+    constexpr int kMost = 64;
+    const int runs =
+        std::clamp(static_cast<int>(std::lround(kSeconds / std::max(once, 1e-6))), 3, kMost);
+    const auto enqueue = [&] {
+      for (int i = 0; i < runs; ++i) kernel->run(contexts[i % contexts.size()]);
+    };
+    const auto recording = CudaRecording::Make(stream.get(), enqueue);
+    const auto launch = [&] { recording ? recording->Launch(stream.get()) : enqueue(); };
+    // A GPU at its power limit, as in a training step, runs slower than one that has rested.
+    constexpr double kSustained = 40e-3;
+    constexpr int kReplays = 3;
+    const double replay = Elapsed(launch);
+    const int warm = static_cast<int>(std::min(kSustained / std::max(replay, 1e-4), 200.0));
+    for (int i = 0; i < warm; ++i) launch();
+    std::vector<double> seconds;
+    for (int i = 0; i < kReplays; ++i) {
+      seconds.push_back(Elapsed(launch) / runs);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[kReplays / 2];
+  }
+};
+
+CudaCallTimer::CudaCallTimer() : impl_(std::make_unique<Impl>()) {}
+CudaCallTimer::~CudaCallTimer() = default;
+
+double CudaCallTimer::Time(const Program& program, const Node& node, int64_t most_bytes) {
+  try {
+    return impl_->Time(program, node, most_bytes);
+  } catch (const std::exception&) {
+    cudaStreamSynchronize(impl_->stream.get());
+    (void)cudaGetLastError();  // clears the error for the next call
+    return -1;
+  }
+}
+
+bool CudaCallTimer::Grouped(const Node& node) {
+  const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
+  return kernel != nullptr && kernel->run_group != nullptr;
+}
+
+}  // namespace plimsoll::runtime

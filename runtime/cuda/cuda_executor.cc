@@ -1,0 +1,475 @@
+#include "runtime/cuda/cuda_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+#include "base/message.h"
+#include "runtime/cuda/cuda_fill.h"
+#include "runtime/cuda/cuda_instruments.h"
+#include "runtime/cuda/cuda_ranges.h"
+#include "runtime/cuda/cuda_recording.h"
+#include "runtime/cuda/cuda_schedule.h"
+#include "runtime/cuda/cuda_stand_ins.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using graph::Node;
+using graph::Program;
+
+using Item = CudaItem;
+
+// Of a program whose tensors lie elsewhere: addresses to tell its tensors apart by.
+const ArenaBases kNowhere = {reinterpret_cast<std::byte*>(uintptr_t{1} << 48),
+                             reinterpret_cast<std::byte*>(uintptr_t{1} << 49)};
+
+void RunKernel(const ops::CudaKernel& kernel, std::span<const ops::CudaContext> contexts) {
+  if (contexts.size() == 1) return kernel.run(contexts.front());
+  kernel.run_group(contexts);
+}
+
+}  // namespace
+
+struct CudaExecutor::Impl {
+  Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s, gpu::Libraries& libs,
+       ExecutorOptions o, const CudaBeside* beside, TensorMemory* m);
+  ~Impl() {
+    cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it uses
+  }
+
+  template <typename Body>
+  void WithNode(int node, Body&& body) const;
+  void FindAwaited(const CudaBeside& beside);
+  void PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed);
+  void Enqueue(const Item& item);
+  void PoisonBefore(const Item& item);
+  void PoisonAfter(const Item& item);
+  void Fork(const Item& item);
+  void EnqueueWork(const Item& item);
+  void EnqueueAll();
+  void RunInstrumented();
+  void RunOnMemory();
+  template <typename Body>
+  void WithScratch(const Item& item, size_t first, size_t count, Body&& body) const;
+  void Collect() const;
+
+  const Program& program;
+  const Layout layout;
+  const ArenaBases bases;
+  const ExecutorOptions options;
+  const CudaStreams& streams;
+  TensorMemory* const memory;  // nullptr: everything lies in the arenas
+  CudaSchedule schedule;
+  const CudaRanges ranges;
+  // By item: the event that it waits for before it begins, and the one that is recorded once it has
+  // ended; nullptr: none. Both are empty where there are no such items.
+  std::vector<const CudaEvent*> awaited, passed;
+  CudaInputs* inputs = nullptr;                          // that travel beside the runs
+  std::vector<std::vector<const CudaEvent*>> have_read;  // of these, by item; empty without them
+  std::unique_ptr<CudaRecording> recording;
+
+  std::optional<CudaPoison> poison;
+  std::optional<CudaArenaMeter> meter;
+  std::optional<CudaFiniteCheck> finite;
+
+  // Events for the profile: the start of the run, then start and end of each item.
+  std::vector<CudaEvent> times;
+  mutable bool uncollected = false;
+  mutable std::vector<int64_t> nanoseconds;
+  mutable std::vector<NodeTime> last_times;
+  int64_t runs = 0;
+};
+
+CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s,
+                         gpu::Libraries& libraries, ExecutorOptions o, const CudaBeside* beside,
+                         TensorMemory* m)
+    : program(p),
+      layout(l),
+      bases(b),
+      options(o),
+      streams(s),
+      memory(m),
+      // Instruments that look at a node's results need them to be complete.
+      schedule(program, layout, memory == nullptr ? bases : kNowhere, s, libraries,
+               o.check_arena || o.check_finite || memory != nullptr, o.communicators, memory),
+      ranges(program),
+      nanoseconds(p.nodes().size(), 0) {
+  if (memory != nullptr && (options.poison || options.check_arena || options.check_finite)) {
+    throw InternalError(fmt::format(
+        "program '{}': poison, check_arena and check_finite need an arena", program.name()));
+  }
+  if (beside != nullptr) FindAwaited(*beside);
+  if (options.poison) poison.emplace(program, layout, bases);
+  if (options.check_arena) meter.emplace(program, layout, bases);
+  if (options.check_finite) finite.emplace(program, layout, bases);
+  if (options.profile) {
+    for (size_t i = 0; i < 2 * schedule.items().size() + 1; ++i)
+      times.emplace_back(CudaEvent::Kind::kTime);
+  }
+}
+
+// A stream that has waited for a mark has waited for those before it, and a stream that forks off
+// for what the compute stream has waited for.
+void CudaExecutor::Impl::FindAwaited(const CudaBeside& beside) {
+  std::array<int, kCudaStreams> reached;
+  reached.fill(StateReads::kNoMark);
+  for (const Item& item : schedule.items()) {
+    int mark = StateReads::kNoMark;
+    for (const int node : item.nodes) {
+      mark = std::max(mark, beside.reads.MarkBefore(program, program.nodes()[node]));
+    }
+    int& of_stream = reached[schedule.StreamOf(item)];
+    of_stream = std::max(of_stream, reached[kCompute]);
+    awaited.push_back(mark > of_stream ? &beside.passed[mark] : nullptr);
+    of_stream = std::max(of_stream, mark);
+  }
+}
+
+void CudaExecutor::Impl::PassMarks(std::span<const int> marks,
+                                   const std::vector<CudaEvent>& events) {
+  const std::vector<Item>& items = schedule.items();
+  passed.assign(items.size(), nullptr);
+  for (size_t mark = 0; mark < marks.size(); ++mark) {
+    const auto behind = std::ranges::upper_bound(
+        items, marks[mark], {}, [](const Item& item) { return item.nodes.front(); });
+    if (behind != items.begin()) passed[behind - items.begin() - 1] = &events[mark];
+  }
+}
+
+template <typename Body>
+void CudaExecutor::Impl::WithNode(int node, Body&& body) const {
+  try {
+    body();
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{} [{}]", error.what(), DescribeNode(program, node)),
+                    error.code());
+  } catch (const std::exception& error) {
+    throw InternalError(fmt::format("{}: {}", DescribeNode(program, node), error.what()));
+  }
+}
+
+void CudaExecutor::Impl::Fork(const Item& item) {
+  const CudaSideWork& work = schedule.side(item);
+  work.may_start.Record(streams.compute.get());
+  work.may_start.MakeWait(streams.of(work.stream));
+}
+
+void CudaExecutor::Impl::EnqueueWork(const Item& item) {
+  switch (item.kind) {
+    case Item::Kind::kCopy: {
+      const CudaSideWork& copy = schedule.side(item);
+      if (copy.bytes == 0) return;
+      return gpu::Check(cudaMemcpyAsync(copy.target, copy.source, copy.bytes, cudaMemcpyDefault,
+                                        streams.of(copy.stream)),
+                        "cudaMemcpyAsync");
+    }
+    case Item::Kind::kDone: {
+      const CudaSideWork& work = schedule.side(item);
+      if (work.stream != kCompute) work.has_ended.MakeWait(streams.compute.get());
+      return;
+    }
+    case Item::Kind::kKernels:
+      return RunKernel(*item.kernel, schedule.contexts(item));
+  }
+}
+
+void CudaExecutor::Impl::Enqueue(const Item& item) {
+  const size_t index = static_cast<size_t>(&item - schedule.items().data());
+  const cudaStream_t on = streams.of(schedule.StreamOf(item));
+  WithNode(item.nodes.front(), [&] {
+    if (schedule.Forks(item)) Fork(item);
+    if (!awaited.empty() && awaited[index] != nullptr) awaited[index]->WaitForOthers(on);
+    EnqueueWork(item);
+    if (schedule.Forks(item)) schedule.side(item).has_ended.Record(on);
+    if (!passed.empty() && passed[index] != nullptr) passed[index]->RecordForOthers(on);
+    if (inputs != nullptr) {
+      for (const CudaEvent* event : have_read[index]) event->RecordForOthers(on);
+    }
+    if (options.launch == Launch::kAwaited)
+      gpu::Check(cudaStreamSynchronize(on), "running the kernel");
+  });
+}
+
+void CudaExecutor::Impl::PoisonBefore(const Item& item) {
+  if (!poison) return;
+  for (int node : item.nodes) poison->BeforeNode(node, streams.compute.get());
+}
+
+void CudaExecutor::Impl::PoisonAfter(const Item& item) {
+  if (!poison) return;
+  for (int node : item.nodes) poison->AfterNode(node, streams.compute.get());
+}
+
+void CudaExecutor::Impl::EnqueueAll() {
+  CudaRanges::Pass pass(ranges);
+  for (const Item& item : schedule.items()) {
+    const gpu::Range range = pass.Node(item.nodes.front());
+    PoisonBefore(item);
+    Enqueue(item);
+    PoisonAfter(item);
+  }
+}
+
+void CudaExecutor::Impl::RunInstrumented() {
+  const cudaStream_t compute = streams.compute.get();
+  const std::vector<Item>& items = schedule.items();
+  Collect();  // the previous run: its events are recorded anew
+  if (meter) meter->BeforeRun(compute);
+  if (finite) finite->BeforeRun(compute);
+  if (options.profile) times[0].Record(compute);
+  CudaRanges::Pass pass(ranges);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
+    const gpu::Range range = pass.Node(item.nodes.front());
+    const CudaStreamIndex which = schedule.StreamOf(item);
+    PoisonBefore(item);
+    if (meter) {
+      for (int node : item.nodes) meter->BeforeNode(node, compute);
+    }
+    if (options.profile && which == kCompute) times[2 * i + 1].Record(compute);
+    if (options.profile && which != kCompute) {
+      Fork(item);  // starts its time when it may run, not while its stream waits
+      times[2 * i + 1].Record(streams.of(which));
+    }
+    Enqueue(item);
+    if (options.profile) times[2 * i + 2].Record(streams.of(which));
+    for (int node : item.nodes) {
+      if (finite) finite->AfterNode(node, compute);
+      if (meter) meter->AfterNode(node, compute);
+    }
+    PoisonAfter(item);  // after all instruments have seen the results
+  }
+  uncollected = options.profile;
+  if (finite) finite->AfterRun(compute);
+  if (meter) meter->AfterRun(compute);
+}
+
+// Nodes that share a launch give their memory back behind it; but for the first they take none.
+void CudaExecutor::Impl::RunOnMemory() {
+  const cudaStream_t compute = streams.compute.get();
+  const std::vector<Item>& items = schedule.items();
+  Collect();
+  if (options.profile) times[0].Record(compute);
+  CudaRanges::Pass pass(ranges);
+  memory->BeforeRun();
+  int next = 0;
+  const auto pass_views = [&](int end) {
+    for (; next < end; ++next) {
+      memory->BeforeNode(next);
+      memory->AfterNode(next);
+    }
+  };
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Item& item = items[i];
+    const gpu::Range range = pass.Node(item.nodes.front());
+    pass_views(item.nodes.front());
+    for (int n = next; n <= item.nodes.back(); ++n) memory->BeforeNode(n);
+    for (size_t k = 0; k < item.nodes.size(); ++k) schedule.Resolve(item, k);
+    if (options.profile) times[2 * i + 1].Record(compute);
+    Enqueue(item);
+    if (options.profile) times[2 * i + 2].Record(compute);
+    for (; next <= item.nodes.back(); ++next) memory->AfterNode(next);
+  }
+  pass_views(static_cast<int>(program.nodes().size()));
+  uncollected = options.profile;
+}
+
+// Calls body(contexts) of `count` of the item's nodes, to prepare them: where they lie in the
+// arenas, or on scratch of zeros.
+template <typename Body>
+void CudaExecutor::Impl::WithScratch(const Item& item, size_t first, size_t count,
+                                     Body&& body) const {
+  const std::span<const ops::CudaContext> bound = schedule.contexts(item).subspan(first, count);
+  if (memory == nullptr) return body(bound);
+  const auto node = [&](size_t i) -> const Node& { return program.nodes()[item.nodes[first + i]]; };
+  int64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    bytes += CudaStandIns::Bytes(program, node(i), bound[i].workspace_bytes);
+  }
+  const CudaBuffer scratch(CudaBuffer::Kind::kDevice, bytes, "memory to prepare a kernel");
+  const cudaStream_t compute = streams.compute.get();
+  gpu::Check(cudaMemsetAsync(scratch.data(), 0, static_cast<size_t>(bytes), compute),
+             "cudaMemsetAsync");
+  std::vector<CudaStandIns> stand_ins;
+  std::vector<ops::CudaContext> contexts(bound.begin(), bound.end());
+  std::byte* at = scratch.data();
+  for (size_t i = 0; i < count; ++i) {
+    const CudaStandIns& own =
+        stand_ins.emplace_back(program, node(i), bound[i].workspace_bytes, at);
+    at += CudaStandIns::Bytes(program, node(i), bound[i].workspace_bytes);
+    contexts[i].inputs = own.inputs;
+    contexts[i].outputs = own.outputs;
+    contexts[i].workspace = own.workspace;
+  }
+  body(std::span<const ops::CudaContext>(contexts));
+  gpu::Check(cudaStreamSynchronize(compute), "preparing a kernel");
+}
+
+// Waits for the last run and adds its times.
+void CudaExecutor::Impl::Collect() const {
+  if (!uncollected) return;
+  uncollected = false;
+  for (int s = 0; s < kCudaStreams; ++s) {
+    gpu::Check(cudaStreamSynchronize(streams.of(static_cast<CudaStreamIndex>(s))),
+               "cudaStreamSynchronize");
+  }
+  const std::vector<Item>& items = schedule.items();
+  last_times.clear();
+  for (size_t i = 0; i < items.size(); ++i) {
+    NodeTime time;
+    time.node = items[i].nodes.front();
+    time.nodes = items[i].nodes.back() - items[i].nodes.front() + 1;
+    time.start_us = times[2 * i + 1].MicrosecondsSince(times[0]);
+    time.end_us = times[2 * i + 2].MicrosecondsSince(times[0]);
+    time.stream = schedule.StreamOf(items[i]);
+    last_times.push_back(time);
+    // Nodes that run together get equal shares.
+    const double each = 1e3 * (time.end_us - time.start_us) / double(items[i].nodes.size());
+    for (int node : items[i].nodes) nanoseconds[node] += static_cast<int64_t>(each);
+  }
+}
+
+CudaExecutor::CudaExecutor(const Program& program, const Layout& layout, ArenaBases bases,
+                           const CudaStreams& streams, gpu::Libraries& libraries,
+                           ExecutorOptions options, const CudaBeside* beside, TensorMemory* memory)
+    : Executor(program),
+      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options, beside,
+                                   memory)) {}
+
+CudaExecutor::~CudaExecutor() = default;
+
+void CudaExecutor::Prepare(DistinctCalls& prepared) {
+  for (const Item& item : impl_->schedule.items()) {
+    if (item.kernel == nullptr || item.kernel->prepare == nullptr) continue;
+    for (size_t i = 0; i < item.nodes.size(); ++i) {
+      if (!prepared.Add(program(), {&item.nodes[i], 1})) continue;
+      impl_->WithNode(item.nodes[i], [&] {
+        impl_->WithScratch(item, i, 1, [&](std::span<const ops::CudaContext> contexts) {
+          FillOperands(contexts.front(), contexts.front().stream);
+          item.kernel->prepare(contexts.front());
+        });
+      });
+    }
+  }
+}
+
+void CudaExecutor::Load(DistinctCalls& loaded) {
+  for (const Item& item : impl_->schedule.items()) {
+    if (item.kind != Item::Kind::kKernels || !loaded.Add(program(), item.nodes)) continue;
+    if (impl_->memory == nullptr) {
+      impl_->Enqueue(item);
+      continue;
+    }
+    impl_->WithNode(item.nodes.front(), [&] {
+      impl_->WithScratch(item, 0, item.nodes.size(), [&](std::span<const ops::CudaContext> all) {
+        RunKernel(*item.kernel, all);
+      });
+    });
+  }
+  for (int s = 0; s < kCudaStreams; ++s) {
+    gpu::Check(cudaStreamSynchronize(impl_->streams.of(static_cast<CudaStreamIndex>(s))),
+               "the first run of a program");
+  }
+}
+
+void CudaExecutor::Record() {
+  Impl& self = *impl_;
+  const cudaStream_t compute = self.streams.compute.get();
+  const ExecutorOptions& o = self.options;
+  if (o.launch != Launch::kRecorded || self.memory != nullptr) return;
+  if (o.check_arena || o.check_finite || o.profile) return;
+  self.recording = CudaRecording::Make(compute, [&] { self.EnqueueAll(); });
+  if (self.recording != nullptr) {
+    self.recording->Upload(compute);
+  } else {
+    PrintWarning(fmt::format(
+        "program '{}' is not recorded, and its kernels are launched one by one: a library copies "
+        "from the host's pageable memory in it, which a recording cannot repeat",
+        program().name()));
+  }
+}
+
+void CudaExecutor::Run() {
+  Impl& self = *impl_;
+  const ExecutorOptions& o = self.options;
+  if (self.inputs != nullptr) self.inputs->Join(self.streams.compute.get());
+  if (self.recording != nullptr) {
+    const gpu::Range range(program().name().c_str());
+    self.recording->Launch(self.streams.compute.get());
+  } else if (self.memory != nullptr) {
+    self.RunOnMemory();
+  } else if (o.check_arena || o.check_finite || o.profile) {
+    self.RunInstrumented();
+  } else {
+    self.EnqueueAll();
+  }
+  ++self.runs;
+}
+
+void CudaExecutor::Await() const {
+  gpu::Check(cudaStreamSynchronize(impl_->streams.compute.get()), "cudaStreamSynchronize");
+}
+
+int64_t CudaExecutor::runs() const { return impl_->runs; }
+
+int64_t CudaExecutor::used_bytes() const {
+  if (!impl_->meter) throw InternalError("used_bytes() needs the option check_arena");
+  return impl_->meter->used_bytes();
+}
+
+const std::vector<int64_t>& CudaExecutor::node_nanoseconds() const {
+  impl_->Collect();
+  return impl_->nanoseconds;
+}
+
+std::vector<NodeTime> CudaExecutor::node_times() const {
+  impl_->Collect();
+  return impl_->last_times;
+}
+
+void CudaExecutor::ResetProfile() {
+  impl_->Collect();
+  std::fill(impl_->nanoseconds.begin(), impl_->nanoseconds.end(), 0);
+  impl_->runs = 0;
+}
+
+int64_t CudaExecutor::launches() const {
+  return static_cast<int64_t>(impl_->schedule.items().size());
+}
+
+void CudaExecutor::ReadInputs(CudaInputs& inputs) {
+  impl_->inputs = &inputs;
+  impl_->have_read =
+      inputs.ReadsBy(program(), impl_->layout, impl_->bases.device, impl_->schedule.items());
+}
+
+void CudaExecutor::PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed) {
+  impl_->PassMarks(marks, passed);
+}
+
+CudaBesideExecutor::CudaBesideExecutor(const Program& program, const Layout& layout,
+                                       ArenaBases bases, const CudaStreams& others,
+                                       const CudaBeside& beside, gpu::Libraries& libraries,
+                                       ExecutorOptions options)
+    : CudaExecutor(program, layout, bases, beside.streams, libraries, options),
+      others_(others),
+      beside_(beside),
+      alone_(options.check_arena || options.check_finite) {
+  PassMarks(beside.reads.marks(), beside.passed);
+}
+
+void CudaBesideExecutor::Run() {
+  beside_.may_start.Record(others_.compute.get());
+  beside_.may_start.MakeWait(beside_.streams.compute.get());
+  CudaExecutor::Run();
+  beside_.ended.Record(beside_.streams.compute.get());
+  if (alone_) Await();
+}
+
+void CudaBesideExecutor::Await() const { beside_.ended.Wait(); }
+
+}  // namespace plimsoll::runtime

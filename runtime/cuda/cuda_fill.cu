@@ -1,0 +1,133 @@
+// One thread per element, in grid-stride loops.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "gpu/check.h"
+#include "ops/cuda/mix_bits.cuh"
+#include "runtime/cuda/cuda_fill.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+constexpr int kThreads = 256;
+
+unsigned Blocks(int64_t count) {
+  return static_cast<unsigned>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, 8192));
+}
+
+// Sign and mantissa at random, an exponent between 2^-7 and 2^-1: as bf16, or as the upper halves
+// of float32, with kMantissa of 7 and kOne of 127, as fp16 with 10 and 15.
+template <int kMantissa, int kOne>
+__global__ void PlausibleKernel(uint16_t* data, int64_t count, uint64_t seed) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint64_t random = ops::MixBits(seed << 48 ^ static_cast<uint64_t>(i));
+    const uint64_t exponent = kOne - 7 + (random >> 8) % 7;
+    const uint64_t mantissa = random >> 32 & ((1 << kMantissa) - 1);
+    data[i] = static_cast<uint16_t>((random & 1) << 15 | exponent << kMantissa | mantissa);
+  }
+}
+
+__device__ inline unsigned char Pattern(int64_t offset, uint64_t run) {
+  return static_cast<unsigned char>(
+      (static_cast<uint64_t>(offset) + run * 0x51ED2701u) * 0x9E3779B97F4A7C15ull >> 56);
+}
+
+__global__ void FillPatternKernel(unsigned char* arena, int64_t begin, int64_t end, uint64_t run) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = begin + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end; i += stride) {
+    arena[i] = Pattern(i, run);
+  }
+}
+
+__global__ void FindChangedKernel(const unsigned char* arena, int64_t begin, int64_t end,
+                                  uint64_t run, unsigned long long* first) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = begin + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end; i += stride) {
+    if (arena[i] != Pattern(i, run)) {
+      atomicMin(first, static_cast<unsigned long long>(i));
+      return;  // later bytes of this thread have larger addresses
+    }
+  }
+}
+
+// A number is finite unless all bits of the exponent are set.
+template <typename Bits>
+__global__ void FindNotFiniteKernel(const Bits* data, int64_t count, Bits exponent, uint64_t tag,
+                                    unsigned long long* first) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    if ((data[i] & exponent) == exponent) {
+      atomicMin(first, static_cast<unsigned long long>(tag + static_cast<uint64_t>(i)));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void FillPlausible(std::byte* data, int64_t bytes, graph::DType dtype, uint64_t seed,
+                   cudaStream_t stream) {
+  if (bytes < 2) return;
+  auto* const kernel =
+      dtype == graph::DType::kFloat16 ? &PlausibleKernel<10, 15> : &PlausibleKernel<7, 127>;
+  kernel<<<Blocks(bytes / 2), kThreads, 0, stream>>>(reinterpret_cast<uint16_t*>(data), bytes / 2,
+                                                     seed);
+  gpu::CheckLaunch("FillPlausible");
+}
+
+void FillOperands(const ops::KernelCall& call, cudaStream_t stream) {
+  uint64_t seed = 0;
+  for (const ops::TensorRef& input : call.inputs) {
+    ++seed;
+    if (input.data == nullptr || !graph::IsFloat(input.type.dtype)) continue;
+    FillPlausible(static_cast<std::byte*>(input.data), input.type.bytes(), input.type.dtype, seed,
+                  stream);
+  }
+  if (call.inputs.empty()) return;
+  FillPlausible(static_cast<std::byte*>(call.workspace), call.workspace_bytes,
+                call.inputs[0].type.dtype, 0, stream);
+}
+
+void FillPattern(std::byte* arena, int64_t begin, int64_t end, uint64_t run, cudaStream_t stream) {
+  if (end <= begin) return;
+  FillPatternKernel<<<Blocks(end - begin), kThreads, 0, stream>>>(
+      reinterpret_cast<unsigned char*>(arena), begin, end, run);
+  gpu::CheckLaunch("FillPattern");
+}
+
+void FindChanged(const std::byte* arena, int64_t begin, int64_t end, uint64_t run,
+                 unsigned long long* first, cudaStream_t stream) {
+  if (end <= begin) return;
+  FindChangedKernel<<<Blocks(end - begin), kThreads, 0, stream>>>(
+      reinterpret_cast<const unsigned char*>(arena), begin, end, run, first);
+  gpu::CheckLaunch("FindChanged");
+}
+
+void FindNotFinite(const std::byte* data, graph::DType dtype, int64_t count, uint64_t tag,
+                   unsigned long long* first, cudaStream_t stream) {
+  if (count == 0) return;
+  const auto half = [&](uint16_t exponent) {
+    FindNotFiniteKernel<uint16_t><<<Blocks(count), kThreads, 0, stream>>>(
+        reinterpret_cast<const uint16_t*>(data), count, exponent, tag, first);
+  };
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      FindNotFiniteKernel<uint32_t><<<Blocks(count), kThreads, 0, stream>>>(
+          reinterpret_cast<const uint32_t*>(data), count, 0x7F800000u, tag, first);
+      break;
+    case graph::DType::kBFloat16:
+      half(0x7F80);
+      break;
+    case graph::DType::kFloat16:
+      half(0x7C00);
+      break;
+    default:
+      return;
+  }
+  gpu::CheckLaunch("FindNotFinite");
+}
+
+}  // namespace plimsoll::runtime

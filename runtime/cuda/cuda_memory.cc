@@ -1,0 +1,245 @@
+#include "runtime/cuda/cuda_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/stage.h"
+#include "runtime/cuda/cuda_fill.h"
+#include "runtime/cuda/cuda_stored_parameter.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+void Enqueue(std::byte* to, std::span<const std::byte> from, cudaStream_t stream) {
+  if (from.empty()) return;
+  gpu::Check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDefault, stream),
+             "cudaMemcpyAsync");
+}
+
+class CudaReadback : public Readback {
+ public:
+  CudaReadback(std::vector<std::span<const std::byte>> ranges, cudaStream_t stream)
+      : ranges_(std::move(ranges)),
+        stream_(stream),
+        pinned_(CudaBuffer::Kind::kPinned,
+                static_cast<int64_t>(std::accumulate(ranges_.begin(), ranges_.end(), size_t{0},
+                                                     [](size_t sum, std::span<const std::byte> r) {
+                                                       return sum + Rounded(r.size());
+                                                     })),
+                "pinned memory for metrics") {}
+
+  ~CudaReadback() override { cudaStreamSynchronize(stream_); }
+
+  void Start() override {
+    std::byte* to = pinned_.data();
+    for (const std::span<const std::byte> range : ranges_) {
+      Enqueue(to, range, stream_);
+      to += Rounded(range.size());
+    }
+    arrived_.Record(stream_);
+  }
+
+  const std::byte* Wait() override {
+    arrived_.Wait();
+    return pinned_.data();
+  }
+
+ private:
+  std::vector<std::span<const std::byte>> ranges_;
+  cudaStream_t stream_;
+  CudaBuffer pinned_;
+  CudaEvent arrived_;
+};
+
+// Whether kernels themselves, and not only copies, use the host's arena. To prepare them may write
+// to their operands there.
+bool HasKernelOnHost(const graph::Program& program) {
+  return std::ranges::any_of(program.nodes(), [&](const graph::Node& node) {
+    const auto on_host = [&](graph::TensorId id) {
+      return id != graph::kNoTensor && program.tensor(id).place == graph::Place::kHost;
+    };
+    return !node.op->view && node.op->transfer != graph::Transfer::kCopyStart &&
+           (std::ranges::any_of(node.inputs, on_host) ||
+            std::ranges::any_of(node.outputs, on_host) || on_host(node.workspace));
+  });
+}
+
+// What the host hands in before a run of the program.
+int64_t InputBytes(const graph::Program& program) {
+  int64_t bytes = 0;
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (tensor.role == graph::Role::kInput && !tensor.alias) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
+                       gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
+                       std::vector<ops::Communicator*> communicators, int64_t communicator_bytes)
+    : DeviceMemory(arena_bytes, host_arena_bytes),
+      meter_(meter),
+      measured_(ProcessBytes()),
+      streams_(streams),
+      libraries_(libraries),
+      communicators_(std::move(communicators)),
+      host_arena_(host_arena_bytes, "pinned host memory"),
+      arena_(communicators_.empty() ? CudaBuffer::Kind::kDevice : CudaBuffer::Kind::kShared,
+             arena_bytes, "an arena") {
+  parts_.libraries = std::min(libraries_.handle_bytes(), measured_ - communicator_bytes);
+  parts_.communicators = communicator_bytes;
+  parts_.context = measured_ - communicator_bytes - parts_.libraries;
+  parts_.arena = Grown();
+  for (ops::Communicator* ranks : communicators_) ranks->Register(arena_.data(), arena_.bytes());
+  parts_.communicators += Grown();
+}
+
+CudaMemory::~CudaMemory() {
+  // No work may still write to memory that is given back.
+  inputs_.Join(streams_.compute.get());
+  cudaStreamSynchronize(streams_.compute.get());
+  for (ops::Communicator* ranks : communicators_) ranks->Deregister(arena_.data());
+}
+
+void CudaMemory::Clear(std::byte* data, int64_t bytes) {
+  if (bytes == 0) return;
+  const cudaStream_t stream = streams_.compute.get();
+  gpu::Check(cudaMemsetAsync(data, 0, static_cast<size_t>(bytes), stream), "cudaMemsetAsync");
+  gpu::Check(cudaStreamSynchronize(stream), "cudaMemsetAsync");
+}
+
+// Fills scratch memory with numbers: products of zeros take less power, and so less time. Integers,
+// above all token ids, become 0, which lies within every table.
+void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
+  const cudaStream_t stream = streams_.compute.get();
+  FillPlausible(arena_.data(), arena_.bytes(), graph::DType::kBFloat16, 0, stream);
+  for (const BoundProgram& bound : programs) {
+    if (bound.memory != nullptr) continue;
+    for (const graph::Tensor& tensor : bound.program->tensors()) {
+      const auto id = static_cast<graph::TensorId>(&tensor - bound.program->tensors().data());
+      const int64_t offset = bound.layout->offset(id);
+      if (tensor.place != graph::Place::kDevice || graph::IsFloat(tensor.type.dtype) ||
+          !tensor.persistent || tensor.alias || offset == kUnplaced || tensor.bytes() == 0) {
+        continue;
+      }
+      gpu::Check(
+          cudaMemsetAsync(arena_.data() + offset, 0, static_cast<size_t>(tensor.bytes()), stream),
+          "cudaMemsetAsync");
+    }
+  }
+}
+
+std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
+    std::span<const BoundProgram> programs, const ExecutorOptions& options) {
+  int64_t inputs = 0;
+  for (const BoundProgram& bound : programs) inputs = std::max(inputs, InputBytes(*bound.program));
+  upload_.Hold(inputs);
+  for (const BoundProgram& bound : programs) {
+    if (!bound.beside || bound.memory != nullptr) continue;
+    if (beside_) throw InternalError("two programs cannot both run beside others");
+    beside_.emplace(*bound.program);
+  }
+  // Instruments look at the arena until a run has ended.
+  const bool looks = options.poison || options.check_arena || options.check_finite;
+  std::vector<std::unique_ptr<CudaExecutor>> made;
+  for (const BoundProgram& bound : programs) {
+    const ArenaBases bases{arena_.data(), host_arena_.data()};
+    if (bound.memory != nullptr) {
+      made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
+                                                    libraries_, options, nullptr, bound.memory));
+      continue;
+    }
+    CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
+    if (bound.beside) {
+      made.push_back(std::make_unique<CudaBesideExecutor>(*bound.program, *bound.layout, bases,
+                                                          streams_, *beside_, libraries_, options));
+    } else {
+      if (!looks) inputs_.Add(*bound.program, *bound.layout, arena_.data());
+      made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
+                                                    libraries_, options,
+                                                    beside_ ? &*beside_ : nullptr));
+      if (!looks) made.back()->ReadInputs(inputs_);
+    }
+  }
+  parts_.code += Grown();
+  {
+    // Below kernels are timed, while nothing else may keep the processor or the driver busy.
+    const Stage stage("pinning host memory");
+    host_arena_.Await();
+  }
+  parts_.arena += Grown();
+  LoadStores();
+  DistinctCalls prepared, loaded;  // most programs have the same calls for every block
+  for (const auto& executor : made) {
+    FillScratch(programs);
+    {
+      const Stage stage("choosing algorithms");
+      executor->Prepare(prepared);
+    }
+    // A loss of numbers that no model has may take a slow way for most tokens.
+    Clear(arena_.data(), arena_.bytes());
+    {
+      const Stage stage("loading kernels");
+      executor->Load(loaded);
+    }
+    // The figure for the handles is of the whole card, which other processes may use meanwhile.
+    const int64_t grown = Grown();
+    const int64_t of_handles = std::clamp<int64_t>(libraries_.handle_bytes() - parts_.libraries, 0,
+                                                   std::max<int64_t>(grown, 0));
+    parts_.libraries += of_handles;
+    parts_.code += grown - of_handles;
+    const Stage stage("recording graphs");
+    executor->Record();
+    parts_.graphs += Grown();
+  }
+  // Memory that the driver has given back since counts as taken from what it held at first.
+  for (int64_t* part : {&parts_.code, &parts_.graphs}) {
+    parts_.context += std::min<int64_t>(*part, 0);
+    *part = std::max<int64_t>(*part, 0);
+  }
+  Clear(arena_.data(), arena_.bytes());
+  // The host's arena still holds zeros where only copies use it: loading makes none.
+  if (options.poison || std::ranges::any_of(programs, [](const BoundProgram& bound) {
+        return HasKernelOnHost(*bound.program);
+      })) {
+    Clear(host_arena_.data(), host_arena_.bytes());
+  }
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (auto& executor : made) executors.push_back(std::move(executor));
+  return executors;
+}
+
+int64_t CudaMemory::Grown() {
+  const int64_t before = measured_;
+  measured_ = ProcessBytes();
+  return measured_ - before;
+}
+
+std::byte* CudaMemory::Address(const MemoryRange& range) {
+  if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
+    throw InternalError("a range lies outside its arena");
+  }
+  if (range.place == graph::Place::kDevice) return arena_.data() + range.offset;
+  host_arena_.Await();  // without executors it may not be pinned yet
+  return host_arena_.data() + range.offset;
+}
+
+void CudaMemory::Write(std::span<std::byte> to, const void* from) {
+  if (inputs_.Write(to, from, upload_)) return;
+  upload_.Write(to.data(), from, static_cast<int64_t>(to.size()), streams_.compute.get());
+}
+
+void CudaMemory::Read(std::span<const std::byte> from, void* to) {
+  inputs_.Join(streams_.compute.get());
+  Enqueue(static_cast<std::byte*>(to), from, streams_.compute.get());
+  gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "reading from the GPU");
+}
+
+std::unique_ptr<Readback> CudaMemory::MakeReadback(std::vector<std::span<const std::byte>> ranges) {
+  return std::make_unique<CudaReadback>(std::move(ranges), streams_.compute.get());
+}
+
+}  // namespace plimsoll::runtime

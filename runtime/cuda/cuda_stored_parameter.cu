@@ -1,0 +1,200 @@
+// Element i of a parameter becomes element n(i) of what it is filled with, a draw or a value of a
+// checkpoint, and is stored in all forms that the parameter is kept in:
+//
+//   f32                 the float itself
+//   bf16 + remainder    the two parts of Split
+//   f16 or bf16         rounded to nearest, and the float itself where there is a master
+//
+// A thread makes four elements that lie next to one another, in grid-stride loops: groups begin
+// where 4 of the parameter's own elements are aligned, so each access of a warp is one piece of
+// memory, in pinned memory of the host too. Where groups are not whole, or not aligned in what else
+// is stored or read, their elements are taken one by one.
+//
+// Bytes moved: those of the values and of all forms, once. Draws read nothing.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/low_precision.h"
+#include "gpu/check.h"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/initial_draws.cuh"
+#include "runtime/cuda/cuda_stored_parameter.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using graph::DType;
+
+constexpr int kThreads = 256;
+constexpr int kGroup = 4;  // elements of a thread, and of a block of draws
+
+struct DrawSource {
+  InitialDraws draws;
+
+  __device__ void Group(int64_t number, float (&values)[kGroup]) const {
+    if (number % kGroup == 0) return ops::DrawBlock(draws, number / kGroup, values);
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) values[i] = One(number + i);
+  }
+  __device__ float One(int64_t number) const {
+    float values[kGroup];
+    ops::DrawBlock(draws, number / kGroup, values);
+    const int64_t which = number % kGroup;
+    return which < 2 ? (which == 0 ? values[0] : values[1]) : (which == 2 ? values[2] : values[3]);
+  }
+};
+
+__device__ float FloatOf(float value) { return value; }
+__device__ float FloatOf(BFloat16 value) { return ToFloat(value); }
+__device__ float FloatOf(Float16 value) { return ToFloat(value); }
+
+template <typename T>
+struct ValueSource {
+  const T* values;
+
+  __device__ void Group(int64_t number, float (&to)[kGroup]) const {
+    const T* const from = values + number;
+    if (reinterpret_cast<uintptr_t>(from) % sizeof(ops::Pack<T, kGroup>) != 0) {
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) to[i] = FloatOf(from[i]);
+      return;
+    }
+    const auto pack = *reinterpret_cast<const ops::Pack<T, kGroup>*>(from);
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) to[i] = FloatOf(pack.values[i]);
+  }
+  __device__ float One(int64_t number) const { return FloatOf(values[number]); }
+};
+
+// One element's forms.
+struct Forms {
+  uint16_t low;
+  int16_t remainder;
+};
+__device__ Forms FormsOf(const StoredParameter& to, float value) {
+  if (to.has_remainder) {
+    const SplitFloat split = Split(value);
+    return {split.high.bits, split.low};
+  }
+  return {to.dtype == DType::kBFloat16 ? ToBf16(value) : ToF16(value), 0};
+}
+
+__device__ void StoreOne(const StoredParameter& to, int64_t i, float value) {
+  if (to.dtype == DType::kFloat32) {
+    reinterpret_cast<float*>(to.data)[i] = value;
+    return;
+  }
+  const Forms forms = FormsOf(to, value);
+  reinterpret_cast<uint16_t*>(to.data)[i] = forms.low;
+  if (to.remainder != nullptr) to.remainder[i] = forms.remainder;
+  if (to.master != nullptr) to.master[i] = value;
+}
+
+template <typename T>
+__device__ void StorePack(T* to, const T (&values)[kGroup]) {
+  ops::Pack<T, kGroup> pack;
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) pack.values[i] = values[i];
+  *reinterpret_cast<ops::Pack<T, kGroup>*>(to) = pack;
+}
+
+// Elements i … i + 3, where all forms are aligned.
+__device__ void StoreGroup(const StoredParameter& to, int64_t i, const float (&values)[kGroup]) {
+  if (to.dtype == DType::kFloat32) {
+    return StorePack(reinterpret_cast<float*>(to.data) + i, values);
+  }
+  uint16_t low[kGroup];
+  int16_t remainder[kGroup];
+#pragma unroll
+  for (int k = 0; k < kGroup; ++k) {
+    const Forms forms = FormsOf(to, values[k]);
+    low[k] = forms.low;
+    remainder[k] = forms.remainder;
+  }
+  StorePack(reinterpret_cast<uint16_t*>(to.data) + i, low);
+  if (to.remainder != nullptr) StorePack(to.remainder + i, remainder);
+  if (to.master != nullptr) StorePack(to.master + i, values);
+}
+
+// `lead`: elements that the first group lacks. `aligned`: are all forms, where `data` is?
+template <typename Source>
+__global__ void StoreKernel(StoredParameter to, Stripe from, Source source, int lead,
+                            bool aligned) {
+  const int64_t groups = (to.elements + lead + kGroup - 1) / kGroup;
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t g = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; g < groups; g += stride) {
+    const int64_t first = g * kGroup - lead;
+    if (aligned && first >= 0 && first + kGroup <= to.elements && from.Together(first) >= kGroup) {
+      float values[kGroup];
+      source.Group(from.Number(first), values);
+      StoreGroup(to, first, values);
+      continue;
+    }
+    const int64_t end = min(first + kGroup, to.elements);
+#pragma unroll 1
+    for (int64_t i = max(first, int64_t{0}); i < end; ++i) {
+      StoreOne(to, i, source.One(from.Number(i)));
+    }
+  }
+}
+
+template <typename Source>
+void Launch(const StoredParameter& to, const Stripe& from, const Source& source,
+            cudaStream_t stream) {
+  if (to.elements == 0) return;
+  // Groups begin where `data` is aligned to one; the other forms may not be.
+  const auto at = [](const void* pointer, int64_t size) {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)) / size % kGroup;
+  };
+  const int64_t lead = at(to.data, graph::ByteSize(to.dtype));
+  const bool aligned = (to.remainder == nullptr || at(to.remainder, sizeof(int16_t)) == lead) &&
+                       (to.master == nullptr || at(to.master, sizeof(float)) == lead);
+  constexpr int64_t kMostBlocks = 8192;
+  const int64_t groups = (to.elements + lead + kGroup - 1) / kGroup;
+  const auto blocks =
+      static_cast<unsigned>(std::min((groups + kThreads - 1) / kThreads, kMostBlocks));
+  StoreKernel<Source>
+      <<<blocks, kThreads, 0, stream>>>(to, from, source, static_cast<int>(lead), aligned);
+  gpu::CheckLaunch("Store");
+}
+
+template <typename T>
+void LaunchValues(const StoredParameter& to, const Stripe& from, const TypedElements& values,
+                  cudaStream_t stream) {
+  Launch(to, from, ValueSource<T>{reinterpret_cast<const T*>(values.data)}, stream);
+}
+
+}  // namespace
+
+void EnqueueDraws(const StoredParameter& to, const Stripe& from, const InitialDraws& draws,
+                  cudaStream_t stream) {
+  Launch(to, from, DrawSource{draws}, stream);
+}
+
+void EnqueueValues(const StoredParameter& to, const Stripe& from, const TypedElements& values,
+                   cudaStream_t stream) {
+  switch (values.dtype) {
+    case DType::kFloat32:
+      return LaunchValues<float>(to, from, values, stream);
+    case DType::kBFloat16:
+      return LaunchValues<BFloat16>(to, from, values, stream);
+    case DType::kFloat16:
+      return LaunchValues<Float16>(to, from, values, stream);
+    default:
+      throw InternalError("a parameter's values are no floats");
+  }
+}
+
+void LoadStores() {
+  const auto load = [](auto* kernel) {
+    cudaFuncAttributes attributes;
+    gpu::Check(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  };
+  load(&StoreKernel<DrawSource>);
+  load(&StoreKernel<ValueSource<float>>);
+  load(&StoreKernel<ValueSource<BFloat16>>);
+  load(&StoreKernel<ValueSource<Float16>>);
+}
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,58 @@
+// The streams that a device's programs are enqueued on.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "graph/program.h"
+#include "runtime/cuda/cuda_handles.h"
+#include "runtime/state_reads.h"
+
+namespace plimsoll::runtime {
+
+// The stream of a node; the numbers are those of NodeTime::stream. From kCollectives on: those of
+// one axis each.
+enum CudaStreamIndex { kCompute = 0, kToHost = 1, kToDevice = 2, kCollectives = 3 };
+
+struct CudaStreams {
+  // Collectives have few blocks and high priority; otherwise each would wait until a kernel beside
+  // it leaves room.
+  struct Collectives : CudaStream {
+    Collectives() : CudaStream(Priority::kHighest) {}
+  };
+  static constexpr size_t kMostAxes = 4;
+
+  CudaStream compute, to_host, to_device;
+  // Of each axis of the mesh: sums that the next layer waits for must not stand behind those of
+  // gradients, which the update waits for. Each axis has a communicator that shares nothing with
+  // the others, and all ranks enqueue the calls of all axes in one order.
+  std::array<Collectives, kMostAxes> collectives;
+
+  cudaStream_t of(CudaStreamIndex which) const {
+    switch (which) {
+      case kCompute:
+        return compute.get();
+      case kToHost:
+        return to_host.get();
+      case kToDevice:
+        return to_device.get();
+      default:
+        return collectives[which - kCollectives].get();
+    }
+  }
+};
+inline constexpr int kCudaStreams = kCollectives + static_cast<int>(CudaStreams::kMostAxes);
+
+// What a program runs on beside others (DeviceMemory::BoundProgram), and how far it has come.
+struct CudaBeside {
+  explicit CudaBeside(const graph::Program& program)
+      : reads(program), passed(reads.marks().size()) {}
+
+  CudaStreams streams;
+  CudaEvent may_start, ended;
+  StateReads reads;
+  std::vector<CudaEvent> passed;  // by mark
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,47 @@
+#include "runtime/cuda/cuda_upload.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace plimsoll::runtime {
+namespace {
+
+// A chunk holds the tokens of most batches.
+constexpr int64_t kChunks = 16;
+constexpr int64_t kLeastChunk = 512 << 10, kMostChunk = 32 << 20;  // bytes
+
+}  // namespace
+
+void CudaUpload::Hold(int64_t bytes) {
+  const int64_t chunk = std::clamp(bytes / (kChunks - 1), kLeastChunk, kMostChunk) / 256 * 256;
+  if (chunk == chunk_bytes_) return;
+  pinned_.emplace(CudaBuffer::Kind::kPinned, chunk * kChunks, "pinned memory for batches");
+  chunk_bytes_ = chunk;
+  fetched_ = std::vector<CudaEvent>(kChunks);
+  next_ = 0;
+}
+
+void CudaUpload::Enqueue(
+    const void* from, int64_t bytes, cudaStream_t stream,
+    FunctionRef<void(const std::byte* chunk, int64_t begin, int64_t size)> enqueue) {
+  const auto* source = static_cast<const std::byte*>(from);
+  for (int64_t done = 0; done < bytes; done += chunk_bytes_) {
+    const int64_t size = std::min(chunk_bytes_, bytes - done);
+    std::byte* const chunk = pinned_->data() + static_cast<int64_t>(next_) * chunk_bytes_;
+    fetched_[next_].Wait();
+    std::memcpy(chunk, source + done, static_cast<size_t>(size));
+    enqueue(chunk, done, size);
+    fetched_[next_].Record(stream);
+    next_ = (next_ + 1) % fetched_.size();
+  }
+}
+
+void CudaUpload::Write(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream) {
+  Enqueue(from, bytes, stream, [&](const std::byte* chunk, int64_t begin, int64_t size) {
+    gpu::Check(
+        cudaMemcpyAsync(to + begin, chunk, static_cast<size_t>(size), cudaMemcpyDefault, stream),
+        "cudaMemcpyAsync");
+  });
+}
+
+}  // namespace plimsoll::runtime

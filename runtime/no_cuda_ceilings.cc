@@ -1,8 +1,0 @@
-// runtime/ceilings.h in builds without CUDA.
-#include "runtime/ceilings.h"
-
-namespace plimsoll::runtime {
-
-Ceilings MeasureCeilings(DeviceKind) { return {}; }
-
-}  // namespace plimsoll::runtime

@@ -1,0 +1,40 @@
+// One rank of a mesh and its groups: for each axis a group of ranks, and a communicator between
+// their devices.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/mesh.h"
+#include "ops/collectives/axis.h"
+#include "runtime/device.h"
+#include "runtime/ranks/world.h"
+
+namespace plimsoll::runtime {
+
+class MeshRanks {
+ public:
+  // All ranks of `all` call; `all` outlives this object. InternalError unless the mesh has as many
+  // ranks.
+  MeshRanks(RankGroup& all, Mesh mesh);
+
+  // Makes the communicators between the ranks' devices, which must be destroyed after them. All
+  // ranks call. `channels`: the most for each communicator; 0: NCCL's own choice.
+  void Connect(Device& device, int channels);
+
+  const Mesh& mesh() const { return position_.mesh; }
+  const MeshPosition& position() const { return position_; }
+  // nullptr for an axis along which this rank is alone.
+  const AxisGroups& groups() const { return groups_; }
+  const ops::AxisCommunicators& communicators() const { return communicators_; }
+
+ private:
+  MeshPosition position_;
+  // By axis, in the mesh's order.
+  std::vector<std::unique_ptr<RankGroup>> own_groups_;
+  std::vector<std::unique_ptr<ops::Communicator>> own_communicators_;
+  AxisGroups groups_;
+  ops::AxisCommunicators communicators_;
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,43 @@
+#include "runtime/ranks/mpi_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+// Of Open MPI 3 to 5, and what keeps their binary interface.
+constexpr const char* kName = "libmpi.so.40";
+
+void* Load() {
+  // Global: Open MPI's plugins look for its symbols in the process.
+  void* const library = dlopen(kName, RTLD_NOW | RTLD_GLOBAL);
+  if (library != nullptr) return library;
+  throw UserError(fmt::format(
+      "mpirun: several ranks were started, and Open MPI's library cannot be loaded ({}); install "
+      "Open MPI, or add the folder of its {} to LD_LIBRARY_PATH",
+      dlerror(), kName));
+}
+
+}  // namespace
+
+const MpiLibrary& MpiLibrary::Get() {
+  static const MpiLibrary library;
+  return library;
+}
+
+MpiLibrary::MpiLibrary() : library_(Load()) {}
+
+MpiLibrary::Symbol MpiLibrary::Find(const char* name) const {
+  void* const address = dlsym(library_, name);
+  if (address == nullptr) {
+    throw UserError(
+        fmt::format("mpirun: the library {} is not Open MPI's: it has no {}; launch with Open MPI",
+                    kName, name));
+  }
+  return {address};
+}
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,297 @@
+#include "trainer/save_and_resume/read_snapshot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/axes.h"
+#include "graph/objective.h"
+#include "models/sharding.h"
+#include "ops/optimizer/block_quantization.h"
+#include "ops/optimizer/optimizer.h"
+#include "optim/update.h"
+#include "trainer/save_and_resume/moved_runs.h"
+#include "trainer/save_and_resume/save_snapshot.h"
+#include "trainer/step/reading_buffers.h"
+#include "trainer/step/saved_tensors.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using formats::TensorType;
+using snapshots::Slice;
+using snapshots::TensorRecord;
+
+// Writes what this rank has of a tensor, of whose elements `take` is given some, from `begin` on.
+void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std::byte> bytes,
+                  Session& session) {
+  const int64_t size = graph::ByteSize(tensor.dtype);
+  const int64_t own_begin = tensor.begin * size, own_end = own_begin + tensor.elements * size;
+  const int64_t from = std::max(begin, own_begin);
+  const int64_t to = std::min(begin + static_cast<int64_t>(bytes.size()), own_end);
+  if (from >= to) return;
+  session.WriteState(
+      tensor, from - own_begin,
+      bytes.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(to - from)));
+}
+
+// What one saved part of a tensor has for this rank.
+struct Arriving {
+  const TensorRecord* record;
+  const StateTensor* tensor;
+  std::vector<MovedRun> runs;
+
+  // The first run that ends behind an element of the saved part.
+  auto RunBehind(int64_t element) const {
+    return std::ranges::upper_bound(runs, element, {}, &MovedRun::from_end);
+  }
+  bool Needs(const Slice& slice) const {
+    const auto run = RunBehind(slice.begin);
+    return run != runs.end() && run->from < slice.begin + slice.elements;
+  }
+};
+
+// Writes what this rank has of the elements of a saved part from `first` on. Runs that lie side by
+// side here are moved together, since each write costs a call of the device.
+void WriteRuns(const Arriving& arriving, int64_t first, std::span<std::byte> bytes,
+               Session& session) {
+  const StateTensor& tensor = *arriving.tensor;
+  const int64_t size = graph::ByteSize(tensor.dtype);
+  const int64_t last = first + static_cast<int64_t>(bytes.size()) / size;
+  int64_t at = 0, count = 0, to = 0;  // elements that wait to be written: in `bytes`, and here
+  const auto write = [&] {
+    if (count == 0) return;
+    session.WriteState(
+        tensor, (to - tensor.begin) * size,
+        bytes.subspan(static_cast<size_t>(at * size), static_cast<size_t>(count * size)));
+  };
+  for (auto run = arriving.RunBehind(first); run != arriving.runs.end() && run->from < last;
+       ++run) {
+    const int64_t from = std::max(run->from, first);
+    const int64_t elements = std::min(run->from_end(), last) - from;
+    if (count > 0 && run->to + (from - run->from) == to + count) {
+      std::memmove(&bytes[static_cast<size_t>((at + count) * size)],
+                   &bytes[static_cast<size_t>((from - first) * size)],
+                   static_cast<size_t>(elements * size));
+      count += elements;
+      continue;
+    }
+    write();
+    at = from - first, count = elements, to = run->to + (from - run->from);
+  }
+  write();
+}
+
+// Reads the slices that have something for this rank, each once, by all threads.
+void ReadRuns(const snapshots::Snapshot& snapshot, const std::vector<Arriving>& all,
+              Session& session) {
+  std::vector<snapshots::TensorSlice> slices;
+  std::vector<const Arriving*> owners;  // of the slices
+  for (const Arriving& arriving : all) {
+    for (const Slice& slice : arriving.record->slices) {
+      if (!arriving.Needs(slice)) continue;
+      slices.push_back({arriving.record, &slice});
+      owners.push_back(&arriving);
+    }
+  }
+  const ReadingBuffers staging(session);
+  snapshot.Read(slices, staging.buffers(), session.device().pool(),
+                [&](size_t index, int64_t at, std::span<std::byte> bytes) {
+                  const Arriving& arriving = *owners[index];
+                  const int64_t size = graph::ByteSize(arriving.tensor->dtype);
+                  WriteRuns(arriving, slices[index].slice->begin + at / size, bytes, session);
+                });
+}
+
+const TensorRecord& RequirePart(const snapshots::Snapshot& snapshot, const StateTensor& tensor,
+                                int64_t part, int64_t elements) {
+  const TensorRecord* const record = snapshot.manifest().Find(tensor.name, part);
+  if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
+  if (record->elements() != elements) {
+    FailTensor(snapshot, tensor.name,
+               fmt::format("has {} elements, not {}", record->elements(), elements));
+  }
+  return *record;
+}
+
+// As many tensor ranks share the tensors: each reads its own part.
+void ReadParts(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
+               int64_t tensor_rank, Session& session) {
+  std::vector<Arriving> arriving;
+  for (const StateTensor& tensor : state) {
+    const TensorRecord& record =
+        RequirePart(snapshot, tensor, tensor.split ? tensor_rank : 0, tensor.shape.elements());
+    if (tensor.elements == 0) continue;
+    arriving.push_back({&record, &tensor, {{tensor.begin, tensor.begin, tensor.elements}}});
+  }
+  ReadRuns(snapshot, arriving, session);
+}
+
+// Another number of tensor ranks shares the tensor: what each of its saved parts has for this rank.
+void AddMoved(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
+              const StateTensor& tensor, const models::SplitParameter* split, int64_t tensor_rank,
+              std::vector<Arriving>& arriving) {
+  const models::SplitParameter* const before = saved.SplitOf(tensor.parameter);
+  const int64_t elements = split != nullptr ? split->shape().elements() : tensor.shape.elements();
+  const int64_t parts = before != nullptr ? saved.tensor_ranks() : 1;
+  for (int64_t part = 0; part < parts; ++part) {
+    const TensorRecord& record = RequirePart(
+        snapshot, tensor, part, before != nullptr ? before->LocalShape().elements() : elements);
+    std::vector<MovedRun> runs = MovedRuns({before, part}, {split, tensor_rank}, elements,
+                                           {tensor.begin, tensor.begin + tensor.elements});
+    if (!runs.empty()) arriving.push_back({&record, &tensor, std::move(runs)});
+  }
+}
+
+// 8-bit state of blocks that are this rank's own: each gets a scale, and its numbers the nearest
+// codes.
+void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<const float> numbers,
+            Session& session) {
+  std::vector<uint8_t> codes(numbers.size());
+  std::vector<float> block_scales;
+  for (size_t at = 0; at < numbers.size(); at += ops::kStateBlock) {
+    const int64_t count = std::min(ops::kStateBlock, static_cast<int64_t>(numbers.size() - at));
+    block_scales.push_back(QuantizerOf(tensor.name).Quantize(&numbers[at], count, &codes[at]));
+  }
+  WriteOverlap(tensor, 0, std::as_bytes(std::span(codes)), session);
+  WriteOverlap(scales, 0, std::as_bytes(std::span(block_scales)), session);
+}
+
+// State that becomes 8-bit, or no longer is, since another number of tensor ranks shares it:
+// through the whole tensor, in host memory.
+void ReadFromWhole(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
+                   const StateTensor& tensor, const StateTensor* scales,
+                   const models::SplitParameter* split, int64_t tensor_rank, Session& session) {
+  const size_t size =
+      scales != nullptr ? sizeof(float) : static_cast<size_t>(graph::ByteSize(tensor.dtype));
+  const auto elements = static_cast<size_t>(tensor.shape.elements());
+  std::vector<std::byte> values = saved.Read(tensor.name, tensor.parameter);
+  if (split != nullptr) {
+    const std::vector<std::byte> whole =
+        std::exchange(values, std::vector<std::byte>(elements * size));
+    split->ForPieces(tensor_rank, [&](int64_t in_whole, int64_t in_part, int64_t count) {
+      std::copy_n(whole.data() + static_cast<size_t>(in_whole) * size,
+                  static_cast<size_t>(count) * size,
+                  values.data() + static_cast<size_t>(in_part) * size);
+    });
+  }
+  if (values.size() != elements * size) FailTensor(snapshot, tensor.name, "is of another size");
+  if (scales == nullptr) return WriteOverlap(tensor, 0, values, session);
+  Encode(tensor, *scales, {reinterpret_cast<const float*>(values.data()), elements}, session);
+}
+
+// By name, without scales of 8-bit state, which belong to their codes.
+template <typename Tensors>
+auto ByName(const Tensors& tensors) {
+  std::map<std::string, const typename Tensors::value_type*> named;
+  for (const auto& tensor : tensors) named[tensor.name] = &tensor;
+  std::erase_if(named, [&, all = named](const auto& entry) {
+    const size_t dot = entry.first.rfind('.');
+    if (dot == entry.first.npos) return false;
+    const std::string codes = entry.first.substr(0, dot);
+    return ScalesOf(codes) == entry.first && all.contains(codes);
+  });
+  return named;
+}
+
+// Moments of a small tensor stay float32 beside 8-bit ones, and with fewer tensor ranks a part may
+// be small no longer.
+bool CanBecome(TensorType saved, TensorType wanted, bool same_ranks) {
+  const auto number = [](TensorType type) {
+    return type == TensorType::kF32 || type == TensorType::kU8;
+  };
+  return saved == wanted || (!same_ranks && number(saved) && number(wanted));
+}
+
+void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
+                        bool same_ranks) {
+  auto there = ByName(snapshot.manifest().tensors);
+  for (const auto& [name, wanted] : ByName(state)) {
+    const StateTensor& tensor = *wanted;
+    const auto found = there.find(name);
+    if (found == there.end()) FailTensor(snapshot, name, "is missing, but this run needs it");
+    if (!CanBecome(found->second->type, TensorTypeOf(tensor.dtype), same_ranks)) {
+      FailTensor(snapshot, tensor.name,
+                 fmt::format("is {}, but this run has {}", formats::TypeName(found->second->type),
+                             formats::TypeName(TensorTypeOf(tensor.dtype))));
+    }
+    there.erase(found);
+  }
+  std::erase_if(there, [](const auto& entry) {
+    return optim::BeginsAtZero(entry.first) || optim::BelongsToAverages(entry.first);
+  });
+  if (!there.empty()) {
+    FailTensor(snapshot, there.begin()->first, "has no place in this run");
+  }
+}
+
+// Reads the states of which each data rank has its own value, if another number of data ranks saved
+// them, and removes them from the list.
+void ReadOwnStates(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
+                   std::vector<StateTensor>& state, Session& session) {
+  for (const models::StateInfo& info : session.compiled().states) {
+    const auto tensor = std::ranges::find(state, info.name, &StateTensor::name);
+    if (info.on_ranks != models::StateInfo::kOwn || tensor == state.end()) continue;
+    const TensorRecord* const record = snapshot.manifest().Find(info.name, 0);
+    if (record->elements() == tensor->shape.elements()) continue;
+    const std::vector<float> values = saved.ReadState(info);
+    session.WriteState(*tensor, 0, std::as_bytes(std::span(values)));
+    state.erase(tensor);
+  }
+}
+
+// Where the snapshot has no averages of an objective, they begin with the next update.
+void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state,
+                          Session& session) {
+  for (const models::Objective& objective : session.compiled().objectives) {
+    const std::string count = graph::OfObjective(objective.name, optim::kAverageCount);
+    if (!session.Carries(count)) continue;
+    if (snapshot.manifest().Find(count, 0) != nullptr) continue;
+    const int32_t none = 0;
+    session.Write<int32_t>(count, {&none, 1});
+    std::erase_if(state, [&](const StateTensor& tensor) {
+      return optim::BelongsToAverages(tensor.name) &&
+             snapshot.manifest().Find(tensor.name, 0) == nullptr;
+    });
+  }
+}
+
+}  // namespace
+
+void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
+                  const Ranks& ranks, Session& session) {
+  std::vector<StateTensor> state = session.State();
+  std::erase_if(state, [&](const StateTensor& tensor) {
+    return optim::BeginsAtZero(tensor.name) && snapshot.manifest().Find(tensor.name, 0) == nullptr;
+  });
+  BeginMissingAverages(snapshot, state, session);
+  const adapters::Lora& lora = session.compiled().options.lora;
+  const SavedTensors saved(snapshot, model, lora);
+  const int64_t tensor_ranks = ranks.mesh().ranks(kTensorAxis);
+  const int64_t tensor_rank = ranks.position().at(kTensorAxis);
+  const bool same_ranks = saved.tensor_ranks() == tensor_ranks;
+  RequireSameTensors(snapshot, state, same_ranks);
+  ReadOwnStates(snapshot, saved, state, session);
+  if (same_ranks) return ReadParts(snapshot, state, tensor_rank, session);
+  const auto split = adapters::SplitParameters(model, lora, tensor_ranks);
+  std::vector<Arriving> arriving;
+  for (const auto& [name, tensor] : ByName(state)) {
+    const auto scales = std::ranges::find(state, ScalesOf(name), &StateTensor::name);
+    const auto found = split.find(tensor->parameter);
+    const models::SplitParameter* const now = found == split.end() ? nullptr : &found->second;
+    if (scales == state.end() && saved.Find(name)->type != TensorType::kU8) {
+      AddMoved(snapshot, saved, *tensor, now, tensor_rank, arriving);
+    } else {
+      ReadFromWhole(snapshot, saved, *tensor, scales == state.end() ? nullptr : &*scales, now,
+                    tensor_rank, session);
+    }
+  }
+  ReadRuns(snapshot, arriving, session);
+}
+
+}  // namespace plimsoll::trainer

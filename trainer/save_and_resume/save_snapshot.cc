@@ -1,0 +1,167 @@
+#include "trainer/save_and_resume/save_snapshot.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/axes.h"
+#include "base/error.h"
+#include "base/input_file.h"
+#include "base/output_file.h"
+#include "base/version.h"
+#include "formats/json.h"
+#include "snapshots/shard.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using formats::TensorType;
+using nlohmann::json;
+using snapshots::Manifest;
+using snapshots::TakeBytes;
+using snapshots::TensorRecord;
+
+constexpr int64_t kPieceBytes = int64_t{1} << 20;  // of a tensor at a time, in host memory
+
+std::string ShardFile(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
+
+snapshots::WrittenShard WriteOwn(const std::string& folder, const std::string& file,
+                                 const Session& session, const std::function<void()>& progressed) {
+  std::map<std::string, StateTensor> own;
+  std::vector<formats::TensorSpec> specs;
+  for (const StateTensor& tensor : session.State()) {
+    if (tensor.saved.elements == 0) continue;
+    const std::span<const int64_t> dims = tensor.shape.dims();
+    specs.push_back({tensor.name, TensorTypeOf(tensor.dtype),
+                     tensor.saved.parts > 1 ? std::vector<int64_t>{tensor.saved.elements}
+                                            : std::vector<int64_t>{dims.begin(), dims.end()}});
+    own.emplace(tensor.name, tensor);
+  }
+  std::vector<std::byte> piece;
+  return snapshots::WriteShard(
+      folder, file, specs, [&](const formats::TensorSpec& spec, TakeBytes take) {
+        const StateTensor& tensor = own.at(spec.name);
+        const int64_t size = graph::ByteSize(tensor.dtype);
+        const int64_t begin = (tensor.saved.begin - tensor.begin) * size;
+        const int64_t bytes = tensor.saved.elements * size;
+        for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+          const auto count = static_cast<size_t>(std::min(kPieceBytes, bytes - at));
+          if (session.copies_state()) {
+            take(session.Copied(tensor).subspan(static_cast<size_t>(at), count));
+          } else {
+            piece.resize(count);
+            session.ReadState(tensor, begin + at, piece);
+            take(piece);
+          }
+          progressed();
+        }
+      });
+}
+
+// The description of a rank's shard that the rank sends to the first one.
+std::string Encode(const snapshots::WrittenShard& written) {
+  return json{{"file", written.shard.file},
+              {"bytes", written.shard.bytes},
+              {"header", written.shard.header_crc},
+              {"crcs", written.crcs}}
+      .dump();
+}
+
+// Puts the ranks' shards together. All ranks have the same programs, so that the layout of the
+// other shards follows from this rank's state.
+Manifest Assemble(const std::vector<std::string>& told, const Session& session,
+                  const Ranks& ranks) {
+  Manifest manifest;
+  std::vector<std::map<std::string, uint32_t>> crcs;
+  for (const std::string& text : told) {
+    const json shard = json::parse(text);
+    manifest.shards.push_back({shard.at("file"), shard.at("bytes"), shard.at("header")});
+    crcs.push_back(shard.at("crcs"));
+  }
+  for (const StateTensor& tensor : session.State()) {
+    const int64_t parts = tensor.split ? ranks.mesh().ranks(kTensorAxis) : 1;
+    const std::span<const int64_t> dims = tensor.shape.dims();
+    for (int64_t part = 0; part < parts; ++part) {
+      TensorRecord record{tensor.name, part, parts, TensorTypeOf(tensor.dtype),
+                          std::vector<int64_t>(dims.begin(), dims.end())};
+      const int64_t elements = record.elements() / tensor.saved.parts;
+      for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
+        const int64_t rank = ranks.mesh().RankAt({{kDataAxis, slice}, {kTensorAxis, part}});
+        record.slices.push_back(
+            {rank, slice * elements, elements, crcs[static_cast<size_t>(rank)].at(tensor.name)});
+      }
+      manifest.tensors.push_back(std::move(record));
+    }
+  }
+  return manifest;
+}
+
+}  // namespace
+
+TensorType TensorTypeOf(graph::DType dtype) {
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      return TensorType::kF32;
+    case graph::DType::kFloat64:
+      return TensorType::kF64;
+    case graph::DType::kInt32:
+      return TensorType::kI32;
+    case graph::DType::kBFloat16:
+      return TensorType::kBf16;
+    case graph::DType::kFloat16:
+      return TensorType::kF16;
+    case graph::DType::kInt16:
+      return TensorType::kI16;
+    case graph::DType::kUInt8:
+      return TensorType::kU8;
+  }
+  throw InternalError("a type that no snapshot can hold");
+}
+
+void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks) {
+  const std::string path = folder + "/.shared-by-ranks";
+  std::string sign;
+  if (ranks.rank() == 0) {
+    sign =
+        fmt::format("{} {}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
+    OutputFile file(path);
+    file.Write(sign);
+    file.Commit(OutputFile::Sync::kNo);
+  }
+  sign = ranks.Broadcast(sign);
+  const std::string problem = FirstProblem(ranks, [&] {
+    std::ifstream file = OpenFile(path);
+    std::string seen;
+    if (std::getline(file, seen) && seen == sign) return;
+    throw UserError(folder +
+                    ": this rank does not see what rank 0 writes there; run.dir must lie "
+                    "on a file system that all hosts share");
+  });
+  if (ranks.rank() == 0) std::remove(path.c_str());
+  if (!problem.empty()) throw UserError(problem);
+}
+
+std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
+                       const std::function<void()>& progressed) {
+  return Encode(WriteOwn(folder, ShardFile(ranks.rank()), session, progressed));
+}
+
+Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step, const std::string& run,
+                    const Session& session, const Ranks& ranks) {
+  Manifest manifest = Assemble(shards, session, ranks);
+  manifest.program = fmt::format("{} ({})", Version(), Commit());
+  manifest.step = step;
+  manifest.run = run;
+  return manifest;
+}
+
+}  // namespace plimsoll::trainer
