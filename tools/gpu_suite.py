@@ -73,7 +73,7 @@ class Suite:
         self.programs, self.folder, self.count = programs, pathlib.Path(folder), count
         for top in ("configs", "docs", "tests"):
             (self.folder / top).symlink_to(ROOT / top)
-        (self.folder / "trainer").mkdir()
+        (self.folder / "app").mkdir()
         (self.folder / "app/plimsoll").symlink_to(programs["plimsoll"])
         self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
 
