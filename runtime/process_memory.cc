@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -61,9 +60,16 @@ int64_t Field(const Text& text, const char* key) {
 
 using Path = std::array<char, 4352>;
 
+// The parts one after the other; what doesn't fit is left out.
 Path Join(const char* root, const char* folder, const char* below = "", const char* file = "") {
   Path path;
-  std::snprintf(path.data(), path.size(), "%s%s%s%s", root, folder, below, file);
+  size_t end = 0;
+  for (const char* part : {root, folder, below, file}) {
+    const size_t length = std::min(std::strlen(part), path.size() - 1 - end);
+    std::memcpy(path.data() + end, part, length);
+    end += length;
+  }
+  path[end] = '\0';
   return path;
 }
 
