@@ -1,11 +1,17 @@
 #include "base/input_file.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -22,15 +28,23 @@ TEST(ReadInput, AtMostSoManyBytes) {
   EXPECT_EQ(ReadInput("/dev/zero", 3), std::string(3, '\0'));
 }
 
+// Until all that was written into a pipe has been read.
+void AwaitEmpty(const std::string& pipe) {
+  const int file = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  int bytes = 1;
+  while (ioctl(file, FIONREAD, &bytes) == 0 && bytes > 0) std::this_thread::yield();
+  close(file);
+}
+
 TEST(ReadInput, APipeIsReadToItsEnd) {
   const TempFolder folder;
   const std::string path = folder / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   std::thread writer([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::ofstream file(path);
     file << "one " << std::flush;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    AwaitEmpty(path);
     file << "two";
   });
   EXPECT_EQ(ReadInput(path, 100), "one two");
@@ -70,6 +84,17 @@ TEST(IsInput, KnowsAFileByAnyName) {
   EXPECT_FALSE(IsInput("/dev/null"));
 }
 
+// Until files get another time than those made before.
+void AwaitTick() {
+  const auto now = [] {
+    timespec time = {};
+    clock_gettime(CLOCK_REALTIME_COARSE, &time);
+    return std::pair(time.tv_sec, time.tv_nsec);
+  };
+  const auto before = now();
+  while (now() == before) std::this_thread::yield();
+}
+
 TEST(IsInput, AFileInThePlaceOfARemovedOneIsAnother) {
   const TempFolder folder;
   for (int i = 0; i < 10; ++i) {  // many file systems give the same inode again
@@ -78,7 +103,7 @@ TEST(IsInput, AFileInThePlaceOfARemovedOneIsAnother) {
     ReadInput(path, 10);
     EXPECT_TRUE(IsInput(path));
     std::filesystem::remove(path);
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // their clock may tick that slowly
+    AwaitTick();
   }
 }
 

@@ -50,7 +50,9 @@ class EventFile(unittest.TestCase):
         snapshots = ["--set", "save.every=5", "--set", "save.on_exit=false"]
         stopped = [*command, *snapshots, "--set", "train.stop_after=7"]
         subprocess.run(stopped, check=True, stdout=subprocess.DEVNULL)
-        time.sleep(1.1)  # files are ordered by their names, which have seconds
+        second = int(time.time())
+        while int(time.time()) == second:  # files are ordered by their names, which have seconds
+            time.sleep(0.01)
         resumed = [*command, *snapshots, "--resume", "auto"]
         subprocess.run(resumed, check=True, stdout=subprocess.DEVNULL)
         everything = {"scalars": 0, "tensors": 0}

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -150,17 +152,24 @@ TEST_F(Answers, WeightsLeaveWhereTheBudgetAsksForIt) {
 }
 
 TEST(Activity, SaysOnceWhatTakesLong) {
-  constexpr std::chrono::milliseconds kLong(1500);
   testing::internal::CaptureStderr();
+  // Until another line has been printed.
+  auto await_line = [bytes = off_t{0}]() mutable {
+    struct stat captured = {};
+    while (fstat(STDERR_FILENO, &captured) == 0 && captured.st_size == bytes) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    bytes = captured.st_size;
+  };
   { const trainer::Activity quick("adding"); }
   {
     const trainer::Activity slow("looking for something");
     {
       const trainer::Activity within("turning a stone");
-      std::this_thread::sleep_for(kLong);
+      await_line();
     }
     { const trainer::Activity quick("looking under it"); }
-    std::this_thread::sleep_for(kLong);
+    await_line();
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "turning a stone …\nlooking for something …\n");
 }

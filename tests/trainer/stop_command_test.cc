@@ -41,6 +41,13 @@ class Stopped : public SnapshotCommand {
     }
     ASSERT_GE(Rows(), rows) << folder_.Read("err");
   }
+  // Whether a signal was sent to the process and has not reached it.
+  static bool IsPending(pid_t child, int signal) {
+    const std::string status = ReadFile("/proc/" + std::to_string(child) + "/status");
+    const size_t at = status.find("\nShdPnd:");
+    return at != status.npos &&
+           (std::stoull(status.substr(at + 8), nullptr, 16) >> (signal - 1) & 1);
+  }
   static int Wait(pid_t child) {
     int status = 0;
     waitpid(child, &status, 0);
@@ -82,12 +89,9 @@ TEST_F(Stopped, ASignalSavesAndEndsWithItsCode) {
 TEST_F(Stopped, ASecondSignalEndsTheRunAtOnce) {
   // A step that takes so long that both signals arrive during it.
   const pid_t child = Start({"model.width=256", "train.micro_batch=1", "train.accumulate=500"});
-  for (int i = 0; i < 3000 && !fs::exists(run_ + "/metrics.jsonl"); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  AwaitRows(1);
   kill(child, SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  while (IsPending(child, SIGTERM)) std::this_thread::yield();
   ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "the first signal ended it";
   kill(child, SIGINT);
   const int status = Wait(child);
