@@ -36,7 +36,9 @@ TEST(PictureScaling, HasPillowsBits) {
     const ImageSize size = {dims[0], dims[1], dims[2]};
     const ImageBox part = {box[0], box[1], box[2], box[3]};
     const auto filter = static_cast<Resampling>(c["resample"].get<int>());
-    EXPECT_EQ(HexOf(Resized(PixelsOf(size), size, part, to[0], to[1], filter)), c["after"]) << c;
+    EXPECT_EQ(HexOf(Resized(PixelsOf(size), size, part, to[0], to[1], filter)),
+              c["after"].get<std::string>())
+        << c;
   }
 }
 

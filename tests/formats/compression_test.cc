@@ -24,9 +24,9 @@ std::string Unpacked(const std::string& packed) {
 }
 
 // `lines` lines of text, longer than a decoder's buffer.
-std::string Text(int lines = 60'000) {
+std::string Text(int64_t lines = 60'000) {
   std::string text;
-  for (int i = 0; i < lines; ++i) text += "line " + std::to_string(i * 7919 % 65537) + "\n";
+  for (int64_t i = 0; i < lines; ++i) text += "line " + std::to_string(i * 7919 % 65537) + "\n";
   return text;
 }
 

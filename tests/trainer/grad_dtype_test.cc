@@ -34,7 +34,8 @@ TEST_P(GradDtype, HalvesWhatMicroStepsCarry) {
   TinyRun whole = low;
   whole.amp.low_gradients = false;
   int64_t matrices = 0;
-  for (const models::ParameterInfo& parameter : models::MakeModel(low.spec)->parameters()) {
+  const std::unique_ptr<const models::Model> model = models::MakeModel(low.spec);
+  for (const models::ParameterInfo& parameter : model->parameters()) {
     if (parameter.shape.rank() > 1) matrices += parameter.shape.elements();
   }
   const auto gradients = [](const TinyRun& run) {
