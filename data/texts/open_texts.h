@@ -41,7 +41,7 @@ struct EncodingOptions {
   std::string name;         // of the files, for messages
 };
 
-// The tokens of `part`, a part of `split` (encode_text.h, examples.h).
+// The tokens of `part`, a part of `split` (examples.h).
 void EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
                  const Tokenizer& tokenizer, const EncodingOptions& options, TokenSink sink);
 

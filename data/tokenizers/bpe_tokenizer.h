@@ -45,7 +45,7 @@ struct BpeDescription {
 std::unique_ptr<Tokenizer> MakeBpeTokenizer(BpeDescription description);
 
 // For readers of vocabulary files: builds the description's model and tokens. `where` is the file,
-// `vocab` (token, id) in any order. Tokens are spelled in the byte-level alphabet (byte_level.h),
+// `vocab` (token, id) in any order. Tokens are spelled in the byte-level alphabet of GPT-2,
 // or literally with single bytes as <0x00> to <0xFF>.
 class BpeVocabulary {
  public:

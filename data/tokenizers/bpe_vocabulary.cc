@@ -1,14 +1,57 @@
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
 #include "data/tokenizers/bpe_tokenizer.h"
-#include "data/tokenizers/byte_level.h"
 #include "data/tokenizers/tokenizer.h"
 #include "formats/json.h"
 
 namespace plimsoll::data {
+namespace {
+
+// The byte-level alphabet of GPT-2 (Radford et al. 2019, encoder.py): vocabulary files write every
+// byte as one printable character, so that any byte string is a readable JSON string. Printable
+// Latin-1 bytes stand for themselves, the other 68 for U+0100 and up, in order.
+constexpr int kCharacters = 256 + 68;
+
+// Code point -> byte, or -1.
+std::array<int, kCharacters> MakeAlphabet() {
+  std::array<int, kCharacters> bytes;
+  bytes.fill(-1);
+  int next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
+    bytes[printable ? byte : next++] = byte;
+  }
+  return bytes;
+}
+
+// The bytes that `token` stands for; nullopt if it has a character outside the alphabet.
+std::optional<std::string> FromByteLevel(std::string_view token) {
+  static const std::array<int, kCharacters> alphabet = MakeAlphabet();
+  std::string bytes;
+  for (size_t i = 0; i < token.size(); ++i) {
+    int code = static_cast<uint8_t>(token[i]);
+    if (code >= 0x80) {
+      // The alphabet ends at U+0143: two bytes are the longest sequence.
+      const bool two = code >= 0xc2 && code <= 0xdf && i + 1 < token.size() &&
+                       (static_cast<uint8_t>(token[i + 1]) & 0xc0) == 0x80;
+      if (!two) return std::nullopt;
+      code = (code & 0x1f) << 6 | (static_cast<uint8_t>(token[++i]) & 0x3f);
+    }
+    if (code >= kCharacters || alphabet[code] < 0) return std::nullopt;
+    bytes.push_back(static_cast<char>(alphabet[code]));
+  }
+  return bytes;
+}
+
+}  // namespace
 
 BpeVocabulary::BpeVocabulary(std::string where,
                              const std::vector<std::pair<std::string, int64_t>>& vocab,

@@ -7,17 +7,19 @@
 
 #include "base/amounts.h"
 #include "base/axes.h"
+#include "base/bytes.h"
 #include "base/columns.h"
-#include "base/error.h"
 #include "base/message.h"
 #include "base/output_file.h"
+#include "memory/cost_model.h"
+#include "memory/plan.h"
 #include "memory/report.h"
 #include "runtime/ranks/world.h"
 #include "trainer/config/resolve.h"
+#include "trainer/config/run_config.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
-#include "trainer/plan/verdict.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
@@ -37,9 +39,54 @@
 #include "trainer/settle/step_solver.h"
 #include "trainer/settle/ways_to_fit.h"
 #include "trainer/step/caching.h"
+#include "trainer/step/compile.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
+
+std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& plan,
+                    const std::string& way_out) {
+  const memory::DeviceProfile profile = ProfileFrom(config);
+  const MemoryLine line = MemoryLineOf(config);
+  const int64_t process = profile.ProcessBytes(ArenaBytes(config, plan));
+  const bool gpu = !profile.device.empty();
+  std::string text =
+      line.Admits(process)
+          ? fmt::format("fits {}: takes {}{}, {} to spare", line.Text(), FormatBytes(process),
+                        gpu ? " of " + profile.device : "", FormatBytes(line.bytes - process))
+          : fmt::format("does not fit {}: takes {}, {} too much", line.Text(), FormatBytes(process),
+                        FormatBytes(process - line.bytes));
+  if (gpu && plan.host_arena_bytes > 0) {
+    text += fmt::format("; and {} of the host, pinned", FormatBytes(plan.host_arena_bytes));
+  }
+  if (!way_out.empty()) text += "; " + way_out;
+  return text;
+}
+
+std::string StepText(const config::RunConfig& config, const CompileOptions& options,
+                     const memory::CostModel& cost, double seconds) {
+  return fmt::format("predicted step: {} ({})", SpeedText(options, seconds),
+                     RatesText(config, cost));
+}
+
+// Whether a run's plan stays under its line (MemoryLineOf), for a GPU or not.
+bool Fits(const config::RunConfig& config, const memory::MemoryPlan& plan) {
+  return MemoryLineOf(config).Admits(ProfileFrom(config).ProcessBytes(ArenaBytes(config, plan)));
+}
+
+// The plan of a run whose step takes `seconds` by the rates of `cost`. `chosen` is what a solver
+// chose (StepSolver::Describe); empty: nothing was open.
+// `way_out`: what would make it fit where it doesn't (WaysToFit::Text).
+std::string Verdict(const config::RunConfig& config, const CompiledStep& compiled,
+                    const memory::CostModel& cost, double seconds, const std::string& chosen,
+                    const std::string& way_out) {
+  std::string text =
+      Wrapped(FitText(config, compiled.plan, way_out), kLineColumns, "  ") + "\n" +
+      Wrapped(StepText(config, compiled.options, cost, seconds), kLineColumns, "  ") + "\n";
+  if (!chosen.empty()) text += Wrapped("chosen: " + chosen, kLineColumns, "  ") + "\n";
+  return text;
+}
 
 using config::RunConfig;
 using nlohmann::ordered_json;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <span>
@@ -11,17 +12,64 @@
 
 #include "base/axes.h"
 #include "graph/objective.h"
+#include "models/huggingface.h"
 #include "models/sharding.h"
 #include "ops/optimizer/block_quantization.h"
 #include "ops/optimizer/optimizer.h"
 #include "optim/update.h"
-#include "trainer/save_and_resume/moved_runs.h"
 #include "trainer/save_and_resume/save_snapshot.h"
 #include "trainer/step/reading_buffers.h"
 #include "trainer/step/saved_tensors.h"
 
 namespace plimsoll::trainer {
 namespace {
+
+// Neighbours in the part that was saved and in the part that a rank has now.
+struct MovedRun {
+  int64_t from = 0, to = 0;  // in these
+  int64_t elements = 0;
+
+  int64_t from_end() const { return from + elements; }
+};
+
+struct PartOf {
+  const models::SplitParameter* split = nullptr;  // nullptr: the part is the whole tensor
+  int64_t rank = 0;
+};
+
+struct Piece {
+  int64_t in_whole, in_part, elements;
+};
+
+// In order of both the whole and the part.
+std::vector<Piece> PiecesOf(PartOf part, int64_t elements) {
+  if (part.split == nullptr) return {{0, 0, elements}};
+  std::vector<Piece> pieces;
+  part.split->ForPieces(part.rank, [&](int64_t in_whole, int64_t in_part, int64_t count) {
+    pieces.push_back({in_whole, in_part, count});
+  });
+  return pieces;
+}
+
+// What `saved` has of those elements of `now` that are `wanted`, in order of both parts.
+// `elements`: of the whole tensor.
+std::vector<MovedRun> MovedRuns(PartOf saved, PartOf now, int64_t elements,
+                                models::ElementRange wanted) {
+  const std::vector<Piece> before = PiecesOf(saved, elements), after = PiecesOf(now, elements);
+  std::vector<MovedRun> runs;
+  for (auto a = before.begin(), b = after.begin(); a != before.end() && b != after.end();) {
+    const int64_t begin =
+        std::max({a->in_whole, b->in_whole, b->in_whole + (wanted.begin - b->in_part)});
+    const int64_t end = std::min({a->in_whole + a->elements, b->in_whole + b->elements,
+                                  b->in_whole + (wanted.end - b->in_part)});
+    if (begin < end) {
+      runs.push_back(
+          {a->in_part + (begin - a->in_whole), b->in_part + (begin - b->in_whole), end - begin});
+    }
+    a->in_whole + a->elements < b->in_whole + b->elements ? void(++a) : void(++b);
+  }
+  return runs;
+}
 
 using formats::TensorType;
 using snapshots::Slice;
