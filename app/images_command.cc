@@ -1,5 +1,4 @@
-#include "app/images_command.h"
-
+// The command `plimsoll data images`: writes the images of a data set as JPEG or PNG files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <span>
 #include <system_error>
 
+#include "app/data_commands.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/images/image_files.h"

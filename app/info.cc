@@ -4,9 +4,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
+#include "app/commands.h"
 #include "base/bytes.h"
 #include "base/message.h"
 #include "base/version.h"
@@ -156,10 +159,16 @@ std::string InfoJson(const HostFacts& host, const GpuReport& gpus) {
   return json.dump(1) + "\n";
 }
 
-void RunInfo(bool json) {
-  const HostFacts host = LookAtHost();
-  const GpuReport gpus = runtime::InspectGpus();
-  PrintAnswer(json ? InfoJson(host, gpus) : InfoText(host, gpus));
+void AddInfo(CLI::App& app) {
+  const auto json = std::make_shared<bool>(false);
+  CLI::App* command =
+      app.add_subcommand("info", "this build, this machine, its GPUs, and what is wrong");
+  command->add_flag("--json", *json, "for programs");
+  command->callback([json] {
+    const HostFacts host = LookAtHost();
+    const GpuReport gpus = runtime::InspectGpus();
+    PrintAnswer(*json ? InfoJson(host, gpus) : InfoText(host, gpus));
+  });
 }
 
 }  // namespace plimsoll::trainer

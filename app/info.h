@@ -15,11 +15,9 @@ struct HostFacts {
   int64_t available_bytes = 0;
 };
 
-// As several lines for people; as one JSON object for programs.
+// Problems are part of the answer, not errors. As several lines for people; as one JSON object for
+// programs.
 std::string InfoText(const HostFacts& host, const runtime::GpuReport& gpus);
 std::string InfoJson(const HostFacts& host, const runtime::GpuReport& gpus);
-
-// Queries and prints. Problems are part of the answer, not errors.
-void RunInfo(bool json);
 
 }  // namespace plimsoll::trainer

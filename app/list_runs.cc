@@ -1,21 +1,30 @@
-#include "app/list_runs.h"
-
+// `plimsoll runs`: the runs in a folder, and their states.
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <ctime>
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "app/commands.h"
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/input_file.h"
+#include "base/message.h"
 #include "base/statistics.h"
+#include "base/terminal.h"
 #include "trainer/record/run_status.h"
 #include "trainer/save_and_resume/way_on.h"
 
@@ -25,6 +34,22 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
+
+struct ListedRun {
+  std::string path;  // in the form that other commands take
+  std::string name, notes;
+  std::vector<std::string> tags;
+  std::string state;                // "running", "done", "stopped", "failed"
+  std::string reason;               // of the end, in words; while it runs, the process
+  std::optional<int64_t> snapshot;  // steps of its newest, of a run that was interrupted
+  std::string resume_command = "";  // that resumes it; empty: none, or not known
+  int64_t steps = 0;                // made
+  std::optional<int64_t> of_steps;  // steps that the run is to make
+  std::optional<double> loss, best_eval_loss;
+  std::optional<double> tokens_per_s;   // median of the newest steps
+  std::optional<int64_t> memory_bytes;  // of the process on a GPU, or the arena
+  double changed = 0;                   // seconds since 1970: the last change of its metrics
+};
 
 constexpr int kDepth = 3;         // of folders to search: a study's rows lie in it
 constexpr size_t kNewest = 100;   // steps used for the speed
@@ -162,8 +187,8 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-}  // namespace
-
+// The runs in a folder and in its subfolders, the newest first; a run directory itself is one.
+// Skips folders that are no run or cannot be read. UserError when there is no such folder.
 std::vector<ListedRun> ListRuns(const std::string& folder) {
   std::string path = folder;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -179,6 +204,8 @@ std::vector<ListedRun> ListRuns(const std::string& folder) {
   return runs;
 }
 
+// A table, each line cut to `columns` (0: whole), and below it the commands that resume the newest
+// of the interrupted runs; or a list of objects. Ends with a newline.
 std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
   const bool named = std::ranges::any_of(runs, [](const auto& run) { return !run.name.empty(); });
   std::vector<std::vector<std::string>> rows = {
@@ -247,6 +274,24 @@ std::string RunsJson(const std::vector<ListedRun>& runs) {
                     {"changed", run.changed}});
   }
   return list.dump(1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void AddRuns(CLI::App& app) {
+  struct Options {
+    std::string folder = "runs";
+    bool json = false;
+  };
+  const auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("runs", "list runs, the newest first");
+  command->add_option("folder", o->folder, "where they lie")->capture_default_str();
+  command->add_flag("--json", o->json, "for programs");
+  command->callback([o] {
+    const std::vector<ListedRun> runs = ListRuns(o->folder);
+    const Terminal terminal = Terminal::Of(STDOUT_FILENO);
+    PrintAnswer(o->json ? RunsJson(runs) : RunsTable(runs, terminal.exists ? terminal.columns : 0));
+  });
 }
 
 }  // namespace plimsoll::trainer

@@ -1,5 +1,4 @@
-#include "app/tokenize_command.h"
-
+// The commands `plimsoll data tokenize` and `plimsoll data inspect`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,10 +8,12 @@
 #include <string_view>
 #include <utility>
 
+#include "app/data_commands.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/texts/open_texts.h"
-#include "data/tokens/token_file_writer.h"
+#include "data/tokenizers/unicode.h"
+#include "data/tokens/token_file.h"
 
 namespace plimsoll::data {
 namespace {

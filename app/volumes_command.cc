@@ -1,5 +1,4 @@
-#include "app/volumes_command.h"
-
+// The command `plimsoll data volumes`: writes made-up volumes as files.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include "app/data_commands.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "formats/nifti.h"

@@ -1,5 +1,4 @@
-#include "app/wordpiece_command.h"
-
+// The command `plimsoll data wordpiece`: makes a WordPiece vocabulary of text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "app/data_commands.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/texts/documents.h"

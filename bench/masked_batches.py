@@ -51,7 +51,7 @@ class Permutation:
         return (left << self.half) | right
 
 
-# --- data/texts/token_masking.cc, masked_text.cc and masked_source.cc -----------------------------
+# --- data/texts/masked_text.cc and masked_source.cc ------------------------------------------------
 
 class Vocabulary:
     """Of a WordPiece vocabulary's folder, or its vocab.txt."""

@@ -7,12 +7,12 @@
 #include "base/error.h"
 #include "runtime/ranks/world.h"
 #include "trainer/config/load.h"
-#include "trainer/record/run_profiler.h"
+#include "trainer/record/profile.h"
 
 namespace plimsoll::trainer {
 
 struct TrainOptions {
-  // These steps are timed node by node (trainer/record/run_profiler.h).
+  // These steps are timed node by node (trainer/record/profile.h).
   std::optional<ProfiledSteps> profile;
   // The snapshot to continue from: "auto", or a path (trainer/save_and_resume/resume.h). Empty:
   // from the beginning.

@@ -1,5 +1,4 @@
-#include "data/images/folder_images.h"
-
+// The images of JPEG and PNG files in folders of their classes, or listed with their labels.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random_access_file.h"
+#include "data/images/image_set.h"
 #include "data/images/picture_scaling.h"
 #include "formats/raster.h"
 

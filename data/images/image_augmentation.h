@@ -3,18 +3,48 @@
 // operations, and partly erased. h × w image, H × W canvas that the model sees, C channels.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "data/images/colour_jitter.h"
 #include "data/images/image_files.h"
 #include "data/images/image_mixing.h"
 #include "data/images/image_normalisation.h"
 #include "data/images/image_operations.h"
+#include "data/sample_random.h"
 
 namespace plimsoll::data {
+
+// Which part of an image training sees: torchvision's RandomResizedCrop (Szegedy et al. 2015,
+// "Going deeper with convolutions", section 6): a
+// box of a random part of the image's area with a random ratio of its sides, which is then
+// resized to what the model sees.
+struct ResizedCrop {
+  std::array<double, 2> scale = {0.08, 1};           // of the area: from, to
+  std::array<double, 2> ratio = {3.0 / 4, 4.0 / 3};  // width by height, drawn evenly in logarithms
+
+  // The box lies in the image. After ten tries that don't, it is the largest one in the middle
+  // whose ratio is in range.
+  ImageBox Draw(const ImageSize& image, SampleRandom& random) const;
+};
+
+// Changes of an image's colours at random, as torchvision's ColorJitter makes them.
+// Brightness, contrast and saturation get a factor drawn from 1 ± these, none below 0; the hue is
+// turned by a part of the circle drawn from 0 ± `hue`, at most ½. 0: it stays.
+struct ColourJitter {
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+
+  bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
+  // Changes the image [H,W,C] in an order that is drawn, too. `scratch` has at least as many bytes.
+  void Change(SampleRandom& random, const ImageSize& size, std::span<uint8_t> image,
+              std::span<uint8_t> scratch) const;
+};
+
+// Turns the hue of each pixel by `turn`, −½ to ½ of the circle, in Pillow's HSV of bytes: as
+// torchvision's adjust_hue of Pillow's images. Images of one channel have no hue.
+void TurnHue(double turn, int64_t channels, std::span<uint8_t> image);
 
 struct Placement {
   // Where the canvas has the image's first pixel; both are negative where the canvas cuts it off.

@@ -11,10 +11,9 @@
 
 #include "base/error.h"
 #include "data/class_names.h"
-#include "data/images/folder_images.h"
 #include "data/images/image_files.h"
 #include "data/images/image_folder.h"
-#include "data/images/stored_images.h"
+#include "data/images/image_set.h"
 #include "formats/raster.h"
 
 namespace plimsoll::data {

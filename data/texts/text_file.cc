@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/scratch_file.h"
-#include "data/tokenizers/tokenizer.h"
+#include "data/tokenizers/unicode.h"
 #include "formats/compression.h"
 
 namespace plimsoll::data {

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/tokenizers/tokenizer.h"
+#include "data/tokenizers/unicode.h"
 
 namespace plimsoll::data {
 namespace {

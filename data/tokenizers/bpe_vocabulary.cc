@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "data/tokenizers/bpe_tokenizer.h"
-#include "data/tokenizers/tokenizer.h"
+#include "data/tokenizers/unicode.h"
 #include "formats/json.h"
 
 namespace plimsoll::data {

@@ -99,40 +99,4 @@ struct TokenizerFiles {
 };
 TokenizerFiles FindTokenizer(const std::string& spec);
 
-// Outputs bytes as whole UTF-8 sequences: holds back an incomplete sequence, and puts U+FFFD for
-// bytes that are not UTF-8.
-class Utf8Stream {
- public:
-  std::string Push(std::string_view bytes);
-  std::string Finish();  // the bytes held back, as U+FFFD
-
- private:
-  std::string pending_;
-};
-
-// The code point of a well-formed UTF-8 sequence.
-char32_t CodePoint(std::string_view sequence);
-
-// The length of the well-formed UTF-8 sequence that `text` starts with; 0 if there is none, or if
-// it is cut off, in which case `*incomplete` is set.
-size_t Utf8Length(std::string_view text, bool* incomplete = nullptr);
-
-// Calls visit(run, valid) for maximal runs of well-formed UTF-8 and of other bytes.
-template <typename Visit>
-void ForEachUtf8Run(std::string_view text, Visit visit) {
-  size_t begin = 0;
-  bool run_valid = true;
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = Utf8Length(text.substr(i));
-    const bool valid = length > 0;
-    if (valid != run_valid) {
-      if (i > begin) visit(text.substr(begin, i - begin), run_valid);
-      begin = i;
-      run_valid = valid;
-    }
-    i += valid ? length : 1;
-  }
-  if (begin < text.size()) visit(text.substr(begin), run_valid);
-}
-
 }  // namespace plimsoll::data

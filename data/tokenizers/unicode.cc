@@ -47,6 +47,77 @@ bool IsOfWords(char32_t code) {
 
 }  // namespace
 
+char32_t CodePoint(std::string_view sequence) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(sequence[i]); };
+  if (sequence.size() == 1) return byte(0);
+  char32_t code = byte(0) & (0x7f >> sequence.size());
+  for (size_t i = 1; i < sequence.size(); ++i) code = code << 6 | (byte(i) & 0x3f);
+  return code;
+}
+
+size_t Utf8Length(std::string_view text, bool* incomplete) {
+  if (incomplete != nullptr) *incomplete = false;
+  if (text.empty()) return 0;
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return 1;
+  // Unicode 15, table 3-7: the second byte's range excludes overlong forms, surrogates and code
+  // points above U+10FFFF.
+  size_t length = 0;
+  uint8_t low = 0x80, high = 0xbf;
+  if (lead >= 0xc2 && lead <= 0xdf) {
+    length = 2;
+  } else if (lead >= 0xe0 && lead <= 0xef) {
+    length = 3;
+    if (lead == 0xe0) low = 0xa0;
+    if (lead == 0xed) high = 0x9f;
+  } else if (lead >= 0xf0 && lead <= 0xf4) {
+    length = 4;
+    if (lead == 0xf0) low = 0x90;
+    if (lead == 0xf4) high = 0x8f;
+  } else {
+    return 0;
+  }
+  for (size_t i = 1; i < length; ++i) {
+    if (i == text.size()) {
+      if (incomplete != nullptr) *incomplete = true;
+      return 0;
+    }
+    if (byte(i) < low || byte(i) > high) return 0;
+    low = 0x80;
+    high = 0xbf;
+  }
+  return length;
+}
+
+std::string Utf8Stream::Push(std::string_view bytes) {
+  pending_.append(bytes);
+  std::string out;
+  std::string_view rest = pending_;
+  while (!rest.empty()) {
+    bool incomplete = false;
+    const size_t length = Utf8Length(rest, &incomplete);
+    if (length > 0) {
+      out.append(rest.substr(0, length));
+      rest.remove_prefix(length);
+    } else if (incomplete) {
+      break;
+    } else {
+      out.append(kReplacement);
+      rest.remove_prefix(1);
+    }
+  }
+  pending_ = std::string(rest);
+  return out;
+}
+
+std::string Utf8Stream::Finish() {
+  std::string out;
+  if (!pending_.empty()) out = kReplacement;
+  pending_.clear();
+  return out;
+}
+
 std::string ToNfc(std::string_view text) { return Mapped(text, UTF8PROC_COMPOSE); }
 std::string ToNfd(std::string_view text) { return Mapped(text, UTF8PROC_DECOMPOSE); }
 

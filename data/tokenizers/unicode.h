@@ -1,13 +1,50 @@
-// Properties and forms of Unicode text, as of the version of Unicode that utf8proc has (15.0 with
-// utf8proc 2.8). Bytes that are not UTF-8 stay as they are.
+// UTF-8, and properties and forms of Unicode text, as of the version of Unicode that utf8proc has
+// (15.0 with utf8proc 2.8). Bytes that are not UTF-8 stay as they are.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
-#include "data/tokenizers/tokenizer.h"
-
 namespace plimsoll::data {
+
+inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// The code point of a well-formed UTF-8 sequence.
+char32_t CodePoint(std::string_view sequence);
+
+// The length of the well-formed UTF-8 sequence that `text` starts with; 0 if there is none, or if
+// it is cut off, in which case `*incomplete` is set.
+size_t Utf8Length(std::string_view text, bool* incomplete = nullptr);
+
+// Calls visit(run, valid) for maximal runs of well-formed UTF-8 and of other bytes.
+template <typename Visit>
+void ForEachUtf8Run(std::string_view text, Visit visit) {
+  size_t begin = 0;
+  bool run_valid = true;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text.substr(i));
+    const bool valid = length > 0;
+    if (valid != run_valid) {
+      if (i > begin) visit(text.substr(begin, i - begin), run_valid);
+      begin = i;
+      run_valid = valid;
+    }
+    i += valid ? length : 1;
+  }
+  if (begin < text.size()) visit(text.substr(begin), run_valid);
+}
+
+// Outputs bytes as whole UTF-8 sequences: holds back an incomplete sequence, and puts U+FFFD for
+// bytes that are not UTF-8.
+class Utf8Stream {
+ public:
+  std::string Push(std::string_view bytes);
+  std::string Finish();  // the bytes held back, as U+FFFD
+
+ private:
+  std::string pending_;
+};
 
 std::string ToNfc(std::string_view text);  // canonical composition
 std::string ToNfd(std::string_view text);  // canonical decomposition

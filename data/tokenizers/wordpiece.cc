@@ -13,8 +13,7 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-constexpr size_t kMostSeen = size_t{1} << 16;              // words whose ids are kept
+constexpr size_t kMostSeen = size_t{1} << 16;  // words whose ids are kept
 
 struct TextHash {
   using is_transparent = void;

@@ -1,4 +1,4 @@
-// Token files, memory-mapped and read-only. Three forms, all little-endian:
+// Token files, read through memory mappings and written as streams. Three forms, little-endian:
 //   raw uint16          ids only, as nanoGPT writes them (vocabularies up to 65,536)
 //   raw uint32          ids only, for larger vocabularies
 //   llm.c               256 int32: magic, version, number of tokens, zeros; then the ids as uint16
@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -43,5 +45,41 @@ class TokenFile : public TokenSource {
 
 std::shared_ptr<const TokenFile> OpenTokenFile(const std::string& path,
                                                const TokenFileOptions& options);
+
+struct TokenFileForm {
+  int width = 2;        // bytes a token: 2 or 4
+  bool header = false;  // llm.c's
+};
+
+// Writes a token file as a stream: into a temporary file next to it, which replaces the token file
+// only when all data is on the disk. Without Commit() no file is left. UserErrors name the file and
+// the system's reason.
+class TokenFileWriter {
+ public:
+  TokenFileWriter(std::string path, const TokenFileForm& form);
+  TokenFileWriter(TokenFileWriter&& other) noexcept;
+  TokenFileWriter(const TokenFileWriter&) = delete;
+  TokenFileWriter& operator=(const TokenFileWriter&) = delete;
+  ~TokenFileWriter();
+
+  // Ids must fit the form's width.
+  void Append(std::span<const int32_t> ids);
+  // Writes the header and syncs all data to the disk, still under the temporary name.
+  void Finish();
+  // Renames the finished file into place.
+  void Commit();
+
+  const std::string& path() const { return path_; }
+  int64_t tokens() const { return tokens_; }
+
+ private:
+  void Write(const void* data, size_t bytes);
+  [[noreturn]] void Fail(const char* what) const;
+
+  std::string path_, target_, temporary_;  // as given; with links resolved; until the end
+  TokenFileForm form_;
+  std::FILE* file_ = nullptr;
+  int64_t tokens_ = 0;
+};
 
 }  // namespace plimsoll::data

@@ -1,9 +1,9 @@
-#include "data/volumes/held_out_windows.h"
-
+// Held-out volumes as samples: windows that cover each of them.
 #include <algorithm>
 #include <utility>
 
 #include "data/volumes/volume_augmentation.h"
+#include "data/volumes/volume_set.h"
 
 namespace plimsoll::data {
 

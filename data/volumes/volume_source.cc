@@ -21,7 +21,6 @@
 #include "base/random.h"
 #include "data/class_names.h"
 #include "data/source.h"
-#include "data/volumes/held_out_windows.h"
 #include "data/volumes/volume_augmentation.h"
 #include "data/volumes/volume_dataset.h"
 #include "data/volumes/volume_patches.h"

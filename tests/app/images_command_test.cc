@@ -1,6 +1,4 @@
 // `plimsoll data images`.
-#include "app/images_command.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/data_commands.h"
 #include "base/mapped_file.h"
 #include "data/images/image_folder.h"
 #include "formats/raster.h"

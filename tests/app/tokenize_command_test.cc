@@ -1,4 +1,4 @@
-#include "app/tokenize_command.h"
+#include "app/data_commands.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,4 @@
 // `plimsoll data volumes`.
-#include "app/volumes_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "app/data_commands.h"
 #include "data/volumes/volume_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"

@@ -1,11 +1,10 @@
 // `plimsoll data wordpiece`, and the training behind it.
-#include "app/wordpiece_command.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "app/data_commands.h"
 #include "data/tokenizers/tokenizer.h"
 #include "tests/support/compress.h"
 #include "tests/support/expect_error.h"

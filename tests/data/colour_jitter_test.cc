@@ -1,5 +1,3 @@
-#include "data/images/colour_jitter.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/images/image_augmentation.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::data {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/tokens/held_out_tokens.h"
+#include "data/tokens/token_data.h"
 #include "tests/data/sources.h"
 #include "tests/support/expect_error.h"
 

@@ -1,8 +1,8 @@
-#include "data/images/image_crops.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "data/images/image_augmentation.h"
 
 namespace plimsoll::data {
 namespace {

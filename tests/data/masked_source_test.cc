@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/held_out_batches.h"
-#include "data/texts/token_masking.h"
+#include "data/texts/masked_text.h"
 #include "data/tokens/token_source.h"
 #include "tests/data/text_batches.h"
 #include "tests/support/allocation_counter.h"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "data/tokens/token_file_writer.h"
 #include "tests/data/sources.h"
 #include "tests/support/compress.h"
 #include "tests/support/expect_error.h"

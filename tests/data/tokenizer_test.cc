@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "data/tokenizers/unicode.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/temp_folder.h"

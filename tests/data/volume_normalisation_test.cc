@@ -1,10 +1,10 @@
-#include "data/volumes/volume_normalisation.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <utility>
 #include <vector>
+
+#include "data/volumes/volume_preparation.h"
 
 namespace plimsoll::data {
 namespace {

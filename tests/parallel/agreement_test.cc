@@ -1,7 +1,5 @@
 // Ranks whose programs differ in local ops train as equal ones do; other differences are named
 // before the first step. Started under mpirun.
-#include "trainer/settle/agreement.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "runtime/ranks/mesh_ranks.h"
 #include "tests/parallel/compare_training.h"
 #include "tests/support/expect_error.h"
+#include "trainer/settle/ranks.h"
 
 namespace plimsoll::trainer {
 namespace {

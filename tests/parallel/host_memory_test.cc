@@ -1,6 +1,4 @@
 // What the ranks of a host take together; under mpirun, ranks that agree on it.
-#include "trainer/settle/host_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,6 +7,7 @@
 #include "base/error.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mpi_test_main.h"
+#include "trainer/settle/ranks.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "graph/text.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/settle/time_call.h"
 
 namespace plimsoll::trainer {
 namespace {

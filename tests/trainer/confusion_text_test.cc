@@ -1,7 +1,7 @@
-#include "trainer/language/confusion_text.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "trainer/language/eval.h"
 
 namespace plimsoll::trainer {
 namespace {

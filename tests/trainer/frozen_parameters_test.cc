@@ -1,6 +1,5 @@
 // train.freeze by the model's names and by those of its checkpoints, and `plimsoll plan
 // --parameters`, which lists both.
-#include "trainer/settle/frozen_parameters.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

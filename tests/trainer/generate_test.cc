@@ -9,7 +9,6 @@
 
 #include "tests/trainer/tiny_session.h"
 #include "trainer/language/next_token.h"
-#include "trainer/language/sampler.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -11,7 +11,6 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
-#include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/settled_run.h"

@@ -1,5 +1,4 @@
-#include "trainer/language/confusion_text.h"
-
+// The confusion matrix of a classifier, as text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 
 #include "base/columns.h"
 #include "formats/json.h"
+#include "trainer/language/eval.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,13 @@ struct EvalCommand {
 // Prints to stdout; progress goes to stderr, on a terminal. UserError when model or data cannot be
 // read, when there is nothing to evaluate on, or when the loss is not finite (NotFinite).
 void RunEval(const EvalCommand& command);
+
+// What a confusion matrix says, for people. `counts`: C rows of C numbers, [label][prediction].
+// `names`: of the classes; empty: they have numbers. A matrix of at most this many classes is shown
+// whole, with the recall of each label and the precision of each prediction; of a larger one, the
+// classes of the lowest recall and the most frequent confusions. Lines that each end with a
+// newline.
+inline constexpr size_t kMostShownClasses = 12;
+std::string ConfusionText(std::span<const double> counts, const std::vector<std::string>& names);
 
 }  // namespace plimsoll::trainer

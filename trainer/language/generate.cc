@@ -10,10 +10,10 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "data/tokenizers/unicode.h"
 #include "trainer/language/generate_images.h"
 #include "trainer/language/next_token.h"
 #include "trainer/language/not_finite.h"
-#include "trainer/language/sampler.h"
 #include "trainer/language/stop_text.h"
 #include "trainer/save_and_resume/trained_model.h"
 #include "trainer/settle/from_config.h"
@@ -81,12 +81,21 @@ void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
       FormatBytes(memory.weights), FormatBytes(memory.cache), FormatBytes(memory.rest)));
 }
 
+// What only models that continue texts have.
+void RefuseForTexts(const GenerateCommand& command, const models::Model& model) {
+  if (command.for_texts.empty()) return;
+  throw UserError(
+      fmt::format("{}: is for models that continue texts, and models of family {} make images: {}",
+                  command.for_texts.front(), model.family(), WayToImages(command.folder)));
+}
+
 // What only models that make images have.
 void RefuseForImages(const GenerateCommand& command, const models::Model& model) {
+  const ImageOptions& images = command.images;
   for (const auto& [option, given] :
-       {std::pair("--images", command.images.has_value()), std::pair("--to", !command.to.empty()),
-        std::pair("--overwrite", command.overwrite),
-        std::pair("--batch", command.batch.has_value())}) {
+       {std::pair("--images", images.count.has_value()), std::pair("--to", !images.to.empty()),
+        std::pair("--overwrite", images.overwrite),
+        std::pair("--batch", images.batch.has_value())}) {
     if (!given) continue;
     const char* const instead =
         model.text_sizes() ? "continue texts: plimsoll generate" : "do not: plimsoll predict";
@@ -170,7 +179,10 @@ void RunGenerate(const GenerateCommand& command) {
   }
   const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
   const config::RunConfig& config = trained.config();
-  if (models::MakesImages(*trained.model)) return GenerateImages(command, trained);
+  if (models::MakesImages(*trained.model)) {
+    RefuseForTexts(command, *trained.model);
+    return GenerateImages(command.images, command.dtype, trained);
+  }
   RefuseForImages(command, *trained.model);
   models::TextSizesOf(*trained.model);  // or it has nothing to continue
   const std::string name = trained.Tokenizer(command.tokenizer);

@@ -9,6 +9,7 @@
 
 #include "data/tokenizers/tokenizer.h"
 #include "trainer/config/run_config.h"
+#include "trainer/language/generate_images.h"
 #include "trainer/save_and_resume/weight_source.h"
 #include "trainer/step/session.h"
 
@@ -57,11 +58,7 @@ struct GenerateCommand {
   std::string tokenizer;               // empty: the run's, or the folder's own
   std::vector<std::string> for_texts;  // the options given that only these models have: "--prompt"
 
-  // Of models that make images.
-  std::optional<int64_t> images;  // how many
-  std::string to;                 // the folder of their files
-  bool overwrite = false;         // images that it holds are replaced
-  std::optional<int64_t> batch;   // images at a time; default: 64
+  ImageOptions images;  // of models that make images
 };
 // Writes the text to stdout as it appears, and the time taken to stderr; or images to files
 // (generate_images.h). UserError when the model or its tokenizer cannot be read, when options are

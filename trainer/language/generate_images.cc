@@ -22,8 +22,8 @@
 #include "data/noise.h"
 #include "formats/png.h"
 #include "trainer/language/not_finite.h"
-#include "trainer/language/predictor.h"
-#include "trainer/record/brightness.h"
+#include "trainer/language/predict.h"
+#include "trainer/record/sample_grid.h"
 #include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
@@ -34,20 +34,13 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kBatch = 64;        // images at a time
 constexpr double kQuietSeconds = 10;  // at least, between two lines of progress
 
-void CheckImageOptions(const GenerateCommand& command, const models::Model& model) {
-  const std::string way =
-      fmt::format("plimsoll generate {} --images N --to FOLDER", command.folder);
-  if (!command.for_texts.empty()) {
-    throw UserError(
-        fmt::format("{}: is for models that continue texts, and models of family {} make images: "
-                    "{}",
-                    command.for_texts.front(), model.family(), way));
-  }
-  if (!command.images) {
+void CheckOptions(const ImageOptions& options, const TrainedModel& trained) {
+  if (!options.count) {
     throw UserError(fmt::format("{}: models of family {} make images; say how many: {}",
-                                command.folder, model.family(), way));
+                                trained.folder, trained.model->family(),
+                                WayToImages(trained.folder)));
   }
-  if (command.to.empty()) {
+  if (options.to.empty()) {
     throw UserError("--to: images are files, and need a folder to be written to; give --to FOLDER");
   }
 }
@@ -97,24 +90,24 @@ size_t ObjectiveOfImages(const CompiledStep& compiled) {
 // A model in memory that makes images of noise.
 class ImageMaker {
  public:
-  ImageMaker(const GenerateCommand& command, const TrainedModel& trained)
-      : trained_(trained), dtype_(command.dtype), seed_(NoiseSeed(trained.config().sample.seed)) {
-    CompileOptions options = InferenceOptions(trained, command.dtype);
+  ImageMaker(int64_t batch, const std::string& dtype, const TrainedModel& trained)
+      : trained_(trained), dtype_(dtype), seed_(NoiseSeed(trained.config().sample.seed)) {
+    CompileOptions options = InferenceOptions(trained, dtype);
     options.evaluate = true;
-    options.micro_batch = command.batch.value_or(kBatch);
+    options.micro_batch = batch;
     pool_ = std::make_unique<ThreadPool>(options.threads);
     device_ = MakeDevice(trained.config(), *pool_);
     session_ = std::make_unique<Session>(Compile(*trained.model, options), *device_);
     objective_ = ObjectiveOfImages(session_->compiled());
     noise_ = session_->FindSlot("noise");
     if (noise_ == nullptr || !data::IsNoise(*noise_)) {
-      throw UserError(command.folder + ": the model makes its images of other inputs than noise");
+      throw UserError(trained.folder + ": the model makes its images of other inputs than noise");
     }
     const int64_t channels = shape().dim(3);
     if (channels != 1 && channels != 3) {
       throw UserError(
           fmt::format("{}: the model makes images of {} channels; PNG files have 1 or 3",
-                      command.folder, channels));
+                      trained.folder, channels));
     }
     LoadTrained(trained, *session_);
   }
@@ -156,21 +149,26 @@ void WriteImage(const std::string& path, const graph::Shape& shape, std::span<co
 
 }  // namespace
 
+std::string WayToImages(const std::string& folder) {
+  return fmt::format("plimsoll generate {} --images N --to FOLDER", folder);
+}
+
 uint64_t NoiseSeed(int64_t seed) {
   constexpr uint64_t kPurpose = 0x67656e6572617465;  // "generate"
   return Hash(static_cast<uint64_t>(seed), kPurpose);
 }
 
-void GenerateImages(const GenerateCommand& command, const TrainedModel& trained) {
-  CheckImageOptions(command, *trained.model);
-  const auto replaced = MakeImageFolder(command.to, command.overwrite);
-  ImageMaker maker(command, trained);
+void GenerateImages(const ImageOptions& options, const std::string& dtype,
+                    const TrainedModel& trained) {
+  CheckOptions(options, trained);
+  const auto replaced = MakeImageFolder(options.to, options.overwrite);
+  ImageMaker maker(options.batch.value_or(kBatch), dtype, trained);
   for (const std::filesystem::path& path : replaced) {
     std::error_code error;
     std::filesystem::remove(path, error);
   }
   const graph::Shape shape = maker.shape();
-  const int64_t count = *command.images;
+  const int64_t count = *options.count;
   const auto elements = static_cast<size_t>(shape.elements() / shape.dim(0));
 
   const Clock::time_point start = Clock::now();
@@ -180,7 +178,7 @@ void GenerateImages(const GenerateCommand& command, const TrainedModel& trained)
     const std::vector<float> images = maker.Make(first);
     const int64_t end = std::min(first + shape.dim(0), count);
     for (int64_t i = first; i < end; ++i) {
-      WriteImage((std::filesystem::path(command.to) / fmt::format("{:06}.png", i + 1)).string(),
+      WriteImage((std::filesystem::path(options.to) / fmt::format("{:06}.png", i + 1)).string(),
                  shape,
                  std::span(images).subspan(static_cast<size_t>(i - first) * elements, elements));
     }
@@ -191,7 +189,7 @@ void GenerateImages(const GenerateCommand& command, const TrainedModel& trained)
   const double taken = seconds();
   const InferenceMemory memory = MemoryOf(maker.compiled());
   PrintProgress(fmt::format("{} image{} of {} × {} in {}, {:.1f} images/s; arena {}: weights {}\n",
-                            count, count == 1 ? "" : "s", shape.dim(1), shape.dim(2), command.to,
+                            count, count == 1 ? "" : "s", shape.dim(1), shape.dim(2), options.to,
                             static_cast<double>(count) / taken, FormatBytes(memory.arena),
                             FormatBytes(memory.weights)));
 }

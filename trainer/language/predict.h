@@ -3,11 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
+#include "runtime/device.h"
+#include "trainer/save_and_resume/trained_model.h"
 #include "trainer/save_and_resume/weight_source.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 
@@ -25,7 +31,7 @@ struct PredictCommand {
   std::optional<int64_t> batch = {};   // inputs at a time; default: the run's micro-batch
   int64_t top = 3;                     // candidates that are shown
   std::string to;                      // of volumes: the folder of their segmentations
-  bool overwrite = false;              // other weights' there are replaced (prediction_record.h)
+  bool overwrite = false;              // other weights' there are replaced
   std::optional<double> overlap = {};  // of a volume's windows, a part of their sides; default:
                                        // that of the run's evaluations
   // Of pictures: the file to which the features that the classifier's last layer reads are written,
@@ -40,5 +46,88 @@ struct PredictCommand {
 // counts them. UserError when model or input cannot be read, when the model continues texts, or
 // when its numbers are none (NotFinite).
 void RunPredict(const PredictCommand& command);
+
+// The parts of the command, by what the model reads and says. Each compiles the forward program
+// that it needs, prints the predictions, and returns how many inputs there were.
+
+// A model in memory, compiled for predictions.
+class Predictor {
+ public:
+  // `rows`: inputs at a time. Classifiers run the program that evaluations run; with `masks`, the
+  // logits of one position of each row are wanted.
+  Predictor(const TrainedModel& trained, const PredictCommand& command, int64_t rows, bool masks);
+
+  Session& session() { return *session_; }
+  int64_t rows() const { return rows_; }
+  int64_t sequence() const { return session_->compiled().options.sequence; }
+
+  // The slots of a classifier's program are filled: [rows, classes], of pixels [rows, …, classes].
+  std::vector<float> ClassLogits();
+  // Of the same inputs, behind ClassLogits(): [rows, D]. Where the command asks for features.
+  std::vector<float> ClassFeatures() { return session_->Read<float>(kClassFeatures); }
+  // The logits program's inputs are written: [rows, vocabulary].
+  std::vector<float> MaskLogits();
+
+ private:
+  void RequireFinite(std::span<const float> logits);
+
+  const TrainedModel& trained_;
+  std::string dtype_;
+  int64_t rows_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<runtime::Device> device_;
+  std::unique_ptr<Session> session_;
+};
+
+// Inputs at a time where so many are there.
+int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
+
+// The configuration that says how the model's inputs are prepared, if there is one: the run's, or
+// what a snapshot alone records of it.
+std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
+                                              const TrainedModel& trained);
+
+struct Predicted {
+  int64_t inputs = 0;
+  InferenceMemory memory = {};
+  int64_t map = 0;           // bytes, beside the arena, of the largest volume's merged logits
+  std::string problem = {};  // with inputs that were left out; empty: there were none
+};
+Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);
+Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trained);
+Predicted PredictTexts(const PredictCommand& command, const TrainedModel& trained);
+Predicted FillMasks(const PredictCommand& command, TrainedModel trained);
+
+struct Candidate {
+  int64_t number = 0;  // class or token
+  double probability = 0;
+};
+// The `count` likeliest of the softmax of the logits, of equal ones the smaller number first.
+std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count);
+// The same of the sigmoid of each.
+std::vector<Candidate> LikeliestLabels(std::span<const float> logits, int64_t count);
+
+// "97.3 %"
+std::string PercentText(double probability);
+
+// The names of the model's classes: those that the run's file gives, or those that came with the
+// weights; empty: there are none.
+std::vector<std::string> ClassNamesOf(const TrainedModel& trained);
+// One of these, or the number of a class that has none.
+std::string ClassName(const std::vector<std::string>& names, int64_t number);
+
+// Where an input comes from: a file, and the number of a picture or a line in it.
+struct InputPlace {
+  std::string file;
+  const char* unit = "index";  // of the number: "index" or "line"
+  int64_t number = -1;         // -1: the file is the input
+};
+// The prediction for an input, of the logits of a classifier, as a line for people or for programs.
+std::string PredictionLine(const InputPlace& place, std::span<const float> logits,
+                           models::ProblemType problem, const std::vector<std::string>& names,
+                           const PredictCommand& command);
+// The classes that the prediction says: the likeliest; of several labels those that are likelier
+// than not, by their likelihood; of a number none.
+std::vector<int64_t> PredictedClasses(std::span<const float> logits, models::ProblemType problem);
 
 }  // namespace plimsoll::trainer

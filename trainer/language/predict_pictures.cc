@@ -19,7 +19,7 @@
 #include "data/images/preprocessor_config.h"
 #include "formats/json.h"
 #include "formats/npy.h"
-#include "trainer/language/predictor.h"
+#include "trainer/language/predict.h"
 #include "trainer/save_and_resume/picture_preparation.h"
 
 namespace plimsoll::trainer {

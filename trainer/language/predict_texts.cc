@@ -21,7 +21,7 @@
 #include "formats/json.h"
 #include "models/family.h"
 #include "models/huggingface.h"
-#include "trainer/language/predictor.h"
+#include "trainer/language/predict.h"
 #include "trainer/settle/from_config.h"
 
 namespace plimsoll::trainer {

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -17,20 +19,139 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/message.h"
+#include "base/output_file.h"
+#include "base/version.h"
 #include "data/volumes/volume_files.h"
 #include "data/volumes/volume_folder.h"
 #include "data/volumes/volume_patches.h"
 #include "data/volumes/volume_preparation.h"
 #include "data/volumes/volume_slots.h"
 #include "trainer/config/owner_keys.h"
-#include "trainer/language/prediction_record.h"
-#include "trainer/language/predictor.h"
+#include "trainer/language/predict.h"
 #include "trainer/language/sliding_window.h"
 #include "trainer/language/volume_scores.h"
+#include "trainer/save_and_resume/trained_model.h"
 
 namespace plimsoll::trainer {
 namespace {
+
+// predictions.json in a folder of predictions: whose they are, so that none is taken for another
+// model's.
+class PredictionRecord {
+ public:
+  // Files to write by their names, each with the absolute path of what it is predicted from.
+  using Inputs = std::map<std::string, std::string>;
+
+  // UserError (--to) when the folder holds one of the files, or predictions, that these weights
+  // have not made, or a prediction of another input of that name, unless `overwrite`. Writes
+  // nothing.
+  PredictionRecord(const std::string& folder, const TrainedModel& trained, const Inputs& inputs,
+                   bool overwrite);
+
+  // The file of that name is these weights' from now on: call it before the file is written. The
+  // first call removes the predictions of other weights that are replaced.
+  void Add(const std::string& name);
+
+ private:
+  void Write() const;
+
+  std::string folder_, path_, model_, weights_, checksum_;
+  Inputs inputs_;                      // of this call
+  Inputs files_;                       // that these weights have made
+  std::vector<std::string> replaced_;  // of other weights
+};
+
+using nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr const char* kFile = "predictions.json";
+
+std::string TextIn(const ordered_json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key) || !object.at(key).is_string()) return "";
+  return object.at(key).get<std::string>();
+}
+
+// The files that a record names; of records without inputs, which are then "".
+PredictionRecord::Inputs FilesIn(const ordered_json& record) {
+  PredictionRecord::Inputs files;
+  if (!record.is_object() || !record.contains("files") || !record.at("files").is_array()) {
+    return files;
+  }
+  const ordered_json inputs = record.value("inputs", ordered_json::object());
+  for (const ordered_json& name : record.at("files")) {
+    if (!name.is_string()) continue;
+    const auto text = name.get<std::string>();
+    if (fs::path(text).filename() != text) continue;  // in another folder: none of ours
+    files[text] = TextIn(inputs, text.c_str());
+  }
+  return files;
+}
+
+PredictionRecord::PredictionRecord(const std::string& folder, const TrainedModel& trained,
+                                   const Inputs& inputs, bool overwrite)
+    : folder_(folder),
+      path_((fs::path(folder) / kFile).string()),
+      model_(trained.folder),
+      weights_(trained.snapshot          ? trained.snapshot->path()
+               : trained.adapter.empty() ? trained.weights
+                                         : trained.adapter),
+      checksum_(ChecksumOf(trained)),
+      inputs_(inputs) {
+  std::error_code error;
+  const bool recorded = fs::exists(path_, error);
+  std::ifstream file = OpenFile(path_);
+  const ordered_json there = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  constexpr const char* kWayOut = "name another folder, or give --overwrite to replace them";
+  if (recorded && TextIn(there, "checksum") == checksum_) {
+    files_ = FilesIn(there);
+  } else if (recorded && !overwrite) {
+    const std::string of = TextIn(there, "weights");
+    throw UserError(fmt::format("--to {}: holds predictions of {} ({}); {}", folder,
+                                of.empty() ? "another model" : "other weights, " + of, kFile,
+                                kWayOut));
+  } else if (recorded) {
+    for (const auto& [name, input] : FilesIn(there)) replaced_.push_back(name);
+  }
+  if (overwrite) return;
+  for (const auto& [name, input] : inputs) {
+    if (!fs::exists(fs::path(folder) / name, error)) continue;
+    const auto made = files_.find(name);
+    if (made == files_.end()) {
+      throw UserError(
+          fmt::format("--to {}: holds {}, and nothing says that these weights made it; {}", folder,
+                      name, kWayOut));
+    }
+    if (made->second.empty() || made->second == input) continue;
+    throw UserError(fmt::format("--to {}: holds {}, which was predicted from {}; {}", folder, name,
+                                made->second, kWayOut));
+  }
+}
+
+void PredictionRecord::Add(const std::string& name) {
+  for (const std::string& other : replaced_) {
+    std::error_code ignored;
+    fs::remove(fs::path(folder_) / other, ignored);
+  }
+  replaced_.clear();
+  files_[name] = inputs_.at(name);
+  Write();
+}
+
+void PredictionRecord::Write() const {
+  std::vector<std::string> names;
+  for (const auto& [name, input] : files_) names.push_back(name);
+  const ordered_json json = {{"program", fmt::format("plimsoll {} ({})", Version(), Commit())},
+                             {"model", model_},
+                             {"weights", weights_},
+                             {"checksum", checksum_},
+                             {"files", names},
+                             {"inputs", files_}};
+  OutputFile file(path_);
+  file.Write(json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  file.Commit(OutputFile::Sync::kNo);
+}
 
 namespace fs = std::filesystem;
 

@@ -30,7 +30,6 @@
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/look_at_data.h"
-#include "trainer/settle/memory_line.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"

@@ -15,7 +15,6 @@
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/memory_line.h"
 #include "trainer/settle/run_budget.h"
 
 namespace plimsoll::trainer {

@@ -20,7 +20,6 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"
-#include "trainer/settle/memory_line.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"

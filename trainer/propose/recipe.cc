@@ -1,8 +1,10 @@
-#include "trainer/propose/recipe.h"
-
+// What people train with, by what is trained: the sequence, the batch, steps, learning rate and
+// schedule of a run file to start from.
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "trainer/propose/choices.h"
 
 namespace plimsoll::trainer {
 namespace {

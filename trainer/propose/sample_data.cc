@@ -1,5 +1,5 @@
-#include "trainer/propose/sample_data.h"
-
+// The `data` section of a run file to start from: made-up samples, with which it runs as it is, and
+// in a comment what names somebody's own.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +9,7 @@
 #include "graph/slot.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
+#include "trainer/propose/choices.h"
 
 namespace plimsoll::trainer {
 namespace {

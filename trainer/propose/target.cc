@@ -1,10 +1,10 @@
-#include "trainer/propose/target.h"
-
+// The device and the budget that a run file is for.
 #include <fmt/format.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/config/schema.h"
+#include "trainer/propose/choices.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
 

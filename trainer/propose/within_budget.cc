@@ -1,5 +1,5 @@
-#include "trainer/propose/within_budget.h"
-
+// The choices of a run file that the budget's solver makes: how the batch is cut, what is
+// recomputed, and what lives on the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "memory/solver.h"
+#include "trainer/propose/choices.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/from_config.h"

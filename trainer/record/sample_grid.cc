@@ -1,14 +1,11 @@
 #include "trainer/record/sample_grid.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "formats/png.h"
-#include "trainer/record/brightness.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -3,6 +3,8 @@
 // single rank would have.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -11,6 +13,11 @@
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
+
+// The nearest of 256 steps from black, −1, to white, 1; beyond these, black or white. Not of NaN.
+inline uint8_t Brightness(float value) {
+  return static_cast<uint8_t>(std::lround(255 * (std::clamp(value, -1.0f, 1.0f) + 1) / 2));
+}
 
 class SampleGrid {
  public:

@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
-#include "trainer/settle/memory_line.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/step_draft.h"

@@ -20,7 +20,6 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
-#include "trainer/settle/time_call.h"
 
 namespace plimsoll::trainer {
 namespace {

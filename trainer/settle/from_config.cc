@@ -21,8 +21,6 @@
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/settle/frozen_parameters.h"
-#include "trainer/settle/knobs.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/step/adapter.h"
@@ -303,7 +301,9 @@ void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warni
         fmt::format("{}: {}: wins nothing on a CPU, where the host's memory is the same memory",
                     config.Origin(key), key));
   };
-  for (const Knob& knob : Techniques()) warn(knob.key, knob.is_place() && knob.IsUsed(config));
+  for (const char* key : {"optimizer.place", "memory.weights", "memory.gradients"}) {
+    warn(key, config::FindKey(key)->Text(config) == "host");
+  }
   warn("checkpointing.offload", !config.checkpointing.offload.empty());
 }
 

@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "runtime/device.h"
 #include "trainer/config/load.h"
+#include "trainer/config/run_config.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
@@ -49,5 +50,12 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
 // A warning where train.blocks_first could not change the order of a program; empty: it could, or
 // was not asked for.
 std::string BlocksFirstWarning(const config::RunConfig& config, const CompiledStep& compiled);
+
+// The parameters that train.freeze means (frozen_parameters.cc), by the model's names. A pattern
+// that matches some of them means these; any other one is matched with the names of a checkpoint's
+// tensors, with or without their prefix, and with those of tied copies. UserError for a pattern
+// that matches nothing, for tensors that are a part of a parameter alone, and where nothing is left
+// to train.
+std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model);
 
 }  // namespace plimsoll::trainer

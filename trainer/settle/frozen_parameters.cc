@@ -1,5 +1,4 @@
-#include "trainer/settle/frozen_parameters.h"
-
+// The parameters that train.freeze means, by the model's names or by those of its checkpoints.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +10,7 @@
 #include "base/glob.h"
 #include "base/spelling.h"
 #include "models/checkpoint_parts.h"
+#include "trainer/settle/from_config.h"
 
 namespace plimsoll::trainer {
 namespace {

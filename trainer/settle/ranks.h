@@ -2,8 +2,10 @@
 // that all ranks agree before the first step.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,12 +14,62 @@
 #include "base/function_ref.h"
 #include "base/mesh.h"
 #include "runtime/device.h"
+#include "runtime/device_kind.h"
+#include "runtime/process_memory.h"
 #include "runtime/ranks/mesh_ranks.h"
 #include "runtime/ranks/world.h"
-#include "trainer/settle/agreement.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
+
+// The memory of the hosts that ranks share: what all ranks of one host take together must be there
+// before any of them takes it.
+
+// Of one rank.
+struct HostShare {
+  int64_t leader = 0;  // the first rank of its host (runtime::World::host_leader)
+  std::string host;    // its name
+  int64_t bytes = 0;   // that this rank will take of its host's memory
+  runtime::AvailableMemoryBytes available = {};
+};
+
+// Why the shares of all ranks, in their order, don't fit: the first host, or control group of a
+// host, that lacks memory, with its ranks and their sum. Empty when all fit. A single rank of a
+// host has a check of its own (Session). On a GPU the memory is pinned and memory.host_budget
+// bounds it, on the CPU it is the plan's.
+std::string HostMemoryProblem(std::span<const HostShare> ranks, runtime::DeviceKind device);
+
+// UserError with ExitCode::kBudgetNotMet on every rank when there is such a problem. All ranks
+// call, before any of them allocates.
+void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind device,
+                       const runtime::AvailableMemoryBytes& available);
+
+// What all ranks must have in common before the first step. Each rank compiles its own programs,
+// which may differ in local ops: what is recomputed, fused or copied, how much scratch memory there
+// is.
+
+// UserError on every rank, naming the first rank that differs, unless all pass the same text. All
+// ranks call. `what`: "configurations".
+void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
+
+// Lines that must be equal on all ranks.
+struct CommonLines {
+  // The nodes that work along an axis of the mesh, with their types, in the order of the programs:
+  // ranks that issue collectives of several axes in different orders can wait for each other
+  // forever. On a GPU also the places of their tensors and the size of the arena, which ranks
+  // register together.
+  std::vector<std::string> collectives;
+  // The carried tensors, with their types: together they make a snapshot.
+  std::vector<std::string> carried;
+};
+CommonLines CommonLinesOf(const CompiledStep& compiled);
+
+// Throws a UserError on every rank that names the first line in which a rank differs from rank 0.
+// All ranks call.
+void RequireAgreement(runtime::World& world, const CompiledStep& compiled);
+
+// Tells programs and their plans apart: a hash of their text and places, and the sizes of arenas.
+std::string FingerprintOf(const CompiledStep& compiled);
 
 // All ranks of the group call and run `action`. Returns on every rank the message of the UserError
 // on the first rank where `action` throws one, with that rank's number when there are several
@@ -60,13 +112,12 @@ class Ranks {
   // True on all ranks when `here` is true on any rank.
   bool Any(bool here);
 
-  // UserError on every rank unless the programs of all ranks work together (settle/agreement.h).
+  // UserError on every rank unless the programs of all ranks work together.
   void RequireAgreement(const CompiledStep& compiled) {
     trainer::RequireAgreement(world_, compiled);
   }
 
-  // UserError on every rank unless the ranks' hosts have the memory for these plans
-  // (settle/host_memory.h).
+  // UserError on every rank unless the ranks' hosts have the memory for these plans.
   void RequireHostMemory(const CompiledStep& compiled);
 
   // See runtime::World.

@@ -1,5 +1,4 @@
-#include "trainer/settle/time_call.h"
-
+// Times single calls of ops' kernels on scratch memory.
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "ops/kernel.h"
 #include "runtime/arena.h"
 #include "runtime/call_arguments.h"
+#include "trainer/settle/calibration.h"
 
 namespace plimsoll::trainer {
 namespace {

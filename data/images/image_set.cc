@@ -1,4 +1,4 @@
-#include "data/images/stored_images.h"
+#include "data/images/image_set.h"
 
 #include <fmt/format.h>
 

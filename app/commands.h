@@ -1,0 +1,30 @@
+// The commands of the program: each function adds one, with its options and what it does, to the
+// command line.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "runtime/ranks/world.h"
+
+namespace plimsoll::trainer {
+
+// Commands that take run files (run_file_commands.cc). `end`: the exit code of the program.
+void AddTrain(CLI::App& app, runtime::World& world, ExitCode& end);
+void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end);
+void AddAblate(CLI::App& app, runtime::World& world);
+void AddReport(CLI::App& app);
+void AddConfig(CLI::App& app, runtime::World& world);
+
+// Commands on trained weights (weights_commands.cc).
+void AddEval(CLI::App& app);
+void AddGenerate(CLI::App& app);
+void AddPredict(CLI::App& app);
+void AddInspect(CLI::App& app);
+void AddExport(CLI::App& app);
+
+void AddData(CLI::App& app);  // data … (data_commands.h)
+void AddRuns(CLI::App& app);
+void AddInfo(CLI::App& app);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,157 @@
+// The commands `plimsoll data …`: what they take on the command line.
+#include "app/data_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/commands.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "data/tokenizers/tokenizer.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+void AddTokenize(CLI::App& command) {
+  const auto o = std::make_shared<data::TokenizeOptions>();
+  command
+      .add_option("text", o->inputs,
+                  "text files or examples (*.jsonl), also compressed (gzip, xz, zstd), or patterns")
+      ->required();
+  command.add_option("--out", o->out, "folder for the token files")->required();
+  command.add_option(
+      "--tokenizer", o->tokenizer,
+      "byte, a tokenizer.json, an encoder.json with vocab.bpe, a vocab.txt, or their "
+      "folder");
+  command.add_option("--exclude", o->exclude, "file names to leave out");
+  command.add_option("--eval-fraction", o->split.eval_fraction, "share of documents held out")
+      ->check(CLI::Validator(
+          [](const std::string& text) -> std::string {
+            double share = 0;
+            const bool fits = CLI::detail::lexical_cast(text, share) && share >= 0 && share < 1;
+            return fits ? "" : "is to be 0 or more and below 1";
+          },
+          ""));
+  command.add_option("--separator", o->split.delimiter, "line that parts documents");
+  command.add_option("--shard-tokens", o->shard_tokens, "tokens per file");
+  command.add_flag("--header", o->header, "llm.c's form, with a header");
+  command.add_flag("--overwrite", o->overwrite, "replace what is there");
+  command.add_flag("!--no-end-of-text", o->end_of_text, "put nothing between documents");
+  command.callback([o] {
+    const data::TokenizeResult result = data::Tokenize(*o, &PrintNote);
+    PrintProgress(fmt::format("{} training and {} held-out tokens of {} bytes each in {}\n",
+                              result.train_tokens, result.eval_tokens, result.width, o->out));
+  });
+}
+
+void AddWordPiece(CLI::App& command) {
+  const auto o = std::make_shared<data::WordPieceOptions>();
+  command
+      .add_option("text", o->inputs, "text files, also compressed (gzip, xz, zstd), or patterns")
+      ->required();
+  command.add_option("--out", o->out, "folder for vocab.txt and tokenizer_config.json")->required();
+  command.add_option("--size", o->training.size, "tokens of the vocabulary")
+      ->check(CLI::Range(6, 10'000'000));
+  command.add_flag("--cased", o->cased, "keep upper case and accents");
+  command.add_option("--exclude", o->exclude, "file names to leave out");
+  command.add_option("--separator", o->separator, "line that parts documents, not counted");
+  command.add_option("--characters", o->training.characters, "different characters at most")
+      ->check(CLI::Range(1, 1'200'000));
+  command
+      .add_option("--min-count", o->training.least_count,
+                  "how often pieces must stand side by side to be merged")
+      ->check(CLI::Range(1, 1'000'000'000));
+  command.add_flag("--overwrite", o->overwrite, "replace what is there");
+  command.callback([o] {
+    const data::WordPieceResult result = data::MakeWordPieces(*o, &PrintNote);
+    PrintProgress(fmt::format("{} tokens, of {} different words in {:.1f} MB of text, in {}\n",
+                              result.tokens, result.words, static_cast<double>(result.bytes) / 1e6,
+                              result.vocabulary));
+  });
+}
+
+void AddInspectData(CLI::App& command) {
+  struct Options {
+    std::string file, tokenizer, format = "auto";
+  };
+  const auto o = std::make_shared<Options>();
+  command.add_option("file", o->file, "a token file")->required();
+  command.add_option("--tokenizer", o->tokenizer, "also show the first tokens as text");
+  command
+      .add_option("--format", o->format,
+                  "of a file without header: uint16 (as nanoGPT writes) or uint32")
+      ->check(CLI::IsMember({"auto", "uint16", "uint32"}));
+  command.callback([o] {
+    std::unique_ptr<data::Tokenizer> tokenizer;
+    if (!o->tokenizer.empty()) tokenizer = data::LoadTokenizer(o->tokenizer);
+    PrintAnswer(fmt::format(
+        "{}\n", data::InspectTokenFile(o->file, {.format = data::ParseTokenFormat(o->format)},
+                                       tokenizer.get())
+                    .ToString()));
+  });
+}
+
+void AddVolumes(CLI::App& command) {
+  const auto size = std::make_shared<std::vector<int64_t>>(1, 64);
+  const auto o = std::make_shared<data::WriteVolumesOptions>();
+  command.add_option("folder", o->folder, "where to write them")->required();
+  command.add_option("--train", o->train, "volumes to train on");
+  command.add_option("--test", o->test, "volumes to test with");
+  command.add_option("--size", *size, "voxels of a side, or of depth, height and width")
+      ->expected(1, 3)
+      ->allow_extra_args(false);
+  command.add_option("--channels", o->volume.channels, "channels of the images")
+      ->check(CLI::Range(1, 64));
+  command.add_option("--classes", o->volume.classes, "classes of the labels, with the background");
+  command.add_option("--seed", o->seed, "another one makes up others");
+  command.callback([o, size] {
+    const bool cube = size->size() == 1;
+    if (!cube && size->size() != 3) {
+      throw UserError("--size: give one number of voxels, or three: depth, height and width");
+    }
+    o->volume.size = {(*size)[0], (*size)[cube ? 0 : 1], (*size)[cube ? 0 : 2]};
+    data::WriteVolumes(*o);
+    PrintProgress(fmt::format("{} volumes to train on and {} to test with in {}\n", o->train,
+                              o->test, o->folder));
+  });
+}
+
+void AddImages(CLI::App& command) {
+  const auto o = std::make_shared<data::WriteImagesOptions>();
+  command.add_option("folder", o->folder, "where to write them")->required();
+  command.add_option("--from", o->from,
+                     "a folder with files of MNIST's or CIFAR-10's form; default: " + o->from);
+  command.add_option("--format", o->format, "png (default) or jpeg")
+      ->check(CLI::IsMember({"png", "jpeg"}));
+  command.add_option("--quality", o->quality, "of JPEG")->check(CLI::Range(1, 100));
+  command.add_option("--train", o->train, "so many of each class to train on; 0: all");
+  command.add_option("--test", o->test, "so many of each class to test with; 0: all");
+  command.add_option("--classes", o->classes,
+                     "names of the classes' folders, in the order of their numbers");
+  command.callback([o] {
+    const data::WrittenImages written = data::WriteImages(*o);
+    PrintProgress(fmt::format("{} images to train on and {} to test with in {}\n", written.train,
+                              written.test, o->folder));
+  });
+}
+
+}  // namespace
+
+void AddData(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "data", "turn text into tokens, make a vocabulary, look at token files, make up volumes");
+  command->require_subcommand(1);
+  AddTokenize(*command->add_subcommand("tokenize", "text files to token files"));
+  AddWordPiece(*command->add_subcommand("wordpiece", "a WordPiece vocabulary of text files"));
+  AddInspectData(*command->add_subcommand("inspect", "what a token file holds"));
+  AddVolumes(*command->add_subcommand("volumes", "made-up volumes with labels as NIfTI files"));
+  AddImages(*command->add_subcommand(
+      "images", "a data set's images as JPEG or PNG files, a folder for each class"));
+}
+
+}  // namespace plimsoll::trainer
