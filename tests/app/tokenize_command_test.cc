@@ -1,5 +1,3 @@
-#include "app/data_commands.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/data_commands.h"
 #include "data/tokens/dataset.h"
 #include "tests/data/sources.h"
 #include "tests/support/compress.h"

@@ -36,24 +36,6 @@ bool IsSet(const ConfigForCommand& command, const std::string& key) {
   return std::ranges::find(command.sets, key, &KeyOf) != command.sets.end();
 }
 
-// The run file that a name means: the file of that name if there is one, else
-// configs/models/NAME.yaml, on disk or as shipped with the program. UserError that lists the known
-// names.
-std::string FindModelFile(const std::string& name) {
-  std::error_code error;
-  if (fs::is_regular_file(name, error) || config::FindShipped(name) != nullptr) return name;
-  constexpr const char* kFolder = "configs/models";
-  const std::string path = fmt::format("{}/{}.yaml", kFolder, name);
-  if (fs::is_regular_file(path, error) || config::FindShipped(path) != nullptr) return path;
-  const std::vector<std::string> names = config::ShippedNames(kFolder);
-  const std::string nearest = NearestName(name, names);
-  throw UserError(fmt::format(
-      "--for {}: no such model; {}", name,
-      nearest.empty() ? fmt::format("name a run file or a Hugging Face folder, or one of {}",
-                                    fmt::join(names, ", "))
-                      : fmt::format("did you mean {}?", nearest)));
-}
-
 // The keys of a section that --set gives.
 std::vector<std::string> KeysOf(const ConfigForCommand& command, const std::string& section) {
   std::vector<std::string> keys;
@@ -263,6 +245,21 @@ std::string DeviceOf(const ConfigForCommand& command, const Choices& choices) {
 }
 
 }  // namespace
+
+std::string FindModelFile(const std::string& name) {
+  std::error_code error;
+  if (fs::is_regular_file(name, error) || config::FindShipped(name) != nullptr) return name;
+  constexpr const char* kFolder = "configs/models";
+  const std::string path = fmt::format("{}/{}.yaml", kFolder, name);
+  if (fs::is_regular_file(path, error) || config::FindShipped(path) != nullptr) return path;
+  const std::vector<std::string> names = config::ShippedNames(kFolder);
+  const std::string nearest = NearestName(name, names);
+  throw UserError(fmt::format(
+      "--for {}: no such model; {}", name,
+      nearest.empty() ? fmt::format("name a run file or a Hugging Face folder, or one of {}",
+                                    fmt::join(names, ", "))
+                      : fmt::format("did you mean {}?", nearest)));
+}
 
 std::string ConfigFor(const ConfigForCommand& command, const runtime::GpuReport& gpus) {
   RequireOneWay(command, "--budget", "memory.budget", !command.budget.empty());

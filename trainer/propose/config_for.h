@@ -19,6 +19,11 @@ struct ConfigForCommand {
   int64_t lora_rank = 0;               // of adapters; 0: none, unless the model's file has some
 };
 
+// The run file that a name means: the file of that name if there is one, else
+// configs/models/NAME.yaml, on disk or as shipped with the program. UserError that lists the known
+// names.
+std::string FindModelFile(const std::string& name);
+
 // The file's text: it loads as it is, and its plan is within the budget. `gpus` are those of this
 // machine. The device determines the precision; what is trained, the batch, steps and rate, unless
 // the model's file has them; the budget's solver chooses micro-batch and policy by its built-in
