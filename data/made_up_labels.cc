@@ -1,6 +1,6 @@
-#include "data/made_up_labels.h"
-
+// Random labels of made-up samples.
 #include "base/random.h"
+#include "data/labels.h"
 #include "data/sample_random.h"
 
 namespace plimsoll::data {

@@ -1,8 +1,9 @@
-#include "trainer/learning_rate.h"
-
+// Learning-rate schedules: warm-up, then constant, linear, cosine, wsd or multistep.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "trainer/step_feed.h"
 
 namespace plimsoll::trainer {
 

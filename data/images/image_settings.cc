@@ -1,5 +1,4 @@
-#include "data/images/image_settings.h"
-
+// The settings of the source "images", and the images that they name.
 #include <fmt/format.h>
 
 #include <algorithm>

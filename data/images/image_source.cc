@@ -21,7 +21,6 @@
 #include "base/random.h"
 #include "data/images/image_mixing.h"
 #include "data/images/image_set.h"
-#include "data/images/image_settings.h"
 #include "data/noise.h"
 #include "data/source.h"
 

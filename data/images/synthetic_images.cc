@@ -1,6 +1,6 @@
 // Made-up images, for plans, benchmarks and studies without files: fills the inputs "images"
 // f32[B,H,W,C] of any size with noise of mean 0 and variance 1, and "labels" or "label_values"
-// (made_up_labels.h). Called "synthetic_images" in run files. Endless, with no held-out samples.
+// (FillLabels). Called "synthetic_images" in run files. Endless, with no held-out samples.
 //
 // A sample's pixels are a stretch of one long table of noise, since drawing every pixel would take
 // longer than a step that reads them.
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/made_up_labels.h"
+#include "data/labels.h"
 #include "data/noise.h"
 #include "data/source.h"
 

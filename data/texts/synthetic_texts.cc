@@ -1,6 +1,6 @@
 // Made-up texts with labels, for plans, benchmarks and studies without files: fills the inputs
 // "tokens" i32[B,T] with any of the model's tokens, "token_types" i32[B,T] with 0, "lengths" i32[B]
-// with T, and "labels" or "label_values" (made_up_labels.h). Called "synthetic_texts" in run files.
+// with T, and "labels" or "label_values" (FillLabels). Called "synthetic_texts" in run files.
 // Endless, with no held-out samples.
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/made_up_labels.h"
+#include "data/labels.h"
 #include "data/source.h"
 
 namespace plimsoll::data {

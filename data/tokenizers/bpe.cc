@@ -1,5 +1,4 @@
-#include "data/tokenizers/bpe.h"
-
+// Byte-pair encoding of one piece of text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "data/tokenizers/bpe_tokenizer.h"
 #include "data/tokenizers/unicode.h"
 
 namespace plimsoll::data {

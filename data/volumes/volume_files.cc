@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/volumes/volume_geometry.h"
 
 namespace plimsoll::data {
 namespace {

@@ -1,10 +1,10 @@
-#include "data/volumes/volume_geometry.h"
-
+// How a file's voxels lie in a Volume, in RAS+ orientation, and volumes of another spacing.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include "base/error.h"
+#include "data/volumes/volume_files.h"
 
 namespace plimsoll::data {
 namespace {

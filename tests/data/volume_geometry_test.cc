@@ -1,11 +1,10 @@
-#include "data/volumes/volume_geometry.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "base/error.h"
+#include "data/volumes/volume_files.h"
 
 namespace plimsoll::data {
 namespace {

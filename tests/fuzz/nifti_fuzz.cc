@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/volumes/volume_geometry.h"
+#include "data/volumes/volume_files.h"
 #include "formats/nifti.h"
 
 namespace {
