@@ -13,7 +13,7 @@
 #include "formats/safetensors.h"
 #include "models/huggingface.h"
 #include "tests/models/loaded_weights.h"
-#include "trainer/language/next_token.h"
+#include "trainer/language/generate.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/session.h"
 

@@ -8,7 +8,6 @@
 #include <random>
 
 #include "tests/trainer/tiny_session.h"
-#include "trainer/language/next_token.h"
 
 namespace plimsoll::trainer {
 namespace {

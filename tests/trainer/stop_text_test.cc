@@ -1,8 +1,7 @@
-#include "trainer/language/stop_text.h"
-
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "trainer/language/generate.h"
 
 namespace plimsoll::trainer {
 namespace {

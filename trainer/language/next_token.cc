@@ -1,10 +1,10 @@
-#include "trainer/language/next_token.h"
-
+// Logits for the next token, by the key-value cache where it is valid, and its draw.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "base/error.h"
+#include "trainer/language/generate.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,7 +1,8 @@
-#include "trainer/language/stop_text.h"
-
+// Ends a text that appears piece by piece where one of some strings begins.
 #include <algorithm>
 #include <cstddef>
+
+#include "trainer/language/generate.h"
 
 namespace plimsoll::trainer {
 
