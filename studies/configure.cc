@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/fnv1a.h"
 #include "base/own_program.h"
-#include "trainer/config/resolve.h"
+#include "trainer/config/rank_counts.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
 #include "trainer/settle/from_config.h"

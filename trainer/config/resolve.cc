@@ -11,8 +11,10 @@
 #include "data/source.h"
 #include "trainer/config/check_techniques.h"
 #include "trainer/config/follow_data.h"
+#include "trainer/config/micro_batches.h"
 #include "trainer/config/mistake_list.h"
 #include "trainer/config/owner_keys.h"
+#include "trainer/config/rank_counts.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -20,11 +22,6 @@ namespace {
 
 const std::string kFamily = "model.family";
 constexpr int64_t kBytes = 256;  // token ids of data.tokenizer: byte
-
-// " (run.yaml:4)" after the second key of a message, nothing for a default.
-std::string At(const RunConfig& config, const std::string& key) {
-  return config.IsSet(key) ? fmt::format(" ({})", config.Origin(key)) : "";
-}
 
 void Require(const RunConfig& config, const std::string& key, const std::string& way_out) {
   if (!config.IsSet(key)) throw Missing(config, key, way_out);
@@ -48,17 +45,9 @@ bool IsGiven(const RunConfig& config, const char* key) {
 void CheckEpochKeys(const RunConfig& config) {
   for (const EpochKey& key : kEpochKeys) {
     if (!IsGiven(config, key.epochs) || !config.IsSet(key.steps)) continue;
-    throw config.Error(
-        key.epochs, fmt::format("says what {}{} says; keep one", key.steps, At(config, key.steps)));
+    throw config.Error(key.epochs, fmt::format("says what {}{} says; keep one", key.steps,
+                                               GivenAt(config, key.steps)));
   }
-}
-
-int64_t MostOf(const char* key) { return static_cast<int64_t>(FindKey(key)->max); }
-
-// "6 or 8" around a value: the multiples of `step` below and above it.
-std::string NearestMultiples(int64_t value, int64_t step) {
-  const int64_t below = value / step * step;
-  return below == 0 ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
 }
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
@@ -73,7 +62,7 @@ void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings
         throw config.Error(
             key.path,
             fmt::format("comes from the checkpoint of model.init_from{}; remove one of the two",
-                        At(config, "model.init_from")));
+                        GivenAt(config, "model.init_from")));
       }
     }
     const std::string chosen = std::get<std::string>(FindKey(key.Chooser())->get(config));
@@ -103,7 +92,7 @@ void CheckFiles(const RunConfig& config) {
   if (!applies("data.train")) return;
   if (data.synthetic && !data.train.empty()) {
     throw config.Error("data.synthetic", fmt::format("true, but data.train names files{}; keep one",
-                                                     At(config, "data.train")));
+                                                     GivenAt(config, "data.train")));
   }
   if (!data.synthetic && data.train.empty()) {
     throw Missing(
@@ -113,7 +102,7 @@ void CheckFiles(const RunConfig& config) {
   if (!data.eval.empty() && data.eval_fraction > 0) {
     throw config.Error("data.eval_fraction",
                        fmt::format("holds out training text, but data.eval names files{}; keep one",
-                                   At(config, "data.eval")));
+                                   GivenAt(config, "data.eval")));
   }
 }
 
@@ -162,7 +151,7 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
   if (data.tokenizer == "byte" && vocab > 0 && vocab < kBytes) {
     throw config.Error("model.vocab",
                        fmt::format("{}, but data.tokenizer: byte gives 256 token ids{}", vocab,
-                                   At(config, "data.tokenizer")));
+                                   GivenAt(config, "data.tokenizer")));
   }
 }
 
@@ -181,7 +170,7 @@ void ResolveSeeds(RunConfig& config, std::vector<std::string>& warnings) {
              (config.lora.rank == 0 || !config.lora.init_from.empty())) {
     warnings.push_back(
         fmt::format("{}: model.seed: has no effect: all weights come from model.init_from{}",
-                    config.Origin("model.seed"), At(config, "model.init_from")));
+                    config.Origin("model.seed"), GivenAt(config, "model.init_from")));
   }
   if (!config.IsSet("data.seed")) config.data.seed = config.train.seed;
 }
@@ -267,7 +256,7 @@ void WarnOfWarmUps(const RunConfig& config, std::vector<std::string>& warnings) 
     const char* const by = config.train.epochs > 0 ? "train.epochs" : "train.steps";
     warnings.push_back(
         fmt::format("{}: {}: {} steps, but train.steps is {}{}; shortened to {}, a tenth of them",
-                    config.Origin(key), key, schedule.warmup, steps, At(config, by),
+                    config.Origin(key), key, schedule.warmup, steps, GivenAt(config, by),
                     schedule.WarmUpWithin(steps)));
   };
   warn(config.schedule, "");
@@ -288,14 +277,14 @@ void ResolveSchedule(RunConfig& config) {
   if (FindKey("schedule.min_lr")->Applies(config) && schedule.min_lr > config.optimizer.lr) {
     throw config.Error("schedule.min_lr",
                        fmt::format("{} is more than optimizer.lr {}{}; lower it", schedule.min_lr,
-                                   config.optimizer.lr, At(config, "optimizer.lr")));
+                                   config.optimizer.lr, GivenAt(config, "optimizer.lr")));
   }
   if (schedule.name != ScheduleName::kWsd) return;
   const bool by_steps = config.IsSet("schedule.decay_steps");
   if (by_steps && config.IsSet("schedule.decay_fraction")) {
     throw config.Error("schedule.decay_steps",
                        fmt::format("says what schedule.decay_fraction{} says; keep one",
-                                   At(config, "schedule.decay_fraction")));
+                                   GivenAt(config, "schedule.decay_fraction")));
   }
   if (!by_steps) {
     schedule.decay_steps = std::llround(schedule.decay_fraction * static_cast<double>(steps));
@@ -305,7 +294,7 @@ void ResolveSchedule(RunConfig& config) {
     throw config.Error(by_steps ? "schedule.decay_steps" : "schedule.decay_fraction",
                        fmt::format("warmup {} + decay {} = {} steps, but train.steps is {}{}",
                                    warmup, schedule.decay_steps, warmup + schedule.decay_steps,
-                                   steps, At(config, "train.steps")));
+                                   steps, GivenAt(config, "train.steps")));
   }
 }
 
@@ -320,16 +309,17 @@ void ResolveAmp(RunConfig& config, std::vector<std::string>& warnings) {
     throw config.Error("amp.master_weights",
                        fmt::format("false needs amp.dtype: bf16{}; remove it, or use bf16, whose "
                                    "updates can round stochastically",
-                                   At(config, "amp.dtype")));
+                                   GivenAt(config, "amp.dtype")));
   }
   const bool dynamic =
       amp.loss_scale == LossScale::kDynamic || (amp.loss_scale == LossScale::kAuto && fp16);
   if (dynamic && amp.init_scale < amp.min_scale) {
     if (config.IsSet("amp.init_scale")) {
-      throw config.Error("amp.init_scale",
-                         fmt::format("{:g} is below amp.min_scale {:g}{}; raise it, or lower the "
-                                     "other",
-                                     amp.init_scale, amp.min_scale, At(config, "amp.min_scale")));
+      throw config.Error(
+          "amp.init_scale",
+          fmt::format("{:g} is below amp.min_scale {:g}{}; raise it, or lower the "
+                      "other",
+                      amp.init_scale, amp.min_scale, GivenAt(config, "amp.min_scale")));
     }
     throw config.Error(
         "amp.min_scale",
@@ -372,13 +362,6 @@ void ResolvePaths(RunConfig& config) {
 UserError NoSecondLabels(const RunConfig& config) {
   return config.Error(MixingKey(config),
                       "gives images two labels, and the model has no loss of two; leave it out");
-}
-
-// UserError (`key`) unless a step's sequences can be dealt to the ranks.
-void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, int64_t ranks) {
-  if (sequences % ranks == 0) return;
-  throw config.Error(key, fmt::format("{} sequences do not spread over {} data ranks; use {}",
-                                      sequences, ranks, NearestMultiples(sequences, ranks)));
 }
 
 std::string EpochsKey(const RunConfig& config) {
@@ -427,132 +410,6 @@ void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples
   }
   follow(config);
   WarnOfWarmUps(config, warnings);
-}
-
-std::vector<int64_t> CutsOf(int64_t sequences) {
-  std::vector<int64_t> cuts;
-  const int64_t most = std::min(sequences, MostOf("train.accumulate"));
-  for (int64_t accumulate = 1; accumulate <= most; ++accumulate) {
-    if (sequences % accumulate != 0) continue;
-    const int64_t micro_batch = sequences / accumulate;
-    if (micro_batch <= MostOf("train.micro_batch")) cuts.push_back(micro_batch);
-  }
-  return cuts;
-}
-
-int64_t RanksBesideData(const RunConfig& config) {
-  return config.parallel.tensor_ranks() * config.parallel.pipeline;
-}
-
-int64_t DataRanks(const RunConfig& config, int64_t started) {
-  if (config.parallel.open_mesh()) return 1;
-  return config.parallel.data.value_or(std::max<int64_t>(1, started / RanksBesideData(config)));
-}
-
-void RequireStarted(const RunConfig& config, const RankCount& ranks) {
-  if (config.parallel.open_mesh()) return;
-  const int64_t others = RanksBesideData(config), asked = DataRanks(config, ranks.count);
-  if (asked * others == ranks.count) return;
-  const bool tensor = config.parallel.tensor_ranks() > 1 && !config.parallel.data;
-  const std::string option = ranks.option;
-  const std::string contrast =
-      option.empty()
-          ? fmt::format("need mpirun -np {}, but {} {} started", asked * others, ranks.count,
-                        ranks.count == 1 ? "rank was" : "ranks were")
-          : fmt::format(
-                "are {}, and {} asks for {}; give numbers that divide {}, or "
-                "{} {}",
-                asked * others, option, ranks.count, ranks.count, option, asked * others);
-  throw config.Error(
-      tensor ? "parallel.tensor" : "parallel.data",
-      fmt::format("{} data × {} tensor × {} pipeline ranks {}", asked,
-                  config.parallel.tensor_ranks(), config.parallel.pipeline, contrast));
-}
-
-void ResolveBatch(RunConfig& config, int64_t started) {
-  if (config.parallel.open_mesh() && started > 1) return;
-  TrainConfig& train = config.train;
-  const int64_t ranks = DataRanks(config, started);
-  const int64_t sequence = config.model.sequence();
-  const char* key = train.global_batch ? "train.global_batch" : "train.global_batch_tokens";
-  std::optional<int64_t> sequences = train.global_batch;
-  if (train.global_batch_tokens && sequence > 0) {
-    const int64_t tokens = *train.global_batch_tokens;
-    if (tokens % sequence != 0) {
-      throw config.Error(
-          "train.global_batch_tokens",
-          fmt::format("{} tokens are not a multiple of model.sequence {}{}; use {}", tokens,
-                      sequence, At(config, "model.sequence"), NearestMultiples(tokens, sequence)));
-    }
-    if (sequences && *sequences != tokens / sequence) {
-      throw config.Error(
-          "train.global_batch_tokens",
-          fmt::format(
-              "{} tokens / model.sequence {} = {} sequences, but train.global_batch is {}{}; "
-              "keep one of the two",
-              tokens, sequence, tokens / sequence, *sequences, At(config, "train.global_batch")));
-    }
-    sequences = tokens / sequence;
-  }
-  if (train.micro_batch == 0) {  // auto: chosen later, among the ways to cut the batch
-    if (config.IsSet("train.accumulate")) {
-      throw config.Error("train.accumulate",
-                         fmt::format("follows from train.micro_batch: auto{}; remove it",
-                                     At(config, "train.micro_batch")));
-    }
-    if (!train.global_batch && !train.global_batch_tokens) {
-      throw config.Error("train.micro_batch",
-                         "auto cuts a batch whose size must be known; set train.global_batch, or "
-                         "give a number of sequences");
-    }
-    if (!sequences) return;
-    CheckSpread(config, key, *sequences, ranks);
-    if (CutsOf(*sequences / ranks).empty()) {
-      throw config.Error(
-          key, fmt::format("{} sequences cannot be cut: neither train.micro_batch nor the "
-                           "micro-steps may be more than {}; use another number",
-                           *sequences, MostOf("train.accumulate")));
-    }
-    return;
-  }
-  if (!sequences) return;
-
-  // The same file must work on any number of ranks, started or planned for: a micro-step is no
-  // larger than a rank's part of the batch.
-  if (ranks > 1 && !config.IsSet("train.accumulate")) {
-    CheckSpread(config, key, *sequences, ranks);
-    const int64_t mine = *sequences / ranks;
-    train.micro_batch = std::min(train.micro_batch, mine);
-    while (mine % train.micro_batch != 0) --train.micro_batch;
-  }
-  const int64_t per_micro_step = train.micro_batch * ranks;
-  if (*sequences % per_micro_step != 0) {
-    throw config.Error(
-        key, fmt::format(
-                 "{} sequences are not a multiple of train.micro_batch {} × {} data rank{} = {}; "
-                 "use {}, or another train.micro_batch",
-                 *sequences, train.micro_batch, ranks, ranks == 1 ? "" : "s", per_micro_step,
-                 NearestMultiples(*sequences, per_micro_step)));
-  }
-  const int64_t accumulate = *sequences / per_micro_step;
-  if (config.IsSet("train.accumulate") && train.accumulate != accumulate) {
-    throw config.Error(
-        key, fmt::format(
-                 "{} sequences, but train.micro_batch {} × train.accumulate {} × {} data rank{} = "
-                 "{}; remove train.accumulate{} or set it to {}",
-                 *sequences, train.micro_batch, train.accumulate, ranks, ranks == 1 ? "" : "s",
-                 per_micro_step * train.accumulate, At(config, "train.accumulate"), accumulate));
-  }
-  if (accumulate > MostOf("train.accumulate")) {
-    throw config.Error(
-        key,
-        fmt::format("{} sequences in micro-steps of train.micro_batch {} × {} data rank{} make "
-                    "{} micro-steps an update, more than {}; raise train.micro_batch, or lower "
-                    "this",
-                    *sequences, train.micro_batch, ranks, ranks == 1 ? "" : "s", accumulate,
-                    MostOf("train.accumulate")));
-  }
-  train.accumulate = accumulate;
 }
 
 // Adapters are stored without their model, and a model that starts at random is stored nowhere.

@@ -15,10 +15,6 @@ namespace plimsoll::config {
 // that do no harm are reset to their defaults and reported in `warnings`.
 void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>& warnings);
 
-// Derives train.accumulate from a global batch, or checks the arithmetic. Called again when
-// model.sequence becomes known only from a checkpoint.
-void ResolveBatch(RunConfig& config, int64_t started);
-
 // The first key that counts in epochs, so that steps follow from the amount of data; empty: none.
 std::string EpochsKey(const RunConfig& config);
 
@@ -26,21 +22,6 @@ std::string EpochsKey(const RunConfig& config);
 // a batch of so many. UserError when they contradict the others; `warnings` as in Resolve.
 void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples,
                   std::vector<std::string>& warnings);
-
-// The micro-batches into which so many sequences can be cut, as train.micro_batch and
-// train.accumulate allow, the largest first.
-std::vector<int64_t> CutsOf(int64_t sequences);
-
-// The number of ranks along all axes except data, for each data rank.
-int64_t RanksBesideData(const RunConfig& config);
-
-// parallel.data; auto takes the started ranks that the other axes leave, or one until the mesh is
-// known.
-int64_t DataRanks(const RunConfig& config, int64_t started);
-
-// UserError (parallel.data or parallel.tensor) unless as many ranks were started, or asked for by
-// an option, as the file's mesh has; the message gives the mpirun command or option that would do.
-void RequireStarted(const RunConfig& config, const RankCount& ranks);
 
 // The refusal of data that mixes samples (data.mixup), where the model has no loss of two labels.
 UserError NoSecondLabels(const RunConfig& config);

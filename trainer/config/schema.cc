@@ -195,6 +195,10 @@ UserError Missing(const RunConfig& config, const std::string& key, const std::st
   return UserError(fmt::format("{}: {}: missing; {}", config.PlaceFor(key), key, way_out));
 }
 
+std::string GivenAt(const RunConfig& config, const std::string& key) {
+  return config.IsSet(key) ? fmt::format(" ({})", config.Origin(key)) : "";
+}
+
 UserError WithPlace(const RunConfig& config, const UserError& error) {
   const std::string message = error.what();
   const std::string key = message.substr(0, message.find_first_of(":[ "));

@@ -91,6 +91,9 @@ std::string RangeText(const Key& key);
 // "run.yaml:4: model.width: missing; WAY OUT", with the place of the section.
 UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out);
 
+// " (run.yaml:4)" after the second key of a message, nothing for a default.
+std::string GivenAt(const RunConfig& config, const std::string& key);
+
 // Puts the place of a key ("run.yaml:4: ") before a message that begins with that key ("data.train:
 // …", "data.train[1]: …").
 UserError WithPlace(const RunConfig& config, const UserError& error);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "trainer/config/rank_counts.h"
 #include "trainer/config/resolve.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/source_from.h"

@@ -18,6 +18,7 @@
 #include "ops/attention/stored_attention.h"
 #include "optim/layer_rates.h"
 #include "trainer/config/follow_data.h"
+#include "trainer/config/micro_batches.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"

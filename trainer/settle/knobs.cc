@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "trainer/config/check_techniques.h"
-#include "trainer/config/resolve.h"
+#include "trainer/config/micro_batches.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
 
@@ -21,14 +21,6 @@ using config::CheckpointPolicy;
 using config::OnOrAuto;
 using config::PlaceOrAuto;
 using config::RunConfig;
-
-// Sequences per update on this rank, for train.micro_batch: auto.
-int64_t GlobalBatch(const RunConfig& config) {
-  const int64_t sequences = config.train.global_batch
-                                ? *config.train.global_batch
-                                : *config.train.global_batch_tokens / config.model.sequence();
-  return sequences / config.parallel.data_ranks();
-}
 
 // The numbers of tensor ranks that divide all ranks. They may not divide the model.
 std::vector<std::string> TensorRanks(const RunConfig& open, const RunConfig& /*made*/,
@@ -84,19 +76,6 @@ bool HasAsManyMicroSteps(const RunConfig& made, const ConfigTexts& earlier) {
   return accumulate != earlier.end() && accumulate->second == std::to_string(made.train.accumulate);
 }
 
-void SetMicroBatch(RunConfig& run, const std::string& value) {
-  config::TrainConfig& train = run.train;
-  if (value != "auto") {
-    train.accumulate = GlobalBatch(run) / std::stoll(value);
-    train.micro_batch = std::stoll(value);
-    return;
-  }
-  if (!train.global_batch && !train.global_batch_tokens) {
-    train.global_batch = train.micro_batch * train.accumulate * run.parallel.data_ranks();
-  }
-  train.micro_batch = 0;
-}
-
 // The micro-batches into which the batch can be cut.
 std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
                               const models::Model& model) {
@@ -108,7 +87,7 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
                          GroupsAdvice(open));
   }
   std::vector<std::string> cuts, unshared;
-  for (const int64_t micro_batch : config::CutsOf(GlobalBatch(open))) {
+  for (const int64_t micro_batch : config::CutsOf(config::RankSequences(open))) {
     if (micro_batch % coupled != 0) continue;
     RunConfig cut = open;
     cut.train.micro_batch = micro_batch;
@@ -121,7 +100,7 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
     throw open.Error("train.micro_batch",
                      fmt::format("auto finds no cut of {} samples into micro-batches of whole "
                                  "groups of the {} that act on one another in this model",
-                                 GlobalBatch(open), coupled));
+                                 config::RankSequences(open), coupled));
   }
   return cuts;
 }
@@ -222,7 +201,7 @@ const std::vector<Knob>& Knobs() {
        [](const RunConfig& made) {
          return fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch);
        },
-       Reach::kDraft, Cuts, SetMicroBatch, "train.accumulate", HasAsManyMicroSteps},
+       Reach::kDraft, Cuts, config::SetMicroBatch, "train.accumulate", HasAsManyMicroSteps},
       {"parallel.sequence", WhyNoSequenceAlone,
        [](const RunConfig& made) -> std::string {
          return made.parallel.shares_tokens() ? "tokens shared" : "";

@@ -13,6 +13,7 @@
 #include "graph/builder.h"
 #include "parallel/rng_slots.h"
 #include "trainer/config/follow_data.h"
+#include "trainer/config/rank_counts.h"
 #include "trainer/config/resolve.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"

@@ -13,7 +13,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/gpu_memory.h"
 #include "trainer/config/load.h"
-#include "trainer/config/resolve.h"
+#include "trainer/config/rank_counts.h"
 #include "trainer/settle/known_gpus.h"
 
 namespace plimsoll::trainer {

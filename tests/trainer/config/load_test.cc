@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/config/load_text.h"
-#include "trainer/config/resolve.h"
+#include "trainer/config/micro_batches.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {

@@ -1,0 +1,41 @@
+#include "trainer/config/rank_counts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace plimsoll::config {
+
+int64_t RanksBesideData(const RunConfig& config) {
+  return config.parallel.tensor_ranks() * config.parallel.pipeline;
+}
+
+int64_t DataRanks(const RunConfig& config, int64_t started) {
+  if (config.parallel.open_mesh()) return 1;
+  return config.parallel.data.value_or(std::max<int64_t>(1, started / RanksBesideData(config)));
+}
+
+void RequireStarted(const RunConfig& config, const RankCount& ranks) {
+  if (config.parallel.open_mesh()) return;
+  const int64_t others = RanksBesideData(config), asked = DataRanks(config, ranks.count);
+  if (asked * others == ranks.count) return;
+  const bool tensor = config.parallel.tensor_ranks() > 1 && !config.parallel.data;
+  const std::string option = ranks.option;
+  const std::string contrast =
+      option.empty()
+          ? fmt::format("need mpirun -np {}, but {} {} started", asked * others, ranks.count,
+                        ranks.count == 1 ? "rank was" : "ranks were")
+          : fmt::format(
+                "are {}, and {} asks for {}; give numbers that divide {}, or "
+                "{} {}",
+                asked * others, option, ranks.count, ranks.count, option, asked * others);
+  throw config.Error(
+      tensor ? "parallel.tensor" : "parallel.data",
+      fmt::format("{} data × {} tensor × {} pipeline ranks {}", asked,
+                  config.parallel.tensor_ranks(), config.parallel.pipeline, contrast));
+}
+
+}  // namespace plimsoll::config
