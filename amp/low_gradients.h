@@ -1,5 +1,5 @@
-// amp.grad_dtype: bf16. Gradients of weights as bf16 tensors: half the memory, also where
-// micro-steps carry them, and half the bytes that ranks sum.
+// Gradients of weights as bf16 tensors (amp.grad_dtype): half the memory, also where micro-steps
+// carry them, and half the bytes that ranks sum.
 #pragma once
 
 #include "graph/pass.h"

@@ -1,4 +1,5 @@
-// Offloads activations to host memory.
+// Activation offload: a pass that copies saved activations to the host, and prefetches them for the
+// backward pass.
 //
 // A tensor tagged `offload` leaves after its last use in the forward pass and is back before the
 // backward pass first uses it:

@@ -1,4 +1,5 @@
-// Recomputes activations instead of keeping them.
+// Recomputation: a pass that computes activations again instead of keeping them (activation
+// checkpointing, gradient checkpointing).
 //
 // A tensor tagged `recompute` dies after the forward pass. Before the first later node that reads
 // it, its producer runs once more: a clone that reads kept and persistent tensors, or results of

@@ -1,5 +1,6 @@
-// Which activations are kept, recomputed or offloaded to the host: a policy sets Tensor::retention
-// on the saved set (saved.h); the passes Recompute and Offload act on it.
+// Policies of activation checkpointing: which activations are kept, recomputed or offloaded to the
+// host. A policy sets Tensor::retention on the saved set (saved.h); the passes Recompute and
+// Offload act on it.
 //
 //   none       everything is kept
 //   block      only the input of each block is kept (Chen et al. 2016, "Training Deep Nets with

@@ -1,4 +1,4 @@
-// Held-out samples in the batches of an evaluation, shared among data ranks.
+// Evaluation batches: held-out samples, divided among data ranks.
 #pragma once
 
 #include <cstdint>

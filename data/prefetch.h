@@ -1,5 +1,5 @@
-// Threads that prepare batches before a training asks for them. What a batch holds depends on its
-// number alone, so it is the same for any number of threads.
+// Prefetch of batches: threads prepare them before a training asks for them. What a batch holds
+// depends on its number alone, so it is the same for any number of threads.
 #pragma once
 
 #include <condition_variable>

@@ -1,4 +1,5 @@
-// Exif 2.32 (CIPA DC-008): what cameras write into pictures, a TIFF 6.0 directory of tags.
+// EXIF metadata of pictures (Exif 2.32, CIPA DC-008): what cameras write into them, a TIFF 6.0
+// directory of tags.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How long a node takes, from times measured on the device if there are any.
+// The cost model: how long a node takes, from times measured on the device if there are any.
 //
 // A kernel's time depends on its op, the attributes that change its work and the types of its
 // arguments: its signature. A node whose signature was measured takes the measured time. The time

@@ -1,5 +1,6 @@
-// What a process takes of a device's memory besides the arena, in parts. They are known beforehand,
-// so that a budget can bound the whole process and a plan for a GPU can be made without one.
+// Overhead outside the arena: what a process takes of a device's memory in addition to it, in
+// parts. They are known beforehand, so that a budget can bound the whole process and a plan for a
+// GPU can be made without one.
 //
 //   process = arena, in whole pages + context + code + libraries + communicators + graphs + reserve
 //

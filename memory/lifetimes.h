@@ -1,4 +1,5 @@
-// When each temporary of a program is alive, and which temporaries share one buffer in place.
+// Lifetimes of temporaries: when each one of a program is alive, and which ones share one buffer in
+// place.
 //
 // Times are node indices, both ends included: a buffer is alive from node `birth`, which writes it,
 // to node `death`, which reads it last. Views and other aliases extend the lifetime of the tensor

@@ -1,4 +1,5 @@
-// The fastest ways to give each block one of its options, for every peak.
+// The Pareto front of time and peak memory: the fastest ways to give each block one of its options,
+// for every peak.
 //
 // A step's memory is a sum. While block i works, in its forward or its backward pass, alive are
 // what it needs itself and what the blocks before it keep; what later blocks kept is free again.

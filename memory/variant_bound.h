@@ -1,4 +1,5 @@
-// What no candidate of a variant goes below: which variants are worth a search.
+// Lower bounds of the time and bytes of a variant, which no candidate goes below: they prune
+// variants that are not worth a search.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How tensor-parallel ranks share parameters: which part of a whole parameter belongs to which
-// rank. Pure functions of a model's sharding table; the caller keeps the numbers themselves.
+// Sharding of parameters among tensor-parallel ranks: which part of a whole parameter belongs to
+// which rank. Pure functions of a model's sharding table; the caller keeps the numbers themselves.
 //
 // Parameters have one or two dimensions. A part is contiguous within each of its blocks:
 //

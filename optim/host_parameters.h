@@ -1,7 +1,7 @@
-// Parameters that live on the host: their weights (memory.weights), the gradients that micro-steps
-// carry (memory.gradients), and the optimizer's state (optimizer.place). Each of these tensors
-// comes to the device for as long as it is needed there. Ren et al. 2021, "ZeRO-Offload", keep the
-// state on the host, too, but also compute the update there; Rajbhandari et al. 2021,
+// Offload of parameters, which live on the host: their weights (memory.weights), the gradients that
+// micro-steps carry (memory.gradients), and the optimizer's state (optimizer.place). Each of these
+// tensors comes to the device for as long as it is needed there. Ren et al. 2021, "ZeRO-Offload",
+// keep the state on the host, too, but also compute the update there; Rajbhandari et al. 2021,
 // "ZeRO-Infinity", fetch weights as this pass does.
 #pragma once
 

@@ -1,4 +1,5 @@
-// When tensors that live on the host stand on the device.
+// Residency on the device of tensors that live on the host: when each is fetched, and when it is
+// evicted.
 #pragma once
 
 #include <cstddef>

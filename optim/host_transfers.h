@@ -1,4 +1,4 @@
-// Copies between the host and the device around the stays of tensors.
+// Prefetch and eviction: copies between the host and the device around the residency of tensors.
 #pragma once
 
 #include <cstdint>

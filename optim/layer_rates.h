@@ -1,5 +1,6 @@
-// Learning rates that fall from a model's last layer to its first, for fine-tuning. Clark et al.
-// 2020, "ELECTRA", section 3.1; Bao et al. 2022, "BEiT", appendix, whose numbers these are.
+// Layer-wise learning-rate decay: rates that fall from a model's last layer to its first, for
+// fine-tuning. Clark et al. 2020, "ELECTRA", section 3.1; Bao et al. 2022, "BEiT", appendix, whose
+// numbers these are.
 #pragma once
 
 #include <map>

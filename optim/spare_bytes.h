@@ -1,4 +1,4 @@
-// Memory of the device that a program's peak leaves elsewhere.
+// Spare memory of the device by node: what a program's peak leaves elsewhere.
 #pragma once
 
 #include <cstdint>

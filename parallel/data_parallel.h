@@ -1,5 +1,5 @@
-// Data parallelism: every rank of the data axis trains on its part of the batch, and the ranks sum
-// their gradients before the update.
+// Data parallelism with gradient buckets: every rank of the data axis trains on its part of the
+// batch, and the ranks sum their gradients before the update.
 //
 //   backward   %w.grad.sum = all_reduce_start(%w.grad)      behind the bucket's last writer
 //   update     %w.grad.reduced = all_reduce_done(%w.grad.sum)   before the first node that reads

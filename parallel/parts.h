@@ -1,5 +1,6 @@
-// How data ranks divide a tensor: its elements, in row-major order, are cut into one equal part per
-// rank; a part is flat. ops/collectives/collective.h gathers and scatters such parts.
+// Shards of ZeRO: how data ranks divide a tensor. Its elements, in row-major order, are cut into
+// one equal part per rank; a part is flat. ops/collectives/collective.h gathers and scatters such
+// parts.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The norm of gradients whose parts lie on the ranks of an axis:
+// The norm of sharded gradients, whose parts lie on the ranks of an axis:
 //
 //   %split_norm = global_norm(%a.part, …)                  of this rank's parts
 //   %split_norms = all_gather(%split_norm)                 of all ranks: [ranks]

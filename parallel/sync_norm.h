@@ -1,5 +1,5 @@
-// Batch norms that see the samples of all data ranks: two ranks compute what one would with both
-// parts of the batch.
+// Synchronised batch norm (SyncBatchNorm), which sees the samples of all data ranks: two ranks
+// compute what one would with both parts of the batch.
 //
 //   %mean, %variance = batch_norm_statistics(%x)
 //   %means = all_gather(%mean)      %variances = all_gather(%variance)       [R,C]

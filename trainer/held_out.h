@@ -1,5 +1,5 @@
-// The evaluations of a run while it trains: the held-out metrics, which evaluation is the best, and
-// whether to stop early.
+// Evaluation and early stopping of a run while it trains: the held-out metrics, which evaluation is
+// the best, and whether to stop early.
 #pragma once
 
 #include <cstdint>

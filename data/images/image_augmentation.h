@@ -1,6 +1,7 @@
-// What training makes of an image: it is padded, shifted and flipped at random, as torchvision's
-// Pad, RandomCrop and RandomHorizontalFlip do, changed in its colours and by RandAugment's
-// operations, and partly erased. h × w image, H × W canvas that the model sees, C channels.
+// Data augmentation of images in training: an image is padded, shifted and flipped at random, as
+// torchvision's Pad, RandomCrop and RandomHorizontalFlip do, changed in its colours and by
+// RandAugment's operations, and partly erased. h × w image, H × W canvas that the model sees, C
+// channels.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
-// Two images in one, as a sample of two labels: mixup (Zhang et al. 2018, "mixup: Beyond Empirical
-// Risk Minimization", section 2) and CutMix (Yun et al. 2019, "CutMix: Regularization Strategy to
-// Train Strong Classifiers with Localizable Features", section 3.1). H × W image, C channels.
+// Mixing of two images into one, as a sample of two labels: mixup (Zhang et al. 2018, "mixup:
+// Beyond Empirical Risk Minimization", section 2) and CutMix (Yun et al. 2019, "CutMix:
+// Regularization Strategy to Train Strong Classifiers with Localizable Features", section 3.1). H ×
+// W image, C channels.
 #pragma once
 
 #include <cstdint>

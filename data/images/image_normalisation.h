@@ -1,5 +1,5 @@
-// The numbers that a model sees in place of an image's bytes: (x · rescale − mean) / std, by
-// channel. C channels.
+// Normalisation of images: a model sees, in place of an image's bytes, (x · rescale − mean) / std,
+// by channel. C channels.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What evaluations and predictions make of an image before a model sees it: resizing, cropping,
-// rescaling and normalising, as transformers' image processors do them.
+// Preprocessing of images for evaluations and predictions: resizing, cropping, rescaling and
+// normalising, as transformers' image processors do them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Pictures in other sizes and channels: resampling (nearest, bilinear, bicubic, …) as Pillow does
+// Resampling of pictures to other sizes and channels (nearest, bilinear, bicubic, …) as Pillow does
 // it. h × w picture, H × W result, C channels.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Which tokens end texts, as the files of a model's folder say it: eos_token_id of config.json and
-// of generation_config.json.
+// End-of-text tokens (EOS) of a model: which tokens end texts, as the files of a model's folder say
+// it: eos_token_id of config.json and of generation_config.json.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The regular expression that a tokenizer uses to cut text into pieces before merging, run by
-// PCRE2. Takes the dialect of tokenizer files (Oniguruma, Rust), where `\s` is Unicode's
-// White_Space. PCRE2 adds U+180E to that, so `\s` is spelled out for it.
+// Pre-tokenization: the regular expression that a tokenizer uses to cut text into pieces before
+// merging, run by PCRE2. Takes the dialect of tokenizer files (Oniguruma, Rust), where `\s` is
+// Unicode's White_Space. PCRE2 adds U+180E to that, so `\s` is spelled out for it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Batches for training and evaluation.   B sequences per micro-step and rank, T sequence, A
-// micro-steps a step (accumulate), R data ranks.
+// The dataloader of token sequences: batches for training and evaluation.   B sequences per
+// micro-step and rank, T sequence, A micro-steps a step (accumulate), R data ranks.
 //
 // A step reads A·R·B sequences of T inputs, with the same tokens shifted by one as targets. The
 // sequences of the whole training are numbered

@@ -1,4 +1,4 @@
-// Assigns sequences to several sources by the sources' weights.
+// Mixture of data: assigns sequences to several sources by the sources' weights.
 //
 // Sequences are dealt out evenly rather than drawn: among the first n sequences, for any n, the
 // number from each source is its exact share rounded to a whole number, give or take one. The

@@ -1,5 +1,5 @@
-// What training makes of a patch of a volume: it is flipped, rotated by multiples of 90°, and its
-// intensities are scaled and shifted, as MONAI's RandFlip, RandRotate90, RandScaleIntensity and
+// Data augmentation of volumes in training: a patch is flipped, rotated by multiples of 90°, and
+// its intensities are scaled and shifted, as MONAI's RandFlip, RandRotate90, RandScaleIntensity and
 // RandShiftIntensity do. D × H × W patch, C channels; axes 0, 1, 2 are those of D, H, W.
 #pragma once
 

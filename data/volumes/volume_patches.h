@@ -1,7 +1,7 @@
-// Which parts of a volume are read as samples. For training, patches are chosen at random, a part
-// of them around foreground (Isensee et al. 2021, "nnU-Net: a self-configuring method for deep
-// learning-based biomedical image segmentation"). For evaluations, windows cover a volume. Along an
-// axis where a patch is longer than the volume, the volume lies in its middle.
+// Patches of volumes: the parts that are read as samples. For training, they are chosen at random,
+// a part of them around foreground (Isensee et al. 2021, "nnU-Net: a self-configuring method for
+// deep learning-based biomedical image segmentation"). For evaluations, windows cover a volume.
+// Along an axis where a patch is longer than the volume, the volume lies in its middle.
 #pragma once
 
 #include <cstdint>

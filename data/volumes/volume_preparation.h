@@ -1,5 +1,5 @@
-// How the files of volumes become what a model sees, for training, evaluations and predictions
-// alike.
+// Preprocessing of volumes: how their files become what a model sees, for training, evaluations and
+// predictions alike.
 #pragma once
 
 #include <cstdint>

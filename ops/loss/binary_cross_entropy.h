@@ -1,4 +1,5 @@
-// The loss of telling two things apart, such as what is real from what a generator made.
+// Binary cross-entropy: the loss of telling two things apart, such as what is real from what a
+// generator made.
 //
 //   loss    = weight · Σ (max(x, 0) − x·t + log(1 + e^−|x|)) = −weight · Σ log p
 //   dlogits = dloss · weight · (σ(x) − t)

@@ -1,4 +1,5 @@
-// The loss of a classifier, and how often it is right. R rows, C classes.
+// Cross-entropy with label smoothing: the loss of a classifier, and how often it is right. R rows,
+// C classes.
 //
 //   p = softmax(logits[r]),   ε = label_smoothing
 //   wanted[c] = (1 − ε) · (w · [c = targets[r]] + (1 − w) · [c = targets_b[r]]) + ε / C

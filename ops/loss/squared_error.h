@@ -1,4 +1,5 @@
-// The loss of predicting numbers, and the sums that scores of regression follow from.
+// Squared error: the loss of predicting numbers, and the sums that scores of regression follow
+// from.
 //
 //   loss = weight · Σ (x − t)²
 //   dx   = dloss · weight · 2 · (x − t)

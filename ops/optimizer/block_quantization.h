@@ -1,6 +1,6 @@
-// Numbers in 8 bits each plus one float32 per block of 256: the form of optimizer state with
-// optimizer.state_dtype int8. Dettmers et al. 2022, "8-bit Optimizers via Block-wise Quantization",
-// section 2.
+// 8-bit optimizer state by block-wise quantization: numbers in 8 bits each plus one float32 per
+// block of 256, the form of optimizer state with optimizer.state_dtype int8. Dettmers et al. 2022,
+// "8-bit Optimizers via Block-wise Quantization", section 2.
 //
 //   scale = max |x| over the block,   code = the one whose value is nearest to x / scale
 //

@@ -1,5 +1,5 @@
-// Optimizer updates of one parameter. They write persistent tensors in place: weight, state and
-// counter are both inputs and outputs of the node.
+// Optimizer updates of one parameter: AdamW and SGD, with weight decay. They write persistent
+// tensors in place: weight, state and counter are both inputs and outputs of the node.
 //
 // A weight is stored in one of these ways (T: float32, for f64 tensors float64):
 //   p f32 or f64               itself

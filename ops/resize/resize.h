@@ -1,4 +1,5 @@
-// Interpolation of images and volumes to another size, as PyTorch's F.interpolate for a given size.
+// Interpolation of images and volumes to another size (nearest, bilinear, trilinear), as PyTorch's
+// F.interpolate for a given size.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Work enqueued on a stream, recorded as a CUDA graph and replayed.
+// CUDA graph capture: work enqueued on a stream is recorded as a CUDA graph and replayed.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-// Detects that a job no longer progresses: a collective whose partner never comes waits for ever.
+// The watchdog of a job of several ranks detects that it no longer progresses: a collective whose
+// partner never comes waits for ever.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Reads the layers of a configuration: the files that `extends` names, the file itself, then --set.
-// Later layers override earlier ones, key by key.
+// Overrides: reads the layers of a configuration, which are the files that `extends` names, the
+// file itself, then --set key=value. Later layers override earlier ones, key by key.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,4 @@
-// Turns the keys as written into a configuration that can run: fills in derived values and refuses
-// contradictions.
+// Resolves a configuration: fills in derived values, and refuses contradictions among keys.
 #pragma once
 
 #include <cstdint>

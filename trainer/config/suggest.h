@@ -1,4 +1,5 @@
-// Suggests the key that a mistyped or foreign key was probably meant to be.
+// Suggestions for mistyped keys (did you mean …?): suggests the key that a mistyped or foreign key
+// was probably meant to be.
 #pragma once
 
 #include <string>

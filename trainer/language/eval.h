@@ -1,4 +1,5 @@
-// The loss and other metrics of a trained model on data that it was not trained on.
+// Evaluation of a trained model on data that it was not trained on: loss, perplexity and other
+// metrics.
 #pragma once
 
 #include <cstdint>

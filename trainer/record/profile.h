@@ -1,5 +1,5 @@
-// When each node of a step ran, and what follows from it: a table of op kinds and shapes, next to
-// the time that the device would need at its ceilings, and a trace for a viewer.
+// The profile of a step: when each node ran, and what follows from it: a table of op kinds and
+// shapes, next to the time that the device would need at its ceilings, and a trace for a viewer.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
-// Which tokens end the texts of a model, and the file next to its weights that says so.
+// End-of-text tokens (EOS): which tokens end the texts of a model, and the file next to its weights
+// that says so.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How an interrupted run is taken up again, in words for its last message.
+// The command that resumes an interrupted run, for its last message.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
-// Times the ops of programs on this device, so that the cost model predicts what this machine does.
-// Each distinct call (memory/cost_model.h: its signature) is timed once by its kernel on scratch
-// memory with plausible numbers, and kept in a file for this device (the processor's name and the
-// number of threads, or the GPU's name), this version of the calibration and of the program.
+// Calibration: times the ops of programs on this device, so that the cost model predicts what this
+// machine does. Each distinct call (memory/cost_model.h: its signature) is timed once by its kernel
+// on scratch memory with plausible numbers, and kept in a file for this device (the processor's
+// name and the number of threads, or the GPU's name), this version of the calibration and of the
+// program.
 //
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/calibration-….json
 //

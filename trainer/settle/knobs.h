@@ -1,6 +1,6 @@
-// The table of knobs: what a run file may leave to the budget's solver besides which activations
-// are kept, one row each. All that names knobs walks it: layouts of ranks, variants, refusals and
-// advice, what plans say and ranks exchange.
+// The table of knobs, keys that may be `auto`: what a run file may leave to the budget's solver
+// besides which activations are kept, one row each. All that names knobs walks it: layouts of
+// ranks, variants, refusals and advice, what plans say and ranks exchange.
 #pragma once
 
 #include <map>

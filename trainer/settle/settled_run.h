@@ -1,4 +1,4 @@
-// A run as it will be compiled: the choices that the file leaves open, made within its budget.
+// Resolves a run to a plan: the choices that the file leaves open are made within its budget.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The averages of the weights (optimizer.ema) where weights are read: the program that exchanges
-// both, so that evaluating and saving need not know of averages.
+// EMA of weights (optimizer.ema) where weights are read: the program that exchanges both, so that
+// evaluating and saving need not know of averages.
 //
 //   update    %w, %w.ema, %w.remainder = exchange_average(%w, %w.ema, %w.remainder)
 //

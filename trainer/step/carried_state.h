@@ -1,5 +1,5 @@
-// What training goes on from, the tensors that a snapshot holds; and the program that copies them,
-// so that training can go on while the copy is on its way to disk (save.async):
+// The training state, the tensors that a snapshot holds; and the program that copies them, so that
+// training continues while the copy is on its way to disk (save.async):
 //
 //   %w.snapshot = copy_start(%w)              carried as well: the plan has memory for it
 //   %m.snapshot = copy_start(own_part(%m))    a data rank's own part of what all have alike

@@ -1,4 +1,5 @@
-// A step as data: which programs it runs, and in which order.
+// A step as data: which programs it runs, and in which order (micro-steps of gradient accumulation,
+// objectives).
 #pragma once
 
 #include <cstdint>
