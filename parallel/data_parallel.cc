@@ -16,7 +16,7 @@
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "ops/definition.h"
-#include "parallel/packed_sum.h"
+#include "parallel/gradient_buckets.h"
 #include "parallel/parts.h"
 #include "parallel/tensor_gradients.h"
 
@@ -31,28 +31,6 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// A tensor that is summed among the ranks.
-struct Summand {
-  TensorId tensor = kNoTensor;
-  int written = 0;  // the last node that writes it
-  std::string scope = {};
-  TensorId part = kNoTensor;  // own_part of it, if only that is read
-};
-
-// Small gradients that share a sum (packed_sum.h).
-struct Packed {
-  std::vector<TensorId> gradients;
-  TensorId sum = kNoTensor;  // once started
-};
-
-// Gradients that leave together: one transfer for those scattered, one for those reduced, and one
-// for each set of small ones.
-struct Bucket {
-  int behind = 0;  // started after this node
-  std::vector<Summand> scattered, reduced;
-  std::vector<Packed> packed;
-};
-
 class Reducer {
  public:
   Reducer(Program& program, const DataParallelOptions& options)
@@ -65,7 +43,7 @@ class Reducer {
                      [](const Node& node) { return node.phase == Phase::kUpdate; }) -
         nodes_.begin());
     trains_ = update_ < static_cast<int>(nodes_.size());
-    FillBuckets(options.bucket_bytes, options.small_bytes);
+    FillBuckets(options);
     if (!trains_ && HasGradients()) return;  // metrics are not complete
     for (const std::string& name : options.sums) {
       if (const TensorId sum = program_.Find(name); sum != kNoTensor) {
@@ -158,36 +136,12 @@ class Reducer {
     return found;
   }
 
-  void FillBuckets(int64_t bucket_bytes, int64_t small_bytes) {
+  void FillBuckets(const DataParallelOptions& options) {
     std::vector<Summand> gradients = FindGradients();
-    std::stable_sort(gradients.begin(), gradients.end(),
-                     [](const Summand& a, const Summand& b) { return a.written < b.written; });
-    int64_t bytes = bucket_bytes;  // of the last bucket
-    for (Summand& summand : gradients) {
-      if (bytes >= bucket_bytes) {
-        buckets_.emplace_back();
-        bytes = 0;
-      }
-      bytes += program_.tensor(summand.tensor).bytes();
-      bytes_ += program_.tensor(summand.tensor).bytes();
-      Bucket& bucket = buckets_.back();
-      bucket.behind = summand.written;
-      (summand.part != kNoTensor ? bucket.scattered : bucket.reduced).push_back(std::move(summand));
-    }
+    for (const Summand& summand : gradients) bytes_ += program_.tensor(summand.tensor).bytes();
     // Those on the host leave one by one, each to its place there.
-    if (gradients_on_host_) return;
-    for (Bucket& bucket : buckets_) PackSmall(bucket, small_bytes);
-  }
-
-  void PackSmall(Bucket& bucket, int64_t small_bytes) {
-    std::vector<TensorId> gradients;
-    for (const Summand& summand : bucket.reduced) gradients.push_back(summand.tensor);
-    for (std::vector<TensorId>& set : SmallOfOneType(program_, gradients, small_bytes)) {
-      std::erase_if(bucket.reduced, [&](const Summand& summand) {
-        return std::ranges::find(set, summand.tensor) != set.end();
-      });
-      bucket.packed.push_back({std::move(set)});
-    }
+    const int64_t small_bytes = gradients_on_host_ ? 0 : options.small_bytes;
+    buckets_ = BucketsOf(program_, std::move(gradients), options.bucket_bytes, small_bytes);
   }
 
   // Keeps a node of the program. A node that reads a part waits until the part is summed.

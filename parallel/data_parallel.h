@@ -12,7 +12,7 @@
 //              %w.grad.reduced = reduce_scatter_done(%w.grad.sum, %w.grad)   before the next bucket
 //                                                                            but one starts
 //
-// Small gradients of a bucket that are summed whole share a sum (packed_sum.h).
+// Small gradients of a bucket that are summed whole share a sum (gradient_buckets.h).
 //
 // Of a pending state that the first rank decides, what reads it reads the first part of all of
 // them:

@@ -1,7 +1,7 @@
-#include "parallel/packed_sum.h"
+#include "parallel/gradient_buckets.h"
 
+#include <algorithm>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "ops/data_movement/pack.h"
@@ -22,8 +22,7 @@ Value EmitGradient(graph::Builder& g, std::string_view op, std::vector<Value> in
   return y;
 }
 
-}  // namespace
-
+// The sets of several gradients, each of fewer bytes and all of one type, that can share a sum.
 std::vector<std::vector<TensorId>> SmallOfOneType(const Program& program,
                                                   const std::vector<TensorId>& gradients,
                                                   int64_t below) {
@@ -37,6 +36,39 @@ std::vector<std::vector<TensorId>> SmallOfOneType(const Program& program,
     if (of_type.size() > 1) sets.push_back(std::move(of_type));
   }
   return sets;
+}
+
+void PackSmall(const Program& program, Bucket& bucket, int64_t small_bytes) {
+  std::vector<TensorId> gradients;
+  for (const Summand& summand : bucket.reduced) gradients.push_back(summand.tensor);
+  for (std::vector<TensorId>& set : SmallOfOneType(program, gradients, small_bytes)) {
+    std::erase_if(bucket.reduced, [&](const Summand& summand) {
+      return std::ranges::find(set, summand.tensor) != set.end();
+    });
+    bucket.packed.push_back({std::move(set)});
+  }
+}
+
+}  // namespace
+
+std::vector<Bucket> BucketsOf(const Program& program, std::vector<Summand> gradients,
+                              int64_t bucket_bytes, int64_t small_bytes) {
+  std::ranges::stable_sort(gradients, {}, &Summand::written);
+  std::vector<Bucket> buckets;
+  int64_t bytes = bucket_bytes;  // of the last bucket
+  for (Summand& summand : gradients) {
+    if (bytes >= bucket_bytes) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    bytes += program.tensor(summand.tensor).bytes();
+    Bucket& bucket = buckets.back();
+    bucket.behind = summand.written;
+    (summand.part != graph::kNoTensor ? bucket.scattered : bucket.reduced)
+        .push_back(std::move(summand));
+  }
+  for (Bucket& bucket : buckets) PackSmall(program, bucket, small_bytes);
+  return buckets;
 }
 
 Value StartPackedSum(graph::Builder& g, const std::vector<TensorId>& gradients,

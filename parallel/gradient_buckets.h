@@ -1,0 +1,58 @@
+// Gradient buckets: gradients whose sums among the ranks start together, in the order in which they
+// are ready. The small ones of a bucket are packed, and summed in one transfer: a sum costs the
+// time of its start on all ranks, and takes multiprocessors from the kernels that run at the same
+// time, however little it moves.
+//
+//   backward   %gradients = pack(%a.grad, %b.grad)
+//              %gradients.sum = all_reduce_start(%gradients)
+//   update     %gradients.reduced = all_reduce_done(%gradients.sum)
+//              %a.grad.reduced = slice(%gradients.reduced)
+//              %b.grad.reduced = slice(%gradients.reduced)
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/builder.h"
+#include "graph/program.h"
+
+namespace plimsoll::parallel {
+
+// A tensor that is summed among the ranks.
+struct Summand {
+  graph::TensorId tensor = graph::kNoTensor;
+  int written = 0;  // the last node that writes it
+  std::string scope = {};
+  graph::TensorId part = graph::kNoTensor;  // own_part of it, if only that is read
+};
+
+// Small gradients that share a sum.
+struct Packed {
+  std::vector<graph::TensorId> gradients;
+  graph::TensorId sum = graph::kNoTensor;  // once started
+};
+
+// Gradients whose transfers start together: one for each of those scattered or reduced, and one for
+// each set of small ones.
+struct Bucket {
+  int behind = 0;  // started after this node
+  std::vector<Summand> scattered, reduced;
+  std::vector<Packed> packed;
+};
+
+// Buckets of at least `bucket_bytes`, but for the last one, in the order in which the gradients are
+// written. Those of a bucket that are reduced, with fewer than `small_bytes` each, share sums.
+std::vector<Bucket> BucketsOf(const graph::Program& program, std::vector<Summand> gradients,
+                              int64_t bucket_bytes, int64_t small_bytes);
+
+// Emits the first half of the sum of packed gradients, and returns what is being summed.
+graph::Value StartPackedSum(graph::Builder& g, const std::vector<graph::TensorId>& gradients,
+                            std::string_view axis);
+
+// Emits the second half, and returns the sum of each gradient.
+std::vector<graph::Value> FinishPackedSum(graph::Builder& g, graph::Value sum,
+                                          const std::vector<graph::TensorId>& gradients);
+
+}  // namespace plimsoll::parallel
