@@ -13,8 +13,8 @@
 #include "graph/builder.h"
 #include "ops/collectives/collective.h"
 #include "ops/reductions/reduce.h"
-#include "optim/host_stays.h"
-#include "optim/host_transfers.h"
+#include "optim/host_prefetch.h"
+#include "optim/host_residency.h"
 #include "optim/update_units.h"
 
 namespace plimsoll::optim {

@@ -48,8 +48,8 @@ class PlaceOnHost : public graph::Pass {
 };
 
 // Runs behind all passes that add or move nodes which read parameters. From the first use of a
-// tensor on the host in a region of the program to its last one (optim/host_stays.h) it stands on
-// the device, in temporaries:
+// tensor on the host in a region of the program to its last one (optim/host_residency.h) it stands
+// on the device, in temporaries:
 //
 //   %w.staged = copy_start(%w)              when the group of stays before it begins
 //   %w.loaded = copy_done(%w.staged, %w)    before its first use

@@ -20,9 +20,9 @@ namespace plimsoll::optim {
 //   %w.slice.2 = slice(%w) {first=n}, …
 //   %w.slice.2, %w.m.slice.2, %w.v.slice.2 = adamw(%w.slice.2, …) {first_element=n}
 //
-// Each slice of a tensor on the host then has stays of its own (optim/host_stays.h). All numbers
-// are the same, to the bit. The update of a weight that its average reads stays whole, and so does
-// one of views.
+// Each slice of a tensor on the host then has stays of its own (optim/host_residency.h). All
+// numbers are the same, to the bit. The update of a weight that its average reads stays whole, and
+// so does one of views.
 class SliceUpdates : public graph::Pass {
  public:
   std::string_view name() const override { return "slice_updates"; }

@@ -17,8 +17,8 @@
 #include "graph/builder.h"
 #include "ops/definition.h"
 #include "parallel/gradient_buckets.h"
-#include "parallel/parts.h"
 #include "parallel/tensor_gradients.h"
+#include "parallel/zero_shards.h"
 
 namespace plimsoll::parallel {
 namespace {

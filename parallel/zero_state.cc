@@ -14,9 +14,9 @@
 #include "graph/builder.h"
 #include "ops/collectives/collective.h"
 #include "ops/optimizer/optimizer.h"
-#include "parallel/parts.h"
 #include "parallel/split_norm.h"
 #include "parallel/tensor_gradients.h"
+#include "parallel/zero_shards.h"
 
 namespace plimsoll::parallel {
 namespace {

@@ -1,6 +1,6 @@
-// ZeRO, stages 1 and 2: each data rank updates only its own part of a divided parameter (parts.h),
-// and holds the optimizer's state for that part alone. Rajbhandari et al. 2020, "ZeRO: Memory
-// Optimizations Toward Training Trillion Parameter Models", section 5.
+// ZeRO, stages 1 and 2: each data rank updates only its own part of a divided parameter
+// (zero_shards.h), and holds the optimizer's state for that part alone. Rajbhandari et al. 2020,
+// "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", section 5.
 //
 //   forward    %w.own = own_part(%w)
 //   update     %w.grad.own = own_part(%w.grad)

@@ -13,7 +13,7 @@
 #include "base/glob.h"
 #include "graph/builder.h"
 #include "ops/collectives/collective.h"
-#include "parallel/parts.h"
+#include "parallel/zero_shards.h"
 
 namespace plimsoll::parallel {
 namespace {

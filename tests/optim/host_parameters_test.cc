@@ -19,7 +19,7 @@
 #include "graph/simplify.h"
 #include "memory/checker.h"
 #include "memory/plan.h"
-#include "optim/host_stays.h"
+#include "optim/host_residency.h"
 #include "optim/spare_bytes.h"
 #include "optim/update.h"
 #include "runtime/arena.h"

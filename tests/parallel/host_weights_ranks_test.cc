@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "parallel/parts.h"
+#include "parallel/zero_shards.h"
 #include "tests/parallel/host_on_ranks.h"
 
 namespace plimsoll::trainer {

@@ -6,7 +6,7 @@
 
 #include "base/axes.h"
 #include "models/model.h"
-#include "parallel/parts.h"
+#include "parallel/zero_shards.h"
 #include "tests/models/published.h"
 #include "trainer/step/compile.h"
 

@@ -13,8 +13,8 @@
 #include "optim/host_parameters.h"
 #include "optim/update_in_backward.h"
 #include "parallel/data_parallel.h"
-#include "parallel/parts.h"
 #include "parallel/zero_parameters.h"
+#include "parallel/zero_shards.h"
 #include "parallel/zero_state.h"
 #include "tests/graph/expect_program.h"
 

@@ -10,7 +10,7 @@
 #include "graph/builder.h"
 #include "ops/collectives/collective.h"
 #include "ops/data_movement/copy.h"
-#include "parallel/parts.h"
+#include "parallel/zero_shards.h"
 #include "runtime/state_reads.h"
 
 namespace plimsoll::trainer {

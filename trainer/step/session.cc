@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
-#include "parallel/parts.h"
+#include "parallel/zero_shards.h"
 #include "runtime/process_memory.h"
 
 namespace plimsoll::trainer {

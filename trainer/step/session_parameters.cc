@@ -10,7 +10,7 @@
 #include "base/axes.h"
 #include "base/error.h"
 #include "models/huggingface.h"
-#include "parallel/parts.h"
+#include "parallel/zero_shards.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -1,4 +1,4 @@
-#include "parallel/parts.h"
+#include "parallel/zero_shards.h"
 
 #include <map>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "optim/host_stays.h"
+#include "optim/host_residency.h"
 
 namespace plimsoll::optim {
 

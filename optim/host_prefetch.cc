@@ -1,4 +1,4 @@
-#include "optim/host_transfers.h"
+#include "optim/host_prefetch.h"
 
 #include <algorithm>
 #include <deque>

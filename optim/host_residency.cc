@@ -1,4 +1,4 @@
-#include "optim/host_stays.h"
+#include "optim/host_residency.h"
 
 #include <algorithm>
 #include <functional>
