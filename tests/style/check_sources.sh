@@ -3,9 +3,10 @@
 # anything is wrong. Writes the names of the checked files to LIST.
 #
 # Checks the layers of layers.txt, that each header says `#pragma once`, that no two sources have
-# the same name, that everything is printed through base/message.h, that nothing announces
-# unfinished work, and that the repository keeps no compiled files, no files of more than 1 MiB, and
-# no paths that only one machine has.
+# the same name, that each folder with sources has a README.md which names existing paths, that
+# everything is printed through base/message.h, that nothing announces unfinished work, and that the
+# repository keeps no compiled files, no files of more than 1 MiB, and no paths that only one machine
+# has.
 set -euo pipefail
 cd "$1"
 layers=$2
@@ -75,6 +76,16 @@ problems=$(
   done
   # A search for a file by its name must find exactly one.
   awk -F/ '($NF in seen) { print $0 ": has the name of " seen[$NF] } { seen[$NF] = $0 }' <<<"$code"
+  # A folder with sources has a README.md, all of tests/ one. A path in `code` is one from the
+  # repository's root or from that folder.
+  for folder in $(sed -E 's|^tests/.*|tests/|; s|/[^/]*$||' <<<"$code" | LC_ALL=C sort -u); do
+    readme=$folder/README.md
+    [ -f "$readme" ] || { echo "$folder: has sources and no README.md"; continue; }
+    { grep -noE '`[A-Za-z0-9_./-]+(/|\.(h|cc|cu|cuh|sh|py|bzl|md|yaml))`' "$readme" || true; } | tr -d '`' |
+      while IFS=: read -r line path; do
+        [[ $path == NAME* || -e $path || -e $folder/$path ]] || echo "$readme:$line: there is no $path"
+      done
+  done
   # Only base/message.cc handles output that cannot be written. Programs other than plimsoll may
   # print directly.
   # shellcheck disable=SC2086

@@ -16,6 +16,7 @@ planted() {
   rm -rf "$tree" && mkdir -p "$tree/base" "$tree/$(dirname "$1")"
   printf '#pragma once\n#include <vector>\n' >"$tree/base/a.h"
   printf '#include "base/a.h"\n' >"$tree/base/a.cc"
+  echo 'It has `a.h`, and kernels `NAME_cuda.cu`.' >"$tree/base/README.md"
   bash "$check" "$tree" "$layers" "$work/files" || { echo "a clean tree is refused"; failures=1; }
   printf '%b' "$2" >"$tree/$1"
   if output=$(bash "$check" "$tree" "$layers" "$work/files") || ! grep -qF -- "$3" <<<"$output"; then
@@ -36,6 +37,9 @@ planted trainer/b.cc '#include <yaml-cpp/yaml.h>\n' 'trainer/b.cc:1: <yaml-cpp/y
 planted graph/b.cc '#include <Eigen/Core>\n' 'graph/b.cc:1: <Eigen/Core> belongs in'
 planted attic/b.cc '#include <vector>\n' 'attic/b.cc:1: folder attic has no line'
 planted base/b.h '#include <vector>\n' 'base/b.h:1: no #pragma once'
+planted graph/b.cc '#include <vector>\n' 'graph: has sources and no README.md'
+planted base/README.md 'It has\n`a.h` and `b.h`.\n' 'base/README.md:2: there is no b.h'
+planted base/README.md 'It has `a.h`. See `graph/`.\n' 'base/README.md:1: there is no graph/'
 planted trainer/b.cc 'fmt::print(stderr, "a");\n' 'trainer/b.cc:1:fmt::print'
 planted trainer/b.cc '\nstd::fputs("a", stdout);\n' 'trainer/b.cc:2:std::fputs'
 planted docs/b.md "one\ntwo TO""DO three\n" 'docs/b.md:2:two'
@@ -53,6 +57,7 @@ planted docs/b.yaml 'dir: /wo''rk/runs\n' 'docs/b.yaml:1:dir'
 tree=$work/checkout
 mkdir -p "$tree/base/__pycache__"
 printf '#pragma once\n' | tee "$tree/base/a.h" >"$tree/base/b.h"
+echo 'It has `a.h`.' >"$tree/base/README.md"
 echo '__pycache__/' >"$tree/.gitignore"
 echo x >"$tree/base/__pycache__/b.pyc"
 git -C "$tree" init -q
