@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "formats/nifti_affine.h"
+#include "formats/nifti_grid.h"
 
 namespace plimsoll::formats {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/nifti.h"
+#include "formats/nifti_grid.h"
 
 namespace plimsoll::formats {
 

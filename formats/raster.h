@@ -1,11 +1,9 @@
-// Pictures as decoders give them, and decoding of JPEG and PNG files by what they begin with.
+// Pictures as decoders give them.
 // H height, W width, C channels: 1 (grey) or 3 (red, green, blue), 8 bits each.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace plimsoll::formats {
@@ -19,17 +17,6 @@ struct Raster {
 
 inline constexpr int64_t kMostRasterPixels = 100'000'000;  // what a picture may have by default
 inline constexpr int64_t kMostRasterSide = 65'500;         // as libjpeg has it
-
-enum class RasterForm { kNone, kJpeg, kPng };
-
-// By the first bytes of a file.
-RasterForm RasterFormOf(std::string_view bytes);
-
-// Decodes a JPEG or PNG file (formats/jpeg.h, formats/png_reader.h); `name` is its own in messages.
-// The header's size is checked before memory is taken for it. UserError: it is neither, damaged,
-// truncated, of a kind that isn't read, or has more than `most_pixels`.
-Raster DecodeRaster(std::span<const uint8_t> bytes, const std::string& name,
-                    int64_t most_pixels = kMostRasterPixels);
 
 // UserError unless a picture has such a size.
 void RequireRasterSize(const std::string& name, int64_t height, int64_t width, int64_t most_pixels);

@@ -9,7 +9,7 @@
 #include "base/random_access_file.h"
 #include "data/images/image_set.h"
 #include "data/images/picture_scaling.h"
-#include "formats/raster.h"
+#include "formats/decode_raster.h"
 
 namespace plimsoll::data {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/mapped_file.h"
 #include "data/images/idx_file.h"
 #include "formats/compression.h"
-#include "formats/raster.h"
+#include "formats/decode_raster.h"
 
 namespace plimsoll::data {
 namespace {

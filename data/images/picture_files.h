@@ -1,7 +1,7 @@
 // Pictures in files that a user names, without labels: one picture in a JPEG or PNG file
-// (formats/raster.h) or one of Netpbm's binary forms (P5 grey, P6 red, green and blue), several in
-// files of MNIST's form (plain or with gzip) and of CIFAR-10's binary version, whose labels are
-// passed over.
+// (formats/decode_raster.h) or one of Netpbm's binary forms (P5 grey, P6 red, green and blue),
+// several in files of MNIST's form (plain or with gzip) and of CIFAR-10's binary version, whose
+// labels are passed over.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include "app/data_commands.h"
 #include "base/mapped_file.h"
 #include "data/images/image_folder.h"
-#include "formats/raster.h"
+#include "formats/decode_raster.h"
 #include "tests/data/image_folders.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "formats/decode_raster.h"
 #include "formats/exif.h"
 #include "formats/jpeg.h"
 #include "formats/png.h"
-#include "formats/png_reader.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 

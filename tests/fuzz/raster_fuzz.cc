@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "formats/decode_raster.h"
 #include "formats/exif.h"
-#include "formats/raster.h"
 
 namespace {
 

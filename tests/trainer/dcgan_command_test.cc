@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "formats/raster.h"
+#include "formats/decode_raster.h"
 #include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"

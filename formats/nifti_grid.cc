@@ -1,4 +1,4 @@
-#include "formats/nifti_affine.h"
+#include "formats/nifti_grid.h"
 
 #include <algorithm>
 #include <cmath>
