@@ -22,7 +22,6 @@
 #include "base/message.h"
 #include "base/spelling.h"
 #include "base/version.h"
-#include "runtime/ranks/own_gpu.h"
 #include "runtime/ranks/world.h"
 #include "trainer/config/run_config.h"
 
@@ -232,7 +231,7 @@ int main(int argc, char** argv) {
   try {
     // The timeout until a run file sets it.
     plimsoll::runtime::World world(plimsoll::config::ParallelConfig{}.timeout);
-    plimsoll::runtime::ChooseOwnGpu(world.local_rank(), world.local_size());
+    world.ChooseOwnGpu();
     // Only rank 0 prints; the others have log files once there is a folder for them.
     if (world.rank() > 0) plimsoll::SendOutputTo("/dev/null", /*append=*/true);
     return plimsoll::trainer::CommandLine(world).Run(argc, argv);

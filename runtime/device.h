@@ -20,7 +20,7 @@
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
-#include "runtime/ranks/world.h"
+#include "runtime/ranks/rank_group.h"
 #include "runtime/stored_parameter.h"
 
 namespace plimsoll::runtime {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ops/collectives/communicator.h"
-#include "runtime/ranks/world.h"
+#include "runtime/ranks/rank_group.h"
 
 namespace plimsoll::runtime {
 

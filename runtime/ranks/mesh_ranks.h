@@ -8,7 +8,7 @@
 #include "base/mesh.h"
 #include "ops/collectives/axis.h"
 #include "runtime/device.h"
-#include "runtime/ranks/world.h"
+#include "runtime/ranks/rank_group.h"
 
 namespace plimsoll::runtime {
 

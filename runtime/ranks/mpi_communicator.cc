@@ -4,7 +4,6 @@
 #include <cstring>
 #include <exception>
 
-#include "runtime/ranks/mpi_check.h"
 #include "runtime/ranks/mpi_library.h"
 #include "runtime/ranks/rank_reduction.h"
 

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "base/error.h"
 
 namespace plimsoll::runtime {
@@ -38,6 +40,14 @@ MpiLibrary::Symbol MpiLibrary::Find(const char* name) const {
                     kName, name));
   }
   return {address};
+}
+
+void CheckMpi(int status, const char* call) {
+  if (status == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  Mpi().Error_string(status, text, &length);
+  throw InternalError(fmt::format("{}: {}", call, std::string_view(text, length)));
 }
 
 }  // namespace plimsoll::runtime

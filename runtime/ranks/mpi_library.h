@@ -61,4 +61,8 @@ class MpiLibrary {
 
 inline const MpiLibrary& Mpi() { return MpiLibrary::Get(); }
 
+// Checks the result of a call of MPI: does nothing on success; otherwise throws an InternalError
+// with the call's name ("MPI_Bcast") and MPI's message.
+void CheckMpi(int status, const char* call);
+
 }  // namespace plimsoll::runtime

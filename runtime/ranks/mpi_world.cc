@@ -4,7 +4,6 @@
 #include <link.h>
 
 #include "base/error.h"
-#include "runtime/ranks/mpi_check.h"
 #include "runtime/ranks/mpi_communicator.h"
 #include "runtime/ranks/mpi_library.h"
 

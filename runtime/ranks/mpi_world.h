@@ -1,9 +1,9 @@
-// The interface between World and MPI. For runtime/ alone.
+// The start and the end of MPI, for runtime/ranks/world.cc.
 #pragma once
 
 #include <memory>
 
-#include "runtime/ranks/world.h"
+#include "runtime/ranks/rank_group.h"
 
 namespace plimsoll::runtime {
 

@@ -16,10 +16,21 @@
 #include "runtime/cuda/cuda_fence.h"
 #include "runtime/ranks/communicator_of_one.h"
 #include "runtime/ranks/cuda_communicator.h"
-#include "runtime/ranks/nccl_check.h"
 
 namespace plimsoll::runtime {
 namespace {
+
+// Does nothing on success; otherwise throws an InternalError with the call's name ("ncclAllReduce")
+// and NCCL's message. `comm` is the communicator of the call, if any.
+void CheckNccl(ncclResult_t status, const char* call, ncclComm_t comm = nullptr) {
+  if (status == ncclSuccess) return;
+  const char* const last = ncclGetLastError(comm);
+  std::string details = last == nullptr ? "" : last;
+  std::ranges::replace(details, '\n', ' ');
+  throw InternalError(fmt::format("{}: {}{}{} (NCCL_DEBUG=WARN tells more)", call,
+                                  ncclGetErrorString(status), details.empty() ? "" : ": ",
+                                  details));
+}
 
 class CudaCommunicatorOfOne : public CommunicatorOfOne {
   void Copy(const void* from, void* to, int64_t bytes, void* stream) override {

@@ -7,30 +7,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/message.h"
-#include "runtime/ranks/communicator_of_one.h"
 #include "runtime/ranks/mpi_world.h"
 
 namespace plimsoll::runtime {
 namespace {
-
-class GroupOfOne : public RankGroup {
- public:
-  int rank() const override { return 0; }
-  int size() const override { return 1; }
-  std::string Broadcast(std::string_view text, int /*root*/) override { return std::string(text); }
-  std::vector<std::string> Gather(std::string_view text) override { return {std::string(text)}; }
-  void Barrier() override {}
-  std::unique_ptr<RankGroup> Split(int /*color*/, int /*key*/) override {
-    return std::make_unique<GroupOfOne>();
-  }
-  std::unique_ptr<ops::Communicator> MakeCpuCommunicator() override {
-    return std::make_unique<CpuCommunicatorOfOne>();
-  }
-};
 
 // 0 when the text is no number.
 int Number(const char* text) {
@@ -64,8 +49,6 @@ int LaunchedRanks(const std::function<const char*(const char*)>& environment) {
                   "--mpi=pmix (srun --mpi=list shows what this cluster has), mpirun, or one task",
                   tasks));
 }
-
-std::unique_ptr<RankGroup> MakeGroupOfOne() { return std::make_unique<GroupOfOne>(); }
 
 World::World(double patience) : host_(HostName()), exceptions_(std::uncaught_exceptions()) {
   const int launched = LaunchedRanks([](const char* name) { return std::getenv(name); });
@@ -112,6 +95,20 @@ std::vector<std::string> World::Gather(std::string_view text) {
 void World::Barrier() {
   all_->Barrier();
   Progress();
+}
+
+void World::ChooseOwnGpu() const {
+  if (local_size_ <= 1) return;
+  std::string own = std::to_string(local_rank_);
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::vector<std::string> gpus;
+    std::istringstream list(visible);
+    for (std::string gpu; std::getline(list, gpu, ',');) gpus.push_back(gpu);
+    if (gpus.size() <= 1) return;
+    const auto at = static_cast<size_t>(local_rank_);
+    own = at < gpus.size() ? gpus[at] : "";
+  }
+  setenv("CUDA_VISIBLE_DEVICES", own.c_str(), 1);
 }
 
 void World::Watch(double patience, std::function<std::string()> doing) {

@@ -1,10 +1,5 @@
-// The ranks of a job as mpirun or srun started them, and messages between their hosts: plans,
-// configurations, ids. Tensors go through communicators (ops/collectives/communicator.h), which are
-// made here for groups of ranks.
-//
-// Every rank of a group makes the same calls in the same order; each call returns when this rank's
-// part is done. Calls may come from any thread, one at a time. A failure of MPI is an
-// InternalError.
+// The ranks of a job as mpirun or srun started them: the group of all (runtime/ranks/rank_group.h),
+// the GPU of each, a watch over them, and their end.
 #pragma once
 
 #include <atomic>
@@ -16,38 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/mesh.h"
-#include "ops/collectives/communicator.h"
+#include "runtime/ranks/rank_group.h"
 #include "runtime/ranks/watchdog.h"
 
 namespace plimsoll::runtime {
-
-// Some of the job's ranks, numbered from 0. Must be destroyed before the World that it comes from.
-class RankGroup {
- public:
-  virtual ~RankGroup() = default;
-
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-
-  // Returns on every rank the text that rank `root` gives. Any bytes; texts of other ranks are
-  // ignored.
-  virtual std::string Broadcast(std::string_view text, int root = 0) = 0;
-  // Returns on every rank what each rank gives, in the order of the ranks. Lengths may differ.
-  virtual std::vector<std::string> Gather(std::string_view text) = 0;
-  virtual void Barrier() = 0;
-
-  // Ranks that give the same colour (≥ 0) form a group, ordered by their keys, and by their ranks
-  // here where keys are equal.
-  virtual std::unique_ptr<RankGroup> Split(int color, int key) = 0;
-
-  // A communicator between the CPUs of these ranks. Allocates 4 MiB for reductions, or nothing for
-  // a single rank.
-  virtual std::unique_ptr<ops::Communicator> MakeCpuCommunicator() = 0;
-};
-
-// The groups that one rank belongs to, one for each axis of the mesh; nullptr: it is alone there.
-using AxisGroups = ByAxis<RankGroup*>;
 
 // All ranks. One object, made early in main().
 class World : public RankGroup {
@@ -79,6 +46,12 @@ class World : public RankGroup {
   int host_leader() const { return host_leader_; }   // the first of these ranks
   const std::string& host() const { return host_; }  // its name
 
+  // Makes only this rank's GPU visible to CUDA, so that no other GPU gets a context of this
+  // process: of the visible GPUs, the one with this rank's number on its host. Call it before
+  // anything uses CUDA. If a launcher has given the rank a single GPU, that is the one; a rank
+  // without a GPU left sees none.
+  void ChooseOwnGpu() const;
+
   // Replaces any earlier watch: when neither Progress() is called nor a call above returns for
   // `patience` seconds, all ranks are ended, with a line that says so and includes the text of
   // `doing` ("in step 3"). A single rank has nobody to wait for, and no watch.
@@ -108,8 +81,5 @@ class World : public RankGroup {
 // launcher and in a batch script of Slurm. Throws UserError when srun started several tasks that
 // cannot find each other.
 int LaunchedRanks(const std::function<const char*(const char*)>& environment);
-
-// A group that consists of the calling rank alone.
-std::unique_ptr<RankGroup> MakeGroupOfOne();
 
 }  // namespace plimsoll::runtime

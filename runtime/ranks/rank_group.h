@@ -1,0 +1,49 @@
+// Groups of a job's ranks, and messages between their hosts: plans, configurations, ids. Tensors go
+// through communicators (ops/collectives/communicator.h), which are made here for groups of ranks.
+//
+// Every rank of a group makes the same calls in the same order; each call returns when this rank's
+// part is done. Calls may come from any thread, one at a time. A failure of MPI is an
+// InternalError.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mesh.h"
+#include "ops/collectives/communicator.h"
+
+namespace plimsoll::runtime {
+
+// Some of the job's ranks, numbered from 0. Must be destroyed before the World that it comes from.
+class RankGroup {
+ public:
+  virtual ~RankGroup() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Returns on every rank the text that rank `root` gives. Any bytes; texts of other ranks are
+  // ignored.
+  virtual std::string Broadcast(std::string_view text, int root = 0) = 0;
+  // Returns on every rank what each rank gives, in the order of the ranks. Lengths may differ.
+  virtual std::vector<std::string> Gather(std::string_view text) = 0;
+  virtual void Barrier() = 0;
+
+  // Ranks that give the same colour (≥ 0) form a group, ordered by their keys, and by their ranks
+  // here where keys are equal.
+  virtual std::unique_ptr<RankGroup> Split(int color, int key) = 0;
+
+  // A communicator between the CPUs of these ranks. Allocates 4 MiB for reductions, or nothing for
+  // a single rank.
+  virtual std::unique_ptr<ops::Communicator> MakeCpuCommunicator() = 0;
+};
+
+// The groups that one rank belongs to, one for each axis of the mesh; nullptr: it is alone there.
+using AxisGroups = ByAxis<RankGroup*>;
+
+// A group that consists of the calling rank alone.
+std::unique_ptr<RankGroup> MakeGroupOfOne();
+
+}  // namespace plimsoll::runtime
