@@ -9,10 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "models/classification_scores.h"
-#include "models/label_scores.h"
 #include "models/language_model.h"
-#include "models/regression_scores.h"
+#include "models/scores.h"
 #include "ops/data_movement/views.h"
 #include "ops/elementwise/arithmetic.h"
 #include "ops/linear/linear.h"

@@ -1,13 +1,18 @@
+// GPT-2 and GPT-3: learned positions, pre-norm LayerNorm, GELU, biases everywhere.
+//   Radford et al. 2019, "Language Models are Unsupervised Multitask Learners".
+//   Brown et al. 2020, "Language Models are Few-Shot Learners" (dense attention in all layers).
+//
 // B batch, T sequence, D width, H heads, F feed-forward width, V vocabulary, P positions.
-#include "models/gpt2.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "models/config_keys.h"
+#include "models/language_model.h"
 #include "models/layers.h"
 
 namespace plimsoll::models {
@@ -19,6 +24,17 @@ using graph::Value;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kName = "gpt2";
+
+class Gpt2 final : public LanguageModel {
+ public:
+  explicit Gpt2(ModelSpec spec) : LanguageModel(std::move(spec)) {}
+
+  std::vector<Sharding> sharding() const override;
+  CheckpointTable checkpoint_table() const override;
+
+ protected:
+  Outputs Forward(Layers& g, Head head) const override;
+};
 
 // The layers that write to the residual stream get a smaller initialisation, so that the stream's
 // variance does not grow with depth (Radford et al. 2019, section 2.3).

@@ -7,81 +7,14 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/function_ref.h"
 #include "graph/builder.h"
-#include "models/dropout_rates.h"
+#include "models/forward_pass.h"
 #include "models/model.h"
 #include "models/model_spec.h"
 
 namespace plimsoll::models {
-
-// The forward pass under construction: a builder, the batch, and the parameters made so far.
-class Layers {
- public:
-  // The purpose of the forward pass. Only in training there is dropout, where its rate is above 0,
-  // and states are updated. `objective` is the objective whose loss is wanted.
-  struct Purpose {
-    bool training = false;
-    DropoutRates dropout = {};
-    std::string_view objective = "";
-  };
-  Layers(graph::Builder& builder, Batch batch, const Purpose& purpose)
-      : builder_(builder),
-        batch_(batch),
-        training_(purpose.training),
-        dropout_(purpose.training ? purpose.dropout : DropoutRates()),
-        objective_(purpose.objective) {}
-  Layers(const Layers&) = delete;
-  Layers& operator=(const Layers&) = delete;
-
-  graph::Builder& builder() { return builder_; }
-  const Batch& batch() const { return batch_; }
-  bool training() const { return training_; }
-  const DropoutRates& dropout() const { return dropout_; }
-  const std::string& objective() const { return objective_; }
-  const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
-
-  // Declares a parameter at its first use: a layer that is applied twice has one set of parameters.
-  // Throws InternalError when a later use has another shape.
-  graph::Value Parameter(std::string_view name, graph::Shape shape, Initializer init);
-  // Returns a state as it was when the step began. `state.name` is within the builder's scope.
-  graph::Value State(StateInfo state);
-  // Says that u and v are states of a spectral norm of a parameter.
-  void DeclareSingular(graph::Value parameter, graph::Value u, graph::Value v);
-  // In training, `next` computes the new value of a state of this pass from its pending value,
-  // which earlier micro-steps and earlier calls have left. Otherwise it is not called.
-  void UpdateState(graph::Value state, FunctionRef<graph::Value(graph::Value)> next);
-  // Moves the nodes that only updates of states need behind all others, where a device can run them
-  // together.
-  void MoveUpdatesToEnd();
-  graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);
-  graph::Value Tokens(std::string_view name);  // an input i32[B,T]
-  graph::Value Rng();                          // the input i32[2]
-  graph::Value TokenWeight();                  // the objective's input "token_weight"
-  graph::Value SampleWeight();                 // the objective's input "sample_weight"
-
-  const std::vector<ParameterInfo>& parameters() const { return parameters_; }
-  const std::vector<StateInfo>& states() const { return states_; }
-  const std::vector<SingularStates>& singular_states() const { return singular_states_; }
-  const std::vector<StateUpdate>& state_updates() const { return state_updates_; }
-
- private:
-  graph::Value Declared(std::string name, graph::Role role, const graph::TensorType& type);
-
-  graph::Builder& builder_;
-  Batch batch_;
-  bool training_;
-  DropoutRates dropout_;
-  std::string objective_;
-  std::vector<ParameterInfo> parameters_;
-  std::vector<StateInfo> states_;
-  std::vector<SingularStates> singular_states_;
-  std::vector<StateUpdate> state_updates_;
-};
 
 // x[...,K] → x · weightᵀ + bias, [...,outputs]; the bias starts at 0.
 struct LinearOptions {

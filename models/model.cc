@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "graph/block.h"
-#include "models/layers.h"
 
 namespace plimsoll::models {
 namespace {

@@ -20,70 +20,9 @@
 #include "base/settings.h"
 #include "graph/builder.h"
 #include "models/dropout_rates.h"
+#include "models/forward_pass.h"
 
 namespace plimsoll::models {
-
-class Layers;  // models/layers.h
-
-// How a fresh parameter is filled.
-struct Initializer {
-  enum Kind { kNormal, kZeros, kOnes, kUniform };
-  Kind kind = kZeros;
-  double stddev = 0.0;  // kNormal
-  double bound = 0.0;   // kUniform: within ±bound
-
-  bool operator==(const Initializer&) const = default;
-};
-
-struct ParameterInfo {
-  std::string name;  // "block.3.attn.qkv.weight"
-  graph::Shape shape;
-  Initializer init;
-
-  bool operator==(const ParameterInfo&) const = default;
-};
-
-// A float32 tensor that a model carries from step to step besides its parameters, such as running
-// statistics. All micro-steps of a step read the value that the step before left. Their new values
-// wait (Layers::UpdateState) until the update of the parameters, which takes them over, or drops
-// them if the step is skipped.
-struct StateInfo {
-  // How the values of data ranks relate. All tensor ranks have the same value.
-  enum OnRanks {
-    kAveraged,  // the same: the update takes the mean of the ranks' new values
-    kOfFirst,   // the same: the update takes the first rank's new value
-    kAlike,     // the same: the new value does not depend on the rank's part of the batch
-    kOwn,       // each rank has its own value, which no checkpoint holds
-  };
-  // What the micro-steps of a step make of it.
-  enum OverMicroSteps {
-    kInTurn,  // each goes on from what the one before made; the last value counts
-    kMean,    // each goes on from the value that the step began with; the mean counts
-  };
-  // With kOwn, what a rank begins with when another number of data ranks continues the run.
-  enum OnOtherRanks { kMeanOfAll, kInitial };
-
-  std::string name;  // "norm.running_mean"
-  graph::Shape shape = {};
-  float initial = 0;  // value of every element
-  OnRanks on_ranks = kAveraged;
-  OverMicroSteps over_micro_steps = kInTurn;
-  OnOtherRanks on_other_ranks = kMeanOfAll;
-
-  ParameterInfo info() const { return {name, shape, {}}; }
-  bool operator==(const StateInfo&) const = default;
-};
-
-// The states of a spectral norm, and the parameter that it divides. New ones are made from it by
-// power iterations (ops/norms/power_iterations.h).
-struct SingularStates {
-  std::string parameter, u, v;
-};
-
-struct Batch {
-  int64_t batch;     // B
-  int64_t sequence;  // T
-};
 
 enum class Head {
   kLoss,    // the loss of an objective, summed over all targets, times its "token_weight"
@@ -197,13 +136,6 @@ struct Metric {
   std::string rows = "", columns = "";
   // Numbers that follow from the sum over a whole evaluation.
   std::vector<DerivedMetric> derived = {};
-};
-
-// How a training pass changes a state.
-struct StateUpdate {
-  StateInfo state;
-  graph::Value pending;  // the state as earlier micro-steps have left it (Role::kPending)
-  graph::Value next;
 };
 
 class Model {

@@ -1,16 +1,13 @@
 // F1 and MCC agree with scikit-learn 1.9.1's f1_score (binary of two classes, macro of more) and
 // matthews_corrcoef; the scores of several labels with its f1_score and hamming_loss, those of
 // numbers with its mean_squared_error, mean_absolute_error and r2_score and NumPy's corrcoef.
-#include "models/classification_scores.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
-#include "models/label_scores.h"
-#include "models/regression_scores.h"
+#include "models/scores.h"
 #include "ops/loss/squared_error.h"
 #include "tests/ops/op_runner.h"
 

@@ -1,6 +1,4 @@
 // Dice coefficients agree with MONAI 1.6.1's compute_dice, of one sample.
-#include "models/segmentation_scores.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/scores.h"
 #include "tests/support/expect_error.h"
 
 namespace plimsoll::models {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "models/classification_scores.h"
+#include "models/scores.h"
 #include "tests/data/image_folders.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
