@@ -16,7 +16,6 @@
 #include "ops/linear/linear.h"
 #include "ops/loss/binary_cross_entropy.h"
 #include "ops/loss/confusion.h"
-#include "ops/loss/count_labels.h"
 #include "ops/loss/cross_entropy.h"
 #include "ops/loss/squared_error.h"
 

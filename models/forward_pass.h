@@ -64,7 +64,7 @@ struct StateInfo {
 };
 
 // The states of a spectral norm, and the parameter that it divides. New ones are made from it by
-// power iterations (ops/norms/power_iterations.h).
+// power iterations (ops/norms/spectral_norm.h).
 struct SingularStates {
   std::string parameter, u, v;
 };

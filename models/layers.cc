@@ -14,8 +14,7 @@
 #include "ops/elementwise/silu.h"
 #include "ops/linear/linear.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/norms/layer_norm.h"
-#include "ops/norms/rms_norm.h"
+#include "ops/norms/norms.h"
 #include "ops/norms/spectral_norm.h"
 #include "ops/tokens/embedding.h"
 

@@ -23,8 +23,7 @@
 #include "models/vision_layers.h"
 #include "ops/data_movement/subsample.h"
 #include "ops/elementwise/relu.h"
-#include "ops/pooling/global_avg_pool.h"
-#include "ops/pooling/max_pool.h"
+#include "ops/pooling/pooling.h"
 
 namespace plimsoll::models {
 namespace {

@@ -26,7 +26,7 @@ double F1(std::span<const double> confusion);
 double Mcc(std::span<const double> confusion);
 
 // Scores of a classifier of several labels, of its counts: of each of C labels four numbers, its
-// true positives, false positives, false negatives and true negatives (ops/loss/count_labels.h).
+// true positives, false positives, false negatives and true negatives (ops/loss/confusion.h).
 // They are those of scikit-learn, with 0 for what would be divided by 0.
 
 // 2·TP / (2·TP + FP + FN), of the sums over all labels: f1_score(average="micro").

@@ -25,7 +25,7 @@
 #include "ops/data_movement/views.h"
 #include "ops/loss/confusion.h"
 #include "ops/loss/dice.h"
-#include "ops/norms/instance_norm.h"
+#include "ops/norms/norms.h"
 
 namespace plimsoll::models {
 namespace {

@@ -19,7 +19,6 @@
 #include "models/vision_layers.h"
 #include "ops/data_movement/views.h"
 #include "ops/linear/linear.h"
-#include "ops/tokens/patches.h"
 #include "ops/tokens/tokens.h"
 
 namespace plimsoll::models {

@@ -1,8 +1,8 @@
-#include "ops/linear/linear_dx_gelu_fusion.h"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
+
+#include "ops/fusions.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -1,8 +1,7 @@
-#include "ops/loss/count_labels.h"
-
 #include <vector>
 
 #include "ops/definition.h"
+#include "ops/loss/confusion.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -1,8 +1,8 @@
-#include "ops/loss/linear_cross_entropy_fusion.h"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
+
+#include "ops/fusions.h"
 
 namespace plimsoll::ops {
 namespace {

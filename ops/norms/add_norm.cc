@@ -1,5 +1,12 @@
-#include "ops/norms/add_norm.h"
-
+// An addition and the norm of its result as one op: the residual stream is read and written once.
+// Made from `add` and `layer_norm` or `rms_norm` by FuseAddNorm (ops/fusions.h), with
+// the same bits.
+//
+//   add_layer_norm: a, b [...,D], weight [D], bias [D] or absent → sum = a + b, y [...,D], and the
+//     mean and rstd of each row of the sum.
+//   add_rms_norm: the same without bias and mean.
+//
+// With an input rng behind these, b is dropped before it is added (ops/norms/norm_dropout.h).
 #include <algorithm>
 #include <vector>
 
@@ -100,17 +107,4 @@ const OpRegistration kAddRmsNorm({
 });
 
 }  // namespace
-
-SumAndNorm AddLayerNorm(graph::Builder& g, Value a, Value b, Value weight, Value bias, double eps,
-                        std::string_view name) {
-  const auto results = g.Emit("add_layer_norm", {a, b, weight, bias}, {{"eps", eps}}, name);
-  return {results[0], results[1]};
-}
-
-SumAndNorm AddRmsNorm(graph::Builder& g, Value a, Value b, Value weight, double eps,
-                      std::string_view name) {
-  const auto results = g.Emit("add_rms_norm", {a, b, weight}, {{"eps", eps}}, name);
-  return {results[0], results[1]};
-}
-
 }  // namespace plimsoll::ops

@@ -1,9 +1,8 @@
-#include "ops/norms/add_norm_fusion.h"
-
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ops/fusions.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {

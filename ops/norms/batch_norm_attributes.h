@@ -14,7 +14,7 @@ inline double ReluSlope(const graph::Attributes& attributes) {
 }
 
 // "through_statistics", of the backward op: dx is also what comes through the statistics of x, in
-// place of the results dmean and dvariance (ops/norms/batch_norm_fusion.h).
+// place of the results dmean and dvariance (ops/fusions.h).
 inline bool GoesThroughStatistics(const graph::Attributes& attributes) {
   return attributes.Has("through_statistics") && attributes.GetBool("through_statistics");
 }

@@ -1,9 +1,8 @@
-#include "ops/norms/batch_norm_fusion.h"
-
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "ops/fusions.h"
 #include "ops/norms/batch_norm_attributes.h"
 #include "ops/rewrite_nodes.h"
 

@@ -1,10 +1,10 @@
-#include "ops/norms/group_norm.h"
-
 #include <vector>
 
+#include "base/error.h"
 #include "graph/gradient.h"
 #include "ops/definition.h"
 #include "ops/norms/batch_norm.h"
+#include "ops/norms/norms.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -78,8 +78,17 @@ Value GroupNorm(graph::Builder& g, Value x, int64_t groups, Value weight, Value 
   const std::vector<Value> merged =
       g.Emit("merge_channel_statistics", {of_channels.mean, of_channels.variance},
              {{"groups", groups}}, "group_statistics");
-  return BatchNorm(g, x, {.mean = merged[0], .variance = merged[1]}, weight, bias, eps,
-                   {}, name);
+  return BatchNorm(g, x, {.mean = merged[0], .variance = merged[1]}, weight, bias, eps, {}, name);
+}
+
+Value InstanceNorm(graph::Builder& g, Value x, Value weight, Value bias, double eps,
+                   NormActivation activation, std::string_view name) {
+  const graph::Shape& shape = g.shape(x);
+  if (shape.rows() <= shape.dim(0)) {
+    throw InternalError("an instance norm of single pixels: they have no variance");
+  }
+  const BatchStatistics of_samples = BatchNormStatistics(g, x, shape.dim(0));
+  return BatchNorm(g, x, of_samples, weight, bias, eps, activation, name);
 }
 
 }  // namespace plimsoll::ops

@@ -1,4 +1,4 @@
-// Dropout in ops of norms. FuseNormDropout (ops/norms/norm_dropout_fusion.h) puts it there:
+// Dropout in ops of norms. FuseNormDropout (ops/fusions.h) puts it there:
 //   forward    what is added before a norm is dropped first;
 //   backward   the gradient of the norm's input, dropped, is one more result.
 // Such an op has the input rng and the attributes of the op `dropout`, "p", "key" and maybe "axis",

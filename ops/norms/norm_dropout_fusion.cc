@@ -1,5 +1,3 @@
-#include "ops/norms/norm_dropout_fusion.h"
-
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -8,6 +6,7 @@
 #include "base/dropout_draws.h"
 #include "ops/collectives/collective.h"
 #include "ops/elementwise/dropout.h"
+#include "ops/fusions.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {

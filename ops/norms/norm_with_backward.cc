@@ -1,5 +1,5 @@
 // layer_norm_with_backward and rms_norm_with_backward: a recomputed norm and its backward op in
-// one, made by FuseRecomputedNorms (ops/norms/norm_with_backward_fusion.h). The operands are those
+// one, made by FuseRecomputedNorms (ops/fusions.h). The operands are those
 // of the backward op, including its statistics, and the norm's bias; the results are y and those of
 // the backward op.
 #include "ops/cuda_workspace.h"

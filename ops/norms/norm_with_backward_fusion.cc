@@ -1,11 +1,10 @@
-#include "ops/norms/norm_with_backward_fusion.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/collectives/collective.h"
+#include "ops/fusions.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {

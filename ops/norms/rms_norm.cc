@@ -1,10 +1,9 @@
-#include "ops/norms/rms_norm.h"
-
 #include "graph/gradient.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/norm_dropout.h"
 #include "ops/norms/norm_partials.h"
+#include "ops/norms/norms.h"
 
 namespace plimsoll::ops {
 namespace {

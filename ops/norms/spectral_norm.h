@@ -18,6 +18,7 @@
 
 #include <string_view>
 
+#include "base/thread_pool.h"
 #include "graph/builder.h"
 
 namespace plimsoll::ops {
@@ -32,5 +33,13 @@ SingularVectors PowerIteration(graph::Builder& g, graph::Value weight, graph::Va
 // weight / σ.
 graph::Value SpectralNorm(graph::Builder& g, graph::Value weight, const SingularVectors& vectors,
                           std::string_view name = "");
+
+// As PyTorch's spectral_norm makes its vectors: how often it iterates when it is made.
+inline constexpr int kFirstPowerIterations = 15;
+
+// On the host, before a program runs: makes `count` power iterations of a float32 weight[O,…] from
+// v, and leaves u[O] and v[…]. Their numbers do not depend on the number of threads.
+void PowerIterations(ThreadPool& pool, const graph::Shape& weight_shape, const float* weight,
+                     int count, float* u, float* v);
 
 }  // namespace plimsoll::ops

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "ops/kernel.h"
-#include "ops/norms/power_iterations.h"
+#include "ops/norms/spectral_norm.h"
 #include "ops/norms/spectral_sums.h"
 #include "ops/simd.h"
 

@@ -1,7 +1,6 @@
-#include "ops/pooling/avg_pool.h"
-
 #include "graph/gradient.h"
 #include "ops/definition.h"
+#include "ops/pooling/pooling.h"
 
 namespace plimsoll::ops {
 namespace {

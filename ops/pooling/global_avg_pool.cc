@@ -1,10 +1,9 @@
-#include "ops/pooling/global_avg_pool.h"
-
 #include "graph/gradient.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/pooling/global_avg_pool_split.h"
 #include "ops/pooling/pool_window.h"
+#include "ops/pooling/pooling.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -1,10 +1,9 @@
 // patches           (x) → y
 // patches_backward  (dy) → dx, of height and width h and w
 // Both only move elements.
-#include "ops/tokens/patches.h"
-
 #include "graph/gradient.h"
 #include "ops/definition.h"
+#include "ops/tokens/tokens.h"
 
 namespace plimsoll::ops {
 namespace {

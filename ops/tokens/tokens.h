@@ -1,5 +1,5 @@
-// Moving tokens within rows, for models that look at some tokens only or add one of their own.
-// B batch, T tokens, D width.
+// Moving tokens within rows, for models that look at some tokens only, add one of their own, or
+// make tokens of the patches of an image. B batch, T tokens, D width.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,11 @@ graph::Value PlaceTokens(graph::Builder& g, graph::Value x, int64_t first, int64
 // y [B,T+1,D], added in float32. (Dosovitskiy et al. 2021, equation 1.)
 graph::Value PrependToken(graph::Builder& g, graph::Value x, graph::Value token,
                           graph::Value position, std::string_view name = "");
+
+// Images as rows of patches. H height, W width, C channels, p side of a patch:
+// y[b, i·(W/p) + j, (r·p + s)·C + c] = x[b, i·p + r, j·p + s, c]: x [B,H,W,C], p divides H and W →
+// y [B, (H/p)·(W/p), p²·C] of the same float type. A linear layer of it is a convolution with
+// kernel and stride p, whose weight [D,p,p,C] is viewed as [D,p²·C].
+graph::Value Patches(graph::Builder& g, graph::Value x, int64_t size, std::string_view name = "");
 
 }  // namespace plimsoll::ops

@@ -16,7 +16,7 @@
 #include "ops/elementwise/arithmetic.h"
 #include "ops/elementwise/gelu.h"
 #include "ops/linear/linear.h"
-#include "ops/norms/layer_norm.h"
+#include "ops/norms/norms.h"
 #include "ops/reductions/reduce.h"
 
 namespace plimsoll::memory {

@@ -1,10 +1,9 @@
-#include "ops/norms/add_norm_fusion.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 
+#include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
 #include "tests/ops/op_runner.h"
 

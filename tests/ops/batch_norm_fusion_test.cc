@@ -1,6 +1,4 @@
 // Joining a batch norm's gradient with that of its statistics changes no bits.
-#include "ops/norms/batch_norm_fusion.h"
-
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,6 +10,7 @@
 #include "graph/builder.h"
 #include "ops/elementwise/arithmetic.h"
 #include "ops/elementwise/relu.h"
+#include "ops/fusions.h"
 #include "ops/norms/batch_norm.h"
 #include "ops/reductions/reduce.h"
 #include "tests/ops/interpreter.h"

@@ -1,9 +1,8 @@
-#include "ops/linear/linear_dx_gelu_fusion.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
 
 namespace plimsoll::ops {

@@ -1,10 +1,9 @@
-#include "ops/norms/norm_with_backward_fusion.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 
+#include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
 #include "tests/ops/op_runner.h"
 

@@ -1,5 +1,7 @@
 // Poolings against loops that follow their definition, in every type; ties, NaN and padding; shapes
 // and windows that do not fit.
+#include "ops/pooling/pooling.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,9 +12,6 @@
 
 #include "ops/data_movement/subsample.h"
 #include "ops/definition.h"
-#include "ops/pooling/avg_pool.h"
-#include "ops/pooling/global_avg_pool.h"
-#include "ops/pooling/max_pool.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/expect_error.h"

@@ -17,8 +17,7 @@
 #include "graph/fuse.h"
 #include "graph/simplify.h"
 #include "graph/text.h"
-#include "ops/loss/linear_cross_entropy_fusion.h"
-#include "ops/norms/add_norm_fusion.h"
+#include "ops/fusions.h"
 #include "tests/ops/interpreter.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
@@ -197,8 +196,9 @@ std::vector<Stage> StagesOf(const models::ModelSpec& spec, CompileOptions option
 }
 
 TEST(Passes, KeepTheBitsOfEveryStep) {
-  const std::set<std::string> keep = {"autodiff", "update",    "host_parameters", "simplify",  "fuse",
-                                      "tags",     "recompute", "offload",    "workspaces"};
+  const std::set<std::string> keep = {"autodiff",  "update",  "host_parameters",
+                                      "simplify",  "fuse",    "tags",
+                                      "recompute", "offload", "workspaces"};
   using Policy = checkpointing::Options::Policy;
   std::vector<CompileOptions> cases(8);
   cases[0].accumulate = 3;

@@ -8,7 +8,7 @@
 
 #include "base/axes.h"
 #include "base/error.h"
-#include "ops/norms/power_iterations.h"
+#include "ops/norms/spectral_norm.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
