@@ -1,6 +1,5 @@
 #include "ops/cpu/attention_loops.h"
 
-#include "ops/cpu/attention_loops_kernels.h"
 #include "ops/cpu/packed_gemm.h"
 
 namespace plimsoll::cpu {

@@ -20,7 +20,7 @@
 #include <type_traits>
 
 #include "base/dropout_draws.h"
-#include "ops/cpu/attention_loops_kernels.h"
+#include "ops/cpu/attention_loops.h"
 #include "ops/cpu/attention_loops_tiles_impl.h"
 
 namespace plimsoll::cpu::internal {

@@ -9,7 +9,6 @@
 
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda/products/gemm_forms.h"
-#include "ops/cuda/products/gemm_plain.h"
 #include "ops/cuda/products/hopper_shares.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/support/needs_cuda.h"

@@ -14,8 +14,8 @@
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda/products/gemm_choice.h"
-#include "ops/cuda/products/gemm_plain.h"
-#include "ops/cuda/products/rounded_once.h"
+#include "ops/cuda/products/gemm_forms.h"
+#include "ops/cuda/products/gemm_problem.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/support/needs_cuda.h"
 

@@ -2,8 +2,7 @@
 
 #include "ops/cuda/products/gemm_call.h"
 #include "ops/cuda/products/gemm_choice.h"
-#include "ops/cuda/products/gemm_plain.h"
-#include "ops/cuda/products/rounded_once.h"
+#include "ops/cuda/products/gemm_forms.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -1,11 +1,5 @@
 // Matrix product on the GPU: the one GEMM under every linear layer, by cuBLASLt or, on Hopper, by
-// kernels of our own (gemm_forms.h), whichever is faster.
-//
-//   D[m,n] = epilogue(alpha · op(A)[m,k] · op(B)[k,n] + beta · C[m,n])
-//
-// Row-major with explicit row strides, like ops/cpu/packed_gemm.h. op(A) is A[m,k] with row stride
-// lda, or, with trans_a, the transpose of A[k,m]; B alike. Operands are float32, bf16 or fp16; the
-// result is of their type or float32. Products are summed in float32 and rounded once, at the end.
+// kernels of our own (gemm_forms.h), whichever is faster. gemm_problem.h says what is computed.
 //
 // Two runs give the same bits: algorithms with atomic additions are never used, and the algorithm
 // for a product depends only on the problem, the GPU's model and cuBLAS's version
@@ -14,61 +8,16 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cstdint>
-
 #include "gpu/libraries.h"
 #include "graph/attributes.h"
 #include "graph/dtype.h"
+#include "ops/cuda/products/gemm_problem.h"
 #include "ops/linear/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {
 
-// What is applied to the float32 sums before they are rounded and written. gelu is the tanh form.
-enum class GemmEpilogue : uint8_t {
-  kNone,
-  kBias,          // + bias[n]
-  kGeluGradient,  // · ⊙ gelu'(aux)
-  kSums,          // none; sums[m] = Σ over k of op(A) + old_sums[m], float32 as D must be; A is
-                  // transposed and has no gaps between its rows
-};
-
-struct GemmProblem {
-  bool trans_a = false;
-  bool trans_b = false;
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;  // 0: D = epilogue(beta · C)
-  int64_t lda = 0;
-  int64_t ldb = 0;
-  int64_t ldc = 0;    // for C, D and aux
-  int64_t batch = 1;  // number of products, this many elements apart; not with an epilogue
-  int64_t stride_a = 0;
-  int64_t stride_b = 0;
-  int64_t stride_c = 0;
-  graph::DType operands = graph::DType::kFloat32;
-  graph::DType result = graph::DType::kFloat32;  // of C, D, bias and aux
-  bool tf32 = false;  // float32 operands are rounded to TF32, for the tensor cores
-  GemmEpilogue epilogue = GemmEpilogue::kNone;
-  float alpha = 1;
-  float beta = 0;
-};
-
 // Whether an op's attribute tf32 (ops/linear/linear.h) applies to operands of this type.
 bool UsesTf32(const graph::Attributes& attributes, graph::DType operands);
-
-// Device addresses. C may be D's memory; otherwise nothing may overlap D.
-struct GemmBuffers {
-  const void* a = nullptr;
-  const void* b = nullptr;
-  const void* c = nullptr;  // read unless beta is 0
-  void* d = nullptr;
-  const void* bias = nullptr;
-  const void* aux = nullptr;  // of kGeluGradient
-  float* sums = nullptr;
-  const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
-  void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
-  int64_t workspace_bytes = 0;
-};
 
 // Enqueues the product. Uses the algorithm that PrepareGemm found, or cuBLAS's own first choice
 // where it was never called. Products that cuBLASLt does not take (k = 0, rows at odd addresses

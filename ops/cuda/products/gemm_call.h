@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ops/cuda/choices/result_bits.h"
-#include "ops/cuda/products/gemm.h"
+#include "ops/cuda/products/gemm_problem.h"
 
 namespace plimsoll::ops {
 

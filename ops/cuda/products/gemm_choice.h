@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "gpu/libraries.h"
 #include "ops/cuda/products/gemm_call.h"
 
 namespace plimsoll::ops {

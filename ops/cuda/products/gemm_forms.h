@@ -1,5 +1,6 @@
-// Our own products on Hopper GPUs (hopper_gemm.cuh), which compete with cuBLASLt's algorithms for a
-// problem (gemm_choice.h). A form is one way to divide and order a product.
+// Our own products: on Hopper GPUs (hopper_gemm.cuh) forms, which compete with cuBLASLt's
+// algorithms for a problem (gemm_choice.h), where a form is one way to divide and order a product;
+// and a plain one for any problem.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/cuda/products/gemm.h"
+#include "ops/cuda/products/gemm_problem.h"
 
 namespace plimsoll::ops {
 
@@ -39,5 +40,9 @@ bool OnHopper();
 
 // Whether this build has code for sm_90a, not just for sm_90.
 bool HasHopperGemm();
+
+// The product without a library, for the problems that cuBLASLt does not take: simple, right for
+// any shape, stride and alignment, and slow. (gemm_plain.cu)
+void PlainGemm(cudaStream_t stream, const GemmProblem& problem, const GemmBuffers& buffers);
 
 }  // namespace plimsoll::ops

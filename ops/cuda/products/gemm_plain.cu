@@ -6,7 +6,7 @@
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/gelu.cuh"
-#include "ops/cuda/products/gemm_plain.h"
+#include "ops/cuda/products/gemm_forms.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/cuda/products/rounded_once.h"
+#include "ops/cuda/products/gemm_problem.h"
 
 namespace plimsoll::ops {
 namespace {

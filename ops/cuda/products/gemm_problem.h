@@ -1,0 +1,75 @@
+// A matrix product on the GPU, as all ways to compute it take it:
+//
+//   D[m,n] = epilogue(alpha · op(A)[m,k] · op(B)[k,n] + beta · C[m,n])
+//
+// Row-major with explicit row strides, like ops/cpu/packed_gemm.h. op(A) is A[m,k] with row stride
+// lda, or, with trans_a, the transpose of A[k,m]; B alike. Operands are float32, bf16 or fp16; the
+// result is of their type or float32. Products are summed in float32 and rounded once, at the end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/dtype.h"
+
+namespace plimsoll::ops {
+
+// What is applied to the float32 sums before they are rounded and written. gelu is the tanh form.
+enum class GemmEpilogue : uint8_t {
+  kNone,
+  kBias,          // + bias[n]
+  kGeluGradient,  // · ⊙ gelu'(aux)
+  kSums,          // none; sums[m] = Σ over k of op(A) + old_sums[m], float32 as D must be; A is
+                  // transposed and has no gaps between its rows
+};
+
+struct GemmProblem {
+  bool trans_a = false;
+  bool trans_b = false;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;  // 0: D = epilogue(beta · C)
+  int64_t lda = 0;
+  int64_t ldb = 0;
+  int64_t ldc = 0;    // for C, D and aux
+  int64_t batch = 1;  // number of products, this many elements apart; not with an epilogue
+  int64_t stride_a = 0;
+  int64_t stride_b = 0;
+  int64_t stride_c = 0;
+  graph::DType operands = graph::DType::kFloat32;
+  graph::DType result = graph::DType::kFloat32;  // of C, D, bias and aux
+  bool tf32 = false;  // float32 operands are rounded to TF32, for the tensor cores
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  float alpha = 1;
+  float beta = 0;
+};
+
+// Device addresses. C may be D's memory; otherwise nothing may overlap D.
+struct GemmBuffers {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;  // read unless beta is 0
+  void* d = nullptr;
+  const void* bias = nullptr;
+  const void* aux = nullptr;  // of kGeluGradient
+  float* sums = nullptr;
+  const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
+  void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
+  int64_t workspace_bytes = 0;
+};
+
+// A product with a bias, in parts whose sums are rounded once.
+//
+// With results of 16 bits, where a row of A, B or D doesn't begin or end at a multiple of 16 bytes,
+// cuBLASLt's algorithms round the sums before they add the bias. There D starts as the bias, and
+// the product is added to it; where only the columns end elsewhere, that is done for the last few
+// alone.
+struct GemmPart {
+  GemmProblem problem;  // k = 0: each row becomes the bias
+  GemmBuffers buffers;
+};
+
+// To be computed in this order. One part, the product itself, where cuBLASLt rounds once.
+std::vector<GemmPart> RoundedOnce(const GemmProblem& problem, const GemmBuffers& buffers);
+
+}  // namespace plimsoll::ops
