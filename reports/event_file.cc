@@ -2,16 +2,55 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "reports/curve_name.h"
-#include "reports/event_encoding.h"
 
 namespace plimsoll::reports {
 namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+// The encoding of a field's value (the low bits of its key).
+enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+std::string Varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+template <typename T>
+std::string Fixed(T value) {
+  std::string bytes(sizeof(T), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+std::string Key(int field, WireType type) {
+  return Varint(static_cast<uint64_t>(field) << 3 | type);
+}
+
+std::string DoubleField(int field, double value) { return Key(field, kFixed64) + Fixed(value); }
+std::string FloatField(int field, float value) { return Key(field, kFixed32) + Fixed(value); }
+std::string IntField(int field, int64_t value) {
+  return Key(field, kVarint) + Varint(static_cast<uint64_t>(value));
+}
+std::string BytesField(int field, std::string_view bytes) {
+  return Key(field, kBytes) + Varint(bytes.size()) + std::string(bytes);
+}
+
+// Event {wall_time = 1, step = 2, summary = 5 {value = 1}}.
+std::string SummaryEvent(double wall_time, int64_t step, const std::string& value) {
+  return DoubleField(1, wall_time) + IntField(2, step) + BytesField(5, BytesField(1, value));
+}
+
+uint32_t MaskedCrc(std::string_view bytes) { return std::rotr(Crc32c(bytes), 15) + 0xa282ead8u; }
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -23,6 +62,37 @@ std::string HostName() {
 }
 
 }  // namespace
+
+std::string Record(std::string_view bytes) {
+  const std::string length = Fixed<uint64_t>(bytes.size());
+  return length + Fixed(MaskedCrc(length)) + std::string(bytes) + Fixed(MaskedCrc(bytes));
+}
+
+std::string VersionEvent(double wall_time) {
+  return DoubleField(1, wall_time) + BytesField(3, "brain.Event:2");
+}
+
+std::string RestartEvent(double wall_time, int64_t step) {
+  // session_log = 7 {status = 1: START}
+  constexpr int kStart = 1;
+  return DoubleField(1, wall_time) + IntField(2, step) + BytesField(7, IntField(1, kStart));
+}
+
+std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value) {
+  // Value {tag = 1, simple_value = 2}
+  return SummaryEvent(wall_time, step,
+                      BytesField(1, tag) + FloatField(2, static_cast<float>(value)));
+}
+
+std::string TextEvent(double wall_time, int64_t step, std::string_view tag, std::string_view text) {
+  // Value {tag = 1, tensor = 8 {dtype = 1, shape = 2, string_val = 8},
+  //        metadata = 9 {plugin_data = 1 {plugin_name = 1}, data_class = 4}}
+  constexpr int kString = 7, kTensor = 2;
+  const std::string tensor = IntField(1, kString) + BytesField(2, "") + BytesField(8, text);
+  const std::string metadata = BytesField(1, BytesField(1, "text")) + IntField(4, kTensor);
+  return SummaryEvent(wall_time, step,
+                      BytesField(1, tag) + BytesField(8, tensor) + BytesField(9, metadata));
+}
 
 EventFile::EventFile(const std::string& folder)
     : path_(folder + "/events.out.tfevents." + std::to_string(static_cast<int64_t>(Now())) + "." +

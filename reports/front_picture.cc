@@ -1,5 +1,3 @@
-#include "reports/front_picture.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "reports/front.h"
+#include "reports/study_page.h"
 
 namespace plimsoll::reports {
 namespace {

@@ -1,4 +1,4 @@
-// The page of a study: many runs of one model, side by side.
+// The page of a study, many runs of one model side by side, and the picture of its front.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -45,5 +45,10 @@ namespace plimsoll::reports {
 // The page shows the front, the table, the bars, the timelines and the curves, each if there is
 // data for it. Rows with equal curves share one, which says so: "equal: none, block".
 std::string StudyPage(const nlohmann::ordered_json& study);
+
+// The front of a study as a picture of its own, for documents: an SVG document that needs nothing
+// besides, on white: FrontView() of the study (front.h) under its title, with the rows' names, the
+// spreads of times and the budgets. A study without points is a picture that says so.
+std::string FrontPicture(const nlohmann::ordered_json& study);
 
 }  // namespace plimsoll::reports

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "reports/front_picture.h"
-#include "reports/memory_stack.h"
 #include "reports/study_page.h"
+#include "reports/timeline_views.h"
 #include "studies/figures.h"
 #include "studies/latex_table.h"
 #include "studies/table.h"

@@ -30,7 +30,7 @@ std::string StudyCsv(const nlohmann::ordered_json& json, const StudyFacts& study
 // study.tex: the table for LaTeX (latex_table.h).
 std::string StudyTex(const nlohmann::ordered_json& json);
 
-// study.svg: memory against the time of a step (reports/front_picture.h).
+// study.svg: memory against the time of a step (reports/study_page.h).
 std::string StudySvg(const nlohmann::ordered_json& json);
 
 // report.html: the same as a page, with a picture of each row's memory over a step.

@@ -1,5 +1,5 @@
 // View "plan": {arena_bytes, programs: [{name, nodes, phases, peak, tensors}], persistent, line}, as
-// reports/plan_rectangles.h describes it. The nodes of a program run across, the bytes of the arena
+// reports/timeline_views.h describes it. The nodes of a program run across, the bytes of the arena
 // up; each tensor is a rectangle at its offset over its lifetime. The wheel zooms (with shift only
 // across), dragging moves, two fingers do both, a double click shows all again.
 "use strict";

@@ -1,5 +1,5 @@
 // View "timeline": {variants: [{name, timeline, line: {label, value}}]}, each timeline as
-// reports/memory_stack.h describes it: bytes by role over the nodes of a program. One variant fills
+// reports/timeline_views.h describes it: bytes by role over the nodes of a program. One variant fills
 // the width and lets its programs be chosen; several stand side by side on the same scale, each
 // with the program that has the highest peak. `line` is the variant's budget.
 "use strict";

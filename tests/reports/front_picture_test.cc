@@ -1,8 +1,7 @@
-#include "reports/front_picture.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "reports/study_page.h"
 #include "tests/reports/sample_study.h"
 
 namespace plimsoll::reports {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "reports/csv_file.h"
-#include "reports/event_encoding.h"
 #include "reports/event_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "reports/memory_stack.h"
-#include "reports/plan_rectangles.h"
 #include "reports/study_page.h"
+#include "reports/timeline_views.h"
 #include "tests/reports/sample_study.h"
 
 namespace plimsoll::reports {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/memory_stack.h"
+#include "reports/timeline_views.h"
 
 namespace plimsoll::reports {
 namespace {

@@ -10,9 +10,8 @@
 #include "base/version.h"
 #include "graph/block.h"
 #include "memory/report.h"
-#include "reports/memory_stack.h"
 #include "reports/page.h"
-#include "reports/plan_rectangles.h"
+#include "reports/timeline_views.h"
 #include "trainer/plan/memory_timeline.h"
 
 namespace plimsoll::trainer {

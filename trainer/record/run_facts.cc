@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "reports/memory_stack.h"
+#include "reports/timeline_views.h"
 #include "runtime/cuda/gpu_report.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/record/run_summary.h"

@@ -3,7 +3,7 @@
 //
 //   D[m,n] = Σ over k of A[m,k] · B[n,k] + acc        row_sums[m] = Σ over k of A[m,k] + row_acc
 //
-// D is float32, or bf16 that is rounded stochastically (hopper_low_gradient.cuh). If one cluster
+// D is float32, or bf16 that is rounded stochastically (low_gradient_hopper.cu). If one cluster
 // has computed a whole tile, its epilogue stores the tile. Shares of tiles, and the sums of rows,
 // go to the workspace, and a second kernel adds them in the order of their numbers.
 // Bytes: A and B once or a few times, from L2; D once; every share is written once and read once.

@@ -1,18 +1,69 @@
-#include "reports/memory_stack.h"
+#include "reports/timeline_views.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "reports/timeline_program.h"
 
 namespace plimsoll::reports {
 namespace {
 
 using nlohmann::ordered_json;
+
+ordered_json Phases(const ordered_json& nodes) {
+  ordered_json phases = ordered_json::array();
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    // A recomputed node belongs to the backward pass, which needs it.
+    std::string phase = nodes[n].at("phase");
+    if (phase == "recompute") phase = "backward";
+    if (phases.empty() || phases.back()["name"] != phase) {
+      phases.push_back({{"name", phase}, {"from", n}});
+    }
+    phases.back()["to"] = n;
+  }
+  return phases;
+}
+
+// Describes a program that has nodes.
+ordered_json DescribeProgram(const ordered_json& program) {
+  const ordered_json& nodes = program.at("nodes");
+  const auto live = program.at("live_bytes").get<std::vector<int64_t>>();
+  const auto peak = static_cast<size_t>(std::max_element(live.begin(), live.end()) - live.begin());
+  return {{"name", program.at("name")},
+          {"nodes", nodes.size()},
+          {"phases", Phases(nodes)},
+          {"peak",
+           {{"node", peak},
+            {"bytes", live[peak]},
+            {"op", nodes[peak].at("op")},
+            {"scope", nodes[peak].at("scope")}}}};
+}
+
+// Visits the tensors of a buffer, which follow one another in the same bytes: calls visit(tensor,
+// birth, death) with the nodes, both included.
+template <typename Visit>
+void ForEachTensor(const ordered_json& buffer, const Visit& visit) {
+  const ordered_json* tensor = &buffer;
+  int64_t birth = buffer.at("birth");
+  if (const auto then = buffer.find("then"); then != buffer.end()) {
+    for (const ordered_json& next : *then) {
+      const int64_t next_birth = next.at("birth");
+      visit(*tensor, birth, next_birth - 1);
+      tensor = &next;
+      birth = next_birth;
+    }
+  }
+  visit(*tensor, birth, buffer.at("death").get<int64_t>());
+}
+
+ordered_json Members(const ordered_json& object, std::initializer_list<const char*> keys) {
+  ordered_json members = ordered_json::object();
+  for (const char* key : keys) members[key] = object.at(key);
+  return members;
+}
 
 using Series = std::map<std::string, std::vector<int64_t>>;  // by role: bytes at each node
 
@@ -86,6 +137,34 @@ ordered_json MemoryStack(const ordered_json& timeline, size_t samples) {
     stack["programs"].push_back(ProgramStack(timeline, program, samples));
   }
   return stack;
+}
+
+ordered_json PlanRectangles(const ordered_json& timeline) {
+  ordered_json persistent = ordered_json::array(), programs = ordered_json::array();
+  for (const ordered_json& tensor : timeline.at("persistent")) {
+    if (tensor.at("place") != "device") continue;
+    persistent.push_back(Members(tensor, {"name", "type", "role", "offset", "bytes"}));
+  }
+  for (const ordered_json& program : timeline.at("programs")) {
+    if (program.at("nodes").empty()) continue;
+    ordered_json tensors = ordered_json::array();
+    for (const ordered_json& buffer : program.at("buffers")) {
+      if (buffer.at("place") != "device") continue;
+      ForEachTensor(buffer, [&](const ordered_json& tensor, int64_t birth, int64_t death) {
+        ordered_json rectangle = Members(tensor, {"name", "type", "role", "op", "scope"});
+        rectangle["offset"] = buffer.at("offset");
+        rectangle["bytes"] = buffer.at("bytes");
+        rectangle["birth"] = birth;
+        rectangle["death"] = death;
+        tensors.push_back(std::move(rectangle));
+      });
+    }
+    programs.push_back(DescribeProgram(program));
+    programs.back()["tensors"] = std::move(tensors);
+  }
+  return {{"arena_bytes", timeline.at("arena_bytes")},
+          {"persistent", std::move(persistent)},
+          {"programs", std::move(programs)}};
 }
 
 }  // namespace plimsoll::reports
