@@ -1,5 +1,3 @@
-#include "graph/blocks_first.h"
-
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "graph/block.h"
+#include "graph/step_passes.h"
 
 namespace plimsoll::graph {
 namespace {

@@ -1,8 +1,7 @@
-#include "graph/loss_by_loss.h"
-
 #include <algorithm>
 
 #include "graph/autodiff.h"
+#include "graph/step_passes.h"
 
 namespace plimsoll::graph {
 namespace {

@@ -1,5 +1,3 @@
-#include "graph/shared_forward.h"
-
 #include <fmt/format.h>
 
 #include <map>
@@ -7,6 +5,8 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "graph/step_passes.h"
 
 namespace plimsoll::graph {
 namespace {

@@ -1,9 +1,9 @@
-#include "graph/temporary_gradients.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "graph/step_passes.h"
 
 namespace plimsoll::graph {
 namespace {

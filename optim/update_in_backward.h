@@ -14,7 +14,7 @@ struct UpdateInBackwardOptions {
   // Gradients with fewer bytes stay until the end: their updates share launches there.
   int64_t least_bytes = int64_t{256} << 10;
   // Whether those that micro-steps carry move, too. On the device their memory is theirs alone, and
-  // nothing is won, unless they become temporaries (graph/temporary_gradients.h); on the host they
+  // nothing is won, unless they become temporaries (graph/step_passes.h); on the host they
   // need not be stored and loaded again.
   bool carried = false;
 };

@@ -1,7 +1,5 @@
 // Golden tests of programs whose micro-steps go block by block, and of gradients that become
 // temporaries there.
-#include "graph/blocks_first.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,7 @@
 #include <vector>
 
 #include "graph/micro_steps.h"
-#include "graph/temporary_gradients.h"
+#include "graph/step_passes.h"
 #include "tests/graph/expect_program.h"
 
 namespace plimsoll::graph {

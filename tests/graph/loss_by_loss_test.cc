@@ -1,10 +1,9 @@
-#include "graph/loss_by_loss.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "graph/autodiff.h"
+#include "graph/step_passes.h"
 #include "tests/graph/expect_program.h"
 
 namespace plimsoll::graph {

@@ -1,10 +1,9 @@
-#include "graph/shared_forward.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "graph/micro_steps.h"
+#include "graph/step_passes.h"
 #include "tests/graph/expect_program.h"
 
 namespace plimsoll::graph {
