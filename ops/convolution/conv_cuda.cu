@@ -1,11 +1,11 @@
 // Formulas in ops/convolution/conv.h. Where every output pixel is made of one input pixel, they are
-// the matrix products of ops/linear/linear_cuda.h, or of ops/convolution/few_outputs_cuda.h.
+// the matrix products of ops/linear/linear_cuda.h, or of ops/convolution/conv_kernels_cuda.h.
 // Otherwise cuDNN convolves (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the
 // fastest; around it, one kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in
 // float32 and rounds once to the type of x. dbias is a column sum of dy. A transposed convolution
 // is dx of x, plus bias.
 //
-// Some transposed convolutions are matrix products (ops/convolution/conv_tiles_cuda.h), and so is
+// Some transposed convolutions are matrix products (ops/convolution/conv_kernels_cuda.h), and so is
 // dx where cuDNN has no engine for it or, in strict float32 with strides, none that is fast.
 //
 // Elsewhere, and where a tensor does not begin at a multiple of 16 bytes, plain kernels take
@@ -20,9 +20,8 @@
 
 #include "base/error.h"
 #include "ops/convolution/conv_geometry.h"
-#include "ops/convolution/conv_tiles_cuda.h"
+#include "ops/convolution/conv_kernels_cuda.h"
 #include "ops/convolution/conv_workspace.h"
-#include "ops/convolution/few_outputs_cuda.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/cudnn_convolution_choice.h"
 #include "ops/cuda/elementwise.cuh"

@@ -14,7 +14,7 @@
 #include <numeric>
 
 #include "gpu/check.h"
-#include "ops/convolution/conv_tiles_cuda.h"
+#include "ops/convolution/conv_kernels_cuda.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/products/gemm.h"
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 
 #include "gpu/check.h"
-#include "ops/convolution/few_outputs_cuda.h"
+#include "ops/convolution/conv_kernels_cuda.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/linear/cuda_gemm_workspace.h"
