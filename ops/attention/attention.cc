@@ -5,10 +5,7 @@
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
-#include "ops/attention/attention_one_pass.h"
-#include "ops/attention/attention_split.h"
-#include "ops/attention/attention_wide.h"
-#include "ops/attention/attention_widest.h"
+#include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 

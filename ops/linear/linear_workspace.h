@@ -6,7 +6,6 @@
 
 #include "graph/op.h"
 #include "ops/linear/cuda_gemm_workspace.h"
-#include "ops/linear/cuda_low_gradient_workspace.h"
 #include "ops/reductions/cuda_column_sums.h"
 
 namespace plimsoll::ops {

@@ -9,7 +9,6 @@
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/linear/cuda_gemm_workspace.h"
-#include "ops/linear/cuda_low_gradient_workspace.h"
 #include "ops/reductions/cuda_column_sums.h"
 
 namespace plimsoll::ops {

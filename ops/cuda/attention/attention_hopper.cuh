@@ -4,9 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "ops/attention/attention_one_pass.h"
-#include "ops/attention/attention_wide.h"
-#include "ops/attention/attention_widest.h"
+#include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_backward.cuh"
 #include "ops/cuda/attention/attention_forward.cuh"
 

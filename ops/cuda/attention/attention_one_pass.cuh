@@ -5,7 +5,7 @@
 
 #include <cuda.h>
 
-#include "ops/attention/attention_one_pass.h"
+#include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_backward.cuh"
 #include "ops/cuda/attention/attention_parts.cuh"
 

@@ -2,9 +2,9 @@
 // fp16, heads up to 64 wide and multiples of 8 (the formulas are in attention_backward.cuh). Five
 // products and one exponential for each score; no atomic sums, so the same bits every time.
 //
-// A thread block has a unit (ops/attention/attention_one_pass.h), whose dq, in float32, stays in
-// its shared memory. It takes one block of 128 keys after another, and for each block the queries
-// that see it, 64 at a time. Its four warpgroups:
+// A thread block has a unit (ops/attention/attention_backward_ways.h), whose dq, in float32, stays
+// in its shared memory. It takes one block of 128 keys after another, and for each block the
+// queries that see it, 64 at a time. Its four warpgroups:
 //
 //   one thread      has the copy engine bring keys, values, q, dout, lse and δ
 //   scores (two)    64 keys each. Sᵀ = k·qᵀ and dPᵀ = v·doutᵀ, keys as rows, so that P and dS are

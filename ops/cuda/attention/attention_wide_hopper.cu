@@ -2,11 +2,11 @@
 // fp16, heads up to 128 wide and multiples of 8 (the formulas are in attention_backward.cuh). Five
 // products and one exponential for each score; sums in a fixed order, so the same bits every time.
 //
-// A thread block has a unit (ops/attention/attention_wide.h): 128 keys, whose dk and dv stay in
-// registers while the queries pass, 64 at a time. Its three warpgroups:
+// A thread block has a unit (ops/attention/attention_backward_ways.h): 128 keys, whose dk and dv
+// stay in registers while the queries pass, 64 at a time. Its three warpgroups:
 //
 //   four threads    bring keys, values, q, dout, lse and δ; add to dq in scratch memory, when it is
-//                   the unit's turn (attention_wide_turns.cuh)
+//                   the unit's turn (attention_wide.cuh)
 //   scores (two)    64 keys each. Sᵀ = k·qᵀ and dPᵀ = v·doutᵀ, keys as rows, so that P and dS are
 //                   in registers what the next products need on the left: dv += P·dout,
 //                   dk += dS·q. dS also goes to shared memory: one tile later, each computes
@@ -23,7 +23,7 @@
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"
-#include "ops/cuda/attention/attention_wide_turns.cuh"
+#include "ops/cuda/attention/attention_wide.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace plimsoll::ops {

@@ -20,7 +20,7 @@
 // Bytes: dq: q, dout and dq once, k and v once for every 128 queries; dkdv: k, v, dk and dv once, q
 // and dout once for every 64 keys; mostly from L2. 16 for lse and δ of each query.
 #include "gpu/check.h"
-#include "ops/attention/attention_widest.h"
+#include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"

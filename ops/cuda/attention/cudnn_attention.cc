@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "gpu/check.h"
-#include "ops/attention/attention_split.h"
+#include "ops/attention/attention_backward_ways.h"
 
 namespace plimsoll::ops {
 

@@ -40,7 +40,7 @@ int64_t CudnnWorkspaceBytes(const CudnnAttention& attention);
 
 // All addresses are on the device, 16-byte aligned. `lengths` i32[batch]: of a padded problem; what
 // is written to the padding of the results is unspecified. The backward pass runs in parts
-// (attention_split.h); every second part runs on another stream, which joins `stream` at the end.
+// (AttentionSplit); every second part runs on another stream, which joins `stream` at the end.
 void RunCudnnForward(const CudnnAttention& attention, gpu::Libraries& libraries,
                      cudaStream_t stream, const void* qkv, const int32_t* lengths, void* out,
                      float* lse, void* workspace);

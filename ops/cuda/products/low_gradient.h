@@ -6,7 +6,7 @@
 #include "gpu/libraries.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda/rounded_sum.h"
-#include "ops/linear/cuda_low_gradient_workspace.h"
+#include "ops/linear/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {
 

@@ -1,0 +1,197 @@
+// The ways in which GPUs compute attention_backward: for which problems each is used, how its work
+// is divided, and its scratch memory, as functions of the shape.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace plimsoll::ops {
+
+// For 16-bit tensors: on Hopper, our own kernels, which need almost no memory besides their
+// tensors, take heads up to 256 wide. On other GPUs, which the plan doesn't know, wide heads go to
+// cuDNN, in parts:
+//
+// cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
+// head. So it runs on some sequences at a time, or for long sequences on some heads, with two parts
+// side by side on two streams; the workspace then grows only with the number of tokens. (A single
+// part that fills the GPU is no faster than two at a time: the memory-bound end of one runs beside
+// the products of the other.)
+
+// dk and dv of wider heads don't fit the registers of a warpgroup: WidestAttention.
+inline constexpr int64_t kHopperAttentionHead = 128;
+
+// The workspace of cuDNN 9.19 on a GPU of compute capability 9.0, determined at many shapes: the
+// gradients of scores, padded to its tiles, a float for each query of a head, and, with grouped
+// queries, dk and dv of each query head.
+inline int64_t CudnnBackwardBytes(int64_t sequences, int64_t length, int64_t heads,
+                                  int64_t kv_heads, int64_t head) {
+  const int64_t scores = (length + 63) / 64 * 64 * ((length + 127) / 128 * 128);
+  const int64_t shared = heads == kv_heads ? 0 : 4 * length * head;
+  return sequences * heads * (2 * scores + 4 * length + shared) + 256;
+}
+
+struct AttentionSplit {
+  int64_t sequences;   // of a part
+  int64_t kv_heads;    // of a part: all of them unless one sequence is too large
+  int64_t lanes;       // number of parts side by side
+  int64_t lane_bytes;  // workspace of each
+};
+
+inline AttentionSplit SplitAttentionBackward(int64_t batch, int64_t length, int64_t heads,
+                                             int64_t kv_heads, int64_t head) {
+  constexpr int64_t kLanes = 2;
+  // Five times the gradient of a layer's output in 16 bits, about as much as a transformer's MLP
+  // needs in its backward pass; saving less than a few megabytes isn't worthwhile.
+  const int64_t all = std::max<int64_t>(64 << 20, 20 * batch * length * heads * head);
+  const int64_t group = heads / kv_heads;
+  const auto bytes = [&](int64_t sequences, int64_t some_kv_heads) {
+    return CudnnBackwardBytes(sequences, length, some_kv_heads * group, some_kv_heads, head);
+  };
+  // Parts of equal size, of at most `most` units, the same number for each lane.
+  const auto part = [](int64_t units, int64_t most) {
+    const int64_t parts = ((units + most - 1) / most + kLanes - 1) / kLanes * kLanes;
+    return (units + parts - 1) / parts;
+  };
+  const int64_t lane = all / kLanes;
+  AttentionSplit split{1, kv_heads, kLanes, 0};
+  if (bytes(1, kv_heads) <= lane) {
+    split.sequences = part(batch, lane / bytes(1, kv_heads));
+  } else {
+    split.kv_heads = part(kv_heads, std::max<int64_t>(1, lane / bytes(1, 1)));
+  }
+  const bool whole = split.sequences == batch && split.kv_heads == kv_heads;
+  if (whole || bytes(split.sequences, split.kv_heads) > lane) split.lanes = 1;
+  split.lane_bytes = (bytes(split.sequences, split.kv_heads) + 255) / 256 * 256;
+  return split;
+}
+
+// In one pass, on Hopper (ops/cuda/attention/attention_one_pass_hopper.cu).
+//
+// A unit is a chunk of the queries of one head, with all keys that they see. The units of a
+// key-value head add to its dk and dv in turn, starting with the last chunk: key block by key
+// block, in float32, through scratch memory.
+
+inline constexpr int64_t kOnePassHead = 64;      // widest supported head
+inline constexpr int64_t kOnePassQueries = 512;  // of a unit
+inline constexpr int64_t kOnePassKeys = 128;     // of a key block
+inline constexpr int64_t kOnePassStep = 64;      // queries at a time
+
+struct OnePassAttention {
+  OnePassAttention(int64_t batch, int64_t sequence, int64_t heads, int64_t kv_heads, bool causal)
+      : chunks((sequence + kOnePassQueries - 1) / kOnePassQueries),
+        tiles((sequence + kOnePassStep - 1) / kOnePassStep),
+        blocks((sequence + kOnePassKeys - 1) / kOnePassKeys),
+        shared_blocks(heads > kv_heads ? blocks
+                      : chunks == 1    ? 0
+                      : causal         ? (chunks - 1) * (kOnePassQueries / kOnePassKeys)
+                                       : blocks),
+        units(batch * heads * chunks),
+        row_bytes(batch * heads * tiles * kOnePassStep * 2 * 4),
+        sum_bytes(batch * kv_heads * shared_blocks * kOnePassKeys * 2 * kOnePassHead * 4),
+        counters(1 + batch * kv_heads * shared_blocks * 2) {}
+
+  int64_t Bytes() const { return row_bytes + sum_bytes + (counters * 4 + 255) / 256 * 256; }
+
+  int64_t chunks, tiles, blocks;  // of a head
+  int64_t shared_blocks;          // the first blocks, to which several units add
+  int64_t units;
+  int64_t row_bytes;  // lse and δ of each query, for each tile of a head
+  int64_t sum_bytes;  // dk and dv of the shared blocks
+  int64_t counters;   // next unit, and additions so far to each half of a shared block
+};
+
+// Few units leave most of a GPU idle, or end at very different times: then it is faster to divide
+// the work more finely and compute the scores twice. (On an H200 of 132 multiprocessors: 192 units
+// of 1,024 tokens 19 % faster in one pass, 192 of 256 tokens 37 % slower, 512 of 512 tokens 42 %
+// faster.)
+inline bool PrefersOnePass(const OnePassAttention& pass, int64_t head) {
+  return head <= kOnePassHead && pass.units >= (pass.chunks > 1 ? 192 : 512);
+}
+
+// Of wide heads in one pass, on Hopper (ops/cuda/attention/attention_wide_hopper.cu).
+//
+// A unit is a block of keys with some of the heads that share them, and all queries of these heads
+// that see the keys. The units of a head add to its dq in turn, in float32, through scratch memory;
+// so do the units that have the same keys, to dk and dv. Units are taken in a fixed order: several
+// key-value heads at a time, of these one part of the heads after another, of each part the key
+// blocks. Places in scratch memory are used again, as few heads are under way at a time.
+
+inline constexpr int64_t kWideHead = 128;  // widest supported head
+inline constexpr int64_t kWideKeys = 128;  // of a block
+inline constexpr int64_t kWideStep = 64;   // queries at a time
+// Tiles of queries of the longest unit, if a head has fewer. Longer units end at more different
+// times, shorter ones spend more time on sums of dk and dv.
+inline constexpr int64_t kWideTiles = 32;
+// Key-value heads at a time: when a unit needs the sums of the part before, these have long been
+// there.
+inline constexpr int64_t kWideKeyHeads = 4;
+
+struct WideAttention {
+  WideAttention(int64_t batch, int64_t sequence, int64_t heads, int64_t kv_heads, bool causal)
+      : tiles((sequence + kWideStep - 1) / kWideStep),
+        blocks((sequence + kWideKeys - 1) / kWideKeys),
+        parts((heads / kv_heads * tiles + kWideTiles - 1) / std::max(kWideTiles, tiles)),
+        part(heads / kv_heads / parts),
+        units(batch * kv_heads * parts * blocks) {
+    // Under way are as many units as there are multiprocessors. How many parts that is depends on
+    // the longest units, twice the average of causal ones.
+    constexpr int64_t kProcessors = 144, kMore = 3;
+    const int64_t parts_at_once = (causal ? 2 : 1) * kProcessors / blocks + kMore;
+    const int64_t most = (heads / kv_heads + parts - 1) / parts;
+    head_places = std::min(batch * heads, parts_at_once * most);
+    key_places =
+        parts == 1 ? 0 : std::min(batch * kv_heads, parts_at_once / parts + 2 * kWideKeyHeads);
+    row_bytes = batch * heads * tiles * kWideStep * 2 * 4;
+    head_bytes = head_places * tiles * kWideStep * kWideHead * 4;
+    key_bytes = key_places * blocks * kWideKeys * 2 * kWideHead * 4;
+    counters = 1 + head_places * tiles + key_places * blocks * 2;
+  }
+
+  int64_t Bytes() const {
+    return row_bytes + head_bytes + key_bytes + (counters * 4 + 255) / 256 * 256;
+  }
+
+  int64_t tiles, blocks;  // of a head: of queries, of keys
+  int64_t parts;          // of the heads that share keys
+  int64_t part;           // heads of a part, but one more of the last ones if they can't be equal
+  int64_t units;
+  int64_t head_places;            // for dq of a head
+  int64_t key_places;             // for dk and dv of a key-value head
+  int64_t row_bytes;              // lse and δ of each query, for each tile of a head
+  int64_t head_bytes, key_bytes;  // sums
+  int64_t counters;  // next unit, and additions to each tile of dq and each half block of dk and dv
+};
+
+// Few units leave most of a GPU idle. (On an H200, 96 units of 1,024 tokens are 27 % faster in one
+// pass than in two.) Units of the same keys, which wait for each other, must all be under way;
+// that limits their number.
+inline bool PrefersWideOnePass(const WideAttention& wide, int64_t head) {
+  constexpr int64_t kUnits = 96, kBlocks = 64;
+  return head > 64 && head <= kWideHead && wide.units >= kUnits && wide.blocks <= kBlocks;
+}
+// Whether so many multiprocessors are enough, some of them being busy with something else.
+inline bool CanRunWideOnePass(const WideAttention& wide, int64_t processors) {
+  return 2 * wide.blocks <= processors;
+}
+
+// Of heads 136 to 256 wide, on Hopper (ops/cuda/attention/attention_widest_hopper.cu).
+
+inline constexpr int64_t kWidestHead = 256;  // widest supported head
+
+struct WidestAttention {
+  WidestAttention(int64_t batch, int64_t sequence, int64_t heads)
+      : tiles((sequence + 63) / 64), row_bytes(batch * heads * tiles * 64 * 2 * 4) {}
+
+  int64_t Bytes() const { return row_bytes + (kCounters * 4 + 255) / 256 * 256; }
+
+  static constexpr int64_t kCounters = 2;  // the next unit of dq, and of dk and dv
+
+  int64_t tiles;      // of queries of a head
+  int64_t row_bytes;  // lse and δ of each query, for each tile of a head
+};
+
+inline bool PrefersWidest(int64_t head) {
+  return head > kHopperAttentionHead && head <= kWidestHead && head % 8 == 0;
+}
+
+}  // namespace plimsoll::ops
