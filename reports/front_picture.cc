@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "reports/front.h"
 #include "reports/study_page.h"
 
 namespace plimsoll::reports {

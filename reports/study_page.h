@@ -46,8 +46,12 @@ namespace plimsoll::reports {
 // data for it. Rows with equal curves share one, which says so: "equal: none, block".
 std::string StudyPage(const nlohmann::ordered_json& study);
 
+// Memory against time: the view "front" of a page (assets/front.js) of a study; null if no row that
+// is done has both figures.
+nlohmann::ordered_json FrontView(const nlohmann::ordered_json& study);
+
 // The front of a study as a picture of its own, for documents: an SVG document that needs nothing
-// besides, on white: FrontView() of the study (front.h) under its title, with the rows' names, the
+// besides, on white: FrontView() of the study under its title, with the rows' names, the
 // spreads of times and the budgets. A study without points is a picture that says so.
 std::string FrontPicture(const nlohmann::ordered_json& study);
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/cuda/ceilings.h"
+#include "runtime/cuda/measured_rates.h"
 #include "runtime/device.h"
 #include "runtime/executor.h"
 #include "trainer/record/run_directory.h"

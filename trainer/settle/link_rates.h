@@ -11,7 +11,7 @@
 #include <string>
 
 #include "memory/device_rates.h"
-#include "runtime/cuda/host_link.h"
+#include "runtime/cuda/measured_rates.h"
 #include "runtime/ranks/world.h"
 #include "trainer/config/run_config.h"
 

@@ -1,9 +1,10 @@
 #include <exception>
 
 #include "gpu/first_device.h"
+#include "gpu/measure_ceilings.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/cuda_handles.h"
-#include "runtime/cuda/host_link.h"
+#include "runtime/cuda/measured_rates.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 constexpr int64_t kBytes = int64_t{16} << 20;  // of a copy
 constexpr int kCopies = 32;
 
-// One way of the link.
+// One way of the link to the host.
 struct Way {
   explicit Way(cudaMemcpyKind way) : kind(way) {}
 
@@ -38,7 +39,7 @@ struct Way {
   CudaEvent ended{CudaEvent::Kind::kTime};
 };
 
-HostLink Measure() {
+HostLink MeasureLink() {
   const Way up(cudaMemcpyHostToDevice), down(cudaMemcpyDeviceToHost);
   const CudaStream stream;
   const CudaEvent start(CudaEvent::Kind::kTime);
@@ -66,11 +67,18 @@ std::optional<HostLink> MeasureHostLink() {
   std::optional<HostLink> link;
   try {
     gpu::UseFirstDevice();
-    link = Measure();
+    link = MeasureLink();
   } catch (const std::exception&) {
     cudaGetLastError();  // whoever needs the GPU will say what is wrong with it
   }
   return link;
+}
+
+Ceilings MeasureCeilings(DeviceKind device) {
+  if (device != DeviceKind::kCuda) return {};
+  gpu::Libraries libraries;
+  const gpu::Ceilings measured = gpu::MeasureCeilings(libraries);
+  return {measured.copy_bytes, measured.bf16_flops, measured.tf32_flops, measured.fp32_flops};
 }
 
 }  // namespace plimsoll::runtime
