@@ -1,5 +1,3 @@
-#include "reports/csv_file.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "reports/metric_files.h"
 
 namespace plimsoll::reports {
 namespace {

@@ -1,5 +1,3 @@
-#include "reports/event_file.h"
-
 #include <unistd.h>
 
 #include <bit>
@@ -10,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "reports/curve_name.h"
+#include "reports/metric_files.h"
 
 namespace plimsoll::reports {
 namespace {

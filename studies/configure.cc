@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/fnv1a.h"
-#include "base/own_program.h"
 #include "trainer/config/rank_counts.h"
+#include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
 #include "trainer/settle/from_config.h"
@@ -135,6 +135,14 @@ void Configure(const Study& study, StudyRow& row) {
         SeedsOf(trainer::LoadRun(study.base, AllSets(study, row, seed), row.ranks).config));
   }
   row.facts = FactsOf(config, row.ranks);
+}
+
+// The program that runs.
+std::string OwnProgram() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) throw UserError("/proc/self/exe: " + error.message(), ExitCode::kInternal);
+  return path.string();
 }
 
 }  // namespace

@@ -2,13 +2,217 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <vector>
 
 #include "base/error.h"
-#include "runtime/ranks/mpi_communicator.h"
+#include "ops/collectives/communicator.h"
 #include "runtime/ranks/mpi_library.h"
+#include "runtime/ranks/rank_reduction.h"
 
 namespace plimsoll::runtime {
 namespace {
+
+// Divided among the parts of all ranks: parts arrive from peers and are read again soon.
+constexpr int64_t kScratchBytes = int64_t{4} << 20;
+
+// The tag of all messages: between a pair of ranks they arrive in the order in which they were
+// sent.
+constexpr int kTag = 0;
+
+std::byte* Bytes(void* data) { return static_cast<std::byte*>(data); }
+const std::byte* Bytes(const void* data) { return static_cast<const std::byte*>(data); }
+
+// An MPI communicator that is freed with its owner.
+class OwnedMpiComm {
+ public:
+  explicit OwnedMpiComm(MPI_Comm comm) : comm_(comm) {}
+  // MPI may wait for other ranks here, so it isn't called while an exception passes through.
+  ~OwnedMpiComm() {
+    int finished = 0;
+    Mpi().Finalized(&finished);
+    if (finished == 0 && std::uncaught_exceptions() == 0) Mpi().Comm_free(&comm_);
+  }
+  OwnedMpiComm(const OwnedMpiComm&) = delete;
+  OwnedMpiComm& operator=(const OwnedMpiComm&) = delete;
+
+  MPI_Comm get() const { return comm_; }
+
+ private:
+  MPI_Comm comm_;
+};
+
+// MPI counts in int: calls piece(first byte, bytes) for consecutive pieces that fit.
+template <typename Piece>
+void ForEachPiece(int64_t bytes, const Piece& piece) {
+  constexpr int64_t kPieceBytes = int64_t{1} << 30;
+  for (int64_t first = 0; first < bytes; first += kPieceBytes) {
+    piece(first, static_cast<int>(bytes - first < kPieceBytes ? bytes - first : kPieceBytes));
+  }
+}
+
+int RankIn(MPI_Comm comm) {
+  int rank = 0;
+  CheckMpi(Mpi().Comm_rank(comm, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int SizeOf(MPI_Comm comm) {
+  int size = 0;
+  CheckMpi(Mpi().Comm_size(comm, &size), "MPI_Comm_size");
+  return size;
+}
+
+// Duplicates `comm`, so that messages of the two are kept apart. All its ranks call.
+MPI_Comm Duplicate(MPI_Comm comm) {
+  MPI_Comm copy;
+  CheckMpi(Mpi().Comm_dup(comm, &copy), "MPI_Comm_dup");
+  return copy;
+}
+
+// Collective calls between CPUs through MPI. Reductions are our own, on pieces that MPI transfers,
+// so that elements are added in the order of the ranks, whatever order MPI would choose.
+class MpiCommunicator : public ops::Communicator {
+ public:
+  // Uses the ranks of `comm`, at least two, and duplicates it. All of them call.
+  explicit MpiCommunicator(MPI_Comm comm)
+      : Communicator(RankIn(comm), SizeOf(comm)),
+        comm_(Duplicate(comm)),
+        scratch_(std::make_unique<std::byte[]>(kScratchBytes)) {
+    requests_.reserve(2 * static_cast<size_t>(size()));
+  }
+
+  void Barrier() override { CheckMpi(Mpi().Barrier(comm_.get()), "MPI_Barrier"); }
+
+ private:
+  void DoAllReduce(const void* from, void* to, int64_t count, graph::DType dtype,
+                   ops::Reduction reduction, void* /*stream*/) override {
+    // Each rank reduces its part of a piece and sends the result to all.
+    const int64_t width = graph::ByteSize(dtype);
+    const int64_t part = PieceElements(dtype);
+    for (int64_t first = 0; first < count; first += part * size()) {
+      const int64_t here = std::min(count - first, part * size());
+      const int64_t share = (here + size() - 1) / size();
+      const auto begin = [&](int rank) { return first + std::min(here, share * rank); };
+      const auto bytes = [&](int rank) { return (begin(rank + 1) - begin(rank)) * width; };
+      const int64_t own_bytes = bytes(rank());
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer == rank()) continue;
+        StartReceive(scratch_.get() + peer * share * width, own_bytes, peer);
+        StartSend(Bytes(from) + begin(peer) * width, bytes(peer), peer);
+      }
+      WaitForAll();
+      std::byte* const own = Bytes(to) + begin(rank()) * width;
+      ReduceInRankOrder({.own = Bytes(from) + begin(rank()) * width,
+                         .others = scratch_.get(),
+                         .stride_bytes = share * width,
+                         .rank = rank(),
+                         .size = size()},
+                        own, own_bytes / width, dtype, reduction);
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer == rank()) continue;
+        StartReceive(Bytes(to) + begin(peer) * width, bytes(peer), peer);
+        StartSend(own, own_bytes, peer);
+      }
+      WaitForAll();
+    }
+  }
+
+  void DoAllGather(const void* from, void* to, int64_t bytes, void* /*stream*/) override {
+    std::byte* const own = Bytes(to) + rank() * bytes;
+    if (own != from) std::memcpy(own, from, static_cast<size_t>(bytes));
+    ForEachPiece(bytes, [&](int64_t first, int length) {
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer == rank()) continue;
+        StartReceive(Bytes(to) + peer * bytes + first, length, peer);
+        StartSend(own + first, length, peer);
+      }
+      WaitForAll();
+    });
+  }
+
+  void DoReduceScatter(const void* from, void* to, int64_t count, graph::DType dtype,
+                       ops::Reduction reduction, void* /*stream*/) override {
+    const int64_t width = graph::ByteSize(dtype);
+    const int64_t part = PieceElements(dtype);
+    for (int64_t first = 0; first < count; first += part) {
+      const int64_t bytes = std::min(count - first, part) * width;
+      const auto part_of = [&](int peer) { return Bytes(from) + (peer * count + first) * width; };
+      for (int peer = 0; peer < size(); ++peer) {
+        if (peer == rank()) continue;
+        StartReceive(scratch_.get() + peer * bytes, bytes, peer);
+        StartSend(part_of(peer), bytes, peer);
+      }
+      WaitForAll();
+      ReduceInRankOrder({.own = part_of(rank()),
+                         .others = scratch_.get(),
+                         .stride_bytes = bytes,
+                         .rank = rank(),
+                         .size = size()},
+                        Bytes(to) + first * width, bytes / width, dtype, reduction);
+    }
+  }
+
+  void DoBroadcast(void* data, int64_t bytes, int root, void* /*stream*/) override {
+    ForEachPiece(bytes, [&](int64_t first, int length) {
+      CheckMpi(Mpi().Bcast(Bytes(data) + first, length, Mpi().byte, root, comm_.get()),
+               "MPI_Bcast");
+    });
+  }
+
+  void DoSend(const void* data, int64_t bytes, int peer, void* /*stream*/) override {
+    ForEachPiece(bytes, [&](int64_t first, int length) {
+      CheckMpi(Mpi().Send(Bytes(data) + first, length, Mpi().byte, peer, kTag, comm_.get()),
+               "MPI_Send");
+    });
+  }
+
+  void DoReceive(void* data, int64_t bytes, int peer, void* /*stream*/) override {
+    ForEachPiece(bytes, [&](int64_t first, int length) {
+      CheckMpi(Mpi().Recv(Bytes(data) + first, length, Mpi().byte, peer, kTag, comm_.get(),
+                          MPI_STATUS_IGNORE),
+               "MPI_Recv");
+    });
+  }
+
+  // One message to or from a rank, of at most 1 GiB, on its way until WaitForAll().
+  void StartSend(const std::byte* data, int64_t bytes, int peer) {
+    if (bytes == 0) return;
+    CheckMpi(Mpi().Isend(data, static_cast<int>(bytes), Mpi().byte, peer, kTag, comm_.get(),
+                         &requests_.emplace_back(Mpi().no_request)),
+             "MPI_Isend");
+  }
+
+  void StartReceive(std::byte* data, int64_t bytes, int peer) {
+    if (bytes == 0) return;
+    CheckMpi(Mpi().Irecv(data, static_cast<int>(bytes), Mpi().byte, peer, kTag, comm_.get(),
+                         &requests_.emplace_back(Mpi().no_request)),
+             "MPI_Irecv");
+  }
+
+  void WaitForAll() {
+    CheckMpi(
+        Mpi().Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+        "MPI_Waitall");
+    requests_.clear();
+  }
+
+  // Number of elements that fit in each rank's part of the scratch memory.
+  int64_t PieceElements(graph::DType dtype) const {
+    return std::max<int64_t>(1, kScratchBytes / size() / graph::ByteSize(dtype));
+  }
+
+  OwnedMpiComm comm_;
+  std::unique_ptr<std::byte[]> scratch_;
+  std::vector<MPI_Request> requests_;
+};
 
 class MpiGroup : public RankGroup {
  public:

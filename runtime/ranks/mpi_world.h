@@ -1,4 +1,4 @@
-// The start and the end of MPI, for runtime/ranks/world.cc.
+// MPI, as runtime/ranks/world.cc needs it: its start and its end, and the groups of ranks.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/fnv1a.h"
-#include "ops/cuda/choices/choice_file.h"
 #include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/choices/choice_rule.h"
 #include "ops/cuda/choices/choice_store.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/cuda/choices/choice_file.h"
 #include "ops/cuda/choices/choice_options.h"
+#include "ops/cuda/choices/choice_store.h"
 #include "ops/cuda/choices/result_bits.h"
 #include "ops/cuda/cudnn_convolution_choice.h"
 #include "tests/ops/cuda_op_runner.h"

@@ -1,11 +1,11 @@
+#include "reports/metric_files.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
 
-#include "reports/csv_file.h"
-#include "reports/event_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 

@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "reports/csv_file.h"
-#include "reports/event_file.h"
+#include "reports/metric_files.h"
 #include "reports/mlflow_run.h"
 #include "reports/run_page.h"
 #include "trainer/config/run_config.h"

@@ -1,4 +1,4 @@
-// Event files, in which TensorBoard shows metrics: `tensorboard --logdir RUNS`.
+// Metrics in files for other programs: a table for spreadsheets, and events for TensorBoard.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,35 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plimsoll::reports {
 
+// Writes rows of metrics as one table, with the same columns from the first line to the last.
+// Format: RFC 4180, with "\n" as line end. Errors are UserErrors that name the file.
+class CsvFile {
+ public:
+  // With `append`, continues a file that has the same columns; throws UserError when it has others.
+  // Otherwise, or if there is no file, starts a new one.
+  CsvFile(const std::string& path, std::vector<std::string> columns, bool append = false);
+  ~CsvFile();
+  CsvFile(const CsvFile&) = delete;
+  CsvFile& operator=(const CsvFile&) = delete;
+
+  // Adds an object of numbers and texts. Members that are absent or null become empty cells; a
+  // member without a column is an error.
+  void AddRow(const nlohmann::ordered_json& row);
+
+ private:
+  void WriteLine(const std::string& line);
+
+  std::string path_;
+  std::vector<std::string> columns_;
+  std::FILE* file_;
+};
+
+// Event files, in which TensorBoard shows metrics: `tensorboard --logdir RUNS`.
+//
 // The bytes of TensorBoard's event files: records in TensorFlow's TFRecord format, each an Event in
 // Protocol Buffers (tensorflow/core/util/event.proto, framework/summary.proto).
 // length (8 bytes), its masked checksum (4), the bytes, their masked checksum (4); little-endian.
