@@ -11,16 +11,16 @@ namespace plimsoll::runtime {
 namespace {
 
 // Of Open MPI 3 to 5, and what keeps their binary interface.
-constexpr const char* kName = "libmpi.so.40";
+constexpr const char* kLibrary = "libmpi.so.40";
 
 void* Load() {
   // Global: Open MPI's plugins look for its symbols in the process.
-  void* const library = dlopen(kName, RTLD_NOW | RTLD_GLOBAL);
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
   if (library != nullptr) return library;
   throw UserError(fmt::format(
       "mpirun: several ranks were started, and Open MPI's library cannot be loaded ({}); install "
       "Open MPI, or add the folder of its {} to LD_LIBRARY_PATH",
-      dlerror(), kName));
+      dlerror(), kLibrary));
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ MpiLibrary::Symbol MpiLibrary::Find(const char* name) const {
   if (address == nullptr) {
     throw UserError(
         fmt::format("mpirun: the library {} is not Open MPI's: it has no {}; launch with Open MPI",
-                    kName, name));
+                    kLibrary, name));
   }
   return {address};
 }

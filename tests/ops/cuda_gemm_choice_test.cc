@@ -8,6 +8,7 @@
 
 #include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/choices/choice_store.h"
+#include "ops/cuda/products/gemm.h"
 #include "ops/cuda/products/gemm_choice.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/support/needs_cuda.h"

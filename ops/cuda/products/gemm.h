@@ -12,7 +12,6 @@
 #include "graph/attributes.h"
 #include "graph/dtype.h"
 #include "ops/cuda/products/gemm_problem.h"
-#include "ops/linear/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/dtype.h"
+#include "ops/linear/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {
 
