@@ -36,9 +36,9 @@ Initializer UniformByInputs(int64_t inputs);
 //   kMultiLabel   The mean over the classes of the binary cross-entropy against "label_values",
 //                 f32[B,classes] within [0, 1]. Metrics: accuracy, the part of the samples of which
 //                 every label is right; outside of training label_counts, with F1 scores and
-//                 label_accuracy (label_scores.h).
+//                 label_accuracy (scores.h).
 //   kRegression   The squared error against "label_values", f32[B]. Metrics outside of training:
-//                 moments, with mse, mae, r2 and pearson (regression_scores.h).
+//                 moments, with mse, mae, r2 and pearson (scores.h).
 //
 // A sample whose label_values are NaN has no label. Outside of training the logits and the features
 // x are outputs as well.
