@@ -5,30 +5,35 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/op.h"
 
 namespace plimsoll::ops {
 
-// The contents of an example input.
+// The contents of an example input, with the word of each in a table.
 enum class Fill {
-  kNormal,    // standard normal
-  kSmall,     // normal × 0.1
-  kPositive,  // uniform in [0.5, 1.5)
-  kTokens,    // i32, uniform in [0, Input::limit)
-  kTargets,   // as kTokens, every fifth is -100 (ignored)
-  kNumbers,   // uniform in [0, 1), every fifth is NaN (no target)
-  kCounter,   // i32 scalar or rng pair: 3, 4, …
-  kBits,      // any bytes: codes and remainders
-  kAbsent,    // an optional input that is not given
+  kNormal,    // no word: standard normal
+  kSmall,     // small: normal × 0.1
+  kPositive,  // positive: uniform in [0.5, 1.5)
+  kTokens,    // tokens N: i32, uniform in [0, N)
+  kTargets,   // targets N: as tokens, every fifth is -100 (ignored)
+  kNumbers,   // numbers: uniform in [0, 1), every fifth is NaN (no target)
+  kCounter,   // counter: i32 scalar or rng pair: 3, 4, …
+  kBits,      // bits: any bytes: codes and remainders
+  kAbsent,    // _: an optional input that is not given
 };
 
 struct ExampleInput {
   graph::Shape shape;
   Fill fill = Fill::kNormal;
   int64_t limit = 0;
-  std::optional<graph::DType> dtype = std::nullopt;  // default: the dtype under test
+  // Default: the dtype under test. A rule gives no gradient of some inputs that are always f32.
+  std::optional<graph::DType> dtype = std::nullopt;
+  // In the op's compute type, float32 for the 16-bit ones: statistics, losses, sums of gradients
+  // (graph::ComputeType).
+  bool compute_type = false;
 };
 
 struct Example {
@@ -36,11 +41,6 @@ struct Example {
   std::string label;  // distinguishes examples of one op: "causal, 2 of 4 kv heads"
   std::vector<ExampleInput> inputs;
   graph::Attributes attributes = {};
-  // Floating inputs that are f32 scalars by definition (lr, scale) for any dtype under test.
-  std::vector<int> float32_inputs = {};
-  // Floating inputs in the op's compute type, float32 for the 16-bit ones: statistics, losses, sums
-  // of gradients (graph::ComputeType).
-  std::vector<int> compute_inputs = {};
   // Finite differences in float64: |numeric − analytic| ≤ tolerance · (1 + |numeric|). A tolerance
   // above 1e-6 needs a reason at the example.
   double tolerance = 1e-6;
@@ -58,16 +58,21 @@ struct Example {
                                       graph::DType::kBFloat16, graph::DType::kFloat16};
 };
 
-// For Example::dtypes of ops that have no 16-bit form.
-inline std::vector<graph::DType> FullPrecision() {
-  return {graph::DType::kFloat32, graph::DType::kFloat64};
-}
+// The examples of all tables. InternalError when a table is malformed.
+const std::vector<Example>& Examples();
 
-std::vector<Example>& Examples();
-
-// At namespace scope in examples_*.cc:   const ExampleRegistration kGelu({…});
-struct ExampleRegistration {
-  explicit ExampleRegistration(Example example) { Examples().push_back(std::move(example)); }
+// A table of examples, at namespace scope in examples_*.cc:
+//
+//   const ExampleTable kExamples(R"(
+//     layer_norm "without bias"([5,40], [40], _) {eps=1e-05}
+//     cast "to f32"([3,7,5]) {dtype="f32"} tolerance=0.1 dtypes=f32,f64   // a comment
+//   )");
+//
+// An input is a shape, after its type if that isn't the one under test ("f32[7]", "compute[7]"),
+// before its fill. Attributes are written as in a program's text. The members from `tolerance` on
+// follow by name. A line may end between any two words.
+struct ExampleTable {
+  explicit ExampleTable(std::string_view text);
 };
 
 }  // namespace plimsoll::ops

@@ -4,196 +4,55 @@
 namespace plimsoll::ops {
 namespace {
 
-constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
-ExampleInput Mean(graph::Shape shape) { return {shape, Fill::kSmall}; }
-ExampleInput Variance(graph::Shape shape) { return {shape, Fill::kPositive}; }
+const ExampleTable kExamples(R"(
+  batch_norm_statistics([3,5,4,7]) {groups=1}
+  batch_norm_statistics "in groups"([4,30,16]) {groups=2}
+  batch_norm_statistics "many rows and channels"([2,20,19,72]) {groups=1}
+  batch_norm_statistics_backward "accumulating"([4,9,8], compute[2,8] small, compute[2,8],
+      compute[2,8], [4,9,8])
+  batch_norm_statistics_backward "of the variance alone"([3,5,7], compute[1,7] small, _,
+      compute[1,7], _)
 
-const ExampleRegistration kStatistics({.op = "batch_norm_statistics",
-                                       .label = "",
-                                       .inputs = {{{3, 5, 4, 7}}},
-                                       .attributes = {{"groups", 1}}});
-const ExampleRegistration kStatisticsGroups({.op = "batch_norm_statistics",
-                                             .label = "in groups",
-                                             .inputs = {{{4, 30, 16}}},
-                                             .attributes = {{"groups", 2}}});
-const ExampleRegistration kStatisticsWide({.op = "batch_norm_statistics",
-                                           .label = "many rows and channels",
-                                           .inputs = {{{2, 20, 19, 72}}},
-                                           .attributes = {{"groups", 1}}});
-const ExampleRegistration kStatisticsBackward(
-    {.op = "batch_norm_statistics_backward",
-     .label = "accumulating",
-     .inputs = {{{4, 9, 8}}, Mean({2, 8}), {{2, 8}}, {{2, 8}}, {{4, 9, 8}}},
-     .compute_inputs = {1, 2, 3}});
-const ExampleRegistration kStatisticsBackwardFresh(
-    {.op = "batch_norm_statistics_backward",
-     .label = "of the variance alone",
-     .inputs = {{{3, 5, 7}}, Mean({1, 7}), Absent(), {{1, 7}}, Absent()},
-     .compute_inputs = {1, 2, 3}});
+  merge_batch_norm_statistics([3,70], [3,70] positive) {n=5} dtypes=f32,f64
+  merge_batch_norm_statistics_backward([2,9], [1,9], [1,9], [1,9]) dtypes=f32,f64
+  merge_batch_norm_statistics_backward "of the variance alone"([4,5], [1,5], _, [1,5])
+      dtypes=f32,f64
 
-const ExampleRegistration kMerge({.op = "merge_batch_norm_statistics",
-                                  .label = "",
-                                  .inputs = {{{3, 70}}, Variance({3, 70})},
-                                  .attributes = {{"n", 5}},
-                                  .dtypes = FullPrecision()});
-const ExampleRegistration kMergeBackward({.op = "merge_batch_norm_statistics_backward",
-                                          .label = "",
-                                          .inputs = {{{2, 9}}, {{1, 9}}, {{1, 9}}, {{1, 9}}},
-                                          .dtypes = FullPrecision()});
-const ExampleRegistration kMergeBackwardOfVariance(
-    {.op = "merge_batch_norm_statistics_backward",
-     .label = "of the variance alone",
-     .inputs = {{{4, 5}}, {{1, 5}}, Absent(), {{1, 5}}},
-     .dtypes = FullPrecision()});
+  merge_channel_statistics([3,12], [3,12] positive) {groups=4} dtypes=f32,f64
+  merge_channel_statistics "of all channels"([2,70], [2,70] positive) {groups=1} dtypes=f32,f64
+  merge_channel_statistics_backward([3,8], [3,8], [3,8], [3,8]) {groups=2} dtypes=f32,f64
 
-const ExampleRegistration kMergeChannels({.op = "merge_channel_statistics",
-                                          .label = "",
-                                          .inputs = {{{3, 12}}, Variance({3, 12})},
-                                          .attributes = {{"groups", 4}},
-                                          .dtypes = FullPrecision()});
-const ExampleRegistration kMergeChannelsToOne({.op = "merge_channel_statistics",
-                                               .label = "of all channels",
-                                               .inputs = {{{2, 70}}, Variance({2, 70})},
-                                               .attributes = {{"groups", 1}},
-                                               .dtypes = FullPrecision()});
-const ExampleRegistration kMergeChannelsBackward(
-    {.op = "merge_channel_statistics_backward",
-     .label = "",
-     .inputs = {{{3, 8}}, {{3, 8}}, {{3, 8}}, {{3, 8}}},
-     .attributes = {{"groups", 2}},
-     .dtypes = FullPrecision()});
+  batch_norm([3,4,5,7], compute[1,7] small, compute[1,7] positive, compute[7], compute[7])
+      {eps=1e-05}
+  batch_norm "in groups"([6,5,16], compute[3,16] small, compute[3,16] positive, compute[16],
+      compute[16]) {eps=0.001}
+  batch_norm "relu"([3,20,24], compute[1,24] small, compute[1,24] positive, compute[24],
+      compute[24]) {eps=1e-05, relu=true}
+  batch_norm "leaky relu, of single samples"([3,4,5,2,32], compute[3,32] small,
+      compute[3,32] positive, compute[32], compute[32]) {eps=1e-05, relu=true, slope=0.01}
+  batch_norm "residual"([3,4,5,7], compute[1,7] small, compute[1,7] positive, compute[7],
+      compute[7], [3,4,5,7]) {eps=1e-05}
+  batch_norm "residual, relu, in groups"([4,9,24], compute[2,24] small, compute[2,24] positive,
+      compute[24], compute[24], [4,9,24]) {eps=1e-05, relu=true}
+  batch_norm_residual_backward "accumulating, in groups"([4,50,24], [4,50,24], [4,50,24],
+      compute[2,24] small, compute[2,24] positive, compute[24], [4,50,24], compute[24], compute[24])
+      {eps=1e-05} low_precision_tolerance=1
+  batch_norm_residual_backward "written"([3,20,19,7], [3,20,19,7], [3,20,19,7], compute[1,7] small,
+      compute[1,7] positive, compute[7], _, _, _) {eps=1e-05} low_precision_tolerance=1
+  batch_norm_backward "accumulating, in groups"([4,50,24], [4,50,24], compute[2,24] small,
+      compute[2,24] positive, compute[24], [4,50,24], compute[24], compute[24]) {eps=1e-05}
+  batch_norm_backward "written"([3,4,5,7], [3,4,5,7], compute[1,7] small, compute[1,7] positive,
+      compute[7], _, _, _) {eps=1e-05}
 
-const ExampleRegistration kNorm(
-    {.op = "batch_norm",
-     .label = "",
-     .inputs = {{{3, 4, 5, 7}}, Mean({1, 7}), Variance({1, 7}), {{7}}, {{7}}},
-     .attributes = {{"eps", 1e-5}},
-     .compute_inputs = {1, 2, 3, 4}});
-const ExampleRegistration kNormGroups(
-    {.op = "batch_norm",
-     .label = "in groups",
-     .inputs = {{{6, 5, 16}}, Mean({3, 16}), Variance({3, 16}), {{16}}, {{16}}},
-     .attributes = {{"eps", 1e-3}},
-     .compute_inputs = {1, 2, 3, 4}});
-const ExampleRegistration kNormRelu(
-    {.op = "batch_norm",
-     .label = "relu",
-     .inputs = {{{3, 20, 24}}, Mean({1, 24}), Variance({1, 24}), {{24}}, {{24}}},
-     .attributes = {{"eps", 1e-5}, {"relu", true}},
-     .compute_inputs = {1, 2, 3, 4}});
-const ExampleRegistration kNormLeakyRelu(
-    {.op = "batch_norm",
-     .label = "leaky relu, of single samples",
-     .inputs = {{{3, 4, 5, 2, 32}}, Mean({3, 32}), Variance({3, 32}), {{32}}, {{32}}},
-     .attributes = {{"eps", 1e-5}, {"relu", true}, {"slope", 0.01}},
-     .compute_inputs = {1, 2, 3, 4}});
-const ExampleRegistration kNormResidual(
-    {.op = "batch_norm",
-     .label = "residual",
-     .inputs = {{{3, 4, 5, 7}}, Mean({1, 7}), Variance({1, 7}), {{7}}, {{7}}, {{3, 4, 5, 7}}},
-     .attributes = {{"eps", 1e-5}},
-     .compute_inputs = {1, 2, 3, 4}});
-const ExampleRegistration kNormResidualRelu(
-    {.op = "batch_norm",
-     .label = "residual, relu, in groups",
-     .inputs = {{{4, 9, 24}}, Mean({2, 24}), Variance({2, 24}), {{24}}, {{24}}, {{4, 9, 24}}},
-     .attributes = {{"eps", 1e-5}, {"relu", true}},
-     .compute_inputs = {1, 2, 3, 4}});
-const ExampleRegistration kResidualBackward({.op = "batch_norm_residual_backward",
-                                             .label = "accumulating, in groups",
-                                             .inputs = {{{4, 50, 24}},
-                                                        {{4, 50, 24}},
-                                                        {{4, 50, 24}},
-                                                        Mean({2, 24}),
-                                                        Variance({2, 24}),
-                                                        {{24}},
-                                                        {{4, 50, 24}},
-                                                        {{24}},
-                                                        {{24}}},
-                                             .attributes = {{"eps", 1e-5}},
-                                             .compute_inputs = {3, 4, 5, 7, 8},
-                                             .low_precision_tolerance = 1});
-const ExampleRegistration kResidualBackwardFresh({.op = "batch_norm_residual_backward",
-                                                  .label = "written",
-                                                  .inputs = {{{3, 20, 19, 7}},
-                                                             {{3, 20, 19, 7}},
-                                                             {{3, 20, 19, 7}},
-                                                             Mean({1, 7}),
-                                                             Variance({1, 7}),
-                                                             {{7}},
-                                                             Absent(),
-                                                             Absent(),
-                                                             Absent()},
-                                                  .attributes = {{"eps", 1e-5}},
-                                                  .compute_inputs = {3, 4, 5, 7, 8},
-                                                  .low_precision_tolerance = 1});
-const ExampleRegistration kNormBackward({.op = "batch_norm_backward",
-                                         .label = "accumulating, in groups",
-                                         .inputs = {{{4, 50, 24}},
-                                                    {{4, 50, 24}},
-                                                    Mean({2, 24}),
-                                                    Variance({2, 24}),
-                                                    {{24}},
-                                                    {{4, 50, 24}},
-                                                    {{24}},
-                                                    {{24}}},
-                                         .attributes = {{"eps", 1e-5}},
-                                         .compute_inputs = {2, 3, 4, 6, 7}});
-const ExampleRegistration kNormBackwardFresh({.op = "batch_norm_backward",
-                                              .label = "written",
-                                              .inputs = {{{3, 4, 5, 7}},
-                                                         {{3, 4, 5, 7}},
-                                                         Mean({1, 7}),
-                                                         Variance({1, 7}),
-                                                         {{7}},
-                                                         Absent(),
-                                                         Absent(),
-                                                         Absent()},
-                                              .attributes = {{"eps", 1e-5}},
-                                              .compute_inputs = {2, 3, 4, 6, 7}});
-
-const ExampleRegistration kNormBackwardThrough(
-    {.op = "batch_norm_backward",
-     .label = "through the statistics, relu",
-     .inputs = {{{4, 30, 24}},
-                {{4, 30, 24}},
-                Mean({2, 24}),
-                Variance({2, 24}),
-                {{24}},
-                {{4, 30, 24}},
-                Absent(),
-                Absent(),
-                {{24}}},
-     .attributes = {{"eps", 1e-5}, {"relu", true}, {"through_statistics", true}},
-     .compute_inputs = {2, 3, 4, 6, 7, 8}});
-const ExampleRegistration kNormBackwardLeakyRelu(
-    {.op = "batch_norm_backward",
-     .label = "through the statistics, leaky relu, of single samples",
-     .inputs = {{{2, 3, 5, 4, 32}},
-                {{2, 3, 5, 4, 32}},
-                Mean({2, 32}),
-                Variance({2, 32}),
-                {{32}},
-                Absent(),
-                Absent(),
-                Absent(),
-                {{32}}},
-     .attributes = {{"eps", 1e-5}, {"relu", true}, {"slope", 0.2}, {"through_statistics", true}},
-     .compute_inputs = {2, 3, 4, 6, 7, 8},
-     .low_precision_tolerance = 1});
-const ExampleRegistration kNormBackwardRelu({.op = "batch_norm_backward",
-                                             .label = "relu",
-                                             .inputs = {{{3, 4, 5, 7}},
-                                                        {{3, 4, 5, 7}},
-                                                        Mean({1, 7}),
-                                                        Variance({1, 7}),
-                                                        {{7}},
-                                                        Absent(),
-                                                        Absent(),
-                                                        Absent(),
-                                                        {{7}}},
-                                             .attributes = {{"eps", 1e-5}, {"relu", true}},
-                                             .compute_inputs = {2, 3, 4, 6, 7, 8}});
+  batch_norm_backward "through the statistics, relu"([4,30,24], [4,30,24], compute[2,24] small,
+      compute[2,24] positive, compute[24], [4,30,24], _, _, compute[24])
+      {eps=1e-05, relu=true, through_statistics=true}
+  batch_norm_backward "through the statistics, leaky relu, of single samples"([2,3,5,4,32],
+      [2,3,5,4,32], compute[2,32] small, compute[2,32] positive, compute[32], _, _, _, compute[32])
+      {eps=1e-05, relu=true, slope=0.2, through_statistics=true} low_precision_tolerance=1
+  batch_norm_backward "relu"([3,4,5,7], [3,4,5,7], compute[1,7] small, compute[1,7] positive,
+      compute[7], _, _, _, compute[7]) {eps=1e-05, relu=true}
+)");
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -1,165 +1,62 @@
 // Examples of poolings: pixels of one channel, of channels that fill no pack of 16 bytes, and of
 // whole packs.
-#include "ops/pooling/pool_window.h"
 #include "tests/ops/example.h"
 
 namespace plimsoll::ops {
 namespace {
 
-const ExampleRegistration kSubsample({.op = "subsample",
-                                      .label = "",
-                                      .inputs = {{{2, 5, 6, 3}}},
-                                      .attributes = {{"stride", 2}, {"channels", 7}}});
-const ExampleRegistration kSubsampleByThree({.op = "subsample",
-                                             .label = "many channels, none new",
-                                             .inputs = {{{3, 7, 9, 200}}},
-                                             .attributes = {{"stride", 3}, {"channels", 200}}});
-const ExampleRegistration kSubsampleCentered(
-    {.op = "subsample",
-     .label = "zeros on either side",
-     .inputs = {{{2, 5, 6, 3}}},
-     .attributes = {{"stride", 2}, {"channels", 7}, {"first_channel", 2}}});
-const ExampleRegistration kSubsampleCenteredPacks(
-    {.op = "subsample",
-     .label = "zeros on either side, whole packs",
-     .inputs = {{{3, 7, 9, 16}}},
-     .attributes = {{"stride", 2}, {"channels", 32}, {"first_channel", 8}}});
-const ExampleRegistration kSubsampleBehindZeros(
-    {.op = "subsample",
-     .label = "zeros in front, no whole packs of x",
-     .inputs = {{{2, 4, 4, 21}}},
-     .attributes = {{"stride", 1}, {"channels", 24}, {"first_channel", 3}}});
-const ExampleRegistration kSubsampleBackward(
-    {.op = "subsample_backward",
-     .label = "",
-     .inputs = {{{2, 3, 3, 7}}},
-     .attributes = {{"stride", 2}, {"rank", 4}, {"d0", 2}, {"d1", 5}, {"d2", 6}, {"d3", 3}}});
-const ExampleRegistration kSubsampleBackwardCentered({.op = "subsample_backward",
-                                                      .label = "zeros on either side",
-                                                      .inputs = {{{2, 3, 3, 7}}},
-                                                      .attributes = {{"stride", 2},
-                                                                     {"first_channel", 2},
-                                                                     {"rank", 4},
-                                                                     {"d0", 2},
-                                                                     {"d1", 5},
-                                                                     {"d2", 6},
-                                                                     {"d3", 3}}});
+const ExampleTable kExamples(R"(
+  subsample([2,5,6,3]) {channels=7, stride=2}
+  subsample "many channels, none new"([3,7,9,200]) {channels=200, stride=3}
+  subsample "zeros on either side"([2,5,6,3]) {channels=7, first_channel=2, stride=2}
+  subsample "zeros on either side, whole packs"([3,7,9,16]) {channels=32, first_channel=8, stride=2}
+  subsample "zeros in front, no whole packs of x"([2,4,4,21])
+      {channels=24, first_channel=3, stride=1}
+  subsample_backward([2,3,3,7]) {d0=2, d1=5, d2=6, d3=3, rank=4, stride=2}
+  subsample_backward "zeros on either side"([2,3,3,7])
+      {d0=2, d1=5, d2=6, d3=3, first_channel=2, rank=4, stride=2}
 
-using graph::Attributes;
-using graph::DType;
+  // Windows of 3 × 3 that overlap and lie over the padding, and of 2 × 3 that leave elements out.
+  // Large examples go without finite differences (f64).
+  max_pool2d "overlapping, 6 channels"([2,7,9,6])
+      {kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2}
+  max_pool2d "whole packs"([2,6,5,16])
+      {kernel_h=2, kernel_w=2, pad_h=0, pad_w=0, stride_h=2, stride_w=2}
+  max_pool2d "apart, 1 channel"([3,8,10,1])
+      {kernel_h=2, kernel_w=3, pad_h=0, pad_w=1, stride_h=3, stride_w=4}
+  max_pool2d "several chunks"([3,33,31,40])
+      {kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2} dtypes=f32,bf16,f16
+  max_pool2d_backward "overlapping, 6 channels"([2,4,5,6], u8[2,4,5,6] tokens 9)
+      {h=7, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2, w=9}
+  max_pool2d_backward "whole packs, several chunks"([3,17,16,40], u8[3,17,16,40] tokens 9)
+      {h=33, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2, w=31}
+  max_pool2d_backward "apart, 1 channel"([3,3,3,1], u8[3,3,3,1] tokens 6)
+      {h=8, kernel_h=2, kernel_w=3, pad_h=0, pad_w=1, stride_h=3, stride_w=4, w=10}
 
-// Windows that overlap and lie over the padding.
-constexpr Pool2d kOverlapping = Pool2d::Square(3, 2, 1);
-// Windows that leave elements out, of different sizes in the two dimensions.
-constexpr Pool2d kApart = {
-    .kernel_h = 2, .kernel_w = 3, .stride_h = 3, .stride_w = 4, .pad_h = 0, .pad_w = 1};
+  avg_pool2d "with padding, 6 channels"([2,7,9,6])
+      {count_include_pad=true, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2}
+  avg_pool2d "without padding, whole packs"([2,6,5,16])
+      {count_include_pad=false, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2}
+  avg_pool2d "apart, 1 channel"([3,8,10,1])
+      {count_include_pad=false, kernel_h=2, kernel_w=3, pad_h=0, pad_w=1, stride_h=3, stride_w=4}
+  avg_pool2d "several chunks"([3,33,31,40]) {count_include_pad=true, kernel_h=3, kernel_w=3,
+      pad_h=1, pad_w=1, stride_h=2, stride_w=2} dtypes=f32,bf16,f16
+  avg_pool2d_backward "with padding, 6 channels"([2,4,5,6]) {count_include_pad=true, h=7,
+      kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2, w=9}
+  avg_pool2d_backward "without padding, whole packs, several chunks"([3,17,16,40])
+      {count_include_pad=false, h=33, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2,
+      stride_w=2, w=31}
+  avg_pool2d_backward "apart, 1 channel"([3,3,3,1]) {count_include_pad=false, h=8, kernel_h=2,
+      kernel_w=3, pad_h=0, pad_w=1, stride_h=3, stride_w=4, w=10}
 
-Attributes Average(const Pool2d& window, bool count_include_pad) {
-  Attributes attributes = ToAttributes(window);
-  attributes.Set("count_include_pad", count_include_pad);
-  return attributes;
-}
-
-// The attributes of a backward op for images of that size.
-Attributes Of(int64_t h, int64_t w, const Attributes& attributes) {
-  return WithImageSize(attributes, {1, h, w, 1});
-}
-
-// For large examples, without finite differences.
-std::vector<DType> LowAndSingle() { return {DType::kFloat32, DType::kBFloat16, DType::kFloat16}; }
-
-const ExampleRegistration kMax({.op = "max_pool2d",
-                                .label = "overlapping, 6 channels",
-                                .inputs = {{{2, 7, 9, 6}}},
-                                .attributes = ToAttributes(kOverlapping)});
-const ExampleRegistration kMaxPacks({.op = "max_pool2d",
-                                     .label = "whole packs",
-                                     .inputs = {{{2, 6, 5, 16}}},
-                                     .attributes = ToAttributes(Pool2d::Square(2, 2))});
-const ExampleRegistration kMaxApart({.op = "max_pool2d",
-                                     .label = "apart, 1 channel",
-                                     .inputs = {{{3, 8, 10, 1}}},
-                                     .attributes = ToAttributes(kApart)});
-const ExampleRegistration kMaxLarge({.op = "max_pool2d",
-                                     .label = "several chunks",
-                                     .inputs = {{{3, 33, 31, 40}}},
-                                     .attributes = ToAttributes(kOverlapping),
-                                     .dtypes = LowAndSingle()});
-const ExampleRegistration kMaxBackward({.op = "max_pool2d_backward",
-                                        .label = "overlapping, 6 channels",
-                                        .inputs = {{{2, 4, 5, 6}},
-                                                   {{2, 4, 5, 6}, Fill::kTokens, 9, DType::kUInt8}},
-                                        .attributes = Of(7, 9, ToAttributes(kOverlapping))});
-const ExampleRegistration kMaxBackwardPacks(
-    {.op = "max_pool2d_backward",
-     .label = "whole packs, several chunks",
-     .inputs = {{{3, 17, 16, 40}}, {{3, 17, 16, 40}, Fill::kTokens, 9, DType::kUInt8}},
-     .attributes = Of(33, 31, ToAttributes(kOverlapping))});
-const ExampleRegistration kMaxBackwardApart(
-    {.op = "max_pool2d_backward",
-     .label = "apart, 1 channel",
-     .inputs = {{{3, 3, 3, 1}}, {{3, 3, 3, 1}, Fill::kTokens, 6, DType::kUInt8}},
-     .attributes = Of(8, 10, ToAttributes(kApart))});
-
-const ExampleRegistration kAvg({.op = "avg_pool2d",
-                                .label = "with padding, 6 channels",
-                                .inputs = {{{2, 7, 9, 6}}},
-                                .attributes = Average(kOverlapping, true)});
-const ExampleRegistration kAvgPacks({.op = "avg_pool2d",
-                                     .label = "without padding, whole packs",
-                                     .inputs = {{{2, 6, 5, 16}}},
-                                     .attributes = Average(kOverlapping, false)});
-const ExampleRegistration kAvgApart({.op = "avg_pool2d",
-                                     .label = "apart, 1 channel",
-                                     .inputs = {{{3, 8, 10, 1}}},
-                                     .attributes = Average(kApart, false)});
-const ExampleRegistration kAvgLarge({.op = "avg_pool2d",
-                                     .label = "several chunks",
-                                     .inputs = {{{3, 33, 31, 40}}},
-                                     .attributes = Average(kOverlapping, true),
-                                     .dtypes = LowAndSingle()});
-const ExampleRegistration kAvgBackward({.op = "avg_pool2d_backward",
-                                        .label = "with padding, 6 channels",
-                                        .inputs = {{{2, 4, 5, 6}}},
-                                        .attributes = Of(7, 9, Average(kOverlapping, true))});
-const ExampleRegistration kAvgBackwardPacks(
-    {.op = "avg_pool2d_backward",
-     .label = "without padding, whole packs, several chunks",
-     .inputs = {{{3, 17, 16, 40}}},
-     .attributes = Of(33, 31, Average(kOverlapping, false))});
-const ExampleRegistration kAvgBackwardApart({.op = "avg_pool2d_backward",
-                                             .label = "apart, 1 channel",
-                                             .inputs = {{{3, 3, 3, 1}}},
-                                             .attributes = Of(8, 10, Average(kApart, false))});
-
-const ExampleRegistration kGlobalAvg({.op = "global_avg_pool",
-                                      .label = "6 channels",
-                                      .inputs = {{{2, 5, 7, 6}}}});
-const ExampleRegistration kGlobalAvgPacks({.op = "global_avg_pool",
-                                           .label = "whole packs, 1 pixel",
-                                           .inputs = {{{3, 1, 1, 16}}}});
-const ExampleRegistration kGlobalAvgTiles({.op = "global_avg_pool",
-                                           .label = "several tiles of channels",
-                                           .inputs = {{{40, 7, 7, 520}}},
-                                           .dtypes = LowAndSingle()});
-const ExampleRegistration kGlobalAvgParts({.op = "global_avg_pool",
-                                           .label = "several parts of an image",
-                                           .inputs = {{{2, 41, 43, 24}}},
-                                           .dtypes = LowAndSingle()});
-const ExampleRegistration kGlobalAvgPartsOdd({.op = "global_avg_pool",
-                                              .label = "several parts, 3 channels",
-                                              .inputs = {{{2, 41, 43, 3}}},
-                                              .dtypes = LowAndSingle()});
-const ExampleRegistration kGlobalAvgBackward({.op = "global_avg_pool_backward",
-                                              .label = "6 channels",
-                                              .inputs = {{{2, 6}}},
-                                              .attributes = {{"h", int64_t{5}},
-                                                             {"w", int64_t{7}}}});
-const ExampleRegistration kGlobalAvgBackwardPacks({.op = "global_avg_pool_backward",
-                                                   .label = "whole packs, several chunks",
-                                                   .inputs = {{{9, 264}}},
-                                                   .attributes = {{"h", int64_t{7}},
-                                                                  {"w", int64_t{9}}}});
+  global_avg_pool "6 channels"([2,5,7,6])
+  global_avg_pool "whole packs, 1 pixel"([3,1,1,16])
+  global_avg_pool "several tiles of channels"([40,7,7,520]) dtypes=f32,bf16,f16
+  global_avg_pool "several parts of an image"([2,41,43,24]) dtypes=f32,bf16,f16
+  global_avg_pool "several parts, 3 channels"([2,41,43,3]) dtypes=f32,bf16,f16
+  global_avg_pool_backward "6 channels"([2,6]) {h=5, w=7}
+  global_avg_pool_backward "whole packs, several chunks"([9,264]) {h=7, w=9}
+)");
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -4,99 +4,35 @@
 namespace plimsoll::ops {
 namespace {
 
-using graph::Attributes;
+const ExampleTable kExamples(R"(
+  // Heads of 5 values, of which a GPU moves one at a time; of 8 and 16, of which it moves packs.
+  split_heads([2,7,45]) {heads=3, kv_heads=3}
+  split_heads "2 of 4 kv heads"([2,6,64]) {heads=4, kv_heads=2}
+  split_heads_backward([2,3,7,5], [2,3,7,5], [2,3,7,5]) {heads=3, kv_heads=3}
+  split_heads_backward "1 of 4 kv heads"([3,1,24,16], [3,1,6,16], [3,1,6,16]) {heads=4, kv_heads=1}
+  merge_heads([2,3,7,5]) {heads=3, kv_heads=3}
+  merge_heads "2 of 6 kv heads"([2,2,21,8]) {heads=6, kv_heads=2}
+  merge_heads_backward([2,7,15]) {heads=3, kv_heads=3}
+  merge_heads_backward "2 of 6 kv heads"([2,7,48]) {heads=6, kv_heads=2}
 
-Attributes Heads(int64_t heads, int64_t kv_heads) {
-  return {{"heads", heads}, {"kv_heads", kv_heads}};
-}
-Attributes Softmax(bool causal, double scale) { return {{"causal", causal}, {"scale", scale}}; }
-
-// Heads of 5 values, of which a GPU moves one at a time, and of 8 and 16, of which it moves packs.
-const ExampleRegistration kSplitHeads(
-    {.op = "split_heads", .label = "", .inputs = {{{2, 7, 45}}}, .attributes = Heads(3, 3)});
-const ExampleRegistration kSplitHeadsGrouped({.op = "split_heads",
-                                              .label = "2 of 4 kv heads",
-                                              .inputs = {{{2, 6, 64}}},
-                                              .attributes = Heads(4, 2)});
-const ExampleRegistration kSplitHeadsBackward(
-    {.op = "split_heads_backward",
-     .label = "",
-     .inputs = {{{2, 3, 7, 5}}, {{2, 3, 7, 5}}, {{2, 3, 7, 5}}},
-     .attributes = Heads(3, 3)});
-const ExampleRegistration kSplitHeadsBackwardGrouped(
-    {.op = "split_heads_backward",
-     .label = "1 of 4 kv heads",
-     .inputs = {{{3, 1, 24, 16}}, {{3, 1, 6, 16}}, {{3, 1, 6, 16}}},
-     .attributes = Heads(4, 1)});
-const ExampleRegistration kMergeHeads(
-    {.op = "merge_heads", .label = "", .inputs = {{{2, 3, 7, 5}}}, .attributes = Heads(3, 3)});
-const ExampleRegistration kMergeHeadsGrouped({.op = "merge_heads",
-                                              .label = "2 of 6 kv heads",
-                                              .inputs = {{{2, 2, 21, 8}}},
-                                              .attributes = Heads(6, 2)});
-const ExampleRegistration kMergeHeadsBackward({.op = "merge_heads_backward",
-                                               .label = "",
-                                               .inputs = {{{2, 7, 15}}},
-                                               .attributes = Heads(3, 3)});
-const ExampleRegistration kMergeHeadsBackwardGrouped({.op = "merge_heads_backward",
-                                                      .label = "2 of 6 kv heads",
-                                                      .inputs = {{{2, 7, 48}}},
-                                                      .attributes = Heads(6, 2)});
-
-// Rows that are no multiple of a vector; rows of whole packs, which a GPU keeps in registers; and
-// rows that it reads more than once.
-const ExampleRegistration kSoftmaxCausal({.op = "masked_softmax",
-                                          .label = "causal, 2 query heads a kv head",
-                                          .inputs = {{{2, 2, 22, 11}}},
-                                          .attributes = Softmax(true, 0.25)});
-const ExampleRegistration kSoftmaxFull({.op = "masked_softmax",
-                                        .label = "full",
-                                        .inputs = {{{1, 3, 64, 64}}},
-                                        .attributes = Softmax(false, 1)});
-const ExampleRegistration kSoftmaxPadded({.op = "masked_softmax",
-                                          .label = "full, padded",
-                                          .inputs = {{{4, 2, 40, 40}}, {{4}, Fill::kTokens, 41}},
-                                          .attributes = Softmax(false, 0.5)});
-const ExampleRegistration kSoftmaxCausalPadded({.op = "masked_softmax",
-                                                .label = "causal, padded",
-                                                .inputs = {{{3, 1, 18, 9}},
-                                                           {{3}, Fill::kTokens, 10}},
-                                                .attributes = Softmax(true, 0.125)});
-// Without f64: finite differences of so many elements would take long.
-const std::vector<graph::DType> kNarrowTypes = {graph::DType::kFloat32, graph::DType::kBFloat16,
-                                                graph::DType::kFloat16};
-const ExampleRegistration kSoftmaxLong({.op = "masked_softmax",
-                                        .label = "causal, rows for a block of threads",
-                                        .inputs = {{{1, 1, 1032, 1032}}},
-                                        .attributes = Softmax(true, 2),
-                                        .dtypes = kNarrowTypes});
-const ExampleRegistration kSoftmaxLongOdd({.op = "masked_softmax",
-                                           .label = "long rows of no whole packs",
-                                           .inputs = {{{1, 1, 1027, 1027}}},
-                                           .attributes = Softmax(false, 0.5),
-                                           .dtypes = kNarrowTypes});
-const ExampleRegistration kSoftmaxBackwardCausal({.op = "masked_softmax_backward",
-                                                  .label = "causal",
-                                                  .inputs = {{{2, 2, 22, 11}, Fill::kPositive},
-                                                             {{2, 2, 22, 11}}},
-                                                  .attributes = Softmax(true, 0.25)});
-const ExampleRegistration kSoftmaxBackwardFull({.op = "masked_softmax_backward",
-                                                .label = "full",
-                                                .inputs = {{{2, 1, 64, 64}, Fill::kPositive},
-                                                           {{2, 1, 64, 64}}},
-                                                .attributes = Softmax(false, 0.5)});
-const ExampleRegistration kSoftmaxBackwardLong({.op = "masked_softmax_backward",
-                                                .label = "causal, rows for a block of threads",
-                                                .inputs = {{{1, 1, 1032, 1032}, Fill::kSmall},
-                                                           {{1, 1, 1032, 1032}}},
-                                                .attributes = Softmax(true, 0.5),
-                                                .dtypes = kNarrowTypes});
-const ExampleRegistration kSoftmaxBackwardLongOdd({.op = "masked_softmax_backward",
-                                                   .label = "long rows of no whole packs",
-                                                   .inputs = {{{1, 1, 1027, 1027}, Fill::kSmall},
-                                                              {{1, 1, 1027, 1027}}},
-                                                   .attributes = Softmax(false, 0.5),
-                                                   .dtypes = kNarrowTypes});
+  // Rows that are no multiple of a vector; rows of whole packs, which a GPU keeps in registers; and
+  // rows that it reads more than once.
+  masked_softmax "causal, 2 query heads a kv head"([2,2,22,11]) {causal=true, scale=0.25}
+  masked_softmax "full"([1,3,64,64]) {causal=false, scale=1.0}
+  masked_softmax "full, padded"([4,2,40,40], [4] tokens 41) {causal=false, scale=0.5}
+  masked_softmax "causal, padded"([3,1,18,9], [3] tokens 10) {causal=true, scale=0.125}
+  // Without f64: finite differences of so many elements would take long.
+  masked_softmax "causal, rows for a block of threads"([1,1,1032,1032]) {causal=true, scale=2.0}
+      dtypes=f32,bf16,f16
+  masked_softmax "long rows of no whole packs"([1,1,1027,1027]) {causal=false, scale=0.5}
+      dtypes=f32,bf16,f16
+  masked_softmax_backward "causal"([2,2,22,11] positive, [2,2,22,11]) {causal=true, scale=0.25}
+  masked_softmax_backward "full"([2,1,64,64] positive, [2,1,64,64]) {causal=false, scale=0.5}
+  masked_softmax_backward "causal, rows for a block of threads"([1,1,1032,1032] small,
+      [1,1,1032,1032]) {causal=true, scale=0.5} dtypes=f32,bf16,f16
+  masked_softmax_backward "long rows of no whole packs"([1,1,1027,1027] small, [1,1,1027,1027])
+      {causal=false, scale=0.5} dtypes=f32,bf16,f16
+)");
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -89,10 +89,6 @@ bool IsInteger(Fill fill) {
   return fill == Fill::kTokens || fill == Fill::kTargets || fill == Fill::kCounter;
 }
 
-bool Contains(const std::vector<int>& list, size_t i) {
-  return std::find(list.begin(), list.end(), static_cast<int>(i)) != list.end();
-}
-
 std::string Describe(const GuardedCall& call, const char* what, size_t i) {
   return call.op.name + ": " + what + " " + std::to_string(i);
 }
@@ -115,8 +111,7 @@ std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, DType 
       continue;
     }
     TensorType type{dtype, input.shape};
-    if (Contains(example.compute_inputs, i)) type.dtype = graph::ComputeType(dtype);
-    if (Contains(example.float32_inputs, i)) type.dtype = DType::kFloat32;
+    if (input.compute_type) type.dtype = graph::ComputeType(dtype);
     if (IsInteger(input.fill)) type.dtype = DType::kInt32;
     if (input.dtype) type.dtype = *input.dtype;
     HostTensor tensor = PoisonedTensor(type);

@@ -51,8 +51,7 @@ OpGradient::OpGradient(const Example& example, ThreadPool& pool,
 }
 
 bool OpGradient::IsScalarByDefinition(size_t input) const {
-  const auto& list = example_.float32_inputs;
-  return std::find(list.begin(), list.end(), static_cast<int>(input)) != list.end();
+  return example_.inputs[input].dtype == graph::DType::kFloat32;
 }
 
 void OpGradient::Forward(Program& program) const {
