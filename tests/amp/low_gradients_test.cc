@@ -8,25 +8,20 @@
 namespace plimsoll::amp {
 namespace {
 
-using graph::ExpectProgram;
 using graph::Parse;
 using graph::Program;
 
 TEST(LowGradients, RoundsWhatANodeMakes) {
-  Program program = Parse(R"(program p
+  ExpectPass(LowGradients(), R"(program p
   tensor %x: f32[8,4] input persistent
   tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %b: bf16[4] parameter persistent
 backward
   %w.grad: f32[4,4] gradient, %b.grad: f32[4] gradient = linear_dw(%x, %dy) {bias=true} @layer
-)");
-  EXPECT_TRUE(LowGradients().Run(program).changed);
-  ExpectProgram(program, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %w: bf16[4,4] parameter persistent
-  tensor %b: bf16[4] parameter persistent
+)",
+             R"(program p
+  …
 backward
   %w.grad.wide: f32[4,4] gradient, %b.grad: f32[4] gradient = linear_dw(%x, %dy) {bias=true} @layer
   %w.grad: bf16[4,4] gradient = cast(%w.grad.wide) {dtype="bf16"} @layer !low_gradients
@@ -44,12 +39,8 @@ backward
 )";
 
 TEST(LowGradients, AddsFurtherUsesStochastically) {
-  Program program = Parse(kTied);
-  EXPECT_TRUE(LowGradients().Run(program).changed);
-  ExpectProgram(program, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %w: bf16[4,4] parameter persistent
+  ExpectPass(LowGradients(), kTied, R"(program p
+  …
   tensor %rng: i32[2] input persistent
 backward
   %w.grad.wide: f32[4,4] gradient, _ = linear_dw(%x, %dy) {bias=false} @head
@@ -61,7 +52,7 @@ backward
 
 // What ops without such an input have given, autodiff adds by a node of its own.
 TEST(LowGradients, ReplacesSums) {
-  Program program = Parse(R"(program p
+  ExpectPass(LowGradients(), R"(program p
   tensor %x: f32[8,4] input persistent
   tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
@@ -69,11 +60,9 @@ TEST(LowGradients, ReplacesSums) {
 backward
   %more: f32[4,4], _ = linear_dw(%x, %dy) {bias=false}
   %w.grad = add(%w.grad, %more)
-)");
-  EXPECT_TRUE(LowGradients().Run(program).changed);
-  ExpectProgram(program, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
+)",
+             R"(program p
+  …
   tensor %w: bf16[4,4] parameter persistent
   tensor %w.grad: bf16[4,4] gradient persistent
   tensor %rng: i32[2] input persistent
@@ -84,7 +73,7 @@ backward
 }
 
 TEST(LowGradients, AddsToWhatMicroStepsCarry) {
-  Program program = Parse(R"(program p
+  ExpectPass(LowGradients(), R"(program p
   tensor %x: f32[8,4] input persistent
   tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
@@ -92,11 +81,9 @@ TEST(LowGradients, AddsToWhatMicroStepsCarry) {
 backward
   %w.grad, _ = linear_dw(%x, %dy, %w.grad) {bias=false} @head
   %w.grad, _ = linear_dw(%x, %dy, %w.grad) {bias=false} @layer
-)");
-  EXPECT_TRUE(LowGradients().Run(program).changed);
-  ExpectProgram(program, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
+)",
+             R"(program p
+  …
   tensor %w: bf16[4,4] parameter persistent
   tensor %w.grad: bf16[4,4] gradient persistent
   tensor %rng: i32[2] input persistent
@@ -110,19 +97,16 @@ backward
 
 // With operands in bf16 the op does all of it.
 TEST(LowGradients, LeavesRoundingToOpsThatCan) {
-  Program program = Parse(R"(program p
+  ExpectPass(LowGradients(), R"(program p
   tensor %x: bf16[8,4] input persistent
   tensor %dy: bf16[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
 backward
   %first: f32[4,4], _ = linear_dw(%x, %dy) {bias=false} @head
   %w.grad: f32[4,4] gradient, _ = linear_dw(%x, %dy, %first) {bias=false} @layer
-)");
-  EXPECT_TRUE(LowGradients().Run(program).changed);
-  ExpectProgram(program, R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
-  tensor %w: bf16[4,4] parameter persistent
+)",
+             R"(program p
+  …
   tensor %rng: i32[2] input persistent
 backward
   %w.grad.part: bf16[4,4] gradient, _ = linear_dw(%x, %dy, _, _, %rng) {bias=false, key=0, low_gradient=true} @head

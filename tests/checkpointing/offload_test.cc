@@ -180,7 +180,7 @@ backward
 
 // A copy of a second is given one and a half.
 TEST(Offload, CopiesEndAndStartInTimeWhereItIsKnown) {
-  Program program = Parse(R"(program p
+  graph::ExpectPass(Offload(Timed()), R"(program p
   tensor %x: f32[8,4] input persistent
 forward
   %a: f32[8,4] offload = scale(%x) {factor=2.0}
@@ -193,9 +193,8 @@ backward
   %g: f32[8,4] = scale(%f) {factor=2.0}
   %h: f32[8,4] = scale(%g) {factor=2.0}
   %i: f32[8,4] = add(%a, %h)
-)");
-  EXPECT_TRUE(Offload(Timed()).Run(program).changed);
-  graph::ExpectProgram(program, R"(program p
+)",
+                    R"(program p
   tensor %x: f32[8,4] input persistent
 forward
   %a: f32[8,4] offload = scale(%x) {factor=2.0}

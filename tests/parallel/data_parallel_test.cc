@@ -40,21 +40,14 @@ TEST(DataParallel, SumsGradientsInBucketsAsTheyBecomeReady) {
   const graph::PassResult result = DataParallel({.bucket_bytes = 200}).Run(program);
   EXPECT_EQ(result.summary, "512 B of gradients summed among ranks, buckets: 2");
   graph::ExpectProgram(program, R"(program train
-  tensor %x: f32[4,8] input persistent
-  tensor %a: f32[8,8] parameter persistent
-  tensor %b: f32[8,8] parameter persistent
-  tensor %loss: f32[] metric persistent
-  tensor %norm: f32[] metric persistent
+  …
 forward
-  %h: f32[4,8] = linear(%x, %a, _) @first
-  %y: f32[4,8] = linear(%h, %b, _) @second
-  %loss = sum(%y)
+  …
 backward
   %dy: f32[4,8] = scale(%y) {factor=2.0}
   %b.grad: f32[8,8] gradient = matmul(%h, %dy) {trans_a=true, trans_b=false} @second
   %b.grad.sum: f32[8,8] gradient = all_reduce_start(%b.grad) {axis="data"} @b !data_parallel
-  %dh: f32[4,8] = linear_dx(%dy, %b) @second
-  %a.grad: f32[8,8] gradient = matmul(%x, %dh) {trans_a=true, trans_b=false} @first
+  …
   %a.grad.sum: f32[8,8] gradient = all_reduce_start(%a.grad) {axis="data"} @a !data_parallel
   %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
 update
@@ -62,7 +55,8 @@ update
   %a.grad.reduced: f32[8,8] gradient view %a.grad.sum+0 = all_reduce_done(%a.grad.sum) @a !data_parallel
   %loss.reduced: f32[] metric persistent view %loss+0 = all_reduce_done(%loss) !data_parallel
   %norm = global_norm(%a.grad.reduced, %b.grad.reduced)
-)");
+)",
+                       kTraining);
   // A sum reuses its gradient's memory.
   const Program* const programs[] = {&program};
   const memory::MemoryPlan plan = memory::MakePlan(programs, {});
@@ -102,23 +96,12 @@ update
 )";
 
 TEST(DataParallel, SmallGradientsShareASum) {
-  Program program = Parse(kManySmall);
-  DataParallel({.small_bytes = 2000, .sums = {}}).Run(program);
-  graph::ExpectProgram(program, R"(program train
-  tensor %x: f32[4,100] input persistent
-  tensor %w: f32[100,100] parameter persistent
-  tensor %a: f32[3] parameter persistent
-  tensor %b: f32[2,65] parameter persistent
-  tensor %c: bf16[5] parameter persistent
-  tensor %loss: f32[] metric persistent
-  tensor %norm: f32[] metric persistent
+  graph::ExpectPass(DataParallel({.small_bytes = 2000, .sums = {}}), kManySmall, R"(program train
+  …
 forward
   %loss = sum(%x)
 backward
-  %b.grad: f32[2,65] gradient = scale(%b) {factor=2.0} @second.b
-  %c.grad: bf16[5] gradient = scale(%c) {factor=2.0} @second.c
-  %a.grad: f32[3] gradient = scale(%a) {factor=2.0} @first.a
-  %w.grad: f32[100,100] gradient = scale(%w) {factor=2.0} @first.w
+  …
   %c.grad.sum: bf16[5] gradient = all_reduce_start(%c.grad) {axis="data"} @c !data_parallel
   %w.grad.sum: f32[100,100] gradient = all_reduce_start(%w.grad) {axis="data"} @w !data_parallel
   %first.w.gradients: f32[384] gradient = pack(%b.grad, %a.grad) @first.w !data_parallel
@@ -141,7 +124,7 @@ TEST(DataParallel, GradientsThatWaitOnTheHostAreSummedOneByOne) {
 
 // With several micro-steps only the last one sums the gradients, which were carried to it.
 TEST(DataParallel, CarriedGradientsAreSummedWhereTheyLie) {
-  Program program = Parse(R"(program train_last
+  graph::ExpectPass(DataParallel(), R"(program train_last
   tensor %x: f32[4,8] input persistent
   tensor %a: f32[8,8] parameter persistent
   tensor %a.grad: f32[8,8] gradient persistent
@@ -154,17 +137,11 @@ backward
   %a.grad, _ = linear_dw(%x, %y, %a.grad)
 update
   %norm = global_norm(%a.grad)
-)");
-  EXPECT_TRUE(DataParallel().Run(program).changed);
-  graph::ExpectProgram(program, R"(program train_last
-  tensor %x: f32[4,8] input persistent
-  tensor %a: f32[8,8] parameter persistent
-  tensor %a.grad: f32[8,8] gradient persistent
-  tensor %loss: f32[] metric persistent
-  tensor %norm: f32[] metric persistent
+)",
+                    R"(program train_last
+  …
 forward
-  %y: f32[4,8] = linear(%x, %a, _)
-  %loss = sum(%y)
+  …
 backward
   %a.grad, _ = linear_dw(%x, %y, %a.grad)
   %a.grad = all_reduce_start(%a.grad) {axis="data"} @a !data_parallel
@@ -177,16 +154,14 @@ update
 }
 
 TEST(DataParallel, EvaluationSumsItsLoss) {
-  Program program = Parse(R"(program evaluate
+  graph::ExpectPass(DataParallel(), R"(program evaluate
   tensor %x: f32[4,8] input persistent
   tensor %loss: f32[] metric persistent
 forward
   %loss = sum(%x)
-)");
-  EXPECT_TRUE(DataParallel().Run(program).changed);
-  graph::ExpectProgram(program, R"(program evaluate
-  tensor %x: f32[4,8] input persistent
-  tensor %loss: f32[] metric persistent
+)",
+                    R"(program evaluate
+  …
 forward
   %loss = sum(%x)
   %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
@@ -195,7 +170,7 @@ forward
 }
 
 TEST(DataParallel, SumsEveryMetricThatThereIs) {
-  Program program = Parse(R"(program evaluate
+  graph::ExpectPass(DataParallel({.sums = {"loss", "hits", "absent"}}), R"(program evaluate
   tensor %k: i32[3] input persistent
   tensor %x: f32[4,8] input persistent
   tensor %hits: i32[3] metric persistent
@@ -203,16 +178,11 @@ TEST(DataParallel, SumsEveryMetricThatThereIs) {
 forward
   %loss = sum(%x)
   %hits = cast(%k) {dtype="i32"}
-)");
-  EXPECT_TRUE(DataParallel({.sums = {"loss", "hits", "absent"}}).Run(program).changed);
-  graph::ExpectProgram(program, R"(program evaluate
-  tensor %k: i32[3] input persistent
-  tensor %x: f32[4,8] input persistent
-  tensor %hits: i32[3] metric persistent
-  tensor %loss: f32[] metric persistent
+)",
+                    R"(program evaluate
+  …
 forward
-  %loss = sum(%x)
-  %hits = cast(%k) {dtype="i32"}
+  …
   %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
   %hits = all_reduce_start(%hits) {axis="data"} !data_parallel
   %loss.reduced: f32[] metric persistent view %loss+0 = all_reduce_done(%loss) !data_parallel
@@ -222,7 +192,8 @@ forward
 
 // Ranks gather what all of them made of it, and the update takes the first part.
 TEST(DataParallel, TheFirstRankDecidesAboutStates) {
-  Program program = Parse(R"(program train
+  graph::ExpectPass(DataParallel({.sums = {}, .firsts = {"s.pending"}, .ranks = 2}),
+                    R"(program train
   tensor %x: f32[3] input persistent
   tensor %s: f32[3] state persistent
   tensor %s.pending: f32[3] pending persistent
@@ -231,15 +202,11 @@ forward
   %s.pending = cast(%next) {dtype="f32"}
 update
   %s = commit_state(%s, %s.pending, _) {parts=1} @s
-)");
-  DataParallel({.sums = {}, .firsts = {"s.pending"}, .ranks = 2}).Run(program);
-  graph::ExpectProgram(program, R"(program train
-  tensor %x: f32[3] input persistent
-  tensor %s: f32[3] state persistent
-  tensor %s.pending: f32[3] pending persistent
+)",
+                    R"(program train
+  …
 forward
-  %next: f32[3] = moving_average(%s, %x) {momentum=0.1}
-  %s.pending = cast(%next) {dtype="f32"}
+  …
   %s.pending.all: f32[2,3] = all_gather_start(%s.pending) {axis="data", d0=2, d1=3, rank=2} !data_parallel
 update
   %s.pending.gathered: f32[2,3] view %s.pending.all+0 = all_gather_done(%s.pending.all, %s.pending) !data_parallel
