@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes tests/models/trajectories/*.json: what PyTorch makes of ten steps of training models that
-see images or whole texts (float32 on the CPU), and of their first forward pass.
+"""Makes tests/models/trajectories/*.safetensors: what PyTorch makes of ten steps of training models
+that see images or whole texts (float32 on the CPU), and of their first forward pass.
 
     pip install torch torchvision "transformers<5" safetensors
     python3 tests/models/make_trajectories.py [CASE ...]
 
 Weights and data follow from names by check_with_torchvision.py's formulas, so that no tensors need
 to be kept. Recorded are the logits of the first batch, the loss and the norm of all gradients of
-each step, and how far each tensor has moved in all of them.
+each step, and how far each tensor has moved in all of them, in float64. The rest of a case is JSON
+in the header's metadata, "case".
 """
 import json
 import math
@@ -15,6 +16,7 @@ import pathlib
 import sys
 
 import numpy
+import safetensors.numpy
 import torch
 import torchvision
 import transformers
@@ -258,7 +260,11 @@ def write(name, case, names, state, model):
     case["moved"] = [float(f"{(model.state_dict()[n].double() - state[n].double()).norm():.6g}")
                      for n in names]
     FOLDER.mkdir(exist_ok=True)
-    (FOLDER / f"{name}.json").write_text(json.dumps(case, indent=0) + "\n")
+    recorded = {k: numpy.array(v, dtype=numpy.float64) for k, v in case.items()
+                if isinstance(v, list) and k not in ("names", "shapes")}
+    rest = {k: v for k, v in case.items() if k not in recorded}
+    safetensors.numpy.save_file(recorded, FOLDER / f"{name}.safetensors",
+                                metadata={"case": json.dumps(rest)})
 
 
 def make(name):

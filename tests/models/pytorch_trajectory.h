@@ -1,5 +1,5 @@
-// What PyTorch makes of a few steps of training (trajectories/*.json, by make_trajectories.py):
-// where they start from, and how far each tensor has moved.
+// What PyTorch makes of a few steps of training (trajectories/*.safetensors, by
+// make_trajectories.py): where they start from, and how far each tensor has moved.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ namespace plimsoll::trainer {
 
 struct Trajectory {
   explicit Trajectory(const std::string& name)
-      : json(formats::JsonObject::FromFile("tests/models/trajectories/" + name + ".json")) {
+      : numbers("tests/models/trajectories/" + name + ".safetensors"),
+        json(formats::JsonObject::FromText(numbers.metadata().at("case"), numbers.file())) {
     names = json.RequireStrings("names");
     for (const std::string& shape : json.RequireStrings("shapes")) {
       std::istringstream text(shape);
@@ -54,7 +56,17 @@ struct Trajectory {
     return settings;
   }
 
-  formats::JsonObject json;
+  // Losses, norms, distances and logits.
+  std::vector<double> Numbers(const std::string& name) const {
+    const formats::TensorEntry& entry = numbers.Require(name);
+    EXPECT_EQ(entry.type, formats::TensorType::kF64) << name;
+    std::vector<double> values(static_cast<size_t>(entry.elements));
+    numbers.Read(entry, 0, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+
+  formats::SafetensorsReader numbers;
+  formats::JsonObject json;  // the settings, and the names and shapes of the tensors
   std::vector<std::string> names;
   std::vector<std::vector<int64_t>> shapes;
 };
@@ -96,7 +108,7 @@ inline void ExpectMoved(const Trajectory& c, Session& session, const models::Mod
     values = session.ReadParameter(parameter.name);
     return values.data();
   });
-  const std::vector<double> expected = c.json.RequireFloats("moved");
+  const std::vector<double> expected = c.Numbers("moved");
   const std::vector<Moved> moved = Distances(c, end.path());
   for (size_t i = 0; i < moved.size(); ++i) {
     EXPECT_NEAR(moved[i].distance, expected[i], 1e-3 * expected[i] + 1e-6) << moved[i].name;
