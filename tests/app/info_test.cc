@@ -72,11 +72,9 @@ TEST(Info, Json) {
 }
 
 TEST(Info, TheCommandAnswersOnAnyMachine) {
-  const Outcome text = RunPlimsoll({"info"});
-  EXPECT_EQ(text.exit_code, 0) << text.err;
+  const Outcome text = ExpectExit(0, RunPlimsoll({"info"}));
   EXPECT_THAT(text.out, HasSubstr("device: auto means "));
-  const Outcome outcome = RunPlimsoll({"info", "--json"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, RunPlimsoll({"info", "--json"}));
   const json info = json::parse(outcome.out);
   EXPECT_GT(info["available_bytes"].get<int64_t>(), 0);
   // Without a GPU that works, the reason is given.

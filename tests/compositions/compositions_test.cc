@@ -79,10 +79,8 @@ class Compositions : public testing::TestWithParam<uint64_t> {
   // Trains the model that adapters are for, and has the run start from it.
   void MakeBase() {
     const std::string run = folder_ / "base";
-    const Outcome outcome =
-        RunPlimsoll({"train", folder_.Write("base.yaml", InFolder(composition_.base)), "--set",
-                     "run.dir=" + run});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, RunPlimsoll({"train", folder_.Write("base.yaml", InFolder(composition_.base)),
+                               "--set", "run.dir=" + run}));
     base_ = "model.init_from=" + run + "/model";
   }
 

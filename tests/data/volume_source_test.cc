@@ -337,8 +337,7 @@ TEST_F(VolumeSource, NormalisesAsChannelNamesAsk) {
        {R"({"0": "CT"})", R"({"0": "rescale_to_0_1"})", R"({"0": "T1", "1": "noNorm"})"}) {
     const auto message = MessageOf<SettingError>([&] { normalise(names); });
     ASSERT_TRUE(message) << names;
-    EXPECT_THAT(*message, HasSubstr("/dataset.json: channel"));
-    EXPECT_THAT(*message, HasSubstr("with data.normalise"));
+    ExpectText(*message, {"/dataset.json: channel", "with data.normalise"});
   }
   EXPECT_NE(Make({{"normalise", std::string("z_score")}}), nullptr);  // the run file says it
   EXPECT_EQ(normalise(R"({"0": "CT"})", true), "z_score");
@@ -368,8 +367,7 @@ TEST_F(VolumeSource, SkipsWhatItCannotReadIfAsked) {
                              HasSubstr("data.unreadable: skip")));
   const auto source = Make({{"unreadable", std::string("skip")}});
   EXPECT_EQ(source->epoch_samples(), 3);
-  EXPECT_THAT(source->Describe({}), HasSubstr("  1 skipped, which cannot be read:\n    "));
-  EXPECT_THAT(source->Describe({}), HasSubstr("case_1.nii"));
+  ExpectText(source->Describe({}), {"  1 skipped, which cannot be read:\n    ", "case_1.nii"});
   for (const int volume : {0, 2, 3}) std::ofstream(PathOf("imagesTr", volume)) << "no volume";
   EXPECT_THAT(RefusalOf("folder", {{"unreadable", std::string("skip")}}),
               HasSubstr("no volume to train on can be read"));

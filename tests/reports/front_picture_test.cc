@@ -3,6 +3,7 @@
 
 #include "reports/study_page.h"
 #include "tests/reports/sample_study.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::reports {
 namespace {
@@ -28,9 +29,7 @@ TEST(FrontPicture, ShowsEachRowThatIsDone) {
   study["rows"][2]["status"] = "unfinished";
   const std::string picture = FrontPicture(study);
   EXPECT_EQ(Count(picture, "<title>"), points - 1);
-  EXPECT_THAT(picture, HasSubstr(">peak memory"));
-  EXPECT_THAT(picture, HasSubstr(">time of a step"));
-  EXPECT_THAT(picture, HasSubstr("fill=\"#ffffff\""));
+  ExpectText(picture, {">peak memory", ">time of a step", "fill=\"#ffffff\""});
   for (const char* reference : {" src=", " href=", "@import", "nan", "inf\""}) {
     EXPECT_THAT(picture, Not(HasSubstr(reference))) << reference;
   }
@@ -46,11 +45,8 @@ TEST(FrontPicture, EscapesNamesAndShowsBudgetsAndSpreads) {
                            {"step_ms_high", 110.0},
                            {"budget_bytes", 120 << 20}},
                           {{"name", "small"}, {"peak_bytes", 20 << 20}, {"step_ms", 95.0}}}));
-  EXPECT_THAT(picture, HasSubstr("Memory &amp; &lt;speed&gt;"));
-  EXPECT_THAT(picture, HasSubstr(">a &lt; b &amp; &quot;c&quot;<"));
-  EXPECT_THAT(picture, HasSubstr(">budget 120 MiB<"));
-  EXPECT_THAT(picture, HasSubstr(">20 MiB<"));
-  EXPECT_THAT(picture, HasSubstr("axis from 90 ms, not 0"));
+  ExpectText(picture, {"Memory &amp; &lt;speed&gt;", ">a &lt; b &amp; &quot;c&quot;<",
+                       ">budget 120 MiB<", ">20 MiB<", "axis from 90 ms, not 0"});
   EXPECT_EQ(Count(picture, "stroke-opacity"), 1u);
 }
 

@@ -12,8 +12,6 @@
 namespace plimsoll::reports {
 namespace {
 
-using ::testing::HasSubstr;
-
 std::string Hex(std::string_view bytes) {
   std::string hex;
   for (unsigned char byte : bytes) {
@@ -64,8 +62,7 @@ TEST(EventFile, TakesTheNumbersOfRows) {
   EXPECT_THAT(std::filesystem::path(path).filename().string(),
               ::testing::StartsWith("events.out.tfevents."));
   const std::string bytes = ReadFile(path);
-  EXPECT_THAT(bytes, HasSubstr("train/loss"));
-  EXPECT_THAT(bytes, HasSubstr("eval/loss"));
+  ExpectText(bytes, {"train/loss", "eval/loss"});
   for (const char* absent : {"step", "mfu", "allocator"}) {
     EXPECT_EQ(bytes.find(absent), std::string::npos) << absent;
   }

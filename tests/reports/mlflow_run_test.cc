@@ -105,8 +105,7 @@ TEST_F(MlflowRunTest, GoesOnWithTheSameRun) {
   EXPECT_FALSE(fs::exists(folder_ + "/" + place + "/metrics/eval/loss"));
   EXPECT_EQ(Of(run, "params/train.steps"), "12");
   EXPECT_EQ(Of(run, "tags/plimsoll.reason"), "");
-  EXPECT_THAT(Of(run, "meta.yaml"), HasSubstr("\nstatus: 1\n"));
-  EXPECT_THAT(Of(run, "meta.yaml"), HasSubstr("end_time: null\n"));
+  ExpectText(Of(run, "meta.yaml"), {"\nstatus: 1\n", "end_time: null\n"});
 }
 
 TEST_F(MlflowRunTest, WhoseFolderIsGoneBeginsAnew) {
@@ -140,8 +139,7 @@ TEST_F(MlflowRunTest, KeepsWhatMlflowWroteAboutIt) {
   WriteFile(meta,
             std::regex_replace(ReadFile(meta), std::regex("run_name: .*"), "run_name: renamed"));
   run.SetStatus(MlflowRun::Status::kFinished, "");
-  EXPECT_THAT(ReadFile(meta), HasSubstr("\nrun_name: renamed\n"));
-  EXPECT_THAT(ReadFile(meta), HasSubstr("\nstatus: 3\n"));
+  ExpectText(ReadFile(meta), {"\nrun_name: renamed\n", "\nstatus: 3\n"});
 }
 
 TEST_F(MlflowRunTest, CutsWhatMlflowWouldRefuse) {

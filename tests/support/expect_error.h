@@ -1,4 +1,4 @@
-// Expectations about the errors that code throws and their messages.
+// Expectations about the errors that code throws, their messages, and texts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,13 +37,18 @@ std::string UserErrorOf(Action&& action) {
   return message.value_or("");
 }
 
+// Expects a text that holds all of `parts`.
+inline void ExpectText(std::string_view text, std::initializer_list<std::string_view> parts) {
+  for (const std::string_view part : parts) {
+    EXPECT_NE(text.find(part), text.npos) << "no '" << part << "' in: " << text;
+  }
+}
+
 // Expects a message that holds all of `parts`.
 inline void ExpectMessage(const std::optional<std::string>& message,
                           std::initializer_list<std::string_view> parts) {
   ASSERT_TRUE(message) << "expected an error";
-  for (const std::string_view part : parts) {
-    EXPECT_NE(message->find(part), message->npos) << "no '" << part << "' in: " << *message;
-  }
+  ExpectText(*message, parts);
 }
 
 // Expects `action` to throw a UserError of one line that holds all of `parts`.

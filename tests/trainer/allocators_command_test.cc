@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -32,18 +32,11 @@ class AllocatorsCommand : public testing::Test {
   }
 
   Outcome Train(const std::vector<std::string>& sets) const {
-    std::vector<std::string> arguments = {"train", yaml_};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    return RunPlimsoll(arguments);
+    return RunPlimsoll(WithSets({"train", yaml_}, sets));
   }
 
   // The rows of all steps and evaluations, as written.
-  std::vector<json> Rows() const {
-    std::vector<json> rows;
-    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
-    return rows;
-  }
+  std::vector<json> Rows() const { return JsonLines(ReadFile(run_ + "/metrics.jsonl")); }
   static std::vector<double> Losses(const std::vector<json>& rows) {
     std::vector<double> losses;
     for (const json& row : rows) {
@@ -58,8 +51,7 @@ class AllocatorsCommand : public testing::Test {
 };
 
 TEST_F(AllocatorsCommand, CachingTrainsToTheSameBits) {
-  const Outcome planned = Train({});
-  ASSERT_EQ(planned.exit_code, 0) << planned.err;
+  const Outcome planned = ExpectExit(0, Train({}));
   const std::vector<double> losses = Losses(Rows());
   EXPECT_EQ(json::parse(ReadFile(run_ + "/plan.json")).at("allocator"), "planned");
   EXPECT_FALSE(Rows()[1].contains("reserved_bytes"));
@@ -71,11 +63,9 @@ TEST_F(AllocatorsCommand, CachingTrainsToTheSameBits) {
                                              {"memory.preallocate=true", "memory.budget=32MiB"}}) {
     std::vector<std::string> sets = {"memory.allocator=caching", "memory.summary=full"};
     sets.insert(sets.end(), more.begin(), more.end());
-    const Outcome outcome = Train(sets);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr("memory.allocator: caching"));
-    EXPECT_THAT(outcome.out, HasSubstr(" reserved, "));
-    EXPECT_THAT(outcome.out, HasSubstr("Memory summary, allocator caching"));
+    const Outcome outcome = ExpectExit(0, Train(sets));
+    ExpectText(outcome.out,
+               {"memory.allocator: caching", " reserved, ", "Memory summary, allocator caching"});
     const std::vector<json> rows = Rows();
     EXPECT_EQ(Losses(rows), losses);
     const json plan = json::parse(ReadFile(run_ + "/plan.json"));
@@ -95,8 +85,7 @@ TEST_F(AllocatorsCommand, CachingTrainsToTheSameBits) {
 }
 
 TEST_F(AllocatorsCommand, TheSummaryComesAtTheEnd) {
-  const Outcome outcome = Train({"memory.summary=full"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Train({"memory.summary=full"}));
   const size_t summary = outcome.out.find("Memory summary, allocator planned");
   ASSERT_NE(summary, std::string::npos) << outcome.out;
   EXPECT_GT(summary, outcome.out.find("step 4/5"));
@@ -116,7 +105,7 @@ TEST_F(AllocatorsCommand, TheSummaryComesAtTheEnd) {
 // Of two temporaries with common bytes, one dies before the other is born, and at each node the
 // bytes of all live tensors add up to the number in the timeline and the plan.
 TEST_F(AllocatorsCommand, TheTimelineIsConsistent) {
-  ASSERT_EQ(Train({}).exit_code, 0);
+  ExpectExit(0, Train({}));
   const json timeline = json::parse(ReadFile(run_ + "/memory_timeline.json"));
   const json plan = json::parse(ReadFile(run_ + "/plan.json"));
   EXPECT_EQ(timeline.at("arena_bytes"), plan.at("arena_bytes"));
@@ -159,12 +148,9 @@ TEST_F(AllocatorsCommand, TheTimelineIsConsistent) {
 }
 
 TEST_F(AllocatorsCommand, SettingsThatDontGoTogether) {
-  const Outcome canaries = Train({"memory.allocator=caching", "debug.check_arena=true"});
-  EXPECT_EQ(canaries.exit_code, 2);
-  EXPECT_THAT(canaries.err, HasSubstr("debug.check_arena"));
-  const Outcome all_of_what = Train({"memory.allocator=caching", "memory.preallocate=true"});
-  EXPECT_EQ(all_of_what.exit_code, 2);
-  EXPECT_THAT(all_of_what.err, HasSubstr("memory.budget"));
+  ExpectExit(2, Train({"memory.allocator=caching", "debug.check_arena=true"}),
+             {"debug.check_arena"});
+  ExpectExit(2, Train({"memory.allocator=caching", "memory.preallocate=true"}), {"memory.budget"});
 }
 
 }  // namespace

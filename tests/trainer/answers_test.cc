@@ -57,27 +57,23 @@ class Answers : public testing::Test {
 };
 
 TEST_F(Answers, CachesThatAreRarelyCleared) {
-  const Outcome outcome =
-      Ask({"train", tiny_, "--set", "memory.allocator=caching", "--set",
-           "memory.empty_cache_every=1048576", "--set", "run.dir=" + (folder_ / "run")});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Ask({"train", tiny_, "--set", "memory.allocator=caching", "--set",
+                     "memory.empty_cache_every=1048576", "--set", "run.dir=" + (folder_ / "run")}));
 }
 
 // The time does not grow with the number of micro-steps.
 TEST_F(Answers, LongAccumulations) {
-  const Outcome outcome = Ask({"plan", tiny_, "--json", "--set", "train.accumulate=10000000"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome =
+      ExpectExit(0, Ask({"plan", tiny_, "--json", "--set", "train.accumulate=10000000"}));
   EXPECT_LT(outcome.peak_resident_bytes, int64_t{200} << 20);
-  const Outcome refused = Ask({"plan", tiny_, "--set", "train.global_batch=1000000000000"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("500000000000 micro-steps an update, more than 10000000"));
+  ExpectExit(2, Ask({"plan", tiny_, "--set", "train.global_batch=1000000000000"}),
+             {"500000000000 micro-steps an update, more than 10000000"});
 }
 
 TEST_F(Answers, TheLargestModel) {
   for (const char* budget : {"1MiB", "8MiB", "24GiB"}) {
     const Outcome outcome =
-        Ask({"plan", tiny_, "--budget", budget, "--max", "model.layers", "--json"});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+        ExpectExit(0, Ask({"plan", tiny_, "--budget", budget, "--max", "model.layers", "--json"}));
     const json answer = json::parse(outcome.out);
     EXPECT_EQ(answer["limited_by_budget"], budget != std::string("24GiB"));
   }
@@ -110,8 +106,7 @@ TEST_F(Answers, AModelThatIsFarFromFitting) {
 // The parameters alone are 15 GiB in bf16.
 TEST_F(Answers, AModelLargerThanTheGpu) {
   const Outcome outcome =
-      Ask({"config", "--for", "llama-8b", "--device", "4090", "--budget", "14GiB"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      ExpectExit(0, Ask({"config", "--for", "llama-8b", "--device", "4090", "--budget", "14GiB"}));
   EXPECT_THAT(outcome.out,
               testing::ContainsRegex("\n# Takes [0-9.]+ GiB of the GPU and 1[0-9][0-9] GiB of the "
                                      "host, pinned.\n# By built-in rates a step of 2097152 tokens "
@@ -122,11 +117,10 @@ TEST_F(Answers, AModelLargerThanTheGpu) {
 }
 
 TEST_F(Answers, EveryChoiceLeftOpen) {
-  const Outcome outcome =
-      Ask({"plan", "configs/models/gpt2-124m.yaml", "--device", "h200", "--set", "amp.dtype=bf16",
-           "--set", "train.micro_batch=auto", "--set", "train.global_batch=512", "--set",
-           "optimizer.place=auto", "--budget", "24GiB"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0,
+             Ask({"plan", "configs/models/gpt2-124m.yaml", "--device", "h200", "--set",
+                  "amp.dtype=bf16", "--set", "train.micro_batch=auto", "--set",
+                  "train.global_batch=512", "--set", "optimizer.place=auto", "--budget", "24GiB"}));
 }
 
 TEST_F(Answers, WeightsLeaveWhereTheBudgetAsksForIt) {

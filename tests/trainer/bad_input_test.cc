@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -32,20 +31,13 @@ class BadInput : public testing::Test {
   }
 
   Outcome Train(const std::string& yaml, std::vector<std::string> sets = {}) {
-    std::vector<std::string> arguments = {"train", File("run.yaml", yaml), "--set",
-                                          "run.dir=" + run_};
-    for (const std::string& set : sets) {
-      arguments.push_back("--set");
-      arguments.push_back(set);
-    }
-    return RunPlimsoll(arguments);
+    return RunPlimsoll(
+        WithSets({"train", File("run.yaml", yaml), "--set", "run.dir=" + run_}, sets));
   }
 
   // Expects one line, exit code 2, and no run directory.
   void ExpectMistake(const Outcome& outcome, const std::vector<std::string>& parts) {
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    ExpectRefusal(outcome, parts);
     EXPECT_FALSE(std::filesystem::exists(run_));
   }
 
@@ -54,8 +46,7 @@ class BadInput : public testing::Test {
 };
 
 TEST_F(BadInput, TheSoundRunWorks) {
-  const Outcome outcome = Train(kSound);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Train(kSound));
   EXPECT_TRUE(std::filesystem::exists(run_ + "/metrics.jsonl"));
 }
 
@@ -150,7 +141,7 @@ TEST_F(BadInput, ABuildWithoutCudaSaysSoFirst) {
       "--config=cuda //app:plimsoll), or set device: cpu";
   ExpectMistake(RunPlimsoll({"train", yaml}), {"run.yaml:6: " + way});
   ExpectMistake(Train(kSound, {"device=cuda", "memory.budget=90%"}), {"--set: " + way});
-  ASSERT_EQ(Train(std::string(kSound) + "save: {every: 1}\n").exit_code, 0);
+  ExpectExit(0, Train(std::string(kSound) + "save: {every: 1}\n"));
   const TempFolder other;
   const std::string run = other / "run";
   std::filesystem::rename(run_, run);
@@ -162,8 +153,7 @@ TEST_F(BadInput, ABuildWithoutCudaSaysSoFirst) {
     ExpectMistake(RunPlimsoll({command, run}), {"run/config.yaml:", ": " + way});
   }
   // Plans need no GPU.
-  const Outcome plan = RunPlimsoll({"plan", File("plan.yaml", kSound), "--set", "device=cuda"});
-  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  ExpectExit(0, RunPlimsoll({"plan", File("plan.yaml", kSound), "--set", "device=cuda"}));
 }
 
 TEST_F(BadInput, MissingRunFile) {
@@ -220,10 +210,7 @@ TEST_F(BadInput, ReadOnlyRunDirectory) {
 TEST_F(BadInput, ARunDirectoryInUseIsKept) {
   std::filesystem::create_directories(run_);
   WriteFile(run_ + "/metrics.jsonl", "precious\n");
-  const Outcome outcome = Train(kSound);
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("holds a run already"));
-  EXPECT_THAT(outcome.err, HasSubstr("run.overwrite"));
+  ExpectExit(2, Train(kSound), {"holds a run already", "run.overwrite"});
   EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), "precious\n");
 }
 
@@ -235,9 +222,7 @@ TEST_F(BadInput, AReadOnlyRunDirectoryWithDumps) {
 TEST_F(BadInput, ABlockedModelFolderIsNoticedBeforeTraining) {
   std::filesystem::create_directories(run_);
   WriteFile(run_ + "/model", "in the way");
-  const Outcome outcome = Train(kSound);
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("run.dir"));
+  ExpectExit(2, Train(kSound), {"run.dir"});
   EXPECT_FALSE(std::filesystem::exists(run_ + "/metrics.jsonl"));
 }
 
@@ -277,9 +262,8 @@ TEST_F(BadInput, UnknownCommand) {
 }
 
 TEST_F(BadInput, EmptyNames) {
-  const Outcome outcome = RunPlimsoll({"data", "volumes", "", "--train", "1"});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("folder: is empty; name one"));
+  ExpectExit(2, RunPlimsoll({"data", "volumes", "", "--train", "1"}),
+             {"folder: is empty; name one"});
   for (const char* share : {"nan", "-0.5", "1"}) {
     const Outcome refused = RunPlimsoll(
         {"data", "tokenize", File("text", "words\n"), "--out", "no", "--eval-fraction", share});
@@ -293,9 +277,7 @@ TEST_F(BadInput, GlobalBatchArithmetic) {
 }
 
 TEST_F(BadInput, MoreMemoryThanThereIs) {
-  const Outcome outcome = Train(kSound, {"model.width=131072", "model.layers=100"});
-  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("of memory left"));
+  ExpectExit(3, Train(kSound, {"model.width=131072", "model.layers=100"}), {"of memory left"});
   EXPECT_FALSE(std::filesystem::exists(run_));
 }
 
@@ -344,11 +326,10 @@ TEST_F(BadInput, FilesOfOtherPrograms) {
 TEST_F(BadInput, CommandLine) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{}, {"trian"}, {"train"}, {"plan", "a.yaml", "--jsno"}}) {
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2);
+    const Outcome outcome = ExpectExit(2, RunPlimsoll(arguments));
     EXPECT_FALSE(outcome.err.empty());
   }
-  EXPECT_EQ(RunPlimsoll({"--help"}).exit_code, 0);
+  ExpectExit(0, RunPlimsoll({"--help"}));
   EXPECT_THAT(RunPlimsoll({"--version"}).out, testing::MatchesRegex("plimsoll [0-9.]+ \\(.+\\)\n"));
 }
 

@@ -32,8 +32,7 @@ class BudgetCommand : public testing::Test {
   nlohmann::json PlanJson(std::vector<std::string> arguments,
                           const std::string& yaml = kBudgetRun) {
     arguments.push_back("--json");
-    const Outcome outcome = Plan(std::move(arguments), yaml);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Plan(std::move(arguments), yaml));
     return nlohmann::json::parse(outcome.out);
   }
   // Expects one line with these parts, and this exit code. On a slow machine a progress line may
@@ -49,8 +48,7 @@ class BudgetCommand : public testing::Test {
   // The first lines of the plan, up to what its passes did, each unwrapped.
   std::string Answer(const std::vector<std::string>& arguments,
                      const std::string& yaml = kBudgetRun) {
-    const Outcome outcome = Plan(arguments, yaml);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Plan(arguments, yaml));
     return Unwrapped(outcome.out);
   }
   static std::string Unwrapped(const std::string& plan) {

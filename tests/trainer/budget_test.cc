@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
+#include "tests/support/expect_error.h"
 #include "tests/trainer/budget_command.h"
 
 namespace plimsoll {
@@ -48,7 +49,7 @@ TEST_F(BudgetCommand, PlanAnswersFirst) {
   EXPECT_THAT(Unwrapped(Plan({"--device", "4090"}, large).out),
               MatchesRegex("does not fit NVIDIA GeForce RTX 4090 \\(24.0 GiB\\): takes [0-9.]+ "
                            "GiB, [0-9.]+ GiB too much; (.|\n)*"));
-  EXPECT_EQ(Plan({"--device", "4090", "--budget", "24GiB"}, large).exit_code, 3);
+  ExpectExit(3, Plan({"--device", "4090", "--budget", "24GiB"}, large));
   const std::vector<std::string> ranks = {"--device", "4090", "--ranks", "4"};
   int beyond = 0;
   const json meshes = PlanJson(ranks, large)["meshes"];
@@ -73,8 +74,7 @@ TEST_F(BudgetCommand, PlanForATooSmallGpuSaysWhatFits) {
       "data: {synthetic: true}\n"
       "train: {steps: 2, micro_batch: 48, eval_every: 0}\n";
   const std::vector<std::string> card = {"--device", "4060ti-8gb"};
-  const Outcome shown = Plan(card, large);
-  EXPECT_EQ(shown.exit_code, 3) << shown.err;
+  const Outcome shown = ExpectExit(3, Plan(card, large));
   const std::string first = Unwrapped(shown.out);
   EXPECT_THAT(first, MatchesRegex("does not fit NVIDIA GeForce RTX 4060 Ti 8 GB \\(8.00 GiB\\): "
                                   "takes [0-9.]+ GiB, [0-9.]+ GiB too much; it would fit with "
@@ -86,8 +86,7 @@ TEST_F(BudgetCommand, PlanForATooSmallGpuSaysWhatFits) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   };
-  const Outcome json_shown = Plan(with({"--json"}), large);
-  EXPECT_EQ(json_shown.exit_code, 3);
+  const Outcome json_shown = ExpectExit(3, Plan(with({"--json"}), large));
   const json plan = json::parse(json_shown.out);
   EXPECT_EQ(plan["fits"], false);
   ASSERT_GT(plan["ways_to_fit"].size(), 1u);
@@ -103,7 +102,7 @@ TEST_F(BudgetCommand, PlanForATooSmallGpuSaysWhatFits) {
       const std::string least = std::to_string(way["process_bytes"].get<int64_t>() - (4 << 20));
       const std::string said = fmt::format("{} bytes", way["process_bytes"].get<int64_t>());
       ExpectError(Plan(with({"--budget", least}), large), 3, {"the smallest plan needs", said});
-      EXPECT_EQ(Plan(with({"--budget", way["process_bytes"].dump()}), large).exit_code, 0);
+      ExpectExit(0, Plan(with({"--budget", way["process_bytes"].dump()}), large));
     } else {
       EXPECT_LE(bytes, way["process_bytes"]) << way;
     }
@@ -119,8 +118,7 @@ TEST_F(BudgetCommand, ABudgetEndsWhereTheCardDoes) {
       "train: {steps: 2, micro_batch: 48, eval_every: 0}\n"
       "memory: {budget: 40GiB}\n";
   const std::vector<std::string> card = {"--device", "4060ti-8gb"};
-  const Outcome fixed = Plan(card, large);
-  EXPECT_EQ(fixed.exit_code, 3);
+  const Outcome fixed = ExpectExit(3, Plan(card, large));
   EXPECT_THAT(Unwrapped(fixed.out),
               MatchesRegex("does not fit NVIDIA GeForce RTX 4060 Ti 8 GB \\(8.00 GiB\\), less than "
                            "memory.budget \\(40.0 GiB\\): takes (.|\n)*"));
@@ -187,15 +185,14 @@ TEST_F(BudgetCommand, ACpuHasOneMemory) {
   const int64_t least = PlanJson({"--set", "train.accumulate=2"}, wide)["arena_bytes"];
   EXPECT_THAT(Plan(within({"--set", "memory.weights=host", "train.accumulate=2"}, least), wide).err,
               HasSubstr("memory.weights: device ("));
-  const Outcome refused = Plan(within(open, arena - 1));
-  EXPECT_EQ(refused.exit_code, 3);
+  const Outcome refused = ExpectExit(3, Plan(within(open, arena - 1)));
   EXPECT_THAT(refused.err, Not(HasSubstr("host")));
-  EXPECT_EQ(Plan(within(host, both)).exit_code, 0);
+  ExpectExit(0, Plan(within(host, both)));
   // Where both arenas stand beside the budget, they stand there together; the picture of one has
   // the line where the other leaves it.
   std::vector<std::string> drawn = within(host, both + 4096);
   drawn.insert(drawn.end(), {"--html", folder_ / "plan.html"});
-  EXPECT_EQ(Plan(drawn).exit_code, 0);
+  ExpectExit(0, Plan(drawn));
   EXPECT_THAT(ReadFile(folder_ / "plan.html"),
               HasSubstr(fmt::format("\"label\":\"budget\",\"value\":{}}}",
                                     plan["arena_bytes"].get<int64_t>() + 4096)));
@@ -204,8 +201,7 @@ TEST_F(BudgetCommand, ACpuHasOneMemory) {
                                     "--set", "checkpointing.policy=none",
                                     "--set", "memory.budget=" + std::to_string(both + 4096)};
   train.insert(train.end(), host.begin(), host.end());
-  const Outcome trained = RunPlimsoll(train);
-  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  const Outcome trained = ExpectExit(0, RunPlimsoll(train));
   EXPECT_THAT(trained.out, HasSubstr(fmt::format("arenas {} as planned of {}: ", FormatBytes(both),
                                                  FormatBytes(both + 4096))));
   EXPECT_THAT(Plan(within(host, both - 1)).err,
@@ -226,11 +222,10 @@ TEST_F(BudgetCommand, ConfigurationsComeWithTheProgram) {
       "extends: configs/models/gpt2-124m.yaml\nmemory: {calibrate: false}\n";
   const json shipped = PlanJson({"--set", "train.micro_batch=1"}, extends);
   EXPECT_EQ(shipped["parameters"], 124'475'904);
-  const Outcome written =
-      RunPlimsoll({"config", "--for", "gpt2-124m", "--device", "h200", "--budget", "24GiB"});
-  EXPECT_EQ(written.exit_code, 0) << written.err;
+  const Outcome written = ExpectExit(
+      0, RunPlimsoll({"config", "--for", "gpt2-124m", "--device", "h200", "--budget", "24GiB"}));
   EXPECT_THAT(written.out, HasSubstr("layers: 12"));
-  EXPECT_EQ(RunPlimsoll({"plan", "configs/techniques/nothing.yaml"}).exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"plan", "configs/techniques/nothing.yaml"}));
 
   std::filesystem::create_directories(folder_ / "configs/models");
   WriteFile(folder_ / "configs/models/gpt2-124m.yaml", kBudgetRun);
@@ -272,8 +267,7 @@ TEST_F(BudgetCommand, StaleRatesAreSaid) {
                            " --set memory.calibrate=true train.steps=6 run.dir=" + folder_ / "run" +
                            " ";
   const auto shell = [&](const std::string& command) {
-    const Outcome outcome = RunShell(cache + command);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunShell(cache + command));
     return std::regex_replace(outcome.out, std::regex("\n  "), " ");
   };
   EXPECT_THAT(shell("$PLIMSOLL plan --budget 1GiB" + here),
@@ -324,8 +318,7 @@ TEST_F(BudgetCommand, PlanShowsTheCandidatesAndTheChosenOne) {
   EXPECT_EQ(chosen, 1);
   EXPECT_TRUE(selective && block);
   const Outcome text = Plan({"--budget", std::to_string(budget)});
-  EXPECT_THAT(text.out, HasSubstr("\n* "));
-  EXPECT_THAT(text.out, HasSubstr("chosen: the fastest of the plans that fit"));
+  ExpectText(text.out, {"\n* ", "chosen: the fastest of the plans that fit"});
 }
 
 TEST_F(BudgetCommand, SweepPrintsTheFront) {
@@ -392,8 +385,8 @@ TEST_F(BudgetCommand, LargestCountsWhatFollowsFromIt) {
         bert);
   };
   EXPECT_LT(answer["largest"], 512);  // positions that the model has at least
-  EXPECT_EQ(with(answer["largest"]).exit_code, 0);
-  EXPECT_EQ(with(answer["largest"].get<int64_t>() + 1).exit_code, 3);
+  ExpectExit(0, with(answer["largest"]));
+  ExpectExit(3, with(answer["largest"].get<int64_t>() + 1));
   const std::string resnet =
       "model: {family: resnet, depth: 8, image_size: 32, classes: 10}\n"
       "data: {source: synthetic_images}\n"
@@ -411,10 +404,8 @@ TEST_F(BudgetCommand, ChangesAreSaidWithTheSizeThatTheyLeadTo) {
   const Outcome refused = Plan({"--budget", "400KiB"});
   std::smatch closest;
   ASSERT_TRUE(std::regex_search(refused.err, closest, kClosest)) << refused.err;
-  const Outcome then =
-      Plan({"--budget", "400KiB", "--set", closest[1].str() + "=" + closest[2].str()});
-  EXPECT_EQ(then.exit_code, 3);
-  EXPECT_THAT(then.err, HasSubstr("the smallest plan needs " + closest[3].str()));
+  ExpectExit(3, Plan({"--budget", "400KiB", "--set", closest[1].str() + "=" + closest[2].str()}),
+             {"the smallest plan needs " + closest[3].str()});
 }
 
 TEST_F(BudgetCommand, TooSmallABudgetNamesTheSmallestAndTheWayOut) {
@@ -426,7 +417,7 @@ TEST_F(BudgetCommand, TooSmallABudgetNamesTheSmallestAndTheWayOut) {
               {"--budget: memory.budget: ", std::to_string(least) + " bytes", "the smallest plan",
                "the largest part: ", "it would fit with ",
                "train.micro_batch: 32 with train.accumulate: 2"});
-  EXPECT_EQ(Plan({"--set", large, "--budget", std::to_string(least)}).exit_code, 0);
+  ExpectExit(0, Plan({"--set", large, "--budget", std::to_string(least)}));
   ExpectError(Plan({"--budget", "64KiB"}), 3, {"less than the parameters alone"});
 }
 
@@ -458,8 +449,7 @@ TEST_F(BudgetCommand, PlansFitAScreen) {
   const json front = PlanJson({"--sweep", "4"}, split)["front"];
   for (const json& row : front) {
     const std::string budget = std::to_string(row["budget_bytes"].get<int64_t>());
-    const Outcome outcome = Plan({"--budget", budget}, split);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Plan({"--budget", budget}, split));
     std::istringstream plans(outcome.out.substr(outcome.out.find("\nPlans (") + 1));
     int lines = 0;
     for (std::string line; std::getline(plans, line); ++lines) {
@@ -505,7 +495,7 @@ TEST_F(BudgetCommand, AFixedPolicyIsChecked) {
   const json none = PlanJson({"--set", "checkpointing.policy=none"});
   const int64_t arena = none["arena_bytes"];
   const std::string fixed = "checkpointing.policy=none";
-  EXPECT_EQ(Plan({"--set", fixed, "--budget", std::to_string(arena)}).exit_code, 0);
+  ExpectExit(0, Plan({"--set", fixed, "--budget", std::to_string(arena)}));
   ExpectError(Plan({"--set", fixed, "--budget", std::to_string(arena - 1)}), 3,
               {"the plan needs", "checkpointing.policy: auto"});
 }
@@ -534,8 +524,7 @@ TEST_F(BudgetCommand, TrainingKeepsToTheBudget) {
       "--set"};
   std::vector<std::string> arguments = train;
   arguments.push_back("memory.budget=" + budget);
-  const Outcome outcome = RunPlimsoll(arguments);
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, RunPlimsoll(arguments));
   EXPECT_THAT(outcome.out, HasSubstr("chosen within memory.budget: "));
   const json plan = json::parse(ReadFile(run + "/plan.json"));
   const json shown = PlanJson({"--budget", budget});

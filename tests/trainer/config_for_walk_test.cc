@@ -107,8 +107,7 @@ TEST_P(Walk, PlansAndTrains) {
   // Two steps are too few to find a loss scale.
   if (device == std::string("t4")) train.insert(train.end(), {"--set", "amp.init_scale=256"});
   if (device != std::string("cpu")) train.insert(train.end(), {"--set", "memory.device=null"});
-  const Outcome trained = RunPlimsoll(train);
-  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  const Outcome trained = ExpectExit(0, RunPlimsoll(train));
   EXPECT_THAT(trained.out, HasSubstr("loss"));
 }
 

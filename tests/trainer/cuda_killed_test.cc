@@ -77,8 +77,7 @@ TEST_F(CudaKilled, SoDoesOneThatEnds) {
     GTEST_SKIP() << "other processes are on the GPU";
   }
   const int64_t before = Used();
-  const Outcome outcome = RunPlimsoll(Arguments(5));
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, RunPlimsoll(Arguments(5)));
   EXPECT_TRUE(ComesBackTo(before)) << (Used() - before) / kMiB << " MiB are still held";
 }
 

@@ -15,6 +15,7 @@
 #include "base/mapped_file.h"
 #include "formats/decode_raster.h"
 #include "tests/data/image_folders.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -30,9 +31,7 @@ class DcganCommand : public testing::Test {
  protected:
   DcganCommand() {
     data::WriteIdxFolder(folder_, 40, 10, 16, 16);
-    const Outcome written =
-        RunPlimsoll({"data", "images", folder_ / "pictures", "--from", folder_.path()});
-    EXPECT_EQ(written.exit_code, 0) << written.err;
+    ExpectExit(0, RunPlimsoll({"data", "images", folder_ / "pictures", "--from", folder_.path()}));
     WriteFile(yaml_,
               "model: {family: dcgan, image_size: 16, channels: 1, latent: 5, "
               "generator_features: 4, discriminator_features: 4}\n"
@@ -48,9 +47,7 @@ class DcganCommand : public testing::Test {
 
   using Sets = std::vector<std::string>;
   Sets Arguments(const std::string& run, const Sets& sets) const {
-    Sets arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    return arguments;
+    return WithSets({"train", yaml_, "--set", "run.dir=" + folder_ / run}, sets);
   }
   Outcome Train(const std::string& run, const Sets& sets = {}) const {
     return RunPlimsoll(Arguments(run, sets));
@@ -74,17 +71,15 @@ TEST_F(DcganCommand, PreparesPicturesLikeThoseThatItMakes) {
   open.erase(at,
              std::string(", random_resized_crop: false, resize: 16, mean: 0.5, std: 0.5").size());
   const std::string file = folder_.Write("open.yaml", open);
-  const Outcome resolved = RunPlimsoll({"config", file});
-  ASSERT_EQ(resolved.exit_code, 0) << resolved.err;
+  const Outcome resolved = ExpectExit(0, RunPlimsoll({"config", file}));
   for (const char* line : {"\n  mean: [0.5]\n", "\n  std: [0.5]\n", "\n  resize: 16\n",
                            "\n  random_resized_crop: false\n"}) {
     EXPECT_THAT(resolved.out, HasSubstr(line));
   }
   EXPECT_THAT(resolved.err, HasSubstr("pictures as the model makes them, within ±1: "));
   // The numbers are those of a file that says it, and of the configuration that is recorded.
-  ASSERT_EQ(Train("told").exit_code, 0);
-  const Outcome trained = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "open"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  ExpectExit(0, Train("told"));
+  ExpectExit(0, RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "open"}));
   EXPECT_EQ(Weights("open"), Weights("told"));
   ASSERT_EQ(
       RunPlimsoll({"train", folder_ / "open/config.yaml", "--set", "run.dir=" + folder_ / "again"})
@@ -92,15 +87,13 @@ TEST_F(DcganCommand, PreparesPicturesLikeThoseThatItMakes) {
       0);
   EXPECT_EQ(Weights("again"), Weights("told"));
   // What a file says counts.
-  const Outcome other = RunPlimsoll(
-      {"config", file, "--set", "data.mean=0.25", "data.resize=20", "data.crop_scale=[0.5, 1]"});
-  ASSERT_EQ(other.exit_code, 0) << other.err;
-  EXPECT_THAT(other.out, HasSubstr("\n  mean: [0.25]\n"));
-  EXPECT_THAT(other.out, HasSubstr("\n  resize: 20\n"));
+  const Outcome other = ExpectExit(0, RunPlimsoll({"config", file, "--set", "data.mean=0.25",
+                                                   "data.resize=20", "data.crop_scale=[0.5, 1]"}));
+  ExpectText(other.out, {"\n  mean: [0.25]\n", "\n  resize: 20\n"});
   EXPECT_THAT(other.out, Not(HasSubstr("random_resized_crop: false")));
   // Files of one size take no settings of pictures.
-  const Outcome stored = RunPlimsoll({"config", file, "--set", "data.folder=" + folder_.path()});
-  ASSERT_EQ(stored.exit_code, 0) << stored.err;
+  const Outcome stored =
+      ExpectExit(0, RunPlimsoll({"config", file, "--set", "data.folder=" + folder_.path()}));
   EXPECT_THAT(stored.out, HasSubstr("\n  mean: [0.5]\n"));
   EXPECT_THAT(stored.out, Not(HasSubstr("\n  resize")));
   EXPECT_THAT(stored.out, Not(HasSubstr("random_resized_crop")));
@@ -108,8 +101,7 @@ TEST_F(DcganCommand, PreparesPicturesLikeThoseThatItMakes) {
 
 // Ten images, as many as are held out, four in a row.
 TEST_F(DcganCommand, LeavesPicturesOfWhatItMakes) {
-  const Outcome outcome = Train("run");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Train("run"));
   EXPECT_THAT(outcome.out,
               ContainsRegex("evaluation after 2 steps: held-out discriminator.loss [0-9.]+, "
                             "discriminator.of_real "));
@@ -130,12 +122,11 @@ TEST_F(DcganCommand, LeavesPicturesOfWhatItMakes) {
 // Rows that fill up the last batch count nowhere, and no image acts on another.
 TEST_F(DcganCommand, EvaluatesTheSameInAllBatches) {
   for (const std::string norm : {"batch", "spectral"}) {
-    ASSERT_EQ(Train(norm, {"model.discriminator_norm=" + norm}).exit_code, 0);
+    ExpectExit(0, Train(norm, {"model.discriminator_norm=" + norm}));
     for (const std::string limit : {"8", "9"}) {
       const auto evaluate = [&](const std::string& batch) {
-        const Outcome outcome =
-            RunPlimsoll({"eval", folder_ / norm, "--batch", batch, "--limit", limit, "--json"});
-        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        const Outcome outcome = ExpectExit(
+            0, RunPlimsoll({"eval", folder_ / norm, "--batch", batch, "--limit", limit, "--json"}));
         return json::parse(outcome.out);
       };
       const json one = evaluate("1");
@@ -156,7 +147,7 @@ TEST_F(DcganCommand, ShowsTheSameImagesInAllBatches) {
   std::vector<std::string> pictures;
   for (const std::string batch : {"3", "8"}) {
     // The first evaluation is of the initial weights.
-    ASSERT_EQ(Train(batch, {"train.micro_batch=" + batch, "train.eval_every=4"}).exit_code, 0);
+    ExpectExit(0, Train(batch, {"train.micro_batch=" + batch, "train.eval_every=4"}));
     pictures.push_back(folder_.Read(batch + "/samples/step_0.png"));
   }
   EXPECT_EQ(pictures[0], pictures[1]);
@@ -165,9 +156,7 @@ TEST_F(DcganCommand, ShowsTheSameImagesInAllBatches) {
 TEST_F(DcganCommand, RefusesWhatItCannotDo) {
   const auto expect_refused = [&](const Sets& sets, const std::vector<std::string>& parts) {
     const Outcome outcome = Train("refused", sets);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    ExpectRefusal(outcome, parts);
     EXPECT_THAT(outcome.err, Not(HasSubstr("norm_samples")));
   };
   expect_refused({"data.mixup=0.2"}, {"--set: data.mixup", "two labels", "leave it out"});
@@ -179,33 +168,31 @@ TEST_F(DcganCommand, RefusesWhatItCannotDo) {
   expect_refused({"train.micro_batch=auto", "train.global_batch=8", "memory.budget=1GiB"},
                  {"train.micro_batch: auto would choose the mathematics", "give a number"});
   const Outcome plan =
-      RunPlimsoll({"plan", yaml_, "--budget", "1GiB", "--max", "train.micro_batch"});
-  EXPECT_EQ(plan.exit_code, 2);
-  EXPECT_THAT(plan.err, HasSubstr("give a number"));
+      ExpectExit(2, RunPlimsoll({"plan", yaml_, "--budget", "1GiB", "--max", "train.micro_batch"}),
+                 {"give a number"});
   EXPECT_THAT(plan.err, Not(HasSubstr("norm_samples")));
-  const Outcome tensor = RunPlimsoll({"plan", yaml_, "--set", "parallel.tensor=2"});
-  EXPECT_EQ(tensor.exit_code, 2);
+  const Outcome tensor = ExpectExit(2, RunPlimsoll({"plan", yaml_, "--set", "parallel.tensor=2"}));
   EXPECT_THAT(tensor.err, HasSubstr("parallel.tensor: 2 ranks would each do the same work"));
   // A folder's model is refused it as well.
-  ASSERT_EQ(Train("trained", {"train.eval_every=0"}).exit_code, 0);
-  const Outcome mixed = RunPlimsoll(
-      {"train",
-       folder_.Write("from.yaml", "model: {init_from: " + folder_ / "trained/model" +
+  ExpectExit(0, Train("trained", {"train.eval_every=0"}));
+  ExpectExit(
+      2,
+      RunPlimsoll(
+          {"train", folder_.Write("from.yaml",
+                                  "model: {init_from: " + folder_ / "trained/model" +
                                       "}\ndata: {source: images, folder: " + folder_ / "pictures" +
                                       ", random_resized_crop: false, resize: 16, mixup: 0.2}\n"
-                                      "train: {steps: 1, micro_batch: 4}\n")});
-  EXPECT_EQ(mixed.exit_code, 2);
-  EXPECT_THAT(mixed.err, HasSubstr("from.yaml:2: data.mixup: gives images two labels"));
+                                      "train: {steps: 1, micro_batch: 4}\n")}),
+      {"from.yaml:2: data.mixup: gives images two labels"});
   // Of a part of a network the rest is trained.
-  EXPECT_EQ(Train("part", {"train.freeze=generator.block.0.*", "train.eval_every=0"}).exit_code, 0);
+  ExpectExit(0, Train("part", {"train.freeze=generator.block.0.*", "train.eval_every=0"}));
 }
 
 TEST_F(DcganCommand, HasTheSameWeightsWithSpectralNormsUnderAllPolicies) {
   std::vector<std::string> weights;
   for (const std::string policy : {"none", "block"}) {
-    const Outcome outcome =
-        Train(policy, {"checkpointing.policy=" + policy, "model.discriminator_norm=spectral"});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(
+        0, Train(policy, {"checkpointing.policy=" + policy, "model.discriminator_norm=spectral"}));
     weights.push_back(Weights(policy));
   }
   EXPECT_EQ(weights[0], weights[1]);
@@ -227,8 +214,7 @@ TEST_F(DcganCommand, GoesOnWithTheSameBitsAfterItWasKilled) {
                        "amp.init_scale=1073741824",
                        "amp.growth_interval=7"};
     const std::string whole = "whole" + accumulate, run = "killed" + accumulate;
-    const Outcome outcome = Train(whole, sets);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, Train(whole, sets));
     Sets arguments = Arguments(run, sets);
     for (const int64_t rows : {50, 200}) {
       const pid_t child = StartPlimsoll(arguments, folder_.path());
@@ -242,8 +228,7 @@ TEST_F(DcganCommand, GoesOnWithTheSameBitsAfterItWasKilled) {
       arguments = Arguments(run, sets);
       arguments.insert(arguments.end(), {"--resume", "auto"});
     }
-    const Outcome resumed = RunPlimsoll(arguments);
-    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    ExpectExit(0, RunPlimsoll(arguments));
     EXPECT_EQ(Weights(run), Weights(whole));
     EXPECT_EQ(Rows(run), Rows(whole));
   }

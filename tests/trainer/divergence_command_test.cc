@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -63,19 +63,12 @@ class DivergenceCommand : public testing::Test {
   }
 
   Outcome Train(const Sets& sets = {}, const Sets& more = {}) const {
-    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + run_};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    return RunPlimsoll(arguments + more);
+    return RunPlimsoll(WithSets({"train", yaml_, "--set", "run.dir=" + run_}, sets, more));
   }
   Outcome Resume(const Sets& sets = {}) const { return Train(sets, {"--resume", "auto"}); }
   std::string Data(const std::string& name) const { return "data.train=" + folder_ / name; }
 
-  std::vector<json> Rows() const {
-    std::vector<json> rows;
-    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
-    return rows;
-  }
+  std::vector<json> Rows() const { return JsonLines(ReadFile(run_ + "/metrics.jsonl")); }
   // The rows without values that differ from run to run.
   std::vector<std::string> Numbers() const {
     std::vector<std::string> numbers;
@@ -95,8 +88,7 @@ class DivergenceCommand : public testing::Test {
   // The rows of the same run without interruption.
   std::vector<std::string> NumbersOfWhole(const Sets& sets) {
     const std::string run = std::exchange(run_, folder_ / "whole");
-    const Outcome outcome = Train(sets + Sets{"run.overwrite=true"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, Train(sets + Sets{"run.overwrite=true"}));
     const std::vector<std::string> numbers = Numbers();
     run_ = run;
     return numbers;
@@ -116,11 +108,10 @@ class DivergenceCommand : public testing::Test {
 };
 
 TEST_F(DivergenceCommand, StopsAtASpike) {
-  const Outcome outcome = Train();
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("step 20: loss "));
-  EXPECT_THAT(outcome.err, HasSubstr(": 6 standard deviations (divergence.spike) above the mean of "
-                                     "8 losses; stopped"));
+  ExpectExit(1, Train(),
+             {"step 20: loss ",
+              ": 6 standard deviations (divergence.spike) above the mean of "
+              "8 losses; stopped"});
   const std::vector<json> rows = Rows();
   ASSERT_EQ(rows.size(), kBad + 1u);
   EXPECT_FALSE(rows[8].contains("loss_limit"));  // for losses until two steps before
@@ -132,15 +123,14 @@ TEST_F(DivergenceCommand, StopsAtASpike) {
 }
 
 TEST_F(DivergenceCommand, NothingHappensUnlessAskedFor) {
-  ASSERT_EQ(Train({"divergence.spike=0"}).exit_code, 0);
+  ExpectExit(0, Train({"divergence.spike=0"}));
   EXPECT_EQ(Losses().size(), 28u);
   for (const json& row : Rows())
     EXPECT_FALSE(row.contains("loss_limit") || row.contains("diverged"));
 }
 
 TEST_F(DivergenceCommand, SkipsTheStep) {
-  const Outcome outcome = Train(kSkip);
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Train(kSkip));
   EXPECT_THAT(outcome.out, HasSubstr("; its update was skipped"));
   const std::vector<json> rows = Rows();
   ASSERT_EQ(rows.size(), 28u);
@@ -151,7 +141,7 @@ TEST_F(DivergenceCommand, SkipsTheStep) {
   EXPECT_THAT(ReadFile(run_ + "/metrics.csv"), HasSubstr("its update was skipped"));
   // Without the gate the loss of the bad step is the same, and that of the step after it differs.
   const std::vector<double> skipping = Losses();
-  ASSERT_EQ(Train({"divergence.spike=0", "run.overwrite=true"}).exit_code, 0);
+  ExpectExit(0, Train({"divergence.spike=0", "run.overwrite=true"}));
   const std::vector<double> not_skipping = Losses();
   EXPECT_TRUE(std::equal(skipping.begin(), skipping.begin() + kBad + 1, not_skipping.begin()));
   EXPECT_NE(skipping[kBad + 1], not_skipping[kBad + 1]);
@@ -163,9 +153,9 @@ TEST_F(DivergenceCommand, SkippingChangesNothingWhereNothingIsSkipped) {
     const Sets sets = {Data("clean"),         std::string("amp.dtype=") + dtype,
                        "run.overwrite=true",  "train.accumulate=2",
                        "train.micro_batch=2", "train.steps=12"};
-    ASSERT_EQ(Train(sets).exit_code, 0);
+    ExpectExit(0, Train(sets));
     const std::vector<std::string> plain = Numbers();
-    ASSERT_EQ(Train(sets + kSkip).exit_code, 0);
+    ExpectExit(0, Train(sets + kSkip));
     EXPECT_EQ(Numbers(), plain);
   }
 }
@@ -175,8 +165,7 @@ TEST_F(DivergenceCommand, SkipsInEveryType) {
                           Sets{"train.global_batch=4", "train.micro_batch=1"},
                           Sets{"optimizer.place=host", "optimizer.state_dtype=int8"}}) {
     SCOPED_TRACE(way[0]);
-    const Outcome outcome = Train(kSkip + way + Sets{"run.overwrite=true", "train.steps=22"});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, Train(kSkip + way + Sets{"run.overwrite=true", "train.steps=22"}));
     EXPECT_TRUE(Rows().at(kBad).contains("diverged"));
     EXPECT_EQ(Rows().at(kBad).at("skipped").get<int>(),
               Rows().at(kBad - 1).at("skipped").get<int>() + 1);
@@ -186,20 +175,18 @@ TEST_F(DivergenceCommand, SkipsInEveryType) {
 
 TEST_F(DivergenceCommand, TooManySkippedStepsInARowEndTheRun) {
   WriteData("text", kBad, 60);
-  const Outcome outcome = Train(kSkip + Sets{"divergence.max_skips=3"});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("step 22: "));
-  EXPECT_THAT(outcome.err, HasSubstr("3 in a row (divergence.max_skips); stopped"));
+  ExpectExit(1, Train(kSkip + Sets{"divergence.max_skips=3"}),
+             {"step 22: ", "3 in a row (divergence.max_skips); stopped"});
 }
 
 // Weights that have blown up stay so, and all later steps are skipped.
 TEST_F(DivergenceCommand, NumbersThatAreNoneAreSkippedToo) {
   for (const char* dtype : {"fp32", "bf16"}) {
-    const Outcome outcome =
+    const Outcome outcome = ExpectExit(
+        1,
         Train(kSkip + Sets{"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0",
                            "divergence.max_skips=4", "divergence.spike=0", "run.overwrite=true",
-                           std::string("amp.dtype=") + dtype});
-    EXPECT_EQ(outcome.exit_code, 1);
+                           std::string("amp.dtype=") + dtype}));
     EXPECT_THAT(outcome.out, HasSubstr("are not finite; its update was skipped"));
     EXPECT_THAT(outcome.err, HasSubstr("4 in a row (divergence.max_skips)"));
   }
@@ -207,8 +194,7 @@ TEST_F(DivergenceCommand, NumbersThatAreNoneAreSkippedToo) {
 
 TEST_F(DivergenceCommand, RollsBackBehindTheBatch) {
   for (const char* async : {"save.async=false", "save.async=true"}) {
-    const Outcome outcome = Train(kRollback + Sets{async, "run.overwrite=true"});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Train(kRollback + Sets{async, "run.overwrite=true"}));
     // The bad step began from the snapshot after 20 steps, which is not known to be good.
     const std::string told =
         "back to the snapshot after 15 steps and on with other data, the "
@@ -241,17 +227,15 @@ TEST_F(DivergenceCommand, RollsBackBehindTheBatch) {
   }();
   const std::string text = ReadFile(folder_ / "text");
   folder_.Write("text", text.substr(0, 15 * kTokens) + text.substr((kBad + 1) * kTokens));
-  ASSERT_EQ(Train({"train.stop_after=15", "run.overwrite=true"}).exit_code, 0);
-  ASSERT_EQ(Resume({"optimizer.lr=0.005"}).exit_code, 0);
+  ExpectExit(0, Train({"train.stop_after=15", "run.overwrite=true"}));
+  ExpectExit(0, Resume({"optimizer.lr=0.005"}));
   EXPECT_EQ(Losses(), first);
 }
 
 TEST_F(DivergenceCommand, TooManyRollbacksEndTheRun) {
   WriteData("text", kBad, 60);
-  const Outcome outcome =
-      Train(kRollback + Sets{"divergence.max_rollbacks=2", "divergence.spike=3"});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("stopped after 2 rollbacks (divergence.max_rollbacks)"));
+  ExpectExit(1, Train(kRollback + Sets{"divergence.max_rollbacks=2", "divergence.spike=3"}),
+             {"stopped after 2 rollbacks (divergence.max_rollbacks)"});
   int rollbacks = 0;
   for (const json& row : Rows()) {
     if (!row.contains("rollback")) continue;
@@ -265,12 +249,10 @@ TEST_F(DivergenceCommand, TooManyRollbacksEndTheRun) {
 TEST_F(DivergenceCommand, GoesBackToAStateThatIsKnownToBeGood) {
   const Sets sets = {Data("clean"), "save.every=1", "save.keep=3", "optimizer.name=sgd",
                      "optimizer.clip_grad_norm=0"};
-  ASSERT_EQ(Train(sets + Sets{"train.stop_after=12", "optimizer.lr=0.1"}).exit_code, 0);
-  const Outcome outcome =
-      Resume(sets + kRollback + Sets{"optimizer.lr=1000", "divergence.lr_factor=1e-4"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("step 13: loss "));
-  EXPECT_THAT(outcome.out, HasSubstr("back to the snapshot after 12 steps"));
+  ExpectExit(0, Train(sets + Sets{"train.stop_after=12", "optimizer.lr=0.1"}));
+  const Outcome outcome = ExpectExit(
+      0, Resume(sets + kRollback + Sets{"optimizer.lr=1000", "divergence.lr_factor=1e-4"}));
+  ExpectText(outcome.out, {"step 13: loss ", "back to the snapshot after 12 steps"});
   EXPECT_LT(Rows().back().at("loss").get<double>(), Rows().front().at("loss").get<double>());
 }
 
@@ -280,10 +262,8 @@ class DivergenceResumed : public DivergenceCommand,
 TEST_P(DivergenceResumed, HasTheBitsOfARunThatWasNeverStopped) {
   const auto& [sets, stop] = GetParam();
   const std::vector<std::string> whole = NumbersOfWhole(sets);
-  const Outcome first = Train(sets + Sets{"train.stop_after=" + std::to_string(stop)});
-  ASSERT_EQ(first.exit_code, 0) << first.err;
-  const Outcome outcome = Resume(sets);
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Train(sets + Sets{"train.stop_after=" + std::to_string(stop)}));
+  ExpectExit(0, Resume(sets));
   EXPECT_EQ(Numbers(), whole);
 }
 
@@ -309,18 +289,18 @@ TEST_F(DivergenceCommand, EvaluationsComeBackWithTheSnapshot) {
       std::ranges::count_if(
           whole, [](const std::string& row) { return json::parse(row).contains("rollback"); }),
       1);
-  ASSERT_EQ(Train(sets + Sets{"train.stop_after=20"}).exit_code, 0);
-  ASSERT_EQ(Resume(sets).exit_code, 0);
+  ExpectExit(0, Train(sets + Sets{"train.stop_after=20"}));
+  ExpectExit(0, Resume(sets));
   EXPECT_EQ(Numbers(), whole);
 }
 
 // Before its own first snapshot, a branch goes back to the snapshot that it began from.
 TEST_F(DivergenceCommand, ABranchGoesBackToWhereItBegan) {
-  ASSERT_EQ(Train({"train.stop_after=18"}).exit_code, 0);
+  ExpectExit(0, Train({"train.stop_after=18"}));
   const std::string from = run_ + "/snapshots/step-000000018";
   run_ = folder_ / "branch";
-  const Outcome outcome = Train(kRollback + Sets{"save.every=100"}, {"--resume", from});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome =
+      ExpectExit(0, Train(kRollback + Sets{"save.every=100"}, {"--resume", from}));
   EXPECT_THAT(outcome.out, HasSubstr("back to the snapshot after 18 steps"));
   EXPECT_EQ(Rows().front().at("rollback"), 1);
   EXPECT_EQ(Rows().back().at("step"), 27);
@@ -329,22 +309,18 @@ TEST_F(DivergenceCommand, ABranchGoesBackToWhereItBegan) {
 // After an error the run can continue with another action: counters of skipped steps don't prevent
 // it.
 TEST_F(DivergenceCommand, AStoppedRunGoesOnWithSkipping) {
-  ASSERT_EQ(Train().exit_code, 1);
-  const Outcome skipping = Resume(kSkip);
-  ASSERT_EQ(skipping.exit_code, 0) << skipping.err;
+  ExpectExit(1, Train());
+  ExpectExit(0, Resume(kSkip));
   EXPECT_EQ(Rows().back().at("skipped"), 1);
-  const Outcome back = Resume({"train.steps=30"});
-  ASSERT_EQ(back.exit_code, 0) << back.err;
+  ExpectExit(0, Resume({"train.steps=30"}));
 }
 
 TEST_F(DivergenceCommand, RollbacksNeedSnapshots) {
-  const Outcome none = Train(kRollback + Sets{"save.every=0"});
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("divergence.action: rollback needs snapshots to go back to; set "
-                                  "save.every"));
-  const Outcome late = Train(kRollback + Sets{"save.every=25"});
-  EXPECT_EQ(late.exit_code, 1);
-  EXPECT_THAT(late.err, HasSubstr("there is no snapshot yet to go back to"));
+  ExpectExit(2, Train(kRollback + Sets{"save.every=0"}),
+             {"divergence.action: rollback needs snapshots to go back to; set "
+              "save.every"});
+  ExpectExit(1, Train(kRollback + Sets{"save.every=25"}),
+             {"there is no snapshot yet to go back to"});
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -39,22 +39,19 @@ class EvalCommand : public testing::Test {
             "optimizer: {lr: 1e-2}\n"
             "run: {dir: " +
             run_ + "}\n");
-    ASSERT_EQ(RunPlimsoll({"train", yaml_}).exit_code, 0);
+    ExpectExit(0, RunPlimsoll({"train", yaml_}));
   }
 
   json Eval(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "eval");
     arguments.push_back("--json");
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunPlimsoll(arguments));
     return json::parse(outcome.out);
   }
 
   std::vector<double> EvalLosses() {
     std::vector<double> losses;
-    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const json row = json::parse(line);
+    for (const json& row : JsonLines(ReadFile(run_ + "/metrics.jsonl"))) {
       if (row.contains("eval_loss")) losses.push_back(row.at("eval_loss"));
     }
     return losses;
@@ -99,12 +96,12 @@ TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
   for (const char* file : {"text", "examples.jsonl"}) {
     std::vector<double> first;
     for (const char* micro_batch : {"1", "2", "3", "8", "16"}) {
-      const Outcome outcome = RunPlimsoll(
-          {"train", yaml_, "--set", "data.train=" + folder_ / file, "--set",
-           "train.global_batch=48", "--set", std::string("train.micro_batch=") + micro_batch,
-           "--set", "train.steps=2", "--set", "train.eval_every=1", "--set",
-           "train.eval_sequences=7", "--set", "optimizer.eps=1e-5", "--set", "run.overwrite=true"});
-      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      ExpectExit(
+          0, RunPlimsoll({"train", yaml_, "--set", "data.train=" + folder_ / file, "--set",
+                          "train.global_batch=48", "--set",
+                          std::string("train.micro_batch=") + micro_batch, "--set", "train.steps=2",
+                          "--set", "train.eval_every=1", "--set", "train.eval_sequences=7", "--set",
+                          "optimizer.eps=1e-5", "--set", "run.overwrite=true"}));
       const std::vector<double> losses = EvalLosses();
       if (first.empty()) first = losses;
       ASSERT_EQ(losses.size(), 3u);
@@ -118,15 +115,13 @@ TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
 // More rows than sequences would only take memory.
 TEST_F(EvalCommand, EvaluatesAveragesAsTheRunDid) {
   const std::string run = folder_ / "averaged", to = folder_ / "exported";
-  const Outcome trained =
+  const Outcome trained = ExpectExit(
+      0,
       RunPlimsoll({"train", yaml_, "--set", "run.dir=" + run, "--set", "optimizer.ema=0.8", "--set",
-                   "save.every=4", "--set", "train.monitor=ema_loss", "--set", "save.best=true"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+                   "save.every=4", "--set", "train.monitor=ema_loss", "--set", "save.best=true"}));
   EXPECT_THAT(trained.out, HasSubstr("averages in " + run + "/model_ema"));
   std::vector<json> rows;
-  std::istringstream lines(ReadFile(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const json row = json::parse(line);
+  for (const json& row : JsonLines(ReadFile(run + "/metrics.jsonl"))) {
     if (row.contains("eval_ema_loss")) rows.push_back(row);
   }
   ASSERT_EQ(rows.size(), 3u);
@@ -137,13 +132,12 @@ TEST_F(EvalCommand, EvaluatesAveragesAsTheRunDid) {
   EXPECT_EQ(Eval({run}).at("loss"), rows[2].at("eval_loss"));
   EXPECT_EQ(Eval({run, "--ema", "--step", "4"}).at("loss"), rows[1].at("eval_ema_loss"));
   EXPECT_EQ(Eval({run, "--ema", "--best"}).at("loss"), rows[2].at("eval_ema_loss"));
-  ASSERT_EQ(RunPlimsoll({"export", run, "--ema", "--step", "8", "--to", to}).exit_code, 0);
+  ExpectExit(0, RunPlimsoll({"export", run, "--ema", "--step", "8", "--to", to}));
   EXPECT_EQ(ReadFile(to + "/model.safetensors"), ReadFile(run + "/model_ema/model.safetensors"));
 
   const auto refused = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"eval", "--ema"});
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2);
+    const Outcome outcome = ExpectExit(2, RunPlimsoll(arguments));
     return outcome.err;
   };
   EXPECT_THAT(refused({run_}), HasSubstr("--ema: " + run_ + " has neither snapshots nor"));
@@ -195,22 +189,17 @@ TEST_F(EvalCommand, WeightsThatAreNoNumbersAreAnError) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(bytes.data() + bytes.size() - sizeof(nan), &nan, sizeof(nan));
   WriteFile(path, bytes);
-  const Outcome eval = RunPlimsoll({"eval", run_, "--json"});
-  EXPECT_EQ(eval.exit_code, 1) << eval.err;
+  const Outcome eval = ExpectExit(1, RunPlimsoll({"eval", run_, "--json"}));
   EXPECT_EQ(eval.out, "");
-  EXPECT_THAT(eval.err, HasSubstr(run_ + ": the loss is nan: "));
-  EXPECT_THAT(eval.err, HasSubstr(" holds NaN or infinity"));
-  const Outcome generate = RunPlimsoll({"generate", run_, "--tokens", "5"});
-  EXPECT_EQ(generate.exit_code, 1) << generate.err;
-  EXPECT_THAT(generate.err, HasSubstr(run_ + ": the next token's logits"));
-  EXPECT_THAT(generate.err, HasSubstr(" holds NaN or infinity"));
+  ExpectText(eval.err, {run_ + ": the loss is nan: ", " holds NaN or infinity"});
+  ExpectExit(1, RunPlimsoll({"generate", run_, "--tokens", "5"}),
+             {run_ + ": the next token's logits", " holds NaN or infinity"});
 }
 
 TEST_F(EvalCommand, SaysWhatIsWrong) {
   const auto expect = [](std::vector<std::string> arguments, std::vector<std::string> parts) {
     arguments.insert(arguments.begin(), "eval");
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    const Outcome outcome = ExpectExit(2, RunPlimsoll(arguments));
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
   };

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -41,25 +40,18 @@ class ExportCommand : public testing::Test {
   }
 
   void Train(const std::string& run, const Arguments& sets, const Arguments& more = {}) const {
-    Arguments arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome outcome = RunPlimsoll(arguments);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, RunPlimsoll(
+                      WithSets({"train", yaml_, "--set", "run.dir=" + folder_ / run}, sets, more)));
   }
   // Returns its output.
   std::string Export(const std::string& run, const std::string& to, Arguments more = {}) const {
     more.insert(more.begin(), {"export", folder_ / run, "--to", folder_ / to});
-    const Outcome outcome = RunPlimsoll(more);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunPlimsoll(more));
     return outcome.out;
   }
   void ExpectRefused(Arguments arguments, const Arguments& parts) const {
     arguments.insert(arguments.begin(), "export");
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    ExpectRefusal(RunPlimsoll(arguments), parts);
   }
   void ExpectSameModel(const std::string& a, const std::string& b) const {
     for (const char* file : {"/model.safetensors", "/config.json"}) {
@@ -67,9 +59,9 @@ class ExportCommand : public testing::Test {
     }
   }
   double Loss(const std::string& model) const {
-    const Outcome outcome = RunPlimsoll({"eval", folder_ / model, "--data", folder_ / "text",
-                                         "--tokenizer", "byte", "--batch", "4", "--json"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome =
+        ExpectExit(0, RunPlimsoll({"eval", folder_ / model, "--data", folder_ / "text",
+                                   "--tokenizer", "byte", "--batch", "4", "--json"}));
     return json::parse(outcome.out).at("loss");
   }
 
@@ -209,8 +201,7 @@ TEST_F(ExportCommand, PutsTheTokenizerBeside) {
   EXPECT_EQ(config.at("bos_token"), "<|endoftext|>");
 
   // A folder of this form is known by itself.
-  const Outcome own = RunPlimsoll({"generate", folder_ / "ending", "--tokens", "3"});
-  EXPECT_EQ(own.exit_code, 0) << own.err;
+  ExpectExit(0, RunPlimsoll({"generate", folder_ / "ending", "--tokens", "3"}));
 }
 
 // What a run leaves has its tokenizer, too, and none of an earlier run's.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -32,7 +33,7 @@ class GenerateCommand : public testing::Test {
                   "sample: {prompt: \"Six\", tokens: 20, temperature: 0}\n"
                   "run: {dir: " +
                   run_ + "}\n");
-    ASSERT_EQ(RunPlimsoll({"train", yaml_}).exit_code, 0);
+    ExpectExit(0, RunPlimsoll({"train", yaml_}));
   }
 
   const TempFolder folder_;
@@ -41,13 +42,10 @@ class GenerateCommand : public testing::Test {
 };
 
 TEST_F(GenerateCommand, WritesTheTextAndSaysWhatItTook) {
-  const Outcome outcome = RunPlimsoll({"generate", run_});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, RunPlimsoll({"generate", run_}));
   EXPECT_THAT(outcome.out, StartsWith("Six"));
   EXPECT_EQ(outcome.out.size(), 3u + 20u + 1u);
-  EXPECT_THAT(outcome.err, HasSubstr("prompt of 3 tokens"));
-  EXPECT_THAT(outcome.err, HasSubstr("then 19 tokens"));
-  EXPECT_THAT(outcome.err, HasSubstr("tokens/s"));
+  ExpectText(outcome.err, {"prompt of 3 tokens", "then 19 tokens", "tokens/s"});
   // 2 layers, keys and values of 22 tokens, 2 heads of 8 values.
   EXPECT_THAT(outcome.err, HasSubstr("cache 5.50 KiB"));
 }
@@ -56,28 +54,26 @@ TEST_F(GenerateCommand, WritesTheTextAndSaysWhatItTook) {
 TEST_F(GenerateCommand, SixteenBitsWriteTheSameGreedyText) {
   const std::string full = RunPlimsoll({"generate", run_}).out;
   for (const std::string dtype : {"bf16", "fp16"}) {
-    const Outcome low = RunPlimsoll({"generate", run_, "--dtype", dtype});
-    ASSERT_EQ(low.exit_code, 0) << low.err;
+    const Outcome low = ExpectExit(0, RunPlimsoll({"generate", run_, "--dtype", dtype}));
     EXPECT_EQ(low.out, full) << dtype;
     EXPECT_THAT(low.err, HasSubstr("cache 2.75 KiB"));
   }
 }
 
 TEST_F(GenerateCommand, GoesOnBeyondTheContext) {
-  const Outcome outcome = RunPlimsoll({"generate", run_, "--tokens", "60", "--count", "2"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome =
+      ExpectExit(0, RunPlimsoll({"generate", run_, "--tokens", "60", "--count", "2"}));
   EXPECT_THAT(outcome.out, HasSubstr("--- 2 of 2\nSix"));
-  const Outcome shorter = RunPlimsoll({"generate", run_, "--tokens", "60", "--sequence", "8"});
-  ASSERT_EQ(shorter.exit_code, 0) << shorter.err;
+  const Outcome shorter =
+      ExpectExit(0, RunPlimsoll({"generate", run_, "--tokens", "60", "--sequence", "8"}));
   EXPECT_EQ(shorter.out.size(), 3u + 60u + 1u);
 }
 
 TEST_F(GenerateCommand, StopsBeforeATextAndDrawsFromTheNucleus) {
   const std::string whole = RunPlimsoll({"generate", run_, "--tokens", "40"}).out;
   const std::string stop = whole.substr(9, 3), text = whole.substr(0, whole.find(stop, 3));
-  const Outcome stopped =
-      RunPlimsoll({"generate", run_, "--tokens", "40", "--stop", "no such", "--stop", stop});
-  ASSERT_EQ(stopped.exit_code, 0) << stopped.err;
+  const Outcome stopped = ExpectExit(
+      0, RunPlimsoll({"generate", run_, "--tokens", "40", "--stop", "no such", "--stop", stop}));
   EXPECT_EQ(stopped.out, text + "\n");
   const Outcome two =
       RunPlimsoll({"generate", run_, "--tokens", "40", "--stop", stop, "--count", "2"});
@@ -99,10 +95,8 @@ TEST_F(GenerateCommand, StopsBeforeATextAndDrawsFromTheNucleus) {
 TEST_F(GenerateCommand, RefusesAContextThatTheModelLacks) {
   for (const std::string& model : {run_, run_ + "/model"}) {
     const Outcome outcome =
-        RunPlimsoll({"generate", model, "--sequence", "33", "--tokenizer", "byte"});
-    EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_THAT(outcome.err, HasSubstr("model.sequence"));
-    EXPECT_THAT(outcome.err, HasSubstr("32"));
+        ExpectExit(2, RunPlimsoll({"generate", model, "--sequence", "33", "--tokenizer", "byte"}),
+                   {"model.sequence", "32"});
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
 }

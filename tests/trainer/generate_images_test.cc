@@ -14,6 +14,8 @@
 #include "base/mapped_file.h"
 #include "data/noise.h"
 #include "formats/decode_raster.h"
+#include "formats/raster.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -40,8 +42,7 @@ class GenerateImages : public testing::Test {
             "memory: {summary: none, calibrate: false}\n"
             "run: {dir: " +
             folder_ / run + "}\n");
-    const Outcome outcome = RunPlimsoll({"train", yaml});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, RunPlimsoll({"train", yaml}));
   }
 
   static Outcome Run(const std::string& model, const Arguments& more) {
@@ -55,8 +56,7 @@ class GenerateImages : public testing::Test {
     const std::string to = "made" + std::to_string(++made_);
     Arguments arguments = {"--images", images, "--to", folder_ / to};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome outcome = Run(folder_ / model, arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, Run(folder_ / model, arguments));
     std::vector<std::string> files;
     for (const std::string& name : folder_.Names(to))
       files.push_back(folder_.Read(to + "/" + name));
@@ -67,8 +67,7 @@ class GenerateImages : public testing::Test {
                                  "made");
   }
   void ExpectRefused(const Arguments& arguments, const Arguments& parts) const {
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    const Outcome outcome = ExpectExit(2, RunPlimsoll(arguments));
     EXPECT_EQ(outcome.out, "");
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
   }
@@ -83,10 +82,9 @@ TEST_F(GenerateImages, WritesAFileForEach) {
   for (const int channels : {1, 3}) {
     const std::string run = "run" + std::to_string(channels), to = folder_ / (run + "/made/deep");
     Train(run, channels);
-    const Outcome outcome = Run(folder_ / run, {"--images", "5", "--to", to, "--batch", "2"});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr("5 images of 8 × 8 in " + to + ", "));
-    EXPECT_THAT(outcome.out, HasSubstr(" images/s; arena "));
+    const Outcome outcome =
+        ExpectExit(0, Run(folder_ / run, {"--images", "5", "--to", to, "--batch", "2"}));
+    ExpectText(outcome.out, {"5 images of 8 × 8 in " + to + ", ", " images/s; arena "});
     EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 1) << outcome.out;
     EXPECT_THAT(folder_.Names(run + "/made/deep"),
                 ElementsAre("000001.png", "000002.png", "000003.png", "000004.png", "000005.png"));
@@ -184,7 +182,7 @@ TEST_F(GenerateImages, RefusesFoldersThatHoldAnything) {
   const auto make = [&](const std::string& to) {
     return Arguments{"generate", run, "--images", "1", "--to", to};
   };
-  EXPECT_EQ(RunPlimsoll(make(kept)).exit_code, 0);
+  ExpectExit(0, RunPlimsoll(make(kept)));
   const std::string file = folder_.Write("kept/000001.png", "a user's own");
   ExpectRefused(make(kept), {"--to " + kept + ": holds files already"});
   EXPECT_EQ(ReadFile(file), "a user's own");
@@ -195,7 +193,7 @@ TEST_F(GenerateImages, RefusesFoldersThatHoldAnything) {
   folder_.Write("kept/notes.txt", "a user's own");
   Arguments told = make(kept);
   told.emplace_back("--overwrite");
-  EXPECT_EQ(RunPlimsoll(told).exit_code, 0);
+  ExpectExit(0, RunPlimsoll(told));
   EXPECT_EQ(folder_.Names("kept"), (Arguments{"000001.png", "notes.txt"}));
   EXPECT_EQ(ReadFile(file).substr(1, 3), "PNG");
   EXPECT_EQ(folder_.Read("kept/notes.txt"), "a user's own");
@@ -203,11 +201,10 @@ TEST_F(GenerateImages, RefusesFoldersThatHoldAnything) {
 
 TEST_F(GenerateImages, RefusesModelsThatMakeNone) {
   const auto train = [&](const std::string& run, const std::string& yaml) {
-    const Outcome outcome = RunPlimsoll(
-        {"train",
-         folder_.Write(run + ".yaml", yaml + "memory: {summary: none, calibrate: false}\n"),
-         "--set", "run.dir=" + folder_ / run});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, RunPlimsoll({"train",
+                               folder_.Write(run + ".yaml",
+                                             yaml + "memory: {summary: none, calibrate: false}\n"),
+                               "--set", "run.dir=" + folder_ / run}));
   };
   const std::string steps = "train: {steps: 1, micro_batch: 2, threads: 1, eval_every: 0}\n";
   train("text",

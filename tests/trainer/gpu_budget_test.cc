@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/axes.h"
 #include "memory/interconnect.h"
 #include "runtime/cuda/gpu_memory.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/gpu_account.h"
@@ -37,8 +37,7 @@ class GpuBudget : public testing::Test {
   }
   json PlanJson(std::vector<std::string> arguments) {
     arguments.push_back("--json");
-    const Outcome outcome = Plan(std::move(arguments));
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Plan(std::move(arguments)));
     return json::parse(outcome.out);
   }
   const TempFolder folder_;
@@ -71,16 +70,11 @@ TEST_F(GpuBudget, BoundsTheProcess) {
     EXPECT_EQ(plan["budget_bytes"], row["budget_bytes"]);
   }
   const int64_t least = front.back()["budget_bytes"];
-  const Outcome tight = Plan({"--budget", std::to_string(least - 2 * kMiB)});
-  EXPECT_EQ(tight.exit_code, 3);
-  EXPECT_THAT(tight.err, HasSubstr("beside the arena"));
+  ExpectExit(3, Plan({"--budget", std::to_string(least - 2 * kMiB)}), {"beside the arena"});
 }
 
 TEST_F(GpuBudget, LessThanWhatTheProcessTakesBesideTheArena) {
-  const Outcome outcome = Plan({"--budget", "100MiB"});
-  EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err, HasSubstr("100 MiB is less than the "));
-  EXPECT_THAT(outcome.err, HasSubstr("context"));
+  ExpectExit(3, Plan({"--budget", "100MiB"}), {"100 MiB is less than the ", "context"});
 }
 
 TEST_F(GpuBudget, RelativeBudgetsAskTheGpu) {
@@ -90,8 +84,7 @@ TEST_F(GpuBudget, RelativeBudgetsAskTheGpu) {
     return;
   }
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("no GPU here"));
-  EXPECT_THAT(outcome.err, HasSubstr("24GiB"));
+  ExpectText(outcome.err, {"no GPU here", "24GiB"});
 }
 
 // Communicators are part of the process, with as many channels as justify their memory.

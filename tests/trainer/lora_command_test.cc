@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -48,26 +47,18 @@ class LoraCommand : public testing::Test {
   }
 
   std::string Run(const Arguments& arguments) const {
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunPlimsoll(arguments));
     return outcome.out;
   }
   void Train(const std::string& run, const Arguments& sets = {}, const Arguments& more = {}) const {
-    Arguments arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    Run(arguments);
+    Run(WithSets({"train", yaml_, "--set", "run.dir=" + folder_ / run}, sets, more));
   }
   void ExpectRefused(const Arguments& arguments, const Arguments& parts) const {
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    ExpectRefusal(RunPlimsoll(arguments), parts);
   }
   void ExpectTrainRefused(const Arguments& sets, const Arguments& parts) const {
-    Arguments arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / "refused"};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    ExpectRefused(arguments, parts);
+    ExpectRefused(WithSets({"train", yaml_, "--set", "run.dir=" + folder_ / "refused"}, sets),
+                  parts);
   }
   double Loss(Arguments arguments) const {
     arguments.insert(arguments.begin(), "eval");
@@ -78,9 +69,7 @@ class LoraCommand : public testing::Test {
   // The losses of a run's evaluations, by step.
   std::vector<double> HeldOut(const std::string& run) const {
     std::vector<double> losses;
-    std::istringstream rows(folder_.Read(run + "/metrics.jsonl"));
-    for (std::string row; std::getline(rows, row);) {
-      const json parsed = json::parse(row);
+    for (const json& parsed : JsonLines(folder_.Read(run + "/metrics.jsonl"))) {
       if (parsed.contains("eval_loss")) losses.push_back(parsed.at("eval_loss"));
     }
     return losses;
@@ -237,12 +226,11 @@ TEST_F(LoraCommand, MayBeTriedWithoutAModel) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return RunPlimsoll(arguments);
   };
-  const Outcome whole = train("whole", {});
-  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const Outcome whole = ExpectExit(0, train("whole", {}));
   EXPECT_THAT(whole.err, HasSubstr("a trial on made-up samples, which leaves no adapter"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "whole" + "/adapter/adapter_config.json"));
-  ASSERT_EQ(train("parts", {"--set", "train.stop_after=6"}).exit_code, 0);
-  ASSERT_EQ(train("parts", {"--resume", "auto"}).exit_code, 0);
+  ExpectExit(0, train("parts", {"--set", "train.stop_after=6"}));
+  ExpectExit(0, train("parts", {"--resume", "auto"}));
   const auto last_loss = [&](const std::string& run) {
     return json::parse(ReadFile(folder_ / run + "/summary.json")).at("loss");
   };
@@ -264,8 +252,7 @@ TEST_F(LoraCommand, SaysWhatIsWrong) {
                 {"--set: lora.rank: needs model.init_from"});
   ExpectTrainRefused({"optimizer.weight_decay_groups=[{pattern: \"embed.*\", weight_decay: 0}]"},
                      {"no parameter matches 'embed.*'", "block.0.attn.qkv.lora_a"});
-  const Outcome off = RunPlimsoll({"plan", yaml_, "--set", "lora.rank=0"});
-  EXPECT_EQ(off.exit_code, 0);
+  const Outcome off = ExpectExit(0, RunPlimsoll({"plan", yaml_, "--set", "lora.rank=0"}));
   EXPECT_THAT(off.err, HasSubstr("lora.alpha: has no effect without lora.rank"));
 }
 

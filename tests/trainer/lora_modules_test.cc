@@ -4,13 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -25,22 +24,13 @@ using Arguments = std::vector<std::string>;
 
 class LoraModules : public testing::Test {
  protected:
-  Outcome Expect(int exit_code, const Arguments& arguments) const {
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, exit_code) << outcome.out << outcome.err;
-    return outcome;
-  }
   Outcome Train(const std::string& yaml, const std::string& run, const Arguments& sets = {},
                 const Arguments& more = {}) const {
-    Arguments arguments = {"train", yaml, "--set", "run.dir=" + folder_ / run};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return Expect(0, arguments);
+    return ExpectExit(
+        0, RunPlimsoll(WithSets({"train", yaml, "--set", "run.dir=" + folder_ / run}, sets, more)));
   }
   void ExpectRefused(const Arguments& arguments, const Arguments& parts) const {
-    const Outcome outcome = Expect(2, arguments);
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    ExpectRefusal(RunPlimsoll(arguments), parts);
   }
   std::string Adapter(const std::string& run) const {
     return folder_.Read(run + "/adapter/adapter_model.safetensors");
@@ -51,13 +41,11 @@ class LoraModules : public testing::Test {
   double Loss(Arguments arguments) const {
     arguments.insert(arguments.begin(), "eval");
     arguments.push_back("--json");
-    return json::parse(Expect(0, arguments).out).at("loss");
+    return json::parse(ExpectExit(0, RunPlimsoll(arguments)).out).at("loss");
   }
   std::vector<double> HeldOut(const std::string& run) const {
     std::vector<double> losses;
-    std::istringstream rows(folder_.Read(run + "/metrics.jsonl"));
-    for (std::string row; std::getline(rows, row);) {
-      const json parsed = json::parse(row);
+    for (const json& parsed : JsonLines(folder_.Read(run + "/metrics.jsonl"))) {
       if (parsed.contains("eval_loss")) losses.push_back(parsed.at("eval_loss"));
     }
     return losses;
@@ -120,9 +108,9 @@ class FreshHead : public LoraModules {
 
 TEST_F(FreshHead, IsTrainedAndStoredWithTheAdapter) {
   const Outcome outcome = Train(yaml_, "run");
-  EXPECT_THAT(outcome.out, HasSubstr("model.init_from: pooler.dense.weight, pooler.dense.bias, "
-                                     "classifier.weight, classifier.bias start afresh: "));
-  EXPECT_THAT(outcome.out, HasSubstr("stored with the adapter (lora.modules_to_save)"));
+  ExpectText(outcome.out, {"model.init_from: pooler.dense.weight, pooler.dense.bias, "
+                           "classifier.weight, classifier.bias start afresh: ",
+                           "stored with the adapter (lora.modules_to_save)"});
   const json config = AdapterConfig("run");
   EXPECT_EQ(config["task_type"], "SEQ_CLS");
   EXPECT_THAT(config["modules_to_save"], ElementsAre("bert.pooler.dense", "classifier"));
@@ -140,14 +128,16 @@ TEST_F(FreshHead, IsTrainedAndStoredWithTheAdapter) {
   EXPECT_LT(held_out.back(), 0.5 * held_out.front());  // the first letter says it
   EXPECT_NEAR(Loss({folder_ / "run"}), held_out.back(), 1e-6);
   EXPECT_NEAR(Loss({folder_ / "run", "--step", "20"}), held_out[1], 1e-6);
-  EXPECT_THAT(Expect(0, {"predict", folder_ / "run", "--text", "bbb text"}).out, HasSubstr("pear"));
+  EXPECT_THAT(ExpectExit(0, RunPlimsoll({"predict", folder_ / "run", "--text", "bbb text"})).out,
+              HasSubstr("pear"));
 
   // Merged weights are a classifier of transformers' form.
-  Expect(0, {"export", folder_ / "run", "--to", folder_ / "merged", "--merge"});
-  EXPECT_THAT(folder_.Read("merged/config.json"), HasSubstr("BertForSequenceClassification"));
-  EXPECT_THAT(folder_.Read("merged/config.json"), HasSubstr("\"1\": \"pear\""));
+  ExpectExit(0, RunPlimsoll({"export", folder_ / "run", "--to", folder_ / "merged", "--merge"}));
+  ExpectText(folder_.Read("merged/config.json"),
+             {"BertForSequenceClassification", "\"1\": \"pear\""});
   EXPECT_NEAR(Loss({folder_ / "merged", "--run-file", yaml_}), held_out.back(), 1e-5);
-  Expect(0, {"export", folder_ / "run", "--to", folder_ / "exported", "--step", "40"});
+  ExpectExit(
+      0, RunPlimsoll({"export", folder_ / "run", "--to", folder_ / "exported", "--step", "40"}));
   EXPECT_EQ(folder_.Read("exported/adapter_model.safetensors"), Adapter("run"));
   EXPECT_NEAR(Loss({base_, "--adapter", folder_ / "exported", "--run-file", yaml_}),
               held_out.back(), 1e-6);
@@ -226,7 +216,7 @@ TEST_F(FreshHead, GoesWithItsBaseAlone) {
   WriteFile(base_ + "/model.safetensors", before);
   Train(yaml_, "stopped", {}, {"--resume", "auto"});
   EXPECT_EQ(Adapter("stopped"), Adapter("run"));
-  Expect(0, {"eval", folder_ / "run"});
+  ExpectExit(0, RunPlimsoll({"eval", folder_ / "run"}));
 }
 
 // Of a language model: named modules, and new tokens.
@@ -269,12 +259,11 @@ TEST_F(NamedModules, AreTrainedInFull) {
   // Settings that a run leaves open are those of the adapter, its dropout as well.
   Train(yaml_, "next", {"lora.init_from=" + folder_ / "run/adapter"});
   const std::string config = folder_.Read("next/config.yaml");
-  EXPECT_THAT(config, HasSubstr("dropout: 0.25"));
-  EXPECT_THAT(config, HasSubstr("modules_to_save: [lm_head, model.layers.0.self_attn.o_proj]"));
+  ExpectText(config,
+             {"dropout: 0.25", "modules_to_save: [lm_head, model.layers.0.self_attn.o_proj]"});
   const auto refused = [&](const Arguments& sets, const Arguments& parts) {
-    Arguments arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / "refused"};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    ExpectRefused(arguments, parts);
+    ExpectRefused(WithSets({"train", yaml_, "--set", "run.dir=" + folder_ / "refused"}, sets),
+                  parts);
   };
   refused({"lora.rank=2", "lora.modules_to_save=[score]"},
           {"--set: lora.modules_to_save: no module is called 'score'", "lm_head"});
@@ -291,7 +280,7 @@ TEST_F(NamedModules, TrainTheRowsOfNewTokens) {
   EXPECT_EQ(json::parse(folder_.Read("grown/model/config.json")).at("vocab_size"), 260);
   EXPECT_NEAR(Loss({folder_ / "grown"}), HeldOut("grown").back(), 1e-6);
   Train(yaml_, "stopped", {"model.vocab=260", "save.every=2", "train.stop_after=2"});
-  Expect(0, {"eval", folder_ / "stopped"});
+  ExpectExit(0, RunPlimsoll({"eval", folder_ / "stopped"}));
   Train(yaml_, "stopped", {"model.vocab=260", "save.every=2"}, {"--resume", "auto"});
   EXPECT_EQ(folder_.Read("stopped/model/model.safetensors"),
             folder_.Read("grown/model/model.safetensors"));
@@ -301,13 +290,12 @@ TEST_F(NamedModules, TrainTheRowsOfNewTokens) {
   Train(yaml_, "run", adapts);
   EXPECT_NEAR(Loss({folder_ / "run"}), HeldOut("run").back(), 1e-6);
   EXPECT_NEAR(Loss({folder_ / "run", "--step", "4"}), HeldOut("run").back(), 1e-6);
-  Expect(0, {"export", folder_ / "run", "--to", folder_ / "merged", "--merge"});
+  ExpectExit(0, RunPlimsoll({"export", folder_ / "run", "--to", folder_ / "merged", "--merge"}));
   EXPECT_EQ(json::parse(folder_.Read("merged/config.json")).at("vocab_size"), 260);
 
   const auto refused = [&](const Arguments& sets, const Arguments& parts) {
-    Arguments arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / "refused"};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    ExpectRefused(arguments, parts);
+    ExpectRefused(WithSets({"train", yaml_, "--set", "run.dir=" + folder_ / "refused"}, sets),
+                  parts);
   };
   refused({"model.vocab=258", "model.init_from=" + folder_ / "grown/model"},
           {"--set: model.vocab: 258 tokens are fewer than the checkpoint's 260", "remove it"});

@@ -24,8 +24,7 @@ constexpr bool kSanitized = false;
 
 TEST(ProcessMemory, StaysWithinTheArenaPlusAConstant) {
   if (kSanitized) GTEST_SKIP() << "sanitizers keep shadow memory of their own";
-  const Outcome start = RunPlimsoll({"--version"});
-  ASSERT_EQ(start.exit_code, 0) << start.err;
+  const Outcome start = ExpectExit(0, RunPlimsoll({"--version"}));
   const TempFolder folder;
   std::string words;
   while (words.size() < 200'000) words += "the quick brown fox jumps over the lazy dog\n";
@@ -46,8 +45,8 @@ TEST(ProcessMemory, StaysWithinTheArenaPlusAConstant) {
                         run + "}\n");
     // From the beginning, and again from a snapshot.
     for (const char* stop : {"train.stop_after=2", "train.stop_after=0"}) {
-      const Outcome outcome = RunPlimsoll({"train", yaml, "--resume", "auto", "--set", stop});
-      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      const Outcome outcome =
+          ExpectExit(0, RunPlimsoll({"train", yaml, "--resume", "auto", "--set", stop}));
       const auto plan = nlohmann::json::parse(ReadFile(run + "/plan.json"));
       const int64_t arena = plan.at("arena_bytes");
       EXPECT_LE(outcome.peak_resident_bytes, start.peak_resident_bytes + arena + kBesidesTheArena)
@@ -73,9 +72,8 @@ TEST(ProcessMemory, TimingOpsStaysWithinTheBudget) {
       "device: cpu\n"
       "run: {dir: " +
           (folder / "run") + "}\n");
-  const Outcome outcome = RunShell("export XDG_CACHE_HOME='" + (folder / "cache") +
-                                   "'; exec $PLIMSOLL train '" + yaml + "'");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, RunShell("export XDG_CACHE_HOME='" + (folder / "cache") +
+                                                 "'; exec $PLIMSOLL train '" + yaml + "'"));
   ASSERT_EQ(folder.Names("cache/plimsoll").size(), 1u);
   const auto plan = nlohmann::json::parse(ReadFile(folder / "run/plan.json"));
   const int64_t arena = plan.at("arena_bytes");

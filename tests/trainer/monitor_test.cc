@@ -221,8 +221,8 @@ TEST(HeldOut, ForgetsWhatWasTheBestByAnotherMetric) {
 
 TEST(HeldOut, TellsAllNumbersInOneLine) {
   const Evaluations all = Evaluate(", monitor: accuracy", 12);
-  EXPECT_THAT(all.texts[0], HasSubstr("evaluation after 10 steps: held-out loss "));
-  EXPECT_THAT(all.texts[0], HasSubstr(fmt::format(", accuracy {:.4g}, share ", all.accuracies[0])));
+  ExpectText(all.texts[0], {"evaluation after 10 steps: held-out loss ",
+                            fmt::format(", accuracy {:.4g}, share ", all.accuracies[0])});
   EXPECT_THAT(all.texts[0], Not(HasSubstr("confusion")));
   EXPECT_THAT(all.texts[0], Not(HasSubstr("best")));
   for (size_t i = 0; i < all.texts.size(); ++i) {

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -40,22 +39,15 @@ class PlanData : public testing::Test {
   }
   // The same line of both.
   void ExpectRefused(const std::vector<std::string>& parts) const {
-    const Outcome trained = Run("train"), planned = Run("plan");
-    EXPECT_EQ(trained.exit_code, 2) << trained.out;
-    EXPECT_EQ(planned.exit_code, 2) << planned.out;
-    EXPECT_EQ(planned.err, trained.err);
-    EXPECT_EQ(std::ranges::count(planned.err, '\n'), 1) << planned.err;
-    for (const std::string& part : parts) EXPECT_THAT(planned.err, HasSubstr(part));
+    const Outcome planned = Run("plan");
+    ExpectRefusal(planned, parts);
+    EXPECT_EQ(planned.err, ExpectExit(2, Run("train")).err);
   }
   // Training is refused with an error that the plan warns of.
   void ExpectWarning(const std::string& part, const std::vector<std::string>& more = {}) const {
-    const Outcome trained = Run("train"), planned = Run("plan", more);
-    EXPECT_EQ(trained.exit_code, 2);
-    EXPECT_THAT(trained.err, HasSubstr(part));
-    EXPECT_EQ(planned.exit_code, 0) << planned.err;
-    EXPECT_THAT(planned.err, HasSubstr("warning: "));
-    EXPECT_THAT(planned.err, HasSubstr(part));
-    EXPECT_THAT(planned.err, HasSubstr("train would refuse this"));
+    ExpectExit(2, Run("train"), {part});
+    const Outcome planned =
+        ExpectExit(0, Run("plan", more), {"warning: ", part, "train would refuse this"});
     EXPECT_THAT(planned.out, HasSubstr("parameters"));
   }
 
@@ -109,9 +101,8 @@ TEST_F(PlanData, LargeTextsAreLookedAt) {
   folder_.Write("a.jsonl", "{\"txt\": 1}\n" + lines);
   ExpectRefused({"a.jsonl:1: ", "completion"});
   folder_.Write("a.jsonl", lines + "{\"txt\": 1}\n");
-  EXPECT_EQ(Run("train").exit_code, 2);
-  const Outcome planned = Run("plan");
-  EXPECT_EQ(planned.exit_code, 0) << planned.err;
+  ExpectExit(2, Run("train"));
+  const Outcome planned = ExpectExit(0, Run("plan"));
   EXPECT_EQ(planned.err, "");
   folder_.Write("a.bin", "x" + lines);
   Configure(kGpt2, "train: " + folder_ / "a.bin");
@@ -161,19 +152,16 @@ TEST_F(PlanData, VolumesFit) {
 TEST_F(PlanData, ClassesFollow) {
   data::WriteIdxFolder(folder_, 40, 10);
   const std::string animals = folder_ / "animals";
-  const Outcome written =
-      RunPlimsoll({"data", "images", animals, "--from", folder_.path(), "--format", "png",
-                   "--classes", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"});
-  ASSERT_EQ(written.exit_code, 0) << written.err;
+  ExpectExit(0, RunPlimsoll({"data", "images", animals, "--from", folder_.path(), "--format", "png",
+                             "--classes", "a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}));
   for (const char* name : {"d", "e", "f", "g", "h", "i", "j"}) {
     std::filesystem::remove_all(animals + "/train/" + name);
     std::filesystem::remove_all(animals + "/test/" + name);
   }
   Configure(kResNet, "source: images, folder: " + animals);
   EXPECT_THAT(Run("config").out, HasSubstr("\n  classes: 3\n"));
-  const Outcome planned = Run("plan", {"--json"}), trained = Run("train");
-  EXPECT_EQ(planned.exit_code, 0) << planned.err;
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Outcome planned = ExpectExit(0, Run("plan", {"--json"}));
+  const Outcome trained = ExpectExit(0, Run("train"));
   EXPECT_THAT(trained.out, HasSubstr("in 3 classes (a, b, c)"));
   EXPECT_THAT(folder_.Read("run/config.yaml"), HasSubstr("\n  classes: 3\n"));
   Configure(kResNet + ", classes: 3", "source: images, folder: " + animals);
@@ -183,8 +171,7 @@ TEST_F(PlanData, ClassesFollow) {
   EXPECT_THAT(Run("plan").err, Not(HasSubstr("warning")));
   std::filesystem::remove_all(animals + "/train/c");
   std::filesystem::remove_all(animals + "/test/c");
-  const Outcome fewer = Run("plan");
-  EXPECT_EQ(fewer.exit_code, 0) << fewer.err;
+  const Outcome fewer = ExpectExit(0, Run("plan"));
   EXPECT_THAT(fewer.err, HasSubstr("model.init_from: its classifier tells apart 3 classes, and the "
                                    "data have 2; model.classes: 2 begins one for these afresh"));
 }

@@ -122,9 +122,7 @@ TEST_F(PlanRanks, GoesThroughAllLayoutsWhateverTheFileSays) {
 // What the command itself sets stays.
 TEST_F(PlanRanks, KeepsWhatTheCommandSets) {
   const auto shapes = [&](const std::vector<std::string>& sets, const std::string& ranks) {
-    std::vector<std::string> arguments = {"--ranks", ranks};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    const json plan = PlanJson(arguments);
+    const json plan = PlanJson(WithSets({"--ranks", ranks}, sets));
     std::vector<std::string> found;
     for (const json& mesh : plan.at("meshes")) {
       found.push_back(fmt::format("{}x{}/{}", mesh["data"].get<int>(), mesh["tensor"].get<int>(),

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "formats/npy.h"
 #include "formats/safetensors.h"
 #include "tests/data/image_folders.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -38,34 +38,25 @@ class PredictCommand : public testing::Test {
  protected:
   void Train(const std::string& run, const std::string& yaml) const {
     const std::string file = folder_.Write(run + ".yaml", yaml + kTraining);
-    const Outcome outcome = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / run});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / run}));
   }
   std::string Predict(const std::string& model, const Arguments& more) const {
     Arguments arguments = {"predict", folder_ / model};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunPlimsoll(arguments));
     return outcome.out;
   }
   std::vector<json> PredictJson(const std::string& model, Arguments more) const {
     more.emplace_back("--json");
-    std::istringstream text(Predict(model, more));
-    std::vector<json> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-    return lines;
+    return JsonLines(Predict(model, more));
   }
   json Confusion(const std::string& run) const {
-    const Outcome eval = RunPlimsoll({"eval", folder_ / run, "--json"});
-    EXPECT_EQ(eval.exit_code, 0) << eval.err;
+    const Outcome eval = ExpectExit(0, RunPlimsoll({"eval", folder_ / run, "--json"}));
     return json::parse(eval.out).at("confusion").at("sum");
   }
   void ExpectRefused(Arguments arguments, const std::vector<std::string>& parts) const {
     arguments.insert(arguments.begin(), "predict");
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    ExpectRefusal(RunPlimsoll(arguments), parts);
   }
 
   const TempFolder folder_;
@@ -191,10 +182,10 @@ TEST_F(PredictPictures, TrainingTakesThePreparationOfItsFolder) {
            "}\ntrain: {steps: 2, micro_batch: 4, threads: 1, eval_every: 2, eval_sequences: 0}\n";
   };
   const std::string own = folder_.Write("own.yaml", yaml("") + kTraining);
-  const Outcome trained = RunPlimsoll({"train", own, "--set", "run.dir=" + folder_ / "own"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  EXPECT_THAT(trained.err, HasSubstr("pictures as " + base + "/preprocessor_config.json says: "));
-  EXPECT_THAT(trained.err, HasSubstr("data.mean [40]"));
+  const Outcome trained =
+      ExpectExit(0, RunPlimsoll({"train", own, "--set", "run.dir=" + folder_ / "own"}));
+  ExpectText(trained.err,
+             {"pictures as " + base + "/preprocessor_config.json says: ", "data.mean [40]"});
   EXPECT_THAT(trained.out, HasSubstr("  mean 40, std 60 of bytes times 1\n"));
   Train("told", yaml(", mean: 40, std: 60, rescale: 1, interpolation: bicubic"));
   EXPECT_TRUE(ReadFile(folder_ / "own/model/model.safetensors") ==
@@ -215,8 +206,8 @@ TEST_F(PredictPictures, TrainingTakesThePreparationOfItsFolder) {
   // eval --run-file, of the folder: its preparation, unless the run file says another.
   const auto evaluate = [&](const std::string& more) {
     const std::string file = folder_.Write("eval.yaml", yaml(more) + kTraining);
-    const Outcome outcome = RunPlimsoll({"eval", base, "--run-file", file, "--json"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome =
+        ExpectExit(0, RunPlimsoll({"eval", base, "--run-file", file, "--json"}));
     return json::parse(outcome.out).at("loss").get<double>();
   };
   const double by_folder = evaluate("");
@@ -224,10 +215,8 @@ TEST_F(PredictPictures, TrainingTakesThePreparationOfItsFolder) {
   EXPECT_NE(by_folder, evaluate(", mean: 0.3, std: 0.5"));
   // What cannot be done is refused by name.
   WriteFile(base + "/preprocessor_config.json", R"({"do_pad": true, "image_mean": [0.1]})");
-  const Outcome refused = RunPlimsoll({"train", own, "--set", "run.dir=" + folder_ / "refused"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("preprocessor_config.json: do_pad: is true"));
-  EXPECT_THAT(refused.err, HasSubstr("data.mean"));
+  ExpectExit(2, RunPlimsoll({"train", own, "--set", "run.dir=" + folder_ / "refused"}),
+             {"preprocessor_config.json: do_pad: is true", "data.mean"});
 }
 
 // A run leaves the file beside its weights, and exports have it: how pictures are prepared is known
@@ -249,8 +238,7 @@ TEST_F(PredictPictures, ArePreparedAsTheWeightsSay) {
     const auto export_it = [&](const Arguments& more) {
       Arguments all = {"export", folder_ / run, "--to", to, "--overwrite"};
       all.insert(all.end(), more.begin(), more.end());
-      const Outcome outcome = RunPlimsoll(all);
-      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      const Outcome outcome = ExpectExit(0, RunPlimsoll(all));
       return outcome;
     };
     EXPECT_THAT(export_it({"--step", "30"}).out, HasSubstr("preprocessor_config.json"));
@@ -283,8 +271,7 @@ TEST_F(PredictPictures, ArePreparedAsTheWeightsSay) {
 TEST_F(PredictPictures, OfAFolderByClassAreWhatTheEvaluationCounts) {
   Arguments write = {"data", "images", folder_ / "by_class", "--from", folder_.path(), "--classes"};
   for (char name = 'a'; name <= 'j'; ++name) write.emplace_back(1, name);
-  const Outcome written = RunPlimsoll(write);
-  ASSERT_EQ(written.exit_code, 0) << written.err;
+  const Outcome written = ExpectExit(0, RunPlimsoll(write));
   EXPECT_THAT(written.out, HasSubstr("40 images to train on and 30 to test with"));
   const std::string damaged = folder_ / "by_class/train/c/00002.png";
   WriteFile(damaged, ReadFile(damaged).substr(0, 50));
@@ -298,14 +285,13 @@ TEST_F(PredictPictures, OfAFolderByClassAreWhatTheEvaluationCounts) {
           "train: {steps: 60, micro_batch: 4, threads: 1, eval_every: 60, eval_sequences: 0}\n"
           "optimizer: {lr: 1e-2}\n" +
           kTraining);
-  const Outcome trained = RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "run"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Outcome trained =
+      ExpectExit(0, RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "run"}));
   EXPECT_THAT(trained.out,
               HasSubstr("data: 40 JPEG or PNG files in 10 classes (a, b, c, d, e, …)"));
-  EXPECT_THAT(trained.err, HasSubstr("warning: data: 1 image could not be read"));
-  EXPECT_THAT(trained.err, HasSubstr(damaged + ": is a truncated or damaged PNG file"));
-  EXPECT_THAT(trained.out, HasSubstr("data: 1 image could not be read"));
-  EXPECT_THAT(trained.out, HasSubstr("data: 2 workers can prepare"));
+  ExpectText(trained.err, {"warning: data: 1 image could not be read",
+                           damaged + ": is a truncated or damaged PNG file"});
+  ExpectText(trained.out, {"data: 1 image could not be read", "data: 2 workers can prepare"});
 
   const json preparation = json::parse(ReadFile(folder_ / "run/model/preprocessor_config.json"));
   EXPECT_EQ(preparation.at("size"), json::parse(R"({"shortest_edge": 9})"));
@@ -323,9 +309,9 @@ TEST_F(PredictPictures, OfAFolderByClassAreWhatTheEvaluationCounts) {
   }
   EXPECT_EQ(Tally(lines, 10, labels), Confusion("run"));
 
-  const Outcome refused = RunPlimsoll(
-      {"train", file, "--set", "data.unreadable=error", "--set", "run.dir=" + folder_ / "refused"});
-  EXPECT_EQ(refused.exit_code, 1);  // found while it ran
+  const Outcome refused =
+      ExpectExit(1, RunPlimsoll({"train", file, "--set", "data.unreadable=error", "--set",
+                                 "run.dir=" + folder_ / "refused"}));  // found while it ran
   EXPECT_THAT(refused.err, HasSubstr("data.folder: " + damaged));
 }
 
@@ -344,13 +330,12 @@ TEST_F(PredictPictures, ThatCannotBeReadLeaveTheOthers) {
     for (const char* batch : {"1", "2", "64"}) {
       Arguments arguments = {"predict", folder_ / "run", "--batch", batch};
       arguments.insert(arguments.end(), named.begin(), named.end());
-      const Outcome outcome = RunPlimsoll(arguments);
-      EXPECT_EQ(outcome.exit_code, 2);
+      const Outcome outcome = ExpectExit(2, RunPlimsoll(arguments));
       EXPECT_EQ(outcome.out, alone);
-      EXPECT_THAT(outcome.err, HasSubstr("warning: " + pictures / "b.pgm" + ": has 63 bytes"));
-      EXPECT_THAT(outcome.err, HasSubstr(named.size() == 1 ? "c.jpg: is truncated"
-                                                           : "missing.pgm: cannot be opened"));
-      EXPECT_THAT(outcome.err, HasSubstr("\n2 inputs in "));
+      ExpectText(outcome.err,
+                 {"warning: " + pictures / "b.pgm" + ": has 63 bytes",
+                  named.size() == 1 ? "c.jpg: is truncated" : "missing.pgm: cannot be opened",
+                  "\n2 inputs in "});
       EXPECT_THAT(outcome.err, testing::EndsWith("2 of 4 files could not be read; the warnings "
                                                  "above name them\n"));
     }
@@ -360,8 +345,8 @@ TEST_F(PredictPictures, ThatCannotBeReadLeaveTheOthers) {
   std::string damaged = ReadFile(weights);
   std::fill(damaged.end() - 400, damaged.end(), '\xff');
   WriteFile(weights, damaged);
-  const Outcome outcome = RunPlimsoll({"predict", folder_ / "run", first, last, "--batch", "1"});
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  const Outcome outcome =
+      ExpectExit(1, RunPlimsoll({"predict", folder_ / "run", first, last, "--batch", "1"}));
   EXPECT_THAT(outcome.err, testing::Not(HasSubstr("could not be read")));
 }
 
@@ -426,9 +411,8 @@ TEST_F(PredictPictures, LeaveTheFeaturesOfTheirClasses) {
   }
 
   const std::string picture = pictures / "a.pgm", bytes = ReadFile(picture);
-  const Outcome over = RunPlimsoll({"predict", run, picture, "--features", picture});
-  EXPECT_EQ(over.exit_code, 2);
-  EXPECT_THAT(over.err, HasSubstr("--features: " + picture + " is one of the files that are read"));
+  ExpectExit(2, RunPlimsoll({"predict", run, picture, "--features", picture}),
+             {"--features: " + picture + " is one of the files that are read"});
   EXPECT_EQ(ReadFile(picture), bytes);
   ExpectRefused({run, picture, "--features", folder_ / "missing/x.npy"}, {"missing/x.npy"});
 }

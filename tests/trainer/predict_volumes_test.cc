@@ -8,13 +8,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "formats/base64.h"
 #include "formats/nifti.h"
 #include "tests/data/image_folders.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -88,8 +88,7 @@ class PredictVolumes : public testing::Test {
             "memory: {summary: false, calibrate: false}\n");
     Arguments arguments = {"train", file, "--set", "run.dir=" + folder_ / run};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome outcome = RunPlimsoll(arguments);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, RunPlimsoll(arguments));
   }
   Outcome Predict(const std::string& run, Arguments more, const std::string& to) const {
     more.insert(more.begin(), {"predict", folder_ / run});
@@ -99,12 +98,8 @@ class PredictVolumes : public testing::Test {
   std::vector<json> PredictJson(const std::string& run, Arguments more,
                                 const std::string& to) const {
     more.emplace_back("--json");
-    const Outcome outcome = Predict(run, more, to);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    std::istringstream text(outcome.out);
-    std::vector<json> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-    return lines;
+    const Outcome outcome = ExpectExit(0, Predict(run, more, to));
+    return JsonLines(outcome.out);
   }
   // How often each label of the test volumes was predicted as each class, in the files' voxels.
   json Tally(const std::string& to) const {
@@ -131,8 +126,7 @@ TEST_F(PredictVolumes, AreWhatTheEvaluationCounts) {
   for (const std::string depth : {"image_depth: 8, ", ""}) {
     const std::string run = depth.empty() ? "slices" : "volumes";
     Train(run, depth + "image_height: 4, image_width: 8", "overlap: 0");
-    const Outcome eval = RunPlimsoll({"eval", folder_ / run, "--json"});
-    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    const Outcome eval = ExpectExit(0, RunPlimsoll({"eval", folder_ / run, "--json"}));
     const std::vector<json> lines = PredictJson(run, {set()}, run + "_predicted");
     EXPECT_EQ(Tally(run + "_predicted"), json::parse(eval.out).at("confusion").at("sum"));
     EXPECT_THAT(RunPlimsoll({"eval", folder_ / run}).out,
@@ -163,8 +157,7 @@ TEST_F(PredictVolumes, WhatIsIgnoredIsInNoScore) {
   WriteFile(set() + "/dataset.json", R"({"labels": {"background": 0, "liver": 1, "ignore": 2}})");
   Train("run", kVolume, "overlap: 0",
         {"--set", "model.classes=2", "--set", "data.class_names=[background, liver]"});
-  const Outcome eval = RunPlimsoll({"eval", folder_ / "run", "--json"});
-  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  const Outcome eval = ExpectExit(0, RunPlimsoll({"eval", folder_ / "run", "--json"}));
   const std::vector<json> lines = PredictJson("run", {set()}, "to");
   const json tally = Tally("to");
   ASSERT_GT(tally[2][0].get<double>() + tally[2][1].get<double>(), 0);  // what is ignored
@@ -189,9 +182,7 @@ TEST_F(PredictVolumes, RegionsAreRefused) {
                     "model: {family: unet, levels: 2, features: 4, classes: 3, image_height: 4, "
                     "image_width: 8}\ndata: {source: volumes, folder: " +
                         set() + "}\n");
-  const Outcome outcome = RunPlimsoll({"train", file});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("dataset.json: labels: 'liver': [1,2] is a region"));
+  ExpectExit(2, RunPlimsoll({"train", file}), {"dataset.json: labels: 'liver': [1,2] is a region"});
 }
 
 // Three panels of a slice of 4 × 8 voxels, at 16 pixels each.
@@ -211,12 +202,10 @@ TEST_F(PredictVolumes, TheRunShowsSlices) {
 TEST_F(PredictVolumes, LieInTheVoxelsOfTheirInput) {
   // The model sees voxels of 2 mm, and the files have other ones.
   Train("run", kVolume, "spacing: [2], overlap: 0.5, pad: true, clip: [0, 150]");
-  const Outcome outcome = Predict("run", {Image(0), Image(1)}, "a");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Predict("run", {Image(0), Image(1)}, "a"));
   EXPECT_THAT(outcome.out, HasSubstr(Image(0) + ": background "));
   EXPECT_THAT(outcome.out, Not(HasSubstr("Dice")));  // single files have no labels
-  EXPECT_THAT(outcome.err, HasSubstr("test_1: 16 × 12 × 8 voxels in "));
-  EXPECT_THAT(outcome.err, HasSubstr("; map 18.0 KiB"));
+  ExpectText(outcome.err, {"test_1: 16 × 12 × 8 voxels in ", "; map 18.0 KiB"});
   Tally("a");  // expects the grids
   EXPECT_EQ(Predict("run", {Image(0), Image(1), "--batch", "3"}, "b").out, outcome.out);
   EXPECT_EQ(Tally("b"), Tally("a"));
@@ -225,7 +214,7 @@ TEST_F(PredictVolumes, LieInTheVoxelsOfTheirInput) {
   const NiftiGrid small = Grid({6, 5, 3});
   WriteVolume(folder_ / "small", "Ts", "small", small, 0);
   const std::string file = folder_ / "small/imagesTs/small.nii.gz";
-  ASSERT_EQ(Predict("run", {file, "--overlap", "0.25"}, "c").exit_code, 0);
+  ExpectExit(0, Predict("run", {file, "--overlap", "0.25"}, "c"));
   const formats::NiftiVolume written = formats::ReadNifti(folder_ / "c/small.nii.gz", kMostValues);
   EXPECT_EQ(written.grid, small);
   EXPECT_LT(*std::ranges::max_element(written.values), kClasses);
@@ -234,10 +223,8 @@ TEST_F(PredictVolumes, LieInTheVoxelsOfTheirInput) {
 TEST_F(PredictVolumes, AFileThatCannotBeReadIsAWarning) {
   Train("run", kVolume, "overlap: 0");
   const std::string broken = folder_.Write("broken.nii.gz", "no volume");
-  const Outcome outcome = Predict("run", {broken, Image(0)}, "to");
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("warning: " + broken));
-  EXPECT_THAT(outcome.err, HasSubstr("1 of 2 volumes could not be read"));
+  ExpectExit(2, Predict("run", {broken, Image(0)}, "to"),
+             {"warning: " + broken, "1 of 2 volumes could not be read"});
   EXPECT_EQ(folder_.Names("to"), (Arguments{"predictions.json", "test_0.nii.gz"}));
   EXPECT_EQ(json::parse(folder_.Read("to/predictions.json")).at("files"), json({"test_0.nii.gz"}));
 }
@@ -246,27 +233,25 @@ TEST_F(PredictVolumes, OtherWeightsPredictionsAreNotReplacedUnlessTold) {
   Train("one", kVolume, "overlap: 0", {"--set", "save.every=1", "--set", "save.keep=0"});
   Train("other", kVolume, "overlap: 0", {"--set", "train.seed=7"});
   const auto record = [&] { return json::parse(folder_.Read("to/predictions.json")); };
-  ASSERT_EQ(Predict("one", {Image(0)}, "to").exit_code, 0);
+  ExpectExit(0, Predict("one", {Image(0)}, "to"));
   const json first = record();
   EXPECT_EQ(first.at("model"), folder_ / "one");
   EXPECT_EQ(first.at("weights"), folder_ / "one/model");
   // The same weights go on in the folder, and may make a file again.
-  ASSERT_EQ(Predict("one", {Image(0), Image(1)}, "to").exit_code, 0);
+  ExpectExit(0, Predict("one", {Image(0), Image(1)}, "to"));
   EXPECT_EQ(record().at("checksum"), first.at("checksum"));
   EXPECT_EQ(record().at("files"), json({"test_0.nii.gz", "test_1.nii.gz"}));
   // Others do not, not even next to them: another model's, and those of another step.
   const std::string before = folder_.Read("to/test_0.nii.gz");
   for (const auto& [run, more] : std::map<std::string, Arguments>{
            {"other", {Image(0)}}, {"one", {Image(1), "--step", "1"}}}) {
-    const Outcome refused = Predict(run, more, "to");
-    EXPECT_EQ(refused.exit_code, 2) << refused.err;
-    EXPECT_THAT(refused.err,
-                HasSubstr("to: holds predictions of other weights, " +
-                          folder_ / "one/model (predictions.json); name another folder, or "
-                                    "give --overwrite"));
+    ExpectExit(2, Predict(run, more, "to"),
+               {"to: holds predictions of other weights, " +
+                folder_ / "one/model (predictions.json); name another folder, or "
+                          "give --overwrite"});
   }
   EXPECT_EQ(folder_.Read("to/test_0.nii.gz"), before);
-  ASSERT_EQ(Predict("other", {Image(0), "--overwrite"}, "to").exit_code, 0);
+  ExpectExit(0, Predict("other", {Image(0), "--overwrite"}, "to"));
   EXPECT_NE(record().at("checksum"), first.at("checksum"));
   EXPECT_EQ(record().at("files"), json({"test_0.nii.gz"}));
   // What the other weights have made goes with them.
@@ -274,20 +259,16 @@ TEST_F(PredictVolumes, OtherWeightsPredictionsAreNotReplacedUnlessTold) {
   // Another volume of the same name is another prediction.
   std::filesystem::create_directory(folder_ / "second");
   std::filesystem::copy_file(Image(1), folder_ / "second/test_0.nii.gz");
-  const Outcome second = Predict("other", {folder_ / "second/test_0.nii.gz"}, "to");
-  EXPECT_EQ(second.exit_code, 2);
-  EXPECT_THAT(second.err,
-              HasSubstr("to: holds test_0.nii.gz, which was predicted from " + Image(0)));
+  ExpectExit(2, Predict("other", {folder_ / "second/test_0.nii.gz"}, "to"),
+             {"to: holds test_0.nii.gz, which was predicted from " + Image(0)});
   // Neither is a file of which nothing says whose it is.
   std::filesystem::create_directory(folder_ / "own");
   const std::string own = folder_.Write("own/test_0.nii.gz", "a user's own");
-  const Outcome refused = Predict("one", {Image(0)}, "own");
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("own: holds test_0.nii.gz, and nothing says"));
+  ExpectExit(2, Predict("one", {Image(0)}, "own"), {"own: holds test_0.nii.gz, and nothing says"});
   EXPECT_EQ(ReadFile(own), "a user's own");
   // Files of other names may join it.
-  ASSERT_EQ(Predict("one", {Image(1)}, "own").exit_code, 0);
-  EXPECT_EQ(Predict("one", {Image(0)}, "own").exit_code, 2);
+  ExpectExit(0, Predict("one", {Image(1)}, "own"));
+  ExpectExit(2, Predict("one", {Image(0)}, "own"));
   EXPECT_EQ(ReadFile(own), "a user's own");
 }
 
@@ -295,10 +276,7 @@ TEST_F(PredictVolumes, RefusesWithAWayOut) {
   Train("run", kVolume, "overlap: 0");
   const auto expect_refused = [&](const Arguments& more, const std::string& to,
                                   const std::vector<std::string>& parts) {
-    const Outcome outcome = Predict("run", more, to);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    ExpectRefusal(Predict("run", more, to), parts);
   };
   expect_refused({Image(0)}, "", {"--to", "give --to FOLDER"});
   expect_refused({folder_.Write("a.jpg", "")}, "to", {"a.jpg: volumes are read from NIfTI files"});
@@ -320,10 +298,9 @@ TEST_F(PredictVolumes, OnlyTheyAreWrittenToAFolder) {
           pictures.path() +
           "}\ntrain: {steps: 1, micro_batch: 4, threads: 1}\n"
           "memory: {summary: false, calibrate: false}\n");
-  ASSERT_EQ(RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "vit"}).exit_code, 0);
-  const Outcome outcome = Predict("vit", {pictures / "t10k-images-idx3-ubyte"}, "to");
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("--to: is for models that segment volumes"));
+  ExpectExit(0, RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "vit"}));
+  ExpectExit(2, Predict("vit", {pictures / "t10k-images-idx3-ubyte"}, "to"),
+             {"--to: is for models that segment volumes"});
 }
 
 }  // namespace

@@ -2,11 +2,11 @@
 // the CPU.
 #include "trainer/record/profile.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/expect_error.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
@@ -14,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 using runtime::NodeTime;
-using testing::HasSubstr;
 
 CompiledStep TinyStep(int64_t accumulate = 1) {
   const auto model = models::MakeModel(TinyGpt2());
@@ -105,10 +104,8 @@ TEST(Profile, TableNamesWhatIsLeftOut) {
   const Profile profile = MakeProfile(compiled, {EachAMicrosecond(compiled, 0, 0)}, {});
   const std::vector<OpGroup> by_op = profile.ByOp();
   const std::string table = ProfileTable(profile, by_op, 2);
-  EXPECT_THAT(table, HasSubstr(by_op[0].op));
-  EXPECT_THAT(table, HasSubstr(by_op[1].op));
-  EXPECT_THAT(table, HasSubstr(std::to_string(by_op.size() - 2) + " more"));
-  EXPECT_THAT(table, HasSubstr("100.0%"));
+  ExpectText(table,
+             {by_op[0].op, by_op[1].op, std::to_string(by_op.size() - 2) + " more", "100.0%"});
 }
 
 TEST(Profile, TraceHasEveryNodeOnItsTrackAndTheBytesAlive) {

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "formats/model_safetensors.h"
 #include "tests/data/image_folders.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -19,7 +19,6 @@ namespace plimsoll {
 namespace {
 
 using nlohmann::json;
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 using Sets = std::vector<std::string>;
@@ -43,10 +42,7 @@ class Recipes : public testing::Test {
     if (sets.empty() || !sets.front().starts_with("model.family")) {
       sets.insert(sets.begin(), {"model.family=resnet", "model.depth=8"});
     }
-    Sets arguments = {command, yaml_};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return RunPlimsoll(arguments);
+    return RunPlimsoll(WithSets({command, yaml_}, sets, more));
   }
   Outcome Train(const std::string& run, Sets sets, const Sets& more = {}) const {
     sets.push_back("run.dir=" + folder_ / run);
@@ -54,10 +50,8 @@ class Recipes : public testing::Test {
   }
   // The values of `key` in the rows of metrics.jsonl that have it.
   std::vector<double> Values(const std::string& run, const std::string& key) const {
-    std::istringstream lines(folder_.Read(run + "/metrics.jsonl"));
     std::vector<double> values;
-    for (std::string line; std::getline(lines, line);) {
-      const json row = json::parse(line);
+    for (const json& row : JsonLines(folder_.Read(run + "/metrics.jsonl"))) {
       if (row.contains(key)) values.push_back(row[key]);
     }
     return values;
@@ -71,13 +65,9 @@ TEST_F(Recipes, EpochsFollowTheData) {
   // 40 images, 8 a step: 5 steps an epoch.
   const Sets sets = {"train.epochs=2.5", "train.eval_every_epochs=1", "schedule.name=multistep",
                      "schedule.milestone_epochs=[1, 2]", "schedule.warmup_epochs=0.4"};
-  const Outcome outcome = Train("run", sets);
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("step  4/13  "));
-  EXPECT_THAT(outcome.out, HasSubstr("epoch 1.00/2.6"));
-  EXPECT_THAT(outcome.out, HasSubstr("evaluation after 5 steps"));
-  EXPECT_THAT(outcome.out, HasSubstr("evaluation after 10 steps"));
-  EXPECT_THAT(outcome.out, HasSubstr("evaluation after 13 steps"));
+  const Outcome outcome = ExpectExit(0, Train("run", sets));
+  ExpectText(outcome.out, {"step  4/13  ", "epoch 1.00/2.6", "evaluation after 5 steps",
+                           "evaluation after 10 steps", "evaluation after 13 steps"});
   const std::vector<double> rates = Values("run", "lr");
   ASSERT_EQ(rates.size(), 13u);
   EXPECT_FLOAT_EQ(rates[0], 1e-2 / 3);
@@ -86,30 +76,24 @@ TEST_F(Recipes, EpochsFollowTheData) {
   EXPECT_FLOAT_EQ(rates[10], 1e-4);
   EXPECT_THAT(folder_.Read("run/config.yaml"), HasSubstr("# steps: 13  (follows)"));
 
-  const Outcome plan = Run("plan", sets);
-  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const Outcome plan = ExpectExit(0, Run("plan", sets));
   EXPECT_THAT(plan.out, HasSubstr("2.6 epochs of 5 steps: 13 steps"));
 }
 
 TEST_F(Recipes, ARunGoesOnForMoreEpochs) {
-  ASSERT_EQ(Train("run", {"train.epochs=1", "save.every=5"}).exit_code, 0);
+  ExpectExit(0, Train("run", {"train.epochs=1", "save.every=5"}));
   // The file has not changed, and no longer fits.
-  const Outcome other = Train("run", {"train.eval_every=0"}, {"--resume", "auto"});
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.err, HasSubstr("train.epochs: 0, in the snapshot 1"));
-  const Outcome more = Train("run", {"train.epochs=2", "save.every=5"}, {"--resume", "auto"});
-  EXPECT_EQ(more.exit_code, 0) << more.err;
+  ExpectExit(2, Train("run", {"train.eval_every=0"}, {"--resume", "auto"}),
+             {"train.epochs: 0, in the snapshot 1"});
+  ExpectExit(0, Train("run", {"train.epochs=2", "save.every=5"}, {"--resume", "auto"}));
   EXPECT_EQ(Values("run", "lr").size(), 10u);
 }
 
 TEST_F(Recipes, DataWithoutEpochsIsRefused) {
   const Sets sets = {"train.epochs=1", "data.source=synthetic_images"};
-  const Outcome outcome = Train("run", sets);
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("--set: train.epochs: the data has no epochs"));
+  ExpectExit(2, Train("run", sets), {"--set: train.epochs: the data has no epochs"});
   // A plan doesn't need the steps.
-  const Outcome plan = Run("plan", sets);
-  EXPECT_EQ(plan.exit_code, 0);
+  const Outcome plan = ExpectExit(0, Run("plan", sets));
   EXPECT_THAT(plan.err, HasSubstr("the steps that the epochs take stay open"));
 }
 
@@ -121,8 +105,7 @@ TEST_F(Recipes, DropPathIsBitEqualUnderCheckpointing) {
     const auto losses = [&](const std::string& run, Sets sets) {
       sets.insert(sets.begin(), model.begin(), model.end());
       sets.insert(sets.end(), {"train.steps=4", "train.eval_every=4", "train.accumulate=2"});
-      const Outcome outcome = Train(run, sets, {});
-      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      ExpectExit(0, Train(run, sets, {}));
       std::vector<double> values = Values(run, "loss");
       EXPECT_GE(values.size(), 4u);
       std::filesystem::remove_all(folder_ / run);
@@ -142,11 +125,11 @@ TEST_F(Recipes, DropPathIsBitEqualUnderCheckpointing) {
 }
 
 TEST_F(Recipes, DropPathNeedsWholeSamples) {
-  const Outcome outcome = Run("plan", {"model.family=vit", "model.layers=3", "model.width=16",
-                                       "model.heads=2", "model.patch=4", "model.drop_path=0.1",
-                                       "parallel.tensor=2", "parallel.sequence=true"});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("parallel.sequence: tensor ranks have a part of each sample"));
+  ExpectExit(2,
+             Run("plan", {"model.family=vit", "model.layers=3", "model.width=16", "model.heads=2",
+                          "model.patch=4", "model.drop_path=0.1", "parallel.tensor=2",
+                          "parallel.sequence=true"}),
+             {"parallel.sequence: tensor ranks have a part of each sample"});
 }
 
 // One step of plain gradient descent moves each parameter by its own learning rate.
@@ -160,8 +143,7 @@ TEST_F(Recipes, LayerDecayGivesEachLayerItsRate) {
                  "schedule.name=constant",
                  "optimizer.clip_grad_norm=0"};
     sets.insert(sets.end(), more.begin(), more.end());
-    const Outcome outcome = Train(run, sets);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, Train(run, sets));
     return formats::ModelSafetensors(folder_ / run + "/model");
   };
   const auto begun = trained("begun", {"optimizer.lr=0"});
@@ -197,8 +179,7 @@ TEST_F(Recipes, MixedImagesTrainTheSameHoweverTheBatchIsCut) {
                  "train.steps=6",    "train.eval_every=3", "data.flip=true",
                  "model.dropout=0",  "data.crop_padding=1"};
     sets.insert(sets.end(), more.begin(), more.end());
-    const Outcome outcome = Train(run, sets);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Train(run, sets));
     EXPECT_THAT(outcome.out, HasSubstr("mixed (CutMix 1)"));
     return Values(run, "loss");
   };
@@ -210,18 +191,16 @@ TEST_F(Recipes, MixedImagesTrainTheSameHoweverTheBatchIsCut) {
 }
 
 TEST_F(Recipes, MixingNeedsTheLossOfTwoLabels) {
-  const Outcome outcome = Train("run", {"data.mixup=0.2", "model.mixed_labels=false"});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("data.mixup and data.cutmix give images two labels"));
+  ExpectExit(2, Train("run", {"data.mixup=0.2", "model.mixed_labels=false"}),
+             {"data.mixup and data.cutmix give images two labels"});
 }
 
 TEST_F(Recipes, WorkersChangeNothing) {
   const auto losses = [&](const std::string& run, const std::string& workers) {
     const Outcome outcome =
-        Train(run, {"model.family=resnet", "model.depth=8", "data.workers=" + workers,
-                    "data.mixup=0.4", "data.randaugment=2", "train.steps=12", "save.every=5",
-                    "train.accumulate=2", "train.eval_every=4"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        ExpectExit(0, Train(run, {"model.family=resnet", "model.depth=8", "data.workers=" + workers,
+                                  "data.mixup=0.4", "data.randaugment=2", "train.steps=12",
+                                  "save.every=5", "train.accumulate=2", "train.eval_every=4"}));
     const bool prepares = outcome.out.find("can prepare") != std::string::npos;
     EXPECT_EQ(prepares, workers != "0") << outcome.out;
     return Values(run, "loss");
@@ -230,12 +209,11 @@ TEST_F(Recipes, WorkersChangeNothing) {
   EXPECT_EQ(losses("one", "1"), none);
   EXPECT_EQ(losses("three", "3"), none);
   // A run that goes on may have another number of them.
-  const Outcome more = Train("one",
-                             {"model.family=resnet", "model.depth=8", "data.workers=2",
-                              "data.mixup=0.4", "data.randaugment=2", "train.steps=12",
-                              "save.every=5", "train.accumulate=2", "train.eval_every=4"},
-                             {"--resume", folder_ / "one/snapshots/step-000000010"});
-  EXPECT_EQ(more.exit_code, 0) << more.err;
+  ExpectExit(0, Train("one",
+                      {"model.family=resnet", "model.depth=8", "data.workers=2", "data.mixup=0.4",
+                       "data.randaugment=2", "train.steps=12", "save.every=5", "train.accumulate=2",
+                       "train.eval_every=4"},
+                      {"--resume", folder_ / "one/snapshots/step-000000010"}));
   EXPECT_EQ(Values("one", "loss"), none);
 }
 

@@ -37,10 +37,7 @@ class ResNetCommand : public testing::Test {
   }
   void ExpectRefused(const std::vector<std::string>& arguments,
                      const std::vector<std::string>& parts) const {
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
-    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    ExpectRefusal(RunPlimsoll(arguments), parts);
   }
 
   const TempFolder folder_;
@@ -57,7 +54,7 @@ std::vector<float> Tensor(const std::string& folder, const std::string& name) {
 
 TEST_F(ResNetCommand, StartsFromItsModelWithOtherClasses) {
   Write(small_, Training());
-  ASSERT_EQ(Train("first").exit_code, 0);
+  ExpectExit(0, Train("first"));
   const std::string model = folder_ / "first/model";
   const formats::ModelSafetensors written(model);
   EXPECT_EQ(written.Require("layer3.0.downsample.0.weight").shape,
@@ -67,14 +64,12 @@ TEST_F(ResNetCommand, StartsFromItsModelWithOtherClasses) {
 
   // As it is.
   Write("init_from: " + model, Training());
-  const Outcome same = Train("same");
-  ASSERT_EQ(same.exit_code, 0) << same.err;
+  const Outcome same = ExpectExit(0, Train("same"));
   EXPECT_THAT(same.out, Not(HasSubstr("afresh")));
 
   // With another head; frozen norms keep what they have.
   Write("init_from: " + model + ", classes: 12, norms: frozen, seed: 5", Training());
-  const Outcome other = Train("other");
-  ASSERT_EQ(other.exit_code, 0) << other.err;
+  const Outcome other = ExpectExit(0, Train("other"));
   EXPECT_THAT(other.err, testing::StartsWith("pictures as " + model));  // and nothing else
   EXPECT_EQ(std::ranges::count(other.err, '\n'), 1);
   EXPECT_THAT(other.out, HasSubstr("model.init_from: head.weight, head.bias start afresh: " +
@@ -86,8 +81,8 @@ TEST_F(ResNetCommand, StartsFromItsModelWithOtherClasses) {
     EXPECT_EQ(Tensor(folder_ / "other/model", state), Tensor(model, state)) << state;
     EXPECT_NE(Tensor(folder_ / "same/model", state), Tensor(model, state)) << state;
   }
-  EXPECT_EQ(RunPlimsoll({"eval", folder_ / "other"}).exit_code, 0);
-  EXPECT_EQ(RunPlimsoll({"export", folder_ / "other", "--to", folder_ / "exported"}).exit_code, 0);
+  ExpectExit(0, RunPlimsoll({"eval", folder_ / "other"}));
+  ExpectExit(0, RunPlimsoll({"export", folder_ / "other", "--to", folder_ / "exported"}));
 
   // What the weights fix, or what their family doesn't know, is refused.
   Write("init_from: " + model + ", depth: 14", Training());
@@ -117,12 +112,10 @@ TEST_F(ResNetCommand, ChoosesNoMicroBatchThatChangesTheMathematics) {
 
   // Groups make it free again.
   Write(small_ + ", norm_samples: 4", Training("micro_batch: auto, global_batch: 16"));
-  const Outcome free = RunPlimsoll({"plan", yaml_, "--budget", "64MiB"});
-  EXPECT_EQ(free.exit_code, 0) << free.err;
+  ExpectExit(0, RunPlimsoll({"plan", yaml_, "--budget", "64MiB"}));
   Write(small_ + ", norm_samples: 4", Training());
-  const Outcome most =
-      RunPlimsoll({"plan", yaml_, "--budget", "64MiB", "--max", "train.micro_batch"});
-  EXPECT_EQ(most.exit_code, 0) << most.err;
+  const Outcome most = ExpectExit(
+      0, RunPlimsoll({"plan", yaml_, "--budget", "64MiB", "--max", "train.micro_batch"}));
   EXPECT_THAT(most.out, testing::ContainsRegex("train.micro_batch: [0-9]*[02468] is the largest"));
 
   Write(small_ + ", norm_samples: 3", Training());

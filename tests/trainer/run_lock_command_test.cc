@@ -1,5 +1,4 @@
 // Only one training at a time can use a run directory.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,8 +12,6 @@
 
 namespace plimsoll {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(RunLock, ASecondTrainingIsRefusedUntilTheFirstIsGone) {
   const TempFolder folder;
@@ -46,18 +43,15 @@ TEST(RunLock, ASecondTrainingIsRefusedUntilTheFirstIsGone) {
         {"--set", "run.dir=" + folder.path() + "/./r/../r"}}) {
     std::vector<std::string> arguments = {"train", yaml};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome second = RunPlimsoll(arguments);
-    EXPECT_EQ(second.exit_code, 2);
-    EXPECT_THAT(second.err, HasSubstr("run.dir: "));
-    EXPECT_THAT(second.err, HasSubstr("process " + std::to_string(first) + " on host "));
+    ExpectExit(2, RunPlimsoll(arguments),
+               {"run.dir: ", "process " + std::to_string(first) + " on host "});
   }
   EXPECT_GE(lines(), before);
   EXPECT_EQ(waitpid(first, nullptr, WNOHANG), 0) << "the first has ended";
 
   kill(first, SIGKILL);
   waitpid(first, nullptr, 0);
-  const Outcome third = RunPlimsoll({"train", yaml});
-  EXPECT_EQ(third.exit_code, 0) << third.err;
+  ExpectExit(0, RunPlimsoll({"train", yaml}));
   EXPECT_FALSE(std::filesystem::exists(run + "/.lock"));
 }
 

@@ -1,10 +1,15 @@
 #include "tests/trainer/run_plimsoll.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <sstream>
+
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll {
@@ -52,6 +57,33 @@ pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string
 }
 
 Outcome RunPlimsoll(const std::vector<std::string>& arguments) { return Run(kProgram, arguments); }
+
+Outcome ExpectExit(int exit_code, Outcome outcome, std::initializer_list<std::string_view> parts) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err << outcome.out;
+  ExpectText(outcome.err, parts);
+  return outcome;
+}
+
+void ExpectRefusal(const Outcome& outcome, const std::vector<std::string>& parts) {
+  ExpectExit(2, outcome);
+  EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  for (const std::string& part : parts) ExpectText(outcome.err, {part});
+}
+
+std::vector<std::string> WithSets(std::vector<std::string> arguments,
+                                  const std::vector<std::string>& sets,
+                                  const std::vector<std::string>& more) {
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<nlohmann::json> JsonLines(const std::string& text) {
+  std::vector<nlohmann::json> values;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) values.push_back(nlohmann::json::parse(line));
+  return values;
+}
 
 Outcome RunShell(const std::string& script) { return Run("bash", {"-c", script}); }
 

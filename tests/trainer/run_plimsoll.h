@@ -4,7 +4,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plimsoll {
@@ -22,6 +25,21 @@ Outcome RunPlimsoll(const std::vector<std::string>& arguments);
 // Runs a bash script, in which $PLIMSOLL is the binary: for redirections, limits and pipes. The
 // outcome is the script's.
 Outcome RunShell(const std::string& script);
+
+// Expects that it ended with `exit_code`, and wrote all of `parts` to stderr. Returns `outcome`.
+Outcome ExpectExit(int exit_code, Outcome outcome,
+                   std::initializer_list<std::string_view> parts = {});
+
+// Expects exit code 2, and one line on stderr that holds all of `parts`.
+void ExpectRefusal(const Outcome& outcome, const std::vector<std::string>& parts);
+
+// `arguments`, "--set" before each of `sets`, and `more`.
+std::vector<std::string> WithSets(std::vector<std::string> arguments,
+                                  const std::vector<std::string>& sets,
+                                  const std::vector<std::string>& more = {});
+
+// The values of a text that has one JSON value a line, such as metrics.jsonl.
+std::vector<nlohmann::json> JsonLines(const std::string& text);
 
 // Like RunPlimsoll without waiting: returns the process, whose output goes to the files out and err
 // in `folder`.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -41,12 +42,7 @@ std::vector<std::string> CellsOf(const std::string& line) {
 class RunReports : public testing::Test {
  protected:
   Outcome Train(std::vector<std::string> sets = {}) {
-    std::vector<std::string> arguments = {"train", yaml_};
-    for (const std::string& set : sets) {
-      arguments.push_back("--set");
-      arguments.push_back(set);
-    }
-    return RunPlimsoll(arguments);
+    return RunPlimsoll(WithSets({"train", yaml_}, sets));
   }
 
   void SetUp() override {
@@ -85,8 +81,7 @@ class RunReports : public testing::Test {
 };
 
 TEST_F(RunReports, ShowTheRun) {
-  const Outcome outcome = Train();
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Train());
   std::map<std::string, json> views = Views();
 
   std::vector<json> losses, steps, held_out;
@@ -126,9 +121,8 @@ TEST_F(RunReports, ShowTheRun) {
 }
 
 TEST_F(RunReports, ShowTheLossScaleWhereThereIsOne) {
-  const Outcome outcome =
-      Train({"amp.dtype=fp16", "amp.init_scale=1e15", "log.csv=false", "log.tensorboard=false"});
-  ASSERT_EQ(outcome.exit_code, 1) << outcome.err;  // all steps were skipped
+  ExpectExit(1, Train({"amp.dtype=fp16", "amp.init_scale=1e15", "log.csv=false",
+                       "log.tensorboard=false"}));  // all steps were skipped
   std::map<std::string, json> views = Views();
   EXPECT_GT(views["Skipped steps so far"].at("series").at(0).at("y").back(), 0);
   EXPECT_LT(views["Loss scale"].at("series").at(0).at("y").back(), 1e15);
@@ -138,7 +132,7 @@ TEST_F(RunReports, ShowTheLossScaleWhereThereIsOne) {
 
 // A resumed run keeps the energy of its earlier part, even if this machine cannot measure any.
 TEST_F(RunReports, ShowEnergyWhereItWasMeasured) {
-  ASSERT_EQ(Train({"save.every=3", "train.stop_after=3"}).exit_code, 0);
+  ExpectExit(0, Train({"save.every=3", "train.stop_after=3"}));
   const json without = json::parse(ReadFile(run_ + "/summary.json"));
   EXPECT_TRUE(without.at("joules_per_step").is_null());
   EXPECT_FALSE(without.at("energy_problem").get<std::string>().empty()) << "less than two seconds";
@@ -155,8 +149,7 @@ TEST_F(RunReports, ShowEnergyWhereItWasMeasured) {
   }
   WriteFile(run_ + "/metrics.jsonl", lines);
   const Outcome outcome =
-      RunPlimsoll({"train", yaml_, "--resume", "auto", "--set", "save.every=3"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      ExpectExit(0, RunPlimsoll({"train", yaml_, "--resume", "auto", "--set", "save.every=3"}));
   EXPECT_THAT(outcome.out, HasSubstr(", 4 J a step"));
   const json summary = json::parse(ReadFile(run_ + "/summary.json"));
   EXPECT_EQ(summary.at("joules_per_step"), 4);
@@ -169,7 +162,7 @@ TEST_F(RunReports, ShowEnergyWhereItWasMeasured) {
 }
 
 TEST_F(RunReports, TheTableHasTheRowsOfMetrics) {
-  ASSERT_EQ(Train({"memory.allocator=caching"}).exit_code, 0);
+  ExpectExit(0, Train({"memory.allocator=caching"}));
   const std::vector<std::string> rows = LinesOf(run_ + "/metrics.jsonl"),
                                  lines = LinesOf(run_ + "/metrics.csv");
   ASSERT_EQ(lines.size(), rows.size() + 1);
@@ -195,8 +188,8 @@ TEST_F(RunReports, TheTableHasTheRowsOfMetrics) {
 }
 
 TEST_F(RunReports, ReplaceThoseOfAnEarlierRun) {
-  ASSERT_EQ(Train().exit_code, 0);
-  ASSERT_EQ(Train({"train.steps=2"}).exit_code, 0);
+  ExpectExit(0, Train());
+  ExpectExit(0, Train({"train.steps=2"}));
   EXPECT_EQ(EventFiles(), 1);
   EXPECT_EQ(LinesOf(run_ + "/metrics.csv").size(), 5u);  // two steps, two evaluations
   EXPECT_EQ(Views()["Loss"].at("series").at(0).at("x"), json({0, 1}));
@@ -206,8 +199,7 @@ TEST_F(RunReports, AreNoReasonToEndARun) {
   // Folders are in the places of the files.
   fs::create_directories(run_ + "/report.html/in the way");
   fs::create_directories(run_ + "/metrics.csv");
-  const Outcome outcome = Train();
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Train());
   for (const char* file : {"report.html", "metrics.csv"}) {
     EXPECT_THAT(outcome.err, HasSubstr(run_ + "/" + file));
   }
@@ -219,10 +211,10 @@ TEST_F(RunReports, AreNoReasonToEndARun) {
 }
 
 TEST_F(RunReports, SayThatARunEndedByAnError) {
-  const Outcome outcome = Train(
-      {"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0", "train.steps=200"});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+  ExpectExit(1,
+             Train({"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0",
+                    "train.steps=200"}),
+             {"not finite"});
   EXPECT_EQ(Views()[""].at("tiles").at(0).at("label"), "ended by an error");
 }
 
@@ -249,9 +241,8 @@ class MlflowReports : public RunReports {
 };
 
 TEST_F(MlflowReports, AreARunOfMlflow) {
-  const Outcome outcome = Train({"log.mlflow=true", "run.name=wider", "run.tags=[width]",
-                                 "run.notes=does it pay?", "save.every=3", "train.stop_after=3"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Train({"log.mlflow=true", "run.name=wider", "run.tags=[width]",
+                       "run.notes=does it pay?", "save.every=3", "train.stop_after=3"}));
   const std::string place = Place();
   EXPECT_EQ(Steps("train/loss"), (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(Steps("eval/loss"), (std::vector<int>{0, 3}));
@@ -259,68 +250,58 @@ TEST_F(MlflowReports, AreARunOfMlflow) {
   EXPECT_EQ(ReadFile(place + "/params/model.family"), "gpt2");
   EXPECT_EQ(ReadFile(place + "/tags/width"), "true");
   EXPECT_EQ(ReadFile(place + "/tags/mlflow.note.content"), "does it pay?");
-  EXPECT_THAT(Meta(), HasSubstr("\nrun_name: \"wider\"\n"));
-  EXPECT_THAT(Meta(), HasSubstr("\nstatus: 3\n"));
+  ExpectText(Meta(), {"\nrun_name: \"wider\"\n", "\nstatus: 3\n"});
 
   // It continues as the same run, without a step twice.
-  const Outcome rest = RunPlimsoll(
-      {"train", yaml_, "--resume", "auto", "--set", "save.every=3", "--set", "log.mlflow=true"});
-  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  ExpectExit(0, RunPlimsoll({"train", yaml_, "--resume", "auto", "--set", "save.every=3", "--set",
+                             "log.mlflow=true"}));
   EXPECT_EQ(Place(), place);
   EXPECT_EQ(Steps("train/loss"), (std::vector<int>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(Steps("eval/loss"), (std::vector<int>{0, 3, 6}));
   // A new run in the directory is another one.
-  ASSERT_EQ(Train({"log.mlflow=true"}).exit_code, 0);
+  ExpectExit(0, Train({"log.mlflow=true"}));
   EXPECT_NE(Place(), place);
 }
 
 TEST_F(MlflowReports, BeginWhereARunGoesOn) {
-  ASSERT_EQ(Train({"save.every=3", "train.stop_after=3"}).exit_code, 0);
+  ExpectExit(0, Train({"save.every=3", "train.stop_after=3"}));
   EXPECT_FALSE(fs::exists(store_));
-  const Outcome rest = RunPlimsoll(
-      {"train", yaml_, "--resume", "auto", "--set", "save.every=3", "--set", "log.mlflow=true"});
-  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  ExpectExit(0, RunPlimsoll({"train", yaml_, "--resume", "auto", "--set", "save.every=3", "--set",
+                             "log.mlflow=true"}));
   EXPECT_EQ(Steps("train/loss"), (std::vector<int>{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(Steps("eval/loss"), (std::vector<int>{0, 3, 6}));
 }
 
 TEST_F(MlflowReports, SayHowARunEnded) {
-  const Outcome outcome =
-      Train({"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0",
-             "train.steps=200", "log.mlflow=true"});
-  EXPECT_EQ(outcome.exit_code, 1);
+  ExpectExit(1, Train({"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0",
+                       "train.steps=200", "log.mlflow=true"}));
   EXPECT_THAT(Meta(), HasSubstr("\nstatus: 4\n"));
   EXPECT_THAT(ReadFile(Place() + "/tags/plimsoll.reason"), HasSubstr("not finite"));
 }
 
 TEST_F(MlflowReports, AreNoReasonToEndARun) {
   WriteFile(store_, "in the way");
-  const Outcome outcome = Train({"log.mlflow=true"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr(store_));
-  EXPECT_THAT(outcome.err, HasSubstr("the run goes on without it"));
+  const Outcome outcome = ExpectExit(0, Train({"log.mlflow=true"}));
+  ExpectText(outcome.err, {store_, "the run goes on without it"});
 }
 
 TEST_F(MlflowReports, RefuseAServer) {
   setenv("MLFLOW_TRACKING_URI", "http://localhost:5000", 1);
-  const Outcome outcome = Train({"log.mlflow=true"});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err,
-              HasSubstr("log.mlflow: MLFLOW_TRACKING_URI is 'http://localhost:5000', and Plimsoll "
-                        "writes MLflow's files, not to a server"));
+  ExpectExit(2, Train({"log.mlflow=true"}),
+             {"log.mlflow: MLFLOW_TRACKING_URI is 'http://localhost:5000', and Plimsoll "
+              "writes MLflow's files, not to a server"});
   EXPECT_FALSE(fs::exists(run_));
-  EXPECT_EQ(Train({"log.mlflow=sqlite:///mlflow.db"}).exit_code, 2);
+  ExpectExit(2, Train({"log.mlflow=sqlite:///mlflow.db"}));
   // The folder that the key names comes first.
   const std::string other = folder_ / "other";
-  EXPECT_EQ(Train({"log.mlflow=" + other, "train.steps=1"}).exit_code, 0);
+  ExpectExit(0, Train({"log.mlflow=" + other, "train.steps=1"}));
   EXPECT_TRUE(fs::is_directory(other));
 }
 
 // No two tensors share a byte at the same node.
 TEST_F(RunReports, ThePlanIsDrawnAsItIs) {
   const std::string file = folder_ / "plan.html";
-  const Outcome outcome = RunPlimsoll({"plan", yaml_, "--json", "--html", file});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, RunPlimsoll({"plan", yaml_, "--json", "--html", file}));
   const json plan = json::parse(outcome.out);
   const json drawn = ViewsOf(file)["The arena"];
   EXPECT_EQ(drawn.at("arena_bytes"), plan.at("arena_bytes"));
@@ -349,11 +330,8 @@ TEST_F(RunReports, ThePlanIsDrawnAsItIs) {
   }
   EXPECT_EQ(top, plan.at("arena_bytes"));
 
-  const Outcome two_questions = RunPlimsoll({"plan", yaml_, "--sweep", "3", "--html", file});
-  EXPECT_EQ(two_questions.exit_code, 2);
-  EXPECT_THAT(two_questions.err, HasSubstr("--html"));
-  EXPECT_EQ(RunPlimsoll({"plan", yaml_, "--html", folder_ / "no such folder/plan.html"}).exit_code,
-            2);
+  ExpectExit(2, RunPlimsoll({"plan", yaml_, "--sweep", "3", "--html", file}), {"--html"});
+  ExpectExit(2, RunPlimsoll({"plan", yaml_, "--html", folder_ / "no such folder/plan.html"}));
 }
 
 }  // namespace

@@ -33,14 +33,11 @@ class RunsCommand : public testing::Test {
 
   std::vector<std::string> Arguments(const std::string& run,
                                      const std::vector<std::string>& sets) const {
-    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + runs_ + "/" + run};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    return arguments;
+    return WithSets({"train", yaml_, "--set", "run.dir=" + runs_ + "/" + run}, sets);
   }
   // The runs by the end of their paths.
   std::map<std::string, json> List() const {
-    const Outcome outcome = RunPlimsoll({"runs", runs_, "--json"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunPlimsoll({"runs", runs_, "--json"}));
     std::map<std::string, json> runs;
     for (const json& run : json::parse(outcome.out)) {
       const std::string path = run.at("path");
@@ -116,14 +113,13 @@ TEST_F(RunsCommand, ListsThemAsTheyStand) {
   EXPECT_EQ(old.at("best_eval_loss"), 2.25);
   EXPECT_FALSE(runs.contains("empty"));
 
-  const Outcome table = RunPlimsoll({"runs", runs_});
-  EXPECT_EQ(table.exit_code, 0) << table.err;
+  const Outcome table = ExpectExit(0, RunPlimsoll({"runs", runs_}));
   for (const char* part : {"held out", "tokens/s", "A name", "small, é", "4/4", "failed"}) {
     EXPECT_THAT(table.out, HasSubstr(part));
   }
   // The newest first.
   EXPECT_LT(table.out.find("/all/long"), table.out.find("/all/done"));
-  EXPECT_EQ(RunPlimsoll({"runs", folder_ / "nowhere"}).exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"runs", folder_ / "nowhere"}));
   // A single run directory.
   EXPECT_THAT(RunPlimsoll({"runs", runs_ + "/done"}).out, HasSubstr("A name"));
 }

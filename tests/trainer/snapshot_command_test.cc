@@ -4,6 +4,7 @@
 
 #include "snapshots/manifest.h"
 #include "snapshots/snapshot.h"
+#include "tests/support/expect_error.h"
 #include "tests/trainer/snapshot_run.h"
 
 namespace plimsoll {
@@ -22,14 +23,12 @@ TEST_P(Resumed, HasTheBitsOfARunThatWasNeverStopped) {
   const int first = 1 + static_cast<int>(random_() % 5);
   const int second = first + 1 + static_cast<int>(random_() % 5);
   sets.push_back("train.stop_after=" + std::to_string(first));
-  ASSERT_EQ(Train(sets).exit_code, 0);
+  ExpectExit(0, Train(sets));
   sets.back() = "train.stop_after=" + std::to_string(second);
-  const Outcome middle = Resume(sets);
-  ASSERT_EQ(middle.exit_code, 0) << middle.err;
+  const Outcome middle = ExpectExit(0, Resume(sets));
   EXPECT_THAT(middle.out, HasSubstr("goes on after " + std::to_string(first) + " steps"));
   sets.pop_back();
-  const Outcome last = Resume(sets);
-  ASSERT_EQ(last.exit_code, 0) << last.err;
+  const Outcome last = ExpectExit(0, Resume(sets));
   // The whole run lacks the evaluation after the last step before a stop.
   std::vector<std::string> numbers = Numbers();
   std::erase_if(numbers, [&](const std::string& row) {
@@ -74,11 +73,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(SnapshotCommand, AnotherWayOfDoingTheWorkGoesOn) {
   const std::vector<std::string> whole = NumbersOfWhole({"model.dropout=0"});
-  ASSERT_EQ(Train({"model.dropout=0", "train.stop_after=6"}).exit_code, 0);
-  const Outcome outcome = Resume({"model.dropout=0", "train.micro_batch=2", "train.accumulate=2",
-                                  "checkpointing.policy=block", "optimizer.place=host",
-                                  "train.threads=1", "run.name=a", "run.tags=[b]", "run.notes=c"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Train({"model.dropout=0", "train.stop_after=6"}));
+  ExpectExit(0, Resume({"model.dropout=0", "train.micro_batch=2", "train.accumulate=2",
+                        "checkpointing.policy=block", "optimizer.place=host", "train.threads=1",
+                        "run.name=a", "run.tags=[b]", "run.notes=c"}));
   const std::vector<std::string> numbers = Numbers();
   int compared = 0;
   for (const std::string& row : numbers) {
@@ -95,68 +93,58 @@ TEST_F(SnapshotCommand, AnotherWayOfDoingTheWorkGoesOn) {
 }
 
 TEST_F(SnapshotCommand, AveragesMayBeginAndEnd) {
-  ASSERT_EQ(Train({"train.stop_after=5"}).exit_code, 0);
-  const Outcome begun = Resume({"optimizer.ema=0.5", "train.stop_after=8"});
-  ASSERT_EQ(begun.exit_code, 0) << begun.err;
+  ExpectExit(0, Train({"train.stop_after=5"}));
+  ExpectExit(0, Resume({"optimizer.ema=0.5", "train.stop_after=8"}));
   const json row = json::parse(Numbers().back());
   EXPECT_GT(row.at("eval_ema_loss").get<double>(), row.at("eval_loss").get<double>());
-  const Outcome ended = Resume({"optimizer.ema=0"});
-  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  ExpectExit(0, Resume({"optimizer.ema=0"}));
   EXPECT_FALSE(json::parse(Numbers().back()).contains("eval_ema_loss"));
 }
 
 // The norm of the last step begins at zero, which clips nothing.
 TEST_F(SnapshotCommand, ClippingMayChange) {
-  ASSERT_EQ(Train({"train.stop_after=5"}).exit_code, 0);
-  const Outcome begun = Resume({"optimizer.clip_by=last_step", "train.stop_after=8"});
-  ASSERT_EQ(begun.exit_code, 0) << begun.err;
-  const Outcome unsaid = Resume({});
-  EXPECT_EQ(unsaid.exit_code, 2);
-  EXPECT_THAT(unsaid.err, HasSubstr("optimizer.clip_by"));
-  const Outcome ended = Resume({"optimizer.clip_by=parameter"});
-  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  ExpectExit(0, Train({"train.stop_after=5"}));
+  ExpectExit(0, Resume({"optimizer.clip_by=last_step", "train.stop_after=8"}));
+  ExpectExit(2, Resume({}), {"optimizer.clip_by"});
+  ExpectExit(0, Resume({"optimizer.clip_by=parameter"}));
 }
 
 TEST_F(SnapshotCommand, KeepsWhatItIsTold) {
-  ASSERT_EQ(Train({"save.every=2", "save.keep=1", "save.keep_every=6", "train.steps=11"}).exit_code,
-            0);
+  ExpectExit(0, Train({"save.every=2", "save.keep=1", "save.keep_every=6", "train.steps=11"}));
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000006", "step-000000011"));
   // The loss improves, until another rate ruins everything.
   const Sets best = {"save.every=2", "save.keep=1", "save.best=true"};
   Sets sets = {"run.overwrite=true", "train.stop_after=8"};
   sets.insert(sets.end(), best.begin(), best.end());
-  ASSERT_EQ(Train(sets).exit_code, 0);
+  ExpectExit(0, Train(sets));
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000008"));
   sets = {"optimizer.lr=1", "schedule.name=constant"};
   sets.insert(sets.end(), best.begin(), best.end());
-  const Outcome worse = Resume(sets);
-  ASSERT_EQ(worse.exit_code, 0) << worse.err;
+  ExpectExit(0, Resume(sets));
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000008", "step-000000012"));
 }
 
 TEST_F(SnapshotCommand, ABranchFromASnapshotLeavesItsRunAlone) {
-  ASSERT_EQ(Train({"save.keep=0"}).exit_code, 0);
+  ExpectExit(0, Train({"save.keep=0"}));
   const std::vector<std::string> whole = Numbers(), snapshots = Snapshots();
   const std::string from = Snapshot(5);
   run_ = folder_ / "branch";
-  const Outcome outcome = Resume({"optimizer.lr=1e-3"}, from);
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Resume({"optimizer.lr=1e-3"}, from));
   EXPECT_THAT(Numbers().front(), HasSubstr("\"step\":5"));
   EXPECT_THAT(Numbers().front(), testing::Ne(whole[7]));
   run_ = folder_ / "run";
   EXPECT_EQ(Numbers(), whole);
   EXPECT_EQ(Snapshots(), snapshots);
   // From an earlier snapshot of the same run: the later ones are replaced.
-  ASSERT_EQ(Resume({}, from + "/").exit_code, 0);
+  ExpectExit(0, Resume({}, from + "/"));
   EXPECT_EQ(Numbers(), whole);
 }
 
 TEST_F(SnapshotCommand, WhatContradictsTheSnapshotIsListed) {
-  ASSERT_EQ(Train({"train.stop_after=5"}).exit_code, 0);
+  ExpectExit(0, Train({"train.stop_after=5"}));
   const std::vector<std::string> numbers = Numbers();
   const auto refused = [&](const Sets& sets, const std::vector<std::string>& parts) {
-    const Outcome outcome = Resume(sets);
-    EXPECT_EQ(outcome.exit_code, 2);
+    const Outcome outcome = ExpectExit(2, Resume(sets));
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
     EXPECT_EQ(Numbers(), numbers);
   };
@@ -176,8 +164,7 @@ TEST_F(SnapshotCommand, WhatContradictsTheSnapshotIsListed) {
   WriteFile(yaml_, text);
   refused({}, {"would not continue", "optimizer.lr: 0.02, in the snapshot 0.01",
                "2 sequences a step, in the snapshot 4", "--set"});
-  const Outcome outcome = Resume({"optimizer.lr=2e-2", "train.micro_batch=2"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Resume({"optimizer.lr=2e-2", "train.micro_batch=2"}));
 }
 
 // A run that drops elements says that an earlier version would have dropped others; once, as its
@@ -187,7 +174,7 @@ TEST_F(SnapshotCommand, SnapshotsOfOtherMasksOfDropoutGoOnWithAWarning) {
     const Sets sets = {std::string("model.dropout=") + dropout, "run.overwrite=true"};
     Sets some = sets;
     some.emplace_back("train.stop_after=5");
-    ASSERT_EQ(Train(some).exit_code, 0);
+    ExpectExit(0, Train(some));
     snapshots::Manifest manifest = snapshots::Snapshot(Snapshot(5)).manifest();
     json record = json::parse(manifest.run);
     ASSERT_EQ(record.erase("dropout_map"), 1u);
@@ -195,13 +182,11 @@ TEST_F(SnapshotCommand, SnapshotsOfOtherMasksOfDropoutGoOnWithAWarning) {
     WriteFile(Snapshot(5) + "/manifest.json", snapshots::ToText(manifest));
 
     some.back() = "train.stop_after=7";
-    const Outcome outcome = Resume(some);
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Resume(some));
     EXPECT_THAT(outcome.out, HasSubstr("goes on after 5 steps"));
     const std::string warning = "warning: " + Snapshot(5) + ": written by a version of plimsoll";
     EXPECT_EQ(outcome.err.find(warning) != std::string::npos, dropout == std::string("0.1"));
-    const Outcome again = Resume(sets);
-    ASSERT_EQ(again.exit_code, 0) << again.err;
+    const Outcome again = ExpectExit(0, Resume(sets));
     EXPECT_THAT(again.err, Not(HasSubstr("masks")));
   }
 }
@@ -212,13 +197,12 @@ TEST_F(SnapshotCommand, ACutOfTheBatchThatWasChosenStays) {
                "memory.budget=3MiB"};
   const std::vector<std::string> whole = NumbersOfWhole(sets);
   sets.push_back("train.stop_after=4");
-  ASSERT_EQ(Train(sets).exit_code, 0);
+  ExpectExit(0, Train(sets));
   sets.pop_back();
   sets.back() = "memory.budget=16MiB";
-  const Outcome resumed = Resume(sets);
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_THAT(resumed.out, HasSubstr("train.micro_batch: 4, as the run chose before its snapshot"));
-  EXPECT_THAT(resumed.out, HasSubstr("keep all"));  // what keeps numbers is chosen anew
+  const Outcome resumed = ExpectExit(0, Resume(sets));
+  ExpectText(resumed.out, {"train.micro_batch: 4, as the run chose before its snapshot",
+                           "keep all"});  // what keeps numbers is chosen anew
   EXPECT_EQ(Numbers(), whole);
   const std::vector<std::string> roomy = NumbersOfWhole(sets);
   EXPECT_NE(roomy, whole);  // the other cut rounds otherwise
@@ -230,25 +214,20 @@ TEST_F(SnapshotCommand, ACutOfTheBatchThatWasChosenStays) {
 
 // Batches of another size read on where the last one ended.
 TEST_F(SnapshotCommand, AnotherBatchGoesOnInTheData) {
-  ASSERT_EQ(Train({"train.stop_after=6"}).exit_code, 0);
-  ASSERT_EQ(Resume({"train.micro_batch=2", "train.stop_after=8"}).exit_code, 0);
+  ExpectExit(0, Train({"train.stop_after=6"}));
+  ExpectExit(0, Resume({"train.micro_batch=2", "train.stop_after=8"}));
   const json manifest = json::parse(ReadFile(Snapshot(8) + "/manifest.json"));
   EXPECT_EQ(manifest.at("run").at("sequences"), 6 * 4 + 2 * 2);
 }
 
 TEST_F(SnapshotCommand, WithoutASnapshotAutoStartsFromTheBeginning) {
-  EXPECT_EQ(Resume({"train.stop_after=2", "save.every=0"}).exit_code, 0);
+  ExpectExit(0, Resume({"train.stop_after=2", "save.every=0"}));
   // But it doesn't replace a run without snapshots.
-  const Outcome outcome = Resume();
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("holds a run already, without a snapshot to go on from; "));
+  const Outcome outcome =
+      ExpectExit(2, Resume(), {"holds a run already, without a snapshot to go on from; "});
   EXPECT_THAT(outcome.err, Not(HasSubstr("--resume auto")));
-  const Outcome inspected = RunPlimsoll({"inspect", run_});
-  EXPECT_EQ(inspected.exit_code, 2);
-  EXPECT_THAT(inspected.err, HasSubstr(": this run has no whole snapshot"));
-  const Outcome nowhere = Resume({}, folder_ / "nowhere");
-  EXPECT_EQ(nowhere.exit_code, 2);
-  EXPECT_THAT(nowhere.err, HasSubstr("neither a snapshot"));
+  ExpectExit(2, RunPlimsoll({"inspect", run_}), {": this run has no whole snapshot"});
+  ExpectExit(2, Resume({}, folder_ / "nowhere"), {"neither a snapshot"});
 }
 
 // What a scheduler starts again and again: it never loses what there is to go on from.
@@ -258,13 +237,12 @@ TEST_F(SnapshotCommand, AutoWithOverwriteReplacesOnlyWhatHasNoSnapshot) {
     return Resume(sets);
   };
   // An attempt that got nowhere is replaced by a run from the beginning.
-  ASSERT_EQ(start({"train.stop_after=3", "save.every=0"}).exit_code, 0);
-  ASSERT_EQ(start({"train.stop_after=5"}).exit_code, 0);
+  ExpectExit(0, start({"train.stop_after=3", "save.every=0"}));
+  ExpectExit(0, start({"train.stop_after=5"}));
   EXPECT_EQ(Snapshots(), (std::vector<std::string>{"step-000000005"}));
   const std::vector<std::string> five = Numbers();
   // With a snapshot the run continues, and keeps its rows.
-  const Outcome on = start({"train.stop_after=7", "save.every=0"});
-  ASSERT_EQ(on.exit_code, 0) << on.err;
+  const Outcome on = ExpectExit(0, start({"train.stop_after=7", "save.every=0"}));
   EXPECT_THAT(on.out, HasSubstr("goes on after 5 steps"));
   std::vector<std::string> rows = Numbers();
   ASSERT_GT(rows.size(), five.size());
@@ -272,18 +250,16 @@ TEST_F(SnapshotCommand, AutoWithOverwriteReplacesOnlyWhatHasNoSnapshot) {
   EXPECT_EQ(rows, five);
   // A start that fails its checks leaves all as it is, and so does one whose snapshots are damaged.
   const std::string metrics = ReadFile(run_ + "/metrics.jsonl");
-  EXPECT_EQ(start({"data.train=" + (folder_ / "nothing")}).exit_code, 2);
-  EXPECT_EQ(start({"model.width=32"}).exit_code, 2);
+  ExpectExit(2, start({"data.train=" + (folder_ / "nothing")}));
+  ExpectExit(2, start({"model.width=32"}));
   WriteFile(Snapshot(5) + "/rank-00000.safetensors", "damaged");
-  const Outcome damaged = start({});
-  EXPECT_EQ(damaged.exit_code, 2);
-  EXPECT_THAT(damaged.err, HasSubstr("none of the snapshots is whole"));
+  ExpectExit(2, start({}), {"none of the snapshots is whole"});
   EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), metrics);
 }
 
 TEST_F(SnapshotCommand, ADamagedSnapshotIsNamedAndAnOlderOneTaken) {
   const std::vector<std::string> whole = NumbersOfWhole({"save.keep=0"});
-  ASSERT_EQ(Train({"save.keep=0"}).exit_code, 0);
+  ExpectExit(0, Train({"save.keep=0"}));
   const std::string shard = Snapshot(5) + "/rank-00000.safetensors";
   for (const std::string& name : {std::string("12"), std::string("10")}) {
     const std::string file = run_ + "/snapshots/step-0000000" + name + "/rank-00000.safetensors";
@@ -291,27 +267,25 @@ TEST_F(SnapshotCommand, ADamagedSnapshotIsNamedAndAnOlderOneTaken) {
     content[content.size() - 5] ^= 4;
     WriteFile(file, content);
   }
-  const Outcome outcome = Resume({"save.keep=0"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("step-000000012/rank-00000.safetensors: tensor \""));
-  EXPECT_THAT(outcome.err, HasSubstr("step-000000010/rank-00000.safetensors: tensor \""));
+  const Outcome outcome = ExpectExit(0, Resume({"save.keep=0"}));
+  ExpectText(outcome.err, {"step-000000012/rank-00000.safetensors: tensor \"",
+                           "step-000000010/rank-00000.safetensors: tensor \""});
   EXPECT_THAT(outcome.out, HasSubstr("goes on after 5 steps"));
   EXPECT_EQ(Numbers(), whole);
   for (const char* name : {"05", "10", "12"}) {
     fs::remove(run_ + "/snapshots/step-0000000" + name + "/manifest.json");
   }
-  const Outcome none = Resume();
-  EXPECT_EQ(none.exit_code, 2);
+  const Outcome none = ExpectExit(2, Resume());
   EXPECT_THAT(none.err, HasSubstr("none of the snapshots is whole"));
 }
 
 TEST_F(SnapshotCommand, SamplesBehindTheSnapshotGo) {
   const Sets sets = {"train.sample_every=2", "sample.tokens=5", "save.keep=0", "train.steps=10"};
   const auto samples = [&] { return ReadFile(run_ + "/samples.jsonl"); };
-  ASSERT_EQ(Train(sets).exit_code, 0);
+  ExpectExit(0, Train(sets));
   const std::string whole = samples();
   EXPECT_EQ(std::ranges::count(whole, '\n'), 5);
-  ASSERT_EQ(RunPlimsoll(Arguments(sets, {"--resume", Snapshot(5)})).exit_code, 0);
+  ExpectExit(0, RunPlimsoll(Arguments(sets, {"--resume", Snapshot(5)})));
   EXPECT_EQ(samples(), whole);
   // Those of two and four steps were there; none is left where none is asked for.
   ASSERT_EQ(RunPlimsoll(Arguments({"save.keep=0", "train.steps=10"}, {"--resume", Snapshot(5)}))
@@ -322,20 +296,17 @@ TEST_F(SnapshotCommand, SamplesBehindTheSnapshotGo) {
 }
 
 TEST_F(SnapshotCommand, MembersOfMetricsThatItDoesNotKnowStay) {
-  ASSERT_EQ(Train({"train.stop_after=5"}).exit_code, 0);
+  ExpectExit(0, Train({"train.stop_after=5"}));
   const std::string metrics = run_ + "/metrics.jsonl", rows = ReadFile(metrics);
   std::string first = rows.substr(0, rows.find('\n'));
   const std::string rest = rows.substr(first.size());
   first.replace(first.size() - 1, 1, ",\"mood\":0.5,\"odd\":{\"a\":[1,2,3]}}");
   WriteFile(metrics, "no row\n" + first + rest);
-  const Outcome refused = Resume();
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr(metrics + ":1: is no row of a run"));
+  const Outcome refused = ExpectExit(2, Resume(), {metrics + ":1: is no row of a run"});
   EXPECT_EQ(std::ranges::count(refused.err, '\n'), 1) << refused.err;
 
   WriteFile(metrics, first + rest);
-  const Outcome outcome = Resume();
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Resume());
   EXPECT_THAT(ReadFile(metrics), testing::StartsWith(first + "\n"));
   EXPECT_EQ(Numbers().size(), 12u + 5u);  // evaluations after 0, 4, 5, 8 and 12 steps
   const std::string table = ReadFile(run_ + "/metrics.csv");
@@ -344,10 +315,9 @@ TEST_F(SnapshotCommand, MembersOfMetricsThatItDoesNotKnowStay) {
 }
 
 TEST_F(SnapshotCommand, InspectShowsAndVerifies) {
-  ASSERT_EQ(Train().exit_code, 0);
+  ExpectExit(0, Train());
   const std::string newest = run_ + "/snapshots/step-000000012";
-  const Outcome whole = RunPlimsoll({"inspect", newest});
-  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  const Outcome whole = ExpectExit(0, RunPlimsoll({"inspect", newest}));
   for (const char* part :
        {"after 12 steps and 48 sequences", "evaluated after 12 steps", "block.1.attn.qkv.weight.m ",
         "F32", "[192, 64]", "update_count", "whole: every checksum matches"}) {
@@ -358,19 +328,15 @@ TEST_F(SnapshotCommand, InspectShowsAndVerifies) {
   content[content.size() - 9] ^= 1;
   WriteFile(shard, content);
   for (const std::string& path : {newest, run_}) {
-    const Outcome damaged = RunPlimsoll({"inspect", path});
-    EXPECT_EQ(damaged.exit_code, 2);
-    EXPECT_THAT(damaged.err, HasSubstr(shard + ": tensor \""));
-    EXPECT_THAT(damaged.err, HasSubstr("checksum does not match"));
+    const Outcome damaged = ExpectExit(2, RunPlimsoll({"inspect", path}),
+                                       {shard + ": tensor \"", "checksum does not match"});
     EXPECT_EQ(damaged.out.find("every checksum"), std::string::npos);
   }
   EXPECT_THAT(RunPlimsoll({"inspect", run_}).out, HasSubstr("step-000000010: "));
-  const Outcome elsewhere = RunPlimsoll({"inspect", folder_.path()});
-  EXPECT_EQ(elsewhere.exit_code, 2);
-  EXPECT_THAT(elsewhere.err, HasSubstr(folder_.path() + ": neither a snapshot (manifest.json) nor "
-                                                        "a run directory"));
-  const Outcome missing = RunPlimsoll({"inspect", folder_ / "missing"});
-  EXPECT_EQ(missing.exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"inspect", folder_.path()}),
+             {folder_.path() + ": neither a snapshot (manifest.json) nor "
+                               "a run directory"});
+  const Outcome missing = ExpectExit(2, RunPlimsoll({"inspect", folder_ / "missing"}));
   EXPECT_THAT(missing.err, HasSubstr("missing: there is no such folder; name a snapshot"));
 }
 

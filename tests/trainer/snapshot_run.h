@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,10 +43,7 @@ class SnapshotCommand : public testing::Test {
   }
 
   std::vector<std::string> Arguments(const Sets& sets, const Sets& more = {}) const {
-    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + run_};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return arguments;
+    return WithSets({"train", yaml_, "--set", "run.dir=" + run_}, sets, more);
   }
   Outcome Train(const Sets& sets = {}) const { return RunPlimsoll(Arguments(sets)); }
   Outcome Resume(const Sets& sets = {}, const std::string& from = "auto") const {
@@ -57,9 +53,7 @@ class SnapshotCommand : public testing::Test {
   // Rows of metrics.jsonl, without values that differ from run to run.
   std::vector<std::string> Numbers() const {
     std::vector<std::string> rows;
-    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const json row = json::parse(line);
+    for (const json& row : JsonLines(ReadFile(run_ + "/metrics.jsonl"))) {
       json numbers;
       for (const char* key :
            {"step", "loss", "eval_loss", "eval_ema_loss", "lr", "grad_norm", "loss_scale"}) {
@@ -73,8 +67,7 @@ class SnapshotCommand : public testing::Test {
   std::vector<std::string> NumbersOfWhole(Sets sets) {
     const std::string run = std::exchange(run_, folder_ / "whole");
     sets.push_back("run.overwrite=true");
-    const Outcome outcome = Train(sets);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, Train(sets));
     const std::vector<std::string> numbers = Numbers();
     run_ = run;
     return numbers;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/settle/from_config.h"
@@ -193,8 +194,7 @@ TEST(Decide, AutoNeedsABudget) {
     Settle(config, *model);
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("checkpointing.policy"));
-    EXPECT_THAT(error.what(), HasSubstr("memory.budget"));
+    ExpectText(error.what(), {"checkpointing.policy", "memory.budget"});
   }
 }
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -59,9 +59,7 @@ class Sources : public testing::Test {
 
   std::vector<std::string> Losses(const std::string& run) const {
     std::vector<std::string> losses;
-    std::istringstream lines(ReadFile(folder_ / run + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const json row = json::parse(line);
+    for (const json& row : JsonLines(ReadFile(folder_ / run + "/metrics.jsonl"))) {
       for (const char* key : {"loss", "eval_loss"}) {
         if (row.contains(key)) losses.push_back(row.at(key).dump());
       }
@@ -74,44 +72,35 @@ class Sources : public testing::Test {
 };
 
 TEST_F(Sources, AreToldWithTheirSharesAndEpochs) {
-  const Outcome outcome = Train("run");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Train("run"));
   // 80 sequences of 16 tokens. The last fifth of the text is held out, from the start of a line.
-  EXPECT_THAT(outcome.out, HasSubstr(folder_ / "large.txt" + ": "));
-  EXPECT_THAT(outcome.out, HasSubstr(" tokens, 50 % of the sequences, "));
-  EXPECT_THAT(outcome.out, HasSubstr(folder_ / "small.txt" + ": "));
-  EXPECT_THAT(outcome.out, HasSubstr(folder_ / "examples.jsonl" + ": "));
-  EXPECT_THAT(outcome.out, HasSubstr(" tokens, 25 % of the sequences, "));
+  ExpectText(outcome.out, {folder_ / "large.txt" + ": ", " tokens, 50 % of the sequences, ",
+                           folder_ / "small.txt" + ": ", folder_ / "examples.jsonl" + ": ",
+                           " tokens, 25 % of the sequences, "});
   // 20 sequences from 15 windows.
   EXPECT_THAT(outcome.out, HasSubstr(", 25 % of the sequences, 1.33 epochs\n")) << outcome.out;
 }
 
 TEST_F(Sources, GoOnToTheBit) {
-  ASSERT_EQ(Train("whole").exit_code, 0);
-  ASSERT_EQ(Train("stopped", {"--set", "train.stop_after=10"}).exit_code, 0);
-  const Outcome resumed = Train("stopped", {"--resume", "auto"});
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  ExpectExit(0, Train("whole"));
+  ExpectExit(0, Train("stopped", {"--set", "train.stop_after=10"}));
+  ExpectExit(0, Train("stopped", {"--resume", "auto"}));
   EXPECT_EQ(Losses("stopped"), Losses("whole"));
 
   // Other weights change the course, so they must be asked for by name.
-  ASSERT_EQ(Train("other", {"--set", "train.stop_after=10"}).exit_code, 0);
+  ExpectExit(0, Train("other", {"--set", "train.stop_after=10"}));
   const std::string before = ReadFile(yaml_);
   WriteFile(yaml_, std::string(before).replace(before.find("weight: 2"), 9, "weight: 3"));
-  const Outcome refused = Train("other", {"--resume", "auto"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("data.train: [{files: ["));
-  EXPECT_THAT(refused.err, HasSubstr("weight: 3}"));
+  ExpectExit(2, Train("other", {"--resume", "auto"}), {"data.train: [{files: [", "weight: 3}"});
 }
 
 TEST_F(Sources, MistakesAreNamed) {
   Write("[{files: " + folder_ / "large.txt" + ", weight: -1}]");
-  const Outcome weight = Train("run");
-  EXPECT_EQ(weight.exit_code, 2);
+  const Outcome weight = ExpectExit(2, Train("run"));
   EXPECT_THAT(weight.err, HasSubstr("run.yaml:2: data.train[0].weight: -1 is out of range"));
   folder_.Write("tiny.txt", "too short");
   Write("[{files: " + folder_ / "large.txt" + "}, {files: " + folder_ / "tiny.txt" + "}]");
-  const Outcome tiny = Train("run");
-  EXPECT_EQ(tiny.exit_code, 2);
+  const Outcome tiny = ExpectExit(2, Train("run"));
   EXPECT_THAT(tiny.err, HasSubstr("run.yaml:2: data.train[1] (" + folder_ / "tiny.txt" + "): "));
 }
 
@@ -119,24 +108,20 @@ TEST_F(Sources, MistakesAreNamed) {
 TEST_F(Sources, TheTokenizerGivesTheVocabulary) {
   Write(folder_ / "nowhere.txt");
   const std::string set = "data.tokenizer=" + kTokenizer;
-  const Outcome config = RunPlimsoll({"config", yaml_, "--set", set});
-  ASSERT_EQ(config.exit_code, 0) << config.err;
+  const Outcome config = ExpectExit(0, RunPlimsoll({"config", yaml_, "--set", set}));
   EXPECT_THAT(config.out, HasSubstr("\n  vocab: 601\n"));
-  const Outcome plan = RunPlimsoll({"plan", yaml_, "--json", "--set", set});
-  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const Outcome plan = ExpectExit(0, RunPlimsoll({"plan", yaml_, "--json", "--set", set}));
   const Outcome said =
       RunPlimsoll({"plan", yaml_, "--json", "--set", set, "--set", "model.vocab=601"});
   EXPECT_EQ(json::parse(plan.out).at("parameters"), json::parse(said.out).at("parameters"));
 
-  const Outcome ranks = RunPlimsoll({"plan", yaml_, "--set", set, "--set", "parallel.tensor=2"});
-  EXPECT_EQ(ranks.exit_code, 2);
-  EXPECT_THAT(ranks.err, HasSubstr("2 ranks cannot share model.vocab 601 equally, which is that "
-                                   "of data.tokenizer (--set)"));
-  EXPECT_THAT(ranks.err, HasSubstr("model.vocab: 602"));
-  const Outcome missing = RunPlimsoll({"plan", yaml_, "--set", "data.tokenizer=nowhere.json"});
-  EXPECT_EQ(missing.exit_code, 2);
-  EXPECT_THAT(missing.err, HasSubstr("--set: data.tokenizer: "));
-  EXPECT_THAT(missing.err, HasSubstr("nowhere.json"));
+  const Outcome ranks =
+      ExpectExit(2, RunPlimsoll({"plan", yaml_, "--set", set, "--set", "parallel.tensor=2"}));
+  ExpectText(ranks.err, {"2 ranks cannot share model.vocab 601 equally, which is that "
+                         "of data.tokenizer (--set)",
+                         "model.vocab: 602"});
+  ExpectExit(2, RunPlimsoll({"plan", yaml_, "--set", "data.tokenizer=nowhere.json"}),
+             {"--set: data.tokenizer: ", "nowhere.json"});
 }
 
 // With keys of its own beside those of token data.
@@ -156,36 +141,30 @@ class MaskedText : public Sources {
 };
 
 TEST_F(MaskedText, TrainsAndGoesOnToTheBit) {
-  const Outcome whole = Train("whole");
-  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const Outcome whole = ExpectExit(0, Train("whole"));
   EXPECT_THAT(whole.out, HasSubstr("  masked: 30 % of the tokens"));
-  ASSERT_EQ(Train("stopped", {"--set", "train.stop_after=10"}).exit_code, 0);
-  ASSERT_EQ(Train("stopped", {"--resume", "auto"}).exit_code, 0);
+  ExpectExit(0, Train("stopped", {"--set", "train.stop_after=10"}));
+  ExpectExit(0, Train("stopped", {"--resume", "auto"}));
   EXPECT_EQ(Losses("stopped"), Losses("whole"));
 
-  const Outcome eval = RunPlimsoll({"eval", folder_ / "whole", "--json"});
-  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  const Outcome eval = ExpectExit(0, RunPlimsoll({"eval", folder_ / "whole", "--json"}));
   EXPECT_NEAR(json::parse(eval.out).at("loss").get<double>(), std::stod(Losses("whole").back()),
               1e-6);
 
-  ASSERT_EQ(Train("other", {"--set", "train.stop_after=10"}).exit_code, 0);
+  ExpectExit(0, Train("other", {"--set", "train.stop_after=10"}));
   const std::string before = ReadFile(yaml_);
   WriteFile(yaml_, std::string(before).replace(before.find("0.3}"), 4, "0.2}"));
-  const Outcome refused = Train("other", {"--resume", "auto"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("data.mask_fraction: 0.2"));
+  ExpectExit(2, Train("other", {"--resume", "auto"}), {"data.mask_fraction: 0.2"});
 }
 
 TEST_F(MaskedText, SharesKeysWithTokenData) {
-  const Outcome config = RunPlimsoll({"config", yaml_});
-  ASSERT_EQ(config.exit_code, 0) << config.err;
+  const Outcome config = ExpectExit(0, RunPlimsoll({"config", yaml_}));
   const std::string vocab = ReadFile("tests/data/tokenizers/wordpiece_vocab.txt");
   const auto tokens = std::ranges::count(vocab, '\n');
-  EXPECT_THAT(config.out, HasSubstr("\n  vocab: " + std::to_string(tokens) + "\n"));
-  EXPECT_THAT(config.out, HasSubstr("\n  eval_fraction: 0.2\n"));
+  ExpectText(config.out,
+             {"\n  vocab: " + std::to_string(tokens) + "\n", "\n  eval_fraction: 0.2\n"});
   EXPECT_THAT(config.out, Not(HasSubstr("\n  order:")));
-  const Outcome plan = RunPlimsoll({"plan", yaml_, "--json", "--set", "data.synthetic=true"});
-  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  ExpectExit(0, RunPlimsoll({"plan", yaml_, "--json", "--set", "data.synthetic=true"}));
 
   const auto expect = [&](const std::vector<std::string>& sets, const std::string& message) {
     std::vector<std::string> more;
@@ -202,9 +181,7 @@ TEST_F(MaskedText, SharesKeysWithTokenData) {
   expect({"data.mask_share=0.95"}, "data.random_share: 0.1 and data.mask_share 0.95 (--set)");
   expect({"data.pairs=true", "data.eval_fraction=0"}, "data.pairs needs two documents");
   expect({"model.vocab=50"}, "run.yaml:2: data.tokenizer: ");
-  const Outcome source = Train("wrong", {"--set", "data.source=labelled_text"});
-  EXPECT_EQ(source.exit_code, 2);
-  EXPECT_THAT(source.err, HasSubstr("is no *.jsonl"));
+  ExpectExit(2, Train("wrong", {"--set", "data.source=labelled_text"}), {"is no *.jsonl"});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "tests/support/expect_error.h"
 #include "tests/trainer/snapshot_run.h"
 
 namespace plimsoll {
@@ -80,9 +81,8 @@ TEST_F(Stopped, ASignalSavesAndEndsWithItsCode) {
     rows = Rows();
   }
   ASSERT_LT(rows, 400) << "the machine is faster than this test";
-  ASSERT_EQ(
-      Resume({kLong, "train.eval_every=0", "train.stop_after=400", "save.on_exit=false"}).exit_code,
-      0);
+  ExpectExit(0,
+             Resume({kLong, "train.eval_every=0", "train.stop_after=400", "save.on_exit=false"}));
   EXPECT_EQ(Numbers(), whole);
 }
 
@@ -120,18 +120,15 @@ TEST_F(Stopped, AfterAKillAPlainStartSaysHowToGoOn) {
                               kLong +
                               " --set train.eval_every=0 --set save.every=5 --set "
                               "save.on_exit=false --set 'run.notes=it'\\''s mine' --resume auto";
-  const Outcome refused = Train();
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("or go on with it by " + command));
+  ExpectExit(2, Train(), {"or go on with it by " + command});
   EXPECT_THAT(RunPlimsoll({"runs", run_}).out,
               HasSubstr(run_ + ": " + command + " goes on from the snapshot after "));
   const json listed = json::parse(RunPlimsoll({"runs", run_, "--json"}).out).at(0);
   EXPECT_EQ(listed.at("resume_command"), command);
   EXPECT_EQ(listed.at("snapshot").get<int>() % 5, 0);
-  const Outcome replaced = Train({"run.overwrite=true"});
-  EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
-  EXPECT_THAT(replaced.err, HasSubstr("holds a run that was interrupted"));
-  EXPECT_THAT(replaced.err, HasSubstr(command + " would have gone on with it"));
+  const Outcome replaced = ExpectExit(0, Train({"run.overwrite=true"}));
+  ExpectText(replaced.err,
+             {"holds a run that was interrupted", command + " would have gone on with it"});
   // One that came to its end is replaced without a word.
   EXPECT_THAT(Train({"run.overwrite=true"}).err, Not(HasSubstr("interrupted")));
 }
@@ -178,7 +175,7 @@ TEST_P(Killed, AtAnyTimeItGoesOn) {
   EXPECT_GE(inside, kKills / 2);
   const std::string stop = "train.stop_after=" + std::to_string(newest + 3);
   const Sets to_the_end = {kLong, "train.eval_every=0", "model.width=128", stop};
-  ASSERT_EQ(Resume(to_the_end).exit_code, 0);
+  ExpectExit(0, Resume(to_the_end));
   EXPECT_EQ(Numbers(), NumbersOfWhole(to_the_end));
 }
 
@@ -205,22 +202,19 @@ TEST_P(NoRoom, TrainingGoesOnOrStopsAndKeepsWhatWasThere) {
     sets.insert(sets.end(), quiet.begin(), quiet.end());
     return sets;
   };
-  ASSERT_EQ(Train(with({"train.stop_after=5"})).exit_code, 0);
+  ExpectExit(0, Train(with({"train.stop_after=5"})));
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
 
-  const Outcome stops = TrainWithin(200'000, with({"save.on_error=stop"}));
-  EXPECT_EQ(stops.exit_code, 1);
-  EXPECT_THAT(stops.err, HasSubstr("no snapshot of step 10: "));
-  EXPECT_THAT(stops.err, HasSubstr("; plimsoll train " + yaml_));
+  const Outcome stops = ExpectExit(1, TrainWithin(200'000, with({"save.on_error=stop"})),
+                                   {"no snapshot of step 10: ", "; plimsoll train " + yaml_});
   EXPECT_TRUE(stops.err.ends_with(" --resume auto goes on from the snapshot after 5 steps\n"))
       << stops.err;
   EXPECT_THAT(stops.err, HasSubstr("rank-00000.safetensors: cannot be written: File too large"));
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
 
-  const Outcome goes_on = TrainWithin(200'000, with({}));
-  EXPECT_EQ(goes_on.exit_code, 0) << goes_on.err;
-  EXPECT_THAT(goes_on.err, HasSubstr("warning: no snapshot of step 10: "));
-  EXPECT_THAT(goes_on.err, HasSubstr("warning: no snapshot of step 12: "));
+  const Outcome goes_on = ExpectExit(0, TrainWithin(200'000, with({})));
+  ExpectText(goes_on.err,
+             {"warning: no snapshot of step 10: ", "warning: no snapshot of step 12: "});
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
   EXPECT_EQ(Numbers().size(), 12u + 5);  // evaluations after 0, 4, 5, 8 and 12 steps
 }

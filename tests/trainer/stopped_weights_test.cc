@@ -12,11 +12,10 @@ using testing::HasSubstr;
 // The snapshots of a stopped run are as useful as the results of one that ended.
 TEST_F(SnapshotCommand, AStoppedRunGeneratesAndIsEvaluated) {
   const Sets sets = {"save.keep=0", "save.model=true", "amp.dtype=bf16"};
-  ASSERT_EQ(Train(sets).exit_code, 0);
+  ExpectExit(0, Train(sets));
   const auto eval = [&](Sets more, const std::string& said) {
     more.insert(more.begin(), {"eval", run_, "--json"});
-    const Outcome outcome = RunPlimsoll(more);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunPlimsoll(more));
     EXPECT_EQ(outcome.err, said);
     return outcome.exit_code == 0 ? json::parse(outcome.out).at("loss").get<double>() : 0;
   };
@@ -34,21 +33,16 @@ TEST_F(SnapshotCommand, AStoppedRunGeneratesAndIsEvaluated) {
 
   fs::remove_all(run_ + "/model");
   EXPECT_EQ(eval({}, taken(12)), at_end);
-  const Outcome generated = RunPlimsoll({"generate", run_, "--tokens", "20"});
-  EXPECT_EQ(generated.exit_code, 0) << generated.err;
+  const Outcome generated = ExpectExit(0, RunPlimsoll({"generate", run_, "--tokens", "20"}));
   EXPECT_EQ(generated.out, whole.out);
   EXPECT_THAT(generated.err, testing::StartsWith(taken(12)));
   // A single snapshot, at any place.
   fs::rename(Snapshot(5), folder_ / "alone");
   const Outcome alone =
-      RunPlimsoll({"eval", folder_ / "alone", "--data", folder_ / "text", "--json"});
-  EXPECT_EQ(alone.exit_code, 0) << alone.err;
+      ExpectExit(0, RunPlimsoll({"eval", folder_ / "alone", "--data", folder_ / "text", "--json"}));
 
   const auto refused = [&](const Sets& arguments, const std::string& part) {
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-    EXPECT_THAT(outcome.err, HasSubstr(part));
-    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    ExpectRefusal(RunPlimsoll(arguments), {part});
   };
   refused({"generate", run_, "--step", "5"}, "--step: " + run_ + " has no snapshot of step 5");
   refused({"eval", folder_ / "alone", "--best"}, "name the run's directory to choose");
@@ -66,8 +60,7 @@ TEST_F(SnapshotCommand, TheModelIsThatOfTheBestEvaluation) {
                  "train.eval_every=1", "schedule.name=constant", "schedule.warmup=5",
                  "model.dropout=0"};
     sets.insert(sets.end(), more.begin(), more.end());
-    const Outcome outcome = Train(sets);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, Train(sets));
     return outcome.out;
   };
   const auto held_out = [&] {

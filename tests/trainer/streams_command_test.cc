@@ -53,11 +53,10 @@ class Streams : public testing::Test {
 };
 
 TEST_F(Streams, MessagesThatCannotBeWrittenChangeNothing) {
-  EXPECT_EQ(Shell("$PLIMSOLL plan nope.yaml 2>/dev/full").exit_code, 2);
-  EXPECT_EQ(Shell("$PLIMSOLL plan --nope 2>/dev/full").exit_code, 2);
+  ExpectExit(2, Shell("$PLIMSOLL plan nope.yaml 2>/dev/full"));
+  ExpectExit(2, Shell("$PLIMSOLL plan --nope 2>/dev/full"));
   // The command warns that this has no effect.
-  const Outcome plan = Shell("$PLIMSOLL plan m.yaml --set lora.alpha=7 2>/dev/full");
-  EXPECT_EQ(plan.exit_code, 0);
+  const Outcome plan = ExpectExit(0, Shell("$PLIMSOLL plan m.yaml --set lora.alpha=7 2>/dev/full"));
   EXPECT_THAT(plan.out, HasSubstr("arena"));
 }
 
@@ -70,14 +69,13 @@ TEST_F(Streams, TrainingGoesOnWithoutItsOutput) {
 }
 
 TEST_F(Streams, TrainingGoesOnWhenItsReaderLeaves) {
-  const Outcome outcome =
-      Shell("$PLIMSOLL train m.yaml --set train.steps=3 2>&1 | true; exit ${PIPESTATUS[0]}");
-  EXPECT_EQ(outcome.exit_code, 0);
+  ExpectExit(
+      0, Shell("$PLIMSOLL train m.yaml --set train.steps=3 2>&1 | true; exit ${PIPESTATUS[0]}"));
   ExpectWholeRun();
 }
 
 TEST_F(Streams, AnswersThatCannotBeWrittenFail) {
-  ASSERT_EQ(Shell("$PLIMSOLL train m.yaml").exit_code, 0);
+  ExpectExit(0, Shell("$PLIMSOLL train m.yaml"));
   for (const char* command :
        {"plan m.yaml", "plan m.yaml --json", "config m.yaml", "config --reference", "inspect r",
         "generate r --tokens 3", "eval r --json", "report r", "report r --json", "info", "--help",
@@ -101,8 +99,7 @@ TEST_F(Streams, HelpAndVersionAreWordsToo) {
   EXPECT_EQ(out("help data tokenize"), out("data tokenize --help"));
   EXPECT_EQ(out("version"), out("--version"));
   EXPECT_THAT(out("help"), HasSubstr("  version "));
-  const Outcome unknown = Shell("$PLIMSOLL help plam");
-  EXPECT_EQ(unknown.exit_code, 2);
+  const Outcome unknown = ExpectExit(2, Shell("$PLIMSOLL help plam"));
   EXPECT_THAT(unknown.err, HasSubstr("plam: unknown command"));
 }
 
@@ -114,13 +111,13 @@ TEST_F(Streams, AnswersEndQuietlyWhenTheirReaderLeaves) {
 }
 
 TEST_F(Streams, PagesAndTablesGoWhereTheyAreSent) {
-  ASSERT_EQ(Shell("$PLIMSOLL train m.yaml").exit_code, 0);
+  ExpectExit(0, Shell("$PLIMSOLL train m.yaml"));
   for (const char* command : {"plan m.yaml --html", "report r --html", "report r --csv"}) {
     const std::string call = std::string("$PLIMSOLL ") + command + " ";
-    EXPECT_EQ(Shell(call + "link; rm -f page").exit_code, 0);
-    ASSERT_EQ(Shell("ln -sf page link; " + call + "link && test -L link -a -s page").exit_code, 0);
-    ASSERT_EQ(Shell(call + "/dev/null && test -c /dev/null").exit_code, 0);
-    EXPECT_EQ(Shell(call + "/dev/full").exit_code, 2);
+    ExpectExit(0, Shell(call + "link; rm -f page"));
+    ExpectExit(0, Shell("ln -sf page link; " + call + "link && test -L link -a -s page"));
+    ExpectExit(0, Shell(call + "/dev/null && test -c /dev/null"));
+    ExpectExit(2, Shell(call + "/dev/full"));
     const std::string page = folder_.Read("page");
     EXPECT_THAT(Shell(call + "/dev/stdout").out, HasSubstr(page.substr(0, 40)));
     EXPECT_THAT(Shell(call + "/dev/stdout > all; cat all").out, HasSubstr(page.substr(0, 40)));
@@ -131,9 +128,9 @@ TEST_F(Streams, PagesAndTablesGoWhereTheyAreSent) {
 }
 
 TEST_F(Streams, InputsAreNotWrittenOver) {
-  ASSERT_EQ(Shell("$PLIMSOLL train m.yaml").exit_code, 0);
+  ExpectExit(0, Shell("$PLIMSOLL train m.yaml"));
   folder_.Write("on.yaml", "extends: m.yaml\n");
-  ASSERT_EQ(Shell("ln on.yaml hard; ln -s m.yaml soft").exit_code, 0);
+  ExpectExit(0, Shell("ln on.yaml hard; ln -s m.yaml soft"));
   const std::string before = ReadFile(yaml_);
   for (const char* command :
        {"plan on.yaml --html on.yaml", "plan on.yaml --html ./m.yaml", "plan on.yaml --html hard",
@@ -164,9 +161,8 @@ TEST_F(Streams, TooFewDescriptorsAreSaid) {
 
 TEST_F(Streams, AModelThatDoesNotFitIsNoMistakeOfTheUser) {
   // For a write this is a full disk: metrics fit, the model doesn't.
-  const Outcome outcome = Shell("ulimit -f 1000; $PLIMSOLL train m.yaml --set model.vocab=30000");
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("r/model/"));
+  ExpectExit(1, Shell("ulimit -f 1000; $PLIMSOLL train m.yaml --set model.vocab=30000"),
+             {"r/model/"});
 }
 
 TEST_F(Streams, LongValuesAreNotQuotedWhole) {
@@ -184,10 +180,10 @@ TEST_F(Streams, LongValuesAreNotQuotedWhole) {
 
 // What would wait for ever is neither read nor written.
 TEST_F(Streams, PipesAmongARunsFilesAreNoFiles) {
-  ASSERT_EQ(Shell("$PLIMSOLL train m.yaml").exit_code, 0);
+  ExpectExit(0, Shell("$PLIMSOLL train m.yaml"));
   for (const std::string file : {"metrics.jsonl", "run.json", "summary.json"}) {
     SCOPED_TRACE(file);
-    ASSERT_EQ(Shell("cp -r r all; rm all/" + file + "; mkfifo all/" + file).exit_code, 0);
+    ExpectExit(0, Shell("cp -r r all; rm all/" + file + "; mkfifo all/" + file));
     for (const std::string command :
          {"runs .", "report all", "inspect all",
           "train m.yaml --set run.dir=all run.overwrite=true", "train m.yaml --resume all"}) {
@@ -197,23 +193,22 @@ TEST_F(Streams, PipesAmongARunsFilesAreNoFiles) {
       EXPECT_EQ(outcome.exit_code, 2);
       EXPECT_THAT(outcome.err, HasSubstr("all/" + file + "' is a pipe or a device"));
     }
-    ASSERT_EQ(Shell("rm -rf all").exit_code, 0);
+    ExpectExit(0, Shell("rm -rf all"));
   }
 }
 
 TEST_F(Streams, RunFilesMayBePipes) {
-  EXPECT_EQ(Shell("$PLIMSOLL plan <(sleep 0.3; cat m.yaml)").exit_code, 0);
-  EXPECT_EQ(Shell("cat m.yaml | $PLIMSOLL plan /dev/stdin").exit_code, 0);
-  EXPECT_EQ(Shell("mkfifo pipe; cat m.yaml >pipe & $PLIMSOLL plan pipe").exit_code, 0);
+  ExpectExit(0, Shell("$PLIMSOLL plan <(sleep 0.3; cat m.yaml)"));
+  ExpectExit(0, Shell("cat m.yaml | $PLIMSOLL plan /dev/stdin"));
+  ExpectExit(0, Shell("mkfifo pipe; cat m.yaml >pipe & $PLIMSOLL plan pipe"));
   // A pipe without a writer.
-  const Outcome plan = Shell("mkfifo lonely; timeout 60 $PLIMSOLL plan lonely");
-  EXPECT_EQ(plan.exit_code, 2);
-  EXPECT_THAT(plan.err, HasSubstr("lonely: is a pipe that nothing writes to"));
-  const Outcome train = Shell(
-      "timeout 60 $PLIMSOLL train m.yaml --set data.synthetic=false --set data.train=lonely "
-      "--set data.format=text --set data.tokenizer=byte");
-  EXPECT_EQ(train.exit_code, 2);
-  EXPECT_THAT(train.err, HasSubstr("lonely: is not a regular file"));
+  ExpectExit(2, Shell("mkfifo lonely; timeout 60 $PLIMSOLL plan lonely"),
+             {"lonely: is a pipe that nothing writes to"});
+  ExpectExit(
+      2,
+      Shell("timeout 60 $PLIMSOLL train m.yaml --set data.synthetic=false --set data.train=lonely "
+            "--set data.format=text --set data.tokenizer=byte"),
+      {"lonely: is not a regular file"});
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class TextEndsCommand : public testing::Test {
         "memory: {summary: false, calibrate: false}\n"
         "run: {dir: " +
             folder_ / "start" + "}\n");
-    EXPECT_EQ(RunPlimsoll({"train", folder_ / "start.yaml"}).exit_code, 0);
+    ExpectExit(0, RunPlimsoll({"train", folder_ / "start.yaml"}));
     fs::rename(folder_ / "start/model", folder_ / "base");
     Edit("base/config.json", [](json& config) { config["eos_token_id"] = 257; });
     folder_.Write("base/tokenizer.json", tokenizer.dump());
@@ -81,19 +81,17 @@ class TextEndsCommand : public testing::Test {
                                   "train: {steps: 200, micro_batch: 4, threads: 1}\n"
                                   "optimizer: {lr: 1e-2}\n"
                                   "memory: {summary: false, calibrate: false}\n");
-    Arguments arguments = {"train", folder_ / "run.yaml", "--set", "run.dir=" + folder_ / run};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    return RunPlimsoll(arguments);
+    return RunPlimsoll(
+        WithSets({"train", folder_ / "run.yaml", "--set", "run.dir=" + folder_ / run}, sets));
   }
   void Export(Arguments arguments) const {
     arguments.insert(arguments.begin(), "export");
-    const Outcome outcome = RunPlimsoll(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    ExpectExit(0, RunPlimsoll(arguments));
   }
   std::string Answer(const std::string& folder) const {
-    const Outcome outcome = RunPlimsoll({"generate", folder_ / folder, "--prompt", "Question 3?",
-                                         "--tokens", "9", "--temperature", "0"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome =
+        ExpectExit(0, RunPlimsoll({"generate", folder_ / folder, "--prompt", "Question 3?",
+                                   "--tokens", "9", "--temperature", "0"}));
     return outcome.out;
   }
   void ExpectFilesOf(const std::string& model) const {
@@ -111,8 +109,7 @@ class TextEndsCommand : public testing::Test {
 };
 
 TEST_F(TextEndsCommand, GoAlongAndEndAnswers) {
-  const Outcome trained = Train("run", {"save.every=200"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Outcome trained = ExpectExit(0, Train("run", {"save.every=200"}));
   EXPECT_THAT(trained.out, Not(HasSubstr("examples end with")));
   ExpectFilesOf("run/model");
   EXPECT_EQ(Answer("run"), "Question 3? yes\n");
@@ -133,7 +130,7 @@ TEST_F(TextEndsCommand, GoAlongAndEndAnswers) {
 TEST_F(TextEndsCommand, GenerationStopsAtEachOfTheFilesEnds) {
   // The model learns to write <eos>; then the folder says other ends.
   Edit("base/tokenizer_config.json", [](json& config) { config["eos_token"] = "<eos>"; });
-  ASSERT_EQ(Train("run").exit_code, 0);
+  ExpectExit(0, Train("run"));
   // The tokenizer's own end is one of the model's from now on.
   const json generation = json::parse(ReadFile(folder_ / "run/model/generation_config.json"));
   EXPECT_EQ(generation.at("eos_token_id"), json({257, 256, 258}));
@@ -152,8 +149,7 @@ TEST_F(TextEndsCommand, GenerationStopsAtEachOfTheFilesEnds) {
 }
 
 TEST_F(TextEndsCommand, GoAlongWithAMergedAdapter) {
-  const Outcome trained = Train("run", {"lora.rank=2", "train.steps=2"});
-  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  ExpectExit(0, Train("run", {"lora.rank=2", "train.steps=2"}));
   Export({folder_ / "run", "--to", folder_ / "merged", "--merge"});
   ExpectFilesOf("merged");
 }
@@ -163,8 +159,7 @@ TEST_F(TextEndsCommand, AreRefusedOrToldWhereNoneIsKnown) {
                                   const Arguments& parts) {
     const std::string before = ReadFile(folder_ / file);
     folder_.Write(file, text);
-    const Outcome outcome = Train("refused");
-    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    const Outcome outcome = ExpectExit(2, Train("refused"));
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
     folder_.Write(file, before);
   };
@@ -172,8 +167,7 @@ TEST_F(TextEndsCommand, AreRefusedOrToldWhereNoneIsKnown) {
                  {"data.tokenizer", "tokenizer_config.json: eos_token", "<none>"});
   expect_refused("base/generation_config.json", R"({"eos_token_id": "none"})",
                  {"generation_config.json: eos_token_id"});
-  const Outcome bytes = Train("bytes", {"data.tokenizer=byte", "train.steps=1"});
-  EXPECT_EQ(bytes.exit_code, 0) << bytes.err;
+  const Outcome bytes = ExpectExit(0, Train("bytes", {"data.tokenizer=byte", "train.steps=1"}));
   EXPECT_THAT(bytes.out, HasSubstr("examples end with a newline: the tokenizer has no token"));
   // The file belongs to the model, whatever the tokenizer.
   EXPECT_THAT(folder_.Names("bytes/model"),

@@ -6,12 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,9 +69,7 @@ class TextMemory : public testing::Test {
 
   std::vector<std::string> Losses(const std::string& run) const {
     std::vector<std::string> losses;
-    std::istringstream lines(ReadFile(folder_ / run + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const auto row = nlohmann::json::parse(line);
+    for (const nlohmann::json& row : JsonLines(ReadFile(folder_ / run + "/metrics.jsonl"))) {
       for (const char* key : {"loss", "eval_loss"}) {
         if (row.contains(key)) losses.push_back(row.at(key).dump());
       }
@@ -93,23 +89,21 @@ TEST_F(TextMemory, DoesNotGrowWithTheText) {
   for (const std::string delimiter : {"%", ""}) {
     const std::string name = delimiter.empty() ? "whole" : "documents";
     const std::string run = "text_" + name, tokens = folder_ / ("tokens_" + name);
-    const Outcome trained = RunPlimsoll(
-        {"train", Yaml("train: " + text + ", tokenizer: " + kTokenizer +
-                           ", eval_fraction: 0.1, document_separator: '" + delimiter + "'",
-                       run)});
-    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    const Outcome trained =
+        ExpectExit(0, RunPlimsoll({"train", Yaml("train: " + text + ", tokenizer: " + kTokenizer +
+                                                     ", eval_fraction: 0.1, document_separator: '" +
+                                                     delimiter + "'",
+                                                 run)}));
     EXPECT_THAT(trained.out, HasSubstr(" MiB on disk in " + folder_.path()));
 
     std::vector<std::string> tokenize = {"data",        "tokenize",        text,
                                          "--tokenizer", kTokenizer,        "--out",
                                          tokens,        "--eval-fraction", "0.1"};
     if (!delimiter.empty()) tokenize.insert(tokenize.end(), {"--separator", delimiter});
-    const Outcome tokenized = RunPlimsoll(tokenize);
-    ASSERT_EQ(tokenized.exit_code, 0) << tokenized.err;
-    const Outcome same = RunPlimsoll(
-        {"train", Yaml("train: " + tokens + "/train_*.bin, eval: " + tokens + "/val_*.bin",
-                       "tokens_run_" + name)});
-    ASSERT_EQ(same.exit_code, 0) << same.err;
+    const Outcome tokenized = ExpectExit(0, RunPlimsoll(tokenize));
+    ExpectExit(0, RunPlimsoll({"train", Yaml("train: " + tokens + "/train_*.bin, eval: " + tokens +
+                                                 "/val_*.bin",
+                                             "tokens_run_" + name)}));
     EXPECT_EQ(Losses(run), Losses("tokens_run_" + name));
 
     if (kSanitized) continue;  // sanitizers keep shadow memory of their own
@@ -157,8 +151,8 @@ TEST_F(TextMemory, LeavesNothingBehindWhenItIsKilled) {
 TEST_F(TextMemory, FullDisksAreNamed) {
   const std::string text = folder_.Write("text.txt", Words(4 << 20));
   const std::string yaml = Yaml("train: " + text + ", tokenizer: " + kTokenizer, "run");
-  const Outcome outcome = RunShell("ulimit -f 1024; exec $PLIMSOLL train '" + yaml + "'");
-  EXPECT_EQ(outcome.exit_code, 2);
+  const Outcome outcome =
+      ExpectExit(2, RunShell("ulimit -f 1024; exec $PLIMSOLL train '" + yaml + "'"));
   EXPECT_THAT(
       outcome.err,
       testing::AllOf(HasSubstr("data.train: its tokens cannot be written into " + folder_.path()),

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -41,20 +42,10 @@ class TrainCommand : public testing::Test {
   }
 
   Outcome Train(std::vector<std::string> sets = {}) {
-    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.overwrite=true"};
-    for (const std::string& set : sets) {
-      arguments.push_back("--set");
-      arguments.push_back(set);
-    }
-    return RunPlimsoll(arguments);
+    return RunPlimsoll(WithSets({"train", yaml_, "--set", "run.overwrite=true"}, sets));
   }
 
-  std::vector<json> Metrics() {
-    std::vector<json> rows;
-    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
-    return rows;
-  }
+  std::vector<json> Metrics() { return JsonLines(ReadFile(run_ + "/metrics.jsonl")); }
 
   const TempFolder folder_;
   const std::string yaml_ = folder_ / "run.yaml";
@@ -62,11 +53,8 @@ class TrainCommand : public testing::Test {
 };
 
 TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
-  const Outcome outcome = Train();
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("step  0/12"));
-  EXPECT_THAT(outcome.out, HasSubstr("step 11/12"));
-  EXPECT_THAT(outcome.out, HasSubstr("arena"));
+  const Outcome outcome = ExpectExit(0, Train());
+  ExpectText(outcome.out, {"step  0/12", "step 11/12", "arena"});
   EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // a plain log off a terminal
 
   // The most important results, in five lines.
@@ -77,8 +65,7 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
   losses.precision(4);
   losses << std::fixed << " → " << summary.at("loss").get<double>() << " in 12 steps, held out "
          << summary.at("best_eval_loss").get<double>() << " at best, after 12\ntime    ";
-  EXPECT_THAT(closing, HasSubstr(losses.str()));
-  EXPECT_THAT(closing, HasSubstr(" tokens/s\nmemory  arena "));
+  ExpectText(closing, {losses.str(), " tokens/s\nmemory  arena "});
   EXPECT_THAT(closing, testing::EndsWith("\nmodel   " + run_ + "/model\nreport  " + run_ +
                                          "/report.html\n"));
   for (const char* none : {"memory.summary=none", "memory.summary=false"}) {
@@ -114,7 +101,7 @@ TEST_F(TrainCommand, WeightsAndDataHaveSeedsOfTheirOwn) {
   const auto losses = [&](std::vector<std::string> sets) {
     sets.insert(sets.end(), {"train.steps=3", "train.eval_every=0", "save.model=false",
                              "memory.summary=false"});
-    EXPECT_EQ(Train(sets).exit_code, 0);
+    ExpectExit(0, Train(sets));
     std::vector<double> found;
     for (const json& row : Metrics()) found.push_back(row.at("loss"));
     return found;
@@ -133,7 +120,7 @@ TEST_F(TrainCommand, WeightsAndDataHaveSeedsOfTheirOwn) {
 }
 
 TEST_F(TrainCommand, StopsInTheMiddleOfItsScheduleAndSumsUp) {
-  ASSERT_EQ(Train({"checkpointing.policy=block"}).exit_code, 0);
+  ExpectExit(0, Train({"checkpointing.policy=block"}));
   const std::vector<json> whole = Metrics();
   const json plan = json::parse(ReadFile(run_ + "/plan.json"));
   ASSERT_EQ(Train({"checkpointing.policy=block", "train.stop_after=5", "save.model=false",
@@ -166,11 +153,8 @@ TEST_F(TrainCommand, ProfilesTheStepsThatWereAskedFor) {
   const auto profile = [&](const std::string& flag) {
     return RunPlimsoll({"train", yaml_, flag, "--set", "run.overwrite=true"});
   };
-  const Outcome outcome = profile("--profile=4:2");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("steps 4 to 5, node by node"));
-  EXPECT_THAT(outcome.out, HasSubstr("linear_dw"));
-  EXPECT_THAT(outcome.out, HasSubstr(run_ + "/trace.json"));
+  const Outcome outcome = ExpectExit(0, profile("--profile=4:2"));
+  ExpectText(outcome.out, {"steps 4 to 5, node by node", "linear_dw", run_ + "/trace.json"});
   const json trace = json::parse(ReadFile(run_ + "/trace.json"));
   int updates = 0;
   for (const json& event : trace.at("traceEvents")) {
@@ -182,7 +166,7 @@ TEST_F(TrainCommand, ProfilesTheStepsThatWereAskedFor) {
   EXPECT_GT(totals.at("step_ms"), 0);
   EXPECT_EQ(totals.at("collectives").at("ms"), 0);
 
-  EXPECT_EQ(profile("--profile").exit_code, 0);
+  ExpectExit(0, profile("--profile"));
   for (const char* flag : {"--profile=x", "--profile=4:0", "--profile=11:2", "--profile=-1"}) {
     const Outcome wrong = profile(flag);
     EXPECT_EQ(wrong.exit_code, 2) << flag;
@@ -191,11 +175,11 @@ TEST_F(TrainCommand, ProfilesTheStepsThatWereAskedFor) {
 }
 
 TEST_F(TrainCommand, TheResolvedConfigRepeatsTheRun) {
-  ASSERT_EQ(Train().exit_code, 0);
+  ExpectExit(0, Train());
   const std::vector<json> rows = Metrics();
   const std::string resolved = folder_ / "resolved.yaml";
   std::filesystem::copy_file(run_ + "/config.yaml", resolved);
-  ASSERT_EQ(RunPlimsoll({"train", resolved, "--set", "run.overwrite=true"}).exit_code, 0);
+  ExpectExit(0, RunPlimsoll({"train", resolved, "--set", "run.overwrite=true"}));
   const std::vector<json> again = Metrics();
   ASSERT_EQ(again.size(), rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -207,46 +191,44 @@ TEST_F(TrainCommand, TheResolvedConfigRepeatsTheRun) {
 
 // The model of a replaced run would not fit the new run's configuration.
 TEST_F(TrainCommand, OverwritingTakesTheOldModelAway) {
-  ASSERT_EQ(Train().exit_code, 0);
+  ExpectExit(0, Train());
   ASSERT_EQ(Train({"schedule.warmup=0", "optimizer.name=sgd", "optimizer.lr=1000",
                    "optimizer.clip_grad_norm=0", "schedule.name=constant"})
                 .exit_code,
             1);  // it diverges, so it leaves no model
   EXPECT_FALSE(std::filesystem::exists(run_ + "/model/model.safetensors"));
-  EXPECT_EQ(RunPlimsoll({"generate", run_}).exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"generate", run_}));
 }
 
 TEST_F(TrainCommand, GlobalBatchFixesAccumulation) {
-  ASSERT_EQ(Train({"train.global_batch=12", "train.steps=2", "schedule.warmup=0"}).exit_code, 0);
+  ExpectExit(0, Train({"train.global_batch=12", "train.steps=2", "schedule.warmup=0"}));
   EXPECT_EQ(json::parse(ReadFile(run_ + "/plan.json")).at("accumulate"), 3);
 }
 
 TEST_F(TrainCommand, StopsEarly) {
   // With a rate of almost zero, the evaluations after the first never improve.
-  const Outcome outcome = Train(
-      {"train.early_stop=2", "train.eval_every=2", "optimizer.lr=1e-30", "schedule.name=constant"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Train({"train.early_stop=2", "train.eval_every=2",
+                                               "optimizer.lr=1e-30", "schedule.name=constant"}));
   EXPECT_THAT(outcome.out, HasSubstr("stopped early"));
   EXPECT_LT(Metrics().size(), 12u);
 }
 
 TEST_F(TrainCommand, LooksAtTheMetricThatItIsTold) {
   // The loss falls: with max, the first evaluation is the best.
-  const Outcome outcome = Train({"train.monitor_mode=max", "train.early_stop=2", "save.best=true"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("stopped early: 2 evaluations without improvement"));
-  EXPECT_THAT(outcome.out, HasSubstr("weights after 0 steps taken, of the best held-out loss"));
+  const Outcome outcome =
+      ExpectExit(0, Train({"train.monitor_mode=max", "train.early_stop=2", "save.best=true"}));
+  ExpectText(outcome.out, {"stopped early: 2 evaluations without improvement",
+                           "weights after 0 steps taken, of the best held-out loss"});
   // A metric that the model lacks is refused before anything is replaced.
   const std::string metrics = ReadFile(run_ + "/metrics.jsonl");
-  const Outcome refused = Train({"train.monitor=accuracy"});
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--set: train.monitor: 'accuracy' is no metric of this "
-                                     "model; it may be loss\n"));
+  ExpectExit(2, Train({"train.monitor=accuracy"}),
+             {"--set: train.monitor: 'accuracy' is no metric of this "
+              "model; it may be loss\n"});
   EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), metrics);
   // A resumed run with another direction begins its comparisons anew.
-  const Outcome resumed = RunPlimsoll({"train", yaml_, "--resume", "auto", "--set",
-                                       "train.early_stop=2", "--set", "save.best=true"});
-  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  const Outcome resumed =
+      ExpectExit(0, RunPlimsoll({"train", yaml_, "--resume", "auto", "--set", "train.early_stop=2",
+                                 "--set", "save.best=true"}));
   EXPECT_THAT(resumed.out, testing::Not(HasSubstr("stopped early")));
 }
 
@@ -259,8 +241,7 @@ TEST_F(TrainCommand, TellsTheFirstNumbersOfAnEvaluation) {
             "memory: {summary: none, calibrate: false}\n"
             "run: {dir: " +
                 run_ + "}\n");
-  const Outcome outcome = RunPlimsoll({"train", yaml_});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, RunPlimsoll({"train", yaml_}));
   // The mean, and classes 1 to 11 of 14.
   EXPECT_THAT(outcome.out,
               ContainsRegex("evaluation after 1 steps: held-out loss [0-9.]+, dice [0-9.]+, "
@@ -268,36 +249,32 @@ TEST_F(TrainCommand, TellsTheFirstNumbersOfAnEvaluation) {
 }
 
 TEST_F(TrainCommand, StopsAtALossThatIsNotFinite) {
-  const Outcome outcome = Train({"optimizer.name=sgd", "optimizer.lr=1000",
-                                 "optimizer.clip_grad_norm=0", "schedule.name=constant"});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+  ExpectExit(1,
+             Train({"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0",
+                    "schedule.name=constant"}),
+             {"not finite"});
 }
 
 TEST_F(TrainCommand, SamplesWhileTraining) {
-  const Outcome outcome = Train({"train.sample_every=6", "sample.count=2"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Train({"train.sample_every=6", "sample.count=2"}));
   EXPECT_THAT(outcome.out, HasSubstr("--- sample 2 of 2\nOne"));
-  std::istringstream lines(ReadFile(run_ + "/samples.jsonl"));
   std::vector<std::pair<int, int>> samples;
-  for (std::string line; std::getline(lines, line);) {
-    const json sample = json::parse(line);
+  for (const json& sample : JsonLines(ReadFile(run_ + "/samples.jsonl"))) {
     samples.emplace_back(sample.at("step"), sample.at("sample"));
     const std::string text = sample.at("text");
     EXPECT_THAT(text, testing::StartsWith("One"));
     EXPECT_THAT(outcome.out, HasSubstr(text));
   }
   EXPECT_EQ(samples, (std::vector<std::pair<int, int>>{{6, 1}, {6, 2}, {12, 1}, {12, 2}}));
-  ASSERT_EQ(Train().exit_code, 0);
+  ExpectExit(0, Train());
   EXPECT_FALSE(std::filesystem::exists(run_ + "/samples.jsonl"));  // of the run that was replaced
 }
 
 TEST_F(TrainCommand, SaysNothingWhenItIsToBeQuiet) {
   for (const char* quiet : {"--quiet", "-q"}) {
     const Outcome outcome =
-        RunPlimsoll({"train", yaml_, quiet, "--set", "run.overwrite=true", "--set",
-                     "checkpointing.every=2", "--set", "train.sample_every=6"});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        ExpectExit(0, RunPlimsoll({"train", yaml_, quiet, "--set", "run.overwrite=true", "--set",
+                                   "checkpointing.every=2", "--set", "train.sample_every=6"}));
     EXPECT_EQ(outcome.out, "");
     EXPECT_THAT(outcome.err, testing::StartsWith("warning: "));
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
@@ -305,13 +282,12 @@ TEST_F(TrainCommand, SaysNothingWhenItIsToBeQuiet) {
 }
 
 TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
-  ASSERT_EQ(Train().exit_code, 0);
-  const Outcome one = RunPlimsoll({"generate", run_, "--tokens", "10", "--prompt", "three"});
-  EXPECT_EQ(one.exit_code, 0) << one.err;
+  ExpectExit(0, Train());
+  const Outcome one =
+      ExpectExit(0, RunPlimsoll({"generate", run_, "--tokens", "10", "--prompt", "three"}));
   EXPECT_EQ(one.out.substr(0, 5), "three");
-  const Outcome folder = RunPlimsoll(
-      {"generate", run_ + "/model", "--tokens", "10", "--prompt", "three", "--tokenizer", "byte"});
-  EXPECT_EQ(folder.exit_code, 0) << folder.err;
+  const Outcome folder = ExpectExit(0, RunPlimsoll({"generate", run_ + "/model", "--tokens", "10",
+                                                    "--prompt", "three", "--tokenizer", "byte"}));
   EXPECT_EQ(folder.out, one.out);
 
   // A run that starts from those weights has the other's final loss at first.
@@ -325,17 +301,16 @@ TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
                        "train: {steps: 1, micro_batch: 4, threads: 2}\n"
                        "run: {dir: " +
                        folder_.path() + "/second}\n");
-  ASSERT_EQ(Train().exit_code, 0);
+  ExpectExit(0, Train());
   run_ = folder_ / "second";
   // Its resolved configuration includes the checkpoint's settings.
   EXPECT_THAT(ReadFile(run_ + "/config.yaml"), HasSubstr("sequence: 32"));
-  EXPECT_EQ(RunPlimsoll({"generate", run_, "--tokens", "5"}).exit_code, 0);
+  ExpectExit(0, RunPlimsoll({"generate", run_, "--tokens", "5"}));
   EXPECT_EQ(Metrics().front().at("eval_loss"), ended);
 }
 
 TEST_F(TrainCommand, PlansWithoutTraining) {
-  const Outcome text = RunPlimsoll({"plan", yaml_});
-  EXPECT_EQ(text.exit_code, 0) << text.err;
+  const Outcome text = ExpectExit(0, RunPlimsoll({"plan", yaml_}));
   for (const char* part : {"parameters", "gradients", "optimizer state", "activations", "workspace",
                            "max live", "arena", "fragmentation", "Peak", "FLOPs a step"}) {
     EXPECT_THAT(text.out, HasSubstr(part));
@@ -346,22 +321,20 @@ TEST_F(TrainCommand, PlansWithoutTraining) {
   EXPECT_GT(plan.at("flops_per_step"), 0);
   EXPECT_FALSE(std::filesystem::exists(run_));
   // The announced plan is the plan of training.
-  ASSERT_EQ(Train().exit_code, 0);
+  ExpectExit(0, Train());
   EXPECT_EQ(json::parse(ReadFile(run_ + "/plan.json")).at("arena_bytes"), plan.at("arena_bytes"));
 }
 
 TEST_F(TrainCommand, ConfigPrintsWhatWouldRun) {
-  const Outcome outcome = RunPlimsoll({"config", yaml_, "--set", "train.steps=77"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, RunPlimsoll({"config", yaml_, "--set", "train.steps=77"}));
   EXPECT_THAT(outcome.out, HasSubstr("steps: 77"));
 }
 
 TEST_F(TrainCommand, ConfigComparesTwo) {
-  ASSERT_EQ(Train({"train.steps=2", "schedule.name=constant", "run.name=other"}).exit_code, 0);
+  ExpectExit(0, Train({"train.steps=2", "schedule.name=constant", "run.name=other"}));
   const auto diff = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"config", yaml_, "--diff", run_});
-    const Outcome outcome = RunPlimsoll(more);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Outcome outcome = ExpectExit(0, RunPlimsoll(more));
     return outcome.out;
   };
   json expected = json::array();
@@ -379,23 +352,21 @@ TEST_F(TrainCommand, ConfigComparesTwo) {
   EXPECT_THAT(table,
               testing::MatchesRegex("key +[^ ]+/run.yaml +[^ ]+/run\ntrain.steps +12 +2\n(.|\n)*"));
   EXPECT_THAT(RunPlimsoll({"config", yaml_, "--diff", yaml_}).out, HasSubstr("the same"));
-  EXPECT_EQ(RunPlimsoll({"config", yaml_, "--diff", folder_ / "nowhere"}).exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"config", yaml_, "--diff", folder_ / "nowhere"}));
 }
 
 TEST_F(TrainCommand, DumpsPrograms) {
-  ASSERT_EQ(Train({"debug.dump_programs=true", "train.steps=1", "schedule.warmup=0"}).exit_code, 0);
+  ExpectExit(0, Train({"debug.dump_programs=true", "train.steps=1", "schedule.warmup=0"}));
   EXPECT_TRUE(std::filesystem::exists(run_ + "/programs/train.00.build.txt"));
   EXPECT_TRUE(std::filesystem::exists(run_ + "/programs/train.02.autodiff.txt"));
 }
 
 TEST_F(TrainCommand, TokenizesAndInspects) {
   const std::string out = folder_ / "tokens";
-  const Outcome outcome =
-      RunPlimsoll({"data", "tokenize", folder_ / "text", "--out", out, "--eval-fraction", "0.1"});
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const Outcome inspected =
-      RunPlimsoll({"data", "inspect", out + "/train_000000.bin", "--tokenizer", "byte"});
-  EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
+  ExpectExit(0, RunPlimsoll({"data", "tokenize", folder_ / "text", "--out", out, "--eval-fraction",
+                             "0.1"}));
+  const Outcome inspected = ExpectExit(
+      0, RunPlimsoll({"data", "inspect", out + "/train_000000.bin", "--tokenizer", "byte"}));
   EXPECT_THAT(inspected.out, HasSubstr("One, two"));
 }
 

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/closing_summary.h"
@@ -39,10 +39,7 @@ class UpdatesCommand : public testing::Test {
 
   Outcome Train(const std::string& run, const std::vector<std::string>& sets = {},
                 const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
-    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return RunPlimsoll(arguments);
+    return RunPlimsoll(WithSets({"train", yaml_, "--set", "run.dir=" + folder_ / run}, sets, more));
   }
   std::string Weights(const std::string& run) const {
     return ReadFile(folder_ / run + "/model/model.safetensors");
@@ -53,29 +50,23 @@ class UpdatesCommand : public testing::Test {
 };
 
 TEST_F(UpdatesCommand, AStepWithoutTargetsMakesNoUpdateAndTheRunGoesOn) {
-  const Outcome whole = Train("whole");
-  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const Outcome whole = ExpectExit(0, Train("whole"));
   std::vector<int64_t> without;
-  std::istringstream lines(ReadFile(folder_ / "whole/metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const json row = json::parse(line);
+  for (const json& row : JsonLines(ReadFile(folder_ / "whole/metrics.jsonl"))) {
     EXPECT_EQ(row.contains("targets"), row.at("loss").is_null());
     if (row.contains("targets")) without.push_back(row.at("step"));
   }
   ASSERT_GE(without.size(), 4u) << whole.out;
-  EXPECT_THAT(whole.out, HasSubstr("samples have no target that counts"));
-  EXPECT_THAT(whole.out, HasSubstr("none of its targets counts"));
-  EXPECT_THAT(whole.out,
-              HasSubstr("updates " + std::to_string(12 - without.size()) + " in 12 steps; " +
-                        std::to_string(without.size()) + " without targets"));
+  ExpectText(whole.out, {"samples have no target that counts", "none of its targets counts",
+                         "updates " + std::to_string(12 - without.size()) + " in 12 steps; " +
+                             std::to_string(without.size()) + " without targets"});
   EXPECT_EQ(json::parse(ReadFile(folder_ / "whole/summary.json")).at("steps_without_targets"),
             without.size());
 
   // Each resumed run ends with the same bits.
   for (const std::string step : {"3", "6"}) {
-    const Outcome resumed =
-        Train("from" + step, {}, {"--resume", folder_ / "whole/snapshots/step-00000000" + step});
-    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    ExpectExit(0, Train("from" + step, {},
+                        {"--resume", folder_ / "whole/snapshots/step-00000000" + step}));
     EXPECT_EQ(Weights("from" + step), Weights("whole"));
   }
 }
@@ -83,8 +74,7 @@ TEST_F(UpdatesCommand, AStepWithoutTargetsMakesNoUpdateAndTheRunGoesOn) {
 // Steps 6 to 8 have no targets.
 TEST_F(UpdatesCommand, SuchAStepLeavesTheWeightsAsTheyAre) {
   for (const auto& [steps, without] : {std::pair("6", 3), std::pair("9", 6)}) {
-    ASSERT_EQ(
-        Train(steps, {std::string("train.steps=") + steps, "schedule.name=constant"}).exit_code, 0);
+    ExpectExit(0, Train(steps, {std::string("train.steps=") + steps, "schedule.name=constant"}));
     EXPECT_EQ(json::parse(ReadFile(folder_ / steps + "/summary.json")).at("steps_without_targets"),
               without);
   }
@@ -94,27 +84,23 @@ TEST_F(UpdatesCommand, SuchAStepLeavesTheWeightsAsTheyAre) {
 TEST_F(UpdatesCommand, DataWithoutAnyTargetIsRefused) {
   folder_.Write("examples.jsonl",
                 json{{"prompt", std::string(200, 'p')}, {"completion", ""}}.dump());
-  const Outcome outcome = Train("none", {"model.sequence=16"});
-  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
-  EXPECT_THAT(outcome.err, HasSubstr("data.train: no sample has a target that counts"));
+  ExpectExit(2, Train("none", {"model.sequence=16"}),
+             {"data.train: no sample has a target that counts"});
 }
 
 TEST_F(UpdatesCommand, ARunWithoutAnyUpdateFailsAndSaysWhy) {
-  const Outcome outcome =
-      Train("scaled", {"amp.dtype=fp16", "amp.loss_scale=static", "amp.init_scale=1e18"});
-  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  const Outcome outcome = ExpectExit(
+      1, Train("scaled", {"amp.dtype=fp16", "amp.loss_scale=static", "amp.init_scale=1e18"}));
   EXPECT_THAT(outcome.out,
               HasSubstr("updates 0 in 12 steps; 6 skipped by the loss scale, 6 without targets"));
-  EXPECT_THAT(outcome.err, HasSubstr("the run made no update"));
-  EXPECT_THAT(outcome.err, HasSubstr("amp.init_scale"));
+  ExpectText(outcome.err, {"the run made no update", "amp.init_scale"});
   EXPECT_EQ(json::parse(ReadFile(folder_ / "scaled/run.json")).at("state"), "failed");
 }
 
 // Of texts and of volumes alike.
 TEST(NoUpdateText, SaysWhyNoTargetCounts) {
   const std::string text = trainer::NoUpdateText({.without_targets = 3});
-  EXPECT_THAT(text, HasSubstr("prompts longer than model.sequence"));
-  EXPECT_THAT(text, HasSubstr("labels that are all ignored"));
+  ExpectText(text, {"prompts longer than model.sequence", "labels that are all ignored"});
   EXPECT_EQ(trainer::NoUpdateText({.updates = 1, .without_targets = 3}), "");
 }
 
