@@ -2,7 +2,7 @@
 """Makes tests/amp/testdata/grad_scaler.txt: what torch.amp.GradScaler does to its scale.
 
 Needs torch (written with 2.15): python3 make_grad_scaler_table.py [FILE]. Each case is a line
-"case INIT_SCALE GROWTH_FACTOR BACKOFF_FACTOR GROWTH_INTERVAL" and one line per step: the largest
+"case INIT_SCALE GROWTH_FACTOR BACKOFF_FACTOR GROWTH_INTERVAL" and four words per step: the largest
 gradient of the step ("1", "inf" or "nan"), whether the optimizer stepped, and the scale and the
 growth tracker afterwards.
 """
@@ -53,9 +53,9 @@ def main():
     with open(sys.argv[1] if len(sys.argv) > 1 else default, "w") as out:
         for options in OPTIONS:
             for pattern in OVERFLOWS.values():
-                print("case", *(f"{value:.9g}" for value in options), file=out)
-                for gradient, stepped, scale, tracker in run(options, pattern):
-                    print(f"{gradient:g} {stepped} {scale:.9g} {tracker}", file=out)
+                print("case", *(f"{value:.9g}" for value in options),
+                      *(f"{gradient:g} {stepped} {scale:.9g} {tracker}"
+                        for gradient, stepped, scale, tracker in run(options, pattern)), file=out)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 import numpy
+import safetensors.numpy
 import safetensors.torch
 import torch
 import torchvision
@@ -79,15 +80,20 @@ def logits_of(model, size):
         return model(image_of(size).permute(0, 3, 1, 2))[0]
 
 
+def config_of(depth, size):
+    return {"model_type": "resnet", "depth": depth, "image_size": size, "classes": CLASSES}
+
+
 def write_golden(folder):
     for depth, size in MODELS.items():
         model = make(depth)
-        golden = {
-            "depth": depth, "image_size": size, "classes": CLASSES,
-            "logits": [round(x, 6) for x in logits_of(model, size).tolist()],
+        case = {
+            "config": config_of(depth, size),
             "names": list(model.state_dict()),
             "shapes": [" ".join(map(str, tensor.shape)) for tensor in model.state_dict().values()]}
-        (folder / f"resnet{depth}.json").write_text(json.dumps(golden, indent=0) + "\n")
+        logits = numpy.array([round(x, 6) for x in logits_of(model, size).tolist()])
+        safetensors.numpy.save_file({"logits": logits}, folder / f"resnet{depth}.safetensors",
+                                    metadata={"case": json.dumps(case)})
 
 
 def check(program, depth, size):
@@ -98,8 +104,7 @@ def check(program, depth, size):
         for folder in ("original", "copy"):
             (made / folder).mkdir()
         safetensors.torch.save_file(model.state_dict(), made / "original/model.safetensors")
-        (made / "original/config.json").write_text(json.dumps(
-            {"model_type": "resnet", "depth": depth, "image_size": size, "classes": CLASSES}))
+        (made / "original/config.json").write_text(json.dumps(config_of(depth, size)))
         image_of(size).numpy().tofile(made / "image")
         ours = json.loads(subprocess.run(
             [program, "--image", made / "original", made / "image"],

@@ -6,10 +6,7 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,30 +14,15 @@
 #include "formats/safetensors.h"
 #include "models/huggingface.h"
 #include "tests/models/formula_weights.h"
+#include "tests/models/recorded_case.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 
-struct Trajectory {
+struct Trajectory : models::RecordedCase {
   explicit Trajectory(const std::string& name)
-      : numbers("tests/models/trajectories/" + name + ".safetensors"),
-        json(formats::JsonObject::FromText(numbers.metadata().at("case"), numbers.file())) {
-    names = json.RequireStrings("names");
-    for (const std::string& shape : json.RequireStrings("shapes")) {
-      std::istringstream text(shape);
-      shapes.emplace_back();
-      for (int64_t dim; text >> dim;) shapes.back().push_back(dim);
-    }
-  }
-
-  // Writes the checkpoint that training starts from.
-  void Write(const TempFolder& folder) const {
-    std::map<std::string, std::vector<int64_t>> by_name;
-    for (size_t i = 0; i < names.size(); ++i) by_name[names[i]] = shapes[i];
-    models::WriteWeightsByName(folder / "model.safetensors", by_name);
-    folder.Write("config.json", json.RequireObject("config").json().dump());
-  }
+      : RecordedCase("tests/models/trajectories/" + name + ".safetensors") {}
 
   Settings OwnSettings() const {
     Settings settings;
@@ -55,20 +37,6 @@ struct Trajectory {
     }
     return settings;
   }
-
-  // Losses, norms, distances and logits.
-  std::vector<double> Numbers(const std::string& name) const {
-    const formats::TensorEntry& entry = numbers.Require(name);
-    EXPECT_EQ(entry.type, formats::TensorType::kF64) << name;
-    std::vector<double> values(static_cast<size_t>(entry.elements));
-    numbers.Read(entry, 0, std::as_writable_bytes(std::span(values)));
-    return values;
-  }
-
-  formats::SafetensorsReader numbers;
-  formats::JsonObject json;  // the settings, and the names and shapes of the tensors
-  std::vector<std::string> names;
-  std::vector<std::vector<int64_t>> shapes;
 };
 
 struct Moved {

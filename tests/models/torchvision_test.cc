@@ -3,53 +3,28 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "formats/json.h"
 #include "formats/model_safetensors.h"
 #include "models/huggingface.h"
 #include "tests/models/formula_weights.h"
 #include "tests/models/forward.h"
 #include "tests/models/loaded_weights.h"
+#include "tests/models/recorded_case.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::models {
 namespace {
 
-using formats::JsonObject;
 using formats::TensorType;
 
-struct Golden {
+struct Golden : RecordedCase {
   explicit Golden(const std::string& name)
-      : json(JsonObject::FromFile("tests/models/torchvision/" + name + ".json")) {
-    const std::vector<std::string> names = json.RequireStrings("names");
-    const std::vector<std::string> all = json.RequireStrings("shapes");
-    for (size_t i = 0; i < names.size(); ++i) {
-      std::istringstream text(all.at(i));
-      for (int64_t dim; text >> dim;) shapes[names[i]].push_back(dim);
-      shapes[names[i]];  // a scalar has no dimension
-    }
-  }
-
-  // Writes a checkpoint without the tensors that `leave_out` ends.
-  void Write(const TempFolder& folder, const std::string& leave_out = "-") const {
-    WriteWeightsByName(folder / "model.safetensors", shapes, leave_out);
-    std::ostringstream config;
-    config << R"({"model_type": "resnet", "depth": )" << json.RequireInt("depth")
-           << R"(, "image_size": )" << json.RequireInt("image_size") << R"(, "classes": )"
-           << json.RequireInt("classes") << "}";
-    folder.Write("config.json", config.str());
-  }
-
-  JsonObject json;
-  std::map<std::string, std::vector<int64_t>> shapes;
+      : RecordedCase("tests/models/torchvision/" + name + ".safetensors") {}
 };
 
 TEST(Torchvision, LogitsAgree) {
@@ -57,22 +32,12 @@ TEST(Torchvision, LogitsAgree) {
     const Golden golden(name);
     const TempFolder folder;
     golden.Write(folder);
-    const int64_t size = golden.json.RequireInt("image_size");
+    const int64_t size = golden.json.RequireObject("config").RequireInt("image_size");
     std::vector<float> image;
     for (const double x : UniformByName("image", size * size * 3))
       image.push_back(static_cast<float>(x));
-    const std::vector<float> logits =
-        Forward(folder.path(), {1, 1}, Head::kLogits).ClassLogits(image);
-    const std::vector<double> reference = golden.json.RequireFloats("logits");
-    ASSERT_EQ(logits.size(), reference.size());
-    double largest = 0, difference = 0;
-    for (size_t i = 0; i < logits.size(); ++i) {
-      largest = std::max(largest, std::abs(reference[i]));
-      difference = std::max(difference, std::abs(logits[i] - reference[i]));
-    }
-    EXPECT_GT(largest, 1) << name;
-    // Both sum in float32, in different orders.
-    EXPECT_LT(difference, 1e-5 * largest) << name;
+    Forward forward(folder.path(), {1, 1}, Head::kLogits);
+    ExpectLogits(forward.ClassLogits(image), golden.Numbers("logits"), 1e-5, name);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "models/language_model.h"
 #include "tests/models/forward.h"
 #include "tests/models/loaded_weights.h"
+#include "tests/models/recorded_case.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/temp_folder.h"
 
@@ -43,17 +44,8 @@ TEST(Transformers, LogitsAndLossAgree) {
       tokens.push_back(static_cast<int32_t>(token));
     }
     const Batch batch = {1, static_cast<int64_t>(tokens.size())};
-    const std::vector<float> logits = Forward(folder, batch, Head::kLogits).Logits(tokens);
-    const std::vector<double> reference = expected.RequireFloats("logits");
-    ASSERT_EQ(logits.size(), reference.size());
-    double largest = 0, difference = 0;
-    for (size_t i = 0; i < logits.size(); ++i) {
-      largest = std::max(largest, std::abs(reference[i]));
-      difference = std::max(difference, std::abs(logits[i] - reference[i]));
-    }
-    EXPECT_GT(largest, 1) << folder;
-    // Both sum in float32, in different orders.
-    EXPECT_LT(difference, 5e-6 * largest) << folder;
+    ExpectLogits(Forward(folder, batch, Head::kLogits).Logits(tokens),
+                 expected.RequireFloats("logits"), 5e-6, folder);
 
     std::vector<int32_t> targets(tokens.begin() + 1, tokens.end());
     targets.push_back(-100);
