@@ -64,4 +64,15 @@ void ExpectPass(Pass&& pass, std::string_view before, std::string_view golden) {
   ExpectProgram(program, golden, before);
 }
 
+// Expects that `fuse` finds `count` places in the program `before`, what it becomes, and that
+// `fuse` finds none a second time.
+template <typename Fuse>
+void ExpectFused(Fuse&& fuse, int count, std::string_view before, std::string_view golden) {
+  Program program = Parse(before);
+  EXPECT_EQ(fuse(program), count);
+  program.DropUnusedTensors();
+  ExpectProgram(program, golden, before);
+  EXPECT_EQ(fuse(program), 0);
+}
+
 }  // namespace plimsoll::graph

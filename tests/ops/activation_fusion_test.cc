@@ -73,16 +73,15 @@ TEST(FuseRecomputedActivations, MakesASwigluWithItsGradient) {
   tensor %dy: bf16[6,4] input persistent
   tensor %ddown: f32[4,8] gradient persistent
 )";
-  Program program = Parse(tensors + R"(
+  ExpectFused(FuseRecomputedActivations, 1, tensors + R"(
 recompute
   %g: bf16[6,8] = swiglu(%h) !recompute
 backward
   %ddown, _ = linear_dw(%g, %dy, %ddown, _) {bias=false}
   %dg: bf16[6,8] = linear_dx(%dy, %down, _)
   %dh: bf16[6,16] = swiglu_backward(%h, %dg)
-)");
-  EXPECT_EQ(FuseRecomputedActivations(program), 1);
-  ExpectProgram(program, tensors + R"(
+)",
+              tensors + R"(
 backward
   %dg: bf16[6,8] = linear_dx(%dy, %down, _)
   %g: bf16[6,8], %dh: bf16[6,16] = swiglu_with_backward(%h, %dg) !fuse

@@ -5,15 +5,13 @@
 
 #include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
 namespace {
 
 using graph::DType;
-using graph::ExpectProgram;
-using graph::Parse;
-using graph::Program;
 
 const std::string kTensors = R"(program p
   tensor %x: bf16[6,8] input persistent
@@ -24,27 +22,25 @@ const std::string kTensors = R"(program p
 )";
 
 TEST(FuseAddNorm, JoinsASumWithItsNorm) {
-  Program program = Parse(kTensors + R"(
+  ExpectFused(FuseAddNorm, 2, kTensors + R"(
 forward
   %a: bf16[6,8] = add(%x, %p) @block.0
   %y: bf16[6,8], %y.mean: f32[6], %y.rstd: f32[6] = layer_norm(%a, %g, %b) {eps=1e-05} @block.1
   %c: bf16[6,8] = add(%a, %y) @block.1
   %z: bf16[6,8], _ = rms_norm(%c, %g) {eps=1e-06} @block.2
   %out: bf16[6,8] = mul(%c, %z)
-)");
-  EXPECT_EQ(FuseAddNorm(program), 2);
-  ExpectProgram(program, kTensors + R"(
+)",
+              kTensors + R"(
 forward
   %a: bf16[6,8], %y: bf16[6,8], %y.mean: f32[6], %y.rstd: f32[6] = add_layer_norm(%x, %p, %g, %b) {eps=1e-05} @block.1 !fuse
   %c: bf16[6,8], %z: bf16[6,8], _ = add_rms_norm(%a, %y, %g) {eps=1e-06} @block.2 !fuse
   %out: bf16[6,8] = mul(%c, %z)
 )");
-  EXPECT_EQ(FuseAddNorm(program), 0);
 }
 
 // A recomputed norm reads the sum if it was kept; otherwise the sum is recomputed with it.
 TEST(FuseAddNorm, OfWhatIsComputedAgain) {
-  Program program = Parse(kTensors + R"(
+  ExpectFused(FuseAddNorm, 2, kTensors + R"(
 forward
   %a: bf16[6,8] = add(%x, %p)
   %y: bf16[6,8], _, _ = layer_norm(%a, %g, _) {eps=1e-05}
@@ -55,9 +51,8 @@ recompute
   %z.again: bf16[6,8], _, _ = layer_norm(%c.again, %g, _) {eps=1e-05} !recompute
 backward
   %d: bf16[6,8] = mul(%c, %z.again)
-)");
-  EXPECT_EQ(FuseAddNorm(program), 2);
-  ExpectProgram(program, kTensors + R"(
+)",
+              kTensors + R"(
 forward
   %a: bf16[6,8], %y: bf16[6,8], _, _ = add_layer_norm(%x, %p, %g, _) {eps=1e-05} !fuse
   %c: bf16[6,8] = add(%a, %y)
@@ -86,14 +81,7 @@ backward
   %r: bf16[6,8], _, _ = layer_norm(%q, %v, _) {eps=1e-05}
   %t: bf16[6,8] = mul(%q, %r)
 )";
-  Program program = Parse(kTensors + text);
-  EXPECT_EQ(FuseAddNorm(program), 0);
-  ExpectProgram(program, kTensors + text);
-}
-
-void ExpectSameBits(const TestTensor& got, const TestTensor& want) {
-  ASSERT_EQ(got.type(), want.type());
-  EXPECT_EQ(std::memcmp(got.data(), want.data(), want.type().bytes()), 0);
+  ExpectFused(FuseAddNorm, 0, kTensors + text, kTensors + text);
 }
 
 TEST(AddNorm, HasTheBitsOfItsParts) {

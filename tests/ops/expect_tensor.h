@@ -25,4 +25,15 @@ inline bool SameBits(const TestTensor& a, const TestTensor& b) {
   return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
 }
 
+inline void ExpectSameBits(const TestTensor& got, const TestTensor& want) {
+  EXPECT_EQ(got.type(), want.type());
+  EXPECT_TRUE(SameBits(got, want));
+}
+
+inline void ExpectSameBits(const std::vector<TestTensor>& got,
+                           const std::vector<TestTensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) ExpectSameBits(got[i], want[i]);
+}
+
 }  // namespace plimsoll::ops

@@ -5,6 +5,7 @@
 
 #include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
@@ -59,7 +60,7 @@ TEST(FuseNormDropout, TakesTheDropoutOfAGradient) {
 forward
   %y: bf16[6,8], %mean: f32[6], %rstd: f32[6] = layer_norm(%x, %g, %b) {eps=1e-05}
 )";
-  Program program = Parse(kTensors + forward + R"(
+  ExpectFused(FuseNormDropout, 2, kTensors + forward + R"(
 backward
   %dx: bf16[6,8], %dg, %db = layer_norm_backward(%x, %g, %mean, %rstd, %p, _, %dg, %db) @block.1
   %dg = all_reduce_start(%dg) {axis="data"}
@@ -67,10 +68,8 @@ backward
   %dz: bf16[6,8], _ = rms_norm_backward(%x, %g, %rstd, %d, %dx, _)
   %e: bf16[6,8] = dropout(%dz, %rng) {key=5, p=0.2}
   %out = mul(%e, %d)
-)");
-  EXPECT_EQ(FuseNormDropout(program), 2);
-  program.DropUnusedTensors();
-  ExpectProgram(program, kTensors + forward + R"(
+)",
+              kTensors + forward + R"(
 backward
   %dx: bf16[6,8], %dg, %db, %d: bf16[6,8] = layer_norm_backward(%x, %g, %mean, %rstd, %p, _, %dg, %db, %rng) {key=3, p=0.1} @block.1 !fuse
   %dg = all_reduce_start(%dg) {axis="data"}
@@ -102,9 +101,7 @@ backward
   %de: bf16[6,8] = dropout(%n, %rng) {key=2, p=0.1}
   %out = mul(%de, %dy)
 )";
-  Program program = Parse(text);
-  EXPECT_EQ(FuseNormDropout(program), 0);
-  ExpectProgram(program, text);
+  ExpectFused(FuseNormDropout, 0, text, text);
 }
 
 // From the parts of a step: a sum that is kept, a norm that is recomputed from it and has taken the
@@ -139,16 +136,6 @@ backward
   %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
   %out = mul(%da, %dd)
 )");
-}
-
-void ExpectSameBits(const TestTensor& got, const TestTensor& want) {
-  ASSERT_EQ(got.type(), want.type());
-  EXPECT_EQ(std::memcmp(got.data(), want.data(), want.type().bytes()), 0);
-}
-
-void ExpectSameBits(const std::vector<TestTensor>& got, const std::vector<TestTensor>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) ExpectSameBits(got[i], want[i]);
 }
 
 class NormDropout : public testing::TestWithParam<DType> {

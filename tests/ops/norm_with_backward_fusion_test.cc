@@ -5,6 +5,7 @@
 
 #include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
@@ -35,7 +36,7 @@ forward
 // The norm moves to its backward op, and the weight gradient, which reads the norm, moves behind
 // it.
 TEST(FuseRecomputedNorms, MakesTheNormWithItsBackward) {
-  Program program = Parse(kTensors + kForward + R"(
+  ExpectFused(FuseRecomputedNorms, 1, kTensors + kForward + R"(
 recompute
   %y.again: bf16[6,8], _, _ = layer_norm(%h, %g, %b) {eps=1e-05} !recompute
 backward
@@ -43,21 +44,19 @@ backward
   %dy: bf16[6,8] = linear_dx(%z, %w)
   %dh: bf16[6,8], %dg, %db = layer_norm_backward(%h, %g, %mean, %rstd, %dy, _, %dg, %db)
   %dx: bf16[6,8] = scale(%dh) {factor=2.0}
-)");
-  EXPECT_EQ(FuseRecomputedNorms(program), 1);
-  ExpectProgram(program, kTensors + kForward + R"(
+)",
+              kTensors + kForward + R"(
 backward
   %dy: bf16[6,8] = linear_dx(%z, %w)
   %y.again: bf16[6,8], %dh: bf16[6,8], %dg, %db = layer_norm_with_backward(%h, %g, %b, %mean, %rstd, %dy, _, %dg, %db) !fuse
   %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
   %dx: bf16[6,8] = scale(%dh) {factor=2.0}
 )");
-  EXPECT_EQ(FuseRecomputedNorms(program), 0);
 }
 
 // A bucket of gradients is summed when its last gradient is ready.
 TEST(FuseRecomputedNorms, TakesSumsAmongRanksAlong) {
-  Program program = Parse(kTensors + kForward + R"(
+  ExpectFused(FuseRecomputedNorms, 1, kTensors + kForward + R"(
 recompute
   %y.again: bf16[6,8], _, _ = layer_norm(%h, %g, %b) {eps=1e-05} !recompute
 backward
@@ -67,9 +66,8 @@ backward
   %dw = all_reduce_start(%dw) {axis="data"}
   %dy: bf16[6,8] = linear_dx(%z, %w)
   %dh: bf16[6,8], %dg, %db = layer_norm_backward(%h, %g, %mean, %rstd, %dy, _, %dg, %db)
-)");
-  EXPECT_EQ(FuseRecomputedNorms(program), 1);
-  ExpectProgram(program, kTensors + kForward + R"(
+)",
+              kTensors + kForward + R"(
 backward
   %e: bf16[6,4] = scale(%z) {factor=2.0}
   %dy: bf16[6,8] = linear_dx(%z, %w)
@@ -87,16 +85,15 @@ forward
   %y: bf16[6,8], %rstd: f32[6] = rms_norm(%h, %g) {eps=1e-05}
   %z: bf16[6,4] = linear(%y, %w, _)
 )";
-  Program program = Parse(kTensors + forward + R"(
+  ExpectFused(FuseRecomputedNorms, 1, kTensors + forward + R"(
 recompute
   %y.again: bf16[6,8], _ = rms_norm(%h, %g) {eps=1e-05} !recompute
 backward
   %dy: bf16[6,8] = linear_dx(%z, %w)
   %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
   %dh: bf16[6,8], %dg = rms_norm_backward(%h, %g, %rstd, %dy, %dy, %dg)
-)");
-  EXPECT_EQ(FuseRecomputedNorms(program), 1);
-  ExpectProgram(program, kTensors + forward + R"(
+)",
+              kTensors + forward + R"(
 backward
   %dy: bf16[6,8] = linear_dx(%z, %w)
   %y.again: bf16[6,8], %dh: bf16[6,8], %dg = rms_norm_with_backward(%h, %g, %rstd, %dy, %dy, %dg) !fuse
@@ -106,7 +103,7 @@ backward
 
 // The norm of the forward pass keeps the statistics that were recomputed.
 TEST(FuseRecomputedNorms, KeepsStatistics) {
-  Program program = Parse(kTensors + R"(
+  ExpectFused(FuseRecomputedNorms, 1, kTensors + R"(
 forward
   %h: bf16[6,8], %y: bf16[6,8], _, _ = add_layer_norm(%x, %x, %g, %b) {eps=1e-05}
   %z: bf16[6,4] = linear(%y, %w, _)
@@ -116,9 +113,8 @@ backward
   %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
   %dy: bf16[6,8] = linear_dx(%z, %w)
   %dh: bf16[6,8], %dg, %db = layer_norm_backward(%h, %g, %mean.again, %rstd.again, %dy, _, %dg, %db)
-)");
-  EXPECT_EQ(FuseRecomputedNorms(program), 1);
-  ExpectProgram(program, kTensors + R"(
+)",
+              kTensors + R"(
 forward
   %h: bf16[6,8], %y: bf16[6,8], %mean.again: f32[6], %rstd.again: f32[6] = add_layer_norm(%x, %x, %g, %b) {eps=1e-05}
   %z: bf16[6,4] = linear(%y, %w, _)
@@ -153,11 +149,6 @@ backward
   program = Parse(second);
   EXPECT_EQ(FuseRecomputedNorms(program), 0);
   ExpectProgram(program, second);
-}
-
-void ExpectSameBits(const TestTensor& got, const TestTensor& want) {
-  ASSERT_EQ(got.type(), want.type());
-  EXPECT_EQ(std::memcmp(got.data(), want.data(), want.type().bytes()), 0);
 }
 
 TEST(NormWithBackward, HasTheBitsOfItsParts) {

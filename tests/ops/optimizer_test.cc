@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/low_precision.h"
 #include "ops/elementwise/arithmetic.h"
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/interpreter.h"
 #include "tests/ops/op_runner.h"
 
@@ -35,10 +36,6 @@ TestTensor Zeros(DType dtype, Shape shape) {
   TestTensor tensor({dtype, shape});
   std::memset(tensor.data(), 0, tensor.type().bytes());
   return tensor;
-}
-
-bool SameBytes(const TestTensor& a, const TestTensor& b) {
-  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
 }
 
 // An update with its state, stored in any way, that makes one step after another.
@@ -138,10 +135,10 @@ TEST(Optimizer, AFactorIsALowerLearningRate) {
   const Attributes of_adamw = {
       {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}};
   const Attributes of_sgd = {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}};
-  EXPECT_TRUE(SameBytes(adamw(lr, with(of_adamw, 0.25)), adamw(quarter, of_adamw)));
-  EXPECT_TRUE(SameBytes(sgd(lr, with(of_sgd, 0.25)), sgd(quarter, of_sgd)));
-  EXPECT_FALSE(SameBytes(adamw(lr, with(of_adamw, 0.25)), adamw(lr, of_adamw)));
-  EXPECT_FALSE(SameBytes(sgd(lr, with(of_sgd, 0.25)), sgd(lr, of_sgd)));
+  EXPECT_TRUE(SameBits(adamw(lr, with(of_adamw, 0.25)), adamw(quarter, of_adamw)));
+  EXPECT_TRUE(SameBits(sgd(lr, with(of_sgd, 0.25)), sgd(quarter, of_sgd)));
+  EXPECT_FALSE(SameBits(adamw(lr, with(of_adamw, 0.25)), adamw(lr, of_adamw)));
+  EXPECT_FALSE(SameBits(sgd(lr, with(of_sgd, 0.25)), sgd(lr, of_sgd)));
 }
 
 TEST(Optimizer, MastersFollowAFloat32WeightToTheBit) {
@@ -161,7 +158,7 @@ TEST(Optimizer, MastersFollowAFloat32WeightToTheBit) {
     whole.Step(gradient, step);
     split.Step(gradient, step);
     half.Step(gradient, step);
-    EXPECT_TRUE(SameBytes(*half.master, whole.p)) << step;
+    EXPECT_TRUE(SameBits(*half.master, whole.p)) << step;
     for (int64_t i = 0; i < kN; ++i) {
       const float value = whole.p.as<float>()[i];
       const BFloat16 high = split.p.as<BFloat16>()[i];
@@ -184,18 +181,18 @@ TEST(Optimizer, ASkippedStepLeavesEverythingUntouched) {
       state.Step(NormalValues(DType::kFloat32, {kN}, 2), 1);
       const AdamWState before = state;
       state.Step(overflowed, 2, &skip);
-      EXPECT_TRUE(SameBytes(state.p, before.p) && SameBytes(state.m, before.m) &&
-                  SameBytes(state.v, before.v));
+      EXPECT_TRUE(SameBits(state.p, before.p) && SameBits(state.m, before.m) &&
+                  SameBits(state.v, before.v));
       if (state.master) {
-        EXPECT_TRUE(SameBytes(*state.master, *before.master));
+        EXPECT_TRUE(SameBits(*state.master, *before.master));
       }
       if (state.m_scales) {
-        EXPECT_TRUE(SameBytes(*state.m_scales, *before.m_scales) &&
-                    SameBytes(*state.v_scales, *before.v_scales));
+        EXPECT_TRUE(SameBits(*state.m_scales, *before.m_scales) &&
+                    SameBits(*state.v_scales, *before.v_scales));
       }
       // The same step, if applied, would have changed the weights.
       state.Step(overflowed, 2);
-      EXPECT_FALSE(SameBytes(state.p, before.p));
+      EXPECT_FALSE(SameBits(state.p, before.p));
     }
   }
 }
@@ -209,8 +206,8 @@ TEST(Optimizer, ASkippedSgdStepLeavesEverythingUntouched) {
   for (bool apply : {false, true}) {
     const TestTensor flag = Values(DType::kInt32, {}, {apply ? 1.0 : 0.0});
     const auto updated = RunOp("sgd", {&p, &g, &m, &lr, nullptr, &flag}, attributes);
-    EXPECT_EQ(SameBytes(updated[0], p), !apply);
-    EXPECT_EQ(SameBytes(updated[1], m), !apply);
+    EXPECT_EQ(SameBits(updated[0], p), !apply);
+    EXPECT_EQ(SameBits(updated[1], m), !apply);
     const TestTensor count = Values(DType::kInt32, {}, {5});
     EXPECT_EQ(RunOp("increment", {&count, &flag})[0].at(0), apply ? 6 : 5);
   }
@@ -240,9 +237,9 @@ TEST(Optimizer, StochasticRoundingKeepsSmallUpdatesInTheMean) {
   // If there is nothing to round, nothing changes.
   const TestTensor zero = Values(DType::kFloat32, {}, {0});
   EXPECT_TRUE(
-      SameBytes(RunOp("sgd", {&p, &g, nullptr, &zero, nullptr, nullptr, nullptr, nullptr, &rng},
-                      attributes)[0],
-                p));
+      SameBits(RunOp("sgd", {&p, &g, nullptr, &zero, nullptr, nullptr, nullptr, nullptr, &rng},
+                     attributes)[0],
+               p));
 }
 
 // Elements of a slice are rounded as those of the whole.
@@ -272,8 +269,8 @@ TEST(Optimizer, ASliceIsUpdatedAsWithinTheWhole) {
   const auto slice = update(behind(p), behind(g), behind(moment), sliced);
   const auto unplaced = update(behind(p), behind(g), behind(moment), AdamWAttributes());
   for (size_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(SameBytes(slice[i], behind(whole[i]))) << i;
-    EXPECT_FALSE(SameBytes(unplaced[i], slice[i])) << i;
+    EXPECT_TRUE(SameBits(slice[i], behind(whole[i]))) << i;
+    EXPECT_FALSE(SameBits(unplaced[i], slice[i])) << i;
   }
   sliced.Set("first_element", int64_t{10});
   EXPECT_THROW(update(p, g, moment, sliced), InternalError);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/low_precision.h"
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
@@ -55,10 +56,6 @@ class WeightAverageOf : public testing::TestWithParam<Form> {
   std::optional<TestTensor> master_;
 };
 
-bool SameBytes(const TestTensor& a, const TestTensor& b) {
-  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
-}
-
 TEST_P(WeightAverageOf, TheFirstUpdateCopiesAndLaterOnesMoveTowardsTheWeight) {
   const TestTensor any = NormalValues(DType::kFloat32, {kN}, 2);
   const TestTensor first = Average(any, 1), second = Average(any, 2);
@@ -71,8 +68,8 @@ TEST_P(WeightAverageOf, TheFirstUpdateCopiesAndLaterOnesMoveTowardsTheWeight) {
 TEST_P(WeightAverageOf, ASkippedStepLeavesItAlone) {
   const TestTensor any = NormalValues(DType::kFloat32, {kN}, 2);
   const TestTensor no = Values(DType::kInt32, {}, {0}), yes = Values(DType::kInt32, {}, {1});
-  EXPECT_TRUE(SameBytes(Average(any, 1, &no), any));
-  EXPECT_TRUE(SameBytes(Average(any, 1, &yes), Average(any, 1)));
+  EXPECT_TRUE(SameBits(Average(any, 1, &no), any));
+  EXPECT_TRUE(SameBits(Average(any, 1, &yes), Average(any, 1)));
 }
 
 TEST_P(WeightAverageOf, TwoExchangesRestoreAllBits) {
@@ -83,9 +80,9 @@ TEST_P(WeightAverageOf, TwoExchangesRestoreAllBits) {
   };
   const std::vector<TestTensor> once = exchange(p_, average, master());
   const std::vector<TestTensor> twice = exchange(once[0], once[1], master_ ? &once[2] : nullptr);
-  EXPECT_TRUE(SameBytes(twice[0], p_));
-  EXPECT_TRUE(SameBytes(twice[1], average));
-  EXPECT_TRUE(!master_ || SameBytes(twice[2], *master_));
+  EXPECT_TRUE(SameBits(twice[0], p_));
+  EXPECT_TRUE(SameBits(twice[1], average));
+  EXPECT_TRUE(!master_ || SameBits(twice[2], *master_));
   // In between, the weight is the average as nearly as its type allows.
   const double spacing = GetParam().p == DType::kFloat32   ? 0
                          : GetParam().p == DType::kFloat16 ? 0x1p-11
