@@ -78,14 +78,7 @@ class FolderImages : public testing::Test {
   }
   std::string RefusalOf(const std::string& setting, const Given& given,
                         const graph::Shape& images = {1, 4, 4, 3}) const {
-    try {
-      Make(given, images);
-    } catch (const SettingError& error) {
-      EXPECT_EQ(error.name(), setting);
-      return error.what();
-    }
-    ADD_FAILURE() << "expected a SettingError";
-    return "";
+    return SettingErrorOf(setting, [&] { Make(given, images); });
   }
   static Batch Fill(const Source& source, int64_t first, int64_t rows,
                     const graph::Shape& sample = {1, 4, 4, 3}) {

@@ -285,13 +285,8 @@ TEST_F(ImageSource, RefusesSettingsOfFoldersByClass) {
                                                         {"most_pixels", int64_t{100}},
                                                         {"unreadable", std::string("skip")}};
   for (const auto& setting : settings) {
-    try {
-      Make({setting});
-      ADD_FAILURE() << setting.first;
-    } catch (const SettingError& error) {
-      EXPECT_EQ(error.name(), setting.first);
-      EXPECT_THAT(error.what(), HasSubstr("is for folders of JPEG and PNG files"));
-    }
+    EXPECT_THAT(SettingErrorOf(setting.first, [&] { Make({setting}); }),
+                HasSubstr("is for folders of JPEG and PNG files"));
   }
 }
 
@@ -368,14 +363,8 @@ TEST_F(ImageSource, HasANameForEachClassOrNone) {
   EXPECT_EQ(make(3)->class_names(), names);
   EXPECT_EQ(make(0)->class_names(), names);  // the model says no number
   for (const int64_t classes : {2, 10}) {
-    try {
-      make(classes);
-      ADD_FAILURE() << classes << " classes are taken";
-    } catch (const SettingError& error) {
-      EXPECT_EQ(error.name(), "class_names");
-      EXPECT_THAT(error.what(),
-                  HasSubstr("3 names for a model that tells apart " + std::to_string(classes)));
-    }
+    EXPECT_THAT(SettingErrorOf("class_names", [&] { make(classes); }),
+                HasSubstr("3 names for a model that tells apart " + std::to_string(classes)));
   }
 }
 
@@ -407,14 +396,9 @@ TEST_F(ImageSource, RefusesInputsThatItCannotFill) {
 TEST_F(ImageSource, NamesTheSettingThatIsWrong) {
   const auto expect = [&](const std::map<std::string, SettingValue>& given, const char* name,
                           const char* reason) {
-    try {
-      Make(given);
-      ADD_FAILURE() << "no error: " << reason;
-    } catch (const SettingError& error) {
-      EXPECT_EQ(error.name(), name);
-      EXPECT_THAT(error.what(), HasSubstr(reason));
-      EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
-    }
+    const std::string said = SettingErrorOf(name, [&] { Make(given); });
+    EXPECT_THAT(said, HasSubstr(reason));
+    EXPECT_THAT(said, Not(HasSubstr("\n")));
   };
   expect({{"folder", folder_ / "nowhere"}}, "folder", "nowhere: there is no such folder");
   expect({{"pad_to", int64_t{3}}}, "pad_to", "3 is less than the images have, 3 × 4 × 1; give 4");

@@ -73,14 +73,7 @@ class VolumeSource : public testing::Test {
   }
   std::string RefusalOf(const std::string& setting, const Given& given,
                         const graph::Shape& images = {1, 2, 3, 4, 1}, int64_t classes = 3) const {
-    try {
-      Make(given, images, classes);
-    } catch (const SettingError& error) {
-      EXPECT_EQ(error.name(), setting);
-      return error.what();
-    }
-    ADD_FAILURE() << "expected a SettingError";
-    return "";
+    return SettingErrorOf(setting, [&] { Make(given, images, classes); });
   }
 
   static int VolumeOf(float intensity) { return static_cast<int>(intensity) / 1000; }

@@ -9,6 +9,7 @@
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::graph {
 namespace {
@@ -118,12 +119,7 @@ TEST(ProgramText, MistakesNameTheLine) {
       {"program p\nforward\n  %y: f32[2] = fill() {value=\"a}", "t:3: a quoted word has no end"},
   };
   for (const Malformed& c : cases) {
-    try {
-      ParseProgram(c.text, "t");
-      ADD_FAILURE() << c.text;
-    } catch (const UserError& error) {
-      EXPECT_EQ(error.what(), c.error) << c.text;
-    }
+    EXPECT_EQ(UserErrorOf([&] { ParseProgram(c.text, "t"); }), c.error) << c.text;
   }
 }
 

@@ -121,13 +121,8 @@ TEST(NewTokens, AreNeverFewerThanTheCheckpoints) {
   const TempFolder folder;
   Write(folder.path(), *MakeModel(Gpt2Spec(1, 8, 2, kStored, 6)));
   Settings settings = Vocabulary(kStored - 1);
-  try {
-    ModelFromHuggingFace(folder.path(), settings);
-    ADD_FAILURE() << "expected an error";
-  } catch (const SettingError& error) {
-    EXPECT_EQ(error.name(), "vocab");
-    EXPECT_THAT(error.what(), testing::HasSubstr("16 tokens are fewer than the checkpoint's 17"));
-  }
+  EXPECT_THAT(SettingErrorOf("vocab", [&] { ModelFromHuggingFace(folder.path(), settings); }),
+              testing::HasSubstr("16 tokens are fewer than the checkpoint's 17"));
   Settings same = Vocabulary(kStored);
   EXPECT_EQ(ReadWeights(folder.path(), *ModelFromHuggingFace(folder.path(), same)),
             ReadWeights(folder.path(), *ModelFromHuggingFace(folder.path())));

@@ -14,6 +14,7 @@
 #include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/choices/choice_rule.h"
 #include "ops/cuda/choices/choice_store.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::ops {
@@ -29,12 +30,7 @@ Choices Some() {
 }
 
 std::string ErrorOf(const ChoiceFile& file) {
-  try {
-    ReadChoices(file);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "none";
+  return MessageOf<UserError>([&] { ReadChoices(file); }).value_or("none");
 }
 
 TEST(ChoiceRule, TakesTheFastestOfTheSameBits) {

@@ -10,6 +10,8 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/settings.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll {
 
@@ -35,6 +37,20 @@ std::string UserErrorOf(Action&& action) {
   const std::optional<std::string> message = MessageOf<UserError>(action);
   if (!message) ADD_FAILURE() << "expected a UserError";
   return message.value_or("");
+}
+
+// The message of the SettingError about `setting` that `action` throws; the test fails when it
+// throws none.
+template <typename Action>
+std::string SettingErrorOf(std::string_view setting, Action&& action) {
+  try {
+    action();
+  } catch (const SettingError& error) {
+    EXPECT_EQ(error.name(), setting);
+    return error.what();
+  }
+  ADD_FAILURE() << "expected a SettingError about " << setting;
+  return "";
 }
 
 // Expects a text that holds all of `parts`.

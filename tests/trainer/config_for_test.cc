@@ -42,12 +42,7 @@ std::string Written(const std::string& device, const std::string& budget,
 
 // What the command is refused with; empty: it isn't.
 std::string RefusalOf(const ConfigForCommand& command) {
-  try {
-    ConfigFor(command, {});
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return MessageOf<UserError>([&] { ConfigFor(command, {}); }).value_or("");
 }
 
 RunConfig Loaded(const std::string& text) { return LoadRunText(text, "written").config; }
@@ -436,12 +431,8 @@ TEST(ConfigFor, RefusesWhatItDoesNotKnow) {
   EXPECT_THROW(Written("h2000", ""), UserError);
   EXPECT_THROW(Written("h200", "much"), UserError);
   EXPECT_EQ(FindModelFile("gpt2-124m"), "configs/models/gpt2-124m.yaml");
-  try {
-    FindModelFile("gpt2-125m");
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "--for gpt2-125m: no such model; did you mean gpt2-124m?");
-  }
+  EXPECT_EQ(UserErrorOf([] { FindModelFile("gpt2-125m"); }),
+            "--for gpt2-125m: no such model; did you mean gpt2-124m?");
 }
 
 }  // namespace

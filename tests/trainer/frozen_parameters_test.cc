@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/support/expect_error.h"
 #include "tests/trainer/budget_command.h"
 #include "trainer/settle/from_config.h"
 
@@ -37,12 +38,7 @@ Names Frozen(const std::string& yaml, const std::string& freeze) {
 }
 
 std::string Refusal(const std::string& yaml, const std::string& freeze) {
-  try {
-    Frozen(yaml, freeze);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return MessageOf<UserError>([&] { Frozen(yaml, freeze); }).value_or("");
 }
 
 TEST(FrozenParameters, HaveTwoNames) {

@@ -190,12 +190,7 @@ TEST(Decide, AutoNeedsABudget) {
   config::RunConfig config = RunOf(Runs()[0]);
   config.memory.budget.reset();
   const auto model = ModelFrom(config);
-  try {
-    Settle(config, *model);
-    FAIL();
-  } catch (const UserError& error) {
-    ExpectText(error.what(), {"checkpointing.policy", "memory.budget"});
-  }
+  ExpectUserError([&] { Settle(config, *model); }, {"checkpointing.policy", "memory.budget"});
 }
 
 TEST(Decide, FasterThanBlockInTheSameArena) {
