@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "formats/json.h"
 #include "models/family.h"
 #include "models/huggingface.h"
+#include "tests/models/trained.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
 
@@ -207,34 +207,12 @@ void Fill(std::span<const graph::Slot> slots, int64_t sequence, unsigned seed) {
   }
 }
 
-struct Result {
-  std::vector<double> losses, norms;
-  std::vector<std::vector<float>> weights;
-  int64_t used = 0, arena = 0;
-};
-
-Result Train(const Case& c, const CompileOptions& options, int steps, bool by_heart = false) {
-  const auto model = Make(c.family, c.values);
-  ThreadPool pool(2);
-  const auto device = runtime::MakeCpuDevice(pool);
-  Session session(Compile(*model, options), *device, {.check_arena = true});
-  session.Initialize(*model, 1);
-  Result result;
-  for (int step = 0; step < steps; ++step) {
-    session.BeginStep(options.micro_batch * options.accumulate, 0.01, 1);
-    for (int64_t micro = 0; micro < options.accumulate; ++micro) {
-      Fill(session.slots(0), c.sequence, static_cast<unsigned>(by_heart ? 0 : step * 10 + micro));
-      session.Run(step, micro);
-    }
-    result.losses.push_back(session.Metrics().loss);
-    result.norms.push_back(session.Metrics().grad_norm);
-  }
-  for (const models::ParameterInfo& parameter : model->Stored()) {
-    result.weights.push_back(session.ReadParameter(parameter.name));
-  }
-  result.used = session.used_bytes();
-  result.arena = session.compiled().plan.arena_bytes;
-  return result;
+Trained Train(const Case& c, const CompileOptions& options, int steps, bool by_heart = false) {
+  return TrainSteps(*Make(c.family, c.values), options, steps, 0.01,
+                    [&](Session& session, int step, int64_t micro) {
+                      const auto seed = static_cast<unsigned>(by_heart ? 0 : step * 10 + micro);
+                      Fill(session.slots(0), c.sequence, seed);
+                    });
 }
 
 CompileOptions OptionsOf(const Case& c, int64_t accumulate = 1) {
@@ -253,7 +231,7 @@ TEST_P(EncoderModelTest, LearnsByHeart) {
     SCOPED_TRACE(graph::Name(dtype));
     CompileOptions options = OptionsOf(GetParam());
     options.amp.dtype = dtype;
-    const Result result = Train(GetParam(), options, 60, /*by_heart=*/true);
+    const Trained result = Train(GetParam(), options, 60, /*by_heart=*/true);
     EXPECT_LT(result.losses.back(), 0.3 * result.losses.front());
     EXPECT_EQ(result.used, result.arena);
   }
@@ -261,18 +239,15 @@ TEST_P(EncoderModelTest, LearnsByHeart) {
 
 TEST_P(EncoderModelTest, HasTheSameBitsUnderAllPolicies) {
   for (const int64_t accumulate : {1, 3}) {
-    const Result kept = Train(GetParam(), OptionsOf(GetParam(), accumulate), 3);
+    const Trained kept = Train(GetParam(), OptionsOf(GetParam(), accumulate), 3);
     for (const Policy policy : {Policy::kBlock, Policy::kEvery, Policy::kSelective}) {
       SCOPED_TRACE(static_cast<int>(policy));
       CompileOptions options = OptionsOf(GetParam(), accumulate);
       options.checkpointing.policy = policy;
       options.checkpointing.every = 2;
       options.checkpointing.recompute = {{"activations"}, "checkpointing.recompute"};
-      const Result again = Train(GetParam(), options, 3);
-      EXPECT_EQ(again.losses, kept.losses);
-      EXPECT_EQ(again.norms, kept.norms);
-      EXPECT_EQ(again.weights, kept.weights);
-      EXPECT_EQ(again.used, again.arena);
+      const Trained again = Train(GetParam(), options, 3);
+      ExpectSame(again, kept);
       EXPECT_LE(again.arena, kept.arena);
     }
   }

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "models/family.h"
 #include "tests/models/image_training.h"
+#include "tests/models/trained.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
 
@@ -58,47 +59,25 @@ TEST(ResNet, IsCalledByItsDepth) {
 }
 
 TEST(ResNet, RefusesOtherDepths) {
-  EXPECT_NE(MessageOf<SettingError>([] { ResNet(51, 32, 10); }).value_or("").find("51 is no"),
-            std::string::npos);
+  ExpectMessage(MessageOf<SettingError>([] { ResNet(51, 32, 10); }), {"51 is no"});
 }
 
-struct Result {
-  std::vector<double> losses, norms;
-  std::vector<std::vector<float>> weights;
-  double accuracy = 0;
-  int64_t used = 0, arena = 0;
-};
-
 // The images of a step depend on its number alone, or, by heart, are the same in all steps.
-Result Train(const CompileOptions& options, int steps, bool by_heart = false) {
-  const auto model = ResNet(14, 8, 10);
-  ThreadPool pool(2);
-  const auto device = runtime::MakeCpuDevice(pool);
-  Session session(Compile(*model, options), *device, {.check_arena = true});
-  session.Initialize(*model, 1);
-  Result result;
-  for (int step = 0; step < steps; ++step) {
-    std::mt19937 random(by_heart ? 0 : step);
-    std::normal_distribution<float> normal;
-    session.BeginStep(options.micro_batch * options.accumulate, 0.01, 1);
-    for (int64_t micro = 0; micro < options.accumulate; ++micro) {
-      for (float& pixel : session.slot("images").values<float>()) pixel = normal(random);
-      for (int32_t& label : session.slot("labels").values<int32_t>()) {
-        label = static_cast<int32_t>(random() % 10);
-      }
-      session.Run(step, micro);
-    }
-    result.losses.push_back(session.Metrics().loss);
-    result.norms.push_back(session.Metrics().grad_norm);
-  }
-  const MetricSum accuracy = session.Metrics().declared.at(0);
-  result.accuracy = accuracy.sum.at(0) / *accuracy.count;
-  for (const models::ParameterInfo& parameter : model->Stored()) {
-    result.weights.push_back(session.ReadParameter(parameter.name));
-  }
-  result.used = session.used_bytes();
-  result.arena = session.compiled().plan.arena_bytes;
-  return result;
+Trained Train(const CompileOptions& options, int steps, bool by_heart = false) {
+  std::mt19937 random;
+  std::normal_distribution<float> normal;
+  return TrainSteps(*ResNet(14, 8, 10), options, steps, 0.01,
+                    [&](Session& session, int step, int64_t micro) {
+                      if (micro == 0) {
+                        random.seed(by_heart ? 0 : step);
+                        normal.reset();
+                      }
+                      for (float& pixel : session.slot("images").values<float>())
+                        pixel = normal(random);
+                      for (int32_t& label : session.slot("labels").values<int32_t>()) {
+                        label = static_cast<int32_t>(random() % 10);
+                      }
+                    });
 }
 
 CompileOptions OptionsOf(int64_t accumulate = 1) {
@@ -113,27 +92,25 @@ TEST(ResNet, LearnsImagesByHeart) {
   for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kBFloat16}) {
     CompileOptions options = OptionsOf();
     options.amp.dtype = dtype;
-    const Result result = Train(options, 40, /*by_heart=*/true);
+    const Trained result = Train(options, 40, /*by_heart=*/true);
     EXPECT_LT(result.losses.back(), 0.2 * result.losses.front());
-    EXPECT_EQ(result.accuracy, 1);
+    const MetricSum accuracy = result.last.declared.at(0);
+    EXPECT_EQ(accuracy.sum.at(0), *accuracy.count);
     EXPECT_EQ(result.used, result.arena);
   }
 }
 
 TEST(ResNet, HasTheSameBitsUnderAllPolicies) {
   for (const int64_t accumulate : {1, 3}) {
-    const Result kept = Train(OptionsOf(accumulate), 3);
+    const Trained kept = Train(OptionsOf(accumulate), 3);
     for (const Policy policy : {Policy::kBlock, Policy::kEvery, Policy::kSelective}) {
       SCOPED_TRACE(static_cast<int>(policy));
       CompileOptions options = OptionsOf(accumulate);
       options.checkpointing.policy = policy;
       options.checkpointing.every = 2;
       options.checkpointing.recompute = {{"norms", "activations"}, "", /*by_default=*/true};
-      const Result again = Train(options, 3);
-      EXPECT_EQ(again.losses, kept.losses);
-      EXPECT_EQ(again.norms, kept.norms);
-      EXPECT_EQ(again.weights, kept.weights);  // running statistics among them
-      EXPECT_EQ(again.used, again.arena);
+      const Trained again = Train(options, 3);
+      ExpectSame(again, kept);
       EXPECT_LT(again.arena, kept.arena);
     }
   }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "models/family.h"
+#include "tests/models/trained.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
 
@@ -57,45 +57,26 @@ TEST(UNet, RefusesSidesThatCannotBeHalved) {
                 {"the lowest level would be a single pixel", "fewer levels"});
 }
 
-struct Result {
-  std::vector<double> losses, norms;
-  std::vector<std::vector<float>> weights;
-  int64_t skipped = 0, used = 0, arena = 0;
-};
-
-Result Train(const models::Model& model, const CompileOptions& options, int steps,
-             bool by_heart = false) {
-  ThreadPool pool(2);
-  const auto device = runtime::MakeCpuDevice(pool);
-  Session session(Compile(model, options), *device, {.check_arena = true});
-  session.Initialize(model, 1);
-  Result result;
-  for (int step = 0; step < steps; ++step) {
-    std::mt19937 random(by_heart ? 0 : step);
-    std::normal_distribution<float> normal;
-    session.BeginStep(options.micro_batch * options.accumulate, 0.02, 1);
-    for (int64_t micro = 0; micro < options.accumulate; ++micro) {
-      // A pixel's class shows in its brightness.
-      const std::span<int32_t> labels = session.slot("labels").values<int32_t>();
-      const std::span<float> images = session.slot("images").values<float>();
-      const size_t channels = images.size() / labels.size();
-      for (size_t i = 0; i < labels.size(); ++i) {
-        labels[i] = static_cast<int32_t>(random() % 3);
-        for (size_t c = 0; c < channels; ++c) {
-          images[i * channels + c] = 0.2f * normal(random) + static_cast<float>(labels[i]);
-        }
-      }
-      session.Run(step, micro);
+Trained Train(const models::Model& model, const CompileOptions& options, int steps,
+              bool by_heart = false) {
+  std::mt19937 random;
+  std::normal_distribution<float> normal;
+  return TrainSteps(model, options, steps, 0.02, [&](Session& session, int step, int64_t micro) {
+    if (micro == 0) {
+      random.seed(by_heart ? 0 : step);
+      normal.reset();
     }
-    result.losses.push_back(session.Metrics().loss);
-    result.norms.push_back(session.Metrics().grad_norm);
-  }
-  for (const models::ParameterInfo& parameter : model.Stored()) {
-    result.weights.push_back(session.ReadParameter(parameter.name));
-  }
-  result.used = session.used_bytes();
-  result.arena = session.compiled().plan.arena_bytes;
-  return result;
+    // A pixel's class shows in its brightness.
+    const std::span<int32_t> labels = session.slot("labels").values<int32_t>();
+    const std::span<float> images = session.slot("images").values<float>();
+    const size_t channels = images.size() / labels.size();
+    for (size_t i = 0; i < labels.size(); ++i) {
+      labels[i] = static_cast<int32_t>(random() % 3);
+      for (size_t c = 0; c < channels; ++c) {
+        images[i * channels + c] = 0.2f * normal(random) + static_cast<float>(labels[i]);
+      }
+    }
+  });
 }
 
 CompileOptions OptionsOf(int64_t accumulate = 1) {
@@ -113,7 +94,7 @@ TEST(UNet, LearnsByHeart) {
     CompileOptions options = OptionsOf();
     options.amp.dtype = dtype;
     if (dtype == graph::DType::kFloat16) options.update.loss_scale.emplace();
-    const Result result = Train(*Volumes(8), options, 40, /*by_heart=*/true);
+    const Trained result = Train(*Volumes(8), options, 40, /*by_heart=*/true);
     EXPECT_LT(result.losses.back(), 0.4 * result.losses.front());
     EXPECT_EQ(result.used, result.arena);
   }
@@ -123,7 +104,7 @@ TEST(UNet, HasTheSameBitsUnderAllPolicies) {
   for (const auto& model : {Volumes(8), Images()}) {
     SCOPED_TRACE(model->title());
     for (const int64_t accumulate : {1, 3}) {
-      const Result kept = Train(*model, OptionsOf(accumulate), 3);
+      const Trained kept = Train(*model, OptionsOf(accumulate), 3);
       EXPECT_EQ(kept.used, kept.arena);
       for (const Policy policy : {Policy::kBlock, Policy::kEvery, Policy::kSelective}) {
         SCOPED_TRACE(static_cast<int>(policy));
@@ -131,11 +112,8 @@ TEST(UNet, HasTheSameBitsUnderAllPolicies) {
         options.checkpointing.policy = policy;
         options.checkpointing.every = 2;
         options.checkpointing.recompute = {{"norms", "activations"}, "", /*by_default=*/true};
-        const Result again = Train(*model, options, 3);
-        EXPECT_EQ(again.losses, kept.losses);
-        EXPECT_EQ(again.norms, kept.norms);
-        EXPECT_EQ(again.weights, kept.weights);
-        EXPECT_EQ(again.used, again.arena);
+        const Trained again = Train(*model, options, 3);
+        ExpectSame(again, kept);
         EXPECT_LT(again.arena, kept.arena);
       }
     }
