@@ -12,8 +12,8 @@
 
 #include "base/thread_pool.h"
 #include "formats/png.h"
-#include "models/family.h"
 #include "tests/models/formula_weights.h"
+#include "tests/models/model_of.h"
 #include "tests/models/pytorch_trajectory.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -26,16 +26,12 @@ namespace {
 using Policy = checkpointing::Options::Policy;
 
 std::unique_ptr<models::Model> Dcgan(int64_t size, int64_t updates = 1, int64_t channels = 2) {
-  const models::Family& family = *models::FindFamily("dcgan");
-  Settings settings;
-  settings.Set("image_size", size);
-  settings.Set("channels", channels);
-  settings.Set("latent", int64_t{5});
-  settings.Set("generator_features", int64_t{4});
-  settings.Set("discriminator_features", int64_t{4});
-  settings.Set("discriminator_updates", updates);
-  models::Complete(family, settings);
-  return models::MakeModel(family, settings);
+  return models::ModelOf("dcgan", {{"image_size", size},
+                                   {"channels", channels},
+                                   {"latent", int64_t{5}},
+                                   {"generator_features", int64_t{4}},
+                                   {"discriminator_features", int64_t{4}},
+                                   {"discriminator_updates", updates}});
 }
 
 CompileOptions Options(int64_t batch) {
@@ -146,11 +142,8 @@ INSTANTIATE_TEST_SUITE_P(Norms, DcganTrajectory, testing::Values("dcgan", "dcgan
 // 3,576,704 and 2,765,568 parameters: PyTorch's example with 64 features, 100 numbers of noise and
 // three channels.
 TEST(Dcgan, HasTheSizesOfPyTorch) {
-  const models::Family& family = *models::FindFamily("dcgan");
-  Settings settings;
-  settings.Set("image_size", int64_t{64});
-  models::Complete(family, settings);
-  EXPECT_EQ(models::MakeModel(family, settings)->parameter_count(), 3'576'704 + 2'765'568);
+  EXPECT_EQ(models::ModelOf("dcgan", {{"image_size", int64_t{64}}})->parameter_count(),
+            3'576'704 + 2'765'568);
   ExpectMessage(MessageOf<SettingError>([] { Dcgan(24); }), {"doubles 4 × 4 pixels"});
 }
 

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "formats/json.h"
-#include "models/family.h"
 #include "models/huggingface.h"
+#include "tests/models/model_of.h"
 #include "tests/models/trained.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
@@ -20,15 +20,8 @@ namespace plimsoll::trainer {
 namespace {
 
 using Policy = checkpointing::Options::Policy;
-using Values = std::vector<std::pair<std::string, SettingValue>>;
-
-std::unique_ptr<models::Model> Make(const std::string& family_name, const Values& values) {
-  const models::Family& family = *models::FindFamily(family_name);
-  Settings settings;
-  for (const auto& [name, value] : values) settings.Set(name, value, "test");
-  models::Complete(family, settings);
-  return models::MakeModel(family, settings);
-}
+using models::ModelOf;
+using models::Values;
 
 Values Encoder(int64_t layers, int64_t width, int64_t heads) {
   return {{"layers", layers}, {"width", width}, {"heads", heads}};
@@ -75,12 +68,12 @@ std::vector<Case> Cases() {
 TEST(EncoderModels, HaveTheSizesOfTransformers) {
   const Values vocab = {{"vocab", int64_t{30522}}, {"sequence", int64_t{512}}};
   // BertForMaskedLM of bert-base-uncased and bert-large-uncased.
-  EXPECT_EQ(Make("bert", Encoder(12, 768, 12) + vocab)->parameter_count(), 109'514'298);
-  EXPECT_EQ(Make("bert", Encoder(24, 1024, 16) + vocab)->parameter_count(), 335'174'458);
+  EXPECT_EQ(ModelOf("bert", Encoder(12, 768, 12) + vocab)->parameter_count(), 109'514'298);
+  EXPECT_EQ(ModelOf("bert", Encoder(24, 1024, 16) + vocab)->parameter_count(), 335'174'458);
   // vit_tiny, small, base and large_patch16_224.
   const auto vit = [](int64_t layers, int64_t width, int64_t heads) {
-    return Make("vit", Encoder(layers, width, heads) +
-                           Values{{"image_size", int64_t{224}}, {"classes", int64_t{1000}}})
+    return ModelOf("vit", Encoder(layers, width, heads) +
+                              Values{{"image_size", int64_t{224}}, {"classes", int64_t{1000}}})
         ->parameter_count();
   };
   EXPECT_EQ(vit(12, 192, 3), 5'717'416);
@@ -91,7 +84,7 @@ TEST(EncoderModels, HaveTheSizesOfTransformers) {
 
 TEST(EncoderModels, RefuseWhatTheyCannotBe) {
   const auto message = [](const std::string& family, const Values& values) {
-    return MessageOf<SettingError>([&] { Make(family, values); }).value_or("");
+    return MessageOf<SettingError>([&] { ModelOf(family, values); }).value_or("");
   };
   const Values images = {{"image_size", int64_t{30}}, {"classes", int64_t{2}}};
   EXPECT_EQ(message("vit", Encoder(1, 16, 2) + images),
@@ -208,7 +201,7 @@ void Fill(std::span<const graph::Slot> slots, int64_t sequence, unsigned seed) {
 }
 
 Trained Train(const Case& c, const CompileOptions& options, int steps, bool by_heart = false) {
-  return TrainSteps(*Make(c.family, c.values), options, steps, 0.01,
+  return TrainSteps(*ModelOf(c.family, c.values), options, steps, 0.01,
                     [&](Session& session, int step, int64_t micro) {
                       const auto seed = static_cast<unsigned>(by_heart ? 0 : step * 10 + micro);
                       Fill(session.slots(0), c.sequence, seed);

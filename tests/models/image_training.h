@@ -9,24 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "models/family.h"
+#include "tests/models/model_of.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 
 constexpr int64_t kImageSize = 8, kImageClasses = 10;
 
-// Eight layers, for images of 8 × 8; `more` are settings beside.
-inline std::unique_ptr<models::Model> TinyResNet(
-    const std::map<std::string, SettingValue>& more = {}) {
-  const models::Family& family = *models::FindFamily("resnet");
-  Settings settings;
-  settings.Set("depth", int64_t{8});
-  settings.Set("image_size", kImageSize);
-  settings.Set("classes", kImageClasses);
-  for (const auto& [name, value] : more) settings.Set(name, value);
-  models::Complete(family, settings);
-  return models::MakeModel(family, settings);
+// Eight layers, for images of 8 × 8; `more` are further settings.
+inline std::unique_ptr<models::Model> TinyResNet(const models::Values& more = {}) {
+  models::Values values = {
+      {"depth", int64_t{8}}, {"image_size", kImageSize}, {"classes", kImageClasses}};
+  values.insert(values.end(), more.begin(), more.end());
+  return models::ModelOf("resnet", values);
 }
 
 // Fills the inputs of a micro-step of a program with samples from `first` on.

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "models/family.h"
 #include "tests/models/image_training.h"
+#include "tests/models/model_of.h"
 #include "tests/models/trained.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
@@ -22,13 +22,7 @@ namespace {
 using Policy = checkpointing::Options::Policy;
 
 std::unique_ptr<models::Model> ResNet(int64_t depth, int64_t size, int64_t classes) {
-  const models::Family& family = *models::FindFamily("resnet");
-  Settings settings;
-  settings.Set("depth", depth);
-  settings.Set("image_size", size);
-  settings.Set("classes", classes);
-  models::Complete(family, settings);
-  return models::MakeModel(family, settings);
+  return models::ModelOf("resnet", {{"depth", depth}, {"image_size", size}, {"classes", classes}});
 }
 
 TEST(ResNet, HasTheSizesOfTorchvision) {
@@ -132,8 +126,7 @@ TEST(ResNet, OfOptionAHasNoParametersInShortcuts) {
   }
 }
 
-ImageRun RunAlone(const std::map<std::string, SettingValue>& settings, CompileOptions options,
-                  int steps = 3) {
+ImageRun RunAlone(const models::Values& settings, CompileOptions options, int steps = 3) {
   const auto model = TinyResNet(settings);
   options.threads = 2;
   ThreadPool pool(2);
@@ -184,7 +177,7 @@ TEST(ResNet, TrainsWithoutProjections) {
 
 // Of groups of a fixed size, accumulation changes nothing but rounding.
 TEST(ResNet, WithGroupsOfSamplesDoesNotDependOnTheMicroBatch) {
-  const std::map<std::string, SettingValue> groups = {{"norm_samples", int64_t{2}}};
+  const models::Values groups = {{"norm_samples", int64_t{2}}};
   const ImageRun whole = RunAlone(groups, Cut(8, 1));
   for (const int64_t accumulate : {2, 4}) {
     SCOPED_TRACE(accumulate);
@@ -201,7 +194,7 @@ TEST(ResNet, WithGroupsOfSamplesDoesNotDependOnTheMicroBatch) {
 }
 
 TEST(ResNet, WithGroupsHasTheSameBitsUnderAllPolicies) {
-  const std::map<std::string, SettingValue> groups = {{"norm_samples", int64_t{2}}};
+  const models::Values groups = {{"norm_samples", int64_t{2}}};
   const ImageRun kept = RunAlone(groups, Cut(4, 2));
   for (const Policy policy : {Policy::kBlock, Policy::kEvery, Policy::kSelective}) {
     CompileOptions options = Cut(4, 2);
@@ -247,9 +240,9 @@ TEST(ResNet, WithFrozenNormsUsesAndKeepsItsRunningStatistics) {
 
 // The last stage of so small an image has one pixel.
 TEST(ResNet, RefusesOneValuePerChannel) {
-  const auto compile = [](const std::map<std::string, SettingValue>& more, int64_t batch) {
-    std::map<std::string, SettingValue> settings = {{"image_size", int64_t{4}}};
-    settings.insert(more.begin(), more.end());
+  const auto compile = [](const models::Values& more, int64_t batch) {
+    models::Values settings = {{"image_size", int64_t{4}}};
+    settings.insert(settings.end(), more.begin(), more.end());
     Compile(*TinyResNet(settings), Cut(batch, 1));
   };
   ExpectUserError([&] { compile({}, 1); },

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "models/family.h"
+#include "tests/models/model_of.h"
 #include "tests/models/trained.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
@@ -19,13 +19,9 @@ namespace {
 
 using Policy = checkpointing::Options::Policy;
 
-std::unique_ptr<models::Model> UNet(const std::map<std::string, SettingValue>& more) {
-  const models::Family& family = *models::FindFamily("unet");
-  Settings settings;
-  settings.Set("classes", int64_t{3});
-  for (const auto& [name, value] : more) settings.Set(name, value);
-  models::Complete(family, settings);
-  return models::MakeModel(family, settings);
+std::unique_ptr<models::Model> UNet(models::Values values) {
+  values.emplace_back("classes", int64_t{3});
+  return models::ModelOf("unet", values);
 }
 
 std::unique_ptr<models::Model> Volumes(int64_t side, int64_t levels = 3, int64_t features = 4) {

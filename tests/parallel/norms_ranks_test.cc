@@ -19,8 +19,6 @@
 namespace plimsoll::trainer {
 namespace {
 
-using SettingValues = std::map<std::string, SettingValue>;
-
 constexpr int64_t kSamples = 16;  // a step
 
 CompileOptions Options(int64_t micro_batch, int64_t accumulate) {
@@ -33,7 +31,7 @@ CompileOptions Options(int64_t micro_batch, int64_t accumulate) {
   return options;
 }
 
-ImageRun Alone(const SettingValues& settings, int64_t micro_batch, int64_t accumulate, int steps) {
+ImageRun Alone(const models::Values& settings, int64_t micro_batch, int64_t accumulate, int steps) {
   const auto model = TinyResNet(settings);
   ThreadPool pool(1);
   Session session(Compile(*model, Options(micro_batch, accumulate)), pool);
@@ -41,7 +39,7 @@ ImageRun Alone(const SettingValues& settings, int64_t micro_batch, int64_t accum
 }
 
 // On all ranks, each with its part of kSamples.
-ImageRun Together(runtime::MeshRanks& mesh, const SettingValues& settings, CompileOptions options,
+ImageRun Together(runtime::MeshRanks& mesh, const models::Values& settings, CompileOptions options,
                   int steps) {
   const auto model = TinyResNet(settings);
   const MeshPosition& position = mesh.position();
@@ -93,7 +91,7 @@ class NormsOfRanks : public testing::Test {
 };
 
 TEST_F(NormsOfRanks, GroupsOfSamplesAreTheSameOnAnyNumberOfRanks) {
-  const SettingValues groups = {{"norm_samples", int64_t{2}}};
+  const models::Values groups = {{"norm_samples", int64_t{2}}};
   const ImageRun alone = Alone(groups, kSamples, 1, 3);
   for (const int64_t accumulate : {1, 2}) {
     for (const int64_t zero : {0, 2}) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "models/family.h"
+#include "tests/models/model_of.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -19,21 +19,17 @@ namespace {
 TEST(ClassFeatures, GiveTheLogits) {
   ThreadPool pool(1);
   for (const std::string name : {"resnet", "vit"}) {
-    Settings settings;
-    settings.Set("image_size", int64_t{8});
-    settings.Set("channels", int64_t{1});
-    settings.Set("classes", int64_t{4});
+    models::Values values = {
+        {"image_size", int64_t{8}}, {"channels", int64_t{1}}, {"classes", int64_t{4}}};
     if (name == "resnet") {
-      settings.Set("depth", int64_t{8});
+      values.emplace_back("depth", int64_t{8});
     } else {
       for (const auto& [key, value] : {std::pair("layers", 1), std::pair("width", 16),
                                        std::pair("heads", 2), std::pair("patch", 4)}) {
-        settings.Set(key, int64_t{value});
+        values.emplace_back(key, int64_t{value});
       }
     }
-    const models::Family& family = *models::FindFamily(name);
-    models::Complete(family, settings);
-    const auto model = models::MakeModel(family, settings);
+    const auto model = models::ModelOf(name, values);
     CompileOptions options;
     options.evaluate = true;
     options.micro_batch = 3;
@@ -71,16 +67,12 @@ TEST(ClassFeatures, GiveTheLogits) {
 // The loss of one masked token is −ln of the probability that the logits give it.
 TEST(MaskLogits, AreThoseOfTheLoss) {
   constexpr int64_t kTokens = 6, kPosition = 2;
-  Settings settings;
-  for (const auto& [name, value] :
-       {std::pair("layers", 2), std::pair("width", 16), std::pair("heads", 2),
-        std::pair("vocab", 40), std::pair("sequence", static_cast<int>(kTokens))}) {
-    settings.Set(name, int64_t{value});
-  }
-  settings.Set("padded", true);
-  const models::Family& family = *models::FindFamily("bert");
-  models::Complete(family, settings);
-  const auto model = models::MakeModel(family, settings);
+  const auto model = models::ModelOf("bert", {{"layers", int64_t{2}},
+                                              {"width", int64_t{16}},
+                                              {"heads", int64_t{2}},
+                                              {"vocab", int64_t{40}},
+                                              {"sequence", kTokens},
+                                              {"padded", true}});
   CompileOptions options;
   options.train = false;
   options.evaluate = true;

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "graph/autodiff.h"
-#include "models/family.h"
 #include "ops/attention/stored_attention.h"
+#include "tests/models/model_of.h"
 #include "tests/ops/interpreter.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/tiny_session.h"
@@ -27,21 +27,14 @@ namespace {
 using checkpointing::Options;
 using graph::Program;
 using graph::Role;
-using Values = std::vector<std::pair<std::string, SettingValue>>;
+using models::ModelOf;
+using models::Values;
 
 constexpr int64_t kBatch = 3, kSequence = 13, kVocab = 37;
 
 Values Sizes(double dropout) {
   return {{"layers", int64_t{2}},           {"width", int64_t{16}},     {"heads", int64_t{4}},
           {"sequence", int64_t{kSequence}}, {"vocab", int64_t{kVocab}}, {"dropout", dropout}};
-}
-
-std::unique_ptr<models::Model> Make(const std::string& name, const Values& values) {
-  const models::Family& family = *models::FindFamily(name);
-  Settings settings;
-  for (const auto& [key, value] : values) settings.Set(key, value, "test");
-  models::Complete(family, settings);
-  return models::MakeModel(family, settings);
 }
 
 // The loss and all gradients of a training program, run by an interpreter.
@@ -86,7 +79,7 @@ std::map<std::string, std::vector<double>> Results(const models::Model& model, b
 
 void ExpectSameAsBlockwise(const std::string& family, const Values& values) {
   SCOPED_TRACE(family);
-  const auto model = Make(family, values);
+  const auto model = ModelOf(family, values);
   const auto expected = Results(*model, false), results = Results(*model, true);
   EXPECT_GT(expected.size(), 10u);
   ASSERT_EQ(results.size(), expected.size());
