@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "graph/builder.h"
 #include "tests/runtime/test_ops.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -13,10 +14,6 @@ using graph::Builder;
 using graph::Program;
 using graph::Role;
 using graph::Value;
-
-void ExpectContains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in:\n" << text;
-}
 
 TEST(Report, SaysWhereTheMemoryGoes) {
   Program p("train");
@@ -33,15 +30,15 @@ TEST(Report, SaysWhereTheMemoryGoes) {
   const MemoryPlan plan = MakePlan(programs);
 
   const std::string text = Report(plan);
-  ExpectContains(text, "parameters                             4.00 KiB   26.7 %");
-  ExpectContains(text, "optimizer state                        8.00 KiB   53.3 %");
-  ExpectContains(text, "activations                            3.00 KiB   20.0 %");
-  ExpectContains(text, "arena                                  15.0 KiB  100.0 %");
-  ExpectContains(text, "fragmentation                            0.00 %");
-  ExpectContains(text, "program 'train', node 1 of 3: test_mix in block.1.fc, forward");
-  ExpectContains(text, "block.*.fc                             3.00 KiB  100.0 %");
-  ExpectContains(text, "block.0.fc.test_mix                    2.00 KiB  f32[512] activation");
-  ExpectContains(text, "8.00 KiB  f32[2048] optimizer_state, persistent");
+  ExpectText(text, {"parameters                             4.00 KiB   26.7 %",
+                    "optimizer state                        8.00 KiB   53.3 %",
+                    "activations                            3.00 KiB   20.0 %",
+                    "arena                                  15.0 KiB  100.0 %",
+                    "fragmentation                            0.00 %",
+                    "program 'train', node 1 of 3: test_mix in block.1.fc, forward",
+                    "block.*.fc                             3.00 KiB  100.0 %",
+                    "block.0.fc.test_mix                    2.00 KiB  f32[512] activation",
+                    "8.00 KiB  f32[2048] optimizer_state, persistent"});
   EXPECT_EQ(text.find("workspace"), std::string::npos) << text;
 
   EXPECT_EQ(Summary(plan),
@@ -51,8 +48,8 @@ TEST(Report, SaysWhereTheMemoryGoes) {
 
 TEST(Report, EmptyPlan) {
   const MemoryPlan plan = MakePlan({});
-  ExpectContains(Report(plan), "0 B");
-  ExpectContains(Summary(plan), "arena 0 B");
+  ExpectText(Report(plan), {"0 B"});
+  ExpectText(Summary(plan), {"arena 0 B"});
 }
 
 TEST(FormatBytes, ThreeDigits) {
