@@ -64,4 +64,12 @@ inline void ExpectAlikeOnAllRanks(const TinyResult& result) {
   for (const std::string& other : bits) EXPECT_EQ(other == bits[0], true) << "ranks differ";
 }
 
+// Expects that ranks train as one of them did alone, all with the same bits. All ranks call.
+inline TinyResult ExpectTrainsAs(const TinyRun& run, const TinyResult& want) {
+  TinyResult got = Train(run);
+  ExpectTrainedAs(got, want);
+  ExpectAlikeOnAllRanks(got);
+  return got;
+}
+
 }  // namespace plimsoll::trainer

@@ -147,9 +147,7 @@ TEST(Equivalence, RanksTrainAsOne) {
     TinyRun shared = c.run;
     mesh.Use(shared);
     shared.executor.check_arena = true;
-    const TinyResult got = Train(shared);
-    ExpectTrainedAs(got, want);
-    ExpectAlikeOnAllRanks(got);
+    ExpectTrainsAs(shared, want);
     ++ran;
   }
   if (world.rank() == 0) fmt::print("{} combinations ran, {} are invalid\n", ran, invalid);
@@ -179,9 +177,7 @@ TEST(Equivalence, PartsAreDividedOnceMore) {
         run.sequence_parallel = zero != 2;
         run.executor.check_arena = true;
         mesh.Use(run);
-        const TinyResult got = Train(run);
-        ExpectTrainedAs(got, want);
-        ExpectAlikeOnAllRanks(got);
+        ExpectTrainsAs(run, want);
       }
     }
   }
@@ -247,9 +243,7 @@ TEST(Equivalence, TensorRanksDropWhatOneDrops) {
         run.sequence_parallel = sequence;
         run.executor.check_arena = true;
         mesh.Use(run);
-        const TinyResult got = Train(run);
-        ExpectTrainedAs(got, want);
-        ExpectAlikeOnAllRanks(got);
+        ExpectTrainsAs(run, want);
       }
     }
   }
@@ -274,9 +268,7 @@ TEST(Equivalence, RanksTrainBesideFrozenParameters) {
       run.zero = TestWorld().size() > 2 ? zero : 0;
       run.executor.check_arena = true;
       mesh.Use(run);
-      const TinyResult got = Train(run);
-      ExpectTrainedAs(got, want);
-      ExpectAlikeOnAllRanks(got);
+      ExpectTrainsAs(run, want);
     }
   }
 }
@@ -305,9 +297,7 @@ TEST(Equivalence, RanksTrainAdapters) {
       run.zero = TestWorld().size() > 2 ? 1 : 0;
       run.executor.check_arena = true;
       mesh.Use(run);
-      const TinyResult got = Train(run);
-      ExpectTrainedAs(got, want);
-      ExpectAlikeOnAllRanks(got);
+      ExpectTrainsAs(run, want);
     }
   }
 }

@@ -57,9 +57,7 @@ TEST(ThirdAxis, ItsRanksTrainAlike) {
     run.zero = zero;
     run.ranks = &ranks;
     run.executor.check_arena = true;
-    const TinyResult got = Train(run);
-    ExpectTrainedAs(got, alone);
-    ExpectAlikeOnAllRanks(got);
+    const TinyResult got = ExpectTrainsAs(run, alone);
     // If several ranks have the same element, only one of them saves it.
     int64_t saved = 0;
     for (const std::string& bytes : TestWorld().Gather(std::to_string(SavedBytes(got)))) {

@@ -71,9 +71,7 @@ TEST_F(ZeroEquivalence, TrainsAsOneRank) {
           TinyRun shared = Shared(alone, zero);
           shared.checkpointing.policy = policy;
           shared.state_on_host = policy == Policy::kBlock;
-          const TinyResult got = Train(shared);
-          ExpectTrainedAs(got, want);
-          ExpectAlikeOnAllRanks(got);
+          ExpectTrainsAs(shared, want);
           ++ran;
         }
       }
@@ -95,9 +93,7 @@ TEST_F(ZeroEquivalence, AveragesAsOneRank) {
                                    accumulate, zero, host ? ", state on host" : ""));
           TinyRun shared = Shared(alone, zero);
           shared.state_on_host = host;
-          const TinyResult got = Train(shared);
-          ExpectTrainedAs(got, want);
-          ExpectAlikeOnAllRanks(got);
+          ExpectTrainsAs(shared, want);
         }
       }
     }
@@ -131,9 +127,7 @@ TEST_F(ZeroEquivalence, ClipsAsOneRank) {
     const TinyResult want = Train(alone);
     for (const int64_t zero : {0, 1, 2, 3}) {
       SCOPED_TRACE(fmt::format("{}, ZeRO {}", static_cast<int>(by), zero));
-      const TinyResult got = Train(Shared(alone, zero));
-      ExpectTrainedAs(got, want);
-      ExpectAlikeOnAllRanks(got);
+      ExpectTrainsAs(Shared(alone, zero), want);
     }
   }
 }
@@ -192,9 +186,7 @@ TEST_F(ZeroEquivalence, TrainsBesideFrozenParameters) {
       for (const int64_t zero : {0, 1, 2, 3}) {
         SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}", llama ? "llama" : "gpt2",
                                  accumulate, zero));
-        const TinyResult got = Train(Shared(alone, zero));
-        ExpectTrainedAs(got, want);
-        ExpectAlikeOnAllRanks(got);
+        ExpectTrainsAs(Shared(alone, zero), want);
       }
     }
   }
@@ -209,9 +201,7 @@ TEST_F(ZeroEquivalence, TrainsAdapters) {
       for (const int64_t zero : {0, 1, 2, 3}) {
         SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}", llama ? "llama" : "gpt2",
                                  accumulate, zero));
-        const TinyResult got = Train(Shared(alone, zero));
-        ExpectTrainedAs(got, want);
-        ExpectAlikeOnAllRanks(got);
+        ExpectTrainsAs(Shared(alone, zero), want);
       }
     }
   }
