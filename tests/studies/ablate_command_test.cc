@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/folder_lock.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -65,24 +66,25 @@ class AblateCommand : public testing::Test {
 };
 
 TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
-  const Outcome outcome = Ablate(
-      "title: Tiny\n"
-      "variants:\n"
-      "  base: {}\n"
-      "  block: {checkpointing.policy: block}\n"
-      "  offload: {checkpointing.offload: [\"*\"]}\n"
-      "  caching: {memory.allocator: caching}\n"
-      "  bf16: {amp.dtype: bf16}\n"
-      "  tight: {memory.budget: 10KiB}\n"
-      "  ample: {memory.budget: 1GiB}\n"
-      "  contradiction: {model.heads: 5}\n"
-      "  crash: {optimizer: {name: sgd, lr: 1000, clip_grad_norm: 0}, schedule.warmup: 0,\n"
-      "          schedule.name: constant}\n"
-      "  other: {command: 'echo working; echo \"{\\\"step_ms\\\": [1, 2, 3], \\\"loss\\\": 5}\"'}\n"
-      "  silent: {command: 'echo nothing'}\n"
-      "  failing: {command: 'echo broken pipe >&2; exit 9'}\n"
-      "repeats: 2\n");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  const Outcome outcome = ExpectExit(
+      0,
+      Ablate("title: Tiny\n"
+             "variants:\n"
+             "  base: {}\n"
+             "  block: {checkpointing.policy: block}\n"
+             "  offload: {checkpointing.offload: [\"*\"]}\n"
+             "  caching: {memory.allocator: caching}\n"
+             "  bf16: {amp.dtype: bf16}\n"
+             "  tight: {memory.budget: 10KiB}\n"
+             "  ample: {memory.budget: 1GiB}\n"
+             "  contradiction: {model.heads: 5}\n"
+             "  crash: {optimizer: {name: sgd, lr: 1000, clip_grad_norm: 0}, schedule.warmup: 0,\n"
+             "          schedule.name: constant}\n"
+             "  other: {command: 'echo working; echo \"{\\\"step_ms\\\": [1, 2, 3], \\\"loss\\\": "
+             "5}\"'}\n"
+             "  silent: {command: 'echo nothing'}\n"
+             "  failing: {command: 'echo broken pipe >&2; exit 9'}\n"
+             "repeats: 2\n"));
   const auto rows = Rows();
   const json& base = rows.at("base");
   EXPECT_EQ(base.at("status"), "done");
@@ -122,9 +124,7 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_EQ(rows.at("other").at("loss"), 5);
   EXPECT_THAT(rows.at("silent").at("note").get<std::string>(), HasSubstr("step_ms"));
   EXPECT_EQ(rows.at("failing").at("note"), "exit code 9: broken pipe");
-  EXPECT_THAT(outcome.out, HasSubstr("best so far"));
-  EXPECT_THAT(outcome.out, HasSubstr("left"));
-  EXPECT_THAT(outcome.out, HasSubstr("equal to the bit are: checked"));
+  ExpectText(outcome.out, {"best so far", "left", "equal to the bit are: checked"});
   EXPECT_THAT(ReadFile(dir_ + "/report.html"), HasSubstr("Tiny"));
   EXPECT_THAT(ReadFile(dir_ + "/study.csv"), HasSubstr("\nblock,done,"));
   EXPECT_THAT(ReadFile(dir_ + "/study.tex"), HasSubstr("\nblock & done & "));
@@ -136,27 +136,25 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
 
   // The same runs, compared by hand.
   const std::string first = dir_ + "/runs/001-base.1", second = dir_ + "/runs/002-block.1";
-  const Outcome report = RunPlimsoll(
-      {"report", first, second, "--warmup", "1", "--json", "--html", folder_ / "page.html"});
-  ASSERT_EQ(report.exit_code, 0) << report.err;
+  const Outcome report = ExpectExit(0, RunPlimsoll({"report", first, second, "--warmup", "1",
+                                                    "--json", "--html", folder_ / "page.html"}));
   const json compared = json::parse(report.out);
   EXPECT_EQ(compared.at("rows").at(1).at("bits"), "= " + first);
   EXPECT_EQ(compared.at("rows").at(1).at("eval_loss"), rows.at("block").at("eval_loss"));
   EXPECT_THAT(folder_.Read("page.html"), HasSubstr("<html"));
-  EXPECT_EQ(RunPlimsoll({"report", folder_.path()}).exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"report", folder_.path()}));
 
   // A choice of columns, in the order asked for.
-  const Outcome few = RunPlimsoll({"report", first, second, "--columns", "arena,name", "--csv",
-                                   folder_ / "few.csv", "--html", folder_ / "few.html"});
-  ASSERT_EQ(few.exit_code, 0) << few.err;
+  const Outcome few =
+      ExpectExit(0, RunPlimsoll({"report", first, second, "--columns", "arena,name", "--csv",
+                                 folder_ / "few.csv", "--html", folder_ / "few.html"}));
   EXPECT_EQ(few.out.find("arena  row"), few.out.find_first_not_of(' ')) << few.out;
   EXPECT_THAT(folder_.Read("few.csv"), testing::StartsWith("arena_bytes,name\n"));
   EXPECT_THAT(folder_.Read("few.html"),
               HasSubstr(R"("columns":[{"key":"arena_bytes","label":"arena","unit":"bytes"},)"));
-  const Outcome unknown = RunPlimsoll({"report", first, "--columns", "name,time"});
-  EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("--columns: \"time\" is no column; there are name, status,"));
-  EXPECT_EQ(RunPlimsoll({"ablate", folder_ / "study.yaml", "--columns", "time"}).exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"report", first, "--columns", "name,time"}),
+             {"--columns: \"time\" is no column; there are name, status,"});
+  ExpectExit(2, RunPlimsoll({"ablate", folder_ / "study.yaml", "--columns", "time"}));
 
   // A run that was killed after three steps, and one killed before its first step, next to them.
   const std::string killed = folder_ / "killed", begun = folder_ / "begun";
@@ -169,8 +167,8 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   std::filesystem::create_directory(begun);
   std::filesystem::copy(second + "/config.yaml", begun + "/config.yaml");
   const FolderLock lock(begun, "trains there");
-  const Outcome some = RunPlimsoll({"report", killed, first, second, begun, "--json"});
-  ASSERT_EQ(some.exit_code, 0) << some.err;
+  const Outcome some =
+      ExpectExit(0, RunPlimsoll({"report", killed, first, second, begun, "--json"}));
   const json unfinished = json::parse(some.out).at("rows");
   EXPECT_EQ(unfinished.at(0).at("status"), "unfinished");
   EXPECT_EQ(unfinished.at(0).at("note"), "stopped after 3 of 5 steps");
@@ -185,24 +183,22 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   const std::string ended = folder_ / "ended";
   std::filesystem::copy(second, ended);
   WriteFile(ended + "/metrics.jsonl", "");
-  const Outcome none = RunPlimsoll({"report", ended, first, "--json"});
-  ASSERT_EQ(none.exit_code, 0) << none.err;
+  const Outcome none = ExpectExit(0, RunPlimsoll({"report", ended, first, "--json"}));
   const json of_none = json::parse(none.out).at("rows");
   EXPECT_EQ(of_none.at(0).at("status"), "done");
   EXPECT_EQ(of_none.at(0).at("note"), "made no steps");
   EXPECT_FALSE(of_none.at(0).contains("step_ms"));
   EXPECT_EQ(of_none.at(1).at("base"), true);
-  const Outcome alone = RunPlimsoll({"report", ended});
-  EXPECT_EQ(alone.exit_code, 0) << alone.err;
+  const Outcome alone = ExpectExit(0, RunPlimsoll({"report", ended}));
   EXPECT_THAT(alone.out, HasSubstr(ended + ": made no steps"));
 }
 
 TEST_F(AblateCommand, AStudyWithoutAResultHasFailed) {
-  const Outcome outcome = Ablate(
-      "variants: {missing: {data: {synthetic: false, train: no/such.bin}},\n"
-      "           negative: {command: 'echo \"{\\\"step_ms\\\": -1}\"'}}\n");
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("no row has a result; the first, missing, failed: "));
+  const Outcome outcome =
+      ExpectExit(1,
+                 Ablate("variants: {missing: {data: {synthetic: false, train: no/such.bin}},\n"
+                        "           negative: {command: 'echo \"{\\\"step_ms\\\": -1}\"'}}\n"),
+                 {"no row has a result; the first, missing, failed: "});
   EXPECT_EQ(Rows().at("missing").at("status"), "failed");
   EXPECT_THAT(Rows().at("missing").at("note").get<std::string>(), HasSubstr("no/such.bin"));
   EXPECT_EQ(Rows().at("negative").at("status"), "failed");
@@ -211,12 +207,12 @@ TEST_F(AblateCommand, AStudyWithoutAResultHasFailed) {
 }
 
 TEST_F(AblateCommand, SeedsAreRunsOfARow) {
-  const Outcome outcome = Ablate(
-      "variants: {base: {}, block: {checkpointing.policy: block}, bf16: {amp.dtype: bf16},\n"
-      "           other: {command: 'echo \"{\\\"step_ms\\\": 1, \\\"loss\\\": "
-      "$PLIMSOLL_SEED}\"'}}\n"
-      "axes: {train.seed: [1, 2, 3]}\n");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(
+      0,
+      Ablate("variants: {base: {}, block: {checkpointing.policy: block}, bf16: {amp.dtype: bf16},\n"
+             "           other: {command: 'echo \"{\\\"step_ms\\\": 1, \\\"loss\\\": "
+             "$PLIMSOLL_SEED}\"'}}\n"
+             "axes: {train.seed: [1, 2, 3]}\n"));
   const auto rows = Rows();
   ASSERT_EQ(rows.size(), 4u);
   for (const char* name : {"base", "block", "bf16", "other"}) {
@@ -243,8 +239,7 @@ TEST_F(AblateCommand, EqualLossesAreTrainedToTheEndOnce) {
       "baseline: base\n"
       "measure: {warmup: 1, steps: 59, eval_every: 20, check_arena: false, repeat_unsteady: "
       "false}\n";
-  const Outcome outcome = Ablate(text);
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(0, Ablate(text));
   const auto rows = Rows();
   EXPECT_THAT(outcome.out, HasSubstr("3 runs of 60 steps left to make (1 of them of fewer"));
   const auto steps = [&](const std::string& run) {
@@ -266,32 +261,31 @@ TEST_F(AblateCommand, EqualLossesAreTrainedToTheEndOnce) {
   const size_t at = metrics.rfind("\"loss\":") + 7;
   metrics.replace(at, metrics.find(',', at) - at, "9");
   WriteFile(path, metrics);
-  const Outcome broken = Ablate(text);
-  EXPECT_EQ(broken.exit_code, 1);
+  ExpectExit(1, Ablate(text));
   EXPECT_EQ(Rows().at("block").at("bits"), "DIFFER from base");
 }
 
 TEST_F(AblateCommand, RunsAgainWhatVaries) {
   const std::string calls = folder_ / "calls";
-  const Outcome outcome = Ablate(
-      "measure: {warmup: 1, steps: 4}\n"
-      "variants:\n"
-      "  busy: {command: 'echo \"{\\\"step_ms\\\": [1, 2, 3]}\"'}\n"
-      "  calm: {command: 'echo \"{\\\"step_ms\\\": [2, 2, 2.01]}\"'}\n"
-      "  settles: {command: 'echo x >> " +
-      calls + "; if test $(wc -l < " + calls +
-      ") = 1; then echo \"{\\\"step_ms\\\": [1, 2, 3]}\"; else echo \"{\\\"step_ms\\\": [2, 2, "
-      "2]}\"; fi'}\n");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(
+      0,
+      Ablate(
+          "measure: {warmup: 1, steps: 4}\n"
+          "variants:\n"
+          "  busy: {command: 'echo \"{\\\"step_ms\\\": [1, 2, 3]}\"'}\n"
+          "  calm: {command: 'echo \"{\\\"step_ms\\\": [2, 2, 2.01]}\"'}\n"
+          "  settles: {command: 'echo x >> " +
+          calls + "; if test $(wc -l < " + calls +
+          ") = 1; then echo \"{\\\"step_ms\\\": [1, 2, 3]}\"; else echo \"{\\\"step_ms\\\": [2, 2, "
+          "2]}\"; fi'}\n"));
   EXPECT_EQ(Rows().at("busy").at("runs"), 6);
   EXPECT_EQ(Rows().at("calm").at("runs"), 1);
   EXPECT_EQ(Rows().at("settles").at("runs"), 2);
   // The counter of runs grows, and says why.
-  EXPECT_THAT(outcome.out, HasSubstr("  busy: its times vary by 50.0 %, so that it runs again, 1 "
-                                     "of at most 5 times\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("runs again, 5 of at most 5 times\n"));
-  EXPECT_THAT(outcome.out,
-              HasSubstr("  settles: its times vary by 50.0 %, so that it runs again, 1"));
+  ExpectText(outcome.out, {"  busy: its times vary by 50.0 %, so that it runs again, 1 "
+                           "of at most 5 times\n",
+                           "runs again, 5 of at most 5 times\n",
+                           "  settles: its times vary by 50.0 %, so that it runs again, 1"});
   EXPECT_THAT(outcome.out, Not(HasSubstr("  calm: its times")));
   EXPECT_THAT(StudyJson().at("warning").get<std::string>(),
               HasSubstr("Times are not to be trusted: steps of one and the same program vary by "
@@ -304,13 +298,12 @@ TEST_F(AblateCommand, RunsAgainWhatVaries) {
 // The budget solver times ops; its measurements must not change the predictions for other rows.
 TEST_F(AblateCommand, PredictionsOfOneProgramAreTheSameInAllRows) {
   setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
-  const Outcome outcome = Ablate(
-      "order: written\n"
-      "set: {memory.calibrate: true}\n"
-      "variants: {none: {checkpointing.policy: none},\n"
-      "           auto: {checkpointing.policy: auto, memory.budget: 1GiB},\n"
-      "           again: {checkpointing.policy: none, memory.budget: 2GiB}}\n");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome outcome = ExpectExit(
+      0, Ablate("order: written\n"
+                "set: {memory.calibrate: true}\n"
+                "variants: {none: {checkpointing.policy: none},\n"
+                "           auto: {checkpointing.policy: auto, memory.budget: 1GiB},\n"
+                "           again: {checkpointing.policy: none, memory.budget: 2GiB}}\n"));
   EXPECT_THAT(outcome.out, HasSubstr("measuring this machine for auto"));
   EXPECT_GT(Rows().at("none").at("predicted_step_ms"), 0);
   EXPECT_EQ(Rows().at("none").at("predicted_step_ms"), Rows().at("again").at("predicted_step_ms"));
@@ -320,7 +313,7 @@ TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
   const std::string study = Study(
       "variants: {first: {}, second: {checkpointing.policy: block},\n"
       "           slow: {train.stop_after: 0}}\n");
-  EXPECT_EQ(RunPlimsoll({"ablate", study}).exit_code, 2);  // a study sets the number itself
+  ExpectExit(2, RunPlimsoll({"ablate", study}));  // a study sets the number itself
   const std::string text =
       "order: written\n"
       "variants: {first: {}, wait: {command: 'sleep 60 & echo $! > " +
@@ -357,8 +350,7 @@ TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
 
   const auto written = std::filesystem::last_write_time(dir_ + "/runs/001-first.1/metrics.jsonl");
   folder_.Write("go", "");
-  const Outcome again = Ablate(text);
-  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const Outcome again = ExpectExit(0, Ablate(text));
   EXPECT_THAT(again.out, HasSubstr("2 runs of 5 steps left"));
   EXPECT_EQ(std::filesystem::last_write_time(dir_ + "/runs/001-first.1/metrics.jsonl"), written);
   EXPECT_EQ(Rows().at("wait").at("step_ms"), 1);
@@ -368,7 +360,7 @@ TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
 TEST_F(AblateCommand, FailuresAreRunAgainWhenAsked) {
   const std::string text =
       "variants: {base: {}, later: {command: 'cat " + folder_.path() + "/there'}}\n";
-  ASSERT_EQ(Ablate(text).exit_code, 0);
+  ExpectExit(0, Ablate(text));
   EXPECT_EQ(Rows().at("later").at("status"), "failed");
   folder_.Write("there", "{\"step_ms\": 4}\n");
   EXPECT_THAT(Ablate(text).out, HasSubstr("0 runs of 5 steps left"));
@@ -378,14 +370,12 @@ TEST_F(AblateCommand, FailuresAreRunAgainWhenAsked) {
 }
 
 TEST_F(AblateCommand, MarksWhatIsBroken) {
-  const Outcome outcome = Ablate(
-      "variants:\n"
-      "  base: {}\n"
-      "  other seed: {train.seed: 2}\n"
-      "  high: {command: 'echo \"{\\\"step_ms\\\": 1, \\\"loss\\\": 50}\"'}\n"
-      "  slow: {command: 'sleep 60'}\n"
-      "broken: {loss_above: 9, loss_difference: 0.5, seconds: 3}\n");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ExpectExit(0, Ablate("variants:\n"
+                       "  base: {}\n"
+                       "  other seed: {train.seed: 2}\n"
+                       "  high: {command: 'echo \"{\\\"step_ms\\\": 1, \\\"loss\\\": 50}\"'}\n"
+                       "  slow: {command: 'sleep 60'}\n"
+                       "broken: {loss_above: 9, loss_difference: 0.5, seconds: 3}\n"));
   EXPECT_EQ(Rows().at("base").at("status"), "done");
   EXPECT_EQ(Rows().at("other seed").at("status"), "done");
   EXPECT_EQ(Rows().at("high").at("status"), "broken");
@@ -394,52 +384,44 @@ TEST_F(AblateCommand, MarksWhatIsBroken) {
 }
 
 TEST_F(AblateCommand, NeverWritesOverWhatIsThere) {
-  ASSERT_EQ(Ablate("variants: {base: {}}\n").exit_code, 0);
+  ExpectExit(0, Ablate("variants: {base: {}}\n"));
   const std::string before = ReadFile(dir_ + "/study.json");
-  const Outcome other = Ablate("variants: {base: {}, more: {amp.dtype: bf16}}\n");
-  EXPECT_EQ(other.exit_code, 2);
-  EXPECT_THAT(other.err, HasSubstr("holds another study"));
+  ExpectExit(2, Ablate("variants: {base: {}, more: {amp.dtype: bf16}}\n"), {"holds another study"});
   EXPECT_EQ(ReadFile(dir_ + "/study.json"), before);
 
   const std::string occupied = folder_ / "occupied";
   std::filesystem::create_directory(occupied);
   WriteFile(occupied + "/thesis.tex", "years of work");
-  const Outcome elsewhere = Ablate("variants: {base: {}}\n", {"--dir", occupied});
-  EXPECT_EQ(elsewhere.exit_code, 2);
-  EXPECT_THAT(elsewhere.err, HasSubstr("holds something else than a study"));
+  ExpectExit(2, Ablate("variants: {base: {}}\n", {"--dir", occupied}),
+             {"holds something else than a study"});
   EXPECT_EQ(folder_.Names("occupied"), (std::vector<std::string>{"thesis.tex"}));
 }
 
 TEST_F(AblateCommand, AsksBeforeManyRuns) {
-  const Outcome outcome = Ablate(
-      "axes: {train.seed: {from: 1, to: 200, step: 1}, train.micro_batch: {from: 1, to: 5, step: "
-      "1}}\n"
-      "repeats: 2\n");
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("2000 runs, about "));
-  EXPECT_THAT(outcome.err, HasSubstr("--yes"));
+  ExpectExit(2,
+             Ablate("axes: {train.seed: {from: 1, to: 200, step: 1}, train.micro_batch: {from: 1, "
+                    "to: 5, step: "
+                    "1}}\n"
+                    "repeats: 2\n"),
+             {"2000 runs, about ", "--yes"});
   EXPECT_FALSE(std::filesystem::exists(dir_));
 }
 
 TEST_F(AblateCommand, ListsRowsWithoutRunningThem) {
   const Outcome outcome =
-      Ablate("axes: {amp.dtype: [fp32, bf16], parallel.data: [1, 2]}\n", {"--list"});
-  EXPECT_EQ(outcome.exit_code, 0);
+      ExpectExit(0, Ablate("axes: {amp.dtype: [fp32, bf16], parallel.data: [1, 2]}\n", {"--list"}));
   EXPECT_THAT(outcome.out,
               HasSubstr("dtype=bf16, data=2: amp.dtype=bf16 parallel.data=2  (2 ranks)"));
   EXPECT_FALSE(std::filesystem::exists(dir_));
 }
 
 TEST_F(AblateCommand, MistakesAreToldBeforeAnythingRuns) {
-  const Outcome outcome = Ablate("axes:\n  amp: {dtpye: [bf16]}\n");
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("study.yaml:5: axes.amp.dtpye: unknown key"));
-  const Outcome impossible = Ablate("variants: {one: {model.heads: 5}}\n");
-  EXPECT_EQ(impossible.exit_code, 2);
-  EXPECT_THAT(impossible.err, HasSubstr("do not divide"));
+  ExpectExit(2, Ablate("axes:\n  amp: {dtpye: [bf16]}\n"),
+             {"study.yaml:5: axes.amp.dtpye: unknown key"});
+  ExpectExit(2, Ablate("variants: {one: {model.heads: 5}}\n"), {"do not divide"});
   EXPECT_FALSE(std::filesystem::exists(dir_));
-  EXPECT_EQ(RunPlimsoll({"ablate"}).exit_code, 2);
-  EXPECT_EQ(RunPlimsoll({"ablate", folder_ / "none.yaml"}).exit_code, 2);
+  ExpectExit(2, RunPlimsoll({"ablate"}));
+  ExpectExit(2, RunPlimsoll({"ablate", folder_ / "none.yaml"}));
 }
 
 // Rows of several ranks use mpirun, called here as by tests/support/mpirun.sh.
@@ -455,12 +437,12 @@ TEST_F(AblateCommand, StartsRanks) {
                                           {"TMPDIR", shared.path()}}) {
     setenv(name.c_str(), value.c_str(), 1);
   }
-  const Outcome outcome = Ablate(
-      "measure: {warmup: 1, steps: 4, profile: true, repeat_unsteady: false}\n"
-      "variants: {one: {}, two: {parallel.data: 2, train.micro_batch: 1},\n"
-      "           block: {parallel.data: 2, train.micro_batch: 1, checkpointing.policy: block},\n"
-      "           odd: {parallel.tensor: 2, parallel.data: 1, model.heads: 1}}\n");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  ExpectExit(0,
+             Ablate("measure: {warmup: 1, steps: 4, profile: true, repeat_unsteady: false}\n"
+                    "variants: {one: {}, two: {parallel.data: 2, train.micro_batch: 1},\n"
+                    "           block: {parallel.data: 2, train.micro_batch: 1, "
+                    "checkpointing.policy: block},\n"
+                    "           odd: {parallel.tensor: 2, parallel.data: 1, model.heads: 1}}\n"));
   const auto rows = Rows();
   ASSERT_EQ(rows.at("two").at("status"), "done") << rows.at("two").dump();
   EXPECT_EQ(rows.at("two").at("ranks"), 2);
