@@ -21,7 +21,7 @@ const ExampleTable kExamples(R"(
   masked_softmax "full"([1,3,64,64]) {causal=false, scale=1.0}
   masked_softmax "full, padded"([4,2,40,40], [4] tokens 41) {causal=false, scale=0.5}
   masked_softmax "causal, padded"([3,1,18,9], [3] tokens 10) {causal=true, scale=0.125}
-  // Without f64: finite differences of so many elements would take long.
+  // Without f64: finite differences of such large tensors would take long.
   masked_softmax "causal, rows for a block of threads"([1,1,1032,1032]) {causal=true, scale=2.0}
       dtypes=f32,bf16,f16
   masked_softmax "long rows of no whole packs"([1,1,1027,1027]) {causal=false, scale=0.5}
