@@ -403,9 +403,7 @@ void WriteAdapter(const std::string& folder, const models::Model& model, const L
                            [&](std::span<const float> stored) { sink.WriteFloat32(stored); });
       },
       metadata);
-  OutputFile config(folder + "/" + kConfigFile);
-  config.Write(ConfigText(model, lora, base.folder));
-  config.Commit();
+  WriteWhole(folder + "/" + kConfigFile, ConfigText(model, lora, base.folder));
 }
 
 }  // namespace plimsoll::adapters

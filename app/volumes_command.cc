@@ -114,9 +114,7 @@ void WriteVolumes(const WriteVolumesOptions& options) {
   set["numTest"] = options.test;
   set["training"] = WritePart(options, "Tr", 0, options.train);
   set["test"] = WritePart(options, "Ts", options.train, options.test);
-  OutputFile file((folder / "dataset.json").string());
-  file.Write(set.dump(2) + "\n");
-  file.Commit();
+  WriteWhole((folder / "dataset.json").string(), set.dump(2) + "\n");
 }
 
 }  // namespace plimsoll::data

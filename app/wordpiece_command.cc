@@ -39,12 +39,6 @@ std::string ConfigText(bool cased) {
   return config.dump(2) + "\n";
 }
 
-void WriteWhole(const fs::path& path, std::string_view text) {
-  OutputFile file(path.string());
-  file.Write(text);
-  file.Commit();
-}
-
 }  // namespace
 
 WordPieceResult MakeWordPieces(const WordPieceOptions& options, const Say& say) {
@@ -92,8 +86,8 @@ WordPieceResult MakeWordPieces(const WordPieceOptions& options, const Say& say) 
   });
   std::string lines;
   for (const std::string& token : tokens) lines += token + "\n";
-  WriteWhole(vocabulary, lines);
-  WriteWhole(config, ConfigText(options.cased));
+  WriteWhole(vocabulary.string(), lines);
+  WriteWhole(config.string(), ConfigText(options.cased));
   result.tokens = std::ssize(tokens);
   return result;
 }

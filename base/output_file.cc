@@ -78,9 +78,13 @@ void RefuseInput(const std::string& path, const std::string& option) {
 
 void WriteOutput(const std::string& path, const std::string& option, std::string_view text) {
   RefuseInput(path, option);
+  WriteWhole(path, text);
+}
+
+void WriteWhole(const std::string& path, std::string_view text, OutputFile::Sync sync) {
   OutputFile file(path);
   file.Write(text);
-  file.Commit();
+  file.Commit(sync);
 }
 
 OutputFile::OutputFile(const std::string& path) : path_(path), target_(FollowLinks(path)) {

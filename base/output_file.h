@@ -39,6 +39,10 @@ class OutputFile {
   std::vector<std::byte> buffer_;
 };
 
+// Writes a file that holds this text.
+void WriteWhole(const std::string& path, std::string_view text,
+                OutputFile::Sync sync = OutputFile::Sync::kYes);
+
 // Where symbolic links lead, even if the target doesn't exist yet.
 std::string FollowLinks(const std::string& path);
 

@@ -46,4 +46,11 @@ std::string Shortened(const std::string& text) {
   return text.substr(0, begin) + "…" + text.substr(end);
 }
 
+std::string ListOf(const std::vector<std::string>& names, size_t most) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
+}
+
 }  // namespace plimsoll

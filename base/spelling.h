@@ -1,4 +1,4 @@
-// Names in messages: suggestions for mistyped ones, and shortening of long ones.
+// Names in messages: suggestions for mistyped ones, and shortening of long ones and of long lists.
 #pragma once
 
 #include <string>
@@ -16,5 +16,8 @@ std::string NearestName(std::string_view word, const std::vector<std::string>& c
 
 // The text, or, if it has more than some 120 bytes, its beginning and end around "…".
 std::string Shortened(const std::string& text);
+
+// "a, b and 7 more": at most `most` of the names.
+std::string ListOf(const std::vector<std::string>& names, size_t most);
 
 }  // namespace plimsoll

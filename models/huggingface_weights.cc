@@ -61,9 +61,7 @@ void Write(const std::string& folder, const Model& model, const std::vector<Part
                                         });
                                  },
                                  {{"format", "pt"}});
-  OutputFile config((fs::path(folder) / "config.json").string());
-  config.Write(ConfigJson(model, type));
-  config.Commit();
+  WriteWhole((fs::path(folder) / "config.json").string(), ConfigJson(model, type));
 }
 
 }  // namespace

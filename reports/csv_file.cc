@@ -5,25 +5,11 @@
 
 #include "base/error.h"
 #include "base/input_file.h"
+#include "base/replaced.h"
 #include "reports/metric_files.h"
 
 namespace plimsoll::reports {
 namespace {
-
-std::string Quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
-std::string Cell(const nlohmann::ordered_json& value) {
-  if (value.is_null()) return "";
-  return Quoted(value.is_string() ? value.get<std::string>() : value.dump());
-}
 
 // Returns an empty line when there is no such file.
 std::string FirstLine(const std::string& path) {
@@ -35,10 +21,18 @@ std::string FirstLine(const std::string& path) {
 
 }  // namespace
 
+std::string CsvCell(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "";
+  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  return '"' + Replaced(text, {{"\"", "\"\""}}) + '"';
+}
+
 CsvFile::CsvFile(const std::string& path, std::vector<std::string> columns, bool append)
     : path_(path), columns_(std::move(columns)) {
   std::string header;
-  for (const std::string& column : columns_) header += (header.empty() ? "" : ",") + Quoted(column);
+  for (const std::string& column : columns_)
+    header += (header.empty() ? "" : ",") + CsvCell(column);
   const std::string found = append ? FirstLine(path) : "";
   if (!found.empty() && found != header) {
     throw UserError(path + ": has other columns than this program writes; move it away");
@@ -59,7 +53,7 @@ void CsvFile::AddRow(const nlohmann::ordered_json& row) {
   std::string line;
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (i > 0) line += ',';
-    if (const auto found = row.find(columns_[i]); found != row.end()) line += Cell(*found);
+    if (const auto found = row.find(columns_[i]); found != row.end()) line += CsvCell(*found);
   }
   WriteLine(line);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/replaced.h"
 #include "reports/study_page.h"
 
 namespace plimsoll::reports {
@@ -26,27 +27,10 @@ constexpr const char *kInk = "#1c2024", *kQuiet = "#60666e", *kGrid = "#dfe2e6",
 constexpr std::array kSeries = {"#3b82c4", "#f28e2b", "#46a15b", "#d95f5f", "#9a6fb0",
                                 "#2fa5a0", "#b8860b", "#e377a2", "#7f8ea3", "#8c6d46"};
 
-std::string Escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
+std::string Escape(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20; }, ' ');
+  return Replaced(text, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
 double WidthOf(const std::string& text) {

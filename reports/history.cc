@@ -13,11 +13,11 @@ using nlohmann::ordered_json;
 
 constexpr double kGap = std::numeric_limits<double>::quiet_NaN();
 
+}  // namespace
+
 ordered_json OrNull(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
-
-}  // namespace
 
 History::History(std::vector<Column> columns, size_t most)
     : columns_(std::move(columns)), most_(most) {}

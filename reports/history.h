@@ -9,6 +9,9 @@
 
 namespace plimsoll::reports {
 
+// The value, or null if it is not finite.
+nlohmann::ordered_json OrNull(double value);
+
 class History {
  public:
   // The value of a point: the mean over its rows, or the last row's value.

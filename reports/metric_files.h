@@ -10,6 +10,9 @@
 
 namespace plimsoll::reports {
 
+// A number or a text as a cell by RFC 4180; null: empty.
+std::string CsvCell(const nlohmann::ordered_json& value);
+
 // Writes rows of metrics as one table, with the same columns from the first line to the last.
 // Format: RFC 4180, with "\n" as line end. Errors are UserErrors that name the file.
 class CsvFile {

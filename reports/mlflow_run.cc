@@ -20,6 +20,7 @@
 #include "base/fnv1a.h"
 #include "base/input_file.h"
 #include "base/output_file.h"
+#include "base/replaced.h"
 #include "reports/curve_name.h"
 
 namespace plimsoll::reports {
@@ -42,11 +43,9 @@ void MakeFolders(const fs::path& path) {
   if (error) throw UserError(path.string() + ": cannot be made (" + error.message() + ")");
 }
 
-// Whole or not at all; a power cut may lose it.
-void WriteWhole(const std::string& path, const std::string& text) {
-  OutputFile file(path);
-  file.Write(text);
-  file.Commit(OutputFile::Sync::kNo);
+// A power cut may lose it.
+void WriteText(const std::string& path, const std::string& text) {
+  WriteWhole(path, text, OutputFile::Sync::kNo);
 }
 
 // Lines without their ends; one that was cut off is left out.
@@ -96,9 +95,7 @@ std::string YamlText(const std::string& text) {
 
 // The ways in which MLflow and we write `name: …`.
 bool IsNamed(const std::string& line, const std::string& name) {
-  std::string single = "'";
-  for (const char c : name) single += c == '\'' ? "''" : std::string(1, c);
-  return line == "name: " + name || line == "name: " + single + "'" ||
+  return line == "name: " + name || line == "name: '" + Replaced(name, {{"'", "''"}}) + "'" ||
          line == "name: " + YamlText(name);
 }
 
@@ -129,7 +126,7 @@ void SetMeta(const std::string& path,
       *found = line;
     }
   }
-  WriteWhole(path, Joined(lines));
+  WriteText(path, Joined(lines));
 }
 
 // The experiment's folder. Processes that make the same one at a time make it alike.
@@ -150,10 +147,10 @@ std::string ExperimentFor(const std::string& folder, const std::string& name) {
            fs::exists(folder + "/.trash/" + id, error));
   const int64_t now = Milliseconds();
   MakeFolders(folder + "/" + id);
-  WriteWhole(folder + "/" + id + "/meta.yaml",
-             fmt::format("artifact_location: {}\ncreation_time: {}\nexperiment_id: '{}'\n"
-                         "last_update_time: {}\nlifecycle_stage: active\nname: {}\n",
-                         YamlText(FileUri(folder + "/" + id)), now, id, now, YamlText(name)));
+  WriteText(folder + "/" + id + "/meta.yaml",
+            fmt::format("artifact_location: {}\ncreation_time: {}\nexperiment_id: '{}'\n"
+                        "last_update_time: {}\nlifecycle_stage: active\nname: {}\n",
+                        YamlText(FileUri(folder + "/" + id)), now, id, now, YamlText(name)));
   return id;
 }
 
@@ -193,21 +190,21 @@ MlflowRun::MlflowRun(std::string folder, const MlflowFacts& facts, const std::st
 
 void MlflowRun::Create(const MlflowFacts& facts) {
   const fs::path place(place_);
-  WriteWhole(run_ + "/meta.yaml",
-             fmt::format("artifact_uri: {}\nend_time: null\nentry_point_name: ''\n"
-                         "experiment_id: '{}'\nlifecycle_stage: active\nrun_id: {}\nrun_name: {}\n"
-                         "source_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: {}\n"
-                         "status: 1\ntags: []\nuser_id: {}\n",
-                         YamlText(FileUri(facts.files)), place.parent_path().string(),
-                         YamlText(place.filename()), YamlText(facts.name), Milliseconds(),
-                         YamlText(facts.user)));
+  WriteText(run_ + "/meta.yaml",
+            fmt::format("artifact_uri: {}\nend_time: null\nentry_point_name: ''\n"
+                        "experiment_id: '{}'\nlifecycle_stage: active\nrun_id: {}\nrun_name: {}\n"
+                        "source_name: ''\nsource_type: 4\nsource_version: ''\nstart_time: {}\n"
+                        "status: 1\ntags: []\nuser_id: {}\n",
+                        YamlText(FileUri(facts.files)), place.parent_path().string(),
+                        YamlText(place.filename()), YamlText(facts.name), Milliseconds(),
+                        YamlText(facts.user)));
 }
 
 void MlflowRun::WriteTexts(const std::string& kind,
                            const std::vector<std::pair<std::string, std::string>>& texts) const {
   for (const auto& [key, text] : texts) {
-    WriteWhole(run_ + "/" + kind + "/" + AllowedName(key),
-               Cut(text, kind == "params" ? kMostParamBytes : kMostTagBytes));
+    WriteText(run_ + "/" + kind + "/" + AllowedName(key),
+              Cut(text, kind == "params" ? kMostParamBytes : kMostTagBytes));
   }
 }
 
@@ -227,7 +224,7 @@ void MlflowRun::Restart(int64_t step) {
     if (lines.empty()) {
       fs::remove(file, error);  // MLflow refuses empty ones
     } else {
-      WriteWhole(file, Joined(lines));
+      WriteText(file, Joined(lines));
     }
   }
 }

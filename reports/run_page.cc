@@ -43,10 +43,6 @@ ordered_json Series(const History& history, const std::string& key, const std::s
   return {{"name", name}, {"x", history.Steps()}, {"y", history.Values(key)}};
 }
 
-ordered_json OrNull(double value) {
-  return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
-}
-
 ordered_json Tile(const char* label, ordered_json value, const char* unit) {
   return {{"label", label}, {"value", std::move(value)}, {"unit", unit}};
 }
@@ -100,6 +96,14 @@ ordered_json MemoryLine(const RunFacts& facts) {
 
 ordered_json BarsView(const char* title, const ordered_json& bars) {
   return {{"type", "bars"}, {"title", title}, {"unit", "bytes"}, {"width", "half"}, {"bars", bars}};
+}
+
+ordered_json ImagesView(const char* title, int64_t steps_done, const std::string& note,
+                        ordered_json images) {
+  return {{"type", "images"},
+          {"title", title},
+          {"note", "After " + std::to_string(steps_done) + note},
+          {"images", std::move(images)}};
 }
 
 std::vector<History::Column> StepColumns(const RunFacts& facts) {
@@ -157,44 +161,34 @@ std::optional<std::string> RunPage::Add(const ordered_json& row) {
 void RunPage::ShowMistakes(int64_t steps_done, ordered_json images) {
   mistakes_ = nullptr;
   if (images.empty()) return;
-  mistakes_ = {{"type", "images"},
-               {"title", "Held out: the surest mistakes"},
-               {"note", "After " + std::to_string(steps_done) +
-                            " steps: the label, not what the model took the image for."},
-               {"images", std::move(images)}};
+  mistakes_ =
+      ImagesView("Held out: the surest mistakes", steps_done,
+                 " steps: the label, not what the model took the image for.", std::move(images));
   if (!facts_.class_names.empty()) mistakes_["names"] = facts_.class_names;
 }
 
 void RunPage::ShowSlices(int64_t steps_done, const std::string& colours, ordered_json images) {
-  slices_ = {{"type", "images"},
-             {"title", "Held out: slices"},
-             {"note", "After " + std::to_string(steps_done) +
-                          " steps: the image, with labels, with predictions. Of each sample the "
-                          "slice with the most foreground. Classes from 1 on are " +
-                          colours + "."},
-             {"images", std::move(images)}};
+  slices_ = ImagesView("Held out: slices", steps_done,
+                       " steps: the image, with labels, with predictions. Of each sample the slice "
+                       "with the most foreground. Classes from 1 on are " +
+                           colours + ".",
+                       std::move(images));
 }
 
 void RunPage::ShowImages(int64_t steps_done, const std::string& png) {
-  ordered_json images = ordered_json::array();
-  images.push_back({{"caption", ""}, {"png", png}});
-  images_ = {{"type", "images"},
-             {"title", "Images that the model makes"},
-             {"note", "After " + std::to_string(steps_done) +
-                          " steps, of the same noise in each evaluation; samples/ has the earlier "
-                          "ones."},
-             {"images", std::move(images)}};
+  images_ = ImagesView("Images that the model makes", steps_done,
+                       " steps, of the same noise in each evaluation; samples/ has the earlier "
+                       "ones.",
+                       ordered_json::array({{{"caption", ""}, {"png", png}}}));
 }
 
 std::optional<std::string> RunPage::Write(const std::string& state) {
   const auto start = Clock::now();
   std::optional<std::string> problem;
   try {
-    OutputFile file(path_);
     Page page{facts_.title, facts_.subtitle, Views(state)};
     if (state == kRunning) page.reload_seconds = kRefreshSeconds;
-    file.Write(Render(page));
-    file.Commit(OutputFile::Sync::kNo);
+    WriteWhole(path_, Render(page), OutputFile::Sync::kNo);
   } catch (const UserError& error) {
     problem = error.what();
   }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/spelling.h"
 #include "reports/page.h"
 
 namespace plimsoll::reports {
@@ -16,108 +17,53 @@ bool Has(const ordered_json& row, const char* key) {
   return row.contains(key) && !row.at(key).is_null();
 }
 
-ordered_json Line(const ordered_json& row, const char* key) {
-  if (!Has(row, key)) return nullptr;
-  return {{"label", "budget"}, {"value", row.at(key)}};
-}
-
-void AddBars(const ordered_json& study, ordered_json& views) {
-  ordered_json bars = ordered_json::array();
+// Adds a view with a picture of each row that has this member: `list` names the pictures in the
+// view, and `part` the member in a picture.
+void AddPictures(const ordered_json& study, const char* member, const char* list, const char* part,
+                 ordered_json view, ordered_json& views) {
   for (const ordered_json& row : study.at("rows")) {
-    if (!Has(row, "bytes_by_role")) continue;
-    bars.push_back({{"name", row.at("name")},
-                    {"parts", row.at("bytes_by_role")},
-                    {"line", Line(row, "arena_budget_bytes")}});
+    if (!Has(row, member)) continue;
+    ordered_json line = nullptr;
+    if (Has(row, "arena_budget_bytes")) {
+      line = {{"label", "budget"}, {"value", row.at("arena_budget_bytes")}};
+    }
+    view[list].push_back({{"name", row.at("name")}, {part, row.at(member)}, {"line", line}});
   }
-  if (bars.empty()) return;
-  views.push_back({{"type", "bars"},
-                   {"title", "Memory at the peak, by role"},
-                   {"unit", "bytes"},
-                   {"bars", std::move(bars)}});
+  if (view.contains(list)) views.push_back(std::move(view));
 }
 
-void AddTimelines(const ordered_json& study, ordered_json& views) {
-  ordered_json variants = ordered_json::array();
-  for (const ordered_json& row : study.at("rows")) {
-    if (!Has(row, "timeline")) continue;
-    variants.push_back({{"name", row.at("name")},
-                        {"timeline", row.at("timeline")},
-                        {"line", Line(row, "arena_budget_bytes")}});
-  }
-  if (variants.empty()) return;
-  views.push_back(
-      {{"type", "timeline"}, {"title", "Memory over a step"}, {"variants", std::move(variants)}});
-}
-
-// A curve, and the names of the rows that have it.
-struct SharedCurve {
-  const ordered_json* curve = nullptr;
-  std::vector<std::string> rows;
-};
-
-// `member` is the member of the rows that holds the curve.
-std::vector<SharedCurve> CurvesOf(const ordered_json& study, const char* member) {
-  std::vector<SharedCurve> curves;
+// `member` is the member of the rows that holds the curve. Rows with equal curves share one.
+void AddCurves(const ordered_json& study, const char* member, const char* title, bool few,
+               ordered_json& views) {
+  std::vector<std::pair<const ordered_json*, std::vector<std::string>>> curves;  // with their rows
   for (const ordered_json& row : study.at("rows")) {
     if (!Has(row, member)) continue;
     const ordered_json& curve = row.at(member);
-    auto equal = std::find_if(curves.begin(), curves.end(),
-                              [&](const SharedCurve& other) { return *other.curve == curve; });
+    auto equal = std::ranges::find_if(curves, [&](const auto& of) { return *of.first == curve; });
     if (equal == curves.end()) equal = curves.insert(curves.end(), {&curve, {}});
-    equal->rows.push_back(row.at("name").get<std::string>());
+    equal->second.push_back(row.at("name").get<std::string>());
   }
-  return curves;
-}
-
-std::string Joined(const std::vector<std::string>& names, size_t most) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
-  return text;
-}
-
-// What a legend has room for.
-std::string NameOf(const SharedCurve& curve) {
-  constexpr size_t kShown = 4;
-  return (curve.rows.size() > 1 ? "equal: " : "") + Joined(curve.rows, kShown);
-}
-
-// Says what lines cannot show: whose curves are the same, and what bands are.
-std::string NoteOf(const std::vector<SharedCurve>& curves) {
-  std::string note;
-  const auto band = [](const SharedCurve& curve) { return curve.curve->contains("low"); };
-  if (std::any_of(curves.begin(), curves.end(), band)) {
-    note = "Bands reach from the least to the most of a row's seeds, around their mean.";
-  }
-  for (const SharedCurve& curve : curves) {
-    if (curve.rows.size() < 2) continue;
-    note += (note.empty() ? "" : " ") + std::string("Equal to the bit: ") +
-            Joined(curve.rows, curve.rows.size()) + ".";
-  }
-  return note;
-}
-
-// `member` is the member of the rows that holds the curve.
-void AddCurves(const ordered_json& study, const char* member, const char* title, bool few,
-               ordered_json& views) {
-  const std::vector<SharedCurve> curves = CurvesOf(study, member);
+  if (curves.empty()) return;
+  constexpr size_t kShown = 4;  // names for which a legend has room
   ordered_json series = ordered_json::array();
-  for (const SharedCurve& shared : curves) {
-    const ordered_json& curve = *shared.curve;
-    ordered_json line = {{"name", NameOf(shared)},
-                         {"x", curve.at("step")},
-                         {"y", curve.at("loss")},
-                         {"points", few}};
-    if (curve.contains("low") && curve.contains("high")) {
-      line["y_low"] = curve.at("low");
-      line["y_high"] = curve.at("high");
+  std::string bands, equal;
+  for (const auto& [curve, rows] : curves) {
+    series.push_back({{"name", (rows.size() > 1 ? "equal: " : "") + ListOf(rows, kShown)},
+                      {"x", curve->at("step")},
+                      {"y", curve->at("loss")},
+                      {"points", few}});
+    if (curve->contains("low")) {
+      series.back()["y_low"] = curve->at("low");
+      series.back()["y_high"] = curve->at("high");
+      bands = " Bands reach from the least to the most of a row's seeds, around their mean.";
     }
-    series.push_back(std::move(line));
+    if (rows.size() > 1) equal += " Equal to the bit: " + ListOf(rows, rows.size()) + ".";
   }
-  if (series.empty()) return;
+  // Says what lines cannot show.
+  const std::string note = bands + equal;
   views.push_back({{"type", "lines"},
                    {"title", title},
-                   {"note", NoteOf(curves)},
+                   {"note", note.substr(note.empty() ? 0 : 1)},
                    {"wide", true},
                    {"smoothing", !few},
                    {"x", {{"label", "step"}, {"unit", "count"}}},
@@ -125,15 +71,11 @@ void AddCurves(const ordered_json& study, const char* member, const char* title,
                    {"series", std::move(series)}});
 }
 
-bool Known(const ordered_json& row, const char* key) {
-  return row.contains(key) && !row.at(key).is_null();
-}
-
 // Each budget once.
 ordered_json BudgetLines(const ordered_json& study) {
   ordered_json lines = ordered_json::array();
   for (const ordered_json& row : study.at("rows")) {
-    if (!Known(row, "budget_bytes")) continue;
+    if (!Has(row, "budget_bytes")) continue;
     const ordered_json line = {{"label", "budget"}, {"value", row.at("budget_bytes")}};
     if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
   }
@@ -146,20 +88,20 @@ ordered_json FrontView(const ordered_json& study) {
   ordered_json points = ordered_json::array();
   bool has_energy = false;
   for (const ordered_json& row : study.at("rows")) {
-    if (!Known(row, "peak_bytes") || !Known(row, "step_ms")) continue;
+    if (!Has(row, "peak_bytes") || !Has(row, "step_ms")) continue;
     if (row.value("status", "done") != "done") continue;
     ordered_json point = {
         {"name", row.at("name")}, {"x", row.at("peak_bytes")}, {"y", row.at("step_ms")}};
-    if (Known(row, "step_ms_low") && Known(row, "step_ms_high")) {
+    if (Has(row, "step_ms_low") && Has(row, "step_ms_high")) {
       point["y_low"] = row.at("step_ms_low");
       point["y_high"] = row.at("step_ms_high");
     }
-    if (Known(row, "joules_per_token")) {
+    if (Has(row, "joules_per_token")) {
       point["z"] = row.at("joules_per_token");
       has_energy = true;
     }
     for (const char* key : {"group", "base", "note"}) {
-      if (Known(row, key)) point[key] = row.at(key);
+      if (Has(row, key)) point[key] = row.at(key);
     }
     points.push_back(std::move(point));
   }
@@ -194,8 +136,11 @@ std::string StudyPage(const ordered_json& study) {
   for (ordered_json& row : page.views.back()["rows"]) {
     for (const char* key : {"bytes_by_role", "timeline", "curve", "eval_curve"}) row.erase(key);
   }
-  AddBars(study, page.views);
-  AddTimelines(study, page.views);
+  AddPictures(study, "bytes_by_role", "bars", "parts",
+              {{"type", "bars"}, {"title", "Memory at the peak, by role"}, {"unit", "bytes"}},
+              page.views);
+  AddPictures(study, "timeline", "variants", "timeline",
+              {{"type", "timeline"}, {"title", "Memory over a step"}}, page.views);
   AddCurves(study, "curve", "Loss", false, page.views);
   AddCurves(study, "eval_curve", "Held-out loss", true, page.views);
   if (study.contains("facts")) {

@@ -46,8 +46,8 @@ namespace plimsoll::reports {
 // data for it. Rows with equal curves share one, which says so: "equal: none, block".
 std::string StudyPage(const nlohmann::ordered_json& study);
 
-// Memory against time: the view "front" of a page (assets/front.js) of a study; null if no row that
-// is done has both figures.
+// Memory against time, the first picture of a study: the view "front" of a page (assets/front.js);
+// null if no row that is done has both figures.
 nlohmann::ordered_json FrontView(const nlohmann::ordered_json& study);
 
 // The front of a study as a picture of its own, for documents: an SVG document that needs nothing

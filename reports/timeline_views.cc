@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <numeric>
 #include <string>
@@ -27,7 +28,6 @@ ordered_json Phases(const ordered_json& nodes) {
   return phases;
 }
 
-// Describes a program that has nodes.
 ordered_json DescribeProgram(const ordered_json& program) {
   const ordered_json& nodes = program.at("nodes");
   const auto live = program.at("live_bytes").get<std::vector<int64_t>>();
@@ -57,12 +57,6 @@ void ForEachTensor(const ordered_json& buffer, const Visit& visit) {
     }
   }
   visit(*tensor, birth, buffer.at("death").get<int64_t>());
-}
-
-ordered_json Members(const ordered_json& object, std::initializer_list<const char*> keys) {
-  ordered_json members = ordered_json::object();
-  for (const char* key : keys) members[key] = object.at(key);
-  return members;
 }
 
 using Series = std::map<std::string, std::vector<int64_t>>;  // by role: bytes at each node
@@ -125,6 +119,12 @@ ordered_json ProgramStack(const ordered_json& timeline, const ordered_json& prog
   stack["roles"] = std::move(roles);
   if (*std::max_element(host.begin(), host.end()) > 0) stack["host"] = sampled(host);
   return stack;
+}
+
+ordered_json Members(const ordered_json& object, std::initializer_list<const char*> keys) {
+  ordered_json members = ordered_json::object();
+  for (const char* key : keys) members[key] = object.at(key);
+  return members;
 }
 
 }  // namespace

@@ -128,9 +128,7 @@ void Folder::Begin(int64_t step) const {
 
 void Folder::Finish(const Manifest& manifest) const {
   const std::string partial = PartialOf(manifest.step);
-  OutputFile file(partial + "/" + kManifestFile);
-  file.Write(ToText(manifest));
-  file.Commit();
+  WriteWhole(partial + "/" + kManifestFile, ToText(manifest));
   Snapshot read_back(partial);
 }
 

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <tuple>
 
 #include "base/amounts.h"
 #include "base/bytes.h"
@@ -17,10 +17,8 @@
 #include "base/output_file.h"
 #include "runtime/cuda/gpu_report.h"
 #include "studies/figures.h"
-#include "studies/fixed_calibration.h"
-#include "studies/rows.h"
 #include "studies/runner.h"
-#include "studies/study_json.h"
+#include "studies/table.h"
 #include "studies/values.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
@@ -29,13 +27,14 @@
 namespace plimsoll::studies {
 namespace {
 
+using nlohmann::ordered_json;
+
 // Rows with one value of the first axis share a colour: "micro_batch=8".
 std::string GroupOf(const StudyRow& row) {
+  if (row.axes.empty()) return row.name;
   const auto& [key, value] = row.axes.front();
   return fmt::format("{}={}", key.substr(key.rfind('.') + 1), value);
 }
-
-using nlohmann::ordered_json;
 
 // A study of more runs needs a confirmation.
 constexpr size_t kManyRuns = 500;
@@ -93,19 +92,6 @@ void RefuseMany(const Study& study, const config::RunConfig& base, size_t runs, 
                               study.file, runs, time));
 }
 
-void RequireAnyRow(const std::vector<StudyRow>& rows) {
-  for (const StudyRow& row : rows) {
-    if (row.refused.empty()) return;
-  }
-  throw UserError(rows.front().refused);
-}
-
-size_t CountRuns(const Study& study, const std::vector<StudyRow>& rows) {
-  size_t runs = 0;
-  for (const StudyRow& row : rows) runs += PlannedRuns(study, row);
-  return runs;
-}
-
 // A study without any result has failed, whatever the status of its rows.
 void RequireAnyResult(const Study& study, const ordered_json& json) {
   const ordered_json& rows = json.at("rows");
@@ -130,135 +116,120 @@ void PrintRows(const std::vector<StudyRow>& rows) {
   }
 }
 
-// Prints the study's progress; to stderr if stdout is for programs (--json).
-void PrintStudy(const AblateCommand& command, const std::string& text) {
-  command.json ? PrintNote(text) : PrintProgress(text);
-}
-
 class AblationRun {
  public:
   AblationRun(const AblateCommand& command, const Study& study, const std::vector<StudyRow>& rows,
               const StudyDirectory& directory)
-      : command_(command),
-        study_(study),
-        rows_(rows),
-        directory_(directory),
-        columns_(ParseColumns(command.columns)) {}
+      : command_(command), study_(study), rows_(rows), directory_(directory) {}
 
   // study.json with all runs so far; also writes it, and the table.
   ordered_json Write() const {
-    StudyFacts facts;
-    facts.title = study_.title;
-    facts.warmup = study_.measure.warmup;
-    facts.columns = columns_;
-    facts.rows = ReadRows(study_, rows_, directory_);
-    facts.baseline = BaselineIndex(study_, rows_);
+    StudyFacts facts{.title = study_.title,
+                     .warmup = study_.measure.warmup,
+                     .rows = ReadRows(study_, rows_, directory_),
+                     .baseline = BaselineIndex(study_, rows_),
+                     .columns = ParseColumns(command_.columns)};
     for (const StudyRow& row : rows_) {
       facts.facts.push_back(row.facts);
-      if (!study_.axes.empty()) {
-        facts.groups.push_back(row.axes.empty() ? row.name : GroupOf(row));
-      }
+      if (!study_.axes.empty()) facts.groups.push_back(GroupOf(row));
     }
     ordered_json json = StudyJson(facts);
-    directory_.Write("study.json", json.dump(1) + "\n");
-    directory_.Write("study.csv", StudyCsv(json, facts));
-    directory_.Write("study.tex", StudyTex(json));
-    directory_.Write("study.svg", StudySvg(json));
-    directory_.Write("report.html", StudyHtml(json, facts));
+    for (const char* format : {"json", "csv", "tex", "svg"}) {
+      directory_.Write(std::string("study.") + format, StudyFile(format, json, facts));
+    }
+    directory_.Write("report.html", StudyFile("html", json, facts));
     return json;
   }
 
-  void OnEnd(const StudyRun& run, const Outcome& outcome, const Runner::Progress& progress) {
+  void OnEnd(const StudyRun& run, const Outcome& outcome, const RunProgress& progress) {
     const ordered_json study = Write();
     const ordered_json& row = study.at("rows").at(run.row);
-    std::string found = outcome.status == Status::kDone && row.contains("step_ms")
-                            ? Figures(row)
-                            : std::string(Name(outcome.status)) + ": " + outcome.reason;
+    const std::string& name = rows_[run.row].name;
     const bool one = run.index == 0 && PlannedRuns(study_, rows_[run.row]) == 1;
-    Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", progress.ended, progress.all,
-                    rows_[run.row].name, one ? "" : fmt::format(" ({})", run.index + 1), found,
+    Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", progress.ended, progress.all, name,
+                    one ? "" : fmt::format(" ({})", run.index + 1),
+                    outcome.status == Status::kDone && row.contains("step_ms")
+                        ? Figures(row)
+                        : fmt::format("{}: {}", Name(outcome.status), outcome.reason),
                     outcome.seconds, FormatDuration(progress.seconds_left)));
-    if (!progress.repeated.empty()) {
-      Say(fmt::format("  {}: {}", rows_[run.row].name, progress.repeated));
-    }
-    PrintFront(study);
+    if (!progress.repeated.empty()) Say(fmt::format("  {}: {}", name, progress.repeated));
+    SayFront(study);
+  }
+
+  // Says the study's progress; on stderr if stdout is for programs (--json).
+  void Say(const std::string& text) const {
+    command_.json ? PrintNote(text + "\n") : PrintProgress(text + "\n");
   }
 
  private:
-  static std::string Figures(const ordered_json& row) {
-    std::string text = fmt::format("{:.4g} ms a step", row.at("step_ms").get<double>());
-    if (row.at("peak_bytes").is_number()) {
-      text += ", " + FormatBytes(std::llround(row.at("peak_bytes").get<double>()));
-    }
-    if (row.at("loss").is_number())
-      text += fmt::format(", loss {:.5g}", row.at("loss").get<double>());
-    return text;
+  static std::string Bytes(const ordered_json& row) {
+    return FormatBytes(std::llround(row.at("peak_bytes").get<double>()));
   }
 
-  // Prints the rows that no other row beats in both memory and time, when they have changed.
-  void PrintFront(const ordered_json& study) {
-    std::vector<std::pair<double, std::string>> front;
+  static std::string Figures(const ordered_json& row) {
+    std::string text = fmt::format("{:.4g} ms a step", row.at("step_ms").get<double>());
+    if (row.at("peak_bytes").is_number()) text += ", " + Bytes(row);
+    const ordered_json& loss = row.at("loss");
+    return loss.is_number() ? text + fmt::format(", loss {:.5g}", loss.get<double>()) : text;
+  }
+
+  // Says the rows that no other row beats in both memory and time, when they have changed.
+  void SayFront(const ordered_json& study) {
+    std::vector<std::tuple<double, std::string, std::string>> front;  // bytes, line, name
     for (const ordered_json& row : study.at("rows")) {
-      if (!row.contains("on_front") || row.at("on_front") != true) continue;
-      front.emplace_back(
-          row.at("peak_bytes").get<double>(),
-          fmt::format("    {:>10}  {:>9.4g} ms  {}\n",
-                      FormatBytes(std::llround(row.at("peak_bytes").get<double>())),
-                      row.at("step_ms").get<double>(), row.at("name").get<std::string>()));
+      if (row.value("on_front", ordered_json()) != true) continue;
+      const auto name = row.at("name").get<std::string>();
+      front.emplace_back(row.at("peak_bytes").get<double>(),
+                         fmt::format("\n    {:>10}  {:>9.4g} ms  {}", Bytes(row),
+                                     row.at("step_ms").get<double>(), name),
+                         name);
     }
-    std::sort(front.begin(), front.end());
-    std::string text, names;
-    for (const auto& [bytes, line] : front) {
+    std::ranges::sort(front);
+    std::string text = "  best so far, smallest first:", names;
+    for (const auto& [bytes, line, name] : front) {
       text += line;
-      names += line.substr(line.rfind("  ")) + "\n";
+      names += name + "\n";
     }
     if (names == front_) return;
     front_ = names;
-    Say("  best so far, smallest first:\n" + text.substr(0, text.size() - 1));
+    Say(text);
   }
-
-  void Say(const std::string& text) const { PrintStudy(command_, text + "\n"); }
 
   const AblateCommand& command_;
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
-  const std::vector<std::string> columns_;
-  std::string front_;
+  std::string front_;  // the names said last
 };
 
 }  // namespace
 
 void RunAblate(const AblateCommand& command) {
-  if (command.reference) {
-    PrintAnswer(StudyReference());
-    return;
-  }
-  if (command.file.empty())
+  if (command.reference) return PrintAnswer(StudyReference());
+  if (command.file.empty()) {
     throw UserError("plimsoll ablate: name a study file, or ask for --reference");
+  }
   ParseColumns(command.columns);  // refuses mistakes before anything runs
   const std::string text = config::ReadFile(command.file);
   Study study = ParseStudy(text, command.file);
   if (!command.dir.empty()) study.dir = command.dir;
   if (!command.base.empty()) study.base = command.base;
   config::MistakeList mistakes;
-  const config::KeyTrees layers = config::ReadLayers("", "--set", nullptr, command.sets, mistakes);
+  study.settings =
+      Overlaid(study.settings, config::ReadLayers("", "--set", nullptr, command.sets, mistakes));
   mistakes.Throw();
-  for (const auto& [key, value] : layers) {
-    study.settings[key] = value;
-  }
-  std::vector<std::string> sets;
-  for (const auto& [key, value] : study.settings) sets.push_back(SetArgument(key, value));
   const config::RunConfig base =
-      trainer::LoadRun(study.base, sets, study.launch.ranks.value_or(1)).config;
+      trainer::LoadRun(study.base, SetsOf(study.settings), study.launch.ranks.value_or(1)).config;
   const std::vector<StudyRow> rows = ConfigureRows(study, ExpandGrid(study, base));
   if (command.list) return PrintRows(rows);
-  RequireAnyRow(rows);
-  const size_t runs = CountRuns(study, rows);
+  if (std::ranges::none_of(rows, &std::string::empty, &StudyRow::refused)) {
+    throw UserError(rows.front().refused);
+  }
+  size_t runs = 0;
+  for (const StudyRow& row : rows) runs += PlannedRuns(study, row);
   if (runs > kManyRuns && !command.yes) RefuseMany(study, base, runs, command.jobs);
 
-  RunnerOptions options{
-      .jobs = command.jobs, .gpus = {}, .retry_failed = command.retry_failed, .calibration = ""};
+  RunnerOptions options{.jobs = command.jobs, .gpus = {}, .retry_failed = command.retry_failed};
   if (command.jobs > 1) {
     options.gpus = VisibleGpus();
     if (options.gpus.empty()) {
@@ -273,31 +244,19 @@ void RunAblate(const AblateCommand& command) {
   }
   const StudyDirectory directory(study.dir, FingerprintOf(study, rows), text);
   AblationRun ablation(command, study, rows, directory);
-  const auto say = [&command](const std::string& text) { PrintStudy(command, text + "\n"); };
-  const auto stopped = [] { return g_stopped != 0; };
   CatchSignals();
-  options.calibration = FixCalibration(study, rows, directory, stopped, say);
-  Runner runner(study, rows, directory, options);
-  const size_t sharing = runner.left_sharing();
-  say(fmt::format("{}: {} rows, {} runs of {} steps left to make{}, in {}", study.file, rows.size(),
-                  runner.left(), study.measure.all_steps(),
-                  sharing == 0 ? ""
-                               : fmt::format(" ({} of them of fewer, which share the losses of "
-                                             "another row or run)",
-                                             sharing),
-                  directory.path()));
   const bool finished =
-      !stopped() && runner.Run(stopped, [&](const StudyRun& run, const Outcome& outcome,
-                                            const Runner::Progress& progress) {
-        ablation.OnEnd(run, outcome, progress);
-      });
+      RunStudy(study, rows, directory, options,
+               {.stopped = [] { return g_stopped != 0; },
+                .say = [&](const std::string& text) { ablation.Say(text); },
+                .on_end = [&](const auto&... ended) { ablation.OnEnd(ended...); }});
   const ordered_json json = ablation.Write();
   if (!finished) {
     throw UserError(fmt::format("{}: stopped; start it again to continue", study.file),
                     ExitCode::kStoppedBySignal);
   }
   if (command.json) {
-    PrintAnswer(fmt::format("{}\n", json.dump(1)));
+    PrintAnswer(json.dump(1) + "\n");
   } else {
     PrintProgress(
         fmt::format("\n{}\n{}results in {}: report.html, study.csv, study.json, study.svg, "
@@ -321,8 +280,8 @@ void RunReport(const ReportCommand& command) {
     Row& row = study.rows.emplace_back();
     row.name = std::filesystem::path(run).lexically_normal().string();
     while (row.name.size() > 1 && row.name.ends_with('/')) row.name.pop_back();
-    for (size_t i = 0; i + 1 < study.rows.size(); ++i) {
-      if (study.rows[i].name == row.name) throw UserError(row.name + ": is named twice");
+    if (std::ranges::count(study.rows, row.name, &Row::name) > 1) {
+      throw UserError(row.name + ": is named twice");
     }
     if (!std::filesystem::exists(run + "/config.yaml")) {
       throw UserError(run + ": holds no run (config.yaml is missing)");
@@ -336,19 +295,17 @@ void RunReport(const ReportCommand& command) {
   }
   // The baseline is the first run that is done, and made steps.
   const auto baseline = std::ranges::find_if(study.rows, &Row::measured);
-  if (baseline != study.rows.end()) {
+  if (baseline != study.rows.end())
     study.baseline = static_cast<size_t>(baseline - study.rows.begin());
-  }
   const ordered_json json = StudyJson(study);
-  if (!command.html.empty()) WriteOutput(command.html, "--html", StudyHtml(json, study));
-  if (!command.csv.empty()) WriteOutput(command.csv, "--csv", StudyCsv(json, study));
-  if (!command.tex.empty()) WriteOutput(command.tex, "--tex", StudyTex(json));
-  if (!command.svg.empty()) WriteOutput(command.svg, "--svg", StudySvg(json));
-  if (command.json) {
-    PrintAnswer(fmt::format("{}\n", json.dump(1)));
-  } else {
-    PrintAnswer(StudyText(json));
-  }
+  const auto write = [&](const std::string& path, const std::string& format) {
+    if (!path.empty()) WriteOutput(path, "--" + format, StudyFile(format, json, study));
+  };
+  write(command.html, "html");
+  write(command.csv, "csv");
+  write(command.tex, "tex");
+  write(command.svg, "svg");
+  PrintAnswer(command.json ? StudyFile("json", json, study) : StudyText(json));
 }
 
 }  // namespace plimsoll::studies

@@ -3,16 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/statistics.h"
-#include "studies/shared_curves.h"
+#include "trainer/record/energy_windows.h"
 
 namespace plimsoll::studies {
 namespace {
+
+// Of a run that shares another's curve.
+constexpr int64_t kLeastSteps = 20;
+constexpr int64_t kOneIn = 20;
+constexpr int kWindows = 2;  // of energy: this run may be faster than the other
+
+// True if the steps that both runs made have the same losses.
+bool SameLosses(const Run& a, const Run& b) {
+  const auto steps = static_cast<std::ptrdiff_t>(std::min(a.losses.size(), b.losses.size()));
+  // A step without targets has no loss, which is NaN here.
+  const auto same = [](double one, double other) {
+    return one == other || (std::isnan(one) && std::isnan(other));
+  };
+  return std::equal(a.losses.begin(), a.losses.begin() + steps, b.losses.begin(), same);
+}
 
 const Run* RunOfSeed(const Row& row, const std::string& seed) {
   for (const Run& run : row.runs) {
@@ -30,42 +46,29 @@ std::vector<const Run*> FirstRuns(const Row& row) {
   return runs;
 }
 
-// Compares rows[baseline] with others, seed by seed.
-class SeedPairs {
- public:
-  SeedPairs(const std::vector<Row>& rows, const std::vector<RowFacts>& facts, size_t baseline)
-      : rows_(rows), facts_(facts), baseline_(baseline) {}
-
-  std::optional<Mean> Difference(const Row& row, SeedFigure figure) const {
-    std::vector<double> differences;
-    for (const Run* run : FirstRuns(row)) {
-      const Run* const base = OfSeed(run->seed);
-      if (base == nullptr || !(run->*figure)() || !(base->*figure)()) continue;
-      differences.push_back(*(run->*figure)() - *(base->*figure)());
+// The differences of the row from rows[baseline], seed by seed. A seed that the baseline lacks is
+// that of a row that differs from the baseline only in seeds.
+std::optional<Mean> DifferenceOf(SeedFigure figure, const Row& row, const std::vector<Row>& rows,
+                                 const std::vector<RowFacts>& facts, size_t baseline) {
+  const auto base_of = [&](const std::string& seed) {
+    const Run* found = RunOfSeed(rows[baseline], seed);
+    for (size_t i = 0; i < facts.size() && found == nullptr; ++i) {
+      if (!rows[i].measured() || facts[i].but_for_seed != facts[baseline].but_for_seed) continue;
+      found = RunOfSeed(rows[i], seed);
     }
-    if (!differences.empty()) return MeanOf(differences);
-    const std::optional<Mean> mine = OverSeeds(row, figure),
-                              base = OverSeeds(rows_[baseline_], figure);
-    if (!mine || !base) return std::nullopt;
-    return Mean{.mean = mine->mean - base->mean, .deviation = {}, .count = 1};
+    return found;
+  };
+  std::vector<double> differences;
+  for (const Run* run : FirstRuns(row)) {
+    const Run* const base = base_of(run->seed);
+    if (base == nullptr || !(run->*figure)() || !(base->*figure)()) continue;
+    differences.push_back(*(run->*figure)() - *(base->*figure)());
   }
-
- private:
-  // The baseline's run of that seed, or that of a row that differs from the baseline only in seeds.
-  const Run* OfSeed(const std::string& seed) const {
-    if (const Run* const run = RunOfSeed(rows_[baseline_], seed)) return run;
-    for (size_t i = 0; i < facts_.size(); ++i) {
-      if (!rows_[i].measured() || facts_[i].but_for_seed != facts_[baseline_].but_for_seed)
-        continue;
-      if (const Run* const run = RunOfSeed(rows_[i], seed)) return run;
-    }
-    return nullptr;
-  }
-
-  const std::vector<Row>& rows_;
-  const std::vector<RowFacts>& facts_;
-  const size_t baseline_;
-};
+  if (!differences.empty()) return MeanOf(differences);
+  const std::optional<Mean> mine = OverSeeds(row, figure), base = OverSeeds(rows[baseline], figure);
+  if (!mine || !base) return std::nullopt;
+  return Mean{.mean = mine->mean - base->mean, .deviation = {}, .count = 1};
+}
 
 Difference DifferenceOf(const Spread& row, const Spread& baseline) {
   if (row.high < baseline.low) return Difference::kFaster;
@@ -107,32 +110,25 @@ bool OnFront(size_t row, const std::vector<Row>& rows) {
 }
 
 Law ArenaLaw(const std::vector<Row>& rows) {
-  Law law{.name = "arena bytes used are those predicted", .checked = 0, .broken = {}};
+  Law law{.name = "arena bytes used are those predicted"};
+  const auto check = [&](const Row& row, const char* what, const std::optional<double>& bytes,
+                         const std::optional<double>& predicted) {
+    if (!bytes || !predicted) return;
+    ++law.checked;
+    if (*bytes == *predicted) return;
+    law.broken.push_back(
+        fmt::format("{}: {:.0f} bytes {}, {:.0f} predicted", row.name, *bytes, what, *predicted));
+  };
   for (const Row& row : rows) {
-    const std::optional<double> arena = row.Figure("arena_bytes");
-    if (row.used_bytes && arena) {
-      ++law.checked;
-      if (static_cast<double>(*row.used_bytes) != *arena) {
-        law.broken.push_back(
-            fmt::format("{}: {} bytes used, {:.0f} predicted", row.name, *row.used_bytes, *arena));
-      }
-    }
+    check(row, "used", row.used_bytes, row.Figure("arena_bytes"));
     // The replay of the caching allocator is equally exact.
-    const std::optional<double> reserved = row.Figure("reserved_bytes"),
-                                predicted = row.Figure("predicted_reserved_bytes");
-    if (reserved && predicted) {
-      ++law.checked;
-      if (*reserved != *predicted) {
-        law.broken.push_back(fmt::format("{}: {:.0f} bytes reserved, {:.0f} predicted", row.name,
-                                         *reserved, *predicted));
-      }
-    }
+    check(row, "reserved", row.Figure("reserved_bytes"), row.Figure("predicted_reserved_bytes"));
   }
   return law;
 }
 
 Law BitsLaw(const std::vector<Row>& rows, const std::vector<Comparison>& comparisons) {
-  Law law{.name = "losses that claim to be equal to the bit are", .checked = 0, .broken = {}};
+  Law law{.name = "losses that claim to be equal to the bit are"};
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     for (size_t run = 0; run < row.runs.size(); ++run) {
@@ -154,10 +150,7 @@ Law BitsLaw(const std::vector<Row>& rows, const std::vector<Comparison>& compari
 }
 
 Law AutoLaw(const std::vector<Row>& rows, const std::vector<RowFacts>& facts) {
-  Law law{.name = "no hand-set policy within the memory of `auto` is faster",
-          .checked = 0,
-          .broken = {},
-          .must_hold = false};
+  Law law{.name = "no hand-set policy within the memory of `auto` is faster", .must_hold = false};
   for (size_t i = 0; i < facts.size(); ++i) {
     if (!facts[i].automatic || facts[i].numbers.empty() || !rows[i].measured() ||
         !rows[i].peak_bytes()) {
@@ -241,7 +234,6 @@ std::optional<Mean> OverSeeds(const Row& row, SeedFigure figure) {
 std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                                 size_t baseline) {
   std::vector<Comparison> comparisons(rows.size());
-  const SeedPairs pairs(rows, facts, baseline);
   // For each claim (RowFacts::numbers), the rows to compare with: the baseline if it has a run of
   // the same seed, else the first row that has.
   std::map<std::string, std::vector<size_t>> standing;
@@ -266,8 +258,8 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
     comparison.speedup = of_base.median / spread.median;
     comparison.speedups = Interval{of_base.low / spread.high, of_base.high / spread.low};
     comparison.time = DifferenceOf(spread, of_base);
-    comparison.loss_difference = pairs.Difference(rows[i], &Run::loss);
-    comparison.eval_loss_difference = pairs.Difference(rows[i], &Run::eval_loss);
+    comparison.loss_difference = DifferenceOf(&Run::loss, rows[i], rows, facts, baseline);
+    comparison.eval_loss_difference = DifferenceOf(&Run::eval_loss, rows[i], rows, facts, baseline);
   }
   return comparisons;
 }
@@ -275,6 +267,48 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
 std::vector<Law> CheckLaws(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                            const std::vector<Comparison>& comparisons) {
   return {ArenaLaw(rows), BitsLaw(rows, comparisons), AutoLaw(rows, facts)};
+}
+
+int64_t SharedSteps(int64_t warmup, int64_t all_steps) {
+  const int64_t share = (all_steps + kOneIn - 1) / kOneIn;
+  return std::min(all_steps, warmup + std::max(kLeastSteps, share));
+}
+
+int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_json& whole) {
+  const int64_t steps = SharedSteps(warmup, all_steps);
+  const auto number = [&](const char* key) {
+    const auto found = whole.find(key);
+    return found != whole.end() && found->is_number() ? found->get<double>() : 0;
+  };
+  if (number("joules_per_step") <= 0 || number("step_ms") <= 0) return steps;
+  constexpr std::chrono::duration<double> kSeconds = kWindows * trainer::EnergyWindows::kShortest;
+  const double needed = std::ceil(1e3 * kSeconds.count() / number("step_ms"));
+  // Compared before the conversion: the double may not fit an int64_t.
+  if (needed >= static_cast<double>(all_steps)) return all_steps;
+  return std::min(all_steps, std::max(steps, warmup + static_cast<int64_t>(needed)));
+}
+
+void ShareCurves(const std::vector<RowFacts>& facts, size_t baseline, std::vector<Row>& rows) {
+  std::vector<size_t> order = {baseline};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i != baseline) order.push_back(i);
+  }
+  std::map<std::pair<std::string, std::string>, const Run*> longest;  // by claim
+  const auto each = [&](auto visit) {
+    for (const size_t i : order) {
+      if (facts[i].numbers.empty()) continue;
+      for (Run& run : rows[i].runs) visit(run, longest[{facts[i].numbers, run.seed}]);
+    }
+  };
+  each([](const Run& run, const Run*& of_claim) {
+    if (of_claim == nullptr || run.losses.size() > of_claim->losses.size()) of_claim = &run;
+  });
+  each([](Run& run, const Run* of_claim) {
+    if (run.losses.size() == of_claim->losses.size() || !SameLosses(run, *of_claim)) return;
+    run.own_steps = static_cast<int64_t>(run.losses.size());
+    run.losses = of_claim->losses;
+    run.evaluations = of_claim->evaluations;
+  });
 }
 
 }  // namespace plimsoll::studies

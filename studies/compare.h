@@ -1,5 +1,5 @@
-// Compares the rows of a study: differences from the baseline next to the measured spread, and the
-// laws that must hold.
+// Compares the rows of a study: differences from the baseline next to the measured spread, the laws
+// that must hold, and the curves that rows share.
 #pragma once
 
 #include <optional>
@@ -72,7 +72,7 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
 struct Law {
   std::string name;
   int checked = 0;
-  std::vector<std::string> broken;       // sentences
+  std::vector<std::string> broken = {};  // sentences
   bool must_hold = true;                 // false: it depends on times, which vary
   std::vector<std::string> untold = {};  // cases that varying times leave undecided; sentences
 };
@@ -82,5 +82,20 @@ struct Law {
 // faster.
 std::vector<Law> CheckLaws(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                            const std::vector<Comparison>& comparisons);
+
+// Runs whose losses must be equal to the bit share one curve: only one of them trains to the end,
+// the others only train long enough to check that their losses are the same.
+//
+// The number of steps of a run that shares another's curve: after the warm-up, a twentieth of all
+// steps, and at least 20.
+int64_t SharedSteps(int64_t warmup, int64_t all_steps);
+// The same, but if `whole`, the summary of the run with the whole curve, has the energy of a step:
+// long enough to measure this run's energy too.
+int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_json& whole);
+
+// Gives each run that made fewer steps than the longest run of its claim (RowFacts::numbers and
+// seed) that run's losses and evaluations, and records the number of its own steps. A run whose own
+// losses differ keeps them.
+void ShareCurves(const std::vector<RowFacts>& facts, size_t baseline, std::vector<Row>& rows);
 
 }  // namespace plimsoll::studies

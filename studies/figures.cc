@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <variant>
 
 #include "base/error.h"
 #include "base/statistics.h"
@@ -31,17 +34,14 @@ ordered_json OrNull(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-ordered_json LowOf(const std::optional<Interval>& interval) {
-  return interval ? ordered_json(interval->low) : ordered_json(nullptr);
-}
-
-ordered_json HighOf(const std::optional<Interval>& interval) {
-  return interval ? ordered_json(interval->high) : ordered_json(nullptr);
+// One end of an interval.
+ordered_json EndOf(const std::optional<Interval>& interval, double Interval::*end) {
+  return interval ? ordered_json(*interval.*end) : ordered_json(nullptr);
 }
 
 // Bytes at the peak of these roles.
-ordered_json OfRoles(const Row& row, const std::vector<const char*>& roles) {
-  const ordered_json bytes = row.Member("bytes_by_role");
+ordered_json OfRoles(const View& view, std::initializer_list<const char*> roles) {
+  const ordered_json bytes = view.row.Member("bytes_by_role");
   if (!bytes.is_object()) return nullptr;
   int64_t sum = 0;
   for (const char* role : roles) {
@@ -102,82 +102,75 @@ ordered_json AsCounted(const ordered_json& value, const std::string& unit) {
   return static_cast<int64_t>(std::llround(value.get<double>()));
 }
 
+// Where a figure comes from: a member of the summary, its key; a function of the row; or, if it
+// depends on the seed, a value of each run or a result of the comparison.
+using OfRow = ordered_json (*)(const View&);
+using Compared = std::optional<Mean> Comparison::*;
+using Source = std::variant<const char*, OfRow, SeedFigure, Compared>;
+
 struct Figure {
   const char* key;
   const char* label;  // of its column; nullptr: it has none
   const char* unit;   // reports/study_page.h
-  // How to get the value from a row; nullptr: it is the member `key` of the summary. Figures that
-  // depend on the seed have a run's value, or a result of the comparison, instead.
-  ordered_json (*of)(const View&) = nullptr;
-  SeedFigure of_run = nullptr;
-  std::optional<Mean> Comparison::*compared = nullptr;
+  Source of;
 
-  bool by_seed() const { return of_run != nullptr || compared != nullptr; }
+  Figure(const char* key, const char* label, const char* unit) : Figure(key, label, unit, key) {}
+  Figure(const char* key, const char* label, const char* unit, Source of)
+      : key(key), label(label), unit(unit), of(of) {}
 };
 
-// In the order of the table.
+using V = const View&;
+
+// In the order of the table. The first two are members of every row.
 const Figure kFigures[] = {
+    {"name", "row", "text"},
+    {"status", "status", "text"},
     {"ranks", "ranks", "integer"},
     {"predicted_peak_bytes", "predicted", "bytes", PredictedPeak},
-    {"peak_bytes", "peak", "bytes", [](const View& v) { return OrNull(v.row.peak_bytes()); }},
-    {"step_ms", "step", "ms", [](const View& v) { return ordered_json(v.spread.median); }},
-    {"step_ms_low", "from", "ms", [](const View& v) { return ordered_json(v.spread.low); }},
-    {"step_ms_high", "to", "ms", [](const View& v) { return ordered_json(v.spread.high); }},
+    {"peak_bytes", "peak", "bytes", [](V v) { return OrNull(v.row.peak_bytes()); }},
+    {"step_ms", "step", "ms", [](V v) { return ordered_json(v.spread.median); }},
+    {"step_ms_low", "from", "ms", [](V v) { return ordered_json(v.spread.low); }},
+    {"step_ms_high", "to", "ms", [](V v) { return ordered_json(v.spread.high); }},
     {"step_ms_variation", "varies", "percent",
-     [](const View& v) { return ordered_json(v.spread.variation); }},
+     [](V v) { return ordered_json(v.spread.variation); }},
     {"predicted_step_ms", nullptr, "ms"},
-    {"speedup", "speed", "number", [](const View& v) { return OrNull(v.comparison.speedup); }},
-    {"speedup_low", nullptr, "number", [](const View& v) { return LowOf(v.comparison.speedups); }},
+    {"speedup", "speed", "number", [](V v) { return OrNull(v.comparison.speedup); }},
+    {"speedup_low", nullptr, "number",
+     [](V v) { return EndOf(v.comparison.speedups, &Interval::low); }},
     {"speedup_high", nullptr, "number",
-     [](const View& v) { return HighOf(v.comparison.speedups); }},
+     [](V v) { return EndOf(v.comparison.speedups, &Interval::high); }},
     {"speedup_by", nullptr, "text",
-     [](const View& v) {
+     [](V v) {
        if (!v.comparison.speedup) return ordered_json(nullptr);
        return ordered_json(v.comparison.speedup_by_tokens ? "tokens" : "steps");
      }},
-    {"tokens_per_s", "tokens/s", "count",
-     [](const View& v) { return OrNull(TokensPerSecond(v.row)); }},
+    {"tokens_per_s", "tokens/s", "count", [](V v) { return OrNull(TokensPerSecond(v.row)); }},
     {"mfu", "MFU", "percent", ModelUtilisation},
     {"hfu", "HFU", "percent", HardwareUtilisation},
     {"recompute_share", "recomputed", "percent"},
-    {"collective_ms", "collectives", "ms",
-     [](const View& v) { return OrNull(v.row.collective_ms); }},
-    {"exposed_ms", "exposed", "ms", [](const View& v) { return OrNull(v.row.exposed_ms); }},
+    {"collective_ms", "collectives", "ms", [](V v) { return OrNull(v.row.collective_ms); }},
+    {"exposed_ms", "exposed", "ms", [](V v) { return OrNull(v.row.exposed_ms); }},
     {"joules_per_step", "energy of a step", "joules",
-     [](const View& v) { return OverRuns(v, "joules_per_step"); }},
+     [](V v) { return OverRuns(v, "joules_per_step"); }},
     {"joules_per_token", "energy of a token", "joules",
-     [](const View& v) { return OverRuns(v, "joules_per_token"); }},
-    {.key = "loss", .label = "loss", .unit = "number", .of_run = &Run::loss},
-    {.key = "loss_difference",
-     .label = "difference",
-     .unit = "number",
-     .compared = &Comparison::loss_difference},
-    {.key = "eval_loss", .label = "held-out", .unit = "number", .of_run = &Run::eval_loss},
-    {.key = "eval_loss_difference",
-     .label = "held-out difference",
-     .unit = "number",
-     .compared = &Comparison::eval_loss_difference},
-    {.key = "best_eval_loss",
-     .label = "best held-out",
-     .unit = "number",
-     .of_run = &Run::best_eval_loss},
+     [](V v) { return OverRuns(v, "joules_per_token"); }},
+    {"loss", "loss", "number", &Run::loss},
+    {"loss_difference", "difference", "number", &Comparison::loss_difference},
+    {"eval_loss", "held-out", "number", &Run::eval_loss},
+    {"eval_loss_difference", "held-out difference", "number", &Comparison::eval_loss_difference},
+    {"best_eval_loss", "best held-out", "number", &Run::best_eval_loss},
     {"arena_bytes", "arena", "bytes"},
-    {"used_bytes", "used", "bytes", [](const View& v) { return OrNull(v.row.used_bytes); }},
+    {"used_bytes", "used", "bytes", [](V v) { return OrNull(v.row.used_bytes); }},
     {"caching_replay_bytes", "if cached", "bytes"},
-    {"activation_bytes", "activations", "bytes",
-     [](const View& v) { return OfRoles(v.row, {"activation"}); }},
+    {"activation_bytes", "activations", "bytes", [](V v) { return OfRoles(v, {"activation"}); }},
     {"parameter_bytes", "parameters", "bytes",
-     [](const View& v) {
-       return OfRoles(v.row, {"parameter", "master"});
+     [](V v) {
+       return OfRoles(v, {"parameter", "master"});
      }},
-    {"gradient_bytes", "gradients", "bytes",
-     [](const View& v) { return OfRoles(v.row, {"gradient"}); }},
-    {"optimizer_bytes", "optimizer", "bytes",
-     [](const View& v) { return OfRoles(v.row, {"optimizer_state"}); }},
-    {"workspace_bytes", "workspace", "bytes",
-     [](const View& v) { return OfRoles(v.row, {"workspace"}); }},
-    {"offloaded_bytes", "offloaded", "bytes",
-     [](const View& v) { return OrNull(v.row.Figure("offloaded_bytes_per_step")); }},
+    {"gradient_bytes", "gradients", "bytes", [](V v) { return OfRoles(v, {"gradient"}); }},
+    {"optimizer_bytes", "optimizer", "bytes", [](V v) { return OfRoles(v, {"optimizer_state"}); }},
+    {"workspace_bytes", "workspace", "bytes", [](V v) { return OfRoles(v, {"workspace"}); }},
+    {"offloaded_bytes", "offloaded", "bytes", "offloaded_bytes_per_step"},
     {"bits", "bits", "text", BitsText},
     {"max_live_bytes", nullptr, "bytes"},
     {"host_arena_bytes", nullptr, "bytes"},
@@ -191,30 +184,34 @@ const Figure kFigures[] = {
 
 const std::string kDeviation = "_deviation", kRuns = "_runs", kLow = "_low", kHigh = "_high";
 
-// What the table may show, in its order.
-std::vector<Figure> AllColumns() {
-  std::vector<Figure> columns = {{"name", "row", "text"}, {"status", "status", "text"}};
-  columns.insert(columns.end(), std::begin(kFigures), std::end(kFigures));
-  return columns;
-}
-
 bool HasSeeds(const Row& row) {
   return std::ranges::any_of(row.runs,
                              [&](const Run& run) { return run.seed != row.runs[0].seed; });
 }
 
-void AddBySeed(const Figure& figure, const View& view, bool seeds, ordered_json& json) {
-  const std::string key = figure.key;
-  const std::optional<Mean> mean = figure.of_run != nullptr ? OverSeeds(view.row, figure.of_run)
-                                                            : view.comparison.*figure.compared;
+void AddBySeed(const std::string& key, const std::optional<Mean>& mean, bool seeds, bool compared,
+               ordered_json& json) {
   json[key] = mean ? ordered_json(mean->mean) : ordered_json(nullptr);
   if (!seeds || !mean) return;
   json[key + kDeviation] = OrNull(mean->deviation);
   json[key + kRuns] = mean->count;
-  if (figure.compared == nullptr || !mean->deviation) return;
+  if (!compared || !mean->deviation) return;
   const std::optional<Interval> interval = ConfidenceOf(*mean);
-  json[key + kLow] = LowOf(interval);
-  json[key + kHigh] = HighOf(interval);
+  json[key + kLow] = EndOf(interval, &Interval::low);
+  json[key + kHigh] = EndOf(interval, &Interval::high);
+}
+
+void AddFigure(const Figure& figure, const View& view, bool seeds, ordered_json& json) {
+  if (const auto* of_run = std::get_if<SeedFigure>(&figure.of)) {
+    AddBySeed(figure.key, OverSeeds(view.row, *of_run), seeds, false, json);
+  } else if (const auto* compared = std::get_if<Compared>(&figure.of)) {
+    AddBySeed(figure.key, view.comparison.*(*compared), seeds, true, json);
+  } else {
+    const auto* of = std::get_if<OfRow>(&figure.of);
+    json[figure.key] = AsCounted(
+        of != nullptr ? (*of)(view) : OrNull(view.row.Figure(std::get<const char*>(figure.of))),
+        figure.unit);
+  }
 }
 
 // Marks a difference that may be due to seeds: 0 lies where it may lie.
@@ -239,64 +236,41 @@ ordered_json MarksOf(const View& view) {
   return marks;
 }
 
-// A curve of means over seeds; of several also the least and the most of them.
-class Curve {
- public:
-  void Add(int64_t step, const std::vector<double>& losses) {
-    step_.push_back(step);
-    loss_.push_back(MeanOf(losses).mean);
-    const auto [low, high] = std::ranges::minmax(losses);
-    low_.push_back(low);
-    high_.push_back(high);
-    seeds_ = std::max(seeds_, losses.size());
-  }
+using Points = std::vector<trainer::Evaluation>;
 
-  ordered_json Json() const {
-    ordered_json curve = {{"step", step_}, {"loss", loss_}};
-    if (seeds_ < 2) return curve;
-    curve["low"] = low_;
-    curve["high"] = high_;
-    return curve;
+Points LossesOf(const Run& run) {
+  Points points;
+  for (const double loss : run.losses) {
+    points.push_back({static_cast<int64_t>(points.size()), loss});
   }
-
- private:
-  ordered_json step_ = ordered_json::array(), loss_ = step_, low_ = step_, high_ = step_;
-  size_t seeds_ = 0;
-};
-
-// By step, over the runs of all seeds, up to the last step that all of them made.
-ordered_json LossCurve(const Row& row) {
-  std::set<std::string> seeds;
-  std::vector<const Run*> runs;
-  for (const Run& run : row.runs) {
-    if (!run.losses.empty() && seeds.insert(run.seed).second) runs.push_back(&run);
-  }
-  if (runs.empty()) return nullptr;
-  const size_t steps = (*std::ranges::min_element(runs, {}, [](const Run* run) {
-                         return run->losses.size();
-                       }))->losses.size();
-  Curve curve;
-  for (size_t step = 0; step < steps; ++step) {
-    std::vector<double> losses;
-    for (const Run* run : runs) losses.push_back(run->losses[step]);
-    curve.Add(static_cast<int64_t>(step), losses);
-  }
-  return curve.Json();
+  return points;
 }
 
-ordered_json EvaluationCurve(const Row& row) {
+// A curve of means over seeds; of several also the least and the most of them. `all`: only the
+// steps that the runs of all seeds have. null: less than `least` points.
+ordered_json CurveOf(const Row& row, Points (*points_of)(const Run&), bool all, size_t least) {
   std::map<int64_t, std::vector<double>> losses;  // by step
   std::set<std::string> seeds;
   for (const Run& run : row.runs) {
-    if (run.evaluations.empty() || !seeds.insert(run.seed).second) continue;
-    for (const trainer::Evaluation& evaluation : run.evaluations) {
-      losses[evaluation.step].push_back(evaluation.loss);
-    }
+    const Points points = points_of(run);
+    if (points.empty() || !seeds.insert(run.seed).second) continue;
+    for (const auto& [step, loss] : points) losses[step].push_back(loss);
   }
-  if (losses.size() < 2) return nullptr;
-  Curve curve;
-  for (const auto& [step, of_step] : losses) curve.Add(step, of_step);
-  return curve.Json();
+  if (all) std::erase_if(losses, [&](const auto& at) { return at.second.size() < seeds.size(); });
+  if (losses.size() < least) return nullptr;
+  ordered_json steps = ordered_json::array(), means = steps, low = steps, high = steps;
+  for (const auto& [step, of_step] : losses) {
+    steps.push_back(step);
+    means.push_back(MeanOf(of_step).mean);
+    low.push_back(std::ranges::min(of_step));
+    high.push_back(std::ranges::max(of_step));
+  }
+  ordered_json curve = {{"step", steps}, {"loss", means}};
+  if (std::ranges::any_of(losses, [](const auto& at) { return at.second.size() > 1; })) {
+    curve["low"] = low;
+    curve["high"] = high;
+  }
+  return curve;
 }
 
 }  // namespace
@@ -314,12 +288,7 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
   json["runs"] = row.runs.size();
   json["on_front"] = view.comparison.on_front;
   for (const Figure& figure : kFigures) {
-    if (figure.by_seed()) {
-      AddBySeed(figure, view, seeds, json);
-    } else {
-      json[figure.key] = AsCounted(
-          figure.of != nullptr ? figure.of(view) : OrNull(row.Figure(figure.key)), figure.unit);
-    }
+    if (!json.contains(figure.key)) AddFigure(figure, view, seeds, json);
   }
   json["speedup_measured"] = !view.comparison.speedup
                                  ? ordered_json(nullptr)
@@ -329,24 +298,26 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
        {"version", "commit", "device", "driver", "clock_mhz", "chosen", "bytes_by_role"}) {
     if (const ordered_json member = row.Member(key); !member.is_null()) json[key] = member;
   }
-  if (const ordered_json curve = LossCurve(row); !curve.is_null()) json["curve"] = curve;
-  if (const ordered_json curve = EvaluationCurve(row); !curve.is_null()) json["eval_curve"] = curve;
+  const ordered_json curve = CurveOf(row, LossesOf, /*all=*/true, 1);
+  if (!curve.is_null()) json["curve"] = curve;
+  const auto evaluations = [](const Run& run) { return run.evaluations; };
+  const ordered_json eval_curve = CurveOf(row, evaluations, /*all=*/false, 2);
+  if (!eval_curve.is_null()) json["eval_curve"] = eval_curve;
   return json;
 }
 
 std::vector<std::string> ParseColumns(const std::string& list) {
-  const std::vector<Figure> columns = AllColumns();
   std::vector<std::string> keys;
   std::istringstream names(list);
   for (std::string name; std::getline(names, name, ',');) {
     const size_t first = name.find_first_not_of(' '), last = name.find_last_not_of(' ');
     name = first == name.npos ? "" : name.substr(first, last + 1 - first);
-    const auto found = std::ranges::find_if(columns, [&](const Figure& column) {
+    const auto found = std::ranges::find_if(kFigures, [&](const Figure& column) {
       return name == column.key || (column.label != nullptr && name == column.label);
     });
-    if (found == columns.end()) {
+    if (found == std::end(kFigures)) {
       std::vector<std::string> known;
-      for (const Figure& column : columns) known.emplace_back(column.key);
+      for (const Figure& column : kFigures) known.emplace_back(column.key);
       throw UserError(
           fmt::format("--columns: {} is no column; there are {}, and what the table's "
                       "head calls them",
@@ -372,24 +343,21 @@ ordered_json ColumnsOf(const ordered_json& rows, const std::vector<std::string>&
   // Leaves out columns that are empty, or would only repeat another column.
   const auto worth_showing = [&](const Figure& figure) {
     const std::string key = figure.key;
-    if (figure.label == nullptr) return false;
     if (key == "name" || key == "status") return true;
-    const auto other = [&](const char* than) {
-      return any(key, [&](const ordered_json& row, const ordered_json& value) {
-        return value != row.value(than, ordered_json(nullptr));
-      });
+    const char* const other = key == "arena_bytes"      ? "peak_bytes"
+                              : key == "best_eval_loss" ? "eval_loss"
+                                                        : nullptr;
+    const auto says_more = [&](const ordered_json& row, const ordered_json& value) {
+      if (key == "ranks") return value != 1;
+      return other == nullptr || value != row.value(other, ordered_json(nullptr));
     };
-    if (key == "arena_bytes" && !other("peak_bytes")) return false;
-    if (key == "best_eval_loss" && !other("eval_loss")) return false;
-    if (key == "ranks" && !any(key, [](const auto&, const auto& ranks) { return ranks != 1; })) {
-      return false;
-    }
-    return any(key, filled);
+    return figure.label != nullptr && any(key, filled) && any(key, says_more);
   };
-  const std::vector<Figure> all = AllColumns();
   std::vector<Figure> shown;
-  for (const std::string& key : chosen) shown.push_back(*std::ranges::find(all, key, &Figure::key));
-  if (chosen.empty()) std::ranges::copy_if(all, std::back_inserter(shown), worth_showing);
+  for (const std::string& key : chosen) {
+    shown.push_back(*std::ranges::find(kFigures, key, &Figure::key));
+  }
+  if (chosen.empty()) std::ranges::copy_if(kFigures, std::back_inserter(shown), worth_showing);
   ordered_json columns = ordered_json::array();
   for (const Figure& figure : shown) {
     const std::string key = figure.key;

@@ -4,13 +4,15 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
@@ -22,28 +24,30 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kNoProgram = 127;  // as in shells
 
+// A list as exec takes it, which ends with a null.
+std::vector<char*> PointersTo(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 // Between fork and exec; nothing here may allocate.
-[[noreturn]] void Become(char* const* arguments, const char* out, const char* error) {
+[[noreturn]] void Become(char* const* arguments, char* const* environment, const char* out,
+                         const char* error) {
   setpgid(0, 0);
   // If this program is killed, the child must not continue alone.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  signal(SIGHUP, SIG_DFL);
-  signal(SIGPIPE, SIG_DFL);
-  signal(SIGXFSZ, SIG_DFL);
+  for (const int stop : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) signal(stop, SIG_DFL);
   const int none = open("/dev/null", O_RDONLY);
   const int to_out = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   const int to_error = open(error, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   if (none >= 0 && to_out >= 0 && to_error >= 0 && dup2(none, STDIN_FILENO) >= 0 &&
       dup2(to_out, STDOUT_FILENO) >= 0 && dup2(to_error, STDERR_FILENO) >= 0) {
-    execvp(arguments[0], arguments);
-    constexpr char kMessage[] = "cannot be started\n";
-    if (write(STDERR_FILENO, arguments[0], strlen(arguments[0])) < 0 ||
-        write(STDERR_FILENO, ": ", 2) < 0 ||
-        write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1) < 0) {
-      _exit(kNoProgram);
-    }
+    execvpe(arguments[0], arguments, environment);
+    char reason[] = ": cannot be started\n";
+    const iovec message[] = {{arguments[0], strlen(arguments[0])}, {reason, strlen(reason)}};
+    if (writev(STDERR_FILENO, message, 2) < 0) _exit(kNoProgram);
   }
   _exit(kNoProgram);
 }
@@ -51,27 +55,18 @@ constexpr int kNoProgram = 127;  // as in shells
 }  // namespace
 
 Process::Process(const ProcessOptions& options) {
-  std::vector<std::string> arguments = options.arguments;
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  // Changes this process's own environment until the child has copied it.
-  std::vector<std::pair<std::string, std::optional<std::string>>> before;
-  for (const auto& [name, value] : options.environment) {
-    const char* const old = std::getenv(name.c_str());
-    before.emplace_back(name, old == nullptr ? std::nullopt : std::optional<std::string>(old));
-    setenv(name.c_str(), value.c_str(), 1);
+  std::vector<std::string> arguments = options.arguments, environment;
+  for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const bool replaced = std::ranges::any_of(options.environment, [&](const auto& other) {
+      return std::string_view(*variable).starts_with(other.first + "=");
+    });
+    if (!replaced) environment.emplace_back(*variable);
   }
+  const std::vector<char*> argv = PointersTo(arguments), envp = PointersTo(environment);
   pid_ = fork();
-  if (pid_ == 0) Become(argv.data(), options.out.c_str(), options.error.c_str());
+  if (pid_ == 0) Become(argv.data(), envp.data(), options.out.c_str(), options.error.c_str());
   const int reason = errno;
-  for (const auto& [name, value] : before) {
-    if (value) {
-      setenv(name.c_str(), value->c_str(), 1);
-    } else {
-      unsetenv(name.c_str());
-    }
-  }
   if (pid_ < 0) {
     throw UserError(fmt::format("{}: cannot be started: {}", arguments[0], std::strerror(reason)),
                     ExitCode::kInternal);

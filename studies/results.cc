@@ -4,22 +4,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "base/input_file.h"
+#include "base/output_file.h"
 #include "base/statistics.h"
-#include "studies/unfinished_run.h"
+#include "trainer/config/load.h"
 
 namespace plimsoll::studies {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::array<const char*, 7> kNames = {"done",   "infeasible", "failed", "timed out",
-                                               "broken", "unfinished", "not run"};
+constexpr std::array<std::string_view, 7> kNames = {"done",   "infeasible", "failed", "timed out",
+                                                    "broken", "unfinished", "not run"};
 
 std::optional<double> NumberIn(const ordered_json& object, const char* key) {
   if (!object.is_object() || !object.contains(key) || !object.at(key).is_number()) {
@@ -40,30 +42,72 @@ void AddChecks(const std::string& directory, Row& row) {
   }
 }
 
-}  // namespace
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file = OpenFile(path);
-  if (!file) return "";
-  NoteInput(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+// How far the run came, and whether it still runs: "37 of 100 steps so far; process 12 on host a
+// trains there", "stopped after 37 of 100 steps; it left snapshots".
+std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
+  const config::RunConfig config = config::Load(directory + "/config.yaml").config;
+  const std::string steps =
+      fmt::format("{} of {} steps", metrics.loss.size(), config.train.StepsToMake());
+  if (const std::optional<std::string> holder = LockHolder(directory)) {
+    return fmt::format("{} so far; {} trains there", steps, *holder);
+  }
+  std::error_code error;
+  const bool snapshots = std::filesystem::exists(directory + "/snapshots", error);
+  return "stopped after " + steps + (snapshots ? "; it left snapshots" : "");
 }
 
+// The members of summary.json that follow from plan.json and config.yaml. Empty if there is no
+// plan.
+ordered_json SummaryOfUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
+  ordered_json summary = ordered_json::object();
+  const ordered_json plan = ReadJson(directory + "/plan.json");
+  if (!plan.is_object()) return summary;
+  for (const char* key : {"arena_bytes", "max_live_bytes", "host_arena_bytes", "bytes_by_role",
+                          "predicted_step_ms", "threads", "parameters", "trained_parameters"}) {
+    if (plan.contains(key)) summary[key] = plan.at(key);
+  }
+  summary["predicted_process_bytes"] = plan.value("process_bytes", ordered_json(nullptr));
+  if (metrics.most_gpu_bytes) summary["process_bytes"] = *metrics.most_gpu_bytes;
+  // With several ranks their number is not known.
+  if (!metrics.most_rank_bytes) {
+    summary["tokens_per_step"] = plan.value("micro_batch", 0.0) * plan.value("sequence", 0.0) *
+                                 plan.value("accumulate", 0.0);
+  }
+  if (plan.contains("caching")) {
+    summary["caching_replay_bytes"] =
+        plan.at("caching").value("reserved_bytes", ordered_json(nullptr));
+  }
+  return summary;
+}
+
+// Figures that must be above 0 if they are present; all others need only be finite.
+constexpr std::array kPositive = {"step_ms_low",     "step_ms_high",    "tokens_per_s",
+                                  "tokens_per_step", "process_bytes",   "peak_bytes",
+                                  "arena_bytes",     "reserved_bytes",  "ranks",
+                                  "joules_per_step", "joules_per_token"};
+constexpr std::array kFinite = {"loss", "eval_loss", "best_eval_loss", "mfu", "hfu"};
+
+[[noreturn]] void Refuse(const std::string& member, const ordered_json& value, const char* want) {
+  std::string text = value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  if (text.size() > 40) text = text.substr(0, 40) + "…";
+  throw UserError(fmt::format("the command printed {}: {}; it must be {}", member, text, want));
+}
+
+void RequirePositive(const std::string& member, const ordered_json& value) {
+  if (value.is_number() && value.get<double>() > 0 && std::isfinite(value.get<double>())) return;
+  Refuse(member, value, "a finite number above 0");
+}
+
+}  // namespace
+
 ordered_json ReadJson(const std::string& path) {
-  const ordered_json json = ordered_json::parse(ReadText(path), nullptr, /*exceptions=*/false);
+  std::ifstream file = OpenFile(path);
+  if (file) NoteInput(path);
+  const ordered_json json = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
   return json.is_discarded() ? ordered_json(nullptr) : json;
 }
 
-const char* Name(Status status) { return kNames[static_cast<size_t>(status)]; }
-
-Status ParseStatus(const std::string& name) {
-  for (size_t i = 0; i < kNames.size(); ++i) {
-    if (name == kNames[i]) return static_cast<Status>(i);
-  }
-  return Status::kNotRun;
-}
+std::string_view Name(Status status) { return kNames[static_cast<size_t>(status)]; }
 
 ordered_json ToJson(const Outcome& outcome) {
   return {{"status", Name(outcome.status)},
@@ -75,11 +119,10 @@ ordered_json ToJson(const Outcome& outcome) {
 std::optional<Outcome> ReadOutcome(const std::string& path) {
   const ordered_json json = ReadJson(path);
   try {
-    Outcome outcome{ParseStatus(json.at("status").get<std::string>()),
-                    json.at("reason").get<std::string>(), json.at("seconds").get<double>(),
-                    json.at("steps").get<int64_t>()};
-    if (outcome.status == Status::kNotRun) return std::nullopt;
-    return outcome;
+    const auto name = std::ranges::find(kNames, json.at("status").get<std::string>());
+    const auto status = static_cast<Status>(name - kNames.begin());
+    if (status >= Status::kNotRun) return std::nullopt;
+    return Outcome{status, json.at("reason"), json.at("seconds"), json.at("steps")};
   } catch (const ordered_json::exception&) {
     return std::nullopt;
   }
@@ -141,6 +184,103 @@ void AddRun(const std::string& directory, int64_t warmup, Row& row) {
   if (row.runs.size() > 1) return;
   row.timeline = ReadJson(directory + "/memory_timeline.json");
   AddChecks(directory, row);
+}
+
+ordered_json LastObject(const std::string& path) {
+  std::ifstream file = OpenFile(path);
+  std::array<char, 1 << 16> block;
+  std::string line, last;
+  bool too_long = false;
+  // When a part of a line fills the block, the stream is failed but not at the end of the file.
+  while (file.getline(block.data(), block.size()) || (!file.eof() && file.gcount() > 0)) {
+    if (!too_long) line.append(block.data());
+    too_long |= line.size() > kKeptOutput;
+    if (too_long) line.clear();
+    if (file.fail()) {
+      file.clear();
+      continue;
+    }
+    // Most lines that begin like an object are objects: only the last one is parsed twice.
+    if (line.starts_with('{') && line.find("\"step_ms\"") != line.npos) {
+      const ordered_json json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (json.is_object() && json.contains("step_ms")) last = line;
+    }
+    line.clear();
+    too_long = false;
+  }
+  return last.empty() ? ordered_json(nullptr) : ordered_json::parse(last);
+}
+
+void CheckOutput(const ordered_json& object) {
+  if (!object.is_object() || !object.contains("step_ms")) {
+    throw UserError("the command printed no line of JSON with step_ms, the milliseconds of a step");
+  }
+  const ordered_json& steps = object.at("step_ms");
+  if (!steps.is_array()) {
+    RequirePositive("step_ms", steps);
+  } else if (steps.empty()) {
+    Refuse("step_ms", steps, "a number, or a list of some");
+  } else {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      RequirePositive(fmt::format("step_ms[{}]", i), steps.at(i));
+    }
+  }
+  for (const char* member : kPositive) {
+    if (object.contains(member) && !object.at(member).is_null()) {
+      RequirePositive(member, object.at(member));
+    }
+  }
+  for (const char* member : kFinite) {
+    const ordered_json value = object.value(member, ordered_json(nullptr));
+    if (value.is_null() || (value.is_number() && std::isfinite(value.get<double>()))) continue;
+    Refuse(member, value, "a finite number");
+  }
+}
+
+Run RunOf(const ordered_json& object, const std::string& seed) {
+  Run run;
+  run.seed = seed;
+  run.summary = object;
+  const ordered_json& steps = object.at("step_ms");
+  if (steps.is_array()) {
+    run.step_ms = steps.get<std::vector<double>>();
+    return run;
+  }
+  run.step_ms = {steps.get<double>()};
+  // One figure with its spread counts as five steps, whose quartiles are these three figures.
+  const std::optional<double> low = run.Figure("step_ms_low"), high = run.Figure("step_ms_high");
+  if (low && high) run.step_ms.insert(run.step_ms.end(), {*low, *low, *high, *high});
+  return run;
+}
+
+std::string ReadTail(const std::string& path, size_t bytes) {
+  std::ifstream file = OpenFile(path);
+  if (!file) return "";
+  file.seekg(0, std::ios::end);
+  const auto size = static_cast<size_t>(file.tellg());
+  const size_t kept = std::min(size, bytes);
+  file.seekg(static_cast<std::streamoff>(size - kept));
+  std::string text(kept, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(kept));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (kept < size) text.erase(0, text.find('\n') == text.npos ? 0 : text.find('\n') + 1);
+  return text;
+}
+
+std::string ReadHead(const std::string& path, size_t bytes) {
+  std::ifstream file = OpenFile(path);
+  std::string text(bytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+void KeepTail(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error || size <= kKeptOutput) return;
+  const std::string tail = ReadTail(path);
+  WriteWhole(path, fmt::format("… {} bytes left out\n", size - tail.size()) + tail);
 }
 
 }  // namespace plimsoll::studies

@@ -1,25 +1,23 @@
 // Reads the results of runs as one row of a table.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/record/run_metrics.h"
 
 namespace plimsoll::studies {
 
-// The whole file; empty when there is none.
-std::string ReadText(const std::string& path);
 // null when there is no such file, or it holds no JSON.
 nlohmann::ordered_json ReadJson(const std::string& path);
 
 enum class Status { kDone, kInfeasible, kFailed, kTimedOut, kBroken, kUnfinished, kNotRun };
-const char* Name(Status status);
-// kNotRun for any other word.
-Status ParseStatus(const std::string& name);
+std::string_view Name(Status status);
 
 // The end of one run of a row: outcome.json in its directory.
 struct Outcome {
@@ -41,7 +39,7 @@ struct Run {
   std::vector<trainer::Evaluation> evaluations;
   nlohmann::ordered_json summary;  // summary.json
   // The number of steps whose losses are its own; the others are copied from a run that it must
-  // equal (shared_curves.h). Nothing: all are its own.
+  // equal (compare.h). Nothing: all are its own.
   std::optional<int64_t> own_steps;
 
   double median_ms() const;  // of a run with steps
@@ -77,5 +75,29 @@ struct Row {
 // that says how far it came. One that is done without a step of its own (it was resumed after its
 // last one) has no results, and a note says so.
 void AddRun(const std::string& directory, int64_t warmup, Row& row);
+
+// The output of other programs that serves as a row: a line of JSON with the members of
+// summary.json.
+//
+// The part kept of an output file, and the longest line that can be a row.
+constexpr size_t kKeptOutput = size_t{1} << 20;
+
+// The last line of the file that is a JSON object with step_ms, or null; needs no more memory than
+// kKeptOutput for a file of any length.
+nlohmann::ordered_json LastObject(const std::string& path);
+
+// UserError, naming the member, for an invalid figure: step_ms, the milliseconds of a step, a
+// number or a list, must be present, finite and above 0; so must other such figures, if present.
+void CheckOutput(const nlohmann::ordered_json& object);
+
+// The run that the object describes.
+Run RunOf(const nlohmann::ordered_json& object, const std::string& seed);
+
+// The last `bytes` bytes of the file, from the start of a line; ReadHead: the first.
+std::string ReadTail(const std::string& path, size_t bytes = kKeptOutput);
+std::string ReadHead(const std::string& path, size_t bytes = kKeptOutput);
+
+// Truncates the file to its tail.
+void KeepTail(const std::string& path);
 
 }  // namespace plimsoll::studies

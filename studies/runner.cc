@@ -16,9 +16,8 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "base/random.h"
-#include "studies/command_output.h"
-#include "studies/rows.h"
-#include "studies/shared_curves.h"
+#include "studies/process.h"
+#include "trainer/settle/calibration.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -26,11 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-void WriteFile(const std::string& path, const std::string& text) {
-  OutputFile file(path);
-  file.Write(text);
-  file.Commit();
-}
+void WaitForProcesses() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
 
 // Seconds for a child to end: mpirun has to end its ranks.
 constexpr double kPatienceSeconds = 10;
@@ -65,6 +60,384 @@ std::string LastWords(const std::string& errors, bool mpirun) {
   return mpirun ? messages.front() : messages.back();
 }
 
+// The rows whose choices depend on calibrations, or else one that starts a process on a GPU, so
+// that the GPU's profile is measured.
+std::vector<const StudyRow*> RowsThatMeasure(const std::vector<StudyRow>& rows) {
+  std::vector<const StudyRow*> measure;
+  for (const StudyRow& row : rows) {
+    if (row.calibrates) measure.push_back(&row);
+  }
+  const auto on_gpu = std::ranges::find(rows, true, &StudyRow::on_gpu);
+  if (measure.empty() && on_gpu != rows.end()) measure.push_back(&*on_gpu);
+  return measure;
+}
+
+// False when `stopped` returned true. The run's own end doesn't matter: the row's real runs will
+// show errors.
+bool RunOneStep(const Study& study, const StudyRow& row, const std::string& folder,
+                const std::function<bool()>& stopped) {
+  fs::create_directories(folder);
+  Process process({.arguments = TrainArguments(study, row, 0,
+                                               {"run.dir=" + folder, "run.overwrite=true",
+                                                "train.eval_every=0", StepsSet(1)}),
+                   .out = folder + "/log.txt",
+                   .error = folder + "/errors.txt"});
+  while (!process.Poll()) {
+    if (stopped()) {
+      process.End(kPatienceSeconds);
+      return false;
+    }
+    WaitForProcesses();
+  }
+  return true;
+}
+
+// Runs one step of each row that needs calibration, so that it measures the machine, then copies
+// all calibrations (trainer/settle/calibration.h) to the study's directory, once. Returns that
+// folder, or "" when `stopped` returned true; then nothing is copied.
+std::string FixCalibration(const Study& study, const std::vector<StudyRow>& rows,
+                           const StudyDirectory& directory, const RunWatcher& watcher) {
+  const std::string folder = directory.File("calibration");
+  std::error_code error;
+  if (fs::exists(folder, error)) return folder;
+  for (const StudyRow* row : RowsThatMeasure(rows)) {
+    watcher.say("measuring this machine for " + row->name);
+    const std::string run = directory.File("runs/calibrating");
+    const bool done = RunOneStep(study, *row, run, watcher.stopped);
+    fs::remove_all(run, error);
+    if (!done) return "";
+  }
+  const std::string partial = folder + ".partial", known = trainer::CalibrationFolder();
+  fs::remove_all(partial, error);
+  fs::create_directories(partial);
+  if (!known.empty() && fs::is_directory(known, error)) {
+    fs::copy(known, partial, fs::copy_options::recursive);
+  }
+  fs::rename(partial, folder);
+  return folder;
+}
+
+class Runner {
+ public:
+  Runner(const Study& study, const std::vector<StudyRow>& rows, const StudyDirectory& directory,
+         const RunnerOptions& options, const RunWatcher& watcher)
+      : study_(study),
+        rows_(rows),
+        directory_(directory),
+        all_steps_(study.measure.all_steps()),
+        shared_steps_(SharedSteps(study.measure.warmup, all_steps_)),
+        options_(options),
+        watcher_(watcher),
+        calibration_(FixCalibration(study, rows, directory, watcher)),
+        failed_(rows.size()),
+        made_(rows.size()),
+        free_gpus_(options.gpus) {
+    std::map<std::string, int> known;
+    for (const StudyRow& row : rows) {
+      std::vector<int>& claims = claims_.emplace_back(row.seeds.size(), -1);
+      if (row.facts.numbers.empty()) continue;
+      for (size_t i = 0; i < claims.size(); ++i) {
+        const std::string claim = row.run_seeds[i].Text() + "\n" + row.facts.numbers;
+        claims[i] = known.emplace(claim, static_cast<int>(known.size())).first->second;
+      }
+    }
+    for (const StudyRun& run : OrderedRuns(study, rows)) {
+      if (!rows[run.row].refused.empty()) {
+        failed_[run.row] = true;
+      } else if (!WasMade(run)) {
+        runs_.push_back(run);
+      }
+    }
+    for (size_t row = 0; row < rows.size(); ++row) {
+      for (size_t index = PlannedRuns(study, rows[row]); WasMade({row, index});) ++index;
+    }
+    DropFailedRows();
+    for (size_t row = 0; row < rows.size(); ++row) Repeat(row);
+    all_ = ended_ + runs_.size();
+  }
+
+  bool Run() {
+    const size_t sharing = LeftSharing();
+    watcher_.say(fmt::format("{}: {} rows, {} runs of {} steps left to make{}, in {}", study_.file,
+                             rows_.size(), runs_.size(), all_steps_,
+                             sharing == 0
+                                 ? ""
+                                 : fmt::format(" ({} of them of fewer, which share the losses of "
+                                               "another row or run)",
+                                               sharing),
+                             directory_.path()));
+    while (!watcher_.stopped()) {
+      all_ -= DropFailedRows();
+      while (static_cast<int>(active_.size()) < options_.jobs && StartOne()) continue;
+      if (active_.empty()) return true;
+      for (size_t i = 0; i < active_.size(); ++i) {
+        const std::optional<Outcome> outcome = Look(*active_[i]);
+        if (!outcome) continue;
+        const std::unique_ptr<Active> ended = std::move(active_[i]);
+        active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i--));
+        End(*ended, *outcome);
+      }
+      WaitForProcesses();
+    }
+    for (const auto& active : active_) active->process->End(kPatienceSeconds);
+    return false;
+  }
+
+ private:
+  struct Active {
+    StudyRun run;
+    int64_t steps = 0;  // to make
+    Pass pass = Pass::kMeasure;
+    std::string directory;
+    std::vector<std::string> gpus;
+    Clock::time_point start = Clock::now();
+    std::unique_ptr<Process> process;
+
+    double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
+    Outcome Ended(Status status, const std::string& reason) const {
+      return {.status = status, .reason = reason, .seconds = seconds(), .steps = steps};
+    }
+  };
+
+  std::string DirectoryOf(const StudyRun& run) const {
+    return directory_.Run(rows_[run.row].folder, run.index);
+  }
+
+  size_t SeedOf(const StudyRun& run) const { return run.index % rows_[run.row].seeds.size(); }
+
+  // Counts a run of which the study's directory has the outcome; false: it has to be made.
+  bool WasMade(const StudyRun& run) {
+    const auto outcome = ReadOutcome(DirectoryOf(run) + "/outcome.json");
+    if (!outcome || (outcome->status != Status::kDone && options_.retry_failed)) return false;
+    Count(run, *outcome);
+    return true;
+  }
+
+  void Count(const StudyRun& run, const Outcome& outcome) {
+    ++ended_;
+    seconds_.push_back(outcome.seconds);
+    if (outcome.status != Status::kDone) {
+      failed_[run.row] = true;
+      return;
+    }
+    ++made_[run.row];
+    if (outcome.steps < all_steps_) return;
+    const nlohmann::ordered_json summary = ReadJson(DirectoryOf(run) + "/summary.json");
+    whole_.emplace(ClaimOf(run), SharedSteps(study_.measure.warmup, all_steps_, summary));
+  }
+
+  // Rows that failed get no more runs. Returns how many these would have been.
+  size_t DropFailedRows() {
+    return std::erase_if(runs_, [&](const StudyRun& run) { return failed_[run.row]; });
+  }
+
+  // A number shared by all runs that claim the same losses (RowFacts::numbers and the seed); -1: no
+  // claim.
+  int ClaimOf(const StudyRun& run) const { return claims_[run.row][SeedOf(run)]; }
+
+  // The number of remaining runs that share another run's losses.
+  size_t LeftSharing() const {
+    if (shared_steps_ == all_steps_) return 0;
+    std::map<int, int64_t> whole = whole_;
+    return static_cast<size_t>(std::ranges::count_if(runs_, [&](const StudyRun& run) {
+      return ClaimOf(run) >= 0 && !whole.emplace(ClaimOf(run), 0).second;
+    }));
+  }
+
+  // True if another run must finish first, whose losses this one may share.
+  bool Waits(const StudyRun& run) const {
+    const int claim = ClaimOf(run);
+    if (claim < 0 || whole_.contains(claim) || shared_steps_ == all_steps_) return false;
+    if (std::ranges::any_of(active_, [&](const auto& active) {
+          return ClaimOf(active->run) == claim && active->steps == all_steps_;
+        })) {
+      return true;
+    }
+    // The baseline trains to the end if it can, otherwise the first row does.
+    const size_t baseline = BaselineIndex(study_, rows_);
+    if (run.row == baseline) return false;
+    return std::ranges::any_of(runs_, [&](const StudyRun& other) {
+      return ClaimOf(other) == claim && (other.row == baseline || other.row < run.row);
+    });
+  }
+
+  int64_t StepsOf(const StudyRun& run) const {
+    const auto whole = whole_.find(ClaimOf(run));
+    return ClaimOf(run) >= 0 && whole != whole_.end() ? whole->second : all_steps_;
+  }
+
+  // Queues another run of the row if its times vary, and says why; empty: they don't, or have been
+  // given enough runs.
+  std::string Repeat(size_t row) {
+    const size_t planned = PlannedRuns(study_, rows_[row]);
+    if (!study_.measure.repeat_unsteady || failed_[row] || made_[row] < planned ||
+        made_[row] >= planned + kMostRepeats) {
+      return "";
+    }
+    const Row result = ReadRow(study_, rows_[row], directory_);
+    const double variation = result.measured() ? SpreadOf(result).variation : 0;
+    if (variation < kSteady) return "";
+    runs_.push_back({row, made_[row]});
+    all_ = std::max(all_, ended_ + active_.size() + runs_.size());
+    return fmt::format("its times vary by {:.1f} %, so that it runs again, {} of at most {} times",
+                       variation * 100, made_[row] - planned + 1, kMostRepeats);
+  }
+
+  static std::string PassDirectory(const Active& active) {
+    return active.directory + (active.pass == Pass::kCheck     ? "/check"
+                               : active.pass == Pass::kProfile ? "/profile"
+                                                               : "");
+  }
+
+  std::vector<std::string> Arguments(const Active& active) const {
+    const StudyRow& row = rows_[active.run.row];
+    if (!row.command.empty()) return {"/bin/sh", "-c", row.command};
+    std::vector<std::string> sets = {"run.dir=" + PassDirectory(active), "run.overwrite=true",
+                                     "memory.calibration=" + calibration_,
+                                     StepsSet(active.pass == Pass::kCheck ? 1 : active.steps)};
+    if (active.pass == Pass::kCheck) sets.push_back("debug.check_arena=true");
+    std::vector<std::string> arguments = TrainArguments(study_, row, SeedOf(active.run), sets);
+    if (active.pass == Pass::kProfile) {
+      const int64_t count = std::min(kProfiledSteps, study_.measure.steps);
+      arguments.push_back(fmt::format("--profile={}:{}", study_.measure.warmup, count));
+    }
+    return arguments;
+  }
+
+  void StartPass(Active& active) {
+    const StudyRow& row = rows_[active.run.row];
+    const std::string folder = PassDirectory(active);
+    fs::create_directories(folder);
+    ProcessOptions options{.arguments = Arguments(active),
+                           .out = folder + "/log.txt",
+                           .error = folder + "/errors.txt"};
+    if (options_.jobs > 1 && !active.gpus.empty()) {
+      options.environment.emplace_back("CUDA_VISIBLE_DEVICES",
+                                       fmt::format("{}", fmt::join(active.gpus, ",")));
+    }
+    if (!row.command.empty()) {
+      const int64_t seed = row.run_seeds[SeedOf(active.run)].train;
+      options.environment.emplace_back("PLIMSOLL_WARMUP", std::to_string(study_.measure.warmup));
+      options.environment.emplace_back("PLIMSOLL_STEPS", std::to_string(study_.measure.steps));
+      options.environment.emplace_back("PLIMSOLL_SEED", std::to_string(seed));
+    }
+    active.process = std::make_unique<Process>(options);
+  }
+
+  // False: nothing can be started now.
+  bool StartOne() {
+    const auto next = std::ranges::find_if(runs_, [&](const StudyRun& run) { return !Waits(run); });
+    if (next == runs_.end()) return false;
+    const StudyRun run = *next;
+    const size_t gpus = std::min(options_.gpus.size(), static_cast<size_t>(rows_[run.row].ranks));
+    if (free_gpus_.size() < gpus) return false;  // until others end
+    runs_.erase(next);
+    auto active = std::make_unique<Active>();
+    active->run = run;
+    active->steps = StepsOf(run);
+    active->directory = DirectoryOf(run);
+    active->gpus.assign(free_gpus_.end() - static_cast<std::ptrdiff_t>(gpus), free_gpus_.end());
+    free_gpus_.resize(free_gpus_.size() - gpus);
+    fs::remove_all(active->directory);  // files of a run that was stopped
+    StartPass(*active);
+    active_.push_back(std::move(active));
+    return true;
+  }
+
+  // Starts the next pass of the run; false: no further pass.
+  bool Advance(Active& active) {
+    const StudyRow& row = rows_[active.run.row];
+    const bool more = row.command.empty() && active.run.index == 0;
+    const bool check = more && study_.measure.check_arena && row.has_arena;
+    const bool profile = more && study_.measure.profile;
+    do {
+      active.pass = static_cast<Pass>(static_cast<int>(active.pass) + 1);
+    } while ((active.pass == Pass::kCheck && !check) ||
+             (active.pass == Pass::kProfile && !profile));
+    if (active.pass == Pass::kEnd) return false;
+    StartPass(active);
+    return true;
+  }
+
+  Outcome Failure(const Active& active, const ProcessEnd& end) const {
+    const StudyRow& row = rows_[active.run.row];
+    const std::string errors = PassDirectory(active) + "/errors.txt";
+    const std::string said =
+        row.ranks > 1 ? LastWords(ReadHead(errors), true) : LastWords(ReadTail(errors), false);
+    const bool ours = row.command.empty();
+    std::string reason = said;
+    if (end.signal != 0) {
+      reason = SignalText(end.signal) + (said.empty() ? "" : "; " + said);
+    } else if (said.empty() || !ours) {
+      reason = fmt::format("exit code {}{}{}", end.exit_code, said.empty() ? "" : ": ", said);
+    }
+    const char* const pass = active.pass == Pass::kCheck     ? "while checking the arena: "
+                             : active.pass == Pass::kProfile ? "while profiling: "
+                                                             : "";
+    // Impossible configurations have been refused before (rows.h).
+    const bool infeasible = ours && end.exit_code == static_cast<int>(ExitCode::kBudgetNotMet);
+    return active.Ended(infeasible ? Status::kInfeasible : Status::kFailed, pass + reason);
+  }
+
+  // The outcome once the run has ended; starts its next pass if it has one.
+  std::optional<Outcome> Look(Active& active) {
+    if (study_.broken.seconds && active.seconds() > *study_.broken.seconds &&
+        !active.process->Poll()) {
+      active.process->End(kPatienceSeconds);
+      return active.Ended(Status::kTimedOut, fmt::format("took longer than {:g} s (broken.seconds)",
+                                                         *study_.broken.seconds));
+    }
+    const std::optional<ProcessEnd> end = active.process->Poll();
+    if (!end) return std::nullopt;
+    if (end->exit_code != 0) return Failure(active, *end);
+    if (Advance(active)) return std::nullopt;
+    const Outcome outcome = active.Ended(Status::kDone, "");
+    if (rows_[active.run.row].command.empty()) return outcome;
+    try {
+      const nlohmann::ordered_json printed = LastObject(active.directory + "/log.txt");
+      CheckOutput(printed);
+      WriteWhole(active.directory + "/summary.json", printed.dump(1) + "\n");
+    } catch (const UserError& error) {
+      return active.Ended(Status::kFailed, error.what());
+    }
+    return outcome;
+  }
+
+  void End(Active& active, const Outcome& outcome) {
+    for (const char* file : {"/log.txt", "/errors.txt"}) KeepTail(active.directory + file);
+    WriteWhole(active.directory + "/outcome.json", ToJson(outcome).dump(1) + "\n");
+    free_gpus_.insert(free_gpus_.end(), active.gpus.begin(), active.gpus.end());
+    Count(active.run, outcome);
+    const std::string repeated = Repeat(active.run.row);
+    double sum = 0;
+    for (const double seconds : seconds_) sum += seconds;
+    const double mean = sum / static_cast<double>(seconds_.size());
+    watcher_.on_end(active.run, outcome,
+                    {.ended = ended_,
+                     .all = all_,
+                     .seconds_left = mean * static_cast<double>(all_ - ended_) / options_.jobs,
+                     .repeated = repeated});
+  }
+
+  const Study& study_;
+  const std::vector<StudyRow>& rows_;
+  const StudyDirectory& directory_;
+  const int64_t all_steps_, shared_steps_;  // of a run; of one that shares another's curve
+  const RunnerOptions& options_;
+  const RunWatcher& watcher_;
+  const std::string calibration_;         // folder with calibrations of this machine
+  std::vector<StudyRun> runs_;            // still to be started, the next one first
+  std::vector<bool> failed_;              // rows that get no more runs
+  std::vector<size_t> made_;              // finished runs of each row
+  std::vector<std::vector<int>> claims_;  // by row and seed
+  // Claims with a complete run, and the number of steps for a run that shares its curve.
+  std::map<int, int64_t> whole_;
+  std::vector<std::unique_ptr<Active>> active_;
+  std::vector<std::string> free_gpus_;
+  size_t all_ = 0, ended_ = 0;
+  std::vector<double> seconds_;  // of the finished runs
+};
+
 }  // namespace
 
 std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow>& rows) {
@@ -82,312 +455,10 @@ std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow
   return runs;
 }
 
-struct Runner::Active {
-  StudyRun run;
-  int64_t steps = 0;  // to make
-  Pass pass = Pass::kMeasure;
-  std::string directory;
-  std::vector<std::string> gpus;
-  Clock::time_point start = Clock::now();
-  std::unique_ptr<Process> process;
-
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start).count(); }
-};
-
-Runner::Runner(const Study& study, const std::vector<StudyRow>& rows,
-               const StudyDirectory& directory, const RunnerOptions& options)
-    : study_(study),
-      rows_(rows),
-      directory_(directory),
-      shared_steps_(SharedSteps(study.measure.warmup, study.measure.all_steps())),
-      options_(options),
-      failed_(rows.size()),
-      made_(rows.size()),
-      free_gpus_(options.gpus) {
-  std::map<std::string, int> known;
-  for (const StudyRow& row : rows) {
-    std::vector<int>& claims = claims_.emplace_back(row.seeds.size(), -1);
-    if (row.facts.numbers.empty()) continue;
-    for (size_t i = 0; i < claims.size(); ++i) {
-      const std::string claim = row.run_seeds[i].Text() + "\n" + row.facts.numbers;
-      claims[i] = known.emplace(claim, static_cast<int>(known.size())).first->second;
-    }
-  }
-  const auto look = [&](const StudyRun& run) {
-    const auto outcome =
-        ReadOutcome(directory.Run(rows[run.row].folder, run.index) + "/outcome.json");
-    if (!outcome) return false;
-    if (outcome->status == Status::kDone) {
-      CountDone(run, outcome->steps);
-    } else if (options.retry_failed) {
-      return false;
-    } else {
-      failed_[run.row] = true;
-    }
-    ++ended_;
-    seconds_.push_back(outcome->seconds);
-    return true;
-  };
-  for (const StudyRun& run : OrderedRuns(study, rows)) {
-    if (!rows[run.row].refused.empty()) {
-      failed_[run.row] = true;
-    } else if (!look(run)) {
-      runs_.push_back(run);
-    }
-  }
-  for (size_t row = 0; row < rows.size(); ++row) {
-    for (size_t index = PlannedRuns(study, rows[row]); look({row, index});) ++index;
-  }
-  std::erase_if(runs_, [&](const StudyRun& run) { return SkipsRow(run.row); });
-  for (size_t row = 0; row < rows.size(); ++row) Repeat(row);
-  all_ = ended_ + runs_.size();
-}
-
-Runner::~Runner() = default;
-
-int Runner::ClaimOf(const StudyRun& run) const {
-  return claims_[run.row][run.index % rows_[run.row].seeds.size()];
-}
-
-size_t Runner::left_sharing() const {
-  if (shared_steps_ == study_.measure.all_steps()) return 0;
-  std::map<int, int64_t> whole = whole_;
-  return static_cast<size_t>(std::ranges::count_if(runs_, [&](const StudyRun& run) {
-    return ClaimOf(run) >= 0 && !whole.emplace(ClaimOf(run), 0).second;
-  }));
-}
-
-bool Runner::Waits(const StudyRun& run) const {
-  const int claim = ClaimOf(run);
-  const int64_t all_steps = study_.measure.all_steps();
-  if (claim < 0 || whole_.contains(claim) || shared_steps_ == all_steps) return false;
-  if (std::ranges::any_of(active_, [&](const auto& active) {
-        return ClaimOf(active->run) == claim && active->steps == all_steps;
-      })) {
-    return true;
-  }
-  // The baseline trains to the end if it can, otherwise the first row does.
-  const size_t baseline = BaselineIndex(study_, rows_);
-  if (run.row == baseline) return false;
-  return std::ranges::any_of(runs_, [&](const StudyRun& other) {
-    return ClaimOf(other) == claim && (other.row == baseline || other.row < run.row);
-  });
-}
-
-int64_t Runner::StepsOf(const StudyRun& run) const {
-  const auto whole = whole_.find(ClaimOf(run));
-  return ClaimOf(run) >= 0 && whole != whole_.end() ? whole->second : study_.measure.all_steps();
-}
-
-void Runner::CountDone(const StudyRun& run, int64_t steps) {
-  ++made_[run.row];
-  const int64_t all_steps = study_.measure.all_steps();
-  if (steps < all_steps) return;
-  const nlohmann::ordered_json summary =
-      ReadJson(directory_.Run(rows_[run.row].folder, run.index) + "/summary.json");
-  whole_.emplace(ClaimOf(run), SharedSteps(study_.measure.warmup, all_steps, summary));
-}
-
-double Runner::VariationOf(size_t row) const {
-  const Row result = ReadRow(study_, rows_[row], directory_);
-  return result.measured() ? SpreadOf(result).variation : 0;
-}
-
-std::string Runner::Repeat(size_t row) {
-  const size_t planned = PlannedRuns(study_, rows_[row]);
-  if (!study_.measure.repeat_unsteady || SkipsRow(row) || made_[row] < planned ||
-      made_[row] >= planned + kMostRepeats) {
-    return "";
-  }
-  const double variation = VariationOf(row);
-  if (variation < kSteady) return "";
-  runs_.push_back({row, made_[row]});
-  all_ = std::max(all_, ended_ + active_.size() + runs_.size());
-  return fmt::format("its times vary by {:.1f} %, so that it runs again, {} of at most {} times",
-                     variation * 100, made_[row] - planned + 1, kMostRepeats);
-}
-
-std::string Runner::PassDirectory(const Active& active) const {
-  switch (active.pass) {
-    case Pass::kCheck:
-      return active.directory + "/check";
-    case Pass::kProfile:
-      return active.directory + "/profile";
-    default:
-      return active.directory;
-  }
-}
-
-std::vector<std::string> Runner::Arguments(const Active& active) const {
-  const StudyRow& row = rows_[active.run.row];
-  if (!row.command.empty()) return {"/bin/sh", "-c", row.command};
-  std::vector<std::string> sets = {"run.dir=" + PassDirectory(active), "run.overwrite=true",
-                                   "memory.calibration=" + options_.calibration,
-                                   StepsSet(active.pass == Pass::kCheck ? 1 : active.steps)};
-  if (active.pass == Pass::kCheck) sets.push_back("debug.check_arena=true");
-  std::vector<std::string> arguments =
-      TrainArguments(study_, row, active.run.index % row.seeds.size(), sets);
-  if (active.pass == Pass::kProfile) {
-    const int64_t count = std::min(kProfiledSteps, study_.measure.steps);
-    arguments.push_back(fmt::format("--profile={}:{}", study_.measure.warmup, count));
-  }
-  return arguments;
-}
-
-void Runner::StartPass(Active& active) {
-  const StudyRow& row = rows_[active.run.row];
-  const std::string folder = PassDirectory(active);
-  fs::create_directories(folder);
-  ProcessOptions options{
-      .arguments = Arguments(active), .out = folder + "/log.txt", .error = folder + "/errors.txt"};
-  if (options_.jobs > 1 && !active.gpus.empty()) {
-    options.environment.emplace_back("CUDA_VISIBLE_DEVICES",
-                                     fmt::format("{}", fmt::join(active.gpus, ",")));
-  }
-  if (!row.command.empty()) {
-    const size_t seed = active.run.index % row.seeds.size();
-    options.environment.emplace_back("PLIMSOLL_WARMUP", std::to_string(study_.measure.warmup));
-    options.environment.emplace_back("PLIMSOLL_STEPS", std::to_string(study_.measure.steps));
-    options.environment.emplace_back("PLIMSOLL_SEED", std::to_string(row.run_seeds[seed].train));
-  }
-  active.process = std::make_unique<Process>(options);
-}
-
-void Runner::StartNext() {
-  const size_t before = runs_.size();
-  std::erase_if(runs_, [&](const StudyRun& run) { return SkipsRow(run.row); });
-  all_ -= before - runs_.size();
-  while (static_cast<int>(active_.size()) < options_.jobs && StartOne()) continue;
-}
-
-bool Runner::StartOne() {
-  const auto next = std::ranges::find_if(runs_, [&](const StudyRun& run) { return !Waits(run); });
-  if (next == runs_.end()) return false;
-  const StudyRun run = *next;
-  const size_t gpus = std::min(options_.gpus.size(), static_cast<size_t>(rows_[run.row].ranks));
-  if (free_gpus_.size() < gpus) return false;  // until others end
-  runs_.erase(next);
-  auto active = std::make_unique<Active>();
-  active->run = run;
-  active->steps = StepsOf(run);
-  active->directory = directory_.Run(rows_[run.row].folder, run.index);
-  active->gpus.assign(free_gpus_.end() - static_cast<std::ptrdiff_t>(gpus), free_gpus_.end());
-  free_gpus_.resize(free_gpus_.size() - gpus);
-  fs::remove_all(active->directory);  // files of a run that was stopped
-  StartPass(*active);
-  active_.push_back(std::move(active));
-  return true;
-}
-
-bool Runner::Advance(Active& active) {
-  const StudyRow& row = rows_[active.run.row];
-  const bool more = row.command.empty() && active.run.index == 0;
-  const bool check = more && study_.measure.check_arena && row.has_arena;
-  const bool profile = more && study_.measure.profile;
-  do {
-    active.pass = static_cast<Pass>(static_cast<int>(active.pass) + 1);
-  } while ((active.pass == Pass::kCheck && !check) || (active.pass == Pass::kProfile && !profile));
-  if (active.pass == Pass::kEnd) return false;
-  StartPass(active);
-  return true;
-}
-
-Outcome Runner::Failure(const Active& active, const ProcessEnd& end) const {
-  const StudyRow& row = rows_[active.run.row];
-  const std::string errors = PassDirectory(active) + "/errors.txt";
-  const std::string said =
-      row.ranks > 1 ? LastWords(ReadHead(errors), true) : LastWords(ReadTail(errors), false);
-  Outcome outcome{.status = Status::kFailed,
-                  .reason = said,
-                  .seconds = active.seconds(),
-                  .steps = active.steps};
-  const bool ours = row.command.empty();
-  // Impossible configurations have been refused before (configure.h).
-  if (ours && end.exit_code == static_cast<int>(ExitCode::kBudgetNotMet)) {
-    outcome.status = Status::kInfeasible;
-  }
-  if (end.signal != 0) {
-    outcome.reason = SignalText(end.signal) + (said.empty() ? "" : "; " + said);
-  } else if (said.empty() || !ours) {
-    outcome.reason = fmt::format("exit code {}{}{}", end.exit_code, said.empty() ? "" : ": ", said);
-  }
-  const char* const pass = active.pass == Pass::kCheck     ? "while checking the arena: "
-                           : active.pass == Pass::kProfile ? "while profiling: "
-                                                           : "";
-  outcome.reason = pass + outcome.reason;
-  return outcome;
-}
-
-std::optional<Outcome> Runner::Look(Active& active) {
-  if (study_.broken.seconds && active.seconds() > *study_.broken.seconds &&
-      !active.process->Poll()) {
-    active.process->End(kPatienceSeconds);
-    return Outcome{
-        .status = Status::kTimedOut,
-        .reason = fmt::format("took longer than {:g} s (broken.seconds)", *study_.broken.seconds),
-        .seconds = active.seconds(),
-        .steps = active.steps};
-  }
-  const std::optional<ProcessEnd> end = active.process->Poll();
-  if (!end) return std::nullopt;
-  if (end->exit_code != 0) return Failure(active, *end);
-  if (Advance(active)) return std::nullopt;
-  Outcome outcome{
-      .status = Status::kDone, .reason = "", .seconds = active.seconds(), .steps = active.steps};
-  if (rows_[active.run.row].command.empty()) return outcome;
-  try {
-    const nlohmann::ordered_json printed = LastObject(active.directory + "/log.txt");
-    CheckOutput(printed);
-    WriteFile(active.directory + "/summary.json", printed.dump(1) + "\n");
-  } catch (const UserError& error) {
-    outcome.status = Status::kFailed;
-    outcome.reason = error.what();
-  }
-  return outcome;
-}
-
-void Runner::End(Active& active, const Outcome& outcome, const OnEnd& on_end) {
-  for (const char* file : {"/log.txt", "/errors.txt"}) KeepTail(active.directory + file);
-  WriteFile(active.directory + "/outcome.json", ToJson(outcome).dump(1) + "\n");
-  const size_t row = active.run.row;
-  if (outcome.status == Status::kDone) {
-    CountDone(active.run, outcome.steps);
-  } else {
-    failed_[row] = true;
-  }
-  free_gpus_.insert(free_gpus_.end(), active.gpus.begin(), active.gpus.end());
-  seconds_.push_back(outcome.seconds);
-  ++ended_;
-  const std::string repeated = Repeat(row);
-  double sum = 0;
-  for (const double seconds : seconds_) sum += seconds;
-  const double mean = sum / static_cast<double>(seconds_.size());
-  on_end(active.run, outcome,
-         {.ended = ended_,
-          .all = all_,
-          .seconds_left = mean * static_cast<double>(all_ - ended_) / options_.jobs,
-          .repeated = repeated});
-}
-
-bool Runner::Run(const std::function<bool()>& stopped, const OnEnd& on_end) {
-  while (true) {
-    StartNext();
-    if (active_.empty()) return true;
-    for (size_t i = 0; i < active_.size(); ++i) {
-      Active& active = *active_[i];
-      const std::optional<Outcome> outcome = Look(active);
-      if (!outcome) continue;
-      const std::unique_ptr<Active> ended = std::move(active_[i]);
-      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i--));
-      End(*ended, *outcome, on_end);
-    }
-    if (stopped()) {
-      for (const auto& active : active_) active->process->End(kPatienceSeconds);
-      active_.clear();
-      return false;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+bool RunStudy(const Study& study, const std::vector<StudyRow>& rows,
+              const StudyDirectory& directory, const RunnerOptions& options,
+              const RunWatcher& watcher) {
+  return Runner(study, rows, directory, options, watcher).Run();
 }
 
 }  // namespace plimsoll::studies

@@ -5,29 +5,26 @@
 #include <algorithm>
 #include <set>
 
-#include "reports/study_page.h"
-#include "reports/timeline_views.h"
+#include "base/spelling.h"
 #include "studies/figures.h"
-#include "studies/latex_table.h"
-#include "studies/table.h"
 
 namespace plimsoll::studies {
 namespace {
 
 using nlohmann::ordered_json;
 
-// The number of nodes shown in a timeline, which is a small picture among many.
-constexpr size_t kSamples = 160;
+// The number of rows that a sentence names.
+constexpr size_t kShown = 4;
 
-// The different values of a member among the rows.
-std::vector<std::string> ValuesOf(const ordered_json& rows, const char* key) {
+// The different values of a member among the rows, in their order.
+std::string ValuesOf(const ordered_json& rows, const char* key) {
   std::vector<std::string> values;
   for (const ordered_json& row : rows) {
     if (!row.contains(key) || !row.at(key).is_string()) continue;
     const auto value = row.at(key).get<std::string>();
-    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    if (std::ranges::find(values, value) == values.end()) values.push_back(value);
   }
-  return values;
+  return fmt::format("{}", fmt::join(values, ", "));
 }
 
 std::string ClocksOf(const ordered_json& rows) {
@@ -43,15 +40,6 @@ std::string ClocksOf(const ordered_json& rows) {
                      : fmt::format("{:.0f} to {:.0f} MHz", low, high);
 }
 
-// "a, b and 7 more".
-std::string ListOf(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 4;
-  const auto shown = static_cast<std::ptrdiff_t>(std::min(names.size(), kShown));
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
-  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
-  return text;
-}
-
 // Names the times that cannot be trusted; empty: all can.
 std::string UnsteadyText(const std::vector<Row>& rows) {
   std::vector<std::string> names;
@@ -65,7 +53,7 @@ std::string UnsteadyText(const std::vector<Row>& rows) {
       "Times are not to be trusted: steps of one and the same program vary by more than {:.0f} % "
       "(the range between their quartiles over the median) in {} of {} rows ({}). The machine was "
       "busy, or its clock changed.",
-      kSteady * 100, names.size(), rows.size(), ListOf(names));
+      kSteady * 100, names.size(), rows.size(), ListOf(names, kShown));
 }
 
 // Names the rows whose speed is one of steps; empty: none.
@@ -80,7 +68,7 @@ std::string SpeedText(const ordered_json& rows) {
   return fmt::format(
       "of {}: steps a second against the baseline's, since one of the two does not tell how many "
       "tokens its step has",
-      ListOf(names));
+      ListOf(names, kShown));
 }
 
 // Says how many runs share others' losses, and over how many steps that was checked.
@@ -101,23 +89,7 @@ std::string SharedText(const std::vector<Row>& rows) {
       runs, least, all);
 }
 
-std::string LawText(const ordered_json& law) {
-  const auto broken = law.at("broken").get<std::vector<std::string>>(),
-             untold = law.at("untold").get<std::vector<std::string>>();
-  std::string text = broken.empty()
-                         ? fmt::format("checked {} times, holds", law.at("checked").get<int>())
-                         : fmt::format("BROKEN {} times", broken.size());
-  if (!untold.empty()) text += fmt::format("; {} times not told, since times vary", untold.size());
-  for (const std::string& sentence : broken) text += "\n  " + sentence;
-  return text;
-}
-
-// True if there was anything to check.
-bool Applies(const ordered_json& law) {
-  return law.at("checked").get<int>() > 0 || !law.at("untold").empty();
-}
-
-ordered_json FactsOf(const ordered_json& rows) {
+ordered_json FactsOf(const ordered_json& rows, const std::vector<Row>& results) {
   std::set<std::string> programs;
   for (const ordered_json& row : rows) {
     if (!row.contains("version")) continue;
@@ -131,10 +103,25 @@ ordered_json FactsOf(const ordered_json& rows) {
     if (!text.empty()) facts.push_back({name, text});
   };
   add("program", fmt::format("{}", fmt::join(programs, ", ")));
-  add("device", fmt::format("{}", fmt::join(ValuesOf(rows, "device"), ", ")));
-  add("driver", fmt::format("{}", fmt::join(ValuesOf(rows, "driver"), ", ")));
+  add("device", ValuesOf(rows, "device"));
+  add("driver", ValuesOf(rows, "driver"));
   add("clocks at the end of the runs", ClocksOf(rows));
+  add("speed", SpeedText(rows));
+  add("shared losses", SharedText(results));
   return facts;
+}
+
+ordered_json LawsJson(const std::vector<Law>& laws) {
+  ordered_json json = ordered_json::array();
+  for (const Law& law : laws) {
+    json.push_back({{"law", law.name},
+                    {"checked", law.checked},
+                    {"holds", law.broken.empty()},
+                    {"must_hold", law.must_hold},
+                    {"broken", law.broken},
+                    {"untold", law.untold}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -150,61 +137,21 @@ ordered_json StudyJson(const StudyFacts& study) {
     for (const Run& run : study.rows[i].runs) steps += run.step_ms.size();
     most_steps = std::max(most_steps, steps);
   }
-  ordered_json facts = FactsOf(rows);
-  if (const std::string text = SpeedText(rows); !text.empty()) facts.push_back({"speed", text});
-  if (const std::string text = SharedText(study.rows); !text.empty()) {
-    facts.push_back({"shared losses", text});
-  }
   ordered_json json = {{"title", study.title}};
   json["subtitle"] =
       fmt::format("up to {} timed steps a row, after {} of warm-up", most_steps, study.warmup);
   if (const std::string text = UnsteadyText(study.rows); !text.empty()) json["warning"] = text;
-  json["facts"] = facts;
+  json["facts"] = FactsOf(rows, study.rows);
   json["columns"] = ColumnsOf(rows, study.columns);
   json["rows"] = rows;
   json["laws"] = LawsJson(CheckLaws(study.rows, study.facts, comparisons));
   return json;
 }
 
-std::string StudyCsv(const ordered_json& json, const StudyFacts& study) {
-  return Csv(json.at("rows"), study.columns.empty() ? ordered_json() : json.at("columns"));
-}
-
-std::string StudyTex(const ordered_json& json) {
-  return LatexTable(json.at("title").get<std::string>(), json.at("rows"), json.at("columns"));
-}
-
-std::string StudySvg(const ordered_json& json) { return reports::FrontPicture(json); }
-
-std::string StudyHtml(const ordered_json& json, const StudyFacts& study) {
-  ordered_json page = json;
-  for (const ordered_json& law : json.at("laws")) {
-    if (Applies(law)) page["facts"].push_back({law.at("law"), LawText(law)});
-  }
-  for (size_t i = 0; i < study.rows.size(); ++i) {
-    if (!study.rows[i].timeline.is_object()) continue;
-    page["rows"][i]["timeline"] = reports::MemoryStack(study.rows[i].timeline, kSamples);
-  }
-  return reports::StudyPage(page);
-}
-
 bool LawsHold(const ordered_json& study) {
-  return std::all_of(study.at("laws").begin(), study.at("laws").end(), [](const ordered_json& law) {
+  return std::ranges::all_of(study.at("laws"), [](const ordered_json& law) {
     return law.at("holds") == true || law.at("must_hold") == false;
   });
-}
-
-std::string StudyText(const ordered_json& study) {
-  std::string text = TextTable(study.at("rows"), study.at("columns"));
-  for (const ordered_json& law : study.at("laws")) {
-    if (!Applies(law)) continue;
-    text += fmt::format("{}: {}\n", law.at("law").get<std::string>(), LawText(law));
-  }
-  if (study.contains("warning")) text += study.at("warning").get<std::string>() + "\n";
-  for (const ordered_json& fact : study.at("facts")) {
-    text += fmt::format("{}: {}\n", fact.at(0).get<std::string>(), fact.at(1).get<std::string>());
-  }
-  return text;
 }
 
 }  // namespace plimsoll::studies

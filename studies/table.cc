@@ -7,11 +7,17 @@
 
 #include "base/amounts.h"
 #include "base/bytes.h"
+#include "base/replaced.h"
+#include "reports/metric_files.h"
+#include "reports/study_page.h"
+#include "reports/study_page.h"
+#include "reports/timeline_views.h"
 
 namespace plimsoll::studies {
 namespace {
 
 using nlohmann::ordered_json;
+using Cells = std::vector<std::vector<std::string>>;
 
 bool IsDifference(const std::string& key) { return key.ends_with("_difference"); }
 
@@ -72,15 +78,6 @@ size_t Width(const std::string& text) {
   }));
 }
 
-std::string CsvCell(const ordered_json& value) {
-  if (value.is_null()) return "";
-  const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 // All scalar members, in the order in which the rows bring them.
 std::vector<std::string> ScalarKeys(const ordered_json& rows) {
   std::vector<std::string> keys;
@@ -104,26 +101,76 @@ std::vector<std::string> KeysOf(const ordered_json& columns) {
   return keys;
 }
 
-}  // namespace
-
-std::vector<std::vector<std::string>> TableCells(const ordered_json& rows,
-                                                 const ordered_json& columns) {
-  std::vector<std::vector<std::string>> lines(1);
+// The texts of a table's cells: its head, then a line for each row.
+Cells TableCells(const ordered_json& rows, const ordered_json& columns) {
+  Cells lines(1);
   for (const ordered_json& column : columns) {
     const auto unit = column.at("unit").get<std::string>();
     lines[0].push_back(column.at("label").get<std::string>() + (unit == "ms" ? " ms" : ""));
   }
   for (const ordered_json& row : rows) {
-    std::vector<std::string>& line = lines.emplace_back();
-    for (const ordered_json& column : columns) {
-      line.push_back(Cell(row, column));
-    }
+    lines.emplace_back();
+    for (const ordered_json& column : columns) lines.back().push_back(Cell(row, column));
   }
   return lines;
 }
 
+// What LaTeX would read otherwise.
+const std::initializer_list<Replacement> kEscapes = {
+    {"\\", "\\textbackslash{}"},
+    {"{", "\\{"},
+    {"}", "\\}"},
+    {"$", "\\$"},
+    {"&", "\\&"},
+    {"#", "\\#"},
+    {"%", "\\%"},
+    {"_", "\\_"},
+    {"~", "\\textasciitilde{}"},
+    {"^", "\\textasciicircum{}"},
+    {"<", "\\textless{}"},
+    {">", "\\textgreater{}"},
+    {"|", "\\textbar{}"},
+    {"\"", "\\char34{}"},
+    {"–", "--"},
+    {"—", "---"},
+    {"…", "\\dots{}"},
+    {"×", "$\\times$"},
+    {"±", "$\\pm$"},
+    {"≤", "$\\le$"},
+    {"≥", "$\\ge$"},
+    {"·", "$\\cdot$"},
+    {"µ", "$\\mu$"},
+    {"→", "$\\to$"},
+    {"−", "$-$"},
+    {"\n", " "},
+    {"\r", " "},
+    {"\t", " "},
+    {"∞", "$\\infty$"},
+};
+
+// After the end of a row, "[" and "*" would belong to it.
+std::string AtStart(const std::string& cell) {
+  if (!cell.starts_with('[') && !cell.starts_with('*')) return cell;
+  return fmt::format("{{{}}}{}", cell.front(), cell.substr(1));
+}
+
+std::string Comment(const std::string& text) {
+  return "% " + Replaced(text, {{"\n", " "}, {"\r", " "}}) + "\n";
+}
+
+// "NAME: NOTE" of each row that has a note.
+std::vector<std::string> NotesOf(const ordered_json& rows) {
+  std::vector<std::string> notes;
+  for (const ordered_json& row : rows) {
+    if (!row.contains("note")) continue;
+    notes.push_back(row.at("name").get<std::string>() + ": " + row.at("note").get<std::string>());
+  }
+  return notes;
+}
+
+// An aligned table with a legend below.
 std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
-  const std::vector<std::vector<std::string>> lines = TableCells(rows, columns);
+  const Cells lines = TableCells(rows, columns);
   std::vector<size_t> widths(columns.size());
   for (const auto& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], Width(line[i]));
@@ -139,12 +186,7 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
     aligned.erase(aligned.find_last_not_of(' ') + 1);
     text += aligned + "\n";
   }
-  for (const ordered_json& row : rows) {
-    if (row.contains("note")) {
-      text += fmt::format("{}: {}\n", row.at("name").get<std::string>(),
-                          row.at("note").get<std::string>());
-    }
-  }
+  for (const std::string& note : NotesOf(rows)) text += note + "\n";
   text +=
       "step: the median of all measured steps; from, to: their quartiles and those of the runs' "
       "medians.\nvaries: the range between these quartiles as a share of the median.\n"
@@ -162,32 +204,103 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
   return text;
 }
 
-std::string Csv(const ordered_json& rows, const ordered_json& columns) {
-  const std::vector<std::string> keys = columns.is_null() ? ScalarKeys(rows) : KeysOf(columns);
-  std::string text;
-  for (size_t i = 0; i < keys.size(); ++i) text += (i > 0 ? "," : "") + CsvCell(keys[i]);
-  text += "\n";
-  for (const ordered_json& row : rows) {
-    for (size_t i = 0; i < keys.size(); ++i) {
-      const bool has = row.contains(keys[i]) && !row.at(keys[i]).is_structured();
-      text += (i > 0 ? "," : "") + (has ? CsvCell(row.at(keys[i])) : "");
+// The same cells as a tabular of LaTeX's package booktabs, which a document can \input. Notes of
+// rows follow as comments.
+std::string LatexTable(const std::string& title, const ordered_json& rows,
+                       const ordered_json& columns) {
+  std::string kinds;
+  for (const ordered_json& column : columns) kinds += column.at("unit") == "text" ? 'l' : 'r';
+  std::string text = Comment(title) + Comment("\\usepackage{booktabs}") +
+                     fmt::format("\\begin{{tabular}}{{{}}}\n\\toprule\n", kinds);
+  const Cells lines = TableCells(rows, columns);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::string line;
+    for (size_t j = 0; j < lines[i].size(); ++j) {
+      const std::string& cell = lines[i][j];
+      line += (j > 0 ? " & " : "") +
+              LatexText(i > 0 && kinds[j] == 'r' ? Replaced(cell, {{"-", "−"}}) : cell);
     }
-    text += "\n";
+    text += AtStart(line) + " \\\\\n" + (i == 0 ? "\\midrule\n" : "");
   }
+  text += "\\bottomrule\n\\end{tabular}\n";
+  for (const std::string& note : NotesOf(rows)) text += Comment(note);
   return text;
 }
 
-ordered_json LawsJson(const std::vector<Law>& laws) {
-  ordered_json json = ordered_json::array();
-  for (const Law& law : laws) {
-    json.push_back({{"law", law.name},
-                    {"checked", law.checked},
-                    {"holds", law.broken.empty()},
-                    {"must_hold", law.must_hold},
-                    {"broken", law.broken},
-                    {"untold", law.untold}});
+// All scalar members of the rows or, of given columns, the members that these name, with a header
+// line of their names (RFC 4180).
+std::string Csv(const ordered_json& rows, const ordered_json& columns) {
+  const std::vector<std::string> keys = columns.is_null() ? ScalarKeys(rows) : KeysOf(columns);
+  ordered_json head;
+  for (const std::string& key : keys) head[key] = key;
+  const auto line = [&](const ordered_json& row) {
+    std::string text;
+    for (const std::string& key : keys) {
+      const auto cell = row.find(key);
+      if (&key != &keys.front()) text += ",";
+      if (cell != row.end() && !cell->is_structured()) text += reports::CsvCell(*cell);
+    }
+    return text + "\n";
+  };
+  std::string text = line(head);
+  for (const ordered_json& row : rows) text += line(row);
+  return text;
+}
+
+// The number of nodes shown in a timeline, which is a small picture among many.
+constexpr size_t kSamples = 160;
+std::string LawText(const ordered_json& law) {
+  const auto broken = law.at("broken").get<std::vector<std::string>>(),
+             untold = law.at("untold").get<std::vector<std::string>>();
+  std::string text = broken.empty()
+                         ? fmt::format("checked {} times, holds", law.at("checked").get<int>())
+                         : fmt::format("BROKEN {} times", broken.size());
+  if (!untold.empty()) text += fmt::format("; {} times not told, since times vary", untold.size());
+  for (const std::string& sentence : broken) text += "\n  " + sentence;
+  return text;
+}
+
+// True if there was anything to check.
+bool Applies(const ordered_json& law) {
+  return law.at("checked").get<int>() > 0 || !law.at("untold").empty();
+}
+
+// With a picture of each row's memory over a step.
+std::string Html(const ordered_json& json, const StudyFacts& study) {
+  ordered_json page = json;
+  for (const ordered_json& law : json.at("laws")) {
+    if (Applies(law)) page["facts"].push_back({law.at("law"), LawText(law)});
   }
-  return json;
+  for (size_t i = 0; i < study.rows.size(); ++i) {
+    if (!study.rows[i].timeline.is_object()) continue;
+    page["rows"][i]["timeline"] = reports::MemoryStack(study.rows[i].timeline, kSamples);
+  }
+  return reports::StudyPage(page);
+}
+
+}  // namespace
+
+std::string LatexText(const std::string& text) { return Replaced(text, kEscapes); }
+
+std::string StudyFile(std::string_view format, const ordered_json& json, const StudyFacts& study) {
+  if (format == "json") return json.dump(1) + "\n";
+  if (format == "svg") return reports::FrontPicture(json);
+  if (format == "tex") return LatexTable(json.at("title"), json.at("rows"), json.at("columns"));
+  if (format == "html") return Html(json, study);
+  return Csv(json.at("rows"), study.columns.empty() ? ordered_json() : json.at("columns"));
+}
+
+std::string StudyText(const ordered_json& study) {
+  std::string text = TextTable(study.at("rows"), study.at("columns"));
+  for (const ordered_json& law : study.at("laws")) {
+    if (!Applies(law)) continue;
+    text += fmt::format("{}: {}\n", law.at("law").get<std::string>(), LawText(law));
+  }
+  if (study.contains("warning")) text += study.at("warning").get<std::string>() + "\n";
+  for (const ordered_json& fact : study.at("facts")) {
+    text += fmt::format("{}: {}\n", fact.at(0).get<std::string>(), fact.at(1).get<std::string>());
+  }
+  return text;
 }
 
 }  // namespace plimsoll::studies

@@ -1,26 +1,24 @@
-// The rows for people and for programs: the terminal's table and CSV.
+// A study for people, for papers and for programs: the terminal's table and files.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "studies/compare.h"
+#include "studies/study_json.h"
 
 namespace plimsoll::studies {
 
-// The texts of a table's cells: its head, then a line for each row.
-std::vector<std::vector<std::string>> TableCells(const nlohmann::ordered_json& rows,
-                                                 const nlohmann::ordered_json& columns);
+// The table, with the laws below it.
+std::string StudyText(const nlohmann::ordered_json& json);
 
-// An aligned table with a legend below, from the rows and columns of figures.h.
-std::string TextTable(const nlohmann::ordered_json& rows, const nlohmann::ordered_json& columns);
+// The study as a file of this format: "json", as study.json has it; "csv": all members of the rows,
+// or of chosen columns theirs; "tex": the table for LaTeX; "svg": memory against the time of a step
+// (reports/front_picture.h); "html": the page, with a picture of each row's memory over a step.
+std::string StudyFile(std::string_view format, const nlohmann::ordered_json& json,
+                      const StudyFacts& study);
 
-// All scalar members of the rows or, of given columns, the members that these name, with a header
-// line of their names (RFC 4180).
-std::string Csv(const nlohmann::ordered_json& rows,
-                const nlohmann::ordered_json& columns = nullptr);
-
-nlohmann::ordered_json LawsJson(const std::vector<Law>& laws);
+// `text` with LaTeX's special characters escaped, on one line.
+std::string LatexText(const std::string& text);
 
 }  // namespace plimsoll::studies

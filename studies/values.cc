@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <map>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -30,31 +30,6 @@ constexpr const char* kOfTheStudy[] = {
     "memory.summary",   "memory.calibration", "log.csv",           "log.tensorboard",
     "log.report",       "log.mlflow"};
 
-void RefuseKeysOfTheStudy(const std::string& path, const std::string& where,
-                          const std::string& origin) {
-  for (const char* key : kOfTheStudy) {
-    if (path != key) continue;
-    throw UserError(
-        fmt::format("{}: {}.{}: is the study's own to set; remove it", origin, where, path));
-  }
-}
-
-[[noreturn]] void Unknown(const std::string& path, const std::string& where,
-                          const std::string& origin) {
-  const std::string nearest = config::NearestKey(path);
-  throw UserError(fmt::format("{}: {}.{}: unknown key{}", origin, where, config::ShowKey(path),
-                              nearest.empty() ? "; plimsoll config --reference lists all keys"
-                                              : fmt::format(", did you mean {}?", nearest)));
-}
-
-Tree Scalar(const std::string& text, const std::string& origin) {
-  Tree tree;
-  tree.kind = Tree::Kind::kScalar;
-  tree.origin = origin;
-  tree.text = text;
-  return tree;
-}
-
 // A range in plain numbers: bytes for sizes.
 class Range {
  public:
@@ -62,103 +37,81 @@ class Range {
       : key_(key), map_(map), where_(where) {
     if (key.type != Type::kInt && key.type != Type::kFloat && key.type != Type::kMemorySize &&
         key.type != Type::kAutoOrInt) {
-      Fail(map.origin, "a range is for numbers and sizes; list the values");
+      RefuseAt(map.origin, where, "a range is for numbers and sizes; list the values");
     }
-    for (const TreeEntry& entry : map.entries) {
-      if (entry.key == "from") {
-        from_ = Number(entry);
-      } else if (entry.key == "to") {
-        to_ = Number(entry);
-      } else if (entry.key == "step") {
-        step_ = Number(entry);
-      } else if (entry.key == "count") {
-        count_ = std::get<int64_t>(config::ParseValue(Type::kInt, where + ".count", entry.value));
-      } else if (entry.key == "times") {
-        times_ = std::get<double>(config::ParseValue(Type::kFloat, where + ".times", entry.value));
-      } else {
-        throw UserError(
-            fmt::format("{}: {}.{}: unknown key; a range has from, to, and step, count or times",
-                        entry.origin, where, config::ShowKey(entry.key)));
-      }
+    for (const TreeEntry& entry : map.entries) given_[entry.key] = Number(entry);
+    if (!Has("from") || !Has("to") || given_.size() != 3) {
+      RefuseAt(map.origin, where, "a range has from, to, and one of step, count and times");
     }
-    if (!from_ || !to_ || step_.has_value() + count_.has_value() + times_.has_value() != 1) {
-      Fail(map.origin, "a range has from, to, and one of step, count and times");
-    }
-    if (*to_ < *from_) Fail(map.origin, "`to` is below `from`");
+    if (given_["to"] < given_["from"]) RefuseAt(map.origin, where, "`to` is below `from`");
   }
 
   std::vector<Tree> Values() const {
     std::vector<Tree> values;
     for (const double number : Numbers()) {
-      const Tree value = Scalar(Text(number), map_.origin);
+      Tree value;
+      value.kind = Tree::Kind::kScalar;
+      value.origin = map_.origin;
+      value.text = key_.type == Type::kFloat ? fmt::format("{}", number)
+                                             : fmt::format("{}", std::llround(number));
       if (values.empty() || values.back().text != value.text) values.push_back(value);
     }
     return values;
   }
 
  private:
-  [[noreturn]] void Fail(const std::string& origin, const std::string& reason) const {
-    throw UserError(fmt::format("{}: {}: {}", origin, where_, reason));
-  }
+  bool Has(const char* name) const { return given_.contains(name); }
 
   double Number(const TreeEntry& entry) const {
-    const std::string path = where_ + "." + entry.key;
-    if (key_.type == Type::kMemorySize) {
-      const auto size =
-          std::get<config::MemorySize>(config::ParseValue(key_.type, path, entry.value));
-      if (size.base != config::MemorySize::Base::kAbsolute) {
-        Fail(entry.origin, "a range of sizes runs from bytes to bytes; list shares as values");
-      }
-      return static_cast<double>(size.bytes);
+    Type type = key_.type == Type::kAutoOrInt ? Type::kInt : key_.type;
+    if (entry.key == "count" || entry.key == "times") {
+      type = entry.key == "count" ? Type::kInt : Type::kFloat;
+    } else if (entry.key != "from" && entry.key != "to" && entry.key != "step") {
+      RefuseAt(entry.origin, where_ + "." + config::ShowKey(entry.key),
+               "unknown key; a range has from, to, and step, count or times");
     }
-    if (key_.type == Type::kFloat) {
-      return std::get<double>(config::ParseValue(Type::kFloat, path, entry.value));
+    const config::Value value = config::ParseValue(type, where_ + "." + entry.key, entry.value);
+    if (const auto* number = std::get_if<double>(&value)) return *number;
+    if (const auto* number = std::get_if<int64_t>(&value)) return static_cast<double>(*number);
+    const auto& size = std::get<config::MemorySize>(value);
+    if (size.base != config::MemorySize::Base::kAbsolute) {
+      RefuseAt(entry.origin, where_,
+               "a range of sizes runs from bytes to bytes; list shares as values");
     }
-    return static_cast<double>(
-        std::get<int64_t>(config::ParseValue(Type::kInt, path, entry.value)));
+    return static_cast<double>(size.bytes);
   }
 
   std::vector<double> Numbers() const {
+    const double from = given_.at("from"), to = given_.at("to");
     std::vector<double> numbers;
     const auto add = [&](double number) {
-      if (static_cast<int64_t>(numbers.size()) == kMostValues) {
-        Fail(map_.origin, fmt::format("more than {} values", kMostValues));
-      }
       numbers.push_back(number);
+      if (numbers.size() > kMostValues) {
+        RefuseAt(map_.origin, where_, fmt::format("more than {} values", kMostValues));
+      }
     };
-    if (count_) {
-      if (*count_ < 1) Fail(map_.origin, "the list is empty: count is below 1");
-      if (*count_ > kMostValues) Fail(map_.origin, fmt::format("more than {} values", kMostValues));
-      const double last = std::max<double>(1, static_cast<double>(*count_ - 1));
-      for (int64_t i = 0; i < *count_; ++i) {
-        add(*from_ + (*to_ - *from_) * static_cast<double>(i) / last);
-      }
-    } else if (step_) {
-      if (*step_ <= 0) Fail(map_.origin, "step must be above 0");
+    if (Has("count")) {
+      const double count = given_.at("count");
+      if (count < 1) RefuseAt(map_.origin, where_, "the list is empty: count is below 1");
+      for (double i = 0; i < count; ++i) add(from + (to - from) * i / std::max(1.0, count - 1));
+    } else if (Has("step")) {
+      const double step = given_.at("step");
+      if (step <= 0) RefuseAt(map_.origin, where_, "step must be above 0");
       // A float's last step may miss `to` by a rounding.
-      const double end = *to_ + *step_ * 1e-9;
-      for (int64_t i = 0; *from_ + *step_ * static_cast<double>(i) <= end; ++i) {
-        add(*from_ + *step_ * static_cast<double>(i));
-      }
+      for (double i = 0; from + step * i <= to + step * 1e-9; ++i) add(from + step * i);
     } else {
-      if (*times_ <= 1 || *from_ <= 0) {
-        Fail(map_.origin, "times must be above 1, and `from` above 0");
-      }
-      for (double number = *from_; number <= *to_ * (1 + 1e-9); number *= *times_) add(number);
+      const double times = given_.at("times");
+      if (times <= 1 || from <= 0)
+        RefuseAt(map_.origin, where_, "times must be above 1, and `from` above 0");
+      for (double number = from; number <= to * (1 + 1e-9); number *= times) add(number);
     }
     return numbers;
-  }
-
-  std::string Text(double number) const {
-    return key_.type == Type::kFloat ? fmt::format("{}", number)
-                                     : fmt::format("{}", std::llround(number));
   }
 
   const Key& key_;
   const Tree& map_;
   const std::string& where_;
-  std::optional<double> from_, to_, step_, times_;
-  std::optional<int64_t> count_;
+  std::map<std::string, double> given_;
 };
 
 // Refuses values that the key cannot have; null is allowed, since it removes a value.
@@ -168,31 +121,46 @@ void Check(const Key& key, const Tree& value) {
 
 }  // namespace
 
+void RefuseAt(const std::string& origin, const std::string& path, const std::string& reason) {
+  throw UserError(origin + ": " + path + ": " + reason);
+}
+
+void RefuseUnknown(const std::string& origin, const std::string& path, const std::string& nearest,
+                   const std::string& command) {
+  RefuseAt(
+      origin, path,
+      "unknown key" + (nearest.empty() ? "; plimsoll " + command + " --reference lists all keys"
+                                       : ", did you mean " + nearest + "?"));
+}
+
+void RequireKind(Tree::Kind kind, const std::string& expected, const std::string& origin,
+                 const std::string& path, const Tree& value) {
+  if (value.kind == kind) return;
+  RefuseAt(origin, path, "expected " + expected + ", got " + config::Describe(value));
+}
+
 void ForEachKey(const Tree& map, const std::string& where, const Leaf& leaf) {
   if (map.kind == Tree::Kind::kNull) return;
-  if (map.kind != Tree::Kind::kMap) {
-    throw UserError(fmt::format("{}: {}: expected keys of a run file, got {}", map.origin, where,
-                                config::Describe(map)));
-  }
-  for (const TreeEntry& entry : map.entries) {
-    if (const Key* key = config::FindKey(entry.key); key != nullptr) {
-      RefuseKeysOfTheStudy(key->path, where, entry.origin);
-      leaf(*key, entry);
-    } else if (config::IsSection(entry.key)) {
-      if (entry.value.kind != Tree::Kind::kMap) {
-        throw UserError(fmt::format("{}: {}.{}: expected keys of this section, got {}",
-                                    entry.origin, where, entry.key, config::Describe(entry.value)));
-      }
-      for (const TreeEntry& inner : entry.value.entries) {
-        const std::string path = entry.key + "." + inner.key;
-        const Key* of_section = config::FindKey(path);
-        if (of_section == nullptr) Unknown(path, where, inner.origin);
-        RefuseKeysOfTheStudy(path, where, inner.origin);
-        leaf(*of_section, inner);
-      }
-    } else {
-      Unknown(entry.key, where, entry.origin);
+  RequireKind(Tree::Kind::kMap, "keys of a run file", map.origin, where, map);
+  const auto visit = [&](const std::string& path, const TreeEntry& entry) {
+    const Key* const key = config::FindKey(path);
+    if (key == nullptr) {
+      RefuseUnknown(entry.origin, where + "." + config::ShowKey(path), config::NearestKey(path),
+                    "config");
     }
+    if (std::ranges::find(kOfTheStudy, path) != std::end(kOfTheStudy)) {
+      RefuseAt(entry.origin, where + "." + path, "is the study's own to set; remove it");
+    }
+    leaf(*key, entry);
+  };
+  for (const TreeEntry& entry : map.entries) {
+    if (config::FindKey(entry.key) != nullptr || !config::IsSection(entry.key)) {
+      visit(entry.key, entry);
+      continue;
+    }
+    RequireKind(Tree::Kind::kMap, "keys of this section", entry.origin, where + "." + entry.key,
+                entry.value);
+    for (const TreeEntry& inner : entry.value.entries) visit(entry.key + "." + inner.key, inner);
   }
 }
 
@@ -203,30 +171,29 @@ KeyTrees ReadSettings(const Tree& map, const std::string& where) {
     value.origin = entry.origin;
     Check(key, value);
     if (!settings.emplace(key.path, value).second) {
-      throw UserError(
-          fmt::format("{}: {}.{}: given twice; keep one", entry.origin, where, key.path));
+      RefuseAt(entry.origin, where + "." + key.path, "given twice; keep one");
     }
   });
   return settings;
 }
 
+KeyTrees Overlaid(const KeyTrees& settings, const KeyTrees& layer) {
+  KeyTrees all = layer;
+  all.insert(settings.begin(), settings.end());  // of those that `layer` lacks
+  return all;
+}
+
 std::vector<Tree> ReadValues(const Key& key, const Tree& value, const std::string& where) {
-  std::vector<Tree> values;
-  if (value.kind == Tree::Kind::kMap) {
-    values = Range(key, value, where).Values();
-  } else if (value.kind == Tree::Kind::kList) {
-    values = value.items;
-  } else {
-    values = {value};
-  }
-  if (values.empty())
-    throw UserError(fmt::format("{}: {}: the list is empty", value.origin, where));
+  const std::vector<Tree> values = value.kind == Tree::Kind::kMap
+                                       ? Range(key, value, where).Values()
+                                   : value.kind == Tree::Kind::kList ? value.items
+                                                                     : std::vector<Tree>{value};
+  if (values.empty()) RefuseAt(value.origin, where, "the list is empty");
   for (size_t i = 0; i < values.size(); ++i) {
     Check(key, values[i]);
     for (size_t j = 0; j < i; ++j) {
       if (SetArgument(key.path, values[i]) != SetArgument(key.path, values[j])) continue;
-      throw UserError(fmt::format("{}: {}: {} stands there twice", values[i].origin, where,
-                                  ShortText(key.path, values[i])));
+      RefuseAt(values[i].origin, where, ShortText(key.path, values[i]) + " stands there twice");
     }
   }
   return values;
@@ -236,6 +203,12 @@ std::string SetArgument(const std::string& key, const Tree& value) {
   if (value.kind == Tree::Kind::kNull) return key + "=null";
   const Key& row = *config::FindKey(key);
   return key + "=" + config::ToText(row.type, config::ParseKey(row, value));
+}
+
+std::vector<std::string> SetsOf(const KeyTrees& settings) {
+  std::vector<std::string> sets;
+  for (const auto& [key, value] : settings) sets.push_back(SetArgument(key, value));
+  return sets;
 }
 
 std::string ShortText(const std::string& key, const Tree& value) {

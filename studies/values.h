@@ -20,12 +20,27 @@ config::KeyTrees ReadSettings(const config::Tree& map, const std::string& where)
 using Leaf = std::function<void(const config::Key& key, const config::TreeEntry& entry)>;
 void ForEachKey(const config::Tree& map, const std::string& where, const Leaf& leaf);
 
+// `settings` with those of `layer`, which override them.
+config::KeyTrees Overlaid(const config::KeyTrees& settings, const config::KeyTrees& layer);
+
 // The values of an axis: a list, one value, or a range {from, to, step | count | times}.
 std::vector<config::Tree> ReadValues(const config::Key& key, const config::Tree& value,
                                      const std::string& where);
 
+// UserErrors about the key `path` that was given at `origin`: "study.yaml:3: axes.amp: REASON".
+[[noreturn]] void RefuseAt(const std::string& origin, const std::string& path,
+                           const std::string& reason);
+// The key is unknown; `command` lists those that exist.
+[[noreturn]] void RefuseUnknown(const std::string& origin, const std::string& path,
+                                const std::string& nearest, const std::string& command);
+// Its value has another kind than `kind`, for which `expected` is a name.
+void RequireKind(config::Tree::Kind kind, const std::string& expected, const std::string& origin,
+                 const std::string& path, const config::Tree& value);
+
 // The argument of --set that gives the key this value: "amp.dtype=bf16".
 std::string SetArgument(const std::string& key, const config::Tree& value);
+// The arguments of --set for these keys and values.
+std::vector<std::string> SetsOf(const config::KeyTrees& settings);
 
 // For names and tables: "bf16", "128 MiB", "norms, gelu".
 std::string ShortText(const std::string& key, const config::Tree& value);

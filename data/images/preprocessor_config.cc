@@ -318,9 +318,7 @@ void WritePreparation(const std::string& text, const std::string& folder) {
     std::filesystem::remove(path, error);
     return;
   }
-  OutputFile file(path);
-  file.Write(text);
-  file.Commit();
+  WriteWhole(path, text);
 }
 
 }  // namespace plimsoll::data

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "reports/metric_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 

@@ -6,16 +6,15 @@
 #include <cmath>
 #include <map>
 
-#include "studies/command_output.h"
 #include "studies/figures.h"
-#include "studies/shared_curves.h"
-#include "studies/study_json.h"
 #include "studies/table.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::studies {
 namespace {
+
+using nlohmann::ordered_json;
 
 Run Measured(std::vector<double> step_ms, std::vector<double> losses = {3, 2, 1},
              const std::string& seed = "1") {
@@ -36,6 +35,21 @@ Row Measured(const std::string& name, std::vector<double> step_ms, double bytes,
   return row;
 }
 
+// study.json of rows without facts.
+ordered_json JsonOf(const std::vector<Row>& rows) {
+  return StudyJson({.title = "t", .rows = rows});
+}
+
+std::string CsvOf(const ordered_json& study) { return StudyFile("csv", study, {.title = ""}); }
+
+// A member of all comparisons.
+template <typename T>
+std::vector<T> Each(const std::vector<Comparison>& comparisons, T Comparison::*member) {
+  std::vector<T> all;
+  for (const Comparison& comparison : comparisons) all.push_back(comparison.*member);
+  return all;
+}
+
 TEST(Compare, NobodyCanTellTimesWhoseSpreadsOverlap) {
   const std::vector<Row> rows = {Measured("base", {99, 100, 101, 102, 103}, 10),
                                  Measured("same", {100, 101, 102, 103, 104}, 9),
@@ -43,9 +57,9 @@ TEST(Compare, NobodyCanTellTimesWhoseSpreadsOverlap) {
                                  Measured("slower", {199, 200, 201, 202, 203}, 9)};
   const auto comparisons = Compare(rows, {}, 0);
   EXPECT_FALSE(comparisons[0].speedup);
-  EXPECT_EQ(comparisons[1].time, Difference::kNone);
-  EXPECT_EQ(comparisons[2].time, Difference::kFaster);
-  EXPECT_EQ(comparisons[3].time, Difference::kSlower);
+  EXPECT_EQ(Each(comparisons, &Comparison::time),
+            (std::vector{Difference::kNone, Difference::kNone, Difference::kFaster,
+                         Difference::kSlower}));
   EXPECT_DOUBLE_EQ(*comparisons[2].speedup, 101.0 / 51.0);
   // From the quartiles of both.
   EXPECT_DOUBLE_EQ(comparisons[1].speedups->low, 100.0 / 103.0);
@@ -89,7 +103,7 @@ TEST(Compare, SpeedIsOfTokensWhereStepsHaveDifferentNumbersOfThem) {
   // Its steps are compared, and the table says so.
   EXPECT_DOUBLE_EQ(*comparisons[4].speedup, 0.5);
   EXPECT_FALSE(comparisons[4].speedup_by_tokens);
-  const auto json = StudyJson({.title = "t", .groups = {}, .rows = rows, .facts = {}});
+  const ordered_json json = JsonOf(rows);
   EXPECT_EQ(json.at("rows")[1].at("speedup_by"), "tokens");
   EXPECT_EQ(json.at("rows")[4].at("speedup_by"), "steps");
   EXPECT_NE(StudyText(json).find("speed: of unknown: steps a second"), std::string::npos)
@@ -98,10 +112,10 @@ TEST(Compare, SpeedIsOfTokensWhereStepsHaveDifferentNumbersOfThem) {
 
 TEST(Figures, ThatCountAreIntegers) {
   const std::vector<Row> rows = {Measured("base", {99, 100, 101}, 12345678)};
-  const auto json = RowJson(0, rows, Compare(rows, {}, 0), "");
-  EXPECT_EQ(json.at("arena_bytes").dump(), "12345678");
-  EXPECT_EQ(json.at("peak_bytes").dump(), "12345678");
-  const std::string csv = Csv({json});
+  const ordered_json study = JsonOf(rows), &json = study.at("rows");
+  EXPECT_EQ(json[0].at("arena_bytes").dump(), "12345678");
+  EXPECT_EQ(json[0].at("peak_bytes").dump(), "12345678");
+  const std::string csv = CsvOf(study);
   EXPECT_EQ(csv.find("12345678.0"), std::string::npos) << csv;
 }
 
@@ -109,10 +123,7 @@ TEST(Compare, TheFrontIsWhatNoOtherBeats) {
   const auto comparisons = Compare({Measured("fast", {10}, 100), Measured("small", {20}, 50),
                                     Measured("worse", {20}, 100), Measured("also small", {30}, 50)},
                                    {}, 0);
-  EXPECT_TRUE(comparisons[0].on_front);
-  EXPECT_TRUE(comparisons[1].on_front);
-  EXPECT_FALSE(comparisons[2].on_front);
-  EXPECT_FALSE(comparisons[3].on_front);
+  EXPECT_EQ(Each(comparisons, &Comparison::on_front), (std::vector{true, true, false, false}));
 }
 
 TEST(Compare, DifferencesAreOfPairsWithTheSameSeed) {
@@ -138,9 +149,8 @@ TEST(Compare, TheBaselinesSeedsMayBeRowsOfTheirOwn) {
   const std::vector<RowFacts> facts = {{"x", "a"}, {"x", "a"}, {"x", "b"}, {"x", "b"}};
   const auto comparisons = Compare(rows, facts, 0);
   EXPECT_NEAR(comparisons[3].loss_difference->mean, 0.6, 1e-12);
-  EXPECT_EQ(comparisons[1].same_as, -1);  // another seed
-  EXPECT_EQ(comparisons[2].same_as, 0);
-  EXPECT_EQ(comparisons[3].same_as, 1);
+  // The second row has another seed than the first.
+  EXPECT_EQ(Each(comparisons, &Comparison::same_as), (std::vector{-1, -1, 0, 1}));
   EXPECT_FALSE(comparisons[3].same_bits);
 }
 
@@ -171,7 +181,7 @@ TEST(SharedCurves, AreThoseOfTheLongestRunThatHasTheSameLosses) {
 }
 
 TEST(SharedCurves, AreLongEnoughForAnEnergyThatTheOtherHas) {
-  const auto steps = [](double step_ms, nlohmann::ordered_json joules) {
+  const auto steps = [](double step_ms, ordered_json joules) {
     return SharedSteps(5, 1000, {{"step_ms", step_ms}, {"joules_per_step", std::move(joules)}});
   };
   EXPECT_EQ(steps(50, nullptr), 55);
@@ -227,7 +237,7 @@ TEST(Laws, TimesThatVaryTellNothing) {
   EXPECT_EQ(law.untold, (std::vector<std::string>{"auto: times vary too much to tell"}));
 }
 
-nlohmann::ordered_json Printed(const std::string& output) {
+ordered_json Printed(const std::string& output) {
   const TempFolder folder;
   return LastObject(folder.Write("log.txt", output));
 }
@@ -283,15 +293,13 @@ TEST(CommandOutput, OnlyTheTailOfMuchIsKept) {
 TEST(Table, SaysWhatCannotBeTold) {
   const std::vector<Row> rows = {Measured("base", {99, 100, 101}, 10),
                                  Measured("same", {98, 100.5, 102}, 10)};
-  const auto comparisons = Compare(rows, {}, 0);
-  auto json = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
+  const ordered_json study = JsonOf(rows), &json = study.at("rows");
   EXPECT_EQ(json[0].at("base"), true);
   EXPECT_EQ(json[1].at("marks").at("speedup"), "cannot tell: 0.983 to 1.013");
-  const std::string text = TextTable(json, ColumnsOf(json));
+  const std::string text = StudyText(study);
   EXPECT_NE(text.find("~0.995 (0.983 to 1.013)"), std::string::npos) << text;
   EXPECT_NE(text.find("~: cannot tell"), std::string::npos) << text;
-  const std::string csv = Csv(json);
+  const std::string csv = CsvOf(study);
   EXPECT_EQ(csv.substr(0, 11), "name,status");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
 }
@@ -302,9 +310,7 @@ TEST(Figures, SeedsBecomeAMeanAndItsDeviation) {
   rows[0].runs.push_back(Measured({10}, {3.0}, "2"));
   rows[0].runs[0].evaluations = {{0, 5}, {9, 2.25}};
   rows[0].runs[1].evaluations = {{0, 5}, {9, 2.75}};
-  const auto comparisons = Compare(rows, {}, 0);
-  auto json = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
+  const ordered_json study = JsonOf(rows), &json = study.at("rows");
   EXPECT_EQ(json[0].at("loss"), 2.5);
   EXPECT_DOUBLE_EQ(json[0].at("loss_deviation"), std::sqrt(0.5));
   EXPECT_EQ(json[0].at("loss_runs"), 2);
@@ -321,7 +327,7 @@ TEST(Figures, SeedsBecomeAMeanAndItsDeviation) {
   EXPECT_TRUE(json[1].at("loss_deviation").is_null());
   EXPECT_EQ(json[1].at("loss_runs"), 1);
   EXPECT_EQ(json[1].at("loss_difference"), 0.5);
-  const std::string text = TextTable(json, ColumnsOf(json));
+  const std::string text = StudyText(study);
   EXPECT_NE(text.find("2.5 ± 0.7 (2)"), std::string::npos) << text;
   EXPECT_NE(text.find("2.5 (1)"), std::string::npos) << text;
   EXPECT_EQ(text.find("best held-out"), std::string::npos) << text;  // the last is the best
@@ -341,9 +347,7 @@ TEST(Figures, DifferencesAreToldByTheirIntervalAndRoundedByTheirSpread) {
                                  WithLosses("perhaps", {2.02, 1.998, 2.012, 2.015, 2.003}),
                                  WithLosses("worse", {2.02, 2.021, 2.019, 2.02, 2.02}),
                                  WithLosses("equal", {2, 2, 2, 2, 2})};
-  const auto comparisons = Compare(rows, {}, 0);
-  auto json = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
+  const ordered_json study = JsonOf(rows), &json = study.at("rows");
   // 0.0096 ± 2.776 · 0.00896 / √5.
   EXPECT_EQ(json[1].at("marks").at("loss_difference"), "cannot tell: -0.0015 to +0.021");
   EXPECT_NEAR(json[1].at("loss_difference_low"), -0.00152, 1e-5);
@@ -351,7 +355,7 @@ TEST(Figures, DifferencesAreToldByTheirIntervalAndRoundedByTheirSpread) {
   for (const size_t told : {2, 3}) {
     EXPECT_EQ(json[told].at("marks").count("loss_difference"), 0u) << json[told].dump();
   }
-  const std::string text = TextTable(json, ColumnsOf(json));
+  const std::string text = StudyText(study);
   for (const char* cell : {"2.010 ± 0.009 (5)", "~+0.010 ± 0.009 (5) (-1.5e-03 to +2.1e-02)",
                            "  +0.0200 ± 0.0007 (5)", "0 ± 0 (5)"}) {
     EXPECT_NE(text.find(cell), std::string::npos) << cell << " in\n" << text;
@@ -361,20 +365,18 @@ TEST(Figures, DifferencesAreToldByTheirIntervalAndRoundedByTheirSpread) {
 TEST(Columns, AreThoseThatAreChosen) {
   std::vector<Row> rows = {WithLosses("base", {2, 2, 2, 2, 2}),
                            WithLosses("other", {3, 3, 3, 3, 4})};
-  const auto comparisons = Compare(rows, {}, 0);
-  auto json = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
   // By their keys, by what the head says, in the order asked for; with what stands beside a mean.
   const std::vector<std::string> chosen = ParseColumns("loss, arena,name,budget_bytes");
   EXPECT_EQ(chosen, (std::vector<std::string>{"loss", "arena_bytes", "name", "budget_bytes"}));
-  const auto columns = ColumnsOf(json, chosen);
-  const std::string text = TextTable(json, columns);
+  const StudyFacts facts{.title = "t", .rows = rows, .columns = chosen};
+  const ordered_json study = StudyJson(facts);
+  const std::string text = StudyText(study);
   const std::string head = text.substr(0, text.find('\n'));
   EXPECT_LT(head.find("loss"), head.find("arena"));
   EXPECT_NE(head.find("budget_bytes"), std::string::npos) << head;
   EXPECT_EQ(head.find("step"), std::string::npos) << head;
   EXPECT_NE(text.find("3.2 ± 0.4 (5)"), std::string::npos) << text;
-  const std::string csv = Csv(json, columns);
+  const std::string csv = StudyFile("csv", study, facts);
   EXPECT_EQ(csv.substr(0, csv.find('\n')),
             "loss,loss_deviation,loss_runs,arena_bytes,name,budget_bytes");
   EXPECT_NE(csv.find("\n2.0,0.0,5,1,base,\n"), std::string::npos) << csv;
@@ -387,6 +389,37 @@ TEST(Columns, ThatAreNoneAreRefusedWithTheList) {
                    "arena_bytes, "});
   ExpectUserError([] { ParseColumns("name,,loss"); }, {"--columns: \"\" is no column"});
   ExpectUserError([] { ParseColumns("loss,loss"); }, {"--columns: \"loss\" is named twice"});
+}
+
+TEST(LatexTable, EscapesWhatLatexReads) {
+  EXPECT_EQ(LatexText("a_b & 50 % #1 $x$ {y} ~ ^ \\ <\n>"),
+            "a\\_b \\& 50 \\% \\#1 \\$x\\$ \\{y\\} \\textasciitilde{} \\textasciicircum{} "
+            "\\textbackslash{} \\textless{} \\textgreater{}");
+  EXPECT_EQ(LatexText("2.8 ± 0.1, zurück"), "2.8 $\\pm$ 0.1, zurück");
+}
+
+TEST(LatexTable, HasTheCellsOfTheTable) {
+  const ordered_json columns = {
+      {{"key", "name"}, {"label", "row"}, {"unit", "text"}},
+      {{"key", "step_ms"}, {"label", "step"}, {"unit", "ms"}},
+      {{"key", "loss_difference"}, {"label", "difference"}, {"unit", "number"}}};
+  const ordered_json rows = {{{"name", "[base]"}, {"step_ms", 12.5}},
+                             {{"name", "bf16_a"}, {"step_ms", 10}, {"loss_difference", -0.013}},
+                             {{"name", "tight"}, {"note", "not within\nthe budget"}}};
+  EXPECT_EQ(
+      StudyFile("tex", {{"title", "Mine"}, {"rows", rows}, {"columns", columns}}, {.title = ""}),
+      "% Mine\n"
+      "% \\usepackage{booktabs}\n"
+      "\\begin{tabular}{lrr}\n"
+      "\\toprule\n"
+      "row & step ms & difference \\\\\n"
+      "\\midrule\n"
+      "{[}base] & 12.5 &  \\\\\n"
+      "bf16\\_a & 10 & $-$1.3e$-$02 \\\\\n"
+      "tight &  &  \\\\\n"
+      "\\bottomrule\n"
+      "\\end{tabular}\n"
+      "% tight: not within the budget\n");
 }
 
 }  // namespace

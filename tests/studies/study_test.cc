@@ -3,12 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
-#include "studies/study_keys.h"
 #include "studies/values.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -145,9 +142,7 @@ variants:
     memory.budget: null
     optimizer.betas: [0.9, 0.99]
 )");
-  std::vector<std::string> sets;
-  for (const auto& [key, value] : study.variants[0].settings)
-    sets.push_back(SetArgument(key, value));
+  const std::vector<std::string> sets = SetsOf(study.variants[0].settings);
   config::MistakeList mistakes;
   const config::KeyTrees again =
       config::ReadLayers("memory: {budget: 1GiB}", "run.yaml", nullptr, sets, mistakes);
@@ -160,11 +155,7 @@ variants:
 }
 
 TEST(StudyFile, ReferenceStandsInTheDocumentation) {
-  std::ifstream file("docs/ablations.md");
-  ASSERT_TRUE(file);
-  std::ostringstream text;
-  text << file.rdbuf();
-  EXPECT_NE(text.str().find(StudyReference()), std::string::npos)
+  EXPECT_NE(ReadFile("docs/ablations.md").find(StudyReference()), std::string::npos)
       << "put the table that plimsoll ablate --reference prints into docs/ablations.md";
 }
 

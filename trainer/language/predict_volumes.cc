@@ -148,9 +148,8 @@ void PredictionRecord::Write() const {
                              {"checksum", checksum_},
                              {"files", names},
                              {"inputs", files_}};
-  OutputFile file(path_);
-  file.Write(json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-  file.Commit(OutputFile::Sync::kNo);
+  WriteWhole(path_, json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n",
+             OutputFile::Sync::kNo);
 }
 
 namespace fs = std::filesystem;

@@ -127,9 +127,7 @@ void RunDirectory::Continue(const std::vector<std::string>& metrics,
 
 void RunDirectory::Write(const std::string& name, const std::string& content) const {
   if (!writes_) return;
-  OutputFile file(File(name));
-  file.Write(content);
-  file.Commit();
+  WriteWhole(File(name), content);
 }
 
 void RunDirectory::AppendMetrics(const std::string& json) {

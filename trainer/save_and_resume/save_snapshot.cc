@@ -133,9 +133,7 @@ void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks) {
   if (ranks.rank() == 0) {
     sign =
         fmt::format("{} {}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
-    OutputFile file(path);
-    file.Write(sign);
-    file.Commit(OutputFile::Sync::kNo);
+    WriteWhole(path, sign, OutputFile::Sync::kNo);
   }
   sign = ranks.Broadcast(sign);
   const std::string problem = FirstProblem(ranks, [&] {

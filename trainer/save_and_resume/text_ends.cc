@@ -65,9 +65,7 @@ void WriteGenerationConfig(const std::string& text, const std::string& folder) {
     fs::remove(path, ignored);
     return;
   }
-  OutputFile file(path.string());
-  file.Write(text);
-  file.Commit();
+  WriteWhole(path.string(), text);
 }
 
 }  // namespace plimsoll::trainer

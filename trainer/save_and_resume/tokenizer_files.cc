@@ -148,9 +148,7 @@ void WriteTokenizerFiles(const CopiedTokenizer& files, const std::string& folder
   const auto write = [&](const std::string& name, std::string_view text) {
     const fs::path path = fs::path(folder) / name;
     fs::create_directories(path.parent_path(), error);
-    OutputFile file(path.string());
-    file.Write(text);
-    file.Commit();
+    WriteWhole(path.string(), text);
   };
   for (const auto& [name, from] : files.copies) write(name, MappedFile(from).text());
   if (!files.config.empty()) write(kConfigFile, files.config);

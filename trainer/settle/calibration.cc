@@ -110,9 +110,7 @@ class CalibrationFile {
     try {
       std::error_code error;
       std::filesystem::create_directories(options_.folder, error);
-      OutputFile file(path_);
-      file.Write(json.dump(1) + "\n");
-      file.Commit();
+      WriteWhole(path_, json.dump(1) + "\n");
     } catch (const UserError& problem) {
       Say(fmt::format("warning: {}; the calibration is not kept", problem.what()));
     }

@@ -119,9 +119,7 @@ void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
   try {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    OutputFile file(CalibrationPath(folder, kKind, measured.device));
-    file.Write(json.dump(1) + "\n");
-    file.Commit();
+    WriteWhole(CalibrationPath(folder, kKind, measured.device), json.dump(1) + "\n");
   } catch (const UserError& problem) {
     PrintWarning(fmt::format("{}; the GPU's profile is not kept", problem.what()));
   }

@@ -73,9 +73,7 @@ void KeepLink(const std::string& path, const LinkRates& rates) {
   try {
     std::error_code error;
     std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-    OutputFile file(path);
-    file.Write(json.dump(1) + "\n");
-    file.Commit();
+    WriteWhole(path, json.dump(1) + "\n");
   } catch (const UserError& problem) {
     PrintWarning(fmt::format("{}; the speed of the link to the host is not kept", problem.what()));
   }

@@ -132,9 +132,7 @@ void WriteChoices(const ChoiceFile& file, const Choices& choices) {
   text += fmt::format("{}{:016x}\n", kChecksum, Fnv1a(text));
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(file.path).parent_path(), error);
-  OutputFile output(file.path);
-  output.Write(text);
-  output.Commit();
+  WriteWhole(file.path, text);
 }
 
 ChoiceStore::ChoiceStore(const std::string& kind, const std::string& title,

@@ -1,16 +1,17 @@
 // From a study to its rows, and from rows to their runs.
-#include "studies/grid.h"
+#include "studies/rows.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
-#include "studies/configure.h"
 #include "studies/runner.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/config/load.h"
+#include "trainer/settle/from_config.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -23,13 +24,17 @@ constexpr const char* kBase =
 
 Study Parse(const std::string& text) { return ParseStudy("base: run.yaml\n" + text, "study.yaml"); }
 
-std::vector<GridRow> Grid(const std::string& text) {
+std::vector<StudyRow> Grid(const std::string& text) {
   return ExpandGrid(Parse(text), config::LoadText(kBase, "run.yaml").config);
 }
 
-std::vector<std::string> Names(const std::vector<GridRow>& rows) {
+void ExpectRefused(const std::string& text, std::initializer_list<std::string_view> parts) {
+  ExpectUserError([&] { Grid(text); }, parts);
+}
+
+std::vector<std::string> Names(const std::vector<StudyRow>& rows) {
   std::vector<std::string> names;
-  for (const GridRow& row : rows) names.push_back(row.name);
+  for (const StudyRow& row : rows) names.push_back(row.name);
   return names;
 }
 
@@ -86,27 +91,23 @@ TEST(Grid, ExclusionsSeeWhatTheBaseHas) {
 }
 
 TEST(Grid, RefusesWhatSaysNothing) {
-  ExpectUserError([] { Grid("repeats: 1\n"); }, {"study.yaml", "nothing to compare"});
-  ExpectUserError([] { Grid("axes: {train.seed: [1]}\nexclude: [{train.seed: 1}]\n"); },
-                  {"leaves no row"});
-  ExpectUserError([] { Grid("axes: {train.seed: [1]}\nexclude: [{train.seed: 2}]\n"); },
-                  {"study.yaml:3: exclude[0]: no row is like that"});
-  ExpectUserError([] { Grid("axes: {train.seed: [1]}\ninclude: [{train.seed: 1}]\n"); },
-                  {"there already"});
-  ExpectUserError([] { Grid("variants: {plain: {}}\nbaseline: plian\n"); },
-                  {"study.yaml:3: baseline", "did you mean \"plain\"?"});
-  ExpectUserError(
-      [] {
-        Grid(
-            "axes: {train.seed: {from: 1, to: 1000, step: 1},\n"
-            "       train.micro_batch: {from: 1, to: 1000, step: 1}}\n");
-      },
+  ExpectRefused("repeats: 1\n", {"study.yaml", "nothing to compare"});
+  const std::string axes = "axes: {train.seed: [1]}\n";
+  ExpectRefused(axes + "exclude: [{train.seed: 1}]\n", {"leaves no row"});
+  ExpectRefused(axes + "exclude: [{train.seed: 2}]\n",
+                {"study.yaml:3: exclude[0]: no row is like that"});
+  ExpectRefused(axes + "include: [{train.seed: 1}]\n", {"there already"});
+  ExpectRefused("variants: {plain: {}}\nbaseline: plian\n",
+                {"study.yaml:3: baseline", "did you mean \"plain\"?"});
+  ExpectRefused(
+      "axes: {train.seed: {from: 1, to: 1000, step: 1},\n"
+      "       train.micro_batch: {from: 1, to: 1000, step: 1}}\n",
       {"a grid of 1000000 rows", "at most 100000"});
 }
 
 TEST(Runs, AreShuffledAlikeEveryTimeAndCompleteInEveryRepeat) {
   Study study = Parse("variants: {a: {}}\nrepeats: 3\n");
-  const std::vector<StudyRow> twenty(20, StudyRow(GridRow{}));
+  const std::vector<StudyRow> twenty(20, StudyRow());
   const std::vector<StudyRun> runs = OrderedRuns(study, twenty);
   EXPECT_EQ(runs, OrderedRuns(study, twenty));
   ASSERT_EQ(runs.size(), 60u);
@@ -168,13 +169,11 @@ TEST_F(Configured, RanksFollowFromTheMesh) {
   const auto rows = Rows(
       "variants: {one: {}, data: {parallel.data: 3}, tensor: {parallel.tensor: 2},\n"
       "           both: {parallel: {data: 2, tensor: 2}}}\n");
-  EXPECT_EQ(rows[0].ranks, 1);
-  EXPECT_EQ(rows[1].ranks, 3);
-  EXPECT_EQ(rows[2].ranks, 2);
-  EXPECT_EQ(rows[3].ranks, 4);
+  std::vector<int64_t> ranks;
+  for (const StudyRow& row : rows) ranks.push_back(row.ranks);
+  EXPECT_EQ(ranks, (std::vector<int64_t>{1, 3, 2, 4}));
   const auto all = Rows("variants: {one: {}, tensor: {parallel.tensor: 2}}\nlaunch: {ranks: 4}\n");
-  EXPECT_EQ(all[0].ranks, 4);
-  EXPECT_EQ(all[1].ranks, 4);
+  for (const StudyRow& row : all) EXPECT_EQ(row.ranks, 4) << row.name;
   // Nor has the base as many as are launched.
   const auto own = Rows(
       "set: {parallel.data: 2}\nvariants: {one: {parallel.data: 4}, two: {}}\n"
@@ -232,6 +231,24 @@ TEST(Numbers, StayWhateverTheBudgetDecides) {
                           "amp.grad_dtype", "parallel.zero"}) {
     EXPECT_FALSE(KeepsNumbers(key)) << key;
   }
+}
+
+// Every study in configs/studies can be started unchanged.
+TEST(ShippedStudies, HaveRowsThatCanRun) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("configs/studies")) {
+    const std::string file = entry.path().string();
+    const Study study = ParseStudy(config::ReadFile(file), file);
+    const config::RunConfig base =
+        trainer::LoadRun(study.base, {}, study.launch.ranks.value_or(1)).config;
+    const std::vector<StudyRow> rows = ConfigureRows(study, ExpandGrid(study, base));
+    EXPECT_GE(rows.size(), 3u) << file;
+    for (const StudyRow& row : rows) {
+      EXPECT_EQ(row.refused, "") << file << ": " << row.name;
+    }
+    ++files;
+  }
+  EXPECT_GE(files, 7);
 }
 
 }  // namespace
