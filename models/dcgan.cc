@@ -17,9 +17,8 @@
 #include "models/vision_layers.h"
 #include "ops/convolution/conv.h"
 #include "ops/data_movement/views.h"
+#include "ops/elementwise/activations.h"
 #include "ops/elementwise/arithmetic.h"
-#include "ops/elementwise/leaky_relu.h"
-#include "ops/elementwise/sigmoid.h"
 #include "ops/loss/binary_cross_entropy.h"
 
 namespace plimsoll::models {

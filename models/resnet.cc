@@ -22,7 +22,7 @@
 #include "models/family.h"
 #include "models/vision_layers.h"
 #include "ops/data_movement/subsample.h"
-#include "ops/elementwise/relu.h"
+#include "ops/elementwise/activations.h"
 #include "ops/pooling/pooling.h"
 
 namespace plimsoll::models {

@@ -35,7 +35,7 @@ struct SiluFunction {
   }
 };
 
-// y = x · σ(2u), 2u = kSlope · x + kCubic · x³: as ops/elementwise/gelu_cpu.cc.
+// y = x · σ(2u), 2u = kSlope · x + kCubic · x³: as ops/elementwise/activations_cpu.cc.
 struct TanhGelu {
   __device__ ValueAndSlope operator()(float x) const {
     constexpr double kSlope = 1.59576912160573071176;  // 2 · √(2/π)

@@ -12,9 +12,11 @@
 #include <array>
 #include <cstdint>
 #include <tuple>
+#include <utility>
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 
@@ -138,6 +140,25 @@ template <typename Out, typename Function, typename... In>
 void Map(cudaStream_t stream, const char* name, int64_t n, const Function& function, Out* out,
          const In*... in) {
   Map(stream, name, n, function, std::array<Out*, 1>{out}, in...);
+}
+
+// Map of the call's first kInputs inputs, all of one type, to its output 0.
+template <int kInputs, typename Function>
+void MapElements(const CudaContext& ctx, const Function& function) {
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    [&]<size_t... kInput>(std::index_sequence<kInput...>) {
+      Map(ctx.stream, ctx.op.name.c_str(), ctx.in_shape(0).elements(), function, ctx.out<S>(0),
+          ctx.in<S>(kInput)...);
+    }
+    (std::make_index_sequence<kInputs>());
+  });
+}
+
+// A kernel that does nothing else. The function has no state.
+template <int kInputs, typename Function>
+CudaKernelRegistration ElementwiseKernel(const char* op) {
+  return CudaKernelRegistration(
+      {op, [](const CudaContext& ctx) { MapElements<kInputs>(ctx, Function()); }});
 }
 
 }  // namespace plimsoll::ops

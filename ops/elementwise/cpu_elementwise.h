@@ -29,4 +29,11 @@ void MapElements(const CpuContext& ctx, const Function& function) {
   });
 }
 
+// A kernel that does nothing else. The function has no state.
+template <int kInputs, typename Function>
+CpuKernelRegistration ElementwiseKernel(const char* op, Function) {
+  return CpuKernelRegistration(
+      {op, [](const CpuContext& ctx) { MapElements<kInputs>(ctx, Function()); }});
+}
+
 }  // namespace plimsoll::ops

@@ -2,10 +2,9 @@
 //
 //   linear_dx_gelu   dx[...,K] = (dy[...,N] · weight[N,K]) ⊙ gelu'(x[...,K])
 //
-// gelu is in its tanh form (ops/elementwise/gelu.h). There is one float dtype. The op replaces a
-// linear_dx and the gelu_backward that reads it (ops/fusions.h). On the GPU
-// the product is multiplied in float32, before it is rounded; on the CPU it is rounded first, like
-// the two ops.
+// gelu is in its tanh form (ops/elementwise/activations.h). There is one float dtype. The op
+// replaces a linear_dx and the gelu_backward that reads it (ops/fusions.h). On the GPU the product
+// is multiplied in float32, before it is rounded; on the CPU it is rounded first, like the two ops.
 #include "graph/op.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "ops/elementwise/gelu.h"
+#include "ops/elementwise/activations.h"
 
 namespace plimsoll::memory {
 namespace {

@@ -1,7 +1,9 @@
-// Formulas in ops/elementwise/gelu_cpu.cc; a thread takes a few packs of 16 bytes
-// (ops/cuda/elementwise.cuh). Bytes: gelu 2·n·s, gelu_backward 3·n·s, gelu_with_backward 4·n·s.
+// Formulas in ops/elementwise/activations_cpu.cc; a thread takes a few packs of 16 bytes
+// (ops/cuda/elementwise.cuh). Bytes: forward 2·n·s, backward 3·n·s, gelu_with_backward 4·n·s.
 // With the gradient of the bias, the threads of gelu_with_backward go down columns and sum what
 // they store, in the order of ColumnSums, which adds no bytes but the partial sums.
+//
+// Products and sums of the gradients are intrinsics, so that no compiler fuses them differently.
 #include <array>
 
 #include "gpu/check.h"
@@ -14,6 +16,51 @@
 namespace plimsoll::ops {
 namespace {
 
+struct ReluValue {
+  __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }
+};
+
+struct ReluGradient {
+  __device__ float operator()(float y, float dy) const { return y <= 0 ? 0.0f : dy; }
+};
+
+struct LeakyReluValue {
+  float slope;
+  __device__ float operator()(float x) const { return x > 0 ? x : slope * x; }
+};
+
+struct LeakyReluGradient {
+  float slope;
+  __device__ float operator()(float y, float dy) const { return y > 0 ? dy : slope * dy; }
+};
+
+template <int kInputs, typename Function>
+void LeakyRelu(const CudaContext& ctx) {
+  MapElements<kInputs>(ctx, Function{static_cast<float>(ctx.attributes.GetReal("slope"))});
+}
+
+struct SigmoidValue {
+  __device__ float operator()(float x) const { return SigmoidOfLog2(__fmul_rn(x, kLog2E)); }
+};
+
+struct SigmoidGradient {
+  __device__ float operator()(float y, float dy) const {
+    return __fmul_rn(dy, __fmul_rn(y, __fsub_rn(1.0f, y)));
+  }
+};
+
+// The library's function keeps the digits of a small x, which 2·σ(2x) − 1 would lose.
+struct TanhValue {
+  __device__ float operator()(float x) const { return tanhf(x); }
+};
+
+struct TanhGradient {
+  __device__ float operator()(float y, float dy) const {
+    return __fmul_rn(dy, __fmaf_rn(-y, y, 1.0f));
+  }
+};
+
+// Of functions that give a value and a slope.
 template <typename Function>
 struct Value {
   __device__ float operator()(float x) const { return Function()(x).value; }
@@ -26,31 +73,19 @@ struct Gradient {
   }
 };
 
-// Calls body.template operator()<S, TanhGelu or ExactGelu>().
+// Calls body.template operator()<TanhGelu or ExactGelu>().
 template <typename Body>
-void Dispatch(const CudaContext& ctx, Body&& body) {
-  const bool tanh = ctx.attributes.GetWord("approximate") == "tanh";
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    if (tanh) {
-      body.template operator()<S, TanhGelu>();
-    } else {
-      body.template operator()<S, ExactGelu>();
-    }
-  });
+void DispatchGelu(const CudaContext& ctx, const Body& body) {
+  ctx.attributes.GetWord("approximate") == "tanh" ? body.template operator()<TanhGelu>()
+                                                  : body.template operator()<ExactGelu>();
 }
 
 void Gelu(const CudaContext& ctx) {
-  Dispatch(ctx, [&]<typename S, typename Function>() {
-    Map(ctx.stream, "gelu", ctx.in_shape(0).elements(), Value<Function>(), ctx.out<S>(0),
-        ctx.in<S>(0));
-  });
+  DispatchGelu(ctx, [&]<typename Function>() { MapElements<1>(ctx, Value<Function>()); });
 }
 
 void GeluBackward(const CudaContext& ctx) {
-  Dispatch(ctx, [&]<typename S, typename Function>() {
-    Map(ctx.stream, "gelu_backward", ctx.in_shape(0).elements(), Gradient<Function>(),
-        ctx.out<S>(0), ctx.in<S>(0), ctx.in<S>(1));
-  });
+  DispatchGelu(ctx, [&]<typename Function>() { MapElements<2>(ctx, Gradient<Function>()); });
 }
 
 template <typename Function>
@@ -142,22 +177,36 @@ void RunWithBias(const CudaContext& ctx) {
 
 void GeluWithBackward(const CudaContext& ctx) {
   const int64_t n = ctx.in_shape(0).elements();
-  Dispatch(ctx, [&]<typename S, typename Function>() {
-    if (ctx.has_output(2)) {
-      RunWithBias<Function, S>(ctx);
-    } else if (ctx.has_output(0)) {
-      Map(ctx.stream, "gelu_with_backward", n, ValueAndGradient<Function>(),
-          std::array{ctx.out<S>(0), ctx.out<S>(1)}, ctx.in<S>(0), ctx.in<S>(1));
-    } else {
-      Map(ctx.stream, "gelu_with_backward", n, Gradient<Function>(), ctx.out<S>(1), ctx.in<S>(0),
-          ctx.in<S>(1));
-    }
+  DispatchGelu(ctx, [&]<typename Function>() {
+    DispatchCuda(ctx.dtype(), [&]<typename S>() {
+      if (ctx.has_output(2)) {
+        RunWithBias<Function, S>(ctx);
+      } else if (ctx.has_output(0)) {
+        Map(ctx.stream, "gelu_with_backward", n, ValueAndGradient<Function>(),
+            std::array{ctx.out<S>(0), ctx.out<S>(1)}, ctx.in<S>(0), ctx.in<S>(1));
+      } else {
+        Map(ctx.stream, "gelu_with_backward", n, Gradient<Function>(), ctx.out<S>(1), ctx.in<S>(0),
+            ctx.in<S>(1));
+      }
+    });
   });
 }
 
-const CudaKernelRegistration kGelu({"gelu", &Gelu});
-const CudaKernelRegistration kGeluBackward({"gelu_backward", &GeluBackward});
-const CudaKernelRegistration kGeluWithBackward({"gelu_with_backward", &GeluWithBackward});
+const CudaKernelRegistration kKernels[] = {
+    ElementwiseKernel<1, ReluValue>("relu"),
+    ElementwiseKernel<2, ReluGradient>("relu_backward"),
+    CudaKernelRegistration({"leaky_relu", &LeakyRelu<1, LeakyReluValue>}),
+    CudaKernelRegistration({"leaky_relu_backward", &LeakyRelu<2, LeakyReluGradient>}),
+    ElementwiseKernel<1, SigmoidValue>("sigmoid"),
+    ElementwiseKernel<2, SigmoidGradient>("sigmoid_backward"),
+    ElementwiseKernel<1, TanhValue>("tanh"),
+    ElementwiseKernel<2, TanhGradient>("tanh_backward"),
+    ElementwiseKernel<1, Value<SiluFunction>>("silu"),
+    ElementwiseKernel<2, Gradient<SiluFunction>>("silu_backward"),
+    CudaKernelRegistration({"gelu", &Gelu}),
+    CudaKernelRegistration({"gelu_backward", &GeluBackward}),
+    CudaKernelRegistration({"gelu_with_backward", &GeluWithBackward}),
+};
 
 }  // namespace
 }  // namespace plimsoll::ops

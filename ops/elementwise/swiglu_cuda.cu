@@ -1,36 +1,12 @@
-// Formulas in ops/elementwise/silu_cpu.cc. silu: a thread takes a few packs of 16 bytes
-// (ops/cuda/elementwise.cuh). swiglu: a thread takes two packs of results, and for each the pack of
-// the gate and that of `up`, half a row further on. Bytes for N rows of F results: silu 2·n·s,
-// backward 3·n·s, swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s.
+// Formulas in ops/elementwise/activations_cpu.cc. A thread takes two packs of results, and for each
+// the pack of the gate and that of `up`, half a row further on. Bytes for N rows of F results:
+// swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s.
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 namespace {
-
-struct Value {
-  __device__ float operator()(float x) const { return SiluFunction()(x).value; }
-};
-
-struct Gradient {
-  __device__ float operator()(float x, float dy) const {
-    return __fmul_rn(dy, SiluFunction()(x).slope);
-  }
-};
-
-void Silu(const CudaContext& ctx) {
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    Map(ctx.stream, "silu", ctx.in_shape(0).elements(), Value(), ctx.out<S>(0), ctx.in<S>(0));
-  });
-}
-
-void SiluBackward(const CudaContext& ctx) {
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    Map(ctx.stream, "silu_backward", ctx.in_shape(0).elements(), Gradient(), ctx.out<S>(0),
-        ctx.in<S>(0), ctx.in<S>(1));
-  });
-}
 
 // Rows of gate and up together have 2·half elements, those of dy and y half.
 template <typename S>
@@ -107,49 +83,29 @@ void LaunchRows(const CudaContext& ctx, SwigluArguments<S> args, int64_t rows, i
   }
 }
 
-template <bool kForward, bool kBackward, typename S>
-void LaunchSwiglu(const CudaContext& ctx, const SwigluArguments<S>& args, int64_t rows,
-                  int64_t half) {
+// Computes y, or dgate_up, or both: the outputs of the op in this order.
+template <bool kForward, bool kBackward>
+void RunSwiglu(const CudaContext& ctx) {
+  const graph::Shape& shape = ctx.in_shape(0);
+  const int64_t rows = shape.rows(), half = shape.dim(-1) / 2;
   if (rows == 0 || half == 0) return;
-  constexpr int N = kPackSize<S>;
-  const bool aligned = half % N == 0 && IsAligned(args.gate_up, 16) && IsAligned(args.dy, 16) &&
-                       IsAligned(args.y, 16) && IsAligned(args.dgate_up, 16);
-  if (aligned) {
-    LaunchRows<N, kForward, kBackward>(ctx, args, rows, half);
-  } else {
-    LaunchRows<1, kForward, kBackward>(ctx, args, rows, half);
-  }
-}
-
-void Swiglu(const CudaContext& ctx) {
-  const graph::Shape& y = ctx.out_shape(0);
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    const SwigluArguments<S> args{ctx.in<S>(0), nullptr, ctx.out<S>(0), nullptr};
-    LaunchSwiglu<true, false>(ctx, args, y.rows(), y.dim(-1));
+    const SwigluArguments<S> args{ctx.in<S>(0), ctx.in<S>(1), kForward ? ctx.out<S>(0) : nullptr,
+                                  kBackward ? ctx.out<S>(kForward) : nullptr};
+    constexpr int N = kPackSize<S>;
+    const bool aligned = half % N == 0 && IsAligned(args.gate_up, 16) && IsAligned(args.dy, 16) &&
+                         IsAligned(args.y, 16) && IsAligned(args.dgate_up, 16);
+    if (aligned) {
+      LaunchRows<N, kForward, kBackward>(ctx, args, rows, half);
+    } else {
+      LaunchRows<1, kForward, kBackward>(ctx, args, rows, half);
+    }
   });
 }
 
-void SwigluBackward(const CudaContext& ctx) {
-  const graph::Shape& dy = ctx.in_shape(1);
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    const SwigluArguments<S> args{ctx.in<S>(0), ctx.in<S>(1), nullptr, ctx.out<S>(0)};
-    LaunchSwiglu<false, true>(ctx, args, dy.rows(), dy.dim(-1));
-  });
-}
-
-void SwigluWithBackward(const CudaContext& ctx) {
-  const graph::Shape& dy = ctx.in_shape(1);
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    const SwigluArguments<S> args{ctx.in<S>(0), ctx.in<S>(1), ctx.out<S>(0), ctx.out<S>(1)};
-    LaunchSwiglu<true, true>(ctx, args, dy.rows(), dy.dim(-1));
-  });
-}
-
-const CudaKernelRegistration kSilu({"silu", &Silu});
-const CudaKernelRegistration kSiluBackward({"silu_backward", &SiluBackward});
-const CudaKernelRegistration kSwiglu({"swiglu", &Swiglu});
-const CudaKernelRegistration kSwigluBackward({"swiglu_backward", &SwigluBackward});
-const CudaKernelRegistration kSwigluWithBackward({"swiglu_with_backward", &SwigluWithBackward});
+const CudaKernelRegistration kSwiglu({"swiglu", &RunSwiglu<true, false>});
+const CudaKernelRegistration kSwigluBackward({"swiglu_backward", &RunSwiglu<false, true>});
+const CudaKernelRegistration kSwigluWithBackward({"swiglu_with_backward", &RunSwiglu<true, true>});
 
 }  // namespace
 }  // namespace plimsoll::ops
