@@ -1,6 +1,8 @@
 #include "ops/collectives/collective.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/gradient.h"
 #include "graph/op.h"
@@ -13,24 +15,30 @@ namespace {
 using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
-using graph::OpRegistration;
+using graph::OpDef;
+using graph::OpRegistry;
 using graph::Precision;
 using graph::Shape;
 using graph::TensorType;
 using graph::Transfer;
 using graph::Value;
 
+std::vector<TensorType> InferSame(const OpCall& call) { return {call.input(0)}; }
+
 std::vector<TensorType> InferAllReduce(const OpCall& call) {
   AxisOf(call.attributes);
-  return {call.input(0)};
+  return InferSame(call);
+}
+
+void CheckParts(const OpCall& call, const Shape& whole, const Shape& part) {
+  Check(part.elements() > 0 && whole.elements() % part.elements() == 0, call,
+        whole.ToString() + " is no multiple of " + part.ToString());
 }
 
 // y is x's part.
 std::vector<TensorType> InferPart(const OpCall& call) {
   const Shape shape = GetShape(call.attributes);
-  const int64_t whole = call.input(0).shape.elements(), part = shape.elements();
-  Check(part > 0 && whole % part == 0, call,
-        call.input(0).shape.ToString() + " is no multiple of " + shape.ToString());
+  CheckParts(call, call.input(0).shape, shape);
   return {{call.input(0).dtype, shape}};
 }
 
@@ -42,142 +50,88 @@ std::vector<TensorType> InferReduceScatter(const OpCall& call) {
 std::vector<TensorType> InferAllGather(const OpCall& call) {
   AxisOf(call.attributes);
   const Shape shape = GetShape(call.attributes);
-  const int64_t part = call.input(0).shape.elements(), whole = shape.elements();
-  Check(part > 0 && whole % part == 0, call,
-        shape.ToString() + " is no multiple of " + call.input(0).shape.ToString());
+  CheckParts(call, shape, call.input(0).shape);
   return {{call.input(0).dtype, shape}};
 }
 
-// The gradient of y becomes that of x.
-void HandOn(GradientContext& ctx) {
-  if (ctx.wants(0)) ctx.SetGradient(0, ctx.output_gradient(0));
-}
+// Gradients of x, given that of y.
+Value HandOn(GradientContext& ctx) { return ctx.output_gradient(0); }
 
-void ReduceScatterGradient(GradientContext& ctx) {
-  if (!ctx.wants(0)) return;
+Value ReduceScatterGradient(GradientContext& ctx) {
   graph::Builder& g = ctx.builder();
-  ctx.SetGradient(
-      0, AllGather(g, ctx.output_gradient(0), AxisOf(ctx.attributes()), g.shape(ctx.input(0)), ""));
+  return AllGather(g, ctx.output_gradient(0), AxisOf(ctx.attributes()), g.shape(ctx.input(0)), "");
 }
 
-void AllGatherGradient(GradientContext& ctx) {
-  if (!ctx.wants(0)) return;
+Value AllGatherGradient(GradientContext& ctx) {
   graph::Builder& g = ctx.builder();
-  ctx.SetGradient(0, ReduceScatter(g, ctx.output_gradient(0), AxisOf(ctx.attributes()),
-                                   g.shape(ctx.input(0)), ""));
+  return ReduceScatter(g, ctx.output_gradient(0), AxisOf(ctx.attributes()), g.shape(ctx.input(0)),
+                       "");
 }
 
-void SumGradientGradient(GradientContext& ctx) {
-  if (!ctx.wants(0)) return;
-  ctx.SetGradient(0,
-                  AllReduce(ctx.builder(), ctx.output_gradient(0), AxisOf(ctx.attributes()), ""));
+Value SumGradientGradient(GradientContext& ctx) {
+  return AllReduce(ctx.builder(), ctx.output_gradient(0), AxisOf(ctx.attributes()), "");
 }
 
-std::vector<TensorType> InferDone(const OpCall& call) { return {call.input(0)}; }
+// No gradient: nullptr.
+OpDef OneResult(std::string name, std::vector<graph::Argument> inputs, std::string result,
+                std::vector<TensorType> (*infer)(const OpCall&),
+                Value (*gradient)(GradientContext&)) {
+  OpDef op;
+  op.name = std::move(name);
+  op.inputs = std::move(inputs);
+  op.outputs = {{std::move(result)}};
+  op.infer = infer;
+  if (gradient != nullptr) {
+    op.gradient = [=](GradientContext& ctx) {
+      if (ctx.wants(0)) ctx.SetGradient(0, gradient(ctx));
+    };
+  }
+  return op;
+}
 
-const OpRegistration kAllReduceStart({
-    .name = "all_reduce_start",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &InferAllReduce,
-    .gradient = &HandOn,
-    .cost = {},
-    .in_place = {{0, 0}},
-    .precision = {Precision::kAsInput, "gradients are summed in the type they have"},
-    .transfer = Transfer::kCollectiveStart,
-});
+OpDef AsView(OpDef op) {
+  op.view = true;
+  op.precision = {Precision::kAsInput, "another name for the same bytes"};
+  return op;
+}
 
-const OpRegistration kAllReduceDone({
-    .name = "all_reduce_done",
-    .inputs = {{"y"}},
-    .outputs = {{"sum"}},
-    .infer = &InferDone,
-    .gradient = &HandOn,
-    .cost = {},
-    .view = true,
-    .precision = {Precision::kAsInput, "another name for the same bytes"},
-    .transfer = Transfer::kCollectiveDone,
-});
+// Two ops: NAME_start (x) → y and NAME_done (y, x?) → result.
+struct Collective {
+  std::string name, result;
+  std::vector<TensorType> (*infer)(const OpCall&);
+  Value (*gradient)(GradientContext&);
+  std::string_view reason;  // of the precision
+  bool in_place;            // y may have the memory of x
+  bool done_reads_x;
+};
 
-const OpRegistration kReduceScatterStart({
-    .name = "reduce_scatter_start",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &InferReduceScatter,
-    .gradient = &ReduceScatterGradient,
-    .cost = {},
-    .precision = {Precision::kAsInput, "gradients are summed in the type they have"},
-    .transfer = Transfer::kCollectiveStart,
-});
-
-const OpRegistration kReduceScatterDone({
-    .name = "reduce_scatter_done",
-    .inputs = {{"y"}, {"x"}},
-    .outputs = {{"part"}},
-    .infer = &InferDone,
-    .gradient = &HandOn,
-    .cost = {},
-    .view = true,
-    .precision = {Precision::kAsInput, "another name for the same bytes"},
-    .transfer = Transfer::kCollectiveDone,
-});
-
-const OpRegistration kAllGatherStart({
-    .name = "all_gather_start",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &InferAllGather,
-    .gradient = &AllGatherGradient,
-    .cost = {},
-    .in_place = {{0, 0}},  // x may be this rank's own part of y
-    .precision = {Precision::kAsInput, "moves bytes"},
-    .transfer = Transfer::kCollectiveStart,
-});
-
-const OpRegistration kAllGatherDone({
-    .name = "all_gather_done",
-    .inputs = {{"y"}, {"x"}},
-    .outputs = {{"whole"}},
-    .infer = &InferDone,
-    .gradient = &HandOn,
-    .cost = {},
-    .view = true,
-    .precision = {Precision::kAsInput, "another name for the same bytes"},
-    .transfer = Transfer::kCollectiveDone,
-});
-
-const OpRegistration kSumGradient({
-    .name = "sum_gradient",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &InferAllReduce,
-    .gradient = &SumGradientGradient,
-    .cost = {},
-    .view = true,
-    .precision = {Precision::kAsInput, "another name for the same bytes"},
-});
-
-const OpRegistration kOwnPart({
-    .name = "own_part",
-    .inputs = {{"x"}},
-    .outputs = {{"part"}},
-    .infer = &InferPart,
-    .gradient = {},
-    .cost = {},
-    .view = true,
-    .precision = {Precision::kAsInput, "another name for the same bytes"},
-});
-
-const OpRegistration kFirstPart({
-    .name = "first_part",
-    .inputs = {{"x"}},
-    .outputs = {{"part"}},
-    .infer = &InferPart,
-    .gradient = {},
-    .cost = {},
-    .view = true,
-    .precision = {Precision::kAsInput, "another name for the same bytes"},
-});
+const bool kCollectivesRegistered = [] {
+  constexpr std::string_view kSums = "gradients are summed in the type they have";
+  const Collective collectives[] = {
+      {"all_reduce", "sum", &InferAllReduce, &HandOn, kSums, true, false},
+      {"reduce_scatter", "part", &InferReduceScatter, &ReduceScatterGradient, kSums, false, true},
+      // x may be this rank's own part of y.
+      {"all_gather", "whole", &InferAllGather, &AllGatherGradient, "moves bytes", true, true},
+  };
+  OpRegistry& registry = OpRegistry::Get();
+  for (const Collective& of : collectives) {
+    OpDef start = OneResult(of.name + "_start", {{"x"}}, "y", of.infer, of.gradient);
+    if (of.in_place) start.in_place = {{0, 0}};
+    start.precision = {Precision::kAsInput, of.reason};
+    start.transfer = Transfer::kCollectiveStart;
+    OpDef done = AsView(OneResult(of.name + "_done", {{"y"}}, of.result, &InferSame, &HandOn));
+    if (of.done_reads_x) done.inputs.push_back({"x"});
+    done.transfer = Transfer::kCollectiveDone;
+    registry.Add(std::move(start));
+    registry.Add(std::move(done));
+  }
+  registry.Add(
+      AsView(OneResult("sum_gradient", {{"x"}}, "y", &InferAllReduce, &SumGradientGradient)));
+  for (const char* name : {"own_part", "first_part"}) {
+    registry.Add(AsView(OneResult(name, {{"x"}}, "part", &InferPart, nullptr)));
+  }
+  return true;
+}();
 
 graph::Attributes AttributesFor(std::string_view axis, const Shape& shape) {
   graph::Attributes attributes{{"axis", std::string(axis)}};
