@@ -1,8 +1,11 @@
 #include "ops/elementwise/arithmetic.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "graph/gradient.h"
 #include "ops/definition.h"
-#include "ops/reductions/reduce.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -11,6 +14,7 @@ using graph::Check;
 using graph::DType;
 using graph::GradientContext;
 using graph::OpCall;
+using graph::OpDef;
 using graph::OpRegistration;
 using graph::Precision;
 using graph::ShardingRule;
@@ -58,7 +62,7 @@ void ScaleByGradient(GradientContext& ctx) {
   if (ctx.wants(0)) ctx.SetGradient(0, ScaleBy(g, dy, ctx.input(1)));
   if (ctx.wants(1)) {
     const DType dtype = g.dtype(ctx.input(1));
-    const Value ds = Sum(g, Mul(g, dy, ctx.input(0)));
+    const Value ds = g.Emit1("sum", {Mul(g, dy, ctx.input(0))});
     ctx.SetGradient(1, g.dtype(ds) == dtype ? ds : Cast(g, ds, dtype));
   }
 }
@@ -91,56 +95,31 @@ std::vector<TensorType> InferFill(const OpCall& call) {
   return {{DTypeAttribute(call), scalar ? graph::Shape() : GetShape(call.attributes)}};
 }
 
-const OpRegistration kAdd({
-    .name = "add",
-    .inputs = {{"a"}, {"b"}},
-    .outputs = {{"y"}},
-    .infer = &InferAdd,
-    .gradient = &AddGradient,
-    .cost = FlopsPerElement(1),
-    .in_place = {{0, 0}, {1, 0}},
-    .precision = {Precision::kLowStorage, "one rounding per element"},
-    .sharding = {.follows = ShardingRule::kElements, .inputs = 2},
-    .cheap_to_recompute = true,
-});
+// Rounds once. Its first `tensors` inputs have the type of y.
+OpDef Arithmetic(std::string name, std::vector<graph::Argument> inputs, int tensors,
+                 std::vector<TensorType> (*infer)(const OpCall&),
+                 void (*gradient)(GradientContext&)) {
+  OpDef op{
+      .name = std::move(name),
+      .inputs = std::move(inputs),
+      .outputs = {{"y"}},
+      .infer = infer,
+      .gradient = gradient,
+      .cost = FlopsPerElement(1),
+      .precision = {Precision::kLowStorage, "one rounding per element"},
+      .sharding = {.follows = ShardingRule::kElements, .inputs = tensors},
+  };
+  for (int i = 0; i < tensors; ++i) op.in_place.push_back({i, 0});
+  op.cheap_to_recompute = tensors == static_cast<int>(op.inputs.size());
+  return op;
+}
 
-const OpRegistration kMul({
-    .name = "mul",
-    .inputs = {{"a"}, {"b"}},
-    .outputs = {{"y"}},
-    .infer = &LikeEqualFloatInputs,
-    .gradient = &MulGradient,
-    .cost = FlopsPerElement(1),
-    .in_place = {{0, 0}, {1, 0}},
-    .precision = {Precision::kLowStorage, "one rounding per element"},
-    .sharding = {.follows = ShardingRule::kElements, .inputs = 2},
-    .cheap_to_recompute = true,
-});
-
-const OpRegistration kScale({
-    .name = "scale",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &LikeFloatInput0,
-    .gradient = &ScaleGradient,
-    .cost = FlopsPerElement(1),
-    .in_place = {{0, 0}},
-    .precision = {Precision::kLowStorage, "one rounding per element"},
-    .sharding = {.follows = ShardingRule::kElements},
-    .cheap_to_recompute = true,
-});
-
-const OpRegistration kScaleBy({
-    .name = "scale_by",
-    .inputs = {{"x"}, {"s"}},
-    .outputs = {{"y"}},
-    .infer = &InferScaleBy,
-    .gradient = &ScaleByGradient,
-    .cost = FlopsPerElement(1),
-    .in_place = {{0, 0}},
-    .precision = {Precision::kLowStorage, "one rounding per element"},
-    .sharding = {.follows = ShardingRule::kElements},
-});
+const OpRegistration kAdd(Arithmetic("add", {{"a"}, {"b"}}, 2, &InferAdd, &AddGradient));
+const OpRegistration kMul(Arithmetic("mul", {{"a"}, {"b"}}, 2, &LikeEqualFloatInputs,
+                                     &MulGradient));
+const OpRegistration kScale(Arithmetic("scale", {{"x"}}, 1, &LikeFloatInput0, &ScaleGradient));
+const OpRegistration kScaleBy(Arithmetic("scale_by", {{"x"}, {"s"}}, 1, &InferScaleBy,
+                                         &ScaleByGradient));
 
 const OpRegistration kCast({
     .name = "cast",

@@ -24,32 +24,15 @@ void Add(const CpuContext& ctx) {
   MapElements<2>(ctx, []<typename T>(Vec<T> a, Vec<T> b) { return a + b; });
 }
 
-void Mul(const CpuContext& ctx) {
-  MapElements<2>(ctx, []<typename T>(Vec<T> a, Vec<T> b) { return a * b; });
+void ScaleAll(const CpuContext& ctx, double factor) {
+  MapElements<1>(ctx, [=]<typename T>(Vec<T> x) { return x * static_cast<T>(factor); });
 }
 
-template <typename S>
-void ScaleAll(const CpuContext& ctx, Compute<S> factor) {
-  using T = Compute<S>;
-  const S* x = ctx.in<S>(0);
-  S* y = ctx.out<S>(0);
-  ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-    Store<T>(y + i, Load<T>(x + i, count) * factor, count);
-  });
-}
-
-void Scale(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    ScaleAll<S>(ctx, static_cast<Compute<S>>(ctx.attributes.GetReal("factor")));
-  });
-}
+void Scale(const CpuContext& ctx) { ScaleAll(ctx, ctx.attributes.GetReal("factor")); }
 
 void ScaleBy(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const bool is_float = ctx.inputs[1].type.dtype == graph::DType::kFloat32;
-    ScaleAll<S>(ctx, is_float ? static_cast<T>(*ctx.in<float>(1)) : Load<T>(ctx.in<S>(1), 1)[0]);
-  });
+  DispatchStored(ctx.inputs[1].type.dtype,
+                 [&]<typename S>() { ScaleAll(ctx, Load<Compute<S>>(ctx.in<S>(1), 1)[0]); });
 }
 
 template <typename S>
@@ -117,7 +100,8 @@ void Fill(const CpuContext& ctx) {
 }
 
 const CpuKernelRegistration kAdd({"add", &Add});
-const CpuKernelRegistration kMul({"mul", &Mul});
+const CpuKernelRegistration kMul =
+    ElementwiseKernel<2>("mul", []<typename T>(Vec<T> a, Vec<T> b) { return a * b; });
 const CpuKernelRegistration kScale({"scale", &Scale});
 const CpuKernelRegistration kScaleBy({"scale_by", &ScaleBy});
 const CpuKernelRegistration kCast({"cast", &Cast});

@@ -36,14 +36,6 @@ struct Always {
   __device__ float operator()() const { return value; }
 };
 
-template <typename Function>
-void Binary(const CudaContext& ctx) {
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    Map(ctx.stream, ctx.op.name.c_str(), ctx.in_shape(0).elements(), Function(), ctx.out<S>(0),
-        ctx.in<S>(0), ctx.in<S>(1));
-  });
-}
-
 // Map computes in float, which has too few bits for integers.
 __global__ void AddIntegersKernel(int64_t n, const uint32_t* a, const uint32_t* b, uint32_t* y) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -51,7 +43,7 @@ __global__ void AddIntegersKernel(int64_t n, const uint32_t* a, const uint32_t* 
 }
 
 void Add(const CudaContext& ctx) {
-  if (ctx.dtype() != graph::DType::kInt32) return Binary<Sum>(ctx);
+  if (ctx.dtype() != graph::DType::kInt32) return MapElements<2>(ctx, Sum());
   const int64_t n = ctx.in_shape(0).elements();
   if (n == 0) return;
   constexpr int kThreads = 256;
@@ -62,20 +54,12 @@ void Add(const CudaContext& ctx) {
 }
 
 void Scale(const CudaContext& ctx) {
-  const float factor = static_cast<float>(ctx.attributes.GetReal("factor"));
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    Map(ctx.stream, "scale", ctx.in_shape(0).elements(), ByFactor{factor}, ctx.out<S>(0),
-        ctx.in<S>(0));
-  });
+  MapElements<1>(ctx, ByFactor{static_cast<float>(ctx.attributes.GetReal("factor"))});
 }
 
 void ScaleBy(const CudaContext& ctx) {
-  const int64_t n = ctx.in_shape(0).elements();
-  DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename Scalar>() {
-      Map(ctx.stream, "scale_by", n, ByScalar<Scalar>{ctx.in<Scalar>(1)}, ctx.out<S>(0),
-          ctx.in<S>(0));
-    });
+  DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename Scalar>() {
+    MapElements<1>(ctx, ByScalar<Scalar>{ctx.in<Scalar>(1)});
   });
 }
 
@@ -109,7 +93,7 @@ void Fill(const CudaContext& ctx) {
 }
 
 const CudaKernelRegistration kAdd({"add", &Add});
-const CudaKernelRegistration kMul({"mul", &Binary<Product>});
+const CudaKernelRegistration kMul = ElementwiseKernel<2, Product>("mul");
 const CudaKernelRegistration kScale({"scale", &Scale});
 const CudaKernelRegistration kScaleBy({"scale_by", &ScaleBy});
 const CudaKernelRegistration kCast({"cast", &Cast});

@@ -1,5 +1,9 @@
 #include "ops/reductions/reduce.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "graph/gradient.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
@@ -13,6 +17,7 @@ using graph::Check;
 using graph::DType;
 using graph::GradientContext;
 using graph::OpCall;
+using graph::OpDef;
 using graph::OpRegistration;
 using graph::Precision;
 using graph::TensorType;
@@ -71,37 +76,35 @@ std::vector<TensorType> InferClipFactor(const OpCall& call) {
   return {call.input(0)};
 }
 
-const OpRegistration kSum({
-    .name = "sum",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &InferSum,
-    .gradient = &SumGradient,
-    .cost = FlopsPerElement(1),
-    .precision = {Precision::kFloat32,
-                  "a sum over many elements, and a result that is read as it is"},
-});
+OpDef SumOp(std::string name, double flops, void (*gradient)(GradientContext&)) {
+  return {
+      .name = std::move(name),
+      .inputs = {{"x"}},
+      .outputs = {{"y"}},
+      .infer = &InferSum,
+      .gradient = gradient,
+      .cost = FlopsPerElement(flops),
+      .precision = {Precision::kFloat32,
+                    "a sum over many elements, and a result that is read as it is"},
+  };
+}
 
-const OpRegistration kSquaredNorm({
-    .name = "squared_norm",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &InferSum,
-    .gradient = &SquaredNormGradient,
-    .cost = FlopsPerElement(2),
-    .precision = {Precision::kFloat32,
-                  "a sum over many elements, and a result that is read as it is"},
-});
+OpDef NormOp(std::string name, std::string input, std::vector<TensorType> (*infer)(const OpCall&)) {
+  return {
+      .name = std::move(name),
+      .inputs = {{std::move(input)}},
+      .outputs = {{"norm"}},
+      .variadic = true,
+      .infer = infer,
+      .gradient = {},
+      .cost = &GlobalNormCost,
+  };
+}
 
-const OpRegistration kGlobalNorm({
-    .name = "global_norm",
-    .inputs = {{"x"}},
-    .outputs = {{"norm"}},
-    .variadic = true,
-    .infer = &InferGlobalNorm,
-    .gradient = {},
-    .cost = &GlobalNormCost,
-});
+const OpRegistration kSum(SumOp("sum", 1, &SumGradient));
+const OpRegistration kSquaredNorm(SumOp("squared_norm", 2, &SquaredNormGradient));
+const OpRegistration kGlobalNorm(NormOp("global_norm", "x", &InferGlobalNorm));
+const OpRegistration kRootOfSums(NormOp("root_of_sums", "sum", &InferRootOfSums));
 
 const OpRegistration kSquareSum({
     .name = "square_sum",
@@ -110,16 +113,6 @@ const OpRegistration kSquareSum({
     .infer = &InferSquareSum,
     .gradient = {},
     .cost = FlopsPerElement(2),
-});
-
-const OpRegistration kRootOfSums({
-    .name = "root_of_sums",
-    .inputs = {{"sum"}},
-    .outputs = {{"norm"}},
-    .variadic = true,
-    .infer = &InferRootOfSums,
-    .gradient = {},
-    .cost = &GlobalNormCost,
 });
 
 const OpRegistration kClipFactor({

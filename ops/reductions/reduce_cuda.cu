@@ -164,8 +164,8 @@ void AddTensors(const CudaContext& ctx, const double* totals, bool root) {
   gpu::CheckLaunch("sum of tensors");
 }
 
-template <bool kSquare>
-void SumInputs(const CudaContext& ctx, bool root) {
+template <bool kSquare, bool kRoot>
+void SumInputs(const CudaContext& ctx) {
   auto* const totals = static_cast<double*>(ctx.workspace);
   double *total = totals, *partials = totals + ctx.inputs.size();
   TensorSums<kSquare> sums(ctx.stream);
@@ -174,7 +174,7 @@ void SumInputs(const CudaContext& ctx, bool root) {
     partials += SumChunks(input.type.shape.elements());
   }
   sums.Launch();
-  AddTensors(ctx, totals, root);
+  AddTensors(ctx, totals, kRoot);
 }
 
 void SquareSums(std::span<const CudaContext> calls) {
@@ -220,20 +220,13 @@ void ClipFactor(const CudaContext& ctx) {
   gpu::CheckLaunch("clip_factor");
 }
 
-const CudaKernelRegistration kSum({"sum", [](const CudaContext& ctx) {
-                                     SumInputs<false>(ctx, /*root=*/false);
-                                   }});
-const CudaKernelRegistration kSquaredNorm({"squared_norm", [](const CudaContext& ctx) {
-                                             SumInputs<true>(ctx, /*root=*/false);
-                                           }});
-const CudaKernelRegistration kGlobalNorm({"global_norm", [](const CudaContext& ctx) {
-                                            SumInputs<true>(ctx, /*root=*/true);
-                                          }});
+void SquareSum(const CudaContext& ctx) { SquareSums({&ctx, 1}); }
+
+const CudaKernelRegistration kSum({"sum", &SumInputs<false, false>});
+const CudaKernelRegistration kSquaredNorm({"squared_norm", &SumInputs<true, false>});
+const CudaKernelRegistration kGlobalNorm({"global_norm", &SumInputs<true, true>});
 const CudaKernelRegistration kSquareSum({.op = "square_sum",
-                                         .run =
-                                             [](const CudaContext& ctx) {
-                                               SquareSums({&ctx, 1});
-                                             },
+                                         .run = &SquareSum,
                                          .run_group = &SquareSums});
 const CudaKernelRegistration kRootOfSums({"root_of_sums", &RootOfSums});
 const CudaKernelRegistration kClipFactor({"clip_factor", &ClipFactor});
