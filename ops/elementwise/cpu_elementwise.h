@@ -20,10 +20,14 @@ void MapElements(const CpuContext& ctx, const Function& function) {
     [&]<size_t... kInput>(std::index_sequence<kInput...>) {
       const S* const in[] = {ctx.in<S>(kInput)...};
       S* const out = ctx.out<S>(0);
-      ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [&](int64_t i, auto count) {
-        Store<T>(out + i, function.template operator()<T>(Load<T>(in[kInput] + i, count)...),
-                 count);
-      });
+      // The copies of a chunk stay in registers: stores can't change them.
+      ctx.pool.ParallelFor(
+          ctx.in_shape(0).elements(), kElementwiseGrain, [&](int64_t begin, int64_t end) {
+            ForVectors<T>(begin, end, [=](int64_t i, auto count) {
+              Store<T>(out + i, function.template operator()<T>(Load<T>(in[kInput] + i, count)...),
+                       count);
+            });
+          });
     }
     (std::make_index_sequence<kInputs>());
   });
