@@ -9,7 +9,6 @@
 #include <memory>
 #include <random>
 
-#include "base/low_precision.h"
 #include "ops/cpu/packed_gemm.h"
 
 namespace plimsoll::bench {
@@ -75,39 +74,28 @@ Aligned<T> Allocate(int64_t count) {
 
 using Clock = std::chrono::steady_clock;
 
-// GFLOP/s of one run.
-template <typename Run>
-double RateOnce(const GemmShape& shape, const Run& run) {
-  const auto start = Clock::now();
-  run();
-  const double taken = std::chrono::duration<double>(Clock::now() - start).count();
-  return 2.0 * shape.m * shape.n * shape.k / taken * 1e-9;
-}
-
+// GFLOP/s of the best run.
 template <typename Run>
 double Rate(const GemmShape& shape, double seconds, const Run& run) {
   run();  // touches the memory and starts the libraries up
-  double best = 0;
+  double best = 1e30;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
-    best = std::max(best, RateOnce(shape, run));
+    const auto start = Clock::now();
+    run();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
   } while (Clock::now() < end);
-  return best;
+  return 2e-9 * static_cast<double>(shape.m * shape.n * shape.k) / best;
 }
 
-float Stored(float value, float) { return value; }
-BFloat16 Stored(float value, BFloat16) { return {ToBf16(value)}; }
-Float16 Stored(float value, Float16) { return {ToF16(value)}; }
-
-// Our GEMM with its own operands: A and B stored as S, the result as C.
-template <typename S, typename C = S>
+// Our GEMM with operands of its own.
 class OurProduct {
  public:
   explicit OurProduct(const GemmShape& s)
       : a_(Random(s.m * s.k)),
         b_(Random(s.k * s.n)),
-        c_(Allocate<C>(s.m * s.n)),
-        bytes_(cpu::GemmWorkspaceBytes<C>(s.m, s.n, s.k)),
+        c_(Allocate<float>(s.m * s.n)),
+        bytes_(cpu::GemmWorkspaceBytes<float>(s.m, s.n, s.k)),
         workspace_(Allocate<char>(bytes_)) {
     args_.trans_a = s.trans_a;
     args_.trans_b = s.trans_b;
@@ -123,44 +111,31 @@ class OurProduct {
   }
 
   void Run(ThreadPool& pool) const { cpu::Gemm(pool, args_, workspace_.get(), bytes_); }
-  const cpu::GemmArgs<S, S, C>& args() const { return args_; }
-  C* c() const { return c_.get(); }
+  const cpu::GemmArgs<float, float, float>& args() const { return args_; }
 
  private:
-  static Aligned<S> Random(int64_t count) {
-    Aligned<S> values = Allocate<S>(count);
+  static Aligned<float> Random(int64_t count) {
+    Aligned<float> values = Allocate<float>(count);
     std::minstd_rand random(static_cast<unsigned>(count));
     std::uniform_real_distribution<float> uniform(-1, 1);
-    std::generate_n(values.get(), count, [&] { return Stored(uniform(random), S{}); });
+    std::generate_n(values.get(), count, [&] { return uniform(random); });
     return values;
   }
 
-  const Aligned<S> a_, b_;
-  const Aligned<C> c_;
+  const Aligned<float> a_, b_, c_;
   const int64_t bytes_;
   const Aligned<char> workspace_;
-  cpu::GemmArgs<S, S, C> args_;
+  cpu::GemmArgs<float, float, float> args_;
 };
 
-template <typename S, typename C>
-LowPrecisionRates MeasureInTurns(ThreadPool& pool, const GemmShape& shape, double seconds) {
-  const OurProduct<S, C> low(shape);
-  const OurProduct<float> wide(shape);
-  low.Run(pool);  // touches the memory
-  wide.Run(pool);
-  LowPrecisionRates rates;
-  const auto end = Clock::now() + std::chrono::duration<double>(2 * seconds);
-  do {
-    rates.low = std::max(rates.low, RateOnce(shape, [&] { low.Run(pool); }));
-    rates.float32 = std::max(rates.float32, RateOnce(shape, [&] { wide.Run(pool); }));
-  } while (Clock::now() < end);
-  return rates;
-}
-
-template <typename S>
-LowPrecisionRates MeasureStored(ThreadPool& pool, const GemmShape& shape, double seconds) {
-  return shape.float_result ? MeasureInTurns<S, float>(pool, shape, seconds)
-                            : MeasureInTurns<S, S>(pool, shape, seconds);
+// stripe = left · op(B)
+template <typename Left, typename Stripe>
+void EigenStripe(const Left& left, const ConstMap& right, bool trans_b, Stripe stripe) {
+  if (trans_b) {
+    stripe.noalias() = left * right.transpose();
+  } else {
+    stripe.noalias() = left * right;
+  }
 }
 
 // Eigen has no threads of its own here: the rows are split over the pool, one stripe per thread.
@@ -169,22 +144,11 @@ void EigenProduct(ThreadPool& pool, const GemmShape& s, const float* a, const fl
   pool.ParallelFor(s.m, rows, [&](int64_t begin, int64_t end) {
     const ConstMap left(a, s.trans_a ? s.k : s.m, s.trans_a ? s.m : s.k);
     const ConstMap right(b, s.trans_b ? s.n : s.k, s.trans_b ? s.k : s.n);
-    Map result(c, s.m, s.n);
-    auto stripe = result.middleRows(begin, end - begin);
+    auto stripe = Map(c, s.m, s.n).middleRows(begin, end - begin);
     if (s.trans_a) {
-      const auto part = left.middleCols(begin, end - begin).transpose();
-      if (s.trans_b) {
-        stripe.noalias() = part * right.transpose();
-      } else {
-        stripe.noalias() = part * right;
-      }
+      EigenStripe(left.middleCols(begin, end - begin).transpose(), right, s.trans_b, stripe);
     } else {
-      const auto part = left.middleRows(begin, end - begin);
-      if (s.trans_b) {
-        stripe.noalias() = part * right.transpose();
-      } else {
-        stripe.noalias() = part * right;
-      }
+      EigenStripe(left.middleRows(begin, end - begin), right, s.trans_b, stripe);
     }
   });
 }
@@ -192,46 +156,38 @@ void EigenProduct(ThreadPool& pool, const GemmShape& s, const float* a, const fl
 }  // namespace
 
 std::vector<GemmRate> MeasureGemm(ThreadPool& pool, const GemmShape& s, double seconds) {
-  const OurProduct<float> ours(s);
-  const float* const a = ours.args().a;
-  const float* const b = ours.args().b;
-  float* const c = ours.c();
-  const int64_t lda = ours.args().lda, ldb = ours.args().ldb;
-
+  const OurProduct ours(s);
+  const auto& g = ours.args();
   std::vector<GemmRate> rates;
-  rates.push_back({"plimsoll", Rate(s, seconds, [&] { ours.Run(pool); })});
-  rates.push_back({"eigen", Rate(s, seconds, [&] { EigenProduct(pool, s, a, b, c); })});
+  const auto add = [&](const char* library, const auto& run) {
+    rates.push_back({Rate(s, seconds, run), library});
+  };
+  add("plimsoll", [&] { ours.Run(pool); });
+  add("eigen", [&] { EigenProduct(pool, s, g.a, g.b, g.c); });
   const OptionalLibraries& libraries = Libraries(pool.size());
+  const int m = static_cast<int>(s.m), n = static_cast<int>(s.n), k = static_cast<int>(s.k);
   if (libraries.cblas_sgemm != nullptr) {
-    rates.push_back({"openblas", Rate(s, seconds, [&] {
-                       libraries.cblas_sgemm(kRowMajor, s.trans_a ? kTrans : kNoTrans,
-                                             s.trans_b ? kTrans : kNoTrans, static_cast<int>(s.m),
-                                             static_cast<int>(s.n), static_cast<int>(s.k), 1, a,
-                                             static_cast<int>(lda), b, static_cast<int>(ldb), 0, c,
-                                             static_cast<int>(s.n));
-                     })});
+    add("openblas", [&] {
+      libraries.cblas_sgemm(kRowMajor, s.trans_a ? kTrans : kNoTrans, s.trans_b ? kTrans : kNoTrans,
+                            m, n, k, 1, g.a, static_cast<int>(g.lda), g.b, static_cast<int>(g.ldb),
+                            0, g.c, n);
+    });
   }
   if (libraries.dnnl_sgemm != nullptr) {
-    rates.push_back({"onednn", Rate(s, seconds, [&] {
-                       libraries.dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n,
-                                            s.k, 1, a, lda, b, ldb, 0, c, s.n);
-                     })});
+    add("onednn", [&] {
+      libraries.dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n, s.k, 1, g.a,
+                           g.lda, g.b, g.ldb, 0, g.c, s.n);
+    });
   }
   return rates;
 }
 
-LowPrecisionRates MeasureLowPrecision(ThreadPool& pool, const GemmShape& shape, graph::DType dtype,
-                                      double seconds) {
-  return dtype == graph::DType::kBFloat16 ? MeasureStored<BFloat16>(pool, shape, seconds)
-                                          : MeasureStored<Float16>(pool, shape, seconds);
-}
-
-GemmPeak MeasureGemmPeak(ThreadPool& pool, double seconds) {
-  GemmPeak peak;
-  for (const GemmShape& shape : {GemmShape{"square", false, false, 2048, 2048, 2048},
-                                 GemmShape{"fc", false, false, 1024, 3072, 768}}) {
+GemmRate MeasureGemmPeak(ThreadPool& pool, double seconds) {
+  GemmRate peak;
+  for (const GemmShape& shape :
+       {GemmShape{false, false, 2048, 2048, 2048}, GemmShape{false, false, 1024, 3072, 768}}) {
     for (const GemmRate& rate : MeasureGemm(pool, shape, seconds)) {
-      if (rate.gflops > peak.gflops) peak = {rate.gflops, rate.library};
+      if (rate.gflops > peak.gflops) peak = rate;
     }
   }
   return peak;

@@ -113,12 +113,12 @@ class PeakMeter {
     wait(nullptr);
   }
 
-  GemmPeak Measure() {
+  GemmRate Measure() {
     char text[128] = {};
     if (write(ask_, "m", 1) != 1 || read(answer_, text, sizeof(text) - 1) <= 0) {
       throw UserError("the measurement of the GEMM rate failed");
     }
-    GemmPeak peak;
+    GemmRate peak;
     std::istringstream(text) >> peak.gflops >> peak.library;
     return peak;
   }
@@ -130,7 +130,7 @@ class PeakMeter {
     ThreadPool pool(threads);
     char request;
     while (read(ask, &request, 1) == 1) {
-      const GemmPeak peak = MeasureGemmPeak(pool, 0.1);
+      const GemmRate peak = MeasureGemmPeak(pool, 0.1);
       const std::string text = fmt::format("{} {}", peak.gflops, peak.library);
       if (write(answer, text.data(), text.size()) < 0) break;
     }
@@ -172,7 +172,7 @@ void Run(const Arguments& arguments) {
   // Clocks drift by a tenth, and by more on shared machines: each step is compared with GEMM rates
   // measured directly before and after it.
   std::vector<double> seconds, shares, peaks;
-  GemmPeak peak = meter.Measure();
+  GemmRate peak = meter.Measure();
   for (int i = 0; i < arguments.steps; ++i) {
     const double before = peak.gflops;
     seconds.push_back(RunStep(session, i + 1));

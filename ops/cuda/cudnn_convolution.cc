@@ -143,7 +143,7 @@ std::unordered_map<int64_t, void*> TensorsOf(ConvPass pass, const ConvBuffers& b
 
 class CudnnConvolution::Impl {
  public:
-  Impl(const ConvProblem& problem, cudnnHandle_t handle, Engines engines) : problem_(problem) {
+  Impl(const ConvProblem& problem, cudnnHandle_t handle) : problem_(problem) {
     graph_.set_io_data_type(TypeOf(problem.dtype))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -151,7 +151,7 @@ class CudnnConvolution::Impl {
     if (graph_.validate().is_bad() || graph_.build_operation_graph(handle).is_bad()) return;
     using Mode = fe::HeurMode_t;
     if (graph_.create_execution_plans({Mode::A, Mode::B, Mode::FALLBACK}).is_bad()) return;
-    if (engines == Engines::kAllowed) graph_.deselect_numeric_notes(RefusedNotes(problem));
+    graph_.deselect_numeric_notes(RefusedNotes(problem));
     graph_.deselect_workspace_greater_than(problem.workspace_limit);
     ListPlans();
   }
@@ -192,9 +192,8 @@ class CudnnConvolution::Impl {
   std::vector<int64_t> indices_;  // of the named plans in the graph
 };
 
-CudnnConvolution::CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries,
-                                   Engines engines)
-    : impl_(std::make_unique<Impl>(problem, libraries.cudnn(nullptr), engines)) {}
+CudnnConvolution::CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries)
+    : impl_(std::make_unique<Impl>(problem, libraries.cudnn(nullptr))) {}
 
 CudnnConvolution::~CudnnConvolution() = default;
 

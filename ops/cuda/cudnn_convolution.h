@@ -50,10 +50,7 @@ struct ConvBuffers {
 // built is held as long as this lives. Not to be made or built during a stream capture.
 class CudnnConvolution {
  public:
-  // kAny: also engines that are left out otherwise (see above), to compare with.
-  enum class Engines { kAllowed, kAny };
-  CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries,
-                   Engines engines = Engines::kAllowed);
+  CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries);
   ~CudnnConvolution();
   CudnnConvolution(const CudnnConvolution&) = delete;
   CudnnConvolution& operator=(const CudnnConvolution&) = delete;

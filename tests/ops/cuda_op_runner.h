@@ -84,7 +84,6 @@ class CudaOpRunner {
       output_refs_.push_back({wanted ? outputs_[i].data() : nullptr, inferred[i]});
     }
     const graph::OpCall call{def_, types, output_types, attributes_};
-    bytes_ = graph::CostOf(call).bytes;
     workspace_bytes_ = CudaWorkspaceBytes(call);
     workspace_ = CudaMemory(workspace_bytes_);
   }
@@ -119,9 +118,12 @@ class CudaOpRunner {
 
   size_t outputs() const { return outputs_.size(); }
   const CudaTensor& output(size_t i) const { return outputs_.at(i); }
-  // The bytes of the op's cost rule: every argument read or written once.
-  double bytes() const { return bytes_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }
+  // Other bytes than the op declares.
+  void SetWorkspace(int64_t bytes) {
+    workspace_ = CudaMemory(bytes);
+    workspace_bytes_ = bytes;
+  }
 
  private:
   const graph::OpDef& def_;
@@ -134,7 +136,6 @@ class CudaOpRunner {
   std::vector<TensorRef> output_refs_;
   std::shared_ptr<void> workspace_;
   int64_t workspace_bytes_ = 0;
-  double bytes_ = 0;
 };
 
 // Outputs of one run of the CUDA kernel on copies of these inputs, on the host.

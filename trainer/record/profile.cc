@@ -19,14 +19,6 @@ using graph::OpCall;
 using graph::Transfer;
 using runtime::NodeTime;
 
-// FLOPs per second of the matrix units for this call; 0: it does not run on them.
-double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
-  if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
-  if (call.input(0).dtype != DType::kFloat32) return ceilings.bf16_flops;
-  const bool tf32 = call.attributes.Has("tf32") && call.attributes.GetBool("tf32");
-  return tf32 ? ceilings.tf32_flops : ceilings.fp32_flops;
-}
-
 std::string ShapesOf(const OpCall& call) {
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(2, call.inputs.size()); ++i) {
@@ -141,6 +133,13 @@ std::string StartTable() {
 }
 
 }  // namespace
+
+double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
+  if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
+  if (call.input(0).dtype != DType::kFloat32) return ceilings.bf16_flops;
+  const bool tf32 = call.attributes.Has("tf32") && call.attributes.GetBool("tf32");
+  return tf32 ? ceilings.tf32_flops : ceilings.fp32_flops;
+}
 
 runtime::Executor& ProfileCollector::ExecutorOf(int64_t micro_step) {
   return session_.executor(session_.compiled().step.At(micro_step).program);

@@ -80,6 +80,9 @@ struct Profile {
   std::vector<OpGroup> ByOp() const;
 };
 
+// FLOPs per second of the matrix units for this call; 0: it does not run on them.
+double MatrixRate(const graph::OpCall& call, const runtime::Ceilings& ceilings);
+
 // Ops that run on the matrix units (products, attention) need their FLOPs at the rate of a large
 // product, or their bytes at the rate of a copy, whichever takes longer; all others need their
 // bytes.

@@ -15,8 +15,10 @@ struct ChoiceOptions {
   std::optional<bool> measure;
   // The folder of the files; empty: no files. nullopt: ${XDG_CACHE_HOME:-~/.cache}/plimsoll.
   std::optional<std::string> folder;
-  // False: matrix products only by cuBLASLt's algorithms.
+  // False: matrix products only by cuBLASLt's algorithms; sums in bf16 slice by slice.
   bool gemm_forms = true;
+  // False: matrix products only by our own forms (ops/cuda/products/gemm_forms.h) where one serves.
+  bool gemm_library = true;
   // Called about a file that can't be used and is replaced. Empty: prints to standard error.
   std::function<void(const std::string&)> warn;
 };

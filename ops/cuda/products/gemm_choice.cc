@@ -160,9 +160,10 @@ class GemmChoices {
       std::vector<cublasLtMatmulAlgo_t> candidates =
           call.Candidates(libraries.cublas_lt(), kCandidates);
       if (candidates.empty()) return std::nullopt;
-      if (CurrentChoiceOptions().gemm_forms) {
-        for (const cublasLtMatmulAlgo_t& form : call.Forms()) candidates.push_back(form);
-      }
+      const ChoiceOptions& options = CurrentChoiceOptions();
+      const std::vector<cublasLtMatmulAlgo_t> forms = call.Forms();
+      if (!options.gemm_library && !forms.empty()) candidates.clear();
+      if (options.gemm_forms) candidates.insert(candidates.end(), forms.begin(), forms.end());
       return Measuring(libraries, stream, call).Fastest(candidates);
     };
     const std::optional<std::string> way = store.Choose(call.key(), accepted, measure);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/products/gemm_forms.h"
 
 namespace plimsoll::ops {
@@ -27,7 +28,7 @@ void ForSlices(const LowGradient& gradient, Body body) {
 // A gradient that is one slice, whose sum hardly leaves the L2 cache, is faster by cuBLASLt.
 bool InOneKernel(const gpu::Libraries& libraries, const LowGradient& gradient) {
   const GemmProblem& p = gradient.problem;
-  return LowGradientRows(p.m, p.n) < p.m && OnHopper() &&
+  return CurrentChoiceOptions().gemm_forms && LowGradientRows(p.m, p.n) < p.m && OnHopper() &&
          RoundsInEpilogue(gradient, libraries.multiprocessors());
 }
 
