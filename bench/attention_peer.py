@@ -1,29 +1,101 @@
 #!/usr/bin/env python3
-"""Attention's paths beside PyTorch's scaled_dot_product_attention: one table of both, on one GPU.
+"""Attention's paths compared with PyTorch's scaled_dot_product_attention: one table of both, on one GPU.
 
-    bazel run --config=cuda //bench:cuda_attention_paths -- --json paths.json
-    python3 bench/attention_peer.py paths.json [--pytorch FILE | --no-pytorch] > table.md
+    python3 bench/attention_peer.py --cases > cases.json
+    bazel run --config=cuda //bench:op -- --device cuda --cases $PWD/cases.json --csv > paths.csv
+    python3 bench/attention_peer.py paths.csv [--pytorch FILE | --no-pytorch] > table.md
 
-Times PyTorch's attention, forward and backward, at the shapes in the first program's file, on
-queries, keys and values of their own, by the kernel that it chooses (products of float32 in TF32).
-Its backward pass may add in any order. A share is the shortest time that the GPU could need, as the
-first program found it, in parts of the measured one. Printed are the paths (milliseconds, the share,
-PyTorch's milliseconds) and, for each type, the worst share beside a third of the best.
+The cases are types x widths of a head x masks x dropout, at one number of tokens and one width of
+the model. PyTorch's attention is timed at the same shapes, forward and backward, on queries, keys and
+values of their own, by the kernel that it chooses (products of float32 in TF32). Its backward pass
+may add in any order. A share is the shortest time that the GPU could need, in parts of the measured
+one: FLOPs at the rate of a large product of that type, or bytes at the rate of a copy, whichever
+takes longer, both as bench/op measured them. Counted are the scores that the mask leaves: 4 FLOPs for
+each of them and each element of a head forward, 10 backward, which include the scores that are
+computed again. Printed are the paths (milliseconds, the share, PyTorch's milliseconds) and, for each
+type, the worst share and a third of the best.
 
 --save keeps PyTorch's times in a file, which --pytorch reads in place of measuring.
 """
 import argparse
+import csv
+import itertools
 import json
 import pathlib
+import re
 import statistics
 import sys
 
-PASSES = ("forward", "backward")
-BATCH_MS, BATCHES = 5, 7  # as in cuda_attention_paths.cc
+PASSES = {"forward": 2, "backward": 5}  # products of the scores' size
+BATCH_MS, BATCHES = 5, 7
+TYPES, WIDTHS = ("bf16", "fp16", "tf32"), (40, 64, 96, 128, 192, 256)
+MASKS, DROPOUTS = ("causal", "full", "padded"), (0, 0.1)
+BATCH, LENGTH, MODEL_WIDTH = 32, 1024, 768
 
 
 def key(row):
     return "/".join(str(row[part]) for part in ("type", "width", "mask", "dropout"))
+
+
+# --- Cases ------------------------------------------------------------------------------------------
+
+def shapes():
+    """A row for each path. Padded sequences have from half of the tokens to all of them."""
+    for kind, width, mask, dropout in itertools.product(TYPES, WIDTHS, MASKS, DROPOUTS):
+        row = {"type": kind, "width": width, "mask": mask, "dropout": dropout, "batch": BATCH,
+               "length": LENGTH, "heads": max(1, MODEL_WIDTH // width)}
+        if mask == "padded":
+            row["lengths"] = [LENGTH - i * 97 % (LENGTH // 2) for i in range(BATCH)]
+        yield row
+
+
+def cases():
+    """The same for bench/op."""
+    for row in shapes():
+        batch, length, heads = row["batch"], row["length"], row["heads"]
+        out = [batch, length, heads * row["width"]]
+        qkv = [batch, length, 3 * out[2]]
+        more = [[2] if row["dropout"] else None]
+        if row["mask"] == "padded":
+            more.append({"shape": [batch], "values": row["lengths"]})
+        kind = "f16" if row["type"] == "fp16" else row["type"]
+        for name, op, inputs in (("forward", "attention", [qkv]),
+                                 ("backward", "attention_backward",
+                                  [qkv, out, [batch, heads, length], out])):
+            yield {"case": f"{key(row)} {name}", "op": op, "type": kind, "heads": heads,
+                   "kv_heads": heads, "causal": row["mask"] == "causal",
+                   "dropout": row["dropout"], "in": inputs + more}
+
+
+def scores(row):
+    """That the mask leaves, of one head in all sequences."""
+    lengths = row.get("lengths", [row["length"]] * row["batch"])
+    return sum(n * (n + 1) // 2 if row["mask"] == "causal" else n * n for n in lengths)
+
+
+def read_paths(lines):
+    """The rows of `bench/op --csv`: {"device", "copy_gb_per_s", "bf16_tflops", "tf32_tflops", "rows"}."""
+    first, *lines = lines
+    device, *rates = re.match(r"# (.*): copies (\S+) GB/s, products (\S+) TFLOP/s in 16 bits, "
+                              r"(\S+) in tf32", first).groups()
+    copy, low, tf32 = map(float, rates)
+    measured = {}
+    for line in csv.DictReader(line for line in lines if not line.startswith("#")):
+        measured[line["case"].split(":")[0]] = line
+    rows = []
+    for row in shapes():
+        found = {name: measured.get(f"{key(row)} {name}") for name in PASSES}
+        if None in found.values():
+            continue
+        for name, products in PASSES.items():
+            seconds = 1e-6 * float(found[name]["us"])
+            flops = 2 * products * scores(row) * row["heads"] * row["width"]
+            floor = flops / (tf32 if row["type"] == "tf32" else low) * 1e-12
+            # Its bytes in GB/s are those of the op's cost rule.
+            share = max(floor / seconds, float(found[name]["GB/s"]) / copy)
+            row[name] = {"ms": 1e3 * seconds, "tflops": 1e-12 * flops / seconds, "share": share}
+        rows.append(row)
+    return {"device": device, "copy_gb_per_s": copy, "bf16_tflops": low, "tf32_tflops": tf32, "rows": rows}
 
 
 # --- PyTorch ----------------------------------------------------------------------------------------
@@ -178,13 +250,19 @@ def document(ours, peer):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", type=pathlib.Path, help="what cuda_attention_paths --json wrote")
+    parser.add_argument("paths", type=pathlib.Path, nargs="?", help="what bench/op --csv printed")
+    parser.add_argument("--cases", action="store_true", help="print the cases for bench/op")
     parser.add_argument("--save", type=pathlib.Path, help="also write PyTorch's times to this file")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--pytorch", type=pathlib.Path, help="PyTorch's times, from --save")
     source.add_argument("--no-pytorch", action="store_true", help="our paths alone")
     args = parser.parse_args()
-    ours = json.loads(args.paths.read_text())
+    if args.cases:
+        print("[\n" + ",\n".join(json.dumps(case) for case in cases()) + "\n]")
+        return
+    if args.paths is None:
+        parser.error("PATHS: which rows? (--cases prints the cases for bench/op)")
+    ours = read_paths(args.paths.read_text().splitlines())
     peer = None
     if args.pytorch:
         peer = json.loads(args.pytorch.read_text())

@@ -17,24 +17,26 @@ using ops::Example;
 using ops::ExampleInput;
 using ops::Fill;
 
-// A call filled as the op's first example that has all these inputs, and perhaps more. Without such
-// an example floats are small and integers 0.
+// A call as in the op's example that has most of these inputs; others are filled as in any example.
 CaseCall LikeAnExample(const std::string& op, const std::vector<bool>& present) {
-  const auto fits = [&](const Example& example) {
-    for (size_t i = 0; i < present.size(); ++i) {
-      const bool has = i < example.inputs.size() && example.inputs[i].fill != Fill::kAbsent;
-      if (present[i] && !has) return false;
-    }
-    return example.op == op;
+  const auto has = [&](const Example& example, size_t i) {
+    return example.op == op && i < example.inputs.size() && example.inputs[i].fill != Fill::kAbsent;
   };
-  CaseCall call;
-  call.example.op = op;
-  const auto found = std::ranges::find_if(ops::Examples(), fits);
-  if (found != ops::Examples().end()) call.example = *found;
-  call.example.inputs.resize(present.size(), {.shape = {}, .fill = Fill::kSmall});
+  const auto missing = [&](const Example& example) {
+    size_t count = example.op == op ? 0 : present.size() + 1;
+    for (size_t i = 0; i < present.size(); ++i) count += present[i] && !has(example, i);
+    return count;
+  };
+  const std::vector<Example>& examples = ops::Examples();
+  CaseCall call{.example = *std::ranges::min_element(examples, {}, missing)};
+  std::vector<ExampleInput> inputs(present.size(), {.shape = {}, .fill = Fill::kAbsent});
   for (size_t i = 0; i < present.size(); ++i) {
-    if (!present[i]) call.example.inputs[i] = {.shape = {}, .fill = Fill::kAbsent};
+    const auto with = std::ranges::find_if(examples, [&](const auto& e) { return has(e, i); });
+    if (present[i]) inputs[i] = with == examples.end() ? ExampleInput{} : with->inputs[i];
+    if (present[i] && has(call.example, i)) inputs[i] = call.example.inputs[i];
   }
+  call.example.op = op;
+  call.example.inputs = inputs;
   return call;
 }
 

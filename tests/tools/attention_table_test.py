@@ -52,6 +52,34 @@ class AttentionTable(unittest.TestCase):
             "| bf16, backward | 0.50 (64, causal) | 1.25 | 2.00 (64, causal, dropout 0.1) |",
         ])
 
+    def test_rows_of_the_bench(self):
+        cases = list(attention_peer.cases())
+        self.assertEqual(len(cases), 216)
+        self.assertEqual([case["case"] for case in cases[:2]], ["bf16/40/causal/0 forward", "bf16/40/causal/0 backward"])
+        self.assertEqual(cases[0]["in"], [[32, 1024, 2280], None])
+        padded = next(case for case in cases if "padded" in case["case"])
+        lengths = padded["in"][-1]["values"]
+        self.assertEqual((min(lengths), max(lengths), len(lengths)), (523, 1024, 32))
+        ours = attention_peer.read_paths([
+            "# A GPU, of 9 cores: copies 4000 GB/s, products 800 TFLOP/s in 16 bits, 400 in tf32, 50 in f32",
+            "times,us,GB/s,TFLOP/s,share,\"case\"",
+            "1,200.0,1000,90,0.5,\"bf16/64/full/0 forward: attention bf16[32,1024,2304] - causal=false\"",
+            "1,100.0,3000,90,0.5,\"bf16/64/full/0 backward: attention_backward bf16[32,1024,2304]\"",
+            "1,100.0,3000,90,0.5,\"bf16/96/full/0 backward: attention_backward bf16[32,1024,2304]\"",
+            "# 0.3 ms in all, at best 0.2 ms; geometric mean of the shares 0.5"])
+        self.assertEqual((ours["device"], ours["copy_gb_per_s"], ours["tf32_tflops"]), ("A GPU, of 9 cores", 4000, 400))
+        (path,) = ours["rows"]
+        self.assertEqual((path["width"], path["mask"]), (64, "full"))
+        self.assertAlmostEqual(path["forward"]["ms"], 0.2)
+        # 4 FLOPs for each of 32 · 12 · 1024² scores and each of 64 elements, at 800 TFLOP/s.
+        self.assertAlmostEqual(path["forward"]["share"], 32 * 12 * 1024**2 * 4 * 64 / 800e12 / 200e-6)
+        self.assertAlmostEqual(path["backward"]["share"], 10 / 4 * 2 * path["forward"]["share"])
+        path = attention_peer.read_paths([
+            "# A GPU: copies 4000 GB/s, products 8000 TFLOP/s in 16 bits, 400 in tf32, 50 in f32",
+            "times,us,GB/s,TFLOP/s,share,\"case\"",
+            *(f"1,200.0,3000,90,0.5,\"tf32/40/causal/0.1 {name}: …\"" for name in ("forward", "backward"))])["rows"][0]
+        self.assertEqual(path["forward"]["share"], 0.75)
+
     def test_without_pytorch(self):
         text = attention_peer.document(OURS, None)
         self.assertIn("| bf16, 64 | 1.000 (60 %) | 3.000 (20 %) |", text)
