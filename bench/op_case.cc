@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "ops/convolution/conv_geometry.h"
 
 namespace plimsoll::bench {
 namespace {
@@ -183,8 +184,9 @@ std::vector<OpCase> StepCases(const trainer::CompiledStep& compiled) {
       if (node.op->view) continue;
       const CaseCall call = CallOf(program, node);
       const bool shares = node.op->shares_launches;
-      const std::string text = shares ? node.op->name + ", all of " + program.name() : TextOf(call);
-      OpCase& found = cases.try_emplace(text, OpCase{text, {}, 0}).first->second;
+      const std::string text = TextOf(call, shares ? program.name() + ", with others" : "");
+      const std::string key = shares ? program.name() + " " + node.op->name : text;
+      OpCase& found = cases.try_emplace(key, OpCase{text, {}, 0}).first->second;
       if (shares || found.calls.empty()) found.calls.push_back(call);
       found.times = shares ? times : found.times + times;
     }
@@ -192,6 +194,11 @@ std::vector<OpCase> StepCases(const trainer::CompiledStep& compiled) {
   std::vector<OpCase> list;
   for (auto& [text, found] : cases) list.push_back(std::move(found));
   return list;
+}
+
+bool IsConvolution(const CaseCall& call) {
+  const TypedCall typed(call);
+  return typed.op.name.starts_with("conv") && !ops::GeometryOf(typed.get()).linear();
 }
 
 std::string CountsByOp(std::span<const OpCase> cases) {

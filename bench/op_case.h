@@ -64,6 +64,9 @@ std::vector<OpCase> ExampleCases();
 // The distinct calls of a training step. Updates that share launches are one case.
 std::vector<OpCase> StepCases(const trainer::CompiledStep& compiled);
 
+// Whether cuDNN computes it on a GPU: a convolution that is no matrix product.
+bool IsConvolution(const CaseCall& call);
+
 // A line for each op that does work: its name and the number of its cases, or "no case".
 std::string CountsByOp(std::span<const OpCase> cases);
 

@@ -5,7 +5,6 @@
 #include "bench/op_device.h"
 #include "bench/training.h"
 #include "gpu/check.h"
-#include "ops/convolution/conv_geometry.h"
 #include "ops/convolution/conv_workspace.h"
 #include "ops/cuda/choices/choice_options.h"
 #include "runtime/cuda/cuda_handles.h"
@@ -64,10 +63,10 @@ struct Cuda {
 
   std::unique_ptr<ops::CudaOpRunner> Prepared(const CaseCall& call) {
     auto runner = RunnerOf<ops::CudaOpRunner, ops::CudaTensor>(call, Copy);
-    const TypedCall typed(call);
-    if (workspace && typed.op.name.starts_with("conv") && !ops::GeometryOf(typed.get()).linear()) {
-      // The rest of it is for a gradient that is staged.
-      const int64_t rest = runner->workspace_bytes() - ops::ConvWorkspaceLimit(typed.get());
+    if (workspace && IsConvolution(call)) {
+      // The rest is for a gradient that is staged.
+      const int64_t rest =
+          runner->workspace_bytes() - ops::ConvWorkspaceLimit(TypedCall(call).get());
       runner->SetWorkspace(*workspace + rest);
     }
     runner->Prepare(libraries, stream.get());

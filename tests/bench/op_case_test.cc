@@ -67,7 +67,7 @@ TEST(OpCase, IsReadFromAFile) {
             "kv_heads=2");
   EXPECT_EQ(cases[0].calls[0].Contents(100)[3]->value(0), 4);
   EXPECT_EQ(cases[1].text, "embedding_dw i32[2,5] bf16[2,5,8] - rows=9");
-  EXPECT_EQ(cases[2].text, "linear_dw f32[4,8] f32[4,6] bias=false tf32=true");
+  EXPECT_EQ(cases[2].text, "linear_dw f32[4,8] f32[4,6] bias=false tf32=true unread=1");
   const auto positive = cases[2].calls[0].Contents(100)[0];
   for (int64_t i = 0; i < 32; ++i) EXPECT_GT(positive->value(i), 0);
   for (const OpCase& c : cases) RunOnce(c.calls[0]);
@@ -110,7 +110,7 @@ TEST(OpCase, OpsWithoutOneAreNamed) {
 TEST(OpCase, TheCallsOfAStepAreCounted) {
   const Training training = LoadTraining(
       "configs/bench/gpt2-124m.yaml",
-      {"device=cpu", "model.layers=2", "model.width=96", "model.heads=2", "model.vocab=64",
+      {"device=cpu", "model.layers=2", "model.width=96", "model.heads=2", "model.vocab=1024",
        "model.sequence=32", "train.micro_batch=2", "train.accumulate=3"});
   const trainer::CompiledStep compiled = trainer::Compile(*training.model, training.options);
   int64_t nodes = 0, calls = 0;
