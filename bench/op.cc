@@ -10,8 +10,9 @@
 //   --run RUN.yaml [--set KEY=VALUE]    the calls of a run file's training step, and their sum
 //   --examples                          the examples of all ops by which kernels are tested
 //
-// --list prints the cases, and how many each op has. On a CPU --libraries puts a product next to
-// the fastest library at its shape.
+// --list prints the cases, and how many each op has. On a CPU --libraries compares products with
+// the fastest library at their shapes. On a GPU --workspace BYTES times only the convolutions that
+// cuDNN computes, within that workspace.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -49,7 +50,8 @@ std::vector<OpCase> CasesFor(const Arguments& arguments) {
   }
   std::erase_if(cases, [&](const OpCase& of) {
     const auto found = [&](const std::string& word) { return of.text.find(word) != of.text.npos; };
-    return !arguments.words.empty() && std::ranges::none_of(arguments.words, found);
+    return (!arguments.words.empty() && std::ranges::none_of(arguments.words, found)) ||
+           (arguments.workspace && !IsConvolution(of.calls[0]));
   });
   return cases;
 }
@@ -152,7 +154,7 @@ int main(int argc, char** argv) {
   app.add_flag("--libraries", arguments.libraries, "on a CPU: products next to libraries'");
   app.add_option("--products", arguments.products, "on a GPU: all, library (cuBLASLt) or ours")
       ->check(CLI::IsMember({"all", "library", "ours"}));
-  app.add_option("--workspace", arguments.workspace, "that cuDNN may use for a convolution")
+  app.add_option("--workspace", arguments.workspace, "of cuDNN; only convolutions")
       ->transform(CLI::AsSizeValue(false));
   CLI11_PARSE(app, argc, argv);
   return bench::RunBenchmark([&] { bench::Run(arguments); });
