@@ -14,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -74,17 +73,17 @@ std::vector<Variant> Variants(const CompiledStep& compiled, bool gpu) {
 // Seconds of so many steps and of emptying the cache before those for which that is due, with the
 // host as far ahead of the device as in a run.
 double RunMore(Variant& variant, int64_t steps) {
-  const auto start = std::chrono::steady_clock::now();
-  for (const int64_t end = variant.steps + steps; variant.steps < end;) {
-    if (variant.EmptiesBefore(variant.steps)) variant.session->caching()->EmptyCache();
-    int64_t together = 1;
-    while (variant.steps + together < end && !variant.EmptiesBefore(variant.steps + together)) {
-      ++together;
+  return SecondsOf([&] {
+    for (const int64_t end = variant.steps + steps; variant.steps < end;) {
+      if (variant.EmptiesBefore(variant.steps)) variant.session->caching()->EmptyCache();
+      int64_t together = 1;
+      while (variant.steps + together < end && !variant.EmptiesBefore(variant.steps + together)) {
+        ++together;
+      }
+      RunSteps(*variant.session, variant.steps, together);
+      variant.steps += together;
     }
-    RunSteps(*variant.session, variant.steps, together);
-    variant.steps += together;
-  }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
 }
 
 void PrintBytes(const CompiledStep& compiled, const std::vector<Variant>& variants) {

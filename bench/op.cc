@@ -1,10 +1,10 @@
 // bazel run [--config=cuda] //bench:op -- [WORD…] [--device cpu | cuda] [--csv]
 //
 // Times ops, a row for each case whose text contains one of the words: microseconds, GB/s, TFLOP/s,
-// and the share of the time that this device needs at best: bytes at the rate of a copy, or a
-// product's FLOPs at the rate of a large product of its type, whichever takes longer. Both rates
-// are measured first; bytes and FLOPs are those of the ops' cost rules. The cases (bench/op_case.h)
-// are those of bench/op_cases_cuda.json or bench/op_cases_cpu.json, or
+// and the share of the time that this device needs at best: its bytes at the rate of a copy or, if
+// that takes longer, a product's FLOPs at the rate of a large product of its type. Both rates are
+// measured first; bytes and FLOPs are those of the ops' cost rules. The cases (bench/op_case.h) are
+// those of bench/op_cases_cuda.json or bench/op_cases_cpu.json, or
 //
 //   --cases FILE                        of another file
 //   --run RUN.yaml [--set KEY=VALUE]    the calls of a run file's training step, and their sum
@@ -100,9 +100,7 @@ void Run(const Arguments& arguments) {
   }
   const OpDevice device = arguments.device == "cpu"
                               ? CpuOps(arguments.threads)
-                              : CudaOps({.library = arguments.products != "ours",
-                                         .forms = arguments.products != "library",
-                                         .workspace = arguments.workspace});
+                              : CudaOps(arguments.products, arguments.workspace);
   const auto& [copy, bf16, tf32, fp32] = device.ceilings;
   fmt::print(
       "# {}: copies {:.0f} GB/s, products {:.3g} TFLOP/s in 16 bits, {:.3g} in tf32, {:.3g} in "
@@ -115,23 +113,31 @@ void Run(const Arguments& arguments) {
     std::fflush(stdout);
   };
   print("times", "us", "GB/s", "TFLOP/s", "share", "case");
-  double seconds_in_all = 0, floor_in_all = 0, logarithms = 0;
+  double seconds_in_all = 0, floor_in_all = 0, logarithms = 0, rows = 0;
   for (const OpCase& of : cases) {
     Work work = WorkOf(of, device.ceilings);
     if (arguments.libraries) {
       work.floor = LibrarySeconds(of.calls[0], arguments.threads, work.floor);
     }
-    const double seconds = device.seconds(of), share = work.floor / seconds;
+    double seconds = 0;
+    try {
+      seconds = device.seconds(of);
+    } catch (const std::exception& error) {  // such as too little memory
+      fmt::print("# {}: {}\n", of.text, error.what());
+      continue;
+    }
+    const double share = work.floor / seconds;
     print(of.times, fmt::format("{:.1f}", seconds * 1e6),
           fmt::format("{:.0f}", work.bytes / seconds * 1e-9),
           fmt::format("{:.3g}", work.flops / seconds * 1e-12), fmt::format("{:.3f}", share),
           of.text);
     seconds_in_all += static_cast<double>(of.times) * seconds;
     floor_in_all += static_cast<double>(of.times) * work.floor;
-    logarithms += std::log(share) / static_cast<double>(cases.size());
+    logarithms += std::log(share);
+    ++rows;
   }
   fmt::print("# {:.3f} ms in all, at best {:.3f} ms; geometric mean of the shares {:.3f}\n",
-             seconds_in_all * 1e3, floor_in_all * 1e3, std::exp(logarithms));
+             seconds_in_all * 1e3, floor_in_all * 1e3, std::exp(logarithms / rows));
 }
 
 }  // namespace

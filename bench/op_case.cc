@@ -43,10 +43,8 @@ CaseCall LikeAnExample(const std::string& op, const std::vector<bool>& present) 
 
 // Reads the i-th of a case's `in`, other than null.
 void ReadInput(const json& from, size_t i, CaseCall& call) {
-  static const std::map<std::string, Fill> kFills = {{"normal", Fill::kNormal},
-                                                     {"small", Fill::kSmall},
-                                                     {"positive", Fill::kPositive},
-                                                     {"tokens", Fill::kTokens}};
+  static const std::map<std::string, Fill> kFills = {
+      {"small", Fill::kSmall}, {"positive", Fill::kPositive}, {"tokens", Fill::kTokens}};
   const json more = from.is_object() ? from : json{{"shape", from}};
   ExampleInput& input = call.example.inputs[i];
   input.shape = graph::Shape(more.at("shape").get<std::vector<int64_t>>());
@@ -89,7 +87,9 @@ OpCase ReadCase(json row, const std::string& default_type) {
   std::vector<bool> present;
   for (const json& input : inputs) present.push_back(!input.is_null());
   CaseCall call = LikeAnExample(op, present);
-  call.dtype = graph::ParseDType(type == "tf32" ? "f32" : type).value();
+  const auto dtype = graph::ParseDType(type == "tf32" ? "f32" : type);
+  if (!dtype) throw UserError("there is no type " + type);
+  call.dtype = *dtype;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (present[i]) ReadInput(inputs[i], i, call);
   }

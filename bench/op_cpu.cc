@@ -1,26 +1,23 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstring>
 
 #include "base/thread_pool.h"
 #include "bench/gemm_peak.h"
 #include "bench/op_device.h"
+#include "bench/training.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::bench {
 namespace {
 
 // Seconds of the fastest of several runs.
-template <typename Run>
-double Fastest(const Run& run) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  double fastest = 1e30;
-  for (int i = 0; i < 30 && (i < 4 || Clock::now() - start < std::chrono::seconds(3)); ++i) {
-    const auto begin = Clock::now();
-    run();
-    fastest = std::min(fastest, std::chrono::duration<double>(Clock::now() - begin).count());
+double Fastest(const std::function<void()>& run) {
+  double fastest = SecondsOf(run), all = fastest;
+  for (int i = 1; i < 30 && (i < 4 || all < 3); ++i) {
+    const double seconds = SecondsOf(run);
+    fastest = std::min(fastest, seconds);
+    all += seconds;
   }
   return fastest;
 }

@@ -40,7 +40,6 @@ struct Cuda {
     for (Runners& set : sets) {
       for (const CaseCall& call : of.calls) set.push_back(Prepared(call));
     }
-    gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     const auto enqueue = [&] {
       for (const Runners& set : sets) Enqueue(of.calls[0].example.op, set);
     };
@@ -69,6 +68,8 @@ struct Cuda {
           runner->workspace_bytes() - ops::ConvWorkspaceLimit(TypedCall(call).get());
       runner->SetWorkspace(*workspace + rest);
     }
+    // The stream doesn't wait for the copies of operands.
+    gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     runner->Prepare(libraries, stream.get());
     return runner;
   }
@@ -84,13 +85,13 @@ struct Cuda {
 
 }  // namespace
 
-OpDevice CudaOps(const CudaChoices& choices) {
+OpDevice CudaOps(const std::string& products, std::optional<int64_t> workspace) {
   ops::SetChoices({.measure = std::nullopt,
                    .folder = "",
-                   .gemm_forms = choices.forms,
-                   .gemm_library = choices.library,
+                   .gemm_forms = products != "library",
+                   .gemm_library = products != "ours",
                    .warn = {}});
-  const std::shared_ptr<Cuda> cuda(new Cuda{choices.workspace});
+  const std::shared_ptr<Cuda> cuda(new Cuda{workspace});
   return {cuda->libraries.properties().name, runtime::MeasureCeilings(runtime::DeviceKind::kCuda),
           [cuda](const OpCase& of) { return cuda->Seconds(of); }};
 }

@@ -21,12 +21,9 @@ struct OpDevice {
 
 OpDevice CpuOps(int threads);
 
-struct CudaChoices {
-  bool library = true, forms = true;      // which matrix products compete
-  std::optional<int64_t> workspace = {};  // bytes that cuDNN may use for a convolution
-};
-// UserError in a build without CUDA.
-OpDevice CudaOps(const CudaChoices& choices);
+// Matrix products by cuBLASLt ("library"), "ours" or "all"; cuDNN's workspace, where it isn't what
+// runs have. UserError in a build without CUDA.
+OpDevice CudaOps(const std::string& products, std::optional<int64_t> workspace);
 
 // A runner (tests/ops/op_runner.h) of a call with operands of its own. `copy`: as memcpy.
 template <typename Runner, typename Tensor, typename Copy, typename... Threads>

@@ -9,7 +9,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -39,30 +38,25 @@ struct Arguments {
   std::string json;
 };
 
-// FLOPs of one step by op.
-std::map<std::string, double> FlopsByOp(const trainer::CompiledStep& compiled) {
-  std::map<std::string, double> flops;
-  for (int64_t run = 0; run < compiled.step.runs(); ++run) {
-    const graph::Program& program = *compiled.programs[compiled.step.At(run).program];
-    for (const graph::Node& node : program.nodes()) {
-      flops[node.op->name] += graph::CostOf(program.CallOf(node).get()).flops;
-    }
-  }
-  return flops;
-}
+struct OpWork {
+  double flops = 0, predicted_seconds = 0;
+};
 
-// Predicted seconds of one step by op.
-std::map<std::string, double> PredictedByOp(const trainer::CompiledStep& compiled,
-                                            const memory::CostModel& cost) {
-  std::map<std::string, double> seconds;
+// Of one step, by op.
+std::map<std::string, OpWork> WorkByOp(const trainer::CompiledStep& compiled,
+                                       const memory::CostModel& cost) {
+  std::map<std::string, OpWork> work;
   for (int64_t run = 0; run < compiled.step.runs(); ++run) {
     const graph::Program& program = *compiled.programs[compiled.step.At(run).program];
-    const std::vector<double> of_node = cost.NodeSeconds(program);
-    for (size_t n = 0; n < of_node.size(); ++n) {
-      seconds[program.nodes()[n].op->name] += of_node[n];
+    const std::vector<double> seconds = cost.NodeSeconds(program);
+    for (size_t n = 0; n < seconds.size(); ++n) {
+      const graph::Node& node = program.nodes()[n];
+      OpWork& of_op = work[node.op->name];
+      of_op.flops += graph::CostOf(program.CallOf(node).get()).flops;
+      of_op.predicted_seconds += seconds[n];
     }
   }
-  return seconds;
+  return work;
 }
 
 void PrintOps(Session& session, int steps, double step_seconds, double peak,
@@ -77,14 +71,14 @@ void PrintOps(Session& session, int steps, double step_seconds, double peak,
   std::vector<std::pair<double, std::string>> longest;
   for (const auto& [op, s] : seconds) longest.emplace_back(s, op);
   std::sort(longest.rbegin(), longest.rend());
-  const std::map<std::string, double> flops = FlopsByOp(session.compiled());
-  const std::map<std::string, double> predicted = PredictedByOp(session.compiled(), cost);
+  const std::map<std::string, OpWork> work = WorkByOp(session.compiled(), cost);
   fmt::print("\n{:<30} {:>10} {:>10} {:>8} {:>10} {:>12}\n", "op", "ms a step", "predicted",
              "share", "GFLOP/s", "of GEMM rate");
   for (const auto& [s, op] : longest) {
-    const double rate = flops.at(op) / s;
+    const double rate = work.at(op).flops / s;
     fmt::print("{:<30} {:>10.2f} {:>10.2f} {:>7.1f}% {:>10.1f} {:>11.0f}%\n", op, s * 1e3,
-               predicted.at(op) * 1e3, 100 * s / step_seconds, rate * 1e-9, 100 * rate / peak);
+               work.at(op).predicted_seconds * 1e3, 100 * s / step_seconds, rate * 1e-9,
+               100 * rate / peak);
   }
 }
 
@@ -148,10 +142,8 @@ void Run(const Arguments& arguments) {
   PeakMeter meter(options.threads);
   ThreadPool pool(options.threads);
 
-  const auto start = std::chrono::steady_clock::now();
-  trainer::CompiledStep compiled = trainer::Compile(*model, options);
-  const double compile_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  trainer::CompiledStep compiled;
+  const double compile_seconds = SecondsOf([&] { compiled = trainer::Compile(*model, options); });
   fmt::print(
       "{}\n{} sequences of {} tokens, {} micro-steps, {} threads; compiled in {:.0f} ms\n{}\n",
       arguments.file, options.micro_batch, options.sequence, options.accumulate, pool.size(),

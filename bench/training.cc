@@ -46,12 +46,6 @@ void BeginStep(trainer::Session& session) {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 void HandInStep(trainer::Session& session, int64_t step) {
   BeginStep(session);
   for (int64_t run = 0; run < session.compiled().step.runs(); ++run) session.Run(step, run);
@@ -60,25 +54,31 @@ void HandInStep(trainer::Session& session, int64_t step) {
 }  // namespace
 
 double RunStep(trainer::Session& session, int64_t step) {
-  const auto start = Clock::now();
-  HandInStep(session, step);
-  session.device().Synchronize();
-  return SecondsSince(start);
+  return SecondsOf([&] {
+    HandInStep(session, step);
+    session.device().Synchronize();
+  });
 }
 
 double RunSteps(trainer::Session& session, int64_t first, int64_t steps) {
   session.device().Synchronize();
-  const auto start = Clock::now();
-  int under_way = 0;
-  for (int64_t step = first; step < first + steps; ++step) {
-    HandInStep(session, step);
-    session.EndStep();
-    for (++under_way; under_way > session.device().steps_ahead(); --under_way) {
-      session.TakeMetrics();
+  return SecondsOf([&] {
+    int under_way = 0;
+    for (int64_t step = first; step < first + steps; ++step) {
+      HandInStep(session, step);
+      session.EndStep();
+      for (++under_way; under_way > session.device().steps_ahead(); --under_way) {
+        session.TakeMetrics();
+      }
     }
-  }
-  for (; under_way > 0; --under_way) session.TakeMetrics();
-  return SecondsSince(start);
+    for (; under_way > 0; --under_way) session.TakeMetrics();
+  });
+}
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 double Median(std::vector<double> values) {

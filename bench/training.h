@@ -37,6 +37,8 @@ double RunStep(trainer::Session& session, int64_t step);
 // seconds.
 double RunSteps(trainer::Session& session, int64_t first, int64_t steps);
 
+double SecondsOf(const std::function<void()>& work);
+
 double Median(std::vector<double> values);
 
 // Writes the text and a newline. UserError when the file can't be written.

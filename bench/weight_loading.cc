@@ -10,10 +10,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +18,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "bench/training.h"
 #include "runtime/device.h"
 #include "runtime/process_memory.h"
 #include "trainer/save_and_resume/trained_model.h"
@@ -37,12 +35,6 @@ struct Arguments {
   int threads = 0;
   int rounds = 3;
 };
-
-double SecondsOf(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 class Files {
  public:
@@ -74,25 +66,19 @@ class Files {
     }
   }
 
-  // By that many threads, each into a buffer of its own.
-  void Read(std::vector<std::vector<std::byte>>& buffers) const {
-    std::atomic<size_t> next = 0;
-    std::vector<std::thread> threads;
-    for (std::vector<std::byte>& buffer : buffers) {
-      threads.emplace_back([&] {
-        for (size_t i = next++; i < pieces_.size(); i = next++) {
-          const Piece& piece = pieces_[i];
-          int64_t done = 0;
-          while (done < piece.bytes) {
-            const ssize_t count = pread(piece.descriptor, buffer.data() + done,
-                                        static_cast<size_t>(piece.bytes - done), piece.at + done);
-            if (count <= 0) std::abort();
-            done += count;
-          }
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+  // By the pool's threads, each into a buffer of its own.
+  void Read(ThreadPool& pool, std::vector<std::vector<std::byte>>& buffers) const {
+    const auto count = static_cast<int64_t>(pieces_.size());
+    pool.ParallelForWorker(count, 1, [&](int64_t begin, int64_t, int worker) {
+      const Piece& piece = pieces_[static_cast<size_t>(begin)];
+      std::byte* const buffer = buffers[static_cast<size_t>(worker)].data();
+      for (int64_t done = 0; done < piece.bytes;) {
+        const ssize_t read = pread(piece.descriptor, buffer + done,
+                                   static_cast<size_t>(piece.bytes - done), piece.at + done);
+        if (read <= 0) std::abort();
+        done += read;
+      }
+    });
   }
 
  private:
@@ -128,7 +114,7 @@ void Measure(const Arguments& arguments) {
   for (const bool cold : {true, false}) {
     for (int round = 0; round < arguments.rounds; ++round) {
       if (cold) files.Forget();
-      const double read = SecondsOf([&] { files.Read(buffers); });
+      const double read = SecondsOf([&] { files.Read(pool, buffers); });
       if (cold) files.Forget();
       const double loaded =
           SecondsOf([&] { session.LoadWeights(*trained.model, arguments.folder); });
@@ -153,11 +139,5 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", arguments.dtype);
   app.add_option("--rounds", arguments.rounds);
   CLI11_PARSE(app, argc, argv);
-  try {
-    plimsoll::bench::Measure(arguments);
-  } catch (const plimsoll::UserError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return static_cast<int>(error.code());
-  }
-  return 0;
+  return plimsoll::bench::RunBenchmark([&] { plimsoll::bench::Measure(arguments); });
 }
