@@ -19,6 +19,14 @@ using graph::OpCall;
 using graph::Transfer;
 using runtime::NodeTime;
 
+// FLOPs per second of the matrix units for this call; 0: it does not run on them.
+double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
+  if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
+  if (call.input(0).dtype != DType::kFloat32) return ceilings.bf16_flops;
+  const bool tf32 = call.attributes.Has("tf32") && call.attributes.GetBool("tf32");
+  return tf32 ? ceilings.tf32_flops : ceilings.fp32_flops;
+}
+
 std::string ShapesOf(const OpCall& call) {
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(2, call.inputs.size()); ++i) {
@@ -28,22 +36,13 @@ std::string ShapesOf(const OpCall& call) {
   return text;
 }
 
-// The work of a launch of nodes.
-struct Work {
-  double flops = 0, bytes = 0, seconds_for_flops = 0;
-};
-
+// Of a launch of nodes.
 Work WorkOf(const graph::Program& program, const NodeTime& time,
             const runtime::Ceilings& ceilings) {
   Work work;
   for (int n = time.node; n < time.node + time.nodes; ++n) {
     const graph::Program::Call call = program.CallOf(program.nodes()[n]);
-    if (call.get().op.view) continue;
-    const graph::Cost cost = graph::CostOf(call.get());
-    work.flops += cost.flops;
-    work.bytes += cost.bytes;
-    const double rate = MatrixRate(call.get(), ceilings);
-    if (rate > 0) work.seconds_for_flops += cost.flops / rate;
+    if (!call.get().op.view) work.Add(call.get(), ceilings);
   }
   return work;
 }
@@ -134,11 +133,12 @@ std::string StartTable() {
 
 }  // namespace
 
-double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
-  if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
-  if (call.input(0).dtype != DType::kFloat32) return ceilings.bf16_flops;
-  const bool tf32 = call.attributes.Has("tf32") && call.attributes.GetBool("tf32");
-  return tf32 ? ceilings.tf32_flops : ceilings.fp32_flops;
+void Work::Add(const OpCall& call, const runtime::Ceilings& ceilings) {
+  const graph::Cost cost = graph::CostOf(call);
+  flops += cost.flops;
+  bytes += cost.bytes;
+  const double rate = MatrixRate(call, ceilings);
+  if (rate > 0) seconds_for_flops += cost.flops / rate;
 }
 
 runtime::Executor& ProfileCollector::ExecutorOf(int64_t micro_step) {

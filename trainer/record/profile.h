@@ -80,8 +80,12 @@ struct Profile {
   std::vector<OpGroup> ByOp() const;
 };
 
-// FLOPs per second of the matrix units for this call; 0: it does not run on them.
-double MatrixRate(const graph::OpCall& call, const runtime::Ceilings& ceilings);
+// Of one or more calls. `seconds_for_flops`: of those that run on the matrix units.
+struct Work {
+  double flops = 0, bytes = 0, seconds_for_flops = 0;
+
+  void Add(const graph::OpCall& call, const runtime::Ceilings& ceilings);
+};
 
 // Ops that run on the matrix units (products, attention) need their FLOPs at the rate of a large
 // product, or their bytes at the rate of a copy, whichever takes longer; all others need their

@@ -56,24 +56,6 @@ std::vector<OpCase> CasesFor(const Arguments& arguments) {
   return cases;
 }
 
-struct Work {
-  double flops = 0, bytes = 0, floor = 0;  // the floor in seconds
-};
-
-Work WorkOf(const OpCase& of, const runtime::Ceilings& ceilings) {
-  Work work;
-  for (const CaseCall& call : of.calls) {
-    const TypedCall typed(call);
-    const graph::Cost cost = graph::CostOf(typed.get());
-    const double rate = trainer::MatrixRate(typed.get(), ceilings);
-    work.flops += cost.flops;
-    work.bytes += cost.bytes;
-    if (rate > 0) work.floor += cost.flops / rate;
-  }
-  work.floor = std::max(work.floor, work.bytes / ceilings.copy_bytes);
-  return work;
-}
-
 // The seconds that the fastest library takes for a `linear` op in float32, or `otherwise`.
 double LibrarySeconds(const CaseCall& call, int threads, double otherwise) {
   const TypedCall typed(call);
@@ -115,10 +97,10 @@ void Run(const Arguments& arguments) {
   print("times", "us", "GB/s", "TFLOP/s", "share", "case");
   double seconds_in_all = 0, floor_in_all = 0, logarithms = 0, rows = 0;
   for (const OpCase& of : cases) {
-    Work work = WorkOf(of, device.ceilings);
-    if (arguments.libraries) {
-      work.floor = LibrarySeconds(of.calls[0], arguments.threads, work.floor);
-    }
+    trainer::Work work;
+    for (const CaseCall& call : of.calls) work.Add(TypedCall(call).get(), device.ceilings);
+    double floor = std::max(work.seconds_for_flops, work.bytes / copy);
+    if (arguments.libraries) floor = LibrarySeconds(of.calls[0], arguments.threads, floor);
     double seconds = 0;
     try {
       seconds = device.seconds(of);
@@ -126,13 +108,13 @@ void Run(const Arguments& arguments) {
       fmt::print("# {}: {}\n", of.text, error.what());
       continue;
     }
-    const double share = work.floor / seconds;
+    const double share = floor / seconds;
     print(of.times, fmt::format("{:.1f}", seconds * 1e6),
           fmt::format("{:.0f}", work.bytes / seconds * 1e-9),
           fmt::format("{:.3g}", work.flops / seconds * 1e-12), fmt::format("{:.3f}", share),
           of.text);
     seconds_in_all += static_cast<double>(of.times) * seconds;
-    floor_in_all += static_cast<double>(of.times) * work.floor;
+    floor_in_all += static_cast<double>(of.times) * floor;
     logarithms += std::log(share);
     ++rows;
   }
