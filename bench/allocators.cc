@@ -21,15 +21,15 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "bench/training.h"
+#include "runtime/caching_allocator/caching_allocation.h"
 #include "trainer/settle/run_device.h"
-#include "trainer/step/caching.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {
 namespace {
 
+using runtime::CachingOptions;
 using runtime::Launch;
-using trainer::CachingOptions;
 using trainer::CompiledStep;
 using trainer::Session;
 
@@ -75,7 +75,7 @@ std::vector<Variant> Variants(const CompiledStep& compiled, bool gpu) {
 double RunMore(Variant& variant, int64_t steps) {
   return SecondsOf([&] {
     for (const int64_t end = variant.steps + steps; variant.steps < end;) {
-      if (variant.EmptiesBefore(variant.steps)) variant.session->caching()->EmptyCache();
+      variant.session->memory().BeforeStep(variant.steps);
       int64_t together = 1;
       while (variant.steps + together < end && !variant.EmptiesBefore(variant.steps + together)) {
         ++together;
@@ -91,8 +91,8 @@ void PrintBytes(const CompiledStep& compiled, const std::vector<Variant>& varian
              "segments");
   for (const Variant& variant : variants) {
     const memory::MemoryPlan& plan = compiled.plan;
-    runtime::CachingStats stats;
-    if (variant.caching) stats = Replay(compiled, *variant.caching).device;
+    runtime::AllocatorStats stats;
+    if (variant.caching) stats = Replay(compiled.planned(), *variant.caching).device;
     fmt::print("{:<44} {:>10} {:>10} {:>12.2f} % {:>9}\n", variant.name,
                FormatBytes(variant.caching ? stats.peak_allocated : plan.max_live_bytes),
                FormatBytes(variant.caching ? stats.peak_reserved : plan.arena_bytes),
@@ -101,10 +101,14 @@ void PrintBytes(const CompiledStep& compiled, const std::vector<Variant>& varian
   }
 }
 
+int64_t SegmentsReserved(const Variant& variant) {
+  return variant.session->memory().stats(graph::Place::kDevice).segments_reserved;
+}
+
 // Segments that a later step reserves, and returns before it.
 double SegmentsAStep(const Variant& variant, int64_t first_segments) {
-  const int64_t later = variant.session->caching()->stats().segments_reserved - first_segments;
-  return static_cast<double>(later) / static_cast<double>(variant.steps - kFirstSteps);
+  return static_cast<double>(SegmentsReserved(variant) - first_segments) /
+         static_cast<double>(variant.steps - kFirstSteps);
 }
 
 void Run(const Arguments& arguments) {
@@ -126,14 +130,14 @@ void Run(const Arguments& arguments) {
   device = trainer::MakeDevice(training.config, pool);
   std::vector<int64_t> first_segments;
   for (Variant& variant : variants) {
-    variant.session = std::make_unique<Session>(trainer::Compile(*training.model, options), *device,
-                                                runtime::ExecutorOptions{.launch = variant.launch},
-                                                variant.caching);
+    variant.session = std::make_unique<Session>(
+        trainer::Compile(*training.model, options), *device,
+        runtime::ExecutorOptions{.launch = variant.launch},
+        variant.caching ? runtime::CachingAllocation(*variant.caching) : memory::Allocation());
     variant.session->Initialize(*training.model, 1);
     FillBatch(*variant.session, training.config, *training.model);
     for (int64_t i = 0; i < kFirstSteps; ++i) variant.first.push_back(RunMore(variant, 1));
-    first_segments.push_back(variant.caching ? variant.session->caching()->stats().segments_reserved
-                                             : 0);
+    first_segments.push_back(SegmentsReserved(variant));
   }
   // Long enough on a GPU that handing in the first step of a block counts for little.
   const int64_t block = gpu ? 10 : 1;
@@ -151,11 +155,10 @@ void Run(const Arguments& arguments) {
     for (size_t i = 0; i < variant.later.size(); ++i) {
       ratios.push_back(variant.later[i] / variants[0].later[i]);
     }
-    fmt::print("{:<44} {:>10.2f} {:>11.2f} {:>10.2f} {:>17.4f} {:>15.1f}\n", variant.name,
-               1e3 * variant.first[0],
-               1e3 * Median({variant.first.begin() + 1, variant.first.end()}),
-               1e3 * Median(variant.later), Median(ratios),
-               variant.caching ? SegmentsAStep(variant, first_segments[v]) : 0);
+    fmt::print(
+        "{:<44} {:>10.2f} {:>11.2f} {:>10.2f} {:>17.4f} {:>15.1f}\n", variant.name,
+        1e3 * variant.first[0], 1e3 * Median({variant.first.begin() + 1, variant.first.end()}),
+        1e3 * Median(variant.later), Median(ratios), SegmentsAStep(variant, first_segments[v]));
   }
   const double loss = variants[0].session->Metrics().loss;
   fmt::print("\nloss after {} steps: {}", variants[0].steps, loss);

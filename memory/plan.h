@@ -102,6 +102,14 @@ struct MemoryPlan {
   int64_t bytes_of(graph::Role role) const { return bytes_by_role[static_cast<size_t>(role)]; }
 };
 
+struct PlannedPrograms {
+  std::vector<const graph::Program*> programs;
+  const MemoryPlan& plan;
+  // In the order in which they run: the micro-steps of a step, then evaluation and generation where
+  // they were compiled.
+  std::vector<ProgramRuns> round;
+};
+
 // Deterministic. Throws an InternalError that names the tensor when two programs disagree about a
 // persistent tensor's type, role or place.
 MemoryPlan MakePlan(std::span<const graph::Program* const> programs,

@@ -312,7 +312,7 @@ void AppendAllocators(const MemoryFacts& facts, std::string& text) {
   const MemoryPlan& plan = facts.plan;
   const std::string planned = facts.used ? "planned, not used" : "planned";
   const std::string caching = facts.used ? "caching" : "caching, replayed";
-  auto caching_line = [&](const std::string& name, const runtime::CachingStats& stats) {
+  auto caching_line = [&](const std::string& name, const runtime::AllocatorStats& stats) {
     line(name, stats.peak_allocated, stats.peak_reserved, stats.fragmentation(), stats.segments);
   };
   line(planned, plan.max_live_bytes, plan.arena_bytes, plan.fragmentation, 1);

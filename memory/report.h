@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "memory/caching_replay.h"
 #include "memory/plan.h"
+#include "runtime/allocator_stats.h"
 
 namespace plimsoll::memory {
 
@@ -27,7 +27,10 @@ struct MemoryFacts {
   std::vector<std::vector<double>> node_seconds = {};
   bool by_time = false;  // order op kinds and scopes by time instead of by bytes
   // What a caching allocator takes for the same programs.
-  std::optional<ReplayResult> caching = std::nullopt;
+  struct Caching {
+    runtime::AllocatorStats device, host;
+  };
+  std::optional<Caching> caching = std::nullopt;
   bool used = false;  // the run used that allocator instead of the arena
 };
 

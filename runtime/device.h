@@ -15,13 +15,15 @@
 #include "base/thread_pool.h"
 #include "graph/dtype.h"
 #include "graph/program.h"
-#include "runtime/caching_allocator/segments.h"
-#include "runtime/caching_allocator/tensor_memory.h"
+#include "runtime/allocator_stats.h"
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
 #include "runtime/ranks/rank_group.h"
+#include "runtime/ranks/world.h"
+#include "runtime/segments.h"
 #include "runtime/stored_parameter.h"
+#include "runtime/tensor_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -56,7 +58,8 @@ struct ProcessParts {
   int64_t graphs = 0;         // recorded programs
 };
 
-// The arenas that the programs of a step share: exactly the planned bytes, zero at first.
+// The memory that the programs of a step share: two arenas of exactly the planned bytes, zero at
+// first, unless another implementation says otherwise.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -68,9 +71,6 @@ class DeviceMemory {
   struct BoundProgram {
     const graph::Program* program = nullptr;
     const Layout* layout = nullptr;
-    // Where its tensors lie instead of the arenas; must outlive the executor. Then only the
-    // launches are the layout's, and `beside` is ignored.
-    TensorMemory* memory = nullptr;
     // Runs beside the programs that are run after it. They wait for it only before they change
     // state that it has not read yet (runtime/state_reads.h). At most one program does.
     bool beside = false;
@@ -81,6 +81,26 @@ class DeviceMemory {
   // device, or a tensor lies outside its arena.
   virtual std::vector<std::unique_ptr<Executor>> MakeExecutors(
       std::span<const BoundProgram> programs, const ExecutorOptions& options) = 0;
+
+  // The same on other memory, by program, which must outlive the executors. A layout then only
+  // tells a program's tensors apart, and no program runs beside others. Kernels have to find what
+  // they need chosen and loaded: MakeExecutors has seen these programs.
+  virtual std::vector<std::unique_ptr<Executor>> MakeExecutorsOn(
+      std::span<TensorMemory* const> memories, std::span<const BoundProgram> programs,
+      const ExecutorOptions& options) = 0;
+
+  // Whether the arenas are all that programs' tensors ever take.
+  virtual bool planned() const { return true; }
+  virtual AllocatorStats stats(graph::Place place) const {
+    const int64_t all = bytes(place);
+    return {.allocated = all,
+            .reserved = all,
+            .peak_allocated = all,
+            .peak_reserved = all,
+            .segments = 1};
+  }
+  // Called between two steps, before the step of that number.
+  virtual void BeforeStep(int64_t /*step*/) {}
 
   // Transfers between runs: they happen after the runs enqueued before, and before those enqueued
   // after. Write returns when `from` may be reused, Read when the bytes have arrived.
@@ -122,7 +142,7 @@ class Device {
   // memory.
   virtual std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) = 0;
 
-  // Memory for a caching allocator, at that place; the device must outlive it.
+  // More memory at that place, while programs run; the device must outlive it.
   virtual std::unique_ptr<SegmentSource> MakeSegments(graph::Place place) = 0;
 
   // Number of steps that the host may be ahead of the device: 0 if Run() returns when all is done.

@@ -14,7 +14,7 @@ namespace plimsoll::runtime {
 // How a GPU's executor hands in a program. The bits are the same.
 enum class Launch {
   kRecorded,  // the whole program at once, recorded before the first run
-  kByNode,    // node by node; also with any instrument but poison, and with a TensorMemory
+  kByNode,    // node by node; also with any instrument but poison, and on memory that moves
   kAwaited,   // node by node, each awaited, so that an error is reported for its node
 };
 
@@ -62,6 +62,10 @@ class Executor {
   // Waits until the last run is done. May be called on any thread if the program runs beside
   // others.
   virtual void Await() const {}
+
+  // Where a tensor that the host may touch lies between runs: a persistent tensor, an input or a
+  // metric of the program. nullptr when no node uses it.
+  virtual std::byte* address(graph::TensorId id) const = 0;
 
   // Number of runs since the start or the last ResetProfile().
   virtual int64_t runs() const = 0;

@@ -79,8 +79,9 @@ std::string MemoryText(const RunResult& result) {
   const std::string host = plan.host_arena_bytes > 0
                                ? fmt::format(", {} on the host", FormatBytes(plan.host_arena_bytes))
                                : "";
-  if (runtime::CachingMemory* const caching = result.session.caching()) {
-    const std::string reserved = FormatBytes(caching->stats().peak_reserved) + " reserved";
+  if (const runtime::DeviceMemory& memory = result.session.memory(); !memory.planned()) {
+    const std::string reserved =
+        FormatBytes(memory.stats(graph::Place::kDevice).peak_reserved) + " reserved";
     const std::string taken =
         result.process_bytes ? fmt::format("process {}{}, {}", FormatBytes(*result.process_bytes),
                                            Of(result.budget_bytes), reserved)

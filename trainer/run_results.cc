@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "data/images/preprocessor_config.h"
 #include "memory/report.h"
+#include "runtime/caching_allocator/caching_allocation.h"
 #include "snapshots/snapshot.h"
 #include "trainer/closing_summary.h"
 #include "trainer/record/run_metrics.h"
@@ -47,15 +48,17 @@ std::vector<std::vector<double>> NodeSeconds(Session& session, int64_t steps) {
 // `by_time`. Shows no times of evaluation and generation, which are not part of a step.
 std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
   const CompiledStep& compiled = session.compiled();
-  const std::vector<const graph::Program*> programs = Programs(compiled);
-  memory::MemoryFacts facts{.programs = programs, .plan = compiled.plan};
+  const memory::PlannedPrograms planned = compiled.planned();
+  memory::MemoryFacts facts{.programs = planned.programs, .plan = compiled.plan};
   facts.node_seconds = NodeSeconds(session, steps);
   facts.by_time = by_time;
-  if (const runtime::CachingMemory* caching = session.caching()) {
-    facts.caching = {caching->stats(), caching->host_stats()};
-    facts.used = true;
+  facts.used = !session.memory().planned();
+  if (facts.used) {
+    facts.caching = {session.memory().stats(graph::Place::kDevice),
+                     session.memory().stats(graph::Place::kHost)};
   } else {
-    facts.caching = Replay(compiled);
+    const runtime::ReplayResult replay = runtime::Replay(planned);
+    facts.caching = {replay.device, replay.host};
   }
   return memory::RunSummary(facts);
 }
@@ -84,8 +87,9 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
     const CompiledStep& compiled = run.session.compiled();
     result.predicted_process_bytes =
         ProfileFrom(run.config)
-            .ProcessBytes(run.session.caching() != nullptr ? Replay(compiled).device.peak_reserved
-                                                           : compiled.plan.arena_bytes);
+            .ProcessBytes(run.session.memory().planned()
+                              ? compiled.plan.arena_bytes
+                              : runtime::Replay(compiled.planned()).device.peak_reserved);
     result.process_bytes = std::max(run.gpu.highest_bytes(), metrics.most_rank_bytes.value_or(0));
   }
   if (run.config.debug.check_arena) result.used_bytes = run.session.used_bytes();

@@ -59,13 +59,13 @@ StepLog::Done StepLog::Take(bool alone) {
   report.unit = UnitOfWork(session.compiled().options);
   report.mfu = Mfu(report.tokens_per_second);
   report.arena_bytes = session.compiled().plan.arena_bytes;
-  const runtime::CachingMemory* const caching = session.caching();
-  if (caching != nullptr) report.reserved_bytes = caching->stats().reserved;
+  report.planned = session.memory().planned();
+  report.allocator = session.memory().stats(graph::Place::kDevice);
   const int64_t every = config.train.log_every;
   if ((every > 0 && (step.number + 1) % every == 0) || step.number < 4) {
     gpu_bytes_ = gpu.bytes();
     const std::vector<std::string> grown = gpu.Watch(step.number);
-    if (caching == nullptr) {
+    if (report.planned) {
       for (const std::string& growth : grown) progress.Warn(growth);
     }
   }
@@ -95,7 +95,7 @@ StepLog::Done StepLog::Take(bool alone) {
     done.verdict = divergence.Judge(step.number, metrics);
     report.diverged = done.verdict.text;
   }
-  Record(MetricsRow(report, gpu_bytes_, caching != nullptr ? &caching->stats() : nullptr));
+  Record(MetricsRow(report, gpu_bytes_));
   progress.Step(report);
   if (done.verdict.kind == Verdict::kSkipped) progress.Line(done.verdict.text);
   return done;

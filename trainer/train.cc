@@ -309,7 +309,7 @@ class Run {
 
   // Compiles for this rank. All ranks have equal programs, within the budget.
   CompiledStep CompileStep(CompileOptions options) {
-    caching_ = CachingFrom(config_, ranks_.size());
+    allocation_ = AllocationFrom(config_, ranks_.size());
     const auto start = Clock::now();
     options.rank = ranks_.rank();
     CompiledStep compiled = Compile(*model_, options);
@@ -318,7 +318,7 @@ class Run {
     record_.plan = FingerprintOf(compiled);
     ranks_.RequireAgreement(compiled);
     CheckBudget(config_, compiled.plan);
-    if (!caching_) ranks_.RequireHostMemory(compiled);
+    if (allocation_.planned) ranks_.RequireHostMemory(compiled);
     gpu_.emplace(config_);
     compile_seconds_ = SecondsSince(start);
     return compiled;
@@ -347,8 +347,8 @@ class Run {
             .launch =
                 config_.debug.node_by_node ? runtime::Launch::kAwaited : runtime::Launch::kRecorded,
             .communicators = ranks_.communicators()},
-        caching_, ranks_.groups());
-    if (!caching_) StartUp();
+        allocation_, ranks_.groups());
+    if (allocation_.planned) StartUp();
     RequireAll(config_, feed_.source(), session_->slots());
   }
 
@@ -385,7 +385,9 @@ class Run {
       run.resumed =
           fmt::format("goes on after {} steps, from {}", resumed_->step, resumed_->snapshot.path());
     }
-    if (caching_) run.reserved_bytes = session_->caching()->stats().reserved;
+    if (!allocation_.planned) {
+      run.reserved_bytes = session_->memory().stats(graph::Place::kDevice).reserved;
+    }
     PrintProgress(Announcement(run));
   }
 
@@ -473,10 +475,7 @@ class Run {
     const CompiledStep& compiled = session_->compiled();
     const std::span<const ObjectiveStep> told = feed_.Objectives(step, compiled, *divergence_);
     if (told.empty()) return PassOver(step);
-    // The time for clearing the cache is part of the step's time.
-    if (caching_ && step > 0 && Due(caching_->empty_cache_every, step, false)) {
-      session_->caching()->EmptyCache();
-    }
+    session_->memory().BeforeStep(step);  // its time is part of the step's
     session_->BeginStep(told, static_cast<uint64_t>(config_.train.seed));
     for (int64_t run = 0; run < compiled.step.runs(); ++run) {
       feed_.Fill(step, compiled.step.At(run), *session_);
@@ -636,7 +635,7 @@ class Run {
   std::vector<int32_t> ends_;  // tokens that end texts of the model, besides the tokenizer's own
   runtime::Device* device_ = nullptr;
   std::optional<RunReports> reports_;  // on the first rank
-  std::optional<CachingOptions> caching_;
+  memory::Allocation allocation_;
   std::unique_ptr<Session> session_;
   Monitor monitor_;
   std::optional<GpuAccount> gpu_;

@@ -10,17 +10,11 @@
 
 namespace plimsoll::runtime {
 
-double CachingStats::fragmentation() const {
-  if (peak_allocated == 0) return 0;
-  return static_cast<double>(peak_reserved) / static_cast<double>(peak_allocated) - 1;
-}
+constexpr char kName[] = "memory.allocator: caching";
 
 bool CachingAllocator::BestFit::operator()(const Block* a, const Block* b) const {
   return std::tie(a->bytes, a->segment, a->address) < std::tie(b->bytes, b->segment, b->address);
 }
-
-CachingAllocator::CachingAllocator(SegmentSource& source, std::string name)
-    : source_(source), name_(std::move(name)) {}
 
 CachingAllocator::~CachingAllocator() {
   for (const auto& [address, first] : blocks_) {
@@ -34,17 +28,17 @@ CachingAllocator::~CachingAllocator() {
 }
 
 void CachingAllocator::Preallocate(int64_t bytes) {
-  if (bytes <= 0) throw InternalError(fmt::format("{}: {} bytes preallocated", name_, bytes));
+  if (bytes <= 0) throw InternalError(fmt::format("{}: {} bytes preallocated", kName, bytes));
   if (Grow(Pool::kPreallocated, RoundUp(bytes, kSegmentRounding)) == nullptr) {
     throw UserError(
         fmt::format("{}: the system refuses {} at once; free memory, or let it grow "
                     "instead (memory.preallocate: false)",
-                    name_, FormatBytes(bytes)));
+                    kName, FormatBytes(bytes)));
   }
 }
 
 uintptr_t CachingAllocator::Allocate(int64_t bytes) {
-  if (bytes < 0) throw InternalError(fmt::format("{}: {} bytes requested", name_, bytes));
+  if (bytes < 0) throw InternalError(fmt::format("{}: {} bytes requested", kName, bytes));
   const int64_t rounded = std::max(RoundUp(bytes, kRounding), kRounding);
   const Pool pool = rounded <= kSmallRequest ? Pool::kSmall : Pool::kLarge;
   Block* block = FindFree(Pool::kPreallocated, rounded);
@@ -62,7 +56,7 @@ uintptr_t CachingAllocator::Allocate(int64_t bytes) {
           fmt::format("{}: no segment of {} to be had for a tensor of {}: {} are in use, {} "
                       "reserved; a smaller train.micro_batch needs less, and so does "
                       "memory.allocator: planned",
-                      name_, FormatBytes(segment), FormatBytes(bytes),
+                      kName, FormatBytes(segment), FormatBytes(bytes),
                       FormatBytes(stats_.allocated), FormatBytes(stats_.reserved)),
           ExitCode::kInternal);
     }
@@ -82,7 +76,7 @@ uintptr_t CachingAllocator::Allocate(int64_t bytes) {
 void CachingAllocator::Free(uintptr_t address) {
   const auto found = blocks_.find(address);
   if (found == blocks_.end() || !found->second->in_use) {
-    throw InternalError(fmt::format("{}: {:#x} is freed but not in use", name_, address));
+    throw InternalError(fmt::format("{}: {:#x} is freed but not in use", kName, address));
   }
   Block* block = found->second.get();
   stats_.requested -= block->requested;

@@ -23,27 +23,13 @@
 #include <cstdint>
 #include <memory>
 #include <set>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/caching_allocator/segments.h"
+#include "runtime/allocator_stats.h"
+#include "runtime/segments.h"
 
 namespace plimsoll::runtime {
-
-struct CachingStats {
-  // Bytes requested; bytes of the blocks handed out for them; bytes of all segments.
-  int64_t requested = 0, allocated = 0, reserved = 0;
-  int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;
-  int64_t segments = 0;           // now
-  int64_t segments_reserved = 0;  // so far
-  int64_t segments_returned = 0;  // so far
-  int64_t retries = 0;            // requests for which the cache had to be emptied first
-
-  // Reserved bytes / bytes in use − 1, each at its peak.
-  double fragmentation() const;
-  bool operator==(const CachingStats&) const = default;
-};
 
 class CachingAllocator {
  public:
@@ -54,9 +40,8 @@ class CachingAllocator {
   static constexpr int64_t kLargeRequest = int64_t{10} << 20;
   static constexpr int64_t kSegmentRounding = int64_t{2} << 20;
 
-  // `source` must outlive the allocator, whose destructor returns all segments. `name` is used in
-  // messages: "memory.allocator: caching".
-  explicit CachingAllocator(SegmentSource& source, std::string name = "caching allocator");
+  // `source` must outlive the allocator, whose destructor returns all segments.
+  explicit CachingAllocator(SegmentSource& source) : source_(source) {}
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
@@ -72,7 +57,7 @@ class CachingAllocator {
   void Free(uintptr_t address);
   void EmptyCache();
 
-  const CachingStats& stats() const { return stats_; }
+  const AllocatorStats& stats() const { return stats_; }
 
   // A snapshot of all blocks for tests and reports, in the order of segments and addresses.
   struct BlockInfo {
@@ -111,10 +96,9 @@ class CachingAllocator {
   FreeBlocks& free(Pool pool) { return free_[static_cast<size_t>(pool)]; }
 
   SegmentSource& source_;
-  std::string name_;
   std::unordered_map<uintptr_t, std::unique_ptr<Block>> blocks_;  // by address, free ones too
   FreeBlocks free_[3];                                            // by pool
-  CachingStats stats_;
+  AllocatorStats stats_;
 };
 
 }  // namespace plimsoll::runtime

@@ -2,50 +2,66 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
+#include "memory/lifetimes.h"
 
 namespace plimsoll::runtime {
-namespace {
-
-constexpr char kName[] = "memory.allocator: caching";
-
-}  // namespace
 
 class CachingMemory::ProgramMemory : public TensorMemory {
  public:
-  ProgramMemory(CachingMemory& memory, const graph::Program& program, AllocationSchedule schedule)
+  // `position`: of the rank whose own parts (graph::Alias) the aliases are.
+  ProgramMemory(CachingMemory& memory, const graph::Program& program, bool in_place,
+                const MeshPosition& position)
       : memory_(memory),
-        schedule_(std::move(schedule)),
-        buffers_(schedule_.buffers.size(), 0),
-        places_(program.tensors().size()) {
-    for (size_t id = 0; id < places_.size(); ++id) {
-      places_[id] = PlaceOf(program, static_cast<graph::TensorId>(id));
+        lifetimes_(memory::ComputeLifetimes(program, in_place)),
+        addresses_(lifetimes_.buffers.size(), 0),
+        born_(program.nodes().size()),
+        dying_(program.nodes().size()) {
+    for (size_t id = 0; id < program.tensors().size(); ++id) {
+      places_.push_back(PlaceOf(program, static_cast<graph::TensorId>(id), position));
     }
-    for (int32_t buffer : schedule_.held) Allocate(buffer);
+    for (size_t i = 0; i < addresses_.size(); ++i) {
+      const memory::Buffer& buffer = lifetimes_.buffers[i];
+      const bool held = std::ranges::any_of(buffer.tensors, [&](graph::TensorId id) {
+        const graph::Role role = program.tensor(id).role;
+        return role == graph::Role::kInput || role == graph::Role::kMetric;
+      });
+      if (held) {
+        Allocate(i);
+      } else {
+        born_[buffer.birth].push_back(i);
+        dying_[buffer.death].push_back(i);
+      }
+    }
   }
 
   void BeforeRun() override {
     // Frees what a failed run has left.
-    for (const auto& dying : schedule_.dying) {
-      for (int32_t buffer : dying) {
-        if (buffers_[buffer] != 0) Free(buffer);
+    for (const auto& dying : dying_) {
+      for (size_t buffer : dying) {
+        if (addresses_[buffer] != 0) Free(buffer);
       }
     }
   }
 
   void BeforeNode(int node) override {
-    for (int32_t buffer : schedule_.born[node]) Allocate(buffer);
+    for (size_t buffer : born_[node]) Allocate(buffer);
   }
 
-  bool TakesMemory(int node) const override { return !schedule_.born[node].empty(); }
+  bool TakesMemory(int node) const override { return !born_[node].empty(); }
 
   void AfterNode(int node) override {
-    for (int32_t buffer : schedule_.dying[node]) Free(buffer);
+    for (size_t buffer : dying_[node]) Free(buffer);
   }
+
+  bool moves() const override { return true; }
 
   std::byte* address(graph::TensorId id) const override {
     const Where& where = places_[id];
-    const uintptr_t base = where.buffer >= 0 ? buffers_[where.buffer] : where.persistent;
+    const uintptr_t base = where.buffer >= 0 ? addresses_[where.buffer] : where.persistent;
     return base == 0 ? nullptr : reinterpret_cast<std::byte*>(base + where.offset);
   }
 
@@ -57,14 +73,14 @@ class CachingMemory::ProgramMemory : public TensorMemory {
     uintptr_t offset = 0;
   };
 
-  Where PlaceOf(const graph::Program& program, graph::TensorId id) const {
+  Where PlaceOf(const graph::Program& program, graph::TensorId id,
+                const MeshPosition& position) const {
     Where where;
-    where.buffer = schedule_.buffer_of[id];
+    where.buffer = lifetimes_.buffer_of[id];
     graph::TensorId root = id;
     while (program.tensor(root).alias) {
       const graph::Tensor& view = program.tensor(root);
-      where.offset +=
-          static_cast<uintptr_t>(view.alias->OffsetOn(schedule_.position, view.bytes()));
+      where.offset += static_cast<uintptr_t>(view.alias->OffsetOn(position, view.bytes()));
       root = view.alias->base;
     }
     const graph::Tensor& owner = program.tensor(root);
@@ -78,60 +94,59 @@ class CachingMemory::ProgramMemory : public TensorMemory {
     return where;
   }
 
-  void Allocate(int32_t buffer) {
-    const AllocationSchedule::Buffer& what = schedule_.buffers[buffer];
-    buffers_[buffer] = memory_.allocator(what.place).Allocate(what.bytes);
+  void Allocate(size_t buffer) {
+    const memory::Buffer& what = lifetimes_.buffers[buffer];
+    addresses_[buffer] = memory_.allocator(what.place).Allocate(what.bytes);
     Poison(buffer);
   }
 
-  void Free(int32_t buffer) {
+  void Free(size_t buffer) {
     Poison(buffer);
-    memory_.allocator(schedule_.buffers[buffer].place).Free(buffers_[buffer]);
-    buffers_[buffer] = 0;
+    memory_.allocator(lifetimes_.buffers[buffer].place).Free(std::exchange(addresses_[buffer], 0));
   }
 
-  void Poison(int32_t buffer) const {
-    if (!memory_.options_.poison) return;
-    const AllocationSchedule::Buffer& what = schedule_.buffers[buffer];
-    memory_.Fill(what.place, buffers_[buffer], what.bytes, 0xFF);
+  void Poison(size_t buffer) const {
+    const memory::Buffer& what = lifetimes_.buffers[buffer];
+    if (memory_.poison_) memory_.Fill(what.place, addresses_[buffer], what.bytes, 0xFF);
   }
 
   CachingMemory& memory_;
-  const AllocationSchedule schedule_;
-  std::vector<uintptr_t> buffers_;  // addresses, 0: no memory at this time
-  std::vector<Where> places_;       // by TensorId
+  const memory::Lifetimes lifetimes_;
+  std::vector<uintptr_t> addresses_;               // of buffers; 0: no memory at this time
+  std::vector<std::vector<size_t>> born_, dying_;  // buffers, by node
+  std::vector<Where> places_;                      // by TensorId
 };
 
-CachingMemory::CachingMemory(std::unique_ptr<SegmentSource> device,
-                             std::unique_ptr<SegmentSource> host, CachingMemoryOptions options)
-    : options_(options),
+CachingMemory::CachingMemory(const memory::PlannedPrograms& step,
+                             std::unique_ptr<SegmentSource> device,
+                             std::unique_ptr<SegmentSource> host, const CachingOptions& options,
+                             bool poison)
+    : poison_(poison),
       device_segments_(std::move(device)),
       host_segments_(std::move(host)),
-      device_(*device_segments_, kName),
-      host_(*host_segments_, kName) {
+      device_(*device_segments_),
+      host_(*host_segments_) {
   if (options.preallocate_bytes > 0) device_.Preallocate(options.preallocate_bytes);
+  for (const memory::PersistentTensor& tensor : step.plan.persistent) {
+    const uintptr_t address = allocator(tensor.place).Allocate(tensor.type.bytes());
+    if (!persistent_.emplace(tensor.name, address).second) {
+      throw InternalError("persistent tensor '" + tensor.name + "' was given memory twice");
+    }
+    Fill(tensor.place, address, tensor.type.bytes(), 0);
+  }
+  for (size_t p = 0; p < step.programs.size(); ++p) {
+    memories_.push_back(std::make_unique<ProgramMemory>(*this, *step.programs[p], options.in_place,
+                                                        step.plan.programs[p].layout.position));
+    programs_.push_back(memories_.back().get());
+  }
 }
 
 CachingMemory::~CachingMemory() = default;
-
-void CachingMemory::AddPersistent(const std::string& name, int64_t bytes, graph::Place place) {
-  const uintptr_t address = allocator(place).Allocate(bytes);
-  if (!persistent_.emplace(name, address).second) {
-    throw InternalError("persistent tensor '" + name + "' was given memory twice");
-  }
-  Fill(place, address, bytes, 0);
-}
 
 void CachingMemory::Fill(graph::Place place, uintptr_t address, int64_t bytes,
                          unsigned char value) {
   const auto& segments = place == graph::Place::kDevice ? device_segments_ : host_segments_;
   segments->Fill(address, bytes, value);
-}
-
-TensorMemory& CachingMemory::AddProgram(const graph::Program& program,
-                                        AllocationSchedule schedule) {
-  programs_.push_back(std::make_unique<ProgramMemory>(*this, program, std::move(schedule)));
-  return *programs_.back();
 }
 
 void CachingMemory::EmptyCache() {

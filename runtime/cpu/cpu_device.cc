@@ -1,5 +1,9 @@
 // The CPU as a device: both arenas are ordinary memory, and everything happens at once.
+#include <fmt/format.h>
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -25,13 +29,19 @@ class CpuMemory : public DeviceMemory {
                                                        const ExecutorOptions& options) override {
     std::vector<std::unique_ptr<Executor>> executors;
     for (const BoundProgram& bound : programs) {
-      if (bound.memory != nullptr) {
-        executors.push_back(
-            std::make_unique<CpuExecutor>(*bound.program, *bound.memory, pool_, options));
-      } else {
-        executors.push_back(std::make_unique<CpuExecutor>(*bound.program, *bound.layout, arena_,
-                                                          &host_arena_, pool_, options));
-      }
+      executors.push_back(std::make_unique<CpuExecutor>(*bound.program, *bound.layout, arena_,
+                                                        &host_arena_, pool_, options));
+    }
+    return executors;
+  }
+
+  std::vector<std::unique_ptr<Executor>> MakeExecutorsOn(std::span<TensorMemory* const> memories,
+                                                         std::span<const BoundProgram> programs,
+                                                         const ExecutorOptions& options) override {
+    std::vector<std::unique_ptr<Executor>> executors;
+    for (size_t i = 0; i < programs.size(); ++i) {
+      executors.push_back(
+          std::make_unique<CpuExecutor>(*programs[i].program, *memories[i], pool_, options));
     }
     return executors;
   }
@@ -90,6 +100,28 @@ class CpuReadback : public Readback {
 std::unique_ptr<Readback> CpuMemory::MakeReadback(std::vector<std::span<const std::byte>> ranges) {
   return std::make_unique<CpuReadback>(*this, std::move(ranges));
 }
+
+// Anonymous memory of the system. Its zeroed pages are provided at their first use and dropped when
+// the segment is returned: this is the cost of frequent reserving and returning.
+class MappedSegments : public SegmentSource {
+ public:
+  uintptr_t Reserve(int64_t bytes) override {
+    const size_t size = static_cast<size_t>(bytes);
+    void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) return 0;
+    // As for the arena (runtime/arena.cc); a refusal only costs speed.
+    madvise(mapping, size, MADV_HUGEPAGE);
+    return reinterpret_cast<uintptr_t>(mapping);
+  }
+  void Return(uintptr_t address, int64_t bytes) override {
+    if (munmap(reinterpret_cast<void*>(address), static_cast<size_t>(bytes)) == 0) return;
+    throw InternalError(
+        fmt::format("a segment of {} bytes cannot be returned: {}", bytes, std::strerror(errno)));
+  }
+  void Fill(uintptr_t address, int64_t bytes, unsigned char value) override {
+    std::memset(reinterpret_cast<void*>(address), value, static_cast<size_t>(bytes));
+  }
+};
 
 class CpuDevice : public Device {
  public:

@@ -37,27 +37,22 @@ int64_t Now() {
 }  // namespace
 
 struct CpuExecutor::Impl {
-  Impl(const Program& p, const Layout& l, Arena& arena, Arena* host_arena, ThreadPool& pool,
+  Impl(const Program& p, std::optional<ArenaTensors> a, TensorMemory* m, ThreadPool& pool,
        ExecutorOptions o);
 
-  Impl(const Program& p, TensorMemory& m, ThreadPool& pool, ExecutorOptions o);
-
-  void BindAll(ThreadPool& pool);
-  ops::TensorRef Ref(const Node& node, TensorId id) const;
+  ops::TensorRef Ref(TensorId id) const;
   void Bind(int index, ThreadPool& pool);
   const Tensor& HostVisible(std::string_view name, TensorId& id) const;
 
   void RunNode(const BoundNode& node);
   void RunPlain();
-  void RunInstrumented();
-  void RunOnMemory();
+  void RunWatched();
   void Resolve(BoundNode& node);
 
   const Program& program;
-  const Layout layout;             // a copy; empty with a TensorMemory
-  TensorMemory* memory = nullptr;  // nullptr: everything lies in the arenas
+  std::optional<ArenaTensors> arenas;
+  TensorMemory& memory;
   const ExecutorOptions options;
-  ArenaBases bases;
   std::vector<ops::TensorRef> refs;  // arguments of all nodes; contexts point into it
   std::vector<BoundNode> nodes;
   std::optional<Poison> poison;
@@ -66,56 +61,42 @@ struct CpuExecutor::Impl {
   int64_t runs = 0;
 };
 
-CpuExecutor::Impl::Impl(const Program& p, const Layout& l, Arena& arena, Arena* host_arena,
+CpuExecutor::Impl::Impl(const Program& p, std::optional<ArenaTensors> a, TensorMemory* m,
                         ThreadPool& pool, ExecutorOptions o)
-    : program(p), layout(l), options(o), nanoseconds(p.nodes().size(), 0) {
-  CheckLayoutFits(program, layout, arena.bytes(), host_arena == nullptr ? 0 : host_arena->bytes());
-  bases = {arena.data(), host_arena == nullptr ? nullptr : host_arena->data()};
-  BindAll(pool);
-  if (options.poison) poison.emplace(program, layout, bases);
-  if (options.check_arena) meter.emplace(program, layout, bases);
-}
-
-CpuExecutor::Impl::Impl(const Program& p, TensorMemory& m, ThreadPool& pool, ExecutorOptions o)
-    : program(p), layout(), memory(&m), options(o), nanoseconds(p.nodes().size(), 0) {
-  if (options.poison || options.check_arena || options.check_finite) {
-    throw InternalError(fmt::format(
-        "program '{}': poison, check_arena and check_finite need an arena", program.name()));
-  }
-  BindAll(pool);
-}
-
-void CpuExecutor::Impl::BindAll(ThreadPool& pool) {
+    : program(p),
+      arenas(std::move(a)),
+      memory(arenas ? *arenas : *m),
+      options(o),
+      nanoseconds(p.nodes().size(), 0) {
+  CheckInstruments(memory, program, options);
   size_t arguments = 0;
   for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
   refs.reserve(arguments);  // never moves: contexts point into it
   nodes.reserve(program.nodes().size());
   for (size_t n = 0; n < program.nodes().size(); ++n) Bind(static_cast<int>(n), pool);
+  if (options.poison) poison.emplace(program, arenas->layout(), arenas->bases());
+  if (options.check_arena) meter.emplace(program, arenas->layout(), arenas->bases());
 }
 
-ops::TensorRef CpuExecutor::Impl::Ref(const Node& node, TensorId id) const {
+ops::TensorRef CpuExecutor::Impl::Ref(TensorId id) const {
   if (id == kNoTensor) return {};
-  if (memory != nullptr) return {nullptr, program.tensor(id).type};  // see Resolve
-  return RefOf(program, layout, bases, node, id);
+  return {memory.address(id), program.tensor(id).type};
 }
 
 void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
   const Node& node = program.nodes()[index];
+  if (node.op->view) return;
   const size_t first = refs.size();
-  for (TensorId id : node.inputs) refs.push_back(Ref(node, id));
-  for (TensorId id : node.outputs) refs.push_back(Ref(node, id));
+  for (TensorId id : node.inputs) refs.push_back(Ref(id));
+  for (TensorId id : node.outputs) refs.push_back(Ref(id));
   const std::span<const ops::TensorRef> inputs(refs.data() + first, node.inputs.size());
   const std::span<const ops::TensorRef> outputs(refs.data() + first + node.inputs.size(),
                                                 node.outputs.size());
-  if (node.op->view) {
-    if (memory != nullptr) return;
-    return CheckView(program, layout, bases, index);
-  }
   const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
   if (kernel == nullptr) {
     throw InternalError(DescribeNode(program, index) + ": the op has no CPU kernel");
   }
-  const ops::TensorRef workspace = Ref(node, node.workspace);
+  const ops::TensorRef workspace = Ref(node.workspace);
   const int64_t workspace_bytes = node.workspace == kNoTensor ? 0 : workspace.type.bytes();
   if (kernel->workspace != nullptr) {
     const Program::Call call = program.CallOf(node);
@@ -148,45 +129,37 @@ void CpuExecutor::Impl::RunPlain() {
   for (const BoundNode& node : nodes) RunNode(node);
 }
 
-void CpuExecutor::Impl::RunInstrumented() {
-  if (meter) meter->BeforeRun();
-  for (const BoundNode& node : nodes) {
-    if (poison) poison->BeforeNode(node.index);
-    if (meter) meter->BeforeNode(node.index);
-    const int64_t start = Now();
-    RunNode(node);
-    if (options.profile) nanoseconds[node.index] += Now() - start;
-    if (options.check_finite) CheckFinite(program, node.index, layout, bases);
-    if (meter) meter->AfterNode(node.index);
-    if (poison) poison->AfterNode(node.index);
-  }
-  if (meter) meter->AfterRun();
-}
-
 // Fills in the current addresses of the node's arguments.
 void CpuExecutor::Impl::Resolve(BoundNode& bound) {
   const Node& node = program.nodes()[bound.index];
-  const auto address = [&](TensorId id) { return AddressFor(*memory, program, bound.index, id); };
+  const auto address = [&](TensorId id) { return AddressFor(memory, program, bound.index, id); };
   size_t ref = bound.first_ref;
   for (TensorId id : node.inputs) refs[ref++].data = address(id);
   for (TensorId id : node.outputs) refs[ref++].data = address(id);
   bound.context.workspace = address(node.workspace);
 }
 
-void CpuExecutor::Impl::RunOnMemory() {
-  memory->BeforeRun();
+void CpuExecutor::Impl::RunWatched() {
+  memory.BeforeRun();
+  if (meter) meter->BeforeRun();
   auto bound = nodes.begin();
   for (int n = 0; n < static_cast<int>(program.nodes().size()); ++n) {
-    memory->BeforeNode(n);
+    memory.BeforeNode(n);
     if (bound != nodes.end() && bound->index == n) {  // otherwise a view, which does no work
-      const int64_t start = options.profile ? Now() : 0;
-      Resolve(*bound);
+      if (memory.moves()) Resolve(*bound);
+      if (poison) poison->BeforeNode(n);
+      if (meter) meter->BeforeNode(n);
+      const int64_t start = Now();
       RunNode(*bound);
       if (options.profile) nanoseconds[n] += Now() - start;
+      if (options.check_finite) CheckFinite(program, n, arenas->layout(), arenas->bases());
+      if (meter) meter->AfterNode(n);
+      if (poison) poison->AfterNode(n);
       ++bound;
     }
-    memory->AfterNode(n);
+    memory.AfterNode(n);
   }
+  if (meter) meter->AfterRun();
 }
 
 const Tensor& CpuExecutor::Impl::HostVisible(std::string_view name, TensorId& id) const {
@@ -203,36 +176,36 @@ const Tensor& CpuExecutor::Impl::HostVisible(std::string_view name, TensorId& id
 
 CpuExecutor::CpuExecutor(const Program& program, const Layout& layout, Arena& arena,
                          Arena* host_arena, ThreadPool& pool, ExecutorOptions options)
-    : Executor(program),
-      impl_(std::make_unique<Impl>(program, layout, arena, host_arena, pool, options)) {}
+    : Executor(program) {
+  CheckLayoutFits(program, layout, arena.bytes(), host_arena == nullptr ? 0 : host_arena->bytes());
+  const ArenaBases bases{arena.data(), host_arena == nullptr ? nullptr : host_arena->data()};
+  impl_ =
+      std::make_unique<Impl>(program, ArenaTensors(program, layout, bases), nullptr, pool, options);
+}
 
 CpuExecutor::CpuExecutor(const Program& program, TensorMemory& memory, ThreadPool& pool,
                          ExecutorOptions options)
-    : Executor(program), impl_(std::make_unique<Impl>(program, memory, pool, options)) {}
+    : Executor(program),
+      impl_(std::make_unique<Impl>(program, std::nullopt, &memory, pool, options)) {}
 
 CpuExecutor::~CpuExecutor() = default;
 
 void CpuExecutor::Run() {
   const ExecutorOptions& o = impl_->options;
-  if (impl_->memory != nullptr) {
-    impl_->RunOnMemory();
-  } else if (o.poison || o.check_arena || o.profile || o.check_finite) {
-    impl_->RunInstrumented();
+  if (impl_->memory.moves() || o.poison || o.check_arena || o.profile || o.check_finite) {
+    impl_->RunWatched();
   } else {
     impl_->RunPlain();
   }
   ++impl_->runs;
 }
 
+std::byte* CpuExecutor::address(TensorId id) const { return impl_->memory.address(id); }
+
 void* CpuExecutor::address(std::string_view name) const {
   TensorId id = kNoTensor;
-  const Tensor& tensor = impl_->HostVisible(name, id);
-  std::byte* data = nullptr;
-  if (impl_->memory != nullptr) {
-    data = impl_->memory->address(id);
-  } else if (impl_->layout.offset(id) != kUnplaced) {
-    data = impl_->bases.of(tensor.place) + impl_->layout.offset(id);
-  }
+  impl_->HostVisible(name, id);
+  std::byte* const data = address(id);
   if (data == nullptr) {
     throw InternalError(fmt::format("program '{}': '{}' has no memory, since no node touches it",
                                     impl_->program.name(), name));

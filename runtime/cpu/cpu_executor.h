@@ -1,6 +1,5 @@
 // Runs a program on the CPU: every node is bound once to its kernel and to addresses in the arena;
-// a run is then a loop over the nodes without allocations or look-ups. (With a TensorMemory, whose
-// addresses change, they are looked up before each node.)
+// a run is then a loop over the nodes without allocations or look-ups.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +12,9 @@
 #include "graph/program.h"
 #include "ops/kernel.h"
 #include "runtime/arena.h"
-#include "runtime/caching_allocator/tensor_memory.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
+#include "runtime/tensor_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -26,14 +25,13 @@ class CpuExecutor : public Executor {
   // no CPU kernel, or when a tensor lies outside its arena.
   CpuExecutor(const graph::Program& program, const Layout& layout, Arena& arena, Arena* host_arena,
               ThreadPool& pool, ExecutorOptions options = {});
-  // Runs on memory that is allocated and freed while the program runs. The memory must outlive the
-  // executor. Of the options only `profile` is allowed: the others inspect an arena's bytes
-  // (InternalError).
+  // On other memory, which must outlive the executor.
   CpuExecutor(const graph::Program& program, TensorMemory& memory, ThreadPool& pool,
               ExecutorOptions options = {});
   ~CpuExecutor() override;
 
   void Run() override;
+  std::byte* address(graph::TensorId id) const override;
   int64_t runs() const override;
   int64_t used_bytes() const override;
   const std::vector<int64_t>& node_nanoseconds() const override;

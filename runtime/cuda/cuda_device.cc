@@ -4,7 +4,6 @@
 #include "gpu/first_device.h"
 #include "gpu/libraries.h"
 #include "gpu/peak_rates.h"
-#include "runtime/caching_allocator/cuda_segments.h"
 #include "runtime/cuda/cuda_memory.h"
 #include "runtime/cuda/cuda_store.h"
 #include "runtime/cuda/gpu_memory.h"
@@ -44,6 +43,47 @@ void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream
   gpu::Check(cudaStreamSynchronize(stream), "connecting ranks");
   ranks.Deregister(buffer.data());
 }
+
+// As frameworks take them: each is one cudaMalloc, or, on the host, one allocation of pinned
+// memory. Returning one waits for all work of the GPU.
+class CudaSegments : public SegmentSource {
+ public:
+  // Fill() is enqueued on the stream, which must outlive this object.
+  CudaSegments(graph::Place place, cudaStream_t stream) : place_(place), stream_(stream) {}
+
+  // Throws as gpu::Check on failures other than too little memory.
+  uintptr_t Reserve(int64_t bytes) override {
+    void* address = nullptr;
+    const auto size = static_cast<size_t>(bytes);
+    const cudaError_t status = place_ == graph::Place::kDevice
+                                   ? cudaMalloc(&address, size)
+                                   : cudaHostAlloc(&address, size, cudaHostAllocDefault);
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // CUDA keeps it for the next call that asks
+      return 0;
+    }
+    gpu::Check(status, "a segment of memory");
+    return reinterpret_cast<uintptr_t>(address);
+  }
+  void Return(uintptr_t address, int64_t) override {
+    void* const segment = reinterpret_cast<void*>(address);
+    if (place_ == graph::Place::kDevice) {
+      gpu::Check(cudaFree(segment), "cudaFree");
+    } else {
+      gpu::Check(cudaFreeHost(segment), "cudaFreeHost");
+    }
+  }
+  void Fill(uintptr_t address, int64_t bytes, unsigned char value) override {
+    if (bytes == 0) return;
+    gpu::Check(cudaMemsetAsync(reinterpret_cast<void*>(address), value, static_cast<size_t>(bytes),
+                               stream_),
+               "cudaMemsetAsync");
+  }
+
+ private:
+  graph::Place place_;
+  cudaStream_t stream_;
+};
 
 class CudaDevice : public Device {
  public:

@@ -13,7 +13,6 @@
 #include "runtime/cuda/cuda_ranges.h"
 #include "runtime/cuda/cuda_recording.h"
 #include "runtime/cuda/cuda_schedule.h"
-#include "runtime/cuda/cuda_stand_ins.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -22,15 +21,6 @@ using graph::Node;
 using graph::Program;
 
 using Item = CudaItem;
-
-// Of a program whose tensors lie elsewhere: addresses to tell its tensors apart by.
-const ArenaBases kNowhere = {reinterpret_cast<std::byte*>(uintptr_t{1} << 48),
-                             reinterpret_cast<std::byte*>(uintptr_t{1} << 49)};
-
-void RunKernel(const ops::CudaKernel& kernel, std::span<const ops::CudaContext> contexts) {
-  if (contexts.size() == 1) return kernel.run(contexts.front());
-  kernel.run_group(contexts);
-}
 
 }  // namespace
 
@@ -51,18 +41,14 @@ struct CudaExecutor::Impl {
   void Fork(const Item& item);
   void EnqueueWork(const Item& item);
   void EnqueueAll();
-  void RunInstrumented();
-  void RunOnMemory();
-  template <typename Body>
-  void WithScratch(const Item& item, size_t first, size_t count, Body&& body) const;
+  void RunWatched();
   void Collect() const;
 
   const Program& program;
-  const Layout layout;
-  const ArenaBases bases;
+  ArenaTensors arenas;
+  TensorMemory* const memory;  // the arenas, or another
   const ExecutorOptions options;
   const CudaStreams& streams;
-  TensorMemory* const memory;  // nullptr: everything lies in the arenas
   CudaSchedule schedule;
   const CudaRanges ranges;
   // By item: the event that it waits for before it begins, and the one that is recorded once it has
@@ -88,24 +74,20 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const 
                          gpu::Libraries& libraries, ExecutorOptions o, const CudaBeside* beside,
                          TensorMemory* m)
     : program(p),
-      layout(l),
-      bases(b),
+      arenas(p, l, b),
+      memory(m != nullptr ? m : &arenas),
       options(o),
       streams(s),
-      memory(m),
       // Instruments that look at a node's results need them to be complete.
-      schedule(program, layout, memory == nullptr ? bases : kNowhere, s, libraries,
-               o.check_arena || o.check_finite || memory != nullptr, o.communicators, memory),
+      schedule(program, arenas.layout(), b, s, libraries,
+               o.check_arena || o.check_finite || memory->moves(), o.communicators, *memory),
       ranges(program),
       nanoseconds(p.nodes().size(), 0) {
-  if (memory != nullptr && (options.poison || options.check_arena || options.check_finite)) {
-    throw InternalError(fmt::format(
-        "program '{}': poison, check_arena and check_finite need an arena", program.name()));
-  }
+  CheckInstruments(*memory, program, options);
   if (beside != nullptr) FindAwaited(*beside);
-  if (options.poison) poison.emplace(program, layout, bases);
-  if (options.check_arena) meter.emplace(program, layout, bases);
-  if (options.check_finite) finite.emplace(program, layout, bases);
+  if (options.poison) poison.emplace(program, arenas.layout(), arenas.bases());
+  if (options.check_arena) meter.emplace(program, arenas.layout(), arenas.bases());
+  if (options.check_finite) finite.emplace(program, arenas.layout(), arenas.bases());
   if (options.profile) {
     for (size_t i = 0; i < 2 * schedule.items().size() + 1; ++i)
       times.emplace_back(CudaEvent::Kind::kTime);
@@ -172,8 +154,11 @@ void CudaExecutor::Impl::EnqueueWork(const Item& item) {
       if (work.stream != kCompute) work.has_ended.MakeWait(streams.compute.get());
       return;
     }
-    case Item::Kind::kKernels:
-      return RunKernel(*item.kernel, schedule.contexts(item));
+    case Item::Kind::kKernels: {
+      const std::span<const ops::CudaContext> contexts = schedule.contexts(item);
+      if (contexts.size() == 1) return item.kernel->run(contexts.front());
+      return item.kernel->run_group(contexts);
+    }
   }
 }
 
@@ -214,18 +199,30 @@ void CudaExecutor::Impl::EnqueueAll() {
   }
 }
 
-void CudaExecutor::Impl::RunInstrumented() {
+void CudaExecutor::Impl::RunWatched() {
   const cudaStream_t compute = streams.compute.get();
   const std::vector<Item>& items = schedule.items();
   Collect();  // the previous run: its events are recorded anew
+  memory->BeforeRun();
   if (meter) meter->BeforeRun(compute);
   if (finite) finite->BeforeRun(compute);
   if (options.profile) times[0].Record(compute);
   CudaRanges::Pass pass(ranges);
+  int next = 0;  // node
+  const auto pass_views = [&](int end) {
+    for (; next < end; ++next) {
+      memory->BeforeNode(next);
+      memory->AfterNode(next);
+    }
+  };
   for (size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
     const gpu::Range range = pass.Node(item.nodes.front());
     const CudaStreamIndex which = schedule.StreamOf(item);
+    pass_views(item.nodes.front());
+    // Nodes that share a launch give their memory back after it; but for the first they take none.
+    for (int n = next; n <= item.nodes.back(); ++n) memory->BeforeNode(n);
+    for (size_t k = 0; k < item.nodes.size() && memory->moves(); ++k) schedule.Resolve(item, k);
     PoisonBefore(item);
     if (meter) {
       for (int node : item.nodes) meter->BeforeNode(node, compute);
@@ -242,71 +239,12 @@ void CudaExecutor::Impl::RunInstrumented() {
       if (meter) meter->AfterNode(node, compute);
     }
     PoisonAfter(item);  // after all instruments have seen the results
-  }
-  uncollected = options.profile;
-  if (finite) finite->AfterRun(compute);
-  if (meter) meter->AfterRun(compute);
-}
-
-// Nodes that share a launch give their memory back behind it; but for the first they take none.
-void CudaExecutor::Impl::RunOnMemory() {
-  const cudaStream_t compute = streams.compute.get();
-  const std::vector<Item>& items = schedule.items();
-  Collect();
-  if (options.profile) times[0].Record(compute);
-  CudaRanges::Pass pass(ranges);
-  memory->BeforeRun();
-  int next = 0;
-  const auto pass_views = [&](int end) {
-    for (; next < end; ++next) {
-      memory->BeforeNode(next);
-      memory->AfterNode(next);
-    }
-  };
-  for (size_t i = 0; i < items.size(); ++i) {
-    const Item& item = items[i];
-    const gpu::Range range = pass.Node(item.nodes.front());
-    pass_views(item.nodes.front());
-    for (int n = next; n <= item.nodes.back(); ++n) memory->BeforeNode(n);
-    for (size_t k = 0; k < item.nodes.size(); ++k) schedule.Resolve(item, k);
-    if (options.profile) times[2 * i + 1].Record(compute);
-    Enqueue(item);
-    if (options.profile) times[2 * i + 2].Record(compute);
     for (; next <= item.nodes.back(); ++next) memory->AfterNode(next);
   }
   pass_views(static_cast<int>(program.nodes().size()));
   uncollected = options.profile;
-}
-
-// Calls body(contexts) of `count` of the item's nodes, to prepare them: where they lie in the
-// arenas, or on scratch of zeros.
-template <typename Body>
-void CudaExecutor::Impl::WithScratch(const Item& item, size_t first, size_t count,
-                                     Body&& body) const {
-  const std::span<const ops::CudaContext> bound = schedule.contexts(item).subspan(first, count);
-  if (memory == nullptr) return body(bound);
-  const auto node = [&](size_t i) -> const Node& { return program.nodes()[item.nodes[first + i]]; };
-  int64_t bytes = 0;
-  for (size_t i = 0; i < count; ++i) {
-    bytes += CudaStandIns::Bytes(program, node(i), bound[i].workspace_bytes);
-  }
-  const CudaBuffer scratch(CudaBuffer::Kind::kDevice, bytes, "memory to prepare a kernel");
-  const cudaStream_t compute = streams.compute.get();
-  gpu::Check(cudaMemsetAsync(scratch.data(), 0, static_cast<size_t>(bytes), compute),
-             "cudaMemsetAsync");
-  std::vector<CudaStandIns> stand_ins;
-  std::vector<ops::CudaContext> contexts(bound.begin(), bound.end());
-  std::byte* at = scratch.data();
-  for (size_t i = 0; i < count; ++i) {
-    const CudaStandIns& own =
-        stand_ins.emplace_back(program, node(i), bound[i].workspace_bytes, at);
-    at += CudaStandIns::Bytes(program, node(i), bound[i].workspace_bytes);
-    contexts[i].inputs = own.inputs;
-    contexts[i].outputs = own.outputs;
-    contexts[i].workspace = own.workspace;
-  }
-  body(std::span<const ops::CudaContext>(contexts));
-  gpu::Check(cudaStreamSynchronize(compute), "preparing a kernel");
+  if (finite) finite->AfterRun(compute);
+  if (meter) meter->AfterRun(compute);
 }
 
 // Waits for the last run and adds its times.
@@ -345,13 +283,12 @@ CudaExecutor::~CudaExecutor() = default;
 void CudaExecutor::Prepare(DistinctCalls& prepared) {
   for (const Item& item : impl_->schedule.items()) {
     if (item.kernel == nullptr || item.kernel->prepare == nullptr) continue;
+    const std::span<const ops::CudaContext> contexts = impl_->schedule.contexts(item);
     for (size_t i = 0; i < item.nodes.size(); ++i) {
       if (!prepared.Add(program(), {&item.nodes[i], 1})) continue;
       impl_->WithNode(item.nodes[i], [&] {
-        impl_->WithScratch(item, i, 1, [&](std::span<const ops::CudaContext> contexts) {
-          FillOperands(contexts.front(), contexts.front().stream);
-          item.kernel->prepare(contexts.front());
-        });
+        FillOperands(contexts[i], contexts[i].stream);
+        item.kernel->prepare(contexts[i]);
       });
     }
   }
@@ -360,15 +297,7 @@ void CudaExecutor::Prepare(DistinctCalls& prepared) {
 void CudaExecutor::Load(DistinctCalls& loaded) {
   for (const Item& item : impl_->schedule.items()) {
     if (item.kind != Item::Kind::kKernels || !loaded.Add(program(), item.nodes)) continue;
-    if (impl_->memory == nullptr) {
-      impl_->Enqueue(item);
-      continue;
-    }
-    impl_->WithNode(item.nodes.front(), [&] {
-      impl_->WithScratch(item, 0, item.nodes.size(), [&](std::span<const ops::CudaContext> all) {
-        RunKernel(*item.kernel, all);
-      });
-    });
+    impl_->Enqueue(item);
   }
   for (int s = 0; s < kCudaStreams; ++s) {
     gpu::Check(cudaStreamSynchronize(impl_->streams.of(static_cast<CudaStreamIndex>(s))),
@@ -380,7 +309,7 @@ void CudaExecutor::Record() {
   Impl& self = *impl_;
   const cudaStream_t compute = self.streams.compute.get();
   const ExecutorOptions& o = self.options;
-  if (o.launch != Launch::kRecorded || self.memory != nullptr) return;
+  if (o.launch != Launch::kRecorded) return;
   if (o.check_arena || o.check_finite || o.profile) return;
   self.recording = CudaRecording::Make(compute, [&] { self.EnqueueAll(); });
   if (self.recording != nullptr) {
@@ -400,10 +329,8 @@ void CudaExecutor::Run() {
   if (self.recording != nullptr) {
     const gpu::Range range(program().name().c_str());
     self.recording->Launch(self.streams.compute.get());
-  } else if (self.memory != nullptr) {
-    self.RunOnMemory();
-  } else if (o.check_arena || o.check_finite || o.profile) {
-    self.RunInstrumented();
+  } else if (self.memory->moves() || o.check_arena || o.check_finite || o.profile) {
+    self.RunWatched();
   } else {
     self.EnqueueAll();
   }
@@ -413,6 +340,8 @@ void CudaExecutor::Run() {
 void CudaExecutor::Await() const {
   gpu::Check(cudaStreamSynchronize(impl_->streams.compute.get()), "cudaStreamSynchronize");
 }
+
+std::byte* CudaExecutor::address(graph::TensorId id) const { return impl_->memory->address(id); }
 
 int64_t CudaExecutor::runs() const { return impl_->runs; }
 
@@ -443,8 +372,8 @@ int64_t CudaExecutor::launches() const {
 
 void CudaExecutor::ReadInputs(CudaInputs& inputs) {
   impl_->inputs = &inputs;
-  impl_->have_read =
-      inputs.ReadsBy(program(), impl_->layout, impl_->bases.device, impl_->schedule.items());
+  impl_->have_read = inputs.ReadsBy(program(), impl_->arenas.layout(), impl_->arenas.bases().device,
+                                    impl_->schedule.items());
 }
 
 void CudaExecutor::PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed) {

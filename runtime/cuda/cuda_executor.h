@@ -17,13 +17,13 @@
 
 #include "gpu/libraries.h"
 #include "graph/program.h"
-#include "runtime/caching_allocator/tensor_memory.h"
 #include "runtime/cuda/cuda_inputs.h"
 #include "runtime/cuda/cuda_streams.h"
 #include "runtime/distinct_calls.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
 #include "runtime/node_ranges.h"
+#include "runtime/tensor_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -34,9 +34,9 @@ class CudaExecutor : public Executor {
   // its arena. A run waits for the program that runs beside it, if there is one, before it changes
   // state that this program has not read yet.
   //
-  // With `memory`, tensors lie there, and the layout only says which nodes share a launch. Nodes
-  // are launched one by one, all on one stream: what a node gives back may serve the next at once.
-  // InternalError with an instrument other than options.profile.
+  // With `memory`, tensors lie there, and layout and bases only say which nodes share a launch. If
+  // it moves, nodes are launched one by one, all on one stream: what a node gives back may serve
+  // the next at once.
   CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
                const CudaBeside* beside = nullptr, TensorMemory* memory = nullptr);
@@ -48,14 +48,15 @@ class CudaExecutor : public Executor {
 
   // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms, and
   // Load() runs them once, so that everything they need is loaded: those of calls that are not
-  // among the given ones, which it adds. Both overwrite what the arenas hold; with a TensorMemory
-  // they work on scratch that they take for themselves. Record() records the program.
+  // among the given ones, which it adds. Both overwrite what the arenas hold. Record() records the
+  // program.
   void Prepare(DistinctCalls& prepared);
   void Load(DistinctCalls& loaded);
   void Record();
 
   void Run() override;
   void Await() const override;
+  std::byte* address(graph::TensorId id) const override;
   int64_t runs() const override;
   int64_t used_bytes() const override;
   const std::vector<int64_t>& node_nanoseconds() const override;

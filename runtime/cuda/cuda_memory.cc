@@ -117,7 +117,6 @@ void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
   const cudaStream_t stream = streams_.compute.get();
   FillPlausible(arena_.data(), arena_.bytes(), graph::DType::kBFloat16, 0, stream);
   for (const BoundProgram& bound : programs) {
-    if (bound.memory != nullptr) continue;
     for (const graph::Tensor& tensor : bound.program->tensors()) {
       const auto id = static_cast<graph::TensorId>(&tensor - bound.program->tensors().data());
       const int64_t offset = bound.layout->offset(id);
@@ -132,13 +131,33 @@ void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
   }
 }
 
-std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
-    std::span<const BoundProgram> programs, const ExecutorOptions& options) {
+void CudaMemory::HoldInputs(std::span<const BoundProgram> programs) {
   int64_t inputs = 0;
   for (const BoundProgram& bound : programs) inputs = std::max(inputs, InputBytes(*bound.program));
   upload_.Hold(inputs);
+}
+
+std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutorsOn(
+    std::span<TensorMemory* const> memories, std::span<const BoundProgram> programs,
+    const ExecutorOptions& options) {
+  // Addresses to tell tensors apart by.
+  const ArenaBases nowhere = {reinterpret_cast<std::byte*>(uintptr_t{1} << 48),
+                              reinterpret_cast<std::byte*>(uintptr_t{1} << 49)};
+  HoldInputs(programs);
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    executors.push_back(std::make_unique<CudaExecutor>(*programs[i].program, *programs[i].layout,
+                                                       nowhere, streams_, libraries_, options,
+                                                       nullptr, memories[i]));
+  }
+  return executors;
+}
+
+std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
+    std::span<const BoundProgram> programs, const ExecutorOptions& options) {
+  HoldInputs(programs);
   for (const BoundProgram& bound : programs) {
-    if (!bound.beside || bound.memory != nullptr) continue;
+    if (!bound.beside) continue;
     if (beside_) throw InternalError("two programs cannot both run beside others");
     beside_.emplace(*bound.program);
   }
@@ -147,11 +166,6 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
   std::vector<std::unique_ptr<CudaExecutor>> made;
   for (const BoundProgram& bound : programs) {
     const ArenaBases bases{arena_.data(), host_arena_.data()};
-    if (bound.memory != nullptr) {
-      made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
-                                                    libraries_, options, nullptr, bound.memory));
-      continue;
-    }
     CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
     if (bound.beside) {
       made.push_back(std::make_unique<CudaBesideExecutor>(*bound.program, *bound.layout, bases,

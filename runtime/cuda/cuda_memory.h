@@ -30,6 +30,9 @@ class CudaMemory : public DeviceMemory {
 
   std::vector<std::unique_ptr<Executor>> MakeExecutors(std::span<const BoundProgram> programs,
                                                        const ExecutorOptions& options) override;
+  std::vector<std::unique_ptr<Executor>> MakeExecutorsOn(std::span<TensorMemory* const> memories,
+                                                         std::span<const BoundProgram> programs,
+                                                         const ExecutorOptions& options) override;
   void Write(std::span<std::byte> to, const void* from) override;
   void Read(std::span<const std::byte> from, void* to) override;
   std::unique_ptr<Readback> MakeReadback(std::vector<std::span<const std::byte>> ranges) override;
@@ -37,6 +40,7 @@ class CudaMemory : public DeviceMemory {
   std::byte* Address(const MemoryRange& range) override;
 
  private:
+  void HoldInputs(std::span<const BoundProgram> programs);
   void FillScratch(std::span<const BoundProgram> programs);
   void Clear(std::byte* data, int64_t bytes);
   int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }

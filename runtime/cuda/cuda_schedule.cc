@@ -37,7 +37,7 @@ int64_t Distance(const void* from, const void* to) {
 
 CudaSchedule::CudaSchedule(const Program& program, const Layout& layout, ArenaBases bases,
                            const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
-                           const ops::AxisCommunicators& communicators, const TensorMemory* memory)
+                           const ops::AxisCommunicators& communicators, const TensorMemory& memory)
     : program_(program),
       layout_(layout),
       bases_(bases),
@@ -186,7 +186,7 @@ void CudaSchedule::BindKernel(int index) {
   Touched touched = TouchedBy(node);
   const bool joins = kernel->run_group != nullptr && !items_.empty() &&
                      items_.back().kernel == kernel && group_.Independent(touched) &&
-                     (memory_ == nullptr || !memory_->TakesMemory(index)) &&
+                     !memory_.TakesMemory(index) &&
                      (!collective || side_works_.back().stream == stream);
   if (joins) {
     items_.back().nodes.push_back(index);
@@ -211,7 +211,7 @@ void CudaSchedule::BindKernel(int index) {
 void CudaSchedule::Resolve(const CudaItem& item, size_t i) {
   const int index = item.nodes[i];
   const Node& node = program_.nodes()[index];
-  const auto address = [&](TensorId id) { return AddressFor(*memory_, program_, index, id); };
+  const auto address = [&](TensorId id) { return AddressFor(memory_, program_, index, id); };
   if (item.kind == CudaItem::Kind::kDone) return;
   if (item.kind == CudaItem::Kind::kCopy) {
     side_works_[item.side].source = address(node.inputs[0]);

@@ -12,11 +12,11 @@
 #include "graph/program.h"
 #include "ops/collectives/axis.h"
 #include "ops/cuda_kernel.h"
-#include "runtime/caching_allocator/tensor_memory.h"
 #include "runtime/cuda/cuda_handles.h"
 #include "runtime/cuda/cuda_streams.h"
 #include "runtime/layout.h"
 #include "runtime/node_ranges.h"
+#include "runtime/tensor_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -46,13 +46,13 @@ struct CudaItem {
 class CudaSchedule {
  public:
   // Program, memory, streams and libraries must outlive the schedule. With `in_order`, side work
-  // runs on the compute stream. With `memory`, tensors lie there, and the bases need nothing behind
-  // them: call Resolve() before each launch, in which no node but the first takes memory. Throws
+  // runs on the compute stream. If `memory`, where tensors lie, moves, the bases only tell them
+  // apart: call Resolve() before each launch, in which no node but the first takes memory. Throws
   // InternalError when an op has no CUDA kernel, a workspace is too small, a tensor lies outside
   // its arena, or a …_done node has no matching start.
   CudaSchedule(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
-               const ops::AxisCommunicators& communicators, const TensorMemory* memory = nullptr);
+               const ops::AxisCommunicators& communicators, const TensorMemory& memory);
 
   // Gives node number `i` of the item the addresses that its arguments have in the memory now.
   // Throws InternalError on one that has none.
@@ -99,7 +99,7 @@ class CudaSchedule {
   gpu::Libraries& libraries_;
   bool in_order_;
   ops::AxisCommunicators communicators_;
-  const TensorMemory* memory_;
+  const TensorMemory& memory_;
 
   std::vector<ops::TensorRef> refs_;        // arguments of all nodes; contexts point into it
   std::vector<ops::CudaContext> contexts_;  // of nodes with kernels

@@ -8,6 +8,8 @@
 #include <random>
 
 #include "base/error.h"
+#include "runtime/caching_allocator/simulated_segments.h"
+#include "runtime/device.h"
 #include "tests/support/expect_error.h"
 
 namespace plimsoll::runtime {
@@ -22,7 +24,7 @@ struct Simulated {
   explicit Simulated(int64_t limit = INT64_MAX) : segments(limit) {}
   SimulatedSegments segments;
   CachingAllocator allocator{segments};
-  const CachingStats& stats() const { return allocator.stats(); }
+  const AllocatorStats& stats() const { return allocator.stats(); }
 };
 
 TEST(CachingAllocator, RoundsSizes) {
@@ -209,7 +211,7 @@ void CheckSound(const CachingAllocator& allocator, const std::map<uintptr_t, int
     end = address + static_cast<uintptr_t>(bytes);
     requested += bytes;
   }
-  const CachingStats& stats = allocator.stats();
+  const AllocatorStats& stats = allocator.stats();
   int64_t allocated = 0, reserved = 0, segments = 0, asked = 0;
   const BlockInfo* before = nullptr;
   const std::vector<BlockInfo> blocks = allocator.Blocks();
@@ -268,8 +270,10 @@ TEST(CachingAllocator, RandomRequestsNeverOverlap) {
 
 // On real memory: every tensor keeps its contents while others are allocated and freed.
 TEST(CachingAllocator, RealMemoryKeepsItsBytes) {
-  MappedSegments segments;
-  CachingAllocator allocator(segments);
+  ThreadPool pool(1);
+  const std::unique_ptr<Device> cpu = MakeCpuDevice(pool);
+  const std::unique_ptr<SegmentSource> segments = cpu->MakeSegments(graph::Place::kDevice);
+  CachingAllocator allocator(*segments);
   std::mt19937 random(1);
   struct Live {
     int64_t bytes;

@@ -1,11 +1,13 @@
-#include "memory/caching_replay.h"
-
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "graph/builder.h"
 #include "memory/lifetimes.h"
+#include "memory/plan.h"
+#include "runtime/caching_allocator/caching_allocation.h"
+#include "runtime/caching_allocator/simulated_segments.h"
 #include "runtime/cpu/cpu_executor.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
@@ -21,6 +23,10 @@ using graph::Role;
 using graph::Tensor;
 using graph::Value;
 using runtime::CachingMemory;
+using runtime::CachingOptions;
+using runtime::Replay;
+using runtime::ReplayResult;
+using runtime::SimulatedSegments;
 using runtime::TensorMemory;
 
 Attributes N(int64_t n) { return {{"n", n}, {"seed", int64_t{1}}}; }
@@ -42,12 +48,19 @@ Program Steps() {
   return p;
 }
 
-TEST(CachingReplay, WorkedByHand) {
-  const Program p = Steps();
-  const Program* programs[] = {&p};
+// A program with its plan.
+struct Planned {
+  explicit Planned(Program p) : program(std::move(p)) {}
+
+  Program program;
+  const Program* programs[1] = {&program};
   const MemoryPlan plan = MakePlan(programs);
-  const ProgramRuns round[] = {{0}};
-  const ReplayResult result = ReplayCaching(programs, plan, round);
+  PlannedPrograms step{{&program}, plan, {{0}}};
+};
+
+TEST(CachingReplay, WorkedByHand) {
+  const Planned p(Steps());
+  const ReplayResult result = Replay(p.step);
   // w, a and b get segments of their own. c fits in none: a's, which is free by then, is too small.
   // d is cut from b's, the smaller of the two free ones. The second round needs no more memory.
   EXPECT_EQ(result.device.peak_reserved, (12 + 30 + 18 + 40) * kMiB);
@@ -55,10 +68,10 @@ TEST(CachingReplay, WorkedByHand) {
   EXPECT_EQ(result.device.segments_reserved, 4);
   EXPECT_NEAR(result.device.fragmentation(), 100.0 / 70 - 1, 1e-12);
   EXPECT_TRUE(result.steady);
-  EXPECT_EQ(plan.arena_bytes, 70 * kMiB);  // the planned arena for the same events
+  EXPECT_EQ(p.plan.arena_bytes, 70 * kMiB);  // the planned arena for the same events
 
   // Emptying the cache between rounds requests all but the first segment again.
-  const ReplayResult cleared = ReplayCaching(programs, plan, round, {.empty_cache_every = 1});
+  const ReplayResult cleared = Replay(p.step, {.empty_cache_every = 1});
   EXPECT_TRUE(cleared.steady);
   EXPECT_LE(cleared.rounds, 5);
   EXPECT_EQ(cleared.device.peak_reserved, result.device.peak_reserved);
@@ -67,59 +80,42 @@ TEST(CachingReplay, WorkedByHand) {
 
   // 100 MiB allocated at once hold everything, including waste: w | a | b | c, and the next a at
   // a's place.
-  const ReplayResult at_once =
-      ReplayCaching(programs, plan, round, {.preallocate_bytes = 100 * kMiB});
+  const ReplayResult at_once = Replay(p.step, {.preallocate_bytes = 100 * kMiB});
   EXPECT_EQ(at_once.device.peak_reserved, 100 * kMiB);
   EXPECT_EQ(at_once.device.segments_reserved, 1);
 }
 
-CachingMemory OnHost(runtime::CachingMemoryOptions options = {}) {
-  return {std::make_unique<runtime::MappedSegments>(), std::make_unique<runtime::MappedSegments>(),
-          options};
-}
-
-CachingMemory Simulated() {
-  return {std::make_unique<runtime::SimulatedSegments>(),
-          std::make_unique<runtime::SimulatedSegments>()};
-}
-
-// Hands out simulated addresses and counts what is asked of it.
-class CountedSegments : public runtime::SegmentSource {
+// Counts what is asked of it.
+class CountedSegments : public SimulatedSegments {
  public:
   explicit CountedSegments(int& returned) : returned_(returned) {}
 
   uintptr_t Reserve(int64_t bytes) override {
     reserved.push_back(bytes);
-    return segments_.Reserve(bytes);
+    return SimulatedSegments::Reserve(bytes);
   }
   void Return(uintptr_t address, int64_t bytes) override {
     ++returned_;
-    segments_.Return(address, bytes);
+    SimulatedSegments::Return(address, bytes);
   }
-  void Fill(uintptr_t, int64_t, unsigned char) override {}
-  int64_t reserved_bytes() const { return segments_.reserved_bytes(); }
 
   std::vector<int64_t> reserved;
 
  private:
-  runtime::SimulatedSegments segments_;
   int& returned_;
 };
 
 // The source gives the device's segments, all of them and in order, and gets all of them back.
 TEST(CachingReplay, SegmentsComeFromTheSourceThatIsGiven) {
-  const Program p = Steps();
-  const Program* programs[] = {&p};
-  const MemoryPlan plan = MakePlan(programs);
+  const Planned p(Steps());
   int returned = 0;
   {
     auto source = std::make_unique<CountedSegments>(returned);
     const CountedSegments& segments = *source;
-    CachingMemory memory(std::move(source), std::make_unique<runtime::SimulatedSegments>());
-    const std::vector<TensorMemory*> memories = FillCachingMemory(programs, plan, true, memory);
-    for (int node = 0; node < static_cast<int>(p.nodes().size()); ++node) {
-      memories[0]->BeforeNode(node);
-      memories[0]->AfterNode(node);
+    CachingMemory memory(p.step, std::move(source), std::make_unique<SimulatedSegments>());
+    for (int node = 0; node < static_cast<int>(p.program.nodes().size()); ++node) {
+      memory.programs()[0]->BeforeNode(node);
+      memory.programs()[0]->AfterNode(node);
     }
     EXPECT_EQ(segments.reserved,
               (std::vector<int64_t>{12 * kMiB, 30 * kMiB, 18 * kMiB, 40 * kMiB}));
@@ -132,76 +128,86 @@ TEST(CachingReplay, SegmentsComeFromTheSourceThatIsGiven) {
 
 // Repetitions that change nothing are counted instead of replayed, for any number of them.
 TEST(CachingReplay, LongAccumulationsAndRareClearingsAreNotPlayedToTheEnd) {
-  const Program p = Steps();
-  const Program* programs[] = {&p};
-  const MemoryPlan plan = MakePlan(programs);
+  Planned p(Steps()), few(Steps());
   constexpr int64_t kMicroSteps = 1'000'000'000, kPeriod = 1'000'000'000'000;
-  const ProgramRuns round[] = {{0}, {0, kMicroSteps}, {0}}, few[] = {{0}, {0, 3}, {0}};
-  const ReplayResult long_run =
-      ReplayCaching(programs, plan, round, {.empty_cache_every = 1 << 20});
-  const ReplayResult short_run = ReplayCaching(programs, plan, few, {.empty_cache_every = 4});
+  p.step.round = {{0}, {0, kMicroSteps}, {0}};
+  few.step.round = {{0}, {0, 3}, {0}};
+  const ReplayResult long_run = Replay(p.step, {.empty_cache_every = 1 << 20});
+  const ReplayResult short_run = Replay(few.step, {.empty_cache_every = 4});
   EXPECT_TRUE(long_run.steady && short_run.steady);
   EXPECT_EQ(long_run.rounds / (1 << 20), short_run.rounds / 4);
   EXPECT_EQ(long_run.device, short_run.device);
-  const ReplayResult rarely = ReplayCaching(programs, plan, few, {.empty_cache_every = kPeriod});
-  EXPECT_EQ(rarely.rounds % kPeriod, 0);
+  EXPECT_EQ(Replay(few.step, {.empty_cache_every = kPeriod}).rounds % kPeriod, 0);
 }
 
 TEST(CachingReplay, InPlaceSharingSavesMemory) {
-  Program p("train");
-  Builder g(p);
+  Program program("train");
+  Builder g(program);
   const Value a = g.Emit1("test_source", {}, N(20 * kFloatsPerMiB));
   const Value b = g.Emit1("test_unary", {a});
   g.Emit1("test_unary", {b});
-  const Program* programs[] = {&p};
-  const MemoryPlan plan = MakePlan(programs);
-  const ProgramRuns round[] = {{0}};
-  EXPECT_EQ(ReplayCaching(programs, plan, round).device.peak_allocated, 20 * kMiB);
-  const ReplayResult apart = ReplayCaching(programs, plan, round, {.in_place = false});
-  EXPECT_EQ(apart.device.peak_allocated, 40 * kMiB);
+  const Planned p(std::move(program));
+  EXPECT_EQ(Replay(p.step).device.peak_allocated, 20 * kMiB);
+  EXPECT_EQ(Replay(p.step, {.in_place = false}).device.peak_allocated, 40 * kMiB);
 }
 
-TEST(AllocationSchedule, FollowsTheLifetimes) {
+TEST(CachingMemory, TemporariesHaveMemoryWhileTheyLive) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
-    Program p = RandomProgram(seed, {.host_tensors = seed % 3 == 0});
-    const Lifetimes lifetimes = ComputeLifetimes(p, seed % 2 == 0);
-    const runtime::AllocationSchedule schedule = MakeAllocationSchedule(p, seed % 2 == 0);
-    std::vector<int> born(schedule.buffers.size(), -1), dying(schedule.buffers.size(), -1);
-    for (size_t n = 0; n < p.nodes().size(); ++n) {
-      for (int32_t b : schedule.born[n]) born[b] = static_cast<int>(n);
-      for (int32_t b : schedule.dying[n]) dying[b] = static_cast<int>(n);
-    }
-    for (int32_t b : schedule.held) {
-      EXPECT_EQ(born[b], -1);
-      EXPECT_EQ(dying[b], -1);
-      born[b] = lifetimes.buffers[b].birth;
-      dying[b] = lifetimes.buffers[b].death;
-    }
-    for (size_t b = 0; b < schedule.buffers.size(); ++b) {
-      EXPECT_EQ(born[b], lifetimes.buffers[b].birth);
-      EXPECT_EQ(dying[b], lifetimes.buffers[b].death);
-      EXPECT_EQ(schedule.buffers[b].bytes, lifetimes.buffers[b].bytes);
+    const Planned p(RandomProgram(seed, {.host_tensors = seed % 3 == 0}));
+    const bool in_place = seed % 2 == 0;
+    const Lifetimes lifetimes = ComputeLifetimes(p.program, in_place);
+    CachingMemory memory(p.step, std::make_unique<SimulatedSegments>(),
+                         std::make_unique<SimulatedSegments>(), {.in_place = in_place});
+    TensorMemory& tensors = *memory.programs()[0];
+    int64_t persistent = 0;
+    for (const PersistentTensor& tensor : p.plan.persistent) persistent += tensor.type.bytes();
+    for (int n = 0; n < static_cast<int>(p.program.nodes().size()); ++n) {
+      tensors.BeforeNode(n);
+      int64_t expected = persistent;
+      for (const Buffer& buffer : lifetimes.buffers) {
+        const bool held = std::ranges::any_of(buffer.tensors, [&](graph::TensorId id) {
+          const Role role = p.program.tensor(id).role;
+          return role == Role::kInput || role == Role::kMetric;
+        });
+        const bool lives = held || (buffer.birth <= n && n <= buffer.death);
+        EXPECT_EQ(tensors.address(buffer.tensors[0]) != nullptr, lives) << n;
+        if (lives) expected += buffer.bytes;
+      }
+      EXPECT_EQ(memory.stats().requested + memory.host_stats().requested, expected) << n;
+      tensors.AfterNode(n);
     }
   }
 }
 
+// On the CPU's segments.
+struct OnHost {
+  explicit OnHost(const PlannedPrograms& step, int threads = 1, const CachingOptions& options = {},
+                  bool poison = false)
+      : pool(threads),
+        cpu(runtime::MakeCpuDevice(pool)),
+        memory(step, cpu->MakeSegments(graph::Place::kDevice),
+               cpu->MakeSegments(graph::Place::kHost), options, poison),
+        executor(*step.programs[0], *memory.programs()[0], pool) {}
+
+  ThreadPool pool;
+  std::unique_ptr<runtime::Device> cpu;
+  CachingMemory memory;
+  runtime::CpuExecutor executor;
+};
+
 // Runs one program in the planned arena and on caching memory, from the same starting bytes: after
 // several runs every persistent tensor and metric is equal to the bit.
-void ExpectEqualToPlanned(const Program& p, ThreadPool& pool, bool in_place, bool poison) {
-  const Program* programs[] = {&p};
-  const MemoryPlan plan = MakePlan(programs);
-  const runtime::Layout& layout = plan.programs[0].layout;
-  runtime::Arena arena(plan.arena_bytes), host(plan.host_arena_bytes);
-  runtime::CpuExecutor planned(p, layout, arena, &host, pool);
-
-  CachingMemory memory = OnHost({.poison = poison});
-  const std::vector<TensorMemory*> memories = FillCachingMemory(programs, plan, in_place, memory);
-  runtime::CpuExecutor caching(p, *memories[0], pool);
+void ExpectEqualToPlanned(const Planned& p, ThreadPool& pool, bool in_place, bool poison) {
+  const runtime::Layout& layout = p.plan.programs[0].layout;
+  runtime::Arena arena(p.plan.arena_bytes), host(p.plan.host_arena_bytes);
+  runtime::CpuExecutor planned(p.program, layout, arena, &host, pool);
+  OnHost on_host(p.step, pool.size(), {.in_place = in_place}, poison);
+  runtime::CpuExecutor& caching = on_host.executor;
 
   auto for_each = [&](Role role, auto body) {
-    for (size_t id = 0; id < p.tensors().size(); ++id) {
-      const Tensor& t = p.tensors()[id];
+    for (size_t id = 0; id < p.program.tensors().size(); ++id) {
+      const Tensor& t = p.program.tensors()[id];
       if (t.alias || layout.offsets[id] == runtime::kUnplaced) continue;
       if (t.role != role && !(role == Role::kParameter && t.persistent)) continue;
       body(t, planned.address(t.name), caching.address(t.name));
@@ -228,7 +234,7 @@ void ExpectEqualToPlanned(const Program& p, ThreadPool& pool, bool in_place, boo
     for_each(Role::kParameter, equal);
     for_each(Role::kMetric, equal);
     EXPECT_GT(compared, 0);
-    if (run == 1) memory.EmptyCache();
+    if (run == 1) on_host.memory.EmptyCache();
   }
 }
 
@@ -238,7 +244,7 @@ TEST(CachingMemory, RunsAreBitEqualToPlanned) {
     SCOPED_TRACE(seed);
     Program p = RandomProgram(seed, {.host_tensors = seed % 3 == 0});
     runtime::AddWorkspaces(p, pool.size());
-    ExpectEqualToPlanned(p, pool, seed % 2 == 0, seed % 4 < 2);
+    ExpectEqualToPlanned(Planned(std::move(p)), pool, seed % 2 == 0, seed % 4 < 2);
   }
 }
 
@@ -247,57 +253,54 @@ TEST(CachingMemory, ARunTakesWhatItsReplaySays) {
   ThreadPool pool(1);
   for (uint32_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
-    Program p = RandomProgram(seed, {.nodes = 40, .largest = 300'000});
-    runtime::AddWorkspaces(p, pool.size());
-    const Program* programs[] = {&p};
-    const MemoryPlan plan = MakePlan(programs);
-    const ProgramRuns round[] = {{0}};
-    const ReplayResult replay = ReplayCaching(programs, plan, round);
-
-    CachingMemory memory = OnHost();
-    const std::vector<TensorMemory*> memories = FillCachingMemory(programs, plan, true, memory);
-    runtime::CpuExecutor executor(p, *memories[0], pool);
-    for (int run = 0; run < replay.rounds; ++run) executor.Run();
-    EXPECT_EQ(memory.stats(), replay.device);
-    EXPECT_GE(memory.stats().peak_reserved, plan.max_live_bytes);
+    Program program = RandomProgram(seed, {.nodes = 40, .largest = 300'000});
+    runtime::AddWorkspaces(program, pool.size());
+    const Planned p(std::move(program));
+    const ReplayResult replay = Replay(p.step);
+    OnHost caching(p.step);
+    for (int run = 0; run < replay.rounds; ++run) caching.executor.Run();
+    EXPECT_EQ(caching.memory.stats(), replay.device);
+    EXPECT_GE(caching.memory.stats().peak_reserved, p.plan.max_live_bytes);
   }
 }
 
 TEST(CachingMemory, AFailedRunLeavesNothingBehind) {
-  Program p("p");
-  Builder g(p);
+  Program program("p");
+  Builder g(program);
   g.Emit1("test_fail", {g.Emit1("test_source", {}, N(10))});
-  const Program* programs[] = {&p};
-  ThreadPool pool(1);
-  CachingMemory memory = OnHost();
-  const std::vector<TensorMemory*> memories =
-      FillCachingMemory(programs, MakePlan(programs), true, memory);
-  runtime::CpuExecutor executor(p, *memories[0], pool);
+  const Planned p(std::move(program));
+  OnHost caching(p.step);
+  const runtime::AllocatorStats& stats = caching.memory.stats();
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THROW(executor.Run(), std::exception);
-    EXPECT_EQ(memory.stats().requested, memory.stats().peak_requested);
+    EXPECT_THROW(caching.executor.Run(), std::exception);
+    EXPECT_EQ(stats.requested, stats.peak_requested);
   }
-  memories[0]->BeforeRun();
-  EXPECT_EQ(memory.stats().allocated, 0);
+  caching.memory.programs()[0]->BeforeRun();
+  EXPECT_EQ(stats.allocated, 0);
+}
+
+CachingMemory Simulated(const PlannedPrograms& step) {
+  return {step, std::make_unique<SimulatedSegments>(), std::make_unique<SimulatedSegments>()};
 }
 
 TEST(CachingMemory, PersistentTensorsMustBeThere) {
-  const Program p = Steps();
-  CachingMemory memory = Simulated();
-  ExpectInternalError([&] { memory.AddProgram(p, MakeAllocationSchedule(p)); }, {"'w'"});
-  memory.AddPersistent("w", 16, graph::Place::kDevice);
-  ExpectInternalError([&] { memory.AddPersistent("w", 16, graph::Place::kDevice); }, {"'w'"});
+  const Planned p(Steps());
+  MemoryPlan none = p.plan, twice = p.plan;
+  none.persistent.clear();
+  twice.persistent.push_back(twice.persistent[0]);
+  for (const MemoryPlan* plan : {&none, &twice}) {
+    ExpectInternalError([&] { Simulated({p.step.programs, *plan, p.step.round}); }, {"'w'"});
+  }
 }
 
 TEST(CpuExecutor, InstrumentsOfTheArenaNeedOne) {
-  const Program p = Steps();
+  const Planned p(Steps());
   ThreadPool pool(1);
-  CachingMemory memory = Simulated();
-  memory.AddPersistent("w", 12 * kMiB, graph::Place::kDevice);
-  TensorMemory& tensors = memory.AddProgram(p, MakeAllocationSchedule(p));
+  CachingMemory memory = Simulated(p.step);
   ExpectInternalError(
       [&] {
-        runtime::CpuExecutor(p, tensors, pool, runtime::ExecutorOptions{.check_arena = true});
+        runtime::CpuExecutor(p.program, *memory.programs()[0], pool,
+                             runtime::ExecutorOptions{.check_arena = true});
       },
       {"check_arena"});
 }

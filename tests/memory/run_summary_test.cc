@@ -30,7 +30,7 @@ TEST(RunSummary, SaysWhereTheMemoryWent) {
   const Program p = Small();
   const Program* programs[] = {&p};
   const MemoryPlan plan = MakePlan(programs);
-  runtime::CachingStats replayed;
+  runtime::AllocatorStats replayed;
   replayed.peak_allocated = 16 << 10;
   replayed.peak_reserved = 2 << 20;
   replayed.segments = 1;

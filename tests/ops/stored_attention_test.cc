@@ -1,6 +1,6 @@
 // The pass that makes scores and probabilities of attention tensors. What it computes is compared
 // with blockwise attention in tests/trainer/stored_scores_test.cc.
-#include "ops/attention/stored_attention.h"
+#include "ops/stored_attention/stored_attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,17 @@
 // `memory.allocator: caching`: whole steps with the caching allocator, compared with the planned
 // arena.
-#include "trainer/step/caching.h"
-
 #include <gtest/gtest.h>
 
+#include "runtime/caching_allocator/caching_allocation.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
 namespace {
+
+using runtime::AllocatorStats;
+using runtime::CachingOptions;
+using runtime::Replay;
+using runtime::ReplayResult;
 
 std::vector<TinyRun> Runs() {
   std::vector<TinyRun> runs;
@@ -65,8 +69,9 @@ TEST(Caching, ARunTakesWhatItsReplaySays) {
   for (TinyRun run : Runs()) {
     for (int64_t empty_cache_every : {0, 1, 2, 5}) {
       run.caching = CachingOptions{.empty_cache_every = empty_cache_every};
-      const memory::ReplayResult replay = Replay(
-          CompileTiny(run.spec, run.micro_batch, run.accumulate, run.checkpointing), *run.caching);
+      const CompiledStep compiled =
+          CompileTiny(run.spec, run.micro_batch, run.accumulate, run.checkpointing);
+      const ReplayResult replay = Replay(compiled.planned(), *run.caching);
       EXPECT_TRUE(replay.steady);
       run.steps = replay.rounds;
       const TinyResult result = Train(run);
@@ -78,8 +83,8 @@ TEST(Caching, ARunTakesWhatItsReplaySays) {
 
 TEST(Caching, OftenClearedItAsksForTheSameAgain) {
   const CompiledStep compiled = CompileTiny(TinyGpt2(), 64, 1);
-  const memory::ReplayResult kept = Replay(compiled);
-  const memory::ReplayResult cleared = Replay(compiled, {.empty_cache_every = 1});
+  const ReplayResult kept = Replay(compiled.planned());
+  const ReplayResult cleared = Replay(compiled.planned(), {.empty_cache_every = 1});
   EXPECT_EQ(kept.device.segments_returned, 0);
   EXPECT_GT(cleared.device.segments_returned, cleared.rounds);
   EXPECT_LE(cleared.device.peak_reserved, kept.device.peak_reserved);
@@ -90,8 +95,8 @@ TEST(Caching, OftenClearedItAsksForTheSameAgain) {
 TEST(Caching, ReservesMoreThanThePlan) {
   for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
     const CompiledStep compiled = CompileTiny(spec, 128, 1);
-    const runtime::CachingStats shared = Replay(compiled).device;
-    const runtime::CachingStats apart = Replay(compiled, {.in_place = false}).device;
+    const AllocatorStats shared = Replay(compiled.planned()).device;
+    const AllocatorStats apart = Replay(compiled.planned(), {.in_place = false}).device;
     EXPECT_GT(shared.peak_reserved, compiled.plan.arena_bytes);
     EXPECT_GE(apart.peak_requested, shared.peak_requested);
     EXPECT_GE(shared.peak_allocated, shared.peak_requested);
@@ -101,7 +106,7 @@ TEST(Caching, ReservesMoreThanThePlan) {
 TEST(Caching, TheRoundIsOneStepAndItsEvaluation) {
   const CompiledStep compiled = CompileTiny(TinyGpt2(), 2, 4);
   std::vector<std::pair<std::string, int64_t>> runs;
-  for (const auto& [program, times] : Round(compiled)) {
+  for (const auto& [program, times] : compiled.planned().round) {
     runs.emplace_back(compiled.programs[program]->name(), times);
   }
   EXPECT_EQ(runs,

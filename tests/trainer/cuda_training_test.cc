@@ -239,6 +239,7 @@ TEST_P(CudaTraining, TheCachingAllocatorChangesNoBit) {
   copied.copy_after = 1;
   for (TinyRun caching : {run, offloaded, copied}) {
     const TinyResult planned = Train(caching);
+    using runtime::CachingOptions;
     for (const CachingOptions& options :
          {CachingOptions{}, CachingOptions{.in_place = false},
           CachingOptions{.empty_cache_every = 1}, CachingOptions{.preallocate_bytes = 1 << 20}}) {

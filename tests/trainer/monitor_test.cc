@@ -264,7 +264,7 @@ TEST(RunReports, HaveColumnsAndCurvesForEachMetric) {
     report.objectives = {{.name = "critic", .loss = 0.7, .lr = 1e-3, .grad_norm = 2},
                          {.name = "generator", .loss = 0.6, .lr = 1e-2, .grad_norm = 3}};
     report.metrics = {{"critic.accuracy", 0.25}};
-    const ordered_json row = MetricsRow(report, std::nullopt, nullptr);
+    const ordered_json row = MetricsRow(report, std::nullopt);
     EXPECT_EQ(row.at("loss"), 0.7);  // the first one's
     EXPECT_EQ(row.at("generator.loss"), 0.6);
     EXPECT_EQ(row.at("generator.lr"), 1e-2);

@@ -57,7 +57,7 @@ StepReport Report() {
       {.loss = 12.34567, .lr = 3e-4, .grad_norm = 1.25, .loss_scale = 65536, .skipped = 3}};
   report.tokens_per_second = 123456;
   report.mfu = 0.4567;
-  report.arena_bytes = int64_t{7} << 30;
+  report.allocator.reserved = int64_t{7} << 30;
   report.resident_bytes = int64_t{8} << 30;
   report.ranks = RankSpread{.fastest_seconds = 0.1,
                             .slowest_seconds = 0.2,

@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "graph/autodiff.h"
-#include "ops/attention/stored_attention.h"
+#include "models/family.h"
+#include "ops/stored_attention/stored_attention.h"
 #include "tests/models/model_of.h"
 #include "tests/ops/interpreter.h"
 #include "tests/support/expect_error.h"

@@ -65,7 +65,8 @@ TinyResult Train(const TinyRun& run) {
   const MeshPosition position = run.ranks == nullptr ? MeshPosition() : run.ranks->position();
   runtime::ExecutorOptions executor = run.executor;
   if (run.ranks != nullptr) executor.communicators = run.ranks->communicators();
-  Session session(Compile(*model, options), *device, executor, run.caching,
+  Session session(Compile(*model, options), *device, executor,
+                  run.caching ? runtime::CachingAllocation(*run.caching) : memory::Allocation(),
                   run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups());
   session.Initialize(*model, 1);
   // B is not zero, so that A has a gradient already in the first step.
@@ -118,10 +119,7 @@ TinyResult Train(const TinyRun& run) {
         session.ExchangeAverages();
       }
     }
-    if (run.caching && run.caching->empty_cache_every > 0 &&
-        (step + 1) % run.caching->empty_cache_every == 0) {
-      session.caching()->EmptyCache();
-    }
+    session.memory().BeforeStep(step + 1);
   }
   for (const models::ParameterInfo& parameter : model->parameters()) {
     result.weights.push_back(session.ReadParameter(parameter.name));
@@ -143,9 +141,10 @@ TinyResult Train(const TinyRun& run) {
   result.last = session.Metrics();
   result.rng = session.Read<int32_t>("rng");
   if (run.caching) {
-    result.caching = session.caching()->stats();
-    result.host_caching = session.caching()->host_stats();
-    result.replayed_bytes = Replay(session.compiled(), *run.caching).device.peak_reserved;
+    result.caching = session.memory().stats(graph::Place::kDevice);
+    result.host_caching = session.memory().stats(graph::Place::kHost);
+    result.replayed_bytes =
+        runtime::Replay(session.compiled().planned(), *run.caching).device.peak_reserved;
   }
   result.arena_bytes = session.compiled().plan.arena_bytes;
   result.host_arena_bytes = session.compiled().plan.host_arena_bytes;

@@ -12,6 +12,7 @@
 #include "adapters/lora.h"
 #include "base/axes.h"
 #include "models/model.h"
+#include "runtime/caching_allocator/caching_allocation.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/ranks/mesh_ranks.h"
 #include "tests/models/published.h"
@@ -54,7 +55,7 @@ struct TinyRun {
   runtime::ExecutorOptions executor = {};
   bool cuda = false;  // on a GPU
   bool evaluate = false;
-  std::optional<CachingOptions> caching = std::nullopt;
+  std::optional<runtime::CachingOptions> caching = std::nullopt;
   // Data ranks share the sequences of a step, tensor ranks share the model.
   const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone
   int64_t zero = 0;
@@ -73,7 +74,7 @@ struct TinyResult {
   TinyState state, copied;   // saved by this rank: after the last step, and as copied before
   std::vector<int32_t> rng;  // the slot of the last step; empty: there is none
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
-  runtime::CachingStats caching, host_caching;
+  runtime::AllocatorStats caching, host_caching;
   int64_t replayed_bytes = 0;  // what the replay says that the caching allocator reserves
 };
 

@@ -37,7 +37,6 @@
 #include "trainer/settle/settled_run.h"
 #include "trainer/settle/step_solver.h"
 #include "trainer/settle/ways_to_fit.h"
-#include "trainer/step/caching.h"
 #include "trainer/step/compile.h"
 #include "trainer/step/step_speed.h"
 
@@ -202,7 +201,7 @@ ExitCode PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const bool too_large = !fits && MemoryLineOf(config).of_card;
   if (!too_large) CheckBudget(config, compiled.plan);
   const WaysToFit ways = too_large ? WaysToFitGpu(config, compiled) : WaysToFit();
-  const memory::CostModel cost = CostModelFor(config, Programs(compiled));
+  const memory::CostModel cost = CostModelFor(config, compiled.planned().programs);
   const double predicted = PredictSeconds(compiled, cost);
   if (command.json) {
     ordered_json object = PlanObject(config, *model, compiled, predicted);

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/caching_allocator/caching_allocation.h"
 #include "trainer/settle/gpu_profile.h"
-#include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -34,7 +34,7 @@ ordered_json ProgramJson(const graph::Program& program, const memory::ProgramPla
 }
 
 ordered_json CachingJson(const CompiledStep& compiled) {
-  const memory::ReplayResult replay = Replay(compiled);
+  const runtime::ReplayResult replay = runtime::Replay(compiled.planned());
   return {{"allocated_bytes", replay.device.peak_allocated},
           {"reserved_bytes", replay.device.peak_reserved},
           {"fragmentation", replay.device.fragmentation()},

@@ -89,9 +89,8 @@ std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
   for (const auto& [name, value] : r.metrics) add(3, fmt::format("  {} {:.4g}", name, value));
   add(1, fmt::format("  {} {}s/s", FormatCount(r.tokens_per_second), r.unit));
   if (r.mfu) add(6, fmt::format("  MFU {:.1f} %", 100 * *r.mfu));
-  const bool caching = r.reserved_bytes > 0;
-  add(7, fmt::format("  memory {} {}", FormatBytes(caching ? r.reserved_bytes : r.arena_bytes),
-                     caching ? "reserved" : "planned"));
+  add(7, fmt::format("  memory {} {}", FormatBytes(r.allocator.reserved),
+                     r.planned ? "planned" : "reserved"));
   add(9, fmt::format(", {} resident", FormatBytes(r.resident_bytes)));
   if (r.ranks) {
     add(8, fmt::format("  ranks {:.4g} to {:.4g} ms a step (slowest: {}), {} to {}",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/terminal.h"
+#include "runtime/allocator_stats.h"
 #include "trainer/record/energy_windows.h"
 #include "trainer/record/rank_spread.h"
 
@@ -34,7 +35,8 @@ struct StepReport {
   const char* unit = "token";  // what these are: "sample" of a model that reads no sequences
   std::optional<double> mfu;   // share of the device's peak, where the peak is known
   int64_t arena_bytes = 0;
-  int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
+  bool planned = true;  // the arena is all that tensors take on the device
+  runtime::AllocatorStats allocator;
   int64_t resident_bytes = 0;
   std::string diverged;  // what was wrong with the step, and what was done about it
   std::optional<RankSpread> ranks;

@@ -8,6 +8,7 @@
 #include "base/axes.h"
 #include "base/statistics.h"
 #include "base/version.h"
+#include "runtime/caching_allocator/caching_allocation.h"
 #include "runtime/cpu/processor.h"
 #include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
@@ -94,13 +95,13 @@ void AddMemory(const RunResult& result, ordered_json& json) {
   json["predicted_process_bytes"] = OrNull(result.predicted_process_bytes);
   json["process_bytes"] = OrNull(result.process_bytes);
   json["resident_bytes"] = runtime::MeasureProcessMemory().peak_resident_bytes;
-  runtime::CachingMemory* const caching = result.session.caching();
-  json["allocator"] = caching != nullptr ? "caching" : "planned";
-  json["reserved_bytes"] =
-      caching != nullptr ? ordered_json(caching->stats().peak_reserved) : ordered_json(nullptr);
-  const int64_t replayed = Replay(compiled).device.peak_reserved;
-  json["predicted_reserved_bytes"] =
-      caching != nullptr ? ordered_json(replayed) : ordered_json(nullptr);
+  json["allocator"] = config::ToString(result.config.memory.allocator);
+  json["reserved_bytes"] = json["predicted_reserved_bytes"] = nullptr;
+  const int64_t replayed = runtime::Replay(compiled.planned()).device.peak_reserved;
+  if (const runtime::DeviceMemory& memory = result.session.memory(); !memory.planned()) {
+    json["reserved_bytes"] = memory.stats(graph::Place::kDevice).peak_reserved;
+    json["predicted_reserved_bytes"] = replayed;
+  }
   json["caching_replay_bytes"] = replayed;
   json["bytes_by_role"] = ByRoleJson(plan.bytes_by_role);
   json["offloaded_bytes_per_step"] = OffloadedBytes(compiled);

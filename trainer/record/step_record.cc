@@ -42,8 +42,7 @@ std::string EvaluationMember(const EvaluatedMetric& metric) { return "eval_" + m
 
 }  // namespace
 
-ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
-                        const runtime::CachingStats* caching) {
+ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes) {
   const ObjectiveReport& first = report.objectives.front();
   ordered_json row = {{"step", report.step},
                       {"loss", first.loss},
@@ -70,11 +69,11 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
     row["slowest_rank"] = report.ranks->slowest;
     row["rank_bytes"] = {report.ranks->least_bytes, report.ranks->most_bytes};
   }
-  if (caching != nullptr) {
+  if (!report.planned) {
     row["allocator"] = "caching";
-    row["reserved_bytes"] = caching->reserved;
-    row["peak_allocated_bytes"] = caching->peak_allocated;
-    row["allocator_fragmentation"] = caching->fragmentation();
+    row["reserved_bytes"] = report.allocator.reserved;
+    row["peak_allocated_bytes"] = report.allocator.peak_allocated;
+    row["allocator_fragmentation"] = report.allocator.fragmentation();
   }
   for (const ObjectiveReport& objective : report.objectives) {
     if (objective.name.empty()) continue;  // what stands above is its own

@@ -8,17 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "runtime/caching_allocator/caching_allocator.h"
 #include "trainer/record/progress.h"
 #include "trainer/step/compile.h"
 #include "trainer/step/metrics.h"
 
 namespace plimsoll::trainer {
 
-// A line of metrics.jsonl. `gpu_bytes`: of the process; `caching`: statistics of the caching
-// allocator, nullptr when the planned arena is in use.
-nlohmann::ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
-                                  const runtime::CachingStats* caching);
+// A line of metrics.jsonl. `gpu_bytes`: of the process.
+nlohmann::ordered_json MetricsRow(const StepReport& report,
+                                  const std::optional<int64_t>& gpu_bytes);
 // Of a step in which no target counts, so that it made no update.
 nlohmann::ordered_json NoTargetsRow(int64_t step);
 // `metrics`: those of the model; `values`: on the held-out data, by objective. A tensor of more

@@ -15,7 +15,7 @@
 #include "graph/block.h"
 #include "models/family.h"
 #include "models/huggingface.h"
-#include "ops/attention/stored_attention.h"
+#include "ops/stored_attention/stored_attention.h"
 #include "optim/layer_rates.h"
 #include "trainer/config/follow_data.h"
 #include "trainer/config/micro_batches.h"

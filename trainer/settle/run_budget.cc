@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "memory/device_profile.h"
+#include "runtime/caching_allocator/caching_allocation.h"
 #include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "trainer/settle/gpu_profile.h"
@@ -98,8 +99,8 @@ std::optional<int64_t> ArenaBudget(const RunConfig& config, const memory::Memory
   return BudgetOf(config).device - (ArenaBytes(config, plan) - plan.arena_bytes);
 }
 
-std::optional<CachingOptions> CachingFrom(const config::RunConfig& config, int64_t ranks) {
-  if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
+memory::Allocation AllocationFrom(const config::RunConfig& config, int64_t ranks) {
+  if (config.memory.allocator == config::Allocator::kPlanned) return {};
   if (ranks > 1 && DeviceFrom(config) != runtime::DeviceKind::kCpu) {
     throw config.Error("memory.allocator",
                        "caching is there to compare with on one GPU; start one rank, or set "
@@ -115,7 +116,7 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config, int64
                        "looks at the planned arena, which memory.allocator: caching has not; leave "
                        "one of them out");
   }
-  CachingOptions options;
+  runtime::CachingOptions options;
   options.empty_cache_every = config.memory.empty_cache_every;
   if (config.memory.preallocate) {
     if (!config.memory.budget) {
@@ -124,7 +125,7 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config, int64
     }
     options.preallocate_bytes = BudgetOf(config).device;
   }
-  return options;
+  return runtime::CachingAllocation(options);
 }
 
 void RequireBudget(const RunConfig& config) {

@@ -10,10 +10,10 @@
 #include <optional>
 #include <string>
 
+#include "memory/allocation.h"
 #include "memory/cost.h"
 #include "memory/plan.h"
 #include "trainer/config/run_config.h"
-#include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
 
@@ -31,9 +31,9 @@ memory::Budget BudgetOf(const config::RunConfig& config);
 // What memory.budget leaves for the device's arena of this plan; nothing without a budget.
 std::optional<int64_t> ArenaBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
 
-// Nothing with `memory.allocator: planned`. UserError on settings that don't work with caching, and
-// on GPUs of more than one rank.
-std::optional<CachingOptions> CachingFrom(const config::RunConfig& config, int64_t ranks);
+// As memory.allocator says. UserError on settings that don't work with caching, and on GPUs of more
+// than one rank.
+memory::Allocation AllocationFrom(const config::RunConfig& config, int64_t ranks);
 
 // UserError when the file leaves a choice and has no memory.budget to choose within.
 void RequireBudget(const config::RunConfig& config);

@@ -401,6 +401,17 @@ class Compiler {
 
 }  // namespace
 
+memory::PlannedPrograms CompiledStep::planned() const {
+  memory::PlannedPrograms planned{.programs = {}, .plan = plan, .round = {}};
+  for (const auto& program : programs) planned.programs.push_back(program.get());
+  for (const StepEntry& entry : step.entries) planned.round.push_back({entry.program, entry.times});
+  for (int program : step.evaluations) planned.round.push_back({program});
+  for (int program : {step.prefill, step.decode, step.logits}) {
+    if (program >= 0) planned.round.push_back({program});
+  }
+  return planned;
+}
+
 std::vector<std::string> CompiledStep::OwnStates() const {
   std::vector<std::string> names;
   for (const models::StateInfo& state : states) {

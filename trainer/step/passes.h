@@ -11,7 +11,7 @@
 #include "models/model.h"
 #include "models/sharding.h"
 #include "parallel/tensor_parallel.h"
-#include "trainer/step/compile.h"
+#include "trainer/step/compile_options.h"
 
 namespace plimsoll::trainer {
 
@@ -46,8 +46,8 @@ graph::PassPipeline Passes(const CompileOptions& options, const Purpose& purpose
                            const parallel::TensorParallelOptions& tensor);
 
 // The last passes of the list: what follows once it is decided which activations are kept.
-// `loss`: what a training program trains; empty: it trains nothing. The updates of a program that is
-// joined of several micro-steps move after that.
+// `loss`: what a training program trains; empty: it trains nothing. The updates of a program that
+// is joined of several micro-steps move after that.
 void AddPassesAfterTags(const CompileOptions& options, const std::string& loss,
                         graph::PassPipeline& passes);
 

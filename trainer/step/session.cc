@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/axes.h"
-#include "base/bytes.h"
 #include "base/error.h"
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
@@ -16,38 +15,17 @@
 #include "runtime/process_memory.h"
 
 namespace plimsoll::trainer {
-namespace {
-
-// The system hands out more than it has and takes it back by killing: refused here instead.
-// `way_out`: what needs less.
-void CheckAvailable(int64_t needed, std::string_view what, std::string_view way_out) {
-  const int64_t available = runtime::AvailableMemory();
-  if (needed <= available) return;
-  throw UserError(fmt::format("{} needs {}, but this machine has {} of memory left; {} (see "
-                              "plimsoll plan)",
-                              what, FormatBytes(needed), FormatBytes(available), way_out),
-                  ExitCode::kBudgetNotMet);
-}
-
-constexpr std::string_view kSmallerRun =
-    "a smaller train.micro_batch, model.sequence or model needs less";
-constexpr std::string_view kLessOnHost =
-    "keep more on the GPU (memory.weights, memory.gradients, optimizer.place, "
-    "checkpointing.offload), or set memory.host_budget for a plan within it";
-
-}  // namespace
 
 Session::Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options,
-                 const std::optional<CachingOptions>& caching, const runtime::AxisGroups& groups)
-    : Session(std::move(compiled), nullptr, &device, options, caching, groups) {}
+                 const memory::Allocation& allocation, const runtime::AxisGroups& groups)
+    : Session(std::move(compiled), nullptr, &device, options, allocation, groups) {}
 
-Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options,
-                 const std::optional<CachingOptions>& caching)
-    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, caching, {}) {}
+Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options)
+    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, {}, {}) {}
 
 Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
-                 runtime::Device* device, runtime::ExecutorOptions options,
-                 const std::optional<CachingOptions>& caching, const runtime::AxisGroups& groups)
+                 runtime::Device* device, const runtime::ExecutorOptions& options,
+                 const memory::Allocation& allocation, const runtime::AxisGroups& groups)
     : compiled_(std::move(compiled)),
       owned_device_(std::move(owned)),
       device_(owned_device_ ? *owned_device_ : *device),
@@ -57,39 +35,17 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
     throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
                                     Name(compiled_.options.device), Name(device_.kind())));
   }
-  MakeExecutors(options, caching);
+  memory_ = allocation.allocate(compiled_.planned(), device_);
+  MakeExecutors(options);
   InitializeStates();
   MakeSlots();
 }
 
-void Session::MakeExecutors(runtime::ExecutorOptions options,
-                            const std::optional<CachingOptions>& caching) {
-  const memory::MemoryPlan& plan = compiled_.plan;
-  if (caching) {
-    const memory::ReplayResult replay = Replay(compiled_, *caching);
-    CheckAvailable((direct() ? replay.device.peak_reserved : 0) + replay.host.peak_reserved,
-                   "memory.allocator: caching", kSmallerRun);
-    caching_ = std::make_unique<runtime::CachingMemory>(
-        device_.MakeSegments(graph::Place::kDevice), device_.MakeSegments(graph::Place::kHost),
-        runtime::CachingMemoryOptions{.preallocate_bytes = caching->preallocate_bytes,
-                                      .poison = options.poison});
-    caching_programs_ =
-        memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_);
-    options.poison = false;  // the memory's own task
-    memory_ = device_.Allocate(0, 0);
-  } else {
-    if (direct()) {
-      CheckAvailable(plan.arena_bytes + plan.host_arena_bytes, "the plan", kSmallerRun);
-    } else {
-      CheckAvailable(plan.host_arena_bytes, "what the plan keeps on the host", kLessOnHost);
-    }
-    memory_ = device_.Allocate(plan.arena_bytes, plan.host_arena_bytes);
-  }
+void Session::MakeExecutors(const runtime::ExecutorOptions& options) {
   std::vector<runtime::DeviceMemory::BoundProgram> bound;
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
     bound.push_back({.program = compiled_.programs[i].get(),
-                     .layout = &plan.programs[i].layout,
-                     .memory = caching ? caching_programs_[i] : nullptr,
+                     .layout = &compiled_.plan.programs[i].layout,
                      .beside = static_cast<int>(i) == compiled_.step.snapshot});
   }
   executors_ = memory_->MakeExecutors(bound, options);
@@ -246,10 +202,10 @@ Session::Where Session::Find(std::string_view name) const {
       throw InternalError(fmt::format(
           "program '{}': '{}' is a temporary, which only nodes may touch", program.name(), name));
     }
-    std::byte* const address =
-        caching_ ? caching_programs_[i]->address(id)
-                 : memory_->Address({tensor.place, layout.offset(id), tensor.bytes()});
-    return {static_cast<int>(i), id, tensor.type, {address, static_cast<size_t>(tensor.bytes())}};
+    return {static_cast<int>(i),
+            id,
+            tensor.type,
+            {executors_[i]->address(id), static_cast<size_t>(tensor.bytes())}};
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// A compiled step in a device's memory: the arenas (or the caching allocator), the executors bound
-// to them, and the slots through which the host hands in batches and takes out metrics.
+// A compiled step in a device's memory: the executors bound to it, and the slots through which the
+// host hands in batches and takes out metrics.
 //
 // On a GPU a step is enqueued: Run returns at once, and the host may go on with the next
 // step while the device works on this one (EndStep, TakeMetrics). What is handed in is copied
@@ -22,12 +22,11 @@
 #include "base/thread_pool.h"
 #include "graph/slot.h"
 #include "graph/typed_elements.h"
+#include "memory/allocation.h"
 #include "models/huggingface.h"
-#include "runtime/caching_allocator/caching_memory.h"
 #include "runtime/device.h"
 #include "runtime/ranks/world.h"
 #include "runtime/stored_parameter.h"
-#include "trainer/step/caching.h"
 #include "trainer/step/compile.h"
 #include "trainer/step/metrics.h"
 
@@ -78,17 +77,14 @@ struct StateTensor {
 
 class Session {
  public:
-  // Allocates the arenas; their bytes are zero. UserError when the machine lacks the memory.
-  // `compiled` was compiled for this kind of device, which must outlive the session. With
-  // `caching` tensors get memory as a framework would give it to them, and the arenas are empty.
+  // Allocates memory; its bytes are zero. UserError when the machine lacks it. `compiled` was
+  // compiled for this kind of device, which must outlive the session.
   // `groups` are the ranks of options.communicators, for talk between their hosts;
   // both are of compiled.options.mesh.
   Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options = {},
-          const std::optional<CachingOptions>& caching = std::nullopt,
-          const runtime::AxisGroups& groups = {});
+          const memory::Allocation& allocation = {}, const runtime::AxisGroups& groups = {});
   // On the CPU.
-  Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options = {},
-          const std::optional<CachingOptions>& caching = std::nullopt);
+  Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options = {});
 
   const CompiledStep& compiled() const { return compiled_; }
   int64_t accumulate() const { return compiled_.options.accumulate; }
@@ -204,9 +200,7 @@ class Session {
   // The loss of one objective that weighs no samples.
   double Evaluate(int64_t targets) { return Evaluate({&targets, 1}, 1).front().loss; }
 
-  // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
-  runtime::CachingMemory* caching() { return caching_.get(); }
-  runtime::DeviceMemory& memory() { return *memory_; }
+  runtime::DeviceMemory& memory() const { return *memory_; }
 
   // Makes the weights whole that an update has left in parts; before a program other than a
   // micro-step reads them. On all ranks.
@@ -237,10 +231,9 @@ class Session {
   struct StagedParameter;
 
   Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
-          runtime::ExecutorOptions options, const std::optional<CachingOptions>& caching,
+          const runtime::ExecutorOptions& options, const memory::Allocation& allocation,
           const runtime::AxisGroups& groups);
-  void MakeExecutors(runtime::ExecutorOptions options,
-                     const std::optional<CachingOptions>& caching);
+  void MakeExecutors(const runtime::ExecutorOptions& options);
   void InitializeStates();
   void StartSingularStates(const models::SingularStates& states);
   void MakeSlots();
@@ -289,9 +282,7 @@ class Session {
   CompiledStep compiled_;
   std::unique_ptr<runtime::Device> owned_device_;
   runtime::Device& device_;
-  std::unique_ptr<runtime::CachingMemory> caching_;
   std::unique_ptr<runtime::DeviceMemory> memory_;
-  std::vector<runtime::TensorMemory*> caching_programs_;  // by program
   std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
   struct DeclaredMetric {

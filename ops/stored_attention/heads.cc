@@ -1,37 +1,33 @@
-#include "ops/attention/heads.h"
-
+// Packed queries, keys and values [B,T,…] to and from tensors with a matrix [T,hd] for each head,
+// as batched matrix products need them. Elements move; nothing is computed. B batch, T sequence, H
+// query heads, G key-value heads (H a multiple of G), hd values of a head.
+//
+//   split_heads          (qkv[B,T,(H+2G)·hd])  → q[B,G,(H/G)·T,hd], k[B,G,T,hd], v[B,G,T,hd]
+//   split_heads_backward (dq, dk, dv)          → dqkv
+//   merge_heads          (x[B,G,(H/G)·T,hd])   → y[B,T,H·hd]
+//   merge_heads_backward (dy)                  → dx
+//   attributes: heads (H), kv_heads (G)
+//
+// The query heads that share a key-value head are below one another, T rows each: one product with
+// its keys makes the scores of all of them. One floating dtype.
 #include "graph/gradient.h"
 #include "ops/definition.h"
 #include "ops/elementwise/arithmetic.h"
 
 namespace plimsoll::ops {
+namespace {
 
-using graph::Attributes;
 using graph::Check;
 using graph::GradientContext;
-using graph::kNoTensor;
 using graph::OpCall;
 using graph::Precision;
 using graph::Shape;
 using graph::TensorType;
 using graph::Value;
 
-SeparateHeads SplitHeads(graph::Builder& g, Value qkv, int64_t heads, int64_t kv_heads,
-                         std::string_view name) {
-  const std::vector<Value> parts =
-      g.Emit("split_heads", {qkv}, Attributes{{"heads", heads}, {"kv_heads", kv_heads}}, name);
-  return {parts[0], parts[1], parts[2]};
-}
-
-Value MergeHeads(graph::Builder& g, Value x, int64_t heads, int64_t kv_heads,
-                 std::string_view name) {
-  return g.Emit1("merge_heads", {x}, Attributes{{"heads", heads}, {"kv_heads", kv_heads}}, name);
-}
-
-namespace {
-
 struct HeadNumbers {
   int64_t heads, kv_heads;
+  int64_t packed() const { return heads + 2 * kv_heads; }  // with keys and values
 };
 
 HeadNumbers HeadNumbersOf(const OpCall& call) {
@@ -60,19 +56,23 @@ TensorType PackedOfQueries(const OpCall& call, const HeadNumbers& n, int64_t blo
   return {x.dtype, Shape{x.shape.dim(0), x.shape.dim(2) / group, blocks * x.shape.dim(3)}};
 }
 
+// Of keys or values next to these queries, with `sequence` tokens.
+TensorType KeysOf(const TensorType& queries, const HeadNumbers& n, int64_t sequence) {
+  const Shape& shape = queries.shape;
+  return {queries.dtype, Shape{shape.dim(0), n.kv_heads, sequence, shape.dim(3)}};
+}
+
 std::vector<TensorType> InferSplit(const OpCall& call) {
   const HeadNumbers n = HeadNumbersOf(call);
-  const TensorType q = QueriesOfPacked(call, n, n.heads + 2 * n.kv_heads);
-  const TensorType k{q.dtype,
-                     Shape{q.shape.dim(0), n.kv_heads, call.input(0).shape.dim(1), q.shape.dim(3)}};
+  const TensorType q = QueriesOfPacked(call, n, n.packed());
+  const TensorType k = KeysOf(q, n, call.input(0).shape.dim(1));
   return {q, k, k};
 }
 
 std::vector<TensorType> InferSplitBackward(const OpCall& call) {
   const HeadNumbers n = HeadNumbersOf(call);
-  const TensorType packed = PackedOfQueries(call, n, n.heads + 2 * n.kv_heads);
-  const TensorType k{packed.dtype, Shape{packed.shape.dim(0), n.kv_heads, packed.shape.dim(1),
-                                         call.input(0).shape.dim(3)}};
+  const TensorType packed = PackedOfQueries(call, n, n.packed());
+  const TensorType k = KeysOf(call.input(0), n, packed.shape.dim(1));
   Check(call.input(1) == k && call.input(2) == k, call, "dk and dv are not [B,kv_heads,T,hd]");
   return {packed};
 }
@@ -87,34 +87,30 @@ std::vector<TensorType> InferMergeBackward(const OpCall& call) {
   return {QueriesOfPacked(call, n, n.heads)};
 }
 
-void SplitGradient(GradientContext& ctx) {
-  if (!ctx.wants(0)) return;
-  graph::Builder& g = ctx.builder();
-  std::vector<Value> parts;
-  for (size_t i = 0; i < 3; ++i) {
-    Value part = ctx.output_gradient(i);
-    if (part == kNoTensor) part = Constant(g, g.type(ctx.output(i)), 0);
-    parts.push_back(part);
-  }
-  ctx.SetGradient(0, g.Emit1("split_heads_backward", parts, ctx.attributes()));
+// The input's, by the op `backward`, of the gradients of all outputs.
+auto MovedBack(const char* backward, size_t outputs) {
+  return [=](GradientContext& ctx) {
+    if (!ctx.wants(0)) return;
+    graph::Builder& g = ctx.builder();
+    std::vector<Value> parts;
+    for (size_t i = 0; i < outputs; ++i) {
+      const Value part = ctx.output_gradient(i);
+      parts.push_back(part != graph::kNoTensor ? part : Constant(g, g.type(ctx.output(i)), 0));
+    }
+    ctx.SetGradient(0, g.Emit1(backward, parts, ctx.attributes()));
+  };
 }
 
-void MergeGradient(GradientContext& ctx) {
-  if (!ctx.wants(0)) return;
-  ctx.SetGradient(
-      0, ctx.builder().Emit1("merge_heads_backward", {ctx.output_gradient(0)}, ctx.attributes()));
-}
-
-constexpr std::string_view kMoves = "moves heads, rounds nothing";
+constexpr graph::PrecisionRule kMoves = {Precision::kLowStorage, "moves heads, rounds nothing"};
 
 const graph::OpRegistration kSplitHeads({
     .name = "split_heads",
     .inputs = {{"qkv"}},
     .outputs = {{"q"}, {"k"}, {"v"}},
     .infer = &InferSplit,
-    .gradient = &SplitGradient,
+    .gradient = MovedBack("split_heads_backward", 3),
     .cost = {},
-    .precision = {Precision::kLowStorage, kMoves},
+    .precision = kMoves,
 });
 
 const graph::OpRegistration kSplitHeadsBackward({
@@ -131,9 +127,9 @@ const graph::OpRegistration kMergeHeads({
     .inputs = {{"x"}},
     .outputs = {{"y"}},
     .infer = &InferMerge,
-    .gradient = &MergeGradient,
+    .gradient = MovedBack("merge_heads_backward", 1),
     .cost = {},
-    .precision = {Precision::kLowStorage, kMoves},
+    .precision = kMoves,
 });
 
 const graph::OpRegistration kMergeHeadsBackward({

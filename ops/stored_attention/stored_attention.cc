@@ -1,4 +1,4 @@
-#include "ops/attention/stored_attention.h"
+#include "ops/stored_attention/stored_attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,41 +7,36 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "ops/attention/heads.h"
-#include "ops/attention/masked_softmax.h"
 #include "ops/linear/matmul.h"
 
 namespace plimsoll::ops {
 namespace {
 
 using graph::Builder;
-using graph::kNoTensor;
 using graph::Node;
 using graph::Value;
 
 bool IsAttention(const Node& node) { return node.op->name == "attention"; }
 
-Value InputOr(const Node& node, size_t i) {
-  return i < node.inputs.size() ? node.inputs[i] : kNoTensor;
-}
-
 void EmitStored(Builder& g, const Node& attention) {
   const graph::Attributes& attributes = attention.attributes;
-  const int64_t heads = attributes.GetInt("heads"), kv_heads = attributes.GetInt("kv_heads");
+  const graph::Attributes heads = {{"heads", attributes.GetInt("heads")},
+                                   {"kv_heads", attributes.GetInt("kv_heads")}};
   const double drop = attributes.GetReal("dropout");
-  const SeparateHeads split = SplitHeads(g, attention.inputs[0], heads, kv_heads, "heads");
-  const double scale = 1 / std::sqrt(static_cast<double>(g.shape(split.q).dim(3)));
-  const Value scores = Matmul(g, split.q, split.k, false, true, "scores");
-  Value p = MaskedSoftmax(g, scores, InputOr(attention, 2), attributes.GetBool("causal"), scale,
-                          "probabilities");
+  const std::vector<Value> split = g.Emit("split_heads", {attention.inputs[0]}, heads, "heads");
+  const double scale = 1 / std::sqrt(static_cast<double>(g.shape(split[0]).dim(3)));
+  std::vector<Value> scores = {Matmul(g, split[0], split[1], false, true, "scores")};
+  const bool padded = attention.inputs.size() > 2 && attention.inputs[2] != graph::kNoTensor;
+  if (padded) scores.push_back(attention.inputs[2]);
+  Value p = g.Emit1("masked_softmax", scores,
+                    {{"causal", attributes.GetBool("causal")}, {"scale", scale}}, "probabilities");
   if (drop > 0) {
     p = g.Emit1("dropout", {p, attention.inputs[1]},
                 {{"p", drop}, {"key", attributes.GetInt("key")}, {"scores", true}},
                 "probabilities.dropped");
   }
-  const Value mixed = Matmul(g, p, split.v, false, false, "mixed");
-  g.EmitInto({attention.outputs[0]}, "merge_heads", {mixed},
-             {{"heads", heads}, {"kv_heads", kv_heads}});
+  const Value mixed = Matmul(g, p, split[2], false, false, "mixed");
+  g.EmitInto({attention.outputs[0]}, "merge_heads", {mixed}, heads);
 }
 
 }  // namespace

@@ -1,29 +1,32 @@
-#include "ops/attention/masked_softmax.h"
-
+// Softmax over the keys that a query may see, for attention whose scores are tensors.
+// B batch, G heads of keys, R = (queries' heads / G)·T rows of queries, T sequence.
+//
+//   p[b,g,r,j]  = exp(scale · s[b,g,r,j]) / Σ_j exp(scale · s[b,g,r,j])   over the j that r sees,
+//                 else 0
+//   ds          = scale · p ∘ (dp − Σ_j p · dp)
+//
+//   masked_softmax          (s[B,G,R,T], lengths? i32[B])  → p
+//   masked_softmax_backward (p, dp)                        → ds
+//   attributes: causal, scale
+//
+// Row r is the query at position i = r mod T. causal: it sees j ≤ i only. With lengths, row b of
+// the batch consists of its first lengths[b] tokens: the others are seen by none, and their own
+// rows are zero. A length lies in [0, T]: another one is an InternalError when the op runs, on a
+// GPU it counts as the nearest one. One floating dtype; maxima, exponentials and sums are f32 for
+// the 16-bit types.
 #include "graph/gradient.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
+namespace {
 
-using graph::Attributes;
 using graph::Check;
 using graph::DType;
 using graph::GradientContext;
-using graph::kNoTensor;
 using graph::OpCall;
 using graph::Precision;
 using graph::Shape;
 using graph::TensorType;
-using graph::Value;
-
-Value MaskedSoftmax(graph::Builder& g, Value scores, Value lengths, bool causal, double scale,
-                    std::string_view name) {
-  std::vector<Value> inputs = {scores};
-  if (lengths != kNoTensor) inputs.push_back(lengths);
-  return g.Emit1("masked_softmax", inputs, Attributes{{"causal", causal}, {"scale", scale}}, name);
-}
-
-namespace {
 
 // Whether these are scores [B,G,R,T], R being a multiple of T.
 void CheckScores(const OpCall& call) {
