@@ -90,14 +90,12 @@ void PrintBytes(const CompiledStep& compiled, const std::vector<Variant>& varian
   fmt::print("{:<44} {:>10} {:>10} {:>14} {:>9}\n", "bytes", "in use", "reserved", "fragmentation",
              "segments");
   for (const Variant& variant : variants) {
-    const memory::MemoryPlan& plan = compiled.plan;
-    runtime::AllocatorStats stats;
-    if (variant.caching) stats = Replay(compiled.planned(), *variant.caching).device;
+    const runtime::AllocatorStats stats = variant.caching
+                                              ? Replay(compiled.planned(), *variant.caching).device
+                                              : compiled.plan.stats(graph::Place::kDevice);
     fmt::print("{:<44} {:>10} {:>10} {:>12.2f} % {:>9}\n", variant.name,
-               FormatBytes(variant.caching ? stats.peak_allocated : plan.max_live_bytes),
-               FormatBytes(variant.caching ? stats.peak_reserved : plan.arena_bytes),
-               100 * (variant.caching ? stats.fragmentation() : plan.fragmentation),
-               variant.caching ? stats.segments : 1);
+               FormatBytes(stats.peak_allocated), FormatBytes(stats.peak_reserved),
+               100 * stats.fragmentation(), stats.segments);
   }
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/mesh.h"
 #include "graph/program.h"
+#include "runtime/allocator_stats.h"
 #include "runtime/layout.h"
 
 namespace plimsoll::memory {
@@ -99,6 +100,14 @@ struct MemoryPlan {
   std::vector<PersistentTensor> persistent;  // in order of offset, device first
   std::vector<ProgramPlan> programs;         // in the order given
 
+  // Of the arena of that place.
+  runtime::AllocatorStats stats(graph::Place place) const {
+    if (place == graph::Place::kDevice) {
+      return {.peak_allocated = max_live_bytes, .peak_reserved = arena_bytes, .segments = 1};
+    }
+    return {
+        .peak_allocated = host_max_live_bytes, .peak_reserved = host_arena_bytes, .segments = 1};
+  }
   int64_t bytes_of(graph::Role role) const { return bytes_by_role[static_cast<size_t>(role)]; }
 };
 

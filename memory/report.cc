@@ -304,25 +304,19 @@ void AppendShares(const MemoryFacts& facts, std::string_view title, const Shares
 void AppendAllocators(const MemoryFacts& facts, std::string& text) {
   text += fmt::format("\n  {:<28} {:>10} {:>10} {:>14} {:>9}\n", "allocator", "in use", "reserved",
                       "fragmentation", "segments");
-  auto line = [&](std::string_view name, int64_t in_use, int64_t reserved, double fragmentation,
-                  int64_t segments) {
-    text += fmt::format("  {:<28} {:>10} {:>10} {:>14} {:>9}\n", name, FormatBytes(in_use),
-                        FormatBytes(reserved), Fragmentation(fragmentation), segments);
+  const auto lines = [&](graph::Place place, const char* on) {
+    const auto line = [&](const char* name, const runtime::AllocatorStats& stats) {
+      text += fmt::format("  {:<28} {:>10} {:>10} {:>14} {:>9}\n", fmt::format("{}{}", name, on),
+                          FormatBytes(stats.peak_allocated), FormatBytes(stats.peak_reserved),
+                          Fragmentation(stats.fragmentation()), stats.segments);
+    };
+    line(facts.used ? "planned, not used" : "planned", facts.plan.stats(place));
+    if (!facts.caching) return;
+    line(facts.used ? "caching" : "caching, replayed",
+         place == graph::Place::kDevice ? facts.caching->device : facts.caching->host);
   };
-  const MemoryPlan& plan = facts.plan;
-  const std::string planned = facts.used ? "planned, not used" : "planned";
-  const std::string caching = facts.used ? "caching" : "caching, replayed";
-  auto caching_line = [&](const std::string& name, const runtime::AllocatorStats& stats) {
-    line(name, stats.peak_allocated, stats.peak_reserved, stats.fragmentation(), stats.segments);
-  };
-  line(planned, plan.max_live_bytes, plan.arena_bytes, plan.fragmentation, 1);
-  if (facts.caching) caching_line(caching, facts.caching->device);
-  if (plan.host_arena_bytes == 0) return;
-  const double fragmentation =
-      static_cast<double>(plan.host_arena_bytes) / static_cast<double>(plan.host_max_live_bytes) -
-      1;
-  line(planned + ", host", plan.host_max_live_bytes, plan.host_arena_bytes, fragmentation, 1);
-  if (facts.caching) caching_line(caching + ", host", facts.caching->host);
+  lines(graph::Place::kDevice, "");
+  if (facts.plan.host_arena_bytes > 0) lines(graph::Place::kHost, ", host");
 }
 
 }  // namespace

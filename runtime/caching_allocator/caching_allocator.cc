@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
+#include <iterator>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -12,24 +13,21 @@ namespace plimsoll::runtime {
 
 constexpr char kName[] = "memory.allocator: caching";
 
-bool CachingAllocator::BestFit::operator()(const Block* a, const Block* b) const {
-  return std::tie(a->bytes, a->segment, a->address) < std::tie(b->bytes, b->segment, b->address);
-}
-
 CachingAllocator::~CachingAllocator() {
-  for (const auto& [address, first] : blocks_) {
-    if (first->previous != nullptr) continue;
-    int64_t bytes = 0;
-    for (const Block* block = first.get(); block != nullptr; block = block->next) {
-      bytes += block->bytes;
-    }
-    source_.Return(address, bytes);
+  uintptr_t start = 0;
+  int64_t bytes = 0;
+  for (auto at = blocks_.begin(); at != blocks_.end(); ++at) {
+    if (bytes == 0) start = at->first;
+    bytes += at->second.bytes;
+    if (Adjoins(at, std::next(at))) continue;
+    source_.Return(start, bytes);
+    bytes = 0;
   }
 }
 
 void CachingAllocator::Preallocate(int64_t bytes) {
   if (bytes <= 0) throw InternalError(fmt::format("{}: {} bytes preallocated", kName, bytes));
-  if (Grow(Pool::kPreallocated, RoundUp(bytes, kSegmentRounding)) == nullptr) {
+  if (!Grow(Pool::kPreallocated, RoundUp(bytes, kSegmentRounding))) {
     throw UserError(
         fmt::format("{}: the system refuses {} at once; free memory, or let it grow "
                     "instead (memory.preallocate: false)",
@@ -41,17 +39,16 @@ uintptr_t CachingAllocator::Allocate(int64_t bytes) {
   if (bytes < 0) throw InternalError(fmt::format("{}: {} bytes requested", kName, bytes));
   const int64_t rounded = std::max(RoundUp(bytes, kRounding), kRounding);
   const Pool pool = rounded <= kSmallRequest ? Pool::kSmall : Pool::kLarge;
-  Block* block = FindFree(Pool::kPreallocated, rounded);
-  if (block == nullptr) block = FindFree(pool, rounded);
-  if (block == nullptr) {
+  uintptr_t address = TakeFree(Pool::kPreallocated, rounded);
+  if (address == 0) address = TakeFree(pool, rounded);
+  if (address == 0) {
     int64_t segment = RoundUp(rounded, kSegmentRounding);
     if (pool == Pool::kSmall) {
       segment = kSmallSegment;
     } else if (rounded < kLargeRequest) {
       segment = kMediumSegment;
     }
-    block = Grow(pool, segment);
-    if (block == nullptr) {
+    if (!Grow(pool, segment)) {
       throw UserError(
           fmt::format("{}: no segment of {} to be had for a tensor of {}: {} are in use, {} "
                       "reserved; a smaller train.micro_batch needs less, and so does "
@@ -60,128 +57,110 @@ uintptr_t CachingAllocator::Allocate(int64_t bytes) {
                       FormatBytes(stats_.allocated), FormatBytes(stats_.reserved)),
           ExitCode::kInternal);
     }
+    address = TakeFree(pool, rounded);
   }
-  free(block->pool).erase(block);
-  Split(block, rounded);
-  block->in_use = true;
-  block->requested = bytes;
+  Block& block = blocks_.at(address);
+  const int64_t rest = block.bytes - rounded;
+  if (block.pool == Pool::kLarge ? rest > kSmallRequest : rest >= kRounding) {
+    AddFree(address + static_cast<uintptr_t>(rounded),
+            {.bytes = rest, .segment = block.segment, .pool = block.pool});
+    block.bytes = rounded;
+  }
+  block.in_use = true;
+  block.requested = bytes;
 
   stats_.requested += bytes;
-  stats_.allocated += block->bytes;
+  stats_.allocated += block.bytes;
   stats_.peak_requested = std::max(stats_.peak_requested, stats_.requested);
   stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
-  return block->address;
+  return address;
 }
 
 void CachingAllocator::Free(uintptr_t address) {
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end() || !found->second->in_use) {
+  auto at = blocks_.find(address);
+  if (at == blocks_.end() || !at->second.in_use) {
     throw InternalError(fmt::format("{}: {:#x} is freed but not in use", kName, address));
   }
-  Block* block = found->second.get();
-  stats_.requested -= block->requested;
-  stats_.allocated -= block->bytes;
-  block->in_use = false;
-  block->requested = 0;
-  if (block->previous != nullptr && !block->previous->in_use) {
-    free(block->pool).erase(block->previous);
-    block = MergeFree(block->previous, block);
+  stats_.requested -= at->second.requested;
+  stats_.allocated -= at->second.bytes;
+  at->second.in_use = false;
+  at->second.requested = 0;
+  // Free neighbours become one block.
+  if (const auto next = std::next(at); Adjoins(at, next) && !next->second.in_use) {
+    free(next->second.pool).erase(KeyOf(*next));
+    at->second.bytes += next->second.bytes;
+    blocks_.erase(next);
   }
-  if (block->next != nullptr && !block->next->in_use) {
-    free(block->pool).erase(block->next);
-    block = MergeFree(block, block->next);
+  if (at != blocks_.begin()) {
+    const auto previous = std::prev(at);
+    if (Adjoins(previous, at) && !previous->second.in_use) {
+      free(previous->second.pool).erase(KeyOf(*previous));
+      previous->second.bytes += at->second.bytes;
+      blocks_.erase(std::exchange(at, previous));
+    }
   }
-  free(block->pool).insert(block);
+  free(at->second.pool).insert(KeyOf(*at));
 }
 
 void CachingAllocator::EmptyCache() {
-  for (FreeBlocks& blocks : free_) {
-    for (auto at = blocks.begin(); at != blocks.end();) {
-      const Block* block = *at;
-      if (block->previous != nullptr || block->next != nullptr) {
-        ++at;
-        continue;
-      }
-      source_.Return(block->address, block->bytes);
-      stats_.reserved -= block->bytes;
-      --stats_.segments;
-      ++stats_.segments_returned;
-      at = blocks.erase(at);
-      blocks_.erase(block->address);
+  for (auto at = blocks_.begin(); at != blocks_.end();) {
+    const auto& [address, block] = *at;
+    const bool whole =
+        !Adjoins(at, std::next(at)) && (at == blocks_.begin() || !Adjoins(std::prev(at), at));
+    if (block.in_use || !whole) {
+      ++at;
+      continue;
     }
+    source_.Return(address, block.bytes);
+    stats_.reserved -= block.bytes;
+    --stats_.segments;
+    ++stats_.segments_returned;
+    free(block.pool).erase(KeyOf(*at));
+    at = blocks_.erase(at);
   }
 }
 
 std::vector<CachingAllocator::BlockInfo> CachingAllocator::Blocks() const {
-  std::vector<const Block*> first(static_cast<size_t>(stats_.segments_reserved), nullptr);
-  for (const auto& [address, block] : blocks_) {
-    if (block->previous == nullptr) first[static_cast<size_t>(block->segment)] = block.get();
-  }
   std::vector<BlockInfo> result;
-  for (const Block* start : first) {
-    for (const Block* block = start; block != nullptr; block = block->next) {
-      result.push_back({block->segment, static_cast<int64_t>(block->address - start->address),
-                        block->bytes, block->requested, block->in_use});
-    }
+  for (const auto& [address, block] : blocks_) {
+    const bool first = result.empty() || result.back().segment != block.segment;
+    result.push_back({block.segment, first ? 0 : result.back().offset + result.back().bytes,
+                      block.bytes, block.requested, block.in_use});
   }
+  std::ranges::stable_sort(result, {}, &BlockInfo::segment);
   return result;
 }
 
-CachingAllocator::Block* CachingAllocator::Add(const Block& block) {
-  return blocks_.emplace(block.address, std::make_unique<Block>(block)).first->second.get();
+bool CachingAllocator::Adjoins(BlockMap::const_iterator a, BlockMap::const_iterator b) const {
+  return b != blocks_.end() && a->second.segment == b->second.segment;
 }
 
-CachingAllocator::Block* CachingAllocator::FindFree(Pool pool, int64_t bytes) {
-  Block wanted;
-  wanted.bytes = bytes;
-  wanted.segment = -1;  // sorts before all others of this size
-  const auto found = free(pool).lower_bound(&wanted);
-  return found == free(pool).end() ? nullptr : *found;
+void CachingAllocator::AddFree(uintptr_t address, const Block& block) {
+  free(block.pool).insert(KeyOf(*blocks_.emplace(address, block).first));
 }
 
-CachingAllocator::Block* CachingAllocator::Grow(Pool pool, int64_t segment_bytes) {
+uintptr_t CachingAllocator::TakeFree(Pool pool, int64_t bytes) {
+  const auto found = free(pool).lower_bound({bytes, -1, 0});
+  if (found == free(pool).end()) return 0;
+  const uintptr_t address = std::get<2>(*found);
+  free(pool).erase(found);
+  return address;
+}
+
+bool CachingAllocator::Grow(Pool pool, int64_t segment_bytes) {
   uintptr_t address = source_.Reserve(segment_bytes);
   if (address == 0) {
     ++stats_.retries;
     EmptyCache();
     address = source_.Reserve(segment_bytes);
-    if (address == 0) return nullptr;
+    if (address == 0) return false;
   }
-  Block block;
-  block.address = address;
-  block.bytes = segment_bytes;
-  block.segment = stats_.segments_reserved;
-  block.pool = pool;
+  AddFree(address, {.bytes = segment_bytes, .segment = stats_.segments_reserved, .pool = pool});
   ++stats_.segments;
   ++stats_.segments_reserved;
   stats_.reserved += segment_bytes;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-  Block* added = Add(block);
-  free(pool).insert(added);
-  return added;
-}
-
-void CachingAllocator::Split(Block* block, int64_t bytes) {
-  const int64_t rest = block->bytes - bytes;
-  const bool worth_it = block->pool == Pool::kLarge ? rest > kSmallRequest : rest >= kRounding;
-  if (!worth_it) return;
-  Block tail = *block;
-  tail.address += static_cast<uintptr_t>(bytes);
-  tail.bytes = rest;
-  tail.previous = block;
-  block->bytes = bytes;
-  Block* added = Add(tail);
-  if (added->next != nullptr) added->next->previous = added;
-  block->next = added;
-  free(block->pool).insert(added);
-}
-
-CachingAllocator::Block* CachingAllocator::MergeFree(Block* first, Block* second) {
-  first->bytes += second->bytes;
-  first->next = second->next;
-  if (first->next != nullptr) first->next->previous = first;
-  blocks_.erase(second->address);
-  return first;
+  return true;
 }
 
 }  // namespace plimsoll::runtime

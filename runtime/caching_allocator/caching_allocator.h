@@ -20,10 +20,11 @@
 // addresses, so that simulated and real memory behave alike. Not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <set>
-#include <unordered_map>
+#include <tuple>
 #include <vector>
 
 #include "runtime/allocator_stats.h"
@@ -74,30 +75,29 @@ class CachingAllocator {
   enum class Pool { kSmall, kLarge, kPreallocated };
 
   struct Block {
-    uintptr_t address = 0;
     int64_t bytes = 0;
     int64_t requested = 0;
     int64_t segment = 0;
     Pool pool = Pool::kSmall;
     bool in_use = false;
-    Block* previous = nullptr;  // neighbours in the segment
-    Block* next = nullptr;
   };
-  struct BestFit {
-    bool operator()(const Block* a, const Block* b) const;
-  };
-  using FreeBlocks = std::set<Block*, BestFit>;
+  // By address. Those of a segment are neighbours.
+  using BlockMap = std::map<uintptr_t, Block>;
+  // Bytes, segment and address: the first one that is large enough fits best.
+  using FreeBlocks = std::set<std::tuple<int64_t, int64_t, uintptr_t>>;
 
-  Block* Add(const Block& block);
-  Block* FindFree(Pool pool, int64_t bytes);
-  Block* Grow(Pool pool, int64_t segment_bytes);  // nullptr: refused even after EmptyCache()
-  void Split(Block* block, int64_t bytes);
-  Block* MergeFree(Block* first, Block* second);
+  static FreeBlocks::value_type KeyOf(const BlockMap::value_type& block) {
+    return {block.second.bytes, block.second.segment, block.first};
+  }
   FreeBlocks& free(Pool pool) { return free_[static_cast<size_t>(pool)]; }
+  bool Adjoins(BlockMap::const_iterator a, BlockMap::const_iterator b) const;  // in a segment
+  void AddFree(uintptr_t address, const Block& block);
+  uintptr_t TakeFree(Pool pool, int64_t bytes);  // 0: there is none
+  bool Grow(Pool pool, int64_t segment_bytes);   // false: refused even after EmptyCache()
 
   SegmentSource& source_;
-  std::unordered_map<uintptr_t, std::unique_ptr<Block>> blocks_;  // by address, free ones too
-  FreeBlocks free_[3];                                            // by pool
+  BlockMap blocks_;
+  FreeBlocks free_[3];  // by pool
   AllocatorStats stats_;
 };
 

@@ -12,16 +12,16 @@ namespace plimsoll::runtime {
 
 class CachingMemory::ProgramMemory : public TensorMemory {
  public:
-  // `position`: of the rank whose own parts (graph::Alias) the aliases are.
+  // `layout`: the plan's, which says where views begin in their tensors.
   ProgramMemory(CachingMemory& memory, const graph::Program& program, bool in_place,
-                const MeshPosition& position)
+                const Layout& layout)
       : memory_(memory),
         lifetimes_(memory::ComputeLifetimes(program, in_place)),
         addresses_(lifetimes_.buffers.size(), 0),
         born_(program.nodes().size()),
         dying_(program.nodes().size()) {
     for (size_t id = 0; id < program.tensors().size(); ++id) {
-      places_.push_back(PlaceOf(program, static_cast<graph::TensorId>(id), position));
+      places_.push_back(PlaceOf(program, static_cast<graph::TensorId>(id), layout));
     }
     for (size_t i = 0; i < addresses_.size(); ++i) {
       const memory::Buffer& buffer = lifetimes_.buffers[i];
@@ -73,17 +73,11 @@ class CachingMemory::ProgramMemory : public TensorMemory {
     uintptr_t offset = 0;
   };
 
-  Where PlaceOf(const graph::Program& program, graph::TensorId id,
-                const MeshPosition& position) const {
-    Where where;
-    where.buffer = lifetimes_.buffer_of[id];
-    graph::TensorId root = id;
-    while (program.tensor(root).alias) {
-      const graph::Tensor& view = program.tensor(root);
-      where.offset += static_cast<uintptr_t>(view.alias->OffsetOn(position, view.bytes()));
-      root = view.alias->base;
-    }
+  Where PlaceOf(const graph::Program& program, graph::TensorId id, const Layout& layout) const {
+    const graph::TensorId root = program.Root(id);
     const graph::Tensor& owner = program.tensor(root);
+    Where where{.buffer = lifetimes_.buffer_of[id],
+                .offset = static_cast<uintptr_t>(layout.offset(id) - layout.offset(root))};
     if (!owner.persistent) return where;
     const auto found = memory_.persistent_.find(owner.name);
     if (found == memory_.persistent_.end()) {
@@ -136,7 +130,7 @@ CachingMemory::CachingMemory(const memory::PlannedPrograms& step,
   }
   for (size_t p = 0; p < step.programs.size(); ++p) {
     memories_.push_back(std::make_unique<ProgramMemory>(*this, *step.programs[p], options.in_place,
-                                                        step.plan.programs[p].layout.position));
+                                                        step.plan.programs[p].layout));
     programs_.push_back(memories_.back().get());
   }
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <vector>
 
+#include "base/bytes.h"
 #include "gpu/check.h"
 #include "gpu/first_device.h"
 #include "gpu/libraries.h"
@@ -14,7 +15,6 @@
 #include "runtime/cuda/cuda_fill.h"
 #include "runtime/cuda/cuda_handles.h"
 #include "runtime/cuda/cuda_recording.h"
-#include "runtime/cuda/cuda_stand_ins.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -29,6 +29,50 @@ using graph::TensorType;
 // Bytes accessed between two uses of the same arguments: more than the second-level cache holds.
 constexpr int64_t kBetweenUses = int64_t{160} << 20;
 constexpr int64_t kMostSets = 8;
+
+constexpr int64_t kArgumentAlignment = 256;
+
+// Arguments of a node's call in scratch memory, to time its kernel by itself: each lies apart, but
+// what the program writes over an input lies where that does (call_arguments.h).
+struct StandIns {
+  std::vector<ops::TensorRef> inputs, outputs;
+  void* workspace = nullptr;
+
+  // Bytes of scratch.
+  static int64_t Bytes(const graph::Program& program, const graph::Node& node,
+                       int64_t workspace_bytes) {
+    int64_t bytes = RoundUp(workspace_bytes, kArgumentAlignment) + kArgumentAlignment;
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (TensorId id : *ids) {
+        if (id != kNoTensor) bytes += RoundUp(program.tensor(id).bytes(), kArgumentAlignment);
+      }
+    }
+    return bytes;
+  }
+
+  StandIns(const graph::Program& program, const graph::Node& node, int64_t workspace_bytes,
+           std::byte* scratch) {
+    const auto take = [&](int64_t bytes) {
+      std::byte* data = scratch;
+      scratch += RoundUp(bytes, kArgumentAlignment);
+      return data;
+    };
+    for (TensorId id : node.inputs) {
+      ops::TensorRef& ref = inputs.emplace_back();
+      if (id != kNoTensor) ref = {take(program.tensor(id).bytes()), program.tensor(id).type};
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const TensorId id = node.outputs[i];
+      ops::TensorRef& ref = outputs.emplace_back();
+      if (id == kNoTensor) continue;
+      const int input = InPlaceInput(program, node, static_cast<int>(i));
+      ref = {
+          input >= 0 ? inputs[static_cast<size_t>(input)].data : take(program.tensor(id).bytes()),
+          program.tensor(id).type};
+    }
+    workspace = take(workspace_bytes);
+  }
+};
 
 }  // namespace
 
@@ -74,7 +118,7 @@ struct CudaCallTimer::Impl {
     const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
     if (kernel == nullptr) return -1;
     const int64_t workspace_bytes = ops::CudaWorkspaceBytes(program.CallOf(node).get());
-    const int64_t set_bytes = CudaStandIns::Bytes(program, node, workspace_bytes);
+    const int64_t set_bytes = StandIns::Bytes(program, node, workspace_bytes);
     if (set_bytes > most_bytes) return -1;
     const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,
                                              std::min(kMostSets, most_bytes / set_bytes));
@@ -82,12 +126,12 @@ struct CudaCallTimer::Impl {
     // All tensors must differ: a row of logits whose weights equal its input would be far from
     // plausible.
     FillPlausible(scratch.data(), scratch.bytes(), DType::kBFloat16, 0, stream.get());
-    std::vector<CudaStandIns> arguments;
+    std::vector<StandIns> arguments;
     std::vector<ops::CudaContext> contexts;
     arguments.reserve(static_cast<size_t>(sets));
     const int32_t id_bound = IdBound(program, node);
     for (int64_t i = 0; i < sets; ++i) {
-      const CudaStandIns& a =
+      const StandIns& a =
           arguments.emplace_back(program, node, workspace_bytes, scratch.data() + i * set_bytes);
       for (const ops::TensorRef& input : a.inputs) FillWhole(input, id_bound);
       contexts.push_back(

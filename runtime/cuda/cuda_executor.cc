@@ -41,7 +41,6 @@ struct CudaExecutor::Impl {
   void Fork(const Item& item);
   void EnqueueWork(const Item& item);
   void EnqueueAll();
-  void RunWatched();
   void Collect() const;
 
   const Program& program;
@@ -190,16 +189,6 @@ void CudaExecutor::Impl::PoisonAfter(const Item& item) {
 }
 
 void CudaExecutor::Impl::EnqueueAll() {
-  CudaRanges::Pass pass(ranges);
-  for (const Item& item : schedule.items()) {
-    const gpu::Range range = pass.Node(item.nodes.front());
-    PoisonBefore(item);
-    Enqueue(item);
-    PoisonAfter(item);
-  }
-}
-
-void CudaExecutor::Impl::RunWatched() {
   const cudaStream_t compute = streams.compute.get();
   const std::vector<Item>& items = schedule.items();
   Collect();  // the previous run: its events are recorded anew
@@ -324,13 +313,10 @@ void CudaExecutor::Record() {
 
 void CudaExecutor::Run() {
   Impl& self = *impl_;
-  const ExecutorOptions& o = self.options;
   if (self.inputs != nullptr) self.inputs->Join(self.streams.compute.get());
   if (self.recording != nullptr) {
     const gpu::Range range(program().name().c_str());
     self.recording->Launch(self.streams.compute.get());
-  } else if (self.memory->moves() || o.check_arena || o.check_finite || o.profile) {
-    self.RunWatched();
   } else {
     self.EnqueueAll();
   }

@@ -27,29 +27,31 @@ struct Simulated {
   const AllocatorStats& stats() const { return allocator.stats(); }
 };
 
-TEST(CachingAllocator, RoundsSizes) {
-  const std::pair<int64_t, int64_t> cases[] = {{0, 512},    {1, 512},     {512, 512},
-                                               {513, 1024}, {1000, 1024}, {kMiB - 1, kMiB}};
-  for (const auto& [asked, given] : cases) {
+TEST(CachingAllocator, BlocksAndSegmentsBySize) {
+  const struct {
+    int64_t asked, block, segment;
+  } cases[] = {
+      {0, 512, 2 * kMiB},
+      {1, 512, 2 * kMiB},
+      {512, 512, 2 * kMiB},
+      {513, 1024, 2 * kMiB},
+      {1000, 1024, 2 * kMiB},
+      {kMiB - 1, kMiB, 2 * kMiB},
+      {kMiB, kMiB, 2 * kMiB},
+      {kMiB + 1, kMiB + 512, 20 * kMiB},
+      {10 * kMiB - 512, 10 * kMiB - 512, 20 * kMiB},
+      {10 * kMiB, 10 * kMiB, 10 * kMiB},
+      {10 * kMiB + 1, 10 * kMiB + 512, 12 * kMiB},
+      {33 * kMiB, 34 * kMiB, 34 * kMiB},
+  };
+  for (const auto& [asked, block, segment] : cases) {
+    SCOPED_TRACE(asked);
     Simulated s;
     s.allocator.Allocate(asked);
     EXPECT_EQ(s.stats().requested, asked);
-    EXPECT_EQ(s.stats().allocated, given) << asked;
-  }
-}
-
-TEST(CachingAllocator, SegmentsBySize) {
-  const std::pair<int64_t, int64_t> cases[] = {
-      {1, 2 * kMiB},          {kMiB, 2 * kMiB},
-      {kMiB + 1, 20 * kMiB},  {10 * kMiB - 512, 20 * kMiB},
-      {10 * kMiB, 10 * kMiB}, {10 * kMiB + 1, 12 * kMiB},
-      {33 * kMiB, 34 * kMiB},
-  };
-  for (const auto& [asked, segment] : cases) {
-    Simulated s;
-    s.allocator.Allocate(asked);
-    EXPECT_EQ(s.stats().reserved, segment) << asked;
-    EXPECT_EQ(s.segments.reserved_bytes(), segment) << asked;
+    EXPECT_EQ(s.stats().allocated, block);
+    EXPECT_EQ(s.stats().reserved, segment);
+    EXPECT_EQ(s.segments.reserved_bytes(), segment);
   }
 }
 

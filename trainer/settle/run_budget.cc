@@ -106,16 +106,14 @@ memory::Allocation AllocationFrom(const config::RunConfig& config, int64_t ranks
                        "caching is there to compare with on one GPU; start one rank, or set "
                        "memory.allocator: planned");
   }
-  if (config.debug.check_arena) {
-    throw config.Error("debug.check_arena",
-                       "measures the planned arena, which memory.allocator: caching has not; "
-                       "leave one of them out");
-  }
-  if (config.debug.find_nan) {
-    throw config.Error("debug.find_nan",
-                       "looks at the planned arena, which memory.allocator: caching has not; leave "
-                       "one of them out");
-  }
+  const auto refuse = [&](bool set, const char* key, const char* does) {
+    if (!set) return;
+    throw config.Error(key, fmt::format("{} the planned arena, which memory.allocator: caching has "
+                                        "not; leave one of them out",
+                                        does));
+  };
+  refuse(config.debug.check_arena, "debug.check_arena", "measures");
+  refuse(config.debug.find_nan, "debug.find_nan", "looks at");
   runtime::CachingOptions options;
   options.empty_cache_every = config.memory.empty_cache_every;
   if (config.memory.preallocate) {
