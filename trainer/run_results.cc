@@ -22,7 +22,6 @@
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/step/adapter.h"
-#include "trainer/step/caching.h"
 
 namespace plimsoll::trainer {
 namespace {
