@@ -163,7 +163,7 @@ inline Left Train(const Setting& setting, int64_t steps) {
     executor.communicators = setting.mesh->communicators();
     groups = setting.mesh->groups();
   }
-  Session session(Compile(*model, BothOptions(setting)), *device, executor, std::nullopt, groups);
+  Session session(Compile(*model, BothOptions(setting)), *device, executor, {}, groups);
   session.Initialize(*model, 1);
   Left left;
   RunSteps(session, setting, 0, steps, left);

@@ -57,7 +57,7 @@ std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t ze
   }
   ThreadPool pool(1);
   const auto device = runtime::MakeCpuDevice(pool);
-  Session session(Compile(*model, options), *device, executor, std::nullopt, groups);
+  Session session(Compile(*model, options), *device, executor, {}, groups);
   session.Initialize(*model, 1);
   const auto fill = [&](int64_t number, bool ignored = false) {
     const auto [tokens, targets] = TellingBatch(number, kRows * kSequence);

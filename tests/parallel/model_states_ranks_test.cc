@@ -40,7 +40,7 @@ void ExpectStates(runtime::MeshRanks& mesh, int64_t zero, int64_t accumulate) {
   const auto device = runtime::MakeCpuDevice(pool);
   runtime::ExecutorOptions executor{.check_arena = true};
   executor.communicators = mesh.communicators();
-  Session session(Compile(*model, options), *device, executor, std::nullopt, mesh.groups());
+  Session session(Compile(*model, options), *device, executor, {}, mesh.groups());
   session.Initialize(*model, 1);
 
   std::vector<Alone> all(static_cast<size_t>(ranks));

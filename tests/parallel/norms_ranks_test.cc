@@ -50,7 +50,7 @@ ImageRun Together(runtime::MeshRanks& mesh, const models::Values& settings, Comp
   const auto device = runtime::MakeCpuDevice(pool);
   runtime::ExecutorOptions executor{.check_arena = true};
   executor.communicators = mesh.communicators();
-  Session session(Compile(*model, options), *device, executor, std::nullopt, mesh.groups());
+  Session session(Compile(*model, options), *device, executor, {}, mesh.groups());
   const ImageRun run = RunImages(session, *model, kSamples, steps, rank, ranks);
   EXPECT_EQ(session.used_bytes(), session.compiled().plan.arena_bytes);
   std::string bits;

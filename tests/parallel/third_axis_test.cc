@@ -88,8 +88,8 @@ TEST(ThirdAxis, AllItsRanksServeWeights) {
   options.mesh = ranks.mesh();
   options.rank = ranks.position().rank;
   options.zero = 3;
-  Session several(Compile(*model, options), *device, {.communicators = ranks.communicators()},
-                  std::nullopt, ranks.groups());
+  Session several(Compile(*model, options), *device, {.communicators = ranks.communicators()}, {},
+                  ranks.groups());
   several.Initialize(*model, 1);
   several.SaveWeights(*model, shared.path());
   if (options.rank > 0) return;

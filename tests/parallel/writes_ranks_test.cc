@@ -66,7 +66,7 @@ TEST(WritesOfRanks, GiveEachRankItsParts) {
         run.amp.dtype = dtype;
         const auto device = runtime::MakeCpuDevice(pool);
         Session session(Compile(*model, OptionsOf(run, *model, device->kind())), *device,
-                        {.communicators = mesh.communicators()}, std::nullopt, mesh.groups());
+                        {.communicators = mesh.communicators()}, {}, mesh.groups());
         ExpectWritten(session, *model);
         EXPECT_EQ(session.compiled().divided.empty(),
                   zero == 0 || mesh.position().ranks("data") == 1);

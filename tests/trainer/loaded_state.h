@@ -68,9 +68,9 @@ inline void ExpectLoadsAsWritten(const TinyRun& run, const models::Model& model,
   if (run.ranks != nullptr) executor.communicators = run.ranks->communicators();
   const runtime::AxisGroups groups =
       run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups();
-  Session written(Compile(model, options), *device, executor, std::nullopt, groups);
+  Session written(Compile(model, options), *device, executor, {}, groups);
   for (const auto& [name, values] : weights) written.WriteParameter(name, values);
-  Session loaded(Compile(model, options), *device, executor, std::nullopt, groups);
+  Session loaded(Compile(model, options), *device, executor, {}, groups);
   const models::Model::NewTokens& tokens = model.new_tokens();
   if (tokens.first < tokens.end) {
     loaded.StartFrom(model, folder, 1);
