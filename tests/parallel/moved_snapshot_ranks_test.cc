@@ -39,9 +39,10 @@ class MeshSession {
     CompileOptions options = OptionsOf(run, model, device_->kind());
     options.mesh = ranks_.mesh();
     options.rank = ranks_.rank();
-    session_ = std::make_unique<Session>(
-        Compile(model, options), *device_,
-        runtime::ExecutorOptions{.communicators = ranks_.communicators()}, {}, ranks_.groups());
+    session_ =
+        std::make_unique<Session>(Compile(model, options), *device_,
+                                  runtime::ExecutorOptions{.communicators = ranks_.communicators()},
+                                  memory::Allocation(), ranks_.groups());
   }
 
   Ranks& ranks() { return ranks_; }
