@@ -27,33 +27,15 @@ using graph::Value;
 
 struct HeadNumbers {
   int64_t heads, kv_heads;
-  int64_t packed() const { return heads + 2 * kv_heads; }  // with keys and values
+  int64_t blocks;  // of a packed tensor: queries alone, or with keys and values
 };
 
-HeadNumbers HeadNumbersOf(const OpCall& call) {
-  const HeadNumbers n{call.attributes.GetInt("heads"), call.attributes.GetInt("kv_heads")};
+HeadNumbers HeadNumbersOf(const OpCall& call, bool keys) {
+  HeadNumbers n{call.attributes.GetInt("heads"), call.attributes.GetInt("kv_heads"), 0};
   Check(n.heads >= 1 && n.kv_heads >= 1 && n.heads % n.kv_heads == 0, call,
         "needs heads that are a multiple of kv_heads");
+  n.blocks = n.heads + (keys ? 2 * n.kv_heads : 0);
   return n;
-}
-
-// Checks x[B,T,blocks·hd] and returns the type of queries of all heads.
-TensorType QueriesOfPacked(const OpCall& call, const HeadNumbers& n, int64_t blocks) {
-  const TensorType& x = call.input(0);
-  Check(graph::IsFloat(x.dtype) && x.shape.rank() == 3, call, "needs floats [B,T,heads*hd]");
-  Check(x.shape.dim(2) % blocks == 0, call, "heads don't divide the width");
-  return {x.dtype, Shape{x.shape.dim(0), n.kv_heads, n.heads / n.kv_heads * x.shape.dim(1),
-                         x.shape.dim(2) / blocks}};
-}
-
-// Checks x[B,G,(H/G)·T,hd] and returns the type of `blocks` heads, packed.
-TensorType PackedOfQueries(const OpCall& call, const HeadNumbers& n, int64_t blocks) {
-  const TensorType& x = call.input(0);
-  const int64_t group = n.heads / n.kv_heads;
-  Check(graph::IsFloat(x.dtype) && x.shape.rank() == 4 && x.shape.dim(1) == n.kv_heads &&
-            x.shape.dim(2) % group == 0,
-        call, "needs floats [B,kv_heads,heads/kv_heads*T,hd]");
-  return {x.dtype, Shape{x.shape.dim(0), x.shape.dim(2) / group, blocks * x.shape.dim(3)}};
 }
 
 // Of keys or values next to these queries, with `sequence` tokens.
@@ -62,84 +44,78 @@ TensorType KeysOf(const TensorType& queries, const HeadNumbers& n, int64_t seque
   return {queries.dtype, Shape{shape.dim(0), n.kv_heads, sequence, shape.dim(3)}};
 }
 
-std::vector<TensorType> InferSplit(const OpCall& call) {
-  const HeadNumbers n = HeadNumbersOf(call);
-  const TensorType q = QueriesOfPacked(call, n, n.packed());
-  const TensorType k = KeysOf(q, n, call.input(0).shape.dim(1));
+// Types of queries of all heads, and with `keys` of keys and values, from x[B,T,blocks·hd].
+std::vector<TensorType> Separate(const OpCall& call, bool keys) {
+  const HeadNumbers n = HeadNumbersOf(call, keys);
+  const TensorType& x = call.input(0);
+  Check(graph::IsFloat(x.dtype) && x.shape.rank() == 3, call, "needs floats [B,T,heads*hd]");
+  Check(x.shape.dim(2) % n.blocks == 0, call, "heads don't divide the width");
+  const int64_t sequence = x.shape.dim(1);
+  const TensorType q{x.dtype, Shape{x.shape.dim(0), n.kv_heads, n.heads / n.kv_heads * sequence,
+                                    x.shape.dim(2) / n.blocks}};
+  if (!keys) return {q};
+  const TensorType k = KeysOf(q, n, sequence);
   return {q, k, k};
 }
 
-std::vector<TensorType> InferSplitBackward(const OpCall& call) {
-  const HeadNumbers n = HeadNumbersOf(call);
-  const TensorType packed = PackedOfQueries(call, n, n.packed());
-  const TensorType k = KeysOf(call.input(0), n, packed.shape.dim(1));
-  Check(call.input(1) == k && call.input(2) == k, call, "dk and dv are not [B,kv_heads,T,hd]");
-  return {packed};
+// The type of these packed: x[B,G,(H/G)·T,hd], and with `keys` k and v.
+std::vector<TensorType> Packed(const OpCall& call, bool keys) {
+  const HeadNumbers n = HeadNumbersOf(call, keys);
+  const TensorType& x = call.input(0);
+  const int64_t group = n.heads / n.kv_heads;
+  Check(graph::IsFloat(x.dtype) && x.shape.rank() == 4 && x.shape.dim(1) == n.kv_heads &&
+            x.shape.dim(2) % group == 0,
+        call, "needs floats [B,kv_heads,heads/kv_heads*T,hd]");
+  const int64_t sequence = x.shape.dim(2) / group;
+  if (keys) {
+    const TensorType k = KeysOf(x, n, sequence);
+    Check(call.input(1) == k && call.input(2) == k, call, "dk and dv are not [B,kv_heads,T,hd]");
+  }
+  return {{x.dtype, Shape{x.shape.dim(0), sequence, n.blocks * x.shape.dim(3)}}};
 }
 
-std::vector<TensorType> InferMerge(const OpCall& call) {
-  const HeadNumbers n = HeadNumbersOf(call);
-  return {PackedOfQueries(call, n, n.heads)};
-}
+using Arguments = std::vector<graph::Argument>;
 
-std::vector<TensorType> InferMergeBackward(const OpCall& call) {
-  const HeadNumbers n = HeadNumbersOf(call);
-  return {QueriesOfPacked(call, n, n.heads)};
-}
-
-// The input's, by the op `backward`, of the gradients of all outputs.
-auto MovedBack(const char* backward, size_t outputs) {
-  return [=](GradientContext& ctx) {
+// The op `name` and NAME_backward, which moves the gradients of its outputs back.
+graph::OpDef Moves(const std::string& name, const Arguments& inputs, const Arguments& outputs,
+                   bool keys) {
+  const auto gradient = [name, parts = outputs.size()](GradientContext& ctx) {
     if (!ctx.wants(0)) return;
     graph::Builder& g = ctx.builder();
-    std::vector<Value> parts;
-    for (size_t i = 0; i < outputs; ++i) {
-      const Value part = ctx.output_gradient(i);
-      parts.push_back(part != graph::kNoTensor ? part : Constant(g, g.type(ctx.output(i)), 0));
+    std::vector<Value> gradients;
+    for (size_t i = 0; i < parts; ++i) {
+      const Value given = ctx.output_gradient(i);
+      gradients.push_back(given != graph::kNoTensor ? given
+                                                    : Constant(g, g.type(ctx.output(i)), 0));
     }
-    ctx.SetGradient(0, g.Emit1(backward, parts, ctx.attributes()));
+    ctx.SetGradient(0, g.Emit1(name + "_backward", gradients, ctx.attributes()));
   };
+  return {.name = name,
+          .inputs = inputs,
+          .outputs = outputs,
+          .infer =
+              [=](const OpCall& call) { return keys ? Separate(call, true) : Packed(call, false); },
+          .gradient = gradient,
+          .cost = {},
+          .precision = {Precision::kLowStorage, "moves heads, rounds nothing"}};
 }
 
-constexpr graph::PrecisionRule kMoves = {Precision::kLowStorage, "moves heads, rounds nothing"};
+graph::OpDef MovesBack(const std::string& name, const Arguments& inputs, const Arguments& outputs,
+                       bool keys) {
+  return {.name = name + "_backward",
+          .inputs = inputs,
+          .outputs = outputs,
+          .infer =
+              [=](const OpCall& call) { return keys ? Packed(call, true) : Separate(call, false); },
+          .gradient = {},
+          .cost = {}};
+}
 
-const graph::OpRegistration kSplitHeads({
-    .name = "split_heads",
-    .inputs = {{"qkv"}},
-    .outputs = {{"q"}, {"k"}, {"v"}},
-    .infer = &InferSplit,
-    .gradient = MovedBack("split_heads_backward", 3),
-    .cost = {},
-    .precision = kMoves,
-});
-
-const graph::OpRegistration kSplitHeadsBackward({
-    .name = "split_heads_backward",
-    .inputs = {{"dq"}, {"dk"}, {"dv"}},
-    .outputs = {{"dqkv"}},
-    .infer = &InferSplitBackward,
-    .gradient = {},
-    .cost = {},
-});
-
-const graph::OpRegistration kMergeHeads({
-    .name = "merge_heads",
-    .inputs = {{"x"}},
-    .outputs = {{"y"}},
-    .infer = &InferMerge,
-    .gradient = MovedBack("merge_heads_backward", 1),
-    .cost = {},
-    .precision = kMoves,
-});
-
-const graph::OpRegistration kMergeHeadsBackward({
-    .name = "merge_heads_backward",
-    .inputs = {{"dy"}},
-    .outputs = {{"dx"}},
-    .infer = &InferMergeBackward,
-    .gradient = {},
-    .cost = {},
-});
+const graph::OpRegistration kSplit(Moves("split_heads", {{"qkv"}}, {{"q"}, {"k"}, {"v"}}, true));
+const graph::OpRegistration kSplitBackward(MovesBack("split_heads", {{"dq"}, {"dk"}, {"dv"}},
+                                                     {{"dqkv"}}, true));
+const graph::OpRegistration kMerge(Moves("merge_heads", {{"x"}}, {{"y"}}, false));
+const graph::OpRegistration kMergeBackward(MovesBack("merge_heads", {{"dy"}}, {{"dx"}}, false));
 
 }  // namespace
 }  // namespace plimsoll::ops

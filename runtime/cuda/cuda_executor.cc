@@ -36,8 +36,6 @@ struct CudaExecutor::Impl {
   void FindAwaited(const CudaBeside& beside);
   void PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed);
   void Enqueue(const Item& item);
-  void PoisonBefore(const Item& item);
-  void PoisonAfter(const Item& item);
   void Fork(const Item& item);
   void EnqueueWork(const Item& item);
   void EnqueueAll();
@@ -178,16 +176,6 @@ void CudaExecutor::Impl::Enqueue(const Item& item) {
   });
 }
 
-void CudaExecutor::Impl::PoisonBefore(const Item& item) {
-  if (!poison) return;
-  for (int node : item.nodes) poison->BeforeNode(node, streams.compute.get());
-}
-
-void CudaExecutor::Impl::PoisonAfter(const Item& item) {
-  if (!poison) return;
-  for (int node : item.nodes) poison->AfterNode(node, streams.compute.get());
-}
-
 void CudaExecutor::Impl::EnqueueAll() {
   const cudaStream_t compute = streams.compute.get();
   const std::vector<Item>& items = schedule.items();
@@ -212,9 +200,11 @@ void CudaExecutor::Impl::EnqueueAll() {
     // Nodes that share a launch give their memory back after it; but for the first they take none.
     for (int n = next; n <= item.nodes.back(); ++n) memory->BeforeNode(n);
     for (size_t k = 0; k < item.nodes.size() && memory->moves(); ++k) schedule.Resolve(item, k);
-    PoisonBefore(item);
-    if (meter) {
-      for (int node : item.nodes) meter->BeforeNode(node, compute);
+    for (int node : item.nodes) {
+      if (poison) poison->BeforeNode(node, compute);
+    }
+    for (int node : item.nodes) {
+      if (meter) meter->BeforeNode(node, compute);
     }
     if (options.profile && which == kCompute) times[2 * i + 1].Record(compute);
     if (options.profile && which != kCompute) {
@@ -227,7 +217,9 @@ void CudaExecutor::Impl::EnqueueAll() {
       if (finite) finite->AfterNode(node, compute);
       if (meter) meter->AfterNode(node, compute);
     }
-    PoisonAfter(item);  // after all instruments have seen the results
+    for (int node : item.nodes) {  // after all instruments have seen the results
+      if (poison) poison->AfterNode(node, compute);
+    }
     for (; next <= item.nodes.back(); ++next) memory->AfterNode(next);
   }
   pass_views(static_cast<int>(program.nodes().size()));
