@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/op_case.h"
-#include "runtime/cuda/ceilings.h"
+#include "runtime/cuda/measured_rates.h"
 
 namespace plimsoll::bench {
 
