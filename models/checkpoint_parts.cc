@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "formats/foreign_files.h"
+#include "models/permuted_copy.h"
 
 namespace plimsoll::models {
 namespace {
@@ -177,6 +178,10 @@ void CheckTypes(const ModelSafetensors& file, const std::vector<Part>& parts,
 }
 
 }  // namespace
+
+std::vector<int64_t> Part::StoredStrides() const {
+  return Ordered(StridesOf(Ordered(shape, order)), Inverse(order));
+}
 
 std::vector<Part> PartsOf(const Model& model) {
   const CheckpointTable table = model.checkpoint_table();

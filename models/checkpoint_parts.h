@@ -11,7 +11,6 @@
 #include "formats/model_safetensors.h"
 #include "models/huggingface.h"
 #include "models/model.h"
-#include "models/permuted_copy.h"
 
 namespace plimsoll::models {
 
@@ -41,9 +40,7 @@ struct Part {
     return stored;
   }
   // With `order`: how far apart the stored elements are in each dimension of `shape`.
-  std::vector<int64_t> StoredStrides() const {
-    return Ordered(StridesOf(Ordered(shape, order)), Inverse(order));
-  }
+  std::vector<int64_t> StoredStrides() const;
 };
 
 // All tensors of a checkpoint of this model, in the order of the model's parameters; the tensors of

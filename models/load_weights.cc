@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "models/checkpoint_parts.h"
 #include "models/huggingface.h"
+#include "models/permuted_copy.h"
 
 namespace plimsoll::models {
 namespace {

@@ -30,7 +30,7 @@ struct StayGroup {
   std::vector<Stay> stays;
 };
 
-// Which tensors of a program are slices by which updates take parameters (optim/slice_updates.h).
+// Which tensors of a program are slices by which updates take parameters (optim/host_parameters.h).
 class Slices {
  public:
   explicit Slices(const graph::Program& program);

@@ -1,5 +1,3 @@
-#include "optim/slice_updates.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "graph/builder.h"
 #include "ops/data_movement/views.h"
 #include "ops/optimizer/optimizer.h"
+#include "optim/host_parameters.h"
 #include "optim/update_units.h"
 
 namespace plimsoll::optim {

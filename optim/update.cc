@@ -5,6 +5,7 @@
 #include "graph/autodiff.h"
 #include "graph/objective.h"
 #include "ops/optimizer/model_state.h"
+#include "ops/optimizer/update_gate.h"
 
 namespace plimsoll::optim {
 

@@ -105,7 +105,7 @@ class Joiner {
 }  // namespace
 
 UpdateUnits::UpdateUnits(const Program& program) : of_nodes_(program.nodes().size(), kNoUnit) {
-  // Slices of a parameter (optim/slice_updates.h) are units of their own.
+  // Slices of a parameter (optim/host_parameters.h) are units of their own.
   using Key = std::pair<std::string_view, int64_t>;
   const auto key = [](const Node& node) {
     return Key(node.scope, ops::FirstElement(node.attributes));

@@ -1,6 +1,4 @@
 // Golden tests of updates in slices, and of the copies of a slice.
-#include "optim/slice_updates.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

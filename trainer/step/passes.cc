@@ -24,7 +24,7 @@
 #include "ops/elementwise/activation_fusion.h"
 #include "ops/fusions.h"
 #include "ops/stored_attention/stored_attention.h"
-#include "optim/slice_updates.h"
+#include "optim/host_parameters.h"
 #include "parallel/rng_slots.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
