@@ -57,8 +57,7 @@ int FuseBatchNormResidualGradients(graph::Program& program);
 // Replaces each `add` that is directly followed by a `layer_norm` or `rms_norm` of its result (with
 // only views between them) by add_layer_norm or add_rms_norm, in the same phase. Runs after
 // activations have been tagged and recomputed: a norm that is recomputed from a kept sum stays a
-// plain norm. Tensors keep
-// their lifetimes.
+// plain norm. Tensors keep their lifetimes.
 int FuseAddNorm(graph::Program& program);
 
 // Lets norms take in the dropout beside them (ops/norms/norm_dropout.h).

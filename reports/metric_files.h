@@ -36,10 +36,10 @@ class CsvFile {
   std::FILE* file_;
 };
 
-// Event files, in which TensorBoard shows metrics: `tensorboard --logdir RUNS`.
-//
-// The bytes of TensorBoard's event files: records in TensorFlow's TFRecord format, each an Event in
-// Protocol Buffers (tensorflow/core/util/event.proto, framework/summary.proto).
+// The bytes of event files, from which TensorBoard shows metrics (`tensorboard --logdir RUNS`):
+// records in TensorFlow's TFRecord format, each an Event in Protocol Buffers
+// (tensorflow/core/util/event.proto, framework/summary.proto).
+
 // length (8 bytes), its masked checksum (4), the bytes, their masked checksum (4); little-endian.
 std::string Record(std::string_view bytes);
 
