@@ -1,5 +1,4 @@
-// Where the voxels of a NIfTI-1 file lie: its grid, the affine, and the forms that a header has of
-// it
+// Where the voxels of a NIfTI-1 file lie: its grid, the affine, and the forms that its header has
 // (https://nifti.nimh.nih.gov/nifti-1/documentation/nifti1fields/nifti1fields_pages/quatern.html).
 #pragma once
 
