@@ -33,6 +33,7 @@
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
+#include "trainer/step/step_programs.h"
 
 namespace plimsoll::trainer {
 namespace {
