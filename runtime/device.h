@@ -58,8 +58,8 @@ struct ProcessParts {
   int64_t graphs = 0;         // recorded programs
 };
 
-// The memory that the programs of a step share: two arenas of exactly the planned bytes, zero at
-// first, unless another implementation says otherwise.
+// The memory that the programs of a step share: arenas of exactly the planned bytes, or, where it
+// is not planned(), memory that is allocated while they run. All bytes are zero at first.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -82,9 +82,9 @@ class DeviceMemory {
   virtual std::vector<std::unique_ptr<Executor>> MakeExecutors(
       std::span<const BoundProgram> programs, const ExecutorOptions& options) = 0;
 
-  // The same on other memory, by program, which must outlive the executors. A layout then only
-  // tells a program's tensors apart, and no program runs beside others. Kernels have to find what
-  // they need chosen and loaded: MakeExecutors has seen these programs.
+  // The same on other memories, by program, which must outlive the executors. A layout then only
+  // tells a program's tensors apart, and `beside` is ignored. Nothing is prepared here:
+  // MakeExecutors of this device has seen these programs.
   virtual std::vector<std::unique_ptr<Executor>> MakeExecutorsOn(
       std::span<TensorMemory* const> memories, std::span<const BoundProgram> programs,
       const ExecutorOptions& options) = 0;
