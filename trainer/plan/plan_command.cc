@@ -15,6 +15,7 @@
 #include "memory/plan.h"
 #include "memory/report.h"
 #include "runtime/ranks/world.h"
+#include "trainer/config/rank_counts.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/run_config.h"
 #include "trainer/plan/plan_json.h"
