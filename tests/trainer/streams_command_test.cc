@@ -105,7 +105,7 @@ TEST_F(Streams, HelpAndVersionAreWordsToo) {
 
 TEST_F(Streams, AnswersEndQuietlyWhenTheirReaderLeaves) {
   const Outcome outcome = Shell(
-      "mkfifo left; true <left & exec 4>left; wait $!; exec $PLIMSOLL config --reference >&4");
+      "mkfifo left; true <left & exec 4>left; wait $!; $PLIMSOLL config --reference >&4; exit $?");
   EXPECT_EQ(outcome.exit_code, 128 + SIGPIPE);
   EXPECT_THAT(outcome.err, IsEmpty());
 }
