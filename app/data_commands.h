@@ -104,7 +104,7 @@ struct WriteImagesOptions {
   std::string from = "/usr/share/datasets/fashion-mnist";
   std::string format = "png";   // or "jpeg"
   int quality = 90;             // of JPEG, 1 to 100
-  int64_t train = 0, test = 0;  // the first so many of each class; 0: all
+  int64_t train = 0, test = 0;  // the first N of each class; 0: all
   // Of the classes in the order of their numbers: names of folders. Empty: Fashion-MNIST's, or for
   // other images than `from` says by default their numbers.
   std::vector<std::string> classes = {};

@@ -164,7 +164,7 @@ class CommandLine {
     throw UserError(fmt::format("plimsoll {}: unknown command; there are {}", name, known));
   }
 
-  // Whether an argument is a key and its value, as they stand behind --set.
+  // Whether an argument is a key and its value, as they follow --set.
   static bool IsSetting(std::string_view argument) {
     const size_t end = argument.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.");
     return end != 0 && end != argument.npos && argument[end] == '=';

@@ -26,7 +26,7 @@ namespace plimsoll::graph {
 // Moves forward nodes only; the others keep their order, in which Autodiff takes the gradients of
 // one loss after the other. No number depends on it. A forward node that no loss reads stays behind
 // what it reads or, where that is nothing, behind the node before it.
-// For programs of one micro-step, behind the passes that tell the forward pass by its place.
+// For programs of one micro-step, after the passes that tell the forward pass by its place.
 class LossByLoss : public Pass {
  public:
   // `loss`: the tensor that is trained; a program without it is left as it is.

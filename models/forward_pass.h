@@ -117,7 +117,7 @@ class Layers {
   // In training, `next` computes the new value of a state of this pass from its pending value,
   // which earlier micro-steps and earlier calls have left. Otherwise it is not called.
   void UpdateState(graph::Value state, FunctionRef<graph::Value(graph::Value)> next);
-  // Moves the nodes that only updates of states need behind all others, where a device can run them
+  // Moves the nodes that only updates of states need after all others, where a device can run them
   // together.
   void MoveUpdatesToEnd();
   graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);

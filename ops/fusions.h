@@ -62,7 +62,7 @@ int FuseAddNorm(graph::Program& program);
 
 // Lets norms take in the dropout beside them (ops/norms/norm_dropout.h).
 //
-// Runs behind FuseAddNorm and before FuseRecomputedNorms. Two forms become one op each, in the same
+// Runs after FuseAddNorm and before FuseRecomputedNorms. Two forms become one op each, in the same
 // phase:
 //
 //   d = dropout(f);  sum, y = add_layer_norm(x, d)    where nothing else reads d

@@ -50,7 +50,7 @@ class PlaceOnHost : public graph::Pass {
 
 // Updates of large parameters outside the blocks, in slices.
 //
-// Runs behind the passes that place parameters on the host and move updates, before HostParameters.
+// Runs after the passes that place parameters on the host and move updates, before HostParameters.
 // What an update needs from the host comes to the device as a whole, and for head and embedding
 // that may be the largest part of a step's peak. Here the update of a parameter outside any block
 // takes as much at a time as a quarter of the largest update of a block, in slices of the

@@ -61,7 +61,7 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // The run goes on from this step: TensorBoard drops the events of earlier files from there on.
+  // The run continues from this step: TensorBoard drops the events of earlier files from there on.
   void Restart(int64_t step);
   // Adds every number in a row of metrics, at its "step": {"loss": 2.5} as train/loss,
   // {"eval_loss": 2.6} as eval/loss.

@@ -105,7 +105,7 @@ ImageBox ResizedCrop::Draw(const ImageSize& image, SampleRandom& random) const {
 
 void ColourJitter::Change(SampleRandom& random, const ImageSize& size, std::span<uint8_t> image,
                           std::span<uint8_t> scratch) const {
-  // All is drawn whether it is used or not: each change is the same beside any others.
+  // All is drawn whether it is used or not: each change is the same with any others.
   const double brighter = random.Uniform(-brightness, brightness);
   const double starker = random.Uniform(-contrast, contrast);
   const double richer = random.Uniform(-saturation, saturation);

@@ -17,13 +17,13 @@ struct DocumentEnd {
   std::string delimiter;  // empty: no line
 };
 
-// Receives ids, and the number of bytes of text that they stand for.
+// Receives ids, and the number of bytes of text that they encode.
 using IdSink = FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes)>;
 
 constexpr size_t kPiece = size_t{1} << 20;  // bytes of text; longer documents are mapped
 constexpr int64_t kReleaseEvery = 8;        // pieces
 
-// The token or, if there is none, the line if documents were parted by it.
+// The token or, without one, the line if documents were parted by it.
 DocumentEnd DocumentEndOf(std::optional<int32_t> token, const DocumentSplit& split,
                           const std::string& delimiter) {
   return {.token = token, .delimiter = !token && split.delimited ? delimiter : ""};

@@ -17,7 +17,7 @@ namespace {
 
 // The byte-level alphabet of GPT-2 (Radford et al. 2019, encoder.py): vocabulary files write every
 // byte as one printable character, so that any byte string is a readable JSON string. Printable
-// Latin-1 bytes stand for themselves, the other 68 for U+0100 and up, in order.
+// Latin-1 bytes are written as themselves, the other 68 for U+0100 and up, in order.
 constexpr int kCharacters = 256 + 68;
 
 // Code point -> byte, or -1.
@@ -32,7 +32,7 @@ std::array<int, kCharacters> MakeAlphabet() {
   return bytes;
 }
 
-// The bytes that `token` stands for; nullopt if it has a character outside the alphabet.
+// The bytes that `token` encodes; nullopt if it has a character outside the alphabet.
 std::optional<std::string> FromByteLevel(std::string_view token) {
   static const std::array<int, kCharacters> alphabet = MakeAlphabet();
   std::string bytes;

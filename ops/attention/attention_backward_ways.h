@@ -169,7 +169,7 @@ inline bool PrefersWideOnePass(const WideAttention& wide, int64_t head) {
   constexpr int64_t kUnits = 96, kBlocks = 64;
   return head > 64 && head <= kWideHead && wide.units >= kUnits && wide.blocks <= kBlocks;
 }
-// Whether so many multiprocessors are enough, some of them being busy with something else.
+// Whether that number of multiprocessors is enough, some of them being busy with something else.
 inline bool CanRunWideOnePass(const WideAttention& wide, int64_t processors) {
   return 2 * wide.blocks <= processors;
 }

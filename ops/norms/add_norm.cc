@@ -6,7 +6,7 @@
 //     mean and rstd of each row of the sum.
 //   add_rms_norm: the same without bias and mean.
 //
-// With an input rng behind these, b is dropped before it is added (ops/norms/norm_dropout.h).
+// With an input rng after these, b is dropped before it is added (ops/norms/norm_dropout.h).
 #include <algorithm>
 #include <vector>
 

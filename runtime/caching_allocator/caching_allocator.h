@@ -92,7 +92,7 @@ class CachingAllocator {
   FreeBlocks& free(Pool pool) { return free_[static_cast<size_t>(pool)]; }
   bool Adjoins(BlockMap::const_iterator a, BlockMap::const_iterator b) const;  // in a segment
   void AddFree(uintptr_t address, const Block& block);
-  uintptr_t TakeFree(Pool pool, int64_t bytes);  // 0: there is none
+  uintptr_t TakeFree(Pool pool, int64_t bytes);  // 0: without one
   bool Grow(Pool pool, int64_t segment_bytes);   // false: refused even after EmptyCache()
 
   SegmentSource& source_;

@@ -63,7 +63,7 @@ class Predictor {
 
   // The slots of a classifier's program are filled: [rows, classes], of pixels [rows, …, classes].
   std::vector<float> ClassLogits();
-  // Of the same inputs, behind ClassLogits(): [rows, D]. Where the command asks for features.
+  // Of the same inputs, after ClassLogits(): [rows, D]. Where the command asks for features.
   std::vector<float> ClassFeatures() { return session_->Read<float>(kClassFeatures); }
   // The logits program's inputs are written: [rows, vocabulary].
   std::vector<float> MaskLogits();
@@ -79,7 +79,7 @@ class Predictor {
   std::unique_ptr<Session> session_;
 };
 
-// Inputs at a time where so many are there.
+// Inputs at a time where there are that many.
 int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
 
 // The configuration that says how the model's inputs are prepared, if there is one: the run's, or

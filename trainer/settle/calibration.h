@@ -44,7 +44,7 @@ class CallTimer {
 
   ThreadPool& pool_;
   int64_t most_bytes_;
-  // The arguments of a call, and behind them what sweeps the caches.
+  // The arguments of a call, then what sweeps the caches.
   std::unique_ptr<runtime::Arena> memory_;
 };
 
