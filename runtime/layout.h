@@ -1,4 +1,5 @@
-// Where the tensors of one program lie. Made by memory/, used by executors.
+// The memory layout of one program: where its tensors lie. Made by memory/, used by executors. (The
+// layout of ranks is base/mesh.h.)
 #pragma once
 
 #include <cstdint>

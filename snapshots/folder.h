@@ -1,4 +1,4 @@
-// A run's folder of snapshots (checkpoints); each snapshot is a subfolder:
+// A run's folder of snapshots (checkpoints), which are written atomically; each is a subfolder:
 //
 //   step-000001000            complete: it got this name only when all of it was on disk
 //   step-000002000.partial    being written or removed, or left so by a program that was killed

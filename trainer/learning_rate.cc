@@ -1,9 +1,8 @@
-// Learning-rate schedules: warm-up, then constant, linear, cosine, wsd or multistep.
+#include "trainer/learning_rate.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-
-#include "trainer/step_feed.h"
 
 namespace plimsoll::trainer {
 

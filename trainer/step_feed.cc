@@ -9,6 +9,7 @@
 
 #include "base/amounts.h"
 #include "base/bytes.h"
+#include "trainer/learning_rate.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {

@@ -1,3 +1,4 @@
+// NCCL communicators: their creation, splitting and collectives.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <nccl.h>

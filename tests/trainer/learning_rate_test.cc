@@ -1,10 +1,11 @@
+#include "trainer/learning_rate.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temp_folder.h"
-#include "trainer/step_feed.h"
 
 namespace plimsoll::trainer {
 namespace {

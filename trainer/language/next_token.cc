@@ -1,4 +1,5 @@
-// Logits for the next token, by the key-value cache where it is valid, and its draw.
+// Sampling of the next token (temperature, top-k, top-p) from its logits, which come by the
+// key-value cache where it is valid.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
