@@ -98,7 +98,8 @@ TEST(Tokenizer, Llama2StyleFilesEncodeAndDecodeAsTheReference) {
     ExpectSameAsReference(*tokenizer, name, false);
     const MappedFile decoded(kFixtures + name + ".decoded.json");
     for (const auto& item : nlohmann::json::parse(decoded.text())) {
-      EXPECT_EQ(tokenizer->Decode(item.at("ids").get<std::vector<int32_t>>()), item.at("text"))
+      EXPECT_EQ(tokenizer->Decode(item.at("ids").get<std::vector<int32_t>>()),
+                item.at("text").get<std::string>())
           << item;
     }
   }
