@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,7 @@ TEST(RequireText, TakesTextOfAllKinds) {
 
 TEST(RequireText, SaysWhatIsNoText) {
   std::string binary;
-  for (int i = 0; i < 1'000'000; ++i) binary += static_cast<char>(i * i >> 3);
+  for (int64_t i = 0; i < 1'000'000; ++i) binary += static_cast<char>(i * i >> 3);
   const auto expect = [&](const std::string& begin, std::initializer_list<std::string_view> parts) {
     ExpectUserError([&] { RequireText(begin + binary, "file"); }, parts);
   };
