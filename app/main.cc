@@ -170,7 +170,7 @@ class CommandLine {
     return end != 0 && end != argument.npos && argument[end] == '=';
   }
 
-  // The words `help` and `version`, before a command or alone, stand for its flags, and --set may
+  // The words `help` and `version`, before a command or alone, mean its flags, and --set may
   // have several values: each gets a --set of its own.
   static std::vector<std::string> Arguments(int argc, char** argv) {
     std::vector<std::string> arguments;

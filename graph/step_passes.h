@@ -24,8 +24,8 @@ namespace plimsoll::graph {
 //                                    … of %fake
 //
 // Moves forward nodes only; the others keep their order, in which Autodiff takes the gradients of
-// one loss after the other. No number depends on it. A forward node that no loss reads stays behind
-// what it reads or, where that is nothing, behind the node before it.
+// one loss after the other. No number depends on it. A forward node that no loss reads stays after
+// what it reads or, where that is nothing, after the node before it.
 // For programs of one micro-step, after the passes that tell the forward pass by its place.
 class LossByLoss : public Pass {
  public:

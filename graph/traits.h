@@ -35,7 +35,7 @@ enum class CostClass : uint8_t {
   kAttention,  // the same with a softmax between two of them; attributes "heads" and "kv_heads"
 };
 
-// One half of an asynchronous transfer that runs beside other nodes (ops/data_movement/copy.h,
+// One half of an asynchronous transfer that overlaps other nodes (ops/data_movement/copy.h,
 // ops/collectives/collective.h).
 enum class Transfer : uint8_t {
   kNone,

@@ -46,8 +46,8 @@ struct StateInfo {
   };
   // What the micro-steps of a step make of it.
   enum OverMicroSteps {
-    kInTurn,  // each goes on from what the one before made; the last value counts
-    kMean,    // each goes on from the value that the step began with; the mean counts
+    kInTurn,  // each continues from what the one before made; the last value counts
+    kMean,    // each continues from the value that the step began with; the mean counts
   };
   // With kOwn, what a rank begins with when another number of data ranks continues the run.
   enum OnOtherRanks { kMeanOfAll, kInitial };

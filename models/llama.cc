@@ -134,7 +134,7 @@ CheckpointTable Llama::checkpoint_table() const {
 
 namespace {
 
-// Only attention probabilities have dropout, so that `dropout` is set only beside weights, whose
+// Only attention probabilities have dropout, so that `dropout` is set only with weights, whose
 // family a run file need not know.
 Setting DropoutOfCheckpoints() {
   Setting dropout = LanguageSetting("dropout");

@@ -48,14 +48,14 @@ double R2(std::span<const double> moments);
 double Pearson(std::span<const double> moments);
 
 // Scores of a segmentation, of its confusion matrix, in which voxels count as samples above. They
-// are those of all voxels together, whichever samples they belong to, and not means over samples.
+// are those of all voxels together, of any sample, and not means over samples.
 
 // The Dice coefficient of a class, 2·TP / (2·TP + FP + FN): Dice 1945, "Measures of the amount of
 // ecologic association between species". NaN where it is no label and no prediction.
 double Dice(std::span<const double> confusion, int64_t of_class);
 
 // The mean Dice coefficient of the classes from 1 on that are a label or a prediction; class 0 is
-// the background. NaN where there is none.
+// the background. NaN without any.
 double MeanDice(std::span<const double> confusion);
 
 // What follows from the matrix of that many classes, 2 to 64: "dice", the mean, and of each class

@@ -60,7 +60,7 @@ int FuseBatchNormResidualGradients(graph::Program& program);
 // plain norm. Tensors keep their lifetimes.
 int FuseAddNorm(graph::Program& program);
 
-// Lets norms take in the dropout beside them (ops/norms/norm_dropout.h).
+// Lets norms take in the dropout next to them (ops/norms/norm_dropout.h).
 //
 // Runs after FuseAddNorm and before FuseRecomputedNorms. Two forms become one op each, in the same
 // phase:
@@ -68,7 +68,7 @@ int FuseAddNorm(graph::Program& program);
 //   d = dropout(f);  sum, y = add_layer_norm(x, d)    where nothing else reads d
 //   dx = layer_norm_backward(…);  df = dropout(dx)    dx is left out if nothing else reads it
 //
-// and the same with rms_norm. Collectives may stand between the latter two.
+// and the same with rms_norm. Collectives may be between the latter two.
 int FuseNormDropout(graph::Program& program);
 
 // Lets a norm's backward op also recompute the norm, where the backward pass needs it.

@@ -73,7 +73,7 @@ class SliceUpdates : public graph::Pass {
 };
 
 // Runs behind all passes that add or move nodes which read parameters. From the first use of a
-// tensor on the host in a region of the program to its last one (optim/host_residency.h) it stands
+// tensor on the host in a region of the program to its last one (optim/host_residency.h) it is
 // on the device, in temporaries:
 //
 //   %w.staged = copy_start(%w)              when the group of stays before it begins

@@ -1,4 +1,4 @@
-// UTF-8, and properties and forms of Unicode text, as of the version of Unicode that utf8proc has
+// UTF-8, and properties and forms of Unicode text, for the version of Unicode that utf8proc has
 // (15.0 with utf8proc 2.8). Bytes that are not UTF-8 stay as they are.
 #pragma once
 
@@ -13,7 +13,7 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 // The code point of a well-formed UTF-8 sequence.
 char32_t CodePoint(std::string_view sequence);
 
-// The length of the well-formed UTF-8 sequence that `text` starts with; 0 if there is none, or if
+// The length of the well-formed UTF-8 sequence that `text` starts with; 0 without one, or if
 // it is cut off, in which case `*incomplete` is set.
 size_t Utf8Length(std::string_view text, bool* incomplete = nullptr);
 

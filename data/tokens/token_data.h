@@ -53,7 +53,7 @@ class TokenData final : public Source {
 // hold token 0 and ignored targets. Fills "tokens" and "targets", i32[B,T].
 class HeldOutTokens final : public Source {
  public:
-  // At most `most` windows, or all with 0. UserError, which names `key`, when there is none.
+  // At most `most` windows, or all with 0. UserError, which names `key`, without any.
   HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequence, int64_t most,
                 const std::string& key = "data.eval");
 

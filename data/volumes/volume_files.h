@@ -81,7 +81,7 @@ VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options);
 // (ResampledLinear, ResampledNearest): images linearly, labels by the nearest voxel. Its spacing is
 // that in which whole voxels fill the file's extent, and so differs from the one of the options by
 // at most half a voxel in all. Voxels are read once all headers go together. `grid`: set to how the
-// image's first file lies. UserError, which names the file: as of formats::ReadNifti; image,
+// image's first file lies. UserError, which names the file: like formats::ReadNifti; image,
 // channels and label differ in size or affine (by more than 1e-3); a voxel is not finite; a label
 // is no whole number up to 254, or no class.
 Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options,
@@ -89,7 +89,7 @@ Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options,
 
 // Writes labels [D,H,W] of a volume that ReadVolume gave, for example a prediction, as a file of
 // uint8 with the size, orientation and affine of `grid`: the labels of the nearest voxels. Errors
-// as of formats::WriteNifti.
+// like formats::WriteNifti.
 void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const VolumeSize& size,
                  const formats::NiftiGrid& grid);
 

@@ -31,7 +31,7 @@ struct VolumePreparation {
   ReadVolumeOptions reading;
   VolumeNormalisation normalisation;
 
-  // Errors and `grid` as of ReadVolume.
+  // Errors and `grid` are those of ReadVolume.
   Volume Read(const VolumeFile& file, formats::NiftiGrid* grid = nullptr) const;
 };
 

@@ -57,7 +57,7 @@ bool MayHaveLabelledTests(const std::string& folder);
 // once. Windows without a labelled voxel are left out. Rows beyond the last window carry no loss.
 class HeldOutWindows final : public Source {
  public:
-  // The first `most` windows, or all with 0. `overlap`: as of WindowsOf.
+  // The first `most` windows, or all with 0. `overlap`: that of WindowsOf.
   HeldOutWindows(std::shared_ptr<const VolumeSet> volumes, const PatchShape& patch, double overlap,
                  int64_t most);
 

@@ -14,7 +14,7 @@ namespace plimsoll::ops {
 // cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
 // head. So it runs on some sequences at a time, or for long sequences on some heads, with two parts
 // side by side on two streams; the workspace then grows only with the number of tokens. (A single
-// part that fills the GPU is no faster than two at a time: the memory-bound end of one runs beside
+// part that fills the GPU is no faster than two at a time: the memory-bound end of one overlaps
 // the products of the other.)
 
 // dk and dv of wider heads don't fit the registers of a warpgroup: WidestAttention.

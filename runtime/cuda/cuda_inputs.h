@@ -1,6 +1,6 @@
 // Upload of inputs: what the host hands in before each run, such as a batch of images. Large inputs
 // travel to the GPU on a stream of their own as soon as the last kernel that reads the ones before
-// has ended, beside what the step still has to do.
+// has ended, at the same time as the rest of the step.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -90,7 +90,7 @@ std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
 struct Predicted {
   int64_t inputs = 0;
   InferenceMemory memory = {};
-  int64_t map = 0;           // bytes, beside the arena, of the largest volume's merged logits
+  int64_t map = 0;  // bytes, in addition to the arena, of the largest volume's merged logits
   std::string problem = {};  // with inputs that were left out; empty: there were none
 };
 Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);

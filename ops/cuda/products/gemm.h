@@ -1,5 +1,5 @@
 // Matrix product on the GPU: the one GEMM under every linear layer, by cuBLASLt or, on Hopper, by
-// kernels of our own (gemm_forms.h), whichever is faster. gemm_problem.h says what is computed.
+// kernels of our own (gemm_forms.h), the faster one. gemm_problem.h says what is computed.
 //
 // Two runs give the same bits: algorithms with atomic additions are never used, and the algorithm
 // for a product depends only on the problem, the GPU's model and cuBLAS's version
