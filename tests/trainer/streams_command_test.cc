@@ -153,6 +153,8 @@ TEST_F(Streams, TooFewDescriptorsAreSaid) {
                                   "log.tensorboard=true --set run.dir=few");
     constexpr int kNotLoaded = 127;  // not even its libraries
     if (outcome.exit_code == 0 || outcome.exit_code == kNotLoaded) continue;
+    // UBSan opens a pipe to look at an object, and takes a lack of descriptors for a wrong object.
+    if (outcome.err.find("object has invalid vptr") != std::string::npos) continue;
     EXPECT_THAT(outcome.exit_code, AnyOf(1, 2)) << limit;  // before the first step, or in it
     EXPECT_THAT(outcome.err, HasSubstr("Too many open files")) << limit;
     EXPECT_THAT(outcome.err, Not(HasSubstr("internal error"))) << limit;
