@@ -15,15 +15,19 @@ enum class DType : uint8_t {
   kFloat16,   // IEEE half: up to 65504, 11 bits of precision
   kInt16,     // the remainder that extends a bf16 weight to float32
   kUInt8,     // codes of 8-bit optimizer state
+  // Codes of quantized operands (base/float8.h): numbers only together with their tensor's scale.
+  kFloat8E4M3,
+  kFloat8E5M2,
 };
 
-// "f32", "f64", "i32", "bf16", "f16", "i16", "u8": the names of the text form.
+// "f32", "f64", "i32", "bf16", "f16", "i16", "u8", "e4m3", "e5m2": the names of the text form.
 std::string_view Name(DType dtype);
 std::optional<DType> ParseDType(std::string_view name);
 
 // Bytes per element.
 int64_t ByteSize(DType dtype);
-bool IsFloat(DType dtype);
+bool IsFloat(DType dtype);         // not the 8-bit codes
+bool IsFloat8(DType dtype);        // e4m3 or e5m2
 bool IsLowPrecision(DType dtype);  // bf16 or f16
 
 // The type in which kernels compute on elements of a floating type, accumulate sums and statistics,

@@ -55,6 +55,8 @@ ncclDataType_t TypeOf(graph::DType dtype) {
       return ncclUint8;
     case graph::DType::kFloat64:
     case graph::DType::kInt16:
+    case graph::DType::kFloat8E4M3:
+    case graph::DType::kFloat8E5M2:
       break;
   }
   throw InternalError(fmt::format("no reduction of {} between GPUs", graph::Name(dtype)));

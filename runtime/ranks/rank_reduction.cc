@@ -96,6 +96,8 @@ void ReduceInRankOrder(const Contributions& from, std::byte* to, int64_t count, 
     case graph::DType::kUInt8:
       return Reduce<uint8_t>(from, to, count, reduction);
     case graph::DType::kInt16:
+    case graph::DType::kFloat8E4M3:
+    case graph::DType::kFloat8E5M2:
       break;
   }
   throw InternalError("no reduction of " + std::string(graph::Name(dtype)));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/float8.h"
 #include "base/low_precision.h"
 #include "graph/dtype.h"
 
@@ -37,6 +38,10 @@ inline double ReadElement(graph::DType dtype, const void* data, int64_t i) {
       return ReadAs<int16_t>(data, i);
     case graph::DType::kUInt8:
       return ReadAs<uint8_t>(data, i);
+    case graph::DType::kFloat8E4M3:
+      return ToFloat(ReadAs<Float8E4M3>(data, i));
+    case graph::DType::kFloat8E5M2:
+      return ToFloat(ReadAs<Float8E5M2>(data, i));
   }
   return 0;
 }
@@ -58,6 +63,10 @@ inline void WriteElement(graph::DType dtype, void* data, int64_t i, double value
       return WriteAs(data, i, static_cast<int16_t>(value));
     case graph::DType::kUInt8:
       return WriteAs(data, i, static_cast<uint8_t>(value));
+    case graph::DType::kFloat8E4M3:
+      return WriteAs(data, i, ToE4M3(static_cast<float>(value)));
+    case graph::DType::kFloat8E5M2:
+      return WriteAs(data, i, ToE5M2(static_cast<float>(value)));
   }
 }
 

@@ -24,6 +24,24 @@ const ExampleTable kExamples(R"(
   linear_dx_gelu([2,30,40], [40,56], [2,30,56]) low_precision_tolerance=4
   linear_dx_gelu "odd"([13,9], [9,27], [13,27]) low_precision_tolerance=4
 
+  quantize "all results, odd rows"([3,7,40], _, f32[40]) {dtype="e4m3"} dtypes=f32,bf16,f16
+  quantize "the largest is known"([2,33,48], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
+  quantize "many tiles"([300,208] small, _, _) {dtype="e4m3"} dtypes=bf16,f16
+  scaled_linear "with bias"(e4m3[3,7,48], e4m3[32,48] small, f32[] positive, f32[] positive,
+      bf16[32], _) {dtype="bf16", fast=true} dtypes=bf16
+  scaled_linear "gradient of the input, accumulating"(e5m2[33,64], e4m3[1600,64], f32[] positive,
+      f32[] positive, _, bf16[33,1600]) {dtype="bf16"} dtypes=bf16
+  scaled_linear "f16"(e5m2[33,64], e4m3[96,64], f32[] positive, f32[] positive, f16[96], f16[33,96])
+      {dtype="f16"} dtypes=f16
+  scaled_linear "gradient of the weight, accumulating"(e5m2[80,160], e4m3[1600,160],
+      f32[] positive, f32[] positive, _, f32[80,1600]) {dtype="f32"} dtypes=bf16
+  scaled_linear "gradient of the weight, in bf16"(e4m3[80,160], e5m2[208,160],
+      f32[] positive, f32[] positive, _, _, [2] counter)
+      {dtype="bf16", key=5, low_gradient=true} dtypes=bf16
+  scaled_linear "gradient of the weight, added to in bf16, slice by slice"(e5m2[2320,32],
+      e4m3[4096,32], f32[] positive, f32[] positive, _, bf16[2320,4096], [2] counter)
+      {dtype="bf16", key=5, low_gradient=true} dtypes=bf16
+
   add_low_rank "two ranges of columns"([2,5,30], [2,5,6], [16,3]) {columns="14+9 3+7", scale=0.5}
   add_low_rank "all columns"([70,40], [70,8], [40,8]) {columns="0+40", scale=0.5}
   add_low_rank_du "two ranges of columns"([2,5,30], [16,3]) {columns="14+9 3+7", scale=0.5}

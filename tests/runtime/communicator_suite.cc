@@ -43,6 +43,9 @@ void Put(DType dtype, double value, std::byte* to) {
       return put(static_cast<int16_t>(value));
     case DType::kUInt8:
       return put(static_cast<uint8_t>(value));
+    case DType::kFloat8E4M3:
+    case DType::kFloat8E5M2:
+      break;  // never reduced
   }
 }
 

@@ -123,6 +123,9 @@ TensorType TensorTypeOf(graph::DType dtype) {
       return TensorType::kI16;
     case graph::DType::kUInt8:
       return TensorType::kU8;
+    case graph::DType::kFloat8E4M3:
+    case graph::DType::kFloat8E5M2:
+      break;
   }
   throw InternalError("a type that no snapshot can hold");
 }

@@ -1,0 +1,66 @@
+#include "ops/linear/quantize.h"
+
+#include "base/error.h"
+#include "base/float8.h"
+#include "graph/op.h"
+#include "ops/cuda_workspace.h"
+#include "ops/definition.h"
+#include "ops/linear/quantize_workspace.h"
+
+namespace plimsoll::ops {
+
+using graph::Check;
+using graph::DType;
+using graph::OpCall;
+using graph::Shape;
+using graph::TensorType;
+
+float LargestCode(DType dtype) {
+  if (dtype == DType::kFloat8E4M3) return Float8E4M3::kLargest;
+  if (dtype == DType::kFloat8E5M2) return Float8E5M2::kLargest;
+  throw InternalError("no 8-bit float: " + std::string(graph::Name(dtype)));
+}
+
+namespace {
+
+std::vector<TensorType> InferQuantize(const OpCall& call) {
+  const TensorType& x = call.input(0);
+  Check(x.dtype == DType::kFloat32 || graph::IsLowPrecision(x.dtype), call,
+        "needs f32, bf16 or f16");
+  Check(x.shape.rank() >= 1, call, "needs x[...,K]");
+  if (call.has_input(1)) CheckFloat32Scalar(call, 1);
+  const TensorType sums{DType::kFloat32, {x.shape.dim(-1)}};
+  CheckAbsentOr(call, 2, sums);
+  const auto dtype = graph::ParseDType(call.attributes.GetWord("dtype"));
+  Check(dtype && graph::IsFloat8(*dtype), call, "dtype is no 8-bit float");
+  return {{*dtype, x.shape},
+          {*dtype, {x.shape.dim(-1), TransposedRow(x.shape.rows())}},
+          {DType::kFloat32, {}},
+          sums};
+}
+
+graph::Cost QuantizeCost(const OpCall& call) {
+  graph::Cost cost;
+  const TensorType& x = call.input(0);
+  cost.flops = 3 * static_cast<double>(x.shape.elements());
+  cost.bytes = ArgumentBytes(call);
+  if (!call.has_input(1)) cost.bytes += static_cast<double>(x.bytes());
+  return cost;
+}
+
+const graph::OpRegistration kQuantize({
+    .name = "quantize",
+    .inputs = {{"x"}, {"largest", true}, {"acc_sums", true}},
+    .outputs = {{"codes", true}, {"transposed", true}, {"scale", true}, {"sums", true}},
+    .infer = &InferQuantize,
+    .gradient = {},
+    .cost = &QuantizeCost,
+    .in_place = {{2, 3}},
+    .cheap_to_recompute = true,
+    .recompute_preset = "quantized",
+});
+
+const CudaWorkspaceRegistration kWorkspace("quantize", &QuantizeWorkspace);
+
+}  // namespace
+}  // namespace plimsoll::ops

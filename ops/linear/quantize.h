@@ -1,0 +1,26 @@
+// 8-bit codes of a tensor for matrix products, with one scale (ops/linear/code_scale.h).
+#pragma once
+
+#include <cstdint>
+
+#include "graph/dtype.h"
+
+namespace plimsoll::ops {
+
+// The op `quantize`, which passes emit (amp/fp8.h):
+//
+//   x [..., K], f32, bf16 or f16, of T rows; largest? f32[]; acc_sums? f32[K]  {dtype}
+//     → codes? [..., K], transposed? [K, T16], scale? f32[], sums? f32[K]
+//
+// `dtype` is e4m3 or e5m2. `transposed` are the codes of xᵀ, a row of them padded with zeros to a
+// multiple of 16. `scale` turns codes into numbers. `sums` are those of x's columns, added to
+// acc_sums: where x is the gradient of a linear layer's result, the gradient of its bias. `largest`
+// is x's largest magnitude, where the node that made x has found it; otherwise x is read once more.
+//
+// Elements in a row of the transposed codes of so many rows.
+constexpr int64_t TransposedRow(int64_t rows) { return (rows + 15) / 16 * 16; }
+
+// The largest number of the type. InternalError unless it is e4m3 or e5m2.
+float LargestCode(graph::DType dtype);
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,163 @@
+// 8-bit codes and their products against exact arithmetic on the codes, and how much of a product of
+// random numbers they keep.
+#include "ops/linear/scaled_linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ops/linear/code_scale.h"
+#include "tests/ops/expect_tensor.h"
+#include "tests/ops/op_runner.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Attributes;
+using graph::DType;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Attributes As(DType dtype) { return {{"dtype", std::string(graph::Name(dtype))}}; }
+
+// codes, transposed, scale, sums
+std::vector<TestTensor> Quantized(const TestTensor& x, DType dtype) {
+  return RunOp("quantize", {&x, nullptr, nullptr}, As(dtype));
+}
+
+TEST(Quantize, KnownValues) {
+  const TestTensor x = Values(DType::kBFloat16, {3, 2}, {1, -2, 0.5, 7, 0, 0.01171875});
+  const std::vector<TestTensor> q = Quantized(x, DType::kFloat8E4M3);
+  EXPECT_EQ(q[0].type().ToString(), "e4m3[3,2]");
+  EXPECT_EQ(q[1].type().ToString(), "e4m3[2,16]");
+  EXPECT_EQ(q[2].at(0), 1 / 64.0);  // 448 / 7 = 64
+  const std::vector<double> codes = {64, -128, 32, 448, 0, 0.75};
+  for (int64_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(q[0].at(i), codes[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(q[1].at(i % 2 * 16 + i / 2), codes[static_cast<size_t>(i)]) << i;
+  }
+  for (int64_t padded = 3; padded < 16; ++padded) {
+    EXPECT_EQ(q[1].at(padded), 0);
+    EXPECT_EQ(q[1].at(16 + padded), 0);
+  }
+  EXPECT_EQ(q[3].at(0), 1.5);
+  EXPECT_EQ(q[3].at(1), 5.01171875);
+}
+
+TEST(Quantize, ZerosHaveTheScaleOne) {
+  const TestTensor x = Values(DType::kBFloat16, {1, 2}, {0, -0.0});
+  const std::vector<TestTensor> q = Quantized(x, DType::kFloat8E5M2);
+  EXPECT_EQ(q[2].at(0), 1);
+  EXPECT_EQ(q[0].at(0), 0);
+}
+
+TEST(Quantize, TheSmallestNumbersHaveAFiniteScale) {
+  const TestTensor x = Values(DType::kFloat32, {1, 2}, {1e-45, 0});
+  const std::vector<TestTensor> q = Quantized(x, DType::kFloat8E4M3);
+  EXPECT_TRUE(std::isfinite(q[2].at(0)));
+  EXPECT_TRUE(std::isfinite(q[0].at(0)));
+}
+
+// A product with codes that stand for infinity or NaN must show it everywhere.
+TEST(Quantize, WhatIsNotFiniteMakesProductsNaN) {
+  for (const double bad : {kInfinity, -kInfinity, std::nan("")}) {
+    TestTensor x = NormalValues(DType::kBFloat16, {16, 32}, 1);
+    x.set(77, bad);
+    const TestTensor weight = NormalValues(DType::kBFloat16, {48, 32}, 2);
+    const std::vector<TestTensor> a = Quantized(x, DType::kFloat8E5M2);
+    const std::vector<TestTensor> b = Quantized(weight, DType::kFloat8E4M3);
+    EXPECT_TRUE(std::isnan(a[2].at(0)));
+    const TestTensor y = RunOp("scaled_linear", {&a[0], &b[0], &a[2], &b[2], nullptr, nullptr},
+                               As(DType::kFloat32))[0];
+    for (int64_t i = 0; i < y.size(); ++i) ASSERT_TRUE(std::isnan(y.at(i))) << i;
+  }
+}
+
+TEST(Quantize, TakesTheLargestMagnitudeThatItIsGiven) {
+  const TestTensor x = NormalValues(DType::kBFloat16, {20, 48}, 1);
+  double most = 0;
+  for (int64_t i = 0; i < x.size(); ++i) most = std::max(most, std::fabs(x.at(i)));
+  const TestTensor largest = Values(DType::kFloat32, {}, {most});
+  const std::vector<TestTensor> own = Quantized(x, DType::kFloat8E4M3);
+  const std::vector<TestTensor> given =
+      RunOp("quantize", {&x, &largest, nullptr}, As(DType::kFloat8E4M3));
+  for (size_t i = 0; i < own.size(); ++i) EXPECT_TRUE(SameBits(own[i], given[i])) << i;
+}
+
+double Norm(const std::vector<double>& v) {
+  double sum = 0;
+  for (double x : v) sum += x * x;
+  return sum;
+}
+
+// Signal to noise of a product in decibels, against the product of the numbers before they were
+// quantized.
+double Decibels(const TestTensor& a, const TestTensor& b, DType type_a, DType type_b) {
+  const int64_t m = a.type().shape.dim(0), n = b.type().shape.dim(0), k = a.type().shape.dim(1);
+  const std::vector<TestTensor> qa = Quantized(a, type_a), qb = Quantized(b, type_b);
+  const TestTensor y = RunOp("scaled_linear", {&qa[0], &qb[0], &qa[2], &qb[2], nullptr, nullptr},
+                             As(DType::kFloat32))[0];
+  std::vector<double> signal, noise;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t p = 0; p < k; ++p) sum += a.at(i * k + p) * b.at(j * k + p);
+      signal.push_back(sum);
+      noise.push_back(y.at(i * n + j) - sum);
+    }
+  }
+  return 10 * std::log10(Norm(signal) / Norm(noise));
+}
+
+TEST(ScaledLinear, KeepsEnoughOfAProduct) {
+  const TestTensor x = NormalValues(DType::kBFloat16, {64, 512}, 1);
+  const TestTensor weight = NormalValues(DType::kBFloat16, {48, 512}, 2, 0.02);
+  EXPECT_GE(Decibels(x, weight, DType::kFloat8E4M3, DType::kFloat8E4M3), 28);
+  EXPECT_GE(Decibels(x, weight, DType::kFloat8E5M2, DType::kFloat8E4M3), 24);
+}
+
+// Every element against the sum in double of products of the codes, all of which are exact.
+void ExpectExact(int64_t m, int64_t n, int64_t k, DType result) {
+  const std::vector<TestTensor> a =
+      Quantized(NormalValues(DType::kBFloat16, {m, k}, 1), DType::kFloat8E5M2);
+  const std::vector<TestTensor> b =
+      Quantized(NormalValues(DType::kBFloat16, {n, k}, 2), DType::kFloat8E4M3);
+  const TestTensor y = RunOp("scaled_linear", {&a[0], &b[0], &a[2], &b[2], nullptr, nullptr},
+                             As(result))[0];
+  const double scale = a[2].at(0) * b[2].at(0);
+  const double rounding = result == DType::kFloat32 ? 0 : 0x1p-9;
+  for (int64_t i = 0; i < m; i += 3) {
+    for (int64_t j = 0; j < n; j += 7) {
+      double sum = 0, magnitude = 0;
+      for (int64_t p = 0; p < k; ++p) {
+        const double product = scale * a[0].at(i * k + p) * b[0].at(j * k + p);
+        sum += product;
+        magnitude += std::fabs(product);
+      }
+      const double error = static_cast<double>(k + 4) * 0x1p-24 * magnitude;
+      ASSERT_NEAR(y.at(i * n + j), sum, error + rounding * (std::fabs(sum) + error));
+    }
+  }
+}
+
+TEST(ScaledLinear, IsTheExactProductRoundedOnce) {
+  for (const DType result : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    ExpectExact(13, 48, 1600, result);
+    ExpectExact(1, 1600, 16, result);
+  }
+}
+
+TEST(ScaledLinear, LongSumsStayExact) { ExpectExact(3, 16, 32768, DType::kFloat32); }
+
+TEST(ScaledLinear, SaysWhatIsNoProduct) {
+  EXPECT_EQ(WhyNotScaled({1, 16, 16}), "");
+  EXPECT_EQ(WhyNotScaled({1, 16, 24}), "24 inputs, no multiple of 16");
+  EXPECT_EQ(WhyNotScaled({1, 10, 16}), "10 outputs, no multiple of 16");
+  EXPECT_EQ(WhyNotScaled({16, 16, 16, DType::kFloat8E5M2, DType::kFloat8E5M2}),
+            "both operands in e5m2");
+}
+
+}  // namespace
+}  // namespace plimsoll::ops
