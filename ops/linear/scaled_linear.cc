@@ -84,6 +84,7 @@ const graph::OpRegistration kScaledLinear({
     .in_place = {{static_cast<int>(kAcc), 0}},
     .random = true,
     .cost_class = graph::CostClass::kProducts,
+    .low_gradients = {{static_cast<int>(kAcc), 0}},
 });
 
 const CudaWorkspaceRegistration kWorkspace("scaled_linear", &ScaledLinearWorkspace);

@@ -127,7 +127,9 @@ void ExpectExact(int64_t m, int64_t n, int64_t k, DType result) {
   const TestTensor y = RunOp("scaled_linear", {&a[0], &b[0], &a[2], &b[2], nullptr, nullptr},
                              As(result))[0];
   const double scale = a[2].at(0) * b[2].at(0);
-  const double rounding = result == DType::kFloat32 ? 0 : 0x1p-9;
+  const double rounding = result == DType::kFloat32    ? 0
+                          : result == DType::kBFloat16 ? 0x1p-8
+                                                       : 0x1p-11;
   for (int64_t i = 0; i < m; i += 3) {
     for (int64_t j = 0; j < n; j += 7) {
       double sum = 0, magnitude = 0;
