@@ -12,12 +12,20 @@
 
 namespace plimsoll::amp {
 
+// 8-bit linear layers (amp/fp8.h).
+struct Fp8Options {
+  bool enabled = false;
+  graph::DType gradients = graph::DType::kFloat8E5M2;  // the type of gradients' codes
+  std::vector<std::string> skip;  // patterns of weights whose layers stay in 16 bits
+};
+
 struct AmpOptions {
   graph::DType dtype = graph::DType::kFloat32;  // of the low ops; float32: no mixed precision
   // Whether a GPU's matrix units compute products of float32 tensors with operands rounded to TF32;
   // for dtype float32.
   bool tf32 = false;
   bool low_gradients = false;         // gradients of matrices are bf16 (amp/low_gradients.h)
+  Fp8Options fp8;
   std::vector<std::string> low_ops;   // op kinds that work in `dtype`, whatever they declare
   std::vector<std::string> fp32_ops;  // op kinds that work in float32, whatever they declare
 

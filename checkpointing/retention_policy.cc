@@ -65,19 +65,22 @@ class Tagger {
   const graph::OpDef& OpOf(const SavedTensor& saved) const {
     return *program_.nodes()[saved.producer].op;
   }
-  // The op that made the saved results: for a norm whose rows ranks share, that is not the
-  // all-gather in between.
+  // The op that made the saved results: not the all-gather behind it, where ranks share a norm's
+  // rows, nor what made 8-bit codes of them.
   const graph::OpDef& MakerOf(const SavedTensor& saved) const {
     const std::vector<graph::Node>& nodes = program_.nodes();
-    if (OpOf(saved).name != "all_gather_start") return OpOf(saved);
-    const graph::TensorId part = program_.Root(nodes[saved.producer].inputs[0]);
-    for (int n = saved.producer; n-- > 0;) {
+    int maker = saved.producer;
+    for (int n = maker; n >= 0; --n) {
+      const std::string& op = nodes[maker].op->name;
+      if (op != "all_gather_start" && op != "quantize") break;
+      const graph::TensorId of = program_.Root(nodes[maker].inputs[0]);
       const std::vector<graph::TensorId>& outputs = nodes[n].outputs;
-      if (std::find(outputs.begin(), outputs.end(), part) != outputs.end()) {
-        return *nodes[n].op;
-      }
+      const bool made = std::ranges::any_of(outputs, [&](graph::TensorId id) {
+        return id != graph::kNoTensor && program_.Root(id) == of;
+      });
+      if (made && n != maker && !nodes[n].op->view) maker = n;
     }
-    return OpOf(saved);
+    return *nodes[maker].op;
   }
   static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
 

@@ -55,7 +55,7 @@ std::vector<TensorType> InferLinear(const OpCall& call) {
 }
 
 Attributes LinearDwAttributes(const Attributes& linear, bool bias) {
-  Attributes attributes = Select(linear, {"tf32"});
+  Attributes attributes = Select(linear, {"tf32", "fp8"});
   attributes.Set("bias", bias);
   return attributes;
 }
@@ -78,7 +78,7 @@ void LinearGradient(GradientContext& context) {
   }
   if (context.wants(0)) {
     context.SetGradient(0, g.Emit1("linear_dx", {dy, context.input(1), context.TakePartial(0)},
-                                   Select(context.attributes(), {"tf32"})));
+                                   Select(context.attributes(), {"tf32", "fp8"})));
   }
 }
 

@@ -33,8 +33,8 @@ std::vector<TensorType> InferQuantize(const OpCall& call) {
   CheckAbsentOr(call, 2, sums);
   const auto dtype = graph::ParseDType(call.attributes.GetWord("dtype"));
   Check(dtype && graph::IsFloat8(*dtype), call, "dtype is no 8-bit float");
-  return {{*dtype, x.shape},
-          {*dtype, {x.shape.dim(-1), TransposedRow(x.shape.rows())}},
+  return {{*dtype, {x.shape.dim(-1), TransposedRow(x.shape.rows())}},
+          {*dtype, x.shape},
           {DType::kFloat32, {}},
           sums};
 }
@@ -51,13 +51,12 @@ graph::Cost QuantizeCost(const OpCall& call) {
 const graph::OpRegistration kQuantize({
     .name = "quantize",
     .inputs = {{"x"}, {"largest", true}, {"acc_sums", true}},
-    .outputs = {{"codes", true}, {"transposed", true}, {"scale", true}, {"sums", true}},
+    .outputs = {{"transposed", true}, {"codes", true}, {"scale", true}, {"sums", true}},
     .infer = &InferQuantize,
     .gradient = {},
     .cost = &QuantizeCost,
     .in_place = {{2, 3}},
     .cheap_to_recompute = true,
-    .recompute_preset = "quantized",
 });
 
 const CudaWorkspaceRegistration kWorkspace("quantize", &QuantizeWorkspace);

@@ -10,7 +10,7 @@ namespace plimsoll::ops {
 // The op `quantize`, which passes emit (amp/fp8.h):
 //
 //   x [..., K], f32, bf16 or f16, of T rows; largest? f32[]; acc_sums? f32[K]  {dtype}
-//     → codes? [..., K], transposed? [K, T16], scale? f32[], sums? f32[K]
+//     → transposed? [K, T16], codes? [..., K], scale? f32[], sums? f32[K]
 //
 // `dtype` is e4m3 or e5m2. `transposed` are the codes of xᵀ, a row of them padded with zeros to a
 // multiple of 16. `scale` turns codes into numbers. `sums` are those of x's columns, added to

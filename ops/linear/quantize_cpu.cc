@@ -52,8 +52,8 @@ uint32_t Largest(ThreadPool& pool, const S* x, int64_t n) {
 template <typename S, typename Code>
 void Encode(const CpuContext& ctx, float to_code) {
   const S* const x = ctx.in<S>(0);
-  Code* const codes = ctx.out<Code>(0);
-  Code* const transposed = ctx.out<Code>(1);
+  Code* const transposed = ctx.out<Code>(0);
+  Code* const codes = ctx.out<Code>(1);
   if (codes == nullptr && transposed == nullptr) return;
   const int64_t rows = ctx.in_shape(0).rows(), columns = ctx.in_shape(0).dim(-1);
   const int64_t padded = TransposedRow(rows);

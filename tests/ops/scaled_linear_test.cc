@@ -22,7 +22,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Attributes As(DType dtype) { return {{"dtype", std::string(graph::Name(dtype))}}; }
 
-// codes, transposed, scale, sums
+// transposed, codes, scale, sums
 std::vector<TestTensor> Quantized(const TestTensor& x, DType dtype) {
   return RunOp("quantize", {&x, nullptr, nullptr}, As(dtype));
 }
@@ -30,17 +30,17 @@ std::vector<TestTensor> Quantized(const TestTensor& x, DType dtype) {
 TEST(Quantize, KnownValues) {
   const TestTensor x = Values(DType::kBFloat16, {3, 2}, {1, -2, 0.5, 7, 0, 0.01171875});
   const std::vector<TestTensor> q = Quantized(x, DType::kFloat8E4M3);
-  EXPECT_EQ(q[0].type().ToString(), "e4m3[3,2]");
-  EXPECT_EQ(q[1].type().ToString(), "e4m3[2,16]");
+  EXPECT_EQ(q[0].type().ToString(), "e4m3[2,16]");
+  EXPECT_EQ(q[1].type().ToString(), "e4m3[3,2]");
   EXPECT_EQ(q[2].at(0), 1 / 64.0);  // 448 / 7 = 64
   const std::vector<double> codes = {64, -128, 32, 448, 0, 0.75};
   for (int64_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(q[0].at(i), codes[static_cast<size_t>(i)]) << i;
-    EXPECT_EQ(q[1].at(i % 2 * 16 + i / 2), codes[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(q[1].at(i), codes[static_cast<size_t>(i)]) << i;
+    EXPECT_EQ(q[0].at(i % 2 * 16 + i / 2), codes[static_cast<size_t>(i)]) << i;
   }
   for (int64_t padded = 3; padded < 16; ++padded) {
-    EXPECT_EQ(q[1].at(padded), 0);
-    EXPECT_EQ(q[1].at(16 + padded), 0);
+    EXPECT_EQ(q[0].at(padded), 0);
+    EXPECT_EQ(q[0].at(16 + padded), 0);
   }
   EXPECT_EQ(q[3].at(0), 1.5);
   EXPECT_EQ(q[3].at(1), 5.01171875);
@@ -50,14 +50,14 @@ TEST(Quantize, ZerosHaveTheScaleOne) {
   const TestTensor x = Values(DType::kBFloat16, {1, 2}, {0, -0.0});
   const std::vector<TestTensor> q = Quantized(x, DType::kFloat8E5M2);
   EXPECT_EQ(q[2].at(0), 1);
-  EXPECT_EQ(q[0].at(0), 0);
+  EXPECT_EQ(q[1].at(0), 0);
 }
 
 TEST(Quantize, TheSmallestNumbersHaveAFiniteScale) {
   const TestTensor x = Values(DType::kFloat32, {1, 2}, {1e-45, 0});
   const std::vector<TestTensor> q = Quantized(x, DType::kFloat8E4M3);
   EXPECT_TRUE(std::isfinite(q[2].at(0)));
-  EXPECT_TRUE(std::isfinite(q[0].at(0)));
+  EXPECT_TRUE(std::isfinite(q[1].at(0)));
 }
 
 // A product with codes that stand for infinity or NaN must show it everywhere.
@@ -69,7 +69,7 @@ TEST(Quantize, WhatIsNotFiniteMakesProductsNaN) {
     const std::vector<TestTensor> a = Quantized(x, DType::kFloat8E5M2);
     const std::vector<TestTensor> b = Quantized(weight, DType::kFloat8E4M3);
     EXPECT_TRUE(std::isnan(a[2].at(0)));
-    const TestTensor y = RunOp("scaled_linear", {&a[0], &b[0], &a[2], &b[2], nullptr, nullptr},
+    const TestTensor y = RunOp("scaled_linear", {&a[1], &b[1], &a[2], &b[2], nullptr, nullptr},
                                As(DType::kFloat32))[0];
     for (int64_t i = 0; i < y.size(); ++i) ASSERT_TRUE(std::isnan(y.at(i))) << i;
   }
@@ -97,7 +97,7 @@ double Norm(const std::vector<double>& v) {
 double Decibels(const TestTensor& a, const TestTensor& b, DType type_a, DType type_b) {
   const int64_t m = a.type().shape.dim(0), n = b.type().shape.dim(0), k = a.type().shape.dim(1);
   const std::vector<TestTensor> qa = Quantized(a, type_a), qb = Quantized(b, type_b);
-  const TestTensor y = RunOp("scaled_linear", {&qa[0], &qb[0], &qa[2], &qb[2], nullptr, nullptr},
+  const TestTensor y = RunOp("scaled_linear", {&qa[1], &qb[1], &qa[2], &qb[2], nullptr, nullptr},
                              As(DType::kFloat32))[0];
   std::vector<double> signal, noise;
   for (int64_t i = 0; i < m; ++i) {
@@ -124,7 +124,7 @@ void ExpectExact(int64_t m, int64_t n, int64_t k, DType result) {
       Quantized(NormalValues(DType::kBFloat16, {m, k}, 1), DType::kFloat8E5M2);
   const std::vector<TestTensor> b =
       Quantized(NormalValues(DType::kBFloat16, {n, k}, 2), DType::kFloat8E4M3);
-  const TestTensor y = RunOp("scaled_linear", {&a[0], &b[0], &a[2], &b[2], nullptr, nullptr},
+  const TestTensor y = RunOp("scaled_linear", {&a[1], &b[1], &a[2], &b[2], nullptr, nullptr},
                              As(result))[0];
   const double scale = a[2].at(0) * b[2].at(0);
   const double rounding = result == DType::kFloat32    ? 0
@@ -134,7 +134,7 @@ void ExpectExact(int64_t m, int64_t n, int64_t k, DType result) {
     for (int64_t j = 0; j < n; j += 7) {
       double sum = 0, magnitude = 0;
       for (int64_t p = 0; p < k; ++p) {
-        const double product = scale * a[0].at(i * k + p) * b[0].at(j * k + p);
+        const double product = scale * a[1].at(i * k + p) * b[1].at(j * k + p);
         sum += product;
         magnitude += std::fabs(product);
       }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "adapters/lora_pass.h"
+#include "amp/fp8.h"
 #include "amp/low_gradients.h"
 #include "amp/mixed_precision.h"
 #include "base/axes.h"
@@ -139,6 +140,9 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
     passes.Add<ops::StoredAttention>();
   }
   passes.Add<amp::MixedPrecision>(options.amp);
+  // What is evaluated and generated is what is exported: weights of 16 bits.
+  const bool fp8 = options.amp.fp8.enabled && purpose.kind == ProgramKind::kTrain;
+  if (fp8) passes.Add<amp::MarkFp8>(options.amp);
   if (options.device == runtime::DeviceKind::kCuda) passes.Add<ops::PadChannels>();
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (options.sync_norm && ranks > 1 && purpose.kind == ProgramKind::kTrain) {
@@ -175,6 +179,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
             },
         .loss_scale = update.loss_scale ? OfObjective(purpose.objective.name, "loss_scale") : ""});
     if (options.amp.low_gradients) passes.Add<amp::LowGradients>();
+    if (fp8) passes.Add<amp::Fp8Products>();
     if (purpose.update) passes.Add<optim::Update>(update);
     if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
     if (zero > 0) {

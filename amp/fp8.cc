@@ -1,0 +1,190 @@
+#include "amp/fp8.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/glob.h"
+#include "graph/block.h"
+#include "graph/builder.h"
+#include "ops/linear/quantize.h"
+#include "ops/linear/scaled_linear.h"
+
+namespace plimsoll::amp {
+namespace {
+
+using graph::Attributes;
+using graph::DType;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::TensorId;
+
+// The attribute of a marked layer and its gradients: the type of gradients' codes.
+constexpr const char* kMark = "fp8";
+
+std::string Word(DType dtype) { return std::string(graph::Name(dtype)); }
+
+TensorId InputOf(const Node& node, size_t i) {
+  return i < node.inputs.size() ? node.inputs[i] : kNoTensor;
+}
+
+class Quantizer {
+ public:
+  explicit Quantizer(Program& program) : program_(program), g_(program) {
+    g_.set_made_by("fp8_products");
+  }
+
+  graph::PassResult Run() {
+    const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    for (const Node& node : nodes) {
+      g_.set_scope(node.scope);
+      g_.set_phase(node.phase);
+      if (!node.attributes.Has(kMark) || !Legal(node)) {
+        program_.mutable_nodes().push_back(node);
+      } else if (node.op->name == "linear") {
+        Forward(node);
+      } else if (node.op->name == "linear_dx") {
+        InputGradient(node);
+      } else {
+        WeightGradient(node);
+      }
+    }
+    program_.DropUnusedTensors();
+    return {products_ > 0, fmt::format("{} products of 8-bit codes", products_)};
+  }
+
+ private:
+  // Codes of a tensor, where they lie as in the tensor, and transposed.
+  struct Codes {
+    TensorId transposed, straight, scale;
+  };
+
+  // Each of a layer's three products sums over its inputs, its outputs, or rows that are padded.
+  bool Legal(const Node& node) const {
+    const graph::Shape& first = program_.tensor(node.inputs[0]).type.shape;
+    const graph::Shape& second = program_.tensor(node.inputs[1]).type.shape;
+    const int64_t one = first.dim(-1);
+    const int64_t other = second.dim(node.op->name == "linear" ? 0 : -1);
+    return ops::WhyNotScaled({first.rows(), one, other}).empty();
+  }
+
+  // Made before the first node of a phase that reads them.
+  Codes CodesOf(TensorId tensor, DType dtype, TensorId acc_sums = kNoTensor,
+                TensorId sums = kNoTensor) {
+    const auto known = codes_.find({tensor, g_.phase()});
+    if (known != codes_.end()) return known->second;
+    return codes_[{tensor, g_.phase()}] = Quantize(tensor, dtype, acc_sums, sums);
+  }
+
+  Codes Quantize(TensorId tensor, DType dtype, TensorId acc_sums, TensorId sums) {
+    const std::string stem = program_.tensor(tensor).name;
+    const graph::TensorType& type = program_.tensor(tensor).type;
+    const int64_t columns = type.shape.dim(-1);
+    const int64_t padded = ops::TransposedRow(type.shape.rows());
+    const Codes codes{Add(stem + ".codes_t", {dtype, {columns, padded}}),
+                      Add(stem + ".codes", {dtype, type.shape}),
+                      Add(stem + ".scale", {DType::kFloat32, {}})};
+    g_.EmitInto({codes.transposed, codes.straight, codes.scale, sums}, "quantize",
+                {tensor, kNoTensor, acc_sums}, {{"dtype", Word(dtype)}});
+    return codes;
+  }
+
+  TensorId Add(const std::string& name, graph::TensorType type) {
+    graph::Tensor tensor;
+    tensor.name = program_.FreshName(name);
+    tensor.type = type;
+    return program_.AddTensor(std::move(tensor));
+  }
+
+  // y = x · weightᵀ + bias.
+  void Forward(const Node& node) {
+    const Codes x = CodesOf(node.inputs[0], DType::kFloat8E4M3);
+    codes_of_x_[node.inputs[0]] = x;
+    const Codes weight = CodesOf(node.inputs[1], DType::kFloat8E4M3);
+    Attributes attributes = {{"dtype", Word(program_.tensor(node.outputs[0]).type.dtype)},
+                             {"fast", true}};
+    if (node.attributes.Has("axis")) attributes.Set("axis", node.attributes.GetWord("axis"));
+    Emit(node.outputs[0], {x.straight, weight.straight, x.scale, weight.scale, InputOf(node, 2)},
+         attributes);
+  }
+
+  // dx = dy · weight + acc.
+  void InputGradient(const Node& node) {
+    const Codes dy = CodesOf(node.inputs[0], GradientType(node));
+    const Codes weight = CodesOf(node.inputs[1], DType::kFloat8E4M3);
+    Emit(node.outputs[0],
+         {dy.straight, weight.transposed, dy.scale, weight.scale, kNoTensor, InputOf(node, 2)},
+         {{"dtype", Word(program_.tensor(node.outputs[0]).type.dtype)}});
+  }
+
+  // dweight = dyᵀ · x + acc; dbias = the sums of dy's columns + acc.
+  void WeightGradient(const Node& node) {
+    const TensorId x = node.inputs[0], gradient = node.inputs[1];
+    const TensorId dweight = node.outputs[0];
+    TensorId dbias = node.outputs.size() > 1 ? node.outputs[1] : kNoTensor;
+    if (dweight == kNoTensor || (dbias != kNoTensor && codes_.contains({gradient, g_.phase()}))) {
+      // The bias alone: nothing is multiplied.
+      Node sums = node;
+      sums.outputs[0] = kNoTensor;
+      sums.inputs.resize(4, kNoTensor);
+      sums.inputs[2] = kNoTensor;
+      program_.mutable_nodes().push_back(std::move(sums));
+      dbias = kNoTensor;
+    }
+    if (dweight == kNoTensor) return;
+    const Codes dy = CodesOf(gradient, GradientType(node),
+                             dbias != kNoTensor ? InputOf(node, 3) : kNoTensor, dbias);
+    const Codes& of_x = codes_of_x_.at(x);
+    Attributes attributes = {{"dtype", Word(program_.tensor(dweight).type.dtype)}};
+    if (node.attributes.Has("low_gradient")) {
+      attributes.Set("low_gradient", true);
+      attributes.Set("key", node.attributes.GetInt("key"));
+    }
+    Emit(dweight,
+         {dy.transposed, of_x.transposed, dy.scale, of_x.scale, kNoTensor, InputOf(node, 2),
+          InputOf(node, 4)},
+         attributes);
+  }
+
+  static DType GradientType(const Node& node) {
+    return *graph::ParseDType(node.attributes.GetWord(kMark));
+  }
+
+  void Emit(TensorId result, std::vector<TensorId> inputs, Attributes attributes) {
+    g_.EmitInto({result}, "scaled_linear", std::move(inputs), std::move(attributes));
+    ++products_;
+  }
+
+  Program& program_;
+  graph::Builder g_;
+  std::map<std::pair<TensorId, graph::Phase>, Codes> codes_;  // by where they are read
+  std::map<TensorId, Codes> codes_of_x_;                      // of the forward pass
+  int products_ = 0;
+};
+
+}  // namespace
+
+graph::PassResult MarkFp8::Run(Program& program) {
+  int marked = 0, all = 0;
+  for (Node& node : program.mutable_nodes()) {
+    if (node.op->name != "linear") continue;
+    ++all;
+    const graph::Tensor& weight = program.tensor(program.Root(node.inputs[1]));
+    if (graph::BlockIn(node.scope).empty() || weight.role != graph::Role::kParameter ||
+        !graph::IsLowPrecision(program.tensor(node.inputs[0]).type.dtype) ||
+        MatchesAnyGlob(options_.fp8.skip, weight.name)) {
+      continue;
+    }
+    node.attributes.Set(kMark, Word(options_.fp8.gradients));
+    ++marked;
+  }
+  return {marked > 0, fmt::format("{} of {} linear layers", marked, all)};
+}
+
+graph::PassResult Fp8Products::Run(Program& program) { return Quantizer(program).Run(); }
+
+}  // namespace plimsoll::amp

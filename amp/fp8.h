@@ -1,0 +1,48 @@
+// 8-bit linear layers (amp.fp8): their products multiply codes (ops/linear/quantize.h), each tensor
+// with a scale from its own largest magnitude. Micikevicius et al. 2022, "FP8 Formats for Deep
+// Learning".
+#pragma once
+
+#include "amp/precision_policy.h"
+#include "graph/pass.h"
+
+namespace plimsoll::amp {
+
+// Marks the linear layers whose products are to have 8-bit operands: those in blocks, with operands
+// of 16 bits, whose weight no pattern of options.fp8.skip names. Outside the blocks lie heads and
+// embeddings, which are few, and sensitive. Runs before autodiff, which passes the mark on to the
+// layer's gradients, and before tensor parallelism, which divides weights.
+class MarkFp8 : public graph::Pass {
+ public:
+  explicit MarkFp8(AmpOptions options) : options_(std::move(options)) {}
+  std::string_view name() const override { return "mark_fp8"; }
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  AmpOptions options_;
+};
+
+// Makes products of codes of what is marked. Runs after autodiff and LowGradients, before the
+// update:
+//
+//   %y = linear(%x, %w, %b)               %xt, %xq, %xs = quantize(%x)
+//                                         _, %wq, %ws = quantize(%w)
+//                                         %y = scaled_linear(%xq, %wq, %xs, %ws, %b)
+//
+//   %dw, %db = linear_dw(%x, %dy)         %dyt, %dyq, %dys, %db = quantize(%dy)
+//   %dx = linear_dx(%dy, %w)              %dw = scaled_linear(%dyt, %xt, %dys, %xs)
+//                                         %wt, _, %ws' = quantize(%w)
+//                                         %dx = scaled_linear(%dyq, %wt, %dys, %ws')
+//
+// What is read several times is quantized once. Of x only the transposed codes wait for the backward
+// pass. A weight is quantized where its codes are read, from its 16 bits, so that no codes of
+// weights wait anywhere, and a weight that is gathered from ranks or comes from the host is there
+// when it is needed. A layer whose shapes matrix units don't take (ops/linear/scaled_linear.h) stays
+// in 16 bits.
+class Fp8Products : public graph::Pass {
+ public:
+  std::string_view name() const override { return "fp8_products"; }
+  graph::PassResult Run(graph::Program& program) override;
+};
+
+}  // namespace plimsoll::amp
