@@ -73,13 +73,17 @@ std::optional<Match> MatchAt(const Program& program, size_t backward, const Acti
            At(nodes[forward].inputs, kX) != At(gradient.inputs, kX));
   if (program.tensor(program.Root(nodes[forward].outputs[0])).persistent) return std::nullopt;
 
-  // The activation, and every node that reads it, must move down to the gradient.
+  // The activation, and every node that reads it or its codes, must move down to the gradient.
   Match match{forward, backward, {}};
   std::vector<size_t> waiting = {forward};
+  std::vector<TensorId> made = {nodes[forward].outputs[0]};
   for (size_t i = forward + 1; i < backward; ++i) {
-    if (Mentions(program, nodes[i].inputs, nodes[forward].outputs[0])) {
+    if (MentionsAny(program, nodes[i].inputs, made)) {
       match.readers.push_back(i);
       waiting.push_back(i);
+      if (nodes[i].op->name == "quantize") {
+        made.insert(made.end(), nodes[i].outputs.begin(), nodes[i].outputs.end());
+      }
       continue;
     }
     for (size_t earlier : waiting) {

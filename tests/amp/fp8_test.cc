@@ -49,12 +49,13 @@ constexpr char kLayer[] = R"(program p
   tensor %b: bf16[32] parameter persistent
   tensor %w.grad: f32[32,16] gradient persistent
   tensor %b.grad: f32[32] gradient persistent
+  tensor %dx: bf16[2,5,16] metric persistent
 forward
   %y: bf16[2,5,32] = linear(%x, %w, %b) {fp8="e5m2"} @block.0
   %dy: bf16[2,5,32] = gelu(%y) {approximate="tanh"} @block.0
 backward
   %w.grad, %b.grad = linear_dw(%x, %dy, %w.grad, %b.grad) {bias=true, fp8="e5m2"} @block.0 !autodiff
-  %dx: bf16[2,5,16] metric = linear_dx(%dy, %w) {fp8="e5m2"} @block.0 !autodiff
+  %dx = linear_dx(%dy, %w) {fp8="e5m2"} @block.0 !autodiff
 )";
 
 TEST(Fp8Products, QuantizesOnceWhatIsReadTwice) {
@@ -62,7 +63,24 @@ TEST(Fp8Products, QuantizesOnceWhatIsReadTwice) {
   Fp8Products pass;
   EXPECT_EQ(pass.Run(program).summary, "3 products of 8-bit codes");
   graph::Simplify().Run(program);
-  ExpectProgram(program, R"()");
+  ExpectProgram(program, R"(program p
+  tensor %x: bf16[2,5,16] input persistent
+  tensor %w: bf16[32,16] parameter persistent
+  tensor %b: bf16[32] parameter persistent
+  tensor %w.grad: f32[32,16] gradient persistent
+  tensor %b.grad: f32[32] gradient persistent
+  tensor %dx: bf16[2,5,16] metric persistent
+forward
+  %x.codes_t: e4m3[16,16], %x.codes: e4m3[2,5,16], %x.scale: f32[], _ = quantize(%x, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  _, %w.codes: e4m3[32,16], %w.scale: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %y: bf16[2,5,32] = scaled_linear(%x.codes, %w.codes, %x.scale, %w.scale, %b) {dtype="bf16", fast=true} @block.0 !fp8_products
+  %dy: bf16[2,5,32] = gelu(%y) {approximate="tanh"} @block.0
+backward
+  %dy.codes_t: e5m2[32,16], %dy.codes: e5m2[2,5,32], %dy.scale: f32[], %b.grad = quantize(%dy, _, %b.grad) {dtype="e5m2"} @block.0 !fp8_products
+  %w.grad = scaled_linear(%dy.codes_t, %x.codes_t, %dy.scale, %x.scale, _, %w.grad, _) {dtype="f32"} @block.0 !fp8_products
+  %w.codes_t: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %dx = scaled_linear(%dy.codes, %w.codes_t, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
+)");
 }
 
 // A frozen layer needs no gradient of its weight: nothing transposed waits.
@@ -71,14 +89,30 @@ TEST(Fp8Products, FrozenLayersKeepNoCodes) {
   tensor %x: bf16[8,16] input persistent
   tensor %w: bf16[32,16] parameter persistent
   tensor %dy: bf16[8,32] input persistent
+  tensor %y: bf16[8,32] metric persistent
+  tensor %dx: bf16[8,16] metric persistent
 forward
-  %y: bf16[8,32] metric = linear(%x, %w) {fp8="e5m2"} @block.0
+  %y = linear(%x, %w) {fp8="e5m2"} @block.0
 backward
-  %dx: bf16[8,16] metric = linear_dx(%dy, %w) {fp8="e5m2"} @block.0 !autodiff
+  %dx = linear_dx(%dy, %w) {fp8="e5m2"} @block.0 !autodiff
 )");
   Fp8Products().Run(program);
   graph::Simplify().Run(program);
-  ExpectProgram(program, R"()");
+  ExpectProgram(program, R"(program p
+  tensor %x: bf16[8,16] input persistent
+  tensor %w: bf16[32,16] parameter persistent
+  tensor %dy: bf16[8,32] input persistent
+  tensor %y: bf16[8,32] metric persistent
+  tensor %dx: bf16[8,16] metric persistent
+forward
+  _, %x.codes: e4m3[8,16], %x.scale: f32[], _ = quantize(%x, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  _, %w.codes: e4m3[32,16], %w.scale: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %y = scaled_linear(%x.codes, %w.codes, %x.scale, %w.scale, _) {dtype="bf16", fast=true} @block.0 !fp8_products
+backward
+  _, %dy.codes: e5m2[8,32], %dy.scale: f32[], _ = quantize(%dy, _, _) {dtype="e5m2"} @block.0 !fp8_products
+  %w.codes_t: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %dx = scaled_linear(%dy.codes, %w.codes_t, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
+)");
 }
 
 // 24 inputs are no multiple of 16.
@@ -110,7 +144,18 @@ backward
 )");
   Fp8Products().Run(program);
   graph::Simplify().Run(program);
-  ExpectProgram(program, R"()");
+  ExpectProgram(program, R"(program p
+  tensor %x: bf16[8,16] input persistent
+  tensor %w: bf16[32,16] parameter persistent
+  tensor %dy: bf16[8,32] input persistent
+  tensor %w.grad: bf16[32,16] gradient persistent
+  tensor %rng: i32[2] input persistent
+forward
+  %x.codes_t: e4m3[16,16], _, %x.scale: f32[], _ = quantize(%x, _, _) {dtype="e4m3"} @block.0 !fp8_products
+backward
+  %dy.codes_t: e5m2[32,16], _, %dy.scale: f32[], _ = quantize(%dy, _, _) {dtype="e5m2"} @block.0 !fp8_products
+  %w.grad = scaled_linear(%dy.codes_t, %x.codes_t, %dy.scale, %x.scale, _, %w.grad, %rng) {dtype="bf16", key=7, low_gradient=true} @block.0 !fp8_products
+)");
 }
 
 }  // namespace

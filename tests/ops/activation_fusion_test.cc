@@ -66,6 +66,33 @@ backward
   EXPECT_EQ(FuseBiasGradients(program), 0);
 }
 
+// The next layer's product reads the activation's codes.
+TEST(FuseRecomputedActivations, MovesCodesAndTheirReader) {
+  const std::string tensors = R"(program p
+  tensor %h: bf16[6,32] input persistent
+  tensor %dyt: e5m2[16,16] input persistent
+  tensor %scale: f32[] input persistent
+  tensor %dg: bf16[6,16] input persistent
+  tensor %ddown: f32[16,16] gradient persistent
+)";
+  ExpectFused(FuseRecomputedActivations, 1, tensors + R"(
+recompute
+  %g: bf16[6,16] = swiglu(%h) !recompute
+  %gt: e4m3[16,16], _, %gs: f32[], _ = quantize(%g) {dtype="e4m3"} !recompute
+backward
+  %ddown = scaled_linear(%dyt, %gt, %scale, %gs, _, %ddown) {dtype="f32"}
+  %dh: bf16[6,32] = swiglu_backward(%h, %dg)
+)",
+              tensors + R"(
+backward
+  %g: bf16[6,16], %dh: bf16[6,32] = swiglu_with_backward(%h, %dg) !fuse
+recompute
+  %gt: e4m3[16,16], _, %gs: f32[], _ = quantize(%g) {dtype="e4m3"} !recompute
+backward
+  %ddown = scaled_linear(%dyt, %gt, %scale, %gs, _, %ddown) {dtype="f32"}
+)");
+}
+
 TEST(FuseRecomputedActivations, MakesASwigluWithItsGradient) {
   const std::string tensors = R"(program p
   tensor %h: bf16[6,16] input persistent
