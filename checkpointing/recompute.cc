@@ -210,7 +210,8 @@ class Recomputer {
   // again.
   void DropCheapClones() {
     std::erase_if(cheap_clones_, [&](int n) {
-      const TensorId root = program_.Root(nodes_[n].outputs[0]);
+      const TensorId root = program_.Root(*std::ranges::find_if_not(
+          nodes_[n].outputs, [](TensorId id) { return id == kNoTensor; }));
       if (tensors_[root].clone == kNoTensor) return true;
       const int next = NextUse(root);
       if (next == at_ + 1) return false;

@@ -78,8 +78,8 @@ forward
 backward
   %dy.codes_t: e5m2[32,16], %dy.codes: e5m2[2,5,32], %dy.scale: f32[], %b.grad = quantize(%dy, _, %b.grad) {dtype="e5m2"} @block.0 !fp8_products
   %w.grad = scaled_linear(%dy.codes_t, %x.codes_t, %dy.scale, %x.scale, _, %w.grad, _) {dtype="f32"} @block.0 !fp8_products
-  %w.codes_t: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
-  %dx = scaled_linear(%dy.codes, %w.codes_t, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
+  %w.codes_t.2: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %dx = scaled_linear(%dy.codes, %w.codes_t.2, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
 )");
 }
 
@@ -110,8 +110,8 @@ forward
   %y = scaled_linear(%x.codes, %w.codes, %x.scale, %w.scale, _) {dtype="bf16", fast=true} @block.0 !fp8_products
 backward
   _, %dy.codes: e5m2[8,32], %dy.scale: f32[], _ = quantize(%dy, _, _) {dtype="e5m2"} @block.0 !fp8_products
-  %w.codes_t: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
-  %dx = scaled_linear(%dy.codes, %w.codes_t, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
+  %w.codes_t.2: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %dx = scaled_linear(%dy.codes, %w.codes_t.2, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
 )");
 }
 

@@ -1,0 +1,178 @@
+// Whole training steps with 8-bit linear layers: near the 16-bit step, with the same bits however
+// memory is arranged, and nothing hidden where numbers overflow.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/trainer/tiny_session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::DType;
+using Policy = checkpointing::Options::Policy;
+
+struct Case {
+  std::string name;
+  bool llama;
+  DType dtype;
+};
+
+class Fp8Step : public testing::TestWithParam<Case> {
+ protected:
+  TinyRun Run() const {
+    TinyRun run = In16Bits();
+    run.amp.fp8.enabled = true;
+    return run;
+  }
+  TinyRun In16Bits() const {
+    TinyRun run;
+    run.spec = GetParam().llama ? TinyLlama() : TinyGpt2();
+    run.amp.dtype = GetParam().dtype;
+    run.evaluate = true;
+    run.repeat = true;
+    run.steps = 10;
+    run.lr = 3e-3;
+    run.sequence = 13;  // rows that are no multiple of 16
+    run.micro_batch = 3;
+    if (run.amp.dtype == DType::kFloat16) run.update.loss_scale.emplace();
+    return run;
+  }
+};
+
+TEST_P(Fp8Step, LossesStayNearThoseOf16Bits) {
+  const TinyResult low = Train(In16Bits());
+  EXPECT_LT(low.losses.back(), low.losses.front() - 0.3) << "nothing was learnt";
+  for (const DType gradients : {DType::kFloat8E5M2, DType::kFloat8E4M3}) {
+    TinyRun run = Run();
+    run.amp.fp8.gradients = gradients;
+    const TinyResult codes = Train(run);
+    ASSERT_EQ(codes.losses.size(), low.losses.size());
+    for (size_t i = 0; i < low.losses.size(); ++i) {
+      EXPECT_NEAR(codes.losses[i], low.losses[i], 0.03) << i;
+    }
+    EXPECT_NE(codes.losses, low.losses) << "nothing was rounded";
+    // Evaluation computes with the weights of 16 bits.
+    EXPECT_EQ(codes.evaluations.empty(), low.evaluations.empty());
+  }
+}
+
+TEST_P(Fp8Step, SkippedLayersAreThoseOf16Bits) {
+  TinyRun run = Run();
+  run.amp.fp8.skip = {"*"};
+  ExpectSameNumbers(Train(run), Train(In16Bits()));
+}
+
+TEST_P(Fp8Step, GivesTheSameBitsUnderEveryPolicy) {
+  TinyRun run = Run();
+  run.spec.layers = 3;
+  run.spec.dropout = GetParam().llama ? 0 : 0.1;
+  const TinyResult expected = Train(run);
+  for (const Policy policy : {Policy::kBlock, Policy::kEvery, Policy::kSelective}) {
+    TinyRun with = run;
+    with.checkpointing.policy = policy;
+    with.checkpointing.every = 2;
+    with.checkpointing.recompute.patterns = {"norms", "activations"};
+    SCOPED_TRACE(static_cast<int>(policy));
+    const TinyResult result = Train(with);
+    ExpectSameNumbers(result, expected);
+    EXPECT_LE(result.arena_bytes, expected.arena_bytes);
+  }
+  TinyRun with = run;
+  with.checkpointing.offload.patterns = {"*"};
+  ExpectSameNumbers(Train(with), expected);
+}
+
+// Codes of one byte wait for the backward pass, and nothing else waits for a linear layer's
+// gradients.
+TEST_P(Fp8Step, KeepsLessThanIn16Bits) {
+  TinyRun codes = Run(), low = In16Bits();
+  codes.sequence = low.sequence = 16;
+  codes.micro_batch = low.micro_batch = 16;
+  codes.spec.layers = low.spec.layers = 4;
+  EXPECT_LT(Train(codes).arena_bytes, Train(low).arena_bytes);
+}
+
+TEST_P(Fp8Step, GivesTheSameBitsOnAnyNumberOfThreads) {
+  TinyRun run = Run();
+  const TinyResult expected = Train(run);
+  for (const int threads : {1, 3}) {
+    run.threads = threads;
+    ExpectSame(Train(run), expected);
+  }
+}
+
+TEST_P(Fp8Step, WeightsAndStateMayBeOnTheHost) {
+  TinyRun run = Run();
+  const TinyResult expected = Train(run);
+  run.state_on_host = run.weights_on_host = run.gradients_on_host = true;
+  ExpectSameNumbers(Train(run), expected);
+  run.update_in_backward = true;
+  run.state_on_host = run.weights_on_host = run.gradients_on_host = false;
+  const TinyResult in_backward = Train(run);
+  EXPECT_EQ(in_backward.losses.front(), expected.losses.front());
+}
+
+TEST_P(Fp8Step, MicroStepsGiveTheBitsOfBlocksFirst) {
+  TinyRun run = Run();
+  run.accumulate = 3;
+  const TinyResult expected = Train(run);
+  run.micro_steps_per_program = 3;
+  run.blocks_first = true;
+  ExpectSameNumbers(Train(run), expected);
+}
+
+TEST_P(Fp8Step, GradientsMayBeBf16) {
+  if (GetParam().dtype != DType::kBFloat16) return;
+  TinyRun run = Run();
+  run.accumulate = 3;
+  const TinyResult wide = Train(run);
+  run.amp.low_gradients = true;
+  const TinyResult low = Train(run);
+  EXPECT_NE(low.losses, wide.losses);
+  for (size_t i = 0; i < low.losses.size(); ++i) {
+    EXPECT_NEAR(low.losses[i], wide.losses[i], 0.03) << i;
+  }
+}
+
+TEST_P(Fp8Step, AdaptersTrainOverAFrozenModel) {
+  TinyRun run = Run();
+  run.lora = {"*"};
+  const TinyResult result = Train(run);
+  EXPECT_LT(result.losses.back(), result.losses.front());
+  run.checkpointing.policy = Policy::kBlock;
+  ExpectSameNumbers(Train(run), result);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Fp8Step,
+                         testing::Values(Case{"Gpt2Bf16", false, DType::kBFloat16},
+                                         Case{"LlamaBf16", true, DType::kBFloat16},
+                                         Case{"LlamaF16", true, DType::kFloat16}),
+                         [](const auto& info) { return info.param.name; });
+
+// The scale starts far too high: gradients are infinite, codes of them saturate, and the steps are
+// skipped all the same, with nothing changed.
+TEST(Fp8Overflow, StepsAreSkippedUntilTheScaleFits) {
+  TinyRun run;
+  run.spec = TinyLlama();
+  run.amp.dtype = DType::kFloat16;
+  run.amp.fp8.enabled = true;
+  run.update.loss_scale.emplace();
+  run.init_loss_scale = 0x1p32;
+  run.repeat = true;
+  run.steps = 30;
+  const TinyResult result = Train(run);
+  const auto overflowed = [](double norm) { return !std::isfinite(norm); };
+  const auto first = std::ranges::find_if_not(result.grad_norms, overflowed);
+  const auto skipped = static_cast<size_t>(first - result.grad_norms.begin());
+  EXPECT_GT(skipped, 2u);
+  EXPECT_LT(skipped, 20u);
+  EXPECT_EQ(result.last.skipped, std::ranges::count_if(result.grad_norms, overflowed));
+  for (size_t i = 0; i <= skipped; ++i) {
+    EXPECT_EQ(result.losses[i], result.losses[0]) << "step " << i << ": the weights have changed";
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
