@@ -132,6 +132,36 @@ TEST_F(ZeroEquivalence, ClipsAsOneRank) {
   }
 }
 
+// A weight's codes are made of the gathered weight, wherever it lay.
+TEST_F(ZeroEquivalence, EightBitLayersHaveTheBitsOfPlainDataParallelism) {
+  for (const bool llama : {false, true}) {
+    for (const int64_t accumulate : {1, 2}) {
+      TinyRun alone = RunOf(llama, accumulate);
+      alone.amp.dtype = graph::DType::kBFloat16;
+      alone.amp.fp8.enabled = true;
+      alone.update.clip_grad_norm = 0;
+      const TinyResult whole = Train(Shared(alone, 0));
+      // From the second stage on, ranks add up the gradients of each micro-step.
+      const TinyResult divided = Train(Shared(alone, 2));
+      for (const int64_t zero : {1, 2, 3}) {
+        const TinyResult& want = zero < 2 || accumulate == 1 ? whole : divided;
+        for (const Policy policy : {Policy::kNone, Policy::kBlock}) {
+          SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}, {}", llama ? "llama" : "gpt2",
+                                   accumulate, zero,
+                                   policy == Policy::kBlock ? "block, weights on host" : "none"));
+          TinyRun shared = Shared(alone, zero);
+          shared.checkpointing.policy = policy;
+          shared.weights_on_host = policy == Policy::kBlock;
+          const TinyResult got = Train(shared);
+          EXPECT_EQ(got.losses, want.losses);
+          EXPECT_EQ(got.weights, want.weights);
+          EXPECT_EQ(got.used_bytes, got.arena_bytes);
+        }
+      }
+    }
+  }
+}
+
 // Updates within the backward pass change no bit, on each rank.
 TEST_F(ZeroEquivalence, UpdatesInTheBackwardPassWithTheSameBits) {
   for (const bool llama : {false, true}) {
