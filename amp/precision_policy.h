@@ -12,11 +12,13 @@
 
 namespace plimsoll::amp {
 
-// 8-bit linear layers (amp/fp8.h).
+// Linear layers whose three products multiply 8-bit codes (amp/fp8.h).
 struct Fp8Options {
   bool enabled = false;
-  graph::DType gradients = graph::DType::kFloat8E5M2;  // the type of gradients' codes
+  graph::DType gradients = graph::DType::kFloat8E5M2;  // of the codes of results' gradients
   std::vector<std::string> skip;  // patterns of weights whose layers stay in 16 bits
+
+  bool operator==(const Fp8Options&) const = default;
 };
 
 struct AmpOptions {
@@ -25,7 +27,6 @@ struct AmpOptions {
   // for dtype float32.
   bool tf32 = false;
   bool low_gradients = false;         // gradients of matrices are bf16 (amp/low_gradients.h)
-  Fp8Options fp8;
   std::vector<std::string> low_ops;   // op kinds that work in `dtype`, whatever they declare
   std::vector<std::string> fp32_ops;  // op kinds that work in float32, whatever they declare
 
@@ -34,6 +35,7 @@ struct AmpOptions {
   std::optional<std::set<std::string>> fp32_parameters;
   // Results that the host reads, always in float32, if a program has them.
   std::vector<std::string> results = {"loss", "logits"};
+  Fp8Options fp8;  // of training programs, in 16 bits
 
   bool enabled() const { return graph::IsLowPrecision(dtype); }
 };

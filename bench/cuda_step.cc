@@ -122,10 +122,12 @@ void Run(const Arguments& arguments) {
   GpuBytes held;
   int64_t arena = 0;
   double flops = 0;  // of the model, per token
+  double peak = 0;
   {
     trainer::CompiledStep compiled = trainer::Compile(*model, options);
     arena = compiled.plan.arena_bytes;
     flops = trainer::ModelFlopsPerToken(compiled);
+    peak = trainer::PeakFlops(compiled, *device);
     fmt::print("{}\n{} sequences of {} tokens, {} micro-steps\n{}\n", arguments.file,
                options.micro_batch, options.sequence, options.accumulate,
                memory::Summary(compiled.plan));
@@ -138,7 +140,6 @@ void Run(const Arguments& arguments) {
   const auto [fastest, slowest] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
-  const double peak = device->peak_flops(options.amp.dtype, options.amp.tf32);
   const double step = timing.throughout;
   const int64_t process = held.process > 0 ? held.process : held.all - held_before;
   fmt::print(

@@ -12,6 +12,7 @@ struct PeakRates {
   const char* name = "";  // "NVIDIA A100 80 GB"
   // FLOPs without sparsity. A GPU without TF32 has the rate of float32 there.
   double half = 0;  // bf16 and fp16 on the matrix units, summed in float32
+  double fp8 = 0;   // e4m3 and e5m2, summed in float32; 0: the matrix units don't multiply them
   double tf32 = 0;
   double fp32 = 0;
   double memory = 0;  // bytes of the card's own memory

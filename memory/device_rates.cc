@@ -42,6 +42,7 @@ double CpuFlops(const OpDef& op) {
       {"linear_dx", 215e9},
       {"linear_dx_gelu", 205e9},
       {"linear_dw", 210e9},
+      {"scaled_linear", 150e9},
       {"matmul", 200e9},
       {"linear_cross_entropy", 200e9},
       {"linear_cross_entropy_backward", 205e9},
@@ -56,6 +57,7 @@ double CpuFlops(const OpDef& op) {
 }
 
 double CpuBytes(const OpDef& op) {
+  if (op.name == "quantize") return 2e9;           // conversions that no instruction does
   return CpuFlops(op) == kCpuFlops ? 12e9 : 20e9;  // the others have their data in caches
 }
 
@@ -83,6 +85,14 @@ double GpuFlops16(const OpDef& op) {
       {"attention_backward", 270e12},
   };
   return Find(table, op, {kGpuVector, 500e12, 270e12});
+}
+
+// Products of 8-bit codes, on the matrix units. A float32 result that is added to is read and
+// written.
+double GpuFlops8(const graph::OpCall& call) {
+  constexpr int64_t kAcc = 5;
+  const bool adds = call.has_input(kAcc) && call.input(kAcc).dtype == graph::DType::kFloat32;
+  return adds ? 1150e12 : 1200e12;
 }
 
 double GpuFlops32(const OpDef& op) {
@@ -114,6 +124,7 @@ double GpuBytes(const OpDef& op) {
       {"swiglu_backward", 4.2e12},
       {"swiglu_with_backward", 4.2e12},
       {"gelu_with_backward", 3.8e12},
+      {"quantize", 3.6e12},
   };
   return Find(table, op, {3.6e12, 3.6e12, 3.6e12});
 }
@@ -136,6 +147,11 @@ double GpuFlopsTf32(const OpDef& op) {
 bool Is16Bit(const graph::OpCall& call) {
   return call.has_input(0) && (call.input(0).dtype == graph::DType::kBFloat16 ||
                                call.input(0).dtype == graph::DType::kFloat16);
+}
+
+bool MultipliesCodes(const graph::OpCall& call) {
+  return call.op.cost_class == CostClass::kProducts && call.has_input(0) &&
+         graph::IsFloat8(call.input(0).dtype);
 }
 
 // The rates of attention are those for 1,024 tokens. In longer sequences, a smaller part of the
@@ -189,7 +205,11 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   }
   const double vector = scale(&gpu::PeakRates::fp32), memory = scale(&gpu::PeakRates::memory);
   double flops = GpuFlops32(op) * vector;
-  if (Is16Bit(call) && op.cost_class != CostClass::kBandwidth) {
+  if (MultipliesCodes(call)) {
+    // Without units for them such products run, at best, like those of 16 bits.
+    const double peak = multiplies_codes() ? gpu_->fp8 : gpu_->half;
+    flops = GpuFlops8(call) * peak / measured_->fp8;
+  } else if (Is16Bit(call) && op.cost_class != CostClass::kBandwidth) {
     flops = GpuFlops16(op) * AttentionFactor(call) * scale(&gpu::PeakRates::half);
   } else if (call.attributes.Has("tf32") && GpuFlopsTf32(op) != GpuFlops32(op)) {
     // A GPU without TF32 computes such products like other float32 products.

@@ -36,6 +36,10 @@ class DeviceRates {
   // for a CPU.
   std::string Origin() const;
 
+  // Whether products of 8-bit floats run on matrix units. A GPU that is not known is taken to have
+  // them; a CPU emulates them.
+  bool multiplies_codes() const { return gpu_ == nullptr || gpu_->fp8 > 0; }
+
   // The seconds of a call other than a copy between places.
   double Seconds(const graph::OpCall& call) const;
 

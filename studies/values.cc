@@ -153,15 +153,16 @@ void ForEachKey(const Tree& map, const std::string& where, const Leaf& leaf) {
     }
     leaf(*key, entry);
   };
-  for (const TreeEntry& entry : map.entries) {
-    if (config::FindKey(entry.key) != nullptr || !config::IsSection(entry.key)) {
-      visit(entry.key, entry);
-      continue;
+  const auto walk = [&](const auto& self, const std::string& path, const TreeEntry& entry) -> void {
+    if (config::FindKey(path) != nullptr ||
+        (!config::IsSection(path) && !config::IsNestedMap(path))) {
+      return visit(path, entry);
     }
-    RequireKind(Tree::Kind::kMap, "keys of this section", entry.origin, where + "." + entry.key,
+    RequireKind(Tree::Kind::kMap, "keys of this section", entry.origin, where + "." + path,
                 entry.value);
-    for (const TreeEntry& inner : entry.value.entries) visit(entry.key + "." + inner.key, inner);
-  }
+    for (const TreeEntry& inner : entry.value.entries) self(self, path + "." + inner.key, inner);
+  };
+  for (const TreeEntry& entry : map.entries) walk(walk, entry.key, entry);
 }
 
 KeyTrees ReadSettings(const Tree& map, const std::string& where) {

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/version.h"
 #include "memory/report.h"
+#include "trainer/plan/code_products.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
 
@@ -24,6 +25,7 @@ std::string Announcement(const Announced& run) {
   std::string text = run.data;
   text += fmt::format("built, differentiated and planned in {:.0f} ms\n{}\n",
                       run.compile_seconds * 1e3, memory::Summary(run.compiled.plan));
+  if (run.compiled.options.amp.fp8.enabled) text += Text(CountCodeProducts(run.compiled)) + "\n";
   for (const std::string& line : {run.gpu, run.link, run.resumed}) {
     if (!line.empty()) text += line + "\n";
   }

@@ -133,8 +133,7 @@ StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> 
 // Nothing where the peak is not known.
 std::optional<double> StepLog::Mfu(double tokens_per_second) const {
   const CompiledStep& compiled = parts_.session.compiled();
-  const amp::AmpOptions& amp = compiled.options.amp;
-  const double peak = parts_.session.device().peak_flops(amp.dtype, amp.tf32);
+  const double peak = PeakFlops(compiled, parts_.session.device());
   if (peak == 0) return std::nullopt;
   return ModelFlopsPerToken(compiled) * tokens_per_second /
          (peak * static_cast<double>(parts_.ranks.size()));

@@ -131,6 +131,9 @@ class CudaDevice : public Device {
       case graph::DType::kBFloat16:
       case graph::DType::kFloat16:
         return rates_.half;
+      case graph::DType::kFloat8E4M3:
+      case graph::DType::kFloat8E5M2:
+        return rates_.fp8;
       case graph::DType::kFloat32:
         return tf32 ? rates_.tf32 : rates_.fp32;
       default:

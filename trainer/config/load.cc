@@ -78,7 +78,8 @@ std::optional<GivenKey> FindGiven(const std::string& text, const std::string& na
 }
 
 std::string ToYaml(const RunConfig& config) {
-  std::string yaml, section;
+  std::string yaml;
+  const Key* before = nullptr;
   for (const Key& key : Schema()) {
     if (!key.Applies(config)) continue;
     const std::string text = key.Text(config);
@@ -88,15 +89,13 @@ std::string ToYaml(const RunConfig& config) {
     // Skips keys of the family that are unset because the weights' folder has not been read yet.
     const bool of_family = key.Section() == "model" && !key.owners.empty();
     if (of_family && !config.model.settings.Has(key.Name())) continue;
-    if (key.Section() != section) {
-      section = key.Section();
-      if (!section.empty()) yaml += section + ":\n";
-    }
-    const char* indent = section.empty() ? "" : "  ";
+    const KeyLines lines = LinesOf(key, before);
+    before = &key;
+    yaml += lines.opening + lines.indent;
     if (Follows(config, key.path)) {
-      yaml += fmt::format("{}# {}: {}  (follows)\n", indent, key.Name(), text);
+      yaml += fmt::format("# {}: {}  (follows)\n", lines.name, text);
     } else {
-      yaml += fmt::format("{}{}: {}\n", indent, key.Name(), text);
+      yaml += fmt::format("{}: {}\n", lines.name, text);
     }
   }
   return yaml + ObjectivesYaml(config);

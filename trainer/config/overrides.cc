@@ -95,35 +95,52 @@ void SetAllAuto(const std::string& section, const Tree& value, const std::string
   }
 }
 
+// "amp: {fp8: {recipe: …}}"
+std::string AsMaps(const Key& key) {
+  std::string text;
+  const std::vector<std::string> words = key.Words();
+  for (const std::string& word : words) text += (text.empty() ? "" : ": {") + word;
+  return text + ": …" + std::string(words.size() - 1, '}');
+}
+
+[[noreturn]] void RefuseDots(const Key& key, const TreeEntry& entry) {
+  throw UserError(fmt::format("{}: {}: dotted keys are for --set; write {}", entry.origin,
+                              entry.key, AsMaps(key)));
+}
+
+// `path`: of the section, or of a map within it.
+void CollectMap(const TreeEntry& map, const std::string& path, KeyTrees& layer,
+                MistakeList& mistakes) {
+  if (map.value.kind == Tree::Kind::kNull) return;  // all lines are commented out
+  RequireMap(map, path, "keys of this section");
+  for (const TreeEntry& entry : map.value.entries) {
+    const std::string inner = path + "." + entry.key;
+    mistakes.Try([&] {
+      if (IsNestedMap(inner)) return CollectMap(entry, inner, layer, mistakes);
+      const Key* const key = FindKey(inner);
+      if (key == nullptr) Unknown(inner, entry.origin);
+      if (entry.key.find('.') != std::string::npos) RefuseDots(*key, entry);
+      Tree& setting = layer[inner] = entry.value;
+      setting.origin = entry.origin;
+    });
+  }
+}
+
 void CollectSection(const TreeEntry& section, KeyTrees& layer, MistakeList& mistakes) {
-  if (section.value.kind == Tree::Kind::kNull) return;  // all lines are commented out
   if (IsAuto(section.value) && MayBeAuto(section.key)) {
     return SetAllAuto(section.key, section.value, section.origin, layer);
   }
-  if (section.value.kind != Tree::Kind::kMap) {
-    throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
-                                section.key, Describe(section.value)));
+  if (section.key == kObjectives && section.value.kind == Tree::Kind::kMap) {
+    return CollectObjectives(section, layer, mistakes);
   }
-  if (section.key == kObjectives) return CollectObjectives(section, layer, mistakes);
-  for (const TreeEntry& entry : section.value.entries) {
-    const std::string path = section.key + "." + entry.key;
-    if (FindKey(path) == nullptr) {
-      mistakes.Try([&] { Unknown(path, entry.origin); });
-      continue;
-    }
-    Tree& setting = layer[path] = entry.value;
-    setting.origin = entry.origin;
-  }
+  CollectMap(section, section.key, layer, mistakes);
 }
 
 void CollectEntry(const TreeEntry& entry, KeyTrees& layer, MistakeList& mistakes) {
   if (IsSection(entry.key)) return CollectSection(entry, layer, mistakes);
   const Key* const key = FindKey(entry.key);
   if (key == nullptr) Unknown(entry.key, entry.origin);
-  if (!key->Section().empty()) {
-    throw UserError(fmt::format("{}: {}: dotted keys are for --set; write {}: {{{}: …}}",
-                                entry.origin, entry.key, key->Section(), key->Name()));
-  }
+  if (!key->Section().empty()) RefuseDots(*key, entry);
   Tree& setting = layer[entry.key] = entry.value;
   setting.origin = entry.origin;
 }
@@ -255,7 +272,7 @@ void AddSet(const std::string& set, KeyTrees& layer) {
     if (IsAuto(value)) return SetAllAuto(path, value, "--set", layer);
   }
   const Key* key = FindMeantKey(path);
-  if (key == nullptr && IsSection(path)) {
+  if (key == nullptr && (IsSection(path) || IsNestedMap(path))) {
     throw UserError(fmt::format(
         "--set: {}: is a section; name one of its keys, as in --set train.steps=100", path));
   }

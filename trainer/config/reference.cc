@@ -201,10 +201,26 @@ Json KeySchema(const Key& key) {
   return schema;
 }
 
+// The properties among which the key is one, in those of its section.
+Json& PropertiesOf(const Key& key, Json& section) {
+  const std::vector<std::string> words = key.Words();
+  Json* properties = &section;
+  for (size_t i = 1; i + 1 < words.size(); ++i) {
+    Json& map = (*properties)[words[i]];
+    if (map.is_null()) {
+      map = {{"type", {"object", "null"}},
+             {"properties", Json::object()},
+             {"additionalProperties", false}};
+    }
+    properties = &map["properties"];
+  }
+  return *properties;
+}
+
 Json SectionSchema(const SectionInfo& section) {
   Json keys = Json::object();
   for (const Key& key : Schema()) {
-    if (key.Section() == section.name) keys[key.Name()] = KeySchema(key);
+    if (key.Section() == section.name) PropertiesOf(key, keys)[key.Words().back()] = KeySchema(key);
   }
   Json schema = {{"description", section.doc},
                  {"type", {"object", "null"}},

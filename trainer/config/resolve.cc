@@ -311,6 +311,12 @@ void ResolveAmp(RunConfig& config, std::vector<std::string>& warnings) {
                                    "updates can round stochastically",
                                    GivenAt(config, "amp.dtype")));
   }
+  if (amp.fp8_recipe != Fp8Recipe::kNone && !fp16 && amp.dtype != Dtype::kBf16) {
+    throw config.Error("amp.fp8.recipe",
+                       fmt::format("{} needs amp.dtype: bf16 or fp16, not {}{}; set one of them, "
+                                   "or remove it",
+                                   ToString(amp.fp8_recipe), dtype, GivenAt(config, "amp.dtype")));
+  }
   const bool dynamic =
       amp.loss_scale == LossScale::kDynamic || (amp.loss_scale == LossScale::kAuto && fp16);
   if (dynamic && amp.init_scale < amp.min_scale) {

@@ -79,6 +79,16 @@ const Names& EnumNames<GradDtype>() {
   return names;
 }
 template <>
+const Names& EnumNames<Fp8Recipe>() {
+  static const Names names = {"none", "current"};
+  return names;
+}
+template <>
+const Names& EnumNames<Fp8Gradients>() {
+  static const Names names = {"e5m2", "e4m3"};
+  return names;
+}
+template <>
 const Names& EnumNames<ClipBy>() {
   static const Names names = {"step", "parameter", "last_step"};
   return names;

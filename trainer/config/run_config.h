@@ -27,6 +27,8 @@ enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
 enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
 enum class GradDtype { kFp32, kBf16 };
+enum class Fp8Recipe { kNone, kCurrent };
+enum class Fp8Gradients { kE5m2, kE4m3 };
 enum class ClipBy { kStep, kParameter, kLastStep };
 enum class PlaceOrAuto { kDevice, kHost, kAuto };
 enum class OnOrAuto { kOff, kOn, kAuto };
@@ -61,6 +63,10 @@ template <>
 const std::vector<std::string>& EnumNames<StateDtype>();
 template <>
 const std::vector<std::string>& EnumNames<GradDtype>();
+template <>
+const std::vector<std::string>& EnumNames<Fp8Recipe>();
+template <>
+const std::vector<std::string>& EnumNames<Fp8Gradients>();
 template <>
 const std::vector<std::string>& EnumNames<PlaceOrAuto>();
 template <>
@@ -281,9 +287,12 @@ struct AmpConfig {
   double init_scale = 65536;          // as PyTorch's GradScaler
   double growth_factor = 2;
   double backoff_factor = 0.5;
-  int64_t growth_interval = 2000;  // good steps in a row before the scale grows
-  double min_scale = 1;            // the floor
-  int64_t max_skips = 50;          // skipped steps in a row that end the run
+  int64_t growth_interval = 2000;           // good steps in a row before the scale grows
+  double min_scale = 1;                     // the floor
+  int64_t max_skips = 50;                   // skipped steps in a row that end the run
+  Fp8Recipe fp8_recipe = Fp8Recipe::kNone;  // how 8-bit linear layers find their scales
+  Fp8Gradients fp8_gradients = Fp8Gradients::kE5m2;
+  std::vector<std::string> fp8_skip;  // patterns of weights whose layers stay in 16 bits
 
   bool operator==(const AmpConfig&) const = default;
 };

@@ -127,6 +127,18 @@ std::string Key::Name() const {
   return dot == std::string::npos ? path : path.substr(dot + 1);
 }
 
+std::vector<std::string> Key::Words() const {
+  std::vector<std::string> words = {""};
+  for (const char c : path) {
+    if (c == '.') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
 bool Key::Applies(const RunConfig& config) const {
   if (!config.model.init_from.empty() && Section() == "model") {
     if (path == "model.family") return false;
@@ -186,9 +198,31 @@ bool IsSection(const std::string& name) {
   return std::ranges::find(Sections(), name, &SectionInfo::name) != Sections().end();
 }
 
+bool IsNestedMap(const std::string& path) {
+  if (path.find('.') == std::string::npos) return false;
+  return std::ranges::any_of(Schema(),
+                             [&](const Key& key) { return key.path.starts_with(path + "."); });
+}
+
 bool MayBeAuto(const std::string& section) {
   const auto found = std::ranges::find(Sections(), section, &SectionInfo::name);
   return found != Sections().end() && found->may_be_auto;
+}
+
+KeyLines LinesOf(const Key& key, const Key* before) {
+  KeyLines lines;
+  std::vector<std::string> maps = key.Words();
+  lines.name = maps.back();
+  maps.pop_back();
+  std::string path;
+  for (const std::string& map : maps) {
+    path += map + ".";
+    if (before == nullptr || !before->path.starts_with(path)) {
+      lines.opening += fmt::format("{}{}:\n", lines.indent, map);
+    }
+    lines.indent += "  ";
+  }
+  return lines;
 }
 
 UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out) {

@@ -44,7 +44,9 @@ struct Key {
   std::function<void(RunConfig&, const Value&)> set;
 
   std::string Section() const;  // "optimizer"; empty for keys of the top level
-  std::string Name() const;     // "lr"
+  std::string Name() const;     // "lr", "fp8.recipe"
+  // The words of the path: all but the last name maps of a file, each within the one before it.
+  std::vector<std::string> Words() const;
   // The key that chooses among owners: "model.family" or "data.source".
   std::string Chooser() const { return Section() == "model" ? "model.family" : "data.source"; }
   bool MayBeAuto() const { return type == Type::kAutoOrInt || type == Type::kAutoOrBool; }
@@ -70,6 +72,8 @@ const std::vector<SectionInfo>& Sections();
 
 const Key* FindKey(const std::string& path);  // nullptr: no such key
 bool IsSection(const std::string& name);
+// Whether a path names a map within a section: "amp.fp8".
+bool IsNestedMap(const std::string& path);
 // Whether a section may be given as `auto`, which all its keys then are that may be.
 bool MayBeAuto(const std::string& section);
 
@@ -84,6 +88,13 @@ struct ObjectiveKey {
 std::optional<ObjectiveKey> FindObjectiveKey(const std::string& path);
 // The key that a path means, also when the path names an objective; nullptr: none.
 const Key* FindMeantKey(const std::string& path);
+
+// A key's line in a file, and before it the lines that open the maps it is in, but for those that
+// hold the key `before` it as well: "amp:\n", "  fp8:\n". nullptr: it is the first.
+struct KeyLines {
+  std::string opening, indent, name;
+};
+KeyLines LinesOf(const Key& key, const Key* before);
 
 // "between 1 and 8", "above 0 and below 1"; empty: any.
 std::string RangeText(const Key& key);

@@ -371,6 +371,20 @@ void TechniqueKeys(std::vector<Key>& keys) {
   amp.Add("max_skips", &A::max_skips, "Skipped steps in a row that end the run with an error.")
       .Between(1, kSteps)
       .When("amp.loss_scale", scaled);
+  const std::vector<std::string> codes = {"current"};
+  amp.Add(
+      "fp8.recipe", &A::fp8_recipe,
+      "`current`: linear layers in the model's blocks multiply 8-bit codes in training, forward "
+      "and backward, each tensor scaled by its largest value at that moment; for `dtype` "
+      "`bf16` or `fp16` (docs/mixed_precision.md).");
+  amp.Add("fp8.gradients", &A::fp8_gradients,
+          "Codes of the gradients of these layers' results: `e5m2` has the wider range, `e4m3` is "
+          "the more precise. Activations and weights are `e4m3`.")
+      .When("amp.fp8.recipe", codes);
+  amp.Add("fp8.skip", &A::fp8_skip,
+          "Linear layers that stay in 16 bits, by the names of their weights: "
+          "`[block.0.*, *.mlp.*]`.")
+      .When("amp.fp8.recipe", codes);
 
   using C = CheckpointingConfig;
   SectionKeys<C> checkpointing(keys, "checkpointing", &RunConfig::checkpointing);

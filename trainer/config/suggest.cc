@@ -73,7 +73,7 @@ std::string NearestKey(const std::string& path) {
   };
   for (const Key& key : Schema()) {
     consider(key.path, EditDistance(path, key.path));
-    consider(key.path, 1 + EditDistance(leaf, key.Name()));
+    consider(key.path, 1 + EditDistance(leaf, LeafOf(key.path)));
   }
   if (path == leaf) {
     for (const SectionInfo& section : Sections())

@@ -18,6 +18,7 @@
 #include "trainer/config/rank_counts.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/run_config.h"
+#include "trainer/plan/code_products.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
@@ -137,6 +138,9 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   }
   PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
                           FormatCount(compiled.flops_per_step), FormatCount(compiled.model_flops)));
+  if (options.amp.fp8.enabled) {
+    PrintAnswer(Wrapped(Text(CountCodeProducts(compiled)), kLineColumns, "  ") + "\n");
+  }
   if (compiled.plan.host_arena_bytes > 0 && cost.rates().copies_overlap()) {
     PrintAnswer(Wrapped(LinkText(cost.rates()), kLineColumns, "  ") + "\n");
   }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/caching_allocator/caching_allocation.h"
+#include "trainer/plan/code_products.h"
 #include "trainer/settle/gpu_profile.h"
 
 namespace plimsoll::trainer {
@@ -80,6 +81,9 @@ ordered_json PlanObject(const config::RunConfig& config, const models::Model& mo
       {"predicted_step_ms", predicted_seconds * 1e3},
       {"choices", choices},
   };
+  if (options.amp.fp8.enabled) {
+    json["eight_bit_products"] = CodeProductsJson(CountCodeProducts(compiled));
+  }
   if (options.device == runtime::DeviceKind::kCuda) {
     const memory::DeviceProfile profile = ProfileFrom(config);
     json["process_bytes"] = profile.ProcessBytes(plan.arena_bytes);

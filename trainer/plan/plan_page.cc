@@ -12,6 +12,7 @@
 #include "memory/report.h"
 #include "reports/page.h"
 #include "reports/timeline_views.h"
+#include "trainer/plan/code_products.h"
 #include "trainer/plan/memory_timeline.h"
 
 namespace plimsoll::trainer {
@@ -78,6 +79,7 @@ ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled)
   add("batch",
       fmt::format("{} on a rank, {} micro-steps a step", BatchText(options), options.accumulate));
   add("plan", memory::Summary(compiled.plan));
+  if (options.amp.fp8.enabled) add("products", Text(CountCodeProducts(compiled)));
   for (const graph::PassReport& pass : compiled.passes) {
     if (pass.result.changed) {
       add("pass", fmt::format("{} in {}: {}", pass.pass, pass.program, pass.result.summary));

@@ -32,20 +32,19 @@ bool Choices::IsAsked(const std::string& key) const {
 }
 
 std::string Choices::Text() const {
-  std::string yaml, section;
+  std::string yaml;
+  const config::Key* before = nullptr;
   for (const config::Key& key : config::Schema()) {
     const auto choice = made_.find(key.path);
     if (choice == made_.end() && !Keeps(key.path)) continue;
-    if (key.Section() != section) {
-      section = key.Section();
-      if (!section.empty()) yaml += section + ":\n";
-    }
-    const std::string indent = section.empty() ? "" : "  ";
+    const config::KeyLines lines = config::LinesOf(key, before);
+    before = &key;
+    yaml += lines.opening;
     if (choice != made_.end() && !choice->second.why.empty()) {
-      yaml += Comment(choice->second.why, indent);
+      yaml += Comment(choice->second.why, lines.indent);
     }
     const std::string value = choice != made_.end() ? choice->second.value : key.Text(base_);
-    yaml += fmt::format("{}{}: {}\n", indent, key.Name(), value);
+    yaml += fmt::format("{}{}: {}\n", lines.indent, lines.name, value);
   }
   return yaml + config::ObjectivesYaml(base_);
 }

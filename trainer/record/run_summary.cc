@@ -40,7 +40,6 @@ void AddMachine(const Session& session, ordered_json& json) {
 
 void AddSpeed(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
-  const CompileOptions& options = compiled.options;
   const double tokens = TokensPerStep(compiled.options);
   // Of all ranks together.
   const double model_flops = ModelFlopsPerToken(compiled) * tokens;
@@ -60,8 +59,7 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
   json["model_flops_per_step"] = model_flops;
   json["recompute_flops_per_step"] = recomputed * result.ranks;
   json["recompute_share"] = compiled.flops_per_step > 0 ? recomputed / compiled.flops_per_step : 0;
-  json["peak_flops"] =
-      result.session.device().peak_flops(options.amp.dtype, options.amp.tf32) * result.ranks;
+  json["peak_flops"] = PeakFlops(compiled, result.session.device()) * result.ranks;
 }
 
 // Of all ranks together. Unmeasured values are null, and energy_problem says why.

@@ -13,6 +13,7 @@
 #include "data/images/preprocessor_config.h"
 #include "data/source.h"
 #include "graph/block.h"
+#include "memory/device_rates.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 #include "ops/stored_attention/stored_attention.h"
@@ -118,6 +119,37 @@ std::vector<graph::Program> LossPrograms(const config::RunConfig& config,
   return programs;
 }
 
+// A pattern that matches nothing is a mistake.
+void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
+                  const std::vector<models::ParameterInfo>& parameters) {
+  if (std::ranges::any_of(parameters, [&](const auto& parameter) {
+        return MatchesGlob(pattern, parameter.name);
+      })) {
+    return;
+  }
+  throw config.Error(key, "no parameter matches '" + pattern + "'; the first one is called '" +
+                              parameters.front().name + "'");
+}
+
+// UserError where the GPU has no units for products of 8-bit codes, or where a pattern of layers
+// that keep their 16 bits matches none.
+void CheckFp8(const config::RunConfig& config, const models::Model& model) {
+  if (config.amp.fp8_recipe == config::Fp8Recipe::kNone) return;
+  for (const std::string& pattern : config.amp.fp8_skip) {
+    RequireMatch(config, "amp.fp8.skip", pattern, model.parameters());
+  }
+  const std::string gpu = GpuFrom(config);
+  if (gpu.empty() || memory::DeviceRates::Gpu(gpu).multiplies_codes()) return;
+  std::vector<const char*> others;
+  for (const KnownGpu& known : KnownGpus()) {
+    if (memory::DeviceRates::Gpu(known.name).multiplies_codes()) others.push_back(known.key);
+  }
+  throw config.Error("amp.fp8.recipe",
+                     fmt::format("{} needs matrix units for 8-bit floats, which an {} doesn't "
+                                 "have; remove it, or take one of {}",
+                                 ToString(config.amp.fp8_recipe), gpu, fmt::join(others, ", ")));
+}
+
 // UserError where scores cannot be stored as model.attention asks for.
 void CheckStoredAttention(const config::RunConfig& config, const models::Model& model) {
   if (config.model.attention != config::AttentionKind::kStored) return;
@@ -150,18 +182,6 @@ void CheckSize(const config::RunConfig& config, const models::Model& model) {
   throw config.Error("train.micro_batch",
                      "a step of this model and batch would need over 1 EiB; "
                      "make the batch, model.sequence or the model smaller");
-}
-
-// A pattern that matches nothing is a mistake.
-void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
-                  const std::vector<models::ParameterInfo>& parameters) {
-  if (std::ranges::any_of(parameters, [&](const auto& parameter) {
-        return MatchesGlob(pattern, parameter.name);
-      })) {
-    return;
-  }
-  throw config.Error(key, "no parameter matches '" + pattern + "'; the first one is called '" +
-                              parameters.front().name + "'");
 }
 
 // The factors of the learning rate that optimizer.layer_decay asks for.
@@ -531,6 +551,11 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
   amp.low_gradients = config.amp.grad_dtype == config::GradDtype::kBf16;
   amp.low_ops = config.amp.low_ops;
   amp.fp32_ops = config.amp.fp32_ops;
+  amp.fp8.enabled = config.amp.fp8_recipe != config::Fp8Recipe::kNone;
+  amp.fp8.gradients = config.amp.fp8_gradients == config::Fp8Gradients::kE4m3
+                          ? graph::DType::kFloat8E4M3
+                          : graph::DType::kFloat8E5M2;
+  amp.fp8.skip = config.amp.fp8_skip;
   if (const auto problem = amp::FindProblem(amp)) {
     throw config.Error("amp." + problem->field, problem->reason);
   }
@@ -541,6 +566,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   CheckSize(config, model);
   CheckCoupling(config, model);
   CheckStoredAttention(config, model);
+  CheckFp8(config, model);
   if (const std::string why = WhyNoSequence(config, model); !why.empty()) {
     throw config.Error("parallel.sequence", why + "; use parallel.sequence: false");
   }

@@ -272,7 +272,12 @@ class Compiler {
       const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
       result_.flops_per_step += static_cast<double>(entry.times) * cost.flops;
       if (node.phase == graph::Phase::kRecompute) continue;
-      result_.model_flops += static_cast<double>(entry.times * sharing) * cost.products;
+      const double products = static_cast<double>(entry.times * sharing) * cost.products;
+      result_.model_flops += products;
+      if (!node.inputs.empty() && node.inputs[0] != graph::kNoTensor &&
+          graph::IsFloat8(program.tensor(node.inputs[0]).type.dtype)) {
+        result_.model_flops_of_codes += products;
+      }
     }
   }
 

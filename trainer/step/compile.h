@@ -36,6 +36,7 @@ struct CompiledStep {
   // sequences: those of matrix products (graph::Cost::products) without recomputed ones. The
   // numerator of model FLOPs utilisation.
   double model_flops = 0;
+  double model_flops_of_codes = 0;  // of these, products of 8-bit codes
 
   // Of this step, which must outlive them.
   memory::PlannedPrograms planned() const;

@@ -24,6 +24,18 @@ const char* UnitOfWork(const CompileOptions& options) {
   return options.sequence == 1 ? "sample" : "token";
 }
 
+double PeakFlops(const CompiledStep& compiled, double peak, double codes_peak) {
+  const double codes = compiled.model_flops_of_codes;
+  if (codes == 0 || peak == 0 || codes_peak == 0) return peak;
+  return compiled.model_flops / ((compiled.model_flops - codes) / peak + codes / codes_peak);
+}
+
+double PeakFlops(const CompiledStep& compiled, const runtime::Device& device) {
+  const amp::AmpOptions& amp = compiled.options.amp;
+  return PeakFlops(compiled, device.peak_flops(amp.dtype, amp.tf32),
+                   device.peak_flops(graph::DType::kFloat8E4M3, /*tf32=*/false));
+}
+
 std::string SpeedText(const CompileOptions& options, double seconds) {
   return fmt::format("{}, {} {}s/s", SecondsText(seconds),
                      FormatCount(TokensPerStep(options) / seconds), UnitOfWork(options));

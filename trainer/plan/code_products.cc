@@ -1,0 +1,117 @@
+#include "trainer/plan/code_products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/glob.h"
+#include "graph/autodiff.h"
+#include "graph/block.h"
+#include "ops/linear/scaled_linear.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::DType;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::TensorId;
+
+constexpr std::string_view kHead = "linear_cross_entropy";  // what its ops' names begin with
+
+bool IsProductOfLinearLayer(const Node& node) {
+  const std::string_view op = node.op->name;
+  return op == "scaled_linear" || op == "linear" || op == "linear_dx" || op == "linear_dx_gelu" ||
+         op == "linear_dw" || op.starts_with(kHead);
+}
+
+// The parameter that a tensor is or, by way of casts, copies and gathers, is made of; empty: none.
+std::string ParameterBehind(const Program& program, TensorId id) {
+  // One for each of the longest way: from the host, gathered, cast, viewed.
+  constexpr int kMostSteps = 16;
+  for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
+    const graph::Tensor& tensor = program.tensor(id);
+    if (tensor.role == graph::Role::kParameter && tensor.persistent) return tensor.name;
+    const auto maker = std::ranges::find_if(program.nodes(), [&](const Node& node) {
+      return std::ranges::find(node.outputs, id) != node.outputs.end();
+    });
+    if (maker == program.nodes().end() || maker->inputs.empty()) return "";
+    id = maker->inputs.front();
+  }
+  return "";
+}
+
+// The weight of such a product in 16 bits; empty: it isn't known.
+std::string WeightOf(const Program& program, const Node& node) {
+  if (node.op->name != "linear_dw") return ParameterBehind(program, node.inputs[1]);
+  if (node.outputs[0] == kNoTensor) return "";
+  const std::string& gradient = program.tensor(node.outputs[0]).name;
+  const size_t end = gradient.find(graph::GradientName(""));
+  return end == std::string::npos ? "" : gradient.substr(0, end);
+}
+
+// Why the layer of such a product isn't multiplied in 8 bits.
+std::string WhyNot(const amp::Fp8Options& options, const Program& program, const Node& node) {
+  if (node.op->name.starts_with(kHead)) return "the head stays in 16 bits";
+  if (graph::BlockIn(node.scope).empty()) return "outside the blocks";
+  if (MatchesAnyGlob(options.skip, WeightOf(program, node))) return "amp.fp8.skip";
+  const graph::TensorType &first = program.tensor(node.inputs[0]).type,
+                          &second = program.tensor(node.inputs[1]).type;
+  if (!graph::IsLowPrecision(first.dtype)) {
+    return fmt::format("in {}", graph::Name(first.dtype));
+  }
+  // The forward product says it for the whole layer.
+  const bool gradient = node.op->name == "linear_dw";
+  ops::ScaledProduct product{.m = first.shape.rows(), .result = first.dtype};
+  product.n = gradient ? second.shape.dim(-1) : second.shape.dim(0);
+  product.k = gradient ? first.shape.dim(-1) : second.shape.dim(1);
+  const std::string why = ops::WhyNotScaled(product);
+  return why.empty() ? fmt::format("in {}", graph::Name(first.dtype)) : why;
+}
+
+}  // namespace
+
+CodeProducts CountCodeProducts(const CompiledStep& compiled) {
+  CodeProducts products;
+  for (const StepEntry& entry : compiled.step.entries) {
+    const Program& program = *compiled.programs[entry.program];
+    for (const Node& node : program.nodes()) {
+      if (!IsProductOfLinearLayer(node) || node.phase == graph::Phase::kRecompute) continue;
+      // The gradient of a bias alone multiplies nothing.
+      if (graph::CostOf(program.CallOf(node).get()).products == 0) continue;
+      products.all += entry.times;
+      if (node.op->name == "scaled_linear") {
+        products.of_codes += entry.times;
+      } else {
+        products.others[WhyNot(compiled.options.amp.fp8, program, node)] += entry.times;
+      }
+    }
+  }
+  // All micro-steps of an update have the same products.
+  const int64_t micro_steps = compiled.options.accumulate;
+  products.all /= micro_steps;
+  products.of_codes /= micro_steps;
+  for (auto& [reason, count] : products.others) count /= micro_steps;
+  return products;
+}
+
+std::string Text(const CodeProducts& products) {
+  std::string text =
+      fmt::format("8-bit products: {} of {} a micro-step", products.of_codes, products.all);
+  std::string reasons;
+  for (const auto& [reason, count] : products.others) {
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", reason, count);
+  }
+  return reasons.empty() ? text : fmt::format("{} ({})", text, reasons);
+}
+
+nlohmann::ordered_json CodeProductsJson(const CodeProducts& products) {
+  nlohmann::ordered_json others = nlohmann::ordered_json::object();
+  for (const auto& [reason, count] : products.others) others[reason] = count;
+  return {{"all", products.all}, {"eight_bit", products.of_codes}, {"others", others}};
+}
+
+}  // namespace plimsoll::trainer
