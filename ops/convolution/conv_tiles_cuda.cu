@@ -39,7 +39,7 @@ struct Product {
     const ConvGeometry& g = geometry_;
     problem.k = problem.lda = g.out_channels;
     problem.n = problem.ldb = problem.ldc = g.taps() * g.in_channels;
-    problem.operands = ctx.dtype();
+    problem.type_a = problem.type_b = ctx.dtype();
     problem.result = call.overlap ? graph::DType::kFloat32 : ctx.dtype();
     problem.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
     const int64_t half = call.workspace_bytes / 2 / 256 * 256;

@@ -54,7 +54,7 @@ Product LinearProduct(const CudaContext& ctx) {
   p.lda = p.k;
   p.ldb = p.k;
   p.ldc = p.n;
-  p.operands = p.result = ctx.dtype();
+  p.type_a = p.type_b = p.result = ctx.dtype();
   p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   product.buffers = BuffersOf(ctx, ctx.in<void>(0), ctx.in<void>(1), nullptr, ctx.out<void>(0));
   if (ctx.has_input(2) && ctx.adds_once()) {
@@ -74,7 +74,7 @@ Product LinearDxProduct(const CudaContext& ctx) {
   p.lda = p.k;
   p.ldb = p.n;
   p.ldc = p.n;
-  p.operands = p.result = ctx.dtype();
+  p.type_a = p.type_b = p.result = ctx.dtype();
   p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   p.beta = ctx.has_input(2) ? 1 : 0;
   product.buffers =
@@ -92,7 +92,7 @@ Product LinearDwProduct(const CudaContext& ctx) {
   p.lda = p.m;
   p.ldb = p.n;
   p.ldc = p.n;
-  p.operands = ctx.dtype();
+  p.type_a = p.type_b = ctx.dtype();
   p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   p.result = graph::DType::kFloat32;
   p.beta = ctx.has_input(2) ? 1 : 0;

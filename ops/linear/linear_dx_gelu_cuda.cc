@@ -36,7 +36,7 @@ GemmProblem ProblemOf(const CudaContext& ctx) {
   p.lda = p.k;
   p.ldb = p.n;
   p.ldc = p.n;
-  p.operands = p.result = ctx.dtype();
+  p.type_a = p.type_b = p.result = ctx.dtype();
   p.epilogue = GemmEpilogue::kGeluGradient;
   return p;
 }

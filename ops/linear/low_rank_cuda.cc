@@ -25,7 +25,7 @@ void* OutAt(const TensorRef& tensor, int64_t index) {
 
 GemmProblem Problem(const CudaContext& ctx) {
   GemmProblem p;
-  p.operands = p.result = ctx.dtype();
+  p.type_a = p.type_b = p.result = ctx.dtype();
   p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   p.alpha = static_cast<float>(ctx.attributes.GetReal("scale"));
   return p;

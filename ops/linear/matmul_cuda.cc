@@ -24,7 +24,7 @@ GemmProblem ProblemOf(const CudaContext& ctx) {
   p.stride_a = p.m * p.k;
   p.stride_b = p.k * p.n;
   p.stride_c = p.m * p.n;
-  p.operands = p.result = ctx.dtype();
+  p.type_a = p.type_b = p.result = ctx.dtype();
   p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   return p;
 }

@@ -151,7 +151,7 @@ struct Loss {
     product.problem.m = m;
     product.problem.n = n;
     product.problem.k = k;
-    product.problem.operands = product.problem.result = operands;
+    product.problem.type_a = product.problem.type_b = product.problem.result = operands;
     product.problem.tf32 = UsesTf32(ctx.attributes, stored);
     product.buffers.workspace = scratch + layout.gemm_at;
     product.buffers.workspace_bytes = layout.bytes - layout.gemm_at;

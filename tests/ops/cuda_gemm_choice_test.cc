@@ -41,7 +41,7 @@ class Product {
   Product() {
     problem_.m = problem_.n = problem_.k = 512;
     problem_.lda = problem_.ldb = problem_.ldc = 512;
-    problem_.operands = problem_.result = DType::kBFloat16;
+    problem_.type_a = problem_.type_b = problem_.result = DType::kBFloat16;
     buffers_.a = a_.data();
     buffers_.b = b_.data();
     buffers_.d = d_.data();

@@ -40,7 +40,7 @@ GemmProblem ProblemOf(const FormCase& c, Use use) {
   p.lda = (p.trans_a ? c.m : c.k) + (sums ? 0 : c.pad);
   p.ldb = (p.trans_b ? c.k : c.n) + c.pad;
   p.ldc = c.n + c.pad;
-  p.operands = c.operands;
+  p.type_a = p.type_b = c.operands;
   p.result = gradient ? DType::kFloat32 : c.operands;
   p.beta = use == Use::kDwAdd || use == Use::kDwSumsAdd ? 1 : 0;
   p.epilogue = use == Use::kForwardBias ? GemmEpilogue::kBias

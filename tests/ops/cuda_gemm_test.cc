@@ -69,7 +69,7 @@ class Operands {
     problem.stride_a = rows_a * problem.lda;
     problem.stride_b = rows_b * problem.ldb;
     problem.stride_c = c.m * problem.ldc;
-    problem.operands = c.operands;
+    problem.type_a = problem.type_b = c.operands;
     problem.result = c.result;
     problem.tf32 = c.tf32;
     problem.epilogue = c.epilogue;

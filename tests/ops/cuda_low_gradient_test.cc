@@ -44,7 +44,7 @@ TEST_P(CudaLowGradient, EpilogueHasTheBitsOfSlices) {
   gradient.problem.m = gradient.problem.lda = m;
   gradient.problem.n = gradient.problem.ldb = gradient.problem.ldc = n;
   gradient.problem.k = k;
-  gradient.problem.operands = gradient.problem.result = DType::kBFloat16;
+  gradient.problem.type_a = gradient.problem.type_b = gradient.problem.result = DType::kBFloat16;
   gradient.buffers.a = dy.data();
   gradient.buffers.b = x.data();
   gradient.buffers.workspace = workspace.get();

@@ -20,7 +20,8 @@ bool UsesTf32(const graph::Attributes& attributes, graph::DType operands);
 
 // Enqueues the product. Uses the algorithm that PrepareGemm found, or cuBLAS's own first choice
 // where it was never called. Products that cuBLASLt does not take (k = 0, rows at odd addresses
-// under an epilogue) run on a plain kernel of our own, which is slow.
+// under an epilogue, codes other than rows of A times rows of B) run on a plain kernel of our own,
+// which is slow.
 void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
           const GemmBuffers& buffers);
 

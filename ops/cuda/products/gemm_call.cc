@@ -24,6 +24,10 @@ cudaDataType_t TypeOf(DType dtype) {
       return CUDA_R_16BF;
     case DType::kFloat16:
       return CUDA_R_16F;
+    case DType::kFloat8E4M3:
+      return CUDA_R_8F_E4M3;
+    case DType::kFloat8E5M2:
+      return CUDA_R_8F_E5M2;
     default:
       throw InternalError("no CUDA matrix product of " + std::string(graph::Name(dtype)));
   }
@@ -78,17 +82,27 @@ struct Alignments {
 };
 
 Alignments AlignmentsOf(const GemmProblem& p, const GemmBuffers& buffers) {
-  const int64_t operand = p.batch > 1 ? graph::ByteSize(p.operands) : 0;
-  const int64_t result = p.batch > 1 ? graph::ByteSize(p.result) : 0;
-  return {Alignment(buffers.b, p.stride_b * operand), Alignment(buffers.a, p.stride_a * operand),
-          Alignment(p.beta == 0 ? buffers.d : buffers.c, p.stride_c * result),
-          Alignment(buffers.d, p.stride_c * result)};
+  const auto stride = [&](int64_t elements, DType dtype) {
+    return p.batch > 1 ? elements * graph::ByteSize(dtype) : 0;
+  };
+  const int64_t result = stride(p.stride_c, p.result);
+  return {Alignment(buffers.b, stride(p.stride_b, p.type_b)),
+          Alignment(buffers.a, stride(p.stride_a, p.type_a)),
+          Alignment(p.beta == 0 ? buffers.d : buffers.c, result), Alignment(buffers.d, result)};
 }
 
 template <typename T>
 void Set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute, T value) {
   gpu::Check(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)),
              "cublasLtMatmulDescSetAttribute");
+}
+
+void SetScale(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute,
+              const float* scale) {
+  if (scale == nullptr) return;
+  // cuBLASLt fails with an invalid argument only when the product is enqueued.
+  if (Alignment(scale) < kMostAlignment) throw InternalError("a scale off 16 bytes");
+  Set(operation, attribute, static_cast<const void*>(scale));
 }
 
 template <typename T>
@@ -117,15 +131,29 @@ cublasLtMatrixLayoutOpaque_t Layout(DType dtype, int64_t rows, int64_t columns, 
   return layout;
 }
 
+// "bf16", "f32(tf32)", "e4m3", "e5m2*e4m3(fast)". Files of choices hold these words.
+std::string NameOfOperands(const GemmProblem& p) {
+  std::string name(graph::Name(p.type_a));
+  if (p.type_b != p.type_a) name += fmt::format("*{}", graph::Name(p.type_b));
+  if (p.tf32) name += "(tf32)";
+  if (p.fast_accumulation) name += "(fast)";
+  return name;
+}
+
 std::string KeyOf(const GemmProblem& p, const GemmBuffers& buffers) {
   const Alignments align = AlignmentsOf(p, buffers);
-  std::string key = fmt::format(
-      "{}{}-{}-{}{}-{}x{}x{}-ld{},{},{}-{}-{}-align{},{},{},{},{},{}", graph::Name(p.operands),
-      p.tf32 ? "(tf32)" : "", graph::Name(p.result), p.trans_a ? 't' : 'n', p.trans_b ? 't' : 'n',
-      p.m, p.n, p.k, p.lda, p.ldb, p.ldc, Name(p.epilogue), p.beta == 0 ? "write" : "add", align.a,
-      align.b, align.c, align.d, Alignment(buffers.bias), Alignment(buffers.aux));
+  std::string key = fmt::format("{}-{}-{}{}-{}x{}x{}-ld{},{},{}-{}-{}-align{},{},{},{},{},{}",
+                                NameOfOperands(p), graph::Name(p.result), p.trans_a ? 't' : 'n',
+                                p.trans_b ? 't' : 'n', p.m, p.n, p.k, p.lda, p.ldb, p.ldc,
+                                Name(p.epilogue), p.beta == 0 ? "write" : "add", align.a, align.b,
+                                align.c, align.d, Alignment(buffers.bias), Alignment(buffers.aux));
   if (p.batch > 1) {
     key += fmt::format("-batch{},{},{},{}", p.batch, p.stride_a, p.stride_b, p.stride_c);
+  }
+  const bool scaled = buffers.scale_a != nullptr || buffers.scale_b != nullptr;
+  if (scaled) {
+    const auto mode = [](const float* scale) { return scale == nullptr ? "none" : "tensor"; };
+    key += fmt::format("-scales-{},{}", mode(buffers.scale_a), mode(buffers.scale_b));
   }
   return key + fmt::format("-workspace{}", buffers.workspace_bytes);
 }
@@ -136,9 +164,9 @@ GemmCall::GemmCall(const GemmProblem& p, const GemmBuffers& buffers)
     : problem_(p),
       buffers_(buffers),
       key_(KeyOf(p, buffers)),
-      a_(Layout(p.operands, p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lda, p.batch,
+      a_(Layout(p.type_a, p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lda, p.batch,
                 p.stride_a)),
-      b_(Layout(p.operands, p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.ldb, p.batch,
+      b_(Layout(p.type_b, p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.ldb, p.batch,
                 p.stride_b)),
       c_(Layout(p.result, p.m, p.n, p.ldc, p.batch, p.stride_c)) {
   gpu::Check(
@@ -153,7 +181,13 @@ GemmCall::GemmCall(const GemmProblem& p, const GemmBuffers& buffers)
   }
   if (buffers.bias != nullptr) {
     Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(buffers.bias));
+    // Otherwise it is bf16 where operands are codes. cuBLASLt refuses float32 there.
+    if (p.of_codes()) Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(p.result));
   }
+  // Its A is our B.
+  SetScale(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, buffers.scale_b);
+  SetScale(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, buffers.scale_a);
+  if (p.fast_accumulation) Set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
   if (buffers.aux != nullptr) {
     Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers.aux);
     Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.ldc);
@@ -328,7 +362,7 @@ void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
   if (const auto form = FormOf(algorithm)) return RunForm(*form, stream, problem_, buffers_);
   if (problem_.epilogue == GemmEpilogue::kSums) {
     // Both use the workspace, one after the other.
-    ColumnSums(stream, problem_.operands, buffers_.a, problem_.k, problem_.m, buffers_.old_sums,
+    ColumnSums(stream, problem_.type_a, buffers_.a, problem_.k, problem_.m, buffers_.old_sums,
                buffers_.sums, buffers_.workspace);
   }
   if (problem_.beta != 0 && buffers_.c != buffers_.d) MoveAddend(stream);

@@ -42,7 +42,8 @@ bool OnHopper();
 bool HasHopperGemm();
 
 // The product without a library, for the problems that cuBLASLt does not take: simple, right for
-// any shape, stride and alignment, and slow. (gemm_plain.cu)
+// any shape, stride and alignment, and slow. Products of codes run here on GPUs without matrix
+// units for them, which are those before compute capability 8.9. (gemm_plain.cu)
 void PlainGemm(cudaStream_t stream, const GemmProblem& problem, const GemmBuffers& buffers);
 
 }  // namespace plimsoll::ops

@@ -21,8 +21,8 @@ int Clusters(int multiprocessors) {
 }
 
 HopperProblem ProblemOf(const GemmProblem& p, const GemmBuffers& buffers) {
-  return {{buffers.a, p.operands, p.k, p.m, p.lda},
-          {buffers.b, p.operands, p.k, p.n, p.ldb},
+  return {{buffers.a, p.type_a, p.k, p.m, p.lda},
+          {buffers.b, p.type_b, p.k, p.n, p.ldb},
           p.m,
           p.n,
           p.k};
@@ -35,7 +35,7 @@ bool Takes(const GemmProblem& p, const GemmBuffers& buffers, int multiprocessors
   using Cut = Tiling<__nv_bfloat16, kColumns, kSharedB, kSums>;
   const HopperProblem problem = ProblemOf(p, buffers);
   const bool fits =
-      p.trans_a && !p.trans_b && p.result == graph::DType::kFloat32 &&
+      p.trans_a && !p.trans_b && p.type_a == p.type_b && p.result == graph::DType::kFloat32 &&
       (p.epilogue == GemmEpilogue::kSums || (!kSums && p.epilogue == GemmEpilogue::kNone)) &&
       p.batch == 1 && p.alpha == 1 && (p.beta == 0 || p.beta == 1) && p.n % 2 == 0 &&
       p.ldc % 2 == 0 && Even(buffers.d) && Even(buffers.c) && p.k <= int64_t{65535} * kHopperStep &&
@@ -59,14 +59,14 @@ void Run(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers,
     arguments.row_sums = buffers.sums;
     arguments.row_acc = buffers.old_sums;
     if (!kSums && p.epilogue == GemmEpilogue::kSums) {
-      ColumnSums(stream, p.operands, buffers.a, p.k, p.m, buffers.old_sums, buffers.sums,
+      ColumnSums(stream, p.type_a, buffers.a, p.k, p.m, buffers.old_sums, buffers.sums,
                  buffers.workspace);
     }
     LaunchHopperGradient<Cut>(stream, problem, MakeSharedTiles<Cut>(problem, kGroup, clusters),
                               StoreGradient<kSums>{arguments},
                               static_cast<char*>(buffers.workspace), clusters);
   };
-  if (p.operands == graph::DType::kBFloat16) {
+  if (p.type_a == graph::DType::kBFloat16) {
     run.template operator()<__nv_bfloat16>();
   } else {
     run.template operator()<__half>();

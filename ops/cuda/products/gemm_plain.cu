@@ -2,6 +2,7 @@
 // is read from memory n/16 and m/16 times. The order of sums depends on k alone.
 #include <algorithm>
 
+#include "base/float8.h"
 #include "gpu/check.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
@@ -13,11 +14,36 @@ namespace {
 
 constexpr int kTile = 16;
 
+// The elements of a matrix.
+template <typename T>
+struct Numbers {
+  Numbers(const void* from, graph::DType) : data(static_cast<const T*>(from)) {}
+  __device__ float operator[](int64_t i) const { return ToFloat(data[i]); }
+
+  const T* data;
+};
+
+struct Code {};  // e4m3 or e5m2
+
+template <>
+struct Numbers<Code> {
+  Numbers(const void* from, graph::DType dtype)
+      : data(static_cast<const uint8_t*>(from)), e5m2(dtype == graph::DType::kFloat8E5M2) {}
+  __device__ float operator[](int64_t i) const {
+    return e5m2 ? ToFloat(Float8E5M2{data[i]}) : ToFloat(Float8E4M3{data[i]});
+  }
+
+  const uint8_t* data;
+  bool e5m2;
+};
+
 template <typename T, typename R>
 struct Arguments {
   GemmProblem problem;
-  const T* a;
-  const T* b;
+  Numbers<T> a;
+  Numbers<T> b;
+  const float* scale_a;
+  const float* scale_b;
   const R* c;
   R* d;
   const R* bias;
@@ -46,17 +72,16 @@ __global__ void PlainGemmKernel(Arguments<T, R> args) {
   const int64_t row = blockIdx.x / tiles_n * kTile + threadIdx.y;
   const int64_t column = blockIdx.x % tiles_n * kTile + threadIdx.x;
   for (int64_t batch = blockIdx.y; batch < p.batch; batch += gridDim.y) {
-    const T* const a = args.a + batch * p.stride_a;
-    const T* const b = args.b + batch * p.stride_b;
+    const int64_t a = batch * p.stride_a, b = batch * p.stride_b;
     float sum = 0;
     for (int64_t k = 0; k < p.k; k += kTile) {
       const int64_t ka = k + threadIdx.x;
       const int64_t kb = k + threadIdx.y;
       a_tile[threadIdx.y][threadIdx.x] =
-          row < p.m && ka < p.k ? ToFloat(a[p.trans_a ? ka * p.lda + row : row * p.lda + ka]) : 0;
+          row < p.m && ka < p.k ? args.a[a + (p.trans_a ? ka * p.lda + row : row * p.lda + ka)] : 0;
       b_tile[threadIdx.y][threadIdx.x] =
           column < p.n && kb < p.k
-              ? ToFloat(b[p.trans_b ? column * p.ldb + kb : kb * p.ldb + column])
+              ? args.b[b + (p.trans_b ? column * p.ldb + kb : kb * p.ldb + column)]
               : 0;
       __syncthreads();
 #pragma unroll
@@ -65,7 +90,10 @@ __global__ void PlainGemmKernel(Arguments<T, R> args) {
     }
     if (row < p.m && column < p.n) {
       const int64_t i = batch * p.stride_c + row * p.ldc + column;
-      float x = p.alpha * sum;
+      float alpha = p.alpha;
+      if (args.scale_a != nullptr) alpha *= *args.scale_a;
+      if (args.scale_b != nullptr) alpha *= *args.scale_b;
+      float x = alpha * sum;
       if (p.beta != 0) x += p.beta * ToFloat(args.c[i]);
       const R* const aux = args.aux == nullptr ? nullptr : args.aux + i;
       args.d[i] = FromFloat<R>(Epilogue(p.epilogue, x, args.bias, column, aux));
@@ -76,8 +104,10 @@ __global__ void PlainGemmKernel(Arguments<T, R> args) {
 template <typename T, typename R>
 void Launch(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers) {
   const Arguments<T, R> args{p,
-                             static_cast<const T*>(buffers.a),
-                             static_cast<const T*>(buffers.b),
+                             {buffers.a, p.type_a},
+                             {buffers.b, p.type_b},
+                             buffers.scale_a,
+                             buffers.scale_b,
                              static_cast<const R*>(buffers.c),
                              static_cast<R*>(buffers.d),
                              static_cast<const R*>(buffers.bias),
@@ -88,7 +118,7 @@ void Launch(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffer
   PlainGemmKernel<T, R><<<grid, dim3(kTile, kTile), 0, stream>>>(args);
   gpu::CheckLaunch("plain matrix product");
   if (p.epilogue == GemmEpilogue::kSums) {
-    ColumnSums(stream, p.operands, buffers.a, p.k, p.m, buffers.old_sums, buffers.sums,
+    ColumnSums(stream, p.type_a, buffers.a, p.k, p.m, buffers.old_sums, buffers.sums,
                buffers.workspace);
   }
 }
@@ -96,8 +126,12 @@ void Launch(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffer
 }  // namespace
 
 void PlainGemm(cudaStream_t stream, const GemmProblem& problem, const GemmBuffers& buffers) {
-  DispatchCuda(problem.operands, [&]<typename T>() {
-    if (problem.result == problem.operands) return Launch<T, T>(stream, problem, buffers);
+  if (problem.of_codes()) {
+    return DispatchCuda(problem.result,
+                        [&]<typename R>() { Launch<Code, R>(stream, problem, buffers); });
+  }
+  DispatchCuda(problem.type_a, [&]<typename T>() {
+    if (problem.result == problem.type_a) return Launch<T, T>(stream, problem, buffers);
     Launch<T, float>(stream, problem, buffers);
   });
 }

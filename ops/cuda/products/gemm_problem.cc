@@ -13,16 +13,16 @@ bool Even(const void* data, int64_t bytes) {
 
 // Whether rows of A and B begin and end at multiples of 16 bytes, and rows of D begin there.
 bool RowsEven(const GemmProblem& p, const GemmBuffers& buffers) {
-  const int64_t operand = graph::ByteSize(p.operands);
-  return Even(buffers.a, p.lda * operand) && Even((p.trans_a ? p.m : p.k) * operand) &&
-         Even(buffers.b, p.ldb * operand) && Even((p.trans_b ? p.k : p.n) * operand) &&
+  const int64_t a = graph::ByteSize(p.type_a), b = graph::ByteSize(p.type_b);
+  return Even(buffers.a, p.lda * a) && Even((p.trans_a ? p.m : p.k) * a) &&
+         Even(buffers.b, p.ldb * b) && Even((p.trans_b ? p.k : p.n) * b) &&
          Even(buffers.d, p.ldc * graph::ByteSize(p.result));
 }
 
 // The columns [first, first + count) of the product; first is 0 unless B is transposed.
 GemmPart Columns(const GemmPart& whole, int64_t first, int64_t count) {
   GemmPart part = whole;
-  const int64_t operand = graph::ByteSize(part.problem.operands);
+  const int64_t operand = graph::ByteSize(part.problem.type_b);
   const int64_t result = graph::ByteSize(part.problem.result);
   part.problem.n = count;
   part.buffers.b = static_cast<const char*>(part.buffers.b) + first * part.problem.ldb * operand;
@@ -37,7 +37,7 @@ std::vector<GemmPart> RoundedOnce(const GemmProblem& problem, const GemmBuffers&
   const GemmPart whole{problem, buffers};
   const int64_t result = graph::ByteSize(problem.result);
   const bool rows_even = RowsEven(problem, buffers);
-  if (problem.epilogue != GemmEpilogue::kBias || problem.beta != 0 ||
+  if (problem.of_codes() || problem.epilogue != GemmEpilogue::kBias || problem.beta != 0 ||
       problem.result == graph::DType::kFloat32 || (rows_even && Even(problem.n * result))) {
     return {whole};
   }

@@ -3,8 +3,13 @@
 //   D[m,n] = epilogue(alpha · op(A)[m,k] · op(B)[k,n] + beta · C[m,n])
 //
 // Row-major with explicit row strides, like ops/cpu/packed_gemm.h. op(A) is A[m,k] with row stride
-// lda, or, with trans_a, the transpose of A[k,m]; B alike. Operands are float32, bf16 or fp16; the
-// result is of their type or float32. Products are summed in float32 and rounded once, at the end.
+// lda, or, with trans_a, the transpose of A[k,m]; B alike. Products are summed in float32 and
+// rounded once, at the end.
+//
+// Operands are both float32, bf16 or fp16; the result is of their type or float32. Or they are both
+// 8-bit codes (base/float8.h), e4m3 or e5m2, which stand for code · scale: then alpha is multiplied
+// by both scales, and the result is float32, bf16 or fp16. Matrix units keep about 14 bits of sums
+// of codes, and add these up in float32 every few products along k.
 #pragma once
 
 #include <cstdint>
@@ -37,18 +42,24 @@ struct GemmProblem {
   int64_t stride_a = 0;
   int64_t stride_b = 0;
   int64_t stride_c = 0;
-  graph::DType operands = graph::DType::kFloat32;
+  graph::DType type_a = graph::DType::kFloat32;
+  graph::DType type_b = graph::DType::kFloat32;
   graph::DType result = graph::DType::kFloat32;  // of C, D, bias and aux
-  bool tf32 = false;  // float32 operands are rounded to TF32, for the tensor cores
+  bool tf32 = false;               // float32 operands are rounded to TF32, for the tensor cores
+  bool fast_accumulation = false;  // sums of codes are added up in float32 less often, or never
   GemmEpilogue epilogue = GemmEpilogue::kNone;
   float alpha = 1;
   float beta = 0;
+
+  bool of_codes() const { return graph::IsFloat8(type_a) || graph::IsFloat8(type_b); }
 };
 
 // Device addresses. C may be D's memory; otherwise nothing may overlap D.
 struct GemmBuffers {
   const void* a = nullptr;
   const void* b = nullptr;
+  const float* scale_a = nullptr;  // of codes, at a multiple of 16 bytes; nullptr: 1
+  const float* scale_b = nullptr;
   const void* c = nullptr;  // read unless beta is 0
   void* d = nullptr;
   const void* bias = nullptr;
@@ -64,7 +75,7 @@ struct GemmBuffers {
 // With results of 16 bits, where a row of A, B or D doesn't begin or end at a multiple of 16 bytes,
 // cuBLASLt's algorithms round the sums before they add the bias. There D starts as the bias, and
 // the product is added to it; where only the columns end elsewhere, that is done for the last few
-// alone.
+// alone. Products of codes are always one part: their rows begin and end at such multiples.
 struct GemmPart {
   GemmProblem problem;  // k = 0: each row becomes the bias
   GemmBuffers buffers;

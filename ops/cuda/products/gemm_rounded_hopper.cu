@@ -90,12 +90,12 @@ struct StoreRounded {
 namespace {
 
 MappedMatrix A(const GemmProblem& p, const GemmBuffers& buffers) {
-  return {buffers.a, p.operands, p.m, p.k, p.lda};
+  return {buffers.a, p.type_a, p.m, p.k, p.lda};
 }
 template <Contiguous kB>
 MappedMatrix B(const GemmProblem& p, const GemmBuffers& buffers) {
-  if (kB == Contiguous::kInner) return {buffers.b, p.operands, p.n, p.k, p.ldb};
-  return {buffers.b, p.operands, p.k, p.n, p.ldb};
+  if (kB == Contiguous::kInner) return {buffers.b, p.type_b, p.n, p.k, p.ldb};
+  return {buffers.b, p.type_b, p.k, p.n, p.ldb};
 }
 MappedMatrix D(const GemmProblem& p, const GemmBuffers& buffers) {
   return {buffers.d, p.result, p.m, p.n, p.ldc};
@@ -104,8 +104,8 @@ MappedMatrix D(const GemmProblem& p, const GemmBuffers& buffers) {
 template <Contiguous kB>
 bool Takes(const GemmProblem& p, const GemmBuffers& buffers, int) {
   const bool biased = p.epilogue == GemmEpilogue::kBias;
-  return !p.trans_a && p.trans_b == (kB == Contiguous::kInner) && p.result == p.operands &&
-         p.batch == 1 && p.alpha == 1 && p.beta == 0 && p.n % 2 == 0 &&
+  return !p.trans_a && p.trans_b == (kB == Contiguous::kInner) && p.type_a == p.type_b &&
+         p.result == p.type_a && p.batch == 1 && p.alpha == 1 && p.beta == 0 && p.n % 2 == 0 &&
          (p.epilogue == GemmEpilogue::kNone || biased) &&
          (!biased || reinterpret_cast<uintptr_t>(buffers.bias) % 4 == 0) && CanMap(A(p, buffers)) &&
          CanMap(B<kB>(p, buffers)) && CanMap(D(p, buffers));
@@ -124,7 +124,7 @@ void Run(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers,
     LaunchHopperGemm<Tiling>(stream, problem, MakeWholeTiles<Tiling>(problem, kGroup), epilogue,
                              multiprocessors);
   };
-  if (p.operands == graph::DType::kBFloat16) {
+  if (p.type_a == graph::DType::kBFloat16) {
     run.template operator()<__nv_bfloat16>();
   } else {
     run.template operator()<__half>();

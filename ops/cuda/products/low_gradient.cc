@@ -11,14 +11,15 @@ namespace {
 // Calls body(first row, the product of a slice into `wide`).
 template <typename Body>
 void ForSlices(const LowGradient& gradient, Body body) {
-  const int64_t most = LowGradientRows(gradient.problem.m, gradient.problem.n);
-  for (int64_t row = 0; row < gradient.problem.m; row += most) {
+  const GemmProblem& p = gradient.problem;
+  const int64_t most = LowGradientRows(p.m, p.n);
+  const int64_t row_of_a = (p.trans_a ? 1 : p.lda) * graph::ByteSize(p.type_a);
+  for (int64_t row = 0; row < p.m; row += most) {
     LowGradient slice = gradient;
-    slice.problem.m = std::min(most, gradient.problem.m - row);
+    slice.problem.m = std::min(most, p.m - row);
     slice.problem.result = graph::DType::kFloat32;
     slice.problem.beta = 0;
-    slice.buffers.a = static_cast<const char*>(gradient.buffers.a) +
-                      row * graph::ByteSize(gradient.problem.operands);
+    slice.buffers.a = static_cast<const char*>(gradient.buffers.a) + row * row_of_a;
     slice.buffers.c = nullptr;
     slice.buffers.d = gradient.wide;
     body(row, slice);

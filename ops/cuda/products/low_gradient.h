@@ -1,4 +1,4 @@
-// A gradient of a weight in bf16: D[m,n] = acc + Aᵀ[m,k] · B[k,n], rounded once.
+// A gradient of a weight in bf16: D[m,n] = acc + op(A)[m,k] · op(B)[k,n], rounded once.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 namespace plimsoll::ops {
 
 struct LowGradient {
-  // A bf16 product with trans_a, without an epilogue, and ldc = n; its D is bf16. C is what it is
+  // A product of bf16 or of codes, without an epilogue, and ldc = n; its D is bf16. C is what it is
   // added to, rounding stochastically; nullptr: nothing, and it is rounded to the nearest.
   GemmProblem problem;
   GemmBuffers buffers;
@@ -20,9 +20,9 @@ struct LowGradient {
 };
 
 // Enqueues it. Without C, as one product. With C, slice by slice: a product into `wide`, which
-// stays in the L2 cache, and a kernel that adds the slice; more than a slice on Hopper in one
-// kernel, which adds and rounds in its epilogue. Bytes: A once, B once for each slice, C and D
-// once.
+// stays in the L2 cache, and a kernel that adds the slice; more than a slice of Aᵀ · B of bf16 on
+// Hopper in one kernel, which adds and rounds in its epilogue. Bytes: A once, B once for each
+// slice, C and D once.
 void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient);
 
@@ -33,8 +33,8 @@ void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
 // The two ways to add to C. In slices: on any GPU.
 void AddInSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
 void PrepareSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
-// In one kernel, on a Hopper GPU with that many multiprocessors: whether there is one for this size
-// and alignment; and enqueues it. (low_gradient_hopper.cu)
+// In one kernel, on a Hopper GPU with that many multiprocessors: whether there is one for these
+// types, this size and alignment; and enqueues it. (low_gradient_hopper.cu)
 bool RoundsInEpilogue(const LowGradient& gradient, int multiprocessors);
 void AddInEpilogue(cudaStream_t stream, const LowGradient& gradient, int multiprocessors);
 

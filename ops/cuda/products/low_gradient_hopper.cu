@@ -149,8 +149,8 @@ int Clusters(int multiprocessors) {
 HopperProblem ProblemOf(const LowGradient& gradient) {
   const GemmProblem& p = gradient.problem;
   const GemmBuffers& buffers = gradient.buffers;
-  return {{buffers.a, p.operands, p.k, p.m, p.lda},
-          {buffers.b, p.operands, p.k, p.n, p.ldb},
+  return {{buffers.a, p.type_a, p.k, p.m, p.lda},
+          {buffers.b, p.type_b, p.k, p.n, p.ldb},
           p.m,
           p.n,
           p.k};
@@ -163,6 +163,8 @@ bool Aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) 
 bool RoundsInEpilogue(const LowGradient& gradient, int multiprocessors) {
   const GemmProblem& p = gradient.problem;
   const GemmBuffers& buffers = gradient.buffers;
+  constexpr auto kBf16 = graph::DType::kBFloat16;
+  if (!p.trans_a || p.trans_b || p.type_a != kBf16 || p.type_b != kBf16) return false;
   const HopperProblem problem = ProblemOf(gradient);
   if (p.k == 0 || p.n % 8 != 0 || !Aligned(buffers.c) || !Aligned(buffers.d) ||
       p.k > int64_t{65535} * kHopperStep || !CanMap(problem.a) || !CanMap(problem.b)) {
