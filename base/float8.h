@@ -6,8 +6,8 @@
 //   E5M2   1, 5, 2                           57,344   2^-16        as in IEEE types
 //
 // Values round to the nearest, ties to even, and saturate: what lies beyond the largest number, even
-// infinity, becomes it. NaN stays NaN. Subnormals are kept. What is constexpr runs on GPUs, too, and
-// gives the bits of their instruction (cvt.rn.satfinite).
+// infinity, becomes it. NaN becomes 0x7f, whatever its sign. Subnormals are kept. What is constexpr
+// runs on GPUs, too, and gives the bits of their instruction (cvt.rn.satfinite).
 #pragma once
 
 #include <bit>
@@ -46,7 +46,7 @@ constexpr uint8_t ToFloat8(float value, uint32_t largest, uint32_t nan) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 24) & 0x80;
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<uint8_t>(sign | nan);
+  if (magnitude > 0x7f800000) return static_cast<uint8_t>(nan);
   constexpr int kDropped = 23 - kFraction;
   constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(127 + 1 - kBias) << 23;
   uint32_t code = 0;

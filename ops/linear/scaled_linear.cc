@@ -47,6 +47,7 @@ std::vector<TensorType> InferScaledLinear(const OpCall& call) {
   CheckAbsentOr(call, kAcc, y);
   if (call.attributes.Has("low_gradient")) {
     Check(*dtype == DType::kBFloat16, call, "a low gradient is bf16");
+    Check(!call.has_input(kBias), call, "a low gradient has no bias");
     CheckRng(call, kRng);
   }
   const std::string why_not = WhyNotScaled({x.shape.rows(), n, x.shape.dim(-1), x.dtype,
