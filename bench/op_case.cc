@@ -48,6 +48,8 @@ void ReadInput(const json& from, size_t i, CaseCall& call) {
   const json more = from.is_object() ? from : json{{"shape", from}};
   ExampleInput& input = call.example.inputs[i];
   input.shape = graph::Shape(more.at("shape").get<std::vector<int64_t>>());
+  if (more.contains("type"))
+    input.dtype = graph::ParseDType(more["type"].get<std::string>()).value();
   if (more.contains("fill")) input.fill = kFills.at(more["fill"]);
   input.limit = more.value("below", input.limit);
   if (more.contains("values")) call.values[i] = more["values"].get<std::vector<double>>();

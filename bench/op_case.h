@@ -7,9 +7,9 @@
 //   {"case": "124M, in place", "op": "add_layer_norm", "eps": 1e-5, "in_place": [[0, 0], [1, 1]],
 //    "in": [[32768, 768], [32768, 768], [768], null]}
 //
-// `in`: the inputs' shapes, null where one is absent; {"shape": …} with "fill" ("small",
-// "positive", "tokens"), "below", the bound of integers, or "values", repeated through the input,
-// where it isn't filled as in the example. `type`: "bf16", "f16", "f32" or "tf32". `in_place`:
+// `in`: the inputs' shapes, null where one is absent; {"shape": …} with "type", "fill"
+// ("small", "positive", "tokens"), "below", the bound of integers, or "values", repeated through the
+// input, where these aren't as in the example. `type`: "bf16", "f16", "f32" or "tf32". `in_place`:
 // pairs of an input and the output that takes its memory. `unread`: outputs that nobody reads.
 // Other keys are attributes.
 #pragma once

@@ -86,11 +86,13 @@ struct CudaCallTimer::Impl {
   CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
 
   // Fills integers with ids below `id_bound`; scalars and pairs, which are counters and seeds, with
-  // 0 or 1. Leaves floats unchanged.
+  // 0 or 1; codes with numbers. Leaves floats unchanged.
   void FillWhole(const ops::TensorRef& ref, int32_t id_bound) {
     const int64_t bytes = ref.type.bytes();
     if (ref.data == nullptr || bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
-    if (ref.type.dtype == DType::kInt32) {
+    if (graph::IsFloat8(ref.type.dtype)) {
+      FillPlausible(static_cast<std::byte*>(ref.data), bytes, ref.type.dtype, 0, stream.get());
+    } else if (ref.type.dtype == DType::kInt32) {
       const int64_t count = ref.type.shape.elements();
       const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
       std::vector<int32_t> ids(static_cast<size_t>(count));

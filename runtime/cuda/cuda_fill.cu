@@ -17,16 +17,18 @@ unsigned Blocks(int64_t count) {
   return static_cast<unsigned>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, 8192));
 }
 
-// Sign and mantissa at random, an exponent between 2^-7 and 2^-1: as bf16, or as the upper halves
-// of float32, with kMantissa of 7 and kOne of 127, as fp16 with 10 and 15.
-template <int kMantissa, int kOne>
-__global__ void PlausibleKernel(uint16_t* data, int64_t count, uint64_t seed) {
+// Sign and mantissa at random, one of seven exponents below that of the first power of two that is
+// too large, kEnd: as bf16, or as the upper halves of float32, with kMantissa of 7 and kEnd of 127,
+// which is 1, as fp16 with 10 and 15; as e4m3 with 3 and 8, which is 2, as e5m2 with 2 and 15.
+template <typename Bits, int kMantissa, int kEnd>
+__global__ void PlausibleKernel(Bits* data, int64_t count, uint64_t seed) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
     const uint64_t random = ops::MixBits(seed << 48 ^ static_cast<uint64_t>(i));
-    const uint64_t exponent = kOne - 7 + (random >> 8) % 7;
+    const uint64_t exponent = kEnd - 7 + (random >> 8) % 7;
     const uint64_t mantissa = random >> 32 & ((1 << kMantissa) - 1);
-    data[i] = static_cast<uint16_t>((random & 1) << 15 | exponent << kMantissa | mantissa);
+    data[i] = static_cast<Bits>((random & 1) << (8 * sizeof(Bits) - 1) | exponent << kMantissa |
+                                mantissa);
   }
 }
 
@@ -70,25 +72,38 @@ __global__ void FindNotFiniteKernel(const Bits* data, int64_t count, Bits expone
 
 void FillPlausible(std::byte* data, int64_t bytes, graph::DType dtype, uint64_t seed,
                    cudaStream_t stream) {
-  if (bytes < 2) return;
-  auto* const kernel =
-      dtype == graph::DType::kFloat16 ? &PlausibleKernel<10, 15> : &PlausibleKernel<7, 127>;
-  kernel<<<Blocks(bytes / 2), kThreads, 0, stream>>>(reinterpret_cast<uint16_t*>(data), bytes / 2,
-                                                     seed);
-  gpu::CheckLaunch("FillPlausible");
+  const auto fill = [&]<typename Bits, int kMantissa, int kEnd>() {
+    const int64_t count = bytes / static_cast<int64_t>(sizeof(Bits));
+    if (count == 0) return;
+    PlausibleKernel<Bits, kMantissa, kEnd>
+        <<<Blocks(count), kThreads, 0, stream>>>(reinterpret_cast<Bits*>(data), count, seed);
+    gpu::CheckLaunch("FillPlausible");
+  };
+  switch (dtype) {
+    case graph::DType::kFloat16:
+      return fill.template operator()<uint16_t, 10, 15>();
+    case graph::DType::kFloat8E4M3:
+      return fill.template operator()<uint8_t, 3, 8>();
+    case graph::DType::kFloat8E5M2:
+      return fill.template operator()<uint8_t, 2, 15>();
+    default:
+      return fill.template operator()<uint16_t, 7, 127>();
+  }
 }
 
 void FillOperands(const ops::KernelCall& call, cudaStream_t stream) {
   uint64_t seed = 0;
   for (const ops::TensorRef& input : call.inputs) {
     ++seed;
-    if (input.data == nullptr || !graph::IsFloat(input.type.dtype)) continue;
-    FillPlausible(static_cast<std::byte*>(input.data), input.type.bytes(), input.type.dtype, seed,
-                  stream);
+    const graph::DType dtype = input.type.dtype;
+    if (input.data == nullptr || !(graph::IsFloat(dtype) || graph::IsFloat8(dtype))) continue;
+    FillPlausible(static_cast<std::byte*>(input.data), input.type.bytes(), dtype, seed, stream);
   }
   if (call.inputs.empty()) return;
+  // A workspace holds sums, not codes.
+  const graph::DType first = call.inputs[0].type.dtype;
   FillPlausible(static_cast<std::byte*>(call.workspace), call.workspace_bytes,
-                call.inputs[0].type.dtype, 0, stream);
+                graph::IsFloat8(first) ? graph::DType::kBFloat16 : first, 0, stream);
 }
 
 void FillPattern(std::byte* arena, int64_t begin, int64_t end, uint64_t run, cudaStream_t stream) {

@@ -11,15 +11,16 @@
 
 namespace plimsoll::runtime {
 
-// Fills memory with numbers of a type of 16 or 32 bits, in ±[2⁻⁷, 1), so that kernels can be timed
-// on them: a function of the place and a seed below 2¹⁶. Those of bf16 are plausible as float32 and
-// fp16, too. `bytes` is a multiple of 2.
+// Fills memory with numbers of a type of 8, 16 or 32 bits, in ±[2⁻⁷, 1), of e4m3 in ±[2⁻⁶, 2), so
+// that kernels can be timed on them: a function of the place and a seed below 2¹⁶. Those of bf16
+// are plausible as float32 and fp16, too, but not as codes, some of which would be NaN. `bytes` is
+// a multiple of 2 unless the type has 8 bits.
 void FillPlausible(std::byte* data, int64_t bytes, graph::DType dtype, uint64_t seed,
                    cudaStream_t stream);
 
-// Fills what a call reads of floats, and its workspace, with such numbers, which depend on nothing
-// but the call's types: kernels that are chosen by their results must not meet what other calls
-// left.
+// Fills what a call reads of floats and 8-bit codes, and its workspace, with such numbers, which
+// depend on nothing but the call's types: kernels that are chosen by their results must not meet
+// what other calls left.
 void FillOperands(const ops::KernelCall& call, cudaStream_t stream);
 
 // Sets byte i of [begin, end) of the arena to a function of i and `run`.
