@@ -284,8 +284,8 @@ void Quantize(const CudaContext& ctx) {
   cast.rows = x.rows();
   cast.columns = x.dim(-1);
   cast.padded = TransposedRow(cast.rows);
-  cast.codes = ctx.out<uint8_t>(0);
-  cast.transposed = ctx.out<uint8_t>(1);
+  cast.transposed = ctx.out<uint8_t>(0);
+  cast.codes = ctx.out<uint8_t>(1);
   cast.scale = ctx.out<float>(2);
   auto* const workspace = static_cast<char*>(ctx.workspace);
   if (ctx.has_output(3)) cast.partials = reinterpret_cast<float*>(workspace + kLargestBytes);
