@@ -54,8 +54,25 @@ TEST(PeakRates, AreWhole) {
     for (double rate : {rates->half, rates->tf32, rates->fp32, rates->memory, rates->link}) {
       EXPECT_GT(rate, 1e9) << name;
     }
+    // Where matrix units multiply 8-bit floats, twice as fast as 16-bit ones.
+    if (rates->fp8 > 0) {
+      EXPECT_NEAR(rates->fp8 / rates->half, 2, 0.03) << name;
+    }
     EXPECT_GE(rates->half, rates->tf32);
     EXPECT_GE(rates->tf32, rates->fp32);
+  }
+}
+
+// From compute capability 8.9 on.
+TEST(PeakRates, SayWhichCardsMultiplyEightBitFloats) {
+  for (const char* name :
+       {"NVIDIA H100", "NVIDIA H100 PCIe", "NVIDIA H200", "NVIDIA B200", "NVIDIA L4", "NVIDIA L40S",
+        "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090", "NVIDIA RTX PRO 6000 Blackwell"}) {
+    EXPECT_GT(FindPeakRates(name)->fp8, 0) << name;
+  }
+  for (const char* name : {"NVIDIA V100", "NVIDIA T4", "NVIDIA A100 80 GB", "NVIDIA A10",
+                           "NVIDIA RTX A6000", "NVIDIA GeForce RTX 3090"}) {
+    EXPECT_EQ(FindPeakRates(name)->fp8, 0) << name;
   }
 }
 

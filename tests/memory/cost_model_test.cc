@@ -124,6 +124,45 @@ TEST(CostModel, RatesOfOtherGpusAreScaled) {
   EXPECT_GT(t4.rates().CopySeconds(1e9), 3.9 * h200.rates().CopySeconds(1e9));
 }
 
+TEST(CostModel, EightBitProductsHaveRatesOfTheirOwn) {
+  const auto product = [](const std::string& acc, const std::string& type) {
+    return graph::ParseProgram(R"(program p
+      tensor %x: e5m2[8192,8192] input persistent
+      tensor %w: e4m3[8192,8192] input persistent
+      tensor %one: f32[] input persistent
+      tensor %sum: f32[8192,8192] gradient persistent
+    forward
+      %y: )" + type + "[8192,8192] = scaled_linear(%x, %w, %one, %one, _, " +
+                               acc + ") {dtype=\"" + type + "\"}\n");
+  };
+  const Program made = product("_", "bf16"), added = product("%sum", "f32");
+  const double launch = 1.5e-6, flops = 2.0 * 8192 * 8192 * 8192;
+  const auto rate = [&](const char* gpu, const Program& program) {
+    return flops / (Seconds(CostModel(DeviceRates::Gpu(gpu)), program) - launch);
+  };
+  EXPECT_NEAR(rate("NVIDIA H200", made), 1200e12, 1e6);
+  EXPECT_NEAR(rate("NVIDIA H200", added), 1150e12, 1e6);
+  EXPECT_NEAR(rate("NVIDIA L40S", made), 1200e12 * 733 / 1979, 1e6);
+  // Without units for them, as fast as 16 bits could be.
+  EXPECT_NEAR(rate("NVIDIA A100 80 GB", made), 1200e12 * 312 / 1979, 1e6);
+  EXPECT_NEAR(Seconds(CostModel(DeviceRates::Cpu(1)), made), flops / 150e9, 1e-3);
+
+  const Program codes = graph::ParseProgram(R"(
+    program p
+      tensor %x: bf16[8192,8192] input persistent
+    forward
+      %c: e4m3[8192,8192], %t: e4m3[8192,8192], %s: f32[], _ = quantize(%x, _, _) {dtype="e4m3"}
+    )");
+  const double bytes = 6.0 * 8192 * 8192 + 4;  // two reads, two writes, the scale
+  EXPECT_NEAR(Seconds(CostModel(DeviceRates::Gpu()), codes), bytes / 3.6e12 + launch, 1e-9);
+  EXPECT_NEAR(Seconds(CostModel(DeviceRates::Cpu(1)), codes), bytes / 2e9, 1e-4);
+
+  EXPECT_TRUE(DeviceRates::Gpu().multiplies_codes());
+  EXPECT_TRUE(DeviceRates::Gpu("a card of next year").multiplies_codes());
+  EXPECT_FALSE(DeviceRates::Gpu("NVIDIA A100 80 GB").multiplies_codes());
+  EXPECT_TRUE(DeviceRates::Cpu(1).multiplies_codes());
+}
+
 // By what passes over links; work beside those of data ranks becomes slower.
 TEST(CostModel, CollectivesOfGpusTakeTheirTime) {
   const Program program = graph::ParseProgram(R"(

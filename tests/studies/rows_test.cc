@@ -48,6 +48,15 @@ TEST(Grid, TheLastAxisRunsFastest) {
   EXPECT_EQ(rows[3].folder, "004-dtype-bf16-micro_batch-2");
 }
 
+TEST(Grid, SettingsMayBeMapsInMaps) {
+  const auto rows = Grid(
+      "variants: {a: {amp: {dtype: bf16, fp8: {recipe: current}}},\n"
+      "           b: {amp.dtype: bf16, amp.fp8: {recipe: none}}, c: {amp.fp8.recipe: none}}\n");
+  EXPECT_EQ(rows[0].Sets(), (Strings{"amp.dtype=bf16", "amp.fp8.recipe=current"}));
+  EXPECT_EQ(rows[1].Sets(), (Strings{"amp.dtype=bf16", "amp.fp8.recipe=none"}));
+  EXPECT_EQ(rows[2].Sets(), (Strings{"amp.fp8.recipe=none"}));
+}
+
 TEST(Grid, VariantsTakeEveryCombinationAndCommandsOne) {
   const auto rows = Grid(
       "set: {train.micro_batch: 4}\n"

@@ -119,6 +119,23 @@ TEST_F(BadInput, Tf32OnTheCpu) {
                 {"run.yaml:5: amp.dtype: tf32 needs a GPU", "device: cuda"});
 }
 
+TEST_F(BadInput, EightBitLayers) {
+  const std::string yaml =
+      std::string(kSound) + "amp:\n  dtype: bf16\n  fp8:\n    recipe: current\n";
+  const auto plan = [&](const std::string& file, const char* device) {
+    return RunPlimsoll({"plan", File("run.yaml", file), "--device", device});
+  };
+  ExpectMistake(plan(yaml, "a100"),
+                {"run.yaml:7: amp.fp8.recipe: current needs matrix units for 8-bit floats, which "
+                 "the NVIDIA A100 80 GB doesn't have; remove it, or take one of h100, h200, ",
+                 "l40s", "4090"});
+  ExpectMistake(plan(yaml + "    skip: [block.7.*]\n", "h200"),
+                {"run.yaml:8: amp.fp8.skip: no parameter matches 'block.7.*'"});
+  EXPECT_THAT(ExpectExit(0, plan(yaml, "h200")).out, HasSubstr("\n8-bit products: "));
+  const Outcome json = RunPlimsoll({"plan", File("run.yaml", yaml), "--device", "cpu", "--json"});
+  EXPECT_THAT(ExpectExit(0, json).out, HasSubstr("\"eight_bit_products\""));
+}
+
 TEST_F(BadInput, AGpuThatThereIsNot) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);  // as the binary will see it
   ExpectMistake(Train(std::string(kSound) + "device: cuda\n"),

@@ -145,7 +145,7 @@ void CheckFp8(const config::RunConfig& config, const models::Model& model) {
     if (memory::DeviceRates::Gpu(known.name).multiplies_codes()) others.push_back(known.key);
   }
   throw config.Error("amp.fp8.recipe",
-                     fmt::format("{} needs matrix units for 8-bit floats, which an {} doesn't "
+                     fmt::format("{} needs matrix units for 8-bit floats, which the {} doesn't "
                                  "have; remove it, or take one of {}",
                                  ToString(config.amp.fp8_recipe), gpu, fmt::join(others, ", ")));
 }

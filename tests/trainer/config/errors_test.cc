@@ -106,6 +106,13 @@ TEST(ConfigErrors, UnknownKeys) {
       {"extend: x", "extend: unknown key, did you mean extends?"},
       {"train: {xyzzy: 3}", "train.xyzzy: unknown key; plimsoll config --reference lists all keys"},
       {"train.steps: 3", "train.steps: dotted keys are for --set; write train: {steps: …}"},
+      {"amp.fp8.recipe: current",
+       "amp.fp8.recipe: dotted keys are for --set; write amp: {fp8: {recipe: …}}"},
+      {"amp: {fp8.recipe: current}",
+       "fp8.recipe: dotted keys are for --set; write amp: {fp8: {recipe: …}}"},
+      {"amp: {fp8: {recipee: current}}",
+       "amp.fp8.recipee: unknown key, did you mean amp.fp8.recipe?"},
+      {"amp: {recipe: current}", "amp.recipe: unknown key, did you mean amp.fp8.recipe?"},
       {"\"a\\nb\": 3", "\"a\\nb\": unknown key; plimsoll config --reference lists all keys"},
   });
   Check({
@@ -125,6 +132,13 @@ TEST(ConfigErrors, Checkpointing) {
 
 TEST(ConfigErrors, MixedPrecision) {
   CheckLine({
+      {"amp: {fp8: {recipe: delayed}}", "amp.fp8.recipe: \"delayed\" is not one of none, current"},
+      {"amp: {fp8: {recipe: current}}",
+       "amp.fp8.recipe: current needs amp.dtype: bf16 or fp16, not fp32; set one of them, or "
+       "remove it"},
+      {"amp: {dtype: tf32, fp8: {recipe: current}}",
+       "amp.fp8.recipe: current needs amp.dtype: bf16 or fp16, not tf32 (run.yaml:3); set one of "
+       "them, or remove it"},
       {"amp: {dtype: fp16, backoff_factor: 1}",
        "amp.backoff_factor: 1 is out of range; it must be above 0 and below 1"},
   });
@@ -156,6 +170,7 @@ TEST(ConfigErrors, WrongTypes) {
       {"train: {steps: [1]}", "train.steps: expected an integer, got a list"},
       {"train: {steps: }", "train.steps: has no value; give one or remove it"},
       {"train: 3", "train: expected keys of this section, got \"3\""},
+      {"amp: {fp8: current}", "amp.fp8: expected keys of this section, got \"current\""},
       {"optimizer: {lr: fast}", "optimizer.lr: expected a number, got \"fast\""},
       {"optimizer: {lr: .nan}", "optimizer.lr: expected a number, got \".nan\""},
       {"optimizer: {lr: nan}", "optimizer.lr: expected a number, got \"nan\""},
@@ -475,6 +490,8 @@ TEST(ConfigErrors, Sets) {
   EXPECT_EQ(error("train=1"),
             "--set: train: is a section; name one of its keys, as in --set train.steps=100");
   EXPECT_EQ(error("train=auto"), error("train=1"));
+  EXPECT_EQ(error("amp.fp8=current"),
+            "--set: amp.fp8: is a section; name one of its keys, as in --set train.steps=100");
   EXPECT_THAT(error("parallel=any"), testing::HasSubstr("parallel: is a section"));
   EXPECT_EQ(error("train.steps"),
             "--set: \"train.steps\": write key=value, as in --set train.steps=100");

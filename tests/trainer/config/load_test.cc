@@ -399,6 +399,24 @@ TEST(Load, SectionsMayBeEmpty) {
   EXPECT_EQ(Parse(kBase + "train:\n#  steps: 3\n").train.steps, 1000);
 }
 
+TEST(Load, MapsWithinSections) {
+  const std::string fp16 = kBase + "amp:\n  dtype: fp16\n  fp8:\n";
+  const Loaded loaded = LoadText(fp16 + "    recipe: current\n    skip: [block.0.*, \"*.mlp.*\"]\n",
+                                 "run.yaml", {"amp.fp8.gradients=e4m3"});
+  const AmpConfig& amp = loaded.config.amp;
+  EXPECT_EQ(amp.fp8_recipe, Fp8Recipe::kCurrent);
+  EXPECT_EQ(amp.fp8_gradients, Fp8Gradients::kE4m3);
+  EXPECT_EQ(amp.fp8_skip, (std::vector<std::string>{"block.0.*", "*.mlp.*"}));
+  EXPECT_EQ(loaded.config.Origin("amp.fp8.skip"), "run.yaml:7");
+  EXPECT_NE(loaded.resolved_yaml.find("\n  fp8:\n    recipe: current\n    gradients: e4m3\n"),
+            std::string::npos);
+  ExpectRoundTrip(loaded);
+  // One whose lines are all commented out; and a layer that takes a value back.
+  EXPECT_EQ(Parse(fp16).amp.fp8_recipe, Fp8Recipe::kNone);
+  EXPECT_EQ(Parse(fp16 + "    recipe: current\n", {"amp.fp8.recipe=null"}).amp.fp8_recipe,
+            Fp8Recipe::kNone);
+}
+
 TEST(Load, NoEvaluationWithoutHeldOutData) {
   EXPECT_EQ(Parse(kModel + "data: {train: a}\ntrain: {eval_every: 5}").train.eval_every, 0);
   EXPECT_EQ(Parse(kModel + "data: {train: a}").train.eval_every, 0);

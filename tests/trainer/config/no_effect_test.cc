@@ -149,6 +149,20 @@ TEST(NoEffect, TechniquesMayBeLeftOpen) {
       {"run.yaml:3: optimizer.in_backward", "expected auto, true or false", "remove the quotes"});
 }
 
+TEST(NoEffect, KeysOfEightBitLayersThatThereAreNotAreReported) {
+  EXPECT_THAT(WarningsAboutAmp("{dtype: bf16, fp8: {recipe: current, gradients: e4m3}}"),
+              ElementsAre());
+  EXPECT_THAT(WarningsAboutAmp("{fp8: {recipe: none}}"), ElementsAre());
+  const Loaded loaded =
+      LoadText(kBase + "amp:\n  dtype: bf16\n  fp8:\n    gradients: e4m3\n    skip: [block.0.*]\n",
+               "run.yaml");
+  EXPECT_THAT(loaded.warnings,
+              ElementsAre("run.yaml:6: amp.fp8.gradients: has no effect with amp.fp8.recipe: none",
+                          "run.yaml:7: amp.fp8.skip: has no effect with amp.fp8.recipe: none"));
+  EXPECT_THAT(loaded.config.amp.fp8_skip, IsEmpty());
+  ExpectRoundTrip(loaded);
+}
+
 TEST(NoEffect, LossScalingThatIsMissingOrOfNoUseIsReported) {
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16}"), ElementsAre());
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, init_scale: 0.5}"),

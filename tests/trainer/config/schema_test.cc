@@ -101,6 +101,24 @@ TEST(Schema, DefaultsAreAllowed) {
   }
 }
 
+// The lines that open a key's maps appear once.
+TEST(Schema, KeysAreWrittenInTheirMaps) {
+  const Key &dtype = *FindKey("amp.dtype"), &recipe = *FindKey("amp.fp8.recipe"),
+            &skip = *FindKey("amp.fp8.skip"), &device = *FindKey("device");
+  const auto lines = [](const Key& key, const Key* before) {
+    const KeyLines lines = LinesOf(key, before);
+    return lines.opening + lines.indent + lines.name;
+  };
+  EXPECT_EQ(lines(device, &dtype), "device");
+  EXPECT_EQ(lines(dtype, &device), "amp:\n  dtype");
+  EXPECT_EQ(lines(recipe, &dtype), "  fp8:\n    recipe");
+  EXPECT_EQ(lines(skip, &recipe), "    skip");
+  EXPECT_EQ(lines(skip, nullptr), "amp:\n  fp8:\n    skip");
+  EXPECT_EQ(recipe.Words(), (std::vector<std::string>{"amp", "fp8", "recipe"}));
+  EXPECT_TRUE(IsNestedMap("amp.fp8"));
+  for (const char* path : {"amp", "amp.fp", "amp.fp8.recipe", ""}) EXPECT_FALSE(IsNestedMap(path));
+}
+
 TEST(Schema, ConditionsNameKeysAndValues) {
   for (const Key& key : Schema()) {
     if (key.when_key.empty()) continue;
@@ -148,16 +166,24 @@ TEST(JsonSchema, HasEveryKeyAndNoOther) {
   EXPECT_EQ(schema["additionalProperties"], false);
   size_t keys = 0;
   for (const Key& key : Schema()) {
-    const auto& properties = key.Section().empty()
-                                 ? schema["properties"]
-                                 : schema["properties"][key.Section()]["properties"];
-    ASSERT_TRUE(properties.contains(key.Name())) << key.path;
-    EXPECT_EQ(properties[key.Name()]["description"], key.doc);
+    nlohmann::json entry = schema;
+    for (const std::string& word : key.Words()) {
+      ASSERT_TRUE(entry.at("properties").contains(word)) << key.path;
+      entry = nlohmann::json(entry.at("properties").at(word));
+    }
+    EXPECT_EQ(entry["description"], key.doc);
   }
   for (const auto& [name, section] : schema["properties"].items()) {
     if (!section.contains("properties")) continue;
     EXPECT_EQ(section["additionalProperties"], false) << name;
-    keys += section["properties"].size();
+    for (const auto& [key, entry] : section["properties"].items()) {
+      if (!entry.contains("properties")) {
+        ++keys;
+        continue;
+      }
+      EXPECT_EQ(entry["additionalProperties"], false) << name << "." << key;
+      keys += entry["properties"].size();
+    }
   }
   EXPECT_EQ(keys + 1, Schema().size());  // device stands at the top
   const auto& lr = schema["properties"]["optimizer"]["properties"]["lr"];
