@@ -24,7 +24,7 @@ using graph::Shape;
 
 constexpr DType kCodeTypes[] = {DType::kFloat8E4M3, DType::kFloat8E5M2};
 constexpr DType kNumberTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-constexpr size_t kCodes = 0, kTransposed = 1, kScale = 2, kSums = 3, kOutputs = 4;
+constexpr size_t kTransposed = 0, kCodes = 1, kScale = 2, kSums = 3, kOutputs = 4;
 
 Attributes Into(DType dtype) { return {{"dtype", std::string(graph::Name(dtype))}}; }
 
@@ -153,7 +153,7 @@ TEST(CudaQuantize, ConvertsEveryCodeAndWhatLiesBetween) {
     // By tiles, and by the kernel for codes alone.
     for (const bool transposed : {true, false}) {
       const std::vector<TestTensor> got = RunCudaOp("quantize", {&x, &largest, nullptr}, libraries,
-                                                    Into(dtype), {true, transposed, true, false});
+                                                    Into(dtype), {transposed, true, true, false});
       ASSERT_EQ(got[kScale].at(0), 1);
       for (size_t i = 0; i < values.size(); ++i) {
         const auto value = static_cast<float>(values[i]);
