@@ -72,9 +72,9 @@ class CodeOperands {
     };
     const std::vector<TestTensor> a = quantize(of.m, of.k, of.x, 1);
     const std::vector<TestTensor> b = quantize(of.n, of.k, of.weight, 2);
-    x = a[0];
+    x = a[1];
     x_scale = a[2];
-    weight = b[0];
+    weight = b[1];
     weight_scale = b[2];
     bias = NormalValues(of.result, {of.n}, 3);
     acc = NormalValues(of.result, {of.m, of.n}, 4);
