@@ -5,9 +5,9 @@
 //   E4M3   1, 4, 3                              448   2^-9         none; NaN is 0x7f and 0xff
 //   E5M2   1, 5, 2                           57,344   2^-16        as in IEEE types
 //
-// Values round to the nearest, ties to even, and saturate: what lies beyond the largest number, even
-// infinity, becomes it. NaN becomes 0x7f, whatever its sign. Subnormals are kept. What is constexpr
-// runs on GPUs, too, and gives the bits of their instruction (cvt.rn.satfinite).
+// Values round to the nearest, ties to even, and saturate: what lies beyond the largest number,
+// even infinity, becomes it. NaN becomes 0x7f, whatever its sign. Subnormals are kept. What is
+// constexpr runs on GPUs, too, and gives the bits of their instruction (cvt.rn.satfinite).
 #pragma once
 
 #include <bit>
@@ -40,7 +40,8 @@ constexpr float ToFloat(Float8E4M3 value) {
   return FromF16(static_cast<uint16_t>(sign | (magnitude << 7))) * 256;
 }
 
-// `kFraction` bits of fraction, exponents with `kBias`; `largest` is the code of the largest number.
+// `kFraction` bits of fraction, exponents with `kBias`; `largest` is the code of the largest
+// number.
 template <int kFraction, int kBias>
 constexpr uint8_t ToFloat8(float value, uint32_t largest, uint32_t nan) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
