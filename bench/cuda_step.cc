@@ -22,6 +22,7 @@
 #include "trainer/record/profile.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/step/session.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::bench {
 namespace {

@@ -15,7 +15,7 @@ namespace plimsoll::ops {
 //   bias? [N], acc? [..., N] of the result's type; rng? i32[2]   {dtype, fast?, key?, low_gradient?}
 //     → y [..., N] = x_scale · weight_scale · x · weightᵀ + bias + acc
 //
-// `dtype`: f32, bf16 or f16; rounded once. With `low_gradient` (graph/op.h) a bf16 result is added
+// `dtype`: f32, bf16 or f16; rounded once (a GPU may round the product before it adds acc). With `low_gradient` (graph/op.h) a bf16 result is added
 // to acc with stochastic rounding. With `fast` a GPU may add up with fewer bits (about 14 between
 // promotions to float32).
 

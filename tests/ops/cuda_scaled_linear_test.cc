@@ -131,9 +131,11 @@ class CodeOperands {
       samples_.push_back({i * of_.n + j, Values(of_.result, {}, {sum}).at(0), 0});
       return;
     }
-    const double error = BoundOf(of_) * size + 1e-6;
-    samples_.push_back(
-        {i * of_.n + j, sum, error + RoundingTo(of_.result) * (std::fabs(sum) + error)});
+    const double error = BoundOf(of_) * size + 1e-6, rounding = RoundingTo(of_.result);
+    double tolerance = error + rounding * (std::fabs(sum) + error);
+    // cuBLASLt rounds the product before it adds what has 16 bits.
+    if (of_.acc) tolerance += rounding * (std::fabs(sum - acc.at(i * of_.n + j)) + error);
+    samples_.push_back({i * of_.n + j, sum, tolerance});
   }
 
   CodeProduct of_;
