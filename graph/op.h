@@ -112,6 +112,11 @@ struct OpDef {
   // attribute "low_gradient" both are bf16, and the op draws from its input "rng".
   std::vector<InPlacePair> low_gradients = {};
 
+  // Outputs whose largest magnitude the op can find as it writes them, for 8-bit codes
+  // (ops/linear/quantize.h). With the attribute "largest" it has an f32[] output for each of them,
+  // optional and behind the others, in this order.
+  std::vector<int> finds_largest = {};
+
   // On a GPU, one kernel launch handles the calls for many tensors (memory/device_rates.h).
   bool shares_launches = false;
 };

@@ -56,6 +56,12 @@ bool MakesLowGradient(const OpCall& call, size_t rng, size_t operand) {
   return true;
 }
 
+std::vector<TensorType> WithLargest(const OpCall& call, std::vector<TensorType> types) {
+  if (!call.attributes.Has("largest")) return types;
+  types.resize(types.size() + call.op.finds_largest.size(), {graph::DType::kFloat32, {}});
+  return types;
+}
+
 double ArgumentBytes(const OpCall& call) {
   double bytes = 0;
   for (const TensorType* type : call.inputs) bytes += type != nullptr ? type->bytes() : 0;

@@ -29,6 +29,11 @@ void CheckRng(const graph::OpCall& call, size_t input);
 // and key be there.
 bool MakesLowGradient(const graph::OpCall& call, size_t rng, size_t operand = 0);
 
+// The types of all outputs: `types`, and with the attribute "largest" (graph/op.h) the largest
+// magnitudes.
+std::vector<graph::TensorType> WithLargest(const graph::OpCall& call,
+                                           std::vector<graph::TensorType> types);
+
 // The bytes of all arguments, each read or written once.
 double ArgumentBytes(const graph::OpCall& call);
 

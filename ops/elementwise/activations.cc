@@ -41,11 +41,13 @@ TensorType HalfOf(const OpCall& call) {
   return {gate_up.dtype, gate_up.shape.WithLast(gate_up.shape.dim(-1) / 2)};
 }
 
-std::vector<TensorType> InferGated(const OpCall& call) { return {HalfOf(call)}; }
+std::vector<TensorType> InferGated(const OpCall& call) {
+  return WithLargest(call, {HalfOf(call)});
+}
 
 std::vector<TensorType> InferGatedBackward(const OpCall& call) {
   Check(call.input(1) == HalfOf(call), call, "dy must be [...,F]");
-  return {call.input(0)};
+  return WithLargest(call, {call.input(0)});
 }
 
 // Two ops: NAME (x) → y and NAME_backward (x or y, dy) → dx, with the same attributes.
@@ -62,6 +64,12 @@ struct ActivationOps {
 
 void ActivationOps::Register() const {
   const std::string x = gated ? "gate_up" : "x", backward = name + "_backward";
+  const std::vector<int> finds_largest = gated ? std::vector<int>{0} : std::vector<int>{};
+  const auto outputs = [&](const std::string& result) {
+    std::vector<graph::Argument> all = {{result}};
+    if (!finds_largest.empty()) all.push_back({"largest", true});
+    return all;
+  };
   const auto infer = [check = check](auto* infer_types) {
     return [=](const OpCall& call) {
       check(call);
@@ -71,7 +79,7 @@ void ActivationOps::Register() const {
   OpRegistry::Get().Add({
       .name = name,
       .inputs = {{x}},
-      .outputs = {{"y"}},
+      .outputs = outputs("y"),
       .infer = infer(gated ? &InferGated : &LikeFloatInput0),
       .gradient =
           [=, reads_y = backward_reads_y](GradientContext& ctx) {
@@ -86,16 +94,18 @@ void ActivationOps::Register() const {
       .sharding = {.follows = ShardingRule::kElements},
       .cheap_to_recompute = true,
       .recompute_preset = "activations",
+      .finds_largest = finds_largest,
   });
   OpRegistry::Get().Add({
       .name = backward,
       .inputs = {{backward_reads_y ? "y" : x}, {"dy"}},
-      .outputs = {{"d" + x}},
+      .outputs = outputs("d" + x),
       .infer = infer(gated ? &InferGatedBackward : &LikeEqualFloatInputs),
       .gradient = {},
       .cost = FlopsPerElement(backward_flops),
       .in_place =
           gated ? std::vector<InPlacePair>{{0, 0}} : std::vector<InPlacePair>{{0, 0}, {1, 0}},
+      .finds_largest = finds_largest,
   });
 }
 
@@ -147,17 +157,19 @@ const CudaWorkspaceRegistration kGeluWorkspace("gelu_with_backward",
                                                &GeluWithBackwardCudaWorkspace);
 
 std::vector<TensorType> InferSwigluWithBackward(const OpCall& call) {
-  return {HalfOf(call), InferGatedBackward(call)[0]};
+  Check(call.input(1) == HalfOf(call), call, "dy must be [...,F]");
+  return WithLargest(call, {HalfOf(call), call.input(0)});
 }
 
 const OpRegistration kSwigluWithBackward({
     .name = "swiglu_with_backward",
     .inputs = {{"gate_up"}, {"dy"}},
-    .outputs = {{"y"}, {"dgate_up"}},
+    .outputs = {{"y"}, {"dgate_up"}, {"largest_y", true}, {"largest_dgate_up", true}},
     .infer = &InferSwigluWithBackward,
     .gradient = {},
     .cost = FlopsPerElement(7),
     .in_place = {{0, 1}, {1, 0}},
+    .finds_largest = {0, 1},
 });
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "ops/elementwise/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/reductions/cpu_column_sums.h"
+#include "ops/reductions/cpu_largest.h"
 #include "ops/reductions/row_partials.h"
 #include "ops/simd.h"
 
@@ -169,6 +170,8 @@ void RunSwiglu(const CpuContext& ctx) {
       }
     });
   });
+  constexpr size_t kResults = kForward && kBackward ? 2 : 1;
+  for (size_t i = 0; i < kResults; ++i) StoreLargest(ctx, i, kResults + i);
 }
 
 const CpuKernelRegistration kKernels[] = {

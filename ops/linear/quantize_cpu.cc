@@ -2,14 +2,14 @@
 //
 // Threads share x for its largest magnitude, then groups of 16 rows, whose codes are a piece of
 // 16 bytes in each transposed row. Bytes: x twice (once with `largest`), codes once each.
-#include <atomic>
-#include <cstring>
+#include <bit>
 
 #include "base/float8.h"
 #include "ops/kernel.h"
 #include "ops/linear/code_scale.h"
 #include "ops/linear/quantize.h"
 #include "ops/reductions/cpu_column_sums.h"
+#include "ops/reductions/cpu_largest.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -17,10 +17,6 @@ namespace {
 using graph::DType;
 
 constexpr int64_t kGroup = TransposedRow(1);
-
-float Number(float x) { return x; }
-float Number(BFloat16 x) { return ToFloat(x); }
-float Number(Float16 x) { return ToFloat(x); }
 
 template <typename Code>
 Code ToCode(float x);
@@ -31,22 +27,6 @@ Float8E4M3 ToCode(float x) {
 template <>
 Float8E5M2 ToCode(float x) {
   return ToE5M2(x);
-}
-
-// The integer maximum of the bits of |x|.
-template <typename S>
-uint32_t Largest(ThreadPool& pool, const S* x, int64_t n) {
-  std::atomic<uint32_t> largest = 0;
-  pool.ParallelFor(n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    uint32_t here = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      here = std::max(here, std::bit_cast<uint32_t>(Number(x[i])) & 0x7fffffff);
-    }
-    uint32_t seen = largest.load();
-    while (seen < here && !largest.compare_exchange_weak(seen, here)) {
-    }
-  });
-  return largest;
 }
 
 template <typename S, typename Code>
@@ -62,7 +42,7 @@ void Encode(const CpuContext& ctx, float to_code) {
       for (int64_t r = group * kGroup; r < (group + 1) * kGroup; ++r) {
         for (int64_t c = 0; c < columns; ++c) {
           Code code{};
-          if (r < rows) code = ToCode<Code>(Number(x[r * columns + c]) * to_code);
+          if (r < rows) code = ToCode<Code>(AsFloat(x[r * columns + c]) * to_code);
           if (codes != nullptr && r < rows) codes[r * columns + c] = code;
           if (transposed != nullptr) transposed[c * padded + r] = code;
         }
@@ -75,7 +55,7 @@ template <typename S>
 void Run(const CpuContext& ctx) {
   const int64_t rows = ctx.in_shape(0).rows(), columns = ctx.in_shape(0).dim(-1);
   const uint32_t largest = ctx.has_input(1) ? std::bit_cast<uint32_t>(*ctx.in<float>(1))
-                                            : Largest(ctx.pool, ctx.in<S>(0), rows * columns);
+                                            : LargestMagnitude(ctx.pool, ctx.in<S>(0), rows * columns);
   const DType dtype = *graph::ParseDType(ctx.attributes.GetWord("dtype"));
   const CodeScale scale = ScaleOf(largest, LargestCode(dtype));
   if (ctx.has_output(2)) *ctx.out<float>(2) = scale.to_number;

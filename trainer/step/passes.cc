@@ -258,7 +258,8 @@ void AddPassesAfterTags(const CompileOptions& options, const std::string& loss,
       {"bias gradients", &ops::FuseBiasGradients},
       {"sum with its norm", &ops::FuseAddNorm},
       {"norms with the dropout beside them", &ops::FuseNormDropout},
-      {"norms with their backward ops", &ops::FuseRecomputedNorms}});
+      {"norms with their backward ops", &ops::FuseRecomputedNorms},
+      {"what is quantized with its largest magnitude", &ops::FuseLargest}});
   if (DividesWeights(options)) passes.Add<parallel::PrefetchParameters>();
   const bool whole = options.micro_steps_per_program == 1;
   if (!trains || whole) AddMovingPasses(options, trains, /*joined=*/false, passes);
