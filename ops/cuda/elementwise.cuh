@@ -16,6 +16,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/largest.cuh"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
@@ -57,10 +58,15 @@ __device__ Floats<N> Unpack(const Pack<T, N>& pack) {
   return floats;
 }
 
-// One pack of each input to one pack of each output.
-template <int N, typename Out, size_t kOuts, typename Function, typename... In>
-__device__ void MapPack(const Function& function, const std::array<Out*, kOuts>& out, int64_t pack,
-                        const In&... in) {
+// Where the largest magnitudes of outputs go; nullptr: nowhere.
+template <size_t kOuts>
+using Largest = std::array<uint32_t*, kOuts>;
+
+// One pack of each input to one pack of each output. kLargest: whether `seen` keeps the largest
+// magnitude of each output.
+template <int N, bool kLargest, typename Out, size_t kOuts, typename Function, typename... In>
+__device__ void MapPack(const Function& function, const std::array<Out*, kOuts>& out,
+                        uint32_t (&seen)[kOuts], int64_t pack, const In&... in) {
   float results[kOuts][N];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -69,17 +75,22 @@ __device__ void MapPack(const Function& function, const std::array<Out*, kOuts>&
     for (int o = 0; o < static_cast<int>(kOuts); ++o) results[o][i] = Result(result, o);
   }
 #pragma unroll
-  for (int o = 0; o < static_cast<int>(kOuts); ++o) StoreGlobal(out[o] + pack * N, results[o]);
+  for (int o = 0; o < static_cast<int>(kOuts); ++o) {
+    const Pack<Out, N> rounded = RoundPack<Out, N>(results[o]);
+    WriteGlobal(out[o] + pack * N, rounded);
+    if constexpr (kLargest) seen[o] = WithMagnitudes(seen[o], rounded);
+  }
 }
 
 // A block takes kThreads · kUnroll packs; the last one also takes the elements that fill no pack.
-template <int N, int kUnroll, typename Out, size_t kOuts, typename Function, typename... In>
-__global__ void __launch_bounds__(kThreads)
-    MapKernel(int64_t n, Function function, std::array<Out*, kOuts> out, const In*... in) {
+template <int N, int kUnroll, bool kLargest, typename Out, size_t kOuts, typename Function,
+          typename... In>
+__device__ void MapBlock(int64_t n, const Function& function, const std::array<Out*, kOuts>& out,
+                         uint32_t (&seen)[kOuts], const In*... in) {
   const int64_t packs = n / N;
   const int64_t first = int64_t{blockIdx.x} * (kThreads * kUnroll) + threadIdx.x;
   const auto map = [&](int u, const Pack<In, N>&... loaded) {
-    MapPack<N>(function, out, first + u * kThreads, Unpack(loaded)...);
+    MapPack<N, kLargest>(function, out, seen, first + u * kThreads, Unpack(loaded)...);
   };
   std::tuple<Pack<In, N>...> loaded[kUnroll];
   if (int64_t{blockIdx.x + 1} * (kThreads * kUnroll) <= packs) {
@@ -102,7 +113,27 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (blockIdx.x + 1 == gridDim.x && threadIdx.x < n - packs * N) {
     const int64_t i = packs * N + threadIdx.x;
-    MapPack<1>(function, out, i, Unpack(Read<In, 1>(in, i))...);
+    MapPack<1, kLargest>(function, out, seen, i, Unpack(Read<In, 1>(in, i))...);
+  }
+}
+
+template <int N, int kUnroll, typename Out, size_t kOuts, typename Function, typename... In>
+__global__ void __launch_bounds__(kThreads)
+    MapKernel(int64_t n, Function function, std::array<Out*, kOuts> out, const In*... in) {
+  uint32_t seen[kOuts];
+  MapBlock<N, kUnroll, false>(n, function, out, seen, in...);
+}
+
+template <int N, int kUnroll, typename Out, size_t kOuts, typename Function, typename... In>
+__global__ void __launch_bounds__(kThreads)
+    MapKernelWithLargest(int64_t n, Function function, std::array<Out*, kOuts> out,
+                         Largest<kOuts> largest, const In*... in) {
+  __shared__ uint32_t shared[kOuts][kThreads / kWarp];
+  uint32_t seen[kOuts] = {};
+  MapBlock<N, kUnroll, true>(n, function, out, seen, in...);
+#pragma unroll
+  for (int o = 0; o < static_cast<int>(kOuts); ++o) {
+    if (largest[o] != nullptr) AddLargest<kThreads>(seen[o], shared[o], largest[o]);
   }
 }
 
@@ -134,6 +165,31 @@ void Map(cudaStream_t stream, const char* name, int64_t n, const Function& funct
   } else {
     launch.template operator()<1>();
   }
+}
+
+// The same, and the largest magnitude of each output (ops/cuda/largest.cuh).
+template <typename Out, size_t kOuts, typename Function, typename... In>
+void MapWithLargest(cudaStream_t stream, const char* name, int64_t n, const Function& function,
+                    const std::array<Out*, kOuts>& out,
+                    const map_internal::Largest<kOuts>& largest, const In*... in) {
+  using map_internal::kThreads;
+  for (uint32_t* of : largest) {
+    if (of != nullptr) gpu::Check(cudaMemsetAsync(of, 0, sizeof(*of), stream), "cudaMemsetAsync");
+  }
+  if (n == 0) return;
+  constexpr int N = 16 / static_cast<int>(std::max({sizeof(Out), sizeof(In)...}));
+  constexpr int kUnroll = sizeof...(In) > 1 ? 2 : 4;
+  bool aligned = (IsAligned(in, N * sizeof(In)) && ... && true);
+  for (Out* o : out) aligned = aligned && IsAligned(o, N * sizeof(Out));
+  const auto launch = [&]<int kPack>() {
+    const int64_t packs = std::max<int64_t>(1, n / kPack);
+    const auto blocks =
+        static_cast<unsigned>((packs + kThreads * kUnroll - 1) / (kThreads * kUnroll));
+    map_internal::MapKernelWithLargest<kPack, kUnroll>
+        <<<blocks, kThreads, 0, stream>>>(n, function, out, largest, in...);
+    gpu::CheckLaunch(name);
+  };
+  aligned ? launch.template operator()<N>() : launch.template operator()<1>();
 }
 
 template <typename Out, typename Function, typename... In>

@@ -6,8 +6,8 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/largest.cuh"
 #include "ops/cuda/largest_magnitude.h"
-#include "ops/cuda/reduce.cuh"
 
 namespace plimsoll::ops {
 namespace {
@@ -46,14 +46,6 @@ struct Maximum {
   }
 };
 
-__device__ uint32_t WarpMaximum(uint32_t x) {
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    x = max(x, __shfl_xor_sync(~0u, x, offset));
-  }
-  return x;
-}
-
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     LargestMagnitudeKernel(const T* x, int64_t n, uint32_t* largest) {
@@ -74,12 +66,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t rest = packs * kPackSize<T> + threadIdx.x;
   if (blockIdx.x == 0 && rest < n) maximum.AddElement(x[rest]);
 
-  const uint32_t of_warp = WarpMaximum(maximum.Float32Bits());
-  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = of_warp;
-  __syncthreads();
-  if (threadIdx.x >= kWarp) return;
-  const uint32_t of_block = WarpMaximum(threadIdx.x < kThreads / kWarp ? shared[threadIdx.x] : 0);
-  if (threadIdx.x == 0) atomicMax(largest, of_block);
+  AddLargest<kThreads>(maximum.Float32Bits(), shared, largest);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ void Apply(Program& program, const Match& match, const Activation& kind) {
   both.op = &OpRegistry::Get().Require(kind.both);
   both.made_by = "fuse";
   both.outputs.insert(both.outputs.begin(), nodes[match.forward].outputs[0]);
-  both.outputs.resize(both.op->outputs.size(), kNoTensor);
+  both.outputs.resize(both.op->outputs.size() - both.op->finds_largest.size(), kNoTensor);
 
   MoveBehind(nodes, match.forward, match.readers, std::move(both));
 }

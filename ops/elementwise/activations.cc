@@ -41,13 +41,11 @@ TensorType HalfOf(const OpCall& call) {
   return {gate_up.dtype, gate_up.shape.WithLast(gate_up.shape.dim(-1) / 2)};
 }
 
-std::vector<TensorType> InferGated(const OpCall& call) {
-  return WithLargest(call, {HalfOf(call)});
-}
+std::vector<TensorType> InferGated(const OpCall& call) { return {HalfOf(call)}; }
 
 std::vector<TensorType> InferGatedBackward(const OpCall& call) {
   Check(call.input(1) == HalfOf(call), call, "dy must be [...,F]");
-  return WithLargest(call, {call.input(0)});
+  return {call.input(0)};
 }
 
 // Two ops: NAME (x) → y and NAME_backward (x or y, dy) → dx, with the same attributes.
@@ -58,22 +56,23 @@ struct ActivationOps {
   std::string_view reason = "computed in float32, rounded once";
   void (*check)(const OpCall&) = [](const OpCall&) {};  // of the attributes
   bool gated = false;                                   // x is gate_up, and y is half of it
+  bool finds_largest = false;                           // of y, and of dx
 
   void Register() const;
 };
 
 void ActivationOps::Register() const {
   const std::string x = gated ? "gate_up" : "x", backward = name + "_backward";
-  const std::vector<int> finds_largest = gated ? std::vector<int>{0} : std::vector<int>{};
+  const std::vector<int> finds = finds_largest ? std::vector<int>{0} : std::vector<int>{};
   const auto outputs = [&](const std::string& result) {
     std::vector<graph::Argument> all = {{result}};
-    if (!finds_largest.empty()) all.push_back({"largest", true});
+    if (finds_largest) all.push_back({"largest", true});
     return all;
   };
   const auto infer = [check = check](auto* infer_types) {
     return [=](const OpCall& call) {
       check(call);
-      return infer_types(call);
+      return WithLargest(call, infer_types(call));
     };
   };
   OpRegistry::Get().Add({
@@ -94,7 +93,7 @@ void ActivationOps::Register() const {
       .sharding = {.follows = ShardingRule::kElements},
       .cheap_to_recompute = true,
       .recompute_preset = "activations",
-      .finds_largest = finds_largest,
+      .finds_largest = finds,
   });
   OpRegistry::Get().Add({
       .name = backward,
@@ -105,7 +104,7 @@ void ActivationOps::Register() const {
       .cost = FlopsPerElement(backward_flops),
       .in_place =
           gated ? std::vector<InPlacePair>{{0, 0}} : std::vector<InPlacePair>{{0, 0}, {1, 0}},
-      .finds_largest = finds_largest,
+      .finds_largest = finds,
   });
 }
 
@@ -116,8 +115,9 @@ const bool kActivationsRegistered = [] {
       {"sigmoid", 4, 3, /*backward_reads_y=*/true},
       {"tanh", 5, 3, /*backward_reads_y=*/true},
       {"silu", 5, 9},
-      {.name = "gelu", .flops = 10, .backward_flops = 18, .check = &CheckApproximate},
-      {.name = "swiglu", .flops = 3, .backward_flops = 6, .gated = true},
+      {.name = "gelu", .flops = 10, .backward_flops = 18, .check = &CheckApproximate,
+       .finds_largest = true},
+      {.name = "swiglu", .flops = 3, .backward_flops = 6, .gated = true, .finds_largest = true},
   };
   for (const ActivationOps& ops : all) ops.Register();
   return true;
@@ -130,7 +130,7 @@ std::vector<TensorType> InferGeluWithBackward(const OpCall& call) {
         "x and dy must be floating, [...,N], of one type");
   const TensorType dbias{graph::ComputeType(x.dtype), {x.shape.dim(-1)}};
   CheckAbsentOr(call, 2, dbias);
-  return {x, x, dbias};
+  return WithLargest(call, {x, x, dbias});
 }
 
 graph::Cost GeluWithBackwardCost(const OpCall& call) {
@@ -146,11 +146,16 @@ int64_t GeluWithBackwardCudaWorkspace(const OpCall& call) {
 const OpRegistration kGeluWithBackward({
     .name = "gelu_with_backward",
     .inputs = {{"x"}, {"dy"}, {"acc_bias", true}},
-    .outputs = {{"y", true}, {"dx"}, {"dbias", true}},
+    .outputs = {{"y", true},
+                {"dx"},
+                {"dbias", true},
+                {"largest_y", true},
+                {"largest_dx", true}},
     .infer = &InferGeluWithBackward,
     .gradient = {},
     .cost = &GeluWithBackwardCost,
     .in_place = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 2}},
+    .finds_largest = {0, 1},
 });
 
 const CudaWorkspaceRegistration kGeluWorkspace("gelu_with_backward",

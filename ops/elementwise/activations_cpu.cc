@@ -109,6 +109,7 @@ void Gelu(const CpuContext& ctx) {
   DispatchGelu(ctx, [&]<bool kTanh>() {
     MapElements<1>(ctx, []<typename T>(Vec<T> x) { return GeluValue<kTanh, T>(x); });
   });
+  StoreLargest(ctx, 0, 1);
 }
 
 void GeluBackward(const CpuContext& ctx) {
@@ -117,6 +118,7 @@ void GeluBackward(const CpuContext& ctx) {
       return dy * GeluValueAndSlope<kTanh, T>(x).slope;
     });
   });
+  StoreLargest(ctx, 0, 1);
 }
 
 template <bool kTanh, typename S>
@@ -136,6 +138,9 @@ void GeluWithBackward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     DispatchGelu(ctx, [&]<bool kTanh>() { RunGeluWithBackward<kTanh, S>(ctx); });
+    for (size_t of : {0, 1}) {
+      if (ctx.has_output(of)) StoreLargest(ctx, of, 3 + of);
+    }
     if (!ctx.has_output(2)) return;
     const graph::Shape& x = ctx.in_shape(0);
     ColumnSums(ctx.out<S>(1), x.rows(), x.dim(-1), x.dim(-1), ctx.in<T>(2), ctx.out<T>(2),

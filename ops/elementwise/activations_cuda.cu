@@ -10,6 +10,7 @@
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/largest_magnitude.h"
 #include "ops/cuda/partial_sums.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -81,11 +82,23 @@ void DispatchGelu(const CudaContext& ctx, const Body& body) {
 }
 
 void Gelu(const CudaContext& ctx) {
-  DispatchGelu(ctx, [&]<typename Function>() { MapElements<1>(ctx, Value<Function>()); });
+  DispatchGelu(ctx, [&]<typename Function>() {
+    if (!ctx.has_output(1)) return MapElements<1>(ctx, Value<Function>());
+    DispatchCuda(ctx.dtype(), [&]<typename S>() {
+      MapWithLargest(ctx.stream, "gelu", ctx.in_shape(0).elements(), Value<Function>(),
+                     std::array{ctx.out<S>(0)}, {ctx.out<uint32_t>(1)}, ctx.in<S>(0));
+    });
+  });
 }
 
 void GeluBackward(const CudaContext& ctx) {
-  DispatchGelu(ctx, [&]<typename Function>() { MapElements<2>(ctx, Gradient<Function>()); });
+  DispatchGelu(ctx, [&]<typename Function>() {
+    if (!ctx.has_output(1)) return MapElements<2>(ctx, Gradient<Function>());
+    DispatchCuda(ctx.dtype(), [&]<typename S>() {
+      MapWithLargest(ctx.stream, "gelu_backward", ctx.in_shape(0).elements(), Gradient<Function>(),
+                     std::array{ctx.out<S>(0)}, {ctx.out<uint32_t>(1)}, ctx.in<S>(0), ctx.in<S>(1));
+    });
+  });
 }
 
 template <typename Function>
@@ -175,12 +188,31 @@ void RunWithBias(const CudaContext& ctx) {
   AddPartialSums(ctx.stream, partials, chunks, columns, ctx.in<float>(2), ctx.out<float>(2));
 }
 
+// Of outputs that are there, by a kernel of its own.
+void FindLargest(const CudaContext& ctx) {
+  for (size_t of : {0, 1}) {
+    if (!ctx.has_output(3 + of)) continue;
+    LargestMagnitude(ctx.stream, ctx.dtype(), ctx.out<void>(of), ctx.out_shape(of).elements(),
+                     ctx.libraries.multiprocessors(), ctx.out<uint32_t>(3 + of));
+  }
+}
+
 void GeluWithBackward(const CudaContext& ctx) {
   const int64_t n = ctx.in_shape(0).elements();
+  const bool largest = ctx.has_output(3) || ctx.has_output(4);
   DispatchGelu(ctx, [&]<typename Function>() {
     DispatchCuda(ctx.dtype(), [&]<typename S>() {
       if (ctx.has_output(2)) {
         RunWithBias<Function, S>(ctx);
+        FindLargest(ctx);
+      } else if (largest && ctx.has_output(0)) {
+        MapWithLargest(ctx.stream, "gelu_with_backward", n, ValueAndGradient<Function>(),
+                       std::array{ctx.out<S>(0), ctx.out<S>(1)},
+                       {ctx.out<uint32_t>(3), ctx.out<uint32_t>(4)}, ctx.in<S>(0), ctx.in<S>(1));
+      } else if (largest) {
+        MapWithLargest(ctx.stream, "gelu_with_backward", n, Gradient<Function>(),
+                       std::array{ctx.out<S>(1)}, {ctx.out<uint32_t>(4)}, ctx.in<S>(0),
+                       ctx.in<S>(1));
       } else if (ctx.has_output(0)) {
         Map(ctx.stream, "gelu_with_backward", n, ValueAndGradient<Function>(),
             std::array{ctx.out<S>(0), ctx.out<S>(1)}, ctx.in<S>(0), ctx.in<S>(1));

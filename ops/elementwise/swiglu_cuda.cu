@@ -1,8 +1,10 @@
 // Formulas in ops/elementwise/activations_cpu.cc. A thread takes two packs of results, and for each
 // the pack of the gate and that of `up`, half a row further on. Bytes for N rows of F results:
-// swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s.
+// swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s. The largest magnitudes of results cost
+// none: each block adds its own.
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/largest.cuh"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
@@ -15,18 +17,31 @@ struct SwigluArguments {
   const S* dy;  // nullptr: forward only
   S* y;         // nullptr: gradient only
   S* dgate_up;
+  // nullptr: not wanted
+  uint32_t* largest_y = nullptr;
+  uint32_t* largest_dgate_up = nullptr;
 };
 
 constexpr int kThreads = 256;
 constexpr int kUnroll = 2;
 
-template <int N, bool kForward, bool kBackward, typename S>
+template <int N, bool kLargest, typename S>
+__device__ void StoreRounded(S* to, const float (&values)[N], uint32_t& largest) {
+  Pack<S, N> rounded;
+#pragma unroll
+  for (int i = 0; i < N; ++i) rounded.values[i] = FromFloat<S>(values[i]);
+  *reinterpret_cast<Pack<S, N>*>(to) = rounded;
+  if constexpr (kLargest) largest = WithMagnitudes(largest, rounded);
+}
+
+template <int N, bool kForward, bool kBackward, bool kLargest, typename S>
 __global__ void __launch_bounds__(kThreads)
     SwigluKernel(SwigluArguments<S> args, uint32_t packs, uint32_t packs_per_row) {
   const uint32_t first = blockIdx.x * (kThreads * kUnroll) + threadIdx.x;
   const int64_t half = int64_t{packs_per_row} * N;
   Pack<S, N> gate[kUnroll], up[kUnroll], dy[kUnroll];
   int64_t at[kUnroll];  // of the gate
+  uint32_t largest_y = 0, largest_dgate_up = 0;
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const uint32_t pack = first + u * kThreads;
@@ -54,10 +69,21 @@ __global__ void __launch_bounds__(kThreads)
         dup[i] = __fmul_rn(d, silu.value);
       }
     }
-    if constexpr (kForward) StorePack<N>(args.y + int64_t{pack} * N, y);
+    if constexpr (kForward) {
+      StoreRounded<N, kLargest>(args.y + int64_t{pack} * N, y, largest_y);
+    }
     if constexpr (kBackward) {
-      StorePack<N>(args.dgate_up + at[u], dgate);
-      StorePack<N>(args.dgate_up + at[u] + half, dup);
+      StoreRounded<N, kLargest>(args.dgate_up + at[u], dgate, largest_dgate_up);
+      StoreRounded<N, kLargest>(args.dgate_up + at[u] + half, dup, largest_dgate_up);
+    }
+  }
+  if constexpr (kLargest) {
+    __shared__ uint32_t shared[2][kThreads / kWarp];
+    if (kForward && args.largest_y != nullptr) {
+      AddLargest<kThreads>(largest_y, shared[0], args.largest_y);
+    }
+    if (kBackward && args.largest_dgate_up != nullptr) {
+      AddLargest<kThreads>(largest_dgate_up, shared[1], args.largest_dgate_up);
     }
   }
 }
@@ -77,8 +103,10 @@ void LaunchRows(const CudaContext& ctx, SwigluArguments<S> args, int64_t rows, i
       part.dgate_up += row * 2 * half;
     }
     const uint32_t blocks = (packs + kThreads * kUnroll - 1) / (kThreads * kUnroll);
-    SwigluKernel<N, kForward, kBackward>
-        <<<blocks, kThreads, 0, ctx.stream>>>(part, packs, packs_per_row);
+    const bool largest = args.largest_y != nullptr || args.largest_dgate_up != nullptr;
+    auto* const kernel = largest ? &SwigluKernel<N, kForward, kBackward, true, S>
+                                 : &SwigluKernel<N, kForward, kBackward, false, S>;
+    kernel<<<blocks, kThreads, 0, ctx.stream>>>(part, packs, packs_per_row);
     gpu::CheckLaunch(ctx.op.name.c_str());
   }
 }
@@ -88,10 +116,21 @@ template <bool kForward, bool kBackward>
 void RunSwiglu(const CudaContext& ctx) {
   const graph::Shape& shape = ctx.in_shape(0);
   const int64_t rows = shape.rows(), half = shape.dim(-1) / 2;
+  constexpr size_t kResults = kForward && kBackward ? 2 : 1;  // the largest magnitudes follow
+  uint32_t* largest[2] = {ctx.out<uint32_t>(kResults), ctx.out<uint32_t>(kResults + 1)};
+  for (uint32_t* of : largest) {
+    if (of != nullptr) {
+      gpu::Check(cudaMemsetAsync(of, 0, sizeof(*of), ctx.stream), "cudaMemsetAsync");
+    }
+  }
   if (rows == 0 || half == 0) return;
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    const SwigluArguments<S> args{ctx.in<S>(0), ctx.in<S>(1), kForward ? ctx.out<S>(0) : nullptr,
-                                  kBackward ? ctx.out<S>(kForward) : nullptr};
+    const SwigluArguments<S> args{ctx.in<S>(0),
+                                  ctx.in<S>(1),
+                                  kForward ? ctx.out<S>(0) : nullptr,
+                                  kBackward ? ctx.out<S>(kForward) : nullptr,
+                                  kForward ? largest[0] : nullptr,
+                                  kBackward ? largest[kResults - 1] : nullptr};
     constexpr int N = kPackSize<S>;
     const bool aligned = half % N == 0 && IsAligned(args.gate_up, 16) && IsAligned(args.dy, 16) &&
                          IsAligned(args.y, 16) && IsAligned(args.dgate_up, 16);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
 #include "tests/ops/interpreter.h"
 
@@ -90,6 +91,35 @@ recompute
   %gt: e4m3[16,16], _, %gs: f32[], _ = quantize(%g) {dtype="e4m3"} !recompute
 backward
   %ddown = scaled_linear(%dyt, %gt, %scale, %gs, _, %ddown) {dtype="f32"}
+)");
+}
+
+// Each activation, and its gradient, finds the largest magnitude for the codes made of it, also
+// where the codes are those of another shape of it. What nobody makes is read twice.
+TEST(FuseLargest, AsksTheOpThatMakesATensor) {
+  const std::string tensors = R"(program p
+  tensor %h: bf16[2,3,32] input persistent
+  tensor %dg: bf16[2,3,16] input persistent
+  tensor %w: bf16[16,32] parameter persistent
+  tensor %a: e4m3[2,3,16] metric persistent
+  tensor %b: e5m2[6,32] metric persistent
+  tensor %c: e4m3[16,32] metric persistent
+)";
+  ExpectFused(FuseLargest, 2, tensors + R"(
+backward
+  %g: bf16[2,3,16], %dh: bf16[2,3,32] = swiglu_with_backward(%h, %dg)
+  _, %a, %as: f32[], _ = quantize(%g, _, _) {dtype="e4m3"}
+  %rows: bf16[6,32] alias %dh = view(%dh) {d0=6, d1=32, rank=2}
+  _, %b, %bs: f32[], _ = quantize(%rows, _, _) {dtype="e5m2"}
+  _, %c, %cs: f32[], _ = quantize(%w, _, _) {dtype="e4m3"}
+)",
+              tensors + R"(
+backward
+  %g: bf16[2,3,16], %dh: bf16[2,3,32], %g.largest: f32[], %dh.largest: f32[] = swiglu_with_backward(%h, %dg) {largest=true}
+  _, %a, %as: f32[], _ = quantize(%g, %g.largest, _) {dtype="e4m3"}
+  %rows: bf16[6,32] alias %dh = view(%dh) {d0=6, d1=32, rank=2}
+  _, %b, %bs: f32[], _ = quantize(%rows, %dh.largest, _) {dtype="e5m2"}
+  _, %c, %cs: f32[], _ = quantize(%w, _, _) {dtype="e4m3"}
 )");
 }
 

@@ -54,6 +54,14 @@ const ExampleTable kExamples(R"(
       low_precision_tolerance=0.35
   silu([3,7,5])
   silu_backward([33,1001], [33,1001])
+  // With the largest magnitudes of their results.
+  gelu "largest"([3,7,5]) {approximate="tanh", largest=true} dtypes=f32,bf16,f16
+  gelu_backward "largest"([40,421], [40,421]) {approximate="none", largest=true} dtypes=f32,bf16,f16
+  gelu_with_backward "largest"([5,9,176], [5,9,176], _) {approximate="tanh", largest=true}
+      dtypes=f32,bf16,f16
+  swiglu "largest"([3,4,22]) {largest=true} dtypes=f32,bf16,f16
+  swiglu_backward "largest"([40,848], [40,424]) {largest=true} dtypes=f32,bf16,f16
+  swiglu_with_backward "largest"([40,842], [40,421]) {largest=true} dtypes=f32,bf16,f16
   swiglu([3,4,22])
   swiglu_backward([40,842], [40,421])
 
