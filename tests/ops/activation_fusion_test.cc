@@ -109,7 +109,7 @@ TEST(FuseLargest, AsksTheOpThatMakesATensor) {
 backward
   %g: bf16[2,3,16], %dh: bf16[2,3,32] = swiglu_with_backward(%h, %dg)
   _, %a, %as: f32[], _ = quantize(%g, _, _) {dtype="e4m3"}
-  %rows: bf16[6,32] alias %dh = view(%dh) {d0=6, d1=32, rank=2}
+  %rows: bf16[6,32] view %dh+0 = view(%dh) {d0=6, d1=32, rank=2}
   _, %b, %bs: f32[], _ = quantize(%rows, _, _) {dtype="e5m2"}
   _, %c, %cs: f32[], _ = quantize(%w, _, _) {dtype="e4m3"}
 )",
@@ -117,7 +117,7 @@ backward
 backward
   %g: bf16[2,3,16], %dh: bf16[2,3,32], %g.largest: f32[], %dh.largest: f32[] = swiglu_with_backward(%h, %dg) {largest=true}
   _, %a, %as: f32[], _ = quantize(%g, %g.largest, _) {dtype="e4m3"}
-  %rows: bf16[6,32] alias %dh = view(%dh) {d0=6, d1=32, rank=2}
+  %rows: bf16[6,32] view %dh+0 = view(%dh) {d0=6, d1=32, rank=2}
   _, %b, %bs: f32[], _ = quantize(%rows, %dh.largest, _) {dtype="e5m2"}
   _, %c, %cs: f32[], _ = quantize(%w, _, _) {dtype="e4m3"}
 )");
