@@ -77,7 +77,7 @@ __device__ void MapPack(const Function& function, const std::array<Out*, kOuts>&
 #pragma unroll
   for (int o = 0; o < static_cast<int>(kOuts); ++o) {
     const Pack<Out, N> rounded = RoundPack<Out, N>(results[o]);
-    WriteGlobal(out[o] + pack * N, rounded);
+    if (!kLargest || out[o] != nullptr) WriteGlobal(out[o] + pack * N, rounded);
     if constexpr (kLargest) seen[o] = WithMagnitudes(seen[o], rounded);
   }
 }
@@ -167,7 +167,8 @@ void Map(cudaStream_t stream, const char* name, int64_t n, const Function& funct
   }
 }
 
-// The same, and the largest magnitude of each output (ops/cuda/largest.cuh).
+// The same, and the largest magnitude of each output (ops/cuda/largest.cuh), also of one that is
+// nullptr, which is not written.
 template <typename Out, size_t kOuts, typename Function, typename... In>
 void MapWithLargest(cudaStream_t stream, const char* name, int64_t n, const Function& function,
                     const std::array<Out*, kOuts>& out,

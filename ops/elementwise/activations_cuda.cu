@@ -10,7 +10,6 @@
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elementwise.cuh"
-#include "ops/cuda/largest_magnitude.h"
 #include "ops/cuda/partial_sums.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -188,31 +187,21 @@ void RunWithBias(const CudaContext& ctx) {
   AddPartialSums(ctx.stream, partials, chunks, columns, ctx.in<float>(2), ctx.out<float>(2));
 }
 
-// Of outputs that are there, by a kernel of its own.
-void FindLargest(const CudaContext& ctx) {
-  for (size_t of : {0, 1}) {
-    if (!ctx.has_output(3 + of)) continue;
-    LargestMagnitude(ctx.stream, ctx.dtype(), ctx.out<void>(of), ctx.out_shape(of).elements(),
-                     ctx.libraries.multiprocessors(), ctx.out<uint32_t>(3 + of));
-  }
-}
-
 void GeluWithBackward(const CudaContext& ctx) {
   const int64_t n = ctx.in_shape(0).elements();
   const bool largest = ctx.has_output(3) || ctx.has_output(4);
   DispatchGelu(ctx, [&]<typename Function>() {
     DispatchCuda(ctx.dtype(), [&]<typename S>() {
-      if (ctx.has_output(2)) {
-        RunWithBias<Function, S>(ctx);
-        FindLargest(ctx);
-      } else if (largest && ctx.has_output(0)) {
+      if (largest) {
         MapWithLargest(ctx.stream, "gelu_with_backward", n, ValueAndGradient<Function>(),
                        std::array{ctx.out<S>(0), ctx.out<S>(1)},
                        {ctx.out<uint32_t>(3), ctx.out<uint32_t>(4)}, ctx.in<S>(0), ctx.in<S>(1));
-      } else if (largest) {
-        MapWithLargest(ctx.stream, "gelu_with_backward", n, Gradient<Function>(),
-                       std::array{ctx.out<S>(1)}, {ctx.out<uint32_t>(4)}, ctx.in<S>(0),
-                       ctx.in<S>(1));
+        if (!ctx.has_output(2)) return;
+        const graph::Shape& shape = ctx.in_shape(0);
+        ColumnSums(ctx.stream, ctx.dtype(), ctx.out<S>(1), shape.rows(), shape.dim(-1),
+                   ctx.in<float>(2), ctx.out<float>(2), ctx.workspace);
+      } else if (ctx.has_output(2)) {
+        RunWithBias<Function, S>(ctx);
       } else if (ctx.has_output(0)) {
         Map(ctx.stream, "gelu_with_backward", n, ValueAndGradient<Function>(),
             std::array{ctx.out<S>(0), ctx.out<S>(1)}, ctx.in<S>(0), ctx.in<S>(1));

@@ -17,20 +17,33 @@ inline float AsFloat(double x) { return static_cast<float>(x); }
 inline float AsFloat(BFloat16 x) { return ToFloat(x); }
 inline float AsFloat(Float16 x) { return ToFloat(x); }
 
-// Of n elements.
+// Of some elements, on the calling thread.
 template <typename S>
-uint32_t LargestMagnitude(ThreadPool& pool, const S* x, int64_t n) {
+uint32_t LargestOf(const S* x, int64_t n) {
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(AsFloat(x[i])) & 0x7fffffff);
+  }
+  return largest;
+}
+
+// Of n elements; of_range(begin, end) gives that of a range of them.
+template <typename OfRange>
+uint32_t LargestInParallel(ThreadPool& pool, int64_t n, const OfRange& of_range) {
   std::atomic<uint32_t> largest = 0;
   pool.ParallelFor(n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    uint32_t here = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      here = std::max(here, std::bit_cast<uint32_t>(AsFloat(x[i])) & 0x7fffffff);
-    }
+    const uint32_t here = of_range(begin, end);
     uint32_t seen = largest.load();
     while (seen < here && !largest.compare_exchange_weak(seen, here)) {
     }
   });
   return largest;
+}
+
+template <typename S>
+uint32_t LargestMagnitude(ThreadPool& pool, const S* x, int64_t n) {
+  return LargestInParallel(
+      pool, n, [=](int64_t begin, int64_t end) { return LargestOf(x + begin, end - begin); });
 }
 
 // Writes that of output `of`, which is complete, to output `largest`, if it is wanted.

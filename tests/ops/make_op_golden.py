@@ -349,6 +349,22 @@ def averages(**kwargs):
     return tensors
 
 
+def write_scaled_products(directory):
+    """8-bit codes with a scale for each tensor, multiplied by torch._scaled_mm, which needs a GPU."""
+    def quantize(x, dtype):
+        to_code = torch.finfo(dtype).max / x.float().abs().max()
+        return (x.float() * to_code).to(dtype), 1 / to_code
+
+    for name, dtype in (("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)):
+        x, weight = (randn(rows, 64).bfloat16().cuda() for rows in (33, 48))
+        (codes, scale), (weight_codes, weight_scale) = quantize(x, dtype), quantize(weight, torch.float8_e4m3fn)
+        y = torch._scaled_mm(codes, weight_codes.t(), scale_a=scale, scale_b=weight_scale, out_dtype=torch.bfloat16)
+        write(directory / f"scaled_product_{name}.txt", {
+            key: tensor.double() for key, tensor in {
+                "x": x, "weight": weight, "codes": codes, "weight_codes": weight_codes, "scale": scale,
+                "weight_scale": weight_scale, "y": y}.items()})
+
+
 def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
@@ -424,7 +440,8 @@ def main():
     # Each has a seed of its own, so that a new one leaves the values of the others alone.
     for seed, group in enumerate((write_transposed_convolutions, write_instance_norms,
                                   write_channels, write_dice_losses, write_resizings,
-                                  write_binary_cross_entropies, write_spectral_norms), 2):
+                                  write_binary_cross_entropies, write_spectral_norms,
+                                  write_scaled_products), 2):
         torch.manual_seed(seed)
         group(directory)
 

@@ -10,6 +10,7 @@
 
 #include "ops/linear/code_scale.h"
 #include "tests/ops/expect_tensor.h"
+#include "tests/ops/op_golden.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
@@ -152,6 +153,42 @@ TEST(ScaledLinear, IsTheExactProductRoundedOnce) {
 }
 
 TEST(ScaledLinear, LongSumsStayExact) { ExpectExact(3, 16, 32768, DType::kFloat32); }
+
+// As PyTorch makes codes and multiplies them on a GPU.
+struct ScaledGolden : GoldenTest {
+  using GoldenTest::Read;
+};
+
+TEST(ScaledLinear, EqualsPyTorch) {
+  for (const DType dtype : {DType::kFloat8E4M3, DType::kFloat8E5M2}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    Golden golden = ScaledGolden::Read("scaled_product_" + std::string(graph::Name(dtype)));
+    const auto values = [&](const std::string& name) {
+      return Values(DType::kBFloat16, golden[name].shape, golden[name].values);
+    };
+    const std::vector<TestTensor> x = Quantized(values("x"), dtype);
+    const std::vector<TestTensor> weight = Quantized(values("weight"), DType::kFloat8E4M3);
+    const auto expect_equal = [&](const TestTensor& got, const std::string& name) {
+      ASSERT_EQ(got.size(), static_cast<int64_t>(golden[name].values.size())) << name;
+      for (int64_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got.at(i), golden[name].values[static_cast<size_t>(i)]) << name << " " << i;
+      }
+    };
+    expect_equal(x[1], "codes");
+    expect_equal(weight[1], "weight_codes");
+    expect_equal(x[2], "scale");
+    expect_equal(weight[2], "weight_scale");
+    const TestTensor y =
+        RunOp("scaled_linear", {&x[1], &weight[1], &x[2], &weight[2], nullptr, nullptr},
+              As(DType::kBFloat16))[0];
+    const std::vector<double>& want = golden["y"].values;
+    ASSERT_EQ(y.size(), static_cast<int64_t>(want.size()));
+    for (int64_t i = 0; i < y.size(); ++i) {
+      // Sums in another order may round to the other neighbour.
+      ASSERT_NEAR(y.at(i), want[static_cast<size_t>(i)], 0x1p-7 * std::fabs(y.at(i)) + 1e-3) << i;
+    }
+  }
+}
 
 TEST(ScaledLinear, SaysWhatIsNoProduct) {
   EXPECT_EQ(WhyNotScaled({1, 16, 16}), "");
