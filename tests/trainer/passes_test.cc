@@ -200,7 +200,7 @@ TEST(Passes, KeepTheBitsOfEveryStep) {
                                       "simplify",  "fuse",    "tags",
                                       "recompute", "offload", "workspaces"};
   using Policy = checkpointing::Options::Policy;
-  std::vector<CompileOptions> cases(8);
+  std::vector<CompileOptions> cases(10);
   cases[0].accumulate = 3;
   cases[1].checkpointing.policy = Policy::kBlock;
   cases[2].checkpointing = {.policy = Policy::kSelective,
@@ -216,6 +216,11 @@ TEST(Passes, KeepTheBitsOfEveryStep) {
   cases[6].update.state_dtype = optim::StateDType::kInt8;
   cases[7].update.skips = true;
   cases[7].update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  for (const size_t c : {8, 9}) {
+    cases[c].amp.dtype = graph::DType::kBFloat16;
+    cases[c].amp.fp8.enabled = true;
+    cases[c].checkpointing = cases[c - 7].checkpointing;  // by blocks, and selective
+  }
   std::map<std::string, int> compared;
   for (size_t c = 0; c < cases.size(); ++c) {
     models::ModelSpec spec = c % 2 == 0 ? TinyGpt2() : TinyLlama();
