@@ -174,5 +174,22 @@ TEST(Fp8Overflow, StepsAreSkippedUntilTheScaleFits) {
   }
 }
 
+// In bf16, too, though its range is float32's: the whole state stays as it was.
+TEST(Fp8Overflow, SkippedStepsChangeNoBit) {
+  TinyRun run;
+  run.spec = TinyLlama();
+  run.amp.dtype = DType::kBFloat16;
+  run.amp.fp8.enabled = true;
+  run.update.loss_scale = {.dynamic = false};
+  run.init_loss_scale = 0x1p127;
+  run.steps = 1;
+  const TinyResult once = Train(run);
+  EXPECT_EQ(once.last.skipped, 1);
+  run.steps = 4;
+  const TinyResult often = Train(run);
+  EXPECT_EQ(often.last.skipped, 4);
+  EXPECT_EQ(often.weights, once.weights);
+}
+
 }  // namespace
 }  // namespace plimsoll::trainer
