@@ -76,6 +76,7 @@ TEST(Traits, FitTogether) {
     EXPECT_TRUE(sharding.follows == ShardingRule::kNothing || sharding.inputs <= inputs);
     EXPECT_EQ(sharding.split_weight != ShardingRule::kRefused, sharding.weight >= 0);
     EXPECT_LT(sharding.weight, inputs);
+    EXPECT_LT(op->finds_largest.size(), op->outputs.size());
     EXPECT_TRUE(!op->takes_adapters || sharding.split_weight == ShardingRule::kProduct);
 
     const graph::Continuation& continuation = op->continuation;
@@ -89,7 +90,7 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kProducts; }),
             (Names{"conv", "conv_dw", "conv_dx", "conv_transpose", "linear", "linear_cross_entropy",
                    "linear_cross_entropy_backward", "linear_cross_entropy_train", "linear_dw",
-                   "linear_dx", "linear_dx_gelu", "matmul"}));
+                   "linear_dx", "linear_dx_gelu", "matmul", "scaled_linear"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kAttention; }),
             (Names{"attention", "attention_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
@@ -98,15 +99,18 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
             (Names{"add",           "batch_norm", "cast",       "concat_channels", "drop_path",
                    "dropout",       "gelu",       "layer_norm", "leaky_relu",      "mul",
-                   "prepend_token", "relu",       "resize",     "rms_norm",        "rotary",
-                   "scale",         "sigmoid",    "silu",       "subsample",       "swiglu",
-                   "tanh"}));
+                   "prepend_token", "quantize",   "relu",       "resize",          "rms_norm",
+                   "rotary",        "scale",      "sigmoid",    "silu",            "subsample",
+                   "swiglu",        "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"batch_norm", "layer_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
             (Names{"gelu", "leaky_relu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
             (Names{"attention", "masked_softmax"}));
+  EXPECT_EQ(OpsWith([](const OpDef& op) { return !op.finds_largest.empty(); }),
+            (Names{"gelu", "gelu_backward", "gelu_with_backward", "swiglu", "swiglu_backward",
+                   "swiglu_with_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }),
             (Names{"power_iteration", "stop_gradient"}));
 }

@@ -67,6 +67,24 @@ TEST(ConfigFor, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
   }
 }
 
+// Beside the 16 bits that the card has, or refused with those that multiply 8 bits.
+TEST(ConfigFor, TakesEightBitLayersWhereTheCardHasThem) {
+  const std::vector<std::string> sets = {"amp.fp8.recipe=current"};
+  for (const std::string device : {"h100", "h200", "l40s", "4090"}) {
+    SCOPED_TRACE(device);
+    const RunConfig config = Loaded(
+        ConfigFor({.model = "gpt2-124m", .device = device, .budget = "", .sets = sets}, {}));
+    EXPECT_EQ(config.amp.dtype, Dtype::kBf16);
+    EXPECT_EQ(config.amp.fp8_recipe, config::Fp8Recipe::kCurrent);
+    EXPECT_LE(TakenBy(config), config.memory.budget->bytes);
+  }
+  for (const std::string device : {"a100", "t4"}) {
+    EXPECT_THAT(
+        RefusalOf({.model = "gpt2-124m", .device = device, .budget = "", .sets = sets}),
+        HasSubstr("matrix units for 8-bit floats"));
+  }
+}
+
 TEST(ConfigFor, KeepsTheModelAndItsBatchAndReplacesTheRest) {
   const RunConfig config = Loaded(Written("h200", "24GiB"));
   EXPECT_EQ(config.model.settings.Int("layers"), 4);

@@ -51,6 +51,8 @@ config::Loaded LoadWith(const ConfigForCommand& command, const std::string& data
                         const std::vector<std::string>& more,
                         const std::vector<std::string>& sets) {
   std::vector<std::string> all = more;
+  // 8 bits stand beside 16; which ones, the device determines.
+  if (IsSet(command, "amp.fp8.recipe")) all.push_back("amp.dtype=bf16");
   all.insert(all.end(), sets.begin(), sets.end());
   if (!IsFolder(command.model)) return LoadRun(FindModelFile(command.model), all);
   const std::string text = fmt::format("model: {{init_from: {}}}\ndata: {{{}}}\n",
