@@ -34,11 +34,11 @@ class MarkFp8 : public graph::Pass {
 //                                         %wt, _, %ws' = quantize(%w)
 //                                         %dx = scaled_linear(%dyq, %wt, %dys, %ws')
 //
-// What is read several times is quantized once. Of x only the transposed codes wait for the backward
-// pass. A weight is quantized where its codes are read, from its 16 bits, so that no codes of
-// weights wait anywhere, and a weight that is gathered from ranks or comes from the host is there
-// when it is needed. A layer whose shapes matrix units don't take (ops/linear/scaled_linear.h) stays
-// in 16 bits.
+// What is read several times is quantized once. Of x only the transposed codes wait for the
+// backward pass. A weight is quantized where its codes are read, from its 16 bits, so that no codes
+// of weights wait anywhere, and a weight that is gathered from ranks or comes from the host is
+// there when it is needed. A layer whose shapes matrix units don't take
+// (ops/linear/scaled_linear.h) stays in 16 bits.
 class Fp8Products : public graph::Pass {
  public:
   std::string_view name() const override { return "fp8_products"; }

@@ -8,10 +8,10 @@
 //    "in": [[32768, 768], [32768, 768], [768], null]}
 //
 // `in`: the inputs' shapes, null where one is absent; {"shape": …} with "type", "fill"
-// ("small", "positive", "tokens"), "below", the bound of integers, or "values", repeated through the
-// input, where these aren't as in the example. `type`: "bf16", "f16", "f32" or "tf32". `in_place`:
-// pairs of an input and the output that takes its memory. `unread`: outputs that nobody reads.
-// Other keys are attributes.
+// ("small", "positive", "tokens"), "below", the bound of integers, or "values", repeated through
+// the input, where these aren't as in the example. `type`: "bf16", "f16", "f32" or "tf32".
+// `in_place`: pairs of an input and the output that takes its memory. `unread`: outputs that nobody
+// reads. Other keys are attributes.
 #pragma once
 
 #include <map>

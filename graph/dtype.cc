@@ -39,9 +39,7 @@ std::optional<DType> ParseDType(std::string_view name) {
 
 int64_t ByteSize(DType dtype) { return Describe(dtype).bytes; }
 bool IsFloat(DType dtype) { return Describe(dtype).is_float; }
-bool IsFloat8(DType dtype) {
-  return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
-}
+bool IsFloat8(DType dtype) { return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2; }
 bool IsLowPrecision(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
 DType ComputeType(DType dtype) { return IsLowPrecision(dtype) ? DType::kFloat32 : dtype; }
 

@@ -140,7 +140,8 @@ class OpRegistry {
   std::vector<std::unique_ptr<const OpDef>> ops_;  // sorted by name
 };
 
-// At namespace scope in ops/KIND/NAME.cc:   const OpRegistration kRegistration({.name = "gelu", …});
+// At namespace scope in ops/KIND/NAME.cc:   const OpRegistration kRegistration({.name = "gelu",
+// …});
 struct OpRegistration {
   explicit OpRegistration(OpDef def) { OpRegistry::Get().Add(std::move(def)); }
 };

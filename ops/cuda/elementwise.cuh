@@ -171,8 +171,8 @@ void Map(cudaStream_t stream, const char* name, int64_t n, const Function& funct
 // nullptr, which is not written.
 template <typename Out, size_t kOuts, typename Function, typename... In>
 void MapWithLargest(cudaStream_t stream, const char* name, int64_t n, const Function& function,
-                    const std::array<Out*, kOuts>& out,
-                    const map_internal::Largest<kOuts>& largest, const In*... in) {
+                    const std::array<Out*, kOuts>& out, const map_internal::Largest<kOuts>& largest,
+                    const In*... in) {
   using map_internal::kThreads;
   for (uint32_t* of : largest) {
     if (of != nullptr) gpu::Check(cudaMemsetAsync(of, 0, sizeof(*of), stream), "cudaMemsetAsync");

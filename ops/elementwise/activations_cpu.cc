@@ -148,8 +148,7 @@ float LargestGelu(const CpuContext& ctx) {
     });
     return largest;
   };
-  return std::bit_cast<float>(
-      LargestInParallel(ctx.pool, ctx.in_shape(0).elements(), of_range));
+  return std::bit_cast<float>(LargestInParallel(ctx.pool, ctx.in_shape(0).elements(), of_range));
 }
 
 void GeluWithBackward(const CpuContext& ctx) {

@@ -54,8 +54,9 @@ void Encode(const CpuContext& ctx, float to_code) {
 template <typename S>
 void Run(const CpuContext& ctx) {
   const int64_t rows = ctx.in_shape(0).rows(), columns = ctx.in_shape(0).dim(-1);
-  const uint32_t largest = ctx.has_input(1) ? std::bit_cast<uint32_t>(*ctx.in<float>(1))
-                                            : LargestMagnitude(ctx.pool, ctx.in<S>(0), rows * columns);
+  const uint32_t largest = ctx.has_input(1)
+                               ? std::bit_cast<uint32_t>(*ctx.in<float>(1))
+                               : LargestMagnitude(ctx.pool, ctx.in<S>(0), rows * columns);
   const DType dtype = *graph::ParseDType(ctx.attributes.GetWord("dtype"));
   const CodeScale scale = ScaleOf(largest, LargestCode(dtype));
   if (ctx.has_output(2)) *ctx.out<float>(2) = scale.to_number;

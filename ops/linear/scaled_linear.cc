@@ -50,8 +50,8 @@ std::vector<TensorType> InferScaledLinear(const OpCall& call) {
     Check(!call.has_input(kBias), call, "a low gradient has no bias");
     CheckRng(call, kRng);
   }
-  const std::string why_not = WhyNotScaled({x.shape.rows(), n, x.shape.dim(-1), x.dtype,
-                                            weight.dtype, *dtype, call.has_input(kBias)});
+  const std::string why_not = WhyNotScaled(
+      {x.shape.rows(), n, x.shape.dim(-1), x.dtype, weight.dtype, *dtype, call.has_input(kBias)});
   Check(why_not.empty(), call, why_not);
   return {y};
 }
@@ -76,7 +76,12 @@ int64_t ScaledLinearWorkspace(const OpCall& call) {
 
 const graph::OpRegistration kScaledLinear({
     .name = "scaled_linear",
-    .inputs = {{"x"}, {"weight"}, {"x_scale"}, {"weight_scale"}, {"bias", true}, {"acc", true},
+    .inputs = {{"x"},
+               {"weight"},
+               {"x_scale"},
+               {"weight_scale"},
+               {"bias", true},
+               {"acc", true},
                {"rng", true}},
     .outputs = {{"y"}},
     .infer = &InferScaledLinear,

@@ -12,12 +12,13 @@ namespace plimsoll::ops {
 // gradients:
 //
 //   x [..., K], weight [N, K]: codes (ops/linear/quantize.h); x_scale, weight_scale: f32[];
-//   bias? [N], acc? [..., N] of the result's type; rng? i32[2]   {dtype, fast?, key?, low_gradient?}
+//   bias? [N], acc? [..., N] of the result's type; rng? i32[2]   {dtype, fast?, key?,
+//   low_gradient?}
 //     → y [..., N] = x_scale · weight_scale · x · weightᵀ + bias + acc
 //
-// `dtype`: f32, bf16 or f16; rounded once (a GPU may round the product before it adds acc). With `low_gradient` (graph/op.h) a bf16 result is added
-// to acc with stochastic rounding. With `fast` a GPU may add up with fewer bits (about 14 between
-// promotions to float32).
+// `dtype`: f32, bf16 or f16; rounded once (a GPU may round the product before it adds acc). With
+// `low_gradient` (graph/op.h) a bf16 result is added to acc with stochastic rounding. With `fast` a
+// GPU may add up with fewer bits (about 14 between promotions to float32).
 
 // The product of x [m, k] and weight [n, k].
 struct ScaledProduct {

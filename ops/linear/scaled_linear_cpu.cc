@@ -1,8 +1,9 @@
-// y = x_scale · weight_scale · x · weightᵀ + bias + acc, of 8-bit codes (ops/linear/scaled_linear.h).
+// y = x_scale · weight_scale · x · weightᵀ + bias + acc, of 8-bit codes
+// (ops/linear/scaled_linear.h).
 //
-// Every code is a bf16 and a float16 number: both operands are widened, exactly, into the workspace,
-// and multiplied as such, summed in float32 and rounded once. Bytes: codes once, three times as many
-// of the workspace, y once besides GEMM's packing.
+// Every code is a bf16 and a float16 number: both operands are widened, exactly, into the
+// workspace, and multiplied as such, summed in float32 and rounded once. Bytes: codes once, three
+// times as many of the workspace, y once besides GEMM's packing.
 #include <algorithm>
 #include <array>
 
@@ -109,15 +110,13 @@ void ScaledLinear(const CpuContext& ctx) {
 int64_t ScaledLinearWorkspace(const OpCall& call, int /*threads*/) {
   const Shape &x = call.input(0).shape, &weight = call.input(1).shape;
   const bool low = call.attributes.Has("low_gradient");
-  const DType result =
-      low ? DType::kFloat32 : *graph::ParseDType(call.attributes.GetWord("dtype"));
+  const DType result = low ? DType::kFloat32 : *graph::ParseDType(call.attributes.GetWord("dtype"));
   constexpr int64_t kWide = 2;  // bytes
   return WideBytes(call) + Aligned(x.elements() * kWide) + Aligned(weight.elements() * kWide) +
          GemmBytes(result, x.rows(), weight.dim(0), weight.dim(1));
 }
 
-const CpuKernelRegistration kScaledLinear(
-    {"scaled_linear", &ScaledLinear, &ScaledLinearWorkspace});
+const CpuKernelRegistration kScaledLinear({"scaled_linear", &ScaledLinear, &ScaledLinearWorkspace});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -51,8 +51,7 @@ inline void StoreLargest(const CpuContext& ctx, size_t of, size_t largest) {
   if (!ctx.has_output(largest)) return;
   DispatchStored(ctx.outputs[of].type.dtype, [&]<typename S>() {
     const int64_t n = ctx.out_shape(of).elements();
-    *ctx.out<float>(largest) =
-        std::bit_cast<float>(LargestMagnitude(ctx.pool, ctx.out<S>(of), n));
+    *ctx.out<float>(largest) = std::bit_cast<float>(LargestMagnitude(ctx.pool, ctx.out<S>(of), n));
   });
 }
 

@@ -1,5 +1,5 @@
-// 8-bit codes and their products against exact arithmetic on the codes, and how much of a product of
-// random numbers they keep.
+// 8-bit codes and their products against exact arithmetic on the codes, and how much of a product
+// of random numbers they keep.
 #include "ops/linear/scaled_linear.h"
 
 #include <gtest/gtest.h>
@@ -125,8 +125,8 @@ void ExpectExact(int64_t m, int64_t n, int64_t k, DType result) {
       Quantized(NormalValues(DType::kBFloat16, {m, k}, 1), DType::kFloat8E5M2);
   const std::vector<TestTensor> b =
       Quantized(NormalValues(DType::kBFloat16, {n, k}, 2), DType::kFloat8E4M3);
-  const TestTensor y = RunOp("scaled_linear", {&a[1], &b[1], &a[2], &b[2], nullptr, nullptr},
-                             As(result))[0];
+  const TestTensor y =
+      RunOp("scaled_linear", {&a[1], &b[1], &a[2], &b[2], nullptr, nullptr}, As(result))[0];
   const double scale = a[2].at(0) * b[2].at(0);
   const double rounding = result == DType::kFloat32    ? 0
                           : result == DType::kBFloat16 ? 0x1p-8

@@ -72,16 +72,15 @@ TEST(ConfigFor, TakesEightBitLayersWhereTheCardHasThem) {
   const std::vector<std::string> sets = {"amp.fp8.recipe=current"};
   for (const std::string device : {"h100", "h200", "l40s", "4090"}) {
     SCOPED_TRACE(device);
-    const RunConfig config = Loaded(
-        ConfigFor({.model = "gpt2-124m", .device = device, .budget = "", .sets = sets}, {}));
+    const RunConfig config =
+        Loaded(ConfigFor({.model = "gpt2-124m", .device = device, .budget = "", .sets = sets}, {}));
     EXPECT_EQ(config.amp.dtype, Dtype::kBf16);
     EXPECT_EQ(config.amp.fp8_recipe, config::Fp8Recipe::kCurrent);
     EXPECT_LE(TakenBy(config), config.memory.budget->bytes);
   }
   for (const std::string device : {"a100", "t4"}) {
-    EXPECT_THAT(
-        RefusalOf({.model = "gpt2-124m", .device = device, .budget = "", .sets = sets}),
-        HasSubstr("matrix units for 8-bit floats"));
+    EXPECT_THAT(RefusalOf({.model = "gpt2-124m", .device = device, .budget = "", .sets = sets}),
+                HasSubstr("matrix units for 8-bit floats"));
   }
 }
 
