@@ -65,7 +65,7 @@ class Tagger {
   const graph::OpDef& OpOf(const SavedTensor& saved) const {
     return *program_.nodes()[saved.producer].op;
   }
-  // The op that made the saved results: not the all-gather behind it, where ranks share a norm's
+  // The op that made the saved results: not the all-gather after it, where ranks share a norm's
   // rows, nor what made 8-bit codes of them.
   const graph::OpDef& MakerOf(const SavedTensor& saved) const {
     const std::vector<graph::Node>& nodes = program_.nodes();

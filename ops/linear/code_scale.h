@@ -1,6 +1,6 @@
-// How numbers and their 8-bit codes are related: code = round(number · to_code), and a code stands
-// for code · to_number. One scale for a tensor, from its largest magnitude. The same bits on every
-// device.
+// How numbers and their 8-bit codes are related: code = round(number · to_code), and a code is
+// the number code · to_number. One scale for a tensor, from its largest magnitude. The same bits on
+// every device.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ struct CodeScale {
 // which keeps infinity and NaN. `most`: the largest number of the codes' type.
 //
 // Conversion to codes saturates, and so would hide an overflow. So the codes of a tensor whose
-// largest magnitude isn't finite stand for NaN, all of them: every product with them is NaN, as is
+// largest magnitude isn't finite are NaN, all of them: every product with them is NaN, as is
 // what loss scaling, the gradient's norm and the check for divergence look at.
 constexpr CodeScale ScaleOf(uint32_t largest, float most) {
   constexpr float kMax = std::numeric_limits<float>::max();

@@ -17,7 +17,7 @@ namespace plimsoll::ops {
 // acc_sums: where x is the gradient of a linear layer's result, the gradient of its bias. `largest`
 // is x's largest magnitude, where the node that made x has found it; otherwise x is read once more.
 //
-// Elements in a row of the transposed codes of so many rows.
+// Elements in a row of the transposed codes of that number of rows.
 constexpr int64_t TransposedRow(int64_t rows) { return (rows + 15) / 16 * 16; }
 
 // The largest number of the type. InternalError unless it is e4m3 or e5m2.

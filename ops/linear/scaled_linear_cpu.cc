@@ -30,7 +30,7 @@ Wide Widen(float value) {
   if constexpr (std::is_same_v<Wide, Float16>) return {ToF16(value)};
 }
 
-// The numbers that the 256 codes of a type stand for.
+// The numbers that the 256 codes of a type are.
 template <typename Wide>
 std::array<Wide, 256> Numbers(DType dtype) {
   std::array<Wide, 256> numbers;

@@ -51,8 +51,8 @@ TEST(Float8, EveryE5M2CodeIsItsNumber) {
   EXPECT_EQ(ToFloat(Float8E5M2{0x7b}), Float8E5M2::kLargest);
 }
 
-// Halfway between two numbers the one with an even code is taken, and just beside it the nearer
-// one.
+// Halfway between two numbers the one with an even code is taken, and just above and below it the
+// nearer one.
 template <typename Code>
 void ExpectNearest(Code (*to)(float), int largest) {
   for (int code = 0; code < largest; ++code) {

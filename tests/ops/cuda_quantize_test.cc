@@ -190,7 +190,7 @@ TEST(CudaQuantize, MakesWhatIsWanted) {
   }
 }
 
-// Whichever thread and word of a pack has it.
+// In any thread and any word of a pack.
 TEST(CudaQuantize, FindsTheLargestMagnitudeAnywhere) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;

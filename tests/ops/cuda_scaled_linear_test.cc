@@ -42,7 +42,7 @@ struct CodeProduct {
   }
 };
 
-// Matrix units align products and their sum to the largest of them and keep 13 bits behind its
+// Matrix units align products and their sum to the largest of them and keep 13 bits after its
 // first. A bound of the error, relative to the sum of the products' magnitudes: a few such bits
 // where sums are added up in float32 every 128 products, several more where they never are.
 double BoundOf(const CodeProduct& of) { return of.fast ? 0x1p-9 : 0x1p-11; }

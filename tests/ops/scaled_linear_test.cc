@@ -61,7 +61,7 @@ TEST(Quantize, TheSmallestNumbersHaveAFiniteScale) {
   EXPECT_TRUE(std::isfinite(q[1].at(0)));
 }
 
-// A product with codes that stand for infinity or NaN must show it everywhere.
+// A product with codes of infinity or NaN must show it everywhere.
 TEST(Quantize, WhatIsNotFiniteMakesProductsNaN) {
   for (const double bad : {kInfinity, -kInfinity, std::nan("")}) {
     TestTensor x = NormalValues(DType::kBFloat16, {16, 32}, 1);

@@ -67,7 +67,7 @@ TEST(ConfigFor, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
   }
 }
 
-// Beside the 16 bits that the card has, or refused with those that multiply 8 bits.
+// With the 16 bits that the card has, or refused with the cards that multiply 8 bits.
 TEST(ConfigFor, TakesEightBitLayersWhereTheCardHasThem) {
   const std::vector<std::string> sets = {"amp.fp8.recipe=current"};
   for (const std::string device : {"h100", "h200", "l40s", "4090"}) {

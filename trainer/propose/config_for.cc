@@ -51,7 +51,7 @@ config::Loaded LoadWith(const ConfigForCommand& command, const std::string& data
                         const std::vector<std::string>& more,
                         const std::vector<std::string>& sets) {
   std::vector<std::string> all = more;
-  // 8 bits stand beside 16; which ones, the device determines.
+  // 8 bits need 16 for all else; which ones, the device determines.
   if (IsSet(command, "amp.fp8.recipe")) all.push_back("amp.dtype=bf16");
   all.insert(all.end(), sets.begin(), sets.end());
   if (!IsFolder(command.model)) return LoadRun(FindModelFile(command.model), all);

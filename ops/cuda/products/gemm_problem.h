@@ -7,9 +7,9 @@
 // rounded once, at the end.
 //
 // Operands are both float32, bf16 or fp16; the result is of their type or float32. Or they are both
-// 8-bit codes (base/float8.h), e4m3 or e5m2, which stand for code · scale: then alpha is multiplied
-// by both scales, and the result is float32, bf16 or fp16. Matrix units keep about 14 bits of sums
-// of codes, and add these up in float32 every few products along k.
+// 8-bit codes (base/float8.h), e4m3 or e5m2, which are numbers code · scale: then alpha is
+// multiplied by both scales, and the result is float32, bf16 or fp16. Matrix units keep about 14
+// bits of sums of codes, and add these up in float32 every few products along k.
 #pragma once
 
 #include <cstdint>
