@@ -137,6 +137,27 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Calls launch.template operator()<elements of a pack, packs of a thread>(blocks).
+template <typename Launch, typename Out, size_t kOuts, typename... In>
+void LaunchInPacks(const char* name, int64_t n, const Launch& launch,
+                   const std::array<Out*, kOuts>& out, const In*... in) {
+  // The widest type sets the pack: 16 bytes of it, fewer of the others.
+  constexpr int N = 16 / static_cast<int>(std::max({sizeof(Out), sizeof(In)...}));
+  // About four loads in flight.
+  constexpr int kUnroll = sizeof...(In) > 1 ? 2 : 4;
+  bool aligned = (IsAligned(in, N * sizeof(In)) && ... && true);
+  for (Out* o : out) aligned = aligned && IsAligned(o, N * sizeof(Out));
+  const int64_t packs = std::max<int64_t>(1, n / (aligned ? N : 1));
+  const auto blocks =
+      static_cast<unsigned>((packs + kThreads * kUnroll - 1) / (kThreads * kUnroll));
+  if (aligned) {
+    launch.template operator()<N, kUnroll>(blocks);
+  } else {
+    launch.template operator()<1, kUnroll>(blocks);
+  }
+  gpu::CheckLaunch(name);
+}
+
 }  // namespace map_internal
 
 // Applies `function` to all n elements: it takes a float for each input and returns a float for the
@@ -144,27 +165,12 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Out, size_t kOuts, typename Function, typename... In>
 void Map(cudaStream_t stream, const char* name, int64_t n, const Function& function,
          const std::array<Out*, kOuts>& out, const In*... in) {
-  using map_internal::kThreads;
   if (n == 0) return;
-  // The widest type sets the pack: 16 bytes of it, fewer of the others.
-  constexpr int N = 16 / static_cast<int>(std::max({sizeof(Out), sizeof(In)...}));
-  // About four loads in flight.
-  constexpr int kUnroll = sizeof...(In) > 1 ? 2 : 4;
-  bool aligned = (IsAligned(in, N * sizeof(In)) && ... && true);
-  for (Out* o : out) aligned = aligned && IsAligned(o, N * sizeof(Out));
-  const auto launch = [&]<int kPack>() {
-    const int64_t packs = std::max<int64_t>(1, n / kPack);
-    const auto blocks =
-        static_cast<unsigned>((packs + kThreads * kUnroll - 1) / (kThreads * kUnroll));
-    map_internal::MapKernel<kPack, kUnroll>
-        <<<blocks, kThreads, 0, stream>>>(n, function, out, in...);
-    gpu::CheckLaunch(name);
+  const auto launch = [&]<int N, int kUnroll>(unsigned blocks) {
+    map_internal::MapKernel<N, kUnroll>
+        <<<blocks, map_internal::kThreads, 0, stream>>>(n, function, out, in...);
   };
-  if (aligned) {
-    launch.template operator()<N>();
-  } else {
-    launch.template operator()<1>();
-  }
+  map_internal::LaunchInPacks(name, n, launch, out, in...);
 }
 
 // The same, and the largest magnitude of each output (ops/cuda/largest.cuh), also of one that is
@@ -173,24 +179,15 @@ template <typename Out, size_t kOuts, typename Function, typename... In>
 void MapWithLargest(cudaStream_t stream, const char* name, int64_t n, const Function& function,
                     const std::array<Out*, kOuts>& out, const map_internal::Largest<kOuts>& largest,
                     const In*... in) {
-  using map_internal::kThreads;
   for (uint32_t* of : largest) {
     if (of != nullptr) gpu::Check(cudaMemsetAsync(of, 0, sizeof(*of), stream), "cudaMemsetAsync");
   }
   if (n == 0) return;
-  constexpr int N = 16 / static_cast<int>(std::max({sizeof(Out), sizeof(In)...}));
-  constexpr int kUnroll = sizeof...(In) > 1 ? 2 : 4;
-  bool aligned = (IsAligned(in, N * sizeof(In)) && ... && true);
-  for (Out* o : out) aligned = aligned && IsAligned(o, N * sizeof(Out));
-  const auto launch = [&]<int kPack>() {
-    const int64_t packs = std::max<int64_t>(1, n / kPack);
-    const auto blocks =
-        static_cast<unsigned>((packs + kThreads * kUnroll - 1) / (kThreads * kUnroll));
-    map_internal::MapKernelWithLargest<kPack, kUnroll>
-        <<<blocks, kThreads, 0, stream>>>(n, function, out, largest, in...);
-    gpu::CheckLaunch(name);
+  const auto launch = [&]<int N, int kUnroll>(unsigned blocks) {
+    map_internal::MapKernelWithLargest<N, kUnroll>
+        <<<blocks, map_internal::kThreads, 0, stream>>>(n, function, out, largest, in...);
   };
-  aligned ? launch.template operator()<N>() : launch.template operator()<1>();
+  map_internal::LaunchInPacks(name, n, launch, out, in...);
 }
 
 template <typename Out, typename Function, typename... In>
