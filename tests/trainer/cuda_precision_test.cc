@@ -1,6 +1,7 @@
 // The effect of low precision on training on a GPU: 200 steps of a small GPT on real text (this
-// project's own documentation, byte by byte), in float32, tf32, bf16 and fp16 from the same weights
-// and batches. Each loss curve stays within a band around float32's.
+// project's own documentation, byte by byte), in float32, tf32, bf16, fp16 and bf16 with 8-bit
+// linear layers from the same weights and batches. Each loss curve stays within a band around
+// float32's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +40,7 @@ std::string Documentation() {
   return text;
 }
 
-std::vector<double> Losses(const std::string& text, const std::string& dtype) {
+std::vector<double> Losses(const std::string& text, const std::vector<std::string>& sets) {
   const TempFolder folder;
   const std::string file = folder.path() + "/run.yaml";
   WriteFile(file,
@@ -48,7 +49,7 @@ std::vector<double> Losses(const std::string& text, const std::string& dtype) {
             "data: {synthetic: true}\n"
             "train: {steps: 200, micro_batch: 32}\n"
             "optimizer: {lr: 1e-3, betas: [0.9, 0.95], weight_decay: 0.1}\n");
-  const config::Loaded loaded = LoadRun(file, {"amp.dtype=" + dtype});
+  const config::Loaded loaded = LoadRun(file, sets);
   const auto model = ModelFrom(loaded.config);
   ThreadPool pool(2);
   const auto device = MakeDevice(loaded.config, pool);
@@ -82,7 +83,8 @@ double Smoothed(const std::vector<double>& losses, size_t end) {
 }
 
 struct Band {
-  std::string dtype;
+  std::string name;
+  std::vector<std::string> sets;
   double mean, largest;  // of |loss − float32's|, smoothed, in nats per token
 };
 
@@ -94,7 +96,7 @@ class CudaPrecision : public testing::TestWithParam<Band> {
 TEST_P(CudaPrecision, LossesStayWithinABandOfFloat32s) {
   const std::string text = Documentation();
   ASSERT_GT(text.size(), 50000u);
-  const std::vector<double> exact = Losses(text, "fp32"), low = Losses(text, GetParam().dtype);
+  const std::vector<double> exact = Losses(text, {}), low = Losses(text, GetParam().sets);
   EXPECT_NEAR(exact[0], std::log(256.0), 0.2);
   EXPECT_LT(Smoothed(exact, kSteps), 3.0) << "float32 must have learnt something";
   double sum = 0, largest = 0;
@@ -106,18 +108,21 @@ TEST_P(CudaPrecision, LossesStayWithinABandOfFloat32s) {
   const double mean = sum / (kSteps - kSmooth + 1);
   RecordProperty("mean", std::to_string(mean));
   RecordProperty("largest", std::to_string(largest));
-  EXPECT_GT(largest, 0) << "the same numbers: this was not " << GetParam().dtype;
+  EXPECT_GT(largest, 0) << "the same numbers: this was not " << GetParam().name;
   EXPECT_LT(mean, GetParam().mean);
   EXPECT_LT(largest, GetParam().largest);
   std::printf("%s: mean gap %.5f, largest %.5f, last losses %.4f (fp32 %.4f)\n",
-              GetParam().dtype.c_str(), mean, largest, Smoothed(low, kSteps),
+              GetParam().name.c_str(), mean, largest, Smoothed(low, kSteps),
               Smoothed(exact, kSteps));
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, CudaPrecision,
-                         testing::Values(Band{"tf32", 0.01, 0.04}, Band{"bf16", 0.01, 0.04},
-                                         Band{"fp16", 0.01, 0.04}),
-                         [](const auto& info) { return info.param.dtype; });
+INSTANTIATE_TEST_SUITE_P(
+    Types, CudaPrecision,
+    testing::Values(Band{"tf32", {"amp.dtype=tf32"}, 0.01, 0.04},
+                    Band{"bf16", {"amp.dtype=bf16"}, 0.01, 0.04},
+                    Band{"fp16", {"amp.dtype=fp16"}, 0.01, 0.04},
+                    Band{"fp8", {"amp.dtype=bf16", "amp.fp8.recipe=current"}, 0.02, 0.08}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace plimsoll::trainer
