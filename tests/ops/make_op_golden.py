@@ -352,8 +352,9 @@ def averages(**kwargs):
 def write_scaled_products(directory):
     """8-bit codes with a scale for each tensor, multiplied by torch._scaled_mm."""
     def quantize(x, dtype):
-        to_code = torch.finfo(dtype).max / x.float().abs().max()
-        return (x.float() * to_code).to(dtype), 1 / to_code
+        largest = x.float().abs().max()  # a number divided by a tensor would round twice
+        to_code = torch.full_like(largest, torch.finfo(dtype).max) / largest
+        return (x.float() * to_code).to(dtype), torch.ones_like(largest) / to_code
 
     for name, dtype in (("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)):
         x, weight = (randn(rows, 48).bfloat16() for rows in (9, 16))
