@@ -21,14 +21,6 @@ __device__ uint32_t WithMagnitudes(uint32_t largest, const Pack<T, N>& pack) {
   return largest;
 }
 
-__device__ inline uint32_t WarpMaximum(uint32_t x) {
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    x = max(x, __shfl_xor_sync(~0u, x, offset));
-  }
-  return x;
-}
-
 // All threads of a block of kThreads call it: *to becomes at least the largest of theirs. `shared`
 // has kThreads / 32 words; it may be reused after the next __syncthreads().
 template <int kThreads>

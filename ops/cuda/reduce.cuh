@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 namespace plimsoll::ops {
 
 inline constexpr int kWarp = 32;
@@ -18,6 +20,14 @@ __device__ inline float WarpMax(float x) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     x = fmaxf(x, __shfl_xor_sync(~0u, x, offset));
+  }
+  return x;
+}
+
+__device__ inline uint32_t WarpMaximum(uint32_t x) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    x = max(x, __shfl_xor_sync(~0u, x, offset));
   }
   return x;
 }
