@@ -25,12 +25,27 @@ bool IsPreset(std::string_view word) {
   });
 }
 
+// The first node of the forward pass that writes a tensor's memory, by the owner of that memory.
+std::map<graph::TensorId, int> FindMakers(const Program& program) {
+  std::map<graph::TensorId, int> makers;
+  const int forward = ForwardNodes(program);
+  for (int n = 0; n < forward; ++n) {
+    const graph::Node& node = program.nodes()[n];
+    if (node.op->view) continue;
+    for (const graph::TensorId id : node.outputs) {
+      if (id != graph::kNoTensor) makers.try_emplace(program.Root(id), n);
+    }
+  }
+  return makers;
+}
+
 class Tagger {
  public:
   Tagger(Program& program, const Options& options)
       : program_(program),
         options_(options),
         saved_(FindSaved(program)),
+        makers_(FindMakers(program)),
         tags_(saved_.size(), Retention::kSave) {}
 
   graph::PassResult Run() {
@@ -68,19 +83,13 @@ class Tagger {
   // The op that made the saved results: not the all-gather after it, where ranks share a norm's
   // rows, nor what made 8-bit codes of them.
   const graph::OpDef& MakerOf(const SavedTensor& saved) const {
-    const std::vector<graph::Node>& nodes = program_.nodes();
-    int maker = saved.producer;
-    for (int n = maker; n >= 0; --n) {
-      const std::string& op = nodes[maker].op->name;
-      if (op != "all_gather_start" && op != "quantize") break;
-      const graph::TensorId of = program_.Root(nodes[maker].inputs[0]);
-      const std::vector<graph::TensorId>& outputs = nodes[n].outputs;
-      const bool made = std::ranges::any_of(outputs, [&](graph::TensorId id) {
-        return id != graph::kNoTensor && program_.Root(id) == of;
-      });
-      if (made && n != maker && !nodes[n].op->view) maker = n;
+    const graph::Node* maker = &program_.nodes()[saved.producer];
+    while (maker->op->name == "all_gather_start" || maker->op->name == "quantize") {
+      const auto before = makers_.find(program_.Root(maker->inputs[0]));
+      if (before == makers_.end() || &program_.nodes()[before->second] >= maker) break;
+      maker = &program_.nodes()[before->second];
     }
-    return *nodes[maker].op;
+    return *maker->op;
   }
   static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
 
@@ -148,14 +157,6 @@ class Tagger {
     if (of_presets.empty()) return;
     const graph::Blocks blocks(program_);
     const std::vector<graph::Node>& nodes = program_.nodes();
-    std::map<graph::TensorId, int> makers;  // of each tensor's memory
-    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
-      if (nodes[n].phase != graph::Phase::kForward) break;
-      if (nodes[n].op->view) continue;
-      for (const graph::TensorId id : nodes[n].outputs) {
-        if (id != graph::kNoTensor) makers.try_emplace(program_.Root(id), n);
-      }
-    }
     std::set<graph::TensorId> kept;
     for (size_t i = 0; i < saved_.size(); ++i) {
       if (tags_[i] != Retention::kRecompute) kept.insert(saved_[i].tensor);
@@ -163,8 +164,8 @@ class Tagger {
     const auto needs_another = [&](const auto& self, int node, int block) -> bool {
       return std::ranges::any_of(nodes[node].inputs, [&](graph::TensorId id) {
         if (id == graph::kNoTensor || kept.contains(program_.Root(id))) return false;
-        const auto maker = makers.find(program_.Root(id));
-        if (maker == makers.end() || program_.tensor(maker->first).persistent) return false;
+        const auto maker = makers_.find(program_.Root(id));
+        if (maker == makers_.end() || program_.tensor(maker->first).persistent) return false;
         return blocks.Of(static_cast<size_t>(maker->second)) != block ||
                self(self, maker->second, block);
       });
@@ -256,6 +257,7 @@ class Tagger {
   Program& program_;
   const Options& options_;
   const std::vector<SavedTensor> saved_;
+  const std::map<graph::TensorId, int> makers_;
   std::vector<Retention> tags_;  // parallel to saved_
 };
 
