@@ -13,7 +13,6 @@
 #include "data/images/preprocessor_config.h"
 #include "data/source.h"
 #include "graph/block.h"
-#include "memory/device_rates.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 #include "ops/stored_attention/stored_attention.h"
@@ -131,23 +130,12 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
                               parameters.front().name + "'");
 }
 
-// UserError where the GPU has no units for products of 8-bit codes, or where a pattern of layers
-// that keep their 16 bits matches none.
-void CheckFp8(const config::RunConfig& config, const models::Model& model) {
+// UserError where a pattern of layers that keep their 16 bits matches none.
+void CheckFp8Skip(const config::RunConfig& config, const models::Model& model) {
   if (config.amp.fp8_recipe == config::Fp8Recipe::kNone) return;
   for (const std::string& pattern : config.amp.fp8_skip) {
     RequireMatch(config, "amp.fp8.skip", pattern, model.parameters());
   }
-  const std::string gpu = GpuFrom(config);
-  if (gpu.empty() || memory::DeviceRates::Gpu(gpu).multiplies_codes()) return;
-  std::vector<const char*> others;
-  for (const KnownGpu& known : KnownGpus()) {
-    if (memory::DeviceRates::Gpu(known.name).multiplies_codes()) others.push_back(known.key);
-  }
-  throw config.Error("amp.fp8.recipe",
-                     fmt::format("{} needs matrix units for 8-bit floats, which the {} doesn't "
-                                 "have; remove it, or take one of {}",
-                                 ToString(config.amp.fp8_recipe), gpu, fmt::join(others, ", ")));
 }
 
 // UserError where scores cannot be stored as model.attention asks for.
@@ -566,7 +554,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   CheckSize(config, model);
   CheckCoupling(config, model);
   CheckStoredAttention(config, model);
-  CheckFp8(config, model);
+  CheckFp8Skip(config, model);
+  RequireFp8Units(config);
   if (const std::string why = WhyNoSequence(config, model); !why.empty()) {
     throw config.Error("parallel.sequence", why + "; use parallel.sequence: false");
   }

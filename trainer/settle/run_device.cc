@@ -1,6 +1,7 @@
 #include "trainer/settle/run_device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include "base/axes.h"
 #include "base/error.h"
 #include "memory/device_profile.h"
+#include "memory/device_rates.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/gpu_memory.h"
 #include "trainer/config/load.h"
@@ -86,6 +88,20 @@ std::string GpuFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return "";
   const std::optional<Card> card = CardFrom(config);
   return card ? card->name : memory::BuiltInGpuProfile().device;
+}
+
+void RequireFp8Units(const config::RunConfig& config) {
+  if (config.amp.fp8_recipe == config::Fp8Recipe::kNone) return;
+  const std::string gpu = GpuFrom(config);
+  if (gpu.empty() || memory::DeviceRates::Gpu(gpu).multiplies_codes()) return;
+  std::vector<const char*> others;
+  for (const KnownGpu& known : KnownGpus()) {
+    if (memory::DeviceRates::Gpu(known.name).multiplies_codes()) others.push_back(known.key);
+  }
+  throw config.Error("amp.fp8.recipe",
+                     fmt::format("{} needs matrix units for 8-bit floats, which the {} doesn't "
+                                 "have; remove it, or take one of {}",
+                                 ToString(config.amp.fp8_recipe), gpu, fmt::join(others, ", ")));
 }
 
 Mesh MeshFrom(const config::RunConfig& config) {

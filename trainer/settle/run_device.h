@@ -50,6 +50,9 @@ std::optional<Card> CardFrom(const config::RunConfig& config);
 // an NVIDIA H200. Empty on the CPU.
 std::string GpuFrom(const config::RunConfig& config);
 
+// UserError where the GPU of a run with 8-bit linear layers has no matrix units for them.
+void RequireFp8Units(const config::RunConfig& config);
+
 // The mesh's axes in their fixed order, each with as many ranks as the configuration gives it; auto
 // counts as one. Everything that is compiled, run, written and printed follows this list.
 Mesh MeshFrom(const config::RunConfig& config);
