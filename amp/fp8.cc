@@ -12,6 +12,7 @@
 #include "graph/builder.h"
 #include "ops/linear/quantize.h"
 #include "ops/linear/scaled_linear.h"
+#include "ops/reductions/largest_magnitude.h"
 
 namespace plimsoll::amp {
 namespace {
@@ -81,6 +82,7 @@ class Quantizer {
   }
 
   Codes Quantize(TensorId tensor, DType dtype, TensorId acc_sums, TensorId sums) {
+    const TensorId largest = LargestOf(tensor);
     const std::string stem = program_.tensor(tensor).name;
     const graph::TensorType& type = program_.tensor(tensor).type;
     const int64_t columns = type.shape.dim(-1);
@@ -89,8 +91,18 @@ class Quantizer {
                       Add(stem + ".codes", {dtype, type.shape}),
                       Add(stem + ".scale", {DType::kFloat32, {}})};
     g_.EmitInto({codes.transposed, codes.straight, codes.scale, sums}, "quantize",
-                {tensor, kNoTensor, acc_sums}, {{"dtype", Word(dtype)}});
+                {tensor, largest, acc_sums}, {{"dtype", Word(dtype)}});
     return codes;
+  }
+
+  // Found before the first codes of any phase.
+  TensorId LargestOf(TensorId tensor) {
+    const auto [known, fresh] = largest_.try_emplace(tensor, kNoTensor);
+    if (fresh) {
+      known->second = ops::LargestMagnitude(g_, tensor);
+      program_.Rename(known->second, program_.FreshName(program_.tensor(tensor).name + ".largest"));
+    }
+    return known->second;
   }
 
   TensorId Add(const std::string& name, graph::TensorType type) {
@@ -163,6 +175,7 @@ class Quantizer {
   graph::Builder g_;
   std::map<std::pair<TensorId, graph::Phase>, Codes> codes_;  // by where they are read
   std::map<TensorId, Codes> codes_of_x_;                      // of the forward pass
+  std::map<TensorId, TensorId> largest_;                      // magnitudes, by tensor
   int products_ = 0;
 };
 

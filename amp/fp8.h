@@ -25,20 +25,23 @@ class MarkFp8 : public graph::Pass {
 // Makes products of codes of what is marked. Runs after autodiff and LowGradients, before the
 // update:
 //
-//   %y = linear(%x, %w, %b)               %xt, %xq, %xs = quantize(%x)
-//                                         _, %wq, %ws = quantize(%w)
+//   %y = linear(%x, %w, %b)               %xl = largest_magnitude(%x)
+//                                         %xt, %xq, %xs = quantize(%x, %xl)
+//                                         %wl = largest_magnitude(%w)
+//                                         _, %wq, %ws = quantize(%w, %wl)
 //                                         %y = scaled_linear(%xq, %wq, %xs, %ws, %b)
 //
-//   %dw, %db = linear_dw(%x, %dy)         %dyt, %dyq, %dys, %db = quantize(%dy)
+//   %dw, %db = linear_dw(%x, %dy)         %dyl = largest_magnitude(%dy)
+//                                         %dyt, %dyq, %dys, %db = quantize(%dy, %dyl)
 //   %dx = linear_dx(%dy, %w)              %dw = scaled_linear(%dyt, %xt, %dys, %xs)
-//                                         %wt, _, %ws' = quantize(%w)
+//                                         %wt, _, %ws' = quantize(%w, %wl)
 //                                         %dx = scaled_linear(%dyq, %wt, %dys, %ws')
 //
-// What is read several times is quantized once. Of x only the transposed codes wait for the
-// backward pass. A weight is quantized where its codes are read, from its 16 bits, so that no codes
-// of weights wait anywhere, and a weight that is gathered from ranks or comes from the host is
-// there when it is needed. A layer whose shapes matrix units don't take
-// (ops/linear/scaled_linear.h) stays in 16 bits.
+// What is read several times is quantized once. Of x only the transposed codes and their scale wait
+// for the backward pass. A weight is quantized where its codes are read, from its 16 bits, so that
+// no codes of weights wait anywhere, and a weight that is gathered from ranks or comes from the
+// host is there when it is needed; its largest magnitude is found once, and waits. A layer whose
+// shapes matrix units don't take (ops/linear/scaled_linear.h) stays in 16 bits.
 class Fp8Products : public graph::Pass {
  public:
   std::string_view name() const override { return "fp8_products"; }

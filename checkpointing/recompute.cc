@@ -95,7 +95,8 @@ class Recomputer {
   bool Recomputed(TensorId root) const {
     if (static_cast<size_t>(root) >= tensors_.size()) return false;
     const Info& info = tensors_[root];
-    return !program_.tensor(root).persistent && !info.kept && !info.writers.empty() &&
+    const Tensor& tensor = program_.tensor(root);
+    return !tensor.persistent && !tensor.type.scalar() && !info.kept && !info.writers.empty() &&
            info.writers.front() < forward_;
   }
 
@@ -196,7 +197,7 @@ class Recomputer {
       if (id == kNoTensor) return true;
       const TensorId root = program_.Root(id);
       const Tensor& tensor = program_.tensor(root);
-      if (tensor.persistent) return true;
+      if (tensor.persistent || tensor.type.scalar()) return true;
       const Info& info = tensors_[root];
       if (info.kept || info.clone != kNoTensor) {
         if (LastUse(root) >= when) return true;

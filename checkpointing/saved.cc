@@ -19,9 +19,7 @@ using graph::TensorId;
 // Whether the node only makes a view, or computes scalars.
 bool IsTrivial(const Program& program, const Node& node) {
   if (node.op->view) return true;
-  auto is_number = [&](TensorId id) {
-    return id == kNoTensor || program.tensor(id).type.shape.rank() == 0;
-  };
+  auto is_number = [&](TensorId id) { return id == kNoTensor || program.tensor(id).type.scalar(); };
   return std::all_of(node.inputs.begin(), node.inputs.end(), is_number) &&
          std::all_of(node.outputs.begin(), node.outputs.end(), is_number);
 }
@@ -93,7 +91,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
       if (node.outputs[i] == kNoTensor) continue;
       const TensorId root = program.Root(node.outputs[i]);
       const Tensor& tensor = program.tensor(root);
-      if (tensor.persistent || tensor.role != Role::kActivation) continue;
+      if (tensor.persistent || tensor.role != Role::kActivation || tensor.type.scalar()) continue;
       if (index[root] >= 0) {
         throw InternalError("checkpointing: '" + tensor.name + "' is written by two nodes");
       }

@@ -3,7 +3,8 @@
 // checkpointing is about them.
 //
 // It doesn't contain persistent tensors (always alive), gradients (a fused loss makes some in the
-// forward phase), and temporaries that only the forward pass reads.
+// forward phase), temporaries that only the forward pass reads, and scalars: these are always kept,
+// as their memory is worth no node.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,7 @@ struct TensorType {
   Shape shape;
 
   int64_t bytes() const { return shape.elements() * ByteSize(dtype); }
+  bool scalar() const { return shape.rank() == 0; }
   bool operator==(const TensorType&) const = default;
   std::string ToString() const;  // "f32[4,64]"
 };

@@ -33,7 +33,9 @@ class Chains {
       for (TensorId id : node.inputs) {
         if (id == kNoTensor) continue;
         const TensorId root = program.Root(id);
-        if (!program.tensor(root).persistent && writer[root] >= 0) {
+        const graph::Tensor& tensor = program.tensor(root);
+        // Scalars are kept (checkpointing/saved.h).
+        if (!tensor.persistent && !tensor.type.scalar() && writer[root] >= 0) {
           producers_[n].push_back(writer[root]);
         }
       }

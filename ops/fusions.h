@@ -80,8 +80,8 @@ int FuseNormDropout(graph::Program& program);
 // 4 or 8 bytes per row. Left unchanged when the order matters to another node.
 int FuseRecomputedNorms(graph::Program& program);
 
-// Lets the op that makes a tensor find its largest magnitude (OpDef::finds_largest) for the op
-// `quantize` that reads it, which need not read it twice then. Runs after the other fusions.
+// Lets the op that makes a tensor find its largest magnitude (OpDef::finds_largest), in place of a
+// node largest_magnitude, which would read the tensor once more. Runs after the other fusions.
 int FuseLargest(graph::Program& program);
 
 }  // namespace plimsoll::ops

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,13 +8,10 @@
 namespace plimsoll::ops {
 namespace {
 
-using graph::DType;
 using graph::kNoTensor;
 using graph::Node;
 using graph::Program;
 using graph::TensorId;
-
-constexpr size_t kLargest = 1;  // quantize's input
 
 // The tensor of which `id` is another shape, or `id` itself.
 TensorId Whole(const Program& program, TensorId id) {
@@ -23,45 +19,50 @@ TensorId Whole(const Program& program, TensorId id) {
   return program.tensor(root).bytes() == program.tensor(id).bytes() ? root : id;
 }
 
-// The output of the op for the largest magnitude of its output `of`.
-std::optional<size_t> LargestOutput(const graph::OpDef& op, size_t of) {
-  const auto found = std::ranges::find(op.finds_largest, static_cast<int>(of));
-  if (found == op.finds_largest.end()) return std::nullopt;
-  return op.outputs.size() - static_cast<size_t>(op.finds_largest.end() - found);
+// Lets the node find the largest magnitude of its output `of`. Returns its output for that, absent
+// if nobody has asked for it before; nullptr: the op cannot find it.
+TensorId* LargestOf(Node& node, size_t of) {
+  const std::vector<int>& finds = node.op->finds_largest;
+  const auto found = std::ranges::find(finds, static_cast<int>(of));
+  if (found == finds.end()) return nullptr;
+  node.attributes.Set("largest", true);
+  node.outputs.resize(node.op->outputs.size(), kNoTensor);
+  return &*(node.outputs.end() - (finds.end() - found));
 }
 
 }  // namespace
 
 int FuseLargest(Program& program) {
-  std::map<TensorId, std::pair<size_t, size_t>> makers;  // a node, and which of its outputs it is
-  int fused = 0;
-  for (size_t n = 0; n < program.nodes().size(); ++n) {
-    Node& node = program.mutable_nodes()[n];
+  std::vector<Node>& nodes = program.mutable_nodes();
+  std::map<TensorId, std::pair<size_t, size_t>>
+      makers;                            // a node that stays, and which output it is
+  std::map<TensorId, TensorId> instead;  // by a number that is found already
+  size_t stays = 0;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    Node& node = nodes[n];
+    for (TensorId& id : node.inputs) {
+      if (const auto found = instead.find(id); found != instead.end()) id = found->second;
+    }
+    if (node.op->name == "largest_magnitude") {
+      const auto made = makers.find(Whole(program, node.inputs[0]));
+      TensorId* const largest = made == makers.end()
+                                    ? nullptr
+                                    : LargestOf(nodes[made->second.first], made->second.second);
+      if (largest != nullptr) {
+        if (*largest == kNoTensor) *largest = node.outputs[0];
+        if (*largest != node.outputs[0]) instead[node.outputs[0]] = *largest;
+        continue;
+      }
+    }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (!node.op->view) makers[node.outputs[i]] = {n, i};
+      if (!node.op->view) makers[node.outputs[i]] = {stays, i};
     }
-    if (node.op->name != "quantize" || node.inputs[kLargest] != kNoTensor) continue;
-    const TensorId x = Whole(program, node.inputs[0]);
-    const auto made = makers.find(x);
-    if (made == makers.end()) continue;
-    const auto [at, output] = made->second;
-    const auto largest = LargestOutput(*program.nodes()[at].op, output);
-    if (!largest) continue;
-    const std::string name = program.tensor(x).name + ".largest";
-    Node& maker = program.mutable_nodes()[at];
-    maker.attributes.Set("largest", true);
-    maker.outputs.resize(maker.op->outputs.size(), kNoTensor);
-    TensorId& found = maker.outputs[*largest];
-    if (found == kNoTensor) {
-      graph::Tensor tensor;
-      tensor.name = program.FreshName(name);
-      tensor.type = {DType::kFloat32, {}};
-      found = program.AddTensor(std::move(tensor));
-    }
-    program.mutable_nodes()[n].inputs[kLargest] = found;
-    ++fused;
+    if (stays != n) nodes[stays] = std::move(node);
+    ++stays;
   }
-  return fused;
+  const size_t fused = nodes.size() - stays;
+  nodes.resize(stays);
+  return static_cast<int>(fused);
 }
 
 }  // namespace plimsoll::ops

@@ -28,7 +28,7 @@ std::vector<TensorType> InferQuantize(const OpCall& call) {
   Check(x.dtype == DType::kFloat32 || graph::IsLowPrecision(x.dtype), call,
         "needs f32, bf16 or f16");
   Check(x.shape.rank() >= 1, call, "needs x[...,K]");
-  if (call.has_input(1)) CheckFloat32Scalar(call, 1);
+  CheckFloat32Scalar(call, 1);
   const TensorType sums{DType::kFloat32, {x.shape.dim(-1)}};
   CheckAbsentOr(call, 2, sums);
   const auto dtype = graph::ParseDType(call.attributes.GetWord("dtype"));
@@ -39,22 +39,13 @@ std::vector<TensorType> InferQuantize(const OpCall& call) {
           sums};
 }
 
-graph::Cost QuantizeCost(const OpCall& call) {
-  graph::Cost cost;
-  const TensorType& x = call.input(0);
-  cost.flops = 3 * static_cast<double>(x.shape.elements());
-  cost.bytes = ArgumentBytes(call);
-  if (!call.has_input(1)) cost.bytes += static_cast<double>(x.bytes());
-  return cost;
-}
-
 const graph::OpRegistration kQuantize({
     .name = "quantize",
-    .inputs = {{"x"}, {"largest", true}, {"acc_sums", true}},
+    .inputs = {{"x"}, {"largest"}, {"acc_sums", true}},
     .outputs = {{"transposed", true}, {"codes", true}, {"scale", true}, {"sums", true}},
     .infer = &InferQuantize,
     .gradient = {},
-    .cost = &QuantizeCost,
+    .cost = FlopsPerElement(2),
     .in_place = {{2, 3}},
     .cheap_to_recompute = true,
 });

@@ -1,7 +1,7 @@
 // codes = round(x · to_code), and the same transposed; sums of x's columns (ops/linear/quantize.h).
 //
-// Threads share x for its largest magnitude, then groups of 16 rows, whose codes are a piece of
-// 16 bytes in each transposed row. Bytes: x twice (once with `largest`), codes once each.
+// Threads share groups of 16 rows, whose codes are a piece of 16 bytes in each transposed row.
+// Bytes: x once for codes and once for sums, codes once each.
 #include <bit>
 
 #include "base/float8.h"
@@ -54,9 +54,7 @@ void Encode(const CpuContext& ctx, float to_code) {
 template <typename S>
 void Run(const CpuContext& ctx) {
   const int64_t rows = ctx.in_shape(0).rows(), columns = ctx.in_shape(0).dim(-1);
-  const uint32_t largest = ctx.has_input(1)
-                               ? std::bit_cast<uint32_t>(*ctx.in<float>(1))
-                               : LargestMagnitude(ctx.pool, ctx.in<S>(0), rows * columns);
+  const auto largest = std::bit_cast<uint32_t>(*ctx.in<float>(1));
   const DType dtype = *graph::ParseDType(ctx.attributes.GetWord("dtype"));
   const CodeScale scale = ScaleOf(largest, LargestCode(dtype));
   if (ctx.has_output(2)) *ctx.out<float>(2) = scale.to_number;

@@ -1,7 +1,6 @@
 // codes = round(x · to_code), and the same transposed; sums of x's columns (ops/linear/quantize.h)
 //
-// First, unless it is given, the largest magnitude (cuda/largest_magnitude.h). Then one kernel
-// reads x once and writes all results.
+// One kernel reads x once and writes all results.
 //
 // Tiles of 128 × 128: a thread has 8 rows of 8 columns, 16 threads lie along a row. It stores codes
 // as it has them, 8 bytes a row. For the transposed copy it transposes its bytes in registers and
@@ -11,16 +10,12 @@
 // the block's, which are partial sums of a second launch (cuda/column_sums.h).
 // Codes alone need no tiles: threads take 8 elements, several times.
 //
-// Bytes: x twice (once with `largest`), codes once each; the partial sums, 1/32 of x in bf16, are
-// written and read.
-#include <algorithm>
-
+// Bytes: x once, codes once each; the partial sums, 1/32 of x in bf16, are written and read.
 #include "base/float8.h"
 #include "gpu/check.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/float8_codes.cuh"
-#include "ops/cuda/largest_magnitude.h"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/linear/code_scale.h"
@@ -287,18 +282,8 @@ void Quantize(const CudaContext& ctx) {
   cast.transposed = ctx.out<uint8_t>(0);
   cast.codes = ctx.out<uint8_t>(1);
   cast.scale = ctx.out<float>(2);
-  auto* const workspace = static_cast<char*>(ctx.workspace);
-  if (ctx.has_output(3)) cast.partials = reinterpret_cast<float*>(workspace + kLargestBytes);
-  // Sums alone need no scale.
-  const bool scaled = ctx.has_output(0) || ctx.has_output(1) || ctx.has_output(2);
-  if (ctx.has_input(1)) {
-    cast.largest = ctx.in<uint32_t>(1);
-  } else {
-    auto* const largest = reinterpret_cast<uint32_t*>(workspace);
-    LargestMagnitude(ctx.stream, ctx.dtype(), ctx.in<void>(0), scaled ? x.elements() : 0,
-                     ctx.libraries.multiprocessors(), largest);
-    cast.largest = largest;
-  }
+  cast.largest = ctx.in<uint32_t>(1);
+  if (ctx.has_output(3)) cast.partials = static_cast<float*>(ctx.workspace);
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
     if (graph::ParseDType(ctx.attributes.GetWord("dtype")) == graph::DType::kFloat8E4M3) {
       Launch<T, Float8E4M3>(ctx.stream, ctx.in<T>(0), cast);

@@ -58,6 +58,7 @@ backward
   %dx = linear_dx(%dy, %w) {fp8="e5m2"} @block.0 !autodiff
 )";
 
+// A weight's largest magnitude is found once, and waits for the backward pass.
 TEST(Fp8Products, QuantizesOnceWhatIsReadTwice) {
   Program program = Parse(kLayer);
   Fp8Products pass;
@@ -71,14 +72,17 @@ TEST(Fp8Products, QuantizesOnceWhatIsReadTwice) {
   tensor %b.grad: f32[32] gradient persistent
   tensor %dx: bf16[2,5,16] metric persistent
 forward
-  %x.codes_t: e4m3[16,16], %x.codes: e4m3[2,5,16], %x.scale: f32[], _ = quantize(%x, _, _) {dtype="e4m3"} @block.0 !fp8_products
-  _, %w.codes: e4m3[32,16], %w.scale: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products
+  %x.codes_t: e4m3[16,16], %x.codes: e4m3[2,5,16], %x.scale: f32[], _ = quantize(%x, %x.largest, _) {dtype="e4m3"} @block.0 !fp8_products
+  %w.largest: f32[] = largest_magnitude(%w) @block.0 !fp8_products
+  _, %w.codes: e4m3[32,16], %w.scale: f32[], _ = quantize(%w, %w.largest, _) {dtype="e4m3"} @block.0 !fp8_products
   %y: bf16[2,5,32] = scaled_linear(%x.codes, %w.codes, %x.scale, %w.scale, %b) {dtype="bf16", fast=true} @block.0 !fp8_products
   %dy: bf16[2,5,32] = gelu(%y) {approximate="tanh"} @block.0
 backward
-  %dy.codes_t: e5m2[32,16], %dy.codes: e5m2[2,5,32], %dy.scale: f32[], %b.grad = quantize(%dy, _, %b.grad) {dtype="e5m2"} @block.0 !fp8_products
+  %dy.largest: f32[] = largest_magnitude(%dy) @block.0 !fp8_products
+  %dy.codes_t: e5m2[32,16], %dy.codes: e5m2[2,5,32], %dy.scale: f32[], %b.grad = quantize(%dy, %dy.largest, %b.grad) {dtype="e5m2"} @block.0 !fp8_products
   %w.grad = scaled_linear(%dy.codes_t, %x.codes_t, %dy.scale, %x.scale, _, %w.grad, _) {dtype="f32"} @block.0 !fp8_products
-  %w.codes_t.2: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %w.codes_t.2: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, %w.largest, _) {dtype="e4m3"} @block.0 !fp8_products
   %dx = scaled_linear(%dy.codes, %w.codes_t.2, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
 )");
 }
@@ -105,12 +109,15 @@ backward
   tensor %y: bf16[8,32] metric persistent
   tensor %dx: bf16[8,16] metric persistent
 forward
-  _, %x.codes: e4m3[8,16], %x.scale: f32[], _ = quantize(%x, _, _) {dtype="e4m3"} @block.0 !fp8_products
-  _, %w.codes: e4m3[32,16], %w.scale: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products
+  _, %x.codes: e4m3[8,16], %x.scale: f32[], _ = quantize(%x, %x.largest, _) {dtype="e4m3"} @block.0 !fp8_products
+  %w.largest: f32[] = largest_magnitude(%w) @block.0 !fp8_products
+  _, %w.codes: e4m3[32,16], %w.scale: f32[], _ = quantize(%w, %w.largest, _) {dtype="e4m3"} @block.0 !fp8_products
   %y = scaled_linear(%x.codes, %w.codes, %x.scale, %w.scale, _) {dtype="bf16", fast=true} @block.0 !fp8_products
 backward
-  _, %dy.codes: e5m2[8,32], %dy.scale: f32[], _ = quantize(%dy, _, _) {dtype="e5m2"} @block.0 !fp8_products
-  %w.codes_t.2: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %dy.largest: f32[] = largest_magnitude(%dy) @block.0 !fp8_products
+  _, %dy.codes: e5m2[8,32], %dy.scale: f32[], _ = quantize(%dy, %dy.largest, _) {dtype="e5m2"} @block.0 !fp8_products
+  %w.codes_t.2: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, %w.largest, _) {dtype="e4m3"} @block.0 !fp8_products
   %dx = scaled_linear(%dy.codes, %w.codes_t.2, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
 )");
 }
@@ -151,9 +158,11 @@ backward
   tensor %w.grad: bf16[32,16] gradient persistent
   tensor %rng: i32[2] input persistent
 forward
-  %x.codes_t: e4m3[16,16], _, %x.scale: f32[], _ = quantize(%x, _, _) {dtype="e4m3"} @block.0 !fp8_products
+  %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products
+  %x.codes_t: e4m3[16,16], _, %x.scale: f32[], _ = quantize(%x, %x.largest, _) {dtype="e4m3"} @block.0 !fp8_products
 backward
-  %dy.codes_t: e5m2[32,16], _, %dy.scale: f32[], _ = quantize(%dy, _, _) {dtype="e5m2"} @block.0 !fp8_products
+  %dy.largest: f32[] = largest_magnitude(%dy) @block.0 !fp8_products
+  %dy.codes_t: e5m2[32,16], _, %dy.scale: f32[], _ = quantize(%dy, %dy.largest, _) {dtype="e5m2"} @block.0 !fp8_products
   %w.grad = scaled_linear(%dy.codes_t, %x.codes_t, %dy.scale, %x.scale, _, %w.grad, %rng) {dtype="bf16", key=7, low_gradient=true} @block.0 !fp8_products
 )");
 }

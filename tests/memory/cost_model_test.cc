@@ -150,10 +150,11 @@ TEST(CostModel, EightBitProductsHaveRatesOfTheirOwn) {
   const Program codes = graph::ParseProgram(R"(
     program p
       tensor %x: bf16[8192,8192] input persistent
+      tensor %l: f32[] input persistent
     forward
-      %c: e4m3[8192,8192], %t: e4m3[8192,8192], %s: f32[], _ = quantize(%x, _, _) {dtype="e4m3"}
+      %c: e4m3[8192,8192], %t: e4m3[8192,8192], %s: f32[], _ = quantize(%x, %l, _) {dtype="e4m3"}
     )");
-  const double bytes = 6.0 * 8192 * 8192 + 4;  // two reads, two writes, the scale
+  const double bytes = 4.0 * 8192 * 8192 + 8;  // a read, two writes, the scalars
   EXPECT_NEAR(Seconds(CostModel(DeviceRates::Gpu()), codes), bytes / 3.6e12 + launch, 1e-9);
   EXPECT_NEAR(Seconds(CostModel(DeviceRates::Cpu(1)), codes), bytes / 2e9, 1e-4);
 

@@ -79,7 +79,8 @@ TEST(FuseRecomputedActivations, MovesCodesAndTheirReader) {
   ExpectFused(FuseRecomputedActivations, 1, tensors + R"(
 recompute
   %g: bf16[6,16] = swiglu(%h) !recompute
-  %gt: e4m3[16,16], _, %gs: f32[], _ = quantize(%g) {dtype="e4m3"} !recompute
+  %gl: f32[] = largest_magnitude(%g) !recompute
+  %gt: e4m3[16,16], _, %gs: f32[], _ = quantize(%g, %gl) {dtype="e4m3"} !recompute
 backward
   %ddown = scaled_linear(%dyt, %gt, %scale, %gs, _, %ddown) {dtype="f32"}
   %dh: bf16[6,32] = swiglu_backward(%h, %dg)
@@ -88,14 +89,15 @@ backward
 backward
   %g: bf16[6,16], %dh: bf16[6,32] = swiglu_with_backward(%h, %dg) !fuse
 recompute
-  %gt: e4m3[16,16], _, %gs: f32[], _ = quantize(%g) {dtype="e4m3"} !recompute
+  %gl: f32[] = largest_magnitude(%g) !recompute
+  %gt: e4m3[16,16], _, %gs: f32[], _ = quantize(%g, %gl) {dtype="e4m3"} !recompute
 backward
   %ddown = scaled_linear(%dyt, %gt, %scale, %gs, _, %ddown) {dtype="f32"}
 )");
 }
 
-// Each activation, and its gradient, finds the largest magnitude for the codes made of it, also
-// where the codes are those of another shape of it. What nobody makes is read twice.
+// Each activation, and its gradient, finds the largest magnitude of what it makes, also where that
+// is asked of another shape of it, and once where it is asked twice. What no node makes is read.
 TEST(FuseLargest, AsksTheOpThatMakesATensor) {
   const std::string tensors = R"(program p
   tensor %h: bf16[2,3,32] input persistent
@@ -104,22 +106,53 @@ TEST(FuseLargest, AsksTheOpThatMakesATensor) {
   tensor %a: e4m3[2,3,16] metric persistent
   tensor %b: e5m2[6,32] metric persistent
   tensor %c: e4m3[16,32] metric persistent
+  tensor %d: e4m3[6,16] metric persistent
 )";
-  ExpectFused(FuseLargest, 2, tensors + R"(
+  ExpectFused(FuseLargest, 3, tensors + R"(
 backward
   %g: bf16[2,3,16], %dh: bf16[2,3,32] = swiglu_with_backward(%h, %dg)
-  _, %a, %as: f32[], _ = quantize(%g, _, _) {dtype="e4m3"}
+  %gl: f32[] = largest_magnitude(%g)
+  _, %a, %as: f32[], _ = quantize(%g, %gl, _) {dtype="e4m3"}
   %rows: bf16[6,32] view %dh+0 = view(%dh) {d0=6, d1=32, rank=2}
-  _, %b, %bs: f32[], _ = quantize(%rows, _, _) {dtype="e5m2"}
-  _, %c, %cs: f32[], _ = quantize(%w, _, _) {dtype="e4m3"}
+  %dhl: f32[] = largest_magnitude(%rows)
+  _, %b, %bs: f32[], _ = quantize(%rows, %dhl, _) {dtype="e5m2"}
+  %wl: f32[] = largest_magnitude(%w)
+  _, %c, %cs: f32[], _ = quantize(%w, %wl, _) {dtype="e4m3"}
+  %flat: bf16[6,16] view %g+0 = view(%g) {d0=6, d1=16, rank=2}
+  %fl: f32[] = largest_magnitude(%flat)
+  _, %d, %ds: f32[], _ = quantize(%flat, %fl, _) {dtype="e4m3"}
 )",
               tensors + R"(
 backward
-  %g: bf16[2,3,16], %dh: bf16[2,3,32], %g.largest: f32[], %dh.largest: f32[] = swiglu_with_backward(%h, %dg) {largest=true}
-  _, %a, %as: f32[], _ = quantize(%g, %g.largest, _) {dtype="e4m3"}
+  %g: bf16[2,3,16], %dh: bf16[2,3,32], %gl: f32[], %dhl: f32[] = swiglu_with_backward(%h, %dg) {largest=true}
+  _, %a, %as: f32[], _ = quantize(%g, %gl, _) {dtype="e4m3"}
   %rows: bf16[6,32] view %dh+0 = view(%dh) {d0=6, d1=32, rank=2}
-  _, %b, %bs: f32[], _ = quantize(%rows, %dh.largest, _) {dtype="e5m2"}
-  _, %c, %cs: f32[], _ = quantize(%w, _, _) {dtype="e4m3"}
+  _, %b, %bs: f32[], _ = quantize(%rows, %dhl, _) {dtype="e5m2"}
+  %wl: f32[] = largest_magnitude(%w)
+  _, %c, %cs: f32[], _ = quantize(%w, %wl, _) {dtype="e4m3"}
+  %flat: bf16[6,16] view %g+0 = view(%g) {d0=6, d1=16, rank=2}
+  _, %d, %ds: f32[], _ = quantize(%flat, %gl, _) {dtype="e4m3"}
+)");
+}
+
+// The forward pass finds it for codes that are made again.
+TEST(FuseLargest, OfWhatAnotherPhaseMakes) {
+  const std::string tensors = R"(program p
+  tensor %h: bf16[6,32] input persistent
+  tensor %a: e4m3[16,16] metric persistent
+)";
+  ExpectFused(FuseLargest, 1, tensors + R"(
+forward
+  %g: bf16[6,16] = swiglu(%h)
+backward
+  %gl: f32[] = largest_magnitude(%g)
+  %a, _, %as: f32[], _ = quantize(%g, %gl, _) {dtype="e4m3"}
+)",
+              tensors + R"(
+forward
+  %g: bf16[6,16], %gl: f32[] = swiglu(%h) {largest=true}
+backward
+  %a, _, %as: f32[], _ = quantize(%g, %gl, _) {dtype="e4m3"}
 )");
 }
 

@@ -1,5 +1,5 @@
-// 8-bit codes made by a GPU have the bits of those made by the CPU, whatever the shape, the type,
-// the contents, and the results that somebody wants.
+// Largest magnitudes and 8-bit codes made by a GPU have the bits of those made by the CPU, whatever
+// the shape, the type, the contents, and the results that somebody wants.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -42,17 +42,21 @@ void ExpectSumsNear(const TestTensor& got, const TestTensor& want, const TestTen
   }
 }
 
-// Without `largest`, the kernel finds it.
-void ExpectAsOnCpu(gpu::Libraries& libraries, const TestTensor& x, DType dtype,
-                   const TestTensor* largest = nullptr) {
+// A NaN's other bits are the device's.
+bool SameNumber(const TestTensor& a, const TestTensor& b) {
+  return a.at(0) == b.at(0) || (std::isnan(a.at(0)) && std::isnan(b.at(0)));
+}
+
+void ExpectAsOnCpu(gpu::Libraries& libraries, const TestTensor& x, DType dtype) {
   SCOPED_TRACE(x.type().ToString() + " to " + std::string(graph::Name(dtype)));
-  const std::vector<TestTensor> cpu = RunOp("quantize", {&x, largest, nullptr}, Into(dtype));
+  const TestTensor largest = RunOp("largest_magnitude", {&x})[0];
+  ASSERT_TRUE(SameNumber(RunCudaOp("largest_magnitude", {&x}, libraries)[0], largest));
+  const std::vector<TestTensor> cpu = RunOp("quantize", {&x, &largest, nullptr}, Into(dtype));
   const std::vector<TestTensor> cuda =
-      RunCudaOp("quantize", {&x, largest, nullptr}, libraries, Into(dtype));
+      RunCudaOp("quantize", {&x, &largest, nullptr}, libraries, Into(dtype));
   ASSERT_TRUE(SameBits(cuda[kCodes], cpu[kCodes]));
   ASSERT_TRUE(SameBits(cuda[kTransposed], cpu[kTransposed]));
-  const double got = cuda[kScale].at(0), want = cpu[kScale].at(0);
-  ASSERT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << got << " " << want;
+  ASSERT_TRUE(SameNumber(cuda[kScale], cpu[kScale]));
   ExpectSumsNear(cuda[kSums], cpu[kSums], x);
 }
 
@@ -85,8 +89,10 @@ TEST(CudaQuantize, HasTheBitsOfTheCpuOfWhatIsNotFinite) {
           x.set(x.size() - 2, bad);
           ExpectAsOnCpu(libraries, x, to);
           if (HasFatalFailure()) return;
+          const TestTensor largest = RunCudaOp("largest_magnitude", {&x}, libraries)[0];
+          ASSERT_FALSE(std::isfinite(largest.at(0)));
           const std::vector<TestTensor> got =
-              RunCudaOp("quantize", {&x, nullptr, nullptr}, libraries, Into(to));
+              RunCudaOp("quantize", {&x, &largest, nullptr}, libraries, Into(to));
           ASSERT_TRUE(std::isnan(got[kScale].at(0)));
         }
       }
@@ -168,45 +174,21 @@ TEST(CudaQuantize, MakesWhatIsWanted) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   for (const Shape& shape : {Shape{300, 208}, Shape{131, 173}, Shape{9, 8}}) {
-    for (const bool known : {false, true}) {
-      const TestTensor x = NormalValues(DType::kBFloat16, shape, 1);
-      const TestTensor acc = NormalValues(DType::kFloat32, {shape.dim(-1)}, 2);
-      const TestTensor most = Values(DType::kFloat32, {}, {3});
-      const std::vector<const TestTensor*> inputs = {&x, known ? &most : nullptr, &acc};
-      const auto run = [&](const std::vector<bool>& want) {
-        return RunCudaOp("quantize", inputs, libraries, Into(DType::kFloat8E4M3), want);
-      };
-      const std::vector<TestTensor> all = run({});
-      for (unsigned set = 1; set < 1u << kOutputs; ++set) {
-        SCOPED_TRACE(fmt::format("{} outputs {:04b} {}", x.type().ToString(), set, known));
-        std::vector<bool> want;
-        for (size_t i = 0; i < kOutputs; ++i) want.push_back((set >> i & 1) != 0);
-        const std::vector<TestTensor> some = run(want);
-        for (size_t i = 0; i < kOutputs; ++i) {
-          EXPECT_TRUE(!want[i] || SameBits(some[i], all[i])) << "output " << i;
-        }
+    const TestTensor x = NormalValues(DType::kBFloat16, shape, 1);
+    const TestTensor acc = NormalValues(DType::kFloat32, {shape.dim(-1)}, 2);
+    const TestTensor most = Values(DType::kFloat32, {}, {3});
+    const auto run = [&](const std::vector<bool>& want) {
+      return RunCudaOp("quantize", {&x, &most, &acc}, libraries, Into(DType::kFloat8E4M3), want);
+    };
+    const std::vector<TestTensor> all = run({});
+    for (unsigned set = 1; set < 1u << kOutputs; ++set) {
+      SCOPED_TRACE(fmt::format("{} outputs {:04b}", x.type().ToString(), set));
+      std::vector<bool> want;
+      for (size_t i = 0; i < kOutputs; ++i) want.push_back((set >> i & 1) != 0);
+      const std::vector<TestTensor> some = run(want);
+      for (size_t i = 0; i < kOutputs; ++i) {
+        EXPECT_TRUE(!want[i] || SameBits(some[i], all[i])) << "output " << i;
       }
-    }
-  }
-}
-
-// In any thread and any word of a pack.
-TEST(CudaQuantize, FindsTheLargestMagnitudeAnywhere) {
-  PLIMSOLL_NEEDS_CUDA
-  gpu::Libraries libraries;
-  constexpr int64_t kCount = 3 * 70001;
-  for (const DType from : kNumberTypes) {
-    const TestTensor numbers = NormalValues(from, {3, kCount / 3}, 1);
-    for (const int64_t at : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{8},
-                             int64_t{1023}, kCount / 2, kCount - 4, kCount - 2, kCount - 1}) {
-      const double before = numbers.at(at);
-      TestTensor x = numbers;
-      x.set(at, -448);
-      const std::vector<TestTensor> got =
-          RunCudaOp("quantize", {&x, nullptr, nullptr}, libraries, Into(DType::kFloat8E4M3),
-                    {false, false, true, false});
-      EXPECT_EQ(got[kScale].at(0), 1) << graph::Name(from) << " at " << at;
-      x.set(at, before);  // copies share the memory
     }
   }
 }
@@ -215,10 +197,30 @@ TEST(CudaQuantize, WithoutRowsHasTheScaleOne) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   const TestTensor x({DType::kBFloat16, {0, 24}}), acc = NormalValues(DType::kFloat32, {24}, 1);
+  const TestTensor largest = RunCudaOp("largest_magnitude", {&x}, libraries)[0];
+  EXPECT_EQ(largest.at(0), 0);
   const std::vector<TestTensor> got =
-      RunCudaOp("quantize", {&x, nullptr, &acc}, libraries, Into(DType::kFloat8E4M3));
+      RunCudaOp("quantize", {&x, &largest, &acc}, libraries, Into(DType::kFloat8E4M3));
   EXPECT_EQ(got[kScale].at(0), 1);
   EXPECT_TRUE(SameBits(got[kSums], acc));
+}
+
+// In any thread and any word of a pack.
+TEST(CudaLargestMagnitude, IsFoundAnywhere) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  constexpr int64_t kCount = 3 * 70001;
+  for (const DType from : kNumberTypes) {
+    TestTensor x = NormalValues(from, {3, kCount / 3}, 1);
+    for (const int64_t at : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{8},
+                             int64_t{1023}, kCount / 2, kCount - 4, kCount - 2, kCount - 1}) {
+      const double before = x.at(at);
+      x.set(at, -448);
+      EXPECT_EQ(RunCudaOp("largest_magnitude", {&x}, libraries)[0].at(0), 448)
+          << graph::Name(from) << " at " << at;
+      x.set(at, before);
+    }
+  }
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ class CodeOperands {
   explicit CodeOperands(const CodeProduct& of) : of_(of) {
     const auto quantize = [](int64_t rows, int64_t columns, DType dtype, int seed) {
       const TestTensor numbers = NormalValues(DType::kBFloat16, {rows, columns}, seed);
-      return RunOp("quantize", {&numbers, nullptr, nullptr},
+      const TestTensor largest = RunOp("largest_magnitude", {&numbers})[0];
+      return RunOp("quantize", {&numbers, &largest, nullptr},
                    {{"dtype", std::string(graph::Name(dtype))}});
     };
     const std::vector<TestTensor> a = quantize(of.m, of.k, of.x, 1);

@@ -24,10 +24,14 @@ const ExampleTable kExamples(R"(
   linear_dx_gelu([2,30,40], [40,56], [2,30,56]) low_precision_tolerance=4
   linear_dx_gelu "odd"([13,9], [9,27], [13,27]) low_precision_tolerance=4
 
-  quantize "all results, odd rows"([3,7,40], _, f32[40]) {dtype="e4m3"} dtypes=f32,bf16,f16
-  quantize "the largest is known"([2,33,48], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
-  quantize "many tiles"([300,208] small, _, _) {dtype="e4m3"} dtypes=bf16,f16
-  quantize "odd columns"([131,173], _, _) {dtype="e5m2"} dtypes=f32,bf16,f16
+  // Most magnitudes here exceed `largest`, and so saturate; those of "many tiles" do not.
+  largest_magnitude([3,7,40]) dtypes=f32,bf16,f16
+  largest_magnitude "many blocks"([300,211]) dtypes=f32,bf16,f16
+  quantize "all results, odd rows"([3,7,40], f32[] positive, f32[40]) {dtype="e4m3"}
+      dtypes=f32,bf16,f16
+  quantize "codes, sums unread"([2,33,48], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
+  quantize "many tiles"([300,208] small, f32[] positive, _) {dtype="e4m3"} dtypes=bf16,f16
+  quantize "odd columns"([131,173], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
   // cuda_tolerance=0.25: matrix units keep about 14 bits of sums of codes, relative to the largest.
   scaled_linear "with bias"(e4m3[3,7,48], e4m3[32,48] small, f32[] positive, f32[] positive,
       bf16[32], _) {dtype="bf16", fast=true} dtypes=bf16

@@ -97,12 +97,12 @@ TEST(Traits, AreThoseOfTheseOps) {
             (Names{"add_low_rank", "attention", "conv", "conv_transpose", "linear",
                    "linear_cross_entropy", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
-            (Names{"add",        "batch_norm", "cast",          "concat_channels",
-                   "drop_path",  "dropout",    "gelu",          "layer_norm",
-                   "leaky_relu", "mul",        "prepend_token", "quantize",
-                   "relu",       "resize",     "rms_norm",      "rotary",
-                   "scale",      "sigmoid",    "silu",          "subsample",
-                   "swiglu",     "tanh"}));
+            (Names{"add",        "batch_norm", "cast",    "concat_channels",
+                   "drop_path",  "dropout",    "gelu",    "largest_magnitude",
+                   "layer_norm", "leaky_relu", "mul",     "prepend_token",
+                   "quantize",   "relu",       "resize",  "rms_norm",
+                   "rotary",     "scale",      "sigmoid", "silu",
+                   "subsample",  "swiglu",     "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"batch_norm", "layer_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
