@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
 
 #include "tests/graph/expect_program.h"
@@ -135,6 +136,40 @@ recompute
   %late.again: f32[4,8] view %a.again+0 = view(%a.again) {d0=4, d1=8, rank=2} !recompute
 backward
   %e: f32[4,8] = scale(%late.again) {factor=2.0}
+)");
+}
+
+// Codes are made again from the largest magnitude that the forward pass has found.
+TEST(Recompute, KeepsScalars) {
+  const std::string tensors = R"(program p
+  tensor %x: bf16[16,16] input persistent
+  tensor %w: e4m3[16,16] input persistent
+  tensor %ws: f32[] input persistent
+  tensor %y: bf16[16,16] metric persistent
+  tensor %dyt: e5m2[16,16] input persistent
+  tensor %dys: f32[] input persistent
+  tensor %dw: f32[16,16] gradient persistent
+)";
+  ExpectProgram(Recomputed(tensors + R"(
+forward
+  %a: bf16[16,16] = gelu(%x) {approximate="tanh"}
+  %al: f32[] = largest_magnitude(%a)
+  %at: e4m3[16,16] recompute, %aq: e4m3[16,16], %as: f32[], _ = quantize(%a, %al, _) {dtype="e4m3"}
+  %y = scaled_linear(%aq, %w, %as, %ws, _) {dtype="bf16", fast=true}
+backward
+  %dw = scaled_linear(%dyt, %at, %dys, %as, _, %dw, _) {dtype="f32"}
+)"),
+                tensors + R"(
+forward
+  %a: bf16[16,16] = gelu(%x) {approximate="tanh"}
+  %al: f32[] = largest_magnitude(%a)
+  _, %aq: e4m3[16,16], %as: f32[], _ = quantize(%a, %al, _) {dtype="e4m3"}
+  %y = scaled_linear(%aq, %w, %as, %ws, _) {dtype="bf16", fast=true}
+recompute
+  %a.again: bf16[16,16] = gelu(%x) {approximate="tanh"} !recompute
+  %at.again: e4m3[16,16], _, _, _ = quantize(%a.again, %al, _) {dtype="e4m3"} !recompute
+backward
+  %dw = scaled_linear(%dyt, %at.again, %dys, %as, _, %dw, _) {dtype="f32"}
 )");
 }
 

@@ -108,6 +108,29 @@ backward
   EXPECT_FALSE(lse[0].recomputable);
 }
 
+// Scalars are always kept: no policy decides on them.
+TEST(Saved, LeavesScalarsOut) {
+  const Program program = Parse(R"(program p
+  tensor %x: bf16[16,16] input persistent
+  tensor %w: e4m3[16,16] input persistent
+  tensor %ws: f32[] input persistent
+  tensor %y: bf16[16,16] metric persistent
+  tensor %dyt: e5m2[16,16] input persistent
+  tensor %dys: f32[] input persistent
+  tensor %dw: f32[16,16] gradient persistent
+forward
+  %a: bf16[16,16] = gelu(%x) {approximate="tanh"}
+  %al: f32[] = largest_magnitude(%a)
+  %at: e4m3[16,16], %aq: e4m3[16,16], %as: f32[], _ = quantize(%a, %al, _) {dtype="e4m3"}
+  %y = scaled_linear(%aq, %w, %as, %ws, _) {dtype="bf16", fast=true}
+backward
+  %dw = scaled_linear(%dyt, %at, %dys, %as, _, %dw, _) {dtype="f32"}
+)");
+  const std::vector<SavedTensor> saved = FindSaved(program);
+  ASSERT_EQ(saved.size(), 1u);
+  EXPECT_EQ(program.tensor(saved[0].tensor).name, "at");
+}
+
 TEST(Saved, RefusesATensorThatTwoNodesWrite) {
   Program program = Parse(kProgram);
   program.mutable_nodes()[3].outputs[0] = program.Require("b");
