@@ -30,13 +30,17 @@ TensorId* LargestOf(Node& node, size_t of) {
   return &*(node.outputs.end() - (finds.end() - found));
 }
 
+// A node that stays, by its new place, and one of its outputs.
+struct Maker {
+  size_t node, output;
+};
+
 }  // namespace
 
 int FuseLargest(Program& program) {
   std::vector<Node>& nodes = program.mutable_nodes();
-  std::map<TensorId, std::pair<size_t, size_t>>
-      makers;                            // a node that stays, and which output it is
-  std::map<TensorId, TensorId> instead;  // by a number that is found already
+  std::map<TensorId, Maker> makers;
+  std::map<TensorId, TensorId> instead;  // by a largest magnitude: the same, found before
   size_t stays = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {
     Node& node = nodes[n];
@@ -45,9 +49,8 @@ int FuseLargest(Program& program) {
     }
     if (node.op->name == "largest_magnitude") {
       const auto made = makers.find(Whole(program, node.inputs[0]));
-      TensorId* const largest = made == makers.end()
-                                    ? nullptr
-                                    : LargestOf(nodes[made->second.first], made->second.second);
+      TensorId* const largest =
+          made == makers.end() ? nullptr : LargestOf(nodes[made->second.node], made->second.output);
       if (largest != nullptr) {
         if (*largest == kNoTensor) *largest = node.outputs[0];
         if (*largest != node.outputs[0]) instead[node.outputs[0]] = *largest;
