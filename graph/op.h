@@ -114,7 +114,7 @@ struct OpDef {
 
   // Outputs whose largest magnitude the op can find as it writes them, for 8-bit codes
   // (ops/linear/quantize.h). With the attribute "largest" it has an f32[] output for each of them,
-  // optional and after the others, in this order.
+  // optional and after the others, in this order. It may only be wanted together with the output.
   std::vector<int> finds_largest = {};
 
   // On a GPU, one kernel launch handles the calls for many tensors (memory/device_rates.h).

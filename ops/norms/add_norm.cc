@@ -35,9 +35,9 @@ std::vector<TensorType> InferSumAndNorm(const OpCall& call, bool mean) {
   Check(call.input(2) == weight, call, "weight must be [D]");
   HasDropout(call, mean ? 4 : 3);
   const TensorType statistic{graph::ComputeType(x.dtype), {x.shape.rows()}};
-  if (!mean) return {x, x, statistic};
+  if (!mean) return WithLargest(call, {x, x, statistic});
   CheckAbsentOr(call, 3, weight);
-  return {x, x, statistic, statistic};
+  return WithLargest(call, {x, x, statistic, statistic});
 }
 
 // The gradient of a and of b is the norm's gradient plus that of the sum; b's is dropped as b was.
@@ -83,7 +83,12 @@ void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
 const OpRegistration kAddLayerNorm({
     .name = "add_layer_norm",
     .inputs = {{"a"}, {"b"}, {"weight"}, {"bias", true}, {"rng", true}},
-    .outputs = {{"sum"}, {"y"}, {"mean", true}, {"rstd", true}},
+    .outputs = {{"sum"},
+                {"y"},
+                {"mean", true},
+                {"rstd", true},
+                {"largest_sum", true},
+                {"largest_y", true}},
     .infer = [](const OpCall& call) { return InferSumAndNorm(call, /*mean=*/true); },
     .gradient =
         [](GradientContext& ctx) { SumAndNormGradient(ctx, "layer_norm_backward", /*mean=*/true); },
@@ -91,12 +96,13 @@ const OpRegistration kAddLayerNorm({
     .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
     .random = true,
     .precision = {Precision::kLowStorage, "the sum is rounded once; as layer_norm from there"},
+    .finds_largest = {0, 1},
 });
 
 const OpRegistration kAddRmsNorm({
     .name = "add_rms_norm",
     .inputs = {{"a"}, {"b"}, {"weight"}, {"rng", true}},
-    .outputs = {{"sum"}, {"y"}, {"rstd", true}},
+    .outputs = {{"sum"}, {"y"}, {"rstd", true}, {"largest_sum", true}, {"largest_y", true}},
     .infer = [](const OpCall& call) { return InferSumAndNorm(call, /*mean=*/false); },
     .gradient =
         [](GradientContext& ctx) { SumAndNormGradient(ctx, "rms_norm_backward", /*mean=*/false); },
@@ -104,6 +110,7 @@ const OpRegistration kAddRmsNorm({
     .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
     .random = true,
     .precision = {Precision::kLowStorage, "the sum is rounded once; as rms_norm from there"},
+    .finds_largest = {0, 1},
 });
 
 }  // namespace

@@ -1,9 +1,11 @@
 // Runs the kernels of `add` and of the norm one after the other, and so gives their bits; that of
-// `dropout` before them, where there is dropout. Bytes: 5·N·D·s, and 2·N·D·s more for dropout.
+// `dropout` before them, where there is dropout. Bytes: 5·N·D·s, and 2·N·D·s more for dropout. For
+// its largest magnitude, a result is read once more: N·D·s.
 #include <array>
 
 #include "ops/kernel.h"
 #include "ops/norms/norm_dropout_cpu.h"
+#include "ops/reductions/cpu_largest.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -31,7 +33,10 @@ void AddNorm(const CpuContext& ctx, const char* norm, size_t parameters) {
   for (size_t i = 0; i < parameters; ++i) {
     if (ctx.has_input(2 + i)) inputs.at(1 + i) = ctx.inputs[2 + i];
   }
-  Run(norm, Part(ctx, norm, std::span(inputs).first(1 + parameters), ctx.outputs.subspan(1)));
+  // y and the statistics, as many as there are parameters.
+  Run(norm, Part(ctx, norm, std::span(inputs).first(1 + parameters),
+                 ctx.outputs.subspan(1, 1 + parameters)));
+  StoreLargest(ctx);
 }
 
 const CpuKernelRegistration kAddLayerNorm({"add_layer_norm", [](const CpuContext& ctx) {

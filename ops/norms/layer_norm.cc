@@ -24,7 +24,7 @@ std::vector<TensorType> InferLayerNorm(const OpCall& call) {
   Check(call.input(1) == weight, call, "weight must be [D]");
   CheckAbsentOr(call, 2, weight);
   const TensorType statistic{graph::ComputeType(x.dtype), {x.shape.rows()}};
-  return {x, statistic, statistic};
+  return WithLargest(call, {x, statistic, statistic});
 }
 
 void LayerNormGradient(GradientContext& ctx) {
@@ -53,14 +53,13 @@ std::vector<TensorType> InferLayerNormBackward(const OpCall& call) {
   CheckAbsentOr(call, 5, x);
   CheckAbsentOr(call, 6, dweight);
   CheckAbsentOr(call, 7, dweight);
-  if (!HasDropout(call, 8)) return {x, dweight, dweight};
-  return {x, dweight, dweight, x};
+  return WithDropped(call, 8, {x, dweight, dweight});
 }
 
 const OpRegistration kLayerNorm({
     .name = "layer_norm",
     .inputs = {{"x"}, {"weight"}, {"bias", true}},
-    .outputs = {{"y"}, {"mean", true}, {"rstd", true}},
+    .outputs = {{"y"}, {"mean", true}, {"rstd", true}, {"largest", true}},
     .infer = &InferLayerNorm,
     .gradient = &LayerNormGradient,
     .cost = FlopsPerElement(8),
@@ -69,6 +68,7 @@ const OpRegistration kLayerNorm({
     .sharding = {.follows = ShardingRule::kRows},
     .cheap_to_recompute = true,
     .recompute_preset = "norms",
+    .finds_largest = {0},
 });
 
 const OpRegistration kLayerNormBackward({
@@ -82,12 +82,18 @@ const OpRegistration kLayerNormBackward({
                {"acc_weight", true},
                {"acc_bias", true},
                {"rng", true}},
-    .outputs = {{"dx", true}, {"dweight", true}, {"dbias", true}, {"dropped", true}},
+    .outputs = {{"dx", true},
+                {"dweight", true},
+                {"dbias", true},
+                {"dropped", true},
+                {"largest_dx", true},
+                {"largest_dropped", true}},
     .infer = &InferLayerNormBackward,
     .gradient = {},
     .cost = FlopsPerElement(16),
     .in_place = {{4, 0}, {5, 0}, {6, 1}, {7, 2}, {0, 3}, {4, 3}, {5, 3}},
     .random = true,
+    .finds_largest = {0, 3},
 });
 const CudaWorkspaceRegistration kBackwardWorkspace("layer_norm_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(1)} + int{call.has_output(2)});

@@ -6,12 +6,15 @@
 // One pass over chunks of rows, shared by the threads: computes a row's two sums, adds to the
 // chunk's partial dweight and dbias in the workspace, and then writes the row's dx. The partial
 // sums are added in the order of the chunks, threads sharing the columns. Bytes: 3·N·D·s.
+//
+// For its largest magnitude, a result is read once more: N·D·s.
 #include <algorithm>
 #include <cmath>
 
 #include "ops/kernel.h"
 #include "ops/norms/norm_dropout_cpu.h"
 #include "ops/norms/norm_rows.h"
+#include "ops/reductions/cpu_largest.h"
 #include "ops/reductions/row_partials.h"
 #include "ops/simd.h"
 
@@ -52,6 +55,7 @@ void LayerNorm(const CpuContext& ctx) {
       }
     });
   });
+  StoreLargest(ctx);
 }
 
 template <typename T>
@@ -124,6 +128,7 @@ void LayerNormBackward(const CpuContext& ctx) {
       partials.Combine(ctx.pool, dweight != nullptr ? 1 : 0, ctx.in<T>(7), dbias);
     if (ctx.has_output(3)) RunDropout(ctx, gradient, ctx.inputs[8], ctx.outputs[3]);
   });
+  StoreLargest(ctx);
 }
 
 int64_t BackwardWorkspace(const graph::OpCall& call, int) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "graph/op.h"
 
@@ -15,5 +16,11 @@ namespace plimsoll::ops {
 // Whether the op has dropout: whether input `rng` is there. Throws unless it and the attributes
 // are right.
 bool HasDropout(const graph::OpCall& call, size_t rng);
+
+// The types of all outputs of a norm's backward op: `types`, then that of the dropped gradient
+// where there is dropout, and the largest magnitudes (graph/op.h), which have their places after
+// it. Throws as HasDropout().
+std::vector<graph::TensorType> WithDropped(const graph::OpCall& call, size_t rng,
+                                           std::vector<graph::TensorType> types);
 
 }  // namespace plimsoll::ops

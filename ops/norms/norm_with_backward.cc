@@ -37,8 +37,7 @@ std::vector<TensorType> InferLayerNorm(const OpCall& call) {
   CheckAbsentOr(call, 6, types.x);
   CheckAbsentOr(call, 7, types.dweight);
   CheckAbsentOr(call, 8, types.dweight);
-  if (!HasDropout(call, 9)) return {types.x, types.x, types.dweight, types.dweight};
-  return {types.x, types.x, types.dweight, types.dweight, types.x};
+  return WithDropped(call, 9, {types.x, types.x, types.dweight, types.dweight});
 }
 
 std::vector<TensorType> InferRmsNorm(const OpCall& call) {
@@ -47,8 +46,7 @@ std::vector<TensorType> InferRmsNorm(const OpCall& call) {
   Check(call.input(3) == types.x, call, "dy must be as x");
   CheckAbsentOr(call, 4, types.x);
   CheckAbsentOr(call, 5, types.dweight);
-  if (!HasDropout(call, 6)) return {types.x, types.x, types.dweight};
-  return {types.x, types.x, types.dweight, types.x};
+  return WithDropped(call, 6, {types.x, types.x, types.dweight});
 }
 
 const OpRegistration kLayerNorm({
@@ -63,12 +61,20 @@ const OpRegistration kLayerNorm({
                {"acc_weight", true},
                {"acc_bias", true},
                {"rng", true}},
-    .outputs = {{"y"}, {"dx", true}, {"dweight", true}, {"dbias", true}, {"dropped", true}},
+    .outputs = {{"y"},
+                {"dx", true},
+                {"dweight", true},
+                {"dbias", true},
+                {"dropped", true},
+                {"largest_y", true},
+                {"largest_dx", true},
+                {"largest_dropped", true}},
     .infer = &InferLayerNorm,
     .gradient = {},
     .cost = FlopsPerElement(19),
     .in_place = {{5, 1}, {6, 1}, {7, 2}, {8, 3}, {0, 4}, {5, 4}, {6, 4}},
     .random = true,
+    .finds_largest = {0, 1, 4},
 });
 const CudaWorkspaceRegistration kLayerNormWorkspace(
     "layer_norm_with_backward", [](const OpCall& call) {
@@ -79,12 +85,19 @@ const OpRegistration kRmsNorm({
     .name = "rms_norm_with_backward",
     .inputs =
         {{"x"}, {"weight"}, {"rstd"}, {"dy"}, {"acc_x", true}, {"acc_weight", true}, {"rng", true}},
-    .outputs = {{"y"}, {"dx", true}, {"dweight", true}, {"dropped", true}},
+    .outputs = {{"y"},
+                {"dx", true},
+                {"dweight", true},
+                {"dropped", true},
+                {"largest_y", true},
+                {"largest_dx", true},
+                {"largest_dropped", true}},
     .infer = &InferRmsNorm,
     .gradient = {},
     .cost = FlopsPerElement(13),
     .in_place = {{3, 1}, {4, 1}, {5, 2}, {0, 3}, {3, 3}, {4, 3}},
     .random = true,
+    .finds_largest = {0, 1, 3},
 });
 const CudaWorkspaceRegistration kRmsNormWorkspace("rms_norm_with_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(2)});

@@ -1,14 +1,22 @@
 // Computes y from the statistics like the norm, then runs the backward op's kernel: the bits of
-// both.
+// both. For its largest magnitude, a result is read once more: N·D·s.
+#include <algorithm>
 #include <array>
 #include <vector>
 
 #include "ops/kernel.h"
 #include "ops/norms/norm_rows.h"
+#include "ops/reductions/cpu_largest.h"
 #include "ops/reductions/row_partials.h"
 
 namespace plimsoll::ops {
 namespace {
+
+// The results of the backward op, without their largest magnitudes, which are found here.
+std::span<const TensorRef> ResultsOfBackward(const CpuContext& ctx) {
+  const size_t most = ctx.op.outputs.size() - ctx.op.finds_largest.size();
+  return ctx.outputs.first(std::min(ctx.outputs.size(), most)).subspan(1);
+}
 
 // Maps input i of layer_norm_backward to an input of this op, whose third input is the bias.
 constexpr size_t FromLayerNormBackward(size_t i) { return i < 2 ? i : i + 1; }
@@ -33,8 +41,9 @@ void LayerNormWithBackward(const CpuContext& ctx) {
   FindCpuKernel("layer_norm_backward")
       ->run(
           {{graph::OpRegistry::Get().Require("layer_norm_backward"), std::span(inputs).first(count),
-            ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes, ctx.ranks},
+            ResultsOfBackward(ctx), ctx.attributes, ctx.workspace, ctx.workspace_bytes, ctx.ranks},
            ctx.pool});
+  StoreLargest(ctx);
 }
 
 void RmsNormWithBackward(const CpuContext& ctx) {
@@ -53,8 +62,9 @@ void RmsNormWithBackward(const CpuContext& ctx) {
   FindCpuKernel("rms_norm_backward")
       ->run(
           {{graph::OpRegistry::Get().Require("rms_norm_backward"), ctx.inputs,
-            ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes, ctx.ranks},
+            ResultsOfBackward(ctx), ctx.attributes, ctx.workspace, ctx.workspace_bytes, ctx.ranks},
            ctx.pool});
+  StoreLargest(ctx);
 }
 
 // The workspace of the backward op.

@@ -155,7 +155,7 @@ void Apply(Program& program, const Match& match) {
   const Node& norm = nodes[match.norm];
   if (match.first) {
     Node& first = nodes[*match.first];
-    first.outputs.resize(first.op->outputs.size(), kNoTensor);
+    first.outputs.resize(Statistics(first) + norm.outputs.size() - 1, kNoTensor);
     for (size_t i = 1; i < norm.outputs.size(); ++i) {
       first.outputs[Statistics(first) + i - 1] = norm.outputs[i];
     }

@@ -21,7 +21,7 @@ std::vector<TensorType> InferRmsNorm(const OpCall& call) {
   const TensorType& x = call.input(0);
   Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1, call, "x must be floating, [...,D]");
   Check(call.input(1) == TensorType{x.dtype, {x.shape.dim(-1)}}, call, "weight must be [D]");
-  return {x, {graph::ComputeType(x.dtype), {x.shape.rows()}}};
+  return WithLargest(call, {x, {graph::ComputeType(x.dtype), {x.shape.rows()}}});
 }
 
 void RmsNormGradient(GradientContext& ctx) {
@@ -47,14 +47,13 @@ std::vector<TensorType> InferRmsNormBackward(const OpCall& call) {
   Check(call.input(3) == x, call, "dy must be as x");
   CheckAbsentOr(call, 4, x);
   CheckAbsentOr(call, 5, dweight);
-  if (!HasDropout(call, 6)) return {x, dweight};
-  return {x, dweight, x};
+  return WithDropped(call, 6, {x, dweight});
 }
 
 const OpRegistration kRmsNorm({
     .name = "rms_norm",
     .inputs = {{"x"}, {"weight"}},
-    .outputs = {{"y"}, {"rstd", true}},
+    .outputs = {{"y"}, {"rstd", true}, {"largest", true}},
     .infer = &InferRmsNorm,
     .gradient = &RmsNormGradient,
     .cost = FlopsPerElement(4),
@@ -63,18 +62,24 @@ const OpRegistration kRmsNorm({
     .sharding = {.follows = ShardingRule::kRows},
     .cheap_to_recompute = true,
     .recompute_preset = "norms",
+    .finds_largest = {0},
 });
 
 const OpRegistration kRmsNormBackward({
     .name = "rms_norm_backward",
     .inputs =
         {{"x"}, {"weight"}, {"rstd"}, {"dy"}, {"acc_x", true}, {"acc_weight", true}, {"rng", true}},
-    .outputs = {{"dx", true}, {"dweight", true}, {"dropped", true}},
+    .outputs = {{"dx", true},
+                {"dweight", true},
+                {"dropped", true},
+                {"largest_dx", true},
+                {"largest_dropped", true}},
     .infer = &InferRmsNormBackward,
     .gradient = {},
     .cost = FlopsPerElement(11),
     .in_place = {{3, 0}, {4, 0}, {5, 1}, {0, 2}, {3, 2}, {4, 2}},
     .random = true,
+    .finds_largest = {0, 2},
 });
 const CudaWorkspaceRegistration kBackwardWorkspace("rms_norm_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(1)});

@@ -4,11 +4,14 @@
 // Backward, with x̂ = x · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − x̂ · Σ(ĝ·x̂) / D),   dweight = Σ_rows dy · x̂,
 // in one pass over chunks of rows as in layer_norm_cpu.cc. Bytes: 3·N·D·s.
+//
+// For its largest magnitude, a result is read once more: N·D·s.
 #include <cmath>
 
 #include "ops/kernel.h"
 #include "ops/norms/norm_dropout_cpu.h"
 #include "ops/norms/norm_rows.h"
+#include "ops/reductions/cpu_largest.h"
 #include "ops/reductions/row_partials.h"
 #include "ops/simd.h"
 
@@ -40,6 +43,7 @@ void RmsNorm(const CpuContext& ctx) {
       }
     });
   });
+  StoreLargest(ctx);
 }
 
 // Σ(ĝ·x̂) of a row; adds the row's share of dweight unless that is nullptr.
@@ -94,6 +98,7 @@ void RmsNormBackward(const CpuContext& ctx) {
     if (dweight != nullptr) partials.Combine(ctx.pool, 0, ctx.in<T>(5), dweight);
     if (ctx.has_output(2)) RunDropout(ctx, gradient, ctx.inputs[6], ctx.outputs[2]);
   });
+  StoreLargest(ctx);
 }
 
 int64_t BackwardWorkspace(const graph::OpCall& call, int) {

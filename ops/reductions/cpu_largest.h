@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 #include "ops/kernel.h"
 #include "ops/simd.h"
@@ -53,6 +54,15 @@ inline void StoreLargest(const CpuContext& ctx, size_t of, size_t largest) {
     const int64_t n = ctx.out_shape(of).elements();
     *ctx.out<float>(largest) = std::bit_cast<float>(LargestMagnitude(ctx.pool, ctx.out<S>(of), n));
   });
+}
+
+// The same for all outputs of the op.
+inline void StoreLargest(const CpuContext& ctx) {
+  const std::vector<int>& found = ctx.op.finds_largest;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const size_t largest = ctx.op.outputs.size() - found.size() + i;
+    StoreLargest(ctx, static_cast<size_t>(found[i]), largest);
+  }
 }
 
 }  // namespace plimsoll::ops

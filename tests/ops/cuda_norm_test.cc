@@ -150,6 +150,65 @@ void ExpectSameBits(const std::vector<TestTensor>& got, const std::vector<TestTe
   }
 }
 
+// With the attribute "largest": the bits without it, and the largest magnitudes of what is stored.
+// Only an op that drops has a dropped gradient.
+void ExpectLargest(const std::string& op, const Arguments& inputs, graph::Attributes attributes) {
+  gpu::Libraries libraries;
+  const std::vector<TestTensor> want = RunCudaOp(op, inputs, libraries, attributes);
+  attributes.Set("largest", true);
+  const graph::OpDef& def = graph::OpRegistry::Get().Require(op);
+  const size_t first = def.outputs.size() - def.finds_largest.size();
+  const auto exists = [&](size_t i) {
+    return i < first ? i < want.size()
+                     : static_cast<size_t>(def.finds_largest[i - first]) < want.size();
+  };
+  std::vector<bool> wanted;
+  for (size_t i = 0; i < def.outputs.size(); ++i) wanted.push_back(exists(i));
+  const std::vector<TestTensor> got = RunCudaOp(op, inputs, libraries, attributes, wanted);
+  ASSERT_EQ(got.size(), def.outputs.size()) << op;
+  for (size_t i = 0; i < want.size(); ++i) {
+    ExpectSameBits(got[i], want[i], op + ", output " + std::to_string(i));
+  }
+  for (size_t i = first; i < got.size(); ++i) {
+    if (!exists(i)) continue;
+    const TestTensor& of = want[static_cast<size_t>(def.finds_largest[i - first])];
+    double largest = 0;
+    for (int64_t k = 0; k < of.size(); ++k) largest = std::max(largest, std::fabs(of.at(k)));
+    EXPECT_EQ(got[i].at(0), largest) << op << ", output " << i;
+  }
+}
+
+TEST_P(CudaNorm, FindsLargestMagnitudes) {
+  const auto [size, dtype] = GetParam();
+  const graph::Shape shape{size.rows, size.width};
+  const TestTensor a = NormalValues(dtype, shape, 1), b = NormalValues(dtype, shape, 2);
+  const TestTensor weight = Positive(dtype, {size.width}, 3),
+                   bias = NormalValues(dtype, {size.width}, 4);
+  const TestTensor mean = NormalValues(DType::kFloat32, {size.rows}, 5, 0.1),
+                   rstd = Positive(DType::kFloat32, {size.rows}, 6);
+  const TestTensor rng = Values(DType::kInt32, {2}, {7, 3});
+  const graph::Attributes eps = {{"eps", 1e-5}}, drop = {{"p", 0.1}, {"key", int64_t{5}}};
+  const graph::Attributes both = {{"eps", 1e-5}, {"p", 0.1}, {"key", int64_t{5}}};
+  ExpectLargest("layer_norm", {&a, &weight, &bias}, eps);
+  ExpectLargest("rms_norm", {&a, &weight}, eps);
+  ExpectLargest("add_layer_norm", {&a, &b, &weight, &bias}, eps);
+  ExpectLargest("add_layer_norm", {&a, &b, &weight, nullptr, &rng}, both);
+  ExpectLargest("add_rms_norm", {&a, &b, &weight}, eps);
+  ExpectLargest("add_rms_norm", {&a, &b, &weight, &rng}, both);
+  Arguments layer = {&a, &weight, &mean, &rstd, &b, &a, nullptr, nullptr};
+  Arguments layer_again = {&a, &weight, &bias, &mean, &rstd, &b, nullptr, nullptr, nullptr};
+  Arguments rms = {&a, &weight, &rstd, &b, &a, nullptr};
+  ExpectLargest("layer_norm_backward", layer, {});
+  ExpectLargest("layer_norm_with_backward", layer_again, {});
+  ExpectLargest("rms_norm_backward", rms, {});
+  ExpectLargest("rms_norm_with_backward", rms, {});
+  for (Arguments* inputs : {&layer, &layer_again, &rms}) inputs->push_back(&rng);
+  ExpectLargest("layer_norm_backward", layer, drop);
+  ExpectLargest("layer_norm_with_backward", layer_again, drop);
+  ExpectLargest("rms_norm_backward", rms, drop);
+  ExpectLargest("rms_norm_with_backward", rms, drop);
+}
+
 // The mask is that of the op `dropout`, in every kernel. With `of_ranks` the rows are those of rank
 // 2 of 3.
 void ExpectDropoutHasTheBitsOfItsParts(const Size& size, DType dtype, bool of_ranks) {

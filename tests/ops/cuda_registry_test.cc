@@ -138,6 +138,10 @@ TEST_P(CudaOpTest, GivesTheSameBitsInPlace) {
   for (DType dtype : dtypes()) ExpectSameBitsInPlace(dtype, &RunOnCuda);
 }
 
+TEST_P(CudaOpTest, FindsTheLargestMagnitudesOfItsResults) {
+  for (DType dtype : dtypes()) ExpectLargestOfResults(dtype, &RunOnCuda);
+}
+
 // With and without column sums, different algorithms may have been measured as fastest: here both
 // use cuBLAS's first choice.
 TEST_P(CudaOpTest, OptionalOutputsDoNotMatterToTheOthers) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -68,7 +69,7 @@ class ExampleTest : public testing::TestWithParam<Example> {
     }
   }
 
-  // With each of the optional outputs left out.
+  // With each of the optional outputs left out, and with it its largest magnitude.
   void ExpectSameBitsWithoutOptionalOutputs(graph::DType dtype, const Run& run) const {
     SCOPED_TRACE(graph::Name(dtype));
     for (size_t left_out = 0; left_out < op().outputs.size(); ++left_out) {
@@ -76,11 +77,44 @@ class ExampleTest : public testing::TestWithParam<Example> {
       const Outputs inputs = MakeInputs(example(), dtype);
       Outputs expected = run(Call(inputs));
       if (left_out >= expected.size()) break;  // the op makes it for other inputs
-      expected[left_out].reset();
       GuardedCall call = Call(inputs);
       call.want.assign(op().outputs.size(), true);
-      call.want[left_out] = false;
+      const std::vector<int>& found = op().finds_largest;
+      const size_t first_largest = op().outputs.size() - found.size();
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const bool of_it =
+            i >= first_largest && found[i - first_largest] == static_cast<int>(left_out);
+        if (i != left_out && !of_it) continue;
+        call.want[i] = false;
+        expected[i].reset();
+      }
       EXPECT_EQ(run(call), expected) << "without output " << left_out;
+    }
+  }
+
+  // With the attribute "largest": the bits of the results without it, and their largest magnitudes
+  // as they are stored.
+  void ExpectLargestOfResults(graph::DType dtype, const Run& run) const {
+    if (!example().attributes.Has("largest")) return;
+    SCOPED_TRACE(graph::Name(dtype));
+    const Outputs inputs = MakeInputs(example(), dtype);
+    const Outputs all = run(Call(inputs));
+    graph::Attributes without;
+    for (const auto& [name, value] : example().attributes.entries()) {
+      if (name != "largest") without.Set(name, value);
+    }
+    const Outputs expected = run({.op = op(), .attributes = without, .inputs = inputs});
+    const std::vector<int>& found = op().finds_largest;
+    ASSERT_EQ(all.size(), expected.size() + found.size());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(all[i], expected[i]) << "output " << i;
+    for (size_t k = 0; k < found.size(); ++k) {
+      const HostTensor& result = *expected[static_cast<size_t>(found[k])];
+      double largest = 0;
+      for (int64_t i = 0; i < result.type.shape.elements(); ++i) {
+        largest = std::max(largest, std::fabs(result.value(i)));
+      }
+      EXPECT_EQ(all[expected.size() + k]->value(0), static_cast<float>(largest))
+          << "of output " << found[k];
     }
   }
 };

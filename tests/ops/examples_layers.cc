@@ -85,6 +85,46 @@ const ExampleTable kExamples(R"(
   rms_norm_with_backward "accumulating, dropout"([42,37], [37], compute[42] positive, [42,37],
       [42,37], compute[37], [2] counter) {key=11, p=0.3} low_precision_tolerance=2
 
+  // With the largest magnitudes of their results: rows of no whole packs, of a warp, of a block, and
+  // rows that do not fill the last block. With dropout the gradient has all of its results.
+  layer_norm "largest"([2,3,13], [13], [13]) {eps=1e-05, largest=true} dtypes=f32,bf16,f16
+  layer_norm "largest, rows of packs"([67,72], [72], _) {eps=1e-05, largest=true}
+      dtypes=f32,bf16,f16
+  layer_norm "largest, wide rows"([3,2312], [2312], [2312]) {eps=1e-05, largest=true}
+      dtypes=f32,bf16,f16
+  rms_norm "largest"([2,3,45], [45]) {eps=1e-05, largest=true} dtypes=f32,bf16,f16
+  rms_norm "largest, rows of packs"([67,72], [72]) {eps=1e-05, largest=true} dtypes=f32,bf16,f16
+  add_layer_norm "largest"([2,3,13], [2,3,13], [13], [13]) {eps=1e-05, largest=true}
+      low_precision_tolerance=2 dtypes=f32,bf16,f16
+  add_layer_norm "largest, dropout, rows of packs"([67,72], [67,72], [72], _, [2] counter)
+      {eps=1e-05, key=11, largest=true, p=0.3} low_precision_tolerance=4 dtypes=f32,bf16,f16
+  add_rms_norm "largest, rows of packs"([67,72], [67,72], [72]) {eps=1e-05, largest=true}
+      low_precision_tolerance=2 dtypes=f32,bf16,f16
+  add_rms_norm "largest, dropout"([2,3,45], [2,3,45], [45], [2] counter)
+      {eps=1e-05, key=11, largest=true, p=0.3} low_precision_tolerance=4 dtypes=f32,bf16,f16
+  layer_norm_backward "largest"([2,21,37], [37], compute[42] small, compute[42] positive,
+      [2,21,37], [2,21,37], compute[37], compute[37], [2] counter) {key=11, largest=true, p=0.3}
+      low_precision_tolerance=2 dtypes=f32,bf16,f16
+  layer_norm_backward "largest, rows of packs"([67,328], [328], compute[67] small,
+      compute[67] positive, [67,328], _, _, _, [2] counter) {key=11, largest=true, p=0.3}
+      low_precision_tolerance=2 dtypes=f32,bf16,f16
+  rms_norm_backward "largest"([42,37], [37], compute[42] positive, [42,37], _, _, [2] counter)
+      {key=11, largest=true, p=0.3} low_precision_tolerance=2 dtypes=f32,bf16,f16
+  rms_norm_backward "largest, rows of packs"([67,328], [328], compute[67] positive, [67,328],
+      [67,328], compute[328], [2] counter) {key=11, largest=true, p=0.3} low_precision_tolerance=2
+      dtypes=f32,bf16,f16
+  layer_norm_with_backward "largest"([42,37], [37], [37], compute[42] small, compute[42] positive,
+      [42,37], _, _, _, [2] counter) {key=11, largest=true, p=0.3} low_precision_tolerance=2
+      dtypes=f32,bf16,f16
+  layer_norm_with_backward "largest, rows of packs"([67,72], [72], [72], compute[67] small,
+      compute[67] positive, [67,72], [67,72], compute[72], compute[72], [2] counter)
+      {key=11, largest=true, p=0.3} low_precision_tolerance=2 dtypes=f32,bf16,f16
+  rms_norm_with_backward "largest"([42,37], [37], compute[42] positive, [42,37], [42,37],
+      compute[37], [2] counter) {key=11, largest=true, p=0.3} low_precision_tolerance=2
+      dtypes=f32,bf16,f16
+  rms_norm_with_backward "largest, rows of packs"([67,72], [72], compute[67] positive, [67,72], _,
+      _, [2] counter) {key=11, largest=true, p=0.3} low_precision_tolerance=2 dtypes=f32,bf16,f16
+
   loss_scale_step "grows"(f32[] positive, f32[] positive, [] counter, [2] counter)
       {backoff_factor=0.5, dynamic=true, growth_factor=2.0, growth_interval=4, min_scale=1.0}
   loss_scale_step "loss with a limit"(f32[] positive, f32[] positive, [] counter, [2] counter,

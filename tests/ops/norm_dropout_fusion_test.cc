@@ -138,6 +138,45 @@ backward
 )");
 }
 
+// Norms find the largest magnitudes for the codes made of their results: of y, of a gradient that
+// is not dropped, and of a dropped one.
+TEST(FuseLargest, AsksNorms) {
+  const std::string tensors = R"(program p
+  tensor %x: bf16[16,32] input persistent
+  tensor %p: bf16[16,32] input persistent
+  tensor %g: bf16[32] parameter persistent
+  tensor %rng: i32[2] input persistent
+  tensor %dg: f32[32] gradient persistent
+  tensor %db: f32[32] gradient persistent
+  tensor %a: e4m3[16,32] metric persistent
+  tensor %b: e5m2[16,32] metric persistent
+  tensor %c: e5m2[16,32] metric persistent
+  tensor %d: e4m3[16,32] metric persistent
+)";
+  ExpectFused(FuseLargest, 4, tensors + R"(
+forward
+  %s: bf16[16,32], %y: bf16[16,32], %mean: f32[16], %rstd: f32[16] = add_layer_norm(%x, %p, %g, _) {eps=1e-05}
+  _, %a, %as: f32[], _ = quantize(%y, _, _) {dtype="e4m3"}
+backward
+  %dx: bf16[16,32], %dg, %db = layer_norm_backward(%s, %g, %mean, %rstd, %p, _, %dg, %db)
+  _, %b, %bs: f32[], _ = quantize(%dx, _, _) {dtype="e5m2"}
+  %z: bf16[16,32], _, _, _, %e: bf16[16,32] = layer_norm_with_backward(%s, %g, _, %mean, %rstd, %dx, _, _, _, %rng) {key=3, p=0.1}
+  _, %c, %cs: f32[], _ = quantize(%e, _, _) {dtype="e5m2"}
+  _, %d, %ds: f32[], _ = quantize(%z, _, _) {dtype="e4m3"}
+)",
+              tensors + R"(
+forward
+  %s: bf16[16,32], %y: bf16[16,32], %mean: f32[16], %rstd: f32[16], _, %y.largest: f32[] = add_layer_norm(%x, %p, %g, _) {eps=1e-05, largest=true}
+  _, %a, %as: f32[], _ = quantize(%y, %y.largest, _) {dtype="e4m3"}
+backward
+  %dx: bf16[16,32], %dg, %db, _, %dx.largest: f32[], _ = layer_norm_backward(%s, %g, %mean, %rstd, %p, _, %dg, %db) {largest=true}
+  _, %b, %bs: f32[], _ = quantize(%dx, %dx.largest, _) {dtype="e5m2"}
+  %z: bf16[16,32], _, _, _, %e: bf16[16,32], %z.largest: f32[], _, %e.largest: f32[] = layer_norm_with_backward(%s, %g, _, %mean, %rstd, %dx, _, _, _, %rng) {key=3, largest=true, p=0.1}
+  _, %c, %cs: f32[], _ = quantize(%e, %e.largest, _) {dtype="e5m2"}
+  _, %d, %ds: f32[], _ = quantize(%z, %z.largest, _) {dtype="e4m3"}
+)");
+}
+
 class NormDropout : public testing::TestWithParam<DType> {
  protected:
   TestTensor Normal(graph::Shape shape, int seed) { return NormalValues(GetParam(), shape, seed); }

@@ -94,6 +94,10 @@ TEST_P(OpTest, OptionalOutputsDoNotMatterToTheOthers) {
   for (DType dtype : dtypes()) ExpectSameBitsWithoutOptionalOutputs(dtype, &RunOnTwoThreads);
 }
 
+TEST_P(OpTest, FindsTheLargestMagnitudesOfItsResults) {
+  for (DType dtype : dtypes()) ExpectLargestOfResults(dtype, &RunOnTwoThreads);
+}
+
 void ExpectAgree(const HostTensor& narrow, const HostTensor& wide, double tolerance) {
   const double allowed = tolerance * Largest(wide);
   for (int64_t i = 0; i < wide.type.shape.elements(); ++i) {
