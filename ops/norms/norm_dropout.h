@@ -18,8 +18,9 @@ namespace plimsoll::ops {
 bool HasDropout(const graph::OpCall& call, size_t rng);
 
 // The types of all outputs of a norm's backward op: `types`, then that of the dropped gradient
-// where there is dropout, and the largest magnitudes (graph/op.h), which have their places after
-// it. Throws as HasDropout().
+// where there is dropout, and with the attribute "largest" the largest magnitudes (graph/op.h).
+// These come after the place of the dropped gradient, which must be left out where there is no
+// dropout. Throws as HasDropout().
 std::vector<graph::TensorType> WithDropped(const graph::OpCall& call, size_t rng,
                                            std::vector<graph::TensorType> types);
 

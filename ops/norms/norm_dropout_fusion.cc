@@ -93,7 +93,7 @@ bool TakeGradientDropout(Program& program, const std::vector<int32_t>& readers) 
   }
   TakeDropout(gradient, dropout);
   if (ReadOnce(program, readers, dx)) gradient.outputs[0] = kNoTensor;
-  const graph::OpDef& op = *gradient.op;  // `dropped` is its last output but the largest magnitudes
+  const graph::OpDef& op = *gradient.op;  // `dropped` comes last, before the largest magnitudes
   gradient.outputs.resize(op.outputs.size() - op.finds_largest.size() - 1, kNoTensor);
   gradient.outputs.push_back(dropout.outputs[0]);
   nodes.pop_back();
