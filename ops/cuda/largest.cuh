@@ -5,7 +5,9 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <initializer_list>
 
+#include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
 
@@ -33,6 +35,30 @@ __device__ void AddLargest(uint32_t largest, uint32_t* shared, uint32_t* to) {
   largest = WarpMaximum(threadIdx.x < kThreads / kWarp ? shared[threadIdx.x] : 0);
   // Most blocks find that another one has had more.
   if (threadIdx.x == 0 && largest > __ldcg(to)) atomicMax(to, largest);
+}
+
+// The same for a warp, whose threads all call it: for kernels of few warps, and blocks whose number
+// of threads is not known when they are compiled.
+__device__ inline void AddLargestOfWarp(uint32_t largest, uint32_t* to) {
+  largest = WarpMaximum(largest);
+  if (threadIdx.x % kWarp == 0 && largest > __ldcg(to)) atomicMax(to, largest);
+}
+
+// Makes `largest` at least the magnitudes of a pack that the kernel stores; not where the maximum
+// would go to `wanted` and that is nullptr, or without kLargest.
+template <bool kLargest, int N, typename T>
+__device__ void IncludeStored(const Pack<T, N>& stored, const uint32_t* wanted, uint32_t& largest) {
+  if constexpr (kLargest) {
+    if (wanted != nullptr) largest = WithMagnitudes(largest, stored);
+  }
+}
+
+// Sets these to zero, before kernels raise them. nullptr: not wanted.
+inline void ClearLargest(std::initializer_list<uint32_t*> all, cudaStream_t stream) {
+  for (uint32_t* largest : all) {
+    if (largest == nullptr) continue;
+    gpu::Check(cudaMemsetAsync(largest, 0, sizeof(*largest), stream), "cudaMemsetAsync");
+  }
 }
 
 }  // namespace plimsoll::ops

@@ -2,7 +2,8 @@
 // and ĝ = dy · weight:
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows
 //   dy.
-// Where there is dropout (kDrop), dx with elements dropped is one more result.
+// Where there is dropout (kDrop), dx with elements dropped is one more result. With kLargest, the
+// kernel also finds the largest magnitudes of its results as they are stored.
 //
 // One pass over the rows. One warp takes a row; if the row is longer than kNormBackwardPacks packs
 // of 16 bytes a lane, a few warps share it. A warp fetches its next row into shared memory while it
@@ -11,7 +12,7 @@
 // block leaves partial sums in the workspace; ops/cuda/column_sums.cuh adds those. Blocks, and so
 // the order of every sum, depend on the shape alone.
 // Bytes: 3·N·D·s, and N·D·s more for acc, for y where the norm is recomputed too (kAgain), and for
-// the dropped dx.
+// the dropped dx. Largest magnitudes cost none: each warp adds its own.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -23,6 +24,7 @@
 #include "ops/cuda/column_sums.cuh"
 #include "ops/cuda/element_dropout.cuh"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/largest.cuh"
 #include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
@@ -47,8 +49,28 @@ struct NormBackward {
   const T* bias = nullptr;
   T* dropped = nullptr;  // as dx, or the memory of x; nullptr: not wanted
   ElementDropout dropout = {};
+  // The largest magnitudes of results; nullptr: not wanted.
+  uint32_t* largest_y = nullptr;
+  uint32_t* largest_dx = nullptr;
+  uint32_t* largest_dropped = nullptr;
 
   __device__ int sums() const { return int{dweight} + int{dbias}; }
+  bool largest() const {
+    return largest_y != nullptr || largest_dx != nullptr || largest_dropped != nullptr;
+  }
+};
+
+// The largest magnitudes of what a thread of such a kernel has stored.
+struct NormBackwardLargest {
+  uint32_t y = 0, dx = 0, dropped = 0;
+
+  // All threads of a warp call it.
+  template <typename T>
+  __device__ void Add(const NormBackward<T>& p) const {
+    if (p.largest_y != nullptr) AddLargestOfWarp(y, p.largest_y);
+    if (p.largest_dx != nullptr) AddLargestOfWarp(dx, p.largest_dx);
+    if (p.largest_dropped != nullptr) AddLargestOfWarp(dropped, p.largest_dropped);
+  }
 };
 
 // The most packs of 16 bytes of a row that a lane takes.
@@ -85,7 +107,7 @@ __device__ inline float2 WarpSums(float2 sums) {
 
 // `row_warps`: number of warps that share a row, side by side, each with kPacks packs of every
 // lane.
-template <typename T, bool kMean, bool kAgain, bool kDrop, int kPacks>
+template <typename T, bool kMean, bool kAgain, bool kDrop, bool kLargest, int kPacks>
 __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
                              1) void NormBackwardKernel(NormBackward<T> p, int row_warps) {
   constexpr int kSize = kPackSize<T>;
@@ -162,6 +184,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
   }
 
   float dweight[kPacks][kSize] = {}, dbias[kPacks][kSize] = {};
+  NormBackwardLargest largest;
   int stage = 0;
 #pragma unroll 1
   for (; row < p.rows; row += step, stage ^= 1) {
@@ -193,7 +216,9 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
 #pragma unroll
         for (int j = 0; j < kSize; ++j) y[j] = NormResult(x[j], mean, rstd, weight[j], bias[j]);
         if (k * kWarp < packs) {
-          WriteGlobal(p.y + row * p.width + column + k * kWarp * kSize, RoundPack<T, kSize>(y));
+          const Packed rounded = RoundPack<T, kSize>(y);
+          WriteGlobal(p.y + row * p.width + column + k * kWarp * kSize, rounded);
+          IncludeStored<kLargest>(rounded, p.largest_y, largest.y);
         }
       }
     }
@@ -229,13 +254,17 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
       const int64_t at = row * p.width + column + k * kWarp * kSize;
       const Packed rounded = RoundPack<T, kSize>(dx);
       if (!kDrop || p.dx != nullptr) WriteGlobal(p.dx + at, rounded);
+      IncludeStored<kLargest>(rounded, p.largest_dx, largest.dx);
       if constexpr (kDrop) {
         ToFloats(rounded, dx);
         DropElements(p.dropout, key, at, dx);
-        WriteGlobal(p.dropped + at, RoundPack<T, kSize>(dx));
+        const Packed dropped = RoundPack<T, kSize>(dx);
+        WriteGlobal(p.dropped + at, dropped);
+        IncludeStored<kLargest>(dropped, p.largest_dropped, largest.dropped);
       }
     }
   }
+  if constexpr (kLargest) largest.Add(p);
 
   if (p.sums() == 0) return;
   LetDependentsLaunch();
@@ -279,7 +308,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
 
 // For any width and alignment: a block takes a row and reads it twice; a thread adds its columns of
 // every row that the block takes to the partial sums in the workspace.
-template <typename T, bool kMean, bool kAgain>
+template <typename T, bool kMean, bool kAgain, bool kLargest>
 __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) {
   __shared__ float shared[4][256 / kWarp];
   float* partial = p.partials + int64_t{blockIdx.x} * p.sums() * p.width;
@@ -287,6 +316,7 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
   for (int i = threadIdx.x; i < p.sums() * p.width; i += blockDim.x) partial[i] = 0;
   __syncthreads();
   const float scale = 1.0f / static_cast<float>(p.width);
+  NormBackwardLargest largest;
   int buffer = 0;
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const T *x = p.x + row * p.width, *dy = p.dy + row * p.width;
@@ -302,8 +332,9 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
       if (p.dbias) partial[dbias_at + i] += d;
       if constexpr (kAgain) {
         const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
-        p.y[row * p.width + i] =
-            FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(p.weight[i]), bias));
+        const T y = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(p.weight[i]), bias));
+        p.y[row * p.width + i] = y;
+        IncludeStored<kLargest>(Pack<T, 1>{y}, p.largest_y, largest.y);
       }
     }
     const float g_mean = kMean ? BlockSum<256>(g_sum, shared[buffer]) * scale : 0.0f;
@@ -317,11 +348,23 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
       const T rounded = FromFloat<T>(d);
       const int64_t at = row * p.width + i;
       if (p.dx != nullptr) p.dx[at] = rounded;
+      IncludeStored<kLargest>(Pack<T, 1>{rounded}, p.largest_dx, largest.dx);
       if (p.dropped != nullptr) {
-        p.dropped[at] = FromFloat<T>(DropElement(p.dropout, at, ToFloat(rounded)));
+        const T dropped = FromFloat<T>(DropElement(p.dropout, at, ToFloat(rounded)));
+        p.dropped[at] = dropped;
+        IncludeStored<kLargest>(Pack<T, 1>{dropped}, p.largest_dropped, largest.dropped);
       }
     }
   }
+  if constexpr (kLargest) largest.Add(p);
+}
+
+// The kernel for such a call.
+template <typename T, bool kMean, bool kAgain, bool kLargest, int kPacks>
+auto* NormBackwardKernelOf(const NormBackward<T>& p) {
+  return p.dropped != nullptr
+             ? &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/true, kLargest, kPacks>
+             : &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/false, kLargest, kPacks>;
 }
 
 // out[0] is dweight and out[1] dbias; either is nullptr when not wanted. acc is added to them.
@@ -338,6 +381,8 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   p.dweight = out[0] != nullptr;
   p.dbias = out[1] != nullptr;
 
+  ClearLargest({p.largest_y, p.largest_dx, p.largest_dropped}, ctx.stream);
+
   constexpr int kSize = kPackSize<T>;
   const int packs = p.width / kSize;
   const unsigned blocks = static_cast<unsigned>(sums.count);
@@ -346,9 +391,8 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   // Older GPUs have less shared memory.
   const int room = static_cast<int>(ctx.libraries.properties().sharedMemPerBlockOptin) - 1024;
   const auto launch = [&]<int kPacks>() {
-    const auto kernel = p.dropped != nullptr
-                            ? &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/true, kPacks>
-                            : &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/false, kPacks>;
+    auto* const kernel = p.largest() ? NormBackwardKernelOf<T, kMean, kAgain, true, kPacks>(p)
+                                     : NormBackwardKernelOf<T, kMean, kAgain, false, kPacks>(p);
     const int weights = NormBackwardWeightsShared(kPacks, row_warps);
     const int warps =
         std::min(NormBackwardWarps(kPacks), (room - weights) / NormBackwardWarpShared(kPacks));
@@ -362,7 +406,9 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
               NormBackwardWeightsShared(kNormBackwardPacks, row_warps) >
           room ||
       !Aligned(p.x, p.weight, p.dy, p.acc, p.dx, p.y, p.bias, p.dropped)) {
-    NormBackwardAnyKernel<T, kMean, kAgain><<<blocks, 256, 0, ctx.stream>>>(p);
+    auto* const kernel = p.largest() ? &NormBackwardAnyKernel<T, kMean, kAgain, true>
+                                     : &NormBackwardAnyKernel<T, kMean, kAgain, false>;
+    kernel<<<blocks, 256, 0, ctx.stream>>>(p);
   } else if (lane_packs <= 2) {
     launch.template operator()<2>();
   } else if (lane_packs == 3) {

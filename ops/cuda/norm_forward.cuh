@@ -6,7 +6,8 @@
 // A row is read once, 16 bytes per thread and load, and stays in registers until it is written: by
 // one warp where 8 such loads are enough (2048 elements of 16 bits), otherwise by a block of 256
 // threads. Rows that are longer, or don't consist of whole packs of 16 bytes, are read three times.
-// Bytes: 2·N·D·s, and 2·N·D·s more for b and the sum.
+// Bytes: 2·N·D·s, and 2·N·D·s more for b and the sum. The largest magnitudes of results (kLargest)
+// cost none: each block adds its own.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/element_dropout.cuh"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/largest.cuh"
 #include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
@@ -34,10 +36,22 @@ struct NormForward {
   int width;
   float eps;
   ElementDropout dropout = {};  // of b
+  // The largest magnitudes of results; nullptr: not wanted.
+  uint32_t* largest_sum = nullptr;
+  uint32_t* largest_y = nullptr;
 };
 
-// Threads of a block that shares a row, and of a block whose warps each have their own row.
-inline constexpr int kNormBlock = 256, kNormWarps = 64;
+// Threads of a block that shares a row, and of a block whose warps each have their own row: more of
+// them where a block adds its largest magnitudes, so that fewer blocks do.
+inline constexpr int kNormBlock = 256, kNormWarps = 64, kNormWarpsLargest = 128;
+
+// All threads of a block call it.
+template <int kBlock, typename T>
+__device__ void AddLargestOfNorm(const NormForward<T>& p, uint32_t sum, uint32_t y) {
+  __shared__ uint32_t shared[2][kBlock / kWarp];
+  if (p.largest_sum != nullptr) AddLargest<kBlock>(sum, shared[0], p.largest_sum);
+  if (p.largest_y != nullptr) AddLargest<kBlock>(y, shared[1], p.largest_y);
+}
 
 // Sum over the kThreads threads that share a row. `shared` must not be used by another call.
 template <int kThreads>
@@ -49,19 +63,24 @@ __device__ float RowSum(float x, float* shared) {
   }
 }
 
-constexpr int NormBlock(int threads) { return threads == kWarp ? kNormWarps : kNormBlock; }
+constexpr int NormBlock(int threads, bool largest) {
+  return threads != kWarp ? kNormBlock : largest ? kNormWarpsLargest : kNormWarps;
+}
 
-template <typename T, bool kMean, bool kAdd, bool kDrop, int kThreads, int kPacks>
-__global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
+template <typename T, bool kMean, bool kAdd, bool kDrop, bool kLargest, int kThreads, int kPacks>
+__global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKernel(
     NormForward<T> p, const T* __restrict__ weight, const T* __restrict__ bias) {
-  constexpr int kSize = kPackSize<T>;
+  constexpr int kSize = kPackSize<T>, kBlock = NormBlock(kThreads, kLargest);
   __shared__ float shared[2][kNormBlock / kWarp];
-  const int64_t row = int64_t{blockIdx.x} * (NormBlock(kThreads) / kThreads) +
-                      static_cast<int>(threadIdx.x) / kThreads;
-  if (row >= p.rows) return;
+  const int64_t row =
+      int64_t{blockIdx.x} * (kBlock / kThreads) + static_cast<int>(threadIdx.x) / kThreads;
+  // To add its largest magnitudes, a block needs all of its warps, also those without a row.
+  const bool exists = row < p.rows;
+  if (!kLargest && !exists) return;
   const int lane = static_cast<int>(threadIdx.x) % kThreads;
   const int64_t start = row * p.width;
-  const int packs = p.width / kSize;
+  const int packs = !kLargest || exists ? p.width / kSize : 0;
+  uint32_t largest_sum = 0, largest_y = 0;
 
   Pack<T, kSize> x[kPacks];
 #pragma unroll
@@ -92,6 +111,7 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
       for (int j = 0; j < kSize; ++j) sum[j] = __fadd_rn(sum[j], more[j]);
       x[k] = RoundPack<T, kSize>(sum);
       WriteGlobal(p.sum + start + i * kSize, x[k]);
+      IncludeStored<kLargest>(x[k], p.largest_sum, largest_sum);
     }
   }
 
@@ -142,30 +162,36 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
     for (int j = 0; j < kSize; ++j) {
       result[j] = NormResult(values[j], mean, rstd, w[j], result[j]);
     }
-    StoreGlobal(p.y + start + i * kSize, result);
+    const Pack<T, kSize> y = RoundPack<T, kSize>(result);
+    WriteGlobal(p.y + start + i * kSize, y);
+    IncludeStored<kLargest>(y, p.largest_y, largest_y);
   }
-  if (lane == 0) {
+  if (lane == 0 && exists) {
     if (p.mean != nullptr) p.mean[row] = mean;
     if (p.rstd != nullptr) p.rstd[row] = rstd;
   }
+  if constexpr (kLargest) AddLargestOfNorm<kBlock>(p, largest_sum, largest_y);
 }
 
 // For any width and alignment: a block takes a row. Each thread has the same elements in every
 // pass, so that it reads from `sum` what it wrote there itself.
-template <typename T, bool kMean, bool kAdd>
+template <typename T, bool kMean, bool kAdd, bool kLargest>
 __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T> p,
                                                                    const T* weight) {
   __shared__ float shared[2][kNormBlock / kWarp];
   const int64_t row = blockIdx.x;
   const int64_t start = row * p.width;
   const T* x = (kAdd ? p.sum : p.a) + start;
+  uint32_t largest_sum = 0, largest_y = 0;
   if constexpr (kAdd) {
     for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
       float more = ToFloat(p.b[start + i]);
       if (p.dropout.rng != nullptr) {
         more = ToFloat(FromFloat<T>(DropElement(p.dropout, start + i, more)));
       }
-      p.sum[start + i] = FromFloat<T>(__fadd_rn(ToFloat(p.a[start + i]), more));
+      const T sum = FromFloat<T>(__fadd_rn(ToFloat(p.a[start + i]), more));
+      p.sum[start + i] = sum;
+      IncludeStored<kLargest>(Pack<T, 1>{sum}, p.largest_sum, largest_sum);
     }
   }
   const float scale = 1.0f / static_cast<float>(p.width);
@@ -183,28 +209,30 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T
   const float rstd = rsqrtf(BlockSum<kNormBlock>(squares, shared[1]) * scale + p.eps);
   for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
     const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
-    p.y[start + i] = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(weight[i]), bias));
+    const T y = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(weight[i]), bias));
+    p.y[start + i] = y;
+    IncludeStored<kLargest>(Pack<T, 1>{y}, p.largest_y, largest_y);
   }
   if (threadIdx.x == 0) {
     if (p.mean != nullptr) p.mean[row] = mean;
     if (p.rstd != nullptr) p.rstd[row] = rstd;
   }
+  if constexpr (kLargest) AddLargestOfNorm<kNormBlock>(p, largest_sum, largest_y);
 }
 
-template <typename T, bool kMean, bool kAdd, bool kDrop = false>
-void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t stream) {
-  if (p.rows == 0) return;
+template <typename T, bool kMean, bool kAdd, bool kDrop, bool kLargest>
+void LaunchNormForwardRows(const NormForward<T>& p, const T* weight, cudaStream_t stream) {
   constexpr int kSize = kPackSize<T>;
   const int packs = p.width / kSize;
   const auto launch = [&]<int kThreads, int kPacks>() {
-    constexpr int kBlock = NormBlock(kThreads), kRows = kBlock / kThreads;
-    NormForwardKernel<T, kMean, kAdd, kDrop, kThreads, kPacks>
+    constexpr int kBlock = NormBlock(kThreads, kLargest), kRows = kBlock / kThreads;
+    NormForwardKernel<T, kMean, kAdd, kDrop, kLargest, kThreads, kPacks>
         <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kBlock, 0, stream>>>(p, weight,
                                                                                      p.bias);
   };
   if (p.width % kSize != 0 || packs > 8 * kNormBlock ||
       !Aligned(p.a, p.b, weight, p.bias, p.sum, p.y)) {
-    NormForwardAnyKernel<T, kMean, kAdd>
+    NormForwardAnyKernel<T, kMean, kAdd, kLargest>
         <<<static_cast<unsigned>(p.rows), kNormBlock, 0, stream>>>(p, weight);
   } else if (packs <= kWarp) {
     launch.template operator()<kWarp, 1>();
@@ -228,6 +256,15 @@ void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t st
     launch.template operator()<kNormBlock, 8>();
   }
   gpu::CheckLaunch("norm, forward");
+}
+
+template <typename T, bool kMean, bool kAdd, bool kDrop = false>
+void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t stream) {
+  ClearLargest({p.largest_sum, p.largest_y}, stream);
+  if (p.rows == 0) return;
+  const bool largest = p.largest_sum != nullptr || p.largest_y != nullptr;
+  largest ? LaunchNormForwardRows<T, kMean, kAdd, kDrop, true>(p, weight, stream)
+          : LaunchNormForwardRows<T, kMean, kAdd, kDrop, false>(p, weight, stream);
 }
 
 }  // namespace plimsoll::ops

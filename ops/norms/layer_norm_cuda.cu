@@ -16,7 +16,8 @@ void LayerNorm(const CudaContext& ctx) {
          .rstd = ctx.out<float>(2),
          .rows = ctx.in_shape(0).rows(),
          .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
-         .eps = static_cast<float>(ctx.attributes.GetReal("eps"))},
+         .eps = static_cast<float>(ctx.attributes.GetReal("eps")),
+         .largest_y = ctx.out<uint32_t>(3)},
         ctx.in<T>(1), ctx.stream);
   });
 }
@@ -33,7 +34,9 @@ void LayerNormBackward(const CudaContext& ctx) {
                                .rows = ctx.in_shape(0).rows(),
                                .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
                                .dropped = ctx.out<T>(3),
-                               .dropout = DropoutOf(ctx, 8)};
+                               .dropout = DropoutOf(ctx, 8),
+                               .largest_dx = ctx.out<uint32_t>(4),
+                               .largest_dropped = ctx.out<uint32_t>(5)};
     LaunchNormBackward<T, /*kMean=*/true>(p, {ctx.in<float>(6), ctx.in<float>(7)},
                                           {ctx.out<float>(1), ctx.out<float>(2)}, ctx);
   });

@@ -20,7 +20,10 @@ void LayerNorm(const CudaContext& ctx) {
                                .y = ctx.out<T>(0),
                                .bias = ctx.in<T>(2),
                                .dropped = ctx.out<T>(4),
-                               .dropout = DropoutOf(ctx, 9)};
+                               .dropout = DropoutOf(ctx, 9),
+                               .largest_y = ctx.out<uint32_t>(5),
+                               .largest_dx = ctx.out<uint32_t>(6),
+                               .largest_dropped = ctx.out<uint32_t>(7)};
     LaunchNormBackward<T, /*kMean=*/true, /*kAgain=*/true>(
         p, {ctx.in<float>(7), ctx.in<float>(8)}, {ctx.out<float>(2), ctx.out<float>(3)}, ctx);
   });
@@ -39,7 +42,10 @@ void RmsNorm(const CudaContext& ctx) {
                                .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
                                .y = ctx.out<T>(0),
                                .dropped = ctx.out<T>(3),
-                               .dropout = DropoutOf(ctx, 6)};
+                               .dropout = DropoutOf(ctx, 6),
+                               .largest_y = ctx.out<uint32_t>(4),
+                               .largest_dx = ctx.out<uint32_t>(5),
+                               .largest_dropped = ctx.out<uint32_t>(6)};
     LaunchNormBackward<T, /*kMean=*/false, /*kAgain=*/true>(p, {ctx.in<float>(5), nullptr},
                                                             {ctx.out<float>(2), nullptr}, ctx);
   });

@@ -14,7 +14,8 @@ void RmsNorm(const CudaContext& ctx) {
          .rstd = ctx.out<float>(1),
          .rows = ctx.in_shape(0).rows(),
          .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
-         .eps = static_cast<float>(ctx.attributes.GetReal("eps"))},
+         .eps = static_cast<float>(ctx.attributes.GetReal("eps")),
+         .largest_y = ctx.out<uint32_t>(2)},
         ctx.in<T>(1), ctx.stream);
   });
 }
@@ -31,7 +32,9 @@ void RmsNormBackward(const CudaContext& ctx) {
                                .rows = ctx.in_shape(0).rows(),
                                .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
                                .dropped = ctx.out<T>(2),
-                               .dropout = DropoutOf(ctx, 6)};
+                               .dropout = DropoutOf(ctx, 6),
+                               .largest_dx = ctx.out<uint32_t>(3),
+                               .largest_dropped = ctx.out<uint32_t>(4)};
     LaunchNormBackward<T, /*kMean=*/false>(p, {ctx.in<float>(5), nullptr},
                                            {ctx.out<float>(1), nullptr}, ctx);
   });
