@@ -43,13 +43,13 @@ std::vector<TensorType> Infer(const OpCall& call) {
   Check(qkv.shape.dim(2) % (heads + 2 * kv_heads) == 0, call, "heads don't divide the width");
   Check(qkv.shape.dim(2) / (heads + 2 * kv_heads) % 2 == 0, call, "the head width is odd");
   CheckAbsentOr(call, 1, {graph::DType::kInt32, {1}});
-  return {qkv};
+  return WithLargest(call, {qkv});
 }
 
 const graph::OpRegistration kRotary({
     .name = "rotary",
     .inputs = {{"qkv"}, {"first", true}},
-    .outputs = {{"rotated"}},
+    .outputs = {{"rotated"}, {"largest", true}},
     .infer = Infer,
     .gradient =
         [](graph::GradientContext& context) {
@@ -73,6 +73,7 @@ const graph::OpRegistration kRotary({
     .sharding = {.follows = ShardingRule::kHeads},
     .continuation = {.position = 1},
     .cheap_to_recompute = true,
+    .finds_largest = {0},
 });
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Rotation of query and key heads by position (formula in rotary.h). A task takes a few positions:
 // the cosines and sines of a position are computed once for all heads of all sequences. Bytes: qkv
-// read and written once; in place, the value heads are not accessed.
+// read and written once; in place, the value heads are not accessed. The largest magnitude of the
+// result is found afterwards, in one more read.
 #include <algorithm>
 #include <cmath>
 
 #include "ops/attention/rotary_frequencies.h"
 #include "ops/kernel.h"
+#include "ops/reductions/cpu_largest.h"
 #include "ops/simd.h"
 
 namespace plimsoll::ops {
@@ -78,6 +80,7 @@ void Run(const CpuContext& ctx) {
 
 void Rotary(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() { Run<S>(ctx); });
+  StoreLargest(ctx, 0, 1);
 }
 
 int64_t Workspace(const OpCall& call, int threads) {

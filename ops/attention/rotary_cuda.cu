@@ -1,13 +1,15 @@
 // Rotation of query and key heads by position (formula in rotary.h). A block takes one position of
 // several sequences: it computes the cosines and sines of the position once, in shared memory, for
 // all heads. A thread rotates 16 bytes of a head's first half with those of the second. Bytes: qkv
-// read and written once; in place, the value heads are not accessed.
+// read and written once; in place, the value heads are not accessed, but read for the largest
+// magnitude of the result, which costs nothing else: each block adds its own.
 #include <algorithm>
 #include <cmath>
 
 #include "gpu/check.h"
 #include "ops/attention/rotary_frequencies.h"
 #include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/largest.cuh"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
@@ -45,15 +47,24 @@ __device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, in
   return row * g.width + (head - sequence * g.rotated) * 2 * g.pairs + g.begin + pair;
 }
 
-template <int N, typename S>
+// Rounds and writes a pack. kLargest: `largest` becomes at least its largest magnitude.
+template <bool kLargest, int N, typename S>
+__device__ void StoreRotated(S* to, const float (&values)[N], uint32_t& largest) {
+  const Pack<S, N> rounded = RoundPack<S, N>(values);
+  WriteGlobal(to, rounded);
+  if constexpr (kLargest) largest = WithMagnitudes(largest, rounded);
+}
+
+template <int N, bool kLargest, typename S>
 __global__ void __launch_bounds__(kThreads)
     RotaryKernel(const __grid_constant__ Frequencies frequencies, const Geometry g,
-                 const int32_t* first, const S* in, S* out) {
+                 const int32_t* first, const S* in, S* out, uint32_t* to_largest) {
   __shared__ alignas(16) float cosines[kPairsAtOnce], sines[kPairsAtOnce];
   const int64_t t = blockIdx.x;
   const int64_t begin = int64_t{blockIdx.y} * kSequencesAtOnce;
   const int sequences = static_cast<int>(min(g.sequences - begin, int64_t{kSequencesAtOnce}));
   const uint32_t items = sequences * g.rotated * (g.count / N);
+  uint32_t largest = 0;
 
   Pack<S, N> x1[kUnroll], x2[kUnroll];
   const auto load = [&](uint32_t item) {
@@ -81,8 +92,8 @@ __global__ void __launch_bounds__(kThreads)
         y1[i] = first[i] * cosine - second[i] * sine;
         y2[i] = second[i] * cosine + first[i] * sine;
       }
-      StoreGlobal(out + at, y1);
-      StoreGlobal(out + at + g.pairs, y2);
+      StoreRotated<kLargest>(out + at, y1, largest);
+      StoreRotated<kLargest>(out + at + g.pairs, y2, largest);
     }
   };
 
@@ -101,19 +112,30 @@ __global__ void __launch_bounds__(kThreads)
     rotate(item);
   }
 
-  if (in == out || g.begin != 0) return;
-  const int values_at = g.rotated * 2 * g.pairs;
-  const int value_packs = (g.width - values_at) / N;
-  for (int item = threadIdx.x; item < sequences * value_packs; item += kThreads) {
-    const int64_t row = (begin + item / value_packs) * g.length + t;
-    const int64_t at = row * g.width + values_at + item % value_packs * N;
-    *reinterpret_cast<Pack<S, N>*>(out + at) = *reinterpret_cast<const Pack<S, N>*>(in + at);
+  if ((kLargest || in != out) && g.begin == 0) {
+    const int values_at = g.rotated * 2 * g.pairs;
+    const int value_packs = (g.width - values_at) / N;
+    for (int item = threadIdx.x; item < sequences * value_packs; item += kThreads) {
+      const int64_t row = (begin + item / value_packs) * g.length + t;
+      const int64_t at = row * g.width + values_at + item % value_packs * N;
+      const auto values = *reinterpret_cast<const Pack<S, N>*>(in + at);
+      if (in != out) *reinterpret_cast<Pack<S, N>*>(out + at) = values;
+      if constexpr (kLargest) largest = WithMagnitudes(largest, values);
+    }
+  }
+  if constexpr (kLargest) {
+    __shared__ uint32_t shared[kThreads / kWarp];
+    AddLargest<kThreads>(largest, shared, to_largest);
   }
 }
 
 template <typename S>
 void Run(const CudaContext& ctx) {
   const graph::Shape& shape = ctx.in_shape(0);
+  uint32_t* const largest = ctx.out<uint32_t>(1);
+  if (largest != nullptr) {
+    gpu::Check(cudaMemsetAsync(largest, 0, sizeof(*largest), ctx.stream), "cudaMemsetAsync");
+  }
   if (shape.elements() == 0) return;
   const int64_t heads = ctx.attributes.GetInt("heads"),
                 kv_heads = ctx.attributes.GetInt("kv_heads");
@@ -140,9 +162,14 @@ void Run(const CudaContext& ctx) {
       frequencies.values[i] = RotaryFrequency(ctx.attributes, begin + i, pairs);
     }
     const auto launch = [&](auto* kernel) {
-      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, ctx.in<int32_t>(1), in, out);
+      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, ctx.in<int32_t>(1), in, out,
+                                                largest);
     };
-    aligned ? launch(&RotaryKernel<N, S>) : launch(&RotaryKernel<1, S>);
+    if (largest != nullptr) {
+      aligned ? launch(&RotaryKernel<N, true, S>) : launch(&RotaryKernel<1, true, S>);
+    } else {
+      aligned ? launch(&RotaryKernel<N, false, S>) : launch(&RotaryKernel<1, false, S>);
+    }
     gpu::CheckLaunch("rotary");
   }
 }

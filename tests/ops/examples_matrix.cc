@@ -69,6 +69,11 @@ const ExampleTable kExamples(R"(
 
   rotary "positions from 3"([2,5,24], [1] counter)
       {heads=2, inverse=false, kv_heads=1, theta=10000.0}
+  // With the largest magnitudes of their results. cuda_tolerance=2: such a magnitude is a float32, but as far off as the element that has it.
+  rotary "largest"([2,5,64]) {heads=2, inverse=true, kv_heads=1, largest=true, theta=10000.0}
+      cuda_tolerance=2 dtypes=f32,bf16,f16
+  rotary "largest, narrow"([9,3,24]) {heads=1, inverse=false, kv_heads=1, largest=true,
+      theta=100.0} cuda_tolerance=2 dtypes=f32,bf16,f16
 
   attention "causal"([2,7,24], _) {causal=true, dropout=0.0, heads=2, key=11, kv_heads=2}
   attention "causal, 2 of 4 kv heads, several tiles"([1,150,24], _)

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -34,6 +36,18 @@ inline void ExpectSameBits(const std::vector<TestTensor>& got,
                            const std::vector<TestTensor>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) ExpectSameBits(got[i], want[i]);
+}
+
+// Expects `largest` to be the largest magnitude of the elements of `of`, by the bits of float32.
+inline void ExpectLargest(const TestTensor& largest, const TestTensor& of) {
+  uint32_t want = 0;
+  for (int64_t i = 0; i < of.size(); ++i) {
+    want = std::max(want, std::bit_cast<uint32_t>(static_cast<float>(of.at(i))) & 0x7fffffff);
+  }
+  ASSERT_EQ(largest.type(), (graph::TensorType{graph::DType::kFloat32, {}}));
+  const float number = std::bit_cast<float>(want);
+  EXPECT_TRUE(std::isnan(number) ? std::isnan(largest.at(0)) : largest.at(0) == number)
+      << largest.at(0) << ", not " << number;
 }
 
 }  // namespace plimsoll::ops

@@ -263,6 +263,26 @@ TEST(Rotary, InverseUndoesIt) {
   for (int64_t i = 0; i < qkv.size(); ++i) ASSERT_NEAR(back.at(i), qkv.at(i), 1e-6);
 }
 
+// Also of the values, which it leaves as they are, and in place.
+TEST(Rotary, FindsTheLargestMagnitudeOfItsResult) {
+  Attributes attributes = RotaryOf(true);
+  attributes.Set("largest", true);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    for (const int64_t at : {int64_t{1237}, int64_t{2 * 30 * 40 - 1}}) {
+      TestTensor qkv = NormalValues(dtype, {2, 30, 40}, 1);
+      qkv.set(at, -100);
+      const std::vector<TestTensor> apart = RunOp("rotary", {&qkv}, attributes);
+      ExpectLargest(apart[1], apart[0]);
+      OpRunner in_place("rotary", {&qkv}, attributes, 2);
+      in_place.Share(0, qkv);
+      in_place.Run();
+      EXPECT_TRUE(SameBits(in_place.output(0), apart[0]));
+      EXPECT_TRUE(SameBits(in_place.output(1), apart[1]));
+    }
+  }
+}
+
 // Hugging Face's rope_type "linear": the angles of positions divided by the factor.
 TEST(Rotary, LinearScalingDividesPositions) {
   const int64_t hd = 64, length = 40, width = 3 * hd;

@@ -112,8 +112,8 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return !op.finds_largest.empty(); }),
             (Names{"add_layer_norm", "add_rms_norm", "gelu", "gelu_backward", "gelu_with_backward",
                    "layer_norm", "layer_norm_backward", "layer_norm_with_backward", "rms_norm",
-                   "rms_norm_backward", "rms_norm_with_backward", "swiglu", "swiglu_backward",
-                   "swiglu_with_backward"}));
+                   "rms_norm_backward", "rms_norm_with_backward", "rotary", "swiglu",
+                   "swiglu_backward", "swiglu_with_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }),
             (Names{"power_iteration", "stop_gradient"}));
 }
