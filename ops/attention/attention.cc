@@ -62,8 +62,9 @@ std::vector<TensorType> Infer(const OpCall& call) {
   const int64_t head = CheckOperands(call, 1);
   const TensorType& qkv = call.input(0);
   const int64_t heads = call.attributes.GetInt("heads");
-  return {{qkv.dtype, qkv.shape.WithLast(heads * head)},
-          {graph::ComputeType(qkv.dtype), Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}}};
+  return WithLargest(
+      call, {{qkv.dtype, qkv.shape.WithLast(heads * head)},
+             {graph::ComputeType(qkv.dtype), Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}}});
 }
 
 std::vector<TensorType> InferBackward(const OpCall& call) {
@@ -75,7 +76,7 @@ std::vector<TensorType> InferBackward(const OpCall& call) {
   const TensorType lse{graph::ComputeType(qkv.dtype),
                        Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}};
   Check(call.input(2) == lse, call, "lse is not [B,H,T]");
-  return {qkv};
+  return WithLargest(call, {qkv});
 }
 
 // Cost of `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score; `again`
@@ -106,7 +107,7 @@ void Gradient(graph::GradientContext& context) {
 const graph::OpRegistration kAttention({
     .name = "attention",
     .inputs = {{"qkv"}, {"rng", true}, {"lengths", true}},
-    .outputs = {{"out"}, {"lse", true}},
+    .outputs = {{"out"}, {"lse", true}, {"largest", true}},
     .infer = Infer,
     .gradient = Gradient,
     .cost = [](const OpCall& call) { return AttentionCost(call, 2, 0); },
@@ -117,17 +118,19 @@ const graph::OpRegistration kAttention({
     .sharding = {.follows = ShardingRule::kHeads},
     .continuation = {.cached_op = "attention_cached"},
     .recompute_preset = "attention",
+    .finds_largest = {0},
 });
 
 const graph::OpRegistration kAttentionBackward({
     .name = "attention_backward",
     .inputs = {{"qkv"}, {"out"}, {"lse"}, {"dout"}, {"rng", true}, {"lengths", true}},
-    .outputs = {{"dqkv"}},
+    .outputs = {{"dqkv"}, {"largest", true}},
     .infer = InferBackward,
     .gradient = {},
     .cost = [](const OpCall& call) { return AttentionCost(call, 5, 1); },
     .random = true,
     .cost_class = CostClass::kAttention,
+    .finds_largest = {0},
 });
 
 bool IsHalf(const OpCall& call) {

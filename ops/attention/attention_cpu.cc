@@ -5,7 +5,8 @@
 //
 // Bytes: forward reads k and v once for every 128 queries (from L2 or L3), backward once for every
 // 64. Scratch: a few tiles per thread, in the backward pass also dk and dv of a head; it is float
-// when the operands have 16 bits.
+// when the operands have 16 bits. The largest magnitude of a result is found afterwards, in one
+// more read.
 #include <algorithm>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "ops/attention/attention.h"
 #include "ops/cpu/attention_loops.h"
 #include "ops/kernel.h"
+#include "ops/reductions/cpu_largest.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -113,6 +115,7 @@ void Forward(const CpuContext& ctx) {
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
     });
   });
+  StoreLargest(ctx, 0, 2);
 }
 
 void Backward(const CpuContext& ctx) {
@@ -150,6 +153,7 @@ void Backward(const CpuContext& ctx) {
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
     });
   });
+  StoreLargest(ctx, 0, 1);
 }
 
 int64_t ForwardWorkspace(const OpCall& call, int threads) {

@@ -9,7 +9,8 @@
 // the dtype, the attributes, the GPU's architecture and cuDNN's version.
 //
 // Bytes: forward qkv and out once, 4 for each query of a head; backward qkv, out, dout and dqkv
-// once and cuDNN's workspace several times.
+// once and cuDNN's workspace several times. Our own kernels find the largest magnitude of a result
+// as they store it; what cuDNN has made is read once more.
 #include <cuda_runtime_api.h>
 
 #include <cmath>
@@ -29,6 +30,7 @@
 #include "ops/cuda/attention/attention_mma.cuh"
 #include "ops/cuda/attention/cudnn_attention.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/largest_magnitude.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 
@@ -71,6 +73,8 @@ void ZeroPadding(T* data, const int32_t* lengths, int64_t batch, int64_t outer, 
 
 // The index of the input rng; lengths is behind it.
 constexpr size_t kForwardRng = 1, kBackwardRng = 4;
+// Of the output for the largest magnitude.
+constexpr size_t kForwardLargest = 2, kBackwardLargest = 1;
 
 AttentionProblem Problem(const CudaContext& ctx, size_t rng) {
   const graph::Shape& qkv = ctx.in_shape(0);
@@ -161,6 +165,18 @@ bool OnTensorCores(const CudaContext& ctx, const AttentionProblem& p) {
   return low && HasMmaAttention<T>(p.head, ctx.libraries.properties());
 }
 
+// The largest magnitude of output 0 at `to`, which may be nullptr: our own kernels add to what
+// BeginLargest sets, FindLargest reads the output.
+void BeginLargest(const CudaContext& ctx, uint32_t* to) {
+  if (to == nullptr) return;
+  gpu::Check(cudaMemsetAsync(to, 0, sizeof(*to), ctx.stream), "cudaMemsetAsync");
+}
+void FindLargest(const CudaContext& ctx, uint32_t* to) {
+  if (to == nullptr) return;
+  LargestMagnitude(ctx.stream, ctx.dtype(), ctx.out<void>(0), ctx.out_shape(0).elements(),
+                   ctx.libraries.properties().multiProcessorCount, to);
+}
+
 void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
 void PrepareBackward(const CudaContext& ctx) {
   if (!OnHopper(ctx, Problem(ctx, kBackwardRng))) Choose(ctx, CudnnAttentionPass::kBackward);
@@ -174,6 +190,7 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
   a.v = a.k + p.kv_heads * p.head;
   a.out = ctx.out<T>(0);
   a.lse = ctx.out<float>(1);
+  a.largest = ctx.out<uint32_t>(kForwardLargest);
   a.batch = p.batch;
   a.heads = p.heads;
   a.kv_heads = p.kv_heads;
@@ -208,7 +225,9 @@ void ZeroForward(const CudaContext& ctx, const AttentionProblem& p, float* lse) 
 
 void Forward(const CudaContext& ctx) {
   const AttentionProblem p = Problem(ctx, kForwardRng);
-  if (const CudnnAttention* const plan = Choose(ctx, CudnnAttentionPass::kForward)) {
+  uint32_t* const largest = ctx.out<uint32_t>(kForwardLargest);
+  const CudnnAttention* const plan = Choose(ctx, CudnnAttentionPass::kForward);
+  if (plan != nullptr) {
     // The same engine runs whether lse is wanted or not, so that `out` has the same bits.
     char* workspace = static_cast<char*>(ctx.workspace);
     float* const lse = ctx.has_output(1) ? ctx.out<float>(1) : reinterpret_cast<float*>(workspace);
@@ -216,9 +235,11 @@ void Forward(const CudaContext& ctx) {
     RunCudnnForward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0),
                     ctx.in<int32_t>(kForwardRng + 1), ctx.out<void>(0), lse, workspace);
   } else {
+    BeginLargest(ctx, largest);
     DispatchCuda(p.dtype, [&]<typename T>() { OwnForward<T>(ctx, p); });
   }
   ZeroForward(ctx, p, ctx.out<float>(1));
+  if (plan != nullptr) FindLargest(ctx, largest);
 }
 
 template <typename T>
@@ -230,6 +251,7 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.dout = ctx.in<T>(3);
   a.delta = static_cast<float*>(ctx.workspace);
   a.dqkv = ctx.out<T>(0);
+  a.largest = ctx.out<uint32_t>(kBackwardLargest);
   a.batch = p.batch;
   a.heads = p.heads;
   a.kv_heads = p.kv_heads;
@@ -265,19 +287,23 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
 void Backward(const CudaContext& ctx) {
   const AttentionProblem p = Problem(ctx, kBackwardRng);
   const int32_t* const lengths = ctx.in<int32_t>(kBackwardRng + 1);
+  uint32_t* const largest = ctx.out<uint32_t>(kBackwardLargest);
   const CudnnAttention* const plan =
       OnHopper(ctx, p) ? nullptr : Choose(ctx, CudnnAttentionPass::kBackward);
   if (plan != nullptr) {
     RunCudnnBackward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0), ctx.in<void>(1),
                      ctx.in<float>(2), ctx.in<void>(3), lengths, ctx.out<void>(0), ctx.workspace);
   } else {
+    BeginLargest(ctx, largest);
     DispatchCuda(p.dtype, [&]<typename T>() { OwnBackward<T>(ctx, p); });
   }
-  if (lengths == nullptr) return;
-  DispatchCuda(p.dtype, [&]<typename T>() {
-    const int64_t row = (p.heads + 2 * p.kv_heads) * p.head;
-    ZeroPadding(ctx.out<T>(0), lengths, p.batch, 1, p.sequence, row, ctx.stream);
-  });
+  if (lengths != nullptr) {
+    DispatchCuda(p.dtype, [&]<typename T>() {
+      const int64_t row = (p.heads + 2 * p.kv_heads) * p.head;
+      ZeroPadding(ctx.out<T>(0), lengths, p.batch, 1, p.sequence, row, ctx.stream);
+    });
+  }
+  if (plan != nullptr) FindLargest(ctx, largest);
 }
 
 const CudaKernelRegistration kForward({"attention", &Forward, &PrepareForward});

@@ -156,6 +156,32 @@ backward
 )");
 }
 
+// An optional output that nobody reads stays absent before that of the largest magnitude.
+TEST(FuseLargest, AsksAttentionAndRotary) {
+  const std::string tensors = R"(program p
+  tensor %qkv: bf16[2,3,32] input persistent
+  tensor %dqkv: bf16[2,3,32] input persistent
+  tensor %a: e4m3[2,3,16] metric persistent
+  tensor %b: e5m2[2,3,32] metric persistent
+)";
+  ExpectFused(FuseLargest, 2, tensors + R"(
+forward
+  %o: bf16[2,3,16], _ = attention(%qkv, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=1}
+  _, %a, %as: f32[], _ = quantize(%o, _, _) {dtype="e4m3"}
+backward
+  %d: bf16[2,3,32] = rotary(%dqkv) {heads=2, inverse=true, kv_heads=1, theta=10000.0}
+  _, %b, %bs: f32[], _ = quantize(%d, _, _) {dtype="e5m2"}
+)",
+              tensors + R"(
+forward
+  %o: bf16[2,3,16], _, %o.largest: f32[] = attention(%qkv, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=1, largest=true}
+  _, %a, %as: f32[], _ = quantize(%o, %o.largest, _) {dtype="e4m3"}
+backward
+  %d: bf16[2,3,32], %d.largest: f32[] = rotary(%dqkv) {heads=2, inverse=true, kv_heads=1, largest=true, theta=10000.0}
+  _, %b, %bs: f32[], _ = quantize(%d, %d.largest, _) {dtype="e5m2"}
+)");
+}
+
 TEST(FuseRecomputedActivations, MakesASwigluWithItsGradient) {
   const std::string tensors = R"(program p
   tensor %h: bf16[6,16] input persistent

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "base/dropout_draws.h"
@@ -276,6 +277,30 @@ TEST(Attention, LseMayBeLeftOut) {
   const std::vector<TestTensor> without =
       RunOp("attention", {&qkv, nullptr}, attributes, 2, {true, false});
   EXPECT_TRUE(SameBits(with[0], without[0]));
+}
+
+TEST(Attention, FindsTheLargestMagnitudesOfItsResults) {
+  const Case c{2, 70, 4, 2, 16, true, 0};
+  const TestTensor lengths = Values(DType::kInt32, {2}, {70, 33});
+  Attributes attributes = AttributesOf(c);
+  attributes.Set("largest", true);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    const TestTensor qkv = NormalValues(dtype, {2, 70, 8 * 16}, 5);
+    const TestTensor dout = NormalValues(dtype, {2, 70, 4 * 16}, 6);
+    for (const TestTensor* padded : {static_cast<const TestTensor*>(nullptr), &lengths}) {
+      const auto run = [&](const std::string& op, std::vector<const TestTensor*> inputs) {
+        inputs.push_back(nullptr);
+        inputs.push_back(padded);
+        return RunOp(op, inputs, attributes);
+      };
+      const std::vector<TestTensor> out = run("attention", {&qkv});
+      ExpectLargest(out[2], out[0]);
+      const std::vector<TestTensor> dqkv =
+          run("attention_backward", {&qkv, &out[0], &out[1], &dout});
+      ExpectLargest(dqkv[1], dqkv[0]);
+    }
+  }
 }
 
 }  // namespace

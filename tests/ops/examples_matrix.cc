@@ -69,7 +69,8 @@ const ExampleTable kExamples(R"(
 
   rotary "positions from 3"([2,5,24], [1] counter)
       {heads=2, inverse=false, kv_heads=1, theta=10000.0}
-  // With the largest magnitudes of their results. cuda_tolerance=2: such a magnitude is a float32, but as far off as the element that has it.
+  // With the largest magnitudes of their results. cuda_tolerance=2, here and for attention: such a
+  // magnitude is a float32, but as far off as the element that has it.
   rotary "largest"([2,5,64]) {heads=2, inverse=true, kv_heads=1, largest=true, theta=10000.0}
       cuda_tolerance=2 dtypes=f32,bf16,f16
   rotary "largest, narrow"([9,3,24]) {heads=1, inverse=false, kv_heads=1, largest=true,
@@ -91,6 +92,26 @@ const ExampleTable kExamples(R"(
       [3] tokens 141) {causal=false, dropout=0.0, heads=2, key=11, kv_heads=2}
   attention_backward "dropout"([1,20,24], [1,20,8], compute[1,1,20] positive, [1,20,8], [2] counter)
       {causal=false, dropout=0.5, heads=1, key=11, kv_heads=1}
+  // With the largest magnitudes of out and dqkv.
+  attention "largest"([2,70,64], _)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1, largest=true}
+      cuda_tolerance=2 dtypes=f32,bf16,f16
+  attention "largest, odd width"([1,66,33], _)
+      {causal=false, dropout=0.0, heads=1, key=11, kv_heads=1, largest=true}
+      cuda_tolerance=2 dtypes=f32,bf16,f16
+  attention "largest, padded, dropout"([3,90,48], [2] counter, [3] tokens 91)
+      {causal=true, dropout=0.25, heads=2, key=11, kv_heads=2, largest=true}
+      cuda_tolerance=2 dtypes=f32,bf16,f16
+  attention_backward "largest"([2,70,64], [2,70,32], compute[2,2,70] positive, [2,70,32], _)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1, largest=true}
+      cuda_tolerance=2 dtypes=f32,bf16,f16
+  attention_backward "largest, odd width"([1,66,33], [1,66,11], compute[1,1,66] positive, [1,66,11],
+      _) {causal=false, dropout=0.0, heads=1, key=11, kv_heads=1, largest=true}
+      cuda_tolerance=2 dtypes=f32,bf16,f16
+  attention_backward "largest, padded, dropout"([3,90,48], [3,90,16], compute[3,2,90] positive,
+      [3,90,16], [2] counter, [3] tokens 91)
+      {causal=true, dropout=0.25, heads=2, key=11, kv_heads=2, largest=true}
+      cuda_tolerance=2 dtypes=f32,bf16,f16
 
   // The loss of x, weight, targets and scale. low_precision_tolerance=4: the logits' gradients are
   // rounded before they enter the products. cuda_tolerance=1: a GPU rounds the logits to 16 bits,

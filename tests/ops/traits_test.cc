@@ -109,11 +109,12 @@ TEST(Traits, AreThoseOfTheseOps) {
             (Names{"gelu", "leaky_relu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
             (Names{"attention", "masked_softmax"}));
-  EXPECT_EQ(OpsWith([](const OpDef& op) { return !op.finds_largest.empty(); }),
-            (Names{"add_layer_norm", "add_rms_norm", "gelu", "gelu_backward", "gelu_with_backward",
-                   "layer_norm", "layer_norm_backward", "layer_norm_with_backward", "rms_norm",
-                   "rms_norm_backward", "rms_norm_with_backward", "rotary", "swiglu",
-                   "swiglu_backward", "swiglu_with_backward"}));
+  EXPECT_EQ(
+      OpsWith([](const OpDef& op) { return !op.finds_largest.empty(); }),
+      (Names{"add_layer_norm", "add_rms_norm", "attention", "attention_backward", "gelu",
+             "gelu_backward", "gelu_with_backward", "layer_norm", "layer_norm_backward",
+             "layer_norm_with_backward", "rms_norm", "rms_norm_backward", "rms_norm_with_backward",
+             "rotary", "swiglu", "swiglu_backward", "swiglu_with_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }),
             (Names{"power_iteration", "stop_gradient"}));
 }

@@ -15,6 +15,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropout.cuh"
+#include "ops/cuda/attention/attention_largest.cuh"
 #include "ops/cuda/attention/attention_tile.cuh"
 #include "ops/cuda/reduce.cuh"
 
@@ -29,6 +30,8 @@ struct AttentionBackwardArguments {
   const float* lse;  // [batch, heads, sequence]
   float* delta;      // [batch, heads, sequence]: scratch
   T* dqkv;
+  // Becomes at least the largest magnitude of dqkv (ops/cuda/largest.cuh); nullptr: not wanted.
+  uint32_t* largest;
   int64_t batch, heads, kv_heads, head, sequence;
   bool causal;
   float scale;
@@ -138,6 +141,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
     StoreWeights(s, weights);
     AddWeightedRows<kWidth>(weights, k, from, buffers, sum);
   }
+  uint32_t magnitude = 0;
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     const int64_t query = first_query + at.row + i;
@@ -146,9 +150,13 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
 #pragma unroll
     for (int c = 0; c < kWidth / 8; ++c) {
       const int column = from + at.Column(c);
-      if (column < a.head) dq[column] = FromFloat<T>(sum[i][c] * a.scale);
+      if (column >= a.head) continue;
+      const float value = sum[i][c] * a.scale;
+      dq[column] = FromFloat<T>(value);
+      magnitude = max(magnitude, MagnitudeBits(value));
     }
   }
+  if (a.largest != nullptr) AddStoredMagnitude<T>(magnitude, 1, a.largest);
 }
 
 template <typename T, int kWidth, bool kDropout>
@@ -206,6 +214,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
       AddWeightedRows<kWidth>(weights, q, from, buffers, dk);
     }
   }
+  uint32_t magnitude = 0;
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     const int64_t key = first_key + at.row + i;
@@ -216,10 +225,13 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
     for (int c = 0; c < kWidth / 8; ++c) {
       const int column = from + at.Column(c);
       if (column >= a.head) continue;
-      dk_row[column] = FromFloat<T>(dk[i][c] * a.scale);
-      dv_row[column] = FromFloat<T>(dv[i][c]);
+      const float dk_value = dk[i][c] * a.scale, dv_value = dv[i][c];
+      dk_row[column] = FromFloat<T>(dk_value);
+      dv_row[column] = FromFloat<T>(dv_value);
+      magnitude = max(magnitude, max(MagnitudeBits(dk_value), MagnitudeBits(dv_value)));
     }
   }
+  if (a.largest != nullptr) AddStoredMagnitude<T>(magnitude, 1, a.largest);
 }
 
 template <typename T>

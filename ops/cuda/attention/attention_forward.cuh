@@ -9,6 +9,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropout.cuh"
+#include "ops/cuda/attention/attention_largest.cuh"
 #include "ops/cuda/attention/attention_tile.cuh"
 
 namespace plimsoll::ops {
@@ -22,6 +23,8 @@ struct AttentionForwardArguments {
   const T* v;
   T* out;
   float* lse;  // [batch, heads, queries]; nullptr: not wanted
+  // Becomes at least the largest magnitude of out (ops/cuda/largest.cuh); nullptr: not wanted.
+  uint32_t* largest;
   int64_t batch, heads, kv_heads, head, queries, keys;
   int64_t q_batch, q_row;
   int64_t kv_batch, kv_head, kv_row;
@@ -113,6 +116,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
     AddWeightedRows<kWidth>(weights, rows(a.v + kv, a.kv_row, first_key, keys), from, buffers, sum);
   }
 
+  uint32_t magnitude = 0;
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     const int64_t query = first_query + at.row + i;
@@ -121,12 +125,16 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
 #pragma unroll
     for (int c = 0; c < kWidth / 8; ++c) {
       const int column = from + at.Column(c);
-      if (column < a.head) out[column] = FromFloat<T>(sum[i][c] / total[i]);
+      if (column >= a.head) continue;
+      const float value = sum[i][c] / total[i];
+      out[column] = FromFloat<T>(value);
+      magnitude = max(magnitude, MagnitudeBits(value));
     }
     if (a.lse != nullptr && from == 0 && threadIdx.x % 8 == 0) {
       a.lse[bh * a.queries + query] = largest[i] + logf(total[i]);
     }
   }
+  if (a.largest != nullptr) AddStoredMagnitude<T>(magnitude, 1, a.largest);
 }
 
 template <typename T>

@@ -18,6 +18,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_forward_hopper.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
+#include "ops/cuda/attention/attention_largest_tiles.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace plimsoll::ops {
@@ -230,6 +231,10 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
       for (int i = 0; i < 32; ++i) out[piece][i] *= factor[i / 2 % 2];
+    }
+    AddLargestOfTiles<T>(out, 1, u.length - first, a.head, a.largest);
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece) {
       StoreRows<T>(out[piece], 1, to + piece * 64, int64_t{a.heads} * a.head, u.length - first,
                    a.head - piece * 64);
     }
@@ -272,6 +277,7 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
   h.qkv = MapHeads({a.q, kType, a.batch, a.queries, a.heads + 2 * a.kv_heads, a.head});
   h.out = a.out;
   h.lse = a.lse;
+  h.largest = a.largest;
   h.lengths = a.lengths;
   h.dropout = a.dropout;
   h.scale = a.scale * kLog2E;

@@ -15,6 +15,7 @@ struct HopperForwardArguments {
   CUtensorMap qkv;
   T* out;
   float* lse;              // nullptr: not wanted
+  uint32_t* largest;       // magnitude of out; nullptr: not wanted
   const int32_t* lengths;  // nullptr: no padding
   AttentionDropout dropout;
   float scale;  // of scores in units of log 2

@@ -12,6 +12,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
+#include "ops/cuda/attention/attention_largest_tiles.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/wgmma.cuh"
 
@@ -54,10 +55,11 @@ class TileCopy {
   int row_, end_, columns_;
 };
 
-// Writes a result of 64 rows, scaled.
+// Writes a result of 64 rows, scaled, and adds its largest magnitude.
 template <int kPieces, typename T>
 __device__ void StoreTile(const float (&from)[kPieces][32], float scale, T* to, int64_t stride,
-                          int64_t count, int64_t width) {
+                          int64_t count, int64_t width, uint32_t* largest) {
+  AddLargestOfTiles<T>(from, scale, static_cast<int>(count), static_cast<int>(width), largest);
   const ResultPlace at;
 #pragma unroll
   for (int tile = 0; tile < kPieces; ++tile) {
@@ -207,7 +209,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
   }
   WaitForProducts<0>(dq);
   StoreTile<kPieces>(dq, a.scale * a.dropout.keep_scale, a.dqkv + a.Packed(b, first_query, h),
-                     a.Row(), length - first_query, head);
+                     a.Row(), length - first_query, head, a.largest);
 #endif
 }
 
@@ -324,10 +326,10 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
   WaitForProducts<0>(dk);
   StoreTile<kPieces>(dk, a.scale * a.dropout.keep_scale,
                      a.dqkv + a.Packed(b, first_key, a.heads + g), a.Row(), length - first_key,
-                     head);
+                     head, a.largest);
   StoreTile<kPieces>(dv, a.dropout.keep_scale,
                      a.dqkv + a.Packed(b, first_key, a.heads + a.kv_heads + g), a.Row(),
-                     length - first_key, head);
+                     length - first_key, head, a.largest);
 #endif
 }
 

@@ -312,7 +312,8 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   for (int m = 0; m < kBlocks; ++m) {
     const int rows[2] = {warp_query + RowOfResult<false>(m, 0),
                          warp_query + RowOfResult<false>(m, 1)};
-    StoreSums<T, kWidth>(dq[m], factor, a.dqkv + a.Packed(b, 0, h), a.Row(), rows, length, head);
+    StoreSums<T, kWidth>(dq[m], factor, a.dqkv + a.Packed(b, 0, h), a.Row(), rows, length, head,
+                         a.largest);
   }
 #endif
 }
@@ -468,10 +469,12 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
   for (int m = 0; m < kBlocks; ++m) {
     const int rows[2] = {warp_key + RowOfResult<Shape::kPlaced>(m, 0),
                          warp_key + RowOfResult<Shape::kPlaced>(m, 1)};
-    if (finds_dk) StoreSums<T, kWidth>(dk[m], dk_factor, to, a.Row(), rows, length, head);
+    if (finds_dk) {
+      StoreSums<T, kWidth>(dk[m], dk_factor, to, a.Row(), rows, length, head, a.largest);
+    }
     if (finds_dv) {
       StoreSums<T, kWidth>(dv[m], dv_factor, to + int64_t{kv_heads} * head, a.Row(), rows, length,
-                           head);
+                           head, a.largest);
     }
   }
 #endif

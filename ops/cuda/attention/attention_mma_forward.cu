@@ -178,7 +178,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
       }
     }
     StoreSums<T, kWidth>(sum[m], factor, a.out + (b * a.queries * heads + h) * head,
-                         a.heads * a.head, rows, queries, head);
+                         a.heads * a.head, rows, queries, head, a.largest);
   }
 #endif
 }

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "ops/cuda/attention/attention_dropout.cuh"
+#include "ops/cuda/attention/attention_largest.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/mma.cuh"
 
@@ -229,11 +230,23 @@ __device__ void AddWeighted(float (&d)[kBlocks][kWidth / 8][4],
 }
 
 // Writes a block of AddWeighted's results, scaled: this lane's row r to rows[r], if that is before
-// `end`. `to`: row 0 and the first column.
+// `end`. `to`: row 0 and the first column. All lanes of a warp call it; *largest becomes at least
+// the largest magnitude, if it isn't nullptr.
 template <typename T, int kWidth>
 __device__ void StoreSums(const float (&from)[kWidth / 8][4], const float (&scale)[2], T* to,
-                          int64_t stride, const int (&rows)[2], int end, int width) {
+                          int64_t stride, const int (&rows)[2], int end, int width,
+                          uint32_t* largest) {
   const int lane = threadIdx.x % 32;
+  if (largest != nullptr) {
+    uint32_t magnitude = 0;
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i) {
+      const int r = i / 2 % 2;
+      if (rows[r] >= end || i / 4 * 8 >= width) continue;
+      magnitude = max(magnitude, MagnitudeBits(from[i / 4][i % 4] * scale[r]));
+    }
+    AddStoredMagnitude<T>(magnitude, 1, largest);
+  }
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     if (rows[r] >= end) continue;

@@ -24,6 +24,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
+#include "ops/cuda/attention/attention_largest_tiles.cuh"
 #include "ops/cuda/attention/attention_one_pass.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"
 #include "ops/cuda/tensor_map.h"
@@ -57,6 +58,8 @@ __device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit& u, i
   }
   const int first_key = block * 128 + half * 64, count = a.length - first_key;
   const int head = a.heads + u.g;
+  AddLargestOfTile<T>(dk, a.a.scale * a.a.dropout.keep_scale, count, a.width, a.a.largest);
+  AddLargestOfTile<T>(dv, a.a.dropout.keep_scale, count, a.width, a.a.largest);
   StoreRows<T>(dk, a.a.scale * a.a.dropout.keep_scale, a.a.dqkv + a.a.Packed(u.b, first_key, head),
                a.a.Row(), count, a.width);
   StoreRows<T>(dv, a.a.dropout.keep_scale, a.a.dqkv + a.a.Packed(u.b, first_key, head + a.kv_heads),
@@ -303,6 +306,8 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
         // That was the last block: writes dq to memory, through the place of the sums.
 #pragma unroll
         for (int i = 0; i < 32; ++i) dq[i] *= a.a.scale * a.a.dropout.keep_scale;
+        // Rows are the head's elements, columns are queries.
+        AddLargestOfTile<T>(dq, 1, a.width, a.length - number * 64, a.a.largest);
         uint32_t packed[4][4];
         PackWeights<T>(dq, packed);
         SyncWarpgroup(kName);  // all have read their sums

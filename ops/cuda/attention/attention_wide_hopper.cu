@@ -22,6 +22,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
+#include "ops/cuda/attention/attention_largest_tiles.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"
 #include "ops/cuda/attention/attention_wide.cuh"
 #include "ops/cuda/tensor_map.h"
@@ -69,6 +70,8 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int hal
   }
   const int first_key = u.block * 128 + half * 64, count = a.length - first_key;
   const int head = a.heads + u.g;
+  AddLargestOfTiles<T>(dk, a.a.scale * a.a.dropout.keep_scale, count, a.width, a.a.largest);
+  AddLargestOfTiles<T>(dv, a.a.dropout.keep_scale, count, a.width, a.a.largest);
 #pragma unroll
   for (int piece = 0; piece < 2; ++piece) {
     const int column = piece * 64, width = a.width - column;
@@ -150,6 +153,8 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
         const AttentionDropout& rows = a.a.dropout;
         const int first = tile_before.x * 64, b = tile_before.y / rows.heads;
         const int h = tile_before.y - b * rows.heads - rows.first_head;
+        AddLargestOfTile<T>(d, a.a.scale * a.a.dropout.keep_scale, a.length - first,
+                            a.width - half * 64, a.a.largest);
         T* const to = a.a.dqkv + a.a.Packed(b, first, h) + half * 64;
         StoreRows<T>(d, a.a.scale * a.a.dropout.keep_scale, to, a.a.Row(), a.length - first,
                      a.width - half * 64);

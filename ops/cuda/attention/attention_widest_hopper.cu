@@ -23,6 +23,7 @@
 #include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
+#include "ops/cuda/attention/attention_largest_tiles.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"
 #include "ops/cuda/attention/attention_widest.cuh"
 #include "ops/cuda/tensor_map.h"
@@ -42,10 +43,11 @@ __device__ void LoadHeadTiles(uint32_t to, const CUtensorMap* map, int b, int ro
   }
 }
 
-// Writes a result of 64 rows, scaled.
+// Writes a result of 64 rows, scaled, and adds its largest magnitude.
 template <typename T, int kPieces>
 __device__ void StoreHeadRows(const float (&from)[kPieces][32], float scale, T* to, int64_t stride,
-                              int count, int width) {
+                              int count, int width, uint32_t* largest) {
+  AddLargestOfTiles<T>(from, scale, count, width, largest);
 #pragma unroll
   for (int piece = 0; piece < kPieces; ++piece) {
     StoreRows<T>(from[piece], scale, to + piece * 64, stride, count, width - piece * 64);
@@ -178,7 +180,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
     }
     const WidestQueries u(w, unit);
     StoreHeadRows<T>(dq, w.a.scale * w.a.dropout.keep_scale, w.a.dqkv + w.a.Packed(u.b, first, u.h),
-                     w.a.Row(), length - first, w.width);
+                     w.a.Row(), length - first, w.width, w.a.largest);
   });
 }
 
@@ -316,7 +318,7 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m)
     queries.Step();
     StoreHeadRows<T>(dv, w.a.dropout.keep_scale,
                      w.a.dqkv + w.a.Packed(u.b, u.first, w.heads + w.kv_heads + u.g), w.a.Row(),
-                     u.length - u.first, w.width);
+                     u.length - u.first, w.width, w.a.largest);
   });
 }
 
@@ -379,7 +381,7 @@ __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m) {
     }
     StoreHeadRows<T>(dk, w.a.scale * w.a.dropout.keep_scale,
                      w.a.dqkv + w.a.Packed(u.b, u.first, w.heads + u.g), w.a.Row(),
-                     u.length - u.first, w.width);
+                     u.length - u.first, w.width, w.a.largest);
   });
 }
 
