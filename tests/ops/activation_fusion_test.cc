@@ -167,18 +167,20 @@ TEST(FuseLargest, AsksAttentionAndRotary) {
   ExpectFused(FuseLargest, 2, tensors + R"(
 forward
   %o: bf16[2,3,16], _ = attention(%qkv, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=1}
-  _, %a, %as: f32[], _ = quantize(%o, _, _) {dtype="e4m3"}
+  %ol: f32[] = largest_magnitude(%o)
+  _, %a, %as: f32[], _ = quantize(%o, %ol, _) {dtype="e4m3"}
 backward
   %d: bf16[2,3,32] = rotary(%dqkv) {heads=2, inverse=true, kv_heads=1, theta=10000.0}
-  _, %b, %bs: f32[], _ = quantize(%d, _, _) {dtype="e5m2"}
+  %dl: f32[] = largest_magnitude(%d)
+  _, %b, %bs: f32[], _ = quantize(%d, %dl, _) {dtype="e5m2"}
 )",
               tensors + R"(
 forward
-  %o: bf16[2,3,16], _, %o.largest: f32[] = attention(%qkv, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=1, largest=true}
-  _, %a, %as: f32[], _ = quantize(%o, %o.largest, _) {dtype="e4m3"}
+  %o: bf16[2,3,16], _, %ol: f32[] = attention(%qkv, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=1, largest=true}
+  _, %a, %as: f32[], _ = quantize(%o, %ol, _) {dtype="e4m3"}
 backward
-  %d: bf16[2,3,32], %d.largest: f32[] = rotary(%dqkv) {heads=2, inverse=true, kv_heads=1, largest=true, theta=10000.0}
-  _, %b, %bs: f32[], _ = quantize(%d, %d.largest, _) {dtype="e5m2"}
+  %d: bf16[2,3,32], %dl: f32[] = rotary(%dqkv) {heads=2, inverse=true, kv_heads=1, largest=true, theta=10000.0}
+  _, %b, %bs: f32[], _ = quantize(%d, %dl, _) {dtype="e5m2"}
 )");
 }
 

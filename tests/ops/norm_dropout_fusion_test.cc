@@ -156,24 +156,28 @@ TEST(FuseLargest, AsksNorms) {
   ExpectFused(FuseLargest, 4, tensors + R"(
 forward
   %s: bf16[16,32], %y: bf16[16,32], %mean: f32[16], %rstd: f32[16] = add_layer_norm(%x, %p, %g, _) {eps=1e-05}
-  _, %a, %as: f32[], _ = quantize(%y, _, _) {dtype="e4m3"}
+  %yl: f32[] = largest_magnitude(%y)
+  _, %a, %as: f32[], _ = quantize(%y, %yl, _) {dtype="e4m3"}
 backward
   %dx: bf16[16,32], %dg, %db = layer_norm_backward(%s, %g, %mean, %rstd, %p, _, %dg, %db)
-  _, %b, %bs: f32[], _ = quantize(%dx, _, _) {dtype="e5m2"}
+  %dxl: f32[] = largest_magnitude(%dx)
+  _, %b, %bs: f32[], _ = quantize(%dx, %dxl, _) {dtype="e5m2"}
   %z: bf16[16,32], _, _, _, %e: bf16[16,32] = layer_norm_with_backward(%s, %g, _, %mean, %rstd, %dx, _, _, _, %rng) {key=3, p=0.1}
-  _, %c, %cs: f32[], _ = quantize(%e, _, _) {dtype="e5m2"}
-  _, %d, %ds: f32[], _ = quantize(%z, _, _) {dtype="e4m3"}
+  %el: f32[] = largest_magnitude(%e)
+  _, %c, %cs: f32[], _ = quantize(%e, %el, _) {dtype="e5m2"}
+  %zl: f32[] = largest_magnitude(%z)
+  _, %d, %ds: f32[], _ = quantize(%z, %zl, _) {dtype="e4m3"}
 )",
               tensors + R"(
 forward
-  %s: bf16[16,32], %y: bf16[16,32], %mean: f32[16], %rstd: f32[16], _, %y.largest: f32[] = add_layer_norm(%x, %p, %g, _) {eps=1e-05, largest=true}
-  _, %a, %as: f32[], _ = quantize(%y, %y.largest, _) {dtype="e4m3"}
+  %s: bf16[16,32], %y: bf16[16,32], %mean: f32[16], %rstd: f32[16], _, %yl: f32[] = add_layer_norm(%x, %p, %g, _) {eps=1e-05, largest=true}
+  _, %a, %as: f32[], _ = quantize(%y, %yl, _) {dtype="e4m3"}
 backward
-  %dx: bf16[16,32], %dg, %db, _, %dx.largest: f32[], _ = layer_norm_backward(%s, %g, %mean, %rstd, %p, _, %dg, %db) {largest=true}
-  _, %b, %bs: f32[], _ = quantize(%dx, %dx.largest, _) {dtype="e5m2"}
-  %z: bf16[16,32], _, _, _, %e: bf16[16,32], %z.largest: f32[], _, %e.largest: f32[] = layer_norm_with_backward(%s, %g, _, %mean, %rstd, %dx, _, _, _, %rng) {key=3, largest=true, p=0.1}
-  _, %c, %cs: f32[], _ = quantize(%e, %e.largest, _) {dtype="e5m2"}
-  _, %d, %ds: f32[], _ = quantize(%z, %z.largest, _) {dtype="e4m3"}
+  %dx: bf16[16,32], %dg, %db, _, %dxl: f32[], _ = layer_norm_backward(%s, %g, %mean, %rstd, %p, _, %dg, %db) {largest=true}
+  _, %b, %bs: f32[], _ = quantize(%dx, %dxl, _) {dtype="e5m2"}
+  %z: bf16[16,32], _, _, _, %e: bf16[16,32], %zl: f32[], _, %el: f32[] = layer_norm_with_backward(%s, %g, _, %mean, %rstd, %dx, _, _, _, %rng) {key=3, largest=true, p=0.1}
+  _, %c, %cs: f32[], _ = quantize(%e, %el, _) {dtype="e5m2"}
+  _, %d, %ds: f32[], _ = quantize(%z, %zl, _) {dtype="e4m3"}
 )");
 }
 

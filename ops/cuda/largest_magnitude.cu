@@ -1,4 +1,4 @@
-// largest = max |x|, by its bits (ops/reductions/largest_magnitude.h)
+// largest = max |x|, by its bits
 //
 // Threads take packs of 16 bytes, grid-stride, four in flight. A block adds its maximum by one
 // atomic maximum of integers, whose result doesn't depend on their order. Bytes: x once.
@@ -7,7 +7,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/largest.cuh"
-#include "ops/cuda_kernel.h"
+#include "ops/cuda/largest_magnitude.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -69,21 +69,19 @@ __global__ void __launch_bounds__(kThreads)
   AddLargest<kThreads>(maximum.Float32Bits(), shared, largest);
 }
 
-void LargestMagnitude(const CudaContext& ctx) {
-  auto* const largest = ctx.out<uint32_t>(0);
-  gpu::Check(cudaMemsetAsync(largest, 0, sizeof(*largest), ctx.stream), "cudaMemsetAsync");
-  const int64_t n = ctx.in_shape(0).elements();
+}  // namespace
+
+void LargestMagnitude(cudaStream_t stream, graph::DType dtype, const void* x, int64_t n,
+                      int multiprocessors, uint32_t* largest) {
+  gpu::Check(cudaMemsetAsync(largest, 0, sizeof(*largest), stream), "cudaMemsetAsync");
   if (n == 0) return;
-  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+  DispatchCuda(dtype, [&]<typename T>() {
     constexpr int64_t kOfBlock = int64_t{kThreads} * kLoads * kPackSize<T>;
-    const auto blocks = static_cast<unsigned>(std::min(
-        (n + kOfBlock - 1) / kOfBlock, int64_t{ctx.libraries.multiprocessors()} * kBlocks));
-    LargestMagnitudeKernel<<<blocks, kThreads, 0, ctx.stream>>>(ctx.in<T>(0), n, largest);
-    gpu::CheckLaunch("largest_magnitude");
+    const auto blocks = static_cast<unsigned>(
+        std::min((n + kOfBlock - 1) / kOfBlock, int64_t{multiprocessors} * kBlocks));
+    LargestMagnitudeKernel<<<blocks, kThreads, 0, stream>>>(static_cast<const T*>(x), n, largest);
+    gpu::CheckLaunch("largest magnitude");
   });
 }
 
-const CudaKernelRegistration kLargestMagnitude({"largest_magnitude", &LargestMagnitude});
-
-}  // namespace
 }  // namespace plimsoll::ops
