@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,6 +44,9 @@ class Readback {
   // Waits for the copy that was started last. The ranges are in order, each aligned to 16 bytes
   // (Rounded). Valid until the next Start().
   virtual const std::byte* Wait() = 0;
+  // The device's time from the copy of `earlier`, another one of this device, to this one. Both
+  // have been waited for. Nothing where the device keeps no time.
+  virtual std::optional<double> SecondsSince(const Readback& earlier) const = 0;
 
   static size_t Rounded(size_t bytes) { return (bytes + 15) / 16 * 16; }
 };

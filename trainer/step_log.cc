@@ -49,8 +49,11 @@ StepLog::Done StepLog::Take(bool alone) {
   under_way_.pop_front();
   const std::span<const StepMetrics> metrics = session.TakeMetrics();
   const auto now = Clock::now();
-  const double seconds = std::chrono::duration<double>(now - start_).count();
+  // A host that hands over the next step before it takes this one notices its end late.
+  const std::optional<double> by_device = follows_ ? session.seconds_of_taken() : std::nullopt;
+  const double seconds = by_device.value_or(std::chrono::duration<double>(now - start_).count());
   start_ = now;
+  follows_ = !under_way_.empty();
 
   StepReport report = ReportOf(step, metrics);
   report.step_seconds = seconds;
@@ -71,7 +74,7 @@ StepLog::Done StepLog::Take(bool alone) {
   }
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
   ++steps_;
-  windows_.StepDone(now, static_cast<int64_t>(tokens));
+  windows_.StepDone(now, seconds, static_cast<int64_t>(tokens));
   if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);  // the next has begun
   std::optional<Energy> energy = windows_.ended();
   if (ranks.size() > 1) {

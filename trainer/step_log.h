@@ -93,6 +93,7 @@ class StepLog {
   const std::vector<EvaluatedMetric> metrics_;
   std::deque<UnderWay> under_way_;
   Clock::time_point start_;  // of the oldest of them, or the end of the step before it
+  bool follows_ = false;     // it was under way before the step before it was taken
   std::optional<int64_t> gpu_bytes_;
   runtime::FoundEnergyCounter energy_;
   EnergyWindows windows_;

@@ -91,6 +91,8 @@ class CpuReadback : public Readback {
 
   const std::byte* Wait() override { return bytes_.data(); }
 
+  std::optional<double> SecondsSince(const Readback&) const override { return std::nullopt; }
+
  private:
   CpuMemory& memory_;
   std::vector<std::span<const std::byte>> ranges_;

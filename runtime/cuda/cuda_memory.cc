@@ -46,11 +46,15 @@ class CudaReadback : public Readback {
     return pinned_.data();
   }
 
+  std::optional<double> SecondsSince(const Readback& earlier) const override {
+    return 1e-6 * arrived_.MicrosecondsSince(static_cast<const CudaReadback&>(earlier).arrived_);
+  }
+
  private:
   std::vector<std::span<const std::byte>> ranges_;
   cudaStream_t stream_;
   CudaBuffer pinned_;
-  CudaEvent arrived_;
+  CudaEvent arrived_{CudaEvent::Kind::kTime};
 };
 
 // Whether kernels themselves, and not only copies, use the host's arena. To prepare them may write

@@ -3,6 +3,7 @@
 // state.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <optional>
 #include <string>
@@ -396,6 +397,13 @@ TEST(CudaSession, MetricsArriveInOrderWhileTheHostIsAhead) {
   Session session(Compile(*model, options), *device);
   session.Initialize(*model, 1);
   std::vector<double> losses;
+  double seconds = 0;
+  const auto take = [&] {
+    losses.push_back(session.TakeMetrics()[0].loss);
+    EXPECT_EQ(session.seconds_of_taken().has_value(), losses.size() > 1);
+    seconds += session.seconds_of_taken().value_or(0);
+  };
+  const auto start = std::chrono::steady_clock::now();
   for (int step = 0; step < run.steps; ++step) {
     std::mt19937 random(step);
     for (size_t i = 0; i < session.batch().tokens.size(); ++i) {
@@ -406,10 +414,13 @@ TEST(CudaSession, MetricsArriveInOrderWhileTheHostIsAhead) {
     session.BeginStep(run.micro_batch * run.sequence, run.lr, 7);
     session.Run(step, 0);
     session.EndStep();
-    if (step >= device->steps_ahead()) losses.push_back(session.TakeMetrics()[0].loss);
+    if (step >= device->steps_ahead()) take();
   }
-  while (losses.size() < expected.losses.size()) losses.push_back(session.TakeMetrics()[0].loss);
+  while (losses.size() < expected.losses.size()) take();
   EXPECT_EQ(losses, expected.losses);
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+  EXPECT_GT(seconds, 0);
+  EXPECT_LT(seconds, all.count()) << "all steps but the first";
 }
 
 TEST(CudaSession, WeightsGoInAndComeOutAsTheyAre) {

@@ -25,7 +25,7 @@ struct Steps {
       windows.Begin(now);
       now += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
       if (counter.joules) *counter.joules += joules;
-      windows.StepDone(now, 10);
+      windows.StepDone(now, seconds, 10);
     }
   }
 };
@@ -62,6 +62,24 @@ TEST(EnergyWindows, AreAddedUntilTheyAreForgotten) {
   EXPECT_DOUBLE_EQ(steps.windows.ended()->watts, 75);
 }
 
+// The host notices the first step's end when half of the second one is over.
+TEST(EnergyWindows, AreOfTheStepsTime) {
+  Counter counter;
+  EnergyWindows windows{&counter};
+  const auto at = [](double seconds) {
+    return Clock::time_point(
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+  };
+  windows.Begin(at(1.5));
+  *counter.joules += 150;
+  windows.StepDone(at(2), 1, 10);
+  *counter.joules += 600;
+  windows.StepDone(at(4), 2, 10);
+  ASSERT_TRUE(windows.ended());
+  EXPECT_DOUBLE_EQ(windows.ended()->watts, 300);
+  EXPECT_DOUBLE_EQ(windows.ended()->joules_per_step, 450);
+}
+
 TEST(EnergyWindows, LeaveOutWhatIsNoStep) {
   Steps steps;
   steps.Make(3, 0.5, 100);
@@ -75,7 +93,7 @@ TEST(EnergyWindows, LeaveOutWhatIsNoStep) {
 TEST(EnergyWindows, WithoutACounterSayNothing) {
   EnergyWindows none(nullptr);
   none.Begin({});
-  none.StepDone(Clock::time_point{} + std::chrono::seconds(9), 10);
+  none.StepDone(Clock::time_point{} + std::chrono::seconds(9), 9, 10);
   EXPECT_FALSE(none.ended());
 
   Steps steps;

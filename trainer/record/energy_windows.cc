@@ -12,16 +12,18 @@ void EnergyWindows::Begin(Clock::time_point now) {
   window_ = {};
 }
 
-void EnergyWindows::StepDone(Clock::time_point now, int64_t tokens) {
+void EnergyWindows::StepDone(Clock::time_point now, double seconds, int64_t tokens) {
   if (!open_) return;
   ++window_.steps;
+  window_.seconds += seconds;
   window_.tokens += tokens;
   if (now - start_ < kShortest) return;
   open_ = false;
   const std::optional<double> joules = counter_->Joules();
   if (!joules) return;
-  ended_.joules += *joules - joules_;
-  ended_.seconds += std::chrono::duration<double>(now - start_).count();
+  const double watts = (*joules - joules_) / std::chrono::duration<double>(now - start_).count();
+  ended_.joules += watts * window_.seconds;
+  ended_.seconds += window_.seconds;
   ended_.steps += window_.steps;
   ended_.tokens += window_.tokens;
   // The next window follows without a gap.

@@ -33,8 +33,10 @@ class EnergyWindows {
 
   // A step begins. Opens a window, unless one is open.
   void Begin(Clock::time_point now);
-  // The step is done, and the next one begins at once. Does nothing when no window is open.
-  void StepDone(Clock::time_point now, int64_t tokens);
+  // The step, which took `seconds`, is done, and the next one begins at once. The host may notice
+  // that late: a window's power is of the time until `now`, its energy of the steps' time. Does
+  // nothing when no window is open.
+  void StepDone(Clock::time_point now, double seconds, int64_t tokens);
   // Something other than a step follows: discards the open window.
   void Interrupt() { open_ = false; }
 

@@ -83,7 +83,7 @@ void Session::MakeSlots() {
     Put(tensors.loss_scale, &scale);
     any_loss = any_loss || tensors.loss.exists();
   }
-  pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 2);
+  pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 3);
   for (const MetricInfo& metric : compiled_.metrics) {
     if (!metric.declared) continue;
     objectives_[static_cast<size_t>(metric.objective)].declared.push_back(
@@ -385,7 +385,7 @@ StepMetrics Session::Metrics(size_t objective) {
 }
 
 void Session::EndStep() {
-  if (ended_ - taken_ + 1 == pending_.size()) {
+  if (ended_ - taken_ + 2 == pending_.size()) {
     throw InternalError("more steps ahead than the device allows");
   }
   Pending& pending = pending_[ended_++ % (pending_.size() - 1)];
@@ -398,8 +398,15 @@ void Session::EndStep() {
 
 std::span<const StepMetrics> Session::TakeMetrics() {
   if (taken_ == ended_) throw InternalError("no step has ended");
-  Pending& pending = pending_[taken_++ % (pending_.size() - 1)];
-  if (pending.readback) ParseMetrics(pending.readback->Wait(), pending.metrics, false);
+  const size_t places = pending_.size() - 1;
+  Pending& pending = pending_[taken_ % places];
+  const Pending& before = pending_[(taken_ + places - 1) % places];
+  seconds_of_taken_.reset();
+  if (pending.readback) {
+    ParseMetrics(pending.readback->Wait(), pending.metrics, false);
+    if (taken_ > 0) seconds_of_taken_ = pending.readback->SecondsSince(*before.readback);
+  }
+  ++taken_;
   return pending.metrics;
 }
 

@@ -188,6 +188,9 @@ class Session {
   // objectives, and stay until the next call.
   void EndStep();
   std::span<const StepMetrics> TakeMetrics();
+  // The device's time from the end of the step before to the end of the step taken last. Nothing of
+  // the first one, and where the device keeps no time.
+  std::optional<double> seconds_of_taken() const { return seconds_of_taken_; }
 
   // Of what the slots hold, the metrics of each objective that are evaluated (MetricInfo).
   // `targets`, of each objective, and `samples` are those of all batches and ranks together: a loss
@@ -326,13 +329,15 @@ class Session {
   runtime::AxisGroups groups_;
   std::atomic<bool> in_parts_ = false;  // weights, since the last update
 
-  // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
+  // Metrics on their way: one place for each step that the host may be ahead, one for the step
+  // before those, one for Metrics().
   struct Pending {
     std::unique_ptr<runtime::Readback> readback;  // nullptr on the CPU
     std::vector<StepMetrics> metrics;
   };
   std::vector<Pending> pending_;
   size_t ended_ = 0, taken_ = 0;
+  std::optional<double> seconds_of_taken_;
 };
 
 }  // namespace plimsoll::trainer
