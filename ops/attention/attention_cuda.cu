@@ -30,7 +30,7 @@
 #include "ops/cuda/attention/attention_mma.cuh"
 #include "ops/cuda/attention/cudnn_attention.h"
 #include "ops/cuda/elements.cuh"
-#include "ops/cuda/largest_magnitude.h"
+#include "ops/cuda/find_largest.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 

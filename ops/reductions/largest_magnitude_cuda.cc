@@ -1,5 +1,5 @@
-// largest_magnitude on a GPU (cuda/largest_magnitude.h)
-#include "ops/cuda/largest_magnitude.h"
+// largest_magnitude on a GPU (cuda/find_largest.h)
+#include "ops/cuda/find_largest.h"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {

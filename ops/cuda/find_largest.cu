@@ -7,7 +7,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/largest.cuh"
-#include "ops/cuda/largest_magnitude.h"
+#include "ops/cuda/find_largest.h"
 
 namespace plimsoll::ops {
 namespace {
