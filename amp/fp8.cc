@@ -181,13 +181,21 @@ class Quantizer {
 
 }  // namespace
 
+bool IsAtAnEnd(const graph::Blocks& blocks, int block, int64_t ends) {
+  return block < ends || block >= blocks.count() - ends;
+}
+
 graph::PassResult MarkFp8::Run(Program& program) {
   int marked = 0, all = 0;
-  for (Node& node : program.mutable_nodes()) {
+  const graph::Blocks blocks(program);
+  for (size_t n = 0; n < program.nodes().size(); ++n) {
+    Node& node = program.mutable_nodes()[n];
     if (node.op->name != "linear") continue;
     ++all;
     const graph::Tensor& weight = program.tensor(program.Root(node.inputs[1]));
-    if (graph::BlockIn(node.scope).empty() || weight.role != graph::Role::kParameter ||
+    const int block = blocks.Of(n);
+    if (block == graph::kNoBlock || IsAtAnEnd(blocks, block, options_.fp8.skip_ends) ||
+        weight.role != graph::Role::kParameter ||
         !graph::IsLowPrecision(program.tensor(node.inputs[0]).type.dtype) ||
         MatchesAnyGlob(options_.fp8.skip, weight.name)) {
       continue;

@@ -4,14 +4,19 @@
 #pragma once
 
 #include "amp/precision_policy.h"
+#include "graph/block.h"
 #include "graph/pass.h"
 
 namespace plimsoll::amp {
 
-// Marks the linear layers whose products are to have 8-bit operands: those in blocks, with operands
-// of 16 bits, whose weight no pattern of options.fp8.skip names. Outside the blocks lie heads and
-// embeddings, which are few, and sensitive. Runs before autodiff, which passes the mark on to the
-// layer's gradients, and before tensor parallelism, which divides weights.
+// Whether a block is one of the `ends` first or `ends` last ones.
+bool IsAtAnEnd(const graph::Blocks& blocks, int block, int64_t ends);
+
+// Marks the linear layers whose products are to have 8-bit operands: those in blocks, but for
+// options.fp8.skip_ends at each end, with operands of 16 bits, whose weight no pattern of
+// options.fp8.skip names. Outside the blocks lie heads and embeddings, which are few, and
+// sensitive. Runs before autodiff, which passes the mark on to the layer's gradients, and before
+// tensor parallelism, which divides weights.
 class MarkFp8 : public graph::Pass {
  public:
   explicit MarkFp8(AmpOptions options) : options_(std::move(options)) {}

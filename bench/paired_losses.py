@@ -59,7 +59,8 @@ def plot(rows, window, file):
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 7), sharex=True, gridspec_kw={"height_ratios": [3, 2]})
     base_name, *others = rows
     curves = {name: [smoothed(run["loss"], window) for run in runs] for name, runs in rows.items()}
-    steps = range(0, len(curves[base_name][0]), 4)
+    length = len(curves[base_name][0])
+    steps = range(0, length, max(1, length // 200))
     at = [window + step for step in steps]
     for name, of_seeds in curves.items():
         color = "black" if name == base_name else f"C{others.index(name)}"

@@ -31,6 +31,7 @@ class Blocks {
 
   // The block of a node, given the node's index in the program; kNoBlock outside any block.
   int Of(size_t node) const { return of_nodes_[node]; }
+  int count() const { return static_cast<int>(names_.size()); }
   const std::string& name(int block) const { return names_.at(static_cast<size_t>(block)); }
 
  private:

@@ -23,7 +23,6 @@ AmpOptions Options() {
 TEST(MarkFp8, TakesLayersInBlocksThatAreNotSkipped) {
   AmpOptions options = Options();
   options.fp8.skip = {"block.1.*"};
-  options.fp8.gradients = graph::DType::kFloat8E4M3;
   ExpectPass(MarkFp8(options), R"(program p
   tensor %x: bf16[8,16] input persistent
   tensor %block.0.w: bf16[16,16] parameter persistent
@@ -40,6 +39,30 @@ forward
   %a: bf16[8,16] = linear(%x, %block.0.w) {fp8="e4m3"} @block.0.mlp
   %b: bf16[8,16] = linear(%a, %block.1.w) @block.1.mlp
   %c: bf16[8,16] metric = linear(%b, %head.w) @head
+)");
+}
+
+TEST(MarkFp8, LeavesTheEndsIn16Bits) {
+  AmpOptions options = Options();
+  options.fp8.skip_ends = 1;
+  const std::string tensors = R"(program p
+  tensor %x: bf16[8,16] input persistent
+  tensor %w: bf16[16,16] parameter persistent
+forward
+)";
+  ExpectPass(MarkFp8(options), tensors + R"(
+  %a: bf16[8,16] = linear(%x, %w) @block.0
+  %b: bf16[8,16] = linear(%a, %w) @block.1.attn
+  %c: bf16[8,16] = linear(%b, %w) @block.1.mlp
+  %d: bf16[8,16] metric = linear(%c, %w) @block.2
+)",
+             R"(program p
+  …
+forward
+  %a: bf16[8,16] = linear(%x, %w) @block.0
+  %b: bf16[8,16] = linear(%a, %w) {fp8="e4m3"} @block.1.attn
+  %c: bf16[8,16] = linear(%b, %w) {fp8="e4m3"} @block.1.mlp
+  %d: bf16[8,16] metric = linear(%c, %w) @block.2
 )");
 }
 

@@ -79,6 +79,14 @@ TEST(CodeProducts, AreCountedWithWhyOthersAreNone) {
   EXPECT_EQ(json.at("others").at("amp.fp8.skip"), 3);
 }
 
+TEST(CodeProducts, NameTheEndsThatStayIn16Bits) {
+  CompiledStep compiled = StepOf(kProgram);
+  compiled.options.amp.fp8.skip_ends = 1;  // of one block
+  EXPECT_EQ(CountCodeProducts(compiled).others, (Reasons{{"amp.fp8.skip_ends", 6},
+                                                         {"outside the blocks", 1},
+                                                         {"the head stays in 16 bits", 1}}));
+}
+
 TEST(CodeProducts, WithoutOthersGiveNoReasons) {
   EXPECT_EQ(Text({.all = 87, .of_codes = 87, .others = {}}),
             "8-bit products: 87 of 87 a micro-step");

@@ -378,12 +378,16 @@ void TechniqueKeys(std::vector<Key>& keys) {
       "and backward, each tensor scaled by its largest value at that moment; for `dtype` "
       "`bf16` or `fp16` (docs/mixed_precision.md).");
   amp.Add("fp8.gradients", &A::fp8_gradients,
-          "Codes of the gradients of these layers' results: `e5m2` has the wider range, `e4m3` is "
-          "the more precise. Activations and weights are `e4m3`.")
+          "Codes of the gradients of these layers' results: `e4m3` is the more precise, `e5m2` has "
+          "the wider range. Activations and weights are `e4m3`.")
       .When("amp.fp8.recipe", codes);
   amp.Add("fp8.skip", &A::fp8_skip,
           "Linear layers that stay in 16 bits, by the names of their weights: "
           "`[block.0.*, *.mlp.*]`.")
+      .When("amp.fp8.recipe", codes);
+  amp.Add("fp8.skip_ends", &A::fp8_skip_ends,
+          "So many blocks at each end of the model stay in 16 bits; 0: none.")
+      .Between(0, 10'000)
       .When("amp.fp8.recipe", codes);
 
   using C = CheckpointingConfig;

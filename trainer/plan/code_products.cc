@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "amp/fp8.h"
 #include "base/glob.h"
 #include "graph/autodiff.h"
 #include "graph/block.h"
@@ -54,9 +55,13 @@ std::string WeightOf(const Program& program, const Node& node) {
 }
 
 // Why the layer of such a product isn't multiplied in 8 bits.
-std::string WhyNot(const amp::Fp8Options& options, const Program& program, const Node& node) {
+std::string WhyNot(const amp::Fp8Options& options, const Program& program,
+                   const graph::Blocks& blocks, size_t n) {
+  const Node& node = program.nodes()[n];
+  const int block = blocks.Of(n);
   if (node.op->name.starts_with(kHead)) return "the head stays in 16 bits";
-  if (graph::BlockIn(node.scope).empty()) return "outside the blocks";
+  if (block == graph::kNoBlock) return "outside the blocks";
+  if (amp::IsAtAnEnd(blocks, block, options.skip_ends)) return "amp.fp8.skip_ends";
   if (MatchesAnyGlob(options.skip, WeightOf(program, node))) return "amp.fp8.skip";
   const graph::TensorType &first = program.tensor(node.inputs[0]).type,
                           &second = program.tensor(node.inputs[1]).type;
@@ -78,7 +83,9 @@ CodeProducts CountCodeProducts(const CompiledStep& compiled) {
   CodeProducts products;
   for (const StepEntry& entry : compiled.step.entries) {
     const Program& program = *compiled.programs[entry.program];
-    for (const Node& node : program.nodes()) {
+    const graph::Blocks blocks(program);
+    for (size_t n = 0; n < program.nodes().size(); ++n) {
+      const Node& node = program.nodes()[n];
       if (!IsProductOfLinearLayer(node) || node.phase == graph::Phase::kRecompute) continue;
       // The gradient of a bias alone multiplies nothing.
       if (graph::CostOf(program.CallOf(node).get()).products == 0) continue;
@@ -86,7 +93,7 @@ CodeProducts CountCodeProducts(const CompiledStep& compiled) {
       if (node.op->name == "scaled_linear") {
         products.of_codes += entry.times;
       } else {
-        products.others[WhyNot(compiled.options.amp.fp8, program, node)] += entry.times;
+        products.others[WhyNot(compiled.options.amp.fp8, program, blocks, n)] += entry.times;
       }
     }
   }
