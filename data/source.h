@@ -40,7 +40,8 @@ class Source {
   virtual ~Source() = default;
 
   // Fills each slot with its rows of samples first, first + 1, … It neither allocates nor changes
-  // anything. UserError when the source has nothing for a slot of that name.
+  // anything; several threads may fill rows of one batch (prefetch.h). UserError when the source
+  // has nothing for a slot of that name.
   virtual void Fill(int64_t first, std::span<const graph::Slot> slots) const = 0;
   // The divisor of the objective's loss: the number of targets that carry loss in `count` samples
   // from `first` on. Without masks, one per sample.
