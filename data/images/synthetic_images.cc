@@ -83,7 +83,7 @@ class SyntheticImages final : public Source {
 
 const SourceRegistration kSource({
     .name = "synthetic_images",
-    .settings = {},
+    .settings = {WorkersSetting()},
     .make = [](const Settings& /*settings*/, const ModelSizes& model,
                uint64_t seed) -> std::unique_ptr<Source> {
       return std::make_unique<SyntheticImages>(std::max<int64_t>(1, model.classes), seed);

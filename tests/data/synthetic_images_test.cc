@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/prefetch.h"
 #include "data/source.h"
 #include "tests/support/expect_error.h"
 
@@ -47,6 +48,32 @@ TEST(SyntheticImages, DependOnSampleAndSeedAlone) {
   EXPECT_EQ(part.labels, std::vector<int32_t>(all.labels.begin() + 2, all.labels.begin() + 4));
   EXPECT_EQ(Read(*Make(10, 5), 100, 6), all);
   EXPECT_NE(Read(*Make(10, 6), 100, 6), all);
+}
+
+// What batch `number` of six rows holds: pixels and, for a model that makes images, noise.
+struct GeneratorBatch {
+  std::vector<float> images = std::vector<float>(6 * 9 * 9 * 3), noise = std::vector<float>(6 * 7);
+  bool operator==(const GeneratorBatch&) const = default;
+
+  std::vector<graph::Slot> Slots() {
+    return {{"images",
+             {graph::DType::kFloat32, {6, 9, 9, 3}},
+             std::as_writable_bytes(std::span(images))},
+            {"noise", {graph::DType::kFloat32, {6, 7}}, std::as_writable_bytes(std::span(noise))}};
+  }
+};
+
+TEST(SyntheticImages, AreTheSameByAnyNumberOfWorkers) {
+  const auto source = Make(10, 5);
+  for (const int workers : {1, 2, 4, 9}) {
+    Prefetcher prefetcher(*source, workers, [](int64_t number) { return 6 * number; });
+    for (int64_t number = 3; number < 8; ++number) {
+      GeneratorBatch batch, expected;
+      source->Fill(6 * number, expected.Slots());
+      prefetcher.Fill(number, batch.Slots());
+      EXPECT_EQ(batch, expected);
+    }
+  }
 }
 
 TEST(SyntheticImages, AreNoiseWithLabelsOfAllClasses) {
