@@ -29,7 +29,7 @@ constexpr std::string_view kThroughput = "tokens_per_s";
 constexpr Curve kCurves[] = {
     {"lr", "Learning rate", "number", true},        {"grad_norm", "Gradient norm", "number", true},
     {"tokens_per_s", "Tokens per second", "count"}, {"step_ms", "Time of a step", "ms"},
-    {"mfu", "Model FLOPs utilisation", "percent"},
+    {"data_ms", "Time for data in a step", "ms"},   {"mfu", "Model FLOPs utilisation", "percent"},
 };
 // Only the newest are shown; a page is no place for thousands.
 constexpr size_t kMostDivergences = 100;

@@ -115,6 +115,9 @@ class DeviceMemory {
   void Write(const MemoryRange& to, const void* from) { Write(Bytes(to), from); }
   void Read(const MemoryRange& from, void* to) { Read(Bytes(from), to); }
 
+  // The time that Write has copied bytes on the host, in seconds: without waiting for the device.
+  virtual double copy_seconds() const { return 0; }
+
   virtual ProcessParts process_parts() const { return {}; }
 
   // Where the device finds the range, from now on. Throws InternalError outside of its arena.

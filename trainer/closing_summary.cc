@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/statistics.h"
 #include "runtime/process_memory.h"
+#include "trainer/record/data_time.h"
 #include "trainer/settle/calibration.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/step/step_speed.h"
@@ -49,6 +50,18 @@ std::string TimeText(const RunResult& result, double seconds) {
     text += fmt::format(", {:.4g} J a step", energy->joules_per_step);
   }
   return text;
+}
+
+// "6.1 of 20.2 ms a step: more data.workers may help"; empty where data take little of a step, or
+// nothing would change that.
+std::string DataText(const RunResult& result, const std::string& advice) {
+  const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps),
+                            data = MeasuredDataTimes(result.metrics, kWarmupSteps);
+  if (steps.empty() || data.empty() || advice.empty()) return "";
+  const std::string text =
+      DataTimeText(QuartilesOf(data).median * 1e-3, QuartilesOf(steps).median * 1e-3);
+  if (text.empty()) return "";
+  return fmt::format("{} a step: {}", text.substr(text.find(' ') + 1), advice);
 }
 
 // What to do where the predicted step is far from those that were made: the rates, or the steps,
@@ -135,6 +148,9 @@ std::string ClosingSummary(const RunResult& result, const Closing& closing) {
       closing.updates.empty() ? "" : fmt::format("updates {}\n", closing.updates);
   std::string text = updates + fmt::format("loss    {}\ntime    {}\nmemory  {}", LossText(result),
                                            TimeText(result, closing.seconds), MemoryText(result));
+  if (const std::string data = DataText(result, closing.data_advice); !data.empty()) {
+    text += "\ndata    " + data;
+  }
   if (const std::string problem = RatesProblem(result, closing.rates); !problem.empty()) {
     text += "\nrates   " + problem;
   }

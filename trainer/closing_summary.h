@@ -1,4 +1,4 @@
-// The most important results of a run that has ended, in five lines (`memory.summary`).
+// The most important results of a run that has ended, in about five lines (`memory.summary`).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,8 @@ struct Closing {
   // "by rates measured here on 2026-11-20", if the plan was chosen by such; otherwise empty.
   std::string rates = "";
   std::string updates = "";  // UpdatesText
+  // What makes data take less of the steps' time: "more data.workers may help"; empty: nothing.
+  std::string data_advice = "";
 };
 
 // How many updates a run has made, and why others were not. Empty where each step made one.

@@ -180,6 +180,7 @@ void LeaveResults(const EndedRun& run) {
   if (run.config.debug.check_arena) CheckArena(run);
   closing.seconds = SecondsSince(run.start);
   closing.rates = run.rates;
+  closing.data_advice = run.data_advice;
   closing.updates = UpdatesText(run.counts);
   if (run.config.log.report) closing.report = run.directory.File("report.html");
   if (run.ranks.first() && run.config.memory.summary != config::Summary::kNone) {

@@ -34,6 +34,7 @@ struct EndedRun {
   const std::string& chosen;     // by the budget solver
   double predicted_seconds = 0;  // of a step
   const std::string& rates;      // Closing::rates
+  std::string data_advice = "";  // Closing::data_advice
   int64_t steps_done = 0;
   int64_t steps_run = 0;  // by this process
   std::chrono::steady_clock::time_point start = {};

@@ -53,7 +53,11 @@ bool StepFeed::Prefetches(std::span<const Slot> slots) {
 void StepFeed::Fill(int64_t step, const StepRun& run, const Session& session) {
   const Clock::time_point begin = Clock::now();
   if (!start_) start_ = begin;
-  if (run.number == 0) filled_.assign(static_cast<size_t>(run.micro_steps), -1);
+  if (run.number == 0) {
+    filled_.assign(static_cast<size_t>(run.micro_steps), -1);
+    fill_seconds_ = 0;
+    copied_before_ = session.memory().copy_seconds();
+  }
   for (int64_t i = 0; i < run.micro_steps; ++i) {
     // The samples that the run before has read need not be filled in again.
     int64_t& filled = filled_[static_cast<size_t>(i)];
@@ -67,7 +71,19 @@ void StepFeed::Fill(int64_t step, const StepRun& run, const Session& session) {
     }
     samples_ += draws_.batch;
   }
-  waited_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  fill_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double StepFeed::TakeSeconds(const Session& session) {
+  const double copied = session.memory().copy_seconds() - copied_before_;
+  const double seconds = std::exchange(fill_seconds_, 0) + copied;
+  waited_seconds_ += seconds;
+  return seconds;
+}
+
+std::string StepFeed::Advice() const {
+  if (prefetcher_) return "more data.workers may help, if there are idle cores";
+  return HasDataWorkers(config_) ? "with data.workers threads prepare it meanwhile" : "";
 }
 
 double StepFeed::SecondsSinceStart() const {
@@ -92,10 +108,9 @@ std::optional<std::string> StepFeed::HeldBack() {
     return std::nullopt;
   }
   said_held_back_ = true;
-  return fmt::format("training waits for its data {:.0f} % of the time; {}",
-                     100 * waited_seconds_ / all,
-                     prefetcher_ ? "more data.workers may help, if there are idle cores"
-                                 : "where the source has data.workers, they prepare it meanwhile");
+  const std::string advice = Advice();
+  return fmt::format("training waits for its data {:.0f} % of the time{}{}",
+                     100 * waited_seconds_ / all, advice.empty() ? "" : "; ", advice);
 }
 
 std::optional<std::string> StepFeed::Unread() {

@@ -39,6 +39,12 @@ class StepFeed {
   std::span<const ObjectiveStep> Objectives(int64_t step, const CompiledStep& compiled,
                                             const Divergence& divergence);
 
+  // The time that the calling thread has spent on the data of the step since its first Fill, in
+  // seconds: waiting for the workers, preparing, and copying. Call it once, after the step's runs.
+  double TakeSeconds(const Session& session);
+  // What would make that time shorter: "more data.workers may help"; empty: nothing does.
+  std::string Advice() const;
+
   // "data: 2 workers prepare 1500 samples/s, training takes 320/s"; empty: there are no workers, or
   // nothing was measured.
   std::string RatesText() const;
@@ -62,7 +68,9 @@ class StepFeed {
   int64_t workers_ = 0;
   std::vector<std::string> prefetched_;     // the slots that all batches have, by name
   std::optional<Clock::time_point> start_;  // of the first batch
-  double waited_seconds_ = 0;               // in Fill
+  double fill_seconds_ = 0;                 // in Fill, of the step
+  double copied_before_ = 0;                // DeviceMemory::copy_seconds before the step
+  double waited_seconds_ = 0;               // of all steps that were taken
   int64_t samples_ = 0;                     // filled
   bool said_held_back_ = false, said_unread_ = false;
   std::unique_ptr<data::Prefetcher> prefetcher_;  // last: its threads use the other members

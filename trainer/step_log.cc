@@ -28,8 +28,8 @@ void StepLog::Begin() {
   if (steps_ >= kWarmupSteps) windows_.Begin(start_);
 }
 
-void StepLog::Handed(int64_t step, std::span<const ObjectiveStep> objectives) {
-  under_way_.push_back({step, {objectives.begin(), objectives.end()}});
+void StepLog::Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds) {
+  under_way_.push_back({step, {objectives.begin(), objectives.end()}, data_seconds});
 }
 
 StepLog::Done StepLog::Take() { return Take(/*alone=*/false); }
@@ -57,6 +57,7 @@ StepLog::Done StepLog::Take(bool alone) {
 
   StepReport report = ReportOf(step, metrics);
   report.step_seconds = seconds;
+  report.data_seconds = step.data_seconds;
   const double tokens = TokensPerStep(session.compiled().options);
   report.tokens_per_second = tokens / seconds;
   report.unit = UnitOfWork(session.compiled().options);

@@ -44,7 +44,8 @@ class StepLog {
 
   // Begin: the host begins a step. Handed: the step has been handed to the device.
   void Begin();
-  void Handed(int64_t step, std::span<const ObjectiveStep> objectives);
+  // `data_seconds`: of the host's thread, for the step's data.
+  void Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds);
   // The step has no targets, and is not handed to the device. No step is under way.
   void HasNoTargets(int64_t step);
   int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
@@ -82,6 +83,7 @@ class StepLog {
   struct UnderWay {
     int64_t number = 0;
     std::vector<ObjectiveStep> objectives;
+    double data_seconds = 0;
   };
 
   Done Take(bool alone);

@@ -215,6 +215,7 @@ class Run {
                   .chosen = chosen_,
                   .predicted_seconds = predicted_seconds_,
                   .rates = measured_rates_,
+                  .data_advice = feed_.Advice(),
                   .steps_done = steps_done_,
                   .steps_run = steps_run_,
                   .start = start});
@@ -486,10 +487,12 @@ class Run {
       if (profiled) profiler_->After(step, run);
     }
     session_->EndStep();
+    const double data_seconds = feed_.TakeSeconds(*session_);
+    if (profiler_ && profiler_->Covers(step)) profiler_->AddData(data_seconds);
     if (const std::optional<std::string> warning = feed_.HeldBack()) progress_->Warn(*warning);
     if (const std::optional<std::string> warning = feed_.Unread()) progress_->Warn(*warning);
     ++steps_run_;
-    log_->Handed(step, told);
+    log_->Handed(step, told, data_seconds);
     while (log_->under_way() > StepsAhead()) Report();
     EndProfile(step);
   }

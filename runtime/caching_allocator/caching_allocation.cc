@@ -67,6 +67,7 @@ class CachingDeviceMemory : public DeviceMemory {
   std::unique_ptr<Readback> MakeReadback(std::vector<std::span<const std::byte>> ranges) override {
     return transfers_->MakeReadback(std::move(ranges));
   }
+  double copy_seconds() const override { return transfers_->copy_seconds(); }
   std::byte* Address(const MemoryRange& range) override { return transfers_->Address(range); }
 
  private:

@@ -1,10 +1,13 @@
 #include "runtime/cuda/cuda_upload.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace plimsoll::runtime {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // A chunk holds the tokens of most batches.
 constexpr int64_t kChunks = 16;
@@ -29,7 +32,9 @@ void CudaUpload::Enqueue(
     const int64_t size = std::min(chunk_bytes_, bytes - done);
     std::byte* const chunk = pinned_->data() + static_cast<int64_t>(next_) * chunk_bytes_;
     fetched_[next_].Wait();
+    const Clock::time_point start = Clock::now();
     std::memcpy(chunk, source + done, static_cast<size_t>(size));
+    copy_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
     enqueue(chunk, done, size);
     fetched_[next_].Record(stream);
     next_ = (next_ + 1) % fetched_.size();

@@ -31,8 +31,12 @@ class CudaUpload {
   void Enqueue(const void* from, int64_t bytes, cudaStream_t stream,
                FunctionRef<void(const std::byte* chunk, int64_t begin, int64_t size)> enqueue);
 
+  // The time of copying into pinned memory, in seconds, all in all.
+  double copy_seconds() const { return copy_seconds_; }
+
  private:
   int64_t chunk_bytes_ = 0;
+  double copy_seconds_ = 0;
   std::optional<CudaBuffer> pinned_;
   std::vector<CudaEvent> fetched_;  // of each chunk
   size_t next_ = 0;

@@ -73,7 +73,8 @@ class DivergenceCommand : public testing::Test {
   std::vector<std::string> Numbers() const {
     std::vector<std::string> numbers;
     for (json row : Rows()) {
-      for (const char* key : {"step_ms", "tokens_per_s", "arena_bytes", "resident_bytes"}) {
+      for (const char* key :
+           {"step_ms", "data_ms", "tokens_per_s", "arena_bytes", "resident_bytes"}) {
         row.erase(key);
       }
       numbers.push_back(row.dump());

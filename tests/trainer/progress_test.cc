@@ -91,6 +91,14 @@ TEST_F(ProgressTest, EpochsAreShownWhereTheRunCountsThem) {
               StartsWith("step  990/1000  loss 12.3457  epoch 79.28/80  lr 3.00e-04"));
 }
 
+TEST_F(ProgressTest, SaysWhatDataTakeOfAStep) {
+  StepReport report = Report();
+  report.step_seconds = 0.0202;
+  report.data_seconds = 0.0061;
+  EXPECT_THAT(InPipe([&] { Progress(1000, 0, 10).Step(report); }),
+              HasSubstr("  123k tokens/s  data 6.1 of 20.2 ms  MFU"));
+}
+
 TEST_F(ProgressTest, AStepFitsTheTerminal) {
   for (const unsigned short columns : {40, 60, 80, 110, 132, 300}) {
     setenv("NO_COLOR", "1", 1);

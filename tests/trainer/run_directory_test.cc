@@ -92,6 +92,16 @@ TEST_F(RunDirectoryTest, ALineThatIsNoRowIsNamed) {
   EXPECT_EQ(ReadMetrics(metrics).loss, (std::vector<double>{3, 2}));
 }
 
+TEST_F(RunDirectoryTest, TimesOfDataAreReadBackWithoutTheFirstSteps) {
+  folder_.Write("metrics.jsonl",
+                "{\"step\":0,\"loss\":3,\"step_ms\":9,\"data_ms\":7}\n"
+                "{\"step\":1,\"loss\":2,\"step_ms\":5,\"data_ms\":1.5}\n");
+  const RunMetrics metrics = ReadMetrics(folder_ / "metrics.jsonl");
+  EXPECT_EQ(MeasuredDataTimes(metrics, 1), std::vector<double>{1.5});
+  EXPECT_EQ(MeasuredDataTimes(metrics, 3), (std::vector<double>{7, 1.5}));
+  EXPECT_TRUE(MeasuredDataTimes({}, 1).empty());
+}
+
 TEST_F(RunDirectoryTest, ARunIsNeitherReplacedNorContinuedUnasked) {
   folder_.Write("metrics.jsonl", "");
   const RunDirectory directory(config_, true);

@@ -81,7 +81,7 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
       continue;
     }
     EXPECT_EQ(row.at("step"), steps++);
-    for (const char* key : {"loss", "lr", "grad_norm", "step_ms", "tokens_per_s", "mfu",
+    for (const char* key : {"loss", "lr", "grad_norm", "step_ms", "data_ms", "tokens_per_s", "mfu",
                             "arena_bytes", "loss_scale", "skipped"}) {
       EXPECT_TRUE(row.contains(key)) << key;
     }
@@ -143,6 +143,7 @@ TEST_F(TrainCommand, StopsInTheMiddleOfItsScheduleAndSumsUp) {
   EXPECT_LE(summary.at("step_ms_low"), summary.at("step_ms"));
   EXPECT_LE(summary.at("step_ms"), summary.at("step_ms_high"));
   EXPECT_GT(summary.at("step_ms_low"), 0);
+  EXPECT_GT(summary.at("data_ms"), 0);
   // Two of three forward passes' products are made again: blocks, but not the loss.
   EXPECT_GT(summary.at("recompute_share"), 0.1);
   EXPECT_LT(summary.at("recompute_share"), 0.25);
@@ -164,6 +165,7 @@ TEST_F(TrainCommand, ProfilesTheStepsThatWereAskedFor) {
   const json totals = json::parse(ReadFile(run_ + "/profile.json"));
   EXPECT_EQ(totals.at("steps"), 2);
   EXPECT_GT(totals.at("step_ms"), 0);
+  EXPECT_GT(totals.at("data_ms"), 0);
   EXPECT_EQ(totals.at("collectives").at("ms"), 0);
 
   ExpectExit(0, profile("--profile"));

@@ -116,6 +116,7 @@ std::string TotalsJson(const Profile& profile) {
   };
   return nlohmann::ordered_json{{"steps", profile.steps},
                                 {"step_ms", profile.step_seconds * 1e3},
+                                {"data_ms", profile.data_seconds * 1e3},
                                 {"copies", side(profile.copies)},
                                 {"collectives", side(profile.collectives)}}
              .dump(1) +
@@ -319,7 +320,8 @@ ProfiledSteps ParseProfiledSteps(std::string_view text, int64_t steps) {
 std::string RunProfiler::Finish(const CompiledStep& compiled, const RunDirectory& directory) const {
   const std::vector<ProgramRun>& runs = collector_->runs();
   directory.Write("trace.json", TraceJson(compiled, runs, device_name_));
-  const Profile profile = MakeProfile(compiled, runs, ceilings_);
+  Profile profile = MakeProfile(compiled, runs, ceilings_);
+  profile.data_seconds = data_seconds_ / static_cast<double>(steps_.count);
   directory.Write("profile.json", TotalsJson(profile));
   std::string text =
       fmt::format("steps {} to {}, node by node on {}: {:.2f} ms a step", steps_.first,
@@ -331,6 +333,7 @@ std::string RunProfiler::Finish(const CompiledStep& compiled, const RunDirectory
         ceilings_.bf16_flops * 1e-12, ceilings_.tf32_flops * 1e-12, ceilings_.fp32_flops * 1e-12,
         ceilings_.copy_bytes * 1e-9, profile.floor_seconds() * 1e3);
   }
+  text += fmt::format("\ndata {:.2f} ms", profile.data_seconds * 1e3);
   for (const auto& [name, side] :
        {std::pair{"copies", profile.copies}, {"collectives", profile.collectives}}) {
     if (side.busy == 0) continue;

@@ -74,6 +74,7 @@ struct Profile {
   double step_seconds = 0;      // from a program's start to its last node's end, summed up
   std::vector<OpGroup> groups;  // longest first
   SideSeconds copies, collectives;
+  double data_seconds = 0;  // of the thread that makes the steps, before a step's programs begin
   double node_seconds() const;  // of all groups; copies under computations count twice
   double floor_seconds() const;
   // The same with all groups of one op merged.
@@ -130,6 +131,8 @@ class RunProfiler {
   // To be called before and after Session::Run of the covered steps.
   void Before(int64_t micro_step) { collector_->Before(micro_step); }
   void After(int64_t step, int64_t micro_step) { collector_->After(step, micro_step); }
+  // Of one of them: the time that the thread which makes the steps spent on its data.
+  void AddData(double seconds) { data_seconds_ += seconds; }
 
   // To be called after the last covered step: writes trace.json and profile.json, and returns the
   // text to print.
@@ -141,6 +144,7 @@ class RunProfiler {
   std::string device_name_;
   runtime::Ceilings ceilings_;
   std::optional<ProfileCollector> collector_;
+  double data_seconds_ = 0;
 };
 
 }  // namespace plimsoll::trainer

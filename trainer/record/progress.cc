@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/message.h"
 #include "graph/objective.h"
+#include "trainer/record/data_time.h"
 
 namespace plimsoll::trainer {
 
@@ -88,6 +89,9 @@ std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
   }
   for (const auto& [name, value] : r.metrics) add(3, fmt::format("  {} {:.4g}", name, value));
   add(1, fmt::format("  {} {}s/s", FormatCount(r.tokens_per_second), r.unit));
+  if (const std::string data = DataTimeText(r.data_seconds, r.step_seconds); !data.empty()) {
+    add(3, "  " + data);
+  }
   if (r.mfu) add(6, fmt::format("  MFU {:.1f} %", 100 * *r.mfu));
   add(7, fmt::format("  memory {} {}", FormatBytes(r.allocator.reserved),
                      r.planned ? "planned" : "reserved"));

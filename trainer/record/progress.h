@@ -31,6 +31,7 @@ struct StepReport {
   std::vector<ObjectiveReport> objectives = {{}};
   std::vector<std::pair<std::string, double>> metrics;  // scalars that the model declares
   double step_seconds = 0;
+  double data_seconds = 0;  // of the thread that makes the steps, for the step's data
   double tokens_per_second = 0;
   const char* unit = "token";  // what these are: "sample" of a model that reads no sequences
   std::optional<double> mfu;   // share of the device's peak, where the peak is known

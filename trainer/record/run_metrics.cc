@@ -37,8 +37,8 @@ std::string ProblemWith(const json& row) {
   static const std::set<std::string> kIntegers = {"skipped", "rollback", "targets"},
                                      kTexts = {"diverged"}, kPairs = {"rank_step_ms", "rank_bytes"},
                                      kNumbers = {
-                                         "loss",  "eval_loss",       "grad_norm",       "step_ms",
-                                         "watts", "joules_per_step", "joules_per_token"};
+                                         "loss",  "eval_loss",       "grad_norm",        "step_ms",
+                                         "watts", "joules_per_step", "joules_per_token", "data_ms"};
   for (const auto& [name, value] : row.items()) {
     if (kIntegers.contains(name) && !value.is_number_integer()) return name + " is no integer";
     if (kTexts.contains(name) && !value.is_string()) return name + " is no text";
@@ -64,6 +64,11 @@ void ForEachRow(std::istream& file, const std::string& path,
   }
 }
 
+// If there are more than these.
+std::vector<double> WithoutFirst(const std::vector<double>& values, int64_t count) {
+  return {values.begin() + (count < std::ssize(values) ? count : 0), values.end()};
+}
+
 void Add(const json& row, RunMetrics& metrics) {
   if (row.contains("eval_loss")) {
     metrics.evaluations.push_back({row.at("step").get<int64_t>(), NumberOf(row.at("eval_loss"))});
@@ -75,6 +80,7 @@ void Add(const json& row, RunMetrics& metrics) {
   metrics.loss.push_back(without_targets && !metrics.loss.empty() ? metrics.loss.back()
                                                                   : NumberOf(row.at("loss")));
   if (row.contains("step_ms")) metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
+  if (row.contains("data_ms")) metrics.data_ms.push_back(NumberOf(row.at("data_ms")));
   metrics.skipped = row.value("skipped", metrics.skipped);
   if (row.contains("joules_per_step") && row.contains("joules_per_token") &&
       row.contains("watts")) {
@@ -149,9 +155,11 @@ std::optional<Energy> MeanEnergy(const RunMetrics& metrics) {
 }
 
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup) {
-  const auto steps = static_cast<int64_t>(metrics.step_ms.size());
-  const int64_t first = warmup < steps ? warmup : 0;
-  return {metrics.step_ms.begin() + first, metrics.step_ms.end()};
+  return WithoutFirst(metrics.step_ms, warmup);
+}
+
+std::vector<double> MeasuredDataTimes(const RunMetrics& metrics, int64_t warmup) {
+  return WithoutFirst(metrics.data_ms, warmup);
 }
 
 }  // namespace plimsoll::trainer

@@ -21,6 +21,7 @@ struct RunMetrics {
   // By step, from the first step. A step without targets has the loss of the step before it.
   std::vector<double> loss;
   std::vector<double> step_ms;
+  std::vector<double> data_ms;  // of these, for data; empty: the run was made before they were told
   std::vector<Evaluation> evaluations;
   // The most that any rank's process held on its device, in the steps that were logged.
   std::optional<int64_t> most_rank_bytes;
@@ -53,7 +54,9 @@ std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
 // The mean of the windows; nothing where energy was not measured.
 std::optional<Energy> MeanEnergy(const RunMetrics& metrics);
 
-// The times of the steps that count: without the first `warmup`, if there are more.
+// The times of the steps that count: without the first `warmup`, if there are more. And of these
+// the times for data.
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);
+std::vector<double> MeasuredDataTimes(const RunMetrics& metrics, int64_t warmup);
 
 }  // namespace plimsoll::trainer

@@ -52,6 +52,11 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
     json["step_ms_high"] = ms.high;
     json["tokens_per_s"] = tokens / ms.median * 1e3;
   }
+  json["data_ms"] = nullptr;
+  if (const std::vector<double> data = MeasuredDataTimes(result.metrics, kWarmupSteps);
+      !data.empty()) {
+    json["data_ms"] = QuartilesOf(data).median;
+  }
   json["predicted_step_ms"] = result.predicted_step_seconds
                                   ? ordered_json(*result.predicted_step_seconds * 1e3)
                                   : ordered_json(nullptr);

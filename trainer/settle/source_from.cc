@@ -183,10 +183,14 @@ std::string HeldOutKey(const config::RunConfig& config) {
   return config.data.source == data::kTokens ? "data.eval" : "data.source";
 }
 
-int64_t DataWorkersFrom(const config::RunConfig& config) {
+bool HasDataWorkers(const config::RunConfig& config) {
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   const auto is_workers = [](const Setting& row) { return row.name == "workers"; };
-  if (kind == nullptr || std::ranges::none_of(kind->settings, is_workers)) return 0;
+  return kind != nullptr && std::ranges::any_of(kind->settings, is_workers);
+}
+
+int64_t DataWorkersFrom(const config::RunConfig& config) {
+  if (!HasDataWorkers(config)) return 0;
   if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
   // A GPU leaves the processor idle; on the CPU, all cores compute.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;

@@ -43,5 +43,6 @@ std::string HeldOutKey(const config::RunConfig& config);
 
 // Threads that prepare samples ahead (data.workers); 0: none do, or the source has no use for them.
 int64_t DataWorkersFrom(const config::RunConfig& config);
+bool HasDataWorkers(const config::RunConfig& config);  // could threads prepare its samples?
 
 }  // namespace plimsoll::trainer
