@@ -1,5 +1,7 @@
 #include "formats/decode_raster.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "formats/jpeg.h"
 #include "formats/png.h"
@@ -13,12 +15,21 @@ RasterForm RasterFormOf(std::string_view bytes) {
 }
 
 Raster DecodeRaster(std::span<const uint8_t> bytes, const std::string& name, int64_t most_pixels) {
+  return DecodeRasterPart(bytes, name, most_pixels, &WholeOf).raster;
+}
+
+RasterPart DecodeRasterPart(std::span<const uint8_t> bytes, const std::string& name,
+                            int64_t most_pixels,
+                            FunctionRef<RasterRequest(const RasterHeader&)> choose) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   switch (RasterFormOf(text)) {
     case RasterForm::kJpeg:
-      return DecodeJpeg(bytes, name, most_pixels);
-    case RasterForm::kPng:
-      return DecodePng(bytes, name, most_pixels);
+      return DecodeJpegPart(bytes, name, most_pixels, choose);
+    case RasterForm::kPng: {
+      Raster raster = DecodePng(bytes, name, most_pixels);
+      choose({raster.height, raster.width, false});
+      return {.box = {0, 0, raster.height, raster.width}, .raster = std::move(raster)};
+    }
     case RasterForm::kNone:
       break;
   }

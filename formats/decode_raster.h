@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/function_ref.h"
 #include "formats/raster.h"
 
 namespace plimsoll::formats {
@@ -20,5 +21,11 @@ RasterForm RasterFormOf(std::string_view bytes);
 // truncated, of a kind that isn't read, or has more than `most_pixels`.
 Raster DecodeRaster(std::span<const uint8_t> bytes, const std::string& name,
                     int64_t most_pixels = kMostRasterPixels);
+
+// Decodes what `choose` asks for once the header is read: of a JPEG file those rows and columns
+// (DecodeJpegPart), of a PNG file the whole. UserError as above.
+RasterPart DecodeRasterPart(std::span<const uint8_t> bytes, const std::string& name,
+                            int64_t most_pixels,
+                            FunctionRef<RasterRequest(const RasterHeader&)> choose);
 
 }  // namespace plimsoll::formats

@@ -18,8 +18,11 @@
 namespace plimsoll::formats {
 namespace {
 
-constexpr int kMostScans = 500;            // each takes the time of a whole picture
-constexpr int64_t kMostBlock = 32;         // pixels of a side: 4 × 4 blocks, sampled together
+constexpr int kMostScans = 500;     // each takes the time of a whole picture
+constexpr int64_t kMostBlock = 32;  // pixels of a side: 4 × 4 blocks, sampled together
+constexpr int64_t kMargin = 2;      // columns: one sample of colours, which upsampling blends
+constexpr int kSmoothed = 10;       // frequencies, by number
+constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kSpareMemory = 4 << 20;  // of libjpeg, beside a progressive file's coefficients
 
 // libjpeg's errors end in a jump to where the work began; it has no other way out.
@@ -92,43 +95,24 @@ class JpegReader {
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
-  Raster Read(std::span<const uint8_t> bytes, int64_t most_pixels) {
-    Require([&] {
-      jpeg_create_decompress(&codec_);
-      codec_.progress = &progress_;
-      jpeg_mem_src(&codec_, bytes.data(), static_cast<unsigned long>(bytes.size()));
-      jpeg_save_markers(&codec_, JPEG_APP0 + 1, 0xffff);
-      jpeg_read_header(&codec_, TRUE);
-    });
-    Raster raster = {.height = codec_.image_height, .width = codec_.image_width, .pixels = {}};
-    RequireRasterSize(name_, raster.height, raster.width, most_pixels);
-    const int64_t pixels = raster.height * raster.width;
-    const bool four = codec_.num_components == 4;
-    if (!four && codec_.num_components != 3 && codec_.num_components != 1) {
-      throw UserError(name_ + ": has neither 1, 3 nor 4 channels; convert it");
-    }
-    raster.channels = codec_.num_components == 1 ? 1 : 3;
-    codec_.out_color_space = four ? JCS_CMYK : raster.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    codec_.dct_method = JDCT_ISLOW;
-    codec_.mem->max_memory_to_use =
-        static_cast<long>((raster.height + kMostBlock) * (raster.width + kMostBlock) *
-                              codec_.num_components * static_cast<int64_t>(sizeof(JCOEF)) +
-                          kSpareMemory);
+  RasterPart Read(std::span<const uint8_t> bytes, int64_t most_pixels,
+                  FunctionRef<RasterRequest(const RasterHeader&)> choose) {
+    ReadHeader(bytes, most_pixels);
     const int orientation = Orientation();  // the end of decoding frees the markers
-    Require([&] { jpeg_start_decompress(&codec_); });
-    raster.pixels.resize(static_cast<size_t>(pixels * codec_.output_components));
-    const size_t row_bytes =
-        static_cast<size_t>(raster.width) * static_cast<size_t>(codec_.output_components);
-    uint8_t* const first = raster.pixels.data();
-    Require([&] {
-      while (codec_.output_scanline < codec_.output_height) {
-        JSAMPROW row = first + codec_.output_scanline * row_bytes;
-        jpeg_read_scanlines(&codec_, &row, 1);
-      }
-      jpeg_finish_decompress(&codec_);
-    });
-    if (four) FromInvertedCmyk(raster.pixels);
-    return Oriented(std::move(raster), orientation);
+    const bool transposed = orientation >= 5;
+    const int64_t height = codec_.image_height, width = codec_.image_width;
+    const RasterRequest request =
+        choose({transposed ? width : height, transposed ? height : width, true});
+    Start(request);
+    const int64_t rows = codec_.output_height, columns = codec_.output_width;
+    const RasterBox asked =
+        OrientedBox(request.box, transposed ? columns : rows, transposed ? rows : columns,
+                    InverseOrientation(orientation));
+    RequireInside(asked, rows, columns);
+    RasterPart part = ReadRows(Smooths() ? RasterBox{0, 0, rows, columns} : asked, request.exact);
+    part.box = OrientedBox(part.box, rows, columns, orientation);
+    part.raster = Oriented(std::move(part.raster), orientation);
+    return part;
   }
 
  private:
@@ -138,6 +122,98 @@ class JpegReader {
     throw UserError(std::string(name_) + ": " +
                     (errors_.damaged ? "is truncated or damaged: " : "cannot be read: ") +
                     errors_.message.data() + "; copy the file again, or convert it");
+  }
+
+  void ReadHeader(std::span<const uint8_t> bytes, int64_t most_pixels) {
+    Require([&] {
+      jpeg_create_decompress(&codec_);
+      codec_.progress = &progress_;
+      jpeg_mem_src(&codec_, bytes.data(), static_cast<unsigned long>(bytes.size()));
+      jpeg_save_markers(&codec_, JPEG_APP0 + 1, 0xffff);
+      jpeg_read_header(&codec_, TRUE);
+    });
+    const int64_t height = codec_.image_height, width = codec_.image_width;
+    RequireRasterSize(name_, height, width, most_pixels);
+    const bool four = codec_.num_components == 4, grey = codec_.num_components == 1;
+    if (!four && codec_.num_components != 3 && !grey) {
+      throw UserError(name_ + ": has neither 1, 3 nor 4 channels; convert it");
+    }
+    codec_.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
+    codec_.dct_method = JDCT_ISLOW;
+    codec_.mem->max_memory_to_use =
+        static_cast<long>((height + kMostBlock) * (width + kMostBlock) * codec_.num_components *
+                              static_cast<int64_t>(sizeof(JCOEF)) +
+                          kSpareMemory);
+  }
+
+  void Start(const RasterRequest& request) {
+    codec_.scale_num = 1;
+    codec_.scale_denom = static_cast<unsigned>(request.shrink);
+    codec_.do_fancy_upsampling = request.exact ? TRUE : FALSE;
+    Require([&] { jpeg_start_decompress(&codec_); });
+  }
+
+  static void RequireInside(const RasterBox& box, int64_t rows, int64_t columns) {
+    if (box.top >= 0 && box.left >= 0 && box.height >= 1 && box.width >= 1 &&
+        box.top + box.height <= rows && box.left + box.width <= columns) {
+      return;
+    }
+    throw InternalError("a box that is not inside its picture");
+  }
+
+  // True of a progressive file whose low frequencies are not all there to the last bit: libjpeg
+  // guesses them from blocks around, further ones than a part of the picture may have.
+  bool Smooths() const {
+    if (codec_.progressive_mode == FALSE || codec_.coef_bits == nullptr) return false;
+    for (int component = 0; component < codec_.num_components; ++component) {
+      const int* const bits = codec_.coef_bits[component];
+      if (std::any_of(bits + 1, bits + kSmoothed, [](int left) { return left != 0; })) return true;
+    }
+    return false;
+  }
+
+  // The rows of the box, and at least its columns.
+  RasterPart ReadRows(const RasterBox& box, bool exact) {
+    const int64_t rows = codec_.output_height, columns = codec_.output_width;
+    const int64_t margin = exact ? kMargin : 0, bottom = box.top + box.height;
+    const int64_t left = std::max<int64_t>(0, box.left - margin);
+    auto first = static_cast<JDIMENSION>(left);
+    auto count = static_cast<JDIMENSION>(std::min(columns, box.left + box.width + margin) - left);
+    if (bottom < rows && jpeg_has_multiple_scans(&codec_) == FALSE) RequireEnd();
+    Require([&] {
+      // The first column moves to the left, to where a block begins.
+      if (count < columns) jpeg_crop_scanline(&codec_, &first, &count);
+      if (box.top > 0) jpeg_skip_scanlines(&codec_, static_cast<JDIMENSION>(box.top));
+    });
+    RasterPart part = {.box = {box.top, first, box.height, count}, .raster = {}};
+    const int64_t row_bytes = int64_t{count} * codec_.output_components;
+    part.raster = {.height = box.height,
+                   .width = count,
+                   .channels = codec_.output_components == 1 ? 1 : 3,
+                   .pixels = std::vector<uint8_t>(static_cast<size_t>(box.height * row_bytes))};
+    uint8_t* const pixels = part.raster.pixels.data();
+    Require([&] {
+      while (codec_.output_scanline < bottom) {
+        const int64_t at = codec_.output_scanline - box.top;
+        JSAMPROW some[kRowsAtOnce];
+        const int64_t most = std::min(kRowsAtOnce, box.height - at);
+        for (int64_t i = 0; i < most; ++i) some[i] = pixels + (at + i) * row_bytes;
+        jpeg_read_scanlines(&codec_, some, static_cast<JDIMENSION>(most));
+      }
+      if (bottom == rows) jpeg_finish_decompress(&codec_);
+    });
+    if (codec_.out_color_space == JCS_CMYK) FromInvertedCmyk(part.raster.pixels);
+    return part;
+  }
+
+  // UserError unless the rest of the file has the marker of its end, which no pixels contain.
+  void RequireEnd() const {
+    const std::span<const uint8_t> rest(codec_.src->next_input_byte, codec_.src->bytes_in_buffer);
+    constexpr std::array<uint8_t, 2> kEnd = {0xff, JPEG_EOI};
+    if (std::find_end(rest.begin(), rest.end(), kEnd.begin(), kEnd.end()) != rest.end()) return;
+    throw UserError(name_ +
+                    ": is truncated or damaged: its end is missing; copy the file again, or "
+                    "convert it");
   }
 
   int Orientation() const {
@@ -218,8 +294,14 @@ class JpegWriter {
 }  // namespace
 
 Raster DecodeJpeg(std::span<const uint8_t> bytes, const std::string& name, int64_t most_pixels) {
+  return DecodeJpegPart(bytes, name, most_pixels, &WholeOf).raster;
+}
+
+RasterPart DecodeJpegPart(std::span<const uint8_t> bytes, const std::string& name,
+                          int64_t most_pixels,
+                          FunctionRef<RasterRequest(const RasterHeader&)> choose) {
   if (bytes.empty()) throw UserError(name + ": is empty; copy the file again");
-  return JpegReader(name).Read(bytes, most_pixels);
+  return JpegReader(name).Read(bytes, most_pixels, choose);
 }
 
 std::vector<uint8_t> EncodeJpeg(int64_t height, int64_t width, std::span<const uint8_t> pixels,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "formats/raster.h"
 
 namespace plimsoll::formats {
@@ -17,6 +18,13 @@ namespace plimsoll::formats {
 // coefficients, 2 bytes for each pixel and channel. UserError: no JPEG file, truncated or damaged
 // pixels, 12 bits, more than `most_pixels` by the header, or more than 500 scans.
 Raster DecodeJpeg(std::span<const uint8_t> bytes, const std::string& name, int64_t most_pixels);
+
+// Decodes the rows and columns that `choose` asks for once the header is read. Exact ones have the
+// bits of DecodeJpeg's. Of a baseline file nothing below them is read: damaged pixels there are no
+// error, a missing end is one. Rows above are read without being made pixels.
+RasterPart DecodeJpegPart(std::span<const uint8_t> bytes, const std::string& name,
+                          int64_t most_pixels,
+                          FunctionRef<RasterRequest(const RasterHeader&)> choose);
 
 // The bytes of a file. `pixels` [height,width,C], C of 1 or 3; `quality` 1 to 100. Colours are
 // stored at half of the resolution, as libjpeg does unless told otherwise.

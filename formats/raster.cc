@@ -9,6 +9,24 @@
 #include "base/error.h"
 
 namespace plimsoll::formats {
+namespace {
+
+// What is seen at (y, x) is stored at (x, y) if it is transposed, and from the far end where it is
+// mirrored.
+struct Turn {
+  bool transposed = false, from_bottom = false, from_right = false;
+};
+
+Turn TurnOf(int orientation) {
+  const auto is_any_of = [&](std::initializer_list<int> some) {
+    return std::ranges::find(some, orientation) != some.end();
+  };
+  return {.transposed = is_any_of({5, 6, 7, 8}),
+          .from_bottom = is_any_of({3, 4, 6, 7}),
+          .from_right = is_any_of({2, 3, 7, 8})};
+}
+
+}  // namespace
 
 void RequireRasterSize(const std::string& name, int64_t height, int64_t width,
                        int64_t most_pixels) {
@@ -23,14 +41,8 @@ void RequireRasterSize(const std::string& name, int64_t height, int64_t width,
 }
 
 Raster Oriented(Raster raster, int orientation) {
-  if (orientation <= 1 || orientation > 8) return raster;
-  // What is seen at (y, x) is stored at (x, y) from 5 on, and from the far end where it is
-  // mirrored.
-  const bool transposed = orientation >= 5;
-  const auto is_any_of = [&](std::initializer_list<int> some) {
-    return std::ranges::find(some, orientation) != some.end();
-  };
-  const bool from_bottom = is_any_of({3, 4, 6, 7}), from_right = is_any_of({2, 3, 7, 8});
+  const auto [transposed, from_bottom, from_right] = TurnOf(orientation);
+  if (!transposed && !from_bottom && !from_right) return raster;
   Raster seen = {.height = transposed ? raster.width : raster.height,
                  .width = transposed ? raster.height : raster.width,
                  .channels = raster.channels,
@@ -47,6 +59,19 @@ Raster Oriented(Raster raster, int orientation) {
     }
   }
   return seen;
+}
+
+RasterBox OrientedBox(const RasterBox& box, int64_t height, int64_t width, int orientation) {
+  const auto [transposed, from_bottom, from_right] = TurnOf(orientation);
+  const int64_t down = from_bottom ? height - box.top - box.height : box.top;
+  const int64_t across = from_right ? width - box.left - box.width : box.left;
+  if (transposed) return {across, down, box.width, box.height};
+  return {down, across, box.height, box.width};
+}
+
+int InverseOrientation(int orientation) {
+  if (orientation == 6) return 8;
+  return orientation == 8 ? 6 : orientation;
 }
 
 }  // namespace plimsoll::formats
