@@ -10,12 +10,11 @@
 
 #include "data/images/image_files.h"
 #include "data/sample_random.h"
+#include "formats/raster.h"
 
 namespace plimsoll::data {
 
-struct ImageBox {
-  int64_t top = 0, left = 0, height = 0, width = 0;
-};
+using ImageBox = formats::RasterBox;
 
 // How one sample is mixed.
 struct ImageMix {

@@ -62,11 +62,13 @@ void ImagePreparation::DrawAugmented(std::span<const uint8_t> pixels,
   augmentation.Erase(seed, sample, canvas, out);
 }
 
+PictureResize ImagePreparation::ResizeOf(const ImageSize& size) const {
+  return MiddleOf(size, resizing.Of(size), image.height, image.width, filter);
+}
+
 std::vector<uint8_t> ImagePreparation::Fitted(std::span<const uint8_t> pixels,
                                               const ImageSize& size) const {
-  const ImageSize whole = resizing.Of(size);
-  if (size == image && whole == image) return {pixels.begin(), pixels.end()};
-  return ResizedMiddle(pixels, size, whole, image.height, image.width, filter);
+  return Resized(pixels, size.channels, {0, 0, size.height, size.width}, ResizeOf(size));
 }
 
 void ImagePreparation::DrawPicture(std::span<const uint8_t> pixels, const ImageSize& size,

@@ -45,6 +45,8 @@ struct ImagePreparation {
   // The same as training sees it: where and how the augmentation says for the sample.
   void DrawAugmented(std::span<const uint8_t> pixels, const Augmentation& augmentation,
                      uint64_t seed, int64_t sample, std::span<float> out) const;
+  // How pictures of that size become images of the data's own size.
+  PictureResize ResizeOf(const ImageSize& size) const;
   // An image of the data's own size, of a picture of any size in the data's channels.
   std::vector<uint8_t> Fitted(std::span<const uint8_t> pixels, const ImageSize& size) const;
   // As Draw, of a picture of any size, with one channel (grey) or three (red, green, blue): it gets
