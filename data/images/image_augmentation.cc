@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "base/random.h"
@@ -65,21 +66,55 @@ constexpr uint64_t kTop = 0, kLeft = 1, kFlip = 2, kOperations = 3, kErasing = 4
 constexpr double kLeastPart = 0.02, kMostPart = 0.33, kLeastRatio = 0.3, kMostRatio = 3.3;
 constexpr int kTries = 10;
 
-// Calls emit(channel, byte) for the canvas' bytes in their order.
-template <typename Emit>
-void ForCanvas(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
-               const ImageSize& canvas, const Emit& emit) {
-  const int64_t channels = image.channels;
+// The pixels [first, end) of a canvas' row that an image covers, and the image's own that is at
+// `first`; the next ones follow it, or precede it where the canvas is mirrored.
+struct CoveredRow {
+  CoveredRow(const ImageSize& image, const Placement& placement, const ImageSize& canvas) {
+    const int64_t left = std::clamp<int64_t>(placement.left, 0, canvas.width);
+    const int64_t right = std::clamp<int64_t>(placement.left + image.width, left, canvas.width);
+    first = placement.flipped ? canvas.width - right : left;
+    end = first + right - left;
+    column = (placement.flipped ? right - 1 : left) - placement.left;
+  }
+
+  int64_t first = 0, end = 0, column = 0;
+};
+
+// Writes the canvas: value(channel, byte) of each of its bytes, in their order. `channels` may be a
+// constant.
+template <typename Channels, typename Number, typename Value>
+void FillCanvas(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
+                const ImageSize& canvas, Channels channels, const Value& value, Number* to) {
+  const CoveredRow covered(image, placement, canvas);
+  const auto fill_zeros = [&](int64_t count) {
+    for (int64_t x = 0; x < count; ++x) {
+      for (int64_t c = 0; c < channels; ++c) *to++ = value(c, 0);
+    }
+  };
+  const int64_t step = placement.flipped ? -channels : channels;
   for (int64_t y = 0; y < canvas.height; ++y) {
     const int64_t row = y - placement.top;
-    for (int64_t x = 0; x < canvas.width; ++x) {
-      const int64_t column = (placement.flipped ? canvas.width - 1 - x : x) - placement.left;
-      const bool covered = row >= 0 && row < image.height && column >= 0 && column < image.width;
-      const uint8_t* const from =
-          covered ? pixels.data() + (row * image.width + column) * channels : nullptr;
-      for (int64_t c = 0; c < channels; ++c) emit(c, from == nullptr ? uint8_t{0} : from[c]);
+    if (row < 0 || row >= image.height) {
+      fill_zeros(canvas.width);
+      continue;
     }
+    fill_zeros(covered.first);
+    const uint8_t* from = pixels.data() + (row * image.width + covered.column) * channels;
+    for (int64_t x = covered.first; x < covered.end; ++x, from += step) {
+      for (int64_t c = 0; c < channels; ++c) *to++ = value(c, from[c]);
+    }
+    fill_zeros(canvas.width - covered.end);
   }
+}
+
+template <typename Number, typename Value>
+void FillCanvas(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
+                const ImageSize& canvas, const Value& value, Number* to) {
+  const auto fill = [&](auto channels) {
+    FillCanvas(pixels, image, placement, canvas, channels, value, to);
+  };
+  if (image.channels == 3) return fill(std::integral_constant<int64_t, 3>());
+  fill(image.channels);
 }
 
 }  // namespace
@@ -213,16 +248,16 @@ std::string Augmentation::ChangesText() const {
 
 void DrawImage(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
                const NormalisedBytes& normalised, const ImageSize& canvas, std::span<float> out) {
-  float* to = out.data();
-  ForCanvas(pixels, image, placement, canvas,
-            [&](int64_t channel, uint8_t byte) { *to++ = normalised(channel, byte); });
+  FillCanvas(
+      pixels, image, placement, canvas,
+      [&](int64_t channel, uint8_t byte) { return normalised(channel, byte); }, out.data());
 }
 
 void PlaceImage(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
                 const ImageSize& canvas, std::span<uint8_t> out) {
-  uint8_t* to = out.data();
-  ForCanvas(pixels, image, placement, canvas,
-            [&](int64_t /*channel*/, uint8_t byte) { *to++ = byte; });
+  FillCanvas(
+      pixels, image, placement, canvas, [](int64_t /*channel*/, uint8_t byte) { return byte; },
+      out.data());
 }
 
 void EraseBox(const ImageBox& box, const ImageSize& canvas, std::span<float> values) {
