@@ -22,7 +22,9 @@ constexpr size_t kNamedClasses = 5;           // in a summary
 constexpr int64_t kMostBeside = 64 << 20, kMostBytesOfPixel = 8;
 
 // Read, not mapped: a file on a network's disk that fails is an error then.
-formats::Raster DecodeFile(const std::string& path, int64_t most_pixels) {
+formats::RasterPart DecodeFile(
+    const std::string& path, int64_t most_pixels,
+    FunctionRef<formats::RasterRequest(const formats::RasterHeader&)> choose) {
   const RandomAccessFile file(path, RandomAccessFile::Noted::kNo);
   if (file.bytes() > kMostBeside + kMostBytesOfPixel * most_pixels) {
     throw UserError(fmt::format("{}: its {} bytes are more than an image of {} pixels has", path,
@@ -31,7 +33,7 @@ formats::Raster DecodeFile(const std::string& path, int64_t most_pixels) {
   static thread_local std::vector<uint8_t> bytes;
   bytes.resize(static_cast<size_t>(file.bytes()));
   file.Read(0, std::as_writable_bytes(std::span(bytes)));
-  return formats::DecodeRaster(bytes, path, most_pixels);
+  return formats::DecodeRasterPart(bytes, path, most_pixels, choose);
 }
 
 }  // namespace
@@ -39,19 +41,22 @@ formats::Raster DecodeFile(const std::string& path, int64_t most_pixels) {
 FolderImages::FolderImages(ImageFolder folder, ImagePreparation seen, const FolderReading& reading)
     : folder_(std::move(folder)), seen_(std::move(seen)), reading_(reading) {}
 
-FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files,
-                                           int64_t number) const {
+FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files, int64_t number,
+                                           bool fast, ResizeOf resize_of) const {
   const int64_t count = std::ssize(files), most = std::min(count, kMostInVain);
   for (int64_t i = 0; i < most; ++i) {
     const ImageFile& file = files[static_cast<size_t>((number + i) % count)];
     try {
-      formats::Raster raster = DecodeFile(file.path, reading_.most_pixels);
-      const ImageSize size = {raster.height, raster.width, raster.channels};
-      const int64_t channels = seen_.canvas.channels;
-      return {.size = {size.height, size.width, channels},
-              .pixels = size.channels == channels ? std::move(raster.pixels)
-                                                  : WithChannels(raster.pixels, size, channels),
-              .label = file.label};
+      Decoded image = {.part = {}, .resize = {}, .label = file.label};
+      image.part =
+          DecodeFile(file.path, reading_.most_pixels, [&](const formats::RasterHeader& picture) {
+            image.resize = resize_of({picture.height, picture.width, seen_.canvas.channels});
+            image.shrink = fast && picture.shrinks ? ShrinkFor(image.resize) : 1;
+            return formats::RasterRequest{.box = SourceOf(image.resize, image.shrink),
+                                          .shrink = static_cast<int>(image.shrink),
+                                          .exact = !fast};
+          });
+      return image;
     } catch (const UserError& error) {
       if (!reading_.skip_unreadable) {
         throw UserError(
@@ -69,30 +74,55 @@ FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files,
                   files[static_cast<size_t>(number)].path, most - 1));
 }
 
+std::vector<uint8_t> FolderImages::Fitted(Decoded image) const {
+  formats::Raster& raster = image.part.raster;
+  const int64_t channels = seen_.canvas.channels;
+  // Grey pixels are resized as one channel, and colours in the channels that remain.
+  if (raster.channels > channels) {
+    const ImageSize size = {raster.height, raster.width, raster.channels};
+    raster.pixels = WithChannels(raster.pixels, size, channels);
+    raster.channels = channels;
+  }
+  std::vector<uint8_t> fitted =
+      Resized(raster.pixels, raster.channels, image.part.box, image.resize, image.shrink);
+  if (raster.channels == channels) return fitted;
+  const ImageBox& kept = image.resize.kept;
+  return WithChannels(fitted, {kept.height, kept.width, raster.channels}, channels);
+}
+
 int32_t FolderImages::DrawTrain(int64_t image, uint64_t seed, int64_t sample,
                                 std::span<float> to) const {
   if (to.empty() && !reading_.skip_unreadable) {
     return folder_.train[static_cast<size_t>(image)].label;
   }
-  const Decoded read = Decode(folder_.train, image);
-  if (to.empty()) return read.label;
-  const ImageSize& canvas = seen_.canvas;
-  SampleRandom random(seed, sample, kCropStream);
-  const std::vector<uint8_t> bytes =
-      reading_.crop ? Resized(read.pixels, read.size, reading_.crop->Draw(read.size, random),
-                              canvas.height, canvas.width, seen_.filter)
-                    : seen_.Fitted(read.pixels, read.size);
-  seen_.DrawAugmented(bytes, reading_.augmentation, seed, sample, to);
-  return read.label;
+  // Also for the label alone: which rows are decoded decides whether an image can be read.
+  const auto resize_of = [&](const ImageSize& size) -> PictureResize {
+    if (!reading_.crop) return seen_.ResizeOf(size);
+    SampleRandom random(seed, sample, kCropStream);
+    const ImageSize& canvas = seen_.canvas;
+    return {.box = reading_.crop->Draw(size, random),
+            .height = canvas.height,
+            .width = canvas.width,
+            .kept = {0, 0, canvas.height, canvas.width},
+            .filter = seen_.filter};
+  };
+  Decoded read = Decode(folder_.train, image, reading_.fast, resize_of);
+  const int32_t label = read.label;
+  if (to.empty()) return label;
+  seen_.DrawAugmented(Fitted(std::move(read)), reading_.augmentation, seed, sample, to);
+  return label;
 }
 
 int32_t FolderImages::DrawHeldOut(int64_t image, std::span<float> to) const {
   if (to.empty() && !reading_.skip_unreadable) {
     return folder_.held_out[static_cast<size_t>(image)].label;
   }
-  const Decoded read = Decode(folder_.held_out, image);
-  if (!to.empty()) seen_.DrawPicture(read.pixels, read.size, to);
-  return read.label;
+  // Exact with any setting, so that evaluations compare.
+  Decoded read = Decode(folder_.held_out, image, false,
+                        [&](const ImageSize& size) { return seen_.ResizeOf(size); });
+  const int32_t label = read.label;
+  if (!to.empty()) seen_.Draw(Fitted(std::move(read)), to);
+  return label;
 }
 
 void FolderImages::CheckLabelsBelow(int64_t bound) const {
@@ -147,6 +177,7 @@ std::string FolderImages::PreparationLines() const {
   } else {
     text += fmt::format("  {}\n", middle);
   }
+  if (reading_.fast) text += "  decoded fast: pixels near those of the files\n";
   text += reading_.augmentation.ChangesText();
   if (folder_.passed_over > 0) {
     text += fmt::format("  {} other file{} beside them passed over\n", folder_.passed_over,

@@ -12,14 +12,17 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/settings.h"
 #include "data/images/image_augmentation.h"
 #include "data/images/image_files.h"
 #include "data/images/image_folder.h"
 #include "data/images/image_mixing.h"
 #include "data/images/image_preparation.h"
+#include "data/images/picture_scaling.h"
 #include "data/labels.h"
 #include "data/source.h"
+#include "formats/raster.h"
 #include "graph/slot.h"
 
 namespace plimsoll::data {
@@ -87,6 +90,7 @@ struct FolderReading {
   std::optional<ResizedCrop> crop;  // for training; none: as held-out images
   Augmentation augmentation;        // of what has the canvas' size
   int64_t most_pixels = 0;
+  bool fast = false;  // for training, JPEG files are decoded to pixels that are near theirs
   // An image that cannot be read: true: the next one in the folder's order that can is in its
   // place, with its own label; false: a UserError.
   bool skip_unreadable = false;
@@ -115,13 +119,21 @@ class FolderImages final : public ImageSet {
   const std::vector<std::string>& classes() const { return folder_.classes; }
 
  private:
+  // An image's pixels as far as they take part in what it becomes.
   struct Decoded {
-    ImageSize size;
-    std::vector<uint8_t> pixels;  // [H,W,C], in the channels that the model sees
+    formats::RasterPart part;
+    PictureResize resize;
+    int64_t shrink = 1;
     int32_t label = 0;
   };
+  // What a picture of that size becomes.
+  using ResizeOf = FunctionRef<PictureResize(const ImageSize&)>;
+
   std::string ResizingText() const;  // of held-out images
-  Decoded Decode(const std::vector<ImageFile>& files, int64_t number) const;
+  Decoded Decode(const std::vector<ImageFile>& files, int64_t number, bool fast,
+                 ResizeOf resize_of) const;
+  // [H,W,C] of what the image becomes, in the channels that the model sees.
+  std::vector<uint8_t> Fitted(Decoded image) const;
 
   ImageFolder folder_;
   ImagePreparation seen_;

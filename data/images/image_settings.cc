@@ -130,6 +130,7 @@ void RefuseSettingsOfFolders(const Settings& settings) {
     if (settings.Has(name)) refuse(name);
   }
   if (settings.Float("eval_fraction") > 0) refuse("eval_fraction");
+  if (settings.Text("decode") != "exact") refuse("decode");
   if (settings.Text("unreadable") != "error") refuse("unreadable");
   if (settings.Int("most_pixels") != formats::kMostRasterPixels) refuse("most_pixels");
 }
@@ -234,6 +235,7 @@ NamedImages FolderImagesFrom(const Settings& settings, const ModelSizes& model) 
   const FolderReading reading = {.crop = CropFrom(settings),
                                  .augmentation = AugmentationFrom(settings),
                                  .most_pixels = settings.Int("most_pixels"),
+                                 .fast = settings.Text("decode") == "fast",
                                  .skip_unreadable = settings.Text("unreadable") == "skip"};
   const LabelKind kind = LabelKindOf(model.label_values);
   ImageFolder folder = OfFolder([&] {
@@ -447,6 +449,13 @@ std::vector<Setting> ImageSettings() {
        .derived = "as the folder of `model.init_from` says, or 1/255",
        .min = 0,
        .above_min = true},
+      {.name = "decode",
+       .type = Setting::Type::kChoice,
+       .doc = "For training, `exact` gives Pillow's pixels of a JPEG file; `fast` decodes at 1/2, "
+              "1/4 or 1/8 what is resized to that size or less, and colours without smoothing "
+              "(docs/data.md).",
+       .default_value = std::string("exact"),
+       .choices = {"exact", "fast"}},
       {.name = "unreadable",
        .type = Setting::Type::kChoice,
        .doc = "What a JPEG or PNG file that cannot be read does: `error` ends the run, with `skip` "

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/images/image_augmentation.h"
 #include "data/images/image_preparation.h"
 #include "data/images/picture_scaling.h"
 #include "data/prefetch.h"
@@ -19,6 +20,7 @@
 #include "formats/jpeg.h"
 #include "formats/png.h"
 #include "tests/data/image_folders.h"
+#include "tests/formats/jpeg_kinds.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -27,6 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 using Given = std::map<std::string, SettingValue>;
 
 struct Batch {
@@ -423,6 +426,112 @@ TEST_F(FolderImages, ThatCannotBeReadLeaveTheirPlaceToTheNext) {
     if (entry.is_regular_file()) WriteFile(entry.path(), "no image");
   }
   ExpectUserError([&] { Fill(*Make(skip), 0, 1); }, {"and the 11 images behind it cannot be read"});
+}
+
+// A folder of one JPEG file of a kind.
+class JpegImages : public FolderImages {
+ protected:
+  static constexpr int64_t kRows = 150, kColumns = 200;
+
+  JpegImages() {
+    for (const char* part : {"train", "val"}) fs::remove_all(folder_ / part);
+    for (const char* part : {"train/a", "val/a"}) fs::create_directories(folder_ / part);
+  }
+  void WriteBoth(const std::vector<uint8_t>& file) const {
+    for (const char* part : {"train/a/1.jpg", "val/a/1.jpg"}) folder_.Write(part, Text(file));
+  }
+  // The images of a folder whose model sees `shape`.
+  static std::vector<float> Seen(const Source& source, int64_t sample, const graph::Shape& shape) {
+    return Fill(source, sample, 1, shape).images;
+  }
+};
+
+// Each sample is what the whole picture's pixels give: crops to train on, and the middle of those
+// held out.
+TEST_F(JpegImages, AreWhatTheWholePicturesGive) {
+  const graph::Shape shape = {1, 20, 24, 3}, grey_shape = {1, 20, 24, 1};
+  int orientation = 0;
+  for (const formats::JpegKind& kind : formats::JpegKinds()) {
+    const std::vector<uint8_t> file =
+        formats::WriteJpeg(kind, kRows, kColumns, 1, 1 + orientation++ % 8);
+    WriteBoth(file);
+    const formats::Raster whole = formats::DecodeJpeg(file, "whole", kRows * kColumns);
+    for (const graph::Shape& seen_shape : {shape, grey_shape}) {
+      const int64_t channels = seen_shape.dim(3);
+      const ImageSize size = {whole.height, whole.width, channels};
+      const std::vector<uint8_t> pixels =
+          WithChannels(whole.pixels, {size.height, size.width, whole.channels}, channels);
+      const auto source = Make({}, seen_shape);
+      const ImagePreparation& seen = *source->image_preparation();
+      std::vector<float> expected(static_cast<size_t>(seen_shape.elements()));
+      seen.DrawPicture(pixels, size, expected);
+      EXPECT_EQ(Seen(*source->HeldOut(0), 0, seen_shape), expected) << kind.name;
+      // The crop is the only one of this area and ratio.
+      const auto all = Make({{"crop_scale", std::vector<double>{1, 1}},
+                             {"crop_ratio", std::vector<double>{1.2, 1.2}}},
+                            seen_shape);
+      SampleRandom random(1, 1, 1);
+      const ImageBox box = ResizedCrop{.scale = {1, 1}, .ratio = {1.2, 1.2}}.Draw(size, random);
+      seen.Draw(Resized(pixels, size, box, 20, 24), expected);
+      EXPECT_EQ(Seen(*all, 0, seen_shape), expected) << kind.name;
+    }
+  }
+}
+
+// Where crops are much larger than what the model sees; held-out images stay exact.
+TEST_F(JpegImages, MayBeDecodedFast) {
+  const graph::Shape shape = {1, 20, 24, 3};
+  const formats::JpegKind kind = {.name = "4:2:0", .across = 2, .down = 2};
+  WriteBoth(formats::WriteJpeg(kind, kRows, kColumns, 1, 6));
+  const auto exact = Make({}, shape), fast = Make({{"decode", std::string("fast")}}, shape);
+  EXPECT_EQ(Seen(*fast->HeldOut(0), 0, shape), Seen(*exact->HeldOut(0), 0, shape));
+  EXPECT_THAT(fast->Describe({}), HasSubstr("\n  decoded fast"));
+  EXPECT_THAT(exact->Describe({}), Not(HasSubstr("decoded fast")));
+  for (int64_t sample = 0; sample < 8; ++sample) {
+    const std::vector<float> pixels = Seen(*exact, sample, shape),
+                             near = Seen(*fast, sample, shape);
+    EXPECT_NE(pixels, near);
+    EXPECT_EQ(near, Seen(*fast, sample, shape));
+    double difference = 0;
+    for (size_t i = 0; i < pixels.size(); ++i) difference += std::abs(pixels[i] - near[i]);
+    EXPECT_LT(difference * 255, 8 * static_cast<double>(pixels.size()));
+  }
+  // PNG files have one way.
+  fs::remove(folder_ / "train/a/1.jpg");
+  std::vector<uint8_t> pixels;
+  for (int i = 0; i < kRows * kColumns * 3; ++i) pixels.push_back(static_cast<uint8_t>(i * 7));
+  Write("train/a", 1, formats::EncodePng(kColumns, kRows, pixels));
+  EXPECT_EQ(Fill(*Make({{"decode", std::string("fast")}}, shape), 0, 8, shape),
+            Fill(*Make({}, shape), 0, 8, shape));
+}
+
+// Damage is met by samples whose rows reach down to it, and the same ones read the labels alone.
+TEST_F(JpegImages, AreDamagedForTheSamplesThatReachIt) {
+  std::vector<uint8_t> file = formats::WriteJpeg({}, kRows, kColumns, 1);
+  fs::remove_all(folder_ / "val");
+  fs::create_directories(folder_ / "train/b");
+  folder_.Write("train/b/1.jpg", Text(file));
+  file.insert(file.begin() + std::ssize(file) * 3 / 4, {0xff, 0xd9});
+  folder_.Write("train/a/1.jpg", Text(file));
+  const Given skip = {{"unreadable", std::string("skip")},
+                      {"crop_scale", std::vector<double>{0.05, 0.1}}};
+  const auto source = Make(skip);
+  const Batch batch = Fill(*source, 0, 40);
+  const auto first_class = std::ranges::count(batch.labels, 0);
+  EXPECT_GT(first_class, 8);
+  EXPECT_LT(first_class, 20);
+  EXPECT_THAT(source->Unread(), HasSubstr("1 image could not be read"));
+  EXPECT_EQ(Fill(*Make(skip), 0, 40), batch);
+  std::vector<int32_t> labels(40);
+  Make(skip)->Fill(
+      0, std::vector<graph::Slot>{
+             {"labels", {graph::DType::kInt32, {40}}, std::as_writable_bytes(std::span(labels))}});
+  EXPECT_EQ(labels, batch.labels);
+  // A file without its end is read by none.
+  file.resize(file.size() - 2);
+  file.erase(file.begin() + std::ssize(file) * 2 / 3, file.end());
+  folder_.Write("train/a/1.jpg", Text(file));
+  EXPECT_EQ(std::ranges::count(Fill(*Make(skip), 0, 40).labels, 0), 0);
 }
 
 TEST_F(FolderImages, RefuseSettingsThatDoNotSuit) {

@@ -283,6 +283,7 @@ TEST_F(ImageSource, RefusesSettingsOfFoldersByClass) {
                                                         {"crop_ratio", std::vector<double>{1, 1}},
                                                         {"eval_fraction", 0.5},
                                                         {"most_pixels", int64_t{100}},
+                                                        {"decode", std::string("fast")},
                                                         {"unreadable", std::string("skip")}};
   for (const auto& setting : settings) {
     EXPECT_THAT(SettingErrorOf(setting.first, [&] { Make({setting}); }),
