@@ -82,7 +82,12 @@ double StepFeed::TakeSeconds(const Session& session) {
 }
 
 std::string StepFeed::Advice() const {
-  if (prefetcher_) return "more data.workers may help, if there are idle cores";
+  if (prefetcher_) {
+    const Settings& settings = config_.data.settings;
+    const bool exact = settings.Has("decode") && settings.Text("decode") == "exact";
+    return fmt::format("more data.workers may help, if there are idle cores{}",
+                       exact ? "; of large JPEG files also data.decode: fast" : "");
+  }
   return HasDataWorkers(config_) ? "with data.workers threads prepare it meanwhile" : "";
 }
 
