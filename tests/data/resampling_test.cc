@@ -9,6 +9,7 @@
 #include "data/images/picture_scaling.h"
 #include "data/images/resampling_rows.h"
 #include "data/images/resampling_windows.h"
+#include "tests/formats/box_draws.h"
 
 namespace plimsoll::data {
 namespace {
@@ -66,28 +67,12 @@ std::vector<uint8_t> PlainlyResized(const std::vector<uint8_t>& pixels, const Im
   return result;
 }
 
-class Draws {
- public:
-  explicit Draws(uint64_t seed) : seed_(seed) {}
-  int64_t operator()(int64_t least, int64_t most) {
-    return least +
-           static_cast<int64_t>(Hash(seed_, count_++) % static_cast<uint64_t>(most - least + 1));
-  }
-  ImageBox Box(int64_t height, int64_t width) {
-    const int64_t rows = (*this)(1, height), columns = (*this)(1, width);
-    return {(*this)(0, height - rows), (*this)(0, width - columns), rows, columns};
-  }
-
- private:
-  uint64_t seed_, count_ = 0;
-};
-
 Line LineOf(int64_t length, int64_t to, int64_t first, int64_t count) {
   return {length, 0, static_cast<double>(length), to, first, count};
 }
 
 TEST(Resampling, SumsAsPlainLoopsDo) {
-  Draws draw(1);
+  formats::BoxDraws draw(1);
   for (int i = 0; i < 150; ++i) {
     const ImageSize size = {draw(1, 40), draw(1, 60), draw(0, 1) == 0 ? 1 : 3};
     const std::vector<uint8_t> pixels = NoiseOf(size, static_cast<uint64_t>(i));
@@ -106,7 +91,7 @@ TEST(Resampling, SumsAsPlainLoopsDo) {
 
 // The pixels of a part, and nothing else: memory ends with them.
 TEST(Resampling, ReadsThePixelsThatTakePart) {
-  Draws draw(2);
+  formats::BoxDraws draw(2);
   for (int i = 0; i < 200; ++i) {
     const ImageSize size = {draw(1, 40), draw(1, 60), draw(0, 1) == 0 ? 1 : 3};
     const std::vector<uint8_t> pixels = NoiseOf(size, static_cast<uint64_t>(i));
@@ -199,7 +184,7 @@ TEST(Resampling, TakesBoxesOfShrunkPictures) {
 
 // Every range is inside its line, and the weights of its pixels are 1 together.
 TEST(ResamplingWindows, WeighWhatIsInsideTheLine) {
-  Draws draw(3);
+  formats::BoxDraws draw(3);
   for (int i = 0; i < 300; ++i) {
     const int64_t pixels = draw(1, 200), to = draw(1, 60);
     const int64_t count = draw(1, to), first = draw(0, to - count);

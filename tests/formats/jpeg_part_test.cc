@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "formats/decode_raster.h"
 #include "formats/jpeg.h"
 #include "formats/png.h"
+#include "tests/formats/box_draws.h"
 #include "tests/formats/jpeg_kinds.h"
 #include "tests/support/expect_error.h"
 
@@ -21,24 +21,6 @@ using testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
 
 constexpr int64_t kMostPixels = 100'000;
-
-// Numbers drawn one after the other.
-class Draws {
- public:
-  explicit Draws(uint64_t seed) : seed_(seed) {}
-  // From `least` to `most`.
-  int64_t operator()(int64_t least, int64_t most) {
-    return least +
-           static_cast<int64_t>(Hash(seed_, count_++) % static_cast<uint64_t>(most - least + 1));
-  }
-  RasterBox Box(int64_t height, int64_t width) {
-    const int64_t rows = (*this)(1, height), columns = (*this)(1, width);
-    return {(*this)(0, height - rows), (*this)(0, width - columns), rows, columns};
-  }
-
- private:
-  uint64_t seed_, count_ = 0;
-};
 
 RasterPart Part(const Bytes& file, const RasterRequest& request) {
   return DecodeRasterPart(file, "part", kMostPixels, [&](const RasterHeader&) { return request; });
@@ -85,7 +67,7 @@ void ExpectSamePixels(const Bytes& file, const Raster& whole, const RasterReques
 
 TEST(JpegPart, HasThePixelsOfTheWhole) {
   for (const JpegKind& kind : JpegKinds()) {
-    Draws draw(7);
+    BoxDraws draw(7);
     for (uint64_t i = 0; i < 20; ++i) {
       const Bytes file = WriteJpeg(kind, draw(1, 120), draw(1, 150), i);
       const Raster whole = DecodeJpeg(file, "whole", kMostPixels);
@@ -111,7 +93,7 @@ TEST(JpegPart, MayBeginAndEndAtEveryPixel) {
 TEST(JpegPart, IsTurnedAsTheWhole) {
   for (int orientation = 1; orientation <= 8; ++orientation) {
     for (const JpegKind& kind : JpegKinds()) {
-      Draws draw(static_cast<uint64_t>(orientation));
+      BoxDraws draw(static_cast<uint64_t>(orientation));
       const Bytes file = WriteJpeg(kind, 45, 70, 1, orientation);
       const Raster whole = DecodeJpeg(file, "whole", kMostPixels);
       EXPECT_EQ(whole.height, orientation < 5 ? 45 : 70);
@@ -127,7 +109,7 @@ TEST(JpegPart, IsTurnedAsTheWhole) {
 TEST(JpegPart, MayBeDecodedAtASmallerSize) {
   for (const JpegKind& kind : JpegKinds()) {
     for (const int shrink : {1, 2, 4, 8}) {
-      Draws draw(static_cast<uint64_t>(shrink));
+      BoxDraws draw(static_cast<uint64_t>(shrink));
       for (uint64_t i = 0; i < 6; ++i) {
         const int64_t height = draw(1, 120), width = draw(1, 150);
         const Bytes file = WriteJpeg(kind, height, width, i);
