@@ -151,7 +151,7 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     Run(arguments);
-  } catch (const UserError& error) {
+  } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;
   }
