@@ -60,7 +60,7 @@ def plot(rows, window, file):
     base_name, *others = rows
     curves = {name: [smoothed(run["loss"], window) for run in runs] for name, runs in rows.items()}
     length = len(curves[base_name][0])
-    steps = range(0, length, max(1, length // 200))
+    steps = range(0, length, max(1, length // 80))
     at = [window + step for step in steps]
     for name, of_seeds in curves.items():
         color = "black" if name == base_name else f"C{others.index(name)}"

@@ -293,7 +293,7 @@ struct AmpConfig {
   Fp8Recipe fp8_recipe = Fp8Recipe::kNone;  // how 8-bit linear layers find their scales
   Fp8Gradients fp8_gradients = Fp8Gradients::kE4m3;
   std::vector<std::string> fp8_skip;  // patterns of weights whose layers stay in 16 bits
-  int64_t fp8_skip_ends = 1;          // so many blocks at each end stay in 16 bits
+  int64_t fp8_skip_ends = 1;          // blocks at each end that stay in 16 bits
 
   bool operator==(const AmpConfig&) const = default;
 };

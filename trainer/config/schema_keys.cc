@@ -386,7 +386,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "`[block.0.*, *.mlp.*]`.")
       .When("amp.fp8.recipe", codes);
   amp.Add("fp8.skip_ends", &A::fp8_skip_ends,
-          "So many blocks at each end of the model stay in 16 bits; 0: none.")
+          "The number of blocks at each end of the model that stay in 16 bits.")
       .Between(0, 10'000)
       .When("amp.fp8.recipe", codes);
 

@@ -188,8 +188,8 @@ class Session {
   // objectives, and stay until the next call.
   void EndStep();
   std::span<const StepMetrics> TakeMetrics();
-  // The device's time from the end of the step before to the end of the step taken last. Nothing of
-  // the first one, and where the device keeps no time.
+  // The device's time from the end of the step before to the end of the step taken last. No value
+  // for the first step, and where the device keeps no time.
   std::optional<double> seconds_of_taken() const { return seconds_of_taken_; }
 
   // Of what the slots hold, the metrics of each objective that are evaluated (MetricInfo).
