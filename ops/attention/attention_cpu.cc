@@ -115,7 +115,7 @@ void Forward(const CpuContext& ctx) {
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
     });
   });
-  StoreLargest(ctx, 0, 2);
+  StoreLargest(ctx);
 }
 
 void Backward(const CpuContext& ctx) {
@@ -153,7 +153,7 @@ void Backward(const CpuContext& ctx) {
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
     });
   });
-  StoreLargest(ctx, 0, 1);
+  StoreLargest(ctx);
 }
 
 int64_t ForwardWorkspace(const OpCall& call, int threads) {

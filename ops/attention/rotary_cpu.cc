@@ -80,7 +80,7 @@ void Run(const CpuContext& ctx) {
 
 void Rotary(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() { Run<S>(ctx); });
-  StoreLargest(ctx, 0, 1);
+  StoreLargest(ctx);
 }
 
 int64_t Workspace(const OpCall& call, int threads) {

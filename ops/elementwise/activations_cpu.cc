@@ -109,7 +109,7 @@ void Gelu(const CpuContext& ctx) {
   DispatchGelu(ctx, [&]<bool kTanh>() {
     MapElements<1>(ctx, []<typename T>(Vec<T> x) { return GeluValue<kTanh, T>(x); });
   });
-  StoreLargest(ctx, 0, 1);
+  StoreLargest(ctx);
 }
 
 void GeluBackward(const CpuContext& ctx) {
@@ -118,7 +118,7 @@ void GeluBackward(const CpuContext& ctx) {
       return dy * GeluValueAndSlope<kTanh, T>(x).slope;
     });
   });
-  StoreLargest(ctx, 0, 1);
+  StoreLargest(ctx);
 }
 
 template <bool kTanh, typename S>
@@ -134,32 +134,11 @@ void RunGeluWithBackward(const CpuContext& ctx) {
   });
 }
 
-// Of y as it is stored, or would be: nobody may want it.
-template <bool kTanh, typename S>
-float LargestGelu(const CpuContext& ctx) {
-  using T = Compute<S>;
-  const S* const x = ctx.in<S>(0);
-  const auto of_range = [=](int64_t begin, int64_t end) {
-    uint32_t largest = 0;
-    ForVectors<T>(begin, end, [&](int64_t i, auto count) {
-      S y[kLanes<T>];
-      Store<T>(y, GeluValueAndSlope<kTanh, T>(Load<T>(x + i, count)).value, count);
-      largest = std::max(largest, LargestOf(y, count));
-    });
-    return largest;
-  };
-  return std::bit_cast<float>(LargestInParallel(ctx.pool, ctx.in_shape(0).elements(), of_range));
-}
-
 void GeluWithBackward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    DispatchGelu(ctx, [&]<bool kTanh>() {
-      // Before dx, which may take x's memory.
-      if (ctx.has_output(3)) *ctx.out<float>(3) = LargestGelu<kTanh, S>(ctx);
-      RunGeluWithBackward<kTanh, S>(ctx);
-    });
-    StoreLargest(ctx, 1, 4);
+    DispatchGelu(ctx, [&]<bool kTanh>() { RunGeluWithBackward<kTanh, S>(ctx); });
+    StoreLargest(ctx);
     if (!ctx.has_output(2)) return;
     const graph::Shape& x = ctx.in_shape(0);
     ColumnSums(ctx.out<S>(1), x.rows(), x.dim(-1), x.dim(-1), ctx.in<T>(2), ctx.out<T>(2),
@@ -194,8 +173,7 @@ void RunSwiglu(const CpuContext& ctx) {
       }
     });
   });
-  constexpr size_t kResults = kForward && kBackward ? 2 : 1;
-  for (size_t i = 0; i < kResults; ++i) StoreLargest(ctx, i, kResults + i);
+  StoreLargest(ctx);
 }
 
 const CpuKernelRegistration kKernels[] = {

@@ -28,12 +28,11 @@ uint32_t LargestOf(const S* x, int64_t n) {
   return largest;
 }
 
-// Of n elements; of_range(begin, end) gives that of a range of them.
-template <typename OfRange>
-uint32_t LargestInParallel(ThreadPool& pool, int64_t n, const OfRange& of_range) {
+template <typename S>
+uint32_t LargestMagnitude(ThreadPool& pool, const S* x, int64_t n) {
   std::atomic<uint32_t> largest = 0;
   pool.ParallelFor(n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
-    const uint32_t here = of_range(begin, end);
+    const uint32_t here = LargestOf(x + begin, end - begin);
     uint32_t seen = largest.load();
     while (seen < here && !largest.compare_exchange_weak(seen, here)) {
     }
@@ -41,27 +40,19 @@ uint32_t LargestInParallel(ThreadPool& pool, int64_t n, const OfRange& of_range)
   return largest;
 }
 
-template <typename S>
-uint32_t LargestMagnitude(ThreadPool& pool, const S* x, int64_t n) {
-  return LargestInParallel(
-      pool, n, [=](int64_t begin, int64_t end) { return LargestOf(x + begin, end - begin); });
-}
-
-// Writes that of output `of`, which is complete, to output `largest`, if it is wanted.
-inline void StoreLargest(const CpuContext& ctx, size_t of, size_t largest) {
-  if (!ctx.has_output(largest)) return;
-  DispatchStored(ctx.outputs[of].type.dtype, [&]<typename S>() {
-    const int64_t n = ctx.out_shape(of).elements();
-    *ctx.out<float>(largest) = std::bit_cast<float>(LargestMagnitude(ctx.pool, ctx.out<S>(of), n));
-  });
-}
-
-// The same for all outputs of the op.
+// Writes those of the op's outputs, which are complete, to its outputs for them (finds_largest)
+// that are wanted.
 inline void StoreLargest(const CpuContext& ctx) {
   const std::vector<int>& found = ctx.op.finds_largest;
   for (size_t i = 0; i < found.size(); ++i) {
+    const auto of = static_cast<size_t>(found[i]);
     const size_t largest = ctx.op.outputs.size() - found.size() + i;
-    StoreLargest(ctx, static_cast<size_t>(found[i]), largest);
+    if (!ctx.has_output(largest)) continue;
+    DispatchStored(ctx.outputs[of].type.dtype, [&]<typename S>() {
+      const int64_t n = ctx.out_shape(of).elements();
+      *ctx.out<float>(largest) =
+          std::bit_cast<float>(LargestMagnitude(ctx.pool, ctx.out<S>(of), n));
+    });
   }
 }
 
