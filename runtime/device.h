@@ -19,6 +19,7 @@
 #include "runtime/allocator_stats.h"
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
+#include "runtime/input_memory.h"
 #include "runtime/layout.h"
 #include "runtime/ranks/rank_group.h"
 #include "runtime/ranks/world.h"
@@ -114,6 +115,13 @@ class DeviceMemory {
       std::vector<std::span<const std::byte>> ranges) = 0;
   void Write(const MemoryRange& to, const void* from) { Write(Bytes(to), from); }
   void Read(const MemoryRange& from, void* to) { Read(Bytes(from), to); }
+
+  // Places for batches of so many bytes each, from which the device reads inputs; to be destroyed
+  // before this memory. nullptr: the device has none, and inputs are handed in by Write. UserError
+  // when the machine lacks that memory.
+  virtual std::unique_ptr<InputMemory> MakeInputMemory(int /*places*/, int64_t /*bytes*/) {
+    return nullptr;
+  }
 
   // The time that Write has copied bytes on the host, in seconds: without waiting for the device.
   virtual double copy_seconds() const { return 0; }

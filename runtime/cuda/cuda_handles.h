@@ -36,11 +36,16 @@ class CudaStream {
 
 class CudaEvent {
  public:
-  enum class Kind { kOrder, kTime };
+  enum class Kind {
+    kOrder,
+    kTime,
+    kAwaited,  // a thread that waits for it sleeps
+  };
   explicit CudaEvent(Kind kind = Kind::kOrder) {
-    gpu::Check(cudaEventCreateWithFlags(
-                   &event_, kind == Kind::kTime ? cudaEventDefault : cudaEventDisableTiming),
-               "cudaEventCreate");
+    const unsigned flags = kind == Kind::kTime      ? cudaEventDefault
+                           : kind == Kind::kAwaited ? cudaEventDisableTiming | cudaEventBlockingSync
+                                                    : cudaEventDisableTiming;
+    gpu::Check(cudaEventCreateWithFlags(&event_, flags), "cudaEventCreate");
   }
   ~CudaEvent() {
     if (event_ != nullptr) cudaEventDestroy(event_);
@@ -62,6 +67,8 @@ class CudaEvent {
   void WaitForOthers(cudaStream_t stream) const;
   // Makes the host wait; returns at once when nothing was recorded.
   void Wait() const { gpu::Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+  // The same where an error can no longer be reported.
+  void WaitQuietly() const { cudaEventSynchronize(event_); }
   double MicrosecondsSince(const CudaEvent& start) const {
     float milliseconds = 0;
     gpu::Check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");

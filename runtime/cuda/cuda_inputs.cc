@@ -43,13 +43,31 @@ std::vector<std::vector<const CudaEvent*>> CudaInputs::ReadsBy(
   return events;
 }
 
-bool CudaInputs::Write(std::span<std::byte> to, const void* from, CudaUpload& upload) {
+bool CudaInputs::AwaitReaders(std::span<std::byte> to) {
   const auto input = read_.find(to.data());
   if (input == read_.end()) return false;
   input->second.MakeWait(stream_.get());
-  upload.Write(to.data(), from, static_cast<int64_t>(to.size()), stream_.get());
+  return true;
+}
+
+void CudaInputs::Written() {
   written_.Record(stream_.get());
   pending_ = true;
+}
+
+bool CudaInputs::Write(std::span<std::byte> to, const void* from, CudaUpload& upload) {
+  if (!AwaitReaders(to)) return false;
+  upload.Write(to.data(), from, static_cast<int64_t>(to.size()), stream_.get());
+  Written();
+  return true;
+}
+
+bool CudaInputs::Copy(std::span<std::byte> to, const std::byte* from, const CudaEvent& read) {
+  if (!AwaitReaders(to)) return false;
+  gpu::Check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDefault, stream_.get()),
+             "cudaMemcpyAsync");
+  read.Record(stream_.get());
+  Written();
   return true;
 }
 

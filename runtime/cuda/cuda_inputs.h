@@ -32,10 +32,16 @@ class CudaInputs {
 
   // Enqueues the copy and returns true, if the bytes are one of these inputs.
   bool Write(std::span<std::byte> to, const void* from, CudaUpload& upload);
+  // The same from pinned memory, which the GPU reads where it lies until `read` has passed.
+  bool Copy(std::span<std::byte> to, const std::byte* from, const CudaEvent& read);
   // Lets the stream wait for all that was written.
   void Join(cudaStream_t stream);
 
  private:
+  // Lets the stream wait for the input's last reader. False: the bytes are none of these inputs.
+  bool AwaitReaders(std::span<std::byte> to);
+  void Written();
+
   CudaStream stream_;
   CudaEvent written_;
   bool pending_ = false;                        // written, and no stream has waited for it

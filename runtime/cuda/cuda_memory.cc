@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/stage.h"
 #include "runtime/cuda/cuda_fill.h"
+#include "runtime/cuda/cuda_input_memory.h"
 #include "runtime/cuda/cuda_stored_parameter.h"
 
 namespace plimsoll::runtime {
@@ -248,6 +249,14 @@ std::byte* CudaMemory::Address(const MemoryRange& range) {
 void CudaMemory::Write(std::span<std::byte> to, const void* from) {
   if (inputs_.Write(to, from, upload_)) return;
   upload_.Write(to.data(), from, static_cast<int64_t>(to.size()), streams_.compute.get());
+}
+
+// What is large travels from the places then, so that the upload needs its least.
+std::unique_ptr<InputMemory> CudaMemory::MakeInputMemory(int places, int64_t bytes) {
+  inputs_.Join(streams_.compute.get());
+  gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "uploading");
+  upload_.Hold(0);
+  return std::make_unique<CudaInputMemory>(places, bytes, inputs_, streams_.compute.get());
 }
 
 void CudaMemory::Read(std::span<const std::byte> from, void* to) {

@@ -36,6 +36,7 @@ class CudaMemory : public DeviceMemory {
   void Write(std::span<std::byte> to, const void* from) override;
   void Read(std::span<const std::byte> from, void* to) override;
   std::unique_ptr<Readback> MakeReadback(std::vector<std::span<const std::byte>> ranges) override;
+  std::unique_ptr<InputMemory> MakeInputMemory(int places, int64_t bytes) override;
   double copy_seconds() const override { return upload_.copy_seconds(); }
   ProcessParts process_parts() const override { return parts_; }
   std::byte* Address(const MemoryRange& range) override;

@@ -4,23 +4,21 @@
 #include <chrono>
 #include <cstring>
 
+#include "runtime/cuda/upload_chunks.h"
+
 namespace plimsoll::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A chunk holds the tokens of most batches.
-constexpr int64_t kChunks = 16;
-constexpr int64_t kLeastChunk = 512 << 10, kMostChunk = 32 << 20;  // bytes
-
 }  // namespace
 
 void CudaUpload::Hold(int64_t bytes) {
-  const int64_t chunk = std::clamp(bytes / (kChunks - 1), kLeastChunk, kMostChunk) / 256 * 256;
+  const int64_t chunk = UploadChunkBytes(bytes);
   if (chunk == chunk_bytes_) return;
-  pinned_.emplace(CudaBuffer::Kind::kPinned, chunk * kChunks, "pinned memory for batches");
+  pinned_.emplace(CudaBuffer::Kind::kPinned, chunk * kUploadChunks, "pinned memory for batches");
   chunk_bytes_ = chunk;
-  fetched_ = std::vector<CudaEvent>(kChunks);
+  fetched_ = std::vector<CudaEvent>(kUploadChunks);
   next_ = 0;
 }
 

@@ -396,6 +396,69 @@ TEST_F(CudaExecutorTest, InputsArriveBesideTheRunThatHasReadTheOnesBefore) {
   }
 }
 
+// Inputs, large and small, are copied from where the host has prepared them. A place that is filled
+// anew too early, or read too late, gives other numbers.
+TEST_F(CudaExecutorTest, InputsAreCopiedFromPlaces) {
+  constexpr int64_t kElements = 3'000'000, kFew = 100, kFewAt = 4 * kElements;
+  Program program("inputs");
+  Builder g(program);
+  const Value p = g.Persistent("p", Role::kParameter, Float32(kElements));
+  const Value q = g.Persistent("q", Role::kParameter, Float32(kFew));
+  const Value x = g.Persistent("x", Role::kInput, Float32(kElements));
+  const Value y = g.Persistent("y", Role::kInput, Float32(kFew));
+  g.EmitInto({q}, "test_update", {q, y});
+  g.EmitInto({p}, "test_update", {p, x});
+  for (const ExecutorOptions& options :
+       {ExecutorOptions{}, ExecutorOptions{.launch = Launch::kAwaited},
+        ExecutorOptions{.check_arena = true}}) {
+    for (const int places : {1, 2, 3}) {
+      Bench bench(*device_, program, options);
+      const std::vector<float> zeros(kElements, 0.0f);
+      bench.memory().Write(bench.RangeOf("p"), zeros.data());
+      bench.memory().Write(bench.RangeOf("q"), zeros.data());
+      const std::unique_ptr<InputMemory> inputs =
+          bench.memory().MakeInputMemory(places, kFewAt + 4 * kFew);
+      ASSERT_EQ(inputs->places(), places);
+      float expected = 0;
+      for (int round = 1; round <= 20; ++round) {
+        const int at = round % places;
+        // Another thread waits for the place and fills it.
+        std::thread([&] {
+          inputs->Await(at);
+          const std::span<std::byte> place = inputs->place(at);
+          auto* const values = reinterpret_cast<float*>(place.data());
+          std::fill(values, values + kElements + kFew, static_cast<float>(round));
+        }).join();
+        const std::byte* const from = inputs->place(at).data();
+        inputs->Write(at, bench.memory().Bytes(bench.RangeOf("x")), from);
+        inputs->Write(at, bench.memory().Bytes(bench.RangeOf("y")), from + kFewAt);
+        bench.executor().Run();
+        expected = 0.875f * expected + 0.125f * static_cast<float>(round);
+      }
+      std::vector<float> values(kElements), few(kFew);
+      bench.memory().Read(bench.RangeOf("p"), values.data());
+      bench.memory().Read(bench.RangeOf("q"), few.data());
+      for (const std::vector<float>& read : {values, few}) {
+        const auto [least, most] = std::ranges::minmax(read);
+        ASSERT_NEAR(least, expected, 1e-4);
+        ASSERT_NEAR(most, expected, 1e-4);
+      }
+      EXPECT_GT(bench.memory().copy_seconds(), 0);  // of what Write has handed in
+    }
+  }
+}
+
+// A refusal is told as such, and no later call finds CUDA's error.
+TEST_F(CudaExecutorTest, PlacesThatCannotBePinnedAreRefused) {
+  const std::unique_ptr<DeviceMemory> memory = device_->Allocate(1024, 0);
+  ExpectUserError([&] { memory->MakeInputMemory(4, int64_t{1} << 48); },
+                  {"memory.host_budget", "refuses pinned memory for prepared batches", "1.00 PiB"});
+  const std::vector<float> values(64, 2.0f);
+  memory->Write({Place::kDevice, 0, 256}, values.data());
+  device_->Synchronize();
+  EXPECT_NE(memory->MakeInputMemory(2, 1 << 20), nullptr);
+}
+
 // A program of one source and one other op.
 Program Two(const std::string& op, const graph::Attributes& attributes = {}) {
   Program program("train");

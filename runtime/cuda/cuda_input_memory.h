@@ -1,0 +1,43 @@
+// Places for batches in pinned memory: the GPU copies inputs from where the host has prepared them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/cuda/cuda_handles.h"
+#include "runtime/cuda/cuda_inputs.h"
+#include "runtime/cuda/pinned_memory.h"
+#include "runtime/input_memory.h"
+
+namespace plimsoll::runtime {
+
+class CudaInputMemory : public InputMemory {
+ public:
+  // Large inputs travel on the stream of `inputs`, others on `compute`; both must outlive this
+  // object. UserError naming the bytes when the system refuses to pin that much.
+  CudaInputMemory(int places, int64_t bytes, CudaInputs& inputs, cudaStream_t compute);
+  ~CudaInputMemory() override;
+
+  int places() const override { return static_cast<int>(read_.size()); }
+  std::span<std::byte> place(int place) override {
+    return {pinned_.data() + place * bytes_, static_cast<size_t>(bytes_)};
+  }
+  void Write(int place, std::span<std::byte> to, const std::byte* from) override;
+  void Await(int place) override;
+
+ private:
+  // The last copies of a place are done. A thread that waits for them sleeps.
+  struct Read {
+    CudaEvent beside{CudaEvent::Kind::kAwaited}, compute{CudaEvent::Kind::kAwaited};
+  };
+
+  int64_t bytes_;  // of a place
+  CudaInputs& inputs_;
+  cudaStream_t compute_;
+  PinnedMemory pinned_;
+  std::vector<Read> read_;  // by place; before pinned_ ends, nothing may read it
+};
+
+}  // namespace plimsoll::runtime
