@@ -14,7 +14,7 @@ std::unique_ptr<runtime::DeviceMemory> AllocateArenas(const PlannedPrograms& ste
   if (device.kind() == runtime::DeviceKind::kCpu) {
     CheckAvailable(plan.arena_bytes + plan.host_arena_bytes, "the plan");
   } else {
-    CheckAvailable(plan.host_arena_bytes, "what the plan keeps on the host",
+    CheckAvailable(plan.host_bytes(), "what the plan keeps on the host",
                    "keep more on the GPU (memory.weights, memory.gradients, optimizer.place, "
                    "checkpointing.offload), or set memory.host_budget for a plan within it");
   }

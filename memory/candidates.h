@@ -39,6 +39,7 @@ struct ExactPlan {
   int64_t taken_bytes = 0;
   int64_t max_live_bytes = 0;
   int64_t host_arena_bytes = 0;
+  int64_t host_bytes = 0;        // with what inputs pass through (MemoryPlan::host_bytes)
   double seconds = 0;            // of a step, predicted
   double recompute_seconds = 0;  // the part of it for recomputation and copies to the host and back
 };

@@ -91,6 +91,12 @@ struct MemoryPlan {
   int64_t host_persistent_bytes = 0;
   int64_t host_max_live_bytes = 0;
 
+  // The host's memory that inputs of a GPU's programs pass through, beside both arenas. Whoever
+  // plans a step tells it.
+  int64_t host_input_bytes = 0;
+  // All that the plan takes of the host of a GPU.
+  int64_t host_bytes() const { return host_arena_bytes + host_input_bytes; }
+
   // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak,
   // largest first. Each map sums to max_live_bytes.
   std::vector<LiveTensor> peak_live;

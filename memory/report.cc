@@ -92,6 +92,10 @@ void AppendTotals(const MemoryPlan& plan, std::string& text) {
     text +=
         fmt::format("  {:<36} {:>10}\n", "pinned host memory", FormatBytes(plan.host_arena_bytes));
   }
+  if (plan.host_input_bytes > 0) {
+    text += fmt::format("  {:<36} {:>10}\n", "host memory for batches",
+                        FormatBytes(plan.host_input_bytes));
+  }
 }
 
 void AppendPrograms(const MemoryPlan& plan, std::string& text) {

@@ -185,13 +185,14 @@ struct Solver::Impl {
         std::max(exact.taken_bytes, static_cast<int64_t>(std::ceil(LeastPeak(candidate))));
     exact.max_live_bytes = plan.max_live_bytes;
     exact.host_arena_bytes = plan.host_arena_bytes;
+    exact.host_bytes = plan.host_arena_bytes + variants[candidate.variant].host_input_bytes;
     candidate.exact = exact;
   }
 
   bool Fits(Candidate& candidate, const Budget& budget) {
     if (LeastPeak(candidate) > static_cast<double>(budget.device)) return false;
     const ExactPlan& exact = Exact(candidate);
-    return exact.needed_bytes <= budget.device && exact.host_arena_bytes <= budget.host;
+    return exact.needed_bytes <= budget.device && exact.host_bytes <= budget.host;
   }
 
   // Plans those of some candidates whose programs need no more bytes and are as fast as that.
@@ -234,7 +235,7 @@ struct Solver::Impl {
         if (slower(*candidate)) return;
         if (!candidate->exact) continue;
         const ExactPlan& exact = *candidate->exact;
-        if (exact.needed_bytes > budget.device || exact.host_arena_bytes > budget.host) continue;
+        if (exact.needed_bytes > budget.device || exact.host_bytes > budget.host) continue;
         if (best == nullptr || Better(*candidate, *best)) best = candidate;
       }
     }
@@ -294,7 +295,7 @@ struct Solver::Impl {
       if (some.empty()) return;
       PlanWithin(some, line());
       for (Candidate* candidate : some) {
-        const bool fits = candidate->exact && candidate->exact->host_arena_bytes <= host;
+        const bool fits = candidate->exact && candidate->exact->host_bytes <= host;
         if (fits && candidate->exact->needed_bytes < line()) best = candidate;
       }
     }
@@ -306,8 +307,7 @@ struct Solver::Impl {
     const Candidate* best = nullptr;
     for (const size_t variant :
          OrderedBy([](const auto& bound) { return bound.cost().host_bytes; }, Within(device))) {
-      if (best != nullptr && bounds[variant].cost().host_bytes >= best->exact->host_arena_bytes)
-        break;
+      if (best != nullptr && bounds[variant].cost().host_bytes >= best->exact->host_bytes) break;
       if (bounds[variant].cost().device_bytes > device) continue;
       std::vector<std::pair<int64_t, Candidate*>> order;
       for (Candidate& candidate : CandidatesOf(variant)) {
@@ -319,8 +319,7 @@ struct Solver::Impl {
       const auto least = std::ranges::find_if(
           order, [&](const auto& entry) { return Fits(*entry.second, {.device = device}); });
       if (least == order.end()) continue;
-      if (best == nullptr ||
-          least->second->exact->host_arena_bytes < best->exact->host_arena_bytes) {
+      if (best == nullptr || least->second->exact->host_bytes < best->exact->host_bytes) {
         best = least->second;
       }
     }

@@ -30,6 +30,7 @@ struct Variant {
   // What every plan of it has on the device all through the step, as far as is known without making
   // one.
   int64_t least_device_bytes = 0;
+  int64_t host_input_bytes = 0;  // MemoryPlan::host_input_bytes of each of its plans
   // Micro-steps that one program holds: what is kept stands that often.
   int64_t micro_steps = 1;
   // Makes the step's programs for these decisions.

@@ -17,6 +17,18 @@ namespace {
 
 constexpr double kMeasuredSeconds = 10, kHeldBackShare = 0.2;
 
+class SessionPlaces final : public data::BatchMemory {
+ public:
+  explicit SessionPlaces(Session& session) : session_(session) {}
+
+  int places() const override { return session_.input_places(); }
+  std::span<const Slot> slots(int place) const override { return session_.place_slots(place); }
+  void Await(int place) override { session_.AwaitPlace(place); }
+
+ private:
+  Session& session_;
+};
+
 }  // namespace
 
 StepFeed::StepFeed(const config::RunConfig& config, const models::Model& model,
@@ -32,27 +44,72 @@ StepFeed::StepFeed(const config::RunConfig& config, const models::Model& model,
   workers_ = DataWorkersFrom(config);
 }
 
+void StepFeed::Stop() {
+  prefetcher_.reset();
+  lent_.clear();
+  places_.reset();
+}
+
 void StepFeed::ContinueAt(int64_t step, int64_t sample) {
   if (prefetcher_) prefetcher_->Forget();  // its threads read the draws
+  for (size_t i = 0; i < lent_.size(); ++i) TakeBack(static_cast<int64_t>(i));
   draws_.ContinueAt(step, sample);
 }
 
 // Batches can be prepared where all have the slots of the first.
-bool StepFeed::Prefetches(std::span<const Slot> slots) {
+bool StepFeed::Prefetches(Session& session, std::span<const Slot> slots) {
   if (workers_ == 0) return false;
   if (!prefetcher_) {
-    prefetcher_ = std::make_unique<data::Prefetcher>(
-        *source_, static_cast<int>(workers_), [this](int64_t number) {
-          return draws_.First(number / draws_.per_step, number % draws_.per_step);
-        });
+    const auto first_of = [this](int64_t number) {
+      return draws_.First(number / draws_.per_step, number % draws_.per_step);
+    };
+    const int workers = static_cast<int>(workers_);
+    if (session.input_places() > 0) {
+      places_ = std::make_unique<SessionPlaces>(session);
+      prefetcher_ = std::make_unique<data::Prefetcher>(*source_, workers, first_of, *places_);
+    } else {
+      prefetcher_ = std::make_unique<data::Prefetcher>(*source_, workers, first_of);
+    }
     for (const Slot& slot : slots) prefetched_.push_back(slot.name);
   }
   return std::ranges::equal(slots, prefetched_, {}, &Slot::name);
 }
 
-void StepFeed::Fill(int64_t step, const StepRun& run, const Session& session) {
+void StepFeed::TakeBack(int64_t micro_step) {
+  int& place = lent_[static_cast<size_t>(micro_step)];
+  if (place != kNone) prefetcher_->GiveBack(std::exchange(place, kNone));
+}
+
+// All runs that read the place of the micro-step's data before have been handed in.
+void StepFeed::Lend(int64_t micro_step, int64_t number, Session& session) {
+  if (micro_step >= std::ssize(lent_)) lent_.resize(static_cast<size_t>(micro_step) + 1, kNone);
+  TakeBack(micro_step);
+  const int place = prefetcher_->Lease(number);
+  lent_[static_cast<size_t>(micro_step)] = place;
+  session.ReadFrom(micro_step, place);
+}
+
+void StepFeed::FillMicroStep(int64_t micro_step, int64_t step, int64_t draw, Session& session) {
   const Clock::time_point begin = Clock::now();
-  if (!start_) start_ = begin;
+  const std::span<const Slot> slots = session.slots(micro_step);
+  const bool prefetches = Prefetches(session, slots);
+  if (prefetches && places_) {
+    const double before = prefetcher_->waited_seconds();
+    Lend(micro_step, step * draws_.per_step + draw, session);
+    fill_seconds_ += prefetcher_->waited_seconds() - before;
+    return;
+  }
+  if (prefetches) {
+    prefetcher_->Fill(step * draws_.per_step + draw, slots);
+  } else {
+    source_->Fill(draws_.First(step, draw), slots);
+  }
+  session.ReadFrom(micro_step, Session::kSlots);
+  fill_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void StepFeed::Fill(int64_t step, const StepRun& run, Session& session) {
+  if (!start_) start_ = Clock::now();
   if (run.number == 0) {
     filled_.assign(static_cast<size_t>(run.micro_steps), -1);
     fill_seconds_ = 0;
@@ -62,16 +119,9 @@ void StepFeed::Fill(int64_t step, const StepRun& run, const Session& session) {
     // The samples that the run before has read need not be filled in again.
     int64_t& filled = filled_[static_cast<size_t>(i)];
     if (std::exchange(filled, run.draw + i) == run.draw + i) continue;
-    const std::span<const Slot> slots = session.slots(i);
-    const int64_t draw = run.draw + i;
-    if (Prefetches(slots)) {
-      prefetcher_->Fill(step * draws_.per_step + draw, slots);
-    } else {
-      source_->Fill(draws_.First(step, draw), slots);
-    }
+    FillMicroStep(i, step, run.draw + i, session);
     samples_ += draws_.batch;
   }
-  fill_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 double StepFeed::TakeSeconds(const Session& session) {

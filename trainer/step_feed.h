@@ -28,12 +28,16 @@ class StepFeed {
 
   const data::Source& source() const { return *source_; }
   const data::Draws& draws() const { return draws_; }
+  // Ends the threads that prepare batches. Call it before a session ends that was filled: they fill
+  // its places.
+  void Stop();
   // Makes `step` begin with that sample; the later steps follow on.
   void ContinueAt(int64_t step, int64_t sample);
 
-  // Fills the slots that a run of that step reads. Call it for all runs of a step, in their order.
-  // With data.workers, threads prepare the batches of the runs that follow.
-  void Fill(int64_t step, const StepRun& run, const Session& session);
+  // Gives the session the data that a run of that step reads. Call it for all runs of a step, in
+  // their order. With data.workers, threads prepare the batches of the runs that follow: where the
+  // session has places for them, it reads them there, and nothing is copied here.
+  void Fill(int64_t step, const StepRun& run, Session& session);
   // Valid until the next call. Empty: an objective has no target to learn from in that step, on all
   // ranks alike.
   std::span<const ObjectiveStep> Objectives(int64_t step, const CompiledStep& compiled,
@@ -56,7 +60,11 @@ class StepFeed {
 
  private:
   using Clock = std::chrono::steady_clock;
-  bool Prefetches(std::span<const Slot> slots);
+  static constexpr int kNone = -1;
+  bool Prefetches(Session& session, std::span<const Slot> slots);
+  void FillMicroStep(int64_t micro_step, int64_t step, int64_t draw, Session& session);
+  void Lend(int64_t micro_step, int64_t number, Session& session);
+  void TakeBack(int64_t micro_step);
   double SecondsSinceStart() const;
 
   const config::RunConfig& config_;
@@ -73,6 +81,8 @@ class StepFeed {
   double waited_seconds_ = 0;               // of all steps that were taken
   int64_t samples_ = 0;                     // filled
   bool said_held_back_ = false, said_unread_ = false;
+  std::unique_ptr<data::BatchMemory> places_;     // the session's; nullptr: the prefetcher's own
+  std::vector<int> lent_;                         // by micro-step, or kNone
   std::unique_ptr<data::Prefetcher> prefetcher_;  // last: its threads use the other members
 };
 

@@ -122,7 +122,10 @@ class Run {
     }
   }
 
-  ~Run() { ranks_.StopWatching(); }
+  ~Run() {
+    feed_.Stop();
+    ranks_.StopWatching();
+  }
 
   // Begins writing the run directory, once all ranks have passed all checks, and announces the run.
   void Begin(const std::string& resolved_yaml, const ordered_json& choices) {

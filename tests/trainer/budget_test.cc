@@ -561,6 +561,30 @@ TEST_F(BudgetCommand, Mistakes) {
   ExpectError(Plan({"--budget", "free - 1000000GiB"}), 3, {"subtract less"});
 }
 
+// Batches that wait for a GPU count as the host's memory: of each place the images and the labels.
+TEST_F(BudgetCommand, BatchesThatWaitForAGpuAreOfTheHostsBudget) {
+  const std::string resnet =
+      "model: {family: resnet, depth: 8, image_size: 64, classes: 10}\n"
+      "data: {source: synthetic_images, workers: 4}\n"
+      "train: {steps: 2, micro_batch: 64, eval_every: 0}\n";
+  const std::vector<std::string> gpu = {"--device", "h200"};
+  const int64_t batch = int64_t{64} * 64 * 64 * 3 * 4 + 64 * 4;
+  const int64_t bytes = PlanJson(gpu, resnet)["host_input_bytes"];
+  EXPECT_EQ(bytes, 5 * batch + (int64_t{8} << 20));  // four places, the slots, chunks of uploads
+  const auto with = [&](const std::string& set) {
+    return std::vector<std::string>{"--device", "h200", "--set", set};
+  };
+  EXPECT_EQ(PlanJson(with("data.workers=0"), resnet)["host_input_bytes"], 0);
+  EXPECT_EQ(PlanJson({}, resnet)["host_input_bytes"], 0);
+  EXPECT_THAT(Unwrapped(Plan(gpu, resnet).out), HasSubstr(" of the host for batches"));
+  ExpectExit(0, Plan(with("memory.host_budget=" + std::to_string(bytes)), resnet));
+  const Outcome refused = Plan(with("memory.host_budget=" + std::to_string(bytes - 1)), resnet);
+  ExpectError(refused, 3, {"--set: memory.host_budget: ", "data.workers: 0 leaves out"});
+  ExpectExit(
+      0, Plan({"--device", "h200", "--set", "memory.host_budget=1KiB", "--set", "data.workers=0"},
+              resnet));
+}
+
 TEST_F(BudgetCommand, MicroBatchKeepsTheGlobalBatch) {
   const std::vector<std::string> sets = {"--set", "train.micro_batch=auto", "--set",
                                          "train.global_batch=64"};

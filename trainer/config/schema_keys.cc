@@ -418,9 +418,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
       "Most memory the run may use: `24GiB`, `90%` of the device's, `free - 1GiB`; on the "
       "CPU, of the arenas, on a GPU, of the whole process there. A plan beyond it is refused "
       "before anything is allocated.");
-  memory.Add("host_budget", &Memory::host_budget,
-             "Most host memory of each rank for what is offloaded or placed there. What all ranks "
-             "of a host take together must be there, too.");
+  memory.Add(
+      "host_budget", &Memory::host_budget,
+      "Most host memory of each rank for what is offloaded or placed there, and for batches "
+      "that `data.workers` prepare for a GPU. What all ranks of a host take together must be "
+      "there, too.");
   memory.Add(
       "weights", &Memory::weights,
       "Where weights live. On the host, each comes to the device for as long as a block uses "

@@ -60,6 +60,9 @@ std::string FitText(const config::RunConfig& config, const memory::MemoryPlan& p
   if (gpu && plan.host_arena_bytes > 0) {
     text += fmt::format("; and {} of the host, pinned", FormatBytes(plan.host_arena_bytes));
   }
+  if (plan.host_input_bytes > 0) {
+    text += fmt::format("; and {} of the host for batches", FormatBytes(plan.host_input_bytes));
+  }
   if (!way_out.empty()) text += "; " + way_out;
   return text;
 }

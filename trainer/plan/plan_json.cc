@@ -64,6 +64,7 @@ ordered_json PlanObject(const config::RunConfig& config, const models::Model& mo
       {"persistent_bytes", plan.persistent_bytes},
       {"fragmentation", plan.fragmentation},
       {"host_arena_bytes", plan.host_arena_bytes},
+      {"host_input_bytes", plan.host_input_bytes},
       {"device", runtime::Name(options.device)},
       {"process_bytes", nullptr},
       {"process_parts", nullptr},

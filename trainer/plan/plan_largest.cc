@@ -136,7 +136,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
     return *solver.solver().Smallest(budget).exact;
   };
   const auto fits = [&](const memory::ExactPlan& plan) {
-    return plan.needed_bytes <= budget.device && plan.host_arena_bytes <= budget.host;
+    return plan.needed_bytes <= budget.device && plan.host_bytes <= budget.host;
   };
   // Memory grows with each of these keys, often in a straight line.
   const auto search = [&](int64_t good, bool policies) {

@@ -48,7 +48,7 @@ struct LayoutRow {
   int64_t host_budget = memory::Budget::kNone;
 
   bool fits() const {
-    return problem.empty() && line.Admits(process_bytes) && plan.host_arena_bytes <= host_budget;
+    return problem.empty() && line.Admits(process_bytes) && plan.host_bytes() <= host_budget;
   }
 };
 

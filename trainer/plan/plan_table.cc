@@ -102,7 +102,7 @@ std::string CandidateTable::Text() const {
   const Candidate* next = nullptr;  // the slowest plan that doesn't fit and would be faster
   for (const Candidate* row : rows_) {
     const bool fits =
-        row->exact->taken_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
+        row->exact->taken_bytes <= budget_.device && row->exact->host_bytes <= budget_.host;
     const char* mark = row == chosen_ ? "*" : fits ? " " : "-";
     const std::string line = RowText(solver_, *row, host, mark);
     text += Shortened(line, kLineColumns) + "\n";
@@ -132,7 +132,7 @@ ordered_json CandidateTable::Json() const {
     json.push_back(RowJson(solver_, *row));
     json.back()["chosen"] = row == chosen_;
     json.back()["fits"] =
-        row->exact->taken_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
+        row->exact->taken_bytes <= budget_.device && row->exact->host_bytes <= budget_.host;
   }
   return json;
 }

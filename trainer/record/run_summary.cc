@@ -95,6 +95,7 @@ void AddMemory(const RunResult& result, ordered_json& json) {
   json["used_bytes"] = OrNull(result.used_bytes);
   json["max_live_bytes"] = plan.max_live_bytes;
   json["host_arena_bytes"] = plan.host_arena_bytes;
+  json["host_input_bytes"] = plan.host_input_bytes;
   json["predicted_process_bytes"] = OrNull(result.predicted_process_bytes);
   json["process_bytes"] = OrNull(result.process_bytes);
   json["resident_bytes"] = runtime::MeasureProcessMemory().peak_resident_bytes;

@@ -70,6 +70,10 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
     parts +=
         fmt::format("; {} of it beside the arena", FormatBytes(budget.profile.overhead_bytes()));
   }
+  if (!device && smallest.host_input_bytes > 0) {
+    parts = fmt::format("; {} of it for batches, which data.workers: 0 leaves out",
+                        FormatBytes(smallest.host_input_bytes));
+  }
   std::string also;
   if (other_of(needs) > other_of(lines)) {
     also = fmt::format(", and memory.host_budget: {} ({} bytes)", FormatBytes(other_of(needs)),
@@ -118,9 +122,8 @@ void RefuseBudget(const memory::Budget& budget, StepSolver& solver) {
 void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
   const memory::Budget budget = BudgetOf(config);
   const int64_t arena = ArenaBytes(config, plan);
-  if (arena <= budget.device && plan.host_arena_bytes <= budget.host) return;
-  ThrowBudgetNotMet(config, budget, plan,
-                    {budget.profile.ProcessBytes(arena), plan.host_arena_bytes});
+  if (arena <= budget.device && plan.host_bytes() <= budget.host) return;
+  ThrowBudgetNotMet(config, budget, plan, {budget.profile.ProcessBytes(arena), plan.host_bytes()});
 }
 
 }  // namespace plimsoll::trainer

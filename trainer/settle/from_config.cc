@@ -11,6 +11,7 @@
 
 #include "base/glob.h"
 #include "data/images/preprocessor_config.h"
+#include "data/prefetch.h"
 #include "data/source.h"
 #include "graph/block.h"
 #include "models/family.h"
@@ -24,6 +25,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/run_device.h"
+#include "trainer/settle/source_from.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -551,6 +553,23 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
   return amp;
 }
 
+namespace {
+
+// Where threads prepare the batches of a GPU: of a run of a program, of the next one, and as many
+// more as keep the threads at work. memory.allocator: caching is as frameworks are, without.
+void PlaceInputs(const config::RunConfig& config, CompileOptions& options) {
+  const bool planned = config.memory.allocator == config::Allocator::kPlanned;
+  const int64_t workers = DataWorkersFrom(config);
+  if (options.device == runtime::DeviceKind::kCpu || !planned || workers == 0) return;
+  options.input_places =
+      data::PrefetchPlaces(workers, options.micro_batch, 2 * options.micro_steps_per_program);
+  if (options.evaluate) {
+    options.evaluation_places = data::PrefetchPlaces(workers, options.micro_batch);
+  }
+}
+
+}  // namespace
+
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
   CheckSize(config, model);
   CheckCoupling(config, model);
@@ -595,6 +614,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
   options.device = DeviceFrom(config);
+  PlaceInputs(config, options);
   if (!config.checkpointing.offload.empty()) options.gpu = GpuFrom(config);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;

@@ -230,7 +230,7 @@ void Ranks::RequireHostMemory(const CompiledStep& compiled) {
   const runtime::DeviceKind device = compiled.options.device;
   const int64_t on_device =
       device == runtime::DeviceKind::kCpu ? compiled.plan.arena_bytes : int64_t{0};
-  trainer::RequireHostMemory(world_, on_device + compiled.plan.host_arena_bytes, device,
+  trainer::RequireHostMemory(world_, on_device + compiled.plan.host_bytes(), device,
                              runtime::MeasureAvailableMemory());
 }
 

@@ -3,7 +3,7 @@
 // On the CPU the budget bounds both arenas, the bytes that a plan needs, exactly. On a GPU it
 // bounds all memory that the process takes there: the arena and the parts that
 // memory/device_profile.h counts. memory.host_budget bounds the second arena, for tensors that are
-// offloaded or placed on the host.
+// offloaded or placed on the host, and what inputs pass through (MemoryPlan::host_bytes).
 #pragma once
 
 #include <cstdint>

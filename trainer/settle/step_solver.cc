@@ -19,6 +19,7 @@
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/step_draft.h"
+#include "trainer/step/input_places.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -284,6 +285,12 @@ struct StepSolver::Impl {
     variant.bases = draft->bases();
     variant.least_device_bytes = draft->OnDevice().all;
     variant.micro_steps = draft->micro_steps();
+    std::vector<const Program*> programs;
+    for (const memory::StepProgram& part : draft->programs()) {
+      programs.push_back(part.program.get());
+    }
+    variant.host_input_bytes =
+        HostInputBytesOf(draft->options(), draft->objectives(), programs).all();
     variant.decisions = draft->Decisions();
     for (memory::Decision& decision : variant.decisions) {
       if (decision.offload)

@@ -143,7 +143,7 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse)
     // to be smaller but loses more to gaps between tensors.
     const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
     const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
-    return Needs{profile.ProcessBytes(plan.needed_bytes + margin), plan.host_arena_bytes};
+    return Needs{profile.ProcessBytes(plan.needed_bytes + margin), plan.host_bytes};
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -182,7 +182,7 @@ SmallestPlan SmallestOf(StepSolver& solver, const Needs& limits) {
       solver.solver().Smallest({profile.ArenaWithin(limits.process), limits.host, profile});
   SmallestPlan found;
   found.plan = Compile(solver.model(), solver.OptionsOf(smallest)).plan;
-  found.needs = {profile.ProcessBytes(smallest.exact->needed_bytes), found.plan.host_arena_bytes};
+  found.needs = {profile.ProcessBytes(smallest.exact->needed_bytes), found.plan.host_bytes()};
   return found;
 }
 

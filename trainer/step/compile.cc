@@ -25,6 +25,7 @@
 #include "runtime/workspaces.h"
 #include "trainer/step/averages.h"
 #include "trainer/step/carried_state.h"
+#include "trainer/step/input_places.h"
 #include "trainer/step/model_states.h"
 #include "trainer/step/passes.h"
 
@@ -101,6 +102,9 @@ class Compiler {
     result_.plan = memory::MakePlan(
         programs, {.alignment = alignment, .position = {options_.mesh, options_.rank}});
     memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
+    const HostInputBytes inputs = HostInputBytesOf(options_, objectives_, DataReaders());
+    result_.plan.host_input_bytes = inputs.all();
+    result_.input_place_bytes = inputs.place;
     return std::move(result_);
   }
 
@@ -279,6 +283,17 @@ class Compiler {
         result_.model_flops_of_codes += products;
       }
     }
+  }
+
+  // The programs that read the host's data.
+  std::vector<const Program*> DataReaders() const {
+    const StepPrograms& step = result_.step;
+    std::vector<const Program*> readers;
+    for (int p = 0; p < static_cast<int>(result_.programs.size()); ++p) {
+      const bool evaluates = std::ranges::find(step.evaluations, p) != step.evaluations.end();
+      if (step.Runs(p) || evaluates) readers.push_back(result_.programs[p].get());
+    }
+    return readers;
   }
 
   // Those that the programs have.

@@ -27,6 +27,7 @@ struct CompiledStep {
   std::vector<MetricInfo> metrics;            // of the step and of evaluation, by objective
   std::vector<models::StateInfo> states;      // of the model
   memory::MemoryPlan plan;
+  int64_t input_place_bytes = 0;  // of each of CompileOptions::input_places
   // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
   std::map<std::string, graph::Shape> divided;
   std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name

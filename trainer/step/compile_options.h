@@ -72,8 +72,12 @@ struct CompileOptions {
   runtime::DeviceKind device = runtime::DeviceKind::kCpu;
   std::string gpu;                  // whose built-in rates time the copies of offloaded activations
   bool fuse_gelu_gradient = false;  // on a GPU, in 16 bits: into the product that it follows
-  int threads = 1;                  // on the CPU, kernels' workspaces depend on it
-  std::string dump_directory;       // numbered program dumps; empty: none
+  // In training on a GPU: batches that threads prepare in pinned memory of the host, from where the
+  // GPU copies them (trainer/step/input_places.h). 0: none.
+  int64_t input_places = 0;
+  int64_t evaluation_places = 0;  // the same for evaluations, in memory of the host's own
+  int threads = 1;                // on the CPU, kernels' workspaces depend on it
+  std::string dump_directory;     // numbered program dumps; empty: none
 
   // Of the objective of that name.
   optim::UpdateOptions UpdateOf(const std::string& objective) const {

@@ -13,6 +13,7 @@
 #include "graph/objective.h"
 #include "parallel/zero_shards.h"
 #include "runtime/process_memory.h"
+#include "trainer/step/input_places.h"
 
 namespace plimsoll::trainer {
 
@@ -130,9 +131,7 @@ void Session::MakeRoom(std::span<StepMetrics> metrics) const {
 }
 
 void Session::MakeInputs() {
-  std::set<std::string, std::less<>> no_data;
-  for (const std::string& name : UpdateInputs(compiled_.objectives)) no_data.insert(name);
-  for (const parallel::RngSlot& slot : parallel::RngSlots()) no_data.emplace(slot.name);
+  const std::set<std::string, std::less<>> no_data = InputsWithoutData(compiled_.objectives);
   int64_t most = compiled_.options.micro_steps_per_program;
   for (int64_t run = 0; run < compiled_.step.runs(); ++run) {
     most = std::max(most, compiled_.step.At(run).all_micro_steps());
@@ -162,9 +161,11 @@ void Session::MakeInputs() {
       inputs.slots.push_back({.name = std::string(name), .type = tensor.type, .bytes = {}});
       inputs.places.push_back(place);
       inputs.staged.emplace_back();
+      inputs.there.push_back(false);
     }
   }
   for (MicroStepInputs& inputs : inputs_) inputs.FindBytes(direct());
+  MakeInputPlaces();
 }
 
 void Session::MicroStepInputs::FindBytes(bool direct) {
@@ -231,11 +232,53 @@ void Session::Get(const Where& slot, void* to) const {
   if (slot.exists()) memory_->Read(slot.bytes, to);
 }
 
-void Session::PutData(int program) {
+// Nothing but these copies changes an input, so that programs of a step that read the same data
+// need one copy.
+void Session::PutData(int program, bool step) {
   if (direct()) return;  // filled where they lie
-  for (const MicroStepInputs& inputs : inputs_) {
+  for (MicroStepInputs& inputs : inputs_) {
     for (const size_t i : inputs.read_by[static_cast<size_t>(program)]) {
-      Put(inputs.places[i], inputs.staged[i].data());
+      if (!step || inputs.place == kSlots) {
+        Put(inputs.places[i], inputs.staged[i].data());
+        inputs.there[i] = false;
+      } else if (!inputs.there[i]) {
+        const auto place = static_cast<size_t>(inputs.place);
+        input_memory_->Write(inputs.place, inputs.places[i].bytes,
+                             place_slots_[place][i].bytes.data());
+        inputs.there[i] = true;
+      }
+    }
+  }
+}
+
+void Session::ReadFrom(int64_t micro_step, int place) {
+  MicroStepInputs& inputs = inputs_.at(static_cast<size_t>(micro_step));
+  if (place != kSlots &&
+      !std::ranges::equal(inputs.slots, place_slots(place), {}, &Slot::name, &Slot::name)) {
+    throw InternalError("a micro-step reads other data than the places for batches hold");
+  }
+  inputs.place = place;
+  std::ranges::fill(inputs.there, false);
+}
+
+// Planned = used.
+void Session::MakeInputPlaces() {
+  const auto places = static_cast<int>(compiled_.options.input_places);
+  if (direct() || places == 0) return;
+  std::vector<int64_t> bytes;
+  for (const Slot& slot : slots()) bytes.push_back(std::ssize(slot.bytes));
+  const InputPlaceLayout layout = LayOutInputs(bytes);
+  if (layout.bytes != compiled_.input_place_bytes) {
+    throw InternalError(fmt::format("places for batches take {} bytes each, {} were planned",
+                                    layout.bytes, compiled_.input_place_bytes));
+  }
+  input_memory_ = memory_->MakeInputMemory(places, layout.bytes);
+  if (input_memory_ == nullptr) return;
+  for (int place = 0; place < places; ++place) {
+    const std::span<std::byte> memory = input_memory_->place(place);
+    std::vector<Slot>& own = place_slots_.emplace_back(slots().begin(), slots().end());
+    for (size_t i = 0; i < own.size(); ++i) {
+      own[i].bytes = memory.subspan(static_cast<size_t>(layout.offsets[i]), own[i].bytes.size());
     }
   }
 }
@@ -292,7 +335,7 @@ void Session::Run(int64_t step, int64_t run) {
       Put(objective.sample_weight, &update_sample_weight_);
     }
   }
-  PutData(what.program);
+  PutData(what.program, /*step=*/true);
   executors_[what.program]->Run();
   in_parts_ = compiled_.step.gather >= 0 && what.ends;
 }
@@ -429,7 +472,7 @@ std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> targets,
 void Session::RunEvaluation(size_t objective) {
   const int program = compiled_.step.evaluations.at(objective);
   GatherWeights();
-  PutData(program);
+  PutData(program, /*step=*/false);
   executors_[program]->Run();
 }
 

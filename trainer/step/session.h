@@ -95,6 +95,15 @@ class Session {
   // program; an evaluation reads the first one's. They are free to be filled at any time, and left
   // as they are. Before a run they have to hold the draws of data that it reads (StepRun::draw).
   std::span<const Slot> slots(int64_t micro_step = 0) const { return inputs_.at(micro_step).slots; }
+  // On a GPU, with CompileOptions::input_places: places in pinned memory, each with these slots for
+  // one micro-step, which other threads may fill. Runs read a micro-step's data from the place that
+  // ReadFrom names, until it names another; with kSlots, from slots() above. A place may be filled
+  // anew when its last run has been handed in and AwaitPlace, which any thread may call, returns.
+  static constexpr int kSlots = -1;
+  int input_places() const { return static_cast<int>(place_slots_.size()); }
+  std::span<const Slot> place_slots(int place) const { return place_slots_.at(place); }
+  void ReadFrom(int64_t micro_step, int place);
+  void AwaitPlace(int place) { input_memory_->Await(place); }
   const Slot* FindSlot(std::string_view name) const;  // nullptr: no program reads it
   const Slot& slot(std::string_view name) const;      // then an InternalError
   // Of a language model; of others these are empty.
@@ -251,7 +260,9 @@ class Session {
   void WriteBytes(std::string_view name, const void* from, size_t bytes);
   void Put(const Where& slot, const void* from);
   void Get(const Where& slot, void* to) const;
-  void PutData(int program);
+  void MakeInputPlaces();
+  // `step`: the program is the step's, not an evaluation, which reads slots().
+  void PutData(int program, bool step);
   // Between a whole parameter and what this rank works with, where tensor-parallel ranks share it.
   const models::SplitParameter* FindSplit(std::string_view name) const;  // nullptr: it is whole
   std::vector<float> Assemble(const models::SplitParameter& split, std::span<const float> part);
@@ -305,11 +316,15 @@ class Session {
     std::vector<Where> places;  // of the slots
     BatchSlots batch;
     std::vector<std::vector<std::byte>> staged;  // where the host cannot touch the slots
+    int place = kSlots;                          // from where runs of the step read
+    std::vector<char> there;                     // by slot: the device has what is in the place
     std::vector<std::vector<size_t>> read_by;    // by program: the slots that it reads
 
     void FindBytes(bool direct);
   };
-  std::vector<MicroStepInputs> inputs_;  // by number in the program
+  std::vector<MicroStepInputs> inputs_;                 // by number in the program
+  std::unique_ptr<runtime::InputMemory> input_memory_;  // nullptr: none
+  std::vector<std::vector<Slot>> place_slots_;          // by place
   struct ObjectiveTensors {
     Where token_weight, sample_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
