@@ -48,6 +48,7 @@ def main():
     parser.add_argument("--dropout", type=float, default=0.0, metavar="P",
                         help="on embeddings, attention and branches (GPT-2, BERT, ViT)")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--graphs", action="store_true", help="torch.compile's mode reduce-overhead: CUDA graphs")
     parser.add_argument("--wait", action="store_true")
     args = parser.parse_args()
     if not 0 <= args.dropout < 1:
@@ -70,7 +71,7 @@ def main():
     convolutional = peer_models.is_convolutional(args.model)
     optimizer = (peer_models.sgd_for if convolutional else peer_models.optimizer_for)(model, 1e-4)
     scaler = torch.amp.GradScaler("cuda", enabled=args.dtype == "fp16")
-    loss_of = model if args.no_compile else torch.compile(model)
+    loss_of = model if args.no_compile else torch.compile(model, mode="reduce-overhead" if args.graphs else None)
     parameters = list(model.parameters())
 
     def step():

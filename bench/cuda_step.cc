@@ -1,11 +1,11 @@
 // bazel run --config=cuda //bench:cuda_step -- RUN.yaml [--set key=value …] [--steps N] [--ops N]
 //                                              [--json FILE]
 //
-// Times whole training steps of a run file on a GPU, on its data. First as in a run, recorded
-// into CUDA graphs: ms a step, tokens/s, MFU, memory. Then node by node with events around each
-// node: the time by op, and by op and shapes, next to the time that this GPU needs at best (FLOPs
-// at the rate of a large product, bytes at the rate of a copy, both measured first in the same
-// run).
+// Times whole training steps of a run file on a GPU, on one batch of its data; one of pictures or
+// volumes stays on the GPU. First as in a run, recorded into CUDA graphs: ms a step, tokens/s, MFU,
+// memory. Then node by node with events around each node: the time by op, and by op and shapes,
+// next to the time that this GPU needs at best (FLOPs at the rate of a large product, bytes at the
+// rate of a copy, both measured first in the same run).
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -31,7 +31,13 @@ void FillBatch(trainer::Session& session, const config::RunConfig& config,
   const trainer::CompileOptions& options = session.compiled().options;
   const data::Draws draws{.batch = options.micro_batch};
   const auto source = trainer::SourceFrom(config, model, draws);
-  for (int64_t i = 0; i < options.micro_steps_per_program; ++i) source->Fill(0, session.slots(i));
+  for (int64_t i = 0; i < options.micro_steps_per_program; ++i) {
+    source->Fill(0, session.slots(i));
+    if (i >= session.input_places()) continue;
+    const int place = static_cast<int>(i);
+    source->Fill(0, session.place_slots(place));
+    session.ReadFrom(i, place);
+  }
 }
 
 void BeginStep(trainer::Session& session) {

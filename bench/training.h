@@ -23,7 +23,8 @@ struct Training {
 // Prints what a solver has chosen for it. UserError, as a run would have it.
 Training LoadTraining(const std::string& file, const std::vector<std::string>& sets);
 
-// Fills the batch slots with the first samples of the run's data.
+// Fills the batch slots with the first samples of the run's data. A GPU copies the batches of sources
+// that threads prepare once, and keeps them for all steps.
 void FillBatch(trainer::Session& session, const config::RunConfig& config,
                const models::Model& model);
 
