@@ -5,8 +5,9 @@
 
 OLD and NEW are paths of plimsoll. Every file of configs/ that describes a run is planned by both, as it is and
 changed as CASES says: for a GPU, in 16 bits, over several ranks, with accumulation, within a budget. Compared are
-the text of every program as it will run, and all of `plan --json` but times that planning itself took. A line is
-printed for each case that differs, and a summary with the seconds that both took; ends with 1 when a case differs.
+every program as it will run, in a normal form (`normal_form`), and all of `plan --json` but times that planning
+itself took. A line is printed for each case that differs, and a summary with the seconds that both took and the
+number of programs whose texts differ in names and annotations alone; ends with 1 when a case differs.
 
 A change that shall not touch plans is proven by "0 differ". One that shall is committed with what this prints.
 """
@@ -43,6 +44,18 @@ CASES = {
     "budget of 80 %": {"device": "cpu", "checkpointing.policy": "auto", "memory.budget": "{arena}*0.8"},
     "budget of 60 %, 2 ranks": {"device": "cpu", "checkpointing.policy": "auto", "parallel.data": 2,
                                 "parallel.zero": 3, "memory.budget": "{arena}*0.6"},
+    "zero 3, 3 micro-steps": {"device": "h200", "amp.dtype": "bf16", "parallel.data": 2, "parallel.zero": 3,
+                              "train.accumulate": 3},
+    "lora": {"device": "h200", "amp.dtype": "bf16", "lora.rank": 8},
+    "fp8": {"device": "h200", "amp.dtype": "bf16", "amp.fp8.recipe": "current", "train.accumulate": 2},
+    "averages": {"device": "h200", "amp.dtype": "bf16", "optimizer.ema": 0.99},
+    "updates in the backward pass": {"device": "h200", "amp.dtype": "bf16", "optimizer.in_backward": True,
+                                     "optimizer.clip_grad_norm": 0},
+    "all on the host, 3 micro-steps": {"device": "h200", "amp.dtype": "bf16", "train.accumulate": 3,
+                                       "optimizer.place": "host", "memory.weights": "host",
+                                       "memory.gradients": "host"},
+    "blocks first, 3 micro-steps": {"device": "h200", "amp.dtype": "bf16", "train.accumulate": 3,
+                                    "train.blocks_first": True},
     "offload within 60 %": {"device": "h200", "amp.dtype": "bf16", "checkpointing.policy": "auto",
                             "checkpointing.offload": ["*"], "memory.budget": "{arena}*0.6 + 1 GiB"},
 }
@@ -66,6 +79,31 @@ def without_empty_roles(value):
         return value
     return {key: {role: bytes_ for role, bytes_ in held.items() if bytes_} if key == "bytes_by_role"
             else without_empty_roles(held) for key, held in value.items()}
+
+
+PROGRAM_TENSOR = re.compile(r"  tensor (%\S+): (\S+)(.*)")
+NODE = re.compile(r"  (.*?) = (\w+)\((.*?)\)( \{.*\})?( using .*?)?(?: [@!].*)?")
+
+
+def normal_form(text):
+    """What a program computes: types of tensors, ops in their order, attributes and edges, places. Tensors that
+    outlive the program keep their names, others are numbered as they appear. Scopes, phases and authors are gone."""
+    numbers = {}
+
+    def normal(tensors):
+        return re.sub(r"%[^\s,:+]+", lambda name: numbers.setdefault(name[0], f"%{len(numbers)}"), tensors)
+
+    lines = []
+    for line in text.splitlines():
+        if tensor := PROGRAM_TENSOR.fullmatch(line):
+            name, kind, more = tensor.groups()
+            if " persistent" in more:
+                numbers[name] = name
+            lines.append(f"{normal(name)}: {kind}{' host' if more.endswith(' host') else ''}")
+        elif node := NODE.fullmatch(line):
+            outputs, op, inputs, attributes, scratch = node.groups()
+            lines.append(f"{normal(outputs)} = {op}({normal(inputs)}){attributes or ''}{normal(scratch or '')}")
+    return "\n".join(lines)
 
 
 def plan(binary, file, keys, folder):
@@ -92,7 +130,9 @@ def plan(binary, file, keys, folder):
     for dump in sorted(pathlib.Path(folder).glob("*.txt")):
         last[dump.name.split(".")[0]] = dump
     for program, dump in last.items():
-        made["program " + program] = dump.read_text()
+        text = dump.read_text()
+        made["program " + program] = normal_form(text)
+        made["text of " + program] = text
     return made, seconds
 
 
@@ -108,9 +148,12 @@ def compare(old, new, file, name, keys, arena):
             results.append(plan(binary, file, keys, folder))
     (before, old_seconds), (after, new_seconds) = results
     differing = [what for what in sorted({*before, *after}) if before.get(what) != after.get(what)]
+    texts = sum(what.startswith("text of ") for what in differing)
+    differing = [what for what in differing if not what.startswith("text of ")]
+    texts -= sum(what.startswith("program ") for what in differing)
     shown = [f"{what} {before[what]} -> {after[what]}" if len(before.get(what, "")) + len(after.get(what, "")) < 60
              and what in before and what in after else what for what in differing]
-    return file.relative_to(REPOSITORY / "configs"), name, shown, old_seconds, new_seconds, before
+    return file.relative_to(REPOSITORY / "configs"), name, shown, texts, old_seconds, new_seconds, before
 
 
 def main():
@@ -134,10 +177,11 @@ def main():
                 made, _ = plan(old, file, {"device": "cpu"}, folder)
             arena = int(made.get("arena_bytes", 0))
             jobs += [pool.submit(compare, old, new, file, name, CASES[name], arena) for name in wanted]
-        differ = refused = 0
+        differ = refused = texts_alone = 0
         seconds = [0.0, 0.0]
         for job in jobs:
-            file, name, shown, old_seconds, new_seconds, before = job.result()
+            file, name, shown, texts, old_seconds, new_seconds, before = job.result()
+            texts_alone += texts
             seconds = [seconds[0] + old_seconds, seconds[1] + new_seconds]
             refused += before["exit"] != "0"
             if arguments.verbose:
@@ -146,7 +190,8 @@ def main():
             if shown:
                 differ += 1
                 print(f"{file}, {name}: {'; '.join(shown)}", flush=True)
-    print(f"{len(jobs)} cases, {refused} of them refused; {differ} differ; {seconds[0]:.1f} s and {seconds[1]:.1f} s")
+    print(f"{len(jobs)} cases, {refused} of them refused; {differ} differ; "
+          f"{texts_alone} programs differ in names and annotations alone; {seconds[0]:.1f} s and {seconds[1]:.1f} s")
     return 1 if differ else 0
 
 
