@@ -84,8 +84,8 @@ TEST(Policy, RefusesWhatItCannotFollow) {
       "merge_channel_statistics, merge_heads, moving_average, mul, patches, place_tokens, "
       "power_iteration, "
       "prepend_token, relu, resize, rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, "
-      "slice_tokens, spectral_norm, split_heads, squared_error, squared_norm, subsample, sum, "
-      "swiglu, tanh");
+      "slice_tokens, space_to_depth, spectral_norm, split_heads, squared_error, squared_norm, "
+      "subsample, sum, swiglu, tanh");
   EXPECT_EQ(ProblemOf({"gelu", "sum"}, {"silu", "sum"}),
             "fp32_ops: sum is in amp.low_ops, too; keep it in one of them");
   EXPECT_EQ(ProblemOf({}, {"linear_dx"}),

@@ -1,5 +1,5 @@
-// Examples of poolings: pixels of one channel, of channels that fill no pack of 16 bytes, and of
-// whole packs.
+// Examples of poolings, subsampling and space-to-depth: pixels of one channel, of channels that
+// fill no pack of 16 bytes, and of whole packs.
 #include "tests/ops/example.h"
 
 namespace plimsoll::ops {
@@ -15,6 +15,37 @@ const ExampleTable kExamples(R"(
   subsample_backward([2,3,3,7]) {d0=2, d1=5, d2=6, d3=3, rank=4, stride=2}
   subsample_backward "zeros on either side"([2,3,3,7])
       {d0=2, d1=5, d2=6, d3=3, first_channel=2, rank=4, stride=2}
+
+  // Blocks of 2 × 2 pixels of 1 to 4 channels, which fill whole 16 bytes in 16 bits or in float32
+  // (a GPU writes them pixel by pixel), or in neither; zeros on all sides, pixels that no block has.
+  space_to_depth "3 channels, whole packs of 16 bits"([2,7,6,3])
+      {block=2, channels=16, height=6, pad_h=3, pad_w=3, width=5}
+  space_to_depth "3 channels, whole packs of float32"([2,7,6,3])
+      {block=2, channels=12, height=4, pad_h=1, pad_w=2, width=6}
+  space_to_depth "1 channel, whole packs of 16 bits"([2,5,6,1])
+      {block=2, channels=8, height=4, pad_h=1, pad_w=0, width=3}
+  space_to_depth "1 channel, whole packs of float32"([2,5,6,1])
+      {block=2, channels=4, height=2, pad_h=0, pad_w=1, width=5}
+  space_to_depth "2 channels, some left out"([2,9,8,2])
+      {block=2, channels=8, height=2, pad_h=0, pad_w=0, width=3}
+  space_to_depth "4 channels"([3,4,5,4])
+      {block=2, channels=16, height=3, pad_h=1, pad_w=1, width=3}
+  space_to_depth "5 channels, zeros behind"([2,4,5,5])
+      {block=2, channels=23, height=3, pad_h=2, pad_w=1, width=4}
+  space_to_depth "blocks of 3"([2,8,7,2])
+      {block=3, channels=20, height=4, pad_h=4, pad_w=2, width=3}
+  space_to_depth "rows of many blocks"([2,3,611,3])
+      {block=2, channels=16, height=3, pad_h=1, pad_w=3, width=309} dtypes=f32,bf16,f16
+  space_to_depth "a kernel"([5,7,7,3])
+      {block=2, channels=16, height=4, pad_h=0, pad_w=0, width=4}
+  space_to_depth_backward "3 channels, no whole packs"([2,6,5,16])
+      {block=2, d0=2, d1=7, d2=6, d3=3, pad_h=3, pad_w=3, rank=4}
+  space_to_depth_backward "whole packs, some left out"([2,2,3,8])
+      {block=2, d0=2, d1=9, d2=8, d3=2, pad_h=1, pad_w=0, rank=4}
+  space_to_depth_backward "blocks of 3"([2,4,3,20])
+      {block=3, d0=2, d1=8, d2=7, d3=2, pad_h=4, pad_w=2, rank=4}
+  space_to_depth_backward "rows of many blocks"([2,3,900,16])
+      {block=2, d0=2, d1=5, d2=1800, d3=3, pad_h=1, pad_w=3, rank=4} dtypes=f32,bf16,f16
 
   // Windows of 3 × 3 that overlap and lie over the padding, and of 2 × 3 that leave elements out.
   // Large examples go without finite differences (f64).
