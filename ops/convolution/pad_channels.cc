@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "graph/builder.h"
+#include "ops/convolution/conv_geometry.h"
+#include "ops/data_movement/space_to_depth.h"
 #include "ops/data_movement/subsample.h"
 #include "ops/data_movement/views.h"
 
@@ -20,21 +22,55 @@ using graph::Shape;
 using graph::Value;
 
 constexpr int64_t kPixelBytes = 16;  // that tensor cores read whole
+constexpr int64_t kBlock = 2;
+constexpr int64_t kMostBlockChannels = 16;
 
-// The channels that the convolution is to have: its own, or more.
-int64_t WantedChannels(const graph::Program& program, const Node& conv) {
-  const graph::TensorType& x = program.tensor(conv.inputs[0]).type;
-  const int64_t channels = x.shape.dim(-1);
+// How x and weight get more channels. With blocks of 1, by zeros: `pad` and `size` are not used.
+struct Rewrite {
+  DepthBlocks x, weight;
+};
+
+bool UsesTensorCores(const Node& conv, DType dtype) {
   const bool tf32 = conv.attributes.Has("tf32") && conv.attributes.GetBool("tf32");
-  if (conv.attributes.GetInt("groups") != 1 || (x.dtype == DType::kFloat32 && !tf32) ||
-      x.dtype == DType::kFloat64) {
-    return channels;
-  }
-  const int64_t step = kPixelBytes / graph::ByteSize(x.dtype);
+  return dtype == DType::kFloat32 ? tf32 : dtype != DType::kFloat64;
+}
+
+// The fewest channels, as many or more, that fill whole 16 bytes.
+int64_t WholeChannels(int64_t channels, DType dtype) {
+  const int64_t step = kPixelBytes / graph::ByteSize(dtype);
   return (channels + step - 1) / step * step;
 }
 
-// x [..., C] with zeros behind its channels.
+// Whether each of 2 × 2 pixels meets taps of its own, in images of few channels.
+bool FitsBlocks(const ConvGeometry& g, size_t rank) {
+  if (rank != 4 || g.in_channels * kBlock * kBlock > kMostBlockChannels) return false;
+  for (const size_t i : {1, 2}) {
+    if (g.stride[i] != kBlock || g.dilation[i] != 1 || g.kernel[i] < 2) return false;
+  }
+  return true;
+}
+
+// nullopt: none is needed, or none helps.
+std::optional<Rewrite> RewriteOf(const graph::Program& program, const Node& conv) {
+  const graph::TensorType& x = program.tensor(conv.inputs[0]).type;
+  const ConvGeometry g = GeometryOf(program.CallOf(conv).get());
+  if (g.groups != 1 || !UsesTensorCores(conv, x.dtype)) return std::nullopt;
+  if (FitsBlocks(g, x.shape.rank())) {
+    const int64_t channels = WholeChannels(g.in_channels * kBlock * kBlock, x.dtype);
+    DepthBlocks images{.block = kBlock, .pad = {g.pad[1], g.pad[2]}, .channels = channels};
+    DepthBlocks kernels{.block = kBlock, .channels = channels};
+    for (const size_t i : {0, 1}) {
+      kernels.size[i] = (g.kernel[i + 1] + kBlock - 1) / kBlock;
+      images.size[i] = g.out[i + 1] + kernels.size[i] - 1;
+    }
+    return Rewrite{images, kernels};
+  }
+  const DepthBlocks padded{.block = 1, .channels = WholeChannels(g.in_channels, x.dtype)};
+  if (padded.channels == g.in_channels) return std::nullopt;
+  return Rewrite{padded, padded};
+}
+
+// x [..., C] with zeros after its channels.
 Value Padded(graph::Builder& g, Value x, int64_t channels, std::string_view name) {
   const Shape shape = g.shape(x);
   if (shape.rank() == 4) return Subsample(g, x, 1, channels, name);
@@ -43,24 +79,44 @@ Value Padded(graph::Builder& g, Value x, int64_t channels, std::string_view name
   return View(g, padded, shape.WithLast(channels));
 }
 
+// Rewrites convolutions, and knows what it made: a tensor of several convolutions is made once.
+class Rewriter {
+ public:
+  explicit Rewriter(graph::Program& program) : g_(program) { g_.set_made_by("pad_channels"); }
+
+  void Apply(const Rewrite& rewrite, Node& conv) {
+    g_.set_scope(conv.scope);
+    g_.set_phase(conv.phase);
+    conv.inputs[0] = WithChannels(conv.inputs[0], rewrite.x, "padded");
+    conv.inputs[1] = WithChannels(conv.inputs[1], rewrite.weight, "padded_weight");
+    if (rewrite.x.block == 1) return;
+    for (const char* stride : {"stride_h", "stride_w"}) conv.attributes.Set(stride, int64_t{1});
+    for (const char* pad : {"pad_h", "pad_w"}) conv.attributes.Set(pad, int64_t{0});
+  }
+
+ private:
+  Value WithChannels(Value from, const DepthBlocks& blocks, std::string_view name) {
+    const auto [known, fresh] = made_.try_emplace({from, blocks}, graph::kNoTensor);
+    if (fresh) {
+      known->second = blocks.block == 1 ? Padded(g_, from, blocks.channels, name)
+                                        : SpaceToDepth(g_, from, blocks, name);
+    }
+    return known->second;
+  }
+
+  graph::Builder g_;
+  std::map<std::pair<Value, DepthBlocks>, Value> made_;
+};
+
 }  // namespace
 
 graph::PassResult PadChannels::Run(graph::Program& program) {
-  graph::Builder g(program);
-  g.set_made_by("pad_channels");
-  std::map<Value, Value> padded;  // by what had too few channels
+  Rewriter rewriter(program);
   int convolutions = 0;
   for (Node& node : std::exchange(program.mutable_nodes(), {})) {
     if (node.op->name == "conv") {
-      const int64_t channels = WantedChannels(program, node);
-      if (channels != program.tensor(node.inputs[0]).type.shape.dim(-1)) {
-        g.set_scope(node.scope);
-        g.set_phase(node.phase);
-        for (const auto& [i, name] : {std::pair{0, "padded"}, {1, "padded_weight"}}) {
-          const auto [known, fresh] = padded.try_emplace(node.inputs[i], graph::kNoTensor);
-          if (fresh) known->second = Padded(g, node.inputs[i], channels, name);
-          node.inputs[i] = known->second;
-        }
+      if (const auto rewrite = RewriteOf(program, node)) {
+        rewriter.Apply(*rewrite, node);
         ++convolutions;
       }
     }
