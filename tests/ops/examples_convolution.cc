@@ -14,6 +14,15 @@ const ExampleTable kExamples(R"(
       {dilation_h=1, dilation_w=1, groups=1, pad_h=0, pad_w=0, stride_h=2, stride_w=2}
   conv "7×7, stride 2"([1,13,12,3], [5,7,7,3], [5])
       {dilation_h=1, dilation_w=1, groups=1, pad_h=3, pad_w=3, stride_h=2, stride_w=2}
+  // What stems become (ops/convolution/pad_channels.h).
+  conv "4×4, 16 channels, no padding"([2,9,10,16], [8,4,4,16], [8])
+      {dilation_h=1, dilation_w=1, groups=1, pad_h=0, pad_w=0, stride_h=1, stride_w=1}
+  conv "2×2, 12 channels, no padding"([2,6,5,12], [8,2,2,12], _)
+      {dilation_h=1, dilation_w=1, groups=1, pad_h=0, pad_w=0, stride_h=1, stride_w=1}
+  conv_dx "2×2, no padding"([2,5,4,8], [8,2,2,16], _) {d0=2, d1=6, d2=5, d3=16, dilation_h=1,
+      dilation_w=1, groups=1, pad_h=0, pad_w=0, rank=4, stride_h=1, stride_w=1}
+  conv_dw "4×4, no padding"([2,9,10,16], [2,6,7,8], _, _) {d0=8, d1=4, d2=4, d3=16, dilation_h=1,
+      dilation_w=1, groups=1, pad_h=0, pad_w=0, rank=4, stride_h=1, stride_w=1} cuda_tolerance=1
   conv "patches"([2,8,12,3], [16,4,4,3], [16])
       {dilation_h=1, dilation_w=1, groups=1, pad_h=0, pad_w=0, stride_h=4, stride_w=4}
   // On a CPU the last block of rows needs more scratch memory than the whole one before it.
