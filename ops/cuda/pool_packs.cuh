@@ -47,12 +47,10 @@ void ForImages(int64_t images, int64_t parts_per_image, const Launch& launch) {
   }
 }
 
-// Calls launch(packs, blocks, first element of the images, first of what is pooled) for results
-// that are images, or what is pooled from them.
-template <int N, bool kPooled, typename Launch>
-void ForPixelPacks(const PoolGeometry& p, const Launch& launch) {
-  const int64_t rows = kPooled ? p.rows.pooled : p.rows.size;
-  const int64_t columns = kPooled ? p.columns.pooled : p.columns.size;
+// Calls launch(packs, blocks, first element of the images, first of what is pooled) for results of
+// rows × columns pixels, or of blocks of pixels, an image.
+template <int N, typename Launch>
+void ForPacks(const PoolGeometry& p, int64_t rows, int64_t columns, const Launch& launch) {
   const int64_t per_pixel = p.channels / N, per_image = rows * columns * per_pixel;
   ForImages(p.batch, per_image, [&](int64_t first, int64_t images) {
     const PixelPacks packs{static_cast<uint32_t>(images * per_image), static_cast<uint32_t>(rows),
@@ -60,6 +58,14 @@ void ForPixelPacks(const PoolGeometry& p, const Launch& launch) {
     launch(packs, (packs.count + kPoolThreads - 1) / kPoolThreads, first * p.image_elements(),
            first * p.pooled_elements());
   });
+}
+
+// The same for results that are images, or what is pooled from them.
+template <int N, bool kPooled, typename Launch>
+void ForPixelPacks(const PoolGeometry& p, const Launch& launch) {
+  const int64_t rows = kPooled ? p.rows.pooled : p.rows.size;
+  const int64_t columns = kPooled ? p.columns.pooled : p.columns.size;
+  ForPacks<N>(p, rows, columns, launch);
 }
 
 }  // namespace plimsoll::ops

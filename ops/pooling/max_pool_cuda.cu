@@ -2,16 +2,25 @@
 // result, or one channel where pixels do not consist of whole packs. Windows that overlap are read
 // from the cache. Bytes: forward x once, y and index; backward dy and index once, dx.
 //
-// dx is gathered, each element adding its windows row by row: there are no atomic additions.
+// dx is gathered, each element adding its windows row by row: there are no atomic additions. For
+// common windows a thread makes stride × stride pixels of dx (pool_blocks.h), in the same order of
+// additions: it reads the few windows over them once, all before the first addition, and its
+// neighbours in a warp do the same work, whereas single pixels lie in unlike numbers of windows.
+// The forward kernel of such windows loads all elements of a window before it compares the first.
 #include <cmath>
 
 #include "ops/cuda/pool_packs.cuh"
 #include "ops/cuda_kernel.h"
+#include "ops/pooling/pool_blocks.h"
 
 namespace plimsoll::ops {
 namespace {
 
-template <int N, bool kIndex, typename S>
+using Overlapping = PoolBlocks<3, 2, 1>;
+using Tiles = PoolBlocks<2, 2, 0>;
+
+// kKernel: rows and columns of the window, or 0 where these are known when it runs.
+template <int N, bool kIndex, int kKernel, typename S>
 __global__ void __launch_bounds__(kPoolThreads)
     ForwardKernel(const PoolGeometry p, const PixelPacks packs, const S* x, S* y, uint8_t* index) {
   uint32_t pack;
@@ -21,6 +30,9 @@ __global__ void __launch_bounds__(kPoolThreads)
   const PoolRange rows = p.rows.Elements(at.row), columns = p.columns.Elements(at.column);
   const int32_t top = p.rows.Start(at.row), left = p.columns.Start(at.column);
   x += at.image * p.image_elements() + at.channel;
+  const auto pixel = [&](int32_t h, int32_t w) {
+    return x + static_cast<uint32_t>(h * p.columns.size + w) * channels;
+  };
   // The first element wins where all are −∞.
   float best[N];
   int32_t chosen[N];
@@ -29,17 +41,43 @@ __global__ void __launch_bounds__(kPoolThreads)
     best[i] = -INFINITY;
     chosen[i] = (rows.begin - top) * p.columns.kernel + columns.begin - left;
   }
-  for (int32_t h = rows.begin; h < rows.end; ++h) {
-    for (int32_t w = columns.begin; w < columns.end; ++w) {
-      const int32_t position = (h - top) * p.columns.kernel + w - left;
-      float values[N];
-      LoadPack<N>(x + static_cast<uint32_t>(h * p.columns.size + w) * channels, values);
+  const auto compare = [&](const Pack<S, N>& elements, int32_t position) {
+    float values[N];
+    ToFloats(elements, values);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const bool better = values[i] > best[i] || values[i] != values[i];
-        best[i] = better ? values[i] : best[i];
-        if constexpr (kIndex) chosen[i] = better ? position : chosen[i];
+    for (int i = 0; i < N; ++i) {
+      const bool better = values[i] > best[i] || values[i] != values[i];
+      best[i] = better ? values[i] : best[i];
+      if constexpr (kIndex) chosen[i] = better ? position : chosen[i];
+    }
+  };
+  if constexpr (kKernel == 0) {
+    for (int32_t h = rows.begin; h < rows.end; ++h) {
+      for (int32_t w = columns.begin; w < columns.end; ++w) {
+        compare(*reinterpret_cast<const Pack<S, N>*>(pixel(h, w)),
+                (h - top) * p.columns.kernel + w - left);
       }
+    }
+  } else {
+    // Padding never wins, as −∞.
+    Pack<S, N> elements[kKernel][kKernel];
+#pragma unroll
+    for (int r = 0; r < kKernel; ++r) {
+#pragma unroll
+      for (int c = 0; c < kKernel; ++c) {
+        const int32_t h = top + r, w = left + c;
+        if (h >= rows.begin && h < rows.end && w >= columns.begin && w < columns.end) {
+          elements[r][c] = *reinterpret_cast<const Pack<S, N>*>(pixel(h, w));
+        } else {
+#pragma unroll
+          for (int i = 0; i < N; ++i) elements[r][c].values[i] = FromFloat<S>(-INFINITY);
+        }
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < kKernel; ++r) {
+#pragma unroll
+      for (int c = 0; c < kKernel; ++c) compare(elements[r][c], r * kKernel + c);
     }
   }
   StoreGlobal(y + int64_t{pack} * N, best);
@@ -77,10 +115,77 @@ __global__ void __launch_bounds__(kPoolThreads)
   StoreGlobal(dx + int64_t{pack} * N, sums);
 }
 
-template <int N, bool kIndex, typename S>
+// packs: of blocks of pixels.
+template <int N, typename Blocks, typename S>
+__global__ void __launch_bounds__(kPoolThreads)
+    BackwardBlocksKernel(const PoolGeometry p, const PixelPacks packs, const S* dy,
+                         const uint8_t* index, S* dx) {
+  constexpr int kWindows = Blocks::kWindows, kStride = Blocks::kStride;
+  uint32_t pack;
+  if (!packs.Find(&pack)) return;
+  const PixelPack at = packs.Locate<N>(pack);
+  const auto channels = static_cast<uint32_t>(p.channels);
+  const int64_t first = at.image * p.pooled_elements() + at.channel;
+  Pack<S, N> gradients[kWindows][kWindows];
+  Pack<uint8_t, N> chosen[kWindows][kWindows];
+#pragma unroll
+  for (int i = 0; i < kWindows; ++i) {
+#pragma unroll
+    for (int j = 0; j < kWindows; ++j) {
+      const int32_t row = at.row + Blocks::kFirst + i, column = at.column + Blocks::kFirst + j;
+      if (row >= 0 && row < p.rows.pooled && column >= 0 && column < p.columns.pooled) {
+        const int64_t from =
+            first + static_cast<uint32_t>(row * p.columns.pooled + column) * channels;
+        chosen[i][j] = *reinterpret_cast<const Pack<uint8_t, N>*>(index + from);
+        gradients[i][j] = *reinterpret_cast<const Pack<S, N>*>(dy + from);
+      } else {
+        // 255 is no position.
+#pragma unroll
+        for (int k = 0; k < N; ++k) {
+          chosen[i][j].values[k] = 255;
+          gradients[i][j].values[k] = FromFloat<S>(0.0f);
+        }
+      }
+    }
+  }
+  // A sum begins as +0, so a gradient that is left out, not added as 0, changes no bit.
+  float sums[kStride][kStride][N] = {};
+#pragma unroll
+  for (int i = 0; i < kWindows; ++i) {
+#pragma unroll
+    for (int j = 0; j < kWindows; ++j) {
+      float values[N];
+      ToFloats(gradients[i][j], values);
+#pragma unroll
+      for (int r = 0; r < kStride; ++r) {
+#pragma unroll
+        for (int c = 0; c < kStride; ++c) {
+          if (!Blocks::Contains(i, r) || !Blocks::Contains(j, c)) continue;
+          const int position = Blocks::Position(i, r) * Blocks::kKernel + Blocks::Position(j, c);
+#pragma unroll
+          for (int k = 0; k < N; ++k) {
+            if (chosen[i][j].values[k] == position) sums[r][c][k] += values[k];
+          }
+        }
+      }
+    }
+  }
+  dx += at.image * p.image_elements() + at.channel;
+#pragma unroll
+  for (int r = 0; r < kStride; ++r) {
+#pragma unroll
+    for (int c = 0; c < kStride; ++c) {
+      const int32_t row = at.row * kStride + r, column = at.column * kStride + c;
+      if (row >= p.rows.size || column >= p.columns.size) continue;
+      StoreGlobal(dx + static_cast<uint32_t>(row * p.columns.size + column) * channels, sums[r][c]);
+    }
+  }
+}
+
+template <int N, bool kIndex, int kKernel, typename S>
 void LaunchForward(const CudaContext& ctx, const PoolGeometry& p) {
   const auto launch = [&](const PixelPacks& packs, unsigned blocks, int64_t image, int64_t pooled) {
-    ForwardKernel<N, kIndex><<<blocks, kPoolThreads, 0, ctx.stream>>>(
+    ForwardKernel<N, kIndex, kKernel><<<blocks, kPoolThreads, 0, ctx.stream>>>(
         p, packs, ctx.in<S>(0) + image, ctx.out<S>(0) + pooled,
         kIndex ? ctx.out<uint8_t>(1) + pooled : nullptr);
     gpu::CheckLaunch("max_pool2d");
@@ -88,18 +193,26 @@ void LaunchForward(const CudaContext& ctx, const PoolGeometry& p) {
   ForPixelPacks<N, true>(p, launch);
 }
 
+template <bool kIndex, typename S>
+void Forward(const CudaContext& ctx, const PoolGeometry& p) {
+  constexpr int N = kPackSize<S>;
+  const int32_t kernel = p.rows.kernel == p.columns.kernel ? p.rows.kernel : 0;
+  if (p.channels % N != 0 || !Aligned(ctx.in<S>(0), ctx.out<S>(0)) ||
+      !IsAligned(ctx.out<uint8_t>(1), N)) {
+    LaunchForward<1, kIndex, 0, S>(ctx, p);
+  } else if (kernel == Overlapping::kKernel) {
+    LaunchForward<N, kIndex, Overlapping::kKernel, S>(ctx, p);
+  } else if (kernel == Tiles::kKernel) {
+    LaunchForward<N, kIndex, Tiles::kKernel, S>(ctx, p);
+  } else {
+    LaunchForward<N, kIndex, 0, S>(ctx, p);
+  }
+}
+
 void MaxPool2d(const CudaContext& ctx) {
   const PoolGeometry p = GeometryOf(ctx.attributes, ctx.in_shape(0));
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    constexpr int N = kPackSize<S>;
-    const bool index = ctx.has_output(1);
-    const bool aligned = p.channels % N == 0 && Aligned(ctx.in<S>(0), ctx.out<S>(0)) &&
-                         IsAligned(ctx.out<uint8_t>(1), N);
-    if (aligned) {
-      index ? LaunchForward<N, true, S>(ctx, p) : LaunchForward<N, false, S>(ctx, p);
-    } else {
-      index ? LaunchForward<1, true, S>(ctx, p) : LaunchForward<1, false, S>(ctx, p);
-    }
+    ctx.has_output(1) ? Forward<true, S>(ctx, p) : Forward<false, S>(ctx, p);
   });
 }
 
@@ -113,13 +226,31 @@ void LaunchBackward(const CudaContext& ctx, const PoolGeometry& p) {
   ForPixelPacks<N, false>(p, launch);
 }
 
+template <typename Blocks, typename S>
+void LaunchBackwardBlocks(const CudaContext& ctx, const PoolGeometry& p) {
+  constexpr int N = kPackSize<S>;
+  const auto launch = [&](const PixelPacks& packs, unsigned blocks, int64_t image, int64_t pooled) {
+    BackwardBlocksKernel<N, Blocks><<<blocks, kPoolThreads, 0, ctx.stream>>>(
+        p, packs, ctx.in<S>(0) + pooled, ctx.in<uint8_t>(1) + pooled, ctx.out<S>(0) + image);
+    gpu::CheckLaunch("max_pool2d_backward");
+  };
+  ForPacks<N>(p, Blocks::Count(p.rows), Blocks::Count(p.columns), launch);
+}
+
 void MaxPool2dBackward(const CudaContext& ctx) {
   const PoolGeometry p = GeometryOf(ctx.attributes, ctx.out_shape(0));
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     constexpr int N = kPackSize<S>;
-    const bool aligned = p.channels % N == 0 && Aligned(ctx.in<S>(0), ctx.out<S>(0)) &&
-                         IsAligned(ctx.in<uint8_t>(1), N);
-    aligned ? LaunchBackward<N, S>(ctx, p) : LaunchBackward<1, S>(ctx, p);
+    if (p.channels % N != 0 || !Aligned(ctx.in<S>(0), ctx.out<S>(0)) ||
+        !IsAligned(ctx.in<uint8_t>(1), N)) {
+      LaunchBackward<1, S>(ctx, p);
+    } else if (Overlapping::Fit(p.rows) && Overlapping::Fit(p.columns)) {
+      LaunchBackwardBlocks<Overlapping, S>(ctx, p);
+    } else if (Tiles::Fit(p.rows) && Tiles::Fit(p.columns)) {
+      LaunchBackwardBlocks<Tiles, S>(ctx, p);
+    } else {
+      LaunchBackward<N, S>(ctx, p);
+    }
   });
 }
 

@@ -57,10 +57,18 @@ const ExampleTable kExamples(R"(
       {kernel_h=2, kernel_w=3, pad_h=0, pad_w=1, stride_h=3, stride_w=4}
   max_pool2d "several chunks"([3,33,31,40])
       {kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2} dtypes=f32,bf16,f16
+  max_pool2d "larger windows, whole packs"([2,7,6,16])
+      {kernel_h=4, kernel_w=3, pad_h=2, pad_w=0, stride_h=3, stride_w=1}
   max_pool2d_backward "overlapping, 6 channels"([2,4,5,6], u8[2,4,5,6] tokens 9)
       {h=7, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2, w=9}
   max_pool2d_backward "whole packs, several chunks"([3,17,16,40], u8[3,17,16,40] tokens 9)
       {h=33, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2, w=31}
+  max_pool2d_backward "whole packs, even sizes"([2,4,6,8], u8[2,4,6,8] tokens 9)
+      {h=8, kernel_h=3, kernel_w=3, pad_h=1, pad_w=1, stride_h=2, stride_w=2, w=12}
+  max_pool2d_backward "side by side, whole packs"([2,4,3,16], u8[2,4,3,16] tokens 4)
+      {h=9, kernel_h=2, kernel_w=2, pad_h=0, pad_w=0, stride_h=2, stride_w=2, w=7}
+  max_pool2d_backward "larger windows, whole packs"([2,3,4,16], u8[2,3,4,16] tokens 12)
+      {h=7, kernel_h=4, kernel_w=3, pad_h=2, pad_w=0, stride_h=3, stride_w=1, w=6}
   max_pool2d_backward "apart, 1 channel"([3,3,3,1], u8[3,3,3,1] tokens 6)
       {h=8, kernel_h=2, kernel_w=3, pad_h=0, pad_w=1, stride_h=3, stride_w=4, w=10}
 

@@ -12,6 +12,7 @@
 
 #include "ops/data_movement/subsample.h"
 #include "ops/definition.h"
+#include "ops/pooling/pool_blocks.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/expect_error.h"
@@ -258,6 +259,44 @@ TEST(PoolAxis, WindowsAndElementsAgree) {
       }
     }
   }
+}
+
+template <int32_t kKernel, int32_t kStride, int32_t kPad>
+void ExpectBlocksHaveTheirWindows() {
+  using Blocks = PoolBlocks<kKernel, kStride, kPad>;
+  for (int32_t size = std::max(1, kKernel - 2 * kPad); size <= 9; ++size) {
+    const PoolAxis axis{size, (size + 2 * kPad - kKernel) / kStride + 1, kKernel, kStride, kPad};
+    SCOPED_TRACE(Shape({size, kKernel, kStride, kPad}).ToString());
+    EXPECT_TRUE(Blocks::Fit(axis));
+    for (int32_t element = 0; element < size; ++element) {
+      const int32_t block = element / kStride;
+      ASSERT_LT(block, Blocks::Count(axis));
+      std::vector<int32_t> windows;
+      for (int32_t i = 0; i < Blocks::kWindows; ++i) {
+        const int32_t window = block + Blocks::kFirst + i, in_block = element % kStride;
+        if (window < 0 || window >= axis.pooled || !Blocks::Contains(i, in_block)) continue;
+        windows.push_back(window);
+        EXPECT_EQ(Blocks::Position(i, in_block), element - axis.Start(window));
+      }
+      const PoolRange range = axis.Windows(element);
+      std::vector<int32_t> want;
+      for (int32_t window = range.begin; window < range.end; ++window) want.push_back(window);
+      EXPECT_EQ(windows, want) << element;
+    }
+  }
+}
+
+// A block's windows are all those of its elements, in their order.
+TEST(PoolBlocks, HaveTheWindowsOfTheirElements) {
+  ExpectBlocksHaveTheirWindows<3, 2, 1>();
+  ExpectBlocksHaveTheirWindows<2, 2, 0>();
+  ExpectBlocksHaveTheirWindows<3, 2, 0>();
+  ExpectBlocksHaveTheirWindows<2, 2, 1>();
+  ExpectBlocksHaveTheirWindows<3, 1, 1>();
+  ExpectBlocksHaveTheirWindows<2, 3, 0>();
+  ExpectBlocksHaveTheirWindows<5, 3, 2>();
+  static_assert(PoolBlocks<3, 2, 1>::kWindows == 2 && PoolBlocks<2, 2, 0>::kWindows == 1);
+  EXPECT_FALSE((PoolBlocks<3, 2, 1>::Fit({8, 3, 3, 2, 0})));
 }
 
 // Every pixel of y is one of x between zeros, and every pixel of dx is one of dy or zero.
