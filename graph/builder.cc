@@ -19,6 +19,7 @@ Node Builder::NewNode(std::string_view op, std::vector<Value> inputs, Attributes
   node.attributes = std::move(attributes);
   node.inputs = std::move(inputs);
   node.phase = phase_;
+  node.micro_step = micro_step_;
   node.scope = scope_;
   node.made_by = made_by_;
   return node;

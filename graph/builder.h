@@ -43,6 +43,8 @@ class Builder {
   void set_phase(Phase phase) { phase_ = phase; }
   void set_made_by(std::string pass) { made_by_ = std::move(pass); }
   Phase phase() const { return phase_; }
+  // Of the nodes that follow; 0 at first.
+  void set_micro_step(int32_t micro_step) { micro_step_ = micro_step; }
   const std::string& scope() const { return scope_; }
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
@@ -56,6 +58,7 @@ class Builder {
   std::string scope_;
   std::string made_by_;
   Phase phase_ = Phase::kForward;
+  int32_t micro_step_ = 0;
 };
 
 // Enters "SCOPE.NAME" for its lifetime.

@@ -4,13 +4,15 @@
 #include <vector>
 
 #include "graph/step_passes.h"
+#include "graph/step_shape.h"
 
 namespace plimsoll::graph {
 namespace {
 
 class GradientReleaser {
  public:
-  explicit GradientReleaser(Program& program) : program_(program) {
+  explicit GradientReleaser(Program& program)
+      : program_(program), update_begin_(UpdateTail(program)) {
     for (const Tensor& tensor : program.tensors()) {
       gradients_.push_back(
           {.released = tensor.role == Role::kGradient && tensor.persistent && !tensor.alias});
@@ -18,10 +20,7 @@ class GradientReleaser {
     for (const Tensor& tensor : program.tensors()) {
       if (tensor.alias && tensor.persistent) gradients_[program.Root(tensor.alias->base)] = {};
     }
-    const std::vector<Node>& nodes = program.nodes();
-    update_begin_ = nodes.size();
-    while (update_begin_ > 0 && nodes[update_begin_ - 1].phase == Phase::kUpdate) --update_begin_;
-    for (size_t at = 0; at < nodes.size(); ++at) Look(at);
+    for (size_t at = 0; at < program.nodes().size(); ++at) Look(at);
   }
 
   PassResult Run() {

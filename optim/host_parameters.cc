@@ -138,7 +138,6 @@ class NormApart {
       sums.push_back(squares_.at(id));
     }
     BuilderBeside(norm).EmitInto(norm.outputs, "root_of_sums", std::move(sums));
-    program_.mutable_nodes().back().micro_step = norm.micro_step;
   }
 
   void Square(TensorId gradient, const Node& beside) {
@@ -146,7 +145,6 @@ class NormApart {
     const std::string name = program_.tensor(gradient).name + ".squares";
     graph::Builder g = BuilderBeside(beside);
     const TensorId squares = ops::SquareSum(g, gradient, name);
-    program_.mutable_nodes().back().micro_step = beside.micro_step;
     program_.Rename(squares, program_.FreshName(name));
     squares_[gradient] = squares;
   }
@@ -155,6 +153,7 @@ class NormApart {
     graph::Builder g(program_);
     g.set_phase(node.phase);
     g.set_scope(node.scope);
+    g.set_micro_step(node.micro_step);
     g.set_made_by("host_parameters");
     return g;
   }

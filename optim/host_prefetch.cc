@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "optim/spare_bytes.h"
 #include "optim/update_units.h"
@@ -48,7 +49,7 @@ int64_t DefaultAhead(const std::vector<StayGroup>& groups) {
 
 // Below the peak of the program, in the update at its end, beside stays that last until then.
 int64_t SpareAtEnd(const Program& program, const std::vector<StayGroup>& groups) {
-  const size_t begin = UpdateBegin(program);
+  const size_t begin = graph::UpdateTail(program);
   const std::vector<int64_t> spare = SpareBytes(program);
   if (begin >= spare.size()) return 0;
   int64_t bytes = *std::min_element(spare.begin() + static_cast<ptrdiff_t>(begin), spare.end());

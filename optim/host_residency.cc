@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/block.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "optim/spare_bytes.h"
 #include "optim/update_units.h"
@@ -82,7 +83,10 @@ struct Region {
 class Regions {
  public:
   Regions(const Program& program, const Accesses& accesses)
-      : program_(program), units_(program), blocks_(program), update_begin_(UpdateBegin(program)) {
+      : program_(program),
+        units_(program),
+        blocks_(program),
+        update_begin_(graph::UpdateTail(program)) {
     FindRuns();
     FindGroups(accesses);
   }

@@ -108,12 +108,12 @@ class Slicer {
     if (scalar || (own != elements && own != scales(elements))) return id;
     graph::Builder g(program_);
     g.set_phase(node.phase);
+    g.set_micro_step(node.micro_step);
     g.set_made_by("slice_updates");
     const std::string name = program_.FreshName(tensor.name + ".slice");
     const TensorId slice = own == elements
                                ? ops::Slice(g, id, first, {count}, name)
                                : ops::Slice(g, id, scales(first), {scales(count)}, name);
-    program_.mutable_nodes().back().micro_step = node.micro_step;
     return slice;
   }
 

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "graph/builder.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "ops/reductions/reduce.h"
 #include "optim/dependencies.h"
@@ -31,8 +32,7 @@ class Mover {
   Mover(Program& program, const UpdateInBackwardOptions& options)
       : program_(program), options_(options), dependencies_(DependenciesOf(program)) {
     const std::vector<Node>& nodes = program.nodes();
-    end_ = nodes.size();
-    while (end_ > 0 && nodes[end_ - 1].phase == Phase::kUpdate) --end_;
+    end_ = graph::UpdateTail(program);
     earliest_ = end_;
     while (earliest_ > 0 && nodes[earliest_ - 1].phase != Phase::kForward) --earliest_;
     complete_ = end_;
@@ -131,9 +131,9 @@ class Mover {
     graph::Builder g(program_);
     g.set_phase(Phase::kUpdate);
     g.set_scope(scope);
+    g.set_micro_step(update.micro_step);
     g.set_made_by("update_in_backward");
     squares_[gradient] = ops::SquareSum(g, gradient, name + ".squares");
-    program_.mutable_nodes().back().micro_step = update.micro_step;
   }
 
   // A node of the update.
@@ -154,9 +154,9 @@ class Mover {
     graph::Builder g(program_);
     g.set_phase(Phase::kUpdate);
     g.set_scope(norm.scope);
+    g.set_micro_step(norm.micro_step);
     g.set_made_by("update_in_backward");
     g.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
-    program_.mutable_nodes().back().micro_step = norm.micro_step;
   }
 
   Program& program_;
@@ -174,9 +174,7 @@ class Mover {
 }  // namespace
 
 graph::PassResult UpdateInBackward::Run(Program& program) {
-  const bool updates = std::ranges::any_of(
-      program.nodes(), [](const Node& node) { return node.phase == Phase::kUpdate; });
-  if (!updates) return {false, "no update"};
+  if (graph::FirstUpdate(program) == program.nodes().size()) return {false, "no update"};
   Mover mover(program, options_);
   const std::set<TensorId>& gradients = mover.Plan();
   if (gradients.empty()) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/step_shape.h"
 #include "ops/optimizer/optimizer.h"
 #include "optim/dependencies.h"
 
@@ -31,7 +32,7 @@ class Joiner {
   explicit Joiner(Program& program)
       : program_(program),
         units_(program),
-        begin_(UpdateBegin(program)),
+        begin_(graph::UpdateTail(program)),
         members_(static_cast<size_t>(units_.count())),
         taken_(program.nodes().size(), false) {}
 
@@ -124,19 +125,6 @@ UpdateUnits::UpdateUnits(const Program& program) : of_nodes_(program.nodes().siz
     const auto found = of_keys.find(key(node));
     if (found != of_keys.end()) of_nodes_[n] = found->second;
   }
-}
-
-size_t UpdateBegin(const Program& program) {
-  const std::vector<Node>& nodes = program.nodes();
-  size_t begin = nodes.size();
-  for (size_t n = nodes.size(); n-- > 0;) {
-    if (nodes[n].phase == Phase::kUpdate) {
-      begin = n;
-    } else if (nodes[n].op->transfer == Transfer::kNone && !nodes[n].op->view) {
-      break;
-    }
-  }
-  return begin;
 }
 
 void JoinUnits(Program& program) { Joiner(program).Run(); }

@@ -25,9 +25,6 @@ class UpdateUnits {
   int count_ = 0;
 };
 
-// The first node of the update at the end of a step: behind it are only updates and collectives.
-size_t UpdateBegin(const graph::Program& program);
-
 // Moves the nodes of a unit at the end of a step behind its first one, with what they depend on.
 // Averages otherwise stand behind the updates of all parameters.
 void JoinUnits(graph::Program& program);

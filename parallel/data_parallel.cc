@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
+#include "graph/step_shape.h"
 #include "ops/definition.h"
 #include "parallel/gradient_buckets.h"
 #include "parallel/tensor_gradients.h"
@@ -38,10 +39,7 @@ class Reducer {
         nodes_(program.nodes()),
         ranks_(options.ranks),
         gradients_on_host_(options.gradients_on_host) {
-    update_ = static_cast<int>(
-        std::find_if(nodes_.begin(), nodes_.end(),
-                     [](const Node& node) { return node.phase == Phase::kUpdate; }) -
-        nodes_.begin());
+    update_ = static_cast<int>(graph::FirstUpdate(program));
     trains_ = update_ < static_cast<int>(nodes_.size());
     FillBuckets(options);
     if (!trains_ && HasGradients()) return;  // metrics are not complete

@@ -12,6 +12,7 @@
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "graph/builder.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "ops/optimizer/optimizer.h"
 #include "parallel/split_norm.h"
@@ -48,10 +49,10 @@ class Divider {
   }
 
   graph::PassResult Run() {
+    const bool updates = graph::FirstUpdate(program_) < program_.nodes().size();
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     next_key_ = static_cast<int64_t>(nodes.size());  // beyond all that Builder::NextKey has given
     FindDivided(nodes);
-    const bool updates = !nodes.empty() && nodes.back().phase == Phase::kUpdate;
     if (updates) TakeOwnWeights();
     bool updating = false;
     for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {

@@ -1,0 +1,27 @@
+#include "graph/step_shape.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace plimsoll::graph {
+
+size_t FirstUpdate(const Program& program) {
+  const std::vector<Node>& nodes = program.nodes();
+  const auto first = std::ranges::find(nodes, Phase::kUpdate, &Node::phase);
+  return static_cast<size_t>(first - nodes.begin());
+}
+
+size_t UpdateTail(const Program& program) {
+  const std::vector<Node>& nodes = program.nodes();
+  size_t begin = nodes.size();
+  for (size_t n = nodes.size(); n-- > 0;) {
+    if (nodes[n].phase == Phase::kUpdate) {
+      begin = n;
+    } else if (nodes[n].op->transfer == Transfer::kNone && !nodes[n].op->view) {
+      break;
+    }
+  }
+  return begin;
+}
+
+}  // namespace plimsoll::graph
