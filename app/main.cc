@@ -24,6 +24,7 @@
 #include "base/version.h"
 #include "runtime/ranks/world.h"
 #include "trainer/config/run_config.h"
+#include "trainer/settle/core_share.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -232,6 +233,7 @@ int main(int argc, char** argv) {
     // The timeout until a run file sets it.
     plimsoll::runtime::World world(plimsoll::config::ParallelConfig{}.timeout);
     world.ChooseOwnGpu();
+    plimsoll::trainer::ShareCores(world);
     // Only rank 0 prints; the others have log files once there is a folder for them.
     if (world.rank() > 0) plimsoll::SendOutputTo("/dev/null", /*append=*/true);
     return plimsoll::trainer::CommandLine(world).Run(argc, argv);

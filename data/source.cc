@@ -31,7 +31,7 @@ Setting WorkersSetting() {
           .doc =
               "Threads that prepare the samples of the next steps while one runs; 0: each step "
               "prepares its own. The samples are the same (docs/recipes.md).",
-          .derived = "0; on a GPU one for every 2 cores, 1 to 16",
+          .derived = "0; on a GPU the rank's cores but one, 1 to 32",
           .min = 0,
           .max = 256};
 }

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/axes.h"
 #include "base/error.h"
@@ -14,22 +14,21 @@
 #include "memory/device_rates.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/cuda/gpu_memory.h"
+#include "runtime/process_cores.h"
 #include "trainer/config/load.h"
 #include "trainer/config/rank_counts.h"
 #include "trainer/settle/known_gpus.h"
 
 namespace plimsoll::trainer {
 
-int OwnCores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
+int OwnCores() { return runtime::MeasureProcessCores().count(); }
 
 std::string BoundCoresNote() {
   const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
-  if (std::getenv("OMPI_MCA_orte_bound_at_launch") == nullptr || OwnCores() >= all) return "";
+  const int64_t bound = std::ssize(runtime::MeasureProcessCores().numbers);
+  if (std::getenv("OMPI_MCA_orte_bound_at_launch") == nullptr || bound >= all) return "";
   return fmt::format(", on {} of the host's {} cores: mpirun --bind-to none lets a rank use all",
-                     OwnCores(), all);
+                     bound, all);
 }
 
 int ThreadsFrom(const config::RunConfig& config) {

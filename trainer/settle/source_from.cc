@@ -13,6 +13,7 @@
 #include "data/tokens/loader.h"
 #include "data/tokens/token_data.h"
 #include "trainer/config/owner_keys.h"
+#include "trainer/settle/core_share.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
 
@@ -192,9 +193,9 @@ bool HasDataWorkers(const config::RunConfig& config) {
 int64_t DataWorkersFrom(const config::RunConfig& config) {
   if (!HasDataWorkers(config)) return 0;
   if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
-  // A GPU leaves the processor idle; on the CPU, all cores compute.
+  // On the CPU, all cores compute. A GPU keeps one busy: the thread that makes the steps.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
-  return std::clamp(OwnCores() / 2, 1, 16);
+  return std::clamp(CoresOfRank() - 1, 1, 32);
 }
 
 }  // namespace plimsoll::trainer
