@@ -10,6 +10,7 @@
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "trainer/learning_rate.h"
+#include "trainer/settle/data_rate.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {
@@ -133,10 +134,9 @@ double StepFeed::TakeSeconds(const Session& session) {
 
 std::string StepFeed::Advice() const {
   if (prefetcher_) {
-    const Settings& settings = config_.data.settings;
-    const bool exact = settings.Has("decode") && settings.Text("decode") == "exact";
-    return fmt::format("more data.workers may help, if there are idle cores{}",
-                       exact ? "; of large JPEG files also data.decode: fast" : "");
+    const std::string decoding = FasterDecoding(config_);
+    return fmt::format("more data.workers may help, if there are idle cores{}{}",
+                       decoding.empty() ? "" : "; ", decoding);
   }
   return HasDataWorkers(config_) ? "with data.workers threads prepare it meanwhile" : "";
 }

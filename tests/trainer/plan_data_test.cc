@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -146,6 +147,39 @@ TEST_F(PlanData, VolumesFit) {
   ExpectRefused({"run.yaml:2: data.folder: ", "16 × 16 × 16 voxels", "data.pad: true"});
   Configure(kUnet + ", classes: 2", volumes);
   ExpectRefused({"has label 2", "2 classes"});
+}
+
+// Where threads may prepare the data, their speed is next to the step's, in JSON as well.
+TEST_F(PlanData, SpeedIsNextToTheStep) {
+  data::WriteIdxFolder(folder_, 40, 10);
+  const std::string images = "source: images, folder: " + folder_.path() + ", pad_to: 8";
+  const std::vector<std::string> timed = {"--set", "memory.calibrate=true"};
+  Configure(kResNet + ", classes: 10", images);
+  const Outcome plain = ExpectExit(0, Run("plan"));
+  EXPECT_THAT(plain.out, Not(HasSubstr("data: ")));
+  const Outcome planned = ExpectExit(0, Run("plan", timed));
+  EXPECT_THAT(planned.out,
+              testing::ContainsRegex("predicted step: .*\ndata: [0-9.kM]+ samples/s a thread, "
+                                     "between steps \\(data.workers: 0\\); the step takes "));
+  std::vector<std::string> more = timed;
+  more.insert(more.end(), {"--set", "data.workers=2", "--json"});
+  const nlohmann::json json = nlohmann::json::parse(ExpectExit(0, Run("plan", more)).out);
+  EXPECT_EQ(json.at("data").at("workers"), 2);
+  EXPECT_GT(json.at("data").at("thread_samples_per_s"), 0);
+  EXPECT_GT(json.at("data").at("step_samples_per_s"), 0);
+  EXPECT_FALSE(nlohmann::json::parse(Run("plan", {"--json"}).out).contains("data"));
+  // A plan for another machine, and of other questions.
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"--device", "h200"}, {"--sweep", "2"}, {"--parameters"}}) {
+    more = timed;
+    more.insert(more.end(), other.begin(), other.end());
+    EXPECT_THAT(ExpectExit(0, Run("plan", more)).out, Not(HasSubstr("data: "))) << other[0];
+  }
+  // Data that cost nothing, and that are not here.
+  Configure(kGpt2, "synthetic: true");
+  EXPECT_THAT(ExpectExit(0, Run("plan", timed)).out, Not(HasSubstr("data: ")));
+  Configure(kResNet + ", classes: 10", "source: images, folder: " + folder_ / "gone");
+  EXPECT_THAT(ExpectExit(0, Run("plan", timed)).out, Not(HasSubstr("data: ")));
 }
 
 // `config`, `plan` and `train` agree, and the run records it.

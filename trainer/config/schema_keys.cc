@@ -456,7 +456,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   memory.Add("preallocate", &Memory::preallocate, "Take one large segment at the start.")
       .When("memory.allocator", caching);
   memory.Add("calibrate", &Memory::calibrate,
-             "Time the ops on this device, once, for predictions; otherwise built-in rates.");
+             "Time the ops on this device, once, for predictions, and the data for `plan`; "
+             "otherwise built-in "
+             "rates.");
   memory
       .Add("calibration", &Memory::calibration,
            "Folder with a calibration and the profiles of GPUs, such as a copy of "

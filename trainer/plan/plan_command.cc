@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "base/amounts.h"
 #include "base/axes.h"
@@ -25,6 +27,8 @@
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/core_share.h"
+#include "trainer/settle/data_rate.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -37,6 +41,7 @@
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
+#include "trainer/settle/source_from.h"
 #include "trainer/settle/step_solver.h"
 #include "trainer/settle/ways_to_fit.h"
 #include "trainer/step/compile.h"
@@ -78,28 +83,59 @@ bool Fits(const config::RunConfig& config, const memory::MemoryPlan& plan) {
   return MemoryLineOf(config).Admits(ProfileFrom(config).ProcessBytes(ArenaBytes(config, plan)));
 }
 
-// The plan of a run whose step takes `seconds` by the rates of `cost`. `chosen` is what a solver
-// chose (StepSolver::Describe); empty: nothing was open.
-// `way_out`: what would make it fit where it doesn't (WaysToFit::Text).
+// What the first lines of an answer say besides bytes and time; each may be empty.
+struct Remarks {
+  std::string chosen = {};   // what a solver chose (StepSolver::Describe)
+  std::string way_out = {};  // what would make a plan fit that doesn't (WaysToFit::Text)
+  std::optional<DataSpeed> data = {};
+};
+
+// The plan of a run whose step takes `seconds` by the rates of `cost`.
 std::string Verdict(const config::RunConfig& config, const CompiledStep& compiled,
-                    const memory::CostModel& cost, double seconds, const std::string& chosen,
-                    const std::string& way_out) {
-  std::string text =
-      Wrapped(FitText(config, compiled.plan, way_out), kLineColumns, "  ") + "\n" +
-      Wrapped(StepText(config, compiled.options, cost, seconds), kLineColumns, "  ") + "\n";
-  if (!chosen.empty()) text += Wrapped("chosen: " + chosen, kLineColumns, "  ") + "\n";
+                    const memory::CostModel& cost, double seconds, const Remarks& remarks) {
+  std::string text;
+  const auto add = [&](const std::string& line) {
+    text += Wrapped(line, kLineColumns, "  ") + "\n";
+  };
+  add(FitText(config, compiled.plan, remarks.way_out));
+  add(StepText(config, compiled.options, cost, seconds));
+  if (remarks.data) add(DataSpeedText(*remarks.data));
+  if (!remarks.chosen.empty()) add("chosen: " + remarks.chosen);
   return text;
 }
 
 using config::RunConfig;
 using nlohmann::ordered_json;
 
+struct Planned {
+  RunConfig config;
+  std::optional<DataRate> rate;  // of data that are here
+};
+
+// Whether the plan is of a step on this machine, whose data it may time.
+bool TimesData(const PlanCommand& command, const RunConfig& config) {
+  return command.sweep == 0 && command.largest.empty() && !command.parameters &&
+         config.planned_gpu.empty() && config.memory.calibrate && config.memory.calibration.empty();
+}
+
+// The speed of a rank's data next to its step. The cores of ranks that were not started are not
+// known.
+std::optional<DataSpeed> DataSpeedFrom(const PlanCommand& command, const RunConfig& config,
+                                       const std::optional<DataRate>& rate,
+                                       const CompiledStep& compiled, double seconds) {
+  if (!rate || RanksFrom(config) != command.started) return std::nullopt;
+  const int64_t samples = compiled.options.micro_batch * compiled.step.draws;
+  return DataSpeedOf(config, *rate, DataWorkersFrom(config), CoresOfRank(),
+                     static_cast<double>(samples), seconds);
+}
+
 // The run file, with the overrides from the command's own options.
-RunConfig Load(const PlanCommand& command) {
+Planned Load(const PlanCommand& command) {
   std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
   config::Loaded loaded = LoadPlanned(command, sets, config::RankCount::Started(command.started));
-  LookAtData(loaded, command.started);
+  std::optional<DataRate> rate;
+  LookAtData(loaded, command.started, TimesData(command, loaded.config) ? &rate : nullptr);
   for (const std::string& warning : loaded.warnings) PrintWarning(warning);
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
@@ -111,15 +147,14 @@ RunConfig Load(const PlanCommand& command) {
   CheckMesh(config, command.started > 1 ? command.started
                                         : parallel.data_ranks() * config::RanksBesideData(config));
   if (FirstOpenLayout(config) == nullptr) ChooseChannels(config);
-  return config;
+  return {std::move(config), rate};
 }
 
-// `chosen` and `way_out` as Verdict has them.
 void PrintCompiled(const RunConfig& config, const models::Model& model,
                    const CompiledStep& compiled, const memory::CostModel& cost, double predicted,
-                   const std::string& chosen, const std::string& way_out) {
+                   const Remarks& remarks) {
   const CompileOptions& options = compiled.options;
-  PrintAnswer(Verdict(config, compiled, cost, predicted, chosen, way_out) + "\n");
+  PrintAnswer(Verdict(config, compiled, cost, predicted, remarks) + "\n");
   PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
                           ParametersText(model, options), BatchText(options), options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
@@ -201,7 +236,8 @@ ordered_json WaysJson(const WaysToFit& ways) {
 
 // Plans a run that leaves nothing open. A plan that is too large for its GPU is shown all the same:
 // what it consists of says where to save.
-ExitCode PlanFixed(const RunConfig& config, const PlanCommand& command) {
+ExitCode PlanFixed(const Planned& planned, const PlanCommand& command) {
+  const RunConfig& config = planned.config;
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const CompiledStep compiled = CompilePlan(config, *model, CompileFrom(config, *model));
@@ -211,8 +247,11 @@ ExitCode PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const WaysToFit ways = too_large ? WaysToFitGpu(config, compiled) : WaysToFit();
   const memory::CostModel cost = CostModelFor(config, compiled.planned().programs);
   const double predicted = PredictSeconds(compiled, cost);
+  const std::optional<DataSpeed> data =
+      DataSpeedFrom(command, config, planned.rate, compiled, predicted);
   if (command.json) {
     ordered_json object = PlanObject(config, *model, compiled, predicted);
+    if (data) object["data"] = DataSpeedJson(*data);
     object["fits"] = fits;
     if (too_large) object["ways_to_fit"] = WaysJson(ways);
     PrintAnswer(object.dump(1) + "\n");
@@ -220,14 +259,15 @@ ExitCode PlanFixed(const RunConfig& config, const PlanCommand& command) {
     const std::string way_out = too_large ? WayOut(config, ways)
                                 : fits    ? ""
                                           : "with --budget 90% a plan that fits is looked for";
-    PrintCompiled(config, *model, compiled, cost, predicted, "", way_out);
+    PrintCompiled(config, *model, compiled, cost, predicted, {.way_out = way_out, .data = data});
   }
   WritePage(command, config, *model, compiled);
   return too_large ? ExitCode::kBudgetNotMet : ExitCode::kDone;
 }
 
 // Plans a run with the solver's choices, and lists the other candidates.
-void PlanChosen(const RunConfig& config, const PlanCommand& command) {
+void PlanChosen(const Planned& planned, const PlanCommand& command) {
+  const RunConfig& config = planned.config;
   const FastestPlan fastest(config);
   const memory::Budget& budget = fastest.budget;
   StepSolver& solver = *fastest.solver;
@@ -235,16 +275,21 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   const models::Model& model = solver.model();
   const CompiledStep compiled = CompilePlan(config, model, solver.OptionsOf(*chosen));
   const CandidateTable table(solver, budget, chosen);
+  const RunConfig chosen_config = solver.ConfigOf(*chosen);
+  const double predicted = chosen->exact->seconds;
+  const std::optional<DataSpeed> data =
+      DataSpeedFrom(command, chosen_config, planned.rate, compiled, predicted);
   if (command.json) {
-    ordered_json object = PlanObject(config, model, compiled, chosen->exact->seconds,
-                                     ChoicesJson(config, solver.ConfigOf(*chosen)));
+    ordered_json object =
+        PlanObject(config, model, compiled, predicted, ChoicesJson(config, chosen_config));
+    if (data) object["data"] = DataSpeedJson(*data);
     object["fits"] = true;
     object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
     PrintAnswer(fmt::format("{}\n", object.dump(1)));
   } else {
-    PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds,
-                  fastest.Describe(), /*way_out=*/"");
+    PrintCompiled(chosen_config, model, compiled, solver.cost(), predicted,
+                  {.chosen = fastest.Describe(), .data = data});
     PrintAnswer(fmt::format("\n{}", table.Text()));
     for (const std::string& reason : fastest.Reasons(/*used_only=*/false)) {
       PrintAnswer(Wrapped("  " + reason, kLineColumns, "    ") + "\n");
@@ -336,7 +381,8 @@ ExitCode RunPlan(const PlanCommand& command) {
     PrintMeshes(loaded.config, command.json);
     return ExitCode::kDone;
   }
-  const RunConfig config = Load(command);
+  const Planned planned = Load(command);
+  const RunConfig& config = planned.config;
   if (command.parameters) {
     PrintParameters(config, command.json);
     return ExitCode::kDone;
@@ -354,9 +400,9 @@ ExitCode RunPlan(const PlanCommand& command) {
   } else if (!command.largest.empty()) {
     PrintLargest(config, command.largest, command.json);
   } else if (LeavesChoice(config)) {
-    PlanChosen(config, command);
+    PlanChosen(planned, command);
   } else {
-    return PlanFixed(config, command);
+    return PlanFixed(planned, command);
   }
   return ExitCode::kDone;
 }

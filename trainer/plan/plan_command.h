@@ -34,9 +34,10 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,
 // with `largest` the greatest value of that key that fits, with `ranks` the bytes of each rank for
-// every mesh, with `parameters` a list of these; with `html` it draws the plan. Opens no data and
-// allocates no arena. UserError with ExitCode::kBudgetNotMet when no plan fits the budget; returns
-// that code when the plan is printed and is too large for the GPU that it is for.
+// every mesh, with `parameters` a list of these; with `html` it draws the plan. Looks at
+// the data (look_at_data.h), and times those that threads prepare; allocates no arena. UserError
+// with ExitCode::kBudgetNotMet when no plan fits the budget; returns that code when the plan is
+// printed and is too large for the GPU that it is for.
 ExitCode RunPlan(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -89,7 +89,8 @@ class FirstSlots {
 // Throws what training would throw. nullptr: the data are too large to be opened for a plan, or the
 // model cannot be compiled.
 std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models::Model& model,
-                                   int64_t started, int64_t samples) {
+                                   int64_t started, int64_t samples,
+                                   std::optional<DataRate>* rate) {
   std::optional<FirstSlots> slots;
   try {
     slots.emplace(config, model, samples);
@@ -102,14 +103,19 @@ std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models
   }
   std::unique_ptr<data::Source> source =
       SourceFrom(config, model, FirstDraws(config, model, started));
-  if (slots->can_be_filled()) RequireAll(config, *source, slots->get());
+  if (slots->can_be_filled()) {
+    RequireAll(config, *source, slots->get());
+    if (rate != nullptr && HasDataWorkers(config)) {
+      *rate = MeasureDataRate(*source, samples, slots->get());  // the first ones were a warm-up
+    }
+  }
   if (config.train.eval_every > 0) HeldOutFrom(config, *source);
   return source;
 }
 
 }  // namespace
 
-void LookAtData(config::Loaded& loaded, int64_t started) {
+void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>* rate) {
   const config::RunConfig& config = loaded.config;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   // What contradicts in the file comes before the data, as in training.
@@ -124,10 +130,10 @@ void LookAtData(config::Loaded& loaded, int64_t started) {
   try {
     std::unique_ptr<data::Source> source;
     try {
-      source = Look(config, *model, started, few);
+      source = Look(config, *model, started, few, rate);
     } catch (const UserError&) {
       // Training names the shapes of whole micro-batches.
-      if (micro_batch > few) Look(config, *model, started, micro_batch);
+      if (micro_batch > few) Look(config, *model, started, micro_batch, nullptr);
       throw;
     }
     if (source == nullptr && counts) warn("data.source: the data are not read for a plan");
