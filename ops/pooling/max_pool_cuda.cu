@@ -6,7 +6,6 @@
 // common windows a thread makes stride × stride pixels of dx (pool_blocks.h), in the same order of
 // additions: it reads the few windows over them once, all before the first addition, and its
 // neighbours in a warp do the same work, whereas single pixels lie in unlike numbers of windows.
-// The forward kernel of such windows loads all elements of a window before it compares the first.
 #include <cmath>
 
 #include "ops/cuda/pool_packs.cuh"
@@ -19,8 +18,7 @@ namespace {
 using Overlapping = PoolBlocks<3, 2, 1>;
 using Tiles = PoolBlocks<2, 2, 0>;
 
-// kKernel: rows and columns of the window, or 0 where these are known when it runs.
-template <int N, bool kIndex, int kKernel, typename S>
+template <int N, bool kIndex, typename S>
 __global__ void __launch_bounds__(kPoolThreads)
     ForwardKernel(const PoolGeometry p, const PixelPacks packs, const S* x, S* y, uint8_t* index) {
   uint32_t pack;
@@ -30,9 +28,6 @@ __global__ void __launch_bounds__(kPoolThreads)
   const PoolRange rows = p.rows.Elements(at.row), columns = p.columns.Elements(at.column);
   const int32_t top = p.rows.Start(at.row), left = p.columns.Start(at.column);
   x += at.image * p.image_elements() + at.channel;
-  const auto pixel = [&](int32_t h, int32_t w) {
-    return x + static_cast<uint32_t>(h * p.columns.size + w) * channels;
-  };
   // The first element wins where all are −∞.
   float best[N];
   int32_t chosen[N];
@@ -41,43 +36,17 @@ __global__ void __launch_bounds__(kPoolThreads)
     best[i] = -INFINITY;
     chosen[i] = (rows.begin - top) * p.columns.kernel + columns.begin - left;
   }
-  const auto compare = [&](const Pack<S, N>& elements, int32_t position) {
-    float values[N];
-    ToFloats(elements, values);
+  for (int32_t h = rows.begin; h < rows.end; ++h) {
+    for (int32_t w = columns.begin; w < columns.end; ++w) {
+      const int32_t position = (h - top) * p.columns.kernel + w - left;
+      float values[N];
+      LoadPack<N>(x + static_cast<uint32_t>(h * p.columns.size + w) * channels, values);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const bool better = values[i] > best[i] || values[i] != values[i];
-      best[i] = better ? values[i] : best[i];
-      if constexpr (kIndex) chosen[i] = better ? position : chosen[i];
-    }
-  };
-  if constexpr (kKernel == 0) {
-    for (int32_t h = rows.begin; h < rows.end; ++h) {
-      for (int32_t w = columns.begin; w < columns.end; ++w) {
-        compare(*reinterpret_cast<const Pack<S, N>*>(pixel(h, w)),
-                (h - top) * p.columns.kernel + w - left);
+      for (int i = 0; i < N; ++i) {
+        const bool better = values[i] > best[i] || values[i] != values[i];
+        best[i] = better ? values[i] : best[i];
+        if constexpr (kIndex) chosen[i] = better ? position : chosen[i];
       }
-    }
-  } else {
-    // Padding never wins, as −∞.
-    Pack<S, N> elements[kKernel][kKernel];
-#pragma unroll
-    for (int r = 0; r < kKernel; ++r) {
-#pragma unroll
-      for (int c = 0; c < kKernel; ++c) {
-        const int32_t h = top + r, w = left + c;
-        if (h >= rows.begin && h < rows.end && w >= columns.begin && w < columns.end) {
-          elements[r][c] = *reinterpret_cast<const Pack<S, N>*>(pixel(h, w));
-        } else {
-#pragma unroll
-          for (int i = 0; i < N; ++i) elements[r][c].values[i] = FromFloat<S>(-INFINITY);
-        }
-      }
-    }
-#pragma unroll
-    for (int r = 0; r < kKernel; ++r) {
-#pragma unroll
-      for (int c = 0; c < kKernel; ++c) compare(elements[r][c], r * kKernel + c);
     }
   }
   StoreGlobal(y + int64_t{pack} * N, best);
@@ -182,10 +151,10 @@ __global__ void __launch_bounds__(kPoolThreads)
   }
 }
 
-template <int N, bool kIndex, int kKernel, typename S>
+template <int N, bool kIndex, typename S>
 void LaunchForward(const CudaContext& ctx, const PoolGeometry& p) {
   const auto launch = [&](const PixelPacks& packs, unsigned blocks, int64_t image, int64_t pooled) {
-    ForwardKernel<N, kIndex, kKernel><<<blocks, kPoolThreads, 0, ctx.stream>>>(
+    ForwardKernel<N, kIndex><<<blocks, kPoolThreads, 0, ctx.stream>>>(
         p, packs, ctx.in<S>(0) + image, ctx.out<S>(0) + pooled,
         kIndex ? ctx.out<uint8_t>(1) + pooled : nullptr);
     gpu::CheckLaunch("max_pool2d");
@@ -193,26 +162,18 @@ void LaunchForward(const CudaContext& ctx, const PoolGeometry& p) {
   ForPixelPacks<N, true>(p, launch);
 }
 
-template <bool kIndex, typename S>
-void Forward(const CudaContext& ctx, const PoolGeometry& p) {
-  constexpr int N = kPackSize<S>;
-  const int32_t kernel = p.rows.kernel == p.columns.kernel ? p.rows.kernel : 0;
-  if (p.channels % N != 0 || !Aligned(ctx.in<S>(0), ctx.out<S>(0)) ||
-      !IsAligned(ctx.out<uint8_t>(1), N)) {
-    LaunchForward<1, kIndex, 0, S>(ctx, p);
-  } else if (kernel == Overlapping::kKernel) {
-    LaunchForward<N, kIndex, Overlapping::kKernel, S>(ctx, p);
-  } else if (kernel == Tiles::kKernel) {
-    LaunchForward<N, kIndex, Tiles::kKernel, S>(ctx, p);
-  } else {
-    LaunchForward<N, kIndex, 0, S>(ctx, p);
-  }
-}
-
 void MaxPool2d(const CudaContext& ctx) {
   const PoolGeometry p = GeometryOf(ctx.attributes, ctx.in_shape(0));
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    ctx.has_output(1) ? Forward<true, S>(ctx, p) : Forward<false, S>(ctx, p);
+    constexpr int N = kPackSize<S>;
+    const bool index = ctx.has_output(1);
+    const bool aligned = p.channels % N == 0 && Aligned(ctx.in<S>(0), ctx.out<S>(0)) &&
+                         IsAligned(ctx.out<uint8_t>(1), N);
+    if (aligned) {
+      index ? LaunchForward<N, true, S>(ctx, p) : LaunchForward<N, false, S>(ctx, p);
+    } else {
+      index ? LaunchForward<1, true, S>(ctx, p) : LaunchForward<1, false, S>(ctx, p);
+    }
   });
 }
 
