@@ -61,8 +61,9 @@ void StepFeed::ContinueAt(int64_t step, int64_t sample) {
 bool StepFeed::Prefetches(Session& session, std::span<const Slot> slots) {
   if (workers_ == 0) return false;
   if (!prefetcher_) {
+    reads_ = DataReads(session.compiled().step);
     const auto first_of = [this](int64_t number) {
-      return draws_.First(number / draws_.per_step, number % draws_.per_step);
+      return draws_.First(number / reads_.count(), reads_.DrawOf(number % reads_.count()));
     };
     const int workers = static_cast<int>(workers_);
     if (session.input_places() > 0) {
@@ -96,12 +97,12 @@ void StepFeed::FillMicroStep(int64_t micro_step, int64_t step, int64_t draw, Ses
   const bool prefetches = Prefetches(session, slots);
   if (prefetches && places_) {
     const double before = prefetcher_->waited_seconds();
-    Lend(micro_step, step * draws_.per_step + draw, session);
+    Lend(micro_step, step * reads_.count() + read_, session);
     fill_seconds_ += prefetcher_->waited_seconds() - before;
     return;
   }
   if (prefetches) {
-    prefetcher_->Fill(step * draws_.per_step + draw, slots);
+    prefetcher_->Fill(step * reads_.count() + read_, slots);
   } else {
     source_->Fill(draws_.First(step, draw), slots);
   }
@@ -114,6 +115,7 @@ void StepFeed::Fill(int64_t step, const StepRun& run, Session& session) {
   if (run.number == 0) {
     filled_.assign(static_cast<size_t>(run.micro_steps), -1);
     fill_seconds_ = 0;
+    read_ = 0;
     copied_before_ = session.memory().copy_seconds();
   }
   for (int64_t i = 0; i < run.micro_steps; ++i) {
@@ -121,6 +123,7 @@ void StepFeed::Fill(int64_t step, const StepRun& run, Session& session) {
     int64_t& filled = filled_[static_cast<size_t>(i)];
     if (std::exchange(filled, run.draw + i) == run.draw + i) continue;
     FillMicroStep(i, step, run.draw + i, session);
+    ++read_;
     samples_ += draws_.batch;
   }
 }

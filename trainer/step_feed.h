@@ -16,6 +16,7 @@
 #include "models/model.h"
 #include "trainer/config/run_config.h"
 #include "trainer/divergence.h"
+#include "trainer/step/data_reads.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -73,6 +74,8 @@ class StepFeed {
   std::unique_ptr<data::Source> source_;
   std::vector<ObjectiveStep> told_;
   std::vector<int64_t> filled_;  // draws that the slots hold, by number of the micro-step
+  DataReads reads_;              // in whose order batches are prepared
+  int64_t read_ = 0;             // the step's next one
   int64_t workers_ = 0;
   std::vector<std::string> prefetched_;     // the slots that all batches have, by name
   std::optional<Clock::time_point> start_;  // of the first batch

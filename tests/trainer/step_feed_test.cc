@@ -32,6 +32,8 @@ const std::string kDcgan =
     "discriminator_features: 4}\n"
     "data: {source: synthetic_images, workers: 3}\n"
     "train: {steps: 12, micro_batch: 4, eval_every: 0, threads: 2}\n";
+// Whose generator reads them once more, from the step's first batch on.
+const std::vector<std::string> kReadsAgain = {"train.accumulate=3"};
 
 class Training {
  public:
@@ -110,6 +112,28 @@ TEST(StepFeed, BatchesFromPlacesAreThoseOfTheSource) {
     EXPECT_EQ(fed.Losses(0, 10), plain.Losses(0, 10));
     EXPECT_GT(fed.copies().awaited, 10);
   }
+}
+
+TEST(StepFeed, BatchesThatAreReadAgainAreThoseOfTheSource) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{},
+                                               {"train.blocks_first=true"},
+                                               {"model.discriminator_updates=2"}}) {
+    std::vector<std::string> sets = kReadsAgain;
+    sets.insert(sets.end(), more.begin(), more.end());
+    Training plain(kDcgan, /*places=*/false, sets), fed(kDcgan, /*places=*/true, sets);
+    EXPECT_EQ(fed.Losses(0, 6), plain.Losses(0, 6));
+  }
+}
+
+// Threads prepare batches in the order in which a step reads them, so that nothing is prepared in
+// vain where it goes back to its first one.
+TEST(StepFeed, PreparesWhatIsReadNext) {
+  Training fed(kDcgan, /*places=*/true, kReadsAgain);
+  constexpr int64_t kSteps = 8, kReads = 6;
+  fed.Losses(0, kSteps);
+  fed.feed().Stop();
+  EXPECT_GE(fed.copies().awaited, kSteps * kReads);
+  EXPECT_LE(fed.copies().awaited, kSteps * kReads + fed.session().input_places());
 }
 
 // Each batch travels once, also where two networks read it, and nothing else of its size does.

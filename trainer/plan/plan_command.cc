@@ -45,6 +45,7 @@
 #include "trainer/settle/step_solver.h"
 #include "trainer/settle/ways_to_fit.h"
 #include "trainer/step/compile.h"
+#include "trainer/step/data_reads.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
@@ -124,7 +125,7 @@ std::optional<DataSpeed> DataSpeedFrom(const PlanCommand& command, const RunConf
                                        const std::optional<DataRate>& rate,
                                        const CompiledStep& compiled, double seconds) {
   if (!rate || RanksFrom(config) != command.started) return std::nullopt;
-  const int64_t samples = compiled.options.micro_batch * compiled.step.draws;
+  const int64_t samples = compiled.options.micro_batch * DataReads(compiled.step).count();
   return DataSpeedOf(config, *rate, DataWorkersFrom(config), CoresOfRank(),
                      static_cast<double>(samples), seconds);
 }
