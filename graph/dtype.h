@@ -14,7 +14,7 @@ enum class DType : uint8_t {
   kBFloat16,  // float32's range, 8 bits of precision
   kFloat16,   // IEEE half: up to 65504, 11 bits of precision
   kInt16,     // the remainder that extends a bf16 weight to float32
-  kUInt8,     // codes of 8-bit optimizer state
+  kUInt8,     // codes of 8-bit optimizer state, positions in a window, bits
   // Codes of quantized operands (base/float8.h): numbers only together with their tensor's scale.
   kFloat8E4M3,
   kFloat8E5M2,

@@ -46,8 +46,9 @@ int FuseGeluGradient(graph::Program& program);
 //   %d = relu_backward(%y, %dy)
 //   %dx, _, _, … = batch_norm_backward(%d, %x, …) {through_statistics=true}
 //
-// becomes  %d, %dx, … = batch_norm_residual_backward(%dy, %y, %x, …), whose sums make %d as they
-// go.
+// becomes  %d, %dx, … = batch_norm_residual_backward(%dy, %positive, %x, …), whose sums make %d as
+// they go, where a norm has made y = relu(norm + residual): it then says where y is positive,
+// %y, %positive = batch_norm(…), so that the gradient reads one bit in place of each element of y.
 int FuseBatchNormGradients(graph::Program& program);
 int FuseBatchNormResiduals(graph::Program& program);
 int FuseBatchNormResidualGradients(graph::Program& program);

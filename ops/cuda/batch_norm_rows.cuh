@@ -3,13 +3,14 @@
 // its channels once. Rows are swept from the first to the last, as sums over them go the other way.
 // Threads keep what they read packed, as it lies in memory, and convert two elements at a time.
 //
-// Bytes: every tensor once.
+// Perhaps one bit for each result as well: whether it is positive. Bytes: every tensor once.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "ops/cuda/batch_norm_columns.cuh"
+#include "ops/cuda/positive_bits.cuh"
 #include "ops/norms/batch_norm_partials.h"
 
 namespace plimsoll::ops {
@@ -17,18 +18,26 @@ namespace plimsoll::ops {
 inline constexpr int kRowBlocks = 3;   // that run at once on a multiprocessor
 inline constexpr int kRowsAtOnce = 4;  // of a thread: their loads come before the first store
 
+// Terms that also say where results are positive.
+template <typename Terms>
+concept GivesPositive = requires(const Terms& terms) {
+  terms.positive;
+};
+
 // Terms has
 //   kTensors, kTerms
 //   const T* tensors[kTensors]       what is read; nullptr counts as zeros
 //   At(group, column, columns, float (&)[kTerms])      what is known of a channel
 //   Make<kWide>(terms, values, results)                results of kWide elements; the first two
 //                                                      arrays are [kTerms or kTensors][kWide]
+//   uint8_t* positive                                  perhaps: where their bits go
 // At may read what the kernel before has written, if this one was launched as its second stage.
 template <int N, int kAcross, typename T, typename Terms>
 __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
     RowsKernel(const __grid_constant__ Terms terms, int64_t rows, int64_t columns, T* out) {
   using Steps = RowSteps<kAcross, kRowsAtOnce>;
   constexpr int kDown = Steps::kDown, kWide = kNormWide<N>;
+  constexpr bool kPositive = GivesPositive<Terms>, kAllStay = kPositive && kJoinsBits<N>;
   __shared__ BlockChannels<N, kAcross, Terms::kTerms> channels;
   const int64_t first = int64_t{blockIdx.y} * kAcross * N, group = blockIdx.z;
   AwaitFirstStage();
@@ -36,14 +45,16 @@ __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
     terms.At(group, column, columns, found);
   });
   const int64_t column = first + threadIdx.x % kAcross * N;
-  if (column >= columns) return;
+  const bool there = column < columns;
+  if (!kAllStay && !there) return;
   const int64_t origin = group * rows * columns + column;
   Steps::ForEach(rows, blockIdx.x, gridDim.x, /*from_end=*/false, [&](int64_t row) {
     Pack<T, N> packs[kRowsAtOnce][Terms::kTensors] = {};
+    uint32_t positive[kRowsAtOnce] = {};
 #pragma unroll
     for (int k = 0; k < kRowsAtOnce; ++k) {
       const int64_t r = row + k * kDown;
-      if (r >= rows) continue;
+      if (r >= rows || (kAllStay && !there)) continue;
 #pragma unroll
       for (int t = 0; t < Terms::kTensors; ++t) {
         if (terms.tensors[t] != nullptr) {
@@ -62,12 +73,23 @@ __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
         for (int t = 0; t < Terms::kTensors; ++t) PartOf(packs[k][t], i, values[t]);
         terms.template Make<kWide>(known, values, results);
         RoundInto(packs[k][0], i, results);
+        if constexpr (kPositive) {
+#pragma unroll
+          for (int w = 0; w < kWide; ++w) {
+            positive[k] |= (IsPositive<T>(results[w]) ? 1u : 0u) << (i + w);
+          }
+        }
       }
     }
 #pragma unroll
     for (int k = 0; k < kRowsAtOnce; ++k) {
       const int64_t r = row + k * kDown;
-      if (r < rows) WriteGlobal(out + origin + r * columns, packs[k][0]);
+      const bool written = r < rows && (!kAllStay || there);
+      if (written) WriteGlobal(out + origin + r * columns, packs[k][0]);
+      if constexpr (kPositive) {
+        StorePositive<N>(terms.positive + (group * rows + r) * PositiveBytes(columns), column,
+                         written, positive[k]);
+      }
     }
   });
 }

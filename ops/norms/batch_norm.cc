@@ -9,6 +9,7 @@
 #include "ops/elementwise/arithmetic.h"
 #include "ops/norms/batch_norm_attributes.h"
 #include "ops/norms/batch_norm_partials.h"
+#include "ops/norms/positive_bits.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -125,7 +126,8 @@ std::vector<TensorType> InferBatchNorm(const OpCall& call) {
   const double slope = ReluSlope(call.attributes);
   Check(slope >= 0 && slope < 1, call, "the slope must be in [0, 1)");
   Check(slope == 0 || !call.has_input(5), call, "a leaky ReLU does not come behind a residual");
-  return {x};
+  if (!call.has_input(5)) return {x};
+  return {x, PositiveBits(x.shape)};
 }
 
 // With a residual, the ReLU's gradient is its own op, since it is the residual's, too.
@@ -171,7 +173,9 @@ std::vector<TensorType> InferBatchNormBackward(const OpCall& call) {
 
 std::vector<TensorType> InferResidualBackward(const OpCall& call) {
   const TensorType& dy = call.input(0);
-  Check(call.input(1) == dy && call.input(2) == dy, call, "y and x must be as dy");
+  const TensorType bits = PositiveBits(dy.shape);
+  Check(call.input(1) == bits, call, "positive must be " + bits.ToString());
+  Check(call.input(2) == dy, call, "x must be as dy");
   CheckStatistics(call, 3);
   Check(call.input(5) == ChannelType(dy), call, "weight must be [C] in the compute type of x");
   CheckAbsentOr(call, 6, dy);
@@ -222,7 +226,7 @@ const OpRegistration kMergeBackward({
 const OpRegistration kBatchNorm({
     .name = "batch_norm",
     .inputs = {{"x"}, {"mean"}, {"variance"}, {"weight"}, {"bias"}, {"residual", true}},
-    .outputs = {{"y"}},
+    .outputs = {{"y"}, {"positive", true}},
     .infer = &InferBatchNorm,
     .gradient = &BatchNormGradient,
     .cost = FlopsPerElement(3),
@@ -256,7 +260,7 @@ const OpRegistration kBatchNormBackward({
 const OpRegistration kResidualBackward({
     .name = "batch_norm_residual_backward",
     .inputs = {{"dy"},
-               {"y"},
+               {"positive"},
                {"x"},
                {"mean"},
                {"variance"},

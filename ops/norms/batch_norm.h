@@ -6,7 +6,9 @@
 //   batch_norm                   y = (x − mean) / √(variance + eps) · weight + bias, perhaps plus
 //                                a residual of x's shape, with the attribute relu the larger of
 //                                that and 0; or, without a residual, with the attribute slope of
-//                                that and slope times it (leaky ReLU)
+//                                that and slope times it (leaky ReLU). With a residual it also
+//                                says where y is positive, one bit for each element
+//                                (ops/norms/positive_bits.h)
 //
 // The samples, x's first dimension, are divided into G groups of consecutive ones, each of which is
 // normalized by itself; G = 1 is the usual batch norm. Statistics are an op of their own: they are
@@ -15,7 +17,8 @@
 // gradient by the statistics' own rule.
 //
 // Statistics, weight and bias, [C], and the gradients of these have x's compute type. With relu the
-// backward op makes again what was normalized, from x, as it needs to know where that is positive.
+// backward op makes again what was normalized, from x, as it needs to know where that is positive;
+// with a residual it would need that, too, and reads the bits instead (ops/fusions.h).
 // Errors: InternalError on shapes that do not fit.
 #pragma once
 

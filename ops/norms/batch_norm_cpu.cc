@@ -1,8 +1,9 @@
 // Statistics: mean = Σ x / n, then variance = Σ (x − mean)² / n, over the n rows of a group.
 // Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps), rounded,
 // plus the residual; with relu the larger of that and 0, and backward dy counts as 0 where y is;
-// with a slope that much of either takes the place of 0. Backward, with d = x − mean and sums over
-// the rows of a group:
+// with a slope that much of either takes the place of 0. With a residual, backward takes from bits
+// where y is positive, one for each element (positive_bits.h). Backward, with d = x − mean and sums
+// over the rows of a group:
 //   dx = s · dy,   dmean = −s · Σdy,   dvariance = −½ · rstd² · s · Σ(dy·d),
 //   dweight = Σ_groups rstd · Σ(dy·d),   dbias = Σ_groups Σdy;
 // and through the statistics dx = (dmean + 2 · dvariance · d) / n, which the backward op adds with
@@ -14,8 +15,8 @@
 //
 // Threads share chunks of rows, each with partial sums that are added in the order of the chunks
 // (ops/reductions/row_partials.h); within a chunk, blocks of rows are summed first. Bytes of N
-// elements: statistics 2·N·s, forward 2·N·s, with a residual 3·N·s, backward 4·N·s, that of
-// statistics 3·N·s.
+// elements: statistics 2·N·s, forward 2·N·s, with a residual 3·N·s + N/8, backward 4·N·s, with the
+// residual 6·N·s + N/8, that of statistics 3·N·s.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,6 +25,7 @@
 
 #include "ops/kernel.h"
 #include "ops/norms/batch_norm_attributes.h"
+#include "ops/norms/positive_bits.h"
 #include "ops/reductions/row_partials.h"
 #include "ops/simd.h"
 
@@ -200,22 +202,48 @@ Vec<T> ThroughStatistics(Vec<T> x, const T* mean, const T* dmean, const T* dvari
   return result + acc;
 }
 
-// Calls visit(row · C, channel, count) for the vectors of a group's rows.
+// Calls visit(row, channel, count) for the vectors of a group's rows.
 template <typename T, typename Visit>
-void ForRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
+void ForVectorsOfRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
   pool.ParallelFor(groups.rows, RowGrain(groups.channels), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      ForVectors<T>(0, groups.channels,
-                    [&](int64_t i, auto count) { visit(row * groups.channels, i, count); });
+      ForVectors<T>(0, groups.channels, [&](int64_t i, auto count) { visit(row, i, count); });
     }
   });
+}
+
+// The same with row · C in place of the row.
+template <typename T, typename Visit>
+void ForRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
+  ForVectorsOfRows<T>(groups, pool, [&](int64_t row, int64_t i, auto count) {
+    visit(row * groups.channels, i, count);
+  });
+}
+
+// Writes where the first `count` values of y, those from `channel` on, are positive. A vector has
+// the bits of one byte or of half of one, and a row is written from its start.
+template <typename T>
+void StorePositive(uint8_t* row, Vec<T> y, int64_t channel, int count) {
+  const auto not_positive = y <= 0;
+  unsigned bits = 0;
+  for (int k = 0; k < count; ++k) bits |= (not_positive[k] == 0 ? 1u : 0u) << k;
+  uint8_t& byte = row[channel / 8];
+  byte = static_cast<uint8_t>(channel % 8 == 0 ? bits : byte | bits << channel % 8);
+}
+
+// `gradient` where y is positive, 0 elsewhere, of the vector from `channel` on.
+template <typename T>
+Vec<T> WherePositive(const uint8_t* row, Vec<T> gradient, int64_t channel) {
+  decltype(gradient <= 0) bits = {};
+  for (int k = 0; k < kLanes<T>; ++k) bits[k] = row[channel / 8] >> (channel % 8 + k) & 1;
+  return bits != 0 ? gradient : Vec<T>{};
 }
 
 void Forward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const Groups groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(1).dim(0));
-    const int64_t channels = groups.channels;
+    const int64_t channels = groups.channels, bytes = PositiveBytes(channels);
     const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
     T *rstd = static_cast<T*>(ctx.workspace), *scale = rstd + channels;
     const T* const bias = ctx.in<T>(4);
@@ -226,13 +254,19 @@ void Forward(const CpuContext& ctx) {
       const S* const x = ctx.in<S>(0) + first;
       const S* const residual = ctx.has_input(5) ? ctx.in<S>(5) + first : nullptr;
       S* const y = ctx.out<S>(0) + first;
+      uint8_t* const positive =
+          ctx.has_output(1) ? ctx.out<uint8_t>(1) + g * groups.rows * bytes : nullptr;
       const T* const mean = ctx.in<T>(1) + g * channels;
       Scales(ctx.in<T>(2) + g * channels, ctx.in<T>(3), eps, channels, rstd, scale);
-      ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
-        Vec<T> value = Normalised(Load<T>(x + at + i, count), mean, scale, bias, i, count);
-        if (residual != nullptr) value = Rounded<S, T>(value) + Load<T>(residual + at + i, count);
+      ForVectorsOfRows<T>(groups, ctx.pool, [&](int64_t row, int64_t i, auto count) {
+        const int64_t at = row * channels + i;
+        Vec<T> value = Normalised(Load<T>(x + at, count), mean, scale, bias, i, count);
+        if (residual != nullptr) value = Rounded<S, T>(value) + Load<T>(residual + at, count);
         if (relu) value = Rectified(value, value, slope);
-        Store<T>(y + at + i, value, count);
+        Store<T>(y + at, value, count);
+        if (positive != nullptr) {
+          StorePositive<T>(positive + row * bytes, Rounded<S, T>(value), i, count);
+        }
       });
     }
   });
@@ -360,14 +394,17 @@ void ResidualBackward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const Groups groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(3).dim(0));
-    const S *const dy = ctx.in<S>(0), *const y = ctx.in<S>(1);
+    const S* const dy = ctx.in<S>(0);
+    const uint8_t* const positive = ctx.in<uint8_t>(1);
     S* const dresidual = ctx.out<S>(0);
-    ForRows<T>({1, ctx.in_shape(0).rows(), groups.channels}, ctx.pool,
-               [&](int64_t at, int64_t i, auto count) {
-                 const Vec<T> gradient = Load<T>(dy + at + i, count);
-                 Store<T>(dresidual + at + i, Load<T>(y + at + i, count) <= 0 ? Vec<T>{} : gradient,
-                          count);
-               });
+    const int64_t bytes = PositiveBytes(groups.channels);
+    ForVectorsOfRows<T>({1, ctx.in_shape(0).rows(), groups.channels}, ctx.pool,
+                        [&](int64_t row, int64_t i, auto count) {
+                          const int64_t at = row * groups.channels + i;
+                          const Vec<T> gradient = Load<T>(dy + at, count);
+                          Store<T>(dresidual + at,
+                                   WherePositive<T>(positive + row * bytes, gradient, i), count);
+                        });
     ComputeGradients<S, T>(ctx, {.dy = dresidual,
                                  .x = ctx.in<S>(2),
                                  .mean = ctx.in<T>(3),

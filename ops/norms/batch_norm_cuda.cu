@@ -4,10 +4,8 @@
 // ways at once, which also finds the gradients of channels. The kernels of a gradient follow each
 // other as stages.
 //
-// Bytes of N elements: forward 2·N·s, with a residual 3·N·s; backward 4·N·s, that of statistics
-// 3·N·s, both at once 5·N·s, with the residual 7·N·s.
-#include <type_traits>
-
+// Bytes of N elements: forward 2·N·s, with a residual 3·N·s + N/8; backward 4·N·s, that of
+// statistics 3·N·s, both at once 5·N·s, with the residual 6·N·s + N/8.
 #include "ops/cuda/batch_norm_rows.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -28,14 +26,6 @@ __device__ float Normalised(float x, float mean, float scale, float bias) {
 template <typename T, int N>
 __device__ void Round(float (&values)[N]) {
   ToFloats(RoundPack<T, N>(values), values);
-}
-
-// The largest number that becomes 0 when it is stored: half of the least above 0.
-template <typename T>
-__device__ constexpr float LargestZero() {
-  if constexpr (std::is_same_v<T, __half>) return 0x1p-25f;
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) return 0x1p-134f;
-  return 0.0f;
 }
 
 // `passed` where a value is positive, elsewhere the slope's part of it. Not a product with a slope
@@ -79,19 +69,27 @@ struct ForwardTerms {
   }
 };
 
+template <typename T>
+struct ForwardWithBits : ForwardTerms<T> {
+  uint8_t* positive;
+};
+
 void Forward(const CudaContext& ctx) {
   const BatchNormSums by(ctx.in_shape(0), ctx.in_shape(1).dim(0), 1);
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    MapRows(ctx, by,
-            ForwardTerms<T>{{ctx.in<T>(0), ctx.in<T>(5)},
-                            ctx.in<float>(1),
-                            ctx.in<float>(2),
-                            ctx.in<float>(3),
-                            ctx.in<float>(4),
-                            static_cast<float>(ctx.attributes.GetReal("eps")),
-                            AppliesRelu(ctx.attributes),
-                            static_cast<float>(ReluSlope(ctx.attributes))},
-            ctx.out<T>(0));
+    const ForwardTerms<T> terms{{ctx.in<T>(0), ctx.in<T>(5)},
+                                ctx.in<float>(1),
+                                ctx.in<float>(2),
+                                ctx.in<float>(3),
+                                ctx.in<float>(4),
+                                static_cast<float>(ctx.attributes.GetReal("eps")),
+                                AppliesRelu(ctx.attributes),
+                                static_cast<float>(ReluSlope(ctx.attributes))};
+    if (ctx.has_output(1)) {
+      MapRows(ctx, by, ForwardWithBits<T>{terms, ctx.out<uint8_t>(1)}, ctx.out<T>(0));
+    } else {
+      MapRows(ctx, by, terms, ctx.out<T>(0));
+    }
   });
 }
 
@@ -172,8 +170,7 @@ struct BackwardChannels {
   __device__ float Passed(float gradient, float value, float mean_of, float scale,
                           float bias_of) const {
     if (!relu) return gradient;
-    const bool positive = !(Normalised(value, mean_of, scale, bias_of) <= LargestZero<T>());
-    return Rectified(positive, gradient, slope);
+    return Rectified(IsPositive<T>(Normalised(value, mean_of, scale, bias_of)), gradient, slope);
   }
 };
 
@@ -204,24 +201,26 @@ struct BackwardTerms {
   }
 };
 
-// What is summed: dy and x; with y, dy counts as 0 where y is not positive, and is stored as
-// `masked`.
+// What is summed: dy and x; with bits that say where y is positive, dy counts as 0 where it is not,
+// and is stored as `masked`.
 template <typename T>
 struct Summed {
-  const T *dy, *x, *y;  // y: perhaps nullptr
+  const T *dy, *x;
+  const uint8_t* positive;  // perhaps nullptr
   T* masked;
 };
 
-// The elements of dy where those of y are positive, and 0 elsewhere.
+// The elements of dy whose bits are set, and 0 elsewhere.
 template <int kWide, typename T, int N>
-__device__ void Mask(Pack<T, N>& dy, const Pack<T, N>& y) {
+__device__ void Mask(Pack<T, N>& dy, uint32_t positive) {
 #pragma unroll
   for (int i = 0; i < N; i += kWide) {
-    float gradient[kWide], value[kWide];
+    float gradient[kWide];
     PartOf(dy, i, gradient);
-    PartOf(y, i, value);
 #pragma unroll
-    for (int w = 0; w < kWide; ++w) gradient[w] = value[w] <= 0 ? 0.0f : gradient[w];
+    for (int w = 0; w < kWide; ++w) {
+      gradient[w] = (positive >> (i + w) & 1) != 0 ? gradient[w] : 0.0f;
+    }
     RoundInto(dy, i, gradient);
   }
 }
@@ -265,21 +264,25 @@ __global__ void __launch_bounds__(kNormThreads, 2)
     }
   };
   if (column < columns) {
-    const int64_t origin = group * rows * columns + column;
+    const int64_t origin = group * rows * columns + column, row_bytes = PositiveBytes(columns);
+    const uint8_t* const bits = summed.positive + group * rows * row_bytes;
     // Rows `row`, `row` + kDown, …
     const auto add_rows = [&]<int kRows>(int64_t row) {
-      Pack<T, N> gradients[kRows], inputs[kRows], results[kRows];
+      Pack<T, N> gradients[kRows], inputs[kRows];
+      uint32_t positive[kRows];
 #pragma unroll
       for (int k = 0; k < kRows; ++k) {
         const int64_t at = origin + (row + k * kDown) * columns;
         gradients[k] = ReadPack<N>(summed.dy + at);
         inputs[k] = ReadPack<N>(summed.x + at);
-        if (summed.y != nullptr) results[k] = ReadPack<N>(summed.y + at);
+        if (summed.positive != nullptr) {
+          positive[k] = LoadPositive<N>(bits + (row + k * kDown) * row_bytes, column);
+        }
       }
-      if (summed.y != nullptr) {
+      if (summed.positive != nullptr) {
 #pragma unroll
         for (int k = 0; k < kRows; ++k) {
-          Mask<kWide>(gradients[k], results[k]);
+          Mask<kWide>(gradients[k], positive[k]);
           WriteGlobal(summed.masked + origin + (row + k * kDown) * columns, gradients[k]);
         }
       }
@@ -388,7 +391,7 @@ void SumColumns(const CudaContext& ctx, const BatchNormSums& by, const Summed<T>
                 const ChannelResults& results, BackwardChannels& of) {
   float* const partials = static_cast<float*>(ctx.workspace);
   float* const totals = partials + by.chunks * by.totals();
-  const bool aligned = Aligned(summed.dy, summed.x, summed.y, summed.masked);
+  const bool aligned = Aligned(summed.dy, summed.x, summed.masked);
   WithPacks<T>(by.columns, aligned, [&]<int N, int kAcross>() {
     const dim3 grid(BlocksAcross<N, kAcross>(by.columns), static_cast<unsigned>(by.chunks),
                     static_cast<unsigned>(by.groups));
@@ -449,7 +452,7 @@ void ResidualBackward(const CudaContext& ctx) {
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
     const T* const x = ctx.in<T>(2);
     T* const dresidual = ctx.out<T>(0);
-    SumColumns<T>(ctx, by, {ctx.in<T>(0), x, ctx.in<T>(1), dresidual}, results, of);
+    SumColumns<T>(ctx, by, {ctx.in<T>(0), x, ctx.in<uint8_t>(1), dresidual}, results, of);
     MapRows(ctx, by, BackwardTerms<T>{{dresidual, x, ctx.in<T>(6)}, of}, ctx.out<T>(1),
             /*after_stage=*/true);
   });

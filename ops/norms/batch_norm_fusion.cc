@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "ops/fusions.h"
 #include "ops/norms/batch_norm_attributes.h"
+#include "ops/norms/positive_bits.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {
@@ -16,6 +18,7 @@ using graph::TensorId;
 
 // Arguments of the ops.
 constexpr size_t kResidual = 5;                        // of batch_norm
+constexpr size_t kY = 0, kPositive = 1;                // its results, the second with a residual
 constexpr size_t kX = 1, kMean = 2;                    // of batch_norm_backward
 constexpr size_t kDx = 0, kDmean = 1, kDvariance = 2;  // its results
 constexpr size_t kOfX = 0, kOfMean = 1, kOfDmean = 2, kOfDvariance = 3, kOfAcc = 4;
@@ -59,7 +62,7 @@ std::map<TensorId, int> Readers(const Program& program) {
 bool TakeUp(const Program& program, const std::map<TensorId, int>& readers, Node& norm,
             const Node& next) {
   if (norm.op->name != "batch_norm" || AppliesRelu(norm.attributes)) return false;
-  const TensorId y = norm.outputs[0];
+  const TensorId y = norm.outputs[kY];
   if (program.tensor(program.Root(y)).persistent || !readers.contains(program.Root(y)) ||
       readers.at(program.Root(y)) != 1) {
     return false;
@@ -70,12 +73,34 @@ bool TakeUp(const Program& program, const std::map<TensorId, int>& readers, Node
              (next.inputs[0] == y || next.inputs[1] == y)) {
     norm.inputs.resize(kResidual + 1, kNoTensor);
     norm.inputs[kResidual] = next.inputs[next.inputs[0] == y ? 1 : 0];
+    norm.outputs.resize(kPositive + 1, kNoTensor);
   } else {
     return false;
   }
-  norm.outputs = next.outputs;
+  norm.outputs[kY] = next.outputs[0];
   norm.made_by = "fuse";
   return true;
+}
+
+// Lets the norm that made y = relu(norm + residual) say where y is positive, and returns those
+// bits; kNoTensor if another op made y.
+TensorId PositiveBitsOf(Program& program, TensorId y) {
+  std::vector<Node>& nodes = program.mutable_nodes();
+  const auto norm = std::ranges::find_if(nodes, [&](const Node& node) {
+    return node.op->name == "batch_norm" && node.outputs[kY] == y;
+  });
+  if (norm == nodes.end() || !AppliesRelu(norm->attributes) ||
+      At(norm->inputs, kResidual) == kNoTensor) {
+    return kNoTensor;
+  }
+  TensorId& bits = norm->outputs[kPositive];
+  if (bits == kNoTensor) {
+    graph::Tensor tensor;
+    tensor.name = program.FreshName(program.tensor(y).name + ".positive");
+    tensor.type = PositiveBits(program.tensor(y).type.shape);
+    bits = program.AddTensor(std::move(tensor));
+  }
+  return bits;
 }
 
 }  // namespace
@@ -119,10 +144,12 @@ int FuseBatchNormResidualGradients(Program& program) {
         AppliesRelu(norm.attributes)) {
       return false;
     }
+    const TensorId positive = PositiveBitsOf(program, relu.inputs[0]);
+    if (positive == kNoTensor) return false;
     Node both = norm;
     both.op = graph::OpRegistry::Get().Find("batch_norm_residual_backward");
     both.attributes = {{"eps", norm.attributes.GetReal("eps")}};
-    both.inputs = {relu.inputs[1], relu.inputs[0]};
+    both.inputs = {relu.inputs[1], positive};
     for (size_t i = kX; i < 8; ++i) both.inputs.push_back(At(norm.inputs, i));
     both.outputs = {relu.outputs[0], norm.outputs[kDx], At(norm.outputs, 3), At(norm.outputs, 4)};
     both.made_by = "fuse";

@@ -233,5 +233,40 @@ backward
   ExpectInternalError([&] { Recompute().Run(program); }, {"workspaces come after"});
 }
 
+// One clone gives a residual block's result, which the next block's weight gradient reads, and the
+// bits that the norm's own gradient reads after it. The result is not made a second time for them.
+TEST(Recompute, MakesANormsResultAndItsBitsTogether) {
+  constexpr std::string_view kBefore = R"(program p
+  tensor %x: f32[8,12] input persistent
+  tensor %s: f32[8,12] input persistent
+  tensor %mean: f32[1,12] input persistent
+  tensor %weight: f32[12] parameter persistent
+  tensor %dy: f32[8,12] input persistent
+forward
+  %y: f32[8,12] recompute, %bits: u8[8,2] recompute = batch_norm(%x, %mean, %mean, %weight, %weight, %s) {eps=0.001, relu=true}
+  %z: f32[8,12] = scale(%y) {factor=2.0}
+  %loss: f32[] = sum(%z)
+backward
+  %dz: f32[8,12] = mul(%y, %dy)
+  %ds: f32[8,12], %dx: f32[8,12], _, _ = batch_norm_residual_backward(%dz, %bits, %x, %mean, %mean, %weight, _, _, _) {eps=0.001}
+)";
+  ExpectProgram(Recomputed(kBefore), R"(program p
+  tensor %x: f32[8,12] input persistent
+  tensor %s: f32[8,12] input persistent
+  tensor %mean: f32[1,12] input persistent
+  tensor %weight: f32[12] parameter persistent
+  tensor %dy: f32[8,12] input persistent
+forward
+  %y: f32[8,12] recompute, _ = batch_norm(%x, %mean, %mean, %weight, %weight, %s) {eps=0.001, relu=true}
+  %z: f32[8,12] = scale(%y) {factor=2.0}
+  %loss: f32[] = sum(%z)
+recompute
+  %y.again: f32[8,12], %bits.again: u8[8,2] = batch_norm(%x, %mean, %mean, %weight, %weight, %s) {eps=0.001, relu=true} !recompute
+backward
+  %dz: f32[8,12] = mul(%y.again, %dy)
+  %ds: f32[8,12], %dx: f32[8,12], _, _ = batch_norm_residual_backward(%dz, %bits.again, %x, %mean, %mean, %weight, _, _, _) {eps=0.001}
+)");
+}
+
 }  // namespace
 }  // namespace plimsoll::checkpointing

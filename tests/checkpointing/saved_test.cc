@@ -144,5 +144,27 @@ TEST(Saved, RefusesForwardNodesBehindTheBackwardPass) {
   ExpectInternalError([&] { FindSaved(program); }, {"a forward node of program 'p' follows"});
 }
 
+// Kept bits keep no result: nothing but them waits for the gradient.
+TEST(Saved, KeepsBitsWithoutTheirResult) {
+  constexpr std::string_view kText = R"(program p
+  tensor %x: f32[8,12] input persistent
+  tensor %s: f32[8,12] input persistent
+  tensor %mean: f32[1,12] input persistent
+  tensor %weight: f32[12] parameter persistent
+  tensor %dy: f32[8,12] input persistent
+forward
+  %y: f32[8,12], %bits: u8[8,2] = batch_norm(%x, %mean, %mean, %weight, %weight, %s) {eps=0.001, relu=true}
+  %z: f32[8,12] = scale(%y) {factor=2.0}
+  %loss: f32[] = sum(%z)
+backward
+  %ds: f32[8,12], %dx: f32[8,12], _, _ = batch_norm_residual_backward(%dy, %bits, %x, %mean, %mean, %weight, _, _, _) {eps=0.001}
+)";
+  const Program program = graph::Parse(kText);
+  const std::vector<SavedTensor> saved = FindSaved(program);
+  ASSERT_EQ(saved.size(), 1u);
+  EXPECT_EQ(program.tensor(saved[0].tensor).name, "bits");
+  EXPECT_EQ(saved[0].bytes, 16);
+}
+
 }  // namespace
 }  // namespace plimsoll::checkpointing

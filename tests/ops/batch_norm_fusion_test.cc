@@ -1,4 +1,4 @@
-// Joining a batch norm's gradient with that of its statistics changes no bits.
+// Joining batch norms with what is around them changes no bits.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -13,6 +13,7 @@
 #include "ops/fusions.h"
 #include "ops/norms/batch_norm.h"
 #include "ops/reductions/reduce.h"
+#include "tests/graph/expect_program.h"
 #include "tests/ops/interpreter.h"
 
 namespace plimsoll::ops {
@@ -69,14 +70,15 @@ TEST(BatchNormFusion, ChangesNoBits) {
 }
 
 // The end of a residual block, fused or not; the gradients are those that autodiff made before.
-std::vector<std::vector<double>> Block(DType dtype, bool relu, bool fused, bool read_elsewhere) {
+std::vector<std::vector<double>> Block(DType dtype, bool relu, bool fused, bool read_elsewhere,
+                                       int64_t channels = 8) {
   graph::Program program("block");
   graph::Builder g(program);
-  const Value x = Scale(g, g.Persistent("x", Role::kParameter, {dtype, {6, 5, 8}}), 2);
-  const Value shortcut =
-      Scale(g, g.Persistent("shortcut", Role::kParameter, {dtype, {6, 5, 8}}), 0.5);
-  const Value weight = g.Persistent("weight", Role::kParameter, {DType::kFloat32, {8}});
-  const Value bias = g.Persistent("bias", Role::kParameter, {DType::kFloat32, {8}});
+  const graph::Shape shape = {6, 5, channels};
+  const Value x = Scale(g, g.Persistent("x", Role::kParameter, {dtype, shape}), 2);
+  const Value shortcut = Scale(g, g.Persistent("shortcut", Role::kParameter, {dtype, shape}), 0.5);
+  const Value weight = g.Persistent("weight", Role::kParameter, {DType::kFloat32, {channels}});
+  const Value bias = g.Persistent("bias", Role::kParameter, {DType::kFloat32, {channels}});
   const Value normed = BatchNorm(g, x, BatchNormStatistics(g, x), weight, bias, 1e-5);
   const Value sum = Add(g, shortcut, normed);
   const Value y = relu ? Relu(g, sum, "y") : sum;
@@ -106,12 +108,65 @@ std::vector<std::vector<double>> Block(DType dtype, bool relu, bool fused, bool 
 TEST(BatchNormFusion, OfResidualsChangesNoBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool relu : {false, true}) {
-      SCOPED_TRACE(std::string(graph::Name(dtype)) + (relu ? " relu" : ""));
-      const auto apart = Block(dtype, relu, false, false);
-      EXPECT_EQ(Block(dtype, relu, true, false), apart);
-      EXPECT_GT(std::abs(apart[0][0]), 1);
+      for (const int64_t channels : {8, 13}) {
+        SCOPED_TRACE(std::string(graph::Name(dtype)) + (relu ? " relu" : ""));
+        const auto apart = Block(dtype, relu, false, false, channels);
+        EXPECT_EQ(Block(dtype, relu, true, false, channels), apart);
+        EXPECT_GT(std::abs(apart[0][0]), 1);
+      }
     }
   }
+}
+
+const std::string kTensors = R"(program p
+  tensor %x: f16[2,3,12] input persistent
+  tensor %shortcut: f16[2,3,12] input persistent
+  tensor %dy: f16[2,3,12] input persistent
+  tensor %mean: f32[1,12] input persistent
+  tensor %variance: f32[1,12] input persistent
+  tensor %weight: f32[12] parameter persistent
+  tensor %bias: f32[12] parameter persistent
+)";
+
+// Where nobody asks for them there are no bits.
+TEST(BatchNormFusion, TakesUpAResidual) {
+  graph::ExpectFused(FuseBatchNormResiduals, 2, kTensors + R"(forward
+  %n: f16[2,3,12] = batch_norm(%x, %mean, %variance, %weight, %bias) {eps=0.001}
+  %s: f16[2,3,12] = add(%shortcut, %n)
+  %y: f16[2,3,12] = relu(%s)
+  %z: f16[2,3,12] = scale(%y) {factor=2.0}
+)",
+                     kTensors + R"(forward
+  %y: f16[2,3,12], _ = batch_norm(%x, %mean, %variance, %weight, %bias, %shortcut) {eps=0.001, relu=true} !fuse
+  %z: f16[2,3,12] = scale(%y) {factor=2.0}
+)");
+}
+
+const std::string kGradients = R"(backward
+  %d: f16[2,3,12] = relu_backward(%y, %dy)
+  %dx: f16[2,3,12], _, _, %dw: f32[12], %db: f32[12] = batch_norm_backward(%d, %x, %mean, %variance, %weight, _, _, _) {eps=0.001, through_statistics=true}
+)";
+
+TEST(BatchNormFusion, GradientsReadBitsInPlaceOfTheResult) {
+  graph::ExpectFused(FuseBatchNormResidualGradients, 1, kTensors + R"(forward
+  %y: f16[2,3,12], _ = batch_norm(%x, %mean, %variance, %weight, %bias, %shortcut) {eps=0.001, relu=true}
+)" + kGradients,
+                     kTensors + R"(forward
+  %y: f16[2,3,12], %y.positive: u8[2,3,2] = batch_norm(%x, %mean, %variance, %weight, %bias, %shortcut) {eps=0.001, relu=true}
+backward
+  %d: f16[2,3,12], %dx: f16[2,3,12], %dw: f32[12], %db: f32[12] = batch_norm_residual_backward(%dy, %y.positive, %x, %mean, %variance, %weight, _, _, _) {eps=0.001} !fuse
+)");
+}
+
+TEST(BatchNormFusion, LeavesGradientsOfWhatNoNormMade) {
+  const std::string text = kTensors + R"(forward
+  %n: f16[2,3,12] = batch_norm(%x, %mean, %variance, %weight, %bias) {eps=0.001}
+  %s: f16[2,3,12] = add(%shortcut, %n)
+  %y: f16[2,3,12] = relu(%s)
+)" + kGradients;
+  graph::Program program = graph::Parse(text);
+  EXPECT_EQ(FuseBatchNormResidualGradients(program), 0);
+  graph::ExpectProgram(program, text);
 }
 
 TEST(BatchNormFusion, LeavesNormsThatOthersRead) {

@@ -34,11 +34,17 @@ const ExampleTable kExamples(R"(
       compute[7], [3,4,5,7]) {eps=1e-05}
   batch_norm "residual, relu, in groups"([4,9,24], compute[2,24] small, compute[2,24] positive,
       compute[24], compute[24], [4,9,24]) {eps=1e-05, relu=true}
-  batch_norm_residual_backward "accumulating, in groups"([4,50,24], [4,50,24], [4,50,24],
+  batch_norm "residual, relu, rows that end within a byte"([5,20,12], compute[1,12] small,
+      compute[1,12] positive, compute[12], compute[12], [5,20,12]) {eps=1e-05, relu=true}
+  batch_norm_residual_backward "accumulating, in groups"([4,50,24], u8[4,50,3] bits, [4,50,24],
       compute[2,24] small, compute[2,24] positive, compute[24], [4,50,24], compute[24], compute[24])
       {eps=1e-05} low_precision_tolerance=1
-  batch_norm_residual_backward "written"([3,20,19,7], [3,20,19,7], [3,20,19,7], compute[1,7] small,
-      compute[1,7] positive, compute[7], _, _, _) {eps=1e-05} low_precision_tolerance=1
+  batch_norm_residual_backward "written"([3,20,19,7], u8[3,20,19,1] bits, [3,20,19,7],
+      compute[1,7] small, compute[1,7] positive, compute[7], _, _, _) {eps=1e-05}
+      low_precision_tolerance=1
+  batch_norm_residual_backward "rows that end within a byte"([3,70,12], u8[3,70,2] bits, [3,70,12],
+      compute[1,12] small, compute[1,12] positive, compute[12], _, _, _) {eps=1e-05}
+      low_precision_tolerance=1
   batch_norm_backward "accumulating, in groups"([4,50,24], [4,50,24], compute[2,24] small,
       compute[2,24] positive, compute[24], [4,50,24], compute[24], compute[24]) {eps=1e-05}
   batch_norm_backward "written"([3,4,5,7], [3,4,5,7], compute[1,7] small, compute[1,7] positive,

@@ -1,0 +1,20 @@
+// Where a tensor is positive, as one bit for each element: bit i % 8 of byte i / 8 of a row is 1
+// where the row's element i is not ≤ 0, NaN included, as it is stored. A row has whole bytes; the
+// bits after its last element are 0.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/tensor.h"
+
+namespace plimsoll::ops {
+
+// The bytes of a row of so many elements.
+constexpr int64_t PositiveBytes(int64_t columns) { return (columns + 7) / 8; }
+
+// The bits of a tensor of this shape: u8 [..., ⌈C / 8⌉] for [..., C].
+inline graph::TensorType PositiveBits(const graph::Shape& shape) {
+  return {graph::DType::kUInt8, shape.WithLast(PositiveBytes(shape.dim(-1)))};
+}
+
+}  // namespace plimsoll::ops
