@@ -27,13 +27,15 @@ bool FilledInput::Fits(const graph::Slot& slot) const {
 }
 
 Setting WorkersSetting() {
-  return {.name = "workers",
-          .doc =
-              "Threads that prepare the samples of the next steps while one runs; 0: each step "
-              "prepares its own. The samples are the same (docs/recipes.md).",
-          .derived = "0; on a GPU the rank's cores but one, 1 to 32",
-          .min = 0,
-          .max = 256};
+  return {
+      .name = "workers",
+      .doc =
+          "Threads that prepare the samples of the next steps while one runs; 0: each step "
+          "prepares its own. The samples are the same (docs/recipes.md).",
+      .derived =
+          "0; on a GPU the rank's cores but one, 1 to 32, and at most 4 for each sample of a batch",
+      .min = 0,
+      .max = 256};
 }
 
 SourceRegistration::SourceRegistration(SourceKind kind) {

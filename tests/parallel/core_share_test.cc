@@ -62,12 +62,13 @@ TEST(CoreShare, RanksThatAreBoundToOneCoreHaveOne) {
 
 TEST(CoreShare, DecidesTheWorkersOfAGpu) {
   ShareCores(TestWorld());
-  const auto workers = [](const std::string& data, bool gpu) {
+  const auto workers = [](const std::string& data, bool gpu, int batch = 8) {
     config::RunConfig config =
         LoadRunText(
             "model: {family: resnet, depth: 8, image_size: 8, classes: 5}\ndata: {source: "
             "synthetic_images" +
-                data + "}\ntrain: {steps: 1, micro_batch: 2, eval_every: 0}\n",
+                data + "}\ntrain: {steps: 1, micro_batch: " + std::to_string(batch) +
+                ", eval_every: 0}\n",
             "run.yaml", {"device=cpu"})
             .config;
     if (gpu) {
@@ -80,6 +81,7 @@ TEST(CoreShare, DecidesTheWorkersOfAGpu) {
   EXPECT_EQ(workers("", /*gpu=*/true), std::clamp(CoresOfRank() - 1, 1, 32));
   EXPECT_EQ(workers(", workers: 5", /*gpu=*/true), 5);
   EXPECT_EQ(workers(", workers: 0", /*gpu=*/true), 0);
+  EXPECT_EQ(workers("", /*gpu=*/true, /*batch=*/1), std::clamp(CoresOfRank() - 1, 1, 4));
   const OnOneCore bound;
   EXPECT_EQ(workers("", /*gpu=*/true), 1);
 }

@@ -190,12 +190,22 @@ bool HasDataWorkers(const config::RunConfig& config) {
   return kind != nullptr && std::ranges::any_of(kind->settings, is_workers);
 }
 
+namespace {
+
+// By default.
+constexpr int64_t kMostWorkers = 32, kMostBegunBatches = 4;
+
+}  // namespace
+
 int64_t DataWorkersFrom(const config::RunConfig& config) {
   if (!HasDataWorkers(config)) return 0;
   if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
   // On the CPU, all cores compute. A GPU keeps one busy: the thread that makes the steps.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
-  return std::clamp(CoresOfRank() - 1, 1, 32);
+  // Batches of few samples would need many places in pinned memory for so many threads.
+  const int64_t samples = config.train.micro_batch;  // 0: not chosen yet
+  const int64_t useful = samples > 0 ? kMostBegunBatches * samples : kMostWorkers;
+  return std::min<int64_t>({std::max(1, CoresOfRank() - 1), useful, kMostWorkers});
 }
 
 }  // namespace plimsoll::trainer
