@@ -3,7 +3,9 @@
 // channels.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/norms/positive_bits.h"
