@@ -11,7 +11,7 @@ namespace plimsoll::graph {
 // The first node that updates; the number of nodes, if none does.
 size_t FirstUpdate(const Program& program);
 
-// The first node of the update at the end of the program: behind it are updates, views, and halves
+// The first node of the update at the end of the program: after it come updates, views, and halves
 // of transfers alone. The number of nodes, if the program ends without one.
 size_t UpdateTail(const Program& program);
 

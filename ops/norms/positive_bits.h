@@ -9,7 +9,7 @@
 
 namespace plimsoll::ops {
 
-// The bytes of a row of so many elements.
+// The bytes of a row of that number of elements.
 constexpr int64_t PositiveBytes(int64_t columns) { return (columns + 7) / 8; }
 
 // The bits of a tensor of this shape: u8 [..., ⌈C / 8⌉] for [..., C].

@@ -36,7 +36,7 @@ TestTensor Positive(const Shape& shape, int seed) {
   return tensor;
 }
 
-// Runs the op with all tensors so many bytes beyond an aligned address.
+// Runs the op with all tensors that number of bytes beyond an aligned address.
 std::vector<TestTensor> RunAt(const std::string& op, const std::vector<const TestTensor*>& inputs,
                               graph::Attributes attributes, const std::vector<bool>& want,
                               int64_t offset) {

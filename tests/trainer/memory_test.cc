@@ -11,9 +11,9 @@
 namespace plimsoll {
 namespace {
 
-// A run beside its arena and what planning it takes, which is the program itself (in builds with
-// CUDA 200 MiB of NVIDIA's libraries) and the compiled programs: the executors, the data's index,
-// and one piece of a snapshot at a time. Measured as 3.8 to 4.6 MiB.
+// What a run takes in addition to its arena and to what planning takes, which is the program itself
+// (in builds with CUDA 200 MiB of NVIDIA's libraries) and the compiled programs: executors, index
+// of the data, one piece of a snapshot at a time. Measured as 3.8 to 4.6 MiB.
 constexpr int64_t kBesidesTheArena = 6 << 20;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -202,7 +202,7 @@ int64_t DataWorkersFrom(const config::RunConfig& config) {
   if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
   // On the CPU, all cores compute. A GPU keeps one busy: the thread that makes the steps.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
-  // Batches of few samples would need many places in pinned memory for so many threads.
+  // For batches of few samples many threads would need many places in pinned memory.
   const int64_t samples = config.train.micro_batch;  // 0: not chosen yet
   const int64_t useful = samples > 0 ? kMostBegunBatches * samples : kMostWorkers;
   return std::min<int64_t>({std::max(1, CoresOfRank() - 1), useful, kMostWorkers});

@@ -7,7 +7,7 @@ namespace plimsoll::trainer {
 
 DataReads::DataReads(const StepPrograms& step) {
   int64_t held = -1;  // the first draw of the last run
-  int64_t next = -1;  // the draw behind those of the last read
+  int64_t next = -1;  // the draw after those of the last read
   for (const StepEntry& entry : step.entries) {
     int64_t draw = entry.draw, reads = entry.times * entry.micro_steps;
     if (draw == held) {
