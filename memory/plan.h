@@ -91,8 +91,8 @@ struct MemoryPlan {
   int64_t host_persistent_bytes = 0;
   int64_t host_max_live_bytes = 0;
 
-  // The host's memory that inputs of a GPU's programs pass through, beside both arenas. Whoever
-  // plans a step tells it.
+  // The host's memory that inputs of a GPU's programs pass through, in addition to both arenas.
+  // Whoever plans a step tells it.
   int64_t host_input_bytes = 0;
   // All that the plan takes of the host of a GPU.
   int64_t host_bytes() const { return host_arena_bytes + host_input_bytes; }

@@ -116,9 +116,9 @@ class DeviceMemory {
   void Write(const MemoryRange& to, const void* from) { Write(Bytes(to), from); }
   void Read(const MemoryRange& from, void* to) { Read(Bytes(from), to); }
 
-  // Places for batches of so many bytes each, from which the device reads inputs; to be destroyed
-  // before this memory. nullptr: the device has none, and inputs are handed in by Write. UserError
-  // when the machine lacks that memory.
+  // Places for batches, each of that number of bytes, from which the device reads inputs; to be
+  // destroyed before this memory. nullptr: the device has none, and inputs are handed in by Write.
+  // UserError when the machine lacks that memory.
   virtual std::unique_ptr<InputMemory> MakeInputMemory(int /*places*/, int64_t /*bytes*/) {
     return nullptr;
   }

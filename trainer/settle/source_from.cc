@@ -20,6 +20,9 @@
 namespace plimsoll::trainer {
 namespace {
 
+// Of threads that prepare data, by default.
+constexpr int64_t kMostWorkers = 32, kMostBegunBatches = 4;
+
 // The held-out documents of text files do not depend on data.seed, so that runs with different
 // seeds are evaluated on the same text.
 constexpr uint64_t kSplitSeed = 1;
@@ -189,13 +192,6 @@ bool HasDataWorkers(const config::RunConfig& config) {
   const auto is_workers = [](const Setting& row) { return row.name == "workers"; };
   return kind != nullptr && std::ranges::any_of(kind->settings, is_workers);
 }
-
-namespace {
-
-// By default.
-constexpr int64_t kMostWorkers = 32, kMostBegunBatches = 4;
-
-}  // namespace
 
 int64_t DataWorkersFrom(const config::RunConfig& config) {
   if (!HasDataWorkers(config)) return 0;
