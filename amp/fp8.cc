@@ -83,12 +83,12 @@ class Quantizer {
 
   Codes Quantize(TensorId tensor, DType dtype, TensorId acc_sums, TensorId sums) {
     const TensorId largest = LargestOf(tensor);
+    // Copies, since what is added moves tensors.
     const std::string stem = program_.tensor(tensor).name;
-    const graph::TensorType& type = program_.tensor(tensor).type;
-    const int64_t columns = type.shape.dim(-1);
-    const int64_t padded = ops::TransposedRow(type.shape.rows());
-    const Codes codes{Add(stem + ".codes_t", {dtype, {columns, padded}}),
-                      Add(stem + ".codes", {dtype, type.shape}),
+    const graph::Shape shape = program_.tensor(tensor).type.shape;
+    const graph::Shape transposed = {shape.dim(-1), ops::TransposedRow(shape.rows())};
+    const Codes codes{Add(stem + ".codes_t", {dtype, transposed}),
+                      Add(stem + ".codes", {dtype, shape}),
                       Add(stem + ".scale", {DType::kFloat32, {}})};
     g_.EmitInto({codes.transposed, codes.straight, codes.scale, sums}, "quantize",
                 {tensor, largest, acc_sums}, {{"dtype", Word(dtype)}});

@@ -31,6 +31,11 @@ TensorId Program::AddTensor(Tensor tensor) {
     throw InternalError("tensor '" + tensor.name + "' exists already");
   }
   names_.Insert(tensor.name, id);
+#ifdef __SANITIZE_ADDRESS__
+  // Every addition moves tensors: a reference kept over one is always seen.
+  constexpr size_t kMost = 2000;
+  if (tensors_.size() < kMost) tensors_.shrink_to_fit();
+#endif
   tensors_.push_back(std::move(tensor));
   return id;
 }

@@ -36,7 +36,8 @@ class Program {
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 
-  // Throws InternalError when the name is taken or the alias refers to an absent tensor.
+  // Ends references to tensors. Throws InternalError when the name is taken or the alias refers to
+  // an absent tensor.
   TensorId AddTensor(Tensor tensor);
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   Tensor& mutable_tensor(TensorId id) { return tensors_[id]; }  // not for renaming: see Rename
