@@ -32,8 +32,9 @@ TensorId Program::AddTensor(Tensor tensor) {
   }
   names_.Insert(tensor.name, id);
 #ifdef __SANITIZE_ADDRESS__
-  // Every addition moves tensors: a reference kept over one is always seen.
-  constexpr size_t kMost = 2000;
+  // In programs as small as tests', every addition moves tensors: a reference kept over one is
+  // seen.
+  constexpr size_t kMost = 100;
   if (tensors_.size() < kMost) tensors_.shrink_to_fit();
 #endif
   tensors_.push_back(std::move(tensor));
