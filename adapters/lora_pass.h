@@ -22,6 +22,9 @@ class LoraPass : public graph::Pass {
  public:
   LoraPass(Lora lora, bool training) : lora_(std::move(lora)), training_(training) {}
   std::string_view name() const override { return "lora"; }
+  graph::Contract contract() const override {
+    return {.spoils = graph::FactsFrom(graph::Fact::kTyped)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

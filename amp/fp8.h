@@ -21,6 +21,11 @@ class MarkFp8 : public graph::Pass {
  public:
   explicit MarkFp8(AmpOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "mark_fp8"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTyped},
+            .gives = {graph::Fact::kMarked},
+            .spoils = graph::FactsFrom(graph::Fact::kDifferentiated)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:
@@ -50,6 +55,11 @@ class MarkFp8 : public graph::Pass {
 class Fp8Products : public graph::Pass {
  public:
   std::string_view name() const override { return "fp8_products"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kMarked, graph::Fact::kDifferentiated},
+            .gives = {graph::Fact::kQuantized},
+            .spoils = graph::FactsFrom(graph::Fact::kSimplified)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 };
 

@@ -23,6 +23,10 @@ namespace plimsoll::amp {
 class LowGradients : public graph::Pass {
  public:
   std::string_view name() const override { return "low_gradients"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kDifferentiated},
+            .spoils = graph::FactsFrom(graph::Fact::kQuantized)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 };
 

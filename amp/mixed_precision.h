@@ -27,6 +27,9 @@ class MixedPrecision : public graph::Pass {
  public:
   explicit MixedPrecision(AmpOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "amp"; }
+  graph::Contract contract() const override {
+    return {.gives = {graph::Fact::kTyped}, .spoils = graph::FactsFrom(graph::Fact::kMarked)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

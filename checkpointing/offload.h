@@ -37,6 +37,12 @@ class Offload : public graph::Pass {
   explicit Offload(OffloadOptions options = {}) : options_(std::move(options)) {}
 
   std::string_view name() const override { return "offload"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTagged},
+            .gives = {graph::Fact::kOffloaded},
+            .spoils = {graph::Fact::kByLoss, graph::Fact::kScratched},
+            .keeps_numbers = true};
+  }
   // Runs after Recompute, whose clones may read offloaded tensors, and before workspaces are added.
   graph::PassResult Run(graph::Program& program) override;
 

@@ -24,6 +24,14 @@ namespace plimsoll::checkpointing {
 class Recompute : public graph::Pass {
  public:
   std::string_view name() const override { return "recompute"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTagged},
+            .gives = {graph::Fact::kRecomputed},
+            .spoils = {graph::Fact::kFused, graph::Fact::kPrefetched, graph::Fact::kMoved,
+                       graph::Fact::kSliced, graph::Fact::kResident, graph::Fact::kOffloaded,
+                       graph::Fact::kByLoss, graph::Fact::kScratched},
+            .keeps_numbers = true};
+  }
   // Runs after fusing and before workspaces are added. Throws InternalError when a clone would read
   // a persistent tensor that has changed since, or write one.
   graph::PassResult Run(graph::Program& program) override;

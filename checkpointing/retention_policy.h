@@ -54,6 +54,11 @@ class TagActivations : public graph::Pass {
  public:
   explicit TagActivations(Options options) : options_(std::move(options)) {}
   std::string_view name() const override { return "tags"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kSimplified, graph::Fact::kFused},
+            .gives = {graph::Fact::kTagged},
+            .spoils = {}};
+  }
   // Throws a UserError beginning with the key on a pattern that matches no activation of the saved
   // set, or a pattern of `offload` that matches only recomputed ones. Throws InternalError on an
   // explicit tag for a tensor that is no activation of the saved set.

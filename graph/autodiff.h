@@ -49,6 +49,11 @@ class Autodiff : public Pass {
  public:
   explicit Autodiff(AutodiffOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "autodiff"; }
+  Contract contract() const override {
+    return {.needs = {Fact::kTyped},
+            .gives = {Fact::kDifferentiated},
+            .spoils = FactsFrom(Fact::kQuantized)};
+  }
   PassResult Run(Program& program) override;
 
  private:

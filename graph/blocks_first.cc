@@ -273,14 +273,14 @@ class Order {
 
 PassResult BlocksFirst::Run(Program& program) {
   const Order order(program);
-  if (order.micro_steps() < 2) return {false, "one micro-step"};
+  if (order.micro_steps() < 2) return Refused("one micro-step");
   if (order.torn()) {
-    return {false, "each micro-step changes '" + program.tensor(order.culprit()).name +
-                       "' in several places, as where weights are tied; in another order it "
-                       "would have other bits"};
+    return Refused("each micro-step changes '" + program.tensor(order.culprit()).name +
+                   "' in several places, as where weights are tied; in another order it "
+                   "would have other bits");
   }
   const std::vector<size_t> sorted = order.Sorted();
-  if (std::ranges::is_sorted(sorted)) return {false, "in this order already"};
+  if (std::ranges::is_sorted(sorted)) return Refused("in this order already");
   std::vector<Node> old = std::exchange(program.mutable_nodes(), {});
   for (size_t at : sorted) program.mutable_nodes().push_back(std::move(old[at]));
   return {true, std::to_string(order.micro_steps()) + " micro-steps go block by block"};

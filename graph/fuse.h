@@ -19,6 +19,12 @@ class Fuse : public Pass {
  public:
   explicit Fuse(std::vector<Fusion> fusions) : fusions_(std::move(fusions)) {}
   std::string_view name() const override { return "fuse"; }
+  Contract contract() const override {
+    return {.gives = {Fact::kFused},
+            .spoils = {Fact::kPrefetched, Fact::kMoved, Fact::kResident, Fact::kByLoss,
+                       Fact::kScratched},
+            .keeps_numbers = true};
+  }
   PassResult Run(Program& program) override;
 
  private:

@@ -85,6 +85,14 @@ MicroStepName ParseMicroStepName(std::string_view name) {
   return {number, name.substr(static_cast<size_t>(end - name.data()) + 1)};
 }
 
+Contract AppendMicroSteps::contract() const {
+  Contract contract{.gives = {Fact::kJoined}, .spoils = {}};
+  if (next_.empty()) return contract;
+  contract.spoils = FactsFrom(Fact::kTyped);
+  for (const Fact fact : of_next_) contract.spoils.erase(fact);
+  return contract;
+}
+
 PassResult AppendMicroSteps::Run(Program& program) {
   for (const Program* next : next_) Appender(program, *next, own_).Run();
   return {!next_.empty(), std::to_string(next_.size()) + " micro-steps appended"};

@@ -28,14 +28,18 @@ MicroStepName ParseMicroStepName(std::string_view name);
 // micro-step has its own. InternalError when a shared tensor differs in type, role or place.
 class AppendMicroSteps : public Pass {
  public:
-  AppendMicroSteps(std::vector<const Program*> next, std::function<bool(const Tensor&)> own)
-      : next_(std::move(next)), own_(std::move(own)) {}
+  // `of_next`: what holds of the programs `next`, and so still of all together.
+  AppendMicroSteps(std::vector<const Program*> next, std::function<bool(const Tensor&)> own,
+                   Facts of_next = {})
+      : next_(std::move(next)), own_(std::move(own)), of_next_(std::move(of_next)) {}
   std::string_view name() const override { return "micro_steps"; }
+  Contract contract() const override;
   PassResult Run(Program& program) override;
 
  private:
   std::vector<const Program*> next_;
   std::function<bool(const Tensor&)> own_;
+  Facts of_next_;
 };
 
 }  // namespace plimsoll::graph

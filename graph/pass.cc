@@ -1,14 +1,17 @@
 #include "graph/pass.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "graph/step_shape.h"
 #include "graph/text.h"
 #include "graph/verifier.h"
 
@@ -84,10 +87,74 @@ void VerifyAfter(const Program& program, std::string_view culprit) {
   }
 }
 
+// False where the program shows that the fact does not hold. Most cannot be seen.
+bool MayHold(Fact fact, const Program& program) {
+  switch (fact) {
+    case Fact::kDifferentiated:
+      return std::ranges::find(program.tensors(), Role::kGradient, &Tensor::role) !=
+             program.tensors().end();
+    case Fact::kUpdated:
+      return FirstUpdate(program) < program.nodes().size();
+    case Fact::kJoined:
+      return std::ranges::any_of(program.nodes(),
+                                 [](const Node& node) { return node.micro_step > 0; });
+    default:
+      return true;
+  }
+}
+
+// Takes what the pass has done to what held before it.
+void VerifyContract(const Program& program, const Pass& pass, Facts& facts) {
+  const Contract contract = pass.contract();
+  for (const Fact fact : contract.spoils) facts.erase(fact);
+  facts.insert(contract.gives.begin(), contract.gives.end());
+  for (const Fact fact : facts) {
+    if (MayHold(fact, program)) continue;
+    throw InternalError("program '" + program.name() + "' is not " + std::string(Name(fact)) +
+                        " behind pass '" + std::string(pass.name()) + "', whose contract says " +
+                        (contract.gives.contains(fact) ? "that it is" : "nothing of that"));
+  }
+}
+
 }  // namespace
+
+Facts PassPipeline::Check(Facts facts) const {
+  struct Spoiled {
+    std::string_view by, of;  // the passes that spoiled and gave it
+  };
+  std::map<Fact, std::string_view> given;
+  std::map<Fact, Spoiled> spoiled;
+  for (const std::unique_ptr<Pass>& pass : passes_) {
+    const Contract contract = pass->contract();
+    const std::string name = "pass '" + std::string(pass->name()) + "' ";
+    for (const Fact fact : contract.needs) {
+      if (facts.contains(fact)) continue;
+      const auto lost = spoiled.find(fact);
+      throw InternalError(name + "needs what is " + std::string(Name(fact)) + ", which " +
+                          (lost == spoiled.end()
+                               ? "no pass before it gives"
+                               : "'" + std::string(lost->second.by) + "' before it spoils"));
+    }
+    for (const Fact fact : contract.spoils) {
+      if (facts.erase(fact) > 0) spoiled[fact] = {pass->name(), given[fact]};
+    }
+    for (const Fact fact : contract.gives) {
+      facts.insert(fact);
+      given[fact] = pass->name();
+      spoiled.erase(fact);
+    }
+  }
+  if (spoiled.empty()) return facts;
+  const auto& [fact, of] = *spoiled.begin();
+  throw InternalError("pass '" + std::string(of.by) + "' spoils what is " +
+                      std::string(Name(fact)) +
+                      (of.of.empty() ? "" : " by '" + std::string(of.of) + "'") +
+                      ", and no pass behind it makes it so again");
+}
 
 std::vector<PassReport> PassPipeline::Run(Program& program) const {
   std::vector<PassReport> reports;
+  Facts facts;
   if (verify_) VerifyAfter(program, "build");
   Dump(program, 0, "build");
   for (size_t i = 0; i < passes_.size(); ++i) {
@@ -101,7 +168,9 @@ std::vector<PassReport> PassPipeline::Run(Program& program) const {
       throw InternalError("program '" + program.name() + "' changed by pass '" +
                           std::string(pass.name()) + "', which says that it did nothing");
     }
+    if (verify_) VerifyContract(program, pass, facts);
     reports.push_back({program.name(), std::string(pass.name()), std::move(result)});
+    if (pass.name() == stop_after_) break;
   }
   return reports;
 }

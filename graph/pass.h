@@ -5,21 +5,29 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "graph/contract.h"
 #include "graph/program.h"
 
 namespace plimsoll::graph {
 
 struct PassResult {
   bool changed = false;
-  std::string summary;  // one line: what it did ("144 nodes added, activations 18.1 → 6.2 GiB")
+  std::string summary;   // one line: what it did ("144 nodes added, activations 18.1 → 6.2 GiB")
+  bool refused = false;  // it cannot be done to this program: the summary says why
 };
+
+inline PassResult Refused(std::string why) {
+  return {.changed = false, .summary = std::move(why), .refused = true};
+}
 
 class Pass {
  public:
   virtual ~Pass() = default;
   virtual std::string_view name() const = 0;
+  virtual Contract contract() const { return {}; }
   virtual PassResult Run(Program& program) = 0;
 };
 
@@ -39,10 +47,18 @@ class PassPipeline {
   // Whether to verify (the default). Switched off for programs that are tried by the thousand.
   void set_verify(bool verify) { verify_ = verify; }
 
+  // Run() ends behind the pass of that name.
+  void set_stop_after(std::string pass) { stop_after_ = std::move(pass); }
+
   template <typename P, typename... Args>
   void Add(Args&&... args) {
-    passes_.push_back(std::make_unique<P>(std::forward<Args>(args)...));
+    Add(std::make_unique<P>(std::forward<Args>(args)...));
   }
+  void Add(std::unique_ptr<Pass> pass) { passes_.push_back(std::move(pass)); }
+
+  // What holds behind the passes, if `facts` hold of a program before them. InternalError names the
+  // two passes that stand in the wrong order.
+  Facts Check(Facts facts) const;
 
   // Runs all passes in order. The verifier checks the program after every pass that changed it. A
   // pass that reports no change must have left every tensor and node as it was. An InternalError
@@ -53,6 +69,7 @@ class PassPipeline {
   void Dump(const Program& program, size_t number, std::string_view pass) const;
 
   std::string dump_directory_;
+  std::string stop_after_;
   bool verify_ = true;
   std::vector<std::unique_ptr<Pass>> passes_;
 };

@@ -15,6 +15,7 @@ class Simplify : public Pass {
   // count as read.
   explicit Simplify(std::vector<std::string> results = {}) : results_(std::move(results)) {}
   std::string_view name() const override { return "simplify"; }
+  Contract contract() const override { return {.gives = {Fact::kSimplified}}; }
   PassResult Run(Program& program) override;
 
  private:

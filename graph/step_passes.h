@@ -32,6 +32,12 @@ class LossByLoss : public Pass {
   // `loss`: the tensor that is trained; a program without it is left as it is.
   explicit LossByLoss(std::string loss) : loss_(std::move(loss)) {}
   std::string_view name() const override { return "loss_by_loss"; }
+  Contract contract() const override {
+    return {.needs = {Fact::kDifferentiated},
+            .gives = {Fact::kByLoss},
+            .spoils = {Fact::kScratched},
+            .keeps_numbers = true};
+  }
   PassResult Run(Program& program) override;
 
  private:
@@ -69,6 +75,13 @@ class LossByLoss : public Pass {
 class BlocksFirst : public Pass {
  public:
   std::string_view name() const override { return "blocks_first"; }
+  Contract contract() const override {
+    return {.needs = {Fact::kJoined},
+            .gives = {Fact::kOrdered},
+            .spoils = {Fact::kMoved, Fact::kTemporary, Fact::kSliced, Fact::kResident,
+                       Fact::kScratched},
+            .keeps_numbers = true};
+  }
   PassResult Run(Program& program) override;
 };
 
@@ -90,6 +103,12 @@ class BlocksFirst : public Pass {
 class TemporaryGradients : public Pass {
  public:
   std::string_view name() const override { return "temporary_gradients"; }
+  Contract contract() const override {
+    return {.needs = {Fact::kJoined},
+            .gives = {Fact::kTemporary},
+            .spoils = {Fact::kSliced, Fact::kResident, Fact::kScratched},
+            .keeps_numbers = true};
+  }
   PassResult Run(Program& program) override;
 };
 
@@ -116,6 +135,7 @@ class TemporaryGradients : public Pass {
 class ShareForward : public Pass {
  public:
   std::string_view name() const override { return "share_forward"; }
+  Contract contract() const override { return {.needs = {Fact::kJoined}, .keeps_numbers = true}; }
   PassResult Run(Program& program) override;
 };
 

@@ -24,6 +24,11 @@ class KvCache : public graph::Pass {
   // processes at once.
   explicit KvCache(int64_t capacity) : capacity_(capacity) {}
   std::string_view name() const override { return "kv_cache"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTyped},
+            .gives = {graph::Fact::kCached},
+            .spoils = graph::FactsFrom(graph::Fact::kDifferentiated)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

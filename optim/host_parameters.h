@@ -40,6 +40,9 @@ class PlaceOnHost : public graph::Pass {
  public:
   explicit PlaceOnHost(HostParametersOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "place_on_host"; }
+  graph::Contract contract() const override {
+    return {.gives = {graph::Fact::kPlaced}, .spoils = {}};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:
@@ -69,6 +72,12 @@ class PlaceOnHost : public graph::Pass {
 class SliceUpdates : public graph::Pass {
  public:
   std::string_view name() const override { return "slice_updates"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kUpdated},
+            .gives = {graph::Fact::kSliced},
+            .spoils = {graph::Fact::kResident, graph::Fact::kScratched},
+            .keeps_numbers = true};
+  }
   graph::PassResult Run(graph::Program& program) override;
 };
 
@@ -99,6 +108,11 @@ class HostParameters : public graph::Pass {
  public:
   explicit HostParameters(HostParametersOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "host_parameters"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kPlaced},
+            .gives = {graph::Fact::kResident},
+            .spoils = {graph::Fact::kByLoss, graph::Fact::kScratched}};
+  }
   // Copies to and from such tensors that are there already stay as they are. InternalError when a
   // node changes a part of such a tensor.
   graph::PassResult Run(graph::Program& program) override;

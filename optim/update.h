@@ -108,6 +108,11 @@ class Update : public graph::Pass {
  public:
   explicit Update(UpdateOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "update"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kDifferentiated},
+            .gives = {graph::Fact::kUpdated},
+            .spoils = graph::FactsFrom(graph::Fact::kDivided)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -37,6 +37,13 @@ class UpdateInBackward : public graph::Pass {
  public:
   explicit UpdateInBackward(UpdateInBackwardOptions options = {}) : options_(options) {}
   std::string_view name() const override { return "update_in_backward"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kUpdated},
+            .gives = {graph::Fact::kMoved},
+            .spoils = {graph::Fact::kTemporary, graph::Fact::kSliced, graph::Fact::kResident,
+                       graph::Fact::kByLoss, graph::Fact::kScratched},
+            .keeps_numbers = true};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -62,6 +62,11 @@ class DataParallel : public graph::Pass {
  public:
   explicit DataParallel(DataParallelOptions options = {}) : options_(std::move(options)) {}
   std::string_view name() const override { return "data_parallel"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTyped},
+            .gives = {graph::Fact::kReduced},
+            .spoils = graph::FactsFrom(graph::Fact::kPlaced)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -23,6 +23,10 @@ class SyncNorm : public graph::Pass {
  public:
   explicit SyncNorm(int64_t ranks) : ranks_(ranks) {}
   std::string_view name() const override { return "sync_norm"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTyped},
+            .spoils = graph::FactsFrom(graph::Fact::kDifferentiated)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -24,6 +24,10 @@ class TensorGradients : public graph::Pass {
  public:
   explicit TensorGradients(TensorParallelOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "tensor_gradients"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kSplit, graph::Fact::kUpdated},
+            .spoils = graph::FactsFrom(graph::Fact::kDivided)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

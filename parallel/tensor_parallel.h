@@ -52,6 +52,11 @@ class TensorParallel : public graph::Pass {
  public:
   explicit TensorParallel(TensorParallelOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "tensor_parallel"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTyped},
+            .gives = {graph::Fact::kSplit},
+            .spoils = graph::FactsFrom(graph::Fact::kCached)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -20,6 +20,9 @@ class ZeroParameters : public graph::Pass {
  public:
   explicit ZeroParameters(int64_t ranks) : ranks_(ranks) {}
   std::string_view name() const override { return "zero_parameters"; }
+  graph::Contract contract() const override {
+    return {.gives = {graph::Fact::kGathered}, .spoils = graph::FactsFrom(graph::Fact::kReduced)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:
@@ -33,6 +36,13 @@ class ZeroParameters : public graph::Pass {
 class PrefetchParameters : public graph::Pass {
  public:
   std::string_view name() const override { return "prefetch_parameters"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kGathered},
+            .gives = {graph::Fact::kPrefetched},
+            .spoils = {graph::Fact::kMoved, graph::Fact::kResident, graph::Fact::kByLoss,
+                       graph::Fact::kScratched},
+            .keeps_numbers = true};
+  }
   graph::PassResult Run(graph::Program& program) override;
 };
 
@@ -42,6 +52,11 @@ class PrefetchParameters : public graph::Pass {
 class JoinGathers : public graph::Pass {
  public:
   std::string_view name() const override { return "join_gathers"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kGathered, graph::Fact::kOrdered},
+            .spoils = {graph::Fact::kMoved, graph::Fact::kResident, graph::Fact::kScratched},
+            .keeps_numbers = true};
+  }
   graph::PassResult Run(graph::Program& program) override;
 };
 

@@ -38,6 +38,11 @@ class ZeroState : public graph::Pass {
  public:
   explicit ZeroState(ZeroStateOptions options) : options_(options) {}
   std::string_view name() const override { return "zero_state"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kDifferentiated},
+            .gives = {graph::Fact::kDivided},
+            .spoils = graph::FactsFrom(graph::Fact::kGathered)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -32,6 +32,9 @@ class ZeroWeights : public graph::Pass {
  public:
   explicit ZeroWeights(ZeroWeightsOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "zero_weights"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kDivided}, .spoils = graph::FactsFrom(graph::Fact::kReduced)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -317,7 +317,7 @@ class Run {
     const auto start = Clock::now();
     options.rank = ranks_.rank();
     CompiledStep compiled = Compile(*model_, options);
-    const std::string warning = BlocksFirstWarning(config_, compiled);
+    const std::string warning = RefusalWarning(config_, compiled);
     if (ranks_.first() && !warning.empty()) PrintWarning(warning);
     record_.plan = FingerprintOf(compiled);
     ranks_.RequireAgreement(compiled);

@@ -42,6 +42,10 @@ namespace plimsoll::ops {
 class PadChannels : public graph::Pass {
  public:
   std::string_view name() const override { return "pad_channels"; }
+  graph::Contract contract() const override {
+    return {.needs = {graph::Fact::kTyped},
+            .spoils = graph::FactsFrom(graph::Fact::kDifferentiated)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 };
 

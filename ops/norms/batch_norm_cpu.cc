@@ -224,9 +224,8 @@ void ForRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
 // the bits of one byte or of half of one, and a row is written from its start.
 template <typename T>
 void StorePositive(uint8_t* row, Vec<T> y, int64_t channel, int count) {
-  const auto not_positive = y <= 0;
   unsigned bits = 0;
-  for (int k = 0; k < count; ++k) bits |= (not_positive[k] == 0 ? 1u : 0u) << k;
+  for (int k = 0; k < kLanes<T>; ++k) bits |= (k < count && !(y[k] <= 0) ? 1u : 0u) << k;
   uint8_t& byte = row[channel / 8];
   byte = static_cast<uint8_t>(channel % 8 == 0 ? bits : byte | bits << channel % 8);
 }

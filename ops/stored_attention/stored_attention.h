@@ -26,6 +26,9 @@ namespace plimsoll::ops {
 class StoredAttention : public graph::Pass {
  public:
   std::string_view name() const override { return "stored_attention"; }
+  graph::Contract contract() const override {
+    return {.spoils = graph::FactsFrom(graph::Fact::kTyped)};
+  }
   graph::PassResult Run(graph::Program& program) override;
 };
 

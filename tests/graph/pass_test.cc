@@ -56,6 +56,30 @@ class Hides : public Pass {
   std::function<void(Program&)> change_;
 };
 
+// A pass with any contract, which does what it is given.
+class Promises : public Pass {
+ public:
+  Promises(std::string name, Contract contract, std::function<void(Program&)> change = {})
+      : name_(std::move(name)), contract_(std::move(contract)), change_(std::move(change)) {}
+  std::string_view name() const override { return name_; }
+  Contract contract() const override { return contract_; }
+  PassResult Run(Program& program) override {
+    if (change_) change_(program);
+    return {change_ != nullptr, ""};
+  }
+
+ private:
+  std::string name_;
+  Contract contract_;
+  std::function<void(Program&)> change_;
+};
+
+PassPipeline PipelineOf(const std::vector<Promises>& promises) {
+  PassPipeline passes;
+  for (const Promises& pass : promises) passes.Add<Promises>(pass);
+  return passes;
+}
+
 TEST(PassPipeline, ReportsWhatEachPassDid) {
   Program program = Parse(kProgram);
   PassPipeline passes;
@@ -101,6 +125,77 @@ TEST(PassPipeline, MayBeToldToTrust) {
   passes.set_verify(false);
   passes.Add<Breaks>();
   EXPECT_EQ(passes.Run(program).size(), 1u);
+}
+
+TEST(PassPipeline, TellsWhatHoldsBehindItsPasses) {
+  const Promises types("types", {.gives = {Fact::kTyped}}),
+      fuses("fuses", {.needs = {Fact::kTyped}, .gives = {Fact::kFused}});
+  EXPECT_EQ(PipelineOf({types, fuses}).Check({}), (Facts{Fact::kTyped, Fact::kFused}));
+  EXPECT_EQ(PipelineOf({fuses}).Check({Fact::kTyped}), (Facts{Fact::kTyped, Fact::kFused}));
+  EXPECT_EQ(PipelineOf({}).Check({Fact::kTyped}), Facts{Fact::kTyped});
+}
+
+TEST(PassPipeline, NamesPassesInTheWrongOrder) {
+  const Promises types("types", {.gives = {Fact::kTyped}}),
+      fuses("fuses", {.needs = {Fact::kTyped}, .gives = {Fact::kFused}}),
+      adds("adds", {.spoils = {Fact::kTyped}});
+  ExpectInternalError(
+      [&] {
+        PipelineOf({fuses, types}).Check({});
+      },
+      {"pass 'fuses' needs what is typed", "no pass before it gives"});
+  ExpectInternalError(
+      [&] {
+        PipelineOf({types, adds, fuses}).Check({});
+      },
+      {"pass 'fuses' needs what is typed", "'adds' before it spoils"});
+  ExpectInternalError(
+      [&] {
+        PipelineOf({types, fuses, adds}).Check({});
+      },
+      {"pass 'adds' spoils what is typed by 'types'", "no pass behind it"});
+  ExpectInternalError([&] { PipelineOf({adds}).Check({Fact::kTyped}); },
+                      {"pass 'adds' spoils what is typed,"});
+  EXPECT_EQ(PipelineOf({types, adds, types}).Check({}), Facts{Fact::kTyped});
+}
+
+TEST(PassPipeline, NamesAPassThatDoesNotKeepItsContract) {
+  const Promises updates("updates", {.gives = {Fact::kUpdated}});
+  Program program = Parse(kProgram);
+  ExpectInternalError([&] { PipelineOf({updates}).Run(program); },
+                      {"'p' is not updated behind pass 'updates'", "says that it is"});
+
+  const auto update = [](Program& p) {
+    Builder builder(p);
+    builder.set_phase(Phase::kUpdate);
+    builder.Emit1("scale", {p.Require("x")}, {{"factor", 3.0}}, "z");
+  };
+  const Promises honest("honest", {.gives = {Fact::kUpdated}}, update),
+      removes("removes", {}, [](Program&p) { p.mutable_nodes().pop_back(); });
+  Program broken = Parse(kProgram);
+  ExpectInternalError(
+      [&] {
+        PipelineOf({honest, removes}).Run(broken);
+      },
+      {"'p' is not updated behind pass 'removes'", "says nothing of that"});
+}
+
+TEST(PassPipeline, EndsBehindAPass) {
+  Program program = Parse(kProgram);
+  PassPipeline passes;
+  passes.set_stop_after("does-nothing");
+  passes.Add<DoesNothing>();
+  passes.Add<AddsANode>();
+  EXPECT_EQ(passes.Run(program).size(), 1u);
+  EXPECT_EQ(program.nodes().size(), 1u);
+}
+
+TEST(Facts, HaveNames) {
+  EXPECT_EQ(Text({}), "nothing");
+  EXPECT_EQ(Text({Fact::kFused, Fact::kTyped}), "typed, fused");
+  EXPECT_EQ(Text(FactsFrom(Fact::kResident)), "all from resident on");
+  EXPECT_EQ(Text({Fact::kScratched}), "scratched");
+  for (const Fact fact : FactsFrom(Fact::kTyped)) EXPECT_FALSE(Name(fact).empty());
 }
 
 TEST(PassPipeline, DumpsAreNumberedAndParse) {

@@ -156,7 +156,7 @@ TEST_P(BlocksFirstStep, SaysWhetherItCould) {
   }
 }
 
-TEST(BlocksFirstWarning, SaysWhatForbidsIt) {
+TEST(RefusalWarning, SaysWhatForbidsIt) {
   const auto warning = [](const std::string& tied) {
     const config::RunConfig config =
         LoadRunText(
@@ -168,7 +168,7 @@ TEST(BlocksFirstWarning, SaysWhatForbidsIt) {
             "run.yaml")
             .config;
     const auto model = ModelFrom(config);
-    return BlocksFirstWarning(config, Compile(*model, CompileFrom(config, *model)));
+    return RefusalWarning(config, Compile(*model, CompileFrom(config, *model)));
   };
   EXPECT_EQ(warning("false"), "");
   EXPECT_EQ(warning("true"),

@@ -53,6 +53,7 @@ CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
   options.checkpointing = run.checkpointing;
   options.device = device;
   options.threads = run.threads;
+  options.without = run.without;
   return options;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct TinyRun {
   runtime::ExecutorOptions executor = {};
   bool cuda = false;  // on a GPU
   bool evaluate = false;
+  std::set<std::string, std::less<>> without = {};  // passes
   std::optional<runtime::CachingOptions> caching = std::nullopt;
   // Data ranks share the sequences of a step, tensor ranks share the model.
   const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone

@@ -359,7 +359,8 @@ void ResolvePaths(RunConfig& config) {
     const std::string stem = std::filesystem::path(config.file).stem().string();
     config.run.dir = "runs/" + (stem.empty() || stem == "." || stem == ".." ? "run" : stem);
   }
-  if (config.debug.dump_programs == "true")
+  const bool stops = !config.debug.stop_after.empty() && config.debug.dump_programs.empty();
+  if (stops || config.debug.dump_programs == "true")
     config.debug.dump_programs = config.run.dir + "/programs";
 }
 

@@ -418,13 +418,15 @@ struct SampleConfig {
 
 struct DebugConfig {
   std::string
-      dump_programs;  // folder; empty: off. `true` in the file stands for <run.dir>/programs
-  bool verify_drafts = false;  // also for the programs that the budget solver tries
-  bool poison = false;         // fill every tensor with NaN when it dies
-  bool find_nan = false;       // end at the first op that writes a NaN or an infinity
-  bool node_by_node = false;   // GPU: await each op; no recorded graphs
-  bool check_arena = false;    // canaries: report the arena bytes really used
-  bool host_apart = false;     // CPU: plan as if the host's memory were another one
+      dump_programs;       // folder; empty: off. `true` in the file stands for <run.dir>/programs
+  std::string stop_after;  // the pass behind which programs are written, and nothing is trained
+  std::vector<std::string> without;  // passes that change no number, and are left out
+  bool verify_drafts = false;        // also for the programs that the budget solver tries
+  bool poison = false;               // fill every tensor with NaN when it dies
+  bool find_nan = false;             // end at the first op that writes a NaN or an infinity
+  bool node_by_node = false;         // GPU: await each op; no recorded graphs
+  bool check_arena = false;          // canaries: report the arena bytes really used
+  bool host_apart = false;           // CPU: plan as if the host's memory were another one
 
   bool operator==(const DebugConfig&) const = default;
 };

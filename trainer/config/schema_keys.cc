@@ -638,6 +638,13 @@ void RunKeys(std::vector<Key>& keys) {
       .Add("dump_programs", &D::dump_programs,
            "Folder for the program after each pass; `true`: `programs/` in the run directory.")
       .As(Type::kFolderOrBool);
+  debug.Add("stop_after", &D::stop_after,
+            "A pass (docs/architecture.md): programs are written as they are behind it, to the "
+            "folder of `dump_programs` or `programs/` in the run directory, and nothing is "
+            "trained.");
+  debug.Add("without", &D::without,
+            "Passes to leave out, of those that change no number, so that a study can tell what "
+            "one is worth.");
   debug.Add("verify_drafts", &D::verify_drafts,
             "Verify every program that the search for a plan tries, after every pass, as those "
             "that run always are. Slow.");

@@ -198,7 +198,7 @@ void WritePage(const PlanCommand& command, const RunConfig& config, const models
 CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
                          const CompileOptions& options) {
   CompiledStep compiled = Compile(model, options);
-  const std::string warning = BlocksFirstWarning(config, compiled);
+  const std::string warning = RefusalWarning(config, compiled);
   if (!warning.empty()) PrintWarning(warning);
   (void)MonitorFrom(config, compiled.metrics);
   return compiled;

@@ -27,6 +27,7 @@
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
 #include "trainer/step/adapter.h"
+#include "trainer/step/passes.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -557,6 +558,21 @@ namespace {
 
 // Where threads prepare the batches of a GPU: of a run of a program, of the next one, and as many
 // more as keep the threads at work. memory.allocator: caching is as frameworks are, without.
+// debug.stop_after and debug.without.
+void ChoosePasses(const config::RunConfig& config, CompileOptions& options) {
+  options.dump_directory = config.debug.dump_programs;
+  options.stop_after = config.debug.stop_after;
+  if (!options.stop_after.empty()) {
+    const std::string why = WhyNotStopAfter(options.stop_after);
+    if (!why.empty()) throw config.Error("debug.stop_after", why);
+  }
+  for (const std::string& pass : config.debug.without) {
+    const std::string why = WhyNotWithout(pass);
+    if (!why.empty()) throw config.Error("debug.without", why);
+    options.without.insert(pass);
+  }
+}
+
 void PlaceInputs(const config::RunConfig& config, CompileOptions& options) {
   const bool planned = config.memory.allocator == config::Allocator::kPlanned;
   const int64_t workers = DataWorkersFrom(config);
@@ -617,15 +633,15 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   PlaceInputs(config, options);
   if (!config.checkpointing.offload.empty()) options.gpu = GpuFrom(config);
   options.threads = ThreadsFrom(config);
-  options.dump_directory = config.debug.dump_programs;
+  ChoosePasses(config, options);
   return options;
 }
 
-std::string BlocksFirstWarning(const config::RunConfig& config, const CompiledStep& compiled) {
-  const std::string_view key = "train.blocks_first";
+std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled) {
   for (const graph::PassReport& report : compiled.passes) {
-    if (report.pass != "blocks_first" || report.result.changed) continue;
-    return fmt::format("{}: {}: has no effect: {}", config.Origin(std::string(key)), key,
+    if (!report.result.refused) continue;
+    const auto row = std::ranges::find(PassTable(), report.pass, &PassRow::name);
+    return fmt::format("{}: {}: has no effect: {}", config.Origin(std::string(row->key)), row->key,
                        report.result.summary);
   }
   return "";

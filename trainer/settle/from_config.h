@@ -47,9 +47,8 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
 // for them.
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model);
 
-// A warning where train.blocks_first could not change the order of a program; empty: it could, or
-// was not asked for.
-std::string BlocksFirstWarning(const config::RunConfig& config, const CompiledStep& compiled);
+// A warning where a pass could not do to the programs what a key asks for; empty: all could.
+std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled);
 
 // The parameters that train.freeze means (frozen_parameters.cc), by the model's names. A pattern
 // that matches some of them means these; any other one is matched with the names of a checkpoint's

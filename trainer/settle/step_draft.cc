@@ -14,6 +14,7 @@
 #include "graph/block.h"
 #include "graph/objective.h"
 #include "graph/pass.h"
+#include "graph/step_shape.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/step/passes.h"
 
@@ -28,6 +29,7 @@ using memory::Fates;
 StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
     : config_(made), options_(CompileFrom(made, model)) {
   options_.dump_directory.clear();
+  options_.stop_after.clear();
   options_.draft = true;
   CompiledStep drafted = Compile(model, options_);
   options_.draft = false;
@@ -54,6 +56,7 @@ StepDraft::StepDraft(const StepDraft& draft, const RunConfig& made, const models
   config_ = made;
   options_ = CompileFrom(made, model);
   options_.dump_directory.clear();
+  options_.stop_after.clear();
 }
 
 bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }
@@ -135,7 +138,7 @@ std::vector<graph::PassReport> StepDraft::Join(const CompileOptions& options,
   program = *micro_steps.front();
   program.set_name(graph::OfObjective(objective.name, "train"));
   graph::PassPipeline passes =
-      PassesOfJoined(options, objectives_, {micro_steps.begin() + 1, micro_steps.end()});
+      JoiningPasses(options, objectives_, {micro_steps.begin() + 1, micro_steps.end()});
   passes.set_verify(config_.debug.verify_drafts);
   return passes.Run(program);
 }
@@ -167,16 +170,19 @@ std::string StepDraft::WhyNotBlocksFirst() const {
   for (size_t i = 0; i < objectives_.size(); ++i) {
     Program program;
     for (const graph::PassReport& report : Join(unmoved, programs_, static_cast<int>(i), program)) {
-      if (report.pass == "blocks_first" && !report.result.changed) return report.result.summary;
+      if (report.result.refused) return report.result.summary;
     }
   }
   return "";
 }
 
 void StepDraft::Finish(Program& program, const std::string& loss) const {
-  graph::PassPipeline passes;
+  const ProgramKind kind = loss.empty() ? ProgramKind::kEvaluate : ProgramKind::kTrain;
+  const bool update = graph::FirstUpdate(program) < program.nodes().size();
+  graph::PassPipeline passes =
+      Passes({.options = options_, .purpose = {.kind = kind, .update = update, .metrics = {loss}}},
+             {Slice::kFinish});
   passes.set_verify(config_.debug.verify_drafts);
-  AddPassesAfterTags(options_, loss, passes);
   passes.Run(program);
 }
 

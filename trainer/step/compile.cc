@@ -27,6 +27,7 @@
 #include "trainer/step/carried_state.h"
 #include "trainer/step/input_places.h"
 #include "trainer/step/model_states.h"
+#include "trainer/step/pass_options.h"
 #include "trainer/step/passes.h"
 
 namespace plimsoll::trainer {
@@ -59,6 +60,7 @@ class Compiler {
       CheckObjectives();
       for (size_t i = 0; i < objectives_.size(); ++i) Train(static_cast<int>(i));
       JoinUpdates();
+      if (!options_.stop_after.empty()) ThrowStopped();
       for (const StepEntry& entry : step.entries) CountFlops(entry);
     }
     const bool reads = options_.evaluate || options_.generate_rows > 0;
@@ -202,10 +204,10 @@ class Compiler {
   std::unique_ptr<Program> Join(const std::string& name,
                                 const std::vector<const Program*>& micro_steps) {
     auto program = std::make_unique<Program>(*micro_steps.front());
-    if (micro_steps.size() == 1) return program;
+    if (micro_steps.size() == 1 || Stopped()) return program;
     program->set_name(name);
     const std::vector<const Program*> next(micro_steps.begin() + 1, micro_steps.end());
-    RunPasses(PassesOfJoined(options_, objectives_, next), *program);
+    RunPasses(JoiningPasses(options_, objectives_, next), *program);
     return program;
   }
 
@@ -231,7 +233,7 @@ class Compiler {
   // An objective's first update becomes part of the program of the last update before it, where
   // both read the same data. Drafts stay apart: each is still to be finished.
   void JoinUpdates() {
-    if (options_.draft) return;
+    if (options_.draft || Stopped()) return;
     std::vector<StepEntry>& entries = result_.step.entries;
     std::vector<StepEntry> joined;
     for (StepEntry& entry : entries) {
@@ -331,12 +333,9 @@ class Compiler {
 
   int Exchange() {
     std::unique_ptr<Program> program = ExchangeAverages(StepProgramsOf(result_));
-    PassPipeline passes(options_.dump_directory);
-    if (options_.on_host.any()) {
-      passes.Add<optim::PlaceOnHost>(options_.on_host);
-      passes.Add<optim::HostParameters>(options_.on_host);
-    }
-    RunPasses(passes, *program);
+    RunPasses(Passes({.options = options_, .purpose = {.kind = ProgramKind::kEvaluate}},
+                     {Slice::kExchange}),
+              *program);
     return Keep(std::move(program));
   }
 
@@ -395,8 +394,29 @@ class Compiler {
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
     if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
-    RunPasses(Passes(options_, purpose, tensor), *program);
+    const std::set<Slice> slices = options_.draft
+                                       ? std::set{Slice::kDraft}
+                                       : std::set{Slice::kDraft, Slice::kTags, Slice::kFinish};
+    RunPasses(
+        Passes({.options = options_, .purpose = std::move(purpose), .tensor = tensor}, slices),
+        *program);
     return program;
+  }
+
+  // Whether programs are left as they are behind debug.stop_after.
+  bool Stopped() const {
+    return std::ranges::find(result_.passes, options_.stop_after, &graph::PassReport::pass) !=
+           result_.passes.end();
+  }
+
+  [[noreturn]] void ThrowStopped() const {
+    const std::string& pass = options_.stop_after;
+    throw UserError("debug.stop_after: " +
+                    (Stopped() ? "programs as they are behind '" + pass + "' are in " +
+                                     options_.dump_directory +
+                                     "; they do not train: leave the key out to train"
+                               : "with these settings no pass '" + pass +
+                                     "' runs (docs/architecture.md says when it does)"));
   }
 
   void RunPasses(const PassPipeline& passes, Program& program) {

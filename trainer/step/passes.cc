@@ -1,5 +1,9 @@
 #include "trainer/step/passes.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <utility>
@@ -34,13 +38,17 @@
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
+#include "trainer/step/pass_options.h"
 #include "trainer/step/step_programs.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 using graph::Carry;
+using graph::Fact;
+using graph::Facts;
 using graph::OfObjective;
+using graph::Pass;
 using graph::PassPipeline;
 using graph::Program;
 
@@ -49,6 +57,7 @@ class Workspaces : public graph::Pass {
  public:
   Workspaces(runtime::DeviceKind device, int threads) : device_(device), threads_(threads) {}
   std::string_view name() const override { return "workspaces"; }
+  graph::Contract contract() const override { return {.gives = {Fact::kScratched}, .spoils = {}}; }
   graph::PassResult Run(Program& program) override {
     return {runtime::AddWorkspaces(program, threads_, device_), "scratch of kernels added"};
   }
@@ -58,176 +67,227 @@ class Workspaces : public graph::Pass {
   int threads_;
 };
 
-std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
-  std::vector<graph::Fusion> fusions = {
-      {"loss with its backward", &ops::FuseLossBackward},
-      {"norms with their statistics' gradients", &ops::FuseBatchNormGradients},
-      {"norms with their residuals", &ops::FuseBatchNormResiduals},
-      {"norms with their residuals' gradients", &ops::FuseBatchNormResidualGradients}};
-  if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
-    fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient});
-  }
-  return fusions;
+// Stands in the place of a pass that debug.without names.
+class LeftOut : public Pass {
+ public:
+  explicit LeftOut(const Pass& pass) : name_(pass.name()), gives_(pass.contract().gives) {}
+  std::string_view name() const override { return name_; }
+  graph::Contract contract() const override { return {.gives = gives_, .spoils = {}}; }
+  graph::PassResult Run(Program&) override { return {false, "left out (debug.without)"}; }
+
+ private:
+  const std::string name_;
+  const Facts gives_;
+};
+
+// What is evaluated and generated is what is exported: weights of 16 bits.
+bool HasFp8(const Making& m, Slice) { return m.options.amp.fp8.enabled && m.trains(); }
+
+// Whether it is a training program to which no micro-step will be joined.
+bool IsNotJoined(const Making& m, Slice) {
+  return m.trains() && m.options.micro_steps_per_program == 1;
 }
 
-parallel::ParameterPart::Split SplitOf(models::Sharding::Split split) {
-  switch (split) {
-    case models::Sharding::kRows:
-      return parallel::ParameterPart::kRows;
-    case models::Sharding::kColumns:
-      return parallel::ParameterPart::kColumns;
-    case models::Sharding::kVocabulary:
-      break;
-  }
-  return parallel::ParameterPart::kVocabulary;
+// Whether ranks gather the weights that each of them has updated a part of.
+bool GathersUpdated(const Making& m, Slice) {
+  return m.trains() && ZeroOf(m.options) > 0 && !DividesWeights(m.options) &&
+         m.purpose.carry != Carry::kAccumulate;
 }
 
-// `joined`: the program holds all micro-steps of an update, and there are several.
-void AddMovingPasses(const CompileOptions& options, bool trains, bool joined,
-                     PassPipeline& passes) {
-  if (trains && options.update_in_backward) {
-    optim::UpdateInBackwardOptions in_backward = *options.update_in_backward;
-    in_backward.carried = joined || options.on_host.gradients;
-    passes.Add<optim::UpdateInBackward>(in_backward);
-  }
-  if (joined) passes.Add<graph::TemporaryGradients>();
-  if (!options.on_host.any()) return;
-  if (trains) passes.Add<optim::SliceUpdates>();
-  passes.Add<optim::HostParameters>(options.on_host);
+bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
+
+// Whether updates may move: they are where no micro-step will be joined any more.
+bool HasUpdates(const Making& m, Slice slice) {
+  return m.purpose.update && (slice == Slice::kJoin ? m.joins_all() : IsNotJoined(m, slice));
 }
 
-// Where nothing else comes to the device, activations come back just in time. By built-in rates: a
-// program must not depend on what was measured.
-checkpointing::OffloadOptions OffloadFrom(const CompileOptions& options) {
-  if (options.device != runtime::DeviceKind::kCuda || options.on_host.any()) return {};
-  const auto rates = std::make_shared<memory::DeviceRates>(memory::DeviceRates::Gpu(options.gpu));
-  return {.node_seconds = [rates](const graph::OpCall& call) { return rates->Seconds(call); },
-          .copy_seconds =
-              [rates](int64_t bytes) {
-                return rates->CopySeconds(static_cast<double>(bytes), graph::Place::kDevice);
-              }};
+// Whether programs get the copies of what lives on the host: those that are joined, then.
+bool CopiesFromHost(const Making& m, Slice slice) {
+  const bool joined_later = m.trains() && m.options.micro_steps_per_program > 1;
+  return m.options.on_host.any() && (slice != Slice::kFinish || !joined_later);
+}
+
+bool Always(const Making&, Slice) { return true; }
+bool Trains(const Making& m, Slice) { return m.trains(); }
+
+template <typename P, typename... Args>
+std::unique_ptr<Pass> New(Args&&... args) {
+  return std::make_unique<P>(std::forward<Args>(args)...);
 }
 
 }  // namespace
 
-int64_t ZeroOf(const CompileOptions& options) {
-  return options.mesh.ranks(kDataAxis) > 1 ? options.zero : 0;
+const std::vector<PassRow>& PassTable() {
+  using enum Slice;
+  using M = const Making&;
+  // clang-format off
+  static const std::vector<PassRow> table = {
+      {"lora", {kDraft}, "with adapters", [](M m, Slice) { return m.options.lora.enabled(); },
+       [](M m, Slice) { return New<adapters::LoraPass>(m.options.lora, m.trains()); }},
+      {"stored_attention", {kDraft}, "`model.attention: stored`",
+       [](M m, Slice) {
+         return m.options.stored_attention && m.purpose.kind != ProgramKind::kLogits; },
+       [](M, Slice) { return New<ops::StoredAttention>(); }},
+      {"amp", {kDraft}, "", Always,
+       [](M m, Slice) { return New<amp::MixedPrecision>(m.options.amp); }},
+      {"mark_fp8", {kDraft}, "training with `amp.fp8`", HasFp8,
+       [](M m, Slice) { return New<amp::MarkFp8>(m.options.amp); }},
+      {"pad_channels", {kDraft}, "on a GPU",
+       [](M m, Slice) { return m.options.device == runtime::DeviceKind::kCuda; },
+       [](M, Slice) { return New<ops::PadChannels>(); }},
+      {"tensor_parallel", {kDraft}, "ranks of the tensor axis",
+       [](M m, Slice) { return m.tensor.ranks > 1; },
+       [](M m, Slice) { return New<parallel::TensorParallel>(m.tensor); }},
+      {"sync_norm", {kDraft}, "`parallel.sync_norm`",
+       [](M m, Slice) { return m.options.sync_norm && DataRanks(m) > 1 && m.trains(); },
+       [](M m, Slice) { return New<parallel::SyncNorm>(DataRanks(m)); }},
+      {"kv_cache", {kDraft}, "generation", [](M m, Slice) { return m.purpose.cached; },
+       [](M m, Slice) { return New<inference::KvCache>(m.options.generate_context); }},
+      {"autodiff", {kDraft}, "training", Trains,
+       [](M m, Slice) { return New<graph::Autodiff>(AutodiffFrom(m)); }},
+      {"low_gradients", {kDraft}, "`amp.gradients`",
+       [](M m, Slice) { return m.trains() && m.options.amp.low_gradients; },
+       [](M, Slice) { return New<amp::LowGradients>(); }},
+      {"fp8_products", {kDraft}, "training with `amp.fp8`", HasFp8,
+       [](M, Slice) { return New<amp::Fp8Products>(); }},
+      {"update", {kDraft}, "the last micro-step",
+       [](M m, Slice) { return m.trains() && m.purpose.update; },
+       [](M m, Slice) { return New<optim::Update>(UpdateFrom(m)); }},
+      {"tensor_gradients", {kDraft}, "ranks of the tensor axis",
+       [](M m, Slice) { return m.trains() && m.purpose.update && m.tensor.ranks > 1; },
+       [](M m, Slice) { return New<parallel::TensorGradients>(m.tensor); }},
+      {"zero_state", {kDraft}, "training with ZeRO",
+       [](M m, Slice) { return m.trains() && ZeroOf(m.options) > 0; },
+       [](M m, Slice) { return New<parallel::ZeroState>(ZeroStateFrom(m)); }},
+      {"zero_weights", {kDraft}, "ZeRO 1 and 2, the first micro-step", GathersUpdated,
+       [](M m, Slice) { return New<parallel::ZeroWeights>(ZeroWeightsFrom(m)); }},
+      {"zero_parameters", {kDraft}, "ZeRO 3", Divides,
+       [](M m, Slice) { return New<parallel::ZeroParameters>(DataRanks(m)); }},
+      {"data_parallel", {kDraft}, "ranks of the data axis",
+       [](M m, Slice) { return DataRanks(m) > 1 && m.purpose.kind != ProgramKind::kLogits; },
+       [](M m, Slice) { return New<parallel::DataParallel>(DataParallelFrom(m)); }},
+      {"place_on_host", {kDraft, kExchange}, "parameters, state or gradients on the host",
+       [](M m, Slice) { return m.options.on_host.any(); },
+       [](M m, Slice) { return New<optim::PlaceOnHost>(m.options.on_host); }},
+      {"simplify", {kDraft}, "", Always, [](M, Slice) { return New<graph::Simplify>(); }},
+      {"fuse", {kDraft}, "", Always,
+       [](M m, Slice) { return New<graph::Fuse>(Fusions(m.options)); }},
+      {"tags", {kTags}, "training", Trains,
+       [](M m, Slice) {
+         return New<checkpointing::TagActivations>(
+             m.options.CheckpointingOf(m.purpose.objective.name)); }},
+      {"recompute", {kFinish}, "training", Trains,
+       [](M, Slice) { return New<checkpointing::Recompute>(); }},
+      {"fuse", {kFinish}, "", Always, [](M, Slice) { return New<graph::Fuse>(LateFusions()); }},
+      {"prefetch_parameters", {kFinish}, "ZeRO 3", Divides,
+       [](M, Slice) { return New<parallel::PrefetchParameters>(); }},
+      {"micro_steps", {kJoin, kUpdates}, "", Always,
+       [](M m, Slice slice) {
+         return New<graph::AppendMicroSteps>(m.next, m.own, FactsBefore(m, slice)); }},
+      {"blocks_first", {kJoin}, "`train.blocks_first`",
+       [](M m, Slice) { return m.options.blocks_first && m.joins_all(); },
+       [](M, Slice) { return New<graph::BlocksFirst>(); }, "train.blocks_first"},
+      {"join_gathers", {kJoin}, "`train.blocks_first` with ZeRO 3",
+       [](M m, Slice) {
+         return m.options.blocks_first && m.joins_all() && DividesWeights(m.options); },
+       [](M, Slice) { return New<parallel::JoinGathers>(); }},
+      {"share_forward", {kUpdates}, "", Always,
+       [](M, Slice) { return New<graph::ShareForward>(); }},
+      {"update_in_backward", {kFinish, kJoin}, "`optimizer.in_backward`",
+       [](M m, Slice slice) {
+         return HasUpdates(m, slice) && m.options.update_in_backward.has_value(); },
+       [](M m, Slice slice) { return New<optim::UpdateInBackward>(InBackwardFrom(m, slice == kJoin)); }},
+      {"temporary_gradients", {kJoin}, "all micro-steps of an update",
+       [](M m, Slice) { return m.joins_all(); },
+       [](M, Slice) { return New<graph::TemporaryGradients>(); }},
+      {"slice_updates", {kFinish, kJoin}, "parameters, state or gradients on the host",
+       [](M m, Slice slice) { return HasUpdates(m, slice) && m.options.on_host.any(); },
+       [](M, Slice) { return New<optim::SliceUpdates>(); }},
+      {"host_parameters", {kFinish, kJoin, kExchange}, "parameters, state or gradients on the host",
+       CopiesFromHost, [](M m, Slice) { return New<optim::HostParameters>(m.options.on_host); }},
+      {"offload", {kFinish}, "training", Trains,
+       [](M m, Slice) { return New<checkpointing::Offload>(OffloadFrom(m.options)); }},
+      {"loss_by_loss", {kFinish}, "training, one micro-step a program", IsNotJoined,
+       [](M m, Slice) { return New<graph::LossByLoss>(m.purpose.metrics.front()); }},
+      {"workspaces", {kFinish, kJoin, kUpdates}, "", Always,
+       [](M m, Slice) { return New<Workspaces>(m.options.device, m.options.threads); }},
+  };
+  // clang-format on
+  return table;
 }
 
-bool DividesWeights(const CompileOptions& options) {
-  return ZeroOf(options) == 3 || (ZeroOf(options) > 0 && options.on_host.weights);
+std::string_view Name(Slice slice) {
+  switch (slice) {
+    case Slice::kDraft:
+      return "draft";
+    case Slice::kTags:
+      return "tags";
+    case Slice::kFinish:
+      return "finish";
+    case Slice::kJoin:
+      return "join";
+    case Slice::kUpdates:
+      return "updates";
+    case Slice::kExchange:
+      break;
+  }
+  return "exchange";
 }
 
-parallel::TensorParallelOptions TensorParallelFrom(
-    const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split) {
-  parallel::TensorParallelOptions tensor{
-      options.mesh.ranks(kTensorAxis), options.sequence_parallel, {}};
-  for (const auto& [name, parameter] : split) {
-    tensor.parts[name] = {SplitOf(parameter.split()), parameter.LocalShape()};
+std::vector<std::unique_ptr<Pass>> PassesOf(const Making& making, const std::set<Slice>& slices) {
+  std::vector<std::unique_ptr<Pass>> passes;
+  for (const PassRow& row : PassTable()) {
+    const auto slice =
+        std::ranges::find_if(row.slices, [&](Slice of) { return slices.contains(of); });
+    if (slice == row.slices.end() || !row.applies(making, *slice)) continue;
+    std::unique_ptr<Pass> pass = row.make(making, *slice);
+    if (making.options.without.contains(row.name)) pass = New<LeftOut>(*pass);
+    passes.push_back(std::move(pass));
   }
-  return tensor;
-}
-
-PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
-                    const parallel::TensorParallelOptions& tensor) {
-  const int64_t ranks = options.mesh.ranks(kDataAxis), zero = ZeroOf(options);
-  const bool divides_weights = DividesWeights(options);
-  PassPipeline passes(options.dump_directory);
-  if (options.lora.enabled()) {
-    passes.Add<adapters::LoraPass>(options.lora, purpose.kind == ProgramKind::kTrain);
-  }
-  if (options.stored_attention && purpose.kind != ProgramKind::kLogits) {
-    passes.Add<ops::StoredAttention>();
-  }
-  passes.Add<amp::MixedPrecision>(options.amp);
-  // What is evaluated and generated is what is exported: weights of 16 bits.
-  const bool fp8 = options.amp.fp8.enabled && purpose.kind == ProgramKind::kTrain;
-  if (fp8) passes.Add<amp::MarkFp8>(options.amp);
-  if (options.device == runtime::DeviceKind::kCuda) passes.Add<ops::PadChannels>();
-  if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
-  if (options.sync_norm && ranks > 1 && purpose.kind == ProgramKind::kTrain) {
-    passes.Add<parallel::SyncNorm>(ranks);
-  }
-  if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
-  optim::UpdateOptions update = options.UpdateOf(purpose.objective.name);
-  std::vector<std::string> sums = purpose.metrics, firsts;
-  for (const models::StateUpdate& changed : purpose.states) {
-    using models::StateInfo;
-    const StateInfo& state = changed.state;
-    const bool averaged = state.on_ranks == StateInfo::kAveraged;
-    const int64_t micro_steps = state.over_micro_steps == StateInfo::kMean ? options.accumulate : 1;
-    // A counter has no average, and a value of each rank is in no checkpoint.
-    const bool has_average = averaged || state.on_ranks == StateInfo::kOfFirst;
-    update.states[state.name] = {(averaged ? ranks : 1) * micro_steps, has_average};
-    if (averaged) sums.push_back(graph::PendingName(state.name));
-    if (state.on_ranks == StateInfo::kOfFirst) firsts.push_back(graph::PendingName(state.name));
-  }
-  if (purpose.kind == ProgramKind::kTrain) {
-    passes.Add<graph::Autodiff>(graph::AutodiffOptions{
-        .loss = purpose.metrics.front(),
-        .metrics = {purpose.metrics.begin() + 1, purpose.metrics.end()},
-        .carry = purpose.carry,
-        .carries =
-            [=](const graph::Tensor& parameter) {
-              return zero < 2 || !parallel::IsDivided(parameter.type.shape, ranks);
-            },
-        .frozen =
-            [frozen = options.frozen,
-             trained = purpose.objective.parameters](const graph::Tensor& parameter) {
-              return MatchesAnyGlob(frozen, parameter.name) ||
-                     !MatchesAnyGlob(trained, parameter.name);
-            },
-        .loss_scale = update.loss_scale ? OfObjective(purpose.objective.name, "loss_scale") : ""});
-    if (options.amp.low_gradients) passes.Add<amp::LowGradients>();
-    if (fp8) passes.Add<amp::Fp8Products>();
-    if (purpose.update) passes.Add<optim::Update>(update);
-    if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
-    if (zero > 0) {
-      passes.Add<parallel::ZeroState>(parallel::ZeroStateOptions{
-          .ranks = ranks, .carry = zero >= 2 ? purpose.carry : Carry::kNone});
-    }
-    if (zero > 0 && !divides_weights && purpose.carry != Carry::kAccumulate) {
-      passes.Add<parallel::ZeroWeights>(
-          parallel::ZeroWeightsOptions{.ranks = ranks,
-                                       .bucket_bytes = options.data_parallel.bucket_bytes,
-                                       .constant = options.frozen});
-    }
-  }
-  if (divides_weights) passes.Add<parallel::ZeroParameters>(ranks);
-  if (ranks > 1 && purpose.kind != ProgramKind::kLogits) {
-    parallel::DataParallelOptions data_parallel = options.data_parallel;
-    data_parallel.sums = sums;
-    data_parallel.firsts = firsts;
-    data_parallel.ranks = ranks;
-    data_parallel.gradients_on_host = options.on_host.gradients;
-    passes.Add<parallel::DataParallel>(data_parallel);
-  }
-  if (options.on_host.any()) passes.Add<optim::PlaceOnHost>(options.on_host);
-  passes.Add<graph::Simplify>();
-  passes.Add<graph::Fuse>(Fusions(options));
-  if (options.draft) return passes;
-  const bool trains = purpose.kind == ProgramKind::kTrain;
-  if (trains) {
-    passes.Add<checkpointing::TagActivations>(options.CheckpointingOf(purpose.objective.name));
-  }
-  AddPassesAfterTags(options, trains ? purpose.metrics.front() : "", passes);
   return passes;
 }
 
-PassPipeline PassesOfJoined(const CompileOptions& options,
-                            const std::vector<models::Objective>& objectives,
-                            std::vector<const Program*> next) {
-  const bool all = static_cast<int64_t>(next.size()) + 1 == options.accumulate;
-  PassPipeline passes(options.dump_directory);
-  passes.Add<graph::AppendMicroSteps>(
-      std::move(next), [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
-        return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
-      });
-  if (all && options.blocks_first) passes.Add<graph::BlocksFirst>();
-  if (all && options.blocks_first && DividesWeights(options)) passes.Add<parallel::JoinGathers>();
-  AddMovingPasses(options, /*trains=*/all, /*joined=*/all, passes);
-  passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
+PassPipeline Passes(const Making& making, const std::set<Slice>& slices) {
+  PassPipeline passes(making.options.dump_directory);
+  passes.set_stop_after(making.options.stop_after);
+  for (std::unique_ptr<Pass>& pass : PassesOf(making, slices)) passes.Add(std::move(pass));
+  passes.Check(FactsBefore(making, *slices.begin()));
   return passes;
+}
+
+Facts FactsBefore(const Making& making, Slice slice) {
+  std::set<Slice> before;
+  if (slice == Slice::kFinish) before = {Slice::kDraft, Slice::kTags};
+  if (slice == Slice::kJoin || slice == Slice::kUpdates) {
+    before = {Slice::kDraft, Slice::kTags, Slice::kFinish};
+  }
+  if (before.empty()) return {};
+  PassPipeline passes;
+  for (std::unique_ptr<Pass>& pass : PassesOf(making, before)) passes.Add(std::move(pass));
+  return passes.Check({});
+}
+
+namespace {
+
+// Of programs that are joined: those of the last micro-step.
+Making Joining(const CompileOptions& options, std::vector<const Program*> next) {
+  Making making{.options = options,
+                .purpose = {.kind = ProgramKind::kTrain, .update = true, .metrics = {"loss"}},
+                .next = std::move(next)};
+  making.tensor.ranks = options.mesh.ranks(kTensorAxis);
+  return making;
+}
+
+}  // namespace
+
+PassPipeline JoiningPasses(const CompileOptions& options,
+                           const std::vector<models::Objective>& objectives,
+                           std::vector<const Program*> next) {
+  Making making = Joining(options, std::move(next));
+  making.own = [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
+    return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
+  };
+  return Passes(making, {Slice::kJoin});
 }
 
 bool JoinsUpdate(const CompileOptions& options, const models::Objective& before,
@@ -238,34 +298,50 @@ bool JoinsUpdate(const CompileOptions& options, const models::Objective& before,
 }
 
 PassPipeline PassesOfUpdates(const CompileOptions& options, std::vector<const Program*> next) {
-  PassPipeline passes(options.dump_directory);
+  Making making = Joining(options, std::move(next));
   std::set<std::string, std::less<>> drawn;
   for (const parallel::RngSlot& slot : parallel::RngSlots()) drawn.emplace(slot.name);
-  passes.Add<graph::AppendMicroSteps>(std::move(next), [drawn](const graph::Tensor& tensor) {
-    return drawn.contains(tensor.name);
-  });
-  passes.Add<graph::ShareForward>();
-  passes.Add<Workspaces>(options.device, options.threads);  // of what now writes more
-  return passes;
+  making.own = [drawn](const graph::Tensor& tensor) { return drawn.contains(tensor.name); };
+  return Passes(making, {Slice::kUpdates});
 }
 
-void AddPassesAfterTags(const CompileOptions& options, const std::string& loss,
-                        PassPipeline& passes) {
-  const bool trains = !loss.empty();
-  if (trains) passes.Add<checkpointing::Recompute>();
-  passes.Add<graph::Fuse>(std::vector<graph::Fusion>{
-      {"activations with their gradients", &ops::FuseRecomputedActivations},
-      {"bias gradients", &ops::FuseBiasGradients},
-      {"sum with its norm", &ops::FuseAddNorm},
-      {"norms with the dropout beside them", &ops::FuseNormDropout},
-      {"norms with their backward ops", &ops::FuseRecomputedNorms},
-      {"what is quantized with its largest magnitude", &ops::FuseLargest}});
-  if (DividesWeights(options)) passes.Add<parallel::PrefetchParameters>();
-  const bool whole = options.micro_steps_per_program == 1;
-  if (!trains || whole) AddMovingPasses(options, trains, /*joined=*/false, passes);
-  if (trains) passes.Add<checkpointing::Offload>(OffloadFrom(options));
-  if (trains && whole) passes.Add<graph::LossByLoss>(loss);
-  passes.Add<Workspaces>(options.device, options.threads);
+graph::Contract ContractOf(const PassRow& row) {
+  CompileOptions options;
+  options.update_in_backward.emplace();
+  return row.make(Joining(options, {}), row.slices.front())->contract();
+}
+
+std::string PassesText() {
+  std::string text =
+      "| pass | slices | when | needs | gives | spoils |\n|---|---|---|---|---|---|\n";
+  for (const PassRow& row : PassTable()) {
+    std::vector<std::string_view> slices;
+    for (const Slice slice : row.slices) slices.push_back(Name(slice));
+    const graph::Contract contract = ContractOf(row);
+    text += fmt::format("| `{}`{} | {} | {} | {} | {} | {} |\n", row.name,
+                        contract.keeps_numbers ? "\\*" : "", fmt::join(slices, ", "),
+                        row.when.empty() ? "always" : row.when, graph::Text(contract.needs),
+                        graph::Text(contract.gives), graph::Text(contract.spoils));
+  }
+  return text;
+}
+
+std::string WhyNotStopAfter(std::string_view pass) {
+  std::set<std::string_view> names;
+  for (const PassRow& row : PassTable()) names.insert(row.name);
+  if (names.contains(pass)) return "";
+  return fmt::format("there is no pass '{}'; there are {}", pass, fmt::join(names, ", "));
+}
+
+std::string WhyNotWithout(std::string_view pass) {
+  if (std::string why = WhyNotStopAfter(pass); !why.empty()) return why;
+  std::set<std::string_view> names;
+  for (const PassRow& row : PassTable()) {
+    if (ContractOf(row).keeps_numbers) names.insert(row.name);
+  }
+  if (names.contains(pass)) return "";
+  return fmt::format("programs need '{}'; what changes no number may be left out: {}", pass,
+                     fmt::join(names, ", "));
 }
 
 }  // namespace plimsoll::trainer

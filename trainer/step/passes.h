@@ -1,69 +1,64 @@
-// The list of passes. passes.cc, top to bottom, is what Plimsoll does.
+// The table of passes. passes.cc, top to bottom, is what Plimsoll does.
 #pragma once
 
-#include <cstdint>
-#include <map>
+#include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "graph/autodiff.h"
 #include "graph/pass.h"
 #include "models/model.h"
-#include "models/sharding.h"
-#include "parallel/tensor_parallel.h"
-#include "trainer/step/compile_options.h"
+#include "trainer/step/making.h"
 
 namespace plimsoll::trainer {
 
-enum class ProgramKind { kTrain, kEvaluate, kLogits };
-
-// What a program is made for.
-struct Purpose {
-  ProgramKind kind;
-  models::Objective objective = {};          // of training and evaluation
-  graph::Carry carry = graph::Carry::kNone;  // of training
-  bool update = false;
-  int64_t tokens = 0;   // of logits: of each text
-  bool cached = false;  // of logits: earlier tokens of the texts are in the cache
-  // Of training and evaluation: tensors that are summed over micro-steps and ranks, the loss first.
-  std::vector<std::string> metrics = {};
-  std::vector<models::StateUpdate> states = {};  // of training
+// The parts of the table, each of which runs by itself.
+enum class Slice {
+  kDraft,     // up to where it is open which activations are kept
+  kTags,      // by a policy that is given
+  kFinish,    // what follows once that is decided
+  kJoin,      // the first micro-step of an update becomes a program of several
+  kUpdates,   // an update's program goes on with those of other objectives
+  kExchange,  // of the program that exchanges weights with their averages
 };
+std::string_view Name(Slice slice);
 
-// The stage of ZeRO of training. With one data rank there is nothing to divide.
-int64_t ZeroOf(const CompileOptions& options);
+// Every technique of Plimsoll is a row; deleting one is deleting its row and its folder.
+struct PassRow {
+  std::string_view name;
+  std::vector<Slice> slices;
+  std::string_view when;  // in words
+  bool (*applies)(const Making&, Slice);
+  std::unique_ptr<graph::Pass> (*make)(const Making&, Slice);
+  std::string_view key = "";  // the one that asks for it, where it may have to refuse
+};
+const std::vector<PassRow>& PassTable();
 
-// Whether each data rank carries a part of each weight. On the host that is so with any stage of
-// ZeRO: the link to the device is narrower than that to other ranks.
-bool DividesWeights(const CompileOptions& options);
+// The passes of some slices, in the order of the table. InternalError where contracts forbid it.
+graph::PassPipeline Passes(const Making& making, const std::set<Slice>& slices);
+// The passes themselves, for tests of their order.
+std::vector<std::unique_ptr<graph::Pass>> PassesOf(const Making& making,
+                                                   const std::set<Slice>& slices);
+// What holds of the programs that a slice takes.
+graph::Facts FactsBefore(const Making& making, Slice slice);
+// Those of joins, and of programs of several updates.
+graph::PassPipeline JoiningPasses(const CompileOptions& options,
+                                  const std::vector<models::Objective>& objectives,
+                                  std::vector<const graph::Program*> next);
+graph::PassPipeline PassesOfUpdates(const CompileOptions& options,
+                                    std::vector<const graph::Program*> next);
 
-// What each rank has of the parameters that tensor parallelism splits.
-parallel::TensorParallelOptions TensorParallelFrom(
-    const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split);
-
-// Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
-graph::PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
-                           const parallel::TensorParallelOptions& tensor);
-
-// The last passes of the list: what follows once it is decided which activations are kept.
-// `loss`: what a training program trains; empty: it trains nothing. The updates of a program that
-// is joined of several micro-steps move after that.
-void AddPassesAfterTags(const CompileOptions& options, const std::string& loss,
-                        graph::PassPipeline& passes);
-
-// The passes by which the first micro-step of an update becomes one program of several, `next`
-// behind it; each has all its own passes behind it.
-graph::PassPipeline PassesOfJoined(const CompileOptions& options,
-                                   const std::vector<models::Objective>& objectives,
-                                   std::vector<const graph::Program*> next);
+graph::Contract ContractOf(const PassRow& row);
+// The table as docs/architecture.md has it. A star: debug.without may name the pass.
+std::string PassesText();
+// Empty, or why debug.stop_after, or debug.without, cannot name this pass.
+std::string WhyNotStopAfter(std::string_view pass);
+std::string WhyNotWithout(std::string_view pass);
 
 // Whether the update of an objective follows that of another one in its program. It is the next of
 // the objectives, and there is one micro-step.
 bool JoinsUpdate(const CompileOptions& options, const models::Objective& before,
                  const models::Objective& objective);
-// The passes by which an update's program goes on with those of others, each of which has all its
-// own passes behind it.
-graph::PassPipeline PassesOfUpdates(const CompileOptions& options,
-                                    std::vector<const graph::Program*> next);
 
 }  // namespace plimsoll::trainer

@@ -1,0 +1,152 @@
+#include "trainer/step/pass_options.h"
+
+#include <memory>
+
+#include "base/axes.h"
+#include "base/glob.h"
+#include "graph/objective.h"
+#include "memory/device_rates.h"
+#include "ops/elementwise/activation_fusion.h"
+#include "ops/fusions.h"
+#include "parallel/zero_shards.h"
+
+namespace plimsoll::trainer {
+
+using graph::Carry;
+using graph::OfObjective;
+
+namespace {
+
+parallel::ParameterPart::Split SplitOf(models::Sharding::Split split) {
+  switch (split) {
+    case models::Sharding::kRows:
+      return parallel::ParameterPart::kRows;
+    case models::Sharding::kColumns:
+      return parallel::ParameterPart::kColumns;
+    case models::Sharding::kVocabulary:
+      break;
+  }
+  return parallel::ParameterPart::kVocabulary;
+}
+
+}  // namespace
+
+int64_t ZeroOf(const CompileOptions& options) {
+  return options.mesh.ranks(kDataAxis) > 1 ? options.zero : 0;
+}
+
+bool DividesWeights(const CompileOptions& options) {
+  return ZeroOf(options) == 3 || (ZeroOf(options) > 0 && options.on_host.weights);
+}
+
+parallel::TensorParallelOptions TensorParallelFrom(
+    const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split) {
+  parallel::TensorParallelOptions tensor{
+      options.mesh.ranks(kTensorAxis), options.sequence_parallel, {}};
+  for (const auto& [name, parameter] : split) {
+    tensor.parts[name] = {SplitOf(parameter.split()), parameter.LocalShape()};
+  }
+  return tensor;
+}
+
+int64_t DataRanks(const Making& m) { return m.options.mesh.ranks(kDataAxis); }
+
+graph::AutodiffOptions AutodiffFrom(const Making& m) {
+  const std::vector<std::string>& metrics = m.purpose.metrics;
+  const std::string& objective = m.purpose.objective.name;
+  return {.loss = metrics.front(),
+          .metrics = {metrics.begin() + 1, metrics.end()},
+          .carry = m.purpose.carry,
+          .carries =
+              [zero = ZeroOf(m.options), ranks = DataRanks(m)](const graph::Tensor& parameter) {
+                return zero < 2 || !parallel::IsDivided(parameter.type.shape, ranks);
+              },
+          .frozen =
+              [frozen = m.options.frozen,
+               trained = m.purpose.objective.parameters](const graph::Tensor& parameter) {
+                return MatchesAnyGlob(frozen, parameter.name) ||
+                       !MatchesAnyGlob(trained, parameter.name);
+              },
+          .loss_scale =
+              m.options.UpdateOf(objective).loss_scale ? OfObjective(objective, "loss_scale") : ""};
+}
+
+optim::UpdateOptions UpdateFrom(const Making& m) {
+  using models::StateInfo;
+  optim::UpdateOptions update = m.options.UpdateOf(m.purpose.objective.name);
+  for (const models::StateUpdate& changed : m.purpose.states) {
+    const StateInfo& state = changed.state;
+    const bool averaged = state.on_ranks == StateInfo::kAveraged;
+    const int64_t micro_steps =
+        state.over_micro_steps == StateInfo::kMean ? m.options.accumulate : 1;
+    // A counter has no average, and a value of each rank is in no checkpoint.
+    const bool has_average = averaged || state.on_ranks == StateInfo::kOfFirst;
+    update.states[state.name] = {(averaged ? DataRanks(m) : 1) * micro_steps, has_average};
+  }
+  return update;
+}
+
+parallel::DataParallelOptions DataParallelFrom(const Making& m) {
+  using models::StateInfo;
+  parallel::DataParallelOptions data_parallel = m.options.data_parallel;
+  data_parallel.sums = m.purpose.metrics;
+  for (const models::StateUpdate& changed : m.purpose.states) {
+    const std::string pending = graph::PendingName(changed.state.name);
+    if (changed.state.on_ranks == StateInfo::kAveraged) data_parallel.sums.push_back(pending);
+    if (changed.state.on_ranks == StateInfo::kOfFirst) data_parallel.firsts.push_back(pending);
+  }
+  data_parallel.ranks = DataRanks(m);
+  data_parallel.gradients_on_host = m.options.on_host.gradients;
+  return data_parallel;
+}
+
+parallel::ZeroStateOptions ZeroStateFrom(const Making& m) {
+  return {.ranks = DataRanks(m), .carry = ZeroOf(m.options) >= 2 ? m.purpose.carry : Carry::kNone};
+}
+
+parallel::ZeroWeightsOptions ZeroWeightsFrom(const Making& m) {
+  return {.ranks = DataRanks(m),
+          .bucket_bytes = m.options.data_parallel.bucket_bytes,
+          .constant = m.options.frozen};
+}
+
+optim::UpdateInBackwardOptions InBackwardFrom(const Making& m, bool joined) {
+  optim::UpdateInBackwardOptions options = *m.options.update_in_backward;
+  options.carried = joined || m.options.on_host.gradients;
+  return options;
+}
+
+// Where nothing else comes to the device, activations come back just in time. By built-in rates: a
+// program must not depend on what was measured.
+checkpointing::OffloadOptions OffloadFrom(const CompileOptions& options) {
+  if (options.device != runtime::DeviceKind::kCuda || options.on_host.any()) return {};
+  const auto rates = std::make_shared<memory::DeviceRates>(memory::DeviceRates::Gpu(options.gpu));
+  return {.node_seconds = [rates](const graph::OpCall& call) { return rates->Seconds(call); },
+          .copy_seconds =
+              [rates](int64_t bytes) {
+                return rates->CopySeconds(static_cast<double>(bytes), graph::Place::kDevice);
+              }};
+}
+
+std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
+  std::vector<graph::Fusion> fusions = {
+      {"loss with its backward", &ops::FuseLossBackward},
+      {"norms with their statistics' gradients", &ops::FuseBatchNormGradients},
+      {"norms with their residuals", &ops::FuseBatchNormResiduals},
+      {"norms with their residuals' gradients", &ops::FuseBatchNormResidualGradients}};
+  if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
+    fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient});
+  }
+  return fusions;
+}
+
+std::vector<graph::Fusion> LateFusions() {
+  return {{"activations with their gradients", &ops::FuseRecomputedActivations},
+          {"bias gradients", &ops::FuseBiasGradients},
+          {"sum with its norm", &ops::FuseAddNorm},
+          {"norms with the dropout beside them", &ops::FuseNormDropout},
+          {"norms with their backward ops", &ops::FuseRecomputedNorms},
+          {"what is quantized with its largest magnitude", &ops::FuseLargest}};
+}
+
+}  // namespace plimsoll::trainer
