@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "graph/block.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 
 namespace plimsoll::checkpointing {
@@ -61,14 +62,12 @@ bool ReadAtOnce(const Program& program, const SavedTensor& saved) {
 }  // namespace
 
 int ForwardNodes(const Program& program) {
-  const std::vector<Node>& nodes = program.nodes();
-  const auto forward = [](const Node& node) { return node.phase == graph::Phase::kForward; };
-  const auto after = std::ranges::find_if_not(nodes, forward);
-  if (std::any_of(after, nodes.end(), forward)) {
+  const size_t end = graph::ForwardEnd(program);
+  if (graph::LastForwardEnd(program) > end) {
     throw InternalError("checkpointing: a forward node of program '" + program.name() +
                         "' follows its backward pass");
   }
-  return static_cast<int>(after - nodes.begin());
+  return static_cast<int>(end);
 }
 
 std::vector<SavedTensor> FindSaved(const Program& program) {

@@ -5,6 +5,19 @@
 
 namespace plimsoll::graph {
 
+size_t ForwardEnd(const Program& program) {
+  const std::vector<Node>& nodes = program.nodes();
+  const auto after =
+      std::ranges::find_if(nodes, [](const Node& node) { return node.phase != Phase::kForward; });
+  return static_cast<size_t>(after - nodes.begin());
+}
+
+size_t LastForwardEnd(const Program& program) {
+  size_t end = program.nodes().size();
+  while (end > 0 && program.nodes()[end - 1].phase != Phase::kForward) --end;
+  return end;
+}
+
 size_t FirstUpdate(const Program& program) {
   const std::vector<Node>& nodes = program.nodes();
   const auto first = std::ranges::find(nodes, Phase::kUpdate, &Node::phase);

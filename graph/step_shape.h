@@ -1,5 +1,6 @@
-// Where the parts of a step's program begin. Passes move updates into the backward pass, copies
-// between updates and views anywhere, so that "the update" is two facts.
+// Where the parts of a step's program begin and end. Passes move updates into the backward pass,
+// copies between updates and views anywhere, so that "the update" is two facts. Programs of several
+// losses or micro-steps have several forward passes, so that "the end of the forward pass" is two.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,13 @@
 #include "graph/program.h"
 
 namespace plimsoll::graph {
+
+// The first node that isn't forward: the end of the first forward pass. The number of nodes, if all
+// are forward.
+size_t ForwardEnd(const Program& program);
+
+// The place after the last forward node: the end of the last forward pass. 0 without forward nodes.
+size_t LastForwardEnd(const Program& program);
 
 // The first node that updates; the number of nodes, if none does.
 size_t FirstUpdate(const Program& program);

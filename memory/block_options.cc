@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "graph/block.h"
+#include "graph/step_shape.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -26,9 +27,9 @@ class Chains {
         visited_(program.nodes().size(), 0) {
     std::vector<int> writer(program.tensors().size(), -1);
     const graph::Blocks blocks(program);
-    for (size_t n = 0; n < program.nodes().size(); ++n) {
+    const size_t forward_end = graph::ForwardEnd(program);
+    for (size_t n = 0; n < forward_end; ++n) {
       const Node& node = program.nodes()[n];
-      if (node.phase != graph::Phase::kForward) break;
       block_[n] = blocks.Of(n);
       for (TensorId id : node.inputs) {
         if (id == kNoTensor) continue;

@@ -31,12 +31,10 @@ class Mover {
  public:
   Mover(Program& program, const UpdateInBackwardOptions& options)
       : program_(program), options_(options), dependencies_(DependenciesOf(program)) {
-    const std::vector<Node>& nodes = program.nodes();
     end_ = graph::UpdateTail(program);
-    earliest_ = end_;
-    while (earliest_ > 0 && nodes[earliest_ - 1].phase != Phase::kForward) --earliest_;
+    earliest_ = std::min(end_, graph::LastForwardEnd(program));
     complete_ = end_;
-    while (complete_ > 0 && !WritesAGradient(nodes[complete_ - 1])) --complete_;
+    while (complete_ > 0 && !WritesAGradient(program.nodes()[complete_ - 1])) --complete_;
   }
 
   // Finds what moves where. Returns the gradients whose updates do: none if each waits for all of

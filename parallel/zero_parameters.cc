@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "graph/block.h"
 #include "graph/builder.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "parallel/zero_shards.h"
 
@@ -173,10 +174,11 @@ graph::PassResult PrefetchParameters::Run(Program& program) {
   size_t group = 0, previous = 0;  // where the first start of this group, and of the one before, is
   std::optional<std::string> block;  // of the group
   int starts = 0;
-  bool forward = true;
-  for (Node& node : std::exchange(program.mutable_nodes(), {})) {
-    if (forward && node.phase != Phase::kForward) {
-      forward = false;
+  const size_t forward_end = graph::ForwardEnd(program);
+  std::vector<Node> nodes = std::exchange(program.mutable_nodes(), {});
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    Node& node = nodes[n];
+    if (n == forward_end) {
       group = previous = result.size();  // no earlier than here
       block.reset();
     }

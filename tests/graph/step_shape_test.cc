@@ -21,8 +21,25 @@ forward
 
 TEST(StepShape, ProgramsWithoutUpdatesEndWithoutOne) {
   const Program program = Read("");
+  EXPECT_EQ(ForwardEnd(program), 1);
+  EXPECT_EQ(LastForwardEnd(program), 1);
   EXPECT_EQ(FirstUpdate(program), 1);
   EXPECT_EQ(UpdateTail(program), 1);
+}
+
+// As where one loss is computed after the gradients of another, or in a later micro-step.
+TEST(StepShape, AProgramOfTwoForwardPassesHasTwoEnds) {
+  const Program program = Read(R"(backward
+  %dy: f32[4] = scale(%y) {factor=3.0}
+forward
+  %z: f32[4] = scale(%x) {factor=3.0}
+backward
+  %dz: f32[4] = scale(%z) {factor=3.0}
+update
+  %a = scale(%dy) {factor=1.0}
+)");
+  EXPECT_EQ(ForwardEnd(program), 1);
+  EXPECT_EQ(LastForwardEnd(program), 3);
 }
 
 TEST(StepShape, UpdatesWithinTheBackwardPassAreNotTheTail) {
