@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/axes.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/axis.h"
 #include "parallel/split_norm.h"
 
@@ -41,8 +43,7 @@ std::set<TensorId> ParametersOnRows(const Program& program) {
     const auto id = static_cast<TensorId>(i);
     if (program.tensor(id).role == Role::kParameter) parameters[id] = id;
   }
-  for (const Node& node : program.nodes()) {
-    if (node.phase != Phase::kForward) break;
+  for (const Node& node : std::span(program.nodes()).first(graph::ForwardEnd(program))) {
     if (node.op->converts && parameters.contains(node.inputs[0])) {
       parameters[node.outputs[0]] = parameters.at(node.inputs[0]);
     }
@@ -76,10 +77,13 @@ class Completer {
       const TensorId gradient = program_.Find(graph::GradientName(name));
       if (gradient != kNoTensor) split_.insert(gradient);
     }
-    bool updates = false;
-    for (Node& node : std::exchange(program_.mutable_nodes(), {})) {
+    const size_t update = graph::FirstUpdate(program_);
+    if (update == program_.nodes().size()) return {false, "no update"};
+    std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      Node& node = nodes[n];
+      if (n == update) SumPartial();
       if (node.phase == Phase::kUpdate) {
-        if (!std::exchange(updates, true)) SumPartial();
         for (TensorId& id : node.inputs) {
           if (const auto sum = sums_.find(id); sum != sums_.end()) id = sum->second;
         }
@@ -89,7 +93,6 @@ class Completer {
       }
       program_.mutable_nodes().push_back(std::move(node));
     }
-    if (!updates) return {false, "no update"};
     return {!sums_.empty() || !split_.empty(),
             fmt::format("{} gradients summed, those of {} split parameters in one norm",
                         sums_.size(), split_.size())};

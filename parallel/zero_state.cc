@@ -49,19 +49,17 @@ class Divider {
   }
 
   graph::PassResult Run() {
-    const bool updates = graph::FirstUpdate(program_) < program_.nodes().size();
+    const int update = static_cast<int>(graph::FirstUpdate(program_));
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     next_key_ = static_cast<int64_t>(nodes.size());  // beyond all that Builder::NextKey has given
     FindDivided(nodes);
+    const bool updates = update < static_cast<int>(nodes.size());
     if (updates) TakeOwnWeights();
-    bool updating = false;
     for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
       Node node = nodes[static_cast<size_t>(n)];
       builder_.set_phase(node.phase);
-      if (node.phase == Phase::kUpdate) {
-        if (!std::exchange(updating, true) && options_.carry == Carry::kNone) TakeOwnGradients();
-        Divide(node);
-      }
+      if (n == update && options_.carry == Carry::kNone) TakeOwnGradients();
+      if (node.phase == Phase::kUpdate) Divide(node);
       program_.mutable_nodes().push_back(std::move(node));
       if (options_.carry == Carry::kNone) continue;
       for (const Divided& divided : divided_) {

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/glob.h"
 #include "graph/builder.h"
+#include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "parallel/zero_shards.h"
 
@@ -62,8 +63,8 @@ class Gatherer {
   }
 
   graph::PassResult Run() {
+    FindWeights();
     std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
-    FindWeights(nodes);
     TakeOwns(nodes);
     size_t started = 0, finished = 0;  // weights
     int buckets = 0;
@@ -93,11 +94,12 @@ class Gatherer {
   }
 
  private:
-  // Finds the weights, in the order in which they are read.
-  void FindWeights(const std::vector<Node>& nodes) {
+  // Finds the weights, in the order in which they are read before the first update.
+  void FindWeights() {
+    const std::vector<Node>& nodes = program_.nodes();
     std::vector<bool> seen(program_.tensors().size(), false);
-    for (size_t n = 0; n < nodes.size(); ++n) {
-      if (nodes[n].phase == Phase::kUpdate) break;
+    const size_t update = graph::FirstUpdate(program_);
+    for (size_t n = 0; n < update; ++n) {
       if (nodes[n].op->name == "own_part") continue;
       for (TensorId id : nodes[n].inputs) {
         if (id == kNoTensor || seen[id] || !IsDividedWeight(program_.tensor(id), options_.ranks) ||
