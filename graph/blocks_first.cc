@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/block.h"
+#include "graph/companions.h"
 #include "graph/step_passes.h"
 
 namespace plimsoll::graph {
@@ -24,8 +25,13 @@ bool IsDone(Transfer transfer) {
 class Segments {
  public:
   explicit Segments(const Program& program)
-      : program_(program), blocks_(program), of_nodes_(program.nodes().size(), 0) {
-    FindCompanions();
+      : program_(program),
+        blocks_(program),
+        companion_(AddToCarriedGradients(program)),
+        of_nodes_(program.nodes().size(), 0) {
+    for (size_t at = 0; at < program.nodes().size(); ++at) {
+      if (OnlyMoves(program.nodes()[at])) companion_[at] = true;
+    }
     std::map<int32_t, std::vector<size_t>> micro_steps;
     for (size_t at = 0; at < program.nodes().size(); ++at) {
       micro_steps[program.nodes()[at].micro_step].push_back(at);
@@ -55,32 +61,6 @@ class Segments {
     int behind;
     auto operator<=>(const Key&) const = default;
   };
-
-  // Nodes that stand anywhere beside the nodes of blocks: transfers, views, and what takes the
-  // result of a collective into a carried gradient as soon as it is there, by random numbers or
-  // without.
-  void FindCompanions() {
-    std::vector<bool> collected(program_.tensors().size(), false);
-    for (const Node& node : program_.nodes()) {
-      const bool starts = node.op->transfer == Transfer::kCollectiveStart;
-      for (TensorId id : node.outputs) {
-        if (starts && id != kNoTensor) collected[program_.Root(id)] = true;
-      }
-      const auto is_carried_gradient = [&](TensorId id) {
-        if (id == kNoTensor) return false;
-        const Tensor& root = program_.tensor(program_.Root(id));
-        return root.persistent && root.role == Role::kGradient;
-      };
-      const auto came = [&](TensorId id) {
-        if (id == kNoTensor || is_carried_gradient(id)) return true;
-        const TensorId root = program_.Root(id);
-        return collected[root] || program_.tensor(root).role == Role::kInput;
-      };
-      companion_.push_back(node.op->transfer != Transfer::kNone || node.op->view ||
-                           (std::ranges::all_of(node.outputs, is_carried_gradient) &&
-                            std::ranges::all_of(node.inputs, came)));
-    }
-  }
 
   // In the order of a micro-step.
   std::vector<Range> RangesOf(const std::vector<size_t>& computing) const {
@@ -168,7 +148,7 @@ class Segments {
 
   const Program& program_;
   const Blocks blocks_;
-  std::vector<bool> companion_;
+  std::vector<bool> companion_;  // by node (graph/companions.h)
   std::vector<int> of_nodes_;
   std::map<Key, int> numbers_;
   int count_ = -1;  // the last number given

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/companions.h"
+
 namespace plimsoll::graph {
 
 size_t ForwardEnd(const Program& program) {
@@ -30,7 +32,7 @@ size_t UpdateTail(const Program& program) {
   for (size_t n = nodes.size(); n-- > 0;) {
     if (nodes[n].phase == Phase::kUpdate) {
       begin = n;
-    } else if (nodes[n].op->transfer == Transfer::kNone && !nodes[n].op->view) {
+    } else if (!OnlyMoves(nodes[n])) {
       break;
     }
   }

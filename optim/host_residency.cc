@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/block.h"
+#include "graph/companions.h"
 #include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "optim/spare_bytes.h"
@@ -125,16 +126,13 @@ class Regions {
  private:
   void FindRuns() {
     std::pair<int, bool> last;  // block, forward
-    std::vector<bool> collected(program_.tensors().size(), false);
+    const std::vector<bool> takes_in_sum = graph::ReadSummedGradients(program_);
     for (size_t n = 0; n < update_begin_; ++n) {
       const Node& node = program_.nodes()[n];
       std::pair<int, bool> here = {blocks_.Of(n), node.phase == Phase::kForward};
-      for (TensorId id : node.outputs) {
-        if (ops::IsCollective(*node.op)) collected[static_cast<size_t>(program_.Root(id))] = true;
-      }
       // What ranks do together, and updates, interrupt no block.
-      const bool passing = node.op->view || node.op->transfer != Transfer::kNone ||
-                           node.phase == Phase::kUpdate || TakesInSum(node, collected);
+      const bool passing =
+          graph::OnlyMoves(node) || node.phase == Phase::kUpdate || takes_in_sum[n];
       if (passing && n > 0) here = last;
       if (n == 0 || here != last) {
         regions_.push_back({.first = n});
@@ -143,20 +141,6 @@ class Regions {
       of_nodes_.push_back(regions_.size() - 1);
       last = here;
     }
-  }
-
-  // Whether the node works on gradients alone, one of which ranks have just summed: it adds to the
-  // part that is carried, or sums up squares.
-  bool TakesInSum(const Node& node, const std::vector<bool>& collected) const {
-    bool sum = false;
-    for (TensorId id : node.inputs) {
-      if (id == kNoTensor) continue;
-      const TensorId root = program_.Root(id);
-      const Role role = program_.tensor(root).role;
-      if (role != Role::kGradient && role != Role::kInput) return false;
-      sum = sum || collected[static_cast<size_t>(root)];
-    }
-    return sum;
   }
 
   // Of the update at the end. A node that belongs to no parameter is a region.
