@@ -44,7 +44,7 @@ Blocks::Blocks(const Program& program) {
         number = found->second;
       }
     }
-    of_nodes_.push_back(number);
+    of_nodes_.push_back({node.phase != Phase::kForward, number});
   }
 }
 

@@ -3,6 +3,7 @@
 // shape.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -24,18 +25,27 @@ struct BlockName {
 };
 BlockName ParseBlock(std::string_view block);
 
+// A block in one direction, of whichever micro-step. All that isn't forward is backward: recomputed
+// nodes, and updates within the backward pass.
+struct DirectedBlock {
+  bool backward = false;
+  int block = kNoBlock;
+  auto operator<=>(const DirectedBlock&) const = default;
+};
+
 // The blocks of a program, numbered in the order in which its nodes first enter them, from 0.
 class Blocks {
  public:
   explicit Blocks(const Program& program);
 
   // The block of a node, given the node's index in the program; kNoBlock outside any block.
-  int Of(size_t node) const { return of_nodes_[node]; }
+  int Of(size_t node) const { return of_nodes_[node].block; }
+  DirectedBlock DirectedOf(size_t node) const { return of_nodes_[node]; }
   int count() const { return static_cast<int>(names_.size()); }
   const std::string& name(int block) const { return names_.at(static_cast<size_t>(block)); }
 
  private:
-  std::vector<int> of_nodes_;
+  std::vector<DirectedBlock> of_nodes_;
   std::vector<std::string> names_;
 };
 

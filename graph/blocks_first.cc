@@ -15,8 +15,6 @@ namespace {
 
 constexpr int kUpdateSegment = std::numeric_limits<int>::max();
 
-bool IsBackward(const Node& node) { return node.phase != Phase::kForward; }
-
 bool IsDone(Transfer transfer) {
   return transfer == Transfer::kCopyDone || transfer == Transfer::kCollectiveDone;
 }
@@ -49,31 +47,28 @@ class Segments {
   // Blocks that make one segment of a micro-step, and the places of their first and last node.
   struct Range {
     size_t first, last;
-    bool backward;
+    bool backward;  // in which direction the first node is
     std::vector<int> blocks;
   };
 
   // What says which segments of two micro-steps correspond: direction and block; outside of
   // blocks, the number of the segment of blocks before.
   struct Key {
-    bool backward;
-    int block;
-    int behind;
+    DirectedBlock at;
+    int behind = 0;
     auto operator<=>(const Key&) const = default;
   };
 
   // In the order of a micro-step.
   std::vector<Range> RangesOf(const std::vector<size_t>& computing) const {
-    std::map<std::pair<bool, int>, Range> by_block;
+    std::map<DirectedBlock, Range> by_block;
     for (size_t i = 0; i < computing.size(); ++i) {
-      const int block = blocks_.Of(computing[i]);
-      if (block == kNoBlock) continue;
-      const bool backward = IsBackward(program_.nodes()[computing[i]]);
-      by_block.try_emplace({backward, block}, Range{i, i, backward, {block}}).first->second.last =
-          i;
+      const DirectedBlock at = blocks_.DirectedOf(computing[i]);
+      if (at.block == kNoBlock) continue;
+      by_block.try_emplace(at, Range{i, i, at.backward, {at.block}}).first->second.last = i;
     }
     std::vector<Range> ranges;
-    for (auto& [key, range] : by_block) ranges.push_back(std::move(range));
+    for (auto& [at, range] : by_block) ranges.push_back(std::move(range));
     std::ranges::sort(ranges, {}, &Range::first);
     std::vector<Range> merged;
     for (Range& range : ranges) {
@@ -110,11 +105,10 @@ class Segments {
     for (size_t i = 0; i < computing.size(); ++i) {
       if (range != ranges.end() && i > range->last) ++range;
       if (range == ranges.end() || i < range->first) {
-        number =
-            number_of({{IsBackward(program_.nodes()[computing[i]]), kNoBlock, behind}}, number);
+        number = number_of({{blocks_.DirectedOf(computing[i]), behind}}, number);
       } else if (i == range->first) {
         std::vector<Key> keys;
-        for (int block : range->blocks) keys.push_back({range->backward, block, 0});
+        for (int block : range->blocks) keys.push_back({{range->backward, block}});
         behind = number = number_of(keys, number);
       }
       of_nodes_[computing[i]] = number;

@@ -125,11 +125,11 @@ class Regions {
 
  private:
   void FindRuns() {
-    std::pair<int, bool> last;  // block, forward
+    graph::DirectedBlock last;
     const std::vector<bool> takes_in_sum = graph::ReadSummedGradients(program_);
     for (size_t n = 0; n < update_begin_; ++n) {
       const Node& node = program_.nodes()[n];
-      std::pair<int, bool> here = {blocks_.Of(n), node.phase == Phase::kForward};
+      graph::DirectedBlock here = blocks_.DirectedOf(n);
       // What ranks do together, and updates, interrupt no block.
       const bool passing =
           graph::OnlyMoves(node) || node.phase == Phase::kUpdate || takes_in_sum[n];
