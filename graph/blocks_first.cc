@@ -15,10 +15,6 @@ namespace {
 
 constexpr int kUpdateSegment = std::numeric_limits<int>::max();
 
-bool IsDone(Transfer transfer) {
-  return transfer == Transfer::kCopyDone || transfer == Transfer::kCollectiveDone;
-}
-
 // Numbers the segments of all micro-steps.
 class Segments {
  public:

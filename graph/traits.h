@@ -45,6 +45,13 @@ enum class Transfer : uint8_t {
   kCollectiveDone,
 };
 
+constexpr bool IsCopy(Transfer half) {
+  return half == Transfer::kCopyStart || half == Transfer::kCopyDone;
+}
+constexpr bool IsDone(Transfer half) {
+  return half == Transfer::kCopyDone || half == Transfer::kCollectiveDone;
+}
+
 // How an op works on tensors that tensor-parallel ranks share (parallel/tensor_parallel.h).
 struct ShardingRule {
   // How results are split when the first `inputs` inputs are shared and split alike. The other

@@ -58,6 +58,13 @@ std::string DecisionsText(const Variant& variant) {
   return text;
 }
 
+// Whether the node is there because an activation is not kept in the device's memory.
+bool IsForMemory(const graph::Program& program, const graph::Node& node) {
+  if (node.phase == graph::Phase::kRecompute) return true;
+  return graph::IsCopy(node.op->transfer) &&
+         program.tensor(node.outputs[0]).role == graph::Role::kActivation;
+}
+
 }  // namespace
 
 struct Solver::Impl {
@@ -173,9 +180,7 @@ struct Solver::Impl {
         const graph::Node& node = part.program->nodes()[n];
         const double total = static_cast<double>(part.times) * seconds[n];
         exact.seconds += total;
-        if (node.phase == graph::Phase::kRecompute || node.made_by == "offload") {
-          exact.recompute_seconds += total;
-        }
+        if (IsForMemory(*part.program, node)) exact.recompute_seconds += total;
       }
     }
     const MemoryPlan plan = MakePlan(programs, options.plan);

@@ -18,10 +18,7 @@ using graph::Phase;
 using graph::Program;
 
 // Whether the node starts or ends a copy to the host or back.
-bool IsCopy(const Node& node) {
-  return node.op->transfer == graph::Transfer::kCopyStart ||
-         node.op->transfer == graph::Transfer::kCopyDone;
-}
+bool IsCopy(const Node& node) { return graph::IsCopy(node.op->transfer); }
 
 // The region of each node. A recomputed node belongs to the backward node that needs it.
 std::vector<int> Regions(const Program& program, const graph::Blocks& known, int blocks) {
