@@ -25,14 +25,14 @@ bool IsTrivial(const Program& program, const Node& node) {
          std::all_of(node.outputs.begin(), node.outputs.end(), is_number);
 }
 
-// Finds forward nodes that belong to the backward pass by their results: a fused loss, which also
-// writes gradients, and all nodes that depend on the gradient from which autodiff starts.
+// Finds forward nodes that belong to the backward pass by their results: a loss fused with its
+// backward op, what writes the gradient of a parameter, and all nodes that depend on these.
 std::vector<bool> FindGradientNodes(const Program& program, int forward) {
   std::vector<bool> makes_gradients(forward, false);
   std::vector<bool> is_gradient(program.tensors().size(), false);
   for (int n = 0; n < forward; ++n) {
     const Node& node = program.nodes()[n];
-    bool makes = node.made_by == "autodiff";
+    bool makes = node.op->with_backward;
     for (TensorId id : node.inputs) makes = makes || (id != kNoTensor && is_gradient[id]);
     for (TensorId id : node.outputs) {
       if (id == kNoTensor) continue;

@@ -119,6 +119,10 @@ struct OpDef {
 
   // On a GPU, one kernel launch handles the calls for many tensors (memory/device_rates.h).
   bool shares_launches = false;
+
+  // A loss that does the work of its backward op, too: it is in the forward pass, but its results
+  // are gradients (checkpointing/saved.h).
+  bool with_backward = false;
 };
 
 Cost CostOf(const OpCall& call);

@@ -268,6 +268,7 @@ const graph::OpRegistration kTrain({
     .random = true,
     .cost_class = CostClass::kProducts,
     .low_gradients = {{5, 2}},
+    .with_backward = true,
 });
 
 template <size_t kBias, size_t kDx, size_t kDweight>

@@ -114,7 +114,7 @@ void Apply(Program& program, const Match& match) {
   const Node& backward = nodes[match.backward];
   Node train = nodes[match.forward];
   train.op = &graph::OpRegistry::Get().Require("linear_cross_entropy_train");
-  train.made_by = backward.made_by;  // the pass that made the gradients
+  train.made_by = "fuse";
   const TensorId bias = At(train.inputs, kBias);
   train.inputs.resize(kOperands);
   train.inputs.push_back(backward.inputs[kDloss]);

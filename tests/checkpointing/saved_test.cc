@@ -108,6 +108,25 @@ backward
   EXPECT_FALSE(lse[0].recomputable);
 }
 
+// A frozen head has no gradient, and with a loss scale no node makes the first gradient.
+TEST(Saved, LeavesOutTheGradientOfALossAlone) {
+  const Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %table: f32[16,4] parameter persistent
+  tensor %targets: i32[8] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %loss_scale: f32[] state persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %h: f32[8,4] = scale(%x) {factor=2.0}
+  %loss, %dx: f32[8,4], _, _ = linear_cross_entropy_train(%h, %table, %targets, %weight, %loss_scale, _)
+  %dx.twice: f32[8,4] = scale(%dx) {factor=2.0}
+backward
+  %dh: f32[8,4] = add(%dx, %dx.twice)
+)");
+  EXPECT_TRUE(FindSaved(program).empty());
+}
+
 // Scalars are always kept: no policy decides on them.
 TEST(Saved, LeavesScalarsOut) {
   const Program program = Parse(R"(program p

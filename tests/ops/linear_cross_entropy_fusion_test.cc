@@ -34,7 +34,7 @@ backward
 forward
   %h: f32[6,4] = scale(%x) {factor=2.0} @head
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0} !autodiff
-  %loss, %dh: f32[6,4], %dw, _ = linear_cross_entropy_train(%h, %w, %t, %s, %dloss, %dw) @head !autodiff
+  %loss, %dh: f32[6,4], %dw, _ = linear_cross_entropy_train(%h, %w, %t, %s, %dloss, %dw) @head !fuse
 backward
   %dx: f32[6,4] = scale(%dh) {factor=2.0} !autodiff
 )");
@@ -60,7 +60,7 @@ backward
               tensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: bf16[6,4], %dw, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw)
+  %loss, %dx: bf16[6,4], %dw, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) !fuse
 )");
 }
 
@@ -75,7 +75,7 @@ backward
               kTensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: f32[6,4], _, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, _)
+  %loss, %dx: f32[6,4], _, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, _) !fuse
 )");
 }
 
@@ -90,7 +90,7 @@ backward
               kTensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: f32[6,4], %dw, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {axis="tensor"}
+  %loss, %dx: f32[6,4], %dw, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {axis="tensor"} !fuse
 )");
 }
 

@@ -121,6 +121,8 @@ TEST(Traits, AreThoseOfTheseOps) {
                    "subsample",
                    "swiglu",
                    "tanh"}));
+  EXPECT_EQ(OpsWith([](const OpDef& op) { return op.with_backward; }),
+            (Names{"linear_cross_entropy_train"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"batch_norm", "layer_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
