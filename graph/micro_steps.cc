@@ -1,6 +1,7 @@
 #include "graph/micro_steps.h"
 
 #include <charconv>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,12 @@ class Appender {
 };
 
 }  // namespace
+
+size_t CountMicroSteps(const Program& program) {
+  std::set<int32_t> numbers;
+  for (const Node& node : program.nodes()) numbers.insert(node.micro_step);
+  return numbers.size();
+}
 
 std::string OfMicroStep(int64_t number, std::string_view name) {
   if (number == 0) return std::string(name);

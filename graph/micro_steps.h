@@ -2,6 +2,7 @@
 // give are appended to each other at the end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -22,6 +23,9 @@ struct MicroStepName {
   std::string_view name;
 };
 MicroStepName ParseMicroStepName(std::string_view name);
+
+// How many micro-steps have nodes in the program.
+size_t CountMicroSteps(const Program& program);
 
 // Appends the nodes of other programs as further micro-steps (Node::micro_step). Carried tensors
 // are shared by name, but for the inputs that `own` selects: of these, as of all temporaries, each
