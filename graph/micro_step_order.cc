@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "graph/block_segments.h"
-#include "graph/companions.h"
 
 namespace plimsoll::graph {
 namespace {

@@ -14,9 +14,9 @@ namespace plimsoll::graph {
 
 // An order to be: nodes go by stage, within a stage by micro-step, and otherwise as before.
 struct Stages {
-  std::vector<int> of_nodes;  // from 0 on
-  // Whether the order is worth nothing if the node has to move to a later stage, for what it
-  // follows. Other nodes may move.
+  std::vector<int> of_nodes;  // by node, from 0 on
+  // By node: whether the order is refused if the node has to leave its stage for a later one, that
+  // of nodes which it has to follow. Other nodes may leave theirs.
   std::vector<bool> fixed;
 };
 
@@ -30,9 +30,9 @@ std::span<const MicroStepOrder> MicroStepOrders();
 const MicroStepOrder& RequireOrder(std::string_view name);  // InternalError when there is none
 
 struct ProvenOrder {
-  std::vector<size_t> nodes;  // in their new order, which is valid in any case
-  // If a fixed node has to move to a later stage: the first tensor for which a node has to, as its
-  // readers and writers would change their order otherwise.
+  std::vector<size_t> nodes;  // in their new order
+  // The first tensor for which a node has to leave its stage, as its readers and writers would
+  // change their order otherwise. kNoTensor: no fixed node has to.
   TensorId torn = kNoTensor;
 };
 
