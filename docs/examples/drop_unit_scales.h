@@ -8,6 +8,7 @@ namespace plimsoll::graph {
 class DropUnitScales : public Pass {
  public:
   std::string_view name() const override { return "drop_unit_scales"; }
+  Contract contract() const override { return {.keeps_numbers = true}; }
   PassResult Run(Program& program) override;
 };
 

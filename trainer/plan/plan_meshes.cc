@@ -234,8 +234,8 @@ void PrintMeshes(const config::RunConfig& open, bool json) {
   const Activity activity(fmt::format("planning every way to lay out {} ranks", ranks));
   const std::vector<RankLayout> made = LayoutsOf(open);
   std::vector<LayoutRow> layouts(made.size());
-  ThreadPool pool(OwnCores());
-  ParallelEach(pool, made.size(), [&](size_t i) { layouts[i] = PlanLayout(made[i]); });
+  ParallelEach(*PlanningThreads(), made.size(),
+               [&](size_t i) { layouts[i] = PlanLayout(made[i]); });
   // What is impossible for all stages of a mesh is said once.
   const auto repeats = std::ranges::unique(layouts, [](const LayoutRow& a, const LayoutRow& b) {
     return !b.problem.empty() && a.problem == b.problem && a.mesh == b.mesh;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <mutex>
 
 #include "base/axes.h"
 #include "base/error.h"
@@ -22,6 +23,15 @@
 namespace plimsoll::trainer {
 
 int OwnCores() { return runtime::MeasureProcessCores().count(); }
+
+std::shared_ptr<ThreadPool> PlanningThreads() {
+  static std::mutex mutex;
+  static std::weak_ptr<ThreadPool> shared;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<ThreadPool> threads = shared.lock();
+  if (threads == nullptr) shared = threads = std::make_shared<ThreadPool>(OwnCores());
+  return threads;
+}
 
 std::string BoundCoresNote() {
   const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);

@@ -18,6 +18,8 @@ namespace plimsoll::trainer {
 // The cores that this process may use, by its binding and by a container's or a batch job's limit.
 // Ranks of a host may share them (core_share.h).
 int OwnCores();
+// As many threads, for plans: all that plan at the same time share them.
+std::shared_ptr<ThreadPool> PlanningThreads();
 // ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and no one
 // else, has bound this process to some of the host's cores; otherwise empty.
 std::string BoundCoresNote();

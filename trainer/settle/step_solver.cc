@@ -165,7 +165,7 @@ using memory::Fates;
 struct StepSolver::Impl {
   RunConfig config;
   std::unique_ptr<models::Model> model;
-  ThreadPool pool{OwnCores()};
+  std::shared_ptr<ThreadPool> pool = PlanningThreads();
   std::vector<std::shared_ptr<const StepDraft>> drafts;  // by variant
   std::string why_not_blocks_first;  // where train.blocks_first is open and cannot be
   memory::CostModel cost;
@@ -179,7 +179,7 @@ struct StepSolver::Impl {
     std::vector<memory::Variant> variants;
     for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
     memory::SolverOptions solver_options;
-    solver_options.pool = &pool;
+    solver_options.pool = pool.get();
     plan.alignment = runtime::TensorAlignment(drafts.front()->options().device);
     solver_options.plan = plan;
     if (options.coarse) {
@@ -202,7 +202,7 @@ struct StepSolver::Impl {
       like[i] = static_cast<size_t>(same - made.begin());
       if (same == made.end()) made.emplace_back(i, nullptr);
     }
-    ParallelEach(pool, made.size(), [&](size_t i) {
+    ParallelEach(*pool, made.size(), [&](size_t i) {
       made[i].second = std::make_shared<StepDraft>(alternatives[made[i].first], *model);
     });
     for (size_t i = 0; i < alternatives.size(); ++i) {
