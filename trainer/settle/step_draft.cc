@@ -138,7 +138,7 @@ std::vector<graph::PassReport> StepDraft::Join(const CompileOptions& options,
   program = *micro_steps.front();
   program.set_name(graph::OfObjective(objective.name, "train"));
   graph::PassPipeline passes =
-      JoiningPasses(options, objectives_, {micro_steps.begin() + 1, micro_steps.end()});
+      PassesOfJoined(options, objectives_, {micro_steps.begin() + 1, micro_steps.end()});
   passes.set_verify(config_.debug.verify_drafts);
   return passes.Run(program);
 }

@@ -207,7 +207,7 @@ class Compiler {
     if (micro_steps.size() == 1 || Stopped()) return program;
     program->set_name(name);
     const std::vector<const Program*> next(micro_steps.begin() + 1, micro_steps.end());
-    RunPasses(JoiningPasses(options_, objectives_, next), *program);
+    RunPasses(PassesOfJoined(options_, objectives_, next), *program);
     return program;
   }
 

@@ -28,7 +28,7 @@ struct Purpose {
   std::vector<models::StateUpdate> states = {};  // of training
 };
 
-// What a list of passes is for.
+// What a list of passes is made for. Lives no longer than the options.
 struct Making {
   const CompileOptions& options;
   Purpose purpose;

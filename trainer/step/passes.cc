@@ -13,28 +13,22 @@
 #include "amp/low_gradients.h"
 #include "amp/mixed_precision.h"
 #include "base/axes.h"
-#include "base/glob.h"
 #include "checkpointing/offload.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "graph/micro_steps.h"
-#include "graph/objective.h"
 #include "graph/simplify.h"
 #include "graph/step_passes.h"
 #include "inference/kv_cache.h"
-#include "memory/device_rates.h"
 #include "ops/convolution/pad_channels.h"
-#include "ops/elementwise/activation_fusion.h"
-#include "ops/fusions.h"
 #include "ops/stored_attention/stored_attention.h"
 #include "optim/host_parameters.h"
 #include "parallel/rng_slots.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
 #include "parallel/zero_parameters.h"
-#include "parallel/zero_shards.h"
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
@@ -47,7 +41,6 @@ namespace {
 using graph::Carry;
 using graph::Fact;
 using graph::Facts;
-using graph::OfObjective;
 using graph::Pass;
 using graph::PassPipeline;
 using graph::Program;
@@ -280,9 +273,9 @@ Making Joining(const CompileOptions& options, std::vector<const Program*> next) 
 
 }  // namespace
 
-PassPipeline JoiningPasses(const CompileOptions& options,
-                           const std::vector<models::Objective>& objectives,
-                           std::vector<const Program*> next) {
+PassPipeline PassesOfJoined(const CompileOptions& options,
+                            const std::vector<models::Objective>& objectives,
+                            std::vector<const Program*> next) {
   Making making = Joining(options, std::move(next));
   making.own = [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
     return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);

@@ -42,10 +42,12 @@ std::vector<std::unique_ptr<graph::Pass>> PassesOf(const Making& making,
                                                    const std::set<Slice>& slices);
 // What holds of the programs that a slice takes.
 graph::Facts FactsBefore(const Making& making, Slice slice);
-// Those of joins, and of programs of several updates.
-graph::PassPipeline JoiningPasses(const CompileOptions& options,
-                                  const std::vector<models::Objective>& objectives,
-                                  std::vector<const graph::Program*> next);
+// Those that make one program of several micro-steps of an update, the first of which is there and
+// `next` follow; and of an update and those of other objectives. `next` have all their passes
+// behind them.
+graph::PassPipeline PassesOfJoined(const CompileOptions& options,
+                                   const std::vector<models::Objective>& objectives,
+                                   std::vector<const graph::Program*> next);
 graph::PassPipeline PassesOfUpdates(const CompileOptions& options,
                                     std::vector<const graph::Program*> next);
 
