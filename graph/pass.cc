@@ -111,7 +111,7 @@ void VerifyContract(const Program& program, const Pass& pass, Facts& facts) {
   for (const Fact fact : facts) {
     if (MayHold(fact, program)) continue;
     throw InternalError("program '" + program.name() + "' is not " + std::string(Name(fact)) +
-                        " behind pass '" + std::string(pass.name()) + "', whose contract says " +
+                        " after pass '" + std::string(pass.name()) + "', whose contract says " +
                         (contract.gives.contains(fact) ? "that it is" : "nothing of that"));
   }
 }
@@ -149,7 +149,7 @@ Facts PassPipeline::Check(Facts facts) const {
   throw InternalError("pass '" + std::string(of.by) + "' spoils what is " +
                       std::string(Name(fact)) +
                       (of.of.empty() ? "" : " by '" + std::string(of.of) + "'") +
-                      ", and no pass behind it makes it so again");
+                      ", and no pass after it makes it so again");
 }
 
 std::vector<PassReport> PassPipeline::Run(Program& program) const {

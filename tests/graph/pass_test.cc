@@ -153,7 +153,7 @@ TEST(PassPipeline, NamesPassesInTheWrongOrder) {
       [&] {
         PipelineOf({types, fuses, adds}).Check({});
       },
-      {"pass 'adds' spoils what is typed by 'types'", "no pass behind it"});
+      {"pass 'adds' spoils what is typed by 'types'", "no pass after it"});
   ExpectInternalError([&] { PipelineOf({adds}).Check({Fact::kTyped}); },
                       {"pass 'adds' spoils what is typed,"});
   EXPECT_EQ(PipelineOf({types, adds, types}).Check({}), Facts{Fact::kTyped});
@@ -163,7 +163,7 @@ TEST(PassPipeline, NamesAPassThatDoesNotKeepItsContract) {
   const Promises updates("updates", {.gives = {Fact::kUpdated}});
   Program program = Parse(kProgram);
   ExpectInternalError([&] { PipelineOf({updates}).Run(program); },
-                      {"'p' is not updated behind pass 'updates'", "says that it is"});
+                      {"'p' is not updated after pass 'updates'", "says that it is"});
 
   const auto update = [](Program& p) {
     Builder builder(p);
@@ -177,7 +177,7 @@ TEST(PassPipeline, NamesAPassThatDoesNotKeepItsContract) {
       [&] {
         PipelineOf({honest, removes}).Run(broken);
       },
-      {"'p' is not updated behind pass 'removes'", "says nothing of that"});
+      {"'p' is not updated after pass 'removes'", "says nothing of that"});
 }
 
 TEST(PassPipeline, EndsBehindAPass) {

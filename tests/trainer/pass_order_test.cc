@@ -234,7 +234,7 @@ TEST(StopAfter, WritesProgramsAndSaysThatTheyDoNotTrain) {
   options.dump_directory = temp / "programs";
   for (const std::string pass : {"autodiff", "temporary_gradients"}) {
     options.stop_after = pass;
-    ExpectUserError([&] { Compile(*model, options); }, {"debug.stop_after", "behind '" + pass + "'",
+    ExpectUserError([&] { Compile(*model, options); }, {"debug.stop_after", "after '" + pass + "'",
                                                         options.dump_directory, "do not train"});
   }
   EXPECT_NE(ReadFile(temp / "programs/train_first.02.autodiff.txt"), "");

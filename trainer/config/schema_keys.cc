@@ -639,7 +639,7 @@ void RunKeys(std::vector<Key>& keys) {
            "Folder for the program after each pass; `true`: `programs/` in the run directory.")
       .As(Type::kFolderOrBool);
   debug.Add("stop_after", &D::stop_after,
-            "A pass (docs/architecture.md): programs are written as they are behind it, to the "
+            "A pass (docs/architecture.md): programs are written as they are after it, to the "
             "folder of `dump_programs` or `programs/` in the run directory, and nothing is "
             "trained.");
   debug.Add("without", &D::without,

@@ -403,7 +403,7 @@ class Compiler {
     return program;
   }
 
-  // Whether programs are left as they are behind debug.stop_after.
+  // Whether programs are left as they are after debug.stop_after.
   bool Stopped() const {
     return std::ranges::find(result_.passes, options_.stop_after, &graph::PassReport::pass) !=
            result_.passes.end();
@@ -412,7 +412,7 @@ class Compiler {
   [[noreturn]] void ThrowStopped() const {
     const std::string& pass = options_.stop_after;
     throw UserError("debug.stop_after: " +
-                    (Stopped() ? "programs as they are behind '" + pass + "' are in " +
+                    (Stopped() ? "programs as they are after '" + pass + "' are in " +
                                      options_.dump_directory +
                                      "; they do not train: leave the key out to train"
                                : "with these settings no pass '" + pass +

@@ -60,7 +60,7 @@ class Workspaces : public graph::Pass {
   int threads_;
 };
 
-// Stands in the place of a pass that debug.without names.
+// Takes the place of a pass that debug.without names.
 class LeftOut : public Pass {
  public:
   explicit LeftOut(const Pass& pass) : name_(pass.name()), gives_(pass.contract().gives) {}
