@@ -27,7 +27,7 @@ enum class Fact {
   kPrefetched,      // parameters are gathered before they are read
   kJoined,          // a program holds several micro-steps or updates
   kOrdered,         // micro-steps go block by block
-  kMoved,           // updates stand where they stay
+  kMoved,           // updates are where they stay
   kTemporary,       // gradients of the whole update are temporaries
   kSliced,          // large updates are done in slices
   kResident,        // what lives on the host is copied to where it is read
@@ -40,13 +40,13 @@ using Facts = std::set<Fact>;
 std::string_view Name(Fact fact);
 // "typed, fused"; "all from typed on"; "nothing".
 std::string Text(const Facts& facts);
-// That one and all behind it in the list.
+// That one and all after it in the list.
 Facts FactsFrom(Fact first);
 
 struct Contract {
   Facts needs = {};  // hold when the pass begins
   Facts gives = {};  // hold when it has run
-  // Hold no longer, since it adds, moves or replaces what they are about. A pass behind it has to
+  // Hold no longer, since it adds, moves or replaces what they are about. A pass after it has to
   // give them again.
   Facts spoils = {Fact::kScratched};
   bool keeps_numbers = false;  // without it the same numbers come out: debug.without may name it

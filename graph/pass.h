@@ -47,7 +47,7 @@ class PassPipeline {
   // Whether to verify (the default). Switched off for programs that are tried by the thousand.
   void set_verify(bool verify) { verify_ = verify; }
 
-  // Run() ends behind the pass of that name.
+  // Run() ends after the pass of that name.
   void set_stop_after(std::string pass) { stop_after_ = std::move(pass); }
 
   template <typename P, typename... Args>
@@ -56,8 +56,8 @@ class PassPipeline {
   }
   void Add(std::unique_ptr<Pass> pass) { passes_.push_back(std::move(pass)); }
 
-  // What holds behind the passes, if `facts` hold of a program before them. InternalError names the
-  // two passes that stand in the wrong order.
+  // What holds after the passes, if `facts` hold of a program before them. InternalError names the
+  // two passes that are in the wrong order.
   Facts Check(Facts facts) const;
 
   // Runs all passes in order. The verifier checks the program after every pass that changed it. A

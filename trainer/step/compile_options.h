@@ -78,7 +78,7 @@ struct CompileOptions {
   int64_t evaluation_places = 0;  // the same for evaluations, in memory of the host's own
   int threads = 1;                // on the CPU, kernels' workspaces depend on it
   std::string dump_directory;     // numbered program dumps; empty: none
-  // debug.stop_after: the pass behind which Compile() throws a UserError; empty: none.
+  // debug.stop_after: the pass after which Compile() throws a UserError; empty: none.
   std::string stop_after;
   // debug.without: passes that keep numbers and are left out.
   std::set<std::string, std::less<>> without;

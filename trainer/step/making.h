@@ -33,7 +33,7 @@ struct Making {
   const CompileOptions& options;
   Purpose purpose;
   parallel::TensorParallelOptions tensor = {};
-  // Of joins and updates: the programs that follow, each with all its own passes behind it, and the
+  // Of joins and updates: the programs that follow, all of whose passes have run, and the
   // tensors of which each has its own.
   std::vector<const graph::Program*> next = {};
   std::function<bool(const graph::Tensor&)> own = {};

@@ -19,7 +19,7 @@ enum class Slice {
   kTags,      // by a policy that is given
   kFinish,    // what follows once that is decided
   kJoin,      // the first micro-step of an update becomes a program of several
-  kUpdates,   // an update's program goes on with those of other objectives
+  kUpdates,   // an update and those of other objectives become one program
   kExchange,  // of the program that exchanges weights with their averages
 };
 std::string_view Name(Slice slice);
@@ -42,9 +42,8 @@ std::vector<std::unique_ptr<graph::Pass>> PassesOf(const Making& making,
                                                    const std::set<Slice>& slices);
 // What holds of the programs that a slice takes.
 graph::Facts FactsBefore(const Making& making, Slice slice);
-// Those that make one program of several micro-steps of an update, the first of which is there and
-// `next` follow; and of an update and those of other objectives. `next` have all their passes
-// behind them.
+// Those that make one program of the first micro-step of an update and `next`; and of an update and
+// `next`, those of other objectives. All passes of `next` have run.
 graph::PassPipeline PassesOfJoined(const CompileOptions& options,
                                    const std::vector<models::Objective>& objectives,
                                    std::vector<const graph::Program*> next);
