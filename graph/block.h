@@ -25,7 +25,7 @@ struct BlockName {
 };
 BlockName ParseBlock(std::string_view block);
 
-// A block in one direction, of whichever micro-step. All that isn't forward is backward: recomputed
+// A block in one direction, of any micro-step. All that isn't forward is backward: recomputed
 // nodes, and updates within the backward pass.
 struct DirectedBlock {
   bool backward = false;

@@ -27,7 +27,7 @@ struct MicroStepOrder {
 
 // The table: "one after another", as they are appended, and "blocks first" (graph/step_passes.h).
 std::span<const MicroStepOrder> MicroStepOrders();
-const MicroStepOrder& RequireOrder(std::string_view name);  // InternalError when there is none
+const MicroStepOrder& RequireOrder(std::string_view name);  // InternalError without such a row
 
 struct ProvenOrder {
   std::vector<size_t> nodes;  // in their new order

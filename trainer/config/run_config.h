@@ -417,9 +417,8 @@ struct SampleConfig {
 };
 
 struct DebugConfig {
-  std::string
-      dump_programs;       // folder; empty: off. `true` in the file stands for <run.dir>/programs
-  std::string stop_after;  // the pass after which programs are written, and nothing is trained
+  std::string dump_programs;  // folder; empty: off. `true` in the file is <run.dir>/programs
+  std::string stop_after;     // the pass after which programs are written, and nothing is trained
   std::vector<std::string> without;  // passes that change no number, and are left out
   bool verify_drafts = false;        // also for the programs that the budget solver tries
   bool poison = false;               // fill every tensor with NaN when it dies
