@@ -36,10 +36,10 @@ struct Priced {
 // Of the plan that a row of another build's front decides.
 Priced Price(trainer::StepSolver& solver, const json& row) {
   memory::Solver& all = solver.solver();
-  for (size_t v = 0; v < all.variants().size(); ++v) {
+  for (size_t v = 0; v < all.variants(); ++v) {
     if (json(trainer::ChoicesJson(solver.config(), solver.ConfigOf(v))) != row.at("choices"))
       continue;
-    const memory::Variant& variant = all.variants()[v];
+    const memory::Variant& variant = all.variant(v);
     memory::Fates fates = variant.KeepAll();
     size_t named = 0, found = 0;
     for (const auto& [objective, by_fate] : row.at("fates").items()) {

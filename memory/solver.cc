@@ -74,7 +74,7 @@ struct Solver::Impl {
   ThreadPool caller{1};
   std::vector<std::optional<KeptUse>> kept;  // by variant
   std::vector<VariantBound> bounds;          // by variant, with `kept`
-  std::vector<size_t> alike;                 // by variant: the first one with the same decisions
+  std::vector<size_t> alike;                 // by variant: the first one of equal `activations`
   std::vector<std::unique_ptr<BlockShapes>> shapes;             // by variant, of the first ones
   std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
 
@@ -89,7 +89,7 @@ struct Solver::Impl {
     alike.assign(variants.size(), 0);
     std::map<std::string, size_t> known;
     for (size_t i = 0; i < variants.size(); ++i) {
-      alike[i] = known.try_emplace(DecisionsText(variants[i]), i).first->second;
+      alike[i] = known.try_emplace(variants[i].activations, i).first->second;
     }
   }
 
@@ -104,10 +104,16 @@ struct Solver::Impl {
     return within;
   }
 
+  const Variant& Made(size_t index) {
+    Variant& variant = variants[index];
+    if (variant.make) std::exchange(variant.make, nullptr)(variant);
+    return variant;
+  }
+
   void MakeBounds(std::vector<size_t> some) {
     std::erase_if(some, [&](size_t variant) { return kept[variant].has_value(); });
     ParallelEach(*options.pool, some.size(), [&](size_t i) {
-      const Variant& variant = variants[some[i]];
+      const Variant& variant = Made(some[i]);
       kept[some[i]] = MeasureKept(variant, options.plan.alignment, cost);
       bounds[some[i]] = VariantBound(variant, *kept[some[i]], cost, options);
     });
@@ -117,9 +123,10 @@ struct Solver::Impl {
   // them, whichever is searched first.
   const BlockShapes* ShapesOf(size_t variant) {
     if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
-    const size_t first = alike[variant];
+    size_t first = alike[variant];
+    MakeBounds({first});
+    if (DecisionsText(variants[first]) != DecisionsText(variants[variant])) first = variant;
     if (!shapes[first]) {
-      MakeBounds({first});
       shapes[first] = std::make_unique<BlockShapes>(variants[first], *kept[first], cost, options);
     }
     return shapes[first].get();
@@ -259,6 +266,22 @@ struct Solver::Impl {
     return best;
   }
 
+  int64_t LeastDeviceBytes(const std::vector<bool>& among) {
+    std::vector<size_t> some;
+    for (size_t i = 0; i < variants.size(); ++i) {
+      if (among.empty() || among[i]) some.push_back(i);
+    }
+    std::ranges::stable_sort(some, {},
+                             [&](size_t variant) { return variants[variant].least_device_bytes; });
+    int64_t least = Budget::kNone;
+    for (const size_t variant : some) {
+      if (variants[variant].least_device_bytes >= least) break;
+      MakeBounds({variant});
+      least = std::min(least, bounds[variant].cost().device_bytes);
+    }
+    return least;
+  }
+
   double LeastSeconds(const Budget& budget) {
     double least = kForever;
     for (const size_t variant : Within(budget.device)) {
@@ -337,7 +360,9 @@ Solver::Solver(std::vector<Variant> variants, const CostModel& cost, const Solve
 
 Solver::~Solver() = default;
 
-const std::vector<Variant>& Solver::variants() const { return impl_->variants; }
+size_t Solver::variants() const { return impl_->variants.size(); }
+
+const Variant& Solver::variant(size_t index) { return impl_->Made(index); }
 
 const std::vector<Candidate>& Solver::CandidatesOf(size_t variant) {
   return impl_->CandidatesOf(variant);
@@ -354,11 +379,7 @@ size_t Solver::searched() const {
 }
 
 int64_t Solver::LeastDeviceBytes(const std::vector<bool>& among) {
-  int64_t least = Budget::kNone;
-  for (const size_t variant : impl_->Within(Budget::kNone, among)) {
-    least = std::min(least, impl_->bounds[variant].cost().device_bytes);
-  }
-  return least;
+  return impl_->LeastDeviceBytes(among);
 }
 
 const Candidate* Solver::Fastest(const Budget& budget, const std::vector<bool>& among,

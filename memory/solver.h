@@ -7,8 +7,8 @@
 // A budget then filters the list. Candidates are planned exactly in the order of their predicted
 // time, and the first that fits is the answer, so that it is right for the actual arena. As the
 // list doesn't depend on the budget, a larger budget never gives a slower step. A variant is
-// searched only where a bound of its time and bytes leaves it a chance; candidates below the bound
-// are left out, so that this changes no answer. Of variants that are equally fast the first one is
+// made only where what stays on the device leaves it a chance, and searched only where a bound of
+// its time and bytes does; candidates below the bound are left out, so that this changes no answer. Of variants that are equally fast the first one is
 // taken.
 #pragma once
 
@@ -28,7 +28,8 @@ class Solver {
   Solver(std::vector<Variant> variants, const CostModel& cost, const SolverOptions& options = {});
   ~Solver();
 
-  const std::vector<Variant>& variants() const;
+  size_t variants() const;
+  const Variant& variant(size_t index);
   // What some of the variants, chosen as for Fastest, take of the device at least: persistent
   // tensors. 0 where there is one variant alone.
   int64_t LeastDeviceBytes(const std::vector<bool>& among);

@@ -23,13 +23,18 @@ struct StepProgram {
 
 struct Variant {
   std::string name;  // "4 × 8 sequences"; empty: the only one
+  // What every plan of it has on the device all through the step, as far as is known without making
+  // one.
+  int64_t least_device_bytes = 0;
+  // Equal for variants that may decide about the same tensors.
+  std::string activations = {};
+  // Makes what follows, once that is needed; empty: it is there.
+  std::function<void(Variant&)> make = nullptr;
+
   // Training programs before recomputation, one for each objective that the step trains.
   std::vector<std::shared_ptr<const graph::Program>> bases;
   std::vector<Decision> decisions;
   std::vector<std::pair<std::string, Fates>> policies;  // by name: "none", "block"
-  // What every plan of it has on the device all through the step, as far as is known without making
-  // one.
-  int64_t least_device_bytes = 0;
   int64_t host_input_bytes = 0;  // MemoryPlan::host_input_bytes of each of its plans
   // Micro-steps that one program holds: what is kept stands that often.
   int64_t micro_steps = 1;

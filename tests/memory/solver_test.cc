@@ -169,6 +169,31 @@ TEST(Solver, SearchesVariantsThatMayWin) {
   EXPECT_EQ(solver.Fastest({}, {true, false})->variant, 0u);
 }
 
+// Programs of variants that cannot fit are not even made.
+TEST(Solver, MakesVariantsThatMayFit) {
+  const CostModel cost;
+  const Variant whole = VariantOf(Train(Kind::kFeedForward, 4));
+  const int64_t least = Solver({whole}, cost).LeastDeviceBytes({});
+  int made[] = {0, 0};
+  std::vector<Variant> variants(2);
+  for (size_t i = 0; i < 2; ++i) {
+    variants[i].least_device_bytes = i == 0 ? 1000 * least : least;
+    variants[i].activations = std::to_string(i);
+    variants[i].make = [&, i](Variant& variant) {
+      variant = whole;
+      ++made[i];
+    };
+  }
+  Solver solver(variants, cost);
+  EXPECT_EQ(made[0] + made[1], 0);
+  EXPECT_EQ(solver.LeastDeviceBytes({}), least);
+  EXPECT_EQ(solver.Fastest({.device = 500 * least})->variant, 1u);
+  EXPECT_EQ(made[0], 0);
+  EXPECT_EQ(solver.Fastest({})->variant, 0u);
+  EXPECT_EQ(solver.variant(0).decisions.size(), whole.decisions.size());
+  EXPECT_EQ(made[0] + made[1], 2);
+}
+
 // What a bound or a plan elsewhere saves of the search changes no answer that matters.
 TEST(Solver, SearchesForWhatIsFasterThanSomethingElse) {
   const CostModel cost;

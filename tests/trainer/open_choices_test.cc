@@ -199,7 +199,7 @@ TEST(OffloadOnAGpu, IsPlannedAsItIsCompiled) {
 // Every variant, and not only those that a budget asks for, is what it says.
 TEST_P(OpenChoices, ArePlannedAsTheyAreCompiled) {
   StepSolver solver(Load(GetParam()).config);
-  const size_t variants = solver.solver().variants().size();
+  const size_t variants = solver.solver().variants();
   EXPECT_GE(variants, 8u);
   for (size_t variant = 0; variant < variants; ++variant) {
     for (const char* policy : {"none", "block"}) {
@@ -218,7 +218,7 @@ const Knob& KnobNamed(const std::string& key) {
 }
 
 bool AnyVariantUses(StepSolver& solver, const Knob& key) {
-  for (size_t variant = 0; variant < solver.solver().variants().size(); ++variant) {
+  for (size_t variant = 0; variant < solver.solver().variants(); ++variant) {
     if (key.IsUsed(solver.ConfigOf(variant))) return true;
   }
   return false;

@@ -145,7 +145,7 @@ void WriteTechniques(const RunConfig& open, const RunConfig& made, Choices& choi
 }
 
 void WritePolicy(StepSolver& solver, const memory::Candidate& chosen, Choices& choices) {
-  if (chosen.fates == solver.solver().variants()[chosen.variant].KeepAll()) {
+  if (chosen.fates == solver.solver().variant(chosen.variant).KeepAll()) {
     choices.Set("checkpointing.policy", "none", "All activations fit: nothing is recomputed.");
     return;
   }
@@ -176,8 +176,8 @@ void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
     if (knob.IsOpen(config)) knob.Use(config, WhyUnused(knob, config).empty());
   }
   StepSolver policies(config, {.built_in_rates = true, .policies = true});
-  const memory::ExactPlan& small = *policies.solver().Smallest().exact;
-  if (budget.profile.ProcessBytes(small.needed_bytes) / 2 <= budget.process()) return;
+  const int64_t twice = budget.profile.ArenaWithin(2 * budget.process());
+  if (policies.solver().Fastest({.device = twice, .profile = budget.profile}) != nullptr) return;
   StepSolver solver(WithSmallestCut(open), {.built_in_rates = true});
   const int64_t needed = SmallestOf(solver, LimitsOf(budget)).needs.process;
   throw UserError(

@@ -209,10 +209,10 @@ const std::vector<Knob>& Knobs() {
        Reach::kDraft, nullptr, nullptr, nullptr, HasAsManyRanks},
       {"optimizer.place", Always,
        [](const RunConfig& made) { return "state on " + ToString(made.optimizer.place); },
-       Reach::kDraft},
+       Reach::kState},
       {"memory.weights", Always,
        [](const RunConfig& made) { return "weights on " + ToString(made.memory.weights); },
-       Reach::kDraft},
+       Reach::kState},
       {"memory.gradients",
        [](const RunConfig& run) -> std::string {
          if (!HasOneMicroStep(run)) return "";
@@ -249,7 +249,7 @@ const std::vector<Knob>& Knobs() {
          return made.memory.host_blocks ? fmt::format("of {} blocks", *made.memory.host_blocks)
                                         : std::string();
        },
-       Reach::kDraft, HostBlocks}};
+       Reach::kState, HostBlocks}};
   return knobs;
 }
 
@@ -390,10 +390,12 @@ std::string GroupsAdvice(const RunConfig& config) {
   return ", or groups of a fixed size by model.norm_samples";
 }
 
-bool DraftsAlike(const RunConfig& a, const RunConfig& b) {
-  return std::ranges::all_of(Knobs(), [&](const Knob& knob) {
-    return knob.reach == Reach::kFinish || knob.get(a) == knob.get(b);
-  });
+std::string ValuesText(const RunConfig& config, Reach least) {
+  std::string text;
+  for (const Knob& knob : Knobs()) {
+    if (knob.reach >= least) text += knob.get(config) + ' ';
+  }
+  return text;
 }
 
 std::string ChoicesText(const RunConfig& open, const RunConfig& made) {

@@ -18,6 +18,7 @@ namespace plimsoll::trainer {
 enum class Reach {
   kFinish,  // the last passes of programs
   kDraft,   // programs from the first pass on
+  kState,   // and what stays on the device all through a step
   kLayout,  // what ranks exchange, and so NCCL's channels and what the budget leaves of a device
   kMesh     // how many ranks each axis has, and so what a rank's part of the batch is
 };
@@ -107,8 +108,9 @@ std::string KeepChoices(config::RunConfig& run, const ConfigTexts& earlier);
 std::string GroupsAdvice(const config::RunConfig& config);
 // Lays the ranks of a run out as those of `made`, which was made of it.
 void KeepLayout(config::RunConfig& run, const config::RunConfig& made);
-// Whether programs of both are alike before they are finished.
-bool DraftsAlike(const config::RunConfig& a, const config::RunConfig& b);
+// The values of the knobs that reach as far. Of alternatives that differ in none from kDraft on the
+// programs are alike before they are finished.
+std::string ValuesText(const config::RunConfig& config, Reach least);
 
 // The choices of `made` that `open` leaves open: "4 × 8 sequences, state on host"; and as a run
 // file gives them: {"train.micro_batch": 8, "train.accumulate": 4, "optimizer.place": "host"}.

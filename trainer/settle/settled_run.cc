@@ -36,7 +36,7 @@ std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
                    const char* other_value, StepSolver& solver, const memory::Candidate& chosen,
                    const memory::Budget& budget) {
   std::vector<bool> without;
-  for (size_t variant = 0; variant < solver.solver().variants().size(); ++variant) {
+  for (size_t variant = 0; variant < solver.solver().variants(); ++variant) {
     without.push_back(other_choice(solver.ConfigOf(variant)));
   }
   if (std::ranges::find(without, true) == without.end()) return "";

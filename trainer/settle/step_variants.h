@@ -1,0 +1,50 @@
+// The alternatives of a run, with drafts that are made once they are needed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "models/model.h"
+#include "trainer/config/run_config.h"
+#include "trainer/settle/step_draft.h"
+
+namespace plimsoll::trainer {
+
+class StepVariants {
+ public:
+  StepVariants(const config::RunConfig& open, const models::Model& model, ThreadPool& pool);
+
+  size_t size() const { return alternatives_.size(); }
+  const config::RunConfig& config(size_t variant) const { return alternatives_[variant]; }
+  // What stays on the device all through a step at least; 0 of a single variant.
+  int64_t LeastDeviceBytes(size_t variant) const { return least_device_bytes_[variant]; }
+  // Threads may ask for different ones at once.
+  std::shared_ptr<const StepDraft> Draft(size_t variant) const;
+  // Why train.blocks_first, which the run leaves open, cannot be; empty: it can.
+  const std::string& why_not_blocks_first() const { return why_not_blocks_first_; }
+
+ private:
+  struct Shared {
+    size_t first;  // the variant of which it is made
+    std::once_flag once = {};
+    std::shared_ptr<const StepDraft> draft = nullptr;
+  };
+
+  void ShareDrafts();
+  void LeaveOutBlocksFirst();
+  void FindLeastDeviceBytes(ThreadPool& pool);
+
+  const models::Model& model_;
+  std::vector<config::RunConfig> alternatives_;
+  // By alternative. Those that differ only in how programs are finished share one.
+  std::vector<std::shared_ptr<Shared>> drafts_;
+  std::vector<int64_t> least_device_bytes_;
+  std::string why_not_blocks_first_;
+};
+
+}  // namespace plimsoll::trainer
