@@ -120,8 +120,9 @@ def plan(binary, file, keys, folder):
     start = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, check=False)
     seconds = time.monotonic() - start
-    # Progress may precede the last line, and depends on the speed of the machine.
-    last_line = (done.stderr.strip().splitlines() or [""])[-1]
+    # Progress depends on the speed of the machine.
+    said = [line for line in done.stderr.strip().splitlines() if not line.endswith("…")]
+    last_line = (said or [""])[-1]
     made = {"messages": without_names(last_line) if done.returncode != 0 else "", "exit": str(done.returncode)}
     if done.stdout:  # also of a plan that is too large for its GPU
         for key, value in without_empty_roles(json.loads(done.stdout)).items():

@@ -8,8 +8,8 @@
 // time, and the first that fits is the answer, so that it is right for the actual arena. As the
 // list doesn't depend on the budget, a larger budget never gives a slower step. A variant is
 // made only where what stays on the device leaves it a chance, and searched only where a bound of
-// its time and bytes does; candidates below the bound are left out, so that this changes no answer. Of variants that are equally fast the first one is
-// taken.
+// its time and bytes does; candidates below the bound are left out, so that this changes no answer.
+// Of variants that are equally fast the first one is taken.
 #pragma once
 
 #include <cstdint>

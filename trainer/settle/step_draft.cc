@@ -16,6 +16,7 @@
 #include "graph/pass.h"
 #include "graph/step_shape.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/step/join_programs.h"
 #include "trainer/step/passes.h"
 
 namespace plimsoll::trainer {
@@ -35,8 +36,9 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   options_.draft = false;
   for (auto& program : drafted.programs) programs_.push_back({std::move(program), 0});
   objectives_ = drafted.objectives;
+  entries_ = drafted.step.entries;
   std::vector<int> last(objectives_.size());
-  for (const StepEntry& entry : drafted.step.entries) {
+  for (const StepEntry& entry : entries_) {
     programs_[entry.program].times += entry.times;
     const int objective = entry.updates.front().objective;
     programs_[entry.program].base = objective;
@@ -63,17 +65,19 @@ bool StepDraft::open() const { return config_.checkpointing.policy == Checkpoint
 
 std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
                                                     const Fates& assignment) const {
-  return WithJoinedUpdates(Apart(decisions, assignment));
+  return Finished(decisions, assignment, /*apart=*/false);
 }
 
 std::vector<memory::StepProgram> StepDraft::Apart(const std::vector<memory::Decision>& decisions,
                                                   const Fates& assignment) const {
-  std::vector<memory::StepProgram> step;
+  return Finished(decisions, assignment, /*apart=*/true);
+}
+
+std::vector<memory::StepProgram> StepDraft::Finished(const std::vector<memory::Decision>& decisions,
+                                                     const Fates& assignment, bool apart) const {
+  ProgramList programs;
   for (const memory::StepProgram& part : programs_) {
-    if (part.times == 0) {
-      step.push_back(part);
-      continue;
-    }
+    if (part.times == 0) continue;  // after those that train
     auto program = std::make_shared<Program>(*part.program);
     if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
     for (size_t d = 0; d < decisions.size(); ++d) {
@@ -84,63 +88,25 @@ std::vector<memory::StepProgram> StepDraft::Apart(const std::vector<memory::Deci
     }
     const std::string& objective = objectives_[static_cast<size_t>(part.base)].name;
     Finish(*program, graph::OfObjective(objective, "loss"));
-    step.push_back({std::move(program), part.times, part.base});
+    programs.push_back(std::move(program));
   }
-  return micro_steps() > 1 ? Joined(std::move(step)) : step;
-}
-
-std::vector<memory::StepProgram> StepDraft::Joined(std::vector<memory::StepProgram> step) const {
-  std::vector<memory::StepProgram> joined;
-  for (size_t i = 0; i < objectives_.size(); ++i) {
-    const int base = static_cast<int>(i);
-    auto program = std::make_shared<Program>();
-    Join(options_, step, base, *program);
-    joined.push_back({std::move(program), objectives_[i].updates, base});
-  }
-  std::erase_if(step, [](const memory::StepProgram& part) { return part.times > 0; });
-  std::ranges::move(step, std::back_inserter(joined));
-  return joined;
-}
-
-// As the compiler joins them (compile.cc).
-std::vector<memory::StepProgram> StepDraft::WithJoinedUpdates(
-    std::vector<memory::StepProgram> step) const {
-  std::vector<memory::StepProgram> joined;
-  for (memory::StepProgram& part : step) {
-    const auto base = static_cast<size_t>(part.base);
-    const bool joins = part.times > 0 && !joined.empty() && joined.back().base + 1 == part.base &&
-                       JoinsUpdate(options_, objectives_[base - 1], objectives_[base]);
-    if (!joins) {
-      joined.push_back(std::move(part));
-      continue;
-    }
-    auto both = std::make_shared<Program>(*joined.back().program);
-    graph::PassPipeline passes = PassesOfUpdates(options_, {part.program.get()});
+  std::vector<StepEntry> entries = entries_;
+  const auto run = [&](graph::PassPipeline& passes, Program& program) {
     passes.set_verify(config_.debug.verify_drafts);
-    passes.Run(*both);
-    if (--joined.back().times == 0) joined.pop_back();
-    joined.push_back({std::move(both), 1, part.base});
-    if (--part.times > 0) joined.push_back(std::move(part));
+    passes.Run(program);
+  };
+  ProgramJoiner joiner(options_, objectives_, programs, entries, run);
+  joiner.JoinMicroSteps();
+  if (!apart) joiner.JoinUpdates();
+  std::vector<memory::StepProgram> step;
+  for (const auto& program : programs) step.push_back({program, 0});
+  for (const StepEntry& entry : entries) {
+    step[entry.program].times += entry.times;
+    step[entry.program].base = entry.updates.back().objective;
   }
-  return joined;
-}
-
-std::vector<graph::PassReport> StepDraft::Join(const CompileOptions& options,
-                                               const std::vector<memory::StepProgram>& step,
-                                               int base, Program& program) const {
-  const models::Objective& objective = objectives_[static_cast<size_t>(base)];
-  std::vector<const Program*> micro_steps;
-  for (const memory::StepProgram& part : step) {
-    if (part.times == 0 || part.base != base) continue;
-    micro_steps.insert(micro_steps.end(), static_cast<size_t>(part.times / objective.updates),
-                       part.program.get());
-  }
-  program = *micro_steps.front();
-  program.set_name(graph::OfObjective(objective.name, "train"));
-  graph::PassPipeline passes =
-      PassesOfJoined(options, objectives_, {micro_steps.begin() + 1, micro_steps.end()});
-  passes.set_verify(config_.debug.verify_drafts);
-  return passes.Run(program);
+  std::ranges::copy_if(programs_, std::back_inserter(step),
+                       [](const memory::StepProgram& part) { return part.times == 0; });
+  return step;
 }
 
 StepDraft::Stays StepDraft::OnDevice() const {
@@ -167,13 +133,18 @@ std::string StepDraft::WhyNotBlocksFirst() const {
   CompileOptions unmoved = options_;
   unmoved.update_in_backward.reset();
   unmoved.on_host = {};
-  for (size_t i = 0; i < objectives_.size(); ++i) {
-    Program program;
-    for (const graph::PassReport& report : Join(unmoved, programs_, static_cast<int>(i), program)) {
-      if (report.result.refused) return report.result.summary;
+  ProgramList programs;
+  for (const memory::StepProgram& part : programs_) programs.push_back(part.program);
+  std::vector<StepEntry> entries = entries_;
+  std::string why;
+  const auto run = [&](graph::PassPipeline& passes, Program& program) {
+    passes.set_verify(config_.debug.verify_drafts);
+    for (const graph::PassReport& report : passes.Run(program)) {
+      if (report.result.refused && why.empty()) why = report.result.summary;
     }
-  }
-  return "";
+  };
+  ProgramJoiner(unmoved, objectives_, programs, entries, run).JoinMicroSteps();
+  return why;
 }
 
 void StepDraft::Finish(Program& program, const std::string& loss) const {

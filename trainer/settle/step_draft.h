@@ -63,13 +63,8 @@ class StepDraft {
   // The passes that follow once the retention of activations is decided.
   // `loss`: what it trains, or empty.
   void Finish(graph::Program& program, const std::string& loss) const;
-  // Finished programs, those of several micro-steps of each objective in their place.
-  std::vector<memory::StepProgram> Joined(std::vector<memory::StepProgram> step) const;
-  // The same with those of several updates.
-  std::vector<memory::StepProgram> WithJoinedUpdates(std::vector<memory::StepProgram> step) const;
-  std::vector<graph::PassReport> Join(const CompileOptions& options,
-                                      const std::vector<memory::StepProgram>& step, int base,
-                                      graph::Program& program) const;
+  std::vector<memory::StepProgram> Finished(const std::vector<memory::Decision>& decisions,
+                                            const memory::Fates& assignment, bool apart) const;
   // The tensors that a policy would not keep; none when the policy doesn't apply here.
   std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy,
                                                  int base) const;
@@ -79,6 +74,7 @@ class StepDraft {
   config::RunConfig config_;
   CompileOptions options_;
   std::vector<memory::StepProgram> programs_;
+  std::vector<StepEntry> entries_;  // that run them
   std::vector<models::Objective> objectives_;
   std::vector<std::shared_ptr<const graph::Program>> bases_;
 };

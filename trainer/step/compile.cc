@@ -26,6 +26,7 @@
 #include "trainer/step/averages.h"
 #include "trainer/step/carried_state.h"
 #include "trainer/step/input_places.h"
+#include "trainer/step/join_programs.h"
 #include "trainer/step/model_states.h"
 #include "trainer/step/pass_options.h"
 #include "trainer/step/passes.h"
@@ -59,7 +60,7 @@ class Compiler {
     if (options_.train) {
       CheckObjectives();
       for (size_t i = 0; i < objectives_.size(); ++i) Train(static_cast<int>(i));
-      JoinUpdates();
+      JoinPrograms();
       if (!options_.stop_after.empty()) ThrowStopped();
       for (const StepEntry& entry : step.entries) CountFlops(entry);
     }
@@ -149,66 +150,31 @@ class Compiler {
     }
   }
 
-  // The entries of an objective's update, with their programs.
+  // The entries of an objective's update, with their programs, each of one micro-step.
   std::vector<StepEntry> Update(int index) {
     const models::Objective& objective = objectives_[static_cast<size_t>(index)];
-    // Drafts stay apart: each micro-step is still to be finished.
-    const int64_t count = options_.accumulate,
-                  together = options_.draft ? 1 : options_.micro_steps_per_program;
-    if (count % together != 0) {
-      throw InternalError(
-          fmt::format("programs of {} micro-steps for updates of {}", together, count));
-    }
-    if (options_.blocks_first && !options_.draft && together != count) {
-      throw InternalError("blocks come first only where one program holds all micro-steps");
-    }
-    const auto build = [&](const char* name, Carry carry, bool updates) {
-      return Build(
-          OfObjective(objective.name, name),
-          {.kind = ProgramKind::kTrain, .objective = objective, .carry = carry, .update = updates});
-    };
-    const auto entry = [&](std::unique_ptr<Program> program, int64_t micro_step) {
-      return StepEntry{.program = Keep(std::move(program)),
-                       .micro_steps = together,
-                       .micro_step = micro_step,
-                       .ends = micro_step + together == count,
-                       .updates = {{.objective = index}}};
-    };
-    if (count == 1) return {entry(build("train", Carry::kNone, true), 0)};
-
-    const std::unique_ptr<Program> first = build("train_first", Carry::kWrite, false),
-                                   middle = count == 2
-                                                ? nullptr
-                                                : build("train_middle", Carry::kAccumulate, false),
-                                   last = build("train_last", Carry::kAccumulate, true);
+    const int64_t count = options_.accumulate;
     std::vector<StepEntry> update;
-    for (int64_t begin = 0; begin < count; begin += together) {
-      const int64_t end = begin + together;
-      if (begin > together && end < count) {
-        ++update.back().times;
-        continue;
-      }
-      std::vector<const Program*> micro_steps(static_cast<size_t>(together), middle.get());
-      if (begin == 0) micro_steps.front() = first.get();
-      if (end == count) micro_steps.back() = last.get();
-      const char* name = together == count ? "train"
-                         : begin == 0      ? "train_begin"
-                         : end == count    ? "train_end"
-                                           : "train_between";
-      update.push_back(entry(Join(OfObjective(objective.name, name), micro_steps), begin));
+    const auto add = [&](const char* name, Carry carry, int64_t begin, int64_t end) {
+      if (begin >= end) return;
+      const Purpose purpose = {.kind = ProgramKind::kTrain,
+                               .objective = objective,
+                               .carry = carry,
+                               .update = end == count};
+      update.push_back({.program = Keep(Build(OfObjective(objective.name, name), purpose)),
+                        .times = end - begin,
+                        .micro_step = begin,
+                        .ends = end == count,
+                        .updates = {{.objective = index}}});
+    };
+    if (count == 1) {
+      add("train", Carry::kNone, 0, 1);
+    } else {
+      add("train_first", Carry::kWrite, 0, 1);
+      add("train_middle", Carry::kAccumulate, 1, count - 1);
+      add("train_last", Carry::kAccumulate, count - 1, count);
     }
     return update;
-  }
-
-  // One program of several micro-steps.
-  std::unique_ptr<Program> Join(const std::string& name,
-                                const std::vector<const Program*>& micro_steps) {
-    auto program = std::make_unique<Program>(*micro_steps.front());
-    if (micro_steps.size() == 1 || Stopped()) return program;
-    program->set_name(name);
-    const std::vector<const Program*> next(micro_steps.begin() + 1, micro_steps.end());
-    RunPasses(PassesOfJoined(options_, objectives_, next), *program);
-    return program;
   }
 
   // The programs of an objective and the entries of all its updates.
@@ -230,44 +196,13 @@ class Compiler {
     }
   }
 
-  // An objective's first update becomes part of the program of the last update before it, where
-  // both read the same data. Drafts stay apart: each is still to be finished.
-  void JoinUpdates() {
+  // Drafts stay apart: each is still to be finished.
+  void JoinPrograms() {
     if (options_.draft || Stopped()) return;
-    std::vector<StepEntry>& entries = result_.step.entries;
-    std::vector<StepEntry> joined;
-    for (StepEntry& entry : entries) {
-      const StepUpdate next = entry.updates.front();
-      const bool joins =
-          !joined.empty() && next.number == 0 &&
-          joined.back().updates.back().objective + 1 == next.objective &&
-          JoinsUpdate(options_, objectives_[next.objective - 1], objectives_[next.objective]);
-      if (!joins) {
-        joined.push_back(std::move(entry));
-        continue;
-      }
-      const Program& before = *result_.programs[joined.back().program];
-      const Program& program = *result_.programs[entry.program];
-      auto both = std::make_unique<Program>(before);
-      both->set_name(before.name() + "+" + program.name());
-      RunPasses(PassesOfUpdates(options_, {&program}), *both);
-      joined.back().program = Keep(std::move(both));
-      joined.back().updates.push_back(next);
-    }
-    entries = std::move(joined);
-    DropUnused();
-  }
-
-  // Training programs that no entry runs.
-  void DropUnused() {
-    std::vector<std::unique_ptr<Program>> programs;
-    std::map<int, int> now;  // the programs' indices
-    for (StepEntry& entry : result_.step.entries) {
-      const auto [there, fresh] = now.try_emplace(entry.program, std::ssize(programs));
-      if (fresh) programs.push_back(std::move(result_.programs[entry.program]));
-      entry.program = there->second;
-    }
-    result_.programs = std::move(programs);
+    const auto run = [&](PassPipeline& passes, Program& program) { RunPasses(passes, program); };
+    ProgramJoiner joiner(options_, objectives_, result_.programs, result_.step.entries, run);
+    joiner.JoinMicroSteps();
+    if (!Stopped()) joiner.JoinUpdates();
   }
 
   void CountFlops(const StepEntry& entry) {

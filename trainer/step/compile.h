@@ -14,6 +14,7 @@
 #include "models/model.h"
 #include "models/sharding.h"
 #include "trainer/step/compile_options.h"
+#include "trainer/step/join_programs.h"
 #include "trainer/step/metrics.h"
 #include "trainer/step/step_programs.h"
 
@@ -21,7 +22,7 @@ namespace plimsoll::trainer {
 
 struct CompiledStep {
   CompileOptions options;
-  std::vector<std::unique_ptr<graph::Program>> programs;
+  ProgramList programs;
   StepPrograms step;
   std::vector<models::Objective> objectives;  // that the step trains
   std::vector<MetricInfo> metrics;            // of the step and of evaluation, by objective

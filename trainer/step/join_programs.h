@@ -1,0 +1,52 @@
+// Programs of single micro-steps become those that a step runs: of several micro-steps, and of the
+// updates of several objectives.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "graph/pass.h"
+#include "models/model.h"
+#include "trainer/step/compile_options.h"
+#include "trainer/step/step_programs.h"
+
+namespace plimsoll::trainer {
+
+using ProgramList = std::vector<std::shared_ptr<const graph::Program>>;
+
+class ProgramJoiner {
+ public:
+  // `run` runs passes on a program.
+  using Run = FunctionRef<void(graph::PassPipeline&, graph::Program&)>;
+  // All live longer than this. The entries name the programs; programs that none names go.
+  ProgramJoiner(const CompileOptions& options, const std::vector<models::Objective>& objectives,
+                ProgramList& programs, std::vector<StepEntry>& entries, Run run)
+      : options_(options),
+        objectives_(objectives),
+        programs_(programs),
+        entries_(entries),
+        run_(run) {}
+
+  // As many micro-steps as options.micro_steps_per_program says. InternalError where they do not
+  // divide an update.
+  void JoinMicroSteps();
+  // An objective's first update becomes part of the program of the last update before it, where
+  // both read the same data.
+  void JoinUpdates();
+
+ private:
+  // Whether the update of the entry becomes part of the program before it.
+  bool Joins(const StepEntry& before, const StepEntry& entry) const;
+  // The index of a program of several micro-steps, given by theirs.
+  int JoinedOf(const std::vector<int>& micro_steps, const StepEntry& entry);
+  void DropUnused();
+
+  const CompileOptions& options_;
+  const std::vector<models::Objective>& objectives_;
+  ProgramList& programs_;
+  std::vector<StepEntry>& entries_;
+  Run run_;
+};
+
+}  // namespace plimsoll::trainer
