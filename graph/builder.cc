@@ -4,12 +4,14 @@
 
 namespace plimsoll::graph {
 
-Value Builder::Persistent(std::string name, Role role, TensorType type) {
+Value Builder::Persistent(std::string name, Role role, TensorType type,
+                          std::optional<Owner> owner) {
   Tensor tensor;
   tensor.name = std::move(name);
   tensor.type = type;
   tensor.role = role;
   tensor.persistent = true;
+  tensor.owner = std::move(owner);
   return program_.AddTensor(std::move(tensor));
 }
 

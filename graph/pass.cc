@@ -46,6 +46,11 @@ class Hasher {
     Add(tensor.place);
     Add(tensor.persistent);
     Add(tensor.retention);
+    Add(tensor.owner.has_value());
+    if (tensor.owner) {
+      Add(tensor.owner->name);
+      Add(tensor.owner->as);
+    }
     Add(tensor.alias.has_value());
     if (!tensor.alias) return;
     Add(tensor.alias->base);

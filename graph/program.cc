@@ -46,6 +46,11 @@ void Program::Rename(TensorId id, std::string name) {
   if (Find(name) != kNoTensor) throw InternalError("tensor '" + name + "' exists already");
   names_.Erase(tensors_[id].name, tensors_);
   names_.Insert(name, id);
+  if (tensors_[id].persistent) {
+    for (Tensor& tensor : tensors_) {
+      if (tensor.owner && tensor.owner->name == tensors_[id].name) tensor.owner->name = name;
+    }
+  }
   tensors_[id].name = std::move(name);
 }
 

@@ -9,6 +9,8 @@ constexpr std::array<std::string_view, kRoles> kRoleNames = {
     "input",   "parameter",  "gradient",  "master", "optimizer_state", "state",
     "pending", "activation", "workspace", "metric", "snapshot"};
 static_assert(!kRoleNames.back().empty(), "every role has a name");
+constexpr std::array<std::string_view, 6> kOwnedAsNames = {"remainder", "master", "moment",
+                                                           "variance",  "scale",  "average"};
 constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
 constexpr std::array<std::string_view, 3> kRetentionNames = {"save", "recompute", "offload"};
 
@@ -32,6 +34,10 @@ std::string PendingName(std::string_view state) { return std::string(state) + ".
 
 std::string TensorType::ToString() const { return std::string(Name(dtype)) + shape.ToString(); }
 
+std::string_view Name(OwnedAs as) { return kOwnedAsNames[static_cast<size_t>(as)]; }
+std::optional<OwnedAs> ParseOwnedAs(std::string_view name) {
+  return Find<OwnedAs>(kOwnedAsNames, name);
+}
 std::string_view Name(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
 std::optional<Role> ParseRole(std::string_view name) { return Find<Role>(kRoleNames, name); }
 std::string_view Name(Place place) { return kPlaceNames[static_cast<size_t>(place)]; }

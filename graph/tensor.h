@@ -55,6 +55,18 @@ enum class Retention : uint8_t {
   kOffload,    // waits in host memory
 };
 
+// What a tensor is to the one that it belongs to.
+enum class OwnedAs : uint8_t {
+  kRemainder,  // the rest of a bf16 value: with it the value is float32
+  kMaster,     // the float32 value
+  kMoment,     // of gradients
+  kVariance,   // the moment of their squares, and so never negative
+  kScale,      // of blocks of codes
+  kAverage,    // over updates
+};
+
+std::string_view Name(OwnedAs as);
+std::optional<OwnedAs> ParseOwnedAs(std::string_view name);
 std::string_view Name(Role role);
 std::optional<Role> ParseRole(std::string_view name);
 std::string_view Name(Place place);
@@ -79,6 +91,13 @@ struct Alias {
   }
 };
 
+// The tensor that another one belongs to, by name: a program that has one need not have the other.
+struct Owner {
+  std::string name;
+  OwnedAs as = OwnedAs::kMoment;
+  bool operator==(const Owner&) const = default;
+};
+
 struct Tensor {
   std::string name;  // unique in its program: "block.3.attn.qkv"
   TensorType type;
@@ -89,6 +108,7 @@ struct Tensor {
   bool persistent = false;
   Retention retention = Retention::kSave;
   std::optional<Alias> alias;
+  std::optional<Owner> owner = {};  // of carried tensors that belong to another one
 
   int64_t bytes() const { return type.bytes(); }
 };

@@ -168,6 +168,10 @@ class Parser {
         tensor.place = *place;
       } else if (const auto retention = ParseRetention(word)) {
         tensor.retention = *retention;
+      } else if (word == "of") {
+        line.Word();
+        tensor.owner = OwnerIn(line);
+        continue;
       } else if (word == "view") {
         line.Word();
         tensor.alias = ViewOf(line, tensor);
@@ -178,6 +182,17 @@ class Parser {
       line.Word();
     }
     return program_.AddTensor(std::move(tensor));
+  }
+
+  static Owner OwnerIn(Line& line) {
+    line.Expect('%');
+    Owner owner = {.name = std::string(line.Word())};
+    if (!line.AcceptWord("as")) line.Fail("expected what it is to %" + owner.name);
+    const std::string as(line.Word());
+    const auto known = ParseOwnedAs(as);
+    if (!known) line.Fail("no tensor belongs to another one as '" + as + "'");
+    owner.as = *known;
+    return owner;
   }
 
   TensorType Type(Line& line) {

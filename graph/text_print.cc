@@ -77,6 +77,9 @@ class Printer {
     text_ += ": " + tensor.type.ToString();
     if (tensor.role != Role::kActivation) text_ += " " + std::string(Name(tensor.role));
     if (tensor.persistent) text_ += " persistent";
+    if (tensor.owner) {
+      text_ += " of %" + tensor.owner->name + " as " + std::string(Name(tensor.owner->as));
+    }
     if (tensor.place != Place::kDevice) text_ += " " + std::string(Name(tensor.place));
     if (tensor.retention != Retention::kSave) text_ += " " + std::string(Name(tensor.retention));
     if (tensor.alias) {

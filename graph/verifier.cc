@@ -30,6 +30,10 @@ class Verifier {
 
   void CheckTensor(TensorId id) const {
     const Tensor& tensor = program_.tensor(id);
+    if (tensor.owner && (!tensor.persistent || tensor.owner->name == tensor.name)) {
+      throw InternalError("tensor " + Quoted(id) + " belongs to '" + tensor.owner->name +
+                          "', but is not carried beside it");
+    }
     if (!tensor.alias) return;
     const Alias alias = *tensor.alias;
     if (!Exists(alias.base) || alias.base >= id) {

@@ -12,6 +12,8 @@ namespace plimsoll::optim {
 using graph::Builder;
 using graph::DType;
 using graph::kNoTensor;
+using graph::OwnedAs;
+using graph::Owner;
 using graph::Role;
 using graph::TensorId;
 using graph::TensorType;
@@ -26,9 +28,10 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
 }
 
 // The carried tensor of that name; adds it if there is none.
-Value Carried(Builder& g, const std::string& name, Role role, const TensorType& type) {
+Value Carried(Builder& g, const std::string& name, Role role, const TensorType& type,
+              std::optional<Owner> owner = {}) {
   const Value found = g.program().Find(name);
-  return found != kNoTensor ? found : g.Persistent(name, role, type);
+  return found != kNoTensor ? found : g.Persistent(name, role, type, std::move(owner));
 }
 
 // The factors for the gradients, and whether the step is applied at all.
@@ -124,30 +127,34 @@ ops::StoredWeight Update::WeightOf(Builder& g, Value parameter) const {
   const graph::Tensor p = g.program().tensor(parameter);
   ops::StoredWeight weight{parameter};
   if (!graph::IsLowPrecision(p.type.dtype) || !options_.master_weights) return weight;
-  weight.master =
-      p.type.dtype == DType::kBFloat16
-          ? Carried(g, p.name + ".remainder", Role::kMaster, {DType::kInt16, p.type.shape})
-          : Carried(g, p.name + ".master", Role::kMaster, {DType::kFloat32, p.type.shape});
+  weight.master = p.type.dtype == DType::kBFloat16
+                      ? Carried(g, p.name + ".remainder", Role::kMaster,
+                                {DType::kInt16, p.type.shape}, Owner{p.name, OwnedAs::kRemainder})
+                      : Carried(g, p.name + ".master", Role::kMaster,
+                                {DType::kFloat32, p.type.shape}, Owner{p.name, OwnedAs::kMaster});
   return weight;
 }
 
-ops::StoredMoment Update::MomentOf(Builder& g, Value parameter, const std::string& suffix) const {
+ops::StoredMoment Update::MomentOf(Builder& g, Value parameter, const std::string& suffix,
+                                   OwnedAs as) const {
   const graph::Tensor p = g.program().tensor(parameter);
   const graph::Shape& shape = p.type.shape;
   const std::string name = p.name + "." + suffix;
-  auto state = [&](const std::string& of, DType dtype, const graph::Shape& s) {
-    return g.Persistent(of, Role::kOptimizerState, {dtype, s});
+  const auto values = [&](DType dtype) {
+    return g.Persistent(name, Role::kOptimizerState, {dtype, shape}, Owner{p.name, as});
   };
   const DType whole = graph::ComputeType(p.type.dtype);
   const bool small = shape.rank() < 2 || shape.elements() < kLeastElementsForInt8;
   if (options_.state_dtype == StateDType::kBFloat16 && whole == DType::kFloat32) {
-    return {state(name, DType::kBFloat16, shape)};
+    return {values(DType::kBFloat16)};
   }
   if (options_.state_dtype == StateDType::kInt8 && whole == DType::kFloat32 && !small) {
-    return {state(name, DType::kUInt8, shape),
-            state(name + ".scale", DType::kFloat32, ops::ScalesShape(shape))};
+    const Value codes = values(DType::kUInt8);
+    return {codes,
+            g.Persistent(name + ".scale", Role::kOptimizerState,
+                         {DType::kFloat32, ops::ScalesShape(shape)}, Owner{name, OwnedAs::kScale})};
   }
-  return {state(name, whole, shape)};
+  return {values(whole)};
 }
 
 void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
@@ -158,10 +165,10 @@ void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value cou
   const bool adamw = options_.algorithm == UpdateOptions::Algorithm::kAdamW;
   ops::StoredMoment first, second;
   if (adamw) {
-    first = MomentOf(g, parameter, "m");
-    second = MomentOf(g, parameter, "v");
+    first = MomentOf(g, parameter, "m", OwnedAs::kMoment);
+    second = MomentOf(g, parameter, "v", OwnedAs::kVariance);
   } else if (options_.momentum > 0) {
-    first = MomentOf(g, parameter, "momentum");
+    first = MomentOf(g, parameter, "momentum", OwnedAs::kMoment);
   }
   if (weight.RoundsStochastically(g) || first.RoundsStochastically(g) ||
       second.RoundsStochastically(g)) {
@@ -181,7 +188,8 @@ void Update::EmitAverageOf(Builder& g, Value value, Value count, Value apply) co
   const graph::Tensor tensor = g.program().tensor(value);
   g.set_scope(tensor.name);
   const Value average = g.Persistent(AverageName(tensor.name), Role::kOptimizerState,
-                                     {graph::ComputeType(tensor.type.dtype), tensor.type.shape});
+                                     {graph::ComputeType(tensor.type.dtype), tensor.type.shape},
+                                     Owner{tensor.name, OwnedAs::kAverage});
   ops::WeightAverage(g, average, WeightOf(g, value), count, apply, *options_.average);
 }
 

@@ -119,8 +119,8 @@ class Update : public graph::Pass {
   double DecayOf(const graph::Tensor& parameter) const;
   double LrFactorOf(const graph::Tensor& parameter) const;
   ops::StoredWeight WeightOf(graph::Builder& g, graph::Value parameter) const;
-  ops::StoredMoment MomentOf(graph::Builder& g, graph::Value parameter,
-                             const std::string& suffix) const;
+  ops::StoredMoment MomentOf(graph::Builder& g, graph::Value parameter, const std::string& suffix,
+                             graph::OwnedAs as) const;
   void EmitAverageOf(graph::Builder& g, graph::Value value, graph::Value count,
                      graph::Value apply) const;
   void EmitUpdateOf(graph::Builder& g, graph::Value parameter, graph::Value gradient,

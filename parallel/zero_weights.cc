@@ -158,7 +158,7 @@ void EmitGathers(std::span<const Program* const> step, int64_t ranks, Program& p
       if (!IsDividedWeight(tensor, ranks)) continue;
       if (program.Find(tensor.name) != graph::kNoTensor) continue;
       g.set_scope(tensor.name);
-      const TensorId weight = g.Persistent(tensor.name, tensor.role, tensor.type);
+      const TensorId weight = g.Persistent(tensor.name, tensor.role, tensor.type, tensor.owner);
       weights.push_back({weight, 0, TakeOwn(g, weight, ranks)});
     }
   }

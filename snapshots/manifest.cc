@@ -55,7 +55,10 @@ TensorRecord ParseTensor(const JsonObject& object, int64_t shards) {
   TensorRecord tensor{.name = object.RequireString("name"),
                       .part = object.RequireInt("part", 0, kMaxRanks),
                       .parts = object.RequireInt("parts", 1, kMaxRanks),
-                      .shape = object.RequireInts("shape", 0)};
+                      .shape = object.RequireInts("shape", 0),
+                      .owner = object.GetString("of", ""),
+                      .as = object.GetString("as", "")};
+  if (tensor.owner.empty() != tensor.as.empty()) object.Fail("of", "goes with \"as\"");
   if (tensor.part >= tensor.parts) object.Fail("part", "is not one of the tensor's parts");
   const auto type = formats::ParseTypeName(object.RequireString("dtype"));
   if (!type) object.Fail("dtype", "is unknown");
@@ -111,6 +114,28 @@ void CheckTogether(const Manifest& manifest, const std::string& where) {
   }
 }
 
+// Before manifests told owners, names did.
+void TakeOwnersFromNames(Manifest& manifest) {
+  constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
+      {".remainder", "remainder"}, {".master", "master"}, {".m", "moment"},   {".v", "variance"},
+      {".momentum", "moment"},     {".scale", "scale"},   {".ema", "average"}};
+  std::set<std::string, std::less<>> names;
+  for (const TensorRecord& tensor : manifest.tensors) {
+    if (!tensor.owner.empty()) return;
+    names.insert(tensor.name);
+  }
+  for (TensorRecord& tensor : manifest.tensors) {
+    for (const auto& [ending, as] : kEndings) {
+      const std::string_view name = tensor.name;
+      if (!name.ends_with(ending)) continue;
+      const auto owner = names.find(name.substr(0, name.size() - ending.size()));
+      if (owner == names.end()) continue;
+      tensor.owner = *owner;
+      tensor.as = as;
+    }
+  }
+}
+
 }  // namespace
 
 int64_t TensorRecord::elements() const { return formats::CountElements(shape).value_or(0); }
@@ -118,6 +143,14 @@ int64_t TensorRecord::elements() const { return formats::CountElements(shape).va
 const TensorRecord* Manifest::Find(std::string_view name, int64_t part) const {
   const auto found = std::ranges::find_if(tensors, [&](const TensorRecord& record) {
     return record.part == part && record.name == name;
+  });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+const TensorRecord* Manifest::FindOwned(std::string_view owner, std::string_view as,
+                                        int64_t part) const {
+  const auto found = std::ranges::find_if(tensors, [&](const TensorRecord& record) {
+    return record.part == part && record.owner == owner && record.as == as;
   });
   return found == tensors.end() ? nullptr : &*found;
 }
@@ -142,14 +175,14 @@ std::string ToText(const Manifest& manifest) {
                         {"elements", slice.elements},
                         {"crc32c", Hex(slice.crc)}});
     }
-    tensors.push_back(ordered_json{
-        {"name", tensor.name},
-        {"part", tensor.part},
-        {"parts", tensor.parts},
-        {"dtype", formats::TypeName(tensor.type)},
-        {"shape", tensor.shape},
-        {"slices",
-         slices}}.dump());
+    ordered_json entry = {{"name", tensor.name},   {"part", tensor.part},
+                          {"parts", tensor.parts}, {"dtype", formats::TypeName(tensor.type)},
+                          {"shape", tensor.shape}, {"slices", slices}};
+    if (!tensor.owner.empty()) {
+      entry["of"] = tensor.owner;
+      entry["as"] = tensor.as;
+    }
+    tensors.push_back(entry.dump());
   }
   return WithChecksum(
       fmt::format("{{\n\"format\": {},\n\"program\": {},\n\"step\": {},\n\"run\": {},\n"
@@ -182,6 +215,7 @@ Manifest ParseManifest(std::string_view text, const std::string& where) {
   for (const JsonObject& tensor : object.RequireObjects("tensors")) {
     manifest.tensors.push_back(ParseTensor(tensor, shards));
   }
+  TakeOwnersFromNames(manifest);
   CheckTogether(manifest, where);
   return manifest;
 }

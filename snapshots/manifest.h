@@ -9,7 +9,8 @@
 //   {"file":"rank-00000.safetensors","bytes":…,"header_crc32c":"…"}],
 //   "tensors": [
 //   {"name":"wte.weight","part":0,"parts":1,"dtype":"F32","shape":[…],
-//    "slices":[{"shard":0,"begin":0,"elements":…,"crc32c":"…"}]}],
+//    "slices":[{"shard":0,"begin":0,"elements":…,"crc32c":"…"}]},
+//   {"name":"wte.weight.m","of":"wte.weight","as":"moment",…}],
 //   "crc32c": "89abcdef"
 //   }
 //
@@ -49,6 +50,8 @@ struct TensorRecord {
   formats::TensorType type = formats::TensorType::kF32;
   std::vector<int64_t> shape = {};
   std::vector<Slice> slices = {};  // from the first element to the last, without gaps
+  // The tensor that it belongs to, and as what, a name of graph::OwnedAs; empty: to none.
+  std::string owner = {}, as = {};
 
   int64_t elements() const;
 };
@@ -60,7 +63,9 @@ struct Manifest {
   std::vector<Shard> shards = {};
   std::vector<TensorRecord> tensors = {};
 
-  const TensorRecord* Find(std::string_view name, int64_t part) const;  // nullptr if there is none
+  // nullptr if there is none.
+  const TensorRecord* Find(std::string_view name, int64_t part) const;
+  const TensorRecord* FindOwned(std::string_view owner, std::string_view as, int64_t part) const;
 };
 
 std::string ToText(const Manifest& manifest);

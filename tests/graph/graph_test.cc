@@ -86,6 +86,17 @@ TEST(Program, NamesAreUnique) {
   EXPECT_EQ(program.Find("scale"), kNoTensor);
 }
 
+TEST(Program, OwnersAreRenamedWhereTheyAreOwners) {
+  Program program;
+  Builder g(program);
+  const Value w = g.Persistent("w", Role::kParameter, {DType::kFloat32, {2}});
+  const Value m = g.Persistent("w.m", Role::kOptimizerState, {DType::kFloat32, {2}},
+                               Owner{"w", OwnedAs::kMoment});
+  program.Rename(w, "weight");
+  program.Rename(m, "q1");
+  EXPECT_EQ(program.tensor(m).owner, (Owner{"weight", OwnedAs::kMoment}));
+}
+
 TEST(Program, DropUnusedTensorsKeepsWhatIsMentioned) {
   Program program("p");
   Builder g(program);

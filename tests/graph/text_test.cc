@@ -18,7 +18,7 @@ constexpr std::string_view kEverything =
     R"(program every_feature
   tensor %x: f32[2,8] input persistent
   tensor %w: f32[8,8] parameter persistent
-  tensor %m: f64[] optimizer_state persistent host
+  tensor %m: f64[] optimizer_state persistent of %w as variance host
 forward
   %fc.y: f32[2,8] = linear(%x, %w, _) @block.0.fc
   %g: f32[2,8] = gelu(%fc.y) {approximate="tanh"} @block.0 using %scratch: i32[16] workspace
@@ -39,6 +39,7 @@ TEST(ProgramText, KeepsEveryField) {
   EXPECT_EQ(m.role, Role::kOptimizerState);
   EXPECT_EQ(m.place, Place::kHost);
   EXPECT_TRUE(m.persistent);
+  EXPECT_EQ(m.owner, (Owner{"w", OwnedAs::kVariance}));
   const Tensor& flat = program.tensor(program.Require("flat"));
   EXPECT_EQ(flat.alias, (Alias{program.Require("g"), 0}));
   ASSERT_EQ(program.nodes().size(), 5u);
@@ -107,6 +108,9 @@ TEST(ProgramText, MistakesNameTheLine) {
       {"program p\n  tensor %x: f32[0,4611686018427387904,4]", "t:2: impossible shape"},
       {"program p\n  tensor %x: f32[1,1,1,1,1,1,1]", "t:2: impossible shape"},
       {"program p\n  tensor %x: f32[2]\n  tensor %x: f32[2]", "t:3: tensor %x is declared twice"},
+      {"program p\n  tensor %m: f32[2] of %w", "t:2: expected what it is to %w"},
+      {"program p\n  tensor %m: f32[2] of %w as aunt",
+       "t:2: no tensor belongs to another one as 'aunt'"},
       {"program p\n  tensor %x: f32[2] wrong", "t:2: the line does not end where it should"},
       {"program p\n  tensor %x: f32[2] view %y+0", "t:2: view of %y, which is not declared before"},
       {"program p\n  tensor %y: f32[2]\n  tensor %x: f32[2] view %y+4",

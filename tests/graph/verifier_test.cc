@@ -91,6 +91,20 @@ TEST(Verifier, AliasesLieWithinTheirBase) {
   ExpectInternalError([&] { Verify(program); }, {"'half' reaches beyond 'w'"});
 }
 
+TEST(Verifier, WhatBelongsToAnotherTensorIsCarried) {
+  Program program = ParseProgram(R"(program p
+  tensor %w: f32[8] parameter persistent
+  tensor %m: f32[8] optimizer_state persistent of %w as moment
+)");
+  EXPECT_NO_THROW(Verify(program));
+  Tensor& m = program.mutable_tensor(program.Require("m"));
+  m.persistent = false;
+  ExpectInternalError([&] { Verify(program); }, {"'m' belongs to 'w', but is not carried"});
+  m.persistent = true;
+  m.owner->name = "m";
+  ExpectInternalError([&] { Verify(program); }, {"'m' belongs to 'm'"});
+}
+
 TEST(Verifier, ViewsMustBeAliases) {
   EXPECT_THAT(ErrorOf(WithInput("  %y: f32[2,2] = view(%x) {d0=2, d1=2, rank=2}\n")),
               HasSubstr("view 'y' is no alias"));

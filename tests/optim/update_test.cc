@@ -47,10 +47,10 @@ TEST(Update, AdamWWithClipping) {
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
-  tensor %w.m: f32[6,4] optimizer_state persistent
-  tensor %w.v: f32[6,4] optimizer_state persistent
-  tensor %b.m: f32[6] optimizer_state persistent
-  tensor %b.v: f32[6] optimizer_state persistent
+  tensor %w.m: f32[6,4] optimizer_state persistent of %w as moment
+  tensor %w.v: f32[6,4] optimizer_state persistent of %w as variance
+  tensor %b.m: f32[6] optimizer_state persistent of %b as moment
+  tensor %b.v: f32[6] optimizer_state persistent of %b as variance
 backward
   %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 update
@@ -146,8 +146,8 @@ TEST(Update, SgdWithMomentum) {
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
-  tensor %w.momentum: f32[6,4] optimizer_state persistent
-  tensor %b.momentum: f32[6] optimizer_state persistent
+  tensor %w.momentum: f32[6,4] optimizer_state persistent of %w as moment
+  tensor %b.momentum: f32[6] optimizer_state persistent of %b as moment
 backward
   %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 update
@@ -184,11 +184,11 @@ TEST(Update, AveragesBehindAllUpdates) {
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
-  tensor %a.remainder: i16[6] master persistent
+  tensor %a.remainder: i16[6] master persistent of %a as remainder
   tensor %ema_count: i32[] optimizer_state persistent
-  tensor %a.ema: f32[6] optimizer_state persistent
-  tensor %b.ema: f32[6] optimizer_state persistent
-  tensor %mean.ema: f32[3] optimizer_state persistent
+  tensor %a.ema: f32[6] optimizer_state persistent of %a as average
+  tensor %b.ema: f32[6] optimizer_state persistent of %b as average
+  tensor %mean.ema: f32[3] optimizer_state persistent of %mean as average
 update
   %grad_norm = global_norm(%a.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
@@ -223,8 +223,8 @@ TEST(Update, BFloat16WithMasterWeights) {
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
-  tensor %w.remainder: i16[64,128] master persistent
-  tensor %b.remainder: i16[64] master persistent
+  tensor %w.remainder: i16[64,128] master persistent of %w as remainder
+  tensor %b.remainder: i16[64] master persistent of %b as remainder
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
@@ -248,14 +248,14 @@ TEST(Update, BFloat16WithMasterWeightsAndEightBitMoments) {
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
-  tensor %w.remainder: i16[64,128] master persistent
-  tensor %w.m: u8[64,128] optimizer_state persistent
-  tensor %w.m.scale: f32[32] optimizer_state persistent
-  tensor %w.v: u8[64,128] optimizer_state persistent
-  tensor %w.v.scale: f32[32] optimizer_state persistent
-  tensor %b.remainder: i16[64] master persistent
-  tensor %b.m: f32[64] optimizer_state persistent
-  tensor %b.v: f32[64] optimizer_state persistent
+  tensor %w.remainder: i16[64,128] master persistent of %w as remainder
+  tensor %w.m: u8[64,128] optimizer_state persistent of %w as moment
+  tensor %w.m.scale: f32[32] optimizer_state persistent of %w.m as scale
+  tensor %w.v: u8[64,128] optimizer_state persistent of %w as variance
+  tensor %w.v.scale: f32[32] optimizer_state persistent of %w.v as scale
+  tensor %b.remainder: i16[64] master persistent of %b as remainder
+  tensor %b.m: f32[64] optimizer_state persistent of %b as moment
+  tensor %b.v: f32[64] optimizer_state persistent of %b as variance
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
@@ -275,11 +275,11 @@ TEST(Update, BFloat16WithoutMasterWeights) {
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
-  tensor %w.m: bf16[64,128] optimizer_state persistent
-  tensor %w.v: bf16[64,128] optimizer_state persistent
+  tensor %w.m: bf16[64,128] optimizer_state persistent of %w as moment
+  tensor %w.v: bf16[64,128] optimizer_state persistent of %w as variance
   tensor %rng: i32[2] input persistent
-  tensor %b.m: bf16[64] optimizer_state persistent
-  tensor %b.v: bf16[64] optimizer_state persistent
+  tensor %b.m: bf16[64] optimizer_state persistent of %b as moment
+  tensor %b.v: bf16[64] optimizer_state persistent of %b as variance
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
@@ -315,9 +315,9 @@ TEST(Update, Float16WithLossScalingAndMasterWeights) {
   tensor %growth_tracker: i32[] state persistent
   tensor %skipped: i32[2] state persistent
   tensor %update_count: i32[] optimizer_state persistent
-  tensor %w.master: f32[6,4] master persistent
-  tensor %w.m: f32[6,4] optimizer_state persistent
-  tensor %w.v: f32[6,4] optimizer_state persistent
+  tensor %w.master: f32[6,4] master persistent of %w as master
+  tensor %w.m: f32[6,4] optimizer_state persistent of %w as moment
+  tensor %w.v: f32[6,4] optimizer_state persistent of %w as variance
 update
   %scaled_norm: f32[] = global_norm(%w.grad) !update
   %grad_norm, %loss_scale_step.inverse: f32[], %loss_scale_step.apply: i32[], %loss_scale, %growth_tracker, %skipped = loss_scale_step(%scaled_norm, %loss_scale, %growth_tracker, %skipped) {dynamic=true, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, min_scale=1.0} !update

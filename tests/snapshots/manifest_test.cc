@@ -41,6 +41,34 @@ TEST(Manifest, SaysAgainWhatItWasTold) {
   EXPECT_EQ(read.shards[0].header_crc, 0xdeadbeef);
 }
 
+TEST(Manifest, TensorsKnowTheirOwner) {
+  Manifest manifest = Sample();
+  manifest.tensors.push_back(
+      {"q1", 0, 1, TensorType::kF32, {2}, {{1, 0, 2, 9}}, "count", "average"});
+  const Manifest read = ParseManifest(ToText(manifest), "m.json");
+  ASSERT_NE(read.FindOwned("count", "average", 0), nullptr);
+  EXPECT_EQ(read.FindOwned("count", "average", 0)->name, "q1");
+  EXPECT_EQ(read.FindOwned("count", "average", 1), nullptr);
+  EXPECT_EQ(read.FindOwned("count", "moment", 0), nullptr);
+  manifest.tensors.back().as = "";
+  EXPECT_NE(ProblemOf(manifest).find("of: goes with \"as\""), std::string::npos);
+}
+
+// Those of earlier versions do by their names.
+TEST(Manifest, NamesTellOwnersWhereNothingElseDoes) {
+  Manifest manifest = Sample();
+  for (const char* name : {"w.m", "w.m.scale", "w.v", "w.remainder", "u.m", "count.ema"}) {
+    manifest.tensors.push_back({name, 0, 1, TensorType::kI32, {}, {{0, 0, 1, 9}}});
+  }
+  const Manifest read = ParseManifest(ToText(manifest), "m.json");
+  EXPECT_EQ(read.FindOwned("w", "moment", 0)->name, "w.m");
+  EXPECT_EQ(read.FindOwned("w.m", "scale", 0)->name, "w.m.scale");
+  EXPECT_EQ(read.FindOwned("w", "variance", 0)->name, "w.v");
+  EXPECT_EQ(read.FindOwned("w", "remainder", 0)->name, "w.remainder");
+  EXPECT_EQ(read.FindOwned("count", "average", 0)->name, "count.ema");
+  EXPECT_EQ(read.Find("u.m", 0)->owner, "");
+}
+
 TEST(Manifest, AFlippedBitAnywhereIsFound) {
   const std::string text = ToText(Sample());
   for (size_t at = 0; at < text.size(); ++at) {

@@ -93,6 +93,10 @@ Manifest Assemble(const std::vector<std::string>& told, const Session& session,
     for (int64_t part = 0; part < parts; ++part) {
       TensorRecord record{tensor.name, part, parts, TensorTypeOf(tensor.dtype),
                           std::vector<int64_t>(dims.begin(), dims.end())};
+      if (tensor.owner) {
+        record.owner = tensor.owner->name;
+        record.as = Name(tensor.owner->as);
+      }
       const int64_t elements = record.elements() / tensor.saved.parts;
       for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
         const int64_t rank = ranks.mesh().RankAt({{kDataAxis, slice}, {kTensorAxis, part}});

@@ -1,12 +1,13 @@
 #include "trainer/step/averages.h"
 
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "base/axes.h"
 #include "graph/builder.h"
 #include "ops/collectives/collective.h"
 #include "ops/optimizer/weight_average.h"
-#include "optim/update.h"
 
 namespace plimsoll::trainer {
 
@@ -18,13 +19,9 @@ using graph::Value;
 
 namespace {
 
-// The tensor of that name of a step's program, as a carried tensor of this program; kNoTensor: it
-// has none.
-Value Take(graph::Builder& g, const Program& of_step, const std::string& name) {
-  const Value found = of_step.Find(name);
-  if (found == kNoTensor) return kNoTensor;
-  const Tensor& tensor = of_step.tensor(found);
-  return g.Persistent(name, tensor.role, tensor.type);
+// A tensor of a step's program, as a carried tensor of this one.
+Value Take(graph::Builder& g, const Tensor& tensor) {
+  return g.Persistent(tensor.name, tensor.role, tensor.type, tensor.owner);
 }
 
 // A rank's own part, where it has the average of that alone.
@@ -44,16 +41,19 @@ std::unique_ptr<Program> ExchangeAverages(std::span<const Program* const> step) 
   g.set_phase(graph::Phase::kUpdate);
   g.set_made_by("averages");
   for (const Program* of_step : step) {
+    std::map<std::string_view, const Tensor*> masters, averages;  // by owner
     for (const Tensor& tensor : of_step->tensors()) {
-      const std::string average = optim::AverageName(tensor.name);
-      const bool averaged = tensor.role == Role::kParameter || tensor.role == Role::kState;
-      if (!averaged || tensor.alias || of_step->Find(average) == kNoTensor) continue;
-      if (program->Find(average) != kNoTensor) continue;
+      if (!tensor.owner || tensor.alias) continue;
+      if (tensor.role == Role::kMaster) masters[tensor.owner->name] = &tensor;
+      if (tensor.owner->as == graph::OwnedAs::kAverage) averages[tensor.owner->name] = &tensor;
+    }
+    for (const Tensor& tensor : of_step->tensors()) {
+      const auto average = averages.find(tensor.name), master = masters.find(tensor.name);
+      if (average == averages.end() || program->Find(average->second->name) != kNoTensor) continue;
       g.set_scope(tensor.name);
-      const Value to = Take(g, *of_step, average), weight = Take(g, *of_step, tensor.name);
-      Value master = Take(g, *of_step, tensor.name + ".remainder");
-      if (master == kNoTensor) master = Take(g, *of_step, tensor.name + ".master");
-      ops::ExchangeAverage(g, {TakeOwn(g, weight, to), master}, to);
+      const Value to = Take(g, *average->second), weight = Take(g, tensor);
+      const Value rest = master == masters.end() ? kNoTensor : Take(g, *master->second);
+      ops::ExchangeAverage(g, {TakeOwn(g, weight, to), rest}, to);
     }
   }
   return program;

@@ -109,7 +109,7 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step,
     std::vector<std::pair<Value, Value>> copies;  // to, from
     for (const auto& [tensor, in_parts, bytes, number, change] : group) {
       g.set_scope(tensor->name);
-      Value from = g.Persistent(tensor->name, tensor->role, tensor->type);
+      Value from = g.Persistent(tensor->name, tensor->role, tensor->type, tensor->owner);
       program->mutable_tensor(from).place = tensor->place;
       if (in_parts) {
         const graph::Shape part = parallel::PartOf(tensor->type.shape, options.ranks);

@@ -36,6 +36,11 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
     throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
                                     Name(compiled_.options.device), Name(device_.kind())));
   }
+  for (const auto& program : compiled_.programs) {
+    for (const graph::Tensor& tensor : program->tensors()) {
+      if (tensor.owner) owned_.try_emplace({tensor.owner->name, tensor.owner->as}, tensor.name);
+    }
+  }
   memory_ = allocation.allocate(compiled_.planned(), device_);
   MakeExecutors(options);
   InitializeStates();
@@ -209,6 +214,11 @@ Session::Where Session::Find(std::string_view name) const {
             {executors_[i]->address(id), static_cast<size_t>(tensor.bytes())}};
   }
   return {};
+}
+
+Session::Where Session::FindOwned(std::string_view name, graph::OwnedAs as) const {
+  const auto found = owned_.find({std::string(name), as});
+  return found == owned_.end() ? Where() : Find(found->second);
 }
 
 int64_t Session::Elements(std::string_view name) const {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -57,6 +58,7 @@ struct ObjectiveStep {
 // counter. Between two steps a session holds nothing else that matters.
 struct StateTensor {
   std::string name;
+  std::optional<graph::Owner> owner = {};
   std::string parameter;  // that it is, or belongs to; its own name when it belongs to none
   graph::DType dtype = graph::DType::kFloat32;
   graph::Shape shape;    // of the whole, or of the part that the ranks of this tensor group have
@@ -255,6 +257,8 @@ class Session {
                                           models::Misfits misfits,
                                           std::set<std::string> left_out = {});
   Where Find(std::string_view name) const;
+  // What belongs to that tensor so; it may not exist.
+  Where FindOwned(std::string_view name, graph::OwnedAs as) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
   void ReadBytes(std::string_view name, void* to, size_t bytes);
   void WriteBytes(std::string_view name, const void* from, size_t bytes);
@@ -281,7 +285,7 @@ class Session {
   std::vector<models::ElementRange> Owned(const std::string& name) const;
   // Where a whole parameter lies as float32; empty when it lies nowhere as such.
   std::span<float> InPlace(std::string_view name) const;
-  runtime::StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
+  runtime::StoredParameter StoredOf(std::string_view name) const;  // of a parameter, as it lies
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
   StagedParameter Stage(std::string_view name) const;
   int64_t WholeElements(std::string_view name) const;
@@ -294,6 +298,7 @@ class Session {
   void ReadMetrics(std::span<StepMetrics> metrics, bool all);
 
   CompiledStep compiled_;
+  std::map<std::pair<std::string, graph::OwnedAs>, std::string> owned_;  // names, by owner
   std::unique_ptr<runtime::Device> owned_device_;
   runtime::Device& device_;
   std::unique_ptr<runtime::DeviceMemory> memory_;

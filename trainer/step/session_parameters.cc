@@ -33,24 +33,30 @@ struct Session::StagedParameter {
 };
 
 Session::StagedParameter Session::Stage(std::string_view name) const {
-  const std::string stem(name);
-  StagedParameter staged{Find(stem), Find(stem + ".remainder"), Find(stem + ".master"), {}, {}, {}};
-  if (!staged.whole.exists()) throw InternalError("no program carries '" + stem + "'");
+  StagedParameter staged{Find(name),
+                         FindOwned(name, graph::OwnedAs::kRemainder),
+                         FindOwned(name, graph::OwnedAs::kMaster),
+                         {},
+                         {},
+                         {}};
+  if (!staged.whole.exists()) {
+    throw InternalError("no program carries '" + std::string(name) + "'");
+  }
   staged.whole_bytes.resize(staged.whole.bytes.size());
   staged.remainder_bytes.resize(staged.remainder.bytes.size());
   staged.master_bytes.resize(staged.master.bytes.size());
   return staged;
 }
 
-StoredParameter Session::Direct(std::string_view name) const {
-  const std::string stem(name);
-  const Where whole = Find(name), remainder = Find(stem + ".remainder");
-  if (!whole.exists()) throw InternalError("no program carries '" + stem + "'");
+StoredParameter Session::StoredOf(std::string_view name) const {
+  const Where whole = Find(name), remainder = FindOwned(name, graph::OwnedAs::kRemainder);
+  const Where master = FindOwned(name, graph::OwnedAs::kMaster);
+  if (!whole.exists()) throw InternalError("no program carries '" + std::string(name) + "'");
   return {.dtype = whole.type.dtype,
           .elements = whole.type.shape.elements(),
           .data = whole.bytes.data(),
           .remainder = reinterpret_cast<int16_t*>(remainder.bytes.data()),
-          .master = reinterpret_cast<float*>(Find(stem + ".master").bytes.data()),
+          .master = reinterpret_cast<float*>(master.bytes.data()),
           .has_remainder = remainder.exists()};
 }
 
@@ -125,7 +131,7 @@ std::vector<float> Session::ReadPart(std::string_view name) {
   if (IsDivided(name)) return ReadDivided(name);
   std::vector<float> values(static_cast<size_t>(Elements(name)));
   if (direct()) {
-    Direct(name).Get(values);
+    StoredOf(name).Get(values);
     return values;
   }
   StagedParameter staged = Stage(name);
@@ -138,7 +144,7 @@ std::vector<float> Session::ReadPart(std::string_view name) {
 
 std::span<float> Session::InPlace(std::string_view name) const {
   if (!direct() || IsShared(name)) return {};
-  return Direct(name).InPlace();
+  return StoredOf(name).InPlace();
 }
 
 // The writer says which parameter it is at, and with no name that there are no more.

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
+#include <map>
+#include <string_view>
 
 #include "base/axes.h"
 #include "base/error.h"
@@ -11,36 +12,30 @@
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
-namespace {
-
-// The parameter that a moment, its scale or a remainder belongs to: "a.weight.m.scale" to
-// "a.weight". The name itself where it belongs to none.
-std::string ParameterOf(std::string name, const std::set<std::string>& parameters) {
-  const std::string all = name;
-  while (!parameters.contains(name)) {
-    const size_t dot = name.rfind('.');
-    if (dot == name.npos) return all;
-    name.resize(dot);
-  }
-  return name;
-}
-
-}  // namespace
-
 std::vector<StateTensor> Session::State() const {
   const std::vector<const graph::Tensor*> found =
       CarriedState(StepProgramsOf(compiled_), compiled_.options.KeptElsewhere());
-  std::set<std::string> parameters;
-  for (const graph::Tensor* tensor : found) {
-    if (tensor->role == graph::Role::kParameter) parameters.insert(tensor->name);
-  }
+  std::map<std::string_view, const graph::Tensor*> by_name;
+  for (const graph::Tensor* tensor : found) by_name[tensor->name] = tensor;
+  // Scales of codes belong to these, and these to a parameter.
+  const auto last_owner = [&](const graph::Tensor* tensor) {
+    const std::string* name = &tensor->name;
+    for (auto at = by_name.find(*name); at != by_name.end() && at->second->owner;
+         at = by_name.find(*name)) {
+      name = &at->second->owner->name;
+    }
+    return *name;
+  };
   const std::vector<std::string> own = compiled_.OwnStates();
   const int64_t ranks = position_.ranks(kDataAxis);
   std::vector<StateTensor> state;
   for (const graph::Tensor* tensor : found) {
-    const std::string parameter = ParameterOf(tensor->name, parameters);
-    StateTensor entry{
-        .name = tensor->name, .parameter = parameter, .dtype = tensor->type.dtype, .shape = {}};
+    const std::string parameter = last_owner(tensor);
+    StateTensor entry{.name = tensor->name,
+                      .owner = tensor->owner,
+                      .parameter = parameter,
+                      .dtype = tensor->type.dtype,
+                      .shape = {}};
     entry.split = FindSplit(parameter) != nullptr;
     const graph::Shape& shape = tensor->type.shape;
     if (std::ranges::find(own, tensor->name) != own.end()) {

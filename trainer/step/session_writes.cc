@@ -41,15 +41,7 @@ void Session::ForStored(
     std::string_view name,
     FunctionRef<void(const runtime::StoredParameter&, const Stripe&)> body) const {
   const std::string stem(name);
-  const Where where = Find(stem), remainder = Find(stem + ".remainder");
-  if (!where.exists()) throw InternalError("no program carries '" + stem + "'");
-  const runtime::StoredParameter here{
-      .dtype = where.type.dtype,
-      .elements = where.type.shape.elements(),
-      .data = where.bytes.data(),
-      .remainder = reinterpret_cast<int16_t*>(remainder.bytes.data()),
-      .master = reinterpret_cast<float*>(Find(stem + ".master").bytes.data()),
-      .has_remainder = remainder.exists()};
+  const runtime::StoredParameter here = StoredOf(name);
 
   // Of what this tensor rank has: elements `begin` to `end` lie in `stored`.
   struct Range {
@@ -65,7 +57,7 @@ void Session::ForStored(
     const int64_t all = compiled_.divided.at(stem).elements();
     const int64_t part = all / position_.ranks(kDataAxis);
     const int64_t begin = position_.at(kDataAxis) * part, end = begin + part;
-    const bool is_whole = where.type.shape == compiled_.divided.at(stem);
+    const bool is_whole = here.elements == all;
     runtime::StoredParameter own = here;
     own.elements = part;
     if (is_whole) {
