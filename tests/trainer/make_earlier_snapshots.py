@@ -12,8 +12,9 @@ A case is a folder:
                  make the other 2 steps, with the rows of metrics.jsonl and the tensors of the snapshot after the last
                  step, each as "name part/parts type shape CRC-32C"
 
-Nothing depends on the machine: one thread a rank, no calibration, and CPU kernels give the same bits with AVX2 and AVX-512
-(ops/cpu/packed_gemm.h).
+Numbers do not depend on the processor: nothing is calibrated, and CPU kernels give the same bits with AVX2 and AVX-512
+(ops/cpu/packed_gemm.h) and on any number of threads. Another compiler, other options (--config=native, sanitizers) or another
+libm may round differently.
 """
 import array
 import gzip
