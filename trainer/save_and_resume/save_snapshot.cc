@@ -20,6 +20,7 @@
 #include "base/version.h"
 #include "formats/json.h"
 #include "snapshots/shard.h"
+#include "trainer/step/saved_tensors.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -110,29 +111,6 @@ Manifest Assemble(const std::vector<std::string>& told, const Session& session,
 }
 
 }  // namespace
-
-TensorType TensorTypeOf(graph::DType dtype) {
-  switch (dtype) {
-    case graph::DType::kFloat32:
-      return TensorType::kF32;
-    case graph::DType::kFloat64:
-      return TensorType::kF64;
-    case graph::DType::kInt32:
-      return TensorType::kI32;
-    case graph::DType::kBFloat16:
-      return TensorType::kBf16;
-    case graph::DType::kFloat16:
-      return TensorType::kF16;
-    case graph::DType::kInt16:
-      return TensorType::kI16;
-    case graph::DType::kUInt8:
-      return TensorType::kU8;
-    case graph::DType::kFloat8E4M3:
-    case graph::DType::kFloat8E5M2:
-      break;
-  }
-  throw InternalError("a type that no snapshot can hold");
-}
 
 void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks) {
   const std::string path = folder + "/.shared-by-ranks";

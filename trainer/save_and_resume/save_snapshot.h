@@ -31,7 +31,4 @@ std::string WriteShard(const std::string& folder, const Session& session, const 
 snapshots::Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step,
                                const std::string& run, const Session& session, const Ranks& ranks);
 
-// The type in a shard for a tensor of the arena.
-formats::TensorType TensorTypeOf(graph::DType dtype);
-
 }  // namespace plimsoll::trainer

@@ -237,6 +237,29 @@ void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
   throw UserError(fmt::format("{}: tensor \"{}\": {}", snapshot.path(), name, reason));
 }
 
+formats::TensorType TensorTypeOf(graph::DType dtype) {
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      return formats::TensorType::kF32;
+    case graph::DType::kFloat64:
+      return formats::TensorType::kF64;
+    case graph::DType::kInt32:
+      return formats::TensorType::kI32;
+    case graph::DType::kBFloat16:
+      return formats::TensorType::kBf16;
+    case graph::DType::kFloat16:
+      return formats::TensorType::kF16;
+    case graph::DType::kInt16:
+      return formats::TensorType::kI16;
+    case graph::DType::kUInt8:
+      return formats::TensorType::kU8;
+    case graph::DType::kFloat8E4M3:
+    case graph::DType::kFloat8E5M2:
+      break;
+  }
+  throw InternalError("a type that no snapshot can hold");
+}
+
 std::string ScalesOf(const std::string& name) { return name + ".scale"; }
 
 const ops::BlockQuantizer& QuantizerOf(const std::string& name) {

@@ -11,6 +11,8 @@
 #include "adapters/lora.h"
 #include "base/staging.h"
 #include "base/thread_pool.h"
+#include "formats/safetensors.h"
+#include "graph/dtype.h"
 #include "models/huggingface.h"
 #include "models/model.h"
 #include "models/sharding.h"
@@ -70,6 +72,9 @@ class SavedTensors {
 // Throws a UserError that names the snapshot and the tensor.
 [[noreturn]] void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
                              const std::string& reason);
+
+// The type in a shard for a tensor of the arena.
+formats::TensorType TensorTypeOf(graph::DType dtype);
 
 // For 8-bit state: the name of the tensor with its blocks' scales, and the quantizer of its codes.
 std::string ScalesOf(const std::string& name);
