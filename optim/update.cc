@@ -99,16 +99,14 @@ Value EmitClippingOf(Builder& g, Value gradient, Value unscale, const UpdateOpti
 
 }  // namespace
 
-std::string AverageName(std::string_view name) { return std::string(name) + ".ema"; }
+const ops::Encoding& EncodingOf(OwnedAs moment) {
+  return moment == OwnedAs::kVariance ? ops::kSecondMomentEncoding : ops::kMomentEncoding;
+}
 
 bool CountsAverages(std::string_view name) { return IsOfAnyObjective(name, kAverageCount); }
 
 bool BeginsAtZero(std::string_view name) {
   return IsOfAnyObjective(name, "skipped") || IsOfAnyObjective(name, kLastGradNorm);
-}
-
-bool BelongsToAverages(std::string_view name) {
-  return CountsAverages(name) || name.ends_with(AverageName(""));
 }
 
 double Update::DecayOf(const graph::Tensor& parameter) const {
@@ -140,21 +138,21 @@ ops::StoredMoment Update::MomentOf(Builder& g, Value parameter, const std::strin
   const graph::Tensor p = g.program().tensor(parameter);
   const graph::Shape& shape = p.type.shape;
   const std::string name = p.name + "." + suffix;
-  const auto values = [&](DType dtype) {
-    return g.Persistent(name, Role::kOptimizerState, {dtype, shape}, Owner{p.name, as});
+  const auto values = [&](const TensorType& type) {
+    return g.Persistent(name, Role::kOptimizerState, type, Owner{p.name, as});
   };
   const DType whole = graph::ComputeType(p.type.dtype);
   const bool small = shape.rank() < 2 || shape.elements() < kLeastElementsForInt8;
   if (options_.state_dtype == StateDType::kBFloat16 && whole == DType::kFloat32) {
-    return {values(DType::kBFloat16)};
+    return {values({DType::kBFloat16, shape})};
   }
   if (options_.state_dtype == StateDType::kInt8 && whole == DType::kFloat32 && !small) {
-    const Value codes = values(DType::kUInt8);
-    return {codes,
-            g.Persistent(name + ".scale", Role::kOptimizerState,
-                         {DType::kFloat32, ops::ScalesShape(shape)}, Owner{name, OwnedAs::kScale})};
+    const ops::Encoding& encoding = EncodingOf(as);
+    const Value codes = values(encoding.CodesType(shape));
+    return {codes, g.Persistent(name + ".scale", Role::kOptimizerState, encoding.ScalesType(shape),
+                                Owner{name, OwnedAs::kScale})};
   }
-  return {values(whole)};
+  return {values({whole, shape})};
 }
 
 void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
@@ -187,7 +185,7 @@ void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value cou
 void Update::EmitAverageOf(Builder& g, Value value, Value count, Value apply) const {
   const graph::Tensor tensor = g.program().tensor(value);
   g.set_scope(tensor.name);
-  const Value average = g.Persistent(AverageName(tensor.name), Role::kOptimizerState,
+  const Value average = g.Persistent(tensor.name + ".ema", Role::kOptimizerState,
                                      {graph::ComputeType(tensor.type.dtype), tensor.type.shape},
                                      Owner{tensor.name, OwnedAs::kAverage});
   ops::WeightAverage(g, average, WeightOf(g, value), count, apply, *options_.average);

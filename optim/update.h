@@ -80,12 +80,13 @@ struct UpdateOptions {
   std::string Named(std::string_view tensor) const { return graph::OfObjective(objective, tensor); }
 };
 
-// The carried average of the parameter or state of that name, and the objective's counter.
-std::string AverageName(std::string_view name);
+// How a moment is kept in 8 bits.
+const ops::Encoding& EncodingOf(graph::OwnedAs moment);
+
+// An objective's counter of updates that its averages have taken in.
 inline constexpr std::string_view kAverageCount = "ema_count";
-// Is it the name of such a counter, of whichever objective; of a counter or an average?
+// Is it the name of one, of any objective?
 bool CountsAverages(std::string_view name);
-bool BelongsToAverages(std::string_view name);
 
 // Is it, of whichever objective, state of an update that begins at zero, which a run may come to
 // have or no longer have as its options change: "skipped", "last_grad_norm"?
@@ -95,7 +96,7 @@ bool BeginsAtZero(std::string_view name);
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
 //   with ClipBy::kLastStep: "last_grad_norm" f32[], 0 before the first update
-//   "P.m", "P.v" (AdamW) or "P.momentum" (SGD): moments, with "….scale" f32 when they are u8
+//   "P.m", "P.v" (AdamW) or "P.momentum" (SGD): moments, with "….scale" when they are codes
 //   with master weights: "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one
 //   with loss scaling: "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]. A step whose
 //   gradients overflowed leaves parameters, moments, masters and the counter untouched.

@@ -1,12 +1,12 @@
-// An optimizer's moment as 8-bit codes and a scale for each block (ops/optimizer/block_codes.h),
-// with the same interface as the other forms in ops/cuda/optimizer_state.cuh. A tile is a block, so
-// its largest magnitude is a maximum over the warp.
+// An optimizer's moment as 8-bit codes and a scale for each block (ops/encodings.h), with the same
+// interface as the other forms in ops/cuda/optimizer_state.cuh. A tile is a block, so its largest
+// magnitude is a maximum over the warp.
 #pragma once
 
 #include <cstdint>
 
 #include "ops/cuda/optimizer_state.cuh"
-#include "ops/optimizer/block_codes.h"
+#include "ops/dynamic_codes.h"
 
 namespace plimsoll::ops {
 
@@ -20,21 +20,13 @@ __device__ inline float Quotient(float x, float divisor, float reciprocal) {
   return __fmaf_rn(__fmaf_rn(-q, divisor, x), reciprocal, q);
 }
 
-// The code whose value is nearest to x, |x| ≤ 1. Without kSigned: x ≥ 0.
-template <bool kSigned>
-__device__ int32_t FindCode(const BlockCodes& codes, float x) {
-  // Second moments have no sign; fmaxf keeps the index within the table whatever memory held.
-  const float magnitude = kSigned ? fabsf(x) : fmaxf(x, 0.0f);
-  const int32_t upper = static_cast<int32_t>(__float_as_uint(magnitude) >> 16);
-  int32_t index = codes.at_bucket[max(upper, BlockCodes::kFirstBucket) - BlockCodes::kFirstBucket];
-  if (magnitude >= codes.borders[index]) ++index;
-  if constexpr (!kSigned) return index;
-  return __float_as_int(x) < 0 ? codes.zero - min(index, codes.zero) : codes.zero + index;
-}
-
 template <bool kSecond>
 struct CodedMoment {  // 8 bits and a scale
   static constexpr bool kPresent = true, kRounds = false, kCoded = true;
+  static constexpr Encoding kEncoding = kSecond ? kSecondMomentEncoding : kMomentEncoding;
+  static constexpr bool kSigned = kEncoding.is_signed;
+  static_assert(kEncoding.codes == graph::DType::kUInt8);
+  static_assert(kEncoding.scales == graph::DType::kFloat32);
   struct Raw {
     LaneValues<uint8_t> codes;
     float scale;
@@ -43,7 +35,7 @@ struct CodedMoment {  // 8 bits and a scale
   static __device__ Raw Load(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     return {LoadTile<uint8_t>(m.in, tile), m.scales_in[tile.first / kStateBlock]};
   }
-  static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes* codes) {
+  static __device__ LaneValues<float> Unpack(const Raw& raw, const MomentCodes* codes) {
     LaneValues<float> values;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
@@ -54,14 +46,13 @@ struct CodedMoment {  // 8 bits and a scale
   template <bool kWhole>
   static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const LaneValues<float>& values, const uint32_t (&)[kLaneElements],
-                               const BlockCodes* codes) {
-    // The bits of magnitudes compare like the magnitudes, with infinity and NaNs largest. Second
-    // moments have no sign.
+                               const MomentCodes* codes) {
+    // The bits of magnitudes compare like the magnitudes, with infinity and NaNs largest.
     int32_t bits = 0;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
       const bool exists = kWhole || tile.quad(i / 4) + i % 4 < tile.n;
-      if (exists) bits = max(bits, __float_as_int(values[i]) & (kSecond ? ~0 : 0x7fffffff));
+      if (exists) bits = max(bits, __float_as_int(values[i]) & (kSigned ? 0x7fffffff : ~0));
     }
 #pragma unroll
     for (int offset = kWarp / 2; offset > 0; offset /= 2) {
@@ -82,7 +73,7 @@ struct CodedMoment {  // 8 bits and a scale
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
       const float x = divides ? Quotient(scaled[i], divisor, reciprocal) : 0.0f;
-      found[i] = static_cast<uint8_t>(FindCode<!kSecond>(*codes, x));
+      found[i] = static_cast<uint8_t>(codes->template Nearest<kSigned>(x));
     }
     if (m.out != nullptr) StoreTile(m.out, tile, found);
     if (m.scales_out != nullptr && threadIdx.x % kWarp == 0) {

@@ -16,13 +16,15 @@
 #include "ops/cuda/philox.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda/stochastic_rounding.cuh"
-#include "ops/optimizer/block_codes.h"
+#include "ops/dynamic_codes.h"
 #include "ops/optimizer/optimizer.h"
 
 namespace plimsoll::ops {
 
 static_assert(kStateBlock == 8 * kWarp);
 inline constexpr int kLaneElements = 8;
+
+using MomentCodes = DynamicCodes<uint8_t>;  // of a moment's encoding
 
 struct StoredMomentRef {
   const void* in;
@@ -273,11 +275,11 @@ struct NoMoment {
   static __device__ Raw Load(const StoredMomentRef&, const Tile<kWhole>&) {
     return {};
   }
-  static __device__ LaneValues<float> Unpack(const Raw&, const BlockCodes*) { return {}; }
+  static __device__ LaneValues<float> Unpack(const Raw&, const MomentCodes*) { return {}; }
   template <bool kWhole>
   static __device__ void Store(const StoredMomentRef&, const Tile<kWhole>&,
                                const LaneValues<float>&, const uint32_t (&)[kLaneElements],
-                               const BlockCodes*) {}
+                               const MomentCodes*) {}
   template <bool kWhole>
   static __device__ void Copy(const StoredMomentRef&, const Tile<kWhole>&) {}
 };
@@ -290,11 +292,11 @@ struct WholeMoment {
   static __device__ Raw Load(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     return LoadTile<float>(m.in, tile);
   }
-  static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes*) { return raw; }
+  static __device__ LaneValues<float> Unpack(const Raw& raw, const MomentCodes*) { return raw; }
   template <bool kWhole>
   static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const Raw& values, const uint32_t (&)[kLaneElements],
-                               const BlockCodes*) {
+                               const MomentCodes*) {
     if (m.out != nullptr) StoreTile(m.out, tile, values);
   }
   template <bool kWhole>
@@ -311,13 +313,13 @@ struct RoundedMoment {  // bf16
   static __device__ Raw Load(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     return LoadTile<__nv_bfloat16>(m.in, tile);
   }
-  static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes*) {
+  static __device__ LaneValues<float> Unpack(const Raw& raw, const MomentCodes*) {
     return FromBf16(raw);
   }
   template <bool kWhole>
   static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const LaneValues<float>& values,
-                               const uint32_t (&random)[kLaneElements], const BlockCodes*) {
+                               const uint32_t (&random)[kLaneElements], const MomentCodes*) {
     if (m.out == nullptr) return;
     StoreTile(m.out, tile, ToBf16Stochastic(values, random, kSecond ? 16 : 0));
   }

@@ -12,7 +12,7 @@
 //   f32 (f64 for p f64)        itself
 //   bf16                       rounded stochastically
 //   u8, scale f32              8-bit codes, a scale for each block of kStateBlock elements in
-//                              memory order (ops/optimizer/block_quantization.h)
+//                              memory order (ops/encodings.h)
 // Zeros in memory mean the moment zero in each form. All arithmetic is done in T. The gradient
 // has type T, or bf16 where that is float32.
 #pragma once
@@ -21,17 +21,25 @@
 #include <string_view>
 
 #include "graph/builder.h"
+#include "ops/encodings.h"
 
 namespace plimsoll::ops {
 
+// How moments are kept in 8 bits. The second ones of AdamW are never negative.
+inline constexpr const Encoding& kMomentEncoding = kDynamic8;
+inline constexpr const Encoding& kSecondMomentEncoding = kDynamic8Unsigned;
+
 // Elements that share a scale.
-inline constexpr int64_t kStateBlock = 256;
+inline constexpr int64_t kStateBlock = kMomentEncoding.block;
+static_assert(kSecondMomentEncoding.block == kStateBlock);
 
 // The attribute "first_element" of an update.
 int64_t FirstElement(const graph::Attributes& attributes);
 
-// [⌈elements / kStateBlock⌉], the shape of the scales for a tensor of this shape.
-graph::Shape ScalesShape(const graph::Shape& shape);
+// The shape of the scales for a moment of this shape.
+inline graph::Shape ScalesShape(const graph::Shape& shape) {
+  return kMomentEncoding.ScalesType(shape).shape;
+}
 
 struct StoredWeight {
   graph::Value p = graph::kNoTensor;

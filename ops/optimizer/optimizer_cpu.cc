@@ -61,8 +61,8 @@ void AdamWAs(const CpuContext& ctx) {
   const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, count)));
   const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
   const Weight<T> weight(ctx, kP, kMaster, 0, 3);
-  const Moment<T> first(ctx, kM, kScaleM, 1, 4, BlockQuantizer::Signed());
-  const Moment<T> second(ctx, kV, kScaleV, 2, 5, BlockQuantizer::Unsigned());
+  const Moment<T> first(ctx, kM, kScaleM, 1, 4, kMomentEncoding);
+  const Moment<T> second(ctx, kV, kScaleV, 2, 5, kSecondMomentEncoding);
   const RoundingBits bits(ctx, kRng);
   const StoredGradient<T> gradient(ctx, kG);
 
@@ -105,7 +105,7 @@ void SgdAs(const CpuContext& ctx) {
   const T decay = static_cast<T>(ctx.attributes.GetReal("weight_decay"));
   const bool nesterov = ctx.attributes.GetBool("nesterov");
   const Weight<T> weight(ctx, kP, kMaster, 0, 2);
-  const Moment<T> buffer(ctx, kMomentum, kScale, 1, 3, BlockQuantizer::Signed());
+  const Moment<T> buffer(ctx, kMomentum, kScale, 1, 3, kMomentEncoding);
   const RoundingBits bits(ctx, kRng);
   const StoredGradient<T> gradient(ctx, kG);
 

@@ -29,8 +29,9 @@ constexpr int kThreads = 256;
 constexpr int kBlockElements = 16384;
 constexpr int kMaxUpdates = 200;
 
-__device__ constexpr BlockCodes kSignedCodes = MakeBlockCodes(true);
-__device__ constexpr BlockCodes kUnsignedCodes = MakeBlockCodes(false);
+__device__ constexpr auto kFirstCodes = MakeDynamicCodes<kMomentEncoding.is_signed, uint8_t>();
+__device__ constexpr auto kSecondCodes =
+    MakeDynamicCodes<kSecondMomentEncoding.is_signed, uint8_t>();
 
 // One parameter.
 struct Update {
@@ -135,7 +136,7 @@ struct Updater {
 
   const Update& u;
   const uint2 rng;
-  const BlockCodes* codes;
+  const MomentCodes* codes;
 
   template <bool kWhole>
   __device__ LaneValues<float> LoadGradient(const Tile<kWhole>& tile) const {
@@ -186,7 +187,7 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   constexpr bool kCoded = First::kCoded || Second::kCoded;
   constexpr bool kRounds = Weight::kRounds || First::kRounds || Second::kRounds;
   constexpr int64_t kStep = kThreads / kWarp * kStateBlock;
-  __shared__ BlockCodes codes[kCoded ? 2 : 1];
+  __shared__ MomentCodes codes[kCoded ? 2 : 1];
   __shared__ alignas(Rule) unsigned char rule_bytes[sizeof(Rule)];
   const Update& u = EntryOf(table.updates, table.size, static_cast<int>(blockIdx.x));
   const Common& common = table.common;
@@ -210,10 +211,10 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   if (kAhead && first < whole_end) read = kernel.Load(Tile<true>{first, u.elements});
   if (threadIdx.x == 0) new (rule_bytes) Rule(common, u.weight_decay, u.lr_factor);
   if constexpr (kCoded) {
-    static_assert(sizeof(BlockCodes) % 4 == 0);
-    constexpr int kWords = sizeof(BlockCodes) / 4;
+    static_assert(sizeof(MomentCodes) % 4 == 0);
+    constexpr int kWords = sizeof(MomentCodes) / 4;
     for (int i = static_cast<int>(threadIdx.x); i < 2 * kWords; i += kThreads) {
-      const BlockCodes& from = i < kWords ? kSignedCodes : kUnsignedCodes;
+      const MomentCodes& from = i < kWords ? kFirstCodes : kSecondCodes;
       reinterpret_cast<uint32_t*>(codes)[i] =
           reinterpret_cast<const uint32_t*>(&from)[i < kWords ? i : i - kWords];
     }

@@ -14,7 +14,6 @@
 
 #include "base/philox.h"
 #include "ops/kernel.h"
-#include "ops/optimizer/block_quantization.h"
 #include "ops/optimizer/blocks.h"
 #include "ops/optimizer/optimizer.h"
 
@@ -83,16 +82,16 @@ class StoredGradient {
 template <typename T>
 class Moment {
  public:
-  // `quantizer` is used for u8 only. If the input is absent, so is the moment.
+  // `encoding` is used for codes only. If the input is absent, so is the moment.
   Moment(const CpuContext& ctx, size_t in, size_t scale_in, size_t out, size_t scale_out,
-         const BlockQuantizer& quantizer)
+         const Encoding& encoding)
       : present_(ctx.has_input(in)),
         dtype_(present_ ? ctx.inputs[in].type.dtype : graph::DType::kFloat32),
         in_(present_ ? ctx.inputs[in].data : nullptr),
         out_(ctx.has_output(out) ? ctx.outputs[out].data : nullptr),
         scale_in_(ctx.in<float>(scale_in)),
         scale_out_(ctx.out<float>(scale_out)),
-        quantizer_(quantizer) {}
+        encoding_(encoding) {}
 
   bool present() const { return present_; }
   bool rounds() const { return dtype_ == graph::DType::kBFloat16; }
@@ -104,8 +103,8 @@ class Moment {
         const BFloat16* from = static_cast<const BFloat16*>(in_) + block.begin;
         for (int64_t i = 0; i < block.count; ++i) scratch[i] = FromBf16(from[i].bits);
       } else {
-        quantizer_.Dequantize(static_cast<const uint8_t*>(in_) + block.begin,
-                              scale_in_[block.begin / kStateBlock], block.count, scratch);
+        encoding_.decode(static_cast<const uint8_t*>(in_) + block.begin,
+                         scale_in_ + block.begin / kStateBlock, block.count, scratch);
       }
     }
     return scratch;
@@ -131,9 +130,10 @@ class Moment {
 
   void WriteCodes(Block block, const float* values) const {
     uint8_t unread[kStateBlock];
-    uint8_t* codes = out_ != nullptr ? static_cast<uint8_t*>(out_) + block.begin : unread;
-    const float scale = quantizer_.Quantize(values, block.count, codes);
-    if (scale_out_ != nullptr) scale_out_[block.begin / kStateBlock] = scale;
+    float unread_scale;
+    encoding_.encode(
+        values, block.count, out_ != nullptr ? static_cast<uint8_t*>(out_) + block.begin : unread,
+        scale_out_ != nullptr ? scale_out_ + block.begin / kStateBlock : &unread_scale);
   }
 
   bool present_;
@@ -142,7 +142,7 @@ class Moment {
   void* out_;
   const float* scale_in_;
   float* scale_out_;
-  const BlockQuantizer& quantizer_;
+  const Encoding& encoding_;
 };
 
 // A trained weight: T; bf16 with the i16 remainder that extends it to float32; 16 bits with a

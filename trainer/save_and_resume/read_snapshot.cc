@@ -14,8 +14,6 @@
 #include "graph/objective.h"
 #include "models/huggingface.h"
 #include "models/sharding.h"
-#include "ops/optimizer/block_quantization.h"
-#include "ops/optimizer/optimizer.h"
 #include "optim/update.h"
 #include "trainer/save_and_resume/save_snapshot.h"
 #include "trainer/step/reading_buffers.h"
@@ -72,6 +70,7 @@ std::vector<MovedRun> MovedRuns(PartOf saved, PartOf now, int64_t elements,
 }
 
 using formats::TensorType;
+using graph::OwnedAs;
 using snapshots::Slice;
 using snapshots::TensorRecord;
 
@@ -200,14 +199,13 @@ void AddMoved(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
 // codes.
 void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<const float> numbers,
             Session& session) {
-  std::vector<uint8_t> codes(numbers.size());
-  std::vector<float> block_scales;
-  for (size_t at = 0; at < numbers.size(); at += ops::kStateBlock) {
-    const int64_t count = std::min(ops::kStateBlock, static_cast<int64_t>(numbers.size() - at));
-    block_scales.push_back(QuantizerOf(tensor.name).Quantize(&numbers[at], count, &codes[at]));
-  }
-  WriteOverlap(tensor, 0, std::as_bytes(std::span(codes)), session);
-  WriteOverlap(scales, 0, std::as_bytes(std::span(block_scales)), session);
+  const ops::Encoding& encoding = optim::EncodingOf(tensor.owner->as);
+  const auto n = static_cast<int64_t>(numbers.size());
+  std::vector<std::byte> codes(static_cast<size_t>(encoding.CodesType({n}).bytes()));
+  std::vector<std::byte> block_scales(static_cast<size_t>(encoding.ScalesType({n}).bytes()));
+  encoding.encode(numbers.data(), n, codes.data(), block_scales.data());
+  WriteOverlap(tensor, 0, codes, session);
+  WriteOverlap(scales, 0, block_scales, session);
 }
 
 // State that becomes 8-bit, or no longer is, since another number of tensor ranks shares it:
@@ -233,27 +231,33 @@ void ReadFromWhole(const snapshots::Snapshot& snapshot, const SavedTensors& save
   Encode(tensor, *scales, {reinterpret_cast<const float*>(values.data()), elements}, session);
 }
 
+bool IsOwnedAs(const TensorRecord& record, OwnedAs as) { return record.as == Name(as); }
+bool IsOwnedAs(const StateTensor& tensor, OwnedAs as) {
+  return tensor.owner && tensor.owner->as == as;
+}
+
+// Averages and what counts them.
+template <typename Tensor>
+bool BelongsToAverages(const Tensor& tensor) {
+  return IsOwnedAs(tensor, OwnedAs::kAverage) || optim::CountsAverages(tensor.name);
+}
+
 // By name, without scales of 8-bit state, which belong to their codes.
 template <typename Tensors>
 auto ByName(const Tensors& tensors) {
   std::map<std::string, const typename Tensors::value_type*> named;
-  for (const auto& tensor : tensors) named[tensor.name] = &tensor;
-  std::erase_if(named, [&, all = named](const auto& entry) {
-    const size_t dot = entry.first.rfind('.');
-    if (dot == entry.first.npos) return false;
-    const std::string codes = entry.first.substr(0, dot);
-    return ScalesOf(codes) == entry.first && all.contains(codes);
-  });
+  for (const auto& tensor : tensors) {
+    if (!IsOwnedAs(tensor, OwnedAs::kScale)) named[tensor.name] = &tensor;
+  }
   return named;
 }
 
 // Moments of a small tensor stay float32 beside 8-bit ones, and with fewer tensor ranks a part may
 // be small no longer.
-bool CanBecome(TensorType saved, TensorType wanted, bool same_ranks) {
-  const auto number = [](TensorType type) {
-    return type == TensorType::kF32 || type == TensorType::kU8;
-  };
-  return saved == wanted || (!same_ranks && number(saved) && number(wanted));
+bool CanBecome(const TensorRecord& saved, TensorType wanted, bool same_ranks) {
+  const TensorType codes = TensorTypeOf(EncodingOf(saved).codes);
+  const auto number = [&](TensorType type) { return type == TensorType::kF32 || type == codes; };
+  return saved.type == wanted || (!same_ranks && number(saved.type) && number(wanted));
 }
 
 void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
@@ -263,7 +267,7 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
     const StateTensor& tensor = *wanted;
     const auto found = there.find(name);
     if (found == there.end()) FailTensor(snapshot, name, "is missing, but this run needs it");
-    if (!CanBecome(found->second->type, TensorTypeOf(tensor.dtype), same_ranks)) {
+    if (!CanBecome(*found->second, TensorTypeOf(tensor.dtype), same_ranks)) {
       FailTensor(snapshot, tensor.name,
                  fmt::format("is {}, but this run has {}", formats::TypeName(found->second->type),
                              formats::TypeName(TensorTypeOf(tensor.dtype))));
@@ -271,7 +275,7 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
     there.erase(found);
   }
   std::erase_if(there, [](const auto& entry) {
-    return optim::BeginsAtZero(entry.first) || optim::BelongsToAverages(entry.first);
+    return optim::BeginsAtZero(entry.first) || BelongsToAverages(*entry.second);
   });
   if (!there.empty()) {
     FailTensor(snapshot, there.begin()->first, "has no place in this run");
@@ -303,8 +307,7 @@ void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<State
     const int32_t none = 0;
     session.Write<int32_t>(count, {&none, 1});
     std::erase_if(state, [&](const StateTensor& tensor) {
-      return optim::BelongsToAverages(tensor.name) &&
-             snapshot.manifest().Find(tensor.name, 0) == nullptr;
+      return BelongsToAverages(tensor) && snapshot.manifest().Find(tensor.name, 0) == nullptr;
     });
   }
 }
@@ -329,10 +332,11 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   const auto split = adapters::SplitParameters(model, lora, tensor_ranks);
   std::vector<Arriving> arriving;
   for (const auto& [name, tensor] : ByName(state)) {
-    const auto scales = std::ranges::find(state, ScalesOf(name), &StateTensor::name);
+    const auto scales = std::ranges::find(state, graph::Owner{name, OwnedAs::kScale},
+                                          [](const StateTensor& of) { return of.owner; });
     const auto found = split.find(tensor->parameter);
     const models::SplitParameter* const now = found == split.end() ? nullptr : &found->second;
-    if (scales == state.end() && saved.Find(name)->type != TensorType::kU8) {
+    if (scales == state.end() && !IsCoded(*saved.Find(name))) {
       AddMoved(snapshot, saved, *tensor, now, tensor_rank, arriving);
     } else {
       ReadFromWhole(snapshot, saved, *tensor, scales == state.end() ? nullptr : &*scales, now,

@@ -7,13 +7,13 @@
 #include <span>
 
 #include "base/error.h"
-#include "ops/optimizer/optimizer.h"
 #include "optim/update.h"
 #include "runtime/stored_parameter.h"
 
 namespace plimsoll::trainer {
 namespace {
 
+using graph::OwnedAs;
 using snapshots::TensorRecord;
 
 graph::DType WeightType(const snapshots::Snapshot& snapshot, const TensorRecord& record) {
@@ -66,6 +66,11 @@ const TensorRecord* SavedTensors::Find(const std::string& name) const {
   return snapshot_.manifest().Find(name, 0);
 }
 
+const TensorRecord* SavedTensors::FindOwned(const std::string& owner, OwnedAs as,
+                                            int64_t part) const {
+  return snapshot_.manifest().FindOwned(owner, Name(as), part);
+}
+
 const models::SplitParameter* SavedTensors::SplitOf(const std::string& parameter) const {
   const auto found = split_.find(parameter);
   return found == split_.end() ? nullptr : &found->second;
@@ -79,8 +84,8 @@ std::vector<std::byte> SavedTensors::Read(const std::string& name,
   if (found == split_.end()) return ReadNumbers(*first);
 
   const models::SplitParameter& split = found->second;
-  const bool coded = first->type == formats::TensorType::kU8;
-  const size_t size = coded ? sizeof(float) : static_cast<size_t>(formats::TypeBytes(first->type));
+  const size_t size =
+      IsCoded(*first) ? sizeof(float) : static_cast<size_t>(formats::TypeBytes(first->type));
   std::vector<std::byte> whole(static_cast<size_t>(split.shape().elements()) * size);
   for (int64_t rank = 0; rank < tensor_ranks_; ++rank) {
     const TensorRecord* const record = snapshot_.manifest().Find(name, rank);
@@ -107,13 +112,14 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
     }
     return bytes;
   };
-  const auto read_if_any = [&](const std::string& name, int64_t element_bytes) {
-    return Find(name) == nullptr ? std::vector<std::byte>() : read(name, element_bytes);
+  const auto read_if_any = [&](OwnedAs as, int64_t element_bytes) {
+    const TensorRecord* const found = FindOwned(parameter.name, as);
+    return found == nullptr ? std::vector<std::byte>() : read(found->name, element_bytes);
   };
   std::vector<float> values(static_cast<size_t>(elements));
-  const std::string average = optim::AverageName(parameter.name);
-  if (averages_ && Find(average) != nullptr) {  // a frozen parameter has none
-    const std::vector<std::byte> bytes = read(average, sizeof(float));
+  const TensorRecord* const average = FindOwned(parameter.name, OwnedAs::kAverage);
+  if (averages_ && average != nullptr) {  // a frozen parameter has none
+    const std::vector<std::byte> bytes = read(average->name, sizeof(float));
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return values;
   }
@@ -121,8 +127,8 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
   if (record == nullptr) FailTensor(snapshot_, parameter.name, "is missing");
   const graph::DType type = WeightType(snapshot_, *record);
   std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
-  std::vector<std::byte> remainder = read_if_any(parameter.name + ".remainder", sizeof(int16_t));
-  std::vector<std::byte> master = read_if_any(parameter.name + ".master", sizeof(float));
+  std::vector<std::byte> remainder = read_if_any(OwnedAs::kRemainder, sizeof(int16_t));
+  std::vector<std::byte> master = read_if_any(OwnedAs::kMaster, sizeof(float));
   runtime::StoredParameter{
       .dtype = type,
       .elements = elements,
@@ -136,9 +142,9 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
 
 const TensorRecord* SavedTensors::OnlyTensorOf(const models::ParameterInfo& parameter) const {
   if (split_.contains(parameter.name)) return nullptr;
-  const TensorRecord* found = averages_ ? Find(optim::AverageName(parameter.name)) : nullptr;
-  if (found == nullptr) found = Find(parameter.name + ".master");
-  if (found == nullptr && Find(parameter.name + ".remainder") != nullptr) return nullptr;
+  const TensorRecord* found = averages_ ? FindOwned(parameter.name, OwnedAs::kAverage) : nullptr;
+  if (found == nullptr) found = FindOwned(parameter.name, OwnedAs::kMaster);
+  if (found == nullptr && FindOwned(parameter.name, OwnedAs::kRemainder)) return nullptr;
   if (found == nullptr) found = Find(parameter.name);
   if (found == nullptr) FailTensor(snapshot_, parameter.name, "is missing");
   if (found->elements() != parameter.shape.elements()) {
@@ -201,23 +207,19 @@ std::vector<float> SavedTensors::ReadState(const models::StateInfo& state) const
 }
 
 std::vector<std::byte> SavedTensors::ReadNumbers(const TensorRecord& record) const {
-  if (record.type != formats::TensorType::kU8) return ReadPart(record);
-  const TensorRecord* const scales = snapshot_.manifest().Find(ScalesOf(record.name), record.part);
+  if (!IsCoded(record)) return ReadPart(record);
+  const ops::Encoding& encoding = EncodingOf(record);
+  const TensorRecord* const scales = FindOwned(record.name, OwnedAs::kScale, record.part);
   const int64_t elements = record.elements();
-  if (scales == nullptr || scales->type != formats::TensorType::kF32 ||
-      scales->elements() != (elements + ops::kStateBlock - 1) / ops::kStateBlock) {
+  const graph::TensorType expected = encoding.ScalesType({elements});
+  if (scales == nullptr || scales->type != TensorTypeOf(expected.dtype) ||
+      scales->elements() != expected.shape.elements()) {
     FailTensor(snapshot_, record.name, "has not one scale for each block");
   }
   const std::vector<std::byte> codes = ReadPart(record), scale_bytes = ReadPart(*scales);
   std::vector<std::byte> numbers(static_cast<size_t>(elements) * sizeof(float));
-  for (int64_t at = 0; at < elements; at += ops::kStateBlock) {
-    float scale = 0;
-    std::memcpy(&scale, &scale_bytes[at / ops::kStateBlock * sizeof(float)], sizeof(scale));
-    QuantizerOf(record.name)
-        .Dequantize(reinterpret_cast<const uint8_t*>(&codes[at]), scale,
-                    std::min(ops::kStateBlock, elements - at),
-                    reinterpret_cast<float*>(&numbers[at * sizeof(float)]));
-  }
+  encoding.decode(codes.data(), scale_bytes.data(), elements,
+                  reinterpret_cast<float*>(numbers.data()));
   return numbers;
 }
 
@@ -260,10 +262,12 @@ formats::TensorType TensorTypeOf(graph::DType dtype) {
   throw InternalError("a type that no snapshot can hold");
 }
 
-std::string ScalesOf(const std::string& name) { return name + ".scale"; }
+const ops::Encoding& EncodingOf(const TensorRecord& record) {
+  return optim::EncodingOf(graph::ParseOwnedAs(record.as).value_or(OwnedAs::kMoment));
+}
 
-const ops::BlockQuantizer& QuantizerOf(const std::string& name) {
-  return name.ends_with(".v") ? ops::BlockQuantizer::Unsigned() : ops::BlockQuantizer::Signed();
+bool IsCoded(const TensorRecord& record) {
+  return record.type == TensorTypeOf(EncodingOf(record).codes);
 }
 
 }  // namespace plimsoll::trainer

@@ -16,7 +16,7 @@
 #include "models/huggingface.h"
 #include "models/model.h"
 #include "models/sharding.h"
-#include "ops/optimizer/block_quantization.h"
+#include "ops/encodings.h"
 #include "snapshots/snapshot.h"
 
 namespace plimsoll::trainer {
@@ -35,6 +35,9 @@ class SavedTensors {
 
   // The tensor's first part, which tells its type; nullptr: there is no such tensor.
   const snapshots::TensorRecord* Find(const std::string& name) const;
+  // A part of what belongs to that tensor so; nullptr: nothing does.
+  const snapshots::TensorRecord* FindOwned(const std::string& owner, graph::OwnedAs as,
+                                           int64_t part = 0) const;
 
   // The bytes of the tensor `name`, which is `parameter` or belongs to it; reads nothing else from
   // the file. 8-bit state is returned as the float32 numbers that it stands for, since each rank
@@ -76,8 +79,9 @@ class SavedTensors {
 // The type in a shard for a tensor of the arena.
 formats::TensorType TensorTypeOf(graph::DType dtype);
 
-// For 8-bit state: the name of the tensor with its blocks' scales, and the quantizer of its codes.
-std::string ScalesOf(const std::string& name);
-const ops::BlockQuantizer& QuantizerOf(const std::string& name);
+// How the tensor is kept if it is a moment in 8 bits, and whether it is: another one then has the
+// scales of its codes.
+const ops::Encoding& EncodingOf(const snapshots::TensorRecord& record);
+bool IsCoded(const snapshots::TensorRecord& record);
 
 }  // namespace plimsoll::trainer
