@@ -63,7 +63,7 @@ struct Manifest {
   std::vector<Shard> shards = {};
   std::vector<TensorRecord> tensors = {};
 
-  // nullptr if there is none.
+  // nullptr: it has none.
   const TensorRecord* Find(std::string_view name, int64_t part) const;
   const TensorRecord* FindOwned(std::string_view owner, std::string_view as, int64_t part) const;
 };

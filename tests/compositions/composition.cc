@@ -241,7 +241,9 @@ class Generator {
     if (!Chance(0.4)) return;
     const std::string blocks = Pick({"[\"*\"]", "[\"*block.*\"]"});
     // A pattern that matches nothing that is kept is refused, and this model's blocks keep nothing.
-    const bool keeps_none = family_ == "adversarial" && policy == "every";
+    // Two blocks are recomputed at once.
+    const bool one_part = layers_ > 0 && layers_ <= 2;
+    const bool keeps_none = policy == "every" && (family_ == "adversarial" || one_part);
     Set(c, "checkpointing.offload", keeps_none ? "[\"*\"]" : blocks);
   }
 

@@ -6,14 +6,13 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/axes.h"
-#include "base/thread_pool.h"
 #include "models/sharding.h"
 #include "snapshots/snapshot.h"
+#include "tests/parallel/mesh_session.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/loaded_state.h"
@@ -26,34 +25,6 @@
 
 namespace plimsoll::trainer {
 namespace {
-
-// Ranks of a mesh data × tensor, with a session that holds zeros.
-class MeshSession {
- public:
-  MeshSession(TinyRun run, const models::Model& model, int64_t tensor, int64_t zero)
-      : pool_(2),
-        device_(runtime::MakeCpuDevice(pool_)),
-        ranks_(TestWorld(), Mesh({DataAxis(TestWorld().size() / tensor), TensorAxis(tensor)})) {
-    ranks_.Connect(*device_, 0);
-    run.zero = zero;
-    CompileOptions options = OptionsOf(run, model, device_->kind());
-    options.mesh = ranks_.mesh();
-    options.rank = ranks_.rank();
-    session_ =
-        std::make_unique<Session>(Compile(model, options), *device_,
-                                  runtime::ExecutorOptions{.communicators = ranks_.communicators()},
-                                  memory::Allocation(), ranks_.groups());
-  }
-
-  Ranks& ranks() { return ranks_; }
-  Session& session() { return *session_; }
-
- private:
-  ThreadPool pool_;
-  std::unique_ptr<runtime::Device> device_;
-  Ranks ranks_;
-  std::unique_ptr<Session> session_;
-};
 
 // Bytes that tell which element they belong to.
 void Fill(Session& session, int64_t tensor_rank) {

@@ -66,7 +66,9 @@ TinyResult Train(const TinyRun& run) {
   const MeshPosition position = run.ranks == nullptr ? MeshPosition() : run.ranks->position();
   runtime::ExecutorOptions executor = run.executor;
   if (run.ranks != nullptr) executor.communicators = run.ranks->communicators();
-  Session session(Compile(*model, options), *device, executor,
+  CompiledStep compiled = Compile(*model, options);
+  if (run.change != nullptr) run.change(compiled);
+  Session session(std::move(compiled), *device, executor,
                   run.caching ? runtime::CachingAllocation(*run.caching) : memory::Allocation(),
                   run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups());
   session.Initialize(*model, 1);
