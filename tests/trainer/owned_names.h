@@ -1,7 +1,7 @@
 // A step whose moments, masters, remainders, scales and averages have names that tell nothing.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,17 +10,17 @@
 
 namespace plimsoll::trainer {
 
-// %q1, %q2, … in the order in which programs come to them.
+// The same ones on all meshes.
+inline std::string RenamedAs(const std::string& name) {
+  return "q" + std::to_string(std::hash<std::string>()(name));
+}
+
 inline void RenameOwned(CompiledStep& compiled) {
-  std::map<std::string, std::string> names;
   for (auto& program : compiled.programs) {
     auto renamed = std::make_shared<graph::Program>(*program);
     for (size_t id = 0; id < program->tensors().size(); ++id) {
       const graph::Tensor& tensor = program->tensors()[id];
-      if (!tensor.owner) continue;
-      const std::string& name =
-          names.try_emplace(tensor.name, "q" + std::to_string(names.size() + 1)).first->second;
-      renamed->Rename(static_cast<graph::TensorId>(id), name);
+      if (tensor.owner) renamed->Rename(static_cast<graph::TensorId>(id), RenamedAs(tensor.name));
     }
     program = std::move(renamed);
   }
