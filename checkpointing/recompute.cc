@@ -154,6 +154,7 @@ class Recomputer {
       Tensor tensor = program_.tensor(original);
       tensor.name = program_.FreshName(tensor.name + std::string(kSuffix));
       tensor.retention = Retention::kSave;
+      tensor.merge.reset();  // which is that of the original
       id = program_.AddTensor(std::move(tensor));
       if (!there) tensors_[original].clone = id;
     }

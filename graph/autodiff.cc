@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/gradient.h"
@@ -324,7 +326,8 @@ class Reverse {
     program_.mutable_tensor(here).persistent = !adds;
     if (!adds) return;
     program_.Rename(here, MicroStepMetric(name));
-    const Value total = builder_.Persistent(name, Role::kMetric, builder_.type(here));
+    const std::optional<Merge> merge = std::exchange(program_.mutable_tensor(here).merge, {});
+    const Value total = builder_.Persistent(name, Role::kMetric, builder_.type(here), {}, merge);
     builder_.set_scope("");
     builder_.EmitInto({total}, "add", {total, here});
   }

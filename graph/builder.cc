@@ -4,14 +4,15 @@
 
 namespace plimsoll::graph {
 
-Value Builder::Persistent(std::string name, Role role, TensorType type,
-                          std::optional<Owner> owner) {
+Value Builder::Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner,
+                          std::optional<Merge> merge) {
   Tensor tensor;
   tensor.name = std::move(name);
   tensor.type = type;
   tensor.role = role;
   tensor.persistent = true;
   tensor.owner = std::move(owner);
+  tensor.merge = merge;
   return program_.AddTensor(std::move(tensor));
 }
 

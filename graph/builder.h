@@ -2,6 +2,7 @@
 // through it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ class Builder {
   DType dtype(Value v) const { return type(v).dtype; }
 
   // Declares a carried tensor, whose name has no scope: "lr", "block.0.fc.weight".
-  Value Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner = {});
+  Value Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner = {},
+                   std::optional<Merge> merge = {});
 
   // Appends a node and returns its outputs, newly named "SCOPE.NAME" (or "SCOPE.OP" when name is
   // empty; outputs after the first append ".ARGUMENT"). A false element of `want` leaves an

@@ -53,7 +53,8 @@ class Appender {
     Tensor& there = program_.mutable_tensor(known);
     const bool same = (there.persistent || there.alias) && there.type == tensor.type &&
                       there.role == tensor.role && there.place == tensor.place &&
-                      there.alias == tensor.alias && there.owner == tensor.owner;
+                      there.alias == tensor.alias && there.owner == tensor.owner &&
+                      there.merge == tensor.merge;
     if (!same) {
       throw InternalError("micro-step " + std::to_string(number_) + " of program '" +
                           program_.name() + "' carries another '" + tensor.name +

@@ -51,6 +51,11 @@ class Hasher {
       Add(tensor.owner->name);
       Add(tensor.owner->as);
     }
+    Add(tensor.merge.has_value());
+    if (tensor.merge) {
+      Add(tensor.merge->micro_steps);
+      Add(tensor.merge->ranks);
+    }
     Add(tensor.alias.has_value());
     if (!tensor.alias) return;
     Add(tensor.alias->base);

@@ -9,8 +9,10 @@ constexpr std::array<std::string_view, kRoles> kRoleNames = {
     "input",   "parameter",  "gradient",  "master", "optimizer_state", "state",
     "pending", "activation", "workspace", "metric", "snapshot"};
 static_assert(!kRoleNames.back().empty(), "every role has a name");
-constexpr std::array<std::string_view, 6> kOwnedAsNames = {"remainder", "master", "moment",
-                                                           "variance",  "scale",  "average"};
+constexpr std::array<std::string_view, 7> kOwnedAsNames = {
+    "remainder", "master", "moment", "variance", "scale", "average", "pending"};
+constexpr std::array<std::string_view, 3> kOverMicroStepsNames = {"last", "sum", "mean"};
+constexpr std::array<std::string_view, 5> kOverRanksNames = {"same", "sum", "mean", "first", "own"};
 constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
 constexpr std::array<std::string_view, 3> kRetentionNames = {"save", "recompute", "offload"};
 
@@ -30,6 +32,10 @@ bool OutlivesSteps(const Tensor& tensor) {
          tensor.role == Role::kOptimizerState || tensor.role == Role::kState;
 }
 
+bool IsPending(const Tensor& tensor) {
+  return tensor.owner && tensor.owner->as == OwnedAs::kPending;
+}
+
 std::string PendingName(std::string_view state) { return std::string(state) + ".pending"; }
 
 std::string TensorType::ToString() const { return std::string(Name(dtype)) + shape.ToString(); }
@@ -37,6 +43,16 @@ std::string TensorType::ToString() const { return std::string(Name(dtype)) + sha
 std::string_view Name(OwnedAs as) { return kOwnedAsNames[static_cast<size_t>(as)]; }
 std::optional<OwnedAs> ParseOwnedAs(std::string_view name) {
   return Find<OwnedAs>(kOwnedAsNames, name);
+}
+std::string_view Name(OverMicroSteps over) {
+  return kOverMicroStepsNames[static_cast<size_t>(over)];
+}
+std::optional<OverMicroSteps> ParseOverMicroSteps(std::string_view name) {
+  return Find<OverMicroSteps>(kOverMicroStepsNames, name);
+}
+std::string_view Name(OverRanks over) { return kOverRanksNames[static_cast<size_t>(over)]; }
+std::optional<OverRanks> ParseOverRanks(std::string_view name) {
+  return Find<OverRanks>(kOverRanksNames, name);
 }
 std::string_view Name(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
 std::optional<Role> ParseRole(std::string_view name) { return Find<Role>(kRoleNames, name); }

@@ -36,7 +36,7 @@ enum class Role : uint8_t {
   kMaster,          // the rest of a low-precision parameter's float32 value
   kOptimizerState,  // moments, counters
   kState,           // other carried state (batch-norm statistics, loss scale)
-  kPending,         // new value of a model's state, until the update takes it over
+  kPending,         // new value of a state, until the update takes it over
   kActivation,      // any other result of a node
   kWorkspace,       // scratch of one node
   kMetric,          // slot that the host reads after a program has run
@@ -63,10 +63,31 @@ enum class OwnedAs : uint8_t {
   kVariance,   // the moment of their squares, and so never negative
   kScale,      // of blocks of codes
   kAverage,    // over updates
+  kPending,    // the new value, which an applied update commits to it
+};
+
+// How the values that the micro-steps of a step make of a carried tensor become one.
+enum class OverMicroSteps : uint8_t {
+  kLast,  // each continues from what the one before made; the last value counts
+  kSum,   // each adds its value
+  kMean,  // each adds its value; the update divides the sum by the number of micro-steps
+};
+
+// How the values of data ranks then become one. All tensor ranks have the same value.
+enum class OverRanks : uint8_t {
+  kSame,   // they are the same: the value does not depend on the rank's part of the batch
+  kSum,    // all ranks have the sum
+  kMean,   // all ranks have the sum; the update divides it by the number of ranks
+  kFirst,  // the update takes the first rank's value
+  kOwn,    // each rank keeps its own value
 };
 
 std::string_view Name(OwnedAs as);
 std::optional<OwnedAs> ParseOwnedAs(std::string_view name);
+std::string_view Name(OverMicroSteps over);
+std::optional<OverMicroSteps> ParseOverMicroSteps(std::string_view name);
+std::string_view Name(OverRanks over);
+std::optional<OverRanks> ParseOverRanks(std::string_view name);
 std::string_view Name(Role role);
 std::optional<Role> ParseRole(std::string_view name);
 std::string_view Name(Place place);
@@ -98,6 +119,15 @@ struct Owner {
   bool operator==(const Owner&) const = default;
 };
 
+// How the values of micro-steps and ranks become the one of a step. A state's tensor with the role
+// kPending has one, and so has a metric that is complete only at the end of the step.
+struct Merge {
+  OverMicroSteps micro_steps = OverMicroSteps::kLast;
+  OverRanks ranks = OverRanks::kMean;
+  bool operator==(const Merge&) const = default;
+};
+inline constexpr Merge kSummed = {OverMicroSteps::kSum, OverRanks::kSum};
+
 struct Tensor {
   std::string name;  // unique in its program: "block.3.attn.qkv"
   TensorType type;
@@ -109,12 +139,16 @@ struct Tensor {
   Retention retention = Retention::kSave;
   std::optional<Alias> alias;
   std::optional<Owner> owner = {};  // of carried tensors that belong to another one
+  std::optional<Merge> merge = {};  // of carried tensors to which micro-steps or ranks contribute
 
   int64_t bytes() const { return type.bytes(); }
 };
 
 // Whether training goes on from this tensor: parameters, and the state that updates them.
 bool OutlivesSteps(const Tensor& tensor);
+
+// Whether it is the new value of a state (OwnedAs::kPending).
+bool IsPending(const Tensor& tensor);
 
 // The name of a state's tensor with the role kPending.
 std::string PendingName(std::string_view state);

@@ -172,6 +172,10 @@ class Parser {
         line.Word();
         tensor.owner = OwnerIn(line);
         continue;
+      } else if (word == "merged") {
+        line.Word();
+        tensor.merge = MergeIn(line);
+        continue;
       } else if (word == "view") {
         line.Word();
         tensor.alias = ViewOf(line, tensor);
@@ -193,6 +197,17 @@ class Parser {
     if (!known) line.Fail("no tensor belongs to another one as '" + as + "'");
     owner.as = *known;
     return owner;
+  }
+
+  static Merge MergeIn(Line& line) {
+    const std::string over_micro_steps(line.Word());
+    line.Expect(',');
+    const std::string over_ranks(line.Word());
+    const auto micro_steps = ParseOverMicroSteps(over_micro_steps);
+    const auto ranks = ParseOverRanks(over_ranks);
+    if (!micro_steps) line.Fail("micro-steps are not merged by '" + over_micro_steps + "'");
+    if (!ranks) line.Fail("ranks are not merged by '" + over_ranks + "'");
+    return {*micro_steps, *ranks};
   }
 
   TensorType Type(Line& line) {

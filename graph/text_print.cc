@@ -80,6 +80,10 @@ class Printer {
     if (tensor.owner) {
       text_ += " of %" + tensor.owner->name + " as " + std::string(Name(tensor.owner->as));
     }
+    if (tensor.merge) {
+      text_ += " merged " + std::string(Name(tensor.merge->micro_steps)) + ", ";
+      text_ += Name(tensor.merge->ranks);
+    }
     if (tensor.place != Place::kDevice) text_ += " " + std::string(Name(tensor.place));
     if (tensor.retention != Retention::kSave) text_ += " " + std::string(Name(tensor.retention));
     if (tensor.alias) {

@@ -34,6 +34,13 @@ class Verifier {
       throw InternalError("tensor " + Quoted(id) + " belongs to '" + tensor.owner->name +
                           "', but is not carried beside it");
     }
+    if (tensor.merge && !tensor.persistent) {
+      throw InternalError("tensor " + Quoted(id) + " is merged, but is not carried");
+    }
+    if (IsPending(tensor) && !tensor.merge) {
+      throw InternalError("tensor " + Quoted(id) + " is pending for '" + tensor.owner->name +
+                          "', but does not say how micro-steps and ranks make one value of it");
+    }
     if (!tensor.alias) return;
     const Alias alias = *tensor.alias;
     if (!Exists(alias.base) || alias.base >= id) {

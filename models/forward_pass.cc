@@ -52,12 +52,13 @@ void Layers::UpdateState(Value state, FunctionRef<Value(Value)> next) {
   const std::string& name = builder_.program().tensor(state).name;
   const auto info = std::ranges::find(states_, name, &StateInfo::name);
   if (info == states_.end()) throw InternalError("'" + name + "' is updated, but is no state");
-  auto update = std::ranges::find(state_updates_, name,
-                                  [](const StateUpdate& known) { return known.state.name; });
+  const Value known = builder_.program().Find(graph::PendingName(name));
+  auto update = std::ranges::find(state_updates_, known, &StateUpdate::pending);
   if (update == state_updates_.end()) {
     const Value pending =
-        builder_.Persistent(graph::PendingName(name), Role::kPending, builder_.type(state));
-    update = state_updates_.insert(update, {*info, pending, pending});
+        builder_.Persistent(graph::PendingName(info->name), Role::kPending, builder_.type(state),
+                            graph::Owner{info->name, graph::OwnedAs::kPending}, info->merge);
+    update = state_updates_.insert(update, {pending, pending});
   }
   const graph::TensorType type = builder_.type(state);
   update->next = next(update->next);

@@ -37,26 +37,17 @@ struct ParameterInfo {
 // wait (Layers::UpdateState) until the update of the parameters, which takes them over, or drops
 // them if the step is skipped.
 struct StateInfo {
-  // How the values of data ranks relate. All tensor ranks have the same value.
-  enum OnRanks {
-    kAveraged,  // the same: the update takes the mean of the ranks' new values
-    kOfFirst,   // the same: the update takes the first rank's new value
-    kAlike,     // the same: the new value does not depend on the rank's part of the batch
-    kOwn,       // each rank has its own value, which no checkpoint holds
-  };
-  // What the micro-steps of a step make of it.
-  enum OverMicroSteps {
-    kInTurn,  // each continues from what the one before made; the last value counts
-    kMean,    // each continues from the value that the step began with; the mean counts
-  };
-  // With kOwn, what a rank begins with when another number of data ranks continues the run.
+  // With OverRanks::kOwn, what a rank begins with when another number of data ranks continues the
+  // run.
   enum OnOtherRanks { kMeanOfAll, kInitial };
 
   std::string name;  // "norm.running_mean"
   graph::Shape shape = {};
   float initial = 0;  // value of every element
-  OnRanks on_ranks = kAveraged;
-  OverMicroSteps over_micro_steps = kInTurn;
+  // Of the new values. With OverMicroSteps::kLast each micro-step continues from what the one
+  // before made, else from the value that the step began with. A state of which each rank keeps its
+  // own value (OverRanks::kOwn) is in no checkpoint.
+  graph::Merge merge = {};
   OnOtherRanks on_other_ranks = kMeanOfAll;
 
   ParameterInfo info() const { return {name, shape, {}}; }
@@ -76,8 +67,7 @@ struct Batch {
 
 // How a training pass changes a state.
 struct StateUpdate {
-  StateInfo state;
-  graph::Value pending;  // the state as earlier micro-steps have left it (Role::kPending)
+  graph::Value pending;  // the state as earlier micro-steps have left it (OwnedAs::kPending)
   graph::Value next;
 };
 

@@ -64,7 +64,7 @@ Value SpectralNorm(Layers& g, std::string_view name, Value weight) {
     return g.State({.name = fmt::format("{}.{}", name, which),
                     .shape = own,
                     .initial = static_cast<float>(equal),
-                    .on_ranks = StateInfo::kAlike});
+                    .merge = {.ranks = graph::OverRanks::kSame}});
   };
   ops::SingularVectors vectors = {vector("u", {shape.dim(0)}),
                                   vector("v", Shape(shape.dims().subspan(1)))};

@@ -74,7 +74,7 @@ Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, boo
 std::vector<ParameterInfo> Model::Stored() const {
   std::vector<ParameterInfo> stored = parameters_;
   for (const StateInfo& state : states_) {
-    if (state.on_ranks != StateInfo::kOwn) stored.push_back(state.info());
+    if (state.merge.ranks != graph::OverRanks::kOwn) stored.push_back(state.info());
   }
   return stored;
 }

@@ -15,6 +15,8 @@
 namespace plimsoll::models {
 
 using graph::DType;
+using graph::OverMicroSteps;
+using graph::OverRanks;
 using graph::Scope;
 using graph::Value;
 
@@ -45,8 +47,8 @@ Value RunningStatistic(Layers& g, const char* name, int64_t channels, float init
       g.State({.name = name,
                .shape = {channels},
                .initial = initial,
-               .on_ranks = groups ? StateInfo::kAveraged : StateInfo::kOfFirst,
-               .over_micro_steps = groups ? StateInfo::kMean : StateInfo::kInTurn});
+               .merge = groups ? graph::Merge{OverMicroSteps::kMean, OverRanks::kMean}
+                               : graph::Merge{OverMicroSteps::kLast, OverRanks::kFirst}});
   if (measured == graph::kNoTensor) return running;
   g.UpdateState(running, [&](Value now) {
     return ops::MovingAverage(g.builder(), now, measured, options.momentum);
@@ -99,7 +101,7 @@ Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions opti
 
 void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options) {
   const Value batches =
-      g.State({.name = "norm_batches", .shape = {norms}, .on_ranks = StateInfo::kAlike});
+      g.State({.name = "norm_batches", .shape = {norms}, .merge = {.ranks = OverRanks::kSame}});
   g.UpdateState(batches, [&](Value count) {
     if (options.frozen) return count;
     const Value one = ops::Constant(g.builder(), {DType::kFloat32, {norms}}, 1);

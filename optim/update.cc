@@ -1,5 +1,7 @@
 #include "optim/update.h"
 
+#include <map>
+
 #include "base/error.h"
 #include "base/glob.h"
 #include "graph/autodiff.h"
@@ -32,6 +34,29 @@ Value Carried(Builder& g, const std::string& name, Role role, const TensorType& 
               std::optional<Owner> owner = {}) {
   const Value found = g.program().Find(name);
   return found != kNoTensor ? found : g.Persistent(name, role, type, std::move(owner));
+}
+
+// The pending values of states, by the names of the states.
+std::map<std::string, Value> PendingStates(const graph::Program& program) {
+  std::map<std::string, Value> pending;
+  for (size_t i = 0; i < program.tensors().size(); ++i) {
+    const graph::Tensor& tensor = program.tensors()[i];
+    if (graph::IsPending(tensor)) pending[tensor.owner->name] = static_cast<Value>(i);
+  }
+  return pending;
+}
+
+// The number of values whose sum the pending tensor has.
+int64_t PartsOf(const graph::Merge& merge, const UpdateOptions& options) {
+  const bool of_micro_steps = merge.micro_steps == graph::OverMicroSteps::kMean;
+  const bool of_ranks = merge.ranks == graph::OverRanks::kMean;
+  return (of_micro_steps ? options.micro_steps : 1) * (of_ranks ? options.ranks : 1);
+}
+
+// Whether the state has an average where weights have. A counter has none, and a value of each rank
+// is in no checkpoint.
+bool HasAverage(const graph::Merge& merge) {
+  return merge.ranks == graph::OverRanks::kMean || merge.ranks == graph::OverRanks::kFirst;
 }
 
 // The factors for the gradients, and whether the step is applied at all.
@@ -223,12 +248,12 @@ graph::PassResult Update::Run(graph::Program& program) {
     EmitUpdateOf(g, parameters[i], gradients[i], count, common);
   }
   std::vector<Value> averaged = parameters;
-  for (const auto& [name, change] : options_.states) {
+  for (const auto& [name, pending] : PendingStates(program)) {
     g.set_scope(name);
-    const Value pending = program.Require(graph::PendingName(name));
-    const Value state = Carried(g, name, Role::kState, program.tensor(pending).type);
-    ops::CommitState(g, state, pending, change.parts, common.apply);
-    if (change.averaged) averaged.push_back(state);
+    const graph::Merge merge = *program.tensor(pending).merge;
+    const Value state = Carried(g, name, Role::kState, g.type(pending));
+    ops::CommitState(g, state, pending, PartsOf(merge, options_), common.apply);
+    if (HasAverage(merge)) averaged.push_back(state);
   }
   if (options_.average) {
     // Behind all updates, which so remain neighbours and share launches, and draw the same numbers.

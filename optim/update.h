@@ -33,13 +33,6 @@ enum class StateDType {
 // Optimizers via Block-wise Quantization", do the same.
 inline constexpr int64_t kLeastElementsForInt8 = 4096;
 
-// A state of the model that has a pending value (Role::kPending), which an applied update takes
-// over.
-struct StateChange {
-  int64_t parts = 1;      // values whose sum that is, of ranks and micro-steps: their mean is taken
-  bool averaged = false;  // has an average where weights have
-};
-
 struct UpdateOptions {
   enum class Algorithm { kAdamW, kSgd };
   Algorithm algorithm = Algorithm::kAdamW;
@@ -72,7 +65,9 @@ struct UpdateOptions {
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
   // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
   bool skips = false;
-  std::map<std::string, StateChange> states = {};  // by name
+  // Means of states are taken over the micro-steps of a step and the data ranks (graph::Merge).
+  int64_t micro_steps = 1;
+  int64_t ranks = 1;
   // Averages of the weights over the applied updates.
   std::optional<ops::WeightAverageOptions> average = std::nullopt;
 
@@ -92,7 +87,8 @@ bool CountsAverages(std::string_view name);
 // have or no longer have as its options change: "skipped", "last_grad_norm"?
 bool BeginsAtZero(std::string_view name);
 
-// A parameter's type in the program says how it is stored. Adds
+// A parameter's type in the program says how it is stored. Where the update is applied, each state
+// of which the program has a pending value (graph::OwnedAs::kPending) takes it over. Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
 //   with ClipBy::kLastStep: "last_grad_norm" f32[], 0 before the first update

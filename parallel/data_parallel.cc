@@ -26,6 +26,7 @@ namespace {
 
 using graph::kNoTensor;
 using graph::Node;
+using graph::OverRanks;
 using graph::Phase;
 using graph::Program;
 using graph::Role;
@@ -43,12 +44,7 @@ class Reducer {
     trains_ = update_ < static_cast<int>(nodes_.size());
     FillBuckets(options);
     if (!trains_ && HasGradients()) return;  // metrics are not complete
-    for (const std::string& name : options.sums) {
-      if (const TensorId sum = program_.Find(name); sum != kNoTensor) {
-        carried_.push_back(sum);
-      }
-    }
-    for (const std::string& name : options.firsts) firsts_.push_back(program_.Require(name));
+    FindMerged();
   }
 
   graph::PassResult Run() {
@@ -83,6 +79,21 @@ class Reducer {
   }
 
  private:
+  // Metrics come before states.
+  void FindMerged() {
+    std::vector<TensorId> states;
+    for (size_t i = 0; i < program_.tensors().size(); ++i) {
+      const Tensor& tensor = program_.tensors()[i];
+      const auto id = static_cast<TensorId>(i);
+      if (!tensor.merge) continue;
+      const OverRanks over = tensor.merge->ranks;
+      if (over == OverRanks::kFirst) firsts_.push_back(id);
+      if (over != OverRanks::kSum && over != OverRanks::kMean) continue;
+      (tensor.role == Role::kMetric ? carried_ : states).push_back(id);
+    }
+    std::ranges::copy(states, std::back_inserter(carried_));
+  }
+
   int LastWriter(TensorId tensor) const {
     int last = -1;
     for (int n = 0; n < update_; ++n) {

@@ -22,8 +22,8 @@
 //              %first = first_part(%all.done)
 //
 // The loss contains the factor 1 / (targets of the whole step) on every rank, so that sums over
-// ranks equal those of one rank with the whole batch. The loss itself and other metrics are summed
-// too.
+// ranks equal those of one rank with the whole batch. Tensors of the program say whether they are
+// summed too (graph::Merge): the loss and other metrics that the host reads, and pending states.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,6 @@ struct DataParallelOptions {
   // Gradients with fewer bytes that leave together share a sum. They wait for one another, so these
   // are those that optim::UpdateInBackward leaves where they are.
   int64_t small_bytes = int64_t{256} << 10;
-  // Carried tensors that are summed over the data: the loss and other metrics that the host reads,
-  // and pending states of the model.
-  std::vector<std::string> sums = {"loss"};
-  // Pending states of which all `ranks` take over the first rank's.
-  std::vector<std::string> firsts = {};
   int64_t ranks = 1;
   // Whether carried gradients live on the host. Their sums then end as those of parts do, so that
   // they can go there again, and not all of them at the update.

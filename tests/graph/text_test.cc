@@ -70,6 +70,20 @@ TEST(ProgramText, KeepsOwnParts) {
   EXPECT_EQ(row.alias->OffsetOn(rank, row.bytes()), 5 * 32);
 }
 
+TEST(ProgramText, KeepsHowValuesAreMerged) {
+  constexpr std::string_view kText = R"(program p
+  tensor %s: f32[3] state persistent
+  tensor %s.pending: f32[3] pending persistent of %s as pending merged last, first
+  tensor %loss: f32[] metric persistent merged sum, sum
+)";
+  const Program program = ParseProgram(kText);
+  EXPECT_EQ(ToText(program), kText);
+  EXPECT_EQ(program.tensor(program.Require("s.pending")).merge,
+            (Merge{OverMicroSteps::kLast, OverRanks::kFirst}));
+  EXPECT_EQ(program.tensor(program.Require("loss")).merge, kSummed);
+  EXPECT_EQ(program.tensor(program.Require("s")).merge, std::nullopt);
+}
+
 TEST(ProgramText, RealsComeBackToTheBit) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; ++i) {

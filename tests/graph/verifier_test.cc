@@ -105,6 +105,21 @@ TEST(Verifier, WhatBelongsToAnotherTensorIsCarried) {
   ExpectInternalError([&] { Verify(program); }, {"'m' belongs to 'm'"});
 }
 
+TEST(Verifier, WhatIsMergedIsCarriedAndWhatIsPendingIsMerged) {
+  Program program = ParseProgram(R"(program p
+  tensor %s: f32[8] state persistent
+  tensor %s.pending: f32[8] pending persistent of %s as pending merged last, mean
+  tensor %loss: f32[] metric persistent merged sum, sum
+)");
+  EXPECT_NO_THROW(Verify(program));
+  Tensor& pending = program.mutable_tensor(program.Require("s.pending"));
+  pending.merge.reset();
+  ExpectInternalError([&] { Verify(program); }, {"'s.pending' is pending for 's'"});
+  pending.merge = kSummed;
+  program.mutable_tensor(program.Require("loss")).persistent = false;
+  ExpectInternalError([&] { Verify(program); }, {"'loss' is merged, but is not carried"});
+}
+
 TEST(Verifier, ViewsMustBeAliases) {
   EXPECT_THAT(ErrorOf(WithInput("  %y: f32[2,2] = view(%x) {d0=2, d1=2, rank=2}\n")),
               HasSubstr("view 'y' is no alias"));

@@ -164,21 +164,21 @@ TEST(Update, AveragesBehindAllUpdates) {
   tensor %a: bf16[6] parameter persistent
   tensor %b: f32[6] parameter persistent
   tensor %mean: f32[3] state persistent
-  tensor %mean.pending: f32[3] pending persistent
+  tensor %mean.pending: f32[3] pending persistent of %mean as pending merged last, mean
   tensor %a.grad: f32[6] gradient persistent
   tensor %b.grad: f32[6] gradient persistent
 )");
   Update({.algorithm = UpdateOptions::Algorithm::kSgd,
           .momentum = 0,
           .clip_grad_norm = 0,
-          .states = {{"mean", {.parts = 2, .averaged = true}}},
+          .ranks = 2,
           .average = ops::WeightAverageOptions{.decay = 0.75, .warmup = true}})
       .Run(program);
   ExpectProgram(program, R"(program p
   tensor %a: bf16[6] parameter persistent
   tensor %b: f32[6] parameter persistent
   tensor %mean: f32[3] state persistent
-  tensor %mean.pending: f32[3] pending persistent
+  tensor %mean.pending: f32[3] pending persistent of %mean as pending merged last, mean
   tensor %a.grad: f32[6] gradient persistent
   tensor %b.grad: f32[6] gradient persistent
   tensor %lr: f32[] input persistent

@@ -20,7 +20,7 @@ constexpr char kTraining[] = R"(program train
   tensor %x: f32[4,8] input persistent
   tensor %a: f32[8,8] parameter persistent
   tensor %b: f32[8,8] parameter persistent
-  tensor %loss: f32[] metric persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
   tensor %norm: f32[] metric persistent
 forward
   %h: f32[4,8] = linear(%x, %a, _) @first
@@ -96,7 +96,7 @@ update
 )";
 
 TEST(DataParallel, SmallGradientsShareASum) {
-  graph::ExpectPass(DataParallel({.small_bytes = 2000, .sums = {}}), kManySmall, R"(program train
+  graph::ExpectPass(DataParallel({.small_bytes = 2000}), kManySmall, R"(program train
   …
 forward
   %loss = sum(%x)
@@ -128,7 +128,7 @@ TEST(DataParallel, CarriedGradientsAreSummedWhereTheyLie) {
   tensor %x: f32[4,8] input persistent
   tensor %a: f32[8,8] parameter persistent
   tensor %a.grad: f32[8,8] gradient persistent
-  tensor %loss: f32[] metric persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
   tensor %norm: f32[] metric persistent
 forward
   %y: f32[4,8] = linear(%x, %a, _)
@@ -156,7 +156,7 @@ update
 TEST(DataParallel, EvaluationSumsItsLoss) {
   graph::ExpectPass(DataParallel(), R"(program evaluate
   tensor %x: f32[4,8] input persistent
-  tensor %loss: f32[] metric persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
 forward
   %loss = sum(%x)
 )",
@@ -170,12 +170,14 @@ forward
 }
 
 TEST(DataParallel, SumsEveryMetricThatThereIs) {
-  graph::ExpectPass(DataParallel({.sums = {"loss", "hits", "absent"}}), R"(program evaluate
+  graph::ExpectPass(DataParallel(), R"(program evaluate
   tensor %k: i32[3] input persistent
   tensor %x: f32[4,8] input persistent
-  tensor %hits: i32[3] metric persistent
-  tensor %loss: f32[] metric persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
+  tensor %left: i32[3] metric persistent
+  tensor %hits: i32[3] metric persistent merged sum, sum
 forward
+  %left = cast(%k) {dtype="i32"}
   %loss = sum(%x)
   %hits = cast(%k) {dtype="i32"}
 )",
@@ -192,11 +194,11 @@ forward
 
 // Ranks gather what all of them made of it, and the update takes the first part.
 TEST(DataParallel, TheFirstRankDecidesAboutStates) {
-  graph::ExpectPass(DataParallel({.sums = {}, .firsts = {"s.pending"}, .ranks = 2}),
+  graph::ExpectPass(DataParallel({.ranks = 2}),
                     R"(program train
   tensor %x: f32[3] input persistent
   tensor %s: f32[3] state persistent
-  tensor %s.pending: f32[3] pending persistent
+  tensor %s.pending: f32[3] pending persistent of %s as pending merged last, first
 forward
   %next: f32[3] = moving_average(%s, %x) {momentum=0.1}
   %s.pending = cast(%next) {dtype="f32"}
@@ -220,7 +222,7 @@ TEST(DataParallel, FirstMicroStepsAndOtherProgramsStayAsTheyAre) {
   tensor %x: f32[4,8] input persistent
   tensor %a: f32[8,8] parameter persistent
   tensor %a.grad: f32[8,8] gradient persistent
-  tensor %loss: f32[] metric persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
 forward
   %y: f32[4,8] = linear(%x, %a, _)
   %loss = sum(%y)

@@ -146,7 +146,7 @@ update
   %norm = global_norm(%block.0.w.grad, %block.1.w.grad)
 )",
                                 kUpdate}));
-  DataParallel({.bucket_bytes = 1, .sums = {}, .ranks = 2, .gradients_on_host = true}).Run(program);
+  DataParallel({.bucket_bytes = 1, .ranks = 2, .gradients_on_host = true}).Run(program);
   const optim::HostParametersOptions options = {.gradients = true, .least_bytes = 0};
   optim::PlaceOnHost(options).Run(program);
   optim::HostParameters(options).Run(program);

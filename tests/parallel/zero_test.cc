@@ -31,7 +31,7 @@ constexpr std::string_view kCarried = R"(
   tensor %x: f32[4,32] input persistent
   tensor %a: f32[32,32] parameter persistent
   tensor %b: f32[8,32] parameter persistent
-  tensor %loss: f32[] metric persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
 )";
 constexpr std::string_view kUpdated = R"(
   tensor %norm: f32[] metric persistent
@@ -281,7 +281,7 @@ TEST(Zero, CarriesPartsOfWeights) {
   tensor %x: f32[4,32] input persistent
   tensor %a: f32[512] parameter persistent
   tensor %b: f32[8,32] parameter persistent
-  tensor %loss: f32[] metric persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
   tensor %norm: f32[] metric persistent
   tensor %lr: f32[] input persistent
   tensor %count: i32[] optimizer_state persistent

@@ -53,9 +53,9 @@ class Remembering final : public models::Model {
       mean = g.State({.name = "mean", .shape = {1, kWidth}, .initial = 0.5f});
       own = g.State({.name = "own",
                      .shape = {1, kWidth},
-                     .on_ranks = models::StateInfo::kOwn,
+                     .merge = {.ranks = graph::OverRanks::kOwn},
                      .on_other_ranks = on_other_ranks_});
-      seen = g.State({.name = "seen", .on_ranks = models::StateInfo::kAlike});
+      seen = g.State({.name = "seen", .merge = {.ranks = graph::OverRanks::kSame}});
     }
     const Value share = constant({1, rows}, 1.0 / static_cast<double>(rows));
     const Value now = ops::Matmul(b, share, x, false, false, "now");

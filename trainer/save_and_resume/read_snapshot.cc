@@ -16,6 +16,7 @@
 #include "models/sharding.h"
 #include "optim/update.h"
 #include "trainer/save_and_resume/save_snapshot.h"
+#include "trainer/step/carried_state.h"
 #include "trainer/step/reading_buffers.h"
 #include "trainer/step/saved_tensors.h"
 
@@ -286,11 +287,19 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
 // them, and removes them from the list.
 void ReadOwnStates(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
                    std::vector<StateTensor>& state, Session& session) {
-  for (const models::StateInfo& info : session.compiled().states) {
-    const auto tensor = std::ranges::find(state, info.name, &StateTensor::name);
-    if (info.on_ranks != models::StateInfo::kOwn || tensor == state.end()) continue;
-    const TensorRecord* const record = snapshot.manifest().Find(info.name, 0);
+  const CompiledStep& compiled = session.compiled();
+  for (const std::string& name : OwnStates(StepProgramsOf(compiled))) {
+    const auto tensor = std::ranges::find(state, name, &StateTensor::name);
+    if (tensor == state.end()) continue;
+    const TensorRecord* const record = snapshot.manifest().Find(name, 0);
     if (record->elements() == tensor->shape.elements()) continue;
+    const auto of_model = std::ranges::find(compiled.states, name, &models::StateInfo::name);
+    const models::StateInfo info =
+        of_model != compiled.states.end()
+            ? *of_model
+            : models::StateInfo{.name = name,
+                                .shape = {tensor->elements},
+                                .merge = {.ranks = graph::OverRanks::kOwn}};
     const std::vector<float> values = saved.ReadState(info);
     session.WriteState(*tensor, 0, std::as_bytes(std::span(values)));
     state.erase(tensor);

@@ -33,6 +33,18 @@ std::vector<const Tensor*> CarriedState(std::span<const Program* const> step,
   return state;
 }
 
+std::vector<std::string> OwnStates(std::span<const Program* const> step) {
+  std::set<std::string> names;
+  for (const Program* program : step) {
+    for (const Tensor& tensor : program->tensors()) {
+      if (graph::IsPending(tensor) && tensor.merge->ranks == graph::OverRanks::kOwn) {
+        names.insert(tensor.owner->name);
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
 bool SavedInParts(const graph::Shape& shape, int64_t ranks) {
   return parallel::IsDivided(shape, ranks);
 }

@@ -25,6 +25,9 @@ namespace plimsoll::trainer {
 std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* const> step,
                                                std::span<const std::string> left_out = {});
 
+// The names of the states of which each data rank has its own value.
+std::vector<std::string> OwnStates(std::span<const graph::Program* const> step);
+
 // Do `ranks` data ranks, which all have it, each save a part of it? Smaller tensors the first
 // saves.
 bool SavedInParts(const graph::Shape& shape, int64_t ranks);

@@ -278,7 +278,8 @@ class Compiler {
   int SnapshotCopy() {
     const graph::Place place =
         options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
-    const std::vector<std::string> left_out = options_.KeptElsewhere(), own = result_.OwnStates();
+    const std::vector<std::string> left_out = options_.KeptElsewhere();
+    const std::vector<std::string> own = OwnStates(StepProgramsOf(result_));
     return Keep(
         CopyCarriedState(StepProgramsOf(result_), {.ranks = options_.mesh.ranks(kDataAxis),
                                                    .place = place,
@@ -306,6 +307,7 @@ class Compiler {
     program->mutable_tensor(result).role = graph::Role::kMetric;
     program->mutable_tensor(result).persistent = true;
     if (!logits) {
+      program->mutable_tensor(result).merge = graph::kSummed;
       purpose.metrics = {result_name};
       const std::vector<MetricInfo> declared =
           DeclareMetrics(builder, outputs.metrics, purpose.objective.name);
@@ -325,7 +327,6 @@ class Compiler {
     if (options_.features) leave(outputs.features, kClassFeatures);
     leave(outputs.images, kMadeImages);
     CarryStates(builder, outputs.states, purpose.carry);
-    purpose.states = outputs.states;
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
     if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
@@ -385,14 +386,6 @@ memory::PlannedPrograms CompiledStep::planned() const {
     if (program >= 0) planned.round.push_back({program});
   }
   return planned;
-}
-
-std::vector<std::string> CompiledStep::OwnStates() const {
-  std::vector<std::string> names;
-  for (const models::StateInfo& state : states) {
-    if (state.on_ranks == models::StateInfo::kOwn) names.push_back(state.name);
-  }
-  return names;
 }
 
 std::vector<const Program*> StepProgramsOf(const CompiledStep& compiled) {

@@ -42,9 +42,6 @@ struct CompiledStep {
 
   // Of this step, which must outlive them.
   memory::PlannedPrograms planned() const;
-
-  // The names of the states of which each data rank has its own.
-  std::vector<std::string> OwnStates() const;
 };
 
 // The programs of a step's micro-steps.

@@ -25,7 +25,6 @@ struct Purpose {
   bool cached = false;  // of logits: earlier tokens of the texts are in the cache
   // Of training and evaluation: tensors that are summed over micro-steps and ranks, the loss first.
   std::vector<std::string> metrics = {};
-  std::vector<models::StateUpdate> states = {};  // of training
 };
 
 // What a list of passes is made for. Lives no longer than the options.

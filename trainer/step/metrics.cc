@@ -35,6 +35,7 @@ Value Own(Builder& g, Value value, const std::string& metric, const std::string&
   const Value own = ops::Cast(g, value, dtype, name);
   program.mutable_tensor(own).role = graph::Role::kMetric;
   program.mutable_tensor(own).persistent = true;
+  program.mutable_tensor(own).merge = graph::kSummed;
   return own;
 }
 

@@ -40,11 +40,12 @@ void CarryStates(graph::Builder& g, std::span<const models::StateUpdate> updates
                  graph::Carry carry) {
   graph::Program& program = g.program();
   for (const models::StateUpdate& update : updates) {
+    const graph::Tensor& pending = program.tensor(update.pending);
     const bool adds = carry == graph::Carry::kAccumulate &&
-                      update.state.over_micro_steps == models::StateInfo::kMean;
+                      pending.merge->micro_steps != graph::OverMicroSteps::kLast;
     Value next = update.next;
     if (carry != graph::Carry::kAccumulate || adds) {
-      const Value state = program.Require(update.state.name);
+      const Value state = program.Require(pending.owner->name);
       for (graph::Node& node : program.mutable_nodes()) {
         std::ranges::replace(node.inputs, update.pending, state);
       }

@@ -6,7 +6,8 @@
 //                                 %state.pending = cast(%next)
 //   behind it, with an update     %state = commit_state(%state.pending, %apply)
 //
-// With StateInfo::kMean, where the update divides by the number of micro-steps:
+// With OverMicroSteps::kSum and kMean, of which the update divides the latter by the number of
+// micro-steps:
 //
 //   train_middle, train_last      %next = moving_average(%state, …)
 //                                 %state.pending = add_to_state(%state.pending, %next)
@@ -25,8 +26,8 @@ namespace plimsoll::trainer {
 
 // Makes a forward pass write the new values of its states to their pending tensors, which the next
 // micro-step or the update reads. With Carry::kAccumulate the pass starts from the pending values
-// of the micro-step before it, or adds to them (StateInfo::kMean); otherwise it starts from the
-// states themselves.
+// of the micro-step before it, or adds to them (OverMicroSteps::kSum and kMean); otherwise it
+// starts from the states themselves.
 void CarryStates(graph::Builder& builder, std::span<const models::StateUpdate> updates,
                  graph::Carry carry);
 

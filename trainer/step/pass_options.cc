@@ -72,29 +72,14 @@ graph::AutodiffOptions AutodiffFrom(const Making& m) {
 }
 
 optim::UpdateOptions UpdateFrom(const Making& m) {
-  using models::StateInfo;
   optim::UpdateOptions update = m.options.UpdateOf(m.purpose.objective.name);
-  for (const models::StateUpdate& changed : m.purpose.states) {
-    const StateInfo& state = changed.state;
-    const bool averaged = state.on_ranks == StateInfo::kAveraged;
-    const int64_t micro_steps =
-        state.over_micro_steps == StateInfo::kMean ? m.options.accumulate : 1;
-    // A counter has no average, and a value of each rank is in no checkpoint.
-    const bool has_average = averaged || state.on_ranks == StateInfo::kOfFirst;
-    update.states[state.name] = {(averaged ? DataRanks(m) : 1) * micro_steps, has_average};
-  }
+  update.micro_steps = m.options.accumulate;
+  update.ranks = DataRanks(m);
   return update;
 }
 
 parallel::DataParallelOptions DataParallelFrom(const Making& m) {
-  using models::StateInfo;
   parallel::DataParallelOptions data_parallel = m.options.data_parallel;
-  data_parallel.sums = m.purpose.metrics;
-  for (const models::StateUpdate& changed : m.purpose.states) {
-    const std::string pending = graph::PendingName(changed.state.name);
-    if (changed.state.on_ranks == StateInfo::kAveraged) data_parallel.sums.push_back(pending);
-    if (changed.state.on_ranks == StateInfo::kOfFirst) data_parallel.firsts.push_back(pending);
-  }
   data_parallel.ranks = DataRanks(m);
   data_parallel.gradients_on_host = m.options.on_host.gradients;
   return data_parallel;

@@ -188,7 +188,7 @@ void SavedTensors::Load(std::span<const models::ParameterInfo> parameters,
 }
 
 std::vector<float> SavedTensors::ReadState(const models::StateInfo& state) const {
-  if (state.on_ranks != models::StateInfo::kOwn) return ReadParameter(state.info());
+  if (state.merge.ranks != graph::OverRanks::kOwn) return ReadParameter(state.info());
   const auto elements = static_cast<size_t>(state.shape.elements());
   std::vector<float> values(elements, state.initial);
   if (state.on_other_ranks == models::StateInfo::kInitial) return values;

@@ -13,8 +13,9 @@
 
 namespace plimsoll::trainer {
 std::vector<StateTensor> Session::State() const {
+  const std::vector<const graph::Program*> step = StepProgramsOf(compiled_);
   const std::vector<const graph::Tensor*> found =
-      CarriedState(StepProgramsOf(compiled_), compiled_.options.KeptElsewhere());
+      CarriedState(step, compiled_.options.KeptElsewhere());
   std::map<std::string_view, const graph::Tensor*> by_name;
   for (const graph::Tensor* tensor : found) by_name[tensor->name] = tensor;
   // Scales of codes belong to these, and these to a parameter.
@@ -26,7 +27,7 @@ std::vector<StateTensor> Session::State() const {
     }
     return *name;
   };
-  const std::vector<std::string> own = compiled_.OwnStates();
+  const std::vector<std::string> own = OwnStates(step);
   const int64_t ranks = position_.ranks(kDataAxis);
   std::vector<StateTensor> state;
   for (const graph::Tensor* tensor : found) {
