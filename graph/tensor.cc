@@ -11,8 +11,9 @@ constexpr std::array<std::string_view, kRoles> kRoleNames = {
 static_assert(!kRoleNames.back().empty(), "every role has a name");
 constexpr std::array<std::string_view, 7> kOwnedAsNames = {
     "remainder", "master", "moment", "variance", "scale", "average", "pending"};
-constexpr std::array<std::string_view, 3> kOverMicroStepsNames = {"last", "sum", "mean"};
-constexpr std::array<std::string_view, 5> kOverRanksNames = {"same", "sum", "mean", "first", "own"};
+constexpr std::array<std::string_view, 4> kOverMicroStepsNames = {"last", "sum", "mean", "max"};
+constexpr std::array<std::string_view, 6> kOverRanksNames = {"same", "sum",   "mean",
+                                                             "max",  "first", "own"};
 constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
 constexpr std::array<std::string_view, 3> kRetentionNames = {"save", "recompute", "offload"};
 

@@ -71,6 +71,7 @@ enum class OverMicroSteps : uint8_t {
   kLast,  // each continues from what the one before made; the last value counts
   kSum,   // each adds its value
   kMean,  // each adds its value; the update divides the sum by the number of micro-steps
+  kMax,   // the largest magnitude, element by element; NaN where a value is NaN (f32)
 };
 
 // How the values of data ranks then become one. All tensor ranks have the same value.
@@ -78,6 +79,7 @@ enum class OverRanks : uint8_t {
   kSame,   // they are the same: the value does not depend on the rank's part of the batch
   kSum,    // all ranks have the sum
   kMean,   // all ranks have the sum; the update divides it by the number of ranks
+  kMax,    // all ranks have the largest magnitude, with OverMicroSteps::kMax
   kFirst,  // the update takes the first rank's value
   kOwn,    // each rank keeps its own value
 };

@@ -37,6 +37,11 @@ class Verifier {
     if (tensor.merge && !tensor.persistent) {
       throw InternalError("tensor " + Quoted(id) + " is merged, but is not carried");
     }
+    if (tensor.merge && tensor.merge->ranks == OverRanks::kMax &&
+        tensor.merge->micro_steps != OverMicroSteps::kMax) {
+      throw InternalError("tensor " + Quoted(id) +
+                          " is the maximum over ranks of what may be negative");
+    }
     if (IsPending(tensor) && !tensor.merge) {
       throw InternalError("tensor " + Quoted(id) + " is pending for '" + tensor.owner->name +
                           "', but does not say how micro-steps and ranks make one value of it");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
+#include "ops/collectives/axis.h"
 #include "ops/definition.h"
 #include "parallel/gradient_buckets.h"
 #include "parallel/tensor_gradients.h"
@@ -88,7 +90,7 @@ class Reducer {
       if (!tensor.merge) continue;
       const OverRanks over = tensor.merge->ranks;
       if (over == OverRanks::kFirst) firsts_.push_back(id);
-      if (over != OverRanks::kSum && over != OverRanks::kMean) continue;
+      if (over != OverRanks::kSum && over != OverRanks::kMean && over != OverRanks::kMax) continue;
       (tensor.role == Role::kMetric ? carried_ : states).push_back(id);
     }
     std::ranges::copy(states, std::back_inserter(carried_));
@@ -185,7 +187,13 @@ class Reducer {
     Node node;
     node.op = &graph::OpRegistry::Get().Require(op);
     const graph::Shape& shape = program_.tensor(output).type.shape;
-    if (node.op->name == "all_reduce_start") node.attributes = OverDataRanks();
+    if (node.op->name == "all_reduce_start") {
+      node.attributes = OverDataRanks();
+      const std::optional<graph::Merge>& merge = program_.tensor(inputs[0]).merge;
+      if (merge && merge->ranks == OverRanks::kMax) {
+        node.attributes.Set(ops::kReduction, std::string(ops::kMaximum));
+      }
+    }
     if (node.op->name == "reduce_scatter_start" || node.op->name == "all_gather_start") {
       node.attributes = OverDataRanks(shape);
     }

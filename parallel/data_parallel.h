@@ -23,7 +23,8 @@
 //
 // The loss contains the factor 1 / (targets of the whole step) on every rank, so that sums over
 // ranks equal those of one rank with the whole batch. Tensors of the program say whether they are
-// summed too (graph::Merge): the loss and other metrics that the host reads, and pending states.
+// summed too (graph::Merge): the loss and other metrics that the host reads, and pending states. A
+// maximum over ranks is an all_reduce_start with {reduction="max"}.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,13 @@ const std::string& AxisOf(const graph::Attributes& attributes) {
   return attributes.GetWord("axis");
 }
 
+Reduction ReductionOf(const graph::Attributes& attributes) {
+  if (!attributes.Has(kReduction)) return Reduction::kSum;
+  const std::string& word = attributes.GetWord(kReduction);
+  if (word != kMaximum) throw InternalError("no reduction '" + word + "' of an all-reduce");
+  return Reduction::kMax;
+}
+
 Communicator* CommunicatorFor(const graph::Attributes& attributes,
                               const AxisCommunicators& communicators) {
   if (communicators.empty() || !attributes.Has("axis")) return nullptr;

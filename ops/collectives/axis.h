@@ -1,8 +1,9 @@
-// The axis of the mesh (base/mesh.h) along which a node works with other ranks: its attribute
-// "axis".
+// How a node works with other ranks: along which axis of the mesh (base/mesh.h), its attribute
+// "axis", and by which reduction.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/mesh.h"
 #include "graph/attributes.h"
@@ -13,6 +14,12 @@ namespace plimsoll::ops {
 
 // Throws InternalError when the node has no axis.
 const std::string& AxisOf(const graph::Attributes& attributes);
+
+// The reduction of an all-reduce: kMax with the attribute kReduction, which then is kMaximum; kSum
+// without. Throws InternalError when it is another one.
+inline constexpr std::string_view kReduction = "reduction";
+inline constexpr std::string_view kMaximum = "max";
+Reduction ReductionOf(const graph::Attributes& attributes);
 
 // This rank's communicators, one for each axis of the mesh; nullptr: the rank is alone along that
 // axis. Empty: it is alone along every axis.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/collectives/axis.h"
@@ -27,7 +28,17 @@ std::vector<TensorType> InferSame(const OpCall& call) { return {call.input(0)}; 
 
 std::vector<TensorType> InferAllReduce(const OpCall& call) {
   AxisOf(call.attributes);
+  const bool sum = ReductionOf(call.attributes) == Reduction::kSum;
+  Check(sum || call.input(0).dtype == graph::DType::kFloat32, call, "x of a maximum must be f32");
   return InferSame(call);
+}
+
+// The maximum has no gradient: no loss reads it.
+Value AllReduceGradient(GradientContext& ctx) {
+  if (ReductionOf(ctx.attributes()) == Reduction::kMax) {
+    throw InternalError("a maximum over ranks has no gradient");
+  }
+  return ctx.output_gradient(0);
 }
 
 void CheckParts(const OpCall& call, const Shape& whole, const Shape& part) {
@@ -108,7 +119,7 @@ struct Collective {
 const bool kCollectivesRegistered = [] {
   constexpr std::string_view kSums = "gradients are summed in the type they have";
   const Collective collectives[] = {
-      {"all_reduce", "sum", &InferAllReduce, &HandOn, kSums, true, false},
+      {"all_reduce", "sum", &InferAllReduce, &AllReduceGradient, kSums, true, false},
       {"reduce_scatter", "part", &InferReduceScatter, &ReduceScatterGradient, kSums, false, true},
       // x may be this rank's own part of y.
       {"all_gather", "whole", &InferAllGather, &AllGatherGradient, "moves bytes", true, true},

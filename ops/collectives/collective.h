@@ -1,7 +1,8 @@
 // Collectives among the ranks of an axis of the mesh, in two halves so that the work between them
 // can hide the transfer:
 //
-//   all_reduce_start      y = Σ over ranks of x
+//   all_reduce_start      y = Σ over ranks of x; with {reduction="max"} the maximum of x, f32 and
+//                         never negative, NaN where one of them is NaN
 //   reduce_scatter_start  y = this rank's part of Σ over ranks of x; part r of R is the elements
 //                         from r·n/R on, in row-major order
 //   all_gather_start      y = the x of all ranks, one after the other

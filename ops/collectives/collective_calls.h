@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/collectives/axis.h"
 #include "ops/kernel.h"
 
 namespace plimsoll::ops {
@@ -26,8 +27,11 @@ inline Communicator* RanksOf(const KernelCall& call, const TensorRef& whole,
 inline void CallAllReduce(const KernelCall& call, void* stream, CopyTensor* copy) {
   const TensorRef &x = call.inputs[0], &y = call.outputs[0];
   if (call.ranks == nullptr) return copy(x, y, stream);
-  call.ranks->AllReduce(x.data, y.data, x.type.shape.elements(), x.type.dtype, Reduction::kSum,
-                        stream);
+  const int64_t elements = x.type.shape.elements();
+  const Reduction reduction = ReductionOf(call.attributes);
+  // The bits of floats that are not negative order as integers do, NaN above infinity.
+  const graph::DType dtype = reduction == Reduction::kMax ? graph::DType::kInt32 : x.type.dtype;
+  call.ranks->AllReduce(x.data, y.data, elements, dtype, reduction, stream);
 }
 
 inline void CallReduceScatter(const KernelCall& call, void* stream, CopyTensor* copy) {

@@ -1,5 +1,6 @@
 #include "ops/optimizer/model_state.h"
 
+#include <string>
 #include <vector>
 
 #include "graph/gradient.h"
@@ -56,6 +57,12 @@ void AddToStateGradient(graph::GradientContext& ctx) {
   }
 }
 
+std::vector<TensorType> InferMaxMagnitude(const OpCall& call) {
+  Check(call.input(0).dtype == DType::kFloat32, call, "value must be f32");
+  CheckAbsentOr(call, 1, call.input(0));
+  return {call.input(0)};
+}
+
 std::vector<TensorType> InferCommitState(const OpCall& call) {
   Check(call.input(0).dtype == DType::kFloat32, call, "state must be f32");
   Check(call.input(1) == call.input(0), call, "pending must have the type of state");
@@ -86,6 +93,17 @@ const OpRegistration kAddToState({
     .precision = {Precision::kFloat32, "small changes of a carried sum"},
 });
 
+const OpRegistration kMaxMagnitude({
+    .name = "max_magnitude",
+    .inputs = {{"value"}, {"state", true}},
+    .outputs = {{"next"}},
+    .infer = &InferMaxMagnitude,
+    .gradient = {},
+    .cost = FlopsPerElement(1),
+    .in_place = {{0, 0}, {1, 0}},
+    .precision = {Precision::kFloat32, "a carried maximum"},
+});
+
 const OpRegistration kCommitState({
     .name = "commit_state",
     .inputs = {{"state"}, {"pending"}, {"apply", true}},
@@ -105,6 +123,22 @@ Value MovingAverage(graph::Builder& g, Value state, Value value, double momentum
 
 Value AddToState(graph::Builder& g, Value state, Value value, std::string_view name) {
   return g.Emit1("add_to_state", {state, value}, {}, name);
+}
+
+Value MaxMagnitude(graph::Builder& g, Value value, Value state, std::string_view name) {
+  return g.Emit1("max_magnitude", {value, state}, {}, name);
+}
+
+void WritePending(graph::Builder& g, Value pending, Value next, bool first) {
+  using graph::OverMicroSteps;
+  const OverMicroSteps over = g.program().tensor(pending).merge->micro_steps;
+  if (over == OverMicroSteps::kMax) {
+    g.EmitInto({pending}, "max_magnitude", {next, first ? kNoTensor : pending});
+  } else if (over != OverMicroSteps::kLast && !first) {
+    g.EmitInto({pending}, "add_to_state", {pending, next});
+  } else {
+    g.EmitInto({pending}, "cast", {next}, {{"dtype", std::string(graph::Name(DType::kFloat32))}});
+  }
 }
 
 void CommitState(graph::Builder& g, Value state, Value pending, int64_t parts, Value apply) {

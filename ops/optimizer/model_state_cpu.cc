@@ -1,5 +1,8 @@
 // ops/optimizer/model_state.h, element by element. Threads share chunks of elements. Bytes: every
 // argument once.
+#include <algorithm>
+#include <bit>
+
 #include "ops/elementwise/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
@@ -28,6 +31,22 @@ void AddToState(const CpuContext& ctx) {
   MapElements<2>(ctx, []<typename T>(Vec<T> state, Vec<T> value) { return state + value; });
 }
 
+// Without its sign the bits of a float order as an integer does, NaN above infinity.
+int32_t MagnitudeBits(float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; }
+
+void MaxMagnitude(const CpuContext& ctx) {
+  const auto *value = ctx.in<float>(0), *state = ctx.in<float>(1);
+  auto* out = ctx.out<float>(0);
+  ctx.pool.ParallelFor(
+      ctx.in_shape(0).elements(), kElementwiseGrain, [=](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int32_t bits = MagnitudeBits(value[i]);
+          out[i] = std::bit_cast<float>(state == nullptr ? bits
+                                                         : std::max(bits, MagnitudeBits(state[i])));
+        }
+      });
+}
+
 void CommitState(const CpuContext& ctx) {
   const auto parts = static_cast<float>(ctx.attributes.GetInt("parts"));
   const auto *state = ctx.in<float>(0), *pending = ctx.in<float>(1);
@@ -43,6 +62,7 @@ void CommitState(const CpuContext& ctx) {
 
 const CpuKernelRegistration kMovingAverage({"moving_average", &MovingAverage});
 const CpuKernelRegistration kAddToState({"add_to_state", &AddToState});
+const CpuKernelRegistration kMaxMagnitude({"max_magnitude", &MaxMagnitude});
 const CpuKernelRegistration kCommitState({"commit_state", &CommitState});
 
 }  // namespace

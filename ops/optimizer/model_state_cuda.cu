@@ -103,6 +103,29 @@ void AddToState(const CudaContext& ctx) {
   });
 }
 
+// Without its sign the bits of a float order as an integer does, NaN above infinity.
+__device__ int MagnitudeBits(float value) { return __float_as_int(value) & 0x7fffffff; }
+
+struct Magnitude {
+  __device__ float operator()(float value) const { return __int_as_float(MagnitudeBits(value)); }
+};
+
+struct LargerMagnitude {
+  __device__ float operator()(float value, float state) const {
+    return __int_as_float(max(MagnitudeBits(value), MagnitudeBits(state)));
+  }
+};
+
+void MaxMagnitude(const CudaContext& ctx) {
+  const int64_t n = ctx.in_shape(0).elements();
+  const auto *value = ctx.in<float>(0), *state = ctx.in<float>(1);
+  if (state == nullptr) {
+    Map(ctx.stream, "max_magnitude", n, Magnitude(), ctx.out<float>(0), value);
+  } else {
+    Map(ctx.stream, "max_magnitude", n, LargerMagnitude(), ctx.out<float>(0), value, state);
+  }
+}
+
 void MovingAverageGroup(std::span<const CudaContext> group) {
   if (group.front().dtype() != graph::DType::kFloat32) {
     for (const CudaContext& ctx : group) MovingAverage(ctx);
@@ -143,6 +166,7 @@ void CommitState(const CudaContext& ctx) { CommitStateGroup({&ctx, 1}); }
 const CudaKernelRegistration kMovingAverage({"moving_average", &MovingAverage, nullptr,
                                              &MovingAverageGroup});
 const CudaKernelRegistration kAddToState({"add_to_state", &AddToState});
+const CudaKernelRegistration kMaxMagnitude({"max_magnitude", &MaxMagnitude});
 const CudaKernelRegistration kCommitState({"commit_state", &CommitState, nullptr,
                                            &CommitStateGroup});
 

@@ -115,6 +115,8 @@ TEST(Verifier, WhatIsMergedIsCarriedAndWhatIsPendingIsMerged) {
   Tensor& pending = program.mutable_tensor(program.Require("s.pending"));
   pending.merge.reset();
   ExpectInternalError([&] { Verify(program); }, {"'s.pending' is pending for 's'"});
+  pending.merge = {OverMicroSteps::kLast, OverRanks::kMax};
+  ExpectInternalError([&] { Verify(program); }, {"'s.pending' is the maximum over ranks"});
   pending.merge = kSummed;
   program.mutable_tensor(program.Require("loss")).persistent = false;
   ExpectInternalError([&] { Verify(program); }, {"'loss' is merged, but is not carried"});

@@ -12,6 +12,8 @@ const ExampleTable kExamples(R"(
   moving_average([20,1001], [20,1001]) {momentum=0.1}
   moving_average "of three groups"([5,9], [3,5,9]) {momentum=0.3}
   add_to_state([20,1001], [20,1001])
+  max_magnitude(f32[20,1001], f32[20,1001]) dtypes=f32
+  max_magnitude "of the first"(f32[11]) dtypes=f32
   commit_state "of three ranks"(f32[20,1001], f32[20,1001]) {parts=3} dtypes=f32
   commit_state "gated"(f32[11], f32[11], [] counter) {parts=1} dtypes=f32
 

@@ -217,6 +217,27 @@ update
 )");
 }
 
+TEST(DataParallel, ProgramsSayWhatIsAMaximumOverRanks) {
+  graph::ExpectPass(DataParallel(), R"(program train
+  tensor %x: f32[3] input persistent
+  tensor %s: f32[3] state persistent
+  tensor %s.pending: f32[3] pending persistent of %s as pending merged max, max
+forward
+  %s.pending = max_magnitude(%x)
+update
+  %s = commit_state(%s, %s.pending, _) {parts=1} @s
+)",
+                    R"(program train
+  …
+forward
+  …
+  %s.pending = all_reduce_start(%s.pending) {axis="data", reduction="max"} !data_parallel
+update
+  %s.pending.reduced: f32[3] pending persistent view %s.pending+0 = all_reduce_done(%s.pending) !data_parallel
+  %s = commit_state(%s, %s.pending.reduced, _) {parts=1} @s
+)");
+}
+
 TEST(DataParallel, FirstMicroStepsAndOtherProgramsStayAsTheyAre) {
   Program first = Parse(R"(program train_first
   tensor %x: f32[4,8] input persistent

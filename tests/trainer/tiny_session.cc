@@ -54,6 +54,7 @@ CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
   options.device = device;
   options.threads = run.threads;
   options.without = run.without;
+  options.added_pass = run.added_pass;
   return options;
 }
 

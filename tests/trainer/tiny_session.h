@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -57,7 +58,8 @@ struct TinyRun {
   bool cuda = false;  // on a GPU
   bool evaluate = false;
   std::set<std::string, std::less<>> without = {};  // passes
-  void (*change)(CompiledStep&) = nullptr;          // of what is compiled
+  std::function<std::unique_ptr<graph::Pass>(graph::Carry)> added_pass = {};
+  void (*change)(CompiledStep&) = nullptr;  // of what is compiled
   std::optional<runtime::CachingOptions> caching = std::nullopt;
   // Data ranks share the sequences of a step, tensor ranks share the model.
   const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,8 @@
 #include "amp/precision_policy.h"
 #include "base/mesh.h"
 #include "checkpointing/retention_policy.h"
+#include "graph/autodiff.h"
+#include "graph/pass.h"
 #include "optim/host_parameters.h"
 #include "optim/update.h"
 #include "optim/update_in_backward.h"
@@ -82,6 +86,9 @@ struct CompileOptions {
   std::string stop_after;
   // debug.without: passes that keep numbers and are left out.
   std::set<std::string, std::less<>> without;
+  // Makes a pass for a training program, which runs directly after autodiff: it may add a state of
+  // its own (graph::Merge). Empty: none.
+  std::function<std::unique_ptr<graph::Pass>(graph::Carry)> added_pass;
 
   // Of the objective of that name.
   optim::UpdateOptions UpdateOf(const std::string& objective) const {

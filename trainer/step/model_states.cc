@@ -1,12 +1,13 @@
 #include "trainer/step/model_states.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/error.h"
+#include "ops/optimizer/model_state.h"
 
 namespace plimsoll::trainer {
 
+using graph::OverMicroSteps;
 using graph::Value;
 
 namespace {
@@ -41,10 +42,10 @@ void CarryStates(graph::Builder& g, std::span<const models::StateUpdate> updates
   graph::Program& program = g.program();
   for (const models::StateUpdate& update : updates) {
     const graph::Tensor& pending = program.tensor(update.pending);
-    const bool adds = carry == graph::Carry::kAccumulate &&
-                      pending.merge->micro_steps != graph::OverMicroSteps::kLast;
+    const OverMicroSteps over = pending.merge->micro_steps;
+    const bool first = carry != graph::Carry::kAccumulate;
     Value next = update.next;
-    if (carry != graph::Carry::kAccumulate || adds) {
+    if (first || over != OverMicroSteps::kLast) {
       const Value state = program.Require(pending.owner->name);
       for (graph::Node& node : program.mutable_nodes()) {
         std::ranges::replace(node.inputs, update.pending, state);
@@ -52,13 +53,9 @@ void CarryStates(graph::Builder& g, std::span<const models::StateUpdate> updates
       if (next == update.pending) next = state;
     }
     if (next == update.pending) continue;
-    if (adds) {
-      g.EmitInto({update.pending}, "add_to_state", {update.pending, next});
-      continue;
-    }
-    if (WriteInPlace(program, next, update.pending)) continue;
-    g.EmitInto({update.pending}, "cast", {next},
-               {{"dtype", std::string(graph::Name(graph::DType::kFloat32))}});
+    const bool as_it_is = over == OverMicroSteps::kLast || (first && over != OverMicroSteps::kMax);
+    if (as_it_is && WriteInPlace(program, next, update.pending)) continue;
+    ops::WritePending(g, update.pending, next, first);
   }
 }
 

@@ -12,6 +12,8 @@
 //   train_middle, train_last      %next = moving_average(%state, …)
 //                                 %state.pending = add_to_state(%state.pending, %next)
 //
+// and with OverMicroSteps::kMax %state.pending = max_magnitude(%next, %state.pending).
+//
 // So all micro-steps read the value that the step began with, and a skipped step does not change
 // it.
 #pragma once
@@ -26,8 +28,8 @@ namespace plimsoll::trainer {
 
 // Makes a forward pass write the new values of its states to their pending tensors, which the next
 // micro-step or the update reads. With Carry::kAccumulate the pass starts from the pending values
-// of the micro-step before it, or adds to them (OverMicroSteps::kSum and kMean); otherwise it
-// starts from the states themselves.
+// of the micro-step before it, or adds to them (OverMicroSteps::kSum, kMean and kMax);
+// otherwise it starts from the states themselves.
 void CarryStates(graph::Builder& builder, std::span<const models::StateUpdate> updates,
                  graph::Carry carry);
 

@@ -236,6 +236,9 @@ std::vector<std::unique_ptr<Pass>> PassesOf(const Making& making, const std::set
     std::unique_ptr<Pass> pass = row.make(making, *slice);
     if (making.options.without.contains(row.name)) pass = New<LeftOut>(*pass);
     passes.push_back(std::move(pass));
+    if (row.name == "autodiff" && making.options.added_pass) {
+      passes.push_back(making.options.added_pass(making.purpose.carry));
+    }
   }
   return passes;
 }
