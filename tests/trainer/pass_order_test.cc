@@ -37,6 +37,7 @@ Program Forward(const models::Model& model, const CompileOptions& options) {
       model.Build(builder, {options.micro_batch, options.sequence}, models::Head::kLoss, true, "");
   program.Rename(outputs.loss, "loss");
   program.mutable_tensor(outputs.loss).role = graph::Role::kMetric;
+  program.mutable_tensor(outputs.loss).merge = graph::kSummed;
   program.mutable_tensor(outputs.loss).persistent = true;
   return program;
 }
