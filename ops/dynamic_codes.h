@@ -1,5 +1,5 @@
-// The codes of ops/encodings.h named dynamic8: 8 bits for numbers in [-1, 1] or [0, 1], and how to
-// find the nearest one. CPU and GPU use the same tables, computed at compile time.
+// The codes of ops/encodings.h named dynamic8: 8 bits for numbers in [-1, 1] or [0, 1], and how a
+// CPU finds the nearest one. CPU and GPU use the same tables, computed at compile time.
 //
 // The values are the paper's dynamic ones: seven decades of magnitude, from 1e-6 on. Larger decades
 // are divided more finely (the values are the middles of 2^i equal parts of decade i); 0 and 1 are
@@ -33,7 +33,8 @@ struct DynamicCodes {
 
   // The code whose value is nearest to x, |x| ≤ 1. Without a sign, what is negative or NaN counts
   // as 0, which keeps the index within the tables whatever memory held. Free of branches, so that a
-  // CPU's compiler can search for several at once.
+  // compiler can search for several at once. Not for a GPU, where the references that std::max
+  // takes are to nothing (ops/cuda/coded_moment.cuh).
   template <bool kSigned>
   constexpr int32_t Nearest(float x) const {
     constexpr int32_t kZero = kDynamicZero<kSigned>;

@@ -20,6 +20,20 @@ __device__ inline float Quotient(float x, float divisor, float reciprocal) {
   return __fmaf_rn(__fmaf_rn(-q, divisor, x), reciprocal, q);
 }
 
+// DynamicCodes::Nearest, with the instructions of a GPU.
+template <bool kSigned>
+__device__ int32_t FindCode(const MomentCodes& codes, float x) {
+  constexpr int32_t kZero = kDynamicZero<kSigned>;
+  // Second moments have no sign; fmaxf keeps the index within the table whatever memory held.
+  const float magnitude = kSigned ? fabsf(x) : fmaxf(x, 0.0f);
+  const int32_t upper = static_cast<int32_t>(__float_as_uint(magnitude) >> 16);
+  int32_t index =
+      codes.at_bucket[max(upper, MomentCodes::kFirstBucket) - MomentCodes::kFirstBucket];
+  if (magnitude >= codes.borders[index]) ++index;
+  if constexpr (!kSigned) return index;
+  return __float_as_int(x) < 0 ? kZero - min(index, kZero) : kZero + index;
+}
+
 template <bool kSecond>
 struct CodedMoment {  // 8 bits and a scale
   static constexpr bool kPresent = true, kRounds = false, kCoded = true;
@@ -73,7 +87,7 @@ struct CodedMoment {  // 8 bits and a scale
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
       const float x = divides ? Quotient(scaled[i], divisor, reciprocal) : 0.0f;
-      found[i] = static_cast<uint8_t>(codes->template Nearest<kSigned>(x));
+      found[i] = static_cast<uint8_t>(FindCode<kSigned>(*codes, x));
     }
     if (m.out != nullptr) StoreTile(m.out, tile, found);
     if (m.scales_out != nullptr && threadIdx.x % kWarp == 0) {
