@@ -33,10 +33,10 @@ struct DynamicCodes {
 
   // The code whose value is nearest to x, |x| ≤ 1. Without a sign, what is negative or NaN counts
   // as 0, which keeps the index within the tables whatever memory held. Free of branches, so that a
-  // compiler can search for several at once. Not for a GPU, where the references that std::max
-  // takes are to nothing (ops/cuda/coded_moment.cuh).
+  // compiler can search for several at once. Not constexpr, so that no kernel can call it: there
+  // std::max would take references to nothing (ops/cuda/coded_moment.cuh).
   template <bool kSigned>
-  constexpr int32_t Nearest(float x) const {
+  int32_t Nearest(float x) const {
     constexpr int32_t kZero = kDynamicZero<kSigned>;
     const auto bits = std::bit_cast<int32_t>(x);
     const auto magnitude =
