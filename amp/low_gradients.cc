@@ -11,8 +11,8 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "graph/autodiff.h"
 #include "graph/builder.h"
+#include "graph/step_shape.h"
 #include "ops/elementwise/add_rounded.h"
 #include "ops/elementwise/arithmetic.h"
 
@@ -42,11 +42,8 @@ class Narrower {
   }
 
   graph::PassResult Run() {
-    for (size_t i = 0; i < program_.tensors().size(); ++i) {
-      const graph::Tensor& tensor = program_.tensors()[i];
-      if (tensor.role != Role::kParameter) continue;
-      const TensorId gradient = program_.Find(graph::GradientName(tensor.name));
-      if (gradient != kNoTensor) FindContributions(gradient);
+    for (const auto& [parameter, gradient] : graph::GradientsOf(program_)) {
+      FindContributions(gradient);
     }
     if (contributions_.empty()) return {false, "no gradients of matrices"};
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});

@@ -13,6 +13,8 @@
 namespace plimsoll::graph {
 namespace {
 
+std::string GradientName(const Tensor& parameter) { return parameter.name + ".grad"; }
+
 class Reverse {
  public:
   Reverse(Program& program, const AutodiffOptions& options)
@@ -161,11 +163,12 @@ class Reverse {
 
   // The carried tensor for a parameter's gradient.
   Value Carried(TensorId parameter) {
-    const std::string name = GradientName(program_.tensor(parameter).name);
-    const TensorId found = program_.Find(name);
+    const Tensor& tensor = program_.tensor(parameter);
+    const TensorId found = program_.Find(GradientName(tensor));
     if (found != kNoTensor) return found;
-    const TensorType& type = program_.tensor(parameter).type;
-    return builder_.Persistent(name, Role::kGradient, {ComputeType(type.dtype), type.shape});
+    return builder_.Persistent(GradientName(tensor), Role::kGradient,
+                               {ComputeType(tensor.type.dtype), tensor.type.shape},
+                               Owner{tensor.name, OwnedAs::kGradient});
   }
 
   void StartFromCarried(size_t forward_nodes) {
@@ -312,7 +315,9 @@ class Reverse {
       const TensorId parameter = static_cast<TensorId>(id);
       if (!IsParameter(parameter) || Partial(parameter) == kNoTensor) continue;
       ++count;
-      program_.Rename(Partial(parameter), GradientName(program_.tensor(parameter).name));
+      const Tensor& tensor = program_.tensor(parameter);
+      program_.Rename(Partial(parameter), GradientName(tensor));
+      program_.mutable_tensor(Partial(parameter)).owner = {tensor.name, OwnedAs::kGradient};
     }
     return count;
   }
@@ -347,8 +352,6 @@ class Reverse {
 };
 
 }  // namespace
-
-std::string GradientName(std::string_view parameter) { return std::string(parameter) + ".grad"; }
 
 std::vector<size_t> LossTerms(const Program& program, TensorId loss) {
   const std::vector<Node>& nodes = program.nodes();

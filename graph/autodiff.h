@@ -64,9 +64,6 @@ class Autodiff : public Pass {
 // computes with scalars alone. One node where the loss is no sum.
 std::vector<size_t> LossTerms(const Program& program, TensorId loss);
 
-// The name of a parameter's gradient.
-std::string GradientName(std::string_view parameter);
-
 // The name of a metric's value in this micro-step alone, in programs that add it to those before.
 std::string MicroStepMetric(std::string_view metric);
 

@@ -1,6 +1,7 @@
 #include "graph/step_shape.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "graph/companions.h"
@@ -37,6 +38,17 @@ size_t UpdateTail(const Program& program) {
     }
   }
   return begin;
+}
+
+std::map<TensorId, TensorId> GradientsOf(const Program& program) {
+  std::map<TensorId, TensorId> gradients;
+  for (size_t i = 0; i < program.tensors().size(); ++i) {
+    const std::optional<Owner>& owner = program.tensors()[i].owner;
+    if (!owner || owner->as != OwnedAs::kGradient) continue;
+    const TensorId parameter = program.Find(owner->name);
+    if (parameter != kNoTensor) gradients[parameter] = static_cast<TensorId>(i);
+  }
+  return gradients;
 }
 
 }  // namespace plimsoll::graph

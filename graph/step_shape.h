@@ -1,9 +1,11 @@
 // Where the parts of a step's program begin and end. Passes move updates into the backward pass,
 // copies between updates and views anywhere, so that "the update" is two facts. Programs of several
 // losses or micro-steps have several forward passes, so that "the end of the forward pass" is two.
+// And which gradients the backward pass gives to the update.
 #pragma once
 
 #include <cstddef>
+#include <map>
 
 #include "graph/program.h"
 
@@ -22,5 +24,9 @@ size_t FirstUpdate(const Program& program);
 // The first node of the update at the end of the program: after it come updates, views, and halves
 // of transfers alone. The number of nodes, if the program ends without one.
 size_t UpdateTail(const Program& program);
+
+// The gradients (OwnedAs::kGradient), by the parameters that the program has. Of several, the last:
+// the sum over ranks of those before it.
+std::map<TensorId, TensorId> GradientsOf(const Program& program);
 
 }  // namespace plimsoll::graph

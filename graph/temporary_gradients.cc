@@ -79,6 +79,7 @@ class GradientReleaser {
     for (size_t i = 0; i + 1 < writers.size(); ++i) {
       Tensor sum = program_.tensor(gradient);
       sum.name = program_.FreshName(sum.name + ".sum");
+      sum.owner = {};
       const TensorId next = program_.AddTensor(std::move(sum));
       std::vector<TensorId>& outputs = program_.mutable_nodes()[writers[i]].outputs;
       std::ranges::replace(outputs, gradient, next);

@@ -57,6 +57,7 @@ enum class Retention : uint8_t {
 
 // What a tensor is to the one that it belongs to.
 enum class OwnedAs : uint8_t {
+  kGradient,   // of a parameter (GradientsOf)
   kRemainder,  // the rest of a bf16 value: with it the value is float32
   kMaster,     // the float32 value
   kMoment,     // of gradients
@@ -140,7 +141,7 @@ struct Tensor {
   bool persistent = false;
   Retention retention = Retention::kSave;
   std::optional<Alias> alias;
-  std::optional<Owner> owner = {};  // of carried tensors that belong to another one
+  std::optional<Owner> owner = {};  // of gradients and carried tensors: what they belong to
   std::optional<Merge> merge = {};  // of carried tensors to which micro-steps or ranks contribute
 
   int64_t bytes() const { return type.bytes(); }

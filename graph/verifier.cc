@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -28,12 +30,23 @@ class Verifier {
     return id >= 0 && static_cast<size_t>(id) < program_.tensors().size();
   }
 
-  void CheckTensor(TensorId id) const {
-    const Tensor& tensor = program_.tensor(id);
-    if (tensor.owner && (!tensor.persistent || tensor.owner->name == tensor.name)) {
-      throw InternalError("tensor " + Quoted(id) + " belongs to '" + tensor.owner->name +
+  void CheckOwner(TensorId id, const Owner& owner) {
+    const bool gradient = owner.as == OwnedAs::kGradient;
+    if ((!program_.tensor(id).persistent && !gradient) || owner.name == program_.tensor(id).name) {
+      throw InternalError("tensor " + Quoted(id) + " belongs to '" + owner.name +
                           "', but is not carried beside it");
     }
+    if (gradient) return;
+    const auto [other, first] = owned_.try_emplace({owner.name, owner.as}, id);
+    if (!first) {
+      throw InternalError("tensors " + Quoted(other->second) + " and " + Quoted(id) +
+                          " both belong to '" + owner.name + "' as " + std::string(Name(owner.as)));
+    }
+  }
+
+  void CheckTensor(TensorId id) {
+    const Tensor& tensor = program_.tensor(id);
+    if (tensor.owner) CheckOwner(id, *tensor.owner);
     if (tensor.merge && !tensor.persistent) {
       throw InternalError("tensor " + Quoted(id) + " is merged, but is not carried");
     }
@@ -142,6 +155,7 @@ class Verifier {
   std::vector<bool> written_;
   // Parameters, by the tensors that own their memory: the micro-step of their update.
   std::map<TensorId, int32_t> updated_;
+  std::map<std::pair<std::string_view, OwnedAs>, TensorId> owned_;  // by their owners
   size_t at_ = 0;
 };
 

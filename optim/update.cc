@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/glob.h"
-#include "graph/autodiff.h"
 #include "graph/objective.h"
+#include "graph/step_shape.h"
 #include "ops/optimizer/model_state.h"
 #include "ops/optimizer/update_gate.h"
 
@@ -218,12 +218,8 @@ void Update::EmitAverageOf(Builder& g, Value value, Value count, Value apply) co
 
 graph::PassResult Update::Run(graph::Program& program) {
   std::vector<TensorId> parameters, gradients;
-  for (size_t i = 0; i < program.tensors().size(); ++i) {
-    const graph::Tensor& tensor = program.tensors()[i];
-    if (tensor.role != Role::kParameter) continue;
-    const TensorId gradient = program.Find(graph::GradientName(tensor.name));
-    if (gradient == kNoTensor) continue;
-    parameters.push_back(static_cast<TensorId>(i));
+  for (const auto& [parameter, gradient] : graph::GradientsOf(program)) {
+    parameters.push_back(parameter);
     gradients.push_back(gradient);
   }
   if (gradients.empty()) throw InternalError("update: no gradients");

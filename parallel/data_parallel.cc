@@ -14,13 +14,11 @@
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
 #include "ops/collectives/axis.h"
 #include "ops/definition.h"
 #include "parallel/gradient_buckets.h"
-#include "parallel/tensor_gradients.h"
 #include "parallel/zero_shards.h"
 
 namespace plimsoll::parallel {
@@ -138,11 +136,9 @@ class Reducer {
       }
     }
     if (!trains_) return found;
-    for (const Tensor& tensor : program_.tensors()) {
-      if (tensor.role != Role::kParameter) continue;
-      const TensorId gradient = FindCompleteGradient(program_, tensor.name);
-      if (gradient == kNoTensor || others.contains(gradient)) continue;
-      found.push_back({gradient, LastWriter(gradient), tensor.name});
+    for (const auto& [parameter, gradient] : graph::GradientsOf(program_)) {
+      if (others.contains(gradient)) continue;
+      found.push_back({gradient, LastWriter(gradient), program_.tensor(parameter).name});
     }
     return found;
   }

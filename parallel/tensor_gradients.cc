@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/axes.h"
-#include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
 #include "ops/collectives/axis.h"
@@ -25,10 +24,6 @@ using graph::Phase;
 using graph::Program;
 using graph::Role;
 using graph::TensorId;
-
-std::string SummedName(std::string_view parameter) {
-  return graph::GradientName(parameter) + ".summed";
-}
 
 bool StartsOnTensorAxis(const Node& node, std::string_view op) {
   return node.op->name == op && ops::AxisOf(node.attributes) == kTensorAxis;
@@ -69,13 +64,10 @@ class Completer {
   }
 
   graph::PassResult Run() {
-    for (const TensorId parameter : ParametersOnRows(program_)) {
-      const std::string& name = program_.tensor(parameter).name;
-      if (program_.Find(graph::GradientName(name)) != kNoTensor) partial_.push_back(name);
-    }
-    for (const auto& [name, part] : options_.parts) {
-      const TensorId gradient = program_.Find(graph::GradientName(name));
-      if (gradient != kNoTensor) split_.insert(gradient);
+    const std::set<TensorId> on_rows = ParametersOnRows(program_);
+    for (const auto& [parameter, gradient] : graph::GradientsOf(program_)) {
+      if (on_rows.contains(parameter)) partial_.push_back(gradient);
+      if (options_.parts.contains(program_.tensor(parameter).name)) split_.insert(gradient);
     }
     const size_t update = graph::FirstUpdate(program_);
     if (update == program_.nodes().size()) return {false, "no update"};
@@ -104,16 +96,16 @@ class Completer {
     builder_.set_phase(Phase::kBackward);
     const std::string axis(kTensorAxis);
     std::vector<TensorId> sums;
-    for (const std::string& parameter : partial_) {
-      const TensorId gradient = program_.Find(graph::GradientName(parameter));
-      sums.push_back(builder_.Emit1("all_reduce_start", {gradient}, {{"axis", axis}},
-                                    graph::GradientName(parameter) + ".sum"));
+    for (const TensorId gradient : partial_) {
+      const std::string name = program_.tensor(gradient).name + ".sum";
+      sums.push_back(builder_.Emit1("all_reduce_start", {gradient}, {{"axis", axis}}, name));
     }
     for (size_t i = 0; i < sums.size(); ++i) {
-      const TensorId done =
-          builder_.Emit1("all_reduce_done", {sums[i]}, {}, SummedName(partial_[i]));
+      const std::string name = program_.tensor(partial_[i]).name + ".summed";
+      const TensorId done = builder_.Emit1("all_reduce_done", {sums[i]}, {}, name);
       for (TensorId id : {sums[i], done}) program_.mutable_tensor(id).role = Role::kGradient;
-      sums_[program_.Find(graph::GradientName(partial_[i]))] = done;
+      program_.mutable_tensor(done).owner = program_.tensor(partial_[i]).owner;
+      sums_[partial_[i]] = done;
     }
     builder_.set_phase(Phase::kUpdate);
   }
@@ -121,7 +113,7 @@ class Completer {
   Program& program_;
   const TensorParallelOptions& options_;
   graph::Builder builder_;
-  std::vector<std::string> partial_;   // parameters whose gradients are parts of a sum
+  std::vector<TensorId> partial_;      // gradients that are parts of a sum
   std::set<TensorId> split_;           // gradients of which each rank has a part
   std::map<TensorId, TensorId> sums_;  // of partial gradients
 };
@@ -130,11 +122,6 @@ class Completer {
 
 graph::PassResult TensorGradients::Run(Program& program) {
   return Completer(program, options_).Run();
-}
-
-TensorId FindCompleteGradient(const Program& program, std::string_view parameter) {
-  const TensorId summed = program.Find(SummedName(parameter));
-  return summed != kNoTensor ? summed : program.Find(graph::GradientName(parameter));
 }
 
 }  // namespace plimsoll::parallel

@@ -1,7 +1,8 @@
 // What tensor parallelism changes about gradients between the backward pass and the update.
 //
 //   backward   %g.grad.sum = all_reduce_start(%g.grad)         of a parameter that worked on
-//              %g.grad.summed = all_reduce_done(%g.grad.sum)   some rows (sequence parallelism)
+//              %g.grad.summed = all_reduce_done(%g.grad.sum)   some rows (sequence parallelism);
+//                                                              this is its gradient now
 //   update     %split_norm = …                                 of split parameters (split_norm.h)
 //              %grad_norm = global_norm(%split_norms, %g.grad.summed, …)
 //
@@ -33,9 +34,5 @@ class TensorGradients : public graph::Pass {
  private:
   TensorParallelOptions options_;
 };
-
-// The gradient of a parameter that the update reads: the sum made by this pass, or else autodiff's
-// gradient. kNoTensor when there is none.
-graph::TensorId FindCompleteGradient(const graph::Program& program, std::string_view parameter);
 
 }  // namespace plimsoll::parallel

@@ -16,7 +16,6 @@
 #include "ops/collectives/collective.h"
 #include "ops/optimizer/optimizer.h"
 #include "parallel/split_norm.h"
-#include "parallel/tensor_gradients.h"
 #include "parallel/zero_shards.h"
 
 namespace plimsoll::parallel {
@@ -77,16 +76,11 @@ class Divider {
 
  private:
   void FindDivided(const std::vector<Node>& nodes) {
-    for (size_t i = 0; i < program_.tensors().size(); ++i) {
-      const Tensor& tensor = program_.tensors()[i];
-      if (tensor.role != Role::kParameter) continue;
+    for (const auto& [parameter, gradient] : graph::GradientsOf(program_)) {
+      const Tensor& tensor = program_.tensor(parameter);
       const Shape& shape = tensor.type.shape;
-      const TensorId gradient = options_.carry == Carry::kNone
-                                    ? FindCompleteGradient(program_, tensor.name)
-                                    : program_.Find(graph::GradientName(tensor.name));
-      if (gradient == kNoTensor || !IsDivided(shape, options_.ranks)) continue;
-      divided_.push_back(
-          {static_cast<TensorId>(i), gradient, tensor.name, shape, PartOf(shape, options_.ranks)});
+      if (!IsDivided(shape, options_.ranks)) continue;
+      divided_.push_back({parameter, gradient, tensor.name, shape, PartOf(shape, options_.ranks)});
     }
     for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
       for (TensorId id : nodes[static_cast<size_t>(n)].outputs) {
@@ -129,7 +123,9 @@ class Divider {
     const std::string name = program_.tensor(divided.gradient).name;
     program_.Rename(divided.gradient, name + ".micro");
     const TensorType type = {program_.tensor(divided.gradient).type.dtype, divided.part};
-    const TensorId carried = builder_.Persistent(name, Role::kGradient, type);
+    const TensorId carried =
+        builder_.Persistent(name, Role::kGradient, type,
+                            std::exchange(program_.mutable_tensor(divided.gradient).owner, {}));
     const TensorId own = OwnGradient(divided);
     if (options_.carry == Carry::kWrite) {
       builder_.EmitInto({carried}, "scale", {own}, {{"factor", 1.0}});

@@ -70,8 +70,8 @@ constexpr char kLayer[] = R"(program p
   tensor %x: bf16[2,5,16] input persistent
   tensor %w: bf16[32,16] parameter persistent
   tensor %b: bf16[32] parameter persistent
-  tensor %w.grad: f32[32,16] gradient persistent
-  tensor %b.grad: f32[32] gradient persistent
+  tensor %w.grad: f32[32,16] gradient persistent of %w as gradient
+  tensor %b.grad: f32[32] gradient persistent of %b as gradient
   tensor %dx: bf16[2,5,16] metric persistent
 forward
   %y: bf16[2,5,32] = linear(%x, %w, %b) {fp8="e5m2"} @block.0
@@ -91,8 +91,8 @@ TEST(Fp8Products, QuantizesOnceWhatIsReadTwice) {
   tensor %x: bf16[2,5,16] input persistent
   tensor %w: bf16[32,16] parameter persistent
   tensor %b: bf16[32] parameter persistent
-  tensor %w.grad: f32[32,16] gradient persistent
-  tensor %b.grad: f32[32] gradient persistent
+  tensor %w.grad: f32[32,16] gradient persistent of %w as gradient
+  tensor %b.grad: f32[32] gradient persistent of %b as gradient
   tensor %dx: bf16[2,5,16] metric persistent
 forward
   %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products
@@ -165,7 +165,7 @@ TEST(Fp8Products, LowGradientsStayLow) {
   tensor %x: bf16[8,16] input persistent
   tensor %w: bf16[32,16] parameter persistent
   tensor %dy: bf16[8,32] input persistent
-  tensor %w.grad: bf16[32,16] gradient persistent
+  tensor %w.grad: bf16[32,16] gradient persistent of %w as gradient
   tensor %rng: i32[2] input persistent
 forward
   %y: bf16[8,32] metric = linear(%x, %w) {fp8="e5m2"} @block.0
@@ -178,7 +178,7 @@ backward
   tensor %x: bf16[8,16] input persistent
   tensor %w: bf16[32,16] parameter persistent
   tensor %dy: bf16[8,32] input persistent
-  tensor %w.grad: bf16[32,16] gradient persistent
+  tensor %w.grad: bf16[32,16] gradient persistent of %w as gradient
   tensor %rng: i32[2] input persistent
 forward
   %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products

@@ -18,13 +18,13 @@ TEST(LowGradients, RoundsWhatANodeMakes) {
   tensor %w: bf16[4,4] parameter persistent
   tensor %b: bf16[4] parameter persistent
 backward
-  %w.grad: f32[4,4] gradient, %b.grad: f32[4] gradient = linear_dw(%x, %dy) {bias=true} @layer
+  %w.grad: f32[4,4] gradient of %w as gradient, %b.grad: f32[4] gradient of %b as gradient = linear_dw(%x, %dy) {bias=true} @layer
 )",
              R"(program p
   …
 backward
-  %w.grad.wide: f32[4,4] gradient, %b.grad: f32[4] gradient = linear_dw(%x, %dy) {bias=true} @layer
-  %w.grad: bf16[4,4] gradient = cast(%w.grad.wide) {dtype="bf16"} @layer !low_gradients
+  %w.grad.wide: f32[4,4] gradient, %b.grad: f32[4] gradient of %b as gradient = linear_dw(%x, %dy) {bias=true} @layer
+  %w.grad: bf16[4,4] gradient of %w as gradient = cast(%w.grad.wide) {dtype="bf16"} @layer !low_gradients
 )");
 }
 
@@ -35,7 +35,7 @@ constexpr char kTied[] = R"(program p
   tensor %w: bf16[4,4] parameter persistent
 backward
   %first: f32[4,4], _ = linear_dw(%x, %dy) {bias=false} @head
-  %w.grad: f32[4,4] gradient, _ = linear_dw(%x, %dy, %first) {bias=false} @layer
+  %w.grad: f32[4,4] gradient of %w as gradient, _ = linear_dw(%x, %dy, %first) {bias=false} @layer
 )";
 
 TEST(LowGradients, AddsFurtherUsesStochastically) {
@@ -46,7 +46,7 @@ backward
   %w.grad.wide: f32[4,4] gradient, _ = linear_dw(%x, %dy) {bias=false} @head
   %w.grad.part: bf16[4,4] gradient = cast(%w.grad.wide) {dtype="bf16"} @head !low_gradients
   %w.grad.wide.2: f32[4,4] gradient, _ = linear_dw(%x, %dy) {bias=false} @layer
-  %w.grad: bf16[4,4] gradient = add_rounded(%w.grad.part, %w.grad.wide.2, %rng) {key=3} @layer !low_gradients
+  %w.grad: bf16[4,4] gradient of %w as gradient = add_rounded(%w.grad.part, %w.grad.wide.2, %rng) {key=3} @layer !low_gradients
 )");
 }
 
@@ -56,7 +56,7 @@ TEST(LowGradients, ReplacesSums) {
   tensor %x: f32[8,4] input persistent
   tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
-  tensor %w.grad: f32[4,4] gradient persistent
+  tensor %w.grad: f32[4,4] gradient persistent of %w as gradient
 backward
   %more: f32[4,4], _ = linear_dw(%x, %dy) {bias=false}
   %w.grad = add(%w.grad, %more)
@@ -64,7 +64,7 @@ backward
              R"(program p
   …
   tensor %w: bf16[4,4] parameter persistent
-  tensor %w.grad: bf16[4,4] gradient persistent
+  tensor %w.grad: bf16[4,4] gradient persistent of %w as gradient
   tensor %rng: i32[2] input persistent
 backward
   %more: f32[4,4], _ = linear_dw(%x, %dy) {bias=false}
@@ -77,7 +77,7 @@ TEST(LowGradients, AddsToWhatMicroStepsCarry) {
   tensor %x: f32[8,4] input persistent
   tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
-  tensor %w.grad: f32[4,4] gradient persistent
+  tensor %w.grad: f32[4,4] gradient persistent of %w as gradient
 backward
   %w.grad, _ = linear_dw(%x, %dy, %w.grad) {bias=false} @head
   %w.grad, _ = linear_dw(%x, %dy, %w.grad) {bias=false} @layer
@@ -85,7 +85,7 @@ backward
              R"(program p
   …
   tensor %w: bf16[4,4] parameter persistent
-  tensor %w.grad: bf16[4,4] gradient persistent
+  tensor %w.grad: bf16[4,4] gradient persistent of %w as gradient
   tensor %rng: i32[2] input persistent
 backward
   %w.grad.wide: f32[4,4] gradient, _ = linear_dw(%x, %dy) {bias=false} @head
@@ -103,14 +103,14 @@ TEST(LowGradients, LeavesRoundingToOpsThatCan) {
   tensor %w: bf16[4,4] parameter persistent
 backward
   %first: f32[4,4], _ = linear_dw(%x, %dy) {bias=false} @head
-  %w.grad: f32[4,4] gradient, _ = linear_dw(%x, %dy, %first) {bias=false} @layer
+  %w.grad: f32[4,4] gradient of %w as gradient, _ = linear_dw(%x, %dy, %first) {bias=false} @layer
 )",
              R"(program p
   …
   tensor %rng: i32[2] input persistent
 backward
   %w.grad.part: bf16[4,4] gradient, _ = linear_dw(%x, %dy, _, _, %rng) {bias=false, key=0, low_gradient=true} @head
-  %w.grad: bf16[4,4] gradient, _ = linear_dw(%x, %dy, %w.grad.part, _, %rng) {bias=false, key=1, low_gradient=true} @layer
+  %w.grad: bf16[4,4] gradient of %w as gradient, _ = linear_dw(%x, %dy, %w.grad.part, _, %rng) {bias=false, key=1, low_gradient=true} @layer
 )");
 }
 
@@ -121,7 +121,7 @@ TEST(LowGradients, LeavesVectorsAndDoublesAlone) {
   tensor %w: f64[4,4] parameter persistent
   tensor %b: f64[4] parameter persistent
 backward
-  %w.grad: f64[4,4] gradient, %b.grad: f64[4] gradient = linear_dw(%x, %dy) {bias=true}
+  %w.grad: f64[4,4] gradient of %w as gradient, %b.grad: f64[4] gradient of %b as gradient = linear_dw(%x, %dy) {bias=true}
 )");
   EXPECT_FALSE(LowGradients().Run(program).changed);
 }

@@ -39,7 +39,7 @@ forward
 backward
   %e: f32[8,4] = gelu_backward(%d, %dy) {approximate="tanh"} !autodiff
   %f: f32[32] = scale(%b.view) {factor=2.0} !autodiff
-  %w.grad: f32[4,4] gradient, _ = linear_dw(%a, %e, _, _) {bias=false} !autodiff
+  %w.grad: f32[4,4] gradient of %w as gradient, _ = linear_dw(%a, %e, _, _) {bias=false} !autodiff
 )";
 
 TEST(Saved, IsWhatTheForwardPassWritesAndLaterNodesRead) {

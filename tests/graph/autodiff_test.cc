@@ -118,7 +118,7 @@ backward
   %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
   %fill: f32[8,6] = fill() {d0=8, d1=6, dtype="f32", rank=2, value=1.0} !autodiff
   %scale_by: f32[8,6] = scale_by(%fill, %loss.seed) !autodiff
-  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %scale_by, _, _) {bias=true} @fc !autodiff
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %scale_by, _, _) {bias=true} @fc !autodiff
 )");
 }
 
@@ -180,7 +180,7 @@ forward
                 R"(program p
   tensor %x: f32[8,4] input persistent
   tensor %w: f32[6,4] parameter persistent
-  tensor %w.grad: f32[6,4] gradient persistent
+  tensor %w.grad: f32[6,4] gradient persistent of %w as gradient
   tensor %loss: f32[] metric persistent
 forward
   %y: f32[8,6] = linear(%x, %w, _) @fc
@@ -396,7 +396,7 @@ forward
 forward
   %loss, %lse: f32[8] = linear_cross_entropy(%x, %w, %targets, %weight)
 backward
-  _, %w.grad: f32[6,4] gradient, _ = linear_cross_entropy_backward(%x, %w, %targets, %weight, %lse, %loss_scale, _) !autodiff
+  _, %w.grad: f32[6,4] gradient of %w as gradient, _ = linear_cross_entropy_backward(%x, %w, %targets, %weight, %lse, %loss_scale, _) !autodiff
 )");
 }
 
@@ -433,7 +433,7 @@ backward
   %cast: bf16[4] = cast(%mul) {dtype="bf16"} !autodiff
   %mul.3: bf16[4] = mul(%cast, %x) !autodiff
   %cast.2: f32[4] = cast(%mul.3) {dtype="f32"} !autodiff
-  %w.grad: f32[4] gradient = add(%scale, %cast.2) !autodiff
+  %w.grad: f32[4] gradient of %w as gradient = add(%scale, %cast.2) !autodiff
 )");
 }
 
@@ -453,7 +453,7 @@ forward
                 R"(program p
   tensor %x: bf16[8,4] input persistent
   tensor %w: f32[4] parameter persistent
-  tensor %w.grad: f32[4] gradient persistent
+  tensor %w.grad: f32[4] gradient persistent of %w as gradient
   tensor %loss: f32[] metric persistent
 forward
   %w.bf16: bf16[4] = cast(%w) {dtype="bf16"}
@@ -544,8 +544,8 @@ forward
 backward
   %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
   %linear_cross_entropy_backward: f32[2,4,4], %linear_cross_entropy_backward.dweight: f32[6,4] gradient, _ = linear_cross_entropy_backward(%x, %table, %targets, %weight, %lse, %loss.seed, _) {axis="tensor"} !autodiff
-  %table.grad: f32[6,4] gradient = embedding_dw(%tokens, %linear_cross_entropy_backward, %linear_cross_entropy_backward.dweight) {axis="tensor", rows=6} !autodiff
-  %position.grad: f32[4,4] gradient = position_dw(%linear_cross_entropy_backward, _) {rows=4} !autodiff
+  %table.grad: f32[6,4] gradient of %table as gradient = embedding_dw(%tokens, %linear_cross_entropy_backward, %linear_cross_entropy_backward.dweight) {axis="tensor", rows=6} !autodiff
+  %position.grad: f32[4,4] gradient of %position as gradient = position_dw(%linear_cross_entropy_backward, _) {rows=4} !autodiff
 )");
 }
 

@@ -20,8 +20,8 @@ constexpr char kTensors[] = R"(
   tensor %x: f32[8,4] input persistent
   tensor %a: f32[4,4] parameter persistent
   tensor %b: f32[4,4] parameter persistent
-  tensor %a.grad: f32[4,4] gradient persistent
-  tensor %b.grad: f32[4,4] gradient persistent
+  tensor %a.grad: f32[4,4] gradient persistent of %a as gradient
+  tensor %b.grad: f32[4,4] gradient persistent of %b as gradient
   tensor %lr: f32[] input persistent
 )";
 
@@ -213,7 +213,7 @@ TEST(TemporaryGradients, EachSumIsATensorOfItsOwn) {
   const std::string text = ToText(program);
   for (const char* line :
        {"%b.grad.sum: f32[4,4] gradient, _ = linear_dw(%h, %dy, _, _)",
-        "%b.grad: f32[4,4] gradient, _ = linear_dw(%micro_step.1.h.again, %micro_step.1.dy, "
+        "%b.grad: f32[4,4] gradient of %b as gradient, _ = linear_dw(%micro_step.1.h.again, %micro_step.1.dy, "
         "%b.grad.sum, _)",
         "sgd(%b, %b.grad, _, %lr)"}) {
     EXPECT_THAT(text, HasSubstr(line));

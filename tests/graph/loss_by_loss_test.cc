@@ -72,7 +72,7 @@ backward
   %mul.3: f32[4] = mul(%scale_by.2, %b) !autodiff
   %add: f32[4] = add(%mul.2, %mul.3) !autodiff
   %mul.4: f32[4] = mul(%add, %made) !autodiff
-  %w.grad: f32[4] gradient = add(%mul, %mul.4) !autodiff
+  %w.grad: f32[4] gradient of %w as gradient = add(%mul, %mul.4) !autodiff
 )");
   EXPECT_FALSE(LossByLoss("loss").Run(program).changed);
 }
@@ -114,14 +114,14 @@ backward
   %fill: f32[4] = fill() {d0=4, dtype="f32", rank=1, value=1.0} !autodiff
   %scale_by: f32[4] = scale_by(%fill, %loss.seed) !autodiff
   %mul: f32[4] = mul(%scale_by, %v) !autodiff
-  %v.grad: f32[4] gradient = mul(%scale_by, %trunk) !autodiff
+  %v.grad: f32[4] gradient of %v as gradient = mul(%scale_by, %trunk) !autodiff
   %fill.2: f32[4] = fill() {d0=4, dtype="f32", rank=1, value=1.0} !autodiff
   %scale_by.2: f32[4] = scale_by(%fill.2, %loss.seed) !autodiff
   %mul.3: f32[4] = mul(%scale_by.2, %trunk) !autodiff
   %mul.4: f32[4] = mul(%scale_by.2, %trunk) !autodiff
   %add: f32[4] = add(%mul, %mul.3) !autodiff
   %add.2: f32[4] = add(%add, %mul.4) !autodiff
-  %w.grad: f32[4] gradient = mul(%add.2, %x) !autodiff
+  %w.grad: f32[4] gradient of %w as gradient = mul(%add.2, %x) !autodiff
 forward
   %two: f32[4] = mul(%trunk, %trunk)
   %b: f32[] = sum(%two)

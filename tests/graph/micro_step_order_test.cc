@@ -21,8 +21,8 @@ std::string MicroStep(const std::string& a, const std::string& b) {
   tensor %x: f32[8,4] input persistent
   tensor %a: f32[4,4] parameter persistent
   tensor %b: f32[4,4] parameter persistent
-  tensor %a.grad: f32[4,4] gradient persistent
-  tensor %b.grad: f32[4,4] gradient persistent
+  tensor %a.grad: f32[4,4] gradient persistent of %a as gradient
+  tensor %b.grad: f32[4,4] gradient persistent of %b as gradient
   tensor %lr: f32[] input persistent
 forward
   %h: f32[8,4] = linear(%x, %a) @block.0

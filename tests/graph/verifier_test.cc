@@ -61,7 +61,7 @@ TEST(Verifier, ReadsNoParameterAfterItsUpdate) {
       "  tensor %w: f32[4] parameter persistent\n"
       "  tensor %lr: f32[] input persistent\n"
       "backward\n"
-      "  %w.grad: f32[4] gradient = scale(%w) {factor=2.0}\n"
+      "  %w.grad: f32[4] gradient of %w as gradient = scale(%w) {factor=2.0}\n"
       "update\n"
       "  %w, _, _, _ = sgd(%w, %w.grad, _, %lr) "
       "{momentum=0.0, nesterov=false, weight_decay=0.0}\n";

@@ -134,7 +134,7 @@ backward
   %scale_by: f32[2,3,4] = scale_by(%fill, %loss.seed) !autodiff
   %cast: bf16[2,3,4] = cast(%scale_by) {dtype="bf16"} !autodiff
   %embedding_dw: f32[5,4] = embedding_dw(%tokens, %cast, _) {rows=5} !autodiff
-  %table.grad: f32[5,4] gradient = scale(%embedding_dw) {factor=1.0} !autodiff
+  %table.grad: f32[5,4] gradient of %table as gradient = scale(%embedding_dw) {factor=1.0} !autodiff
 )");
 }
 

@@ -217,7 +217,7 @@ Residency ExpectSameOnHost(const Program& program, const HostParametersOptions& 
 TEST(HostParameters, AveragesBesideTheUpdate) {
   Program program = Parse(R"(program p
   tensor %a: bf16[8,4] parameter persistent
-  tensor %a.grad: f32[8,4] gradient persistent
+  tensor %a.grad: f32[8,4] gradient persistent of %a as gradient
 )");
   Update({.algorithm = UpdateOptions::Algorithm::kSgd,
           .momentum = 0,
@@ -244,8 +244,8 @@ TEST(HostParameters, PrefetchesOneParameterAhead) {
   Program program = Parse(R"(program p
   tensor %a: bf16[8,4] parameter persistent
   tensor %b: bf16[4,4] parameter persistent
-  tensor %a.grad: f32[8,4] gradient persistent
-  tensor %b.grad: f32[4,4] gradient persistent
+  tensor %a.grad: f32[8,4] gradient persistent of %a as gradient
+  tensor %b.grad: f32[4,4] gradient persistent of %b as gradient
 )");
   Update({.algorithm = UpdateOptions::Algorithm::kSgd,
           .momentum = 0,
@@ -281,7 +281,7 @@ recompute
   %again: f32[8,4] = linear(%y, %b) @block.1
 backward
   %dz: f32[8,4] = linear_dx(%again, %b) @block.1
-  %b.grad: f32[4,4] gradient, _ = linear_dw(%y, %dz, _, _) {bias=false} @block.1
+  %b.grad: f32[4,4] gradient of %b as gradient, _ = linear_dw(%y, %dz, _, _) {bias=false} @block.1
 update
   %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
                                 std::string(kSgd) + R"( @block.1.b
@@ -303,7 +303,7 @@ TEST(HostParameters, BlocksNeedWhatIsTheirs) {
   tensor %lr: f32[] input persistent
   tensor %block.0.w: f32[4,4] parameter persistent host
   tensor %head: f32[64,4] parameter persistent host
-  tensor %head.grad: f32[64,4] gradient persistent
+  tensor %head.grad: f32[64,4] gradient persistent of %head as gradient
 backward
   %dz: f32[8,4] = linear_dx(%dy, %block.0.w) @block.0
 update
@@ -333,7 +333,7 @@ TEST(HostParameters, CarriedGradientsComeAndGo) {
   tensor %grad_norm: f32[] metric persistent
   tensor %a: f32[4,4] parameter persistent
   tensor %b: f32[4,4] parameter persistent
-  tensor %a.grad: f32[4,4] gradient persistent
+  tensor %a.grad: f32[4,4] gradient persistent of %a as gradient
 )";
   const HostParametersOptions options = {.gradients = true, .least_bytes = 0};
   const Residency first = ExpectSameOnHost(Parse(tensors + R"(backward
@@ -342,7 +342,7 @@ TEST(HostParameters, CarriedGradientsComeAndGo) {
                                            options);
   EXPECT_EQ(first.loads, Counts());
   EXPECT_EQ(first.stores, (Counts{{"a.grad", 1}}));
-  const Program last = Parse(tensors + R"(  tensor %b.grad: f32[4,4] gradient persistent
+  const Program last = Parse(tensors + R"(  tensor %b.grad: f32[4,4] gradient persistent of %b as gradient
 backward
   %b.grad, _ = linear_dw(%x, %dy, %b.grad, _) {bias=false} @block.1
   %a.grad, _ = linear_dw(%x, %dy, %a.grad, _) {bias=false} @block.0
@@ -367,8 +367,8 @@ TEST(HostParameters, OfSomeBlocks) {
   tensor %block.0.w: f32[4,4] parameter persistent
   tensor %block.1.w: f32[4,4] parameter persistent
   tensor %block.10.w: f32[4,4] parameter persistent
-  tensor %block.1.w.grad: f32[4,4] gradient persistent
-  tensor %block.10.w.grad: f32[4,4] gradient persistent
+  tensor %block.1.w.grad: f32[4,4] gradient persistent of %block.1.w as gradient
+  tensor %block.10.w.grad: f32[4,4] gradient persistent of %block.10.w as gradient
 forward
   %x0: f32[8,4] = linear(%x, %embed.w, _)
   %x1: f32[8,4] = linear(%x0, %block.0.w, _) @block.0

@@ -24,8 +24,8 @@ constexpr char kTensors[] = R"(program p
   tensor %dy: f32[8,64] input persistent
   tensor %a: f32[32,16] parameter persistent
   tensor %h: f32[64,16] parameter persistent
-  tensor %a.grad: f32[32,16] gradient persistent
-  tensor %h.grad: f32[64,16] gradient persistent
+  tensor %a.grad: f32[32,16] gradient persistent of %a as gradient
+  tensor %h.grad: f32[64,16] gradient persistent of %h as gradient
   tensor %lr: f32[] input persistent
   tensor %a.momentum: f32[32,16] optimizer_state persistent host
   tensor %h.momentum: f32[64,16] optimizer_state persistent host

@@ -36,9 +36,9 @@ std::string Layers(const std::string& update) {
   return std::string(kTensors) + R"(forward
   %h: f32[8,4] = linear(%x, %a)
 backward
-  %b.grad: f32[4,4] gradient, %bias.grad: f32[4] gradient = linear_dw(%h, %dy, _, _) {bias=true}
+  %b.grad: f32[4,4] gradient of %b as gradient, %bias.grad: f32[4] gradient of %bias as gradient = linear_dw(%h, %dy, _, _) {bias=true}
   %dh: f32[8,4] = linear_dx(%dy, %b)
-  %a.grad: f32[4,4] gradient, _ = linear_dw(%x, %dh, _, _) {bias=false}
+  %a.grad: f32[4,4] gradient of %a as gradient, _ = linear_dw(%x, %dh, _, _) {bias=false}
 )" + update;
 }
 
@@ -70,14 +70,14 @@ update
 update
   %update_count = increment(%update_count)
 backward
-  %b.grad: f32[4,4] gradient, %bias.grad: f32[4] gradient = linear_dw(%h, %dy, _, _) {bias=true}
+  %b.grad: f32[4,4] gradient of %b as gradient, %bias.grad: f32[4] gradient of %bias as gradient = linear_dw(%h, %dy, _, _) {bias=true}
   %dh: f32[8,4] = linear_dx(%dy, %b)
 update
   %b.grad.squares: f64[] = square_sum(%b.grad) @b !update_in_backward
   %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
                              std::string(kSgd) + R"( @b
 backward
-  %a.grad: f32[4,4] gradient, _ = linear_dw(%x, %dh, _, _) {bias=false}
+  %a.grad: f32[4,4] gradient of %a as gradient, _ = linear_dw(%x, %dh, _, _) {bias=false}
 recompute
   %again: f32[8,4] = linear(%x, %a)
 backward

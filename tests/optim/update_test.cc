@@ -26,7 +26,7 @@ constexpr std::string_view kGradients = R"(program p
   tensor %w: f32[6,4] parameter persistent
   tensor %b: f32[6] parameter persistent
 backward
-  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 )";
 
 Program Updated(std::string_view text, const UpdateOptions& options) {
@@ -52,7 +52,7 @@ TEST(Update, AdamWWithClipping) {
   tensor %b.m: f32[6] optimizer_state persistent of %b as moment
   tensor %b.v: f32[6] optimizer_state persistent of %b as variance
 backward
-  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=2.0} !update
@@ -75,7 +75,7 @@ TEST(Update, ClipsEachParameterByItself) {
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
 backward
-  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
@@ -102,7 +102,7 @@ TEST(Update, ClipsByTheNormOfTheLastStep) {
   tensor %last_grad_norm: f32[] optimizer_state persistent
   tensor %update_count: i32[] optimizer_state persistent
 backward
-  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %clip_factor: f32[] = clip_factor(%last_grad_norm) {max_norm=2.0} !update
@@ -125,7 +125,7 @@ TEST(Update, SgdWithoutMomentumAndClipping) {
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
 backward
-  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
@@ -149,7 +149,7 @@ TEST(Update, SgdWithMomentum) {
   tensor %w.momentum: f32[6,4] optimizer_state persistent of %w as moment
   tensor %b.momentum: f32[6] optimizer_state persistent of %b as moment
 backward
-  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=2.0} !update
@@ -165,8 +165,8 @@ TEST(Update, AveragesBehindAllUpdates) {
   tensor %b: f32[6] parameter persistent
   tensor %mean: f32[3] state persistent
   tensor %mean.pending: f32[3] pending persistent of %mean as pending merged last, mean
-  tensor %a.grad: f32[6] gradient persistent
-  tensor %b.grad: f32[6] gradient persistent
+  tensor %a.grad: f32[6] gradient persistent of %a as gradient
+  tensor %b.grad: f32[6] gradient persistent of %b as gradient
 )");
   Update({.algorithm = UpdateOptions::Algorithm::kSgd,
           .momentum = 0,
@@ -179,8 +179,8 @@ TEST(Update, AveragesBehindAllUpdates) {
   tensor %b: f32[6] parameter persistent
   tensor %mean: f32[3] state persistent
   tensor %mean.pending: f32[3] pending persistent of %mean as pending merged last, mean
-  tensor %a.grad: f32[6] gradient persistent
-  tensor %b.grad: f32[6] gradient persistent
+  tensor %a.grad: f32[6] gradient persistent of %a as gradient
+  tensor %b.grad: f32[6] gradient persistent of %b as gradient
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
@@ -208,8 +208,8 @@ constexpr std::string_view kBFloat16Gradients = R"(program p
   tensor %dy: bf16[8,64] input persistent
   tensor %w: bf16[64,128] parameter persistent
   tensor %b: bf16[64] parameter persistent
-  tensor %w.grad: f32[64,128] gradient persistent
-  tensor %b.grad: f32[64] gradient persistent
+  tensor %w.grad: f32[64,128] gradient persistent of %w as gradient
+  tensor %b.grad: f32[64] gradient persistent of %b as gradient
 )";
 
 // Weights rounded to nearest, and the remainders that complete them to float32.
@@ -243,8 +243,8 @@ TEST(Update, BFloat16WithMasterWeightsAndEightBitMoments) {
   tensor %dy: bf16[8,64] input persistent
   tensor %w: bf16[64,128] parameter persistent
   tensor %b: bf16[64] parameter persistent
-  tensor %w.grad: f32[64,128] gradient persistent
-  tensor %b.grad: f32[64] gradient persistent
+  tensor %w.grad: f32[64,128] gradient persistent of %w as gradient
+  tensor %b.grad: f32[64] gradient persistent of %b as gradient
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
   tensor %update_count: i32[] optimizer_state persistent
@@ -302,13 +302,13 @@ TEST(Update, Float16WithLossScalingAndMasterWeights) {
   ExpectProgram(
       Updated(R"(program p
   tensor %w: f16[6,4] parameter persistent
-  tensor %w.grad: f32[6,4] gradient persistent
+  tensor %w.grad: f32[6,4] gradient persistent of %w as gradient
   tensor %loss_scale: f32[] state persistent
 )",
               {.weight_decay = 0.25, .clip_grad_norm = 2.0, .loss_scale = ops::LossScaleOptions{}}),
       R"(program p
   tensor %w: f16[6,4] parameter persistent
-  tensor %w.grad: f32[6,4] gradient persistent
+  tensor %w.grad: f32[6,4] gradient persistent of %w as gradient
   tensor %loss_scale: f32[] state persistent
   tensor %lr: f32[] input persistent
   tensor %grad_norm: f32[] metric persistent
@@ -337,7 +337,7 @@ TEST(Update, SkipsWhatDiverges) {
                      .skips = true}),
              R"(program p
   tensor %w: f32[6] parameter persistent
-  tensor %w.grad: f32[6] gradient persistent
+  tensor %w.grad: f32[6] gradient persistent of %w as gradient
   tensor %loss: f32[] metric persistent
 )",
              R"(program p
@@ -359,7 +359,7 @@ update
 TEST(Update, SkipsWhatDivergesWithLossScaling) {
   const Program program = Updated(R"(program p
   tensor %w: f32[6] parameter persistent
-  tensor %w.grad: f32[6] gradient persistent
+  tensor %w.grad: f32[6] gradient persistent of %w as gradient
   tensor %loss: f32[] metric persistent
   tensor %loss_scale: f32[] state persistent
 )",
@@ -445,7 +445,7 @@ TEST(Update, LeavesParametersWithoutGradientAlone) {
 forward
   %y: f32[8,6] = linear(%x, %frozen, _)
 backward
-  %w.grad: f32[3,6] gradient, _ = linear_dw(%y, %dy, _, _) {bias=false}
+  %w.grad: f32[3,6] gradient of %w as gradient, _ = linear_dw(%y, %dy, _, _) {bias=false}
 )",
              R"(program p
   …
@@ -455,7 +455,7 @@ backward
 forward
   %y: f32[8,6] = linear(%x, %frozen, _)
 backward
-  %w.grad: f32[3,6] gradient, _ = linear_dw(%y, %dy, _, _) {bias=false}
+  %w.grad: f32[3,6] gradient of %w as gradient, _ = linear_dw(%y, %dy, _, _) {bias=false}
 update
   %grad_norm = global_norm(%w.grad) !update
   %update_count = increment(%update_count) !update

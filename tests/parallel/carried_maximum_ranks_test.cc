@@ -4,27 +4,26 @@
 // mpirun and alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "base/axes.h"
 #include "graph/builder.h"
 #include "ops/elementwise/arithmetic.h"
 #include "ops/optimizer/model_state.h"
+#include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
 #include "tests/parallel/mesh_session.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/save_and_resume/read_snapshot.h"
-#include "trainer/save_and_resume/save_snapshot.h"
-#include "trainer/step/saved_tensors.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -80,15 +79,6 @@ TinyRun RunOf(int64_t accumulate, int64_t micro_steps_per_program, bool nan) {
   return run;
 }
 
-// Of a step, on all data ranks.
-std::vector<int32_t> TokensOf(const TinyRun& run, int64_t data_ranks, int step) {
-  std::mt19937 random(static_cast<unsigned>(step));
-  std::vector<int32_t> tokens(
-      static_cast<size_t>(run.micro_batch * run.sequence * run.accumulate * data_ranks));
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % run.spec.vocab);
-  return tokens;
-}
-
 std::vector<float> LargestOf(const TinyRun& run, int64_t data_ranks, int step) {
   const size_t size = static_cast<size_t>(run.micro_batch * run.sequence);
   std::vector<float> largest(size, 0);
@@ -99,28 +89,9 @@ std::vector<float> LargestOf(const TinyRun& run, int64_t data_ranks, int step) {
   return largest;
 }
 
-void RunStep(MeshSession& mesh, const TinyRun& run, int step, bool skip = false) {
-  const MeshPosition& position = mesh.ranks().position();
-  const int64_t data_ranks = position.ranks(kDataAxis);
-  const std::vector<int32_t> tokens = TokensOf(run, data_ranks, step);
-  const int64_t size = run.micro_batch * run.sequence;
-  Session& session = mesh.session();
-  session.BeginStep(static_cast<int64_t>(tokens.size()), run.lr, 7,
-                    skip ? 0.5f : std::numeric_limits<float>::infinity());
-  for (int64_t micro = 0; micro < run.accumulate; ++micro) {
-    const int64_t at = size * (micro * data_ranks + position.at(kDataAxis));
-    const int64_t in_program = micro % run.micro_steps_per_program;
-    const BatchSlots& batch = session.batch(in_program);
-    std::copy_n(tokens.begin() + at, size, batch.tokens.begin());
-    std::copy_n(tokens.begin() + at, size, batch.targets.begin());
-    if (in_program + 1 < run.micro_steps_per_program) continue;
-    session.Run(step, micro / run.micro_steps_per_program);
-  }
-  EXPECT_GT(session.Metrics().loss, 0.5);
-}
-
 struct Division {
   int64_t accumulate, micro_steps_per_program, zero;
+  bool on_host = false;  // weights, gradients, and the optimizer's state
 };
 
 std::vector<Division> Divisions() {
@@ -131,19 +102,23 @@ std::vector<Division> Divisions() {
       divisions.push_back({accumulate, 1, zero});
       if (accumulate > 1) divisions.push_back({accumulate, accumulate, zero});
     }
+    divisions.push_back({2, 1, zero, /*on_host=*/true});
+    divisions.push_back({2, 2, zero, /*on_host=*/true});
   }
   return divisions;
 }
 
 std::string TextOf(const Division& division) {
-  return fmt::format("{} micro-steps, {} in a program, ZeRO {}", division.accumulate,
-                     division.micro_steps_per_program, division.zero);
+  return fmt::format("{} micro-steps, {} in a program, ZeRO {}{}", division.accumulate,
+                     division.micro_steps_per_program, division.zero,
+                     division.on_host ? ", on the host" : "");
 }
 
 TEST(CarriedMaximum, IsThatOfAllMicroStepsAndRanks) {
   for (const Division& division : Divisions()) {
     SCOPED_TRACE(TextOf(division));
-    const TinyRun run = RunOf(division.accumulate, division.micro_steps_per_program, false);
+    TinyRun run = RunOf(division.accumulate, division.micro_steps_per_program, false);
+    run.state_on_host = run.weights_on_host = run.gradients_on_host = division.on_host;
     const auto model = models::MakeModel(run.spec);
     MeshSession mesh(run, *model, /*tensor=*/1, division.zero);
     mesh.session().Initialize(*model, 1);
@@ -202,24 +177,17 @@ TEST(CarriedMaximum, IsSavedAndResumed) {
     const TinyRun run = RunOf(2, 1, false);
     const auto model = models::MakeModel(run.spec);
     const TempFolder own;
-    const std::string folder = world.Broadcast(own.path());
+    const snapshots::Folder folder(world.Broadcast(own.path()));
     const std::vector<float> saved = LargestOf(run, world.size() / from.tensor, 1);
     {
       MeshSession before(run, *model, from.tensor, from.zero);
       before.session().Initialize(*model, 1);
       for (const int step : {0, 1}) RunStep(before, run, step);
       EXPECT_EQ(before.session().Read<float>(kSeen), saved);
-      const std::string shard = WriteShard(folder, before.session(), before.ranks(), [] {});
-      const snapshots::Manifest manifest =
-          ManifestOf(world.Gather(shard), 2, "{}", before.session(), before.ranks());
-      if (world.rank() == 0) {
-        WriteFile(folder + "/" + std::string(snapshots::kManifestFile),
-                  snapshots::ToText(manifest));
-      }
-      world.Barrier();
+      Save(before, folder, 2);
     }
     MeshSession after(run, *model, to.tensor, to.zero);
-    ReadSnapshot(snapshots::Snapshot(folder), *model, after.ranks(), after.session());
+    ReadSnapshot(snapshots::Snapshot(folder.PathOf(2)), *model, after.ranks(), after.session());
     EXPECT_EQ(after.session().Read<float>(kSeen), saved);
     RunStep(after, run, 2, /*skip=*/true);
     EXPECT_EQ(after.session().Read<float>(kSeen), saved);
@@ -227,6 +195,35 @@ TEST(CarriedMaximum, IsSavedAndResumed) {
     EXPECT_EQ(after.session().Read<float>(kSeen), LargestOf(run, world.size() / to.tensor, 3));
     world.Barrier();
   }
+}
+
+// A program alone is killed in the step after the one that it saved, and goes on from there.
+TEST(CarriedMaximum, SurvivesAKill) {
+  if (TestWorld().size() > 1) return;  // a rank's end would be that of its world
+  const TinyRun run = RunOf(2, 1, false);
+  const auto model = models::MakeModel(run.spec);
+  const TempFolder own;
+  const snapshots::Folder folder(own.path());
+  const pid_t child = fork();
+  if (child == 0) {
+    MeshSession killed(run, *model, /*tensor=*/1, /*zero=*/0);
+    killed.session().Initialize(*model, 1);
+    for (const int step : {0, 1}) RunStep(killed, run, step);
+    Save(killed, folder, 2);
+    RunStep(killed, run, 2);
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  folder.Recover();
+  MeshSession after(run, *model, /*tensor=*/1, /*zero=*/0);
+  ReadSnapshot(snapshots::Snapshot(folder.PathOf(2)), *model, after.ranks(), after.session());
+  EXPECT_EQ(after.session().Read<float>(kSeen), LargestOf(run, 1, 1));
+  RunStep(after, run, 2, /*skip=*/true);
+  EXPECT_EQ(after.session().Read<float>(kSeen), LargestOf(run, 1, 1));
+  RunStep(after, run, 2);
+  EXPECT_EQ(after.session().Read<float>(kSeen), LargestOf(run, 1, 2));
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ forward
   %loss = sum(%y)
 backward
   %dy: f32[4,8] = scale(%y) {factor=2.0}
-  %b.grad: f32[8,8] gradient = matmul(%h, %dy) {trans_a=true, trans_b=false} @second
+  %b.grad: f32[8,8] gradient of %b as gradient = matmul(%h, %dy) {trans_a=true, trans_b=false} @second
   %dh: f32[4,8] = linear_dx(%dy, %b) @second
-  %a.grad: f32[8,8] gradient = matmul(%x, %dh) {trans_a=true, trans_b=false} @first
+  %a.grad: f32[8,8] gradient of %a as gradient = matmul(%x, %dh) {trans_a=true, trans_b=false} @first
 update
   %norm = global_norm(%a.grad, %b.grad)
 )";
@@ -45,7 +45,7 @@ forward
   …
 backward
   %dy: f32[4,8] = scale(%y) {factor=2.0}
-  %b.grad: f32[8,8] gradient = matmul(%h, %dy) {trans_a=true, trans_b=false} @second
+  %b.grad: f32[8,8] gradient of %b as gradient = matmul(%h, %dy) {trans_a=true, trans_b=false} @second
   %b.grad.sum: f32[8,8] gradient = all_reduce_start(%b.grad) {axis="data"} @b !data_parallel
   …
   %a.grad.sum: f32[8,8] gradient = all_reduce_start(%a.grad) {axis="data"} @a !data_parallel
@@ -87,10 +87,10 @@ constexpr char kManySmall[] = R"(program train
 forward
   %loss = sum(%x)
 backward
-  %b.grad: f32[2,65] gradient = scale(%b) {factor=2.0} @second.b
-  %c.grad: bf16[5] gradient = scale(%c) {factor=2.0} @second.c
-  %a.grad: f32[3] gradient = scale(%a) {factor=2.0} @first.a
-  %w.grad: f32[100,100] gradient = scale(%w) {factor=2.0} @first.w
+  %b.grad: f32[2,65] gradient of %b as gradient = scale(%b) {factor=2.0} @second.b
+  %c.grad: bf16[5] gradient of %c as gradient = scale(%c) {factor=2.0} @second.c
+  %a.grad: f32[3] gradient of %a as gradient = scale(%a) {factor=2.0} @first.a
+  %w.grad: f32[100,100] gradient of %w as gradient = scale(%w) {factor=2.0} @first.w
 update
   %norm = global_norm(%w.grad, %a.grad, %b.grad, %c.grad)
 )";
@@ -127,7 +127,7 @@ TEST(DataParallel, CarriedGradientsAreSummedWhereTheyLie) {
   graph::ExpectPass(DataParallel(), R"(program train_last
   tensor %x: f32[4,8] input persistent
   tensor %a: f32[8,8] parameter persistent
-  tensor %a.grad: f32[8,8] gradient persistent
+  tensor %a.grad: f32[8,8] gradient persistent of %a as gradient
   tensor %loss: f32[] metric persistent merged sum, sum
   tensor %norm: f32[] metric persistent
 forward
@@ -242,7 +242,7 @@ TEST(DataParallel, FirstMicroStepsAndOtherProgramsStayAsTheyAre) {
   Program first = Parse(R"(program train_first
   tensor %x: f32[4,8] input persistent
   tensor %a: f32[8,8] parameter persistent
-  tensor %a.grad: f32[8,8] gradient persistent
+  tensor %a.grad: f32[8,8] gradient persistent of %a as gradient
   tensor %loss: f32[] metric persistent merged sum, sum
 forward
   %y: f32[4,8] = linear(%x, %a, _)

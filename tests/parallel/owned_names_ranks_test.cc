@@ -88,21 +88,15 @@ Moved Move(const Way& way, Layout from, Layout to, bool renamed) {
   if (renamed) run.change = RenameOwned;
   const auto model = models::MakeModel(run.spec);
   const TempFolder own;
-  const std::string folder = world.Broadcast(own.path());
+  const snapshots::Folder folder(world.Broadcast(own.path()));
   {
     MeshSession before(run, *model, from.tensor, from.zero);
     Fill(*model, before.session());
     const int32_t updates = 1;
     before.session().Write<int32_t>("ema_count", {&updates, 1});
-    const std::string shard = WriteShard(folder, before.session(), before.ranks(), [] {});
-    const snapshots::Manifest manifest =
-        ManifestOf(world.Gather(shard), 1, "{}", before.session(), before.ranks());
-    if (world.rank() == 0) {
-      WriteFile(folder + "/" + std::string(snapshots::kManifestFile), snapshots::ToText(manifest));
-    }
-    world.Barrier();
+    Save(before, folder, 1);
   }
-  const snapshots::Snapshot snapshot(folder);
+  const snapshots::Snapshot snapshot(folder.PathOf(1));
   const auto named = [&](const std::string& name) {
     return snapshot.manifest().Find(name, 0) != nullptr;
   };

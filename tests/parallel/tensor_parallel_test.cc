@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "graph/autodiff.h"
+#include "graph/step_shape.h"
 #include "parallel/tensor_gradients.h"
 #include "tests/graph/expect_program.h"
 #include "tests/support/expect_error.h"
@@ -16,6 +18,7 @@ namespace {
 
 using graph::Parse;
 using graph::Program;
+using graph::TensorId;
 
 // B 2, T 3, D 8, two heads, F 16, V 10.
 constexpr char kForward[] = R"(program train
@@ -192,13 +195,13 @@ backward
   %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
   %fill: f32[4,8] = fill() {d0=4, d1=8, dtype="f32", rank=2, value=1.0} !autodiff
   %scale_by: f32[4,8] = scale_by(%fill, %loss.seed) !autodiff
-  %out.grad: f32[8,8] gradient, _ = linear_dw(%f, %scale_by, _, _) {bias=false} !autodiff
+  %out.grad: f32[8,8] gradient of %out as gradient, _ = linear_dw(%f, %scale_by, _, _) {bias=false} !autodiff
   %linear_dx: f32[4,8] = linear_dx(%scale_by, %out, _) !autodiff
-  %fc.grad: f32[8,8] gradient, _ = linear_dw(%x.whole, %linear_dx, _, _) {bias=false} !autodiff
+  %fc.grad: f32[8,8] gradient of %fc as gradient, _ = linear_dw(%x.whole, %linear_dx, _, _) {bias=false} !autodiff
   %linear_dx.2: f32[4,8] = linear_dx(%linear_dx, %fc, _) !autodiff
   %all_reduce_start: f32[4,8] = all_reduce_start(%linear_dx.2) {axis="tensor"} !autodiff
   %all_reduce_done: f32[4,8] view %all_reduce_start+0 = all_reduce_done(%all_reduce_start) !autodiff
-  %x.grad: f32[4,8] gradient = scale(%all_reduce_done) {factor=1.0} !autodiff
+  %x.grad: f32[4,8] gradient of %x as gradient = scale(%all_reduce_done) {factor=1.0} !autodiff
 )");
 }
 
@@ -230,9 +233,9 @@ forward
   %whole: f32[6,8] view %all+0 = all_gather_done(%all, %n)
   %y: f32[6,5] = linear(%whole, %table, _)
 backward
-  %table.grad: f32[5,8] gradient = scale(%table) {factor=2.0}
-  %norm.grad: f32[8] gradient = scale(%norm) {factor=2.0}
-  %bias.grad: f32[8] gradient = scale(%bias) {factor=2.0}
+  %table.grad: f32[5,8] gradient of %table as gradient = scale(%table) {factor=2.0}
+  %norm.grad: f32[8] gradient of %norm as gradient = scale(%norm) {factor=2.0}
+  %bias.grad: f32[8] gradient of %bias as gradient = scale(%bias) {factor=2.0}
 )";
 
 TEST(TensorGradients, SumsThoseOfRowsAndCountsEachPartOnce) {
@@ -241,8 +244,9 @@ TEST(TensorGradients, SumsThoseOfRowsAndCountsEachPartOnce) {
 )");
   EXPECT_EQ(TensorGradients(Options(true)).Run(program).summary,
             "1 gradients summed, those of 1 split parameters in one norm");
-  EXPECT_EQ(FindCompleteGradient(program, "norm"), program.Require("norm.grad.summed"));
-  EXPECT_EQ(FindCompleteGradient(program, "bias"), program.Require("bias.grad"));
+  std::map<TensorId, TensorId> gradients = graph::GradientsOf(program);
+  EXPECT_EQ(gradients[program.Require("norm")], program.Require("norm.grad.summed"));
+  EXPECT_EQ(gradients[program.Require("bias")], program.Require("bias.grad"));
   graph::ExpectProgram(program, R"(program train
   …
 forward
@@ -250,7 +254,7 @@ forward
 backward
   …
   %norm.grad.sum: f32[8] gradient = all_reduce_start(%norm.grad) {axis="tensor"} !tensor_gradients
-  %norm.grad.summed: f32[8] gradient view %norm.grad.sum+0 = all_reduce_done(%norm.grad.sum) !tensor_gradients
+  %norm.grad.summed: f32[8] gradient of %norm as gradient view %norm.grad.sum+0 = all_reduce_done(%norm.grad.sum) !tensor_gradients
 update
   %split_norm: f32[] = global_norm(%table.grad) !tensor_gradients
   %split_norms: f32[2] = all_gather_start(%split_norm) {axis="tensor", d0=2, rank=1} !tensor_gradients

@@ -38,9 +38,9 @@ backward
   %dy: f32[4,32] = scale(%y) {factor=2.0} @block.1
 )";
 constexpr std::string_view kBackward = R"(
-  %block.1.w.grad: f32[32,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %block.1.w.grad: f32[32,32] gradient of %block.1.w as gradient, _ = linear_dw(%h, %dy) @block.1
   %dh: f32[4,32] = linear_dx(%dy, %block.1.w) @block.1
-  %block.0.w.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+  %block.0.w.grad: f32[32,32] gradient of %block.0.w as gradient, _ = linear_dw(%x, %dh) @block.0
   %dx: f32[4,32] metric = linear_dx(%dh, %block.0.w) @block.0
 )";
 constexpr std::string_view kUpdate = R"(update
@@ -102,7 +102,7 @@ recompute
   %block.1.w.gathered.again: f32[32,32] = all_gather_start(%block.1.w.loaded) {axis="data", d0=32, d1=32, rank=2} @block.1.w !recompute
 backward
   %dy: f32[4,32] = scale(%y) {factor=2.0} @block.1
-  %block.1.w.grad: f32[32,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %block.1.w.grad: f32[32,32] gradient of %block.1.w as gradient, _ = linear_dw(%h, %dy) @block.1
   %block.1.w.grad.sum: f32[512] gradient = reduce_scatter_start(%block.1.w.grad) {axis="data", d0=512, rank=1} @block.1.w !data_parallel
 recompute
   %block.0.w.loaded.2: f32[512] parameter view %block.0.w.staged.2+0 = copy_done(%block.0.w.staged.2, %block.0.w) @block.0.w !host_parameters
@@ -110,7 +110,7 @@ recompute
   %block.1.w.whole.again: f32[32,32] view %block.1.w.gathered.again+0 = all_gather_done(%block.1.w.gathered.again, %block.1.w.loaded) @block.1.w !recompute
 backward
   %dh: f32[4,32] = linear_dx(%dy, %block.1.w.whole.again) @block.1
-  %block.0.w.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+  %block.0.w.grad: f32[32,32] gradient of %block.0.w as gradient, _ = linear_dw(%x, %dh) @block.0
   %block.0.w.grad.sum: f32[512] gradient = reduce_scatter_start(%block.0.w.grad) {axis="data", d0=512, rank=1} @block.0.w !data_parallel
 recompute
   %block.0.w.whole.again: f32[32,32] view %block.0.w.gathered.again+0 = all_gather_done(%block.0.w.gathered.again, %block.0.w.loaded.2) @block.0.w !recompute
@@ -134,8 +134,8 @@ update
 // A carried gradient stays until ranks have summed it, which ends before the next bucket but one.
 TEST(ZeroOnHost, CarriedGradientsAreSummedOnTheWay) {
   Program program = Parse(Text({kTensors, R"(
-  tensor %block.0.w.grad: f32[32,32] gradient persistent
-  tensor %block.1.w.grad: f32[32,32] gradient persistent
+  tensor %block.0.w.grad: f32[32,32] gradient persistent of %block.0.w as gradient
+  tensor %block.1.w.grad: f32[32,32] gradient persistent of %block.1.w as gradient
   tensor %norm: f32[] metric persistent
 )",
                                 kForward, R"(
@@ -156,8 +156,8 @@ update
   tensor %block.0.w: f32[32,32] parameter persistent
   tensor %block.1.w: f32[32,32] parameter persistent
   tensor %lr: f32[] input persistent
-  tensor %block.0.w.grad: f32[32,32] gradient persistent host
-  tensor %block.1.w.grad: f32[32,32] gradient persistent host
+  tensor %block.0.w.grad: f32[32,32] gradient persistent of %block.0.w as gradient host
+  tensor %block.1.w.grad: f32[32,32] gradient persistent of %block.1.w as gradient host
   tensor %norm: f32[] metric persistent
   tensor %block.1.w.grad.stored: f32[32,32] gradient persistent host view %block.1.w.grad+0
 forward
@@ -206,8 +206,8 @@ TEST(ZeroOnHost, CarriedPartsOfGradientsComeAndGo) {
   tensor %block.0.w: f32[512] parameter persistent
   tensor %block.1.w: f32[512] parameter persistent
   tensor %lr: f32[] input persistent
-  tensor %block.1.w.grad: f32[512] gradient persistent host
-  tensor %block.0.w.grad: f32[512] gradient persistent host
+  tensor %block.1.w.grad: f32[512] gradient persistent of %block.1.w as gradient host
+  tensor %block.0.w.grad: f32[512] gradient persistent of %block.0.w as gradient host
 forward
   %block.0.w.gathered: f32[32,32] = all_gather_start(%block.0.w) {axis="data", d0=32, d1=32, rank=2} @block.0.w !zero_parameters
   %block.0.w.whole: f32[32,32] view %block.0.w.gathered+0 = all_gather_done(%block.0.w.gathered, %block.0.w) @block.0.w !zero_parameters

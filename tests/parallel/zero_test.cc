@@ -46,9 +46,9 @@ constexpr std::string_view kForward = R"(
 constexpr std::string_view kBackward = R"(
 backward
   %dy: f32[4,8] = scale(%y) {factor=2.0}
-  %b.grad: f32[8,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %b.grad: f32[8,32] gradient of %b as gradient, _ = linear_dw(%h, %dy) @block.1
   %dh: f32[4,32] = linear_dx(%dy, %b) @block.1
-  %a.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+  %a.grad: f32[32,32] gradient of %a as gradient, _ = linear_dw(%x, %dh) @block.0
 )";
 constexpr std::string_view kUpdate = R"(
 update
@@ -146,7 +146,7 @@ TEST(Zero, PlansOfAllRanksAreAlike) {
 TEST(Zero, DividesAllStateOfAnUpdate) {
   Program program = Parse(R"(program train
   tensor %w: bf16[32,32] parameter persistent
-  tensor %w.grad: f32[32,32] gradient persistent
+  tensor %w.grad: f32[32,32] gradient persistent of %w as gradient
   tensor %m: u8[32,32] optimizer_state persistent
   tensor %m.scale: f32[4] optimizer_state persistent
   tensor %v: bf16[32,32] optimizer_state persistent
@@ -160,7 +160,7 @@ update
   ZeroState({.ranks = 2}).Run(program);
   graph::ExpectProgram(program, R"(program train
   tensor %w: bf16[32,32] parameter persistent
-  tensor %w.grad: f32[32,32] gradient persistent
+  tensor %w.grad: f32[32,32] gradient persistent of %w as gradient
   tensor %m: u8[512] optimizer_state persistent
   tensor %m.scale: f32[2] optimizer_state persistent
   tensor %v: bf16[512] optimizer_state persistent
@@ -189,14 +189,14 @@ forward
   const std::string_view micro = R"(
 backward
   %dy: f32[4,8] = scale(%y) {factor=2.0}
-  %b.grad: f32[8,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %b.grad: f32[8,32] gradient of %b as gradient, _ = linear_dw(%h, %dy) @block.1
   %dh: f32[4,32] = linear_dx(%dy, %b) @block.1
   %a.grad.micro: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
   %a.grad.micro.sum: f32[512] gradient = reduce_scatter_start(%a.grad.micro) {axis="data", d0=512, rank=1} @a !data_parallel
   %a.grad.micro.reduced: f32[512] gradient view %a.grad.micro.sum+0 = reduce_scatter_done(%a.grad.micro.sum, %a.grad.micro) @a !data_parallel
 )";
   const std::string_view carried = R"(
-  tensor %a.grad: f32[512] gradient persistent
+  tensor %a.grad: f32[512] gradient persistent of %a as gradient
 forward
 )";
   graph::ExpectProgram(program,
@@ -295,9 +295,9 @@ forward
   %loss = sum(%y)
 backward
   %dy: f32[4,8] = scale(%y) {factor=2.0}
-  %b.grad: f32[8,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %b.grad: f32[8,32] gradient of %b as gradient, _ = linear_dw(%h, %dy) @block.1
   %dh: f32[4,32] = linear_dx(%dy, %b) @block.1
-  %a.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+  %a.grad: f32[32,32] gradient of %a as gradient, _ = linear_dw(%x, %dh) @block.0
 update
   %a.grad.own: f32[512] gradient view %a.grad+own = own_part(%a.grad) {d0=512, rank=1} @a !zero_state
   %split_norm: f32[] = global_norm(%a.grad.own) !zero_state

@@ -35,7 +35,7 @@ forward
   tensor %a.m: f32[1024] optimizer_state persistent host
   tensor %b: f32[8] parameter persistent
   tensor %c: f32[8] parameter persistent
-  tensor %b.grad: f32[8] gradient persistent
+  tensor %b.grad: f32[8] gradient persistent of %b as gradient
   tensor %m: f32[1024] activation
 forward
   %x: f32[8] = scale(%b) {factor=2}

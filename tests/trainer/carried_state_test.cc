@@ -21,7 +21,7 @@ namespace {
 constexpr char kStep[] = R"(program train
   tensor %x: f32[4,32] input persistent
   tensor %a: f32[32,32] parameter persistent
-  tensor %a.grad: f32[32,32] gradient persistent
+  tensor %a.grad: f32[32,32] gradient persistent of %a as gradient
   tensor %a.m: f32[512] optimizer_state persistent host
   tensor %b: f32[2,2] parameter persistent
   tensor %count: f32[] optimizer_state persistent

@@ -38,9 +38,9 @@ constexpr const char* kProgram = R"(program train
   tensor %embed.weight: bf16[64,16] parameter persistent
   tensor %t: i32[32] input persistent
   tensor %one: f32[] input persistent
-  tensor %block.0.proj.weight.grad: f32[16,48] gradient persistent
-  tensor %bias.grad: f32[16] gradient persistent
-  tensor %embed.weight.grad: f32[64,16] gradient persistent
+  tensor %block.0.proj.weight.grad: f32[16,48] gradient persistent of %block.0.proj.weight as gradient
+  tensor %bias.grad: f32[16] gradient persistent of %bias as gradient
+  tensor %embed.weight.grad: f32[64,16] gradient persistent of %embed.weight as gradient
   tensor %loss: f32[] metric persistent
 forward
   %h: bf16[32,48] = scaled_linear(%codes, %w.codes, %scale, %scale, _, _) {dtype="bf16"} @block.0

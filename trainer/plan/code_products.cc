@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "amp/fp8.h"
 #include "base/glob.h"
-#include "graph/autodiff.h"
 #include "graph/block.h"
 #include "ops/linear/scaled_linear.h"
 
@@ -29,10 +29,12 @@ bool IsProductOfLinearLayer(const Node& node) {
          op == "linear_dw" || op.starts_with(kHead);
 }
 
+// More than the longest way between a product and a parameter has: from the host, gathered, cast,
+// viewed; rounded, scattered, added.
+constexpr int kMostSteps = 16;
+
 // The parameter that a tensor is or, by way of casts, copies and gathers, is made of; empty: none.
 std::string ParameterBehind(const Program& program, TensorId id) {
-  // One for each of the longest way: from the host, gathered, cast, viewed.
-  constexpr int kMostSteps = 16;
   for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
     const graph::Tensor& tensor = program.tensor(id);
     if (tensor.role == graph::Role::kParameter && tensor.persistent) return tensor.name;
@@ -45,13 +47,25 @@ std::string ParameterBehind(const Program& program, TensorId id) {
   return "";
 }
 
+// The parameter whose gradient a tensor is or, by way of roundings, sums and parts, becomes; empty:
+// none.
+std::string ParameterAhead(const Program& program, TensorId id) {
+  for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
+    const std::optional<graph::Owner>& owner = program.tensor(id).owner;
+    if (owner && owner->as == graph::OwnedAs::kGradient) return owner->name;
+    const auto reader = std::ranges::find_if(program.nodes(), [&](const Node& node) {
+      return std::ranges::find(node.inputs, id) != node.inputs.end();
+    });
+    if (reader == program.nodes().end() || reader->outputs.empty()) return "";
+    id = reader->outputs.front();
+  }
+  return "";
+}
+
 // The weight of such a product in 16 bits; empty: it isn't known.
 std::string WeightOf(const Program& program, const Node& node) {
   if (node.op->name != "linear_dw") return ParameterBehind(program, node.inputs[1]);
-  if (node.outputs[0] == kNoTensor) return "";
-  const std::string& gradient = program.tensor(node.outputs[0]).name;
-  const size_t end = gradient.find(graph::GradientName(""));
-  return end == std::string::npos ? "" : gradient.substr(0, end);
+  return ParameterAhead(program, node.outputs[0]);
 }
 
 // Why the layer of such a product isn't multiplied in 8 bits.
