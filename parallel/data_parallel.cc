@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
 #include "ops/definition.h"
 #include "parallel/gradient_buckets.h"
@@ -164,9 +165,7 @@ class Reducer {
   }
 
   void ReadSums(Node& node) const {
-    for (TensorId& id : node.inputs) {
-      if (const auto sum = reduced_.find(id); sum != reduced_.end()) id = sum->second;
-    }
+    for (TensorId& id : node.inputs) id = graph::Substitute(reduced_, id);
   }
 
   TensorId AddTensor(TensorId like, const std::string& name, TensorId view_of) {

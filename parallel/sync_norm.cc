@@ -8,6 +8,7 @@
 
 #include "base/axes.h"
 #include "graph/builder.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "ops/norms/batch_norm.h"
 
@@ -22,9 +23,7 @@ graph::PassResult SyncNorm::Run(graph::Program& program) {
   std::map<TensorId, TensorId> merged_of;  // by a rank's own statistic
   int norms = 0;
   for (Node& node : std::exchange(program.mutable_nodes(), {})) {
-    for (TensorId& id : node.inputs) {
-      if (const auto merged = merged_of.find(id); merged != merged_of.end()) id = merged->second;
-    }
+    for (TensorId& id : node.inputs) id = graph::Substitute(merged_of, id);
     program.mutable_nodes().push_back(node);
     if (node.op->name != "batch_norm_statistics" || node.attributes.GetInt("groups") != 1) continue;
     g.set_scope(node.scope);

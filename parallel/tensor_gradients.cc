@@ -12,6 +12,7 @@
 #include "base/axes.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
 #include "parallel/split_norm.h"
 
@@ -76,9 +77,7 @@ class Completer {
       Node& node = nodes[n];
       if (n == update) SumPartial();
       if (node.phase == Phase::kUpdate) {
-        for (TensorId& id : node.inputs) {
-          if (const auto sum = sums_.find(id); sum != sums_.end()) id = sum->second;
-        }
+        for (TensorId& id : node.inputs) id = graph::Substitute(sums_, id);
         if (node.op->name == "global_norm") {
           GatherSplitNorm(builder_, node, split_, kTensorAxis, options_.ranks);
         }

@@ -11,6 +11,7 @@
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "ops/linear/low_rank.h"
 
@@ -61,9 +62,7 @@ class Splitter {
  private:
   void Convert(Node node) {
     builder_.set_scope(node.scope);
-    for (TensorId& id : node.inputs) {
-      if (const auto sum = sums_of_.find(id); sum != sums_of_.end()) id = sum->second;
-    }
+    for (TensorId& id : node.inputs) id = graph::Substitute(sums_of_, id);
     if (node.op->converts && splits_.contains(node.inputs[0])) {
       splits_[node.outputs[0]] = splits_.at(node.inputs[0]);
       return Emit(node, Layout::kWhole);

@@ -13,6 +13,7 @@
 #include "graph/block.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "parallel/zero_shards.h"
 
@@ -53,11 +54,9 @@ class Divider {
       }
       for (TensorId& id : node.inputs) {
         if (node.phase != Phase::kUpdate && shapes_.contains(id)) id = Whole(id, node.phase);
-        if (const auto part = instead_.find(id); part != instead_.end()) id = part->second;
+        id = graph::Substitute(instead_, id);
       }
-      for (TensorId& id : node.outputs) {
-        if (const auto part = instead_.find(id); part != instead_.end()) id = part->second;
-      }
+      for (TensorId& id : node.outputs) id = graph::Substitute(instead_, id);
       program_.mutable_nodes().push_back(std::move(node));
     }
     for (const auto& [view, part] : instead_) program_.mutable_tensor(view).persistent = false;
@@ -113,7 +112,7 @@ class GatherJoiner {
     if (instead_.empty()) return {false, "each whole is gathered once"};
     for (size_t i = 0; i < program_.tensors().size(); ++i) {
       std::optional<graph::Alias>& alias = program_.mutable_tensor(static_cast<TensorId>(i)).alias;
-      if (alias) Replace(alias->base);
+      if (alias) alias->base = graph::Substitute(instead_, alias->base);
     }
     std::vector<Node>& left = program_.mutable_nodes();
     left.clear();
@@ -122,7 +121,7 @@ class GatherJoiner {
       const bool joined =
           std::ranges::any_of(node.outputs, [&](TensorId id) { return instead_.contains(id); });
       if (joined) continue;
-      for (TensorId& id : node.inputs) Replace(id);
+      for (TensorId& id : node.inputs) id = graph::Substitute(instead_, id);
       left.push_back(std::move(node));
     }
     program_.DropUnusedTensors();
@@ -148,10 +147,6 @@ class GatherJoiner {
     earlier.last_read = std::max(earlier.last_read, gather.last_read);
     instead_[start.outputs[0]] = before->second;
     instead_[gather.whole] = earlier.whole;
-  }
-
-  void Replace(TensorId& id) const {
-    if (const auto found = instead_.find(id); found != instead_.end()) id = found->second;
   }
 
   Program& program_;

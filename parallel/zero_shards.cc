@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/axes.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
 #include "ops/definition.h"
 #include "ops/optimizer/optimizer.h"
@@ -30,8 +31,7 @@ std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& pro
   for (const graph::Node& node : program.nodes()) {
     if (node.op->transfer == graph::Transfer::kCopyStart) copied[node.outputs[0]] = node.inputs[0];
     if (node.op->name != "all_gather_start" || ops::AxisOf(node.attributes) != kDataAxis) continue;
-    graph::TensorId from = program.Root(node.inputs[0]);
-    if (const auto copy = copied.find(from); copy != copied.end()) from = copy->second;
+    const graph::TensorId from = graph::Substitute(copied, program.Root(node.inputs[0]));
     const graph::Tensor& part = program.tensor(program.Root(from));
     if (part.role != graph::Role::kParameter) continue;
     found[part.name] = program.tensor(node.outputs[0]).type.shape;

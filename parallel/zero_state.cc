@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "ops/optimizer/optimizer.h"
 #include "parallel/split_norm.h"
@@ -147,11 +148,8 @@ class Divider {
       DivideState(node, *found);
       DrawOwnNumbers(node);
     }
-    for (std::vector<TensorId>* ids : {&node.inputs, &node.outputs}) {
-      for (TensorId& id : *ids) {
-        if (const auto part = instead_.find(id); part != instead_.end()) id = part->second;
-      }
-    }
+    for (TensorId& id : node.inputs) id = graph::Substitute(instead_, id);
+    for (TensorId& id : node.outputs) id = graph::Substitute(instead_, id);
     builder_.set_scope("");
     if (node.op->name == "global_norm") {
       GatherSplitNorm(builder_, node, parts_, kDataAxis, options_.ranks);

@@ -13,6 +13,7 @@
 #include "base/glob.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "parallel/zero_shards.h"
 
@@ -83,9 +84,7 @@ class Gatherer {
         whole_[weights_[finished].tensor] = Finish(g_, weights_[finished]);
       }
       if (node.phase != Phase::kUpdate) {
-        for (TensorId& id : node.inputs) {
-          if (const auto found = whole_.find(id); found != whole_.end()) id = found->second;
-        }
+        for (TensorId& id : node.inputs) id = graph::Substitute(whole_, id);
       }
       program_.mutable_nodes().push_back(std::move(node));
     }

@@ -1,0 +1,28 @@
+// Walks over the tensors of a program and of its nodes.
+#pragma once
+
+#include <map>
+#include <ranges>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace plimsoll::graph {
+
+// The ids of all tensors, in their order. Tensors that are added meanwhile are not among them.
+inline auto TensorIds(const Program& program) {
+  return std::views::iota(TensorId{0}, static_cast<TensorId>(program.tensors().size()));
+}
+
+// Those of a node's inputs or outputs that are not absent.
+inline auto Present(const std::vector<TensorId>& ids) {
+  return ids | std::views::filter([](TensorId id) { return id != kNoTensor; });
+}
+
+// The tensor that stands for `id`; itself, if none does.
+inline TensorId Substitute(const std::map<TensorId, TensorId>& substitutes, TensorId id) {
+  const auto found = substitutes.find(id);
+  return found == substitutes.end() ? id : found->second;
+}
+
+}  // namespace plimsoll::graph
