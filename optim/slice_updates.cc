@@ -6,6 +6,7 @@
 
 #include "graph/block.h"
 #include "graph/builder.h"
+#include "graph/tensor_ids.h"
 #include "ops/data_movement/views.h"
 #include "ops/optimizer/optimizer.h"
 #include "optim/host_parameters.h"
@@ -51,8 +52,8 @@ class Slicer {
     std::vector<int> users(program_.tensors().size(), 0);
     for (const Node& node : program_.nodes()) {
       if (node.phase != graph::Phase::kUpdate || node.op->view) continue;
-      for (TensorId id : node.inputs) {
-        if (id != kNoTensor) ++users[static_cast<size_t>(program_.Root(id))];
+      for (TensorId id : graph::Present(node.inputs)) {
+        ++users[static_cast<size_t>(program_.Root(id))];
       }
     }
     return users;
@@ -61,10 +62,8 @@ class Slicer {
   // Of what the node changes and lives on the host.
   int64_t HostBytes(const Node& node) const {
     int64_t bytes = 0;
-    for (TensorId id : node.outputs) {
-      if (id != kNoTensor && program_.tensor(id).place == Place::kHost) {
-        bytes += program_.tensor(id).bytes();
-      }
+    for (TensorId id : graph::Present(node.outputs)) {
+      if (program_.tensor(id).place == Place::kHost) bytes += program_.tensor(id).bytes();
     }
     return bytes;
   }
@@ -72,8 +71,7 @@ class Slicer {
   int64_t PiecesOf(const Node& node, size_t n) const {
     if (units_.Of(n) == kNoUnit || blocks_.Of(n) != graph::kNoBlock || largest_ == 0) return 1;
     const bool updates = node.op->name == "adamw" || node.op->name == "sgd";
-    const bool whole = std::ranges::any_of(node.outputs, [&](TensorId id) {
-      if (id == kNoTensor) return false;
+    const bool whole = std::ranges::any_of(graph::Present(node.outputs), [&](TensorId id) {
       return program_.tensor(id).alias.has_value() || users_[static_cast<size_t>(id)] > 1;
     });
     const int64_t bytes = HostBytes(node);

@@ -6,6 +6,7 @@
 #include "base/glob.h"
 #include "graph/objective.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/optimizer/model_state.h"
 #include "ops/optimizer/update_gate.h"
 
@@ -39,9 +40,9 @@ Value Carried(Builder& g, const std::string& name, Role role, const TensorType& 
 // The pending values of states, by the names of the states.
 std::map<std::string, Value> PendingStates(const graph::Program& program) {
   std::map<std::string, Value> pending;
-  for (size_t i = 0; i < program.tensors().size(); ++i) {
-    const graph::Tensor& tensor = program.tensors()[i];
-    if (graph::IsPending(tensor)) pending[tensor.owner->name] = static_cast<Value>(i);
+  for (const TensorId id : graph::TensorIds(program)) {
+    const graph::Tensor& tensor = program.tensor(id);
+    if (graph::IsPending(tensor)) pending[tensor.owner->name] = id;
   }
   return pending;
 }

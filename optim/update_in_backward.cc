@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "ops/reductions/reduce.h"
 #include "optim/dependencies.h"
@@ -34,7 +35,8 @@ class Mover {
     end_ = graph::UpdateTail(program);
     earliest_ = std::min(end_, graph::LastForwardEnd(program));
     complete_ = end_;
-    while (complete_ > 0 && !WritesAGradient(program.nodes()[complete_ - 1])) --complete_;
+    while (complete_ > 0 && !Writes(program.nodes()[complete_ - 1], graph::Role::kGradient))
+      --complete_;
   }
 
   // Finds what moves where. Returns the gradients whose updates do: none if each waits for all of
@@ -71,21 +73,18 @@ class Mover {
   }
 
  private:
-  bool WritesAGradient(const Node& node) const {
-    return std::ranges::any_of(node.outputs, [&](TensorId id) {
-      return id != kNoTensor && program_.tensor(program_.Root(id)).role == graph::Role::kGradient;
+  bool Writes(const Node& node, graph::Role role) const {
+    return std::ranges::any_of(graph::Present(node.outputs), [&](TensorId id) {
+      return program_.tensor(program_.Root(id)).role == role;
     });
   }
 
   // The gradient by which a node updates a parameter; kNoTensor: it does not, or is to stay.
   TensorId GradientOf(const Node& node) const {
     if (node.phase != Phase::kUpdate || ops::IsCollective(*node.op)) return kNoTensor;
-    const bool updates = std::ranges::any_of(node.outputs, [&](TensorId id) {
-      return id != kNoTensor && program_.tensor(program_.Root(id)).role == graph::Role::kParameter;
-    });
-    if (!updates) return kNoTensor;
-    for (TensorId id : node.inputs) {
-      if (id == kNoTensor || program_.tensor(id).role != graph::Role::kGradient) continue;
+    if (!Writes(node, graph::Role::kParameter)) return kNoTensor;
+    for (TensorId id : graph::Present(node.inputs)) {
+      if (program_.tensor(id).role != graph::Role::kGradient) continue;
       const graph::Tensor& root = program_.tensor(program_.Root(id));
       const bool may = !root.persistent || options_.carried;
       if (may && program_.tensor(id).bytes() >= options_.least_bytes) return id;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/optimizer/optimizer.h"
 #include "optim/dependencies.h"
 
@@ -21,8 +22,8 @@ using graph::TensorId;
 using graph::Transfer;
 
 bool WritesAParameter(const Program& program, const Node& node) {
-  return std::ranges::any_of(node.outputs, [&](TensorId id) {
-    return id != kNoTensor && program.tensor(id).role == graph::Role::kParameter;
+  return std::ranges::any_of(graph::Present(node.outputs), [&](TensorId id) {
+    return program.tensor(id).role == graph::Role::kParameter;
   });
 }
 

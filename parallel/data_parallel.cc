@@ -83,9 +83,8 @@ class Reducer {
   // Metrics come before states.
   void FindMerged() {
     std::vector<TensorId> states;
-    for (size_t i = 0; i < program_.tensors().size(); ++i) {
-      const Tensor& tensor = program_.tensors()[i];
-      const auto id = static_cast<TensorId>(i);
+    for (const TensorId id : graph::TensorIds(program_)) {
+      const Tensor& tensor = program_.tensor(id);
       if (!tensor.merge) continue;
       const OverRanks over = tensor.merge->ranks;
       if (over == OverRanks::kFirst) firsts_.push_back(id);

@@ -35,8 +35,7 @@ std::set<TensorId> ParametersOnRows(const Program& program) {
   std::set<TensorId> rows;                  // tensors of which each rank has some rows
   std::map<TensorId, TensorId> parameters;  // parameters and their casts
   std::set<TensorId> found;
-  for (size_t i = 0; i < program.tensors().size(); ++i) {
-    const auto id = static_cast<TensorId>(i);
+  for (const TensorId id : graph::TensorIds(program)) {
     if (program.tensor(id).role == Role::kParameter) parameters[id] = id;
   }
   for (const Node& node : std::span(program.nodes()).first(graph::ForwardEnd(program))) {
@@ -47,9 +46,7 @@ std::set<TensorId> ParametersOnRows(const Program& program) {
     const bool gathers = node.op->name.starts_with("all_gather");
     for (TensorId id : node.inputs) on_rows = on_rows || (!gathers && rows.contains(id));
     if (!on_rows) continue;
-    for (TensorId id : node.outputs) {
-      if (id != kNoTensor) rows.insert(id);
-    }
+    for (TensorId id : graph::Present(node.outputs)) rows.insert(id);
     for (TensorId id : node.inputs) {
       if (parameters.contains(id)) found.insert(parameters.at(id));
     }

@@ -44,8 +44,7 @@ class Splitter {
 
   graph::PassResult Run() {
     int split = 0;
-    for (size_t i = 0; i < program_.tensors().size(); ++i) {
-      const auto id = static_cast<TensorId>(i);
+    for (const TensorId id : graph::TensorIds(program_)) {
       if (program_.tensor(id).role != Role::kParameter) continue;
       const auto part = options_.parts.find(program_.tensor(id).name);
       if (part == options_.parts.end()) continue;

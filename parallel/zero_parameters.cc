@@ -33,8 +33,7 @@ class Divider {
  public:
   Divider(Program& program, int64_t ranks) : program_(program), builder_(program) {
     builder_.set_made_by("zero_parameters");
-    for (size_t i = 0; i < program.tensors().size(); ++i) {
-      const auto id = static_cast<TensorId>(i);
+    for (const TensorId id : graph::TensorIds(program)) {
       Tensor& tensor = program.mutable_tensor(id);
       const Shape whole = tensor.type.shape;
       if (tensor.role != Role::kParameter || tensor.alias || !IsDivided(whole, ranks)) continue;
@@ -90,8 +89,8 @@ class GatherJoiner {
   explicit GatherJoiner(Program& program) : program_(program), nodes_(program.nodes()) {
     for (size_t n = 0; n < nodes_.size(); ++n) {
       const Node& node = nodes_[n];
-      for (TensorId id : node.inputs) {
-        const auto gather = id == kNoTensor ? gathers_.end() : gathers_.find(program.Root(id));
+      for (TensorId id : graph::Present(node.inputs)) {
+        const auto gather = gathers_.find(program.Root(id));
         if (gather == gathers_.end()) continue;
         gather->second.last_read = n;
         if (node.op->name != "all_gather_done") continue;
@@ -104,14 +103,14 @@ class GatherJoiner {
 
   graph::PassResult Run() {
     for (const Node& node : nodes_) {
-      for (TensorId id : node.outputs) {
-        if (id != kNoTensor) current_.erase(program_.Root(id));  // another value from here on
+      for (TensorId id : graph::Present(node.outputs)) {
+        current_.erase(program_.Root(id));  // another value from here on
       }
       if (ops::GathersParameter(program_, node)) Join(node);
     }
     if (instead_.empty()) return {false, "each whole is gathered once"};
-    for (size_t i = 0; i < program_.tensors().size(); ++i) {
-      std::optional<graph::Alias>& alias = program_.mutable_tensor(static_cast<TensorId>(i)).alias;
+    for (const TensorId id : graph::TensorIds(program_)) {
+      std::optional<graph::Alias>& alias = program_.mutable_tensor(id).alias;
       if (alias) alias->base = graph::Substitute(instead_, alias->base);
     }
     std::vector<Node>& left = program_.mutable_nodes();
