@@ -1,53 +1,17 @@
 #include <algorithm>
 
 #include "graph/autodiff.h"
+#include "graph/dependencies.h"
 #include "graph/step_passes.h"
 
 namespace plimsoll::graph {
 namespace {
 
-// For each node, the earlier nodes that it must follow: those that write what it reads or writes,
-// and those that read what it writes.
-std::vector<std::vector<size_t>> FindPredecessors(const Program& program) {
-  struct Accesses {
-    std::vector<size_t> writers, readers;  // readers since the last write
-  };
-  std::vector<Accesses> of(program.tensors().size());
-  std::vector<std::vector<size_t>> predecessors;
-  for (size_t n = 0; n < program.nodes().size(); ++n) {
-    const Node& node = program.nodes()[n];
-    std::vector<size_t> before;
-    const auto follow = [&](const std::vector<size_t>& nodes) {
-      before.insert(before.end(), nodes.begin(), nodes.end());
-    };
-    for (TensorId id : node.inputs) {
-      if (id != kNoTensor) follow(of[static_cast<size_t>(program.Root(id))].writers);
-    }
-    for (TensorId id : node.outputs) {
-      if (id == kNoTensor) continue;
-      const Accesses& accesses = of[static_cast<size_t>(program.Root(id))];
-      follow(accesses.writers);
-      if (!node.op->view) follow(accesses.readers);
-    }
-    for (TensorId id : node.inputs) {
-      if (id != kNoTensor) of[static_cast<size_t>(program.Root(id))].readers.push_back(n);
-    }
-    for (TensorId id : node.outputs) {
-      if (id == kNoTensor) continue;
-      Accesses& accesses = of[static_cast<size_t>(program.Root(id))];
-      if (!node.op->view) accesses.readers.clear();
-      accesses.writers.push_back(n);
-    }
-    predecessors.push_back(std::move(before));
-  }
-  return predecessors;
-}
-
 // By node: the number of the loss with which it runs.
 std::vector<size_t> FindStages(const Program& program, const std::vector<size_t>& terms) {
   constexpr size_t kOpen = static_cast<size_t>(-1);
   const std::vector<Node>& nodes = program.nodes();
-  const std::vector<std::vector<size_t>> predecessors = FindPredecessors(program);
+  const Dependencies predecessors = DependenciesOf(program, Views::kRead);
   std::vector<size_t> stages(nodes.size(), kOpen);
   // From the last loss to the first, so that the first that needs a node decides.
   for (size_t t = terms.size(); t-- > 0;) {

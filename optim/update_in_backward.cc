@@ -11,11 +11,11 @@
 
 #include "base/bytes.h"
 #include "graph/builder.h"
+#include "graph/dependencies.h"
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "ops/reductions/reduce.h"
-#include "optim/dependencies.h"
 
 namespace plimsoll::optim {
 namespace {
@@ -31,7 +31,9 @@ using graph::Value;
 class Mover {
  public:
   Mover(Program& program, const UpdateInBackwardOptions& options)
-      : program_(program), options_(options), dependencies_(DependenciesOf(program)) {
+      : program_(program),
+        options_(options),
+        dependencies_(graph::DependenciesOf(program, graph::Views::kWrite)) {
     end_ = graph::UpdateTail(program);
     earliest_ = std::min(end_, graph::LastForwardEnd(program));
     complete_ = end_;
@@ -158,7 +160,7 @@ class Mover {
 
   Program& program_;
   const UpdateInBackwardOptions& options_;
-  const Dependencies dependencies_;
+  const graph::Dependencies dependencies_;
   size_t earliest_ = 0;  // behind the forward passes of all micro-steps
   size_t complete_ = 0;  // behind the last node that writes a gradient
   size_t end_ = 0;       // the first node of the update

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/dependencies.h"
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/optimizer/optimizer.h"
-#include "optim/dependencies.h"
 
 namespace plimsoll::optim {
 namespace {
@@ -46,7 +46,7 @@ class Joiner {
       members.push_back(n);
     }
     if (!apart) return;
-    dependencies_ = DependenciesOf(program_);
+    dependencies_ = graph::DependenciesOf(program_, graph::Views::kWrite);
     for (size_t n = begin_; n < program_.nodes().size(); ++n) {
       if (taken_[n]) continue;
       if (units_.Of(n) == kNoUnit) {
@@ -99,7 +99,7 @@ class Joiner {
   const UpdateUnits units_;
   const size_t begin_;
   std::vector<std::vector<size_t>> members_;  // nodes by unit
-  Dependencies dependencies_;
+  graph::Dependencies dependencies_;
   std::vector<bool> taken_;
   std::vector<size_t> order_;
 };
