@@ -18,6 +18,7 @@
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
+#include "ops/collectives/collective.h"
 #include "ops/definition.h"
 #include "parallel/gradient_buckets.h"
 #include "parallel/zero_shards.h"
@@ -182,14 +183,14 @@ class Reducer {
     node.op = &graph::OpRegistry::Get().Require(op);
     const graph::Shape& shape = program_.tensor(output).type.shape;
     if (node.op->name == "all_reduce_start") {
-      node.attributes = OverDataRanks();
+      node.attributes = ops::AlongAxis(kDataAxis);
       const std::optional<graph::Merge>& merge = program_.tensor(inputs[0]).merge;
       if (merge && merge->ranks == OverRanks::kMax) {
         node.attributes.Set(ops::kReduction, std::string(ops::kMaximum));
       }
     }
     if (node.op->name == "reduce_scatter_start" || node.op->name == "all_gather_start") {
-      node.attributes = OverDataRanks(shape);
+      node.attributes = ops::AlongAxis(kDataAxis, shape);
     }
     if (node.op->name == "first_part") ops::SetShape(node.attributes, shape);
     node.inputs = std::move(inputs);
@@ -230,7 +231,7 @@ class Reducer {
     for (const Summand& summand : bucket.reduced) StartSum(summand);
     graph::Builder g = BuilderIn(nodes_[static_cast<size_t>(bucket.behind)].scope);
     for (Packed& packed : bucket.packed) {
-      packed.sum = StartPackedSum(g, packed.gradients, kDataAxis);
+      packed.sum = StartPackedSum(g, packed.gradients);
     }
   }
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "base/axes.h"
+#include "ops/collectives/collective.h"
 #include "ops/data_movement/pack.h"
 #include "ops/data_movement/views.h"
 
@@ -71,11 +73,9 @@ std::vector<Bucket> BucketsOf(const Program& program, std::vector<Summand> gradi
   return buckets;
 }
 
-Value StartPackedSum(graph::Builder& g, const std::vector<TensorId>& gradients,
-                     std::string_view axis) {
+Value StartPackedSum(graph::Builder& g, const std::vector<TensorId>& gradients) {
   const Value flat = EmitGradient(g, "pack", gradients, {}, "gradients");
-  return EmitGradient(g, "all_reduce_start", {flat}, {{"axis", std::string(axis)}},
-                      "gradients.sum");
+  return EmitGradient(g, "all_reduce_start", {flat}, ops::AlongAxis(kDataAxis), "gradients.sum");
 }
 
 std::vector<Value> FinishPackedSum(graph::Builder& g, Value sum,

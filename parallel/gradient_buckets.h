@@ -1,7 +1,7 @@
-// Gradient buckets: gradients whose sums among the ranks start together, in the order in which they
-// are ready. The small ones of a bucket are packed, and summed in one transfer: a sum costs the
-// time of its start on all ranks, and takes multiprocessors from the kernels that run at the same
-// time, however little it moves.
+// Gradient buckets: gradients whose sums among the data ranks start together, in the order in which
+// they are ready. The small ones of a bucket are packed, and summed in one transfer: a sum costs
+// the time of its start on all ranks, and takes multiprocessors from the kernels that run at the
+// same time, however little it moves.
 //
 //   backward   %gradients = pack(%a.grad, %b.grad)
 //              %gradients.sum = all_reduce_start(%gradients)
@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "graph/builder.h"
@@ -48,8 +47,7 @@ std::vector<Bucket> BucketsOf(const graph::Program& program, std::vector<Summand
                               int64_t bucket_bytes, int64_t small_bytes);
 
 // Emits the first half of the sum of packed gradients, and returns what is being summed.
-graph::Value StartPackedSum(graph::Builder& g, const std::vector<graph::TensorId>& gradients,
-                            std::string_view axis);
+graph::Value StartPackedSum(graph::Builder& g, const std::vector<graph::TensorId>& gradients);
 
 // Emits the second half, and returns the sum of each gradient.
 std::vector<graph::Value> FinishPackedSum(graph::Builder& g, graph::Value sum,

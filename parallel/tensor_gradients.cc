@@ -14,6 +14,7 @@
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
+#include "ops/collectives/collective.h"
 #include "parallel/split_norm.h"
 
 namespace plimsoll::parallel {
@@ -90,11 +91,11 @@ class Completer {
   // Starts all sums together, so that they may be sent as one message.
   void SumPartial() {
     builder_.set_phase(Phase::kBackward);
-    const std::string axis(kTensorAxis);
     std::vector<TensorId> sums;
     for (const TensorId gradient : partial_) {
       const std::string name = program_.tensor(gradient).name + ".sum";
-      sums.push_back(builder_.Emit1("all_reduce_start", {gradient}, {{"axis", axis}}, name));
+      sums.push_back(
+          builder_.Emit1("all_reduce_start", {gradient}, ops::AlongAxis(kTensorAxis), name));
     }
     for (size_t i = 0; i < sums.size(); ++i) {
       const std::string name = program_.tensor(partial_[i]).name + ".summed";

@@ -184,10 +184,9 @@ class Splitter {
       throw InternalError("tensor_parallel: '" + program_.tensor(whole).name +
                           "' outlives the program, but each rank has some rows of it");
     }
-    const std::string axis(kTensorAxis);
     builder_.EmitInto({whole}, "place_columns", {part},
-                      {{"axis", axis}, {"ranks", options_.ranks}});
-    builder_.EmitInto({whole}, "all_reduce_start", {whole}, {{"axis", axis}});
+                      {{"axis", std::string(kTensorAxis)}, {"ranks", options_.ranks}});
+    builder_.EmitInto({whole}, "all_reduce_start", {whole}, ops::AlongAxis(kTensorAxis));
     builder_.Emit1("all_reduce_done", {whole}, {}, NameWithin(whole) + ".sum");
     ++sums_;
   }

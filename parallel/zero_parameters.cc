@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "graph/block.h"
 #include "graph/builder.h"
@@ -70,8 +71,8 @@ class Divider {
     if (!fresh) return found->second;
     builder_.set_phase(phase);
     builder_.set_scope(program_.tensor(part).name);
-    const TensorId gathered =
-        builder_.Emit1("all_gather_start", {part}, OverDataRanks(shapes_.at(part)), "gathered");
+    const TensorId gathered = builder_.Emit1(
+        "all_gather_start", {part}, ops::AlongAxis(kDataAxis, shapes_.at(part)), "gathered");
     return found->second = builder_.Emit1("all_gather_done", {gathered, part}, {}, "whole");
   }
 

@@ -5,7 +5,6 @@
 #include "base/axes.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
-#include "ops/definition.h"
 #include "ops/optimizer/optimizer.h"
 
 namespace plimsoll::parallel {
@@ -16,14 +15,6 @@ bool IsDivided(const graph::Shape& parameter, int64_t ranks) {
 }
 
 graph::Shape PartOf(const graph::Shape& whole, int64_t ranks) { return {whole.elements() / ranks}; }
-
-graph::Attributes OverDataRanks() { return {{"axis", std::string(kDataAxis)}}; }
-
-graph::Attributes OverDataRanks(const graph::Shape& result) {
-  graph::Attributes attributes = OverDataRanks();
-  ops::SetShape(attributes, result);
-  return attributes;
-}
 
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program) {
   std::map<std::string, graph::Shape> found;

@@ -19,11 +19,6 @@ bool IsDivided(const graph::Shape& parameter, int64_t ranks);
 // [elements / ranks].
 graph::Shape PartOf(const graph::Shape& whole, int64_t ranks);
 
-// The attributes of collectives over the data axis: without an argument, of all_reduce_start; with
-// the result's shape, of the others.
-graph::Attributes OverDataRanks();
-graph::Attributes OverDataRanks(const graph::Shape& result);
-
 // The parameters that a program gathers, by name, with their whole shapes; whether from where they
 // live, or from a copy.
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program);

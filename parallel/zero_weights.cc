@@ -47,7 +47,7 @@ TensorId TakeOwn(Builder& g, TensorId weight, int64_t ranks) {
 
 void Start(Builder& g, const Weight& weight) {
   g.EmitInto({weight.tensor}, "all_gather_start", {weight.own},
-             OverDataRanks(g.shape(weight.tensor)));
+             ops::AlongAxis(kDataAxis, g.shape(weight.tensor)));
 }
 
 TensorId Finish(Builder& g, const Weight& weight) {

@@ -144,28 +144,30 @@ const bool kCollectivesRegistered = [] {
   return true;
 }();
 
-graph::Attributes AttributesFor(std::string_view axis, const Shape& shape) {
-  graph::Attributes attributes{{"axis", std::string(axis)}};
-  SetShape(attributes, shape);
+}  // namespace
+
+graph::Attributes AlongAxis(std::string_view axis) { return {{"axis", std::string(axis)}}; }
+
+graph::Attributes AlongAxis(std::string_view axis, const Shape& result) {
+  graph::Attributes attributes = AlongAxis(axis);
+  SetShape(attributes, result);
   return attributes;
 }
 
-}  // namespace
-
 Value AllReduce(graph::Builder& g, Value x, std::string_view axis, std::string_view name) {
-  const Value y = g.Emit1("all_reduce_start", {x}, {{"axis", std::string(axis)}}, name);
+  const Value y = g.Emit1("all_reduce_start", {x}, AlongAxis(axis), name);
   return g.Emit1("all_reduce_done", {y}, {}, name);
 }
 
 Value ReduceScatter(graph::Builder& g, Value x, std::string_view axis, const Shape& shape,
                     std::string_view name) {
-  const Value y = g.Emit1("reduce_scatter_start", {x}, AttributesFor(axis, shape), name);
+  const Value y = g.Emit1("reduce_scatter_start", {x}, AlongAxis(axis, shape), name);
   return g.Emit1("reduce_scatter_done", {y, x}, {}, name);
 }
 
 Value AllGather(graph::Builder& g, Value x, std::string_view axis, const Shape& shape,
                 std::string_view name) {
-  const Value y = g.Emit1("all_gather_start", {x}, AttributesFor(axis, shape), name);
+  const Value y = g.Emit1("all_gather_start", {x}, AlongAxis(axis, shape), name);
   return g.Emit1("all_gather_done", {y, x}, {}, name);
 }
 
@@ -175,7 +177,7 @@ bool GathersParameter(const graph::Program& program, const graph::Node& node) {
 }
 
 Value SumGradient(graph::Builder& g, Value x, std::string_view axis, std::string_view name) {
-  return g.Emit1("sum_gradient", {x}, {{"axis", std::string(axis)}}, name);
+  return g.Emit1("sum_gradient", {x}, AlongAxis(axis), name);
 }
 
 Value OwnPart(graph::Builder& g, Value x, std::string_view axis, const Shape& shape,

@@ -33,6 +33,11 @@
 
 namespace plimsoll::ops {
 
+// The attributes with which a collective starts along an axis of the mesh (base/mesh.h): those of
+// all_reduce_start and sum_gradient; and with the result's shape, those of the other starts.
+graph::Attributes AlongAxis(std::string_view axis);
+graph::Attributes AlongAxis(std::string_view axis, const graph::Shape& result);
+
 // Emit a whole collective: start, directly followed by done. `axis` is the name of one of the
 // mesh's axes (base/mesh.h). `shape` is that of y: it has n/R elements (reduce_scatter) or n·R.
 graph::Value AllReduce(graph::Builder& g, graph::Value x, std::string_view axis,
