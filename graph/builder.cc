@@ -16,6 +16,24 @@ Value Builder::Persistent(std::string name, Role role, TensorType type, std::opt
   return program_.AddTensor(std::move(tensor));
 }
 
+Value Builder::Like(Value like, std::string_view stem, Value base) {
+  Tensor tensor;
+  tensor.name = program_.FreshName(stem);
+  tensor.type = type(like);
+  tensor.role = program_.tensor(like).role;
+  if (base != kNoTensor) {
+    tensor.place = program_.tensor(base).place;
+    tensor.alias = Alias{base, 0};
+  }
+  return program_.AddTensor(std::move(tensor));
+}
+
+void Builder::set_beside(const Node& node) {
+  set_phase(node.phase);
+  set_scope(node.scope);
+  set_micro_step(node.micro_step);
+}
+
 Node Builder::NewNode(std::string_view op, std::vector<Value> inputs, Attributes attributes) const {
   Node node;
   node.op = &OpRegistry::Get().Require(op);
@@ -75,6 +93,12 @@ int64_t Builder::NextKey() { return static_cast<int64_t>(program_.nodes().size()
 
 std::string Builder::Qualified(std::string_view name) const {
   return scope_.empty() ? std::string(name) : scope_ + "." + std::string(name);
+}
+
+std::string Builder::NameWithin(Value v) const {
+  const std::string& name = program_.tensor(v).name;
+  const std::string prefix = scope_ + ".";
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
 }  // namespace plimsoll::graph

@@ -26,6 +26,10 @@ class Builder {
   Value Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner = {},
                    std::optional<Merge> merge = {});
 
+  // Adds a temporary of the type and role of `like`, under a free name that begins with `stem`;
+  // with `base`, a view of all of that. The caller emits the node that writes it.
+  Value Like(Value like, std::string_view stem, Value base = kNoTensor);
+
   // Appends a node and returns its outputs, newly named "SCOPE.NAME" (or "SCOPE.OP" when name is
   // empty; outputs after the first append ".ARGUMENT"). A false element of `want` leaves an
   // optional output out (kNoTensor); an empty `want` means all outputs.
@@ -42,6 +46,8 @@ class Builder {
   // A new key for a random op: unique among the nodes of this program, unchanged by later passes.
   int64_t NextKey();
 
+  // The nodes that follow have phase, scope and micro-step of that one.
+  void set_beside(const Node& node);
   void set_phase(Phase phase) { phase_ = phase; }
   void set_made_by(std::string pass) { made_by_ = std::move(pass); }
   Phase phase() const { return phase_; }
@@ -52,6 +58,8 @@ class Builder {
 
   // "SCOPE.NAME", or NAME outside any scope.
   std::string Qualified(std::string_view name) const;
+  // The name of `v` without the scope, for names that are to begin with it: Emit() adds the scope.
+  std::string NameWithin(Value v) const;
 
  private:
   Node NewNode(std::string_view op, std::vector<Value> inputs, Attributes attributes) const;

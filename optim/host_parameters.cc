@@ -65,7 +65,10 @@ Selected Selection(const Program& program) {
 // Sums up squares of the selected gradients where these are.
 class NormApart {
  public:
-  NormApart(Program& program, const Selected& selected) : program_(program), selected_(selected) {}
+  NormApart(Program& program, const Selected& selected)
+      : program_(program), builder_(program), selected_(selected) {
+    builder_.set_made_by("host_parameters");
+  }
 
   void Run() {
     const std::vector<Node>& before = program_.nodes();
@@ -137,28 +140,21 @@ class NormApart {
       Square(id, norm);
       sums.push_back(squares_.at(id));
     }
-    BuilderBeside(norm).EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+    builder_.set_beside(norm);
+    builder_.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
   }
 
   void Square(TensorId gradient, const Node& beside) {
     if (squares_.contains(gradient)) return;
     const std::string name = program_.tensor(gradient).name + ".squares";
-    graph::Builder g = BuilderBeside(beside);
-    const TensorId squares = ops::SquareSum(g, gradient, name);
+    builder_.set_beside(beside);
+    const TensorId squares = ops::SquareSum(builder_, gradient, name);
     program_.Rename(squares, program_.FreshName(name));
     squares_[gradient] = squares;
   }
 
-  graph::Builder BuilderBeside(const Node& node) const {
-    graph::Builder g(program_);
-    g.set_phase(node.phase);
-    g.set_scope(node.scope);
-    g.set_micro_step(node.micro_step);
-    g.set_made_by("host_parameters");
-    return g;
-  }
-
   Program& program_;
+  graph::Builder builder_;
   const Selected& selected_;
   std::map<size_t, std::vector<Summed>> behind_;  // by the node that writes the gradient
   std::map<TensorId, TensorId> squares_;          // by gradient

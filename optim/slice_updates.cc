@@ -108,11 +108,9 @@ class Slicer {
     g.set_phase(node.phase);
     g.set_micro_step(node.micro_step);
     g.set_made_by("slice_updates");
-    const std::string name = program_.FreshName(tensor.name + ".slice");
-    const TensorId slice = own == elements
-                               ? ops::Slice(g, id, first, {count}, name)
-                               : ops::Slice(g, id, scales(first), {scales(count)}, name);
-    return slice;
+    const std::string name = tensor.name + ".slice";
+    return own == elements ? ops::Slice(g, id, first, {count}, name)
+                           : ops::Slice(g, id, scales(first), {scales(count)}, name);
   }
 
   Program& program_;

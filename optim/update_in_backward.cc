@@ -33,7 +33,9 @@ class Mover {
   Mover(Program& program, const UpdateInBackwardOptions& options)
       : program_(program),
         options_(options),
+        builder_(program),
         dependencies_(graph::DependenciesOf(program, graph::Views::kWrite)) {
+    builder_.set_made_by("update_in_backward");
     end_ = graph::UpdateTail(program);
     earliest_ = std::min(end_, graph::LastForwardEnd(program));
     complete_ = end_;
@@ -124,15 +126,9 @@ class Mover {
   // For a node of the update.
   void Square(TensorId gradient, const Node& update) {
     if (squares_.contains(gradient)) return;
-    const std::string& scope = update.scope;
-    std::string name = program_.tensor(gradient).name;
-    if (name.starts_with(scope + ".")) name.erase(0, scope.size() + 1);  // the builder adds it
-    graph::Builder g(program_);
-    g.set_phase(Phase::kUpdate);
-    g.set_scope(scope);
-    g.set_micro_step(update.micro_step);
-    g.set_made_by("update_in_backward");
-    squares_[gradient] = ops::SquareSum(g, gradient, name + ".squares");
+    builder_.set_beside(update);
+    squares_[gradient] =
+        ops::SquareSum(builder_, gradient, builder_.NameWithin(gradient) + ".squares");
   }
 
   // A node of the update.
@@ -150,16 +146,13 @@ class Mover {
       Square(id, norm);
       sums.push_back(squares_.at(id));
     }
-    graph::Builder g(program_);
-    g.set_phase(Phase::kUpdate);
-    g.set_scope(norm.scope);
-    g.set_micro_step(norm.micro_step);
-    g.set_made_by("update_in_backward");
-    g.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+    builder_.set_beside(norm);
+    builder_.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
   }
 
   Program& program_;
   const UpdateInBackwardOptions& options_;
+  graph::Builder builder_;
   const graph::Dependencies dependencies_;
   size_t earliest_ = 0;  // behind the forward passes of all micro-steps
   size_t complete_ = 0;  // behind the last node that writes a gradient

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,6 @@
 #include "ops/collectives/collective.h"
 #include "ops/definition.h"
 #include "parallel/gradient_buckets.h"
-#include "parallel/zero_shards.h"
 
 namespace plimsoll::parallel {
 namespace {
@@ -40,10 +40,12 @@ class Reducer {
   Reducer(Program& program, const DataParallelOptions& options)
       : program_(program),
         nodes_(program.nodes()),
+        builder_(program),
         ranks_(options.ranks),
-        gradients_on_host_(options.gradients_on_host) {
-    update_ = static_cast<int>(graph::FirstUpdate(program));
-    trains_ = update_ < static_cast<int>(nodes_.size());
+        gradients_on_host_(options.gradients_on_host),
+        update_(graph::FirstUpdate(program)),
+        trains_(update_ < nodes_.size()) {
+    builder_.set_made_by("data_parallel");
     FillBuckets(options);
     if (!trains_ && HasGradients()) return;  // metrics are not complete
     FindMerged();
@@ -54,22 +56,21 @@ class Reducer {
       return {false, "nothing to sum among ranks"};
     program_.mutable_nodes().clear();
     size_t started = 0, finished = 0;  // buckets
-    for (int n = 0; n <= static_cast<int>(nodes_.size()); ++n) {
+    for (size_t n = 0; n <= nodes_.size(); ++n) {
       if (n == update_) {
-        phase_ = n > 0 ? nodes_[static_cast<size_t>(n) - 1].phase : Phase::kForward;
-        for (TensorId sum : carried_) StartCarried(sum);
-        for (TensorId pending : firsts_) StartFirst(pending);
+        for (Summand& carried : carried_) StartCarried(carried);
+        for (Summand& pending : firsts_) StartFirst(pending);
         while (finished < buckets_.size()) FinishEarly(buckets_[finished++]);
-        if (trains_) phase_ = Phase::kUpdate;
+        if (trains_) builder_.set_phase(Phase::kUpdate);
         for (const Bucket& bucket : buckets_) {
           FinishReduced(bucket, /*early=*/false);
           for (const Packed& packed : bucket.packed) FinishPacked(packed);
         }
-        for (TensorId sum : carried_) FinishCarried(sum);
-        for (TensorId pending : firsts_) FinishFirst(pending);
+        for (const Summand& carried : carried_) FinishCarried(carried);
+        for (const Summand& pending : firsts_) FinishFirst(pending);
       }
-      if (n == static_cast<int>(nodes_.size())) break;
-      Keep(nodes_[static_cast<size_t>(n)]);
+      if (n == nodes_.size()) break;
+      Keep(nodes_[n]);
       for (; started < buckets_.size() && buckets_[started].behind == n; ++started) {
         if (started >= 2) FinishEarly(buckets_[finished++]);
         Start(buckets_[started]);
@@ -83,34 +84,27 @@ class Reducer {
  private:
   // Metrics come before states.
   void FindMerged() {
-    std::vector<TensorId> states;
+    std::vector<Summand> states;
     for (const TensorId id : graph::TensorIds(program_)) {
       const Tensor& tensor = program_.tensor(id);
       if (!tensor.merge) continue;
       const OverRanks over = tensor.merge->ranks;
-      if (over == OverRanks::kFirst) firsts_.push_back(id);
+      if (over == OverRanks::kFirst) firsts_.push_back({.tensor = id});
       if (over != OverRanks::kSum && over != OverRanks::kMean && over != OverRanks::kMax) continue;
-      (tensor.role == Role::kMetric ? carried_ : states).push_back(id);
+      (tensor.role == Role::kMetric ? carried_ : states).push_back({.tensor = id});
     }
     std::ranges::copy(states, std::back_inserter(carried_));
   }
 
-  int LastWriter(TensorId tensor) const {
-    int last = -1;
-    for (int n = 0; n < update_; ++n) {
-      for (TensorId id : nodes_[static_cast<size_t>(n)].outputs) {
-        if (id == tensor) last = n;
-      }
+  size_t LastWriter(TensorId tensor) const {
+    for (size_t n = update_; n-- > 0;) {
+      if (std::ranges::count(nodes_[n].outputs, tensor) > 0) return n;
     }
-    if (last < 0) {
-      throw InternalError("data_parallel: nothing writes '" + program_.tensor(tensor).name + "'");
-    }
-    return last;
+    throw InternalError("data_parallel: nothing writes '" + program_.tensor(tensor).name + "'");
   }
 
   bool HasGradients() const {
-    return std::any_of(program_.tensors().begin(), program_.tensors().end(),
-                       [](const Tensor& tensor) { return tensor.role == Role::kGradient; });
+    return std::ranges::count(program_.tensors(), Role::kGradient, &Tensor::role) > 0;
   }
 
   bool TakesPart(const Node& node) const {
@@ -118,8 +112,7 @@ class Reducer {
   }
 
   bool ReadsPart(const Node& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(),
-                       [&](TensorId id) { return parts_.contains(id); });
+    return std::ranges::any_of(node.inputs, [&](TensorId id) { return parts_.contains(id); });
   }
 
   // All gradients that are complete in this program, unordered.
@@ -154,7 +147,7 @@ class Reducer {
 
   // Keeps a node of the program. A node that reads a part waits until the part is summed.
   void Keep(Node node) {
-    phase_ = node.phase;
+    builder_.set_phase(node.phase);
     if (TakesPart(node)) return;
     if (node.phase != Phase::kUpdate && ReadsPart(node)) {
       waiting_.push_back(std::move(node));
@@ -168,91 +161,61 @@ class Reducer {
     for (TensorId& id : node.inputs) id = graph::Substitute(reduced_, id);
   }
 
-  TensorId AddTensor(TensorId like, const std::string& name, TensorId view_of) {
-    Tensor tensor;
-    tensor.name = program_.FreshName(name);
-    tensor.type = program_.tensor(like).type;
-    tensor.role = program_.tensor(like).role;
-    if (view_of != kNoTensor) tensor.alias = graph::Alias{view_of, 0};
-    return program_.AddTensor(std::move(tensor));
+  // Emits a node that writes an existing tensor.
+  void Emit(std::string_view op, const std::string& scope, std::vector<TensorId> inputs,
+            TensorId output, graph::Attributes attributes = {}) {
+    builder_.set_scope(scope);
+    builder_.EmitInto({output}, op, std::move(inputs), std::move(attributes));
   }
 
-  void Emit(const char* op, const std::string& scope, std::vector<TensorId> inputs,
-            TensorId output) {
-    Node node;
-    node.op = &graph::OpRegistry::Get().Require(op);
-    const graph::Shape& shape = program_.tensor(output).type.shape;
-    if (node.op->name == "all_reduce_start") {
-      node.attributes = ops::AlongAxis(kDataAxis);
-      const std::optional<graph::Merge>& merge = program_.tensor(inputs[0]).merge;
-      if (merge && merge->ranks == OverRanks::kMax) {
-        node.attributes.Set(ops::kReduction, std::string(ops::kMaximum));
-      }
-    }
-    if (node.op->name == "reduce_scatter_start" || node.op->name == "all_gather_start") {
-      node.attributes = ops::AlongAxis(kDataAxis, shape);
-    }
-    if (node.op->name == "first_part") ops::SetShape(node.attributes, shape);
-    node.inputs = std::move(inputs);
-    node.outputs = {output};
-    node.phase = phase_;
-    node.scope = scope;
-    node.made_by = "data_parallel";
-    program_.mutable_nodes().push_back(std::move(node));
-  }
-
-  TensorId AddSum(const Summand& summand) {
-    const TensorId like = summand.part != kNoTensor ? summand.part : summand.tensor;
-    return sums_[summand.tensor] =
-               AddTensor(like, program_.tensor(summand.tensor).name + ".sum", kNoTensor);
+  TensorId AddSum(Summand& summand) {
+    const std::string name = program_.tensor(summand.tensor).name + ".sum";
+    return summand.sum = builder_.Like(summand.read(), name);
   }
 
   TensorId AddReduced(const Summand& summand) {
-    const TensorId sum = sums_.at(summand.tensor);
     const std::string name = program_.tensor(summand.tensor).name + ".reduced";
-    const TensorId read = summand.part != kNoTensor ? summand.part : summand.tensor;
-    return reduced_[read] = AddTensor(sum, name, sum);
+    return reduced_[summand.read()] = builder_.Like(summand.sum, name, summand.sum);
   }
 
   // Sums a carried tensor in place; a temporary gets a new tensor for the sum.
-  void StartSum(const Summand& summand) {
+  void StartSum(Summand& summand) {
     if (program_.tensor(summand.tensor).persistent) {
-      sums_[summand.tensor] = summand.tensor;
+      summand.sum = summand.tensor;
     } else {
       AddSum(summand);
     }
-    Emit("all_reduce_start", summand.scope, {summand.tensor}, sums_.at(summand.tensor));
+    graph::Attributes attributes = ops::AlongAxis(kDataAxis);
+    const std::optional<graph::Merge>& merge = program_.tensor(summand.tensor).merge;
+    if (merge && merge->ranks == OverRanks::kMax) {
+      attributes.Set(ops::kReduction, std::string(ops::kMaximum));
+    }
+    Emit("all_reduce_start", summand.scope, {summand.tensor}, summand.sum, std::move(attributes));
   }
 
   void Start(Bucket& bucket) {
-    for (const Summand& summand : bucket.scattered) {
-      Emit("reduce_scatter_start", summand.scope, {summand.tensor}, AddSum(summand));
+    for (Summand& summand : bucket.scattered) {
+      const TensorId sum = AddSum(summand);
+      Emit("reduce_scatter_start", summand.scope, {summand.tensor}, sum,
+           ops::AlongAxis(kDataAxis, builder_.shape(sum)));
     }
-    for (const Summand& summand : bucket.reduced) StartSum(summand);
-    graph::Builder g = BuilderIn(nodes_[static_cast<size_t>(bucket.behind)].scope);
+    for (Summand& summand : bucket.reduced) StartSum(summand);
+    builder_.set_scope(nodes_[bucket.behind].scope);
     for (Packed& packed : bucket.packed) {
-      packed.sum = StartPackedSum(g, packed.gradients);
+      packed.sum = StartPackedSum(builder_, packed.gradients);
     }
   }
 
   void FinishPacked(const Packed& packed) {
-    graph::Builder g = BuilderIn("");
-    const std::vector<TensorId> sums = FinishPackedSum(g, packed.sum, packed.gradients);
+    builder_.set_scope("");
+    const std::vector<TensorId> sums = FinishPackedSum(builder_, packed.sum, packed.gradients);
     for (size_t i = 0; i < sums.size(); ++i) reduced_[packed.gradients[i]] = sums[i];
-  }
-
-  graph::Builder BuilderIn(const std::string& scope) {
-    graph::Builder g(program_);
-    g.set_phase(phase_);
-    g.set_scope(scope);
-    g.set_made_by("data_parallel");
-    return g;
   }
 
   void FinishScattered(const Bucket& bucket) {
     for (const Summand& summand : bucket.scattered) {
-      const TensorId sum = sums_.at(summand.tensor);
-      Emit("reduce_scatter_done", summand.scope, {sum, summand.tensor}, AddReduced(summand));
+      Emit("reduce_scatter_done", summand.scope, {summand.sum, summand.tensor},
+           AddReduced(summand));
     }
     for (const Summand& summand : bucket.scattered) {
       for (Node& node : waiting_) {
@@ -272,58 +235,59 @@ class Reducer {
   void FinishReduced(const Bucket& bucket, bool early) {
     for (const Summand& summand : bucket.reduced) {
       if (early != (gradients_on_host_ && program_.tensor(summand.tensor).persistent)) continue;
-      Emit("all_reduce_done", summand.scope, {sums_.at(summand.tensor)}, AddReduced(summand));
+      Emit("all_reduce_done", summand.scope, {summand.sum}, AddReduced(summand));
     }
   }
 
-  void StartCarried(TensorId sum) {
-    LastWriter(sum);
-    StartSum({.tensor = sum});
+  void StartCarried(Summand& carried) {
+    LastWriter(carried.tensor);
+    StartSum(carried);
   }
 
   // Nothing here reads a metric, but the program must not end before its sum has arrived.
-  void FinishCarried(TensorId sum) {
-    const TensorId reduced = AddReduced({.tensor = sum});
+  void FinishCarried(const Summand& carried) {
+    const TensorId reduced = AddReduced(carried);
     program_.mutable_tensor(reduced).persistent = true;
-    Emit("all_reduce_done", "", {sum}, reduced);
+    Emit("all_reduce_done", "", {carried.sum}, reduced);
   }
 
-  void StartFirst(TensorId pending) {
-    LastWriter(pending);
-    const TensorId all = AddTensor(pending, program_.tensor(pending).name + ".all", kNoTensor);
-    program_.mutable_tensor(all).role = Role::kActivation;
+  void StartFirst(Summand& pending) {
+    LastWriter(pending.tensor);
+    pending.sum = builder_.Like(pending.tensor, program_.tensor(pending.tensor).name + ".all");
+    Tensor& all = program_.mutable_tensor(pending.sum);
+    all.role = Role::kActivation;
     std::vector<int64_t> dims = {ranks_};
-    std::ranges::copy(program_.tensor(pending).type.shape.dims(), std::back_inserter(dims));
-    program_.mutable_tensor(all).type.shape = graph::Shape(dims);
-    sums_[pending] = all;
-    Emit("all_gather_start", "", {pending}, all);
+    std::ranges::copy(all.type.shape.dims(), std::back_inserter(dims));
+    all.type.shape = graph::Shape(dims);
+    Emit("all_gather_start", "", {pending.tensor}, pending.sum,
+         ops::AlongAxis(kDataAxis, all.type.shape));
   }
 
-  void FinishFirst(TensorId pending) {
-    const std::string name = program_.tensor(pending).name;
-    const TensorId all = sums_.at(pending);
-    const TensorId done = AddTensor(all, name + ".gathered", all);
-    Emit("all_gather_done", "", {all, pending}, done);
-    const TensorId first = reduced_[pending] = AddTensor(pending, name + ".first", done);
+  void FinishFirst(const Summand& pending) {
+    const std::string name = program_.tensor(pending.tensor).name;
+    const TensorId done = builder_.Like(pending.sum, name + ".gathered", pending.sum);
+    Emit("all_gather_done", "", {pending.sum, pending.tensor}, done);
+    const TensorId first = builder_.Like(pending.tensor, name + ".first", done);
     program_.mutable_tensor(first).role = Role::kActivation;
-    Emit("first_part", "", {done}, first);
+    reduced_[pending.tensor] = first;
+    graph::Attributes attributes;
+    ops::SetShape(attributes, builder_.shape(first));
+    Emit("first_part", "", {done}, first, std::move(attributes));
   }
 
   Program& program_;
   const std::vector<Node> nodes_;  // the original nodes
+  graph::Builder builder_;
   const int64_t ranks_;
   const bool gradients_on_host_;
-  int update_ = 0;  // its first node, or the number of nodes
-  bool trains_ = false;
-  std::vector<TensorId> carried_, firsts_;  // empty when they are not complete
+  const size_t update_;  // its first node, or the number of nodes
+  const bool trains_;
+  std::vector<Summand> carried_, firsts_;  // empty when they are not complete
   std::vector<Bucket> buckets_;
   int64_t bytes_ = 0;
-  std::set<TensorId> parts_;  // own parts of gradients
-  // sums_: the sum of each summed tensor. reduced_: for each gradient or part that nodes read, the
-  // tensor to read instead.
-  std::map<TensorId, TensorId> sums_, reduced_;
-  std::vector<Node> waiting_;  // until their parts are summed
-  Phase phase_ = Phase::kForward;
+  std::set<TensorId> parts_;              // own parts of gradients
+  std::map<TensorId, TensorId> reduced_;  // by what nodes read: what they are to read instead
+  std::vector<Node> waiting_;             // until their parts are summed
 };
 
 }  // namespace

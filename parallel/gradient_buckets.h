@@ -10,6 +10,7 @@
 //              %b.grad.reduced = slice(%gradients.reduced)
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,9 +23,12 @@ namespace plimsoll::parallel {
 // A tensor that is summed among the ranks.
 struct Summand {
   graph::TensorId tensor = graph::kNoTensor;
-  int written = 0;  // the last node that writes it
+  size_t written = 0;  // the last node that writes it
   std::string scope = {};
   graph::TensorId part = graph::kNoTensor;  // own_part of it, if only that is read
+  graph::TensorId sum = graph::kNoTensor;   // once started
+
+  graph::TensorId read() const { return part != graph::kNoTensor ? part : tensor; }
 };
 
 // Small gradients that share a sum.
@@ -36,7 +40,7 @@ struct Packed {
 // Gradients whose transfers start together: one for each of those scattered or reduced, and one for
 // each set of small ones.
 struct Bucket {
-  int behind = 0;  // started after this node
+  size_t behind = 0;  // started after this node
   std::vector<Summand> scattered, reduced;
   std::vector<Packed> packed;
 };

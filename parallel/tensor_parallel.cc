@@ -187,7 +187,7 @@ class Splitter {
     builder_.EmitInto({whole}, "place_columns", {part},
                       {{"axis", std::string(kTensorAxis)}, {"ranks", options_.ranks}});
     builder_.EmitInto({whole}, "all_reduce_start", {whole}, ops::AlongAxis(kTensorAxis));
-    builder_.Emit1("all_reduce_done", {whole}, {}, NameWithin(whole) + ".sum");
+    builder_.Emit1("all_reduce_done", {whole}, {}, builder_.NameWithin(whole) + ".sum");
     ++sums_;
   }
 
@@ -196,7 +196,7 @@ class Splitter {
     const TensorId part = node.outputs[0];
     Emit(std::move(node), Layout::kWhole);
     const Shape& shape = builder_.shape(part);
-    const std::string name = NameWithin(part) + ".sum";
+    const std::string name = builder_.NameWithin(part) + ".sum";
     TensorId sum;
     if (options_.sequence) {
       batch_ = shape.DropLast();
@@ -219,7 +219,7 @@ class Splitter {
   TensorId Whole(TensorId x) {
     const auto known = wholes_.find(x);
     if (known != wholes_.end()) return known->second;
-    const std::string name = NameWithin(x) + ".whole";
+    const std::string name = builder_.NameWithin(x) + ".whole";
     TensorId whole = kNoTensor;
     switch (LayoutOf(x)) {
       case Layout::kWhole:
@@ -283,13 +283,6 @@ class Splitter {
     part.name = program_.FreshName(program_.tensor(whole).name + ".part");
     part.type = program_.tensor(whole).type;
     return program_.AddTensor(std::move(part));
-  }
-
-  // The tensor's name without the scope, which the builder adds again.
-  std::string NameWithin(TensorId id) const {
-    const std::string& name = program_.tensor(id).name;
-    const std::string prefix = builder_.scope() + ".";
-    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
   }
 
   Program& program_;
