@@ -4,9 +4,11 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "graph/builder.h"
 #include "graph/step_shape.h"
 #include "ops/collectives/collective.h"
 #include "optim/spare_bytes.h"
@@ -64,7 +66,12 @@ int64_t SpareAtEnd(const Program& program, const std::vector<StayGroup>& groups)
 class Transfers {
  public:
   Transfers(Program& program, const std::vector<StayGroup>& groups, int64_t ahead_bytes)
-      : program_(program), slices_(program), groups_(groups), ahead_bytes_(ahead_bytes) {
+      : program_(program),
+        builder_(program),
+        slices_(program),
+        groups_(groups),
+        ahead_bytes_(ahead_bytes) {
+    builder_.set_made_by("host_parameters");
     bool stores_at_end = false;
     int64_t largest_at_end = 0;
     for (const StayGroup& group : groups) {
@@ -161,7 +168,7 @@ class Transfers {
       if (!stay.loads) continue;
       if (slices_.Contains(stay.tensor)) EmitSlice(stay, phase);
       Here& here = here_[stay.tensor];
-      here.staged = AddLike(stay.tensor, ".staged", kNoTensor);
+      here.staged = AddLike(stay.tensor, ".staged");
       Emit("copy_start", {stay.tensor}, here.staged, phase, nodes_[stay.user].scope);
     }
   }
@@ -249,7 +256,7 @@ class Transfers {
                             "' lives on the host, but " + node.op->name + " changes a part of it");
       }
       Here& here = here_[id];
-      here = {kNoTensor, AddLike(id, ".updated", kNoTensor), {}};
+      here = {kNoTensor, AddLike(id, ".updated"), {}};
       id = here.current;
     }
     program_.mutable_nodes().push_back(std::move(node));
@@ -296,34 +303,20 @@ class Transfers {
     return made;
   }
 
-  // A temporary like that tensor; with `view_of`, a view of that one.
-  TensorId AddLike(TensorId host, const std::string& suffix, TensorId view_of) {
-    const Tensor& like = program_.tensor(host);
-    Tensor tensor;
-    tensor.name = program_.FreshName(like.name + suffix);
-    tensor.type = like.type;
-    tensor.role = like.role;
-    if (view_of != kNoTensor) {
-      tensor.place = program_.tensor(view_of).place;
-      tensor.alias = graph::Alias{view_of, 0};
-    }
-    return program_.AddTensor(std::move(tensor));
+  TensorId AddLike(TensorId host, const std::string& suffix, TensorId base = kNoTensor) {
+    return builder_.Like(host, program_.tensor(host).name + suffix, base);
   }
 
-  void Emit(const char* op, std::vector<TensorId> inputs, TensorId output, Phase phase,
+  void Emit(std::string_view op, std::vector<TensorId> inputs, TensorId output, Phase phase,
             const std::string& scope) {
-    Node node;
-    node.op = &graph::OpRegistry::Get().Require(op);
-    node.inputs = std::move(inputs);
-    node.outputs = {output};
-    node.phase = phase;
-    node.micro_step = nodes_[at_].micro_step;
-    node.scope = scope;
-    node.made_by = "host_parameters";
-    program_.mutable_nodes().push_back(std::move(node));
+    builder_.set_phase(phase);
+    builder_.set_scope(scope);
+    builder_.set_micro_step(nodes_[at_].micro_step);
+    builder_.EmitInto({output}, op, std::move(inputs));
   }
 
   Program& program_;
+  graph::Builder builder_;
   const Slices slices_;
   const std::vector<StayGroup>& groups_;
   const int64_t ahead_bytes_;

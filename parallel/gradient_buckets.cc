@@ -24,30 +24,19 @@ Value EmitGradient(graph::Builder& g, std::string_view op, std::vector<Value> in
   return y;
 }
 
-// The sets of several gradients, each of fewer bytes and all of one type, that can share a sum.
-std::vector<std::vector<TensorId>> SmallOfOneType(const Program& program,
-                                                  const std::vector<TensorId>& gradients,
-                                                  int64_t below) {
-  std::map<graph::DType, std::vector<TensorId>> of_types;
-  for (TensorId id : gradients) {
-    const graph::Tensor& gradient = program.tensor(id);
-    if (gradient.bytes() < below) of_types[gradient.type.dtype].push_back(id);
-  }
-  std::vector<std::vector<TensorId>> sets;
-  for (auto& [dtype, of_type] : of_types) {
-    if (of_type.size() > 1) sets.push_back(std::move(of_type));
-  }
-  return sets;
-}
-
+// Packs gradients of fewer bytes, where several are of one type.
 void PackSmall(const Program& program, Bucket& bucket, int64_t small_bytes) {
-  std::vector<TensorId> gradients;
-  for (const Summand& summand : bucket.reduced) gradients.push_back(summand.tensor);
-  for (std::vector<TensorId>& set : SmallOfOneType(program, gradients, small_bytes)) {
+  std::map<graph::DType, std::vector<TensorId>> small;
+  for (const Summand& summand : bucket.reduced) {
+    const graph::Tensor& gradient = program.tensor(summand.tensor);
+    if (gradient.bytes() < small_bytes) small[gradient.type.dtype].push_back(summand.tensor);
+  }
+  for (auto& [dtype, gradients] : small) {
+    if (gradients.size() < 2) continue;
     std::erase_if(bucket.reduced, [&](const Summand& summand) {
-      return std::ranges::find(set, summand.tensor) != set.end();
+      return std::ranges::find(gradients, summand.tensor) != gradients.end();
     });
-    bucket.packed.push_back({std::move(set)});
+    bucket.packed.push_back({std::move(gradients)});
   }
 }
 
