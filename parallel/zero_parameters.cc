@@ -25,7 +25,6 @@ using graph::kNoTensor;
 using graph::Node;
 using graph::Phase;
 using graph::Program;
-using graph::Role;
 using graph::Shape;
 using graph::Tensor;
 using graph::TensorId;
@@ -36,9 +35,8 @@ class Divider {
     builder_.set_made_by("zero_parameters");
     for (const TensorId id : graph::TensorIds(program)) {
       Tensor& tensor = program.mutable_tensor(id);
-      const Shape whole = tensor.type.shape;
-      if (tensor.role != Role::kParameter || tensor.alias || !IsDivided(whole, ranks)) continue;
-      shapes_[id] = whole;
+      if (!IsDividedWeight(tensor, ranks)) continue;
+      const Shape whole = shapes_[id] = tensor.type.shape;
       whole_bytes_ += tensor.bytes();
       tensor.type.shape = PartOf(whole, ranks);
       bytes_ += tensor.bytes();

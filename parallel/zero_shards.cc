@@ -14,6 +14,11 @@ bool IsDivided(const graph::Shape& parameter, int64_t ranks) {
          parameter.elements() % (ranks * ops::kStateBlock) == 0;
 }
 
+bool IsDividedWeight(const graph::Tensor& tensor, int64_t ranks) {
+  return tensor.role == graph::Role::kParameter && !tensor.alias &&
+         IsDivided(tensor.type.shape, ranks);
+}
+
 graph::Shape PartOf(const graph::Shape& whole, int64_t ranks) { return {whole.elements() / ranks}; }
 
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program) {

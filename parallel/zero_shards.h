@@ -16,6 +16,9 @@ namespace plimsoll::parallel {
 // type. Other parameters, above all biases and norms, are small and stay whole on every rank.
 bool IsDivided(const graph::Shape& parameter, int64_t ranks);
 
+// Whether the tensor is a parameter that the ranks divide, and no view.
+bool IsDividedWeight(const graph::Tensor& tensor, int64_t ranks);
+
 // [elements / ranks].
 graph::Shape PartOf(const graph::Shape& whole, int64_t ranks);
 

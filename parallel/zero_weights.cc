@@ -29,10 +29,6 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-bool IsDividedWeight(const Tensor& tensor, int64_t ranks) {
-  return tensor.role == Role::kParameter && !tensor.alias && IsDivided(tensor.type.shape, ranks);
-}
-
 struct Weight {
   TensorId tensor;
   size_t read;  // the first node that reads it
@@ -40,17 +36,20 @@ struct Weight {
 };
 
 TensorId TakeOwn(Builder& g, TensorId weight, int64_t ranks) {
+  g.set_scope(g.program().tensor(weight).name);
   const TensorId own = ops::OwnPart(g, weight, kDataAxis, PartOf(g.shape(weight), ranks), "own");
   g.program().mutable_tensor(own).role = Role::kParameter;
   return own;
 }
 
 void Start(Builder& g, const Weight& weight) {
+  g.set_scope(g.program().tensor(weight.tensor).name);
   g.EmitInto({weight.tensor}, "all_gather_start", {weight.own},
              ops::AlongAxis(kDataAxis, g.shape(weight.tensor)));
 }
 
 TensorId Finish(Builder& g, const Weight& weight) {
+  g.set_scope(g.program().tensor(weight.tensor).name);
   const TensorId whole = g.Emit1("all_gather_done", {weight.tensor, weight.own}, {}, "whole");
   g.program().mutable_tensor(whole).role = Role::kParameter;
   return whole;
@@ -68,19 +67,11 @@ class Gatherer {
     std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     TakeOwns(nodes);
     size_t started = 0, finished = 0;  // weights
-    int buckets = 0;
     for (size_t n = 0; n < nodes.size(); ++n) {
       Node& node = nodes[n];
-      if (started < weights_.size() && !node.op->view) {
-        started = StartBucket(started);
-        ++buckets;
-      }
+      if (started < weights_.size() && !node.op->view) started = StartBucket(started);
       for (; finished < weights_.size() && weights_[finished].read == n; ++finished) {
-        while (started <= finished) {
-          started = StartBucket(started);
-          ++buckets;
-        }
-        g_.set_scope(program_.tensor(weights_[finished].tensor).name);
+        while (started <= finished) started = StartBucket(started);
         whole_[weights_[finished].tensor] = Finish(g_, weights_[finished]);
       }
       if (node.phase != Phase::kUpdate) {
@@ -89,7 +80,7 @@ class Gatherer {
       program_.mutable_nodes().push_back(std::move(node));
     }
     return {!weights_.empty(), fmt::format("{} of weights gathered among ranks, buckets: {}",
-                                           FormatBytes(bytes_), buckets)};
+                                           FormatBytes(bytes_), buckets_)};
   }
 
  private:
@@ -100,8 +91,8 @@ class Gatherer {
     const size_t update = graph::FirstUpdate(program_);
     for (size_t n = 0; n < update; ++n) {
       if (nodes[n].op->name == "own_part") continue;
-      for (TensorId id : nodes[n].inputs) {
-        if (id == kNoTensor || seen[id] || !IsDividedWeight(program_.tensor(id), options_.ranks) ||
+      for (TensorId id : graph::Present(nodes[n].inputs)) {
+        if (seen[id] || !IsDividedWeight(program_.tensor(id), options_.ranks) ||
             MatchesAnyGlob(options_.constant, program_.tensor(id).name)) {
           continue;
         }
@@ -120,7 +111,6 @@ class Gatherer {
         if (own) weight.own = node.outputs[0];
       }
       if (weight.own != kNoTensor) continue;
-      g_.set_scope(program_.tensor(weight.tensor).name);
       weight.own = TakeOwn(g_, weight.tensor, options_.ranks);
     }
   }
@@ -129,11 +119,11 @@ class Gatherer {
   size_t StartBucket(size_t first) {
     int64_t bucket = 0;
     for (; first < weights_.size() && bucket < options_.bucket_bytes; ++first) {
-      g_.set_scope(program_.tensor(weights_[first].tensor).name);
       Start(g_, weights_[first]);
       bucket += program_.tensor(weights_[first].tensor).bytes();
     }
     bytes_ += bucket;
+    ++buckets_;
     return first;
   }
 
@@ -143,6 +133,7 @@ class Gatherer {
   std::vector<Weight> weights_;
   std::map<TensorId, TensorId> whole_;  // by weight: what readers read instead
   int64_t bytes_ = 0;
+  int buckets_ = 0;
 };
 
 }  // namespace
@@ -156,21 +147,12 @@ void EmitGathers(std::span<const Program* const> step, int64_t ranks, Program& p
     for (const Tensor& tensor : of_step->tensors()) {
       if (!IsDividedWeight(tensor, ranks)) continue;
       if (program.Find(tensor.name) != graph::kNoTensor) continue;
-      g.set_scope(tensor.name);
       const TensorId weight = g.Persistent(tensor.name, tensor.role, tensor.type, tensor.owner);
       weights.push_back({weight, 0, TakeOwn(g, weight, ranks)});
     }
   }
-  for (const bool starts : {true, false}) {
-    for (const Weight& weight : weights) {
-      g.set_scope(program.tensor(weight.tensor).name);
-      if (starts) {
-        Start(g, weight);
-      } else {
-        Finish(g, weight);
-      }
-    }
-  }
+  for (const Weight& weight : weights) Start(g, weight);
+  for (const Weight& weight : weights) Finish(g, weight);
 }
 
 }  // namespace plimsoll::parallel
