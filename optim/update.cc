@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
-#include "graph/objective.h"
+#include "graph/builder.h"
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/optimizer/model_state.h"
@@ -123,6 +123,89 @@ Value EmitClippingOf(Builder& g, Value gradient, Value unscale, const UpdateOpti
   return EmitClipping(g, norm, unscale, options);
 }
 
+double DecayOf(const graph::Tensor& parameter, const UpdateOptions& options) {
+  for (const DecayGroup& group : options.groups) {
+    if (MatchesGlob(group.pattern, parameter.name)) return group.weight_decay;
+  }
+  return parameter.type.shape.rank() >= 2 ? options.weight_decay : 0;
+}
+
+double LrFactorOf(const graph::Tensor& parameter, const UpdateOptions& options) {
+  const auto found = options.lr_factors.find(parameter.name);
+  return found == options.lr_factors.end() ? 1 : found->second;
+}
+
+ops::StoredWeight WeightOf(Builder& g, Value parameter, const UpdateOptions& options) {
+  const graph::Tensor p = g.program().tensor(parameter);
+  ops::StoredWeight weight{parameter};
+  if (!graph::IsLowPrecision(p.type.dtype) || !options.master_weights) return weight;
+  weight.master = p.type.dtype == DType::kBFloat16
+                      ? Carried(g, p.name + ".remainder", Role::kMaster,
+                                {DType::kInt16, p.type.shape}, Owner{p.name, OwnedAs::kRemainder})
+                      : Carried(g, p.name + ".master", Role::kMaster,
+                                {DType::kFloat32, p.type.shape}, Owner{p.name, OwnedAs::kMaster});
+  return weight;
+}
+
+ops::StoredMoment MomentOf(Builder& g, Value parameter, const std::string& suffix, OwnedAs as,
+                           const UpdateOptions& options) {
+  const graph::Tensor p = g.program().tensor(parameter);
+  const graph::Shape& shape = p.type.shape;
+  const std::string name = p.name + "." + suffix;
+  const auto values = [&](const TensorType& type) {
+    return g.Persistent(name, Role::kOptimizerState, type, Owner{p.name, as});
+  };
+  const DType whole = graph::ComputeType(p.type.dtype);
+  const bool small = shape.rank() < 2 || shape.elements() < kLeastElementsForInt8;
+  if (options.state_dtype == StateDType::kBFloat16 && whole == DType::kFloat32) {
+    return {values({DType::kBFloat16, shape})};
+  }
+  if (options.state_dtype == StateDType::kInt8 && whole == DType::kFloat32 && !small) {
+    const ops::Encoding& encoding = EncodingOf(as);
+    const Value codes = values(encoding.CodesType(shape));
+    return {codes, g.Persistent(name + ".scale", Role::kOptimizerState, encoding.ScalesType(shape),
+                                Owner{name, OwnedAs::kScale})};
+  }
+  return {values({whole, shape})};
+}
+
+void EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
+                  ops::UpdateInputs& common, const UpdateOptions& options) {
+  const double decay = DecayOf(g.program().tensor(parameter), options);
+  const double lr_factor = LrFactorOf(g.program().tensor(parameter), options);
+  const ops::StoredWeight weight = WeightOf(g, parameter, options);
+  const bool adamw = options.algorithm == UpdateOptions::Algorithm::kAdamW;
+  ops::StoredMoment first, second;
+  if (adamw) {
+    first = MomentOf(g, parameter, "m", OwnedAs::kMoment, options);
+    second = MomentOf(g, parameter, "v", OwnedAs::kVariance, options);
+  } else if (options.momentum > 0) {
+    first = MomentOf(g, parameter, "momentum", OwnedAs::kMoment, options);
+  }
+  if (weight.RoundsStochastically(g) || first.RoundsStochastically(g) ||
+      second.RoundsStochastically(g)) {
+    common.rng = Carried(g, options.rng, Role::kInput, {DType::kInt32, {2}});
+  }
+  if (adamw) {
+    ops::AdamW(g, weight, gradient, first, second, count, common,
+               {options.beta1, options.beta2, options.eps, decay, lr_factor});
+  } else {
+    ops::Sgd(g, weight, gradient, first, common,
+             {options.momentum, options.nesterov, decay, lr_factor});
+  }
+}
+
+// Averages the value with what makes it a float32 one.
+void EmitAverageOf(Builder& g, Value value, Value count, Value apply,
+                   const UpdateOptions& options) {
+  const graph::Tensor tensor = g.program().tensor(value);
+  g.set_scope(tensor.name);
+  const Value average = g.Persistent(tensor.name + ".ema", Role::kOptimizerState,
+                                     {graph::ComputeType(tensor.type.dtype), tensor.type.shape},
+                                     Owner{tensor.name, OwnedAs::kAverage});
+  ops::WeightAverage(g, average, WeightOf(g, value, options), count, apply, *options.average);
+}
+
 }  // namespace
 
 const ops::Encoding& EncodingOf(OwnedAs moment) {
@@ -133,88 +216,6 @@ bool CountsAverages(std::string_view name) { return IsOfAnyObjective(name, kAver
 
 bool BeginsAtZero(std::string_view name) {
   return IsOfAnyObjective(name, "skipped") || IsOfAnyObjective(name, kLastGradNorm);
-}
-
-double Update::DecayOf(const graph::Tensor& parameter) const {
-  for (const DecayGroup& group : options_.groups) {
-    if (MatchesGlob(group.pattern, parameter.name)) return group.weight_decay;
-  }
-  return parameter.type.shape.rank() >= 2 ? options_.weight_decay : 0;
-}
-
-double Update::LrFactorOf(const graph::Tensor& parameter) const {
-  const auto found = options_.lr_factors.find(parameter.name);
-  return found == options_.lr_factors.end() ? 1 : found->second;
-}
-
-ops::StoredWeight Update::WeightOf(Builder& g, Value parameter) const {
-  const graph::Tensor p = g.program().tensor(parameter);
-  ops::StoredWeight weight{parameter};
-  if (!graph::IsLowPrecision(p.type.dtype) || !options_.master_weights) return weight;
-  weight.master = p.type.dtype == DType::kBFloat16
-                      ? Carried(g, p.name + ".remainder", Role::kMaster,
-                                {DType::kInt16, p.type.shape}, Owner{p.name, OwnedAs::kRemainder})
-                      : Carried(g, p.name + ".master", Role::kMaster,
-                                {DType::kFloat32, p.type.shape}, Owner{p.name, OwnedAs::kMaster});
-  return weight;
-}
-
-ops::StoredMoment Update::MomentOf(Builder& g, Value parameter, const std::string& suffix,
-                                   OwnedAs as) const {
-  const graph::Tensor p = g.program().tensor(parameter);
-  const graph::Shape& shape = p.type.shape;
-  const std::string name = p.name + "." + suffix;
-  const auto values = [&](const TensorType& type) {
-    return g.Persistent(name, Role::kOptimizerState, type, Owner{p.name, as});
-  };
-  const DType whole = graph::ComputeType(p.type.dtype);
-  const bool small = shape.rank() < 2 || shape.elements() < kLeastElementsForInt8;
-  if (options_.state_dtype == StateDType::kBFloat16 && whole == DType::kFloat32) {
-    return {values({DType::kBFloat16, shape})};
-  }
-  if (options_.state_dtype == StateDType::kInt8 && whole == DType::kFloat32 && !small) {
-    const ops::Encoding& encoding = EncodingOf(as);
-    const Value codes = values(encoding.CodesType(shape));
-    return {codes, g.Persistent(name + ".scale", Role::kOptimizerState, encoding.ScalesType(shape),
-                                Owner{name, OwnedAs::kScale})};
-  }
-  return {values({whole, shape})};
-}
-
-void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
-                          ops::UpdateInputs& common) const {
-  const double decay = DecayOf(g.program().tensor(parameter));
-  const double lr_factor = LrFactorOf(g.program().tensor(parameter));
-  const ops::StoredWeight weight = WeightOf(g, parameter);
-  const bool adamw = options_.algorithm == UpdateOptions::Algorithm::kAdamW;
-  ops::StoredMoment first, second;
-  if (adamw) {
-    first = MomentOf(g, parameter, "m", OwnedAs::kMoment);
-    second = MomentOf(g, parameter, "v", OwnedAs::kVariance);
-  } else if (options_.momentum > 0) {
-    first = MomentOf(g, parameter, "momentum", OwnedAs::kMoment);
-  }
-  if (weight.RoundsStochastically(g) || first.RoundsStochastically(g) ||
-      second.RoundsStochastically(g)) {
-    common.rng = Carried(g, options_.rng, Role::kInput, {DType::kInt32, {2}});
-  }
-  if (adamw) {
-    ops::AdamW(g, weight, gradient, first, second, count, common,
-               {options_.beta1, options_.beta2, options_.eps, decay, lr_factor});
-  } else {
-    ops::Sgd(g, weight, gradient, first, common,
-             {options_.momentum, options_.nesterov, decay, lr_factor});
-  }
-}
-
-// Averages the value with what makes it a float32 one.
-void Update::EmitAverageOf(Builder& g, Value value, Value count, Value apply) const {
-  const graph::Tensor tensor = g.program().tensor(value);
-  g.set_scope(tensor.name);
-  const Value average = g.Persistent(tensor.name + ".ema", Role::kOptimizerState,
-                                     {graph::ComputeType(tensor.type.dtype), tensor.type.shape},
-                                     Owner{tensor.name, OwnedAs::kAverage});
-  ops::WeightAverage(g, average, WeightOf(g, value), count, apply, *options_.average);
 }
 
 graph::PassResult Update::Run(graph::Program& program) {
@@ -242,7 +243,7 @@ graph::PassResult Update::Run(graph::Program& program) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     g.set_scope(program.tensor(parameters[i]).name);
     if (clips_each) common.clip = EmitClippingOf(g, gradients[i], gate.unscale, options_);
-    EmitUpdateOf(g, parameters[i], gradients[i], count, common);
+    EmitUpdateOf(g, parameters[i], gradients[i], count, common, options_);
   }
   std::vector<Value> averaged = parameters;
   for (const auto& [name, pending] : PendingStates(program)) {
@@ -258,7 +259,7 @@ graph::PassResult Update::Run(graph::Program& program) {
     const Value averages =
         g.Persistent(options_.Named(kAverageCount), Role::kOptimizerState, {DType::kInt32, {}});
     ops::Increment(g, averages, common.apply);
-    for (const Value value : averaged) EmitAverageOf(g, value, averages, common.apply);
+    for (const Value value : averaged) EmitAverageOf(g, value, averages, common.apply, options_);
   }
   return {true, std::to_string(parameters.size()) + " parameters"};
 }

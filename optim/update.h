@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/builder.h"
 #include "graph/objective.h"
 #include "graph/pass.h"
 #include "ops/optimizer/loss_scale.h"
@@ -113,16 +112,6 @@ class Update : public graph::Pass {
   graph::PassResult Run(graph::Program& program) override;
 
  private:
-  double DecayOf(const graph::Tensor& parameter) const;
-  double LrFactorOf(const graph::Tensor& parameter) const;
-  ops::StoredWeight WeightOf(graph::Builder& g, graph::Value parameter) const;
-  ops::StoredMoment MomentOf(graph::Builder& g, graph::Value parameter, const std::string& suffix,
-                             graph::OwnedAs as) const;
-  void EmitAverageOf(graph::Builder& g, graph::Value value, graph::Value count,
-                     graph::Value apply) const;
-  void EmitUpdateOf(graph::Builder& g, graph::Value parameter, graph::Value gradient,
-                    graph::Value count, ops::UpdateInputs& common) const;
-
   UpdateOptions options_;
 };
 
