@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "graph/block.h"
 #include "graph/builder.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "ops/reductions/reduce.h"
 #include "optim/host_prefetch.h"
@@ -54,8 +55,8 @@ void SelectState(const Program& program, Selected& selected) {
 // What lives on the host, but for what waits there for a snapshot.
 Selected Selection(const Program& program) {
   Selected selected(program.tensors().size(), false);
-  for (size_t id = 0; id < selected.size(); ++id) {
-    const Tensor& tensor = program.tensors()[id];
+  for (const TensorId id : graph::TensorIds(program)) {
+    const Tensor& tensor = program.tensor(id);
     selected[id] = tensor.persistent && !tensor.alias && tensor.place == Place::kHost &&
                    (tensor.role == Role::kGradient || graph::OutlivesSteps(tensor));
   }
@@ -120,7 +121,7 @@ class NormApart {
 
   bool IsSelected(TensorId id) const {
     return id != kNoTensor && static_cast<size_t>(program_.Root(id)) < selected_.size() &&
-           selected_[static_cast<size_t>(program_.Root(id))];
+           selected_[program_.Root(id)];
   }
 
   // The norm of several gradients.
@@ -162,28 +163,24 @@ class NormApart {
 
 }  // namespace
 
-bool PlaceOnHost::MayLeave(const Tensor& tensor) const {
-  return options_.blocks.empty() ||
-         std::ranges::find(options_.blocks, graph::BlockIn(tensor.name)) != options_.blocks.end();
-}
-
 graph::PassResult PlaceOnHost::Run(Program& program) {
   Selected selected(program.tensors().size(), false);
-  for (size_t id = 0; id < selected.size(); ++id) {
-    const Tensor& tensor = program.tensors()[id];
+  for (const TensorId id : graph::TensorIds(program)) {
+    const Tensor& tensor = program.tensor(id);
     if (!tensor.persistent || tensor.alias || tensor.bytes() < options_.least_bytes) continue;
     selected[id] = (options_.weights && tensor.role == Role::kParameter) ||
                    (options_.gradients && tensor.role == Role::kGradient);
   }
   if (options_.state) SelectState(program, selected);
-  for (size_t id = 0; id < selected.size(); ++id) {
-    selected[id] = selected[id] && MayLeave(program.tensors()[id]);
-  }
+  const std::vector<std::string>& blocks = options_.blocks;
+  const auto may_leave = [&](const Tensor& tensor) {
+    return blocks.empty() || std::ranges::find(blocks, graph::BlockIn(tensor.name)) != blocks.end();
+  };
   int tensors = 0;
   int64_t bytes = 0;
-  for (size_t i = 0; i < selected.size(); ++i) {
-    const TensorId id = static_cast<TensorId>(i), root = program.Root(id);
-    if (!selected[static_cast<size_t>(root)]) continue;
+  for (const TensorId id : graph::TensorIds(program)) {
+    const TensorId root = program.Root(id);
+    if (!selected[root] || !may_leave(program.tensor(root))) continue;
     program.mutable_tensor(id).place = Place::kHost;  // views lie where their base is
     if (id != root) continue;
     bytes += program.tensor(id).bytes();

@@ -46,8 +46,6 @@ class PlaceOnHost : public graph::Pass {
   graph::PassResult Run(graph::Program& program) override;
 
  private:
-  bool MayLeave(const graph::Tensor& tensor) const;
-
   HostParametersOptions options_;
 };
 

@@ -11,6 +11,7 @@
 #include "graph/block.h"
 #include "graph/companions.h"
 #include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
 #include "optim/spare_bytes.h"
 #include "optim/update_units.h"
@@ -39,17 +40,11 @@ struct Access {
 // read; but until the end of what ranks do together its tensors must stay.
 using Accesses = std::map<TensorId, std::vector<Access>>;
 
-// Whether the node uses tensors where it stands.
-bool IsAccess(const Node& node) {
-  const bool ends = ops::IsCollectiveDone(*node.op);
-  return (!node.op->view || ends) && node.op->transfer != Transfer::kCopyStart;
-}
-
 Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
   Accesses accesses;
   const Slices slices(program);
   const auto add = [&](TensorId id, size_t node) -> Access* {
-    if (id == kNoTensor || !on_host[static_cast<size_t>(program.Root(id))]) return nullptr;
+    if (!on_host[static_cast<size_t>(program.Root(id))]) return nullptr;
     std::vector<Access>& of_tensor = accesses[slices.StayingOf(id)];
     if (of_tensor.empty() || of_tensor.back().node != node) of_tensor.push_back({node});
     return &of_tensor.back();
@@ -57,8 +52,9 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const Node& node = program.nodes()[n];
     const bool ends = ops::IsCollectiveDone(*node.op);
-    if (!IsAccess(node)) continue;
-    for (TensorId id : node.inputs) {
+    // Views use nothing where they are; copies that are in the program already stay as they are.
+    if ((node.op->view && !ends) || node.op->transfer == Transfer::kCopyStart) continue;
+    for (TensorId id : graph::Present(node.inputs)) {
       Access* const access = add(id, n);
       if (access == nullptr) continue;
       const bool sums =
@@ -68,7 +64,7 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
       access->ends_collective = ends;
     }
     if (ends) continue;
-    for (TensorId id : node.outputs) {
+    for (TensorId id : graph::Present(node.outputs)) {
       if (Access* const access = add(id, n)) access->writes = true;
     }
   }
@@ -290,15 +286,7 @@ TensorId Slices::StayingOf(TensorId id) const {
 }
 
 bool HasStays(const Program& program, const std::vector<bool>& on_host) {
-  const auto selected = [&](TensorId id) {
-    return id != kNoTensor && on_host[static_cast<size_t>(program.Root(id))];
-  };
-  return std::ranges::any_of(program.nodes(), [&](const Node& node) {
-    const bool ends = ops::IsCollectiveDone(*node.op);
-    if (!IsAccess(node)) return false;
-    return std::ranges::any_of(node.inputs, selected) ||
-           (!ends && std::ranges::any_of(node.outputs, selected));
-  });
+  return !FindAccesses(program, on_host).empty();
 }
 
 std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>& on_host) {
