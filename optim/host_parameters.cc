@@ -38,16 +38,10 @@ void SelectState(const Program& program, Selected& selected) {
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     if (units.Of(n) == kNoUnit) continue;
     const Node& node = program.nodes()[n];
-    for (const graph::InPlacePair& pair : node.op->in_place) {
-      const size_t input = static_cast<size_t>(pair.input);
-      const size_t output = static_cast<size_t>(pair.output);
-      if (input >= node.inputs.size() || output >= node.outputs.size()) continue;
-      const TensorId id = node.inputs[input];
-      if (id == kNoTensor || id != node.outputs[output]) continue;
+    for (TensorId id : graph::Present(node.outputs)) {
+      const bool in_place = std::ranges::find(node.inputs, id) != node.inputs.end();
       const Role role = program.tensor(id).role;
-      if (role == Role::kOptimizerState || role == Role::kMaster) {
-        selected[static_cast<size_t>(id)] = true;
-      }
+      if (in_place && (role == Role::kOptimizerState || role == Role::kMaster)) selected[id] = true;
     }
   }
 }

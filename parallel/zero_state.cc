@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,7 +39,7 @@ struct Divided {
   TensorId weight, gradient;
   std::string name;
   Shape whole, part;
-  int written = -1;  // the last node that writes the gradient
+  std::optional<size_t> written = {};  // the last node that writes the gradient
 };
 
 class Divider {
@@ -49,14 +50,14 @@ class Divider {
   }
 
   graph::PassResult Run() {
-    const int update = static_cast<int>(graph::FirstUpdate(program_));
+    const size_t update = graph::FirstUpdate(program_);
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     next_key_ = static_cast<int64_t>(nodes.size());  // beyond all that Builder::NextKey has given
     FindDivided(nodes);
-    const bool updates = update < static_cast<int>(nodes.size());
+    const bool updates = update < nodes.size();
     if (updates) TakeOwnWeights();
-    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
-      Node node = nodes[static_cast<size_t>(n)];
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      Node node = nodes[n];
       builder_.set_phase(node.phase);
       if (n == update && options_.carry == Carry::kNone) TakeOwnGradients();
       if (node.phase == Phase::kUpdate) Divide(node);
@@ -83,11 +84,9 @@ class Divider {
       if (!IsDivided(shape, options_.ranks)) continue;
       divided_.push_back({parameter, gradient, tensor.name, shape, PartOf(shape, options_.ranks)});
     }
-    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
-      for (TensorId id : nodes[static_cast<size_t>(n)].outputs) {
-        for (Divided& divided : divided_) {
-          if (id == divided.gradient) divided.written = n;
-        }
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      for (Divided& divided : divided_) {
+        if (std::ranges::count(nodes[n].outputs, divided.gradient) > 0) divided.written = n;
       }
     }
   }
@@ -158,11 +157,10 @@ class Divider {
 
   // Divides what is updated in place beside the weight: moments, their scales, remainder or master.
   void DivideState(const Node& node, const Divided& divided) {
-    for (const graph::InPlacePair& pair : node.op->in_place) {
-      const auto input = static_cast<size_t>(pair.input);
-      if (input >= node.inputs.size() || node.inputs[input] == kNoTensor) continue;
-      if (node.inputs[input] == divided.weight) continue;
-      Tensor& state = program_.mutable_tensor(node.inputs[input]);
+    for (TensorId id : graph::Present(node.outputs)) {
+      const bool in_place = std::ranges::find(node.inputs, id) != node.inputs.end();
+      if (!in_place || id == divided.weight) continue;
+      Tensor& state = program_.mutable_tensor(id);
       whole_state_bytes_ += state.bytes();
       const bool scales = state.type.shape != divided.whole;
       state.type.shape = scales ? ops::ScalesShape(divided.part) : divided.part;
