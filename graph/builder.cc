@@ -16,6 +16,12 @@ Value Builder::Persistent(std::string name, Role role, TensorType type, std::opt
   return program_.AddTensor(std::move(tensor));
 }
 
+Value Builder::Carried(const std::string& name, Role role, TensorType type,
+                       std::optional<Owner> owner) {
+  const Value found = program_.Find(name);
+  return found != kNoTensor ? found : Persistent(name, role, std::move(type), std::move(owner));
+}
+
 Value Builder::Like(Value like, std::string_view stem, Value base) {
   Tensor tensor;
   tensor.name = program_.FreshName(stem);

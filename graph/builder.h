@@ -26,6 +26,10 @@ class Builder {
   Value Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner = {},
                    std::optional<Merge> merge = {});
 
+  // The carried tensor of that name; declares it as Persistent() does, if there is none.
+  Value Carried(const std::string& name, Role role, TensorType type,
+                std::optional<Owner> owner = {});
+
   // Adds a temporary of the type and role of `like`, under a free name that begins with `stem`;
   // with `base`, a view of all of that. The caller emits the node that writes it.
   Value Like(Value like, std::string_view stem, Value base = kNoTensor);

@@ -30,13 +30,6 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
   return name == tensor || name.ends_with("." + std::string(tensor));
 }
 
-// The carried tensor of that name; adds it if there is none.
-Value Carried(Builder& g, const std::string& name, Role role, const TensorType& type,
-              std::optional<Owner> owner = {}) {
-  const Value found = g.program().Find(name);
-  return found != kNoTensor ? found : g.Persistent(name, role, type, std::move(owner));
-}
-
 // The pending values of states, by the names of the states.
 std::map<std::string, Value> PendingStates(const graph::Program& program) {
   std::map<std::string, Value> pending;
@@ -86,10 +79,10 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
             g.Persistent(options.Named("loss_limit"), Role::kInput, scalar)};
   }
   if (options.loss_scale) {
-    const Value scale = Carried(g, options.Named("loss_scale"), Role::kState, scalar);
+    const Value scale = g.Carried(options.Named("loss_scale"), Role::kState, scalar);
     const Value tracker =
-        Carried(g, options.Named("growth_tracker"), Role::kState, {DType::kInt32, {}});
-    const Value skipped = Carried(g, options.Named("skipped"), Role::kState, counters);
+        g.Carried(options.Named("growth_tracker"), Role::kState, {DType::kInt32, {}});
+    const Value skipped = g.Carried(options.Named("skipped"), Role::kState, counters);
     const ops::LossScaleStep step =
         ops::EmitLossScaleStep(g, g.Emit1("global_norm", gradients, {}, "scaled_norm"), scale,
                                tracker, skipped, metric, *options.loss_scale, loss);
@@ -99,8 +92,8 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
   } else {
     g.EmitInto({norm}, "global_norm", gradients);
     if (options.skips) {
-      gate.apply = ops::EmitUpdateGate(
-          g, norm, loss, Carried(g, options.Named("skipped"), Role::kState, counters));
+      gate.apply = ops::EmitUpdateGate(g, norm, loss,
+                                       g.Carried(options.Named("skipped"), Role::kState, counters));
     }
   }
   using ClipBy = UpdateOptions::ClipBy;
@@ -140,10 +133,10 @@ ops::StoredWeight WeightOf(Builder& g, Value parameter, const UpdateOptions& opt
   ops::StoredWeight weight{parameter};
   if (!graph::IsLowPrecision(p.type.dtype) || !options.master_weights) return weight;
   weight.master = p.type.dtype == DType::kBFloat16
-                      ? Carried(g, p.name + ".remainder", Role::kMaster,
-                                {DType::kInt16, p.type.shape}, Owner{p.name, OwnedAs::kRemainder})
-                      : Carried(g, p.name + ".master", Role::kMaster,
-                                {DType::kFloat32, p.type.shape}, Owner{p.name, OwnedAs::kMaster});
+                      ? g.Carried(p.name + ".remainder", Role::kMaster,
+                                  {DType::kInt16, p.type.shape}, Owner{p.name, OwnedAs::kRemainder})
+                      : g.Carried(p.name + ".master", Role::kMaster,
+                                  {DType::kFloat32, p.type.shape}, Owner{p.name, OwnedAs::kMaster});
   return weight;
 }
 
@@ -184,7 +177,7 @@ void EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
   }
   if (weight.RoundsStochastically(g) || first.RoundsStochastically(g) ||
       second.RoundsStochastically(g)) {
-    common.rng = Carried(g, options.rng, Role::kInput, {DType::kInt32, {2}});
+    common.rng = g.Carried(options.rng, Role::kInput, {DType::kInt32, {2}});
   }
   if (adamw) {
     ops::AdamW(g, weight, gradient, first, second, count, common,
@@ -249,7 +242,7 @@ graph::PassResult Update::Run(graph::Program& program) {
   for (const auto& [name, pending] : PendingStates(program)) {
     g.set_scope(name);
     const graph::Merge merge = *program.tensor(pending).merge;
-    const Value state = Carried(g, name, Role::kState, g.type(pending));
+    const Value state = g.Carried(name, Role::kState, g.type(pending));
     ops::CommitState(g, state, pending, PartsOf(merge, options_), common.apply);
     if (HasAverage(merge)) averaged.push_back(state);
   }

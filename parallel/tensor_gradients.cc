@@ -33,23 +33,19 @@ bool StartsOnTensorAxis(const Node& node, std::string_view op) {
 
 // The parameters used on some of the rows: between a reduce_scatter and an all_gather.
 std::set<TensorId> ParametersOnRows(const Program& program) {
-  std::set<TensorId> rows;                  // tensors of which each rank has some rows
-  std::map<TensorId, TensorId> parameters;  // parameters and their casts
+  std::set<TensorId> rows;             // tensors of which each rank has some rows
+  std::map<TensorId, TensorId> casts;  // by result: what has been cast
   std::set<TensorId> found;
-  for (const TensorId id : graph::TensorIds(program)) {
-    if (program.tensor(id).role == Role::kParameter) parameters[id] = id;
-  }
   for (const Node& node : std::span(program.nodes()).first(graph::ForwardEnd(program))) {
-    if (node.op->converts && parameters.contains(node.inputs[0])) {
-      parameters[node.outputs[0]] = parameters.at(node.inputs[0]);
-    }
+    if (node.op->converts) casts[node.outputs[0]] = graph::Substitute(casts, node.inputs[0]);
     bool on_rows = StartsOnTensorAxis(node, "reduce_scatter_start");
     const bool gathers = node.op->name.starts_with("all_gather");
     for (TensorId id : node.inputs) on_rows = on_rows || (!gathers && rows.contains(id));
     if (!on_rows) continue;
     for (TensorId id : graph::Present(node.outputs)) rows.insert(id);
-    for (TensorId id : node.inputs) {
-      if (parameters.contains(id)) found.insert(parameters.at(id));
+    for (TensorId id : graph::Present(node.inputs)) {
+      const TensorId origin = graph::Substitute(casts, id);
+      if (program.tensor(origin).role == Role::kParameter) found.insert(origin);
     }
   }
   return found;

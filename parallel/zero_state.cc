@@ -176,11 +176,7 @@ class Divider {
   }
 
   // From which data ranks draw differently.
-  TensorId Rng() {
-    const TensorId found = program_.Find("rng");
-    if (found != kNoTensor) return found;
-    return builder_.Persistent("rng", Role::kInput, {graph::DType::kInt32, {2}});
-  }
+  TensorId Rng() { return builder_.Carried("rng", Role::kInput, {graph::DType::kInt32, {2}}); }
 
   Program& program_;
   const ZeroStateOptions& options_;
