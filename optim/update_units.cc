@@ -14,7 +14,6 @@
 namespace plimsoll::optim {
 namespace {
 
-using graph::kNoTensor;
 using graph::Node;
 using graph::Phase;
 using graph::Program;

@@ -26,7 +26,6 @@
 namespace plimsoll::parallel {
 namespace {
 
-using graph::kNoTensor;
 using graph::Node;
 using graph::OverRanks;
 using graph::Phase;

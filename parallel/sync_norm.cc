@@ -4,7 +4,6 @@
 
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "base/axes.h"
 #include "graph/builder.h"

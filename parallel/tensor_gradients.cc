@@ -20,7 +20,6 @@
 namespace plimsoll::parallel {
 namespace {
 
-using graph::kNoTensor;
 using graph::Node;
 using graph::Phase;
 using graph::Program;

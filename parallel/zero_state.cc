@@ -25,7 +25,6 @@ namespace {
 
 using graph::Builder;
 using graph::Carry;
-using graph::kNoTensor;
 using graph::Node;
 using graph::Phase;
 using graph::Program;
