@@ -57,7 +57,7 @@ class Reducer {
     size_t started = 0, finished = 0;  // buckets
     for (size_t n = 0; n <= nodes_.size(); ++n) {
       if (n == update_) {
-        for (Summand& carried : carried_) StartCarried(carried);
+        for (Summand& carried : carried_) StartSum(carried);
         for (Summand& pending : firsts_) StartFirst(pending);
         while (finished < buckets_.size()) FinishEarly(buckets_[finished++]);
         if (trains_) builder_.set_phase(Phase::kUpdate);
@@ -88,9 +88,9 @@ class Reducer {
       const Tensor& tensor = program_.tensor(id);
       if (!tensor.merge) continue;
       const OverRanks over = tensor.merge->ranks;
-      if (over == OverRanks::kFirst) firsts_.push_back({.tensor = id});
-      if (over != OverRanks::kSum && over != OverRanks::kMean && over != OverRanks::kMax) continue;
-      (tensor.role == Role::kMetric ? carried_ : states).push_back({.tensor = id});
+      if (over == OverRanks::kSame || over == OverRanks::kOwn) continue;
+      std::vector<Summand>& summed = tensor.role == Role::kMetric ? carried_ : states;
+      (over == OverRanks::kFirst ? firsts_ : summed).push_back({id, LastWriter(id)});
     }
     std::ranges::copy(states, std::back_inserter(carried_));
   }
@@ -238,11 +238,6 @@ class Reducer {
     }
   }
 
-  void StartCarried(Summand& carried) {
-    LastWriter(carried.tensor);
-    StartSum(carried);
-  }
-
   // Nothing here reads a metric, but the program must not end before its sum has arrived.
   void FinishCarried(const Summand& carried) {
     const TensorId reduced = AddReduced(carried);
@@ -251,7 +246,6 @@ class Reducer {
   }
 
   void StartFirst(Summand& pending) {
-    LastWriter(pending.tensor);
     pending.sum = builder_.Like(pending.tensor, program_.tensor(pending.tensor).name + ".all");
     Tensor& all = program_.mutable_tensor(pending.sum);
     all.role = Role::kActivation;
