@@ -1,6 +1,7 @@
 #include "optim/update.h"
 
 #include <map>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/glob.h"
@@ -212,11 +213,7 @@ bool BeginsAtZero(std::string_view name) {
 }
 
 graph::PassResult Update::Run(graph::Program& program) {
-  std::vector<TensorId> parameters, gradients;
-  for (const auto& [parameter, gradient] : graph::GradientsOf(program)) {
-    parameters.push_back(parameter);
-    gradients.push_back(gradient);
-  }
+  const std::map<TensorId, TensorId> gradients = graph::GradientsOf(program);
   if (gradients.empty()) throw InternalError("update: no gradients");
 
   Builder g(program);
@@ -224,7 +221,8 @@ graph::PassResult Update::Run(graph::Program& program) {
   g.set_made_by("update");
   ops::UpdateInputs common;
   common.lr = g.Persistent(options_.Named("lr"), Role::kInput, {DType::kFloat32, {}});
-  const Gate gate = EmitNormAndClipping(g, gradients, options_);
+  const auto all = gradients | std::views::values;
+  const Gate gate = EmitNormAndClipping(g, {all.begin(), all.end()}, options_);
   common.clip = gate.factor;
   common.apply = gate.apply;
   const Value count =
@@ -233,12 +231,13 @@ graph::PassResult Update::Run(graph::Program& program) {
 
   const bool clips_each =
       options_.clip_grad_norm > 0 && options_.clip_by == UpdateOptions::ClipBy::kParameter;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    g.set_scope(program.tensor(parameters[i]).name);
-    if (clips_each) common.clip = EmitClippingOf(g, gradients[i], gate.unscale, options_);
-    EmitUpdateOf(g, parameters[i], gradients[i], count, common, options_);
+  std::vector<Value> averaged;
+  for (const auto& [parameter, gradient] : gradients) {
+    g.set_scope(program.tensor(parameter).name);
+    if (clips_each) common.clip = EmitClippingOf(g, gradient, gate.unscale, options_);
+    EmitUpdateOf(g, parameter, gradient, count, common, options_);
+    averaged.push_back(parameter);
   }
-  std::vector<Value> averaged = parameters;
   for (const auto& [name, pending] : PendingStates(program)) {
     g.set_scope(name);
     const graph::Merge merge = *program.tensor(pending).merge;
@@ -254,7 +253,7 @@ graph::PassResult Update::Run(graph::Program& program) {
     ops::Increment(g, averages, common.apply);
     for (const Value value : averaged) EmitAverageOf(g, value, averages, common.apply, options_);
   }
-  return {true, std::to_string(parameters.size()) + " parameters"};
+  return {true, std::to_string(gradients.size()) + " parameters"};
 }
 
 }  // namespace plimsoll::optim

@@ -47,12 +47,7 @@ class Joiner {
     if (!apart) return;
     dependencies_ = graph::DependenciesOf(program_, graph::Views::kWrite);
     for (size_t n = begin_; n < program_.nodes().size(); ++n) {
-      if (taken_[n]) continue;
-      if (units_.Of(n) == kNoUnit) {
-        Take({n});
-      } else {
-        Take(Together(n));
-      }
+      if (!taken_[n]) Take(units_.Of(n) == kNoUnit ? std::set<size_t>{n} : Together(n));
     }
     std::vector<Node>& nodes = program_.mutable_nodes();
     std::vector<Node> old(nodes.begin() + static_cast<ptrdiff_t>(begin_), nodes.end());
