@@ -72,6 +72,11 @@ bool IsFolder(const std::string& path) { return TypeOf(path) == fs::file_type::d
 
 bool IsThere(const std::string& path) { return TypeOf(path) != fs::file_type::not_found; }
 
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 FolderNames NamesIn(const std::string& folder) {
   FolderNames names;
   std::error_code error;

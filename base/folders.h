@@ -1,6 +1,6 @@
-// What lies in folders. Links to files and to folders are followed; a link to nothing, and one by
+// What lies in folders. Links to files and to folders are followed. A link to nothing, and one by
 // which a folder would hold itself, are UserErrors that name it, and so is a folder that cannot be
-// read.
+// read; but not for Exists().
 #pragma once
 
 #include <string>
@@ -14,6 +14,8 @@ namespace plimsoll {
 bool IsFolder(const std::string& path);
 // True if there is a file or folder of that name.
 bool IsThere(const std::string& path);
+// The same, but false where links lead to nothing and where nothing can be seen.
+bool Exists(const std::string& path);
 
 // The names in a folder of its files and of its folders, sorted. Those that begin with a dot are
 // left out.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/mapped_file.h"
 #include "data/images/idx_file.h"
 
@@ -24,11 +25,6 @@ constexpr const char* kCifarTest[] = {"test_batch.bin"};
 constexpr const char* kCifarFolder = "cifar-10-batches-bin";
 
 using Names = std::span<const char* const>;
-
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
-}
 
 // The file of that name, plain or else compressed.
 std::optional<std::string> FindIdx(const std::string& folder, const char* name) {

@@ -14,6 +14,7 @@
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/mapped_file.h"
 #include "base/message.h"
 #include "data/images/preprocessor_config.h"
@@ -35,11 +36,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using formats::TensorType;
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 TensorType TypeOf(const std::string& dtype) {
   static const std::map<std::string, TensorType> kTypes = {
@@ -223,8 +219,8 @@ bool IsFromExport(const std::string& file) {
 
 void ClearFolder(const ExportCommand& command, const Source& source,
                  const CopiedTokenizer& tokenizer) {
+  if (!Exists(command.to)) return;
   std::error_code error;
-  if (!fs::exists(command.to, error)) return;
   if (!fs::is_directory(command.to, error)) {
     throw UserError("--to: " + command.to + " is a file; name a folder");
   }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/message.h"
 #include "formats/json.h"
 #include "snapshots/folder.h"
@@ -88,8 +88,7 @@ void PrintAll(const snapshots::Folder& folder, const std::vector<int64_t>& steps
 }  // namespace
 
 void RunInspect(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path + "/" + snapshots::kManifestFile, error)) {
+  if (!IsSnapshot(path)) {
     const snapshots::Folder folder(SnapshotsOf(path));
     const std::vector<int64_t> steps = folder.Steps();
     if (!steps.empty()) return PrintAll(folder, steps);
@@ -97,7 +96,7 @@ void RunInspect(const std::string& path) {
       throw UserError(path +
                       ": this run has no whole snapshot (save.every says when it takes one)");
     }
-    if (!std::filesystem::exists(path, error)) {
+    if (!Exists(path)) {
       throw UserError(path + ": there is no such folder; name a snapshot or a run directory");
     }
     throw UserError(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/function_ref.h"
 #include "base/message.h"
 #include "snapshots/folder.h"
@@ -54,8 +55,7 @@ std::optional<std::string> Find(const std::string& resume, const config::RunConf
   }
   std::string path = resume;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  std::error_code error;
-  if (fs::exists(path + "/" + snapshots::kManifestFile, error)) return path;
+  if (Exists(path + "/" + snapshots::kManifestFile)) return path;
   const auto newest = NewestWhole(snapshots::Folder(SnapshotsOf(path)));
   if (newest) return newest;
   throw UserError(

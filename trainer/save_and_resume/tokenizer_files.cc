@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/folders.h"
 #include "base/mapped_file.h"
 #include "base/output_file.h"
 #include "data/tokenizers/tokenizer.h"
@@ -26,11 +27,6 @@ constexpr const char* kBesideTokenizer[] = {
 
 // A folder of such files: more chat templates.
 constexpr const char* kTemplates = "additional_chat_templates";
-
-bool Exists(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 // The longest text that the model reads, as its config.json says it.
 std::optional<int64_t> PositionsOf(const models::Model& model) {
@@ -103,7 +99,7 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
   }
   if (const fs::path folder = found.folder(); !folder.empty()) {
     for (const char* name : kBesideTokenizer) {
-      if (Exists(folder / name)) files.copies.emplace(name, (folder / name).string());
+      if (Exists((folder / name).string())) files.copies.emplace(name, (folder / name).string());
     }
     std::error_code none;
     for (const auto& file : fs::directory_iterator(folder / kTemplates, none)) {

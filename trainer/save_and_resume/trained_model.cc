@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "adapters/peft.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "base/mapped_file.h"
 #include "base/message.h"
 #include "formats/foreign_files.h"
@@ -26,15 +26,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-namespace fs = std::filesystem;
-
 // The context of a checkpoint without a run's config, if its model allows as many tokens.
 constexpr int64_t kContext = 1024;
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 // `source`: its model/ or adapter/.
 void OpenEndedRun(const std::string& source, const std::vector<std::string>& sets,

@@ -8,6 +8,7 @@
 
 #include "adapters/peft.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
 #include "trainer/save_and_resume/resume.h"
@@ -18,11 +19,6 @@ namespace plimsoll::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool Exists(const std::string& path) {
-  std::error_code error;
-  return fs::exists(path, error);
-}
 
 bool IsNewer(const std::string& file, const std::string& than) {
   std::error_code error;
