@@ -151,15 +151,15 @@ void OutputFile::Commit(Sync sync) {
   close(file_);
   file_ = -1;
   if (sync == Sync::kNo) return;
-  // The rename itself must survive a power cut as well; if a file system cannot sync folders, that
-  // is no failure.
-  const fs::path folder = fs::path(target_).parent_path();
+  SyncNames(fs::path(target_).parent_path());  // the rename itself, too
+}
+
+void SyncNames(const std::string& folder) {
   const int handle =
       open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle >= 0) {
-    fsync(handle);
-    close(handle);
-  }
+  if (handle < 0) return;
+  fsync(handle);
+  close(handle);
 }
 
 }  // namespace plimsoll

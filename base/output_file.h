@@ -43,6 +43,10 @@ class OutputFile {
 void WriteWhole(const std::string& path, std::string_view text,
                 OutputFile::Sync sync = OutputFile::Sync::kYes);
 
+// Makes changes of names in a folder survive a power cut; empty: in the working directory. If a
+// file system cannot sync folders, that is no failure.
+void SyncNames(const std::string& folder);
+
 // Where symbolic links lead, even if the target doesn't exist yet.
 std::string FollowLinks(const std::string& path);
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,15 +32,6 @@ std::string NameOf(int64_t step) { return fmt::format("{}{:09}", kPrefix, step);
 
 [[noreturn]] void Fail(const std::string& path, const char* what, int error) {
   throw UserError(fmt::format("{}: {}: {}", path, what, std::strerror(error)));
-}
-
-// Makes changes of names in a folder survive a power cut. If a file system cannot sync folders,
-// that is no failure.
-void SyncNames(const std::string& folder) {
-  const int handle = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0) return;
-  fsync(handle);
-  close(handle);
 }
 
 void Rename(const std::string& from, const std::string& to) {

@@ -1,7 +1,6 @@
 static_assert(std::endian::native == std::endian::little, "token files are read in place");
 #include "data/tokens/token_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -309,12 +308,7 @@ void TokenFileWriter::Commit() {
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0) Fail("cannot be renamed into place");
   temporary_.clear();
   // The rename itself must survive a power cut: sync the folder's entry to the disk as well.
-  const std::string folder = std::filesystem::path(target_).parent_path().string();
-  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd >= 0) {
-    fsync(fd);
-    close(fd);
-  }
+  SyncNames(std::filesystem::path(target_).parent_path().string());
 }
 
 }  // namespace plimsoll::data
