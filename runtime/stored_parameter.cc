@@ -111,6 +111,20 @@ void StoredParameter::Get(std::span<float> values) const {
   }
 }
 
+std::vector<float> ValuesOf(DType dtype, std::span<std::byte> data, std::span<std::byte> remainder,
+                            std::span<std::byte> master) {
+  std::vector<float> values(data.size() / static_cast<size_t>(graph::ByteSize(dtype)));
+  StoredParameter{
+      .dtype = dtype,
+      .elements = std::ssize(values),
+      .data = data.data(),
+      .remainder = remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
+      .master = master.empty() ? nullptr : reinterpret_cast<float*>(master.data()),
+      .has_remainder = !remainder.empty()}
+      .Get(values);
+  return values;
+}
+
 void CheckStore(const StoredParameter& to, const Stripe& from, const TypedElements& values) {
   const bool within =
       from.count == 0 || (from.Number(0) >= 0 && from.Number(from.count - 1) < values.count);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/initial_draws.h"
 #include "base/stripe.h"
@@ -48,6 +49,11 @@ struct StoredParameter {
  private:
   void SetLow(const float* values) const;
 };
+
+// The values of a parameter of that type, given the bytes of its tensors in the memory of the host;
+// of one that it has not, none.
+std::vector<float> ValuesOf(graph::DType dtype, std::span<std::byte> data,
+                            std::span<std::byte> remainder, std::span<std::byte> master);
 
 // InternalError unless these elements can become those of the values.
 void CheckStore(const StoredParameter& to, const Stripe& from, const TypedElements& values);

@@ -116,12 +116,10 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
     const TensorRecord* const found = FindOwned(parameter.name, as);
     return found == nullptr ? std::vector<std::byte>() : read(found->name, element_bytes);
   };
-  std::vector<float> values(static_cast<size_t>(elements));
   const TensorRecord* const average = FindOwned(parameter.name, OwnedAs::kAverage);
   if (averages_ && average != nullptr) {  // a frozen parameter has none
-    const std::vector<std::byte> bytes = read(average->name, sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
-    return values;
+    std::vector<std::byte> bytes = read(average->name, sizeof(float));
+    return runtime::ValuesOf(graph::DType::kFloat32, bytes, {}, {});
   }
   const TensorRecord* const record = Find(parameter.name);
   if (record == nullptr) FailTensor(snapshot_, parameter.name, "is missing");
@@ -129,15 +127,7 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
   std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
   std::vector<std::byte> remainder = read_if_any(OwnedAs::kRemainder, sizeof(int16_t));
   std::vector<std::byte> master = read_if_any(OwnedAs::kMaster, sizeof(float));
-  runtime::StoredParameter{
-      .dtype = type,
-      .elements = elements,
-      .data = weight.data(),
-      .remainder = remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
-      .master = master.empty() ? nullptr : reinterpret_cast<float*>(master.data()),
-      .has_remainder = !remainder.empty()}
-      .Get(values);
-  return values;
+  return runtime::ValuesOf(type, weight, remainder, master);
 }
 
 const TensorRecord* SavedTensors::OnlyTensorOf(const models::ParameterInfo& parameter) const {

@@ -241,8 +241,6 @@ class Session {
     std::span<std::byte> bytes;  // as the device finds them
     bool exists() const { return program >= 0; }
   };
-  // The tensors of a parameter, staged where the host cannot touch them.
-  struct StagedParameter;
 
   Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
           const runtime::ExecutorOptions& options, const memory::Allocation& allocation,
@@ -257,6 +255,7 @@ class Session {
                                           models::Misfits misfits,
                                           std::set<std::string> left_out = {});
   Where Find(std::string_view name) const;
+  Where Require(std::string_view name) const;  // InternalError where no program carries it
   // What belongs to that tensor so; it may not exist.
   Where FindOwned(std::string_view name, graph::OwnedAs as) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
@@ -287,7 +286,9 @@ class Session {
   std::span<float> InPlace(std::string_view name) const;
   runtime::StoredParameter StoredOf(std::string_view name) const;  // of a parameter, as it lies
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
-  StagedParameter Stage(std::string_view name) const;
+  // The float32 values of a parameter with this weight or this part of it, by copies in the memory
+  // of the host.
+  std::vector<float> ReadStaged(std::string_view name, const Where& weight) const;
   int64_t WholeElements(std::string_view name) const;
   // Calls body(stored, stripe) for pieces that make up what this rank has of a parameter: element i
   // of `stored` is element stripe.Number(i) of the whole.

@@ -16,48 +16,42 @@
 namespace plimsoll::trainer {
 using runtime::StoredParameter;
 
-// With one place in host memory for each of its tensors, as StoredParameter takes them.
-struct Session::StagedParameter {
-  Where whole, remainder, master;
-  std::vector<std::byte> whole_bytes, remainder_bytes, master_bytes;
+namespace {
 
-  StoredParameter stored() {
-    return {.dtype = whole.type.dtype,
-            .elements = whole.type.shape.elements(),
-            .data = whole_bytes.data(),
-            .remainder =
-                remainder.exists() ? reinterpret_cast<int16_t*>(remainder_bytes.data()) : nullptr,
-            .master = master.exists() ? reinterpret_cast<float*>(master_bytes.data()) : nullptr,
-            .has_remainder = remainder.exists()};
-  }
-};
+// As ranks pass it to each other.
+std::string_view TextOf(std::span<const float> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
 
-Session::StagedParameter Session::Stage(std::string_view name) const {
-  StagedParameter staged{Find(name),
-                         FindOwned(name, graph::OwnedAs::kRemainder),
-                         FindOwned(name, graph::OwnedAs::kMaster),
-                         {},
-                         {},
-                         {}};
-  if (!staged.whole.exists()) {
-    throw InternalError("no program carries '" + std::string(name) + "'");
-  }
-  staged.whole_bytes.resize(staged.whole.bytes.size());
-  staged.remainder_bytes.resize(staged.remainder.bytes.size());
-  staged.master_bytes.resize(staged.master.bytes.size());
-  return staged;
+}  // namespace
+
+Session::Where Session::Require(std::string_view name) const {
+  const Where where = Find(name);
+  if (!where.exists()) throw InternalError("no program carries '" + std::string(name) + "'");
+  return where;
 }
 
 StoredParameter Session::StoredOf(std::string_view name) const {
-  const Where whole = Find(name), remainder = FindOwned(name, graph::OwnedAs::kRemainder);
+  const Where weight = Require(name), remainder = FindOwned(name, graph::OwnedAs::kRemainder);
   const Where master = FindOwned(name, graph::OwnedAs::kMaster);
-  if (!whole.exists()) throw InternalError("no program carries '" + std::string(name) + "'");
-  return {.dtype = whole.type.dtype,
-          .elements = whole.type.shape.elements(),
-          .data = whole.bytes.data(),
+  return {.dtype = weight.type.dtype,
+          .elements = weight.type.shape.elements(),
+          .data = weight.bytes.data(),
           .remainder = reinterpret_cast<int16_t*>(remainder.bytes.data()),
           .master = reinterpret_cast<float*>(master.bytes.data()),
           .has_remainder = remainder.exists()};
+}
+
+std::vector<float> Session::ReadStaged(std::string_view name, const Where& weight) const {
+  const auto copy_of = [&](const Where& tensor) {
+    std::vector<std::byte> bytes(tensor.bytes.size());
+    Get(tensor, bytes.data());
+    return bytes;
+  };
+  std::vector<std::byte> data = copy_of(weight);
+  std::vector<std::byte> remainder = copy_of(FindOwned(name, graph::OwnedAs::kRemainder));
+  std::vector<std::byte> master = copy_of(FindOwned(name, graph::OwnedAs::kMaster));
+  return runtime::ValuesOf(weight.type.dtype, data, remainder, master);
 }
 
 bool Session::IsDivided(std::string_view name) const {
@@ -75,24 +69,16 @@ Session::Where Session::PartOf(Where whole, int64_t rank) const {
 
 std::vector<float> Session::ReadDivided(std::string_view name) {
   const graph::Shape& shape = compiled_.divided.at(std::string(name));
-  StagedParameter staged = Stage(name);
-  if (staged.whole.type.shape == shape) {
-    staged.whole = PartOf(staged.whole, position_.at(kDataAxis));
-  }
-  Get(staged.whole, staged.whole_bytes.data());
-  Get(staged.remainder, staged.remainder_bytes.data());
-  Get(staged.master, staged.master_bytes.data());
-  std::string part(static_cast<size_t>(staged.whole.type.shape.elements()) * sizeof(float), 0);
-  std::vector<float> values(part.size() / sizeof(float));
-  staged.stored().Get(values);
+  Where weight = Require(name);
+  if (weight.type.shape == shape) weight = PartOf(weight, position_.at(kDataAxis));
+  const std::vector<float> part = ReadStaged(name, weight);
   runtime::RankGroup* const others = groups_.Of(kDataAxis);
   if (others == nullptr) {
     throw InternalError("a parameter that ranks divide is read without them");
   }
-  std::memcpy(part.data(), values.data(), part.size());
-  values.resize(static_cast<size_t>(shape.elements()));
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
   std::byte* to = reinterpret_cast<std::byte*>(values.data());
-  for (const std::string& other : others->Gather(part)) {
+  for (const std::string& other : others->Gather(TextOf(part))) {
     std::memcpy(to, other.data(), other.size());
     to += other.size();
   }
@@ -116,8 +102,7 @@ std::vector<float> Session::Assemble(const models::SplitParameter& split,
   if (others == nullptr) {
     throw InternalError("a parameter that ranks share is read without them");
   }
-  const std::vector<std::string> parts =
-      others->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
+  const std::vector<std::string> parts = others->Gather(TextOf(part));
   std::vector<float> whole(static_cast<size_t>(split.shape().elements()));
   std::vector<float> other(part.size());
   for (size_t rank = 0; rank < parts.size(); ++rank) {
@@ -129,16 +114,9 @@ std::vector<float> Session::Assemble(const models::SplitParameter& split,
 
 std::vector<float> Session::ReadPart(std::string_view name) {
   if (IsDivided(name)) return ReadDivided(name);
+  if (!direct()) return ReadStaged(name, Require(name));
   std::vector<float> values(static_cast<size_t>(Elements(name)));
-  if (direct()) {
-    StoredOf(name).Get(values);
-    return values;
-  }
-  StagedParameter staged = Stage(name);
-  Get(staged.whole, staged.whole_bytes.data());
-  Get(staged.remainder, staged.remainder_bytes.data());
-  Get(staged.master, staged.master_bytes.data());
-  staged.stored().Get(values);
+  StoredOf(name).Get(values);
   return values;
 }
 
