@@ -97,13 +97,8 @@ void Session::MakeSlots() {
   }
   std::vector<std::span<const std::byte>> step_ranges, ranges;
   const auto read = [&](const Where& metric, bool in_steps = true) {
-    metrics_.push_back(&metric);
     ranges.push_back(metric.bytes);  // none where there is no such metric
-    if (in_steps) {
-      step_metrics_.push_back(&metric);
-      step_ranges.push_back(metric.bytes);
-    }
-    metric_bytes_.resize(metric_bytes_.size() + runtime::Readback::Rounded(metric.bytes.size()));
+    if (in_steps) step_ranges.push_back(metric.bytes);
   };
   for (const ObjectiveTensors& tensors : objectives_) {
     for (const Where* metric :
@@ -118,7 +113,7 @@ void Session::MakeSlots() {
   for (Pending& pending : pending_) {
     pending.metrics.resize(objectives_.size());
     MakeRoom(pending.metrics);
-    if (direct() || !any_loss) continue;
+    if (!direct() && !any_loss) continue;  // nothing to pin memory for
     const bool of_step = &pending != &pending_.back();
     pending.readback = memory_->MakeReadback(of_step ? step_ranges : ranges);
   }
@@ -418,22 +413,15 @@ void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metric
   }
 }
 
-// On the CPU as a readback would give them.
-void Session::ReadMetrics(std::span<StepMetrics> metrics, bool all) {
-  if (!direct()) {
-    pending_.back().readback->Start();
-    return ParseMetrics(pending_.back().readback->Wait(), metrics, true);
-  }
-  std::byte* to = metric_bytes_.data();
-  for (const Where* slot : all ? metrics_ : step_metrics_) {
-    Get(*slot, to);
-    to += runtime::Readback::Rounded(slot->bytes.size());
-  }
-  ParseMetrics(metric_bytes_.data(), metrics, all);
+std::span<const StepMetrics> Session::ReadMetrics() {
+  Pending& pending = pending_.back();
+  pending.readback->Start();
+  ParseMetrics(pending.readback->Wait(), pending.metrics, true);
+  return pending.metrics;
 }
 
 StepMetrics Session::Metrics(size_t objective) {
-  ReadMetrics(pending_.back().metrics, true);
+  ReadMetrics();
   return pending_.back().metrics.at(objective);
 }
 
@@ -441,12 +429,7 @@ void Session::EndStep() {
   if (ended_ - taken_ + 2 == pending_.size()) {
     throw InternalError("more steps ahead than the device allows");
   }
-  Pending& pending = pending_[ended_++ % (pending_.size() - 1)];
-  if (pending.readback) {
-    pending.readback->Start();
-  } else {
-    ReadMetrics(pending.metrics, false);
-  }
+  pending_[ended_++ % (pending_.size() - 1)].readback->Start();
 }
 
 std::span<const StepMetrics> Session::TakeMetrics() {
@@ -455,10 +438,8 @@ std::span<const StepMetrics> Session::TakeMetrics() {
   Pending& pending = pending_[taken_ % places];
   const Pending& before = pending_[(taken_ + places - 1) % places];
   seconds_of_taken_.reset();
-  if (pending.readback) {
-    ParseMetrics(pending.readback->Wait(), pending.metrics, false);
-    if (taken_ > 0) seconds_of_taken_ = pending.readback->SecondsSince(*before.readback);
-  }
+  ParseMetrics(pending.readback->Wait(), pending.metrics, false);
+  if (taken_ > 0) seconds_of_taken_ = pending.readback->SecondsSince(*before.readback);
   ++taken_;
   return pending.metrics;
 }
@@ -475,8 +456,7 @@ std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> targets,
     Put(objectives_[i].sample_weight, &sample_weight);
     RunEvaluation(i);
   }
-  ReadMetrics(pending_.back().metrics, true);
-  return pending_.back().metrics;
+  return ReadMetrics();
 }
 
 void Session::RunEvaluation(size_t objective) {

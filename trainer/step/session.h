@@ -296,7 +296,7 @@ class Session {
                  FunctionRef<void(const runtime::StoredParameter&, const Stripe&)> body) const;
   // `all`: also those that evaluations alone have, which a step does not read.
   void ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const;
-  void ReadMetrics(std::span<StepMetrics> metrics, bool all);
+  std::span<const StepMetrics> ReadMetrics();  // of what has run, also those of evaluations
 
   CompiledStep compiled_;
   std::map<std::pair<std::string, graph::OwnedAs>, std::string> owned_;  // names, by owner
@@ -338,10 +338,7 @@ class Session {
     std::vector<float> token_weights;  // of the step, by update
   };
   std::vector<ObjectiveTensors> objectives_;
-  ObjectiveStep only_;  // kept, so that a step asks for no memory
-  // Of all of them: what a step reads, and what an evaluation reads.
-  std::vector<const Where*> step_metrics_, metrics_;
-  std::vector<std::byte> metric_bytes_;
+  ObjectiveStep only_;       // kept, so that a step asks for no memory
   int64_t micro_steps_ = 0;  // in a step
   // 1 / samples of all data ranks in an update.
   float update_sample_weight_ = 1;
@@ -353,7 +350,7 @@ class Session {
   // Metrics on their way: one place for each step that the host may be ahead, one for the step
   // before those, one for Metrics().
   struct Pending {
-    std::unique_ptr<runtime::Readback> readback;  // nullptr on the CPU
+    std::unique_ptr<runtime::Readback> readback;  // nullptr on a GPU where no program has a loss
     std::vector<StepMetrics> metrics;
   };
   std::vector<Pending> pending_;
