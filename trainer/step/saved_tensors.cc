@@ -17,16 +17,11 @@ using graph::OwnedAs;
 using snapshots::TensorRecord;
 
 graph::DType WeightType(const snapshots::Snapshot& snapshot, const TensorRecord& record) {
-  switch (record.type) {
-    case formats::TensorType::kF32:
-      return graph::DType::kFloat32;
-    case formats::TensorType::kBf16:
-      return graph::DType::kBFloat16;
-    case formats::TensorType::kF16:
-      return graph::DType::kFloat16;
-    default:
-      FailTensor(snapshot, record.name, "is of no type that weights have");
+  using enum graph::DType;
+  for (const graph::DType dtype : {kFloat32, kBFloat16, kFloat16}) {
+    if (record.type == TensorTypeOf(dtype)) return dtype;
   }
+  FailTensor(snapshot, record.name, "is of no type that weights have");
 }
 
 int64_t TensorRanksOf(const snapshots::Manifest& manifest) {
@@ -80,21 +75,19 @@ std::vector<std::byte> SavedTensors::Read(const std::string& name,
                                           const std::string& parameter) const {
   const TensorRecord* const first = Find(name);
   if (first == nullptr) FailTensor(snapshot_, name, "is missing");
-  const auto found = split_.find(parameter);
-  if (found == split_.end()) return ReadNumbers(*first);
-
-  const models::SplitParameter& split = found->second;
+  const models::SplitParameter* const split = SplitOf(parameter);
+  if (split == nullptr) return ReadNumbers(*first);
   const size_t size =
       IsCoded(*first) ? sizeof(float) : static_cast<size_t>(formats::TypeBytes(first->type));
-  std::vector<std::byte> whole(static_cast<size_t>(split.shape().elements()) * size);
+  std::vector<std::byte> whole(static_cast<size_t>(split->shape().elements()) * size);
   for (int64_t rank = 0; rank < tensor_ranks_; ++rank) {
     const TensorRecord* const record = snapshot_.manifest().Find(name, rank);
     if (record == nullptr) FailTensor(snapshot_, name, "is missing a part");
-    if (record->type != first->type || record->elements() != split.LocalShape().elements()) {
+    if (record->type != first->type || record->elements() != split->LocalShape().elements()) {
       FailTensor(snapshot_, name, "has a part of another size");
     }
     const std::vector<std::byte> part = ReadNumbers(*record);
-    split.ForPieces(rank, [&](int64_t in_whole, int64_t in_part, int64_t elements) {
+    split->ForPieces(rank, [&](int64_t in_whole, int64_t in_part, int64_t elements) {
       std::copy_n(part.data() + static_cast<size_t>(in_part) * size,
                   static_cast<size_t>(elements) * size,
                   whole.data() + static_cast<size_t>(in_whole) * size);
