@@ -487,6 +487,15 @@ struct RunConfig {
   UserError Error(const std::string& key, const std::string& reason) const {
     return UserError(Origin(key) + ": " + key + ": " + reason);
   }
+  // What `make` returns; a UserError that it throws becomes one about the key.
+  template <typename Make>
+  auto Naming(const std::string& key, const Make& make) const {
+    try {
+      return make();
+    } catch (const UserError& error) {
+      throw Error(key, error.what());
+    }
+  }
 };
 
 }  // namespace plimsoll::config

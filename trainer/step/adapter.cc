@@ -47,6 +47,11 @@ void CheckNewTokens(const config::RunConfig& config, const models::Model& model,
                   tokens.end - tokens.first, frozen.front().name, way_out));
 }
 
+std::vector<ParameterInfo> SavedBy(const config::RunConfig& config, const models::Model& model) {
+  return config.Naming("lora.modules_to_save",
+                       [&] { return adapters::SelectSaved(model, config.lora.modules_to_save); });
+}
+
 }  // namespace
 
 void ResolveAdapter(config::RunConfig& config) {
@@ -61,33 +66,27 @@ void ResolveAdapter(config::RunConfig& config) {
   constexpr const char* kTaken[] = {"lora.rank",    "lora.alpha",   "lora.rslora",
                                     "lora.targets", "lora.dropout", "lora.modules_to_save"};
   if (std::ranges::all_of(kTaken, given)) return;
-  try {
-    const adapters::Settings settings = adapters::ReadSettings(lora.init_from);
-    if (!given("lora.alpha")) lora.alpha = settings.alpha;
-    if (!given("lora.rslora")) lora.rslora = settings.rslora;
-    if (!given("lora.targets")) lora.targets = settings.targets;
-    if (!given("lora.dropout")) lora.dropout = settings.dropout;
-    if (!given("lora.modules_to_save")) lora.modules_to_save = settings.modules_to_save;
-    if (!given("lora.rank")) lora.rank = settings.rank;
-  } catch (const UserError& error) {
-    throw config.Error("lora.init_from", error.what());
-  }
+  const adapters::Settings settings =
+      config.Naming("lora.init_from", [&] { return adapters::ReadSettings(lora.init_from); });
+  if (!given("lora.alpha")) lora.alpha = settings.alpha;
+  if (!given("lora.rslora")) lora.rslora = settings.rslora;
+  if (!given("lora.targets")) lora.targets = settings.targets;
+  if (!given("lora.dropout")) lora.dropout = settings.dropout;
+  if (!given("lora.modules_to_save")) lora.modules_to_save = settings.modules_to_save;
+  if (!given("lora.rank")) lora.rank = settings.rank;
 }
 
 void AddFreshModules(config::RunConfig& config, const models::Model& model) {
   config::LoraConfig& lora = config.lora;
   if (!lora.asked()) return;
   std::vector<ParameterInfo> fresh = models::FreshParameters(config.model.init_from, model);
-  std::vector<ParameterInfo> saved;
-  try {
-    saved = adapters::SelectSaved(model, lora.modules_to_save);
-    std::erase_if(fresh, [&](const ParameterInfo& parameter) {
-      return std::ranges::find(saved, parameter) != saved.end();
-    });
-    std::ranges::copy(adapters::ModulesOf(model, fresh), std::back_inserter(lora.modules_to_save));
-  } catch (const UserError& error) {
-    throw config.Error("lora.modules_to_save", error.what());
-  }
+  const std::vector<ParameterInfo> saved = SavedBy(config, model);
+  std::erase_if(fresh, [&](const ParameterInfo& parameter) {
+    return std::ranges::find(saved, parameter) != saved.end();
+  });
+  std::ranges::copy(
+      config.Naming("lora.modules_to_save", [&] { return adapters::ModulesOf(model, fresh); }),
+      std::back_inserter(lora.modules_to_save));
   CheckNewTokens(config, model, saved);
 }
 
@@ -99,16 +98,9 @@ adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& mo
   lora.alpha = c.alpha;
   lora.rslora = c.rslora;
   lora.dropout = c.dropout;
-  try {
-    lora.saved = adapters::SelectSaved(model, c.modules_to_save);
-  } catch (const UserError& error) {
-    throw config.Error("lora.modules_to_save", error.what());
-  }
-  try {
-    lora.layers = adapters::SelectLayers(model, c.targets, lora.saved);
-  } catch (const UserError& error) {
-    throw config.Error("lora.targets", error.what());
-  }
+  lora.saved = SavedBy(config, model);
+  lora.layers = config.Naming("lora.targets",
+                              [&] { return adapters::SelectLayers(model, c.targets, lora.saved); });
   return lora;
 }
 
@@ -118,11 +110,8 @@ void StartAdapter(Session& session, const models::Model& model, const config::Ru
     InitializeAdapter(session, static_cast<uint64_t>(config.model.seed));
     return;
   }
-  try {
-    LoadAdapter(session, model, config.lora.init_from, fresh);
-  } catch (const UserError& error) {
-    throw config.Error("lora.init_from", error.what());
-  }
+  config.Naming("lora.init_from",
+                [&] { LoadAdapter(session, model, config.lora.init_from, fresh); });
 }
 
 void RequireBase(const std::string& checksum, const std::string& adapter, const std::string& base) {
