@@ -84,10 +84,11 @@ struct Copied {
 std::vector<std::vector<Copied>> GroupsToCopy(std::span<const Program* const> step,
                                               const CopyOptions& options) {
   const std::unordered_map<std::string, int64_t> first = FirstChanges(step);
+  const std::vector<std::string> own = OwnStates(step);
   std::vector<Copied> all;
   int64_t bytes = 0;
   for (const Tensor* tensor : CarriedState(step, options.left_out)) {
-    const bool alike = std::ranges::find(options.own, tensor->name) == options.own.end();
+    const bool alike = std::ranges::find(own, tensor->name) == own.end();
     const bool in_parts = alike && SavedInParts(tensor->type.shape, options.ranks);
     const auto change = first.find(tensor->name);
     all.push_back({tensor, in_parts, tensor->bytes() / (in_parts ? options.ranks : 1), all.size(),

@@ -36,7 +36,6 @@ struct CopyOptions {
   int64_t ranks = 1;                           // of the data axis
   graph::Place place = graph::Place::kDevice;  // where the copies lie
   std::span<const std::string> left_out = {};  // parameters that snapshots leave out
-  std::span<const std::string> own = {};       // tensors of which each rank saves its own value
   // At most in a group, but for a larger tensor; more where there is much to copy.
   int64_t group_bytes = int64_t{16} << 20;
 };

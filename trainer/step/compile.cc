@@ -279,12 +279,10 @@ class Compiler {
     const graph::Place place =
         options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
     const std::vector<std::string> left_out = options_.KeptElsewhere();
-    const std::vector<std::string> own = OwnStates(StepProgramsOf(result_));
     return Keep(
         CopyCarriedState(StepProgramsOf(result_), {.ranks = options_.mesh.ranks(kDataAxis),
                                                    .place = place,
                                                    .left_out = left_out,
-                                                   .own = own,
                                                    .group_bytes = options_.snapshot_group_bytes}));
   }
 
