@@ -95,9 +95,10 @@ class Compiler {
     ListMetrics();
     if (options_.draft) return std::move(result_);
 
-    std::vector<const Program*> programs;
+    std::vector<const Program*> programs, readers;  // `readers`: of the host's data
     for (const auto& program : result_.programs) {
       ops::CheckAxes(*program, options_.mesh);
+      if (step.ReadsData(static_cast<int>(programs.size()))) readers.push_back(program.get());
       programs.push_back(program.get());
       result_.divided.merge(parallel::GatheredParameters(*program));
     }
@@ -105,7 +106,7 @@ class Compiler {
     result_.plan = memory::MakePlan(
         programs, {.alignment = alignment, .position = {options_.mesh, options_.rank}});
     memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
-    const HostInputBytes inputs = HostInputBytesOf(options_, objectives_, DataReaders());
+    const HostInputBytes inputs = HostInputBytesOf(options_, objectives_, readers);
     result_.plan.host_input_bytes = inputs.all();
     result_.input_place_bytes = inputs.place;
     return std::move(result_);
@@ -220,17 +221,6 @@ class Compiler {
         result_.model_flops_of_codes += products;
       }
     }
-  }
-
-  // The programs that read the host's data.
-  std::vector<const Program*> DataReaders() const {
-    const StepPrograms& step = result_.step;
-    std::vector<const Program*> readers;
-    for (int p = 0; p < static_cast<int>(result_.programs.size()); ++p) {
-      const bool evaluates = std::ranges::find(step.evaluations, p) != step.evaluations.end();
-      if (step.Runs(p) || evaluates) readers.push_back(result_.programs[p].get());
-    }
-    return readers;
   }
 
   // Those that the programs have.

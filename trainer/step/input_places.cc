@@ -45,8 +45,7 @@ void AddData(const graph::Program& program, const std::set<std::string, std::les
 
 std::set<std::string, std::less<>> InputsWithoutData(
     std::span<const models::Objective> objectives) {
-  std::set<std::string, std::less<>> names;
-  for (const std::string& name : UpdateInputs(objectives)) names.insert(name);
+  std::set<std::string, std::less<>> names = UpdateInputs(objectives);
   for (const parallel::RngSlot& slot : parallel::RngSlots()) names.emplace(slot.name);
   return names;
 }

@@ -145,10 +145,7 @@ void Session::MakeInputs() {
     inputs_[i].read_by.resize(compiled_.programs.size());
   }
   for (size_t p = 0; p < compiled_.programs.size(); ++p) {
-    const bool reads = compiled_.step.Runs(static_cast<int>(p)) ||
-                       std::ranges::find(compiled_.step.evaluations, static_cast<int>(p)) !=
-                           compiled_.step.evaluations.end();
-    if (!reads) continue;
+    if (!compiled_.step.ReadsData(static_cast<int>(p))) continue;
     for (const graph::Tensor& tensor : compiled_.programs[p]->tensors()) {
       const auto [micro_step, name] = graph::ParseMicroStepName(tensor.name);
       if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(name)) continue;

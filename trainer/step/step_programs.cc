@@ -45,6 +45,10 @@ bool StepPrograms::Runs(int program) const {
   return std::ranges::find(entries, program, &StepEntry::program) != entries.end();
 }
 
+bool StepPrograms::ReadsData(int program) const {
+  return Runs(program) || std::ranges::find(evaluations, program) != evaluations.end();
+}
+
 int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulate) {
   int64_t draws = 0;
   for (const models::Objective& objective : objectives) {
@@ -53,8 +57,8 @@ int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulat
   return draws;
 }
 
-std::set<std::string> UpdateInputs(std::span<const models::Objective> objectives) {
-  std::set<std::string> names;
+std::set<std::string, std::less<>> UpdateInputs(std::span<const models::Objective> objectives) {
+  std::set<std::string, std::less<>> names;
   for (const models::Objective& objective : objectives) {
     for (const char* input : {"token_weight", "sample_weight", "lr", "loss_limit"}) {
       names.insert(graph::OfObjective(objective.name, input));

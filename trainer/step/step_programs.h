@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -80,6 +81,8 @@ struct StepPrograms {
   // The step's run number `run`, 0 ≤ run < runs().
   StepRun At(int64_t run) const;
   bool Runs(int program) const;
+  // Whether the program is the step's or an evaluation: these read the host's data.
+  bool ReadsData(int program) const;
 };
 
 // StepPrograms::draws of a step that trains these objectives.
@@ -87,6 +90,6 @@ int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulat
 
 // The names of the inputs that a step is told once for an update: they are no data, and all
 // micro-steps read the same.
-std::set<std::string> UpdateInputs(std::span<const models::Objective> objectives);
+std::set<std::string, std::less<>> UpdateInputs(std::span<const models::Objective> objectives);
 
 }  // namespace plimsoll::trainer
