@@ -25,7 +25,6 @@
 namespace plimsoll::trainer {
 namespace {
 
-using formats::TensorType;
 using nlohmann::json;
 using snapshots::Manifest;
 using snapshots::TakeBytes;
@@ -33,81 +32,9 @@ using snapshots::TensorRecord;
 
 constexpr int64_t kPieceBytes = int64_t{1} << 20;  // of a tensor at a time, in host memory
 
-std::string ShardFile(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
-
-snapshots::WrittenShard WriteOwn(const std::string& folder, const std::string& file,
-                                 const Session& session, const std::function<void()>& progressed) {
-  std::map<std::string, StateTensor> own;
-  std::vector<formats::TensorSpec> specs;
-  for (const StateTensor& tensor : session.State()) {
-    if (tensor.saved.elements == 0) continue;
-    const std::span<const int64_t> dims = tensor.shape.dims();
-    specs.push_back({tensor.name, TensorTypeOf(tensor.dtype),
-                     tensor.saved.parts > 1 ? std::vector<int64_t>{tensor.saved.elements}
-                                            : std::vector<int64_t>{dims.begin(), dims.end()}});
-    own.emplace(tensor.name, tensor);
-  }
-  std::vector<std::byte> piece;
-  return snapshots::WriteShard(
-      folder, file, specs, [&](const formats::TensorSpec& spec, TakeBytes take) {
-        const StateTensor& tensor = own.at(spec.name);
-        const int64_t size = graph::ByteSize(tensor.dtype);
-        const int64_t begin = (tensor.saved.begin - tensor.begin) * size;
-        const int64_t bytes = tensor.saved.elements * size;
-        for (int64_t at = 0; at < bytes; at += kPieceBytes) {
-          const auto count = static_cast<size_t>(std::min(kPieceBytes, bytes - at));
-          if (session.copies_state()) {
-            take(session.Copied(tensor).subspan(static_cast<size_t>(at), count));
-          } else {
-            piece.resize(count);
-            session.ReadState(tensor, begin + at, piece);
-            take(piece);
-          }
-          progressed();
-        }
-      });
-}
-
-// The description of a rank's shard that the rank sends to the first one.
-std::string Encode(const snapshots::WrittenShard& written) {
-  return json{{"file", written.shard.file},
-              {"bytes", written.shard.bytes},
-              {"header", written.shard.header_crc},
-              {"crcs", written.crcs}}
-      .dump();
-}
-
-// Puts the ranks' shards together. All ranks have the same programs, so that the layout of the
-// other shards follows from this rank's state.
-Manifest Assemble(const std::vector<std::string>& told, const Session& session,
-                  const Ranks& ranks) {
-  Manifest manifest;
-  std::vector<std::map<std::string, uint32_t>> crcs;
-  for (const std::string& text : told) {
-    const json shard = json::parse(text);
-    manifest.shards.push_back({shard.at("file"), shard.at("bytes"), shard.at("header")});
-    crcs.push_back(shard.at("crcs"));
-  }
-  for (const StateTensor& tensor : session.State()) {
-    const int64_t parts = tensor.split ? ranks.mesh().ranks(kTensorAxis) : 1;
-    const std::span<const int64_t> dims = tensor.shape.dims();
-    for (int64_t part = 0; part < parts; ++part) {
-      TensorRecord record{tensor.name, part, parts, TensorTypeOf(tensor.dtype),
-                          std::vector<int64_t>(dims.begin(), dims.end())};
-      if (tensor.owner) {
-        record.owner = tensor.owner->name;
-        record.as = Name(tensor.owner->as);
-      }
-      const int64_t elements = record.elements() / tensor.saved.parts;
-      for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
-        const int64_t rank = ranks.mesh().RankAt({{kDataAxis, slice}, {kTensorAxis, part}});
-        record.slices.push_back(
-            {rank, slice * elements, elements, crcs[static_cast<size_t>(rank)].at(tensor.name)});
-      }
-      manifest.tensors.push_back(std::move(record));
-    }
-  }
-  return manifest;
+std::vector<int64_t> DimsOf(const StateTensor& tensor) {
+  const std::span<const int64_t> dims = tensor.shape.dims();
+  return {dims.begin(), dims.end()};
 }
 
 }  // namespace
@@ -135,15 +62,71 @@ void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks) {
 
 std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
                        const std::function<void()>& progressed) {
-  return Encode(WriteOwn(folder, ShardFile(ranks.rank()), session, progressed));
+  std::map<std::string, StateTensor> own;
+  std::vector<formats::TensorSpec> specs;
+  for (const StateTensor& tensor : session.State()) {
+    if (tensor.saved.elements == 0) continue;
+    specs.push_back(
+        {tensor.name, TensorTypeOf(tensor.dtype),
+         tensor.saved.parts > 1 ? std::vector<int64_t>{tensor.saved.elements} : DimsOf(tensor)});
+    own.emplace(tensor.name, tensor);
+  }
+  std::vector<std::byte> piece;
+  const auto give = [&](const formats::TensorSpec& spec, TakeBytes take) {
+    const StateTensor& tensor = own.at(spec.name);
+    const int64_t size = graph::ByteSize(tensor.dtype);
+    const int64_t begin = (tensor.saved.begin - tensor.begin) * size;
+    const int64_t bytes = tensor.saved.elements * size;
+    for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+      const auto count = static_cast<size_t>(std::min(kPieceBytes, bytes - at));
+      if (session.copies_state()) {
+        take(session.Copied(tensor).subspan(static_cast<size_t>(at), count));
+      } else {
+        piece.resize(count);
+        session.ReadState(tensor, begin + at, piece);
+        take(piece);
+      }
+      progressed();
+    }
+  };
+  const snapshots::WrittenShard written = snapshots::WriteShard(
+      folder, fmt::format("rank-{:05}.safetensors", ranks.rank()), specs, give);
+  return json{{"file", written.shard.file},
+              {"bytes", written.shard.bytes},
+              {"header", written.shard.header_crc},
+              {"crcs", written.crcs}}
+      .dump();
 }
 
+// All ranks have the same programs, so that the layout of the other shards follows from this rank's
+// state.
 Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step, const std::string& run,
                     const Session& session, const Ranks& ranks) {
-  Manifest manifest = Assemble(shards, session, ranks);
-  manifest.program = fmt::format("{} ({})", Version(), Commit());
-  manifest.step = step;
-  manifest.run = run;
+  Manifest manifest{
+      .program = fmt::format("{} ({})", Version(), Commit()), .step = step, .run = run};
+  std::vector<std::map<std::string, uint32_t>> crcs;
+  for (const std::string& text : shards) {
+    const json shard = json::parse(text);
+    manifest.shards.push_back({shard.at("file"), shard.at("bytes"), shard.at("header")});
+    crcs.push_back(shard.at("crcs"));
+  }
+  for (const StateTensor& tensor : session.State()) {
+    const int64_t parts = tensor.split ? ranks.mesh().ranks(kTensorAxis) : 1;
+    for (int64_t part = 0; part < parts; ++part) {
+      TensorRecord record{tensor.name, part, parts, TensorTypeOf(tensor.dtype), DimsOf(tensor)};
+      if (tensor.owner) {
+        record.owner = tensor.owner->name;
+        record.as = Name(tensor.owner->as);
+      }
+      const int64_t elements = record.elements() / tensor.saved.parts;
+      for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
+        const int64_t rank = ranks.mesh().RankAt({{kDataAxis, slice}, {kTensorAxis, part}});
+        record.slices.push_back(
+            {rank, slice * elements, elements, crcs[static_cast<size_t>(rank)].at(tensor.name)});
+      }
+      manifest.tensors.push_back(std::move(record));
+    }
+  }
   return manifest;
 }
 
