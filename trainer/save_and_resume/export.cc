@@ -52,7 +52,7 @@ struct Source {
   config::RunConfig config;
   std::unique_ptr<models::Model> model;
   adapters::Lora lora;
-  std::string base = {};  // checksum of the weights that the adapter was trained over
+  std::string base;  // checksum of the weights that the adapter was trained over
   std::optional<snapshots::Snapshot> snapshot;
   bool averages = false;  // of a snapshot
 
@@ -61,14 +61,9 @@ struct Source {
 };
 
 Source Open(const ExportCommand& command) {
-  Source source{.folder = FindWeights(command.run, command.choice),
-                .in_words = "",
-                .config = {},
-                .model = nullptr,
-                .lora = {},
-                .snapshot = std::nullopt,
-                .averages = command.choice.ema};
-  source.in_words = source.folder;
+  Source source;
+  source.folder = source.in_words = FindWeights(command.run, command.choice);
+  source.averages = command.choice.ema;
   if (IsSnapshot(source.folder)) {
     source.snapshot.emplace(source.folder);
     const RunRecord record = ParseRunRecord(source.snapshot->manifest().run, source.folder);
