@@ -12,7 +12,6 @@
 
 #include "adapters/peft.h"
 #include "base/amounts.h"
-#include "base/bytes.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/mapped_file.h"
@@ -26,7 +25,6 @@
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
 #include "trainer/save_and_resume/tokenizer_files.h"
-#include "trainer/save_and_resume/weight_source.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/saved_tensors.h"

@@ -15,7 +15,6 @@
 #include "models/huggingface.h"
 #include "models/sharding.h"
 #include "optim/update.h"
-#include "trainer/save_and_resume/save_snapshot.h"
 #include "trainer/step/carried_state.h"
 #include "trainer/step/reading_buffers.h"
 #include "trainer/step/saved_tensors.h"

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <ranges>
@@ -13,7 +12,6 @@
 #include "base/function_ref.h"
 #include "base/message.h"
 #include "snapshots/folder.h"
-#include "snapshots/snapshot.h"
 
 namespace plimsoll::trainer {
 namespace {

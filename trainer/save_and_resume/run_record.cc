@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "base/axes.h"
 #include "formats/json.h"

@@ -11,14 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "base/axes.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/output_file.h"
 #include "base/version.h"
-#include "formats/json.h"
 #include "snapshots/shard.h"
 #include "trainer/step/saved_tensors.h"
 

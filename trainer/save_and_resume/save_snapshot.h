@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "formats/safetensors.h"
-#include "graph/dtype.h"
 #include "snapshots/manifest.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/step/session.h"

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/folders.h"
 #include "base/mapped_file.h"

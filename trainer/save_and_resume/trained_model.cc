@@ -14,7 +14,6 @@
 #include "formats/foreign_files.h"
 #include "models/huggingface.h"
 #include "trainer/config/overrides.h"
-#include "trainer/config/schema.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
 #include "trainer/settle/from_config.h"

@@ -1,7 +1,6 @@
 #include "trainer/step/averages.h"
 
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "base/axes.h"

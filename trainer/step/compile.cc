@@ -1,7 +1,5 @@
 #include "trainer/step/compile.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -19,14 +17,11 @@
 #include "memory/checker.h"
 #include "ops/collectives/axis.h"
 #include "ops/elementwise/arithmetic.h"
-#include "parallel/zero_parameters.h"
 #include "parallel/zero_shards.h"
 #include "parallel/zero_weights.h"
-#include "runtime/workspaces.h"
 #include "trainer/step/averages.h"
 #include "trainer/step/carried_state.h"
 #include "trainer/step/input_places.h"
-#include "trainer/step/join_programs.h"
 #include "trainer/step/model_states.h"
 #include "trainer/step/pass_options.h"
 #include "trainer/step/passes.h"

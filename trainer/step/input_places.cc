@@ -1,8 +1,6 @@
 #include "trainer/step/input_places.h"
 
 #include <map>
-#include <set>
-#include <string>
 
 #include "base/bytes.h"
 #include "graph/micro_steps.h"

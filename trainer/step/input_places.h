@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "graph/slot.h"
 #include "models/model.h"
 #include "trainer/step/compile_options.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "ops/optimizer/model_state.h"
 
 namespace plimsoll::trainer {

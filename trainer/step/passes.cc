@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
-#include <set>
 #include <utility>
 
 #include "adapters/lora_pass.h"

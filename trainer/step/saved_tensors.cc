@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
 
 #include "base/error.h"
 #include "optim/update.h"

@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
-#include "parallel/zero_shards.h"
-#include "runtime/process_memory.h"
 #include "trainer/step/input_places.h"
 
 namespace plimsoll::trainer {

@@ -1,11 +1,9 @@
 // Whole parameters in float32, out of what this rank's arena holds of them: in 16 bits with a
 // remainder or master weights, in the part of a tensor rank, in the part of a data rank. Into it:
 // session_writes.cc. And weights in files.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "base/axes.h"
 #include "base/error.h"
