@@ -207,24 +207,6 @@ const std::vector<PassRow>& PassTable() {
   return table;
 }
 
-std::string_view Name(Slice slice) {
-  switch (slice) {
-    case Slice::kDraft:
-      return "draft";
-    case Slice::kTags:
-      return "tags";
-    case Slice::kFinish:
-      return "finish";
-    case Slice::kJoin:
-      return "join";
-    case Slice::kUpdates:
-      return "updates";
-    case Slice::kExchange:
-      break;
-  }
-  return "exchange";
-}
-
 std::vector<std::unique_ptr<Pass>> PassesOf(const Making& making, const std::set<Slice>& slices) {
   std::vector<std::unique_ptr<Pass>> passes;
   for (const PassRow& row : PassTable()) {
@@ -306,11 +288,13 @@ graph::Contract ContractOf(const PassRow& row) {
 }
 
 std::string PassesText() {
+  static constexpr std::string_view kSlices[] = {"draft", "tags",    "finish",
+                                                 "join",  "updates", "exchange"};  // by Slice
   std::string text =
       "| pass | slices | when | needs | gives | spoils |\n|---|---|---|---|---|---|\n";
   for (const PassRow& row : PassTable()) {
     std::vector<std::string_view> slices;
-    for (const Slice slice : row.slices) slices.push_back(Name(slice));
+    for (const Slice slice : row.slices) slices.push_back(kSlices[static_cast<size_t>(slice)]);
     const graph::Contract contract = ContractOf(row);
     text += fmt::format("| `{}`{} | {} | {} | {} | {} | {} |\n", row.name,
                         contract.keeps_numbers ? "\\*" : "", fmt::join(slices, ", "),

@@ -13,7 +13,7 @@
 
 namespace plimsoll::trainer {
 
-// The parts of the table, each of which runs by itself.
+// The parts of the table, each of which runs by itself. Their names in its text: PassesText().
 enum class Slice {
   kDraft,     // up to where it is open which activations are kept
   kTags,      // by a policy that is given
@@ -22,7 +22,6 @@ enum class Slice {
   kUpdates,   // an update and those of other objectives become one program
   kExchange,  // of the program that exchanges weights with their averages
 };
-std::string_view Name(Slice slice);
 
 // Every technique of Plimsoll is a row; deleting one is deleting its row and its folder.
 struct PassRow {
