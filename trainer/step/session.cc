@@ -154,22 +154,20 @@ void Session::MakeInputs() {
       if (known != inputs.slots.end()) continue;
       inputs.slots.push_back({.name = std::string(name), .type = tensor.type, .bytes = {}});
       inputs.places.push_back(place);
-      inputs.staged.emplace_back();
-      inputs.there.push_back(false);
     }
   }
-  for (MicroStepInputs& inputs : inputs_) inputs.FindBytes(direct());
-  MakeInputPlaces();
-}
-
-void Session::MicroStepInputs::FindBytes(bool direct) {
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const Where& place = places[i];
-    if (!direct) staged[i].resize(place.bytes.size());
-    slots[i].bytes = direct ? place.bytes : std::span(staged[i]);
-    if (slots[i].name == "tokens") batch.tokens = slots[i].values<int32_t>();
-    if (slots[i].name == "targets") batch.targets = slots[i].values<int32_t>();
+  for (MicroStepInputs& inputs : inputs_) {
+    inputs.staged.resize(inputs.slots.size());
+    inputs.there.resize(inputs.slots.size(), false);
+    for (size_t i = 0; i < inputs.slots.size(); ++i) {
+      Slot& slot = inputs.slots[i];
+      if (!direct()) inputs.staged[i].resize(inputs.places[i].bytes.size());
+      slot.bytes = direct() ? inputs.places[i].bytes : std::span(inputs.staged[i]);
+      if (slot.name == "tokens") inputs.batch.tokens = slot.values<int32_t>();
+      if (slot.name == "targets") inputs.batch.targets = slot.values<int32_t>();
+    }
   }
+  MakeInputPlaces();
 }
 
 const Slot* Session::FindSlot(std::string_view name) const {

@@ -325,8 +325,6 @@ class Session {
     int place = kSlots;                          // from where runs of the step read
     std::vector<char> there;                     // by slot: the device has what is in the place
     std::vector<std::vector<size_t>> read_by;    // by program: the slots that it reads
-
-    void FindBytes(bool direct);
   };
   std::vector<MicroStepInputs> inputs_;                 // by number in the program
   std::unique_ptr<runtime::InputMemory> input_memory_;  // nullptr: none
