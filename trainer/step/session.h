@@ -272,12 +272,12 @@ class Session {
   // Between that and what the device holds.
   std::vector<float> ReadPart(std::string_view name);
   // The same where data ranks divide it once more.
-  bool IsDivided(std::string_view name) const;
+  const graph::Shape* FindDivided(std::string_view name) const;  // its shape then; nullptr: no
   std::vector<float> ReadDivided(std::string_view name);
   Where PartOf(Where whole, int64_t rank) const;
   StateTensor::Saved SavedOf(const StateTensor& tensor) const;
   Where FindState(const StateTensor& tensor, int64_t at, size_t bytes) const;
-  bool IsShared(std::string_view name) const { return FindSplit(name) || IsDivided(name); }
+  bool IsShared(std::string_view name) const { return FindSplit(name) || FindDivided(name); }
   std::string Announce(std::string name);  // what the first rank of all says, on every rank
   void ServeWeights();                     // to the rank that writes them
   // The elements of a whole parameter that this rank has, in ascending order.

@@ -52,8 +52,9 @@ std::vector<float> Session::ReadStaged(std::string_view name, const Where& weigh
   return runtime::ValuesOf(weight.type.dtype, data, remainder, master);
 }
 
-bool Session::IsDivided(std::string_view name) const {
-  return compiled_.divided.contains(std::string(name));
+const graph::Shape* Session::FindDivided(std::string_view name) const {
+  const auto found = compiled_.divided.find(std::string(name));
+  return found == compiled_.divided.end() ? nullptr : &found->second;
 }
 
 // A rank's part of a tensor that is whole here.
@@ -66,7 +67,7 @@ Session::Where Session::PartOf(Where whole, int64_t rank) const {
 }
 
 std::vector<float> Session::ReadDivided(std::string_view name) {
-  const graph::Shape& shape = compiled_.divided.at(std::string(name));
+  const graph::Shape& shape = *FindDivided(name);
   Where weight = Require(name);
   if (weight.type.shape == shape) weight = PartOf(weight, position_.at(kDataAxis));
   const std::vector<float> part = ReadStaged(name, weight);
@@ -111,7 +112,7 @@ std::vector<float> Session::Assemble(const models::SplitParameter& split,
 }
 
 std::vector<float> Session::ReadPart(std::string_view name) {
-  if (IsDivided(name)) return ReadDivided(name);
+  if (FindDivided(name)) return ReadDivided(name);
   if (!direct()) return ReadStaged(name, Require(name));
   std::vector<float> values(static_cast<size_t>(Elements(name)));
   StoredOf(name).Get(values);

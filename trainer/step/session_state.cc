@@ -31,6 +31,7 @@ std::vector<StateTensor> Session::State() const {
   std::vector<StateTensor> state;
   for (const graph::Tensor* tensor : found) {
     const std::string parameter = last_owner(tensor);
+    const graph::Shape* const whole = FindDivided(parameter);
     StateTensor entry{.name = tensor->name,
                       .owner = tensor->owner,
                       .parameter = parameter,
@@ -44,16 +45,15 @@ std::vector<StateTensor> Session::State() const {
       entry.elements = shape.elements();
       entry.begin = position_.at(kDataAxis) * entry.elements;
       entry.divided = true;
-    } else if (!IsDivided(parameter)) {
+    } else if (whole == nullptr) {
       entry.shape = shape;
       entry.elements = shape.elements();
     } else {
       // A weight may be whole here: then the others' parts of it are theirs to know.
-      const graph::Shape& whole = compiled_.divided.at(parameter);
-      const bool is_whole = tensor->name == parameter && shape == whole;
+      const bool is_whole = tensor->name == parameter && shape == *whole;
       entry.elements = is_whole ? shape.elements() / ranks : shape.elements();
       const int64_t all = entry.elements * ranks;
-      entry.shape = all == whole.elements() ? whole : graph::Shape{all};
+      entry.shape = all == whole->elements() ? *whole : graph::Shape{all};
       entry.begin = position_.at(kDataAxis) * entry.elements;
       entry.divided = true;
     }

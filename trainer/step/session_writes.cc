@@ -40,8 +40,9 @@ InitialDraws DrawsOf(const models::ParameterInfo& parameter, uint64_t seed) {
 void Session::ForStored(
     std::string_view name,
     FunctionRef<void(const runtime::StoredParameter&, const Stripe&)> body) const {
-  const std::string stem(name);
   const runtime::StoredParameter here = StoredOf(name);
+  const graph::Shape* const divided = FindDivided(name);
+  const int64_t all = divided == nullptr ? here.elements : divided->elements();
 
   // Of what this tensor rank has: elements `begin` to `end` lie in `stored`.
   struct Range {
@@ -49,12 +50,11 @@ void Session::ForStored(
     runtime::StoredParameter stored;
   };
   std::vector<Range> ranges;
-  if (!IsDivided(name)) {
+  if (divided == nullptr) {
     ranges.push_back({0, here.elements, here});
   } else {
     // Data ranks divide it; the weight may be whole here all the same, and then the other ranks'
     // parts have neither remainder nor master here.
-    const int64_t all = compiled_.divided.at(stem).elements();
     const int64_t part = all / position_.ranks(kDataAxis);
     const int64_t begin = position_.at(kDataAxis) * part, end = begin + part;
     const bool is_whole = here.elements == all;
@@ -72,9 +72,8 @@ void Session::ForStored(
   }
 
   const models::SplitParameter* const split = FindSplit(name);
-  const int64_t elements = IsDivided(name) ? compiled_.divided.at(stem).elements() : here.elements;
   int64_t first = 0;  // of the stripe, in what this tensor rank has
-  for (const Stripe& stripe : split == nullptr ? std::vector<Stripe>{Stripe::Piece(0, elements)}
+  for (const Stripe& stripe : split == nullptr ? std::vector<Stripe>{Stripe::Piece(0, all)}
                                                : split->Stripes(position_.at(kTensorAxis))) {
     for (const Range& range : ranges) {
       const int64_t begin = std::max(first, range.begin);
@@ -89,7 +88,8 @@ void Session::ForStored(
 
 int64_t Session::WholeElements(std::string_view name) const {
   if (const models::SplitParameter* const split = FindSplit(name)) return split->shape().elements();
-  return IsDivided(name) ? compiled_.divided.at(std::string(name)).elements() : Elements(name);
+  const graph::Shape* const divided = FindDivided(name);
+  return divided != nullptr ? divided->elements() : Elements(name);
 }
 
 void Session::WriteParameter(std::string_view name, std::span<const float> values) {
