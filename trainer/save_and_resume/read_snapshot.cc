@@ -74,17 +74,13 @@ using graph::OwnedAs;
 using snapshots::Slice;
 using snapshots::TensorRecord;
 
-// Writes what this rank has of a tensor, of whose elements `take` is given some, from `begin` on.
-void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std::byte> bytes,
-                  Session& session) {
-  const int64_t size = graph::ByteSize(tensor.dtype);
-  const int64_t own_begin = tensor.begin * size, own_end = own_begin + tensor.elements * size;
-  const int64_t from = std::max(begin, own_begin);
-  const int64_t to = std::min(begin + static_cast<int64_t>(bytes.size()), own_end);
-  if (from >= to) return;
-  session.WriteState(
-      tensor, from - own_begin,
-      bytes.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(to - from)));
+// Writes what this rank has of a tensor, given all of its elements.
+void WriteOwn(const StateTensor& tensor, std::span<const std::byte> bytes, Session& session) {
+  const int64_t size = graph::ByteSize(tensor.dtype), begin = tensor.begin * size;
+  const int64_t end = std::min(begin + tensor.elements * size, std::ssize(bytes));
+  if (begin >= end) return;
+  session.WriteState(tensor, 0,
+                     bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
 }
 
 // What one saved part of a tensor has for this rank.
@@ -204,8 +200,8 @@ void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<cons
   std::vector<std::byte> codes(static_cast<size_t>(encoding.CodesType({n}).bytes()));
   std::vector<std::byte> block_scales(static_cast<size_t>(encoding.ScalesType({n}).bytes()));
   encoding.encode(numbers.data(), n, codes.data(), block_scales.data());
-  WriteOverlap(tensor, 0, codes, session);
-  WriteOverlap(scales, 0, block_scales, session);
+  WriteOwn(tensor, codes, session);
+  WriteOwn(scales, block_scales, session);
 }
 
 // State that becomes 8-bit, or no longer is, since another number of tensor ranks shares it:
@@ -227,7 +223,7 @@ void ReadFromWhole(const snapshots::Snapshot& snapshot, const SavedTensors& save
     });
   }
   if (values.size() != elements * size) FailTensor(snapshot, tensor.name, "is of another size");
-  if (scales == nullptr) return WriteOverlap(tensor, 0, values, session);
+  if (scales == nullptr) return WriteOwn(tensor, values, session);
   Encode(tensor, *scales, {reinterpret_cast<const float*>(values.data()), elements}, session);
 }
 
