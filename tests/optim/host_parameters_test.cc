@@ -105,7 +105,8 @@ std::string Gradients(const std::string& dtype) {
   for (int i = 0; i < kParameters; ++i) {
     const std::string name = "%p" + std::to_string(i), shape = "[" + std::string(shapes[i]) + "]";
     text += "  tensor " + name + ": " + dtype + shape + " parameter persistent\n";
-    text += "  tensor " + name + ".grad: f32" + shape + " gradient persistent\n";
+    text += "  tensor " + name + ".grad: f32" + shape + " gradient persistent of " + name +
+            " as gradient\n";
   }
   return text;
 }
