@@ -32,9 +32,8 @@ namespace plimsoll::parallel {
 
 struct ParameterPart {
   enum Split {
-    kRows,        // of a linear layer: some of its outputs
-    kColumns,     // of a linear layer: some of its inputs
-    kVocabulary,  // of an embedding or the head: some of the tokens
+    kRows,     // of a linear layer: some of its outputs; of an embedding or the head: some tokens
+    kColumns,  // of a linear layer: some of its inputs
   };
   Split split;
   graph::Shape shape;  // of a rank's part

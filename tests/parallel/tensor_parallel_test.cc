@@ -53,7 +53,7 @@ TensorParallelOptions Options(bool sequence) {
   using Part = ParameterPart;
   return {2,
           sequence,
-          {{"table", {Part::kVocabulary, {5, 8}}},
+          {{"table", {Part::kRows, {5, 8}}},
            {"qkv", {Part::kRows, {12, 8}}},
            {"qkv.bias", {Part::kRows, {12}}},
            {"proj", {Part::kColumns, {8, 4}}},

@@ -15,22 +15,6 @@ namespace plimsoll::trainer {
 using graph::Carry;
 using graph::OfObjective;
 
-namespace {
-
-parallel::ParameterPart::Split SplitOf(models::Sharding::Split split) {
-  switch (split) {
-    case models::Sharding::kRows:
-      return parallel::ParameterPart::kRows;
-    case models::Sharding::kColumns:
-      return parallel::ParameterPart::kColumns;
-    case models::Sharding::kVocabulary:
-      break;
-  }
-  return parallel::ParameterPart::kVocabulary;
-}
-
-}  // namespace
-
 int64_t ZeroOf(const CompileOptions& options) {
   return options.mesh.ranks(kDataAxis) > 1 ? options.zero : 0;
 }
@@ -41,10 +25,13 @@ bool DividesWeights(const CompileOptions& options) {
 
 parallel::TensorParallelOptions TensorParallelFrom(
     const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split) {
+  using parallel::ParameterPart;
   parallel::TensorParallelOptions tensor{
       options.mesh.ranks(kTensorAxis), options.sequence_parallel, {}};
   for (const auto& [name, parameter] : split) {
-    tensor.parts[name] = {SplitOf(parameter.split()), parameter.LocalShape()};
+    const bool columns = parameter.split() == models::Sharding::kColumns;
+    tensor.parts[name] = {columns ? ParameterPart::kColumns : ParameterPart::kRows,
+                          parameter.LocalShape()};
   }
   return tensor;
 }
