@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/axes.h"
 #include "graph/builder.h"
 #include "runtime/state_reads.h"
 #include "tests/graph/expect_program.h"
@@ -38,7 +39,10 @@ constexpr char kStep[] = R"(program train
 TEST(CarriedState, IsCopied) {
   const graph::Program step = graph::Parse(kStep);
   const graph::Program* const programs[] = {&step, &step};
-  graph::ExpectProgram(*CopyCarriedState(programs, {.ranks = 2, .place = graph::Place::kHost}),
+  CompileOptions options;
+  options.mesh = Mesh({DataAxis(2)});
+  options.device = runtime::DeviceKind::kCuda;
+  graph::ExpectProgram(*CopyCarriedState(programs, options),
                        R"(program snapshot
   tensor %a: f32[32,32] parameter persistent
   tensor %a.snapshot: f32[512] snapshot persistent host
@@ -67,7 +71,9 @@ TEST(CarriedState, IsCopiedInTheOrderOfChanges) {
   const graph::Program step = graph::Parse(kStep);
   const graph::Program* const programs[] = {&step};
   const auto order = [&](int64_t group_bytes) {
-    const auto copy = CopyCarriedState(programs, {.ranks = 1, .group_bytes = group_bytes});
+    CompileOptions options;
+    options.snapshot_group_bytes = group_bytes;
+    const auto copy = CopyCarriedState(programs, options);
     std::string text;
     for (const graph::Node& node : copy->nodes()) {
       text += node.op->name == "copy_start" ? node.scope + " " : "; ";
@@ -88,7 +94,9 @@ TEST(CarriedState, HasFewGroups) {
     g.Persistent("p" + std::to_string(i), graph::Role::kParameter, {graph::DType::kFloat32, {64}});
   }
   const graph::Program* const programs[] = {&step};
-  const auto copy = CopyCarriedState(programs, {.ranks = 1, .group_bytes = 1});
+  CompileOptions options;
+  options.snapshot_group_bytes = 1;
+  const auto copy = CopyCarriedState(programs, options);
   EXPECT_EQ(copy->nodes().size(), 2000);
   const size_t groups = runtime::StateReads(*copy).marks().size();
   EXPECT_LE(groups, 128);

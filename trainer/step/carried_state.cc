@@ -45,10 +45,6 @@ std::vector<std::string> OwnStates(std::span<const Program* const> step) {
   return {names.begin(), names.end()};
 }
 
-bool SavedInParts(const graph::Shape& shape, int64_t ranks) {
-  return parallel::IsDivided(shape, ranks);
-}
-
 namespace {
 
 // Of the bytes of all copies, a group may have one part of so many. That bounds the number of
@@ -82,21 +78,22 @@ struct Copied {
 // Within a group tensors keep the order of CarriedState(), in which neighbours lie side by side:
 // they are copied at once.
 std::vector<std::vector<Copied>> GroupsToCopy(std::span<const Program* const> step,
-                                              const CopyOptions& options) {
+                                              const CompileOptions& options) {
   const std::unordered_map<std::string, int64_t> first = FirstChanges(step);
   const std::vector<std::string> own = OwnStates(step);
+  const int64_t ranks = options.mesh.ranks(kDataAxis);
   std::vector<Copied> all;
   int64_t bytes = 0;
-  for (const Tensor* tensor : CarriedState(step, options.left_out)) {
+  for (const Tensor* tensor : CarriedState(step, options.KeptElsewhere())) {
     const bool alike = std::ranges::find(own, tensor->name) == own.end();
-    const bool in_parts = alike && SavedInParts(tensor->type.shape, options.ranks);
+    const bool in_parts = alike && parallel::IsDivided(tensor->type.shape, ranks);
     const auto change = first.find(tensor->name);
-    all.push_back({tensor, in_parts, tensor->bytes() / (in_parts ? options.ranks : 1), all.size(),
+    all.push_back({tensor, in_parts, tensor->bytes() / (in_parts ? ranks : 1), all.size(),
                    change == first.end() ? std::numeric_limits<int64_t>::max() : change->second});
     bytes += all.back().bytes;
   }
   std::ranges::stable_sort(all, {}, &Copied::change);
-  const int64_t most = std::max(options.group_bytes, bytes / kGroups);
+  const int64_t most = std::max(options.snapshot_group_bytes, bytes / kGroups);
   std::vector<std::vector<Copied>> groups;
   int64_t room = 0;
   for (const Copied& copied : all) {
@@ -114,7 +111,8 @@ std::vector<std::vector<Copied>> GroupsToCopy(std::span<const Program* const> st
 }  // namespace
 
 std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step,
-                                          const CopyOptions& options) {
+                                          const CompileOptions& options) {
+  const bool gpu = options.device == runtime::DeviceKind::kCuda;
   auto program = std::make_unique<Program>("snapshot");
   graph::Builder g(*program);
   g.set_made_by("snapshot");
@@ -125,12 +123,13 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step,
       Value from = g.Persistent(tensor->name, tensor->role, tensor->type, tensor->owner);
       program->mutable_tensor(from).place = tensor->place;
       if (in_parts) {
-        const graph::Shape part = parallel::PartOf(tensor->type.shape, options.ranks);
+        const graph::Shape part =
+            parallel::PartOf(tensor->type.shape, options.mesh.ranks(kDataAxis));
         from = ops::OwnPart(g, from, kDataAxis, part, "own");
       }
       const graph::TensorType type = program->tensor(from).type;
       const Value to = g.Persistent(CopyName(tensor->name), graph::Role::kSnapshot, type);
-      program->mutable_tensor(to).place = options.place;
+      program->mutable_tensor(to).place = gpu ? graph::Place::kHost : graph::Place::kDevice;
       g.EmitInto({to}, "copy_start", {from});
       copies.push_back({to, from});
     }

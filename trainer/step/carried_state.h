@@ -11,13 +11,13 @@
 // as little as possible (runtime/state_reads.h).
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "graph/program.h"
+#include "trainer/step/compile_options.h"
 
 namespace plimsoll::trainer {
 
@@ -28,19 +28,10 @@ std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* c
 // The names of the states of which each data rank has its own value.
 std::vector<std::string> OwnStates(std::span<const graph::Program* const> step);
 
-// Do `ranks` data ranks, which all have it, each save a part of it? Smaller tensors the first
-// saves.
-bool SavedInParts(const graph::Shape& shape, int64_t ranks);
-
-struct CopyOptions {
-  int64_t ranks = 1;                           // of the data axis
-  graph::Place place = graph::Place::kDevice;  // where the copies lie
-  std::span<const std::string> left_out = {};  // parameters that snapshots leave out
-  // At most in a group, but for a larger tensor; more where there is much to copy.
-  int64_t group_bytes = int64_t{16} << 20;
-};
+// The copies lie beside the arena where that is a GPU's, and are part of it where both are the same
+// memory.
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
-                                                 const CopyOptions& options);
+                                                 const CompileOptions& options);
 
 // Of the copy of the tensor of that name.
 std::string CopyName(const std::string& tensor);

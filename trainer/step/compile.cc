@@ -86,7 +86,9 @@ class Compiler {
       step.logits = Keep(
           Build("logits", {.kind = ProgramKind::kLogits, .tokens = options_.generate_context}));
     }
-    if (options_.snapshot_copy) step.snapshot = SnapshotCopy();
+    if (options_.snapshot_copy) {
+      step.snapshot = Keep(CopyCarriedState(StepProgramsOf(result_), options_));
+    }
     ListMetrics();
     if (options_.draft) return std::move(result_);
 
@@ -257,18 +259,6 @@ class Compiler {
                      {Slice::kExchange}),
               *program);
     return Keep(std::move(program));
-  }
-
-  // Beside the arena where that is a GPU's, and part of it where both are the same memory.
-  int SnapshotCopy() {
-    const graph::Place place =
-        options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
-    const std::vector<std::string> left_out = options_.KeptElsewhere();
-    return Keep(
-        CopyCarriedState(StepProgramsOf(result_), {.ranks = options_.mesh.ranks(kDataAxis),
-                                                   .place = place,
-                                                   .left_out = left_out,
-                                                   .group_bytes = options_.snapshot_group_bytes}));
   }
 
   std::unique_ptr<Program> Build(const std::string& name, Purpose purpose) {

@@ -21,7 +21,6 @@
 #include "parallel/data_parallel.h"
 #include "parallel/rng_slots.h"
 #include "runtime/device_kind.h"
-#include "trainer/step/carried_state.h"
 
 namespace plimsoll::trainer {
 
@@ -63,7 +62,9 @@ struct CompileOptions {
   // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
   std::vector<std::string> frozen = {};
   bool snapshot_copy = false;  // also a program that copies what a snapshot holds
-  int64_t snapshot_group_bytes = CopyOptions().group_bytes;
+  // It copies in groups of at most these bytes, but for a larger tensor; more where there is much
+  // to copy.
+  int64_t snapshot_group_bytes = int64_t{16} << 20;
   optim::HostParametersOptions on_host = {};  // what of the parameters lives on the host
   // Updates that wait for no norm of all gradients move into the backward pass.
   std::optional<optim::UpdateInBackwardOptions> update_in_backward = std::nullopt;

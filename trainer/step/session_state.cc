@@ -7,6 +7,7 @@
 
 #include "base/axes.h"
 #include "base/error.h"
+#include "parallel/zero_shards.h"
 #include "trainer/step/carried_state.h"
 #include "trainer/step/session.h"
 
@@ -68,7 +69,7 @@ StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
   StateTensor::Saved saved{tensor.begin, tensor.elements, 1};
   if (tensor.divided) {
     saved.parts = ranks;
-  } else if (SavedInParts(tensor.shape, ranks)) {
+  } else if (parallel::IsDivided(tensor.shape, ranks)) {
     const int64_t part = tensor.elements / ranks;
     saved = {position_.at(kDataAxis) * part, part, ranks};
   }
