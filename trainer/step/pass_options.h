@@ -16,7 +16,7 @@
 #include "parallel/tensor_parallel.h"
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
-#include "trainer/step/making.h"
+#include "trainer/step/passes.h"
 
 namespace plimsoll::trainer {
 
