@@ -14,6 +14,10 @@ std::span<const RngSlot> RngSlots() {
   return slots;
 }
 
+bool IsRngSlot(std::string_view name) {
+  return std::ranges::find(RngSlots(), name, &RngSlot::name) != RngSlots().end();
+}
+
 DrawNumbers DrawNumbersOf(const RngSlot& slot, const MeshPosition& rank) {
   DrawNumbers numbers;
   for (const std::string_view axis : slot.axes) {

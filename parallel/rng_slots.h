@@ -19,6 +19,7 @@ struct RngSlot {
 
 // All slots.
 std::span<const RngSlot> RngSlots();
+bool IsRngSlot(std::string_view name);
 
 // In micro-step n, a slot has the number n · scale + offset on a rank. Two ranks that draw
 // differently never have the same number, and neither do two micro-steps.

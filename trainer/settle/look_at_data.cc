@@ -65,10 +65,7 @@ class FirstSlots {
   void Add(const graph::Tensor& tensor, int64_t samples) {
     const graph::Shape& shape = tensor.type.shape;
     if (tensor.role != graph::Role::kInput || shape.rank() == 0 || shape.dim(0) != samples) return;
-    if (std::ranges::find(parallel::RngSlots(), tensor.name, &parallel::RngSlot::name) !=
-        parallel::RngSlots().end()) {
-      return;
-    }
+    if (parallel::IsRngSlot(tensor.name)) return;
     if (std::ranges::find(slots_, tensor.name, &graph::Slot::name) != slots_.end()) return;
     slots_.push_back({.name = tensor.name, .type = tensor.type, .bytes = {}});
     bytes_ += tensor.bytes();

@@ -22,6 +22,7 @@
 #include "trainer/step/averages.h"
 #include "trainer/step/carried_state.h"
 #include "trainer/step/input_places.h"
+#include "trainer/step/join_programs.h"
 #include "trainer/step/model_states.h"
 #include "trainer/step/pass_options.h"
 #include "trainer/step/passes.h"

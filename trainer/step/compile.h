@@ -13,7 +13,6 @@
 #include "models/model.h"
 #include "models/sharding.h"
 #include "trainer/step/compile_options.h"
-#include "trainer/step/join_programs.h"
 #include "trainer/step/metrics.h"
 #include "trainer/step/step_programs.h"
 

@@ -7,11 +7,10 @@
 
 #include "base/error.h"
 #include "graph/objective.h"
-#include "trainer/step/passes.h"
+#include "parallel/rng_slots.h"
 
 namespace plimsoll::trainer {
 
-using graph::PassPipeline;
 using graph::Program;
 
 void ProgramJoiner::JoinMicroSteps() {
@@ -24,6 +23,9 @@ void ProgramJoiner::JoinMicroSteps() {
     throw InternalError("blocks come first only where one program holds all micro-steps");
   }
   if (together == 1) return;
+  const auto own = [shared = UpdateInputs(objectives_)](const graph::Tensor& tensor) {
+    return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
+  };
   std::map<std::vector<int>, int> made;  // programs, by those of their micro-steps
   std::vector<StepEntry> joined;
   std::vector<int> micro_steps;
@@ -41,7 +43,7 @@ void ProgramJoiner::JoinMicroSteps() {
       if (std::ssize(micro_steps) < together) continue;
       next.ends = entry.ends;
       const auto [known, fresh] = made.try_emplace(std::exchange(micro_steps, {}));
-      if (fresh) known->second = JoinedOf(known->first, next);
+      if (fresh) known->second = Join(known->first, NameOf(next), Slice::kJoin, own);
       next.program = known->second;
       if (!joined.empty() && next.micro_step > 0 && joined.back().program == next.program) {
         ++joined.back().times;
@@ -54,30 +56,39 @@ void ProgramJoiner::JoinMicroSteps() {
   DropUnused();
 }
 
-int ProgramJoiner::JoinedOf(const std::vector<int>& micro_steps, const StepEntry& entry) {
-  std::vector<const Program*> following;
-  for (const int program : micro_steps) following.push_back(programs_[program].get());
-  auto program = std::make_shared<Program>(*following.front());
-  following.erase(following.begin());
+std::string ProgramJoiner::NameOf(const StepEntry& entry) const {
   const bool begins = entry.micro_step == 0;
-  program->set_name(graph::OfObjective(objectives_[entry.updates.front().objective].name,
-                                       begins && entry.ends ? "train"
-                                       : begins             ? "train_begin"
-                                       : entry.ends         ? "train_end"
-                                                            : "train_between"));
-  PassPipeline passes = PassesOfJoined(options_, objectives_, std::move(following));
-  run_(passes, *program);
-  programs_.push_back(std::move(program));
+  return graph::OfObjective(objectives_[entry.updates.front().objective].name,
+                            begins && entry.ends ? "train"
+                            : begins             ? "train_begin"
+                            : entry.ends         ? "train_end"
+                                                 : "train_between");
+}
+
+int ProgramJoiner::Join(const std::vector<int>& programs, const std::string& name, Slice slice,
+                        std::function<bool(const graph::Tensor&)> own) {
+  std::vector<const Program*> next;
+  for (const int program : programs) next.push_back(programs_[program].get());
+  auto joined = std::make_shared<Program>(*next.front());
+  joined->set_name(name);
+  next.erase(next.begin());
+  graph::PassPipeline passes = PassesOfJoined(options_, slice, std::move(next), std::move(own));
+  run_(passes, *joined);
+  programs_.push_back(std::move(joined));
   return static_cast<int>(std::ssize(programs_)) - 1;
 }
 
 bool ProgramJoiner::Joins(const StepEntry& before, const StepEntry& entry) const {
   const StepUpdate& next = entry.updates.front();
-  return next.number == 0 && before.updates.back().objective + 1 == next.objective &&
-         JoinsUpdate(options_, objectives_[next.objective - 1], objectives_[next.objective]);
+  if (!options_.join_updates || options_.accumulate > 1 || next.number > 0) return false;
+  if (before.updates.back().objective + 1 != next.objective) return false;
+  const std::string& data = objectives_[next.objective].data;
+  const models::Objective& earlier = objectives_[next.objective - 1];
+  return !data.empty() && (data == earlier.name || data == earlier.data);
 }
 
 void ProgramJoiner::JoinUpdates() {
+  const auto own = [](const graph::Tensor& tensor) { return parallel::IsRngSlot(tensor.name); };
   std::vector<StepEntry> joined;
   for (StepEntry& entry : entries_) {
     if (joined.empty() || !Joins(joined.back(), entry)) {
@@ -85,13 +96,9 @@ void ProgramJoiner::JoinUpdates() {
       continue;
     }
     StepEntry& last = joined.back();
-    const Program& program = *programs_[entry.program];
-    auto both = std::make_shared<Program>(*programs_[last.program]);
-    both->set_name(both->name() + "+" + program.name());
-    PassPipeline passes = PassesOfUpdates(options_, {&program});
-    run_(passes, *both);
-    programs_.push_back(std::move(both));
-    last.program = static_cast<int>(std::ssize(programs_)) - 1;
+    last.program = Join({last.program, entry.program},
+                        programs_[last.program]->name() + "+" + programs_[entry.program]->name(),
+                        Slice::kUpdates, own);
     last.updates.push_back(entry.updates.front());
   }
   entries_ = std::move(joined);

@@ -2,18 +2,18 @@
 // updates of several objectives.
 #pragma once
 
-#include <memory>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "base/function_ref.h"
 #include "graph/pass.h"
 #include "models/model.h"
 #include "trainer/step/compile_options.h"
+#include "trainer/step/passes.h"
 #include "trainer/step/step_programs.h"
 
 namespace plimsoll::trainer {
-
-using ProgramList = std::vector<std::shared_ptr<const graph::Program>>;
 
 class ProgramJoiner {
  public:
@@ -38,8 +38,10 @@ class ProgramJoiner {
  private:
   // Whether the update of the entry becomes part of the program before it.
   bool Joins(const StepEntry& before, const StepEntry& entry) const;
-  // The index of a program of several micro-steps, given by theirs.
-  int JoinedOf(const std::vector<int>& micro_steps, const StepEntry& entry);
+  std::string NameOf(const StepEntry& entry) const;  // of the program of its micro-steps
+  // The index of one program made of those of these indices, of which each has its `own` tensors.
+  int Join(const std::vector<int>& programs, const std::string& name, Slice slice,
+           std::function<bool(const graph::Tensor&)> own);
   void DropUnused();
 
   const CompileOptions& options_;

@@ -23,7 +23,6 @@
 #include "ops/convolution/pad_channels.h"
 #include "ops/stored_attention/stored_attention.h"
 #include "optim/host_parameters.h"
-#include "parallel/rng_slots.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
 #include "parallel/zero_parameters.h"
@@ -31,7 +30,6 @@
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
 #include "trainer/step/pass_options.h"
-#include "trainer/step/step_programs.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -100,6 +98,11 @@ bool CopiesFromHost(const Making& m, Slice slice) {
 
 bool Always(const Making&, Slice) { return true; }
 bool Trains(const Making& m, Slice) { return m.trains(); }
+
+// What the programs of an update's last micro-step are made for, of whichever objective.
+Purpose OfLastMicroStep() {
+  return {.kind = ProgramKind::kTrain, .update = true, .metrics = {"loss"}};
+}
 
 template <typename P, typename... Args>
 std::unique_ptr<Pass> New(Args&&... args) {
@@ -243,48 +246,22 @@ Facts FactsBefore(const Making& making, Slice slice) {
   return passes.Check({});
 }
 
-namespace {
-
-// Of programs that are joined: those of the last micro-step.
-Making Joining(const CompileOptions& options, std::vector<const Program*> next) {
-  Making making{.options = options,
-                .purpose = {.kind = ProgramKind::kTrain, .update = true, .metrics = {"loss"}},
-                .next = std::move(next)};
-  making.tensor.ranks = options.mesh.ranks(kTensorAxis);
-  return making;
-}
-
-}  // namespace
-
-PassPipeline PassesOfJoined(const CompileOptions& options,
-                            const std::vector<models::Objective>& objectives,
-                            std::vector<const Program*> next) {
-  Making making = Joining(options, std::move(next));
-  making.own = [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
-    return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
-  };
-  return Passes(making, {Slice::kJoin});
-}
-
-bool JoinsUpdate(const CompileOptions& options, const models::Objective& before,
-                 const models::Objective& objective) {
-  const bool same_data =
-      !objective.data.empty() && (objective.data == before.name || objective.data == before.data);
-  return options.join_updates && options.accumulate == 1 && same_data;
-}
-
-PassPipeline PassesOfUpdates(const CompileOptions& options, std::vector<const Program*> next) {
-  Making making = Joining(options, std::move(next));
-  std::set<std::string, std::less<>> drawn;
-  for (const parallel::RngSlot& slot : parallel::RngSlots()) drawn.emplace(slot.name);
-  making.own = [drawn](const graph::Tensor& tensor) { return drawn.contains(tensor.name); };
-  return Passes(making, {Slice::kUpdates});
+PassPipeline PassesOfJoined(const CompileOptions& options, Slice slice,
+                            std::vector<const Program*> next,
+                            std::function<bool(const graph::Tensor&)> own) {
+  return Passes({.options = options,
+                 .purpose = OfLastMicroStep(),
+                 .tensor = {.ranks = options.mesh.ranks(kTensorAxis), .parts = {}},
+                 .next = std::move(next),
+                 .own = std::move(own)},
+                {slice});
 }
 
 graph::Contract ContractOf(const PassRow& row) {
   CompileOptions options;
   options.update_in_backward.emplace();
-  return row.make(Joining(options, {}), row.slices.front())->contract();
+  return row.make({.options = options, .purpose = OfLastMicroStep()}, row.slices.front())
+      ->contract();
 }
 
 std::string PassesText() {

@@ -75,13 +75,11 @@ std::vector<std::unique_ptr<graph::Pass>> PassesOf(const Making& making,
                                                    const std::set<Slice>& slices);
 // What holds of the programs that a slice takes.
 graph::Facts FactsBefore(const Making& making, Slice slice);
-// Those that make one program of the first micro-step of an update and `next`; and of an update and
-// `next`, those of other objectives. All passes of `next` have run.
-graph::PassPipeline PassesOfJoined(const CompileOptions& options,
-                                   const std::vector<models::Objective>& objectives,
-                                   std::vector<const graph::Program*> next);
-graph::PassPipeline PassesOfUpdates(const CompileOptions& options,
-                                    std::vector<const graph::Program*> next);
+// Those that make one program of the first micro-step of an update and `next` (kJoin), or of an
+// update and `next`, those of other objectives (kUpdates). `next` and `own` as in Making.
+graph::PassPipeline PassesOfJoined(const CompileOptions& options, Slice slice,
+                                   std::vector<const graph::Program*> next,
+                                   std::function<bool(const graph::Tensor&)> own);
 
 graph::Contract ContractOf(const PassRow& row);
 // The table as docs/architecture.md has it. A star: debug.without may name the pass.
@@ -89,10 +87,5 @@ std::string PassesText();
 // Empty, or why debug.stop_after, or debug.without, cannot name this pass.
 std::string WhyNotStopAfter(std::string_view pass);
 std::string WhyNotWithout(std::string_view pass);
-
-// Whether the update of an objective follows that of another one in its program. It is the next of
-// the objectives, and there is one micro-step.
-bool JoinsUpdate(const CompileOptions& options, const models::Objective& before,
-                 const models::Objective& objective);
 
 }  // namespace plimsoll::trainer

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "graph/program.h"
 #include "models/model.h"
 
 namespace plimsoll::trainer {
@@ -22,6 +24,8 @@ inline constexpr std::string_view kMadeImages = "made_images";
 // The same, with CompileOptions::features, of what a classifier's last layer makes its logits of,
 // f32[B,D].
 inline constexpr std::string_view kClassFeatures = "class_features";
+
+using ProgramList = std::vector<std::shared_ptr<const graph::Program>>;
 
 // What a program works on: an update of an objective.
 struct StepUpdate {
