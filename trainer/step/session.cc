@@ -280,21 +280,12 @@ void Session::MakeInputPlaces() {
   }
 }
 
-void Session::ReadBytes(std::string_view name, void* to, size_t bytes) {
-  const Where where = Find(name);
-  if (!where.exists() || bytes != where.bytes.size()) {
-    if (bytes == 0) return;
-    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.bytes.size(), bytes));
-  }
-  Get(where, to);
-}
-
-void Session::WriteBytes(std::string_view name, const void* from, size_t bytes) {
+Session::Where Session::RequireBytes(std::string_view name, size_t bytes) const {
   const Where where = Find(name);
   if (!where.exists() || bytes != where.bytes.size()) {
     throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.bytes.size(), bytes));
   }
-  Put(where, from);
+  return where;
 }
 
 void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed) {

@@ -147,12 +147,12 @@ class Session {
   template <typename T>
   std::vector<T> Read(std::string_view name) {
     std::vector<T> values(static_cast<size_t>(Elements(name)));
-    ReadBytes(name, values.data(), values.size() * sizeof(T));
+    if (!values.empty()) Get(RequireBytes(name, values.size() * sizeof(T)), values.data());
     return values;
   }
   template <typename T>
   void Write(std::string_view name, std::span<const T> values) {
-    WriteBytes(name, values.data(), values.size_bytes());
+    Put(RequireBytes(name, values.size_bytes()), values.data());
   }
   // The elements where they lie, on the CPU only (InternalError elsewhere).
   template <typename T>
@@ -256,11 +256,11 @@ class Session {
                                           std::set<std::string> left_out = {});
   Where Find(std::string_view name) const;
   Where Require(std::string_view name) const;  // InternalError where no program carries it
+  // InternalError unless a program carries it, in that number of bytes.
+  Where RequireBytes(std::string_view name, size_t bytes) const;
   // What belongs to that tensor so; it may not exist.
   Where FindOwned(std::string_view name, graph::OwnedAs as) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
-  void ReadBytes(std::string_view name, void* to, size_t bytes);
-  void WriteBytes(std::string_view name, const void* from, size_t bytes);
   void Put(const Where& slot, const void* from);
   void Get(const Where& slot, void* to) const;
   void MakeInputPlaces();
