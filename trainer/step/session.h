@@ -266,15 +266,18 @@ class Session {
   void MakeInputPlaces();
   // `step`: the program is the step's, not an evaluation, which reads slots().
   void PutData(int program, bool step);
-  // Between a whole parameter and what this rank works with, where tensor-parallel ranks share it.
-  const models::SplitParameter* FindSplit(std::string_view name) const;  // nullptr: it is whole
-  std::vector<float> Assemble(const models::SplitParameter& split, std::span<const float> part);
-  // Between that and what the device holds.
+  // How tensor-parallel ranks share a parameter; nullptr: each has all of it.
+  const models::SplitParameter* FindSplit(std::string_view name) const;
+  // What this rank then has of it, from what the device holds.
   std::vector<float> ReadPart(std::string_view name);
   // The same where data ranks divide it once more.
   const graph::Shape* FindDivided(std::string_view name) const;  // its shape then; nullptr: no
   std::vector<float> ReadDivided(std::string_view name);
-  Where PartOf(Where whole, int64_t rank) const;
+  // This data rank's part of a tensor that may be whole here, with the shape `whole`, or that part.
+  Where OwnPart(Where where, const graph::Shape& whole) const;
+  // The parts of all ranks along the axis. `what` they do with the parameter, if they are missing.
+  std::vector<std::string> GatherParts(std::string_view axis, std::span<const float> part,
+                                       std::string_view what) const;
   StateTensor::Saved SavedOf(const StateTensor& tensor) const;
   Where FindState(const StateTensor& tensor, int64_t at, size_t bytes) const;
   bool IsShared(std::string_view name) const { return FindSplit(name) || FindDivided(name); }

@@ -1,6 +1,7 @@
 // Whole parameters in float32, out of what this rank's arena holds of them: in 16 bits with a
 // remainder or master weights, in the part of a tensor rank, in the part of a data rank. Into it:
 // session_writes.cc. And weights in files.
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,15 +14,6 @@
 
 namespace plimsoll::trainer {
 using runtime::StoredParameter;
-
-namespace {
-
-// As ranks pass it to each other.
-std::string_view TextOf(std::span<const float> values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
-}
-
-}  // namespace
 
 Session::Where Session::Require(std::string_view name) const {
   const Where where = Find(name);
@@ -57,27 +49,30 @@ const graph::Shape* Session::FindDivided(std::string_view name) const {
   return found == compiled_.divided.end() ? nullptr : &found->second;
 }
 
-// A rank's part of a tensor that is whole here.
-Session::Where Session::PartOf(Where whole, int64_t rank) const {
-  const graph::Shape part = parallel::PartOf(whole.type.shape, position_.ranks(kDataAxis));
-  whole.type.shape = part;
-  const auto bytes = static_cast<size_t>(whole.type.bytes());
-  whole.bytes = whole.bytes.subspan(static_cast<size_t>(rank) * bytes, bytes);
-  return whole;
+Session::Where Session::OwnPart(Where where, const graph::Shape& whole) const {
+  if (where.type.shape != whole) return where;
+  where.type.shape = parallel::PartOf(whole, position_.ranks(kDataAxis));
+  const auto bytes = static_cast<size_t>(where.type.bytes());
+  where.bytes = where.bytes.subspan(static_cast<size_t>(position_.at(kDataAxis)) * bytes, bytes);
+  return where;
+}
+
+std::vector<std::string> Session::GatherParts(std::string_view axis, std::span<const float> part,
+                                              std::string_view what) const {
+  runtime::RankGroup* const others = groups_.Of(axis);
+  if (others == nullptr) {
+    throw InternalError(fmt::format("a parameter that ranks {} is read without them", what));
+  }
+  // As ranks pass it to each other.
+  return others->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
 }
 
 std::vector<float> Session::ReadDivided(std::string_view name) {
   const graph::Shape& shape = *FindDivided(name);
-  Where weight = Require(name);
-  if (weight.type.shape == shape) weight = PartOf(weight, position_.at(kDataAxis));
-  const std::vector<float> part = ReadStaged(name, weight);
-  runtime::RankGroup* const others = groups_.Of(kDataAxis);
-  if (others == nullptr) {
-    throw InternalError("a parameter that ranks divide is read without them");
-  }
+  const std::vector<float> part = ReadStaged(name, OwnPart(Require(name), shape));
   std::vector<float> values(static_cast<size_t>(shape.elements()));
   std::byte* to = reinterpret_cast<std::byte*>(values.data());
-  for (const std::string& other : others->Gather(TextOf(part))) {
+  for (const std::string& other : GatherParts(kDataAxis, part, "divide")) {
     std::memcpy(to, other.data(), other.size());
     to += other.size();
   }
@@ -92,21 +87,12 @@ const models::SplitParameter* Session::FindSplit(std::string_view name) const {
 std::vector<float> Session::ReadParameter(std::string_view name) {
   std::vector<float> part = ReadPart(name);
   const models::SplitParameter* const split = FindSplit(name);
-  return split == nullptr ? part : Assemble(*split, part);
-}
-
-std::vector<float> Session::Assemble(const models::SplitParameter& split,
-                                     std::span<const float> part) {
-  runtime::RankGroup* const others = groups_.Of(kTensorAxis);
-  if (others == nullptr) {
-    throw InternalError("a parameter that ranks share is read without them");
-  }
-  const std::vector<std::string> parts = others->Gather(TextOf(part));
-  std::vector<float> whole(static_cast<size_t>(split.shape().elements()));
-  std::vector<float> other(part.size());
+  if (split == nullptr) return part;
+  const std::vector<std::string> parts = GatherParts(kTensorAxis, part, "share");
+  std::vector<float> whole(static_cast<size_t>(split->shape().elements()));
   for (size_t rank = 0; rank < parts.size(); ++rank) {
-    std::memcpy(other.data(), parts[rank].data(), parts[rank].size());
-    split.PutPart(other, static_cast<int64_t>(rank), whole);
+    std::memcpy(part.data(), parts[rank].data(), parts[rank].size());
+    split->PutPart(part, static_cast<int64_t>(rank), whole);
   }
   return whole;
 }

@@ -84,9 +84,7 @@ StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
 
 Session::Where Session::FindState(const StateTensor& tensor, int64_t at, size_t bytes) const {
   Where where = Find(tensor.name);
-  if (where.exists() && tensor.divided && where.type.shape == tensor.shape) {
-    where = PartOf(where, position_.at(kDataAxis));
-  }
+  if (where.exists() && tensor.divided) where = OwnPart(where, tensor.shape);
   const auto has = static_cast<int64_t>(where.bytes.size());
   if (!where.exists() || at < 0 || static_cast<int64_t>(bytes) > has - at) {
     throw InternalError(fmt::format("'{}' has no {} bytes from {} on", tensor.name, bytes, at));
