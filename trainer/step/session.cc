@@ -39,12 +39,6 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
     }
   }
   memory_ = allocation.allocate(compiled_.planned(), device_);
-  MakeExecutors(options);
-  InitializeStates();
-  MakeSlots();
-}
-
-void Session::MakeExecutors(const runtime::ExecutorOptions& options) {
   std::vector<runtime::DeviceMemory::BoundProgram> bound;
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
     bound.push_back({.program = compiled_.programs[i].get(),
@@ -52,14 +46,12 @@ void Session::MakeExecutors(const runtime::ExecutorOptions& options) {
                      .beside = static_cast<int>(i) == compiled_.step.snapshot});
   }
   executors_ = memory_->MakeExecutors(bound, options);
-}
-
-// Writes initial values; the arena's bytes are zero.
-void Session::InitializeStates() {
+  // The arena's bytes are zero.
   for (const models::StateInfo& state : compiled_.states) {
     const std::vector<float> values(static_cast<size_t>(Elements(state.name)), state.initial);
     Write<float>(state.name, values);
   }
+  MakeSlots();
 }
 
 void Session::MakeSlots() {
@@ -87,10 +79,15 @@ void Session::MakeSlots() {
     any_loss = any_loss || tensors.loss.exists();
   }
   pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 3);
+  std::vector<StepMetrics> room(objectives_.size());  // for what a step reads: none asks for memory
   for (const MetricInfo& metric : compiled_.metrics) {
     if (!metric.declared) continue;
-    objectives_[static_cast<size_t>(metric.objective)].declared.push_back(
-        {Find(metric.name), Find(CountName(metric.name)), metric.in_steps});
+    const auto objective = static_cast<size_t>(metric.objective);
+    const Where sum = Find(metric.name), count = Find(CountName(metric.name));
+    objectives_[objective].declared.push_back({sum, count, metric.in_steps});
+    MetricSum& to = room[objective].declared.emplace_back();
+    to.sum.resize(static_cast<size_t>(sum.type.shape.elements()));
+    if (count.exists()) to.count = 0;
   }
   std::vector<std::span<const std::byte>> step_ranges, ranges;
   const auto read = [&](const Where& metric, bool in_steps = true) {
@@ -108,22 +105,10 @@ void Session::MakeSlots() {
     }
   }
   for (Pending& pending : pending_) {
-    pending.metrics.resize(objectives_.size());
-    MakeRoom(pending.metrics);
+    pending.metrics = room;
     if (!direct() && !any_loss) continue;  // nothing to pin memory for
     const bool of_step = &pending != &pending_.back();
     pending.readback = memory_->MakeReadback(of_step ? step_ranges : ranges);
-  }
-}
-
-// Where a step puts what it reads, so that none asks for memory.
-void Session::MakeRoom(std::span<StepMetrics> metrics) const {
-  for (size_t i = 0; i < objectives_.size(); ++i) {
-    for (const DeclaredMetric& tensors : objectives_[i].declared) {
-      MetricSum& sum = metrics[i].declared.emplace_back();
-      sum.sum.resize(static_cast<size_t>(tensors.sum.type.shape.elements()));
-      if (tensors.count.exists()) sum.count = 0;
-    }
   }
 }
 

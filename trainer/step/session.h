@@ -245,11 +245,8 @@ class Session {
   Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
           const runtime::ExecutorOptions& options, const memory::Allocation& allocation,
           const runtime::AxisGroups& groups);
-  void MakeExecutors(const runtime::ExecutorOptions& options);
-  void InitializeStates();
   void StartSingularStates(const models::SingularStates& states);
   void MakeSlots();
-  void MakeRoom(std::span<StepMetrics> metrics) const;
   void MakeInputs();
   std::vector<models::ParameterInfo> Load(const models::Model& model, const std::string& folder,
                                           models::Misfits misfits,
