@@ -198,14 +198,6 @@ int64_t Session::Elements(std::string_view name) const {
   return where.exists() ? where.type.shape.elements() : 0;
 }
 
-void* Session::HostAddress(std::string_view name) const {
-  const Where where = Find(name);
-  if (where.exists() && !direct()) {
-    throw InternalError(fmt::format("the host cannot touch '{}' where it lies", name));
-  }
-  return where.bytes.data();
-}
-
 void Session::Put(const Where& slot, const void* from) {
   if (slot.exists()) memory_->Write(slot.bytes, from);
 }

@@ -154,11 +154,6 @@ class Session {
   void Write(std::string_view name, std::span<const T> values) {
     Put(RequireBytes(name, values.size_bytes()), values.data());
   }
-  // The elements where they lie, on the CPU only (InternalError elsewhere).
-  template <typename T>
-  std::span<T> Carried(std::string_view name) {
-    return {static_cast<T*>(HostAddress(name)), static_cast<size_t>(Elements(name))};
-  }
 
   // What training goes on from, in an order that follows from the model and the optimizer. Of each
   // tensor the bytes as they lie in the arena: `at` and the size are multiples of the element's.
@@ -257,7 +252,6 @@ class Session {
   Where RequireBytes(std::string_view name, size_t bytes) const;
   // What belongs to that tensor so; it may not exist.
   Where FindOwned(std::string_view name, graph::OwnedAs as) const;
-  void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
   void Put(const Where& slot, const void* from);
   void Get(const Where& slot, void* to) const;
   void MakeInputPlaces();
