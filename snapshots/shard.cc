@@ -9,6 +9,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/random_access_file.h"
 #include "formats/json.h"
 
 namespace plimsoll::snapshots {
@@ -57,28 +58,6 @@ SafetensorsReader Open(RandomAccessFile file, const Shard& shard) {
   return SafetensorsReader(std::move(file));
 }
 
-// Checks that the shard contains exactly the tensors in the manifest.
-void CheckTensors(const SafetensorsReader& reader, const Manifest& manifest, size_t index) {
-  size_t slices = 0;
-  for (const TensorRecord& tensor : manifest.tensors) {
-    for (const Slice& slice : tensor.slices) {
-      if (slice.shard != static_cast<int64_t>(index)) continue;
-      ++slices;
-      const formats::TensorEntry* entry = reader.Find(tensor.name);
-      if (entry == nullptr) FailTensor(reader.file(), tensor.name, "is missing");
-      if (entry->type != tensor.type || entry->elements != slice.elements) {
-        FailTensor(reader.file(), tensor.name,
-                   fmt::format("has {} elements of {}, not {} of {}", entry->elements,
-                               formats::TypeName(entry->type), slice.elements,
-                               formats::TypeName(tensor.type)));
-      }
-    }
-  }
-  if (slices != reader.tensors().size()) {
-    Fail(reader.file(), "holds tensors that the manifest does not name");
-  }
-}
-
 }  // namespace
 
 WrittenShard WriteShard(const std::string& folder, const std::string& file,
@@ -98,17 +77,35 @@ WrittenShard WriteShard(const std::string& folder, const std::string& file,
 }
 
 ShardReader::ShardReader(const std::string& folder, const Manifest& manifest, size_t index)
-    : ShardReader(RandomAccessFile(folder + "/" + manifest.shards[index].file), manifest, index) {}
-
-ShardReader::ShardReader(RandomAccessFile file, const Manifest& manifest, size_t index)
-    : index_(static_cast<int64_t>(index)), tensors_(Open(std::move(file), manifest.shards[index])) {
-  CheckTensors(tensors_, manifest, index);
-}
+    : ShardReader(Open(RandomAccessFile(folder + "/" + manifest.shards[index].file),
+                       manifest.shards[index]),
+                  manifest, index) {}
 
 ShardReader::ShardReader(std::span<const std::byte> bytes, std::string name,
                          const Manifest& manifest, size_t index)
-    : index_(static_cast<int64_t>(index)), tensors_(Open(bytes, name, manifest.shards[index])) {
-  CheckTensors(tensors_, manifest, index);
+    : ShardReader(Open(bytes, name, manifest.shards[index]), manifest, index) {}
+
+// Checks that the shard contains exactly the tensors in the manifest.
+ShardReader::ShardReader(SafetensorsReader tensors, const Manifest& manifest, size_t index)
+    : index_(static_cast<int64_t>(index)), tensors_(std::move(tensors)) {
+  size_t slices = 0;
+  for (const TensorRecord& tensor : manifest.tensors) {
+    for (const Slice& slice : tensor.slices) {
+      if (slice.shard != index_) continue;
+      ++slices;
+      const formats::TensorEntry* entry = tensors_.Find(tensor.name);
+      if (entry == nullptr) FailTensor(tensors_.file(), tensor.name, "is missing");
+      if (entry->type != tensor.type || entry->elements != slice.elements) {
+        FailTensor(tensors_.file(), tensor.name,
+                   fmt::format("has {} elements of {}, not {} of {}", entry->elements,
+                               formats::TypeName(entry->type), slice.elements,
+                               formats::TypeName(tensor.type)));
+      }
+    }
+  }
+  if (slices != tensors_.tensors().size()) {
+    Fail(tensors_.file(), "holds tensors that the manifest does not name");
+  }
 }
 
 const formats::TensorEntry& ShardReader::EntryOf(const TensorRecord& tensor) const {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "base/random_access_file.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "snapshots/manifest.h"
@@ -58,7 +57,7 @@ class ShardReader {
   int64_t PlaceOf(const TensorRecord& tensor) const { return EntryOf(tensor).begin; }
 
  private:
-  ShardReader(RandomAccessFile file, const Manifest& manifest, size_t index);
+  ShardReader(formats::SafetensorsReader tensors, const Manifest& manifest, size_t index);
   const formats::TensorEntry& EntryOf(const TensorRecord& tensor) const;
 
   int64_t index_;  // among the manifest's shards
