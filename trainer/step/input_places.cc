@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "graph/micro_steps.h"
+#include "graph/tensor_ids.h"
 #include "parallel/rng_slots.h"
 #include "runtime/cuda/upload_chunks.h"
 #include "trainer/step/step_programs.h"
@@ -13,29 +14,19 @@ namespace {
 
 constexpr int64_t kAlignment = 256;  // of a slot in a place
 
-// The tensors that nodes of the program read, themselves or by an alias.
-std::set<graph::TensorId> ReadBy(const graph::Program& program) {
-  std::set<graph::TensorId> read;
-  for (const graph::Node& node : program.nodes()) {
-    for (const graph::TensorId id : node.inputs) {
-      if (id != graph::kNoTensor) read.insert(program.Root(id));
-    }
-  }
-  return read;
-}
-
 // The bytes of the data that a program's first micro-step reads, by name.
 void AddData(const graph::Program& program, const std::set<std::string, std::less<>>& no_data,
              std::map<std::string, int64_t>& bytes) {
-  const std::set<graph::TensorId> read = ReadBy(program);
-  for (size_t i = 0; i < program.tensors().size(); ++i) {
-    const graph::Tensor& tensor = program.tensors()[i];
+  std::set<graph::TensorId> read;  // by nodes, themselves or by an alias
+  for (const graph::Node& node : program.nodes()) {
+    for (const graph::TensorId id : graph::Present(node.inputs)) read.insert(program.Root(id));
+  }
+  for (const graph::TensorId id : read) {
+    const graph::Tensor& tensor = program.tensor(id);
     const auto [micro_step, name] = graph::ParseMicroStepName(tensor.name);
-    const bool data = tensor.role == graph::Role::kInput && !tensor.alias && micro_step == 0 &&
-                      !no_data.contains(name);
-    if (data && read.contains(static_cast<graph::TensorId>(i))) {
-      bytes.emplace(name, tensor.bytes());
-    }
+    const bool data =
+        tensor.role == graph::Role::kInput && micro_step == 0 && !no_data.contains(name);
+    if (data) bytes.emplace(name, tensor.bytes());
   }
 }
 
