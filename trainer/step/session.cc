@@ -76,7 +76,7 @@ void Session::MakeSlots() {
     tensors.loss_scale = Find(named("loss_scale"));
     tensors.skipped = Find(named("skipped"));
     Put(tensors.loss_scale, &scale);
-    any_loss = any_loss || tensors.loss.exists();
+    any_loss = any_loss || tensors.loss.exists;
   }
   pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 3);
   std::vector<StepMetrics> room(objectives_.size());  // for what a step reads: none asks for memory
@@ -87,7 +87,7 @@ void Session::MakeSlots() {
     objectives_[objective].declared.push_back({sum, count, metric.in_steps});
     MetricSum& to = room[objective].declared.emplace_back();
     to.sum.resize(static_cast<size_t>(sum.type.shape.elements()));
-    if (count.exists()) to.count = 0;
+    if (count.exists) to.count = 0;
   }
   std::vector<std::span<const std::byte>> step_ranges, ranges;
   const auto read = [&](const Where& metric, bool in_steps = true) {
@@ -132,7 +132,7 @@ void Session::MakeInputs() {
       const auto [micro_step, name] = graph::ParseMicroStepName(tensor.name);
       if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(name)) continue;
       const Where place = Find(tensor.name);
-      if (!place.exists()) continue;  // declared, and read by nothing
+      if (!place.exists) continue;  // declared, and read by nothing
       MicroStepInputs& inputs = inputs_.at(static_cast<size_t>(micro_step));
       const auto known = std::ranges::find(inputs.slots, name, &Slot::name);
       inputs.read_by[p].push_back(static_cast<size_t>(known - inputs.slots.begin()));
@@ -180,10 +180,9 @@ Session::Where Session::Find(std::string_view name) const {
       throw InternalError(fmt::format(
           "program '{}': '{}' is a temporary, which only nodes may touch", program.name(), name));
     }
-    return {static_cast<int>(i),
-            id,
-            tensor.type,
-            {executors_[i]->address(id), static_cast<size_t>(tensor.bytes())}};
+    return {.exists = true,
+            .type = tensor.type,
+            .bytes = {executors_[i]->address(id), static_cast<size_t>(tensor.bytes())}};
   }
   return {};
 }
@@ -195,15 +194,15 @@ Session::Where Session::FindOwned(std::string_view name, graph::OwnedAs as) cons
 
 int64_t Session::Elements(std::string_view name) const {
   const Where where = Find(name);
-  return where.exists() ? where.type.shape.elements() : 0;
+  return where.exists ? where.type.shape.elements() : 0;
 }
 
 void Session::Put(const Where& slot, const void* from) {
-  if (slot.exists()) memory_->Write(slot.bytes, from);
+  if (slot.exists) memory_->Write(slot.bytes, from);
 }
 
 void Session::Get(const Where& slot, void* to) const {
-  if (slot.exists()) memory_->Read(slot.bytes, to);
+  if (slot.exists) memory_->Read(slot.bytes, to);
 }
 
 // Nothing but these copies changes an input, so that programs of a step that read the same data
@@ -259,7 +258,7 @@ void Session::MakeInputPlaces() {
 
 Session::Where Session::RequireBytes(std::string_view name, size_t bytes) const {
   const Where where = Find(name);
-  if (!where.exists() || bytes != where.bytes.size()) {
+  if (!where.exists || bytes != where.bytes.size()) {
     throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.bytes.size(), bytes));
   }
   return where;
@@ -346,7 +345,7 @@ void TakeElements(const std::byte* from, graph::DType dtype, std::span<double> t
 
 void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const {
   const auto take = [&](const Where& slot, auto* values) {
-    if (slot.exists()) std::memcpy(values, bytes, slot.bytes.size());
+    if (slot.exists) std::memcpy(values, bytes, slot.bytes.size());
     bytes += runtime::Readback::Rounded(slot.bytes.size());
   };
   for (size_t i = 0; i < objectives_.size(); ++i) {

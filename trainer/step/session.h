@@ -142,7 +142,7 @@ class Session {
   // A carried tensor: "block.0.attn.qkv.weight", "update_count". No elements when no program uses
   // such a tensor. Between micro-steps; reading waits for those that were run.
   int64_t Elements(std::string_view name) const;
-  bool Carries(std::string_view name) const { return Find(name).exists(); }
+  bool Carries(std::string_view name) const { return Find(name).exists; }
   graph::Shape ShapeOf(std::string_view name) const { return Find(name).type.shape; }
   template <typename T>
   std::vector<T> Read(std::string_view name) {
@@ -228,13 +228,11 @@ class Session {
   runtime::Executor& executor(int program) { return *executors_[program]; }
 
  private:
-  // Where a tensor that the host may touch lies. Without a program: none uses it.
+  // Where a tensor that the host may touch lies.
   struct Where {
-    int program = -1;
-    graph::TensorId id = graph::kNoTensor;
+    bool exists = false;  // a program uses it
     graph::TensorType type;
     std::span<std::byte> bytes;  // as the device finds them
-    bool exists() const { return program >= 0; }
   };
 
   Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,

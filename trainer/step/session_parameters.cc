@@ -17,7 +17,7 @@ using runtime::StoredParameter;
 
 Session::Where Session::Require(std::string_view name) const {
   const Where where = Find(name);
-  if (!where.exists()) throw InternalError("no program carries '" + std::string(name) + "'");
+  if (!where.exists) throw InternalError("no program carries '" + std::string(name) + "'");
   return where;
 }
 
@@ -29,7 +29,7 @@ StoredParameter Session::StoredOf(std::string_view name) const {
           .data = weight.bytes.data(),
           .remainder = reinterpret_cast<int16_t*>(remainder.bytes.data()),
           .master = reinterpret_cast<float*>(master.bytes.data()),
-          .has_remainder = remainder.exists()};
+          .has_remainder = remainder.exists};
 }
 
 std::vector<float> Session::ReadStaged(std::string_view name, const Where& weight) const {

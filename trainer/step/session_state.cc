@@ -84,9 +84,9 @@ StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
 
 Session::Where Session::FindState(const StateTensor& tensor, int64_t at, size_t bytes) const {
   Where where = Find(tensor.name);
-  if (where.exists() && tensor.divided) where = OwnPart(where, tensor.shape);
+  if (where.exists && tensor.divided) where = OwnPart(where, tensor.shape);
   const auto has = static_cast<int64_t>(where.bytes.size());
-  if (!where.exists() || at < 0 || static_cast<int64_t>(bytes) > has - at) {
+  if (!where.exists || at < 0 || static_cast<int64_t>(bytes) > has - at) {
     throw InternalError(fmt::format("'{}' has no {} bytes from {} on", tensor.name, bytes, at));
   }
   where.bytes = where.bytes.subspan(static_cast<size_t>(at), bytes);
@@ -103,7 +103,7 @@ void Session::AwaitCopy() const { executors_[compiled_.step.snapshot]->Await(); 
 
 std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
   const Where where = Find(CopyName(tensor.name));
-  if (!where.exists()) throw InternalError("'" + tensor.name + "' is not copied");
+  if (!where.exists) throw InternalError("'" + tensor.name + "' is not copied");
   return where.bytes;  // on the host
 }
 
