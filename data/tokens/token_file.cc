@@ -1,4 +1,3 @@
-static_assert(std::endian::native == std::endian::little, "token files are read in place");
 #include "data/tokens/token_file.h"
 
 #include <fmt/format.h>
@@ -22,6 +21,8 @@ static_assert(std::endian::native == std::endian::little, "token files are read 
 
 namespace plimsoll::data {
 namespace {
+
+static_assert(std::endian::native == std::endian::little, "token files are read in place");
 
 // The position of the ids in a file, and their width.
 struct Layout {
