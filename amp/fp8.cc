@@ -2,16 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/glob.h"
 #include "graph/block.h"
 #include "graph/builder.h"
+#include "graph/objective.h"
+#include "ops/collectives/axis.h"
+#include "ops/collectives/collective.h"
 #include "ops/linear/quantize.h"
 #include "ops/linear/scaled_linear.h"
+#include "ops/optimizer/model_state.h"
 #include "ops/reductions/largest_magnitude.h"
 
 namespace plimsoll::amp {
@@ -27,6 +34,9 @@ using graph::TensorId;
 // The attribute of a marked layer and its gradients: the type of gradients' codes.
 constexpr const char* kMark = "fp8";
 
+// The state of the largest magnitudes.
+constexpr std::string_view kLargest = "fp8_largest";
+
 std::string Word(DType dtype) { return std::string(graph::Name(dtype)); }
 
 TensorId InputOf(const Node& node, size_t i) {
@@ -35,12 +45,17 @@ TensorId InputOf(const Node& node, size_t i) {
 
 class Quantizer {
  public:
-  explicit Quantizer(Program& program) : program_(program), g_(program) {
+  Quantizer(Program& program, const Fp8Products::Options& options)
+      : program_(program),
+        options_(options),
+        state_(graph::OfObjective(options.objective, kLargest)),
+        g_(program) {
     g_.set_made_by("fp8_products");
   }
 
   graph::PassResult Run() {
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    if (options_.codes.window > 0) FindDelayed(nodes);
     for (const Node& node : nodes) {
       g_.set_scope(node.scope);
       g_.set_phase(node.phase);
@@ -54,6 +69,7 @@ class Quantizer {
         WeightGradient(node);
       }
     }
+    if (!delayed_.empty()) CarryLargest();
     program_.DropUnusedTensors();
     return {products_ > 0, fmt::format("{} products of 8-bit codes", products_)};
   }
@@ -90,9 +106,52 @@ class Quantizer {
     const Codes codes{Add(stem + ".codes_t", {dtype, transposed}),
                       Add(stem + ".codes", {dtype, shape}),
                       Add(stem + ".scale", {DType::kFloat32, {}})};
+    Attributes attributes = {{"dtype", Word(dtype)}};
+    std::vector<TensorId> inputs = {tensor, largest, acc_sums};
+    if (const auto found = std::ranges::find(delayed_, tensor); found != delayed_.end()) {
+      inputs.push_back(expected_);
+      attributes.Set("index", static_cast<int64_t>(found - delayed_.begin()));
+    }
     g_.EmitInto({codes.transposed, codes.straight, codes.scale, sums}, "quantize",
-                {tensor, largest, acc_sums}, {{"dtype", Word(dtype)}});
+                std::move(inputs), attributes);
     return codes;
+  }
+
+  // Activations and gradients. A weight's largest magnitude costs little to find, once an update.
+  void FindDelayed(const std::vector<Node>& nodes) {
+    for (const Node& node : nodes) {
+      if (!node.attributes.Has(kMark) || !Legal(node)) continue;
+      const bool of_weight = node.op->name == "linear_dw";
+      if (of_weight && node.outputs[0] == kNoTensor) continue;
+      const TensorId quantized = node.inputs[of_weight ? 1 : 0];
+      if (std::ranges::find(delayed_, quantized) == delayed_.end()) delayed_.push_back(quantized);
+    }
+    if (delayed_.empty()) return;
+    const auto count = static_cast<int64_t>(delayed_.size());
+    expected_ = g_.Persistent(state_, graph::Role::kState, {DType::kFloat32, {count}});
+    g_.Persistent(state_ + ".history", graph::Role::kState,
+                  {DType::kFloat32, {options_.codes.window, count}},
+                  graph::Owner{state_, graph::OwnedAs::kHistory});
+  }
+
+  // At the end of the backward pass.
+  void CarryLargest() {
+    const graph::TensorType type = program_.tensor(expected_).type;
+    const TensorId pending =
+        g_.Persistent(graph::PendingName(state_), graph::Role::kPending, type,
+                      graph::Owner{state_, graph::OwnedAs::kPending},
+                      graph::Merge{graph::OverMicroSteps::kMax, graph::OverRanks::kMax});
+    g_.set_scope(state_);
+    g_.set_phase(graph::Phase::kBackward);
+    std::vector<TensorId> largest;
+    for (const TensorId tensor : delayed_) largest.push_back(largest_.at(tensor));
+    const TensorId found = g_.Emit1("stack", largest, {}, "found");
+    ops::WritePending(g_, pending, found, options_.carry != graph::Carry::kAccumulate);
+    if (!options_.update || options_.tensor_ranks == 1) return;
+    Attributes over_ranks = ops::AlongAxis(kTensorAxis);
+    over_ranks.Set(ops::kReduction, std::string(ops::kMaximum));
+    g_.EmitInto({pending}, "all_reduce_start", {pending}, over_ranks);
+    g_.Emit1("all_reduce_done", {pending}, {}, "reduced");
   }
 
   // Found before the first codes of any phase.
@@ -172,10 +231,14 @@ class Quantizer {
   }
 
   Program& program_;
+  const Fp8Products::Options& options_;
+  const std::string state_;  // its name, with a window
   graph::Builder g_;
   std::map<std::pair<TensorId, graph::Phase>, Codes> codes_;  // by where they are read
   std::map<TensorId, Codes> codes_of_x_;                      // of the forward pass
   std::map<TensorId, TensorId> largest_;                      // magnitudes, by tensor
+  std::vector<TensorId> delayed_;                             // what has scales of earlier steps
+  TensorId expected_ = kNoTensor;  // the state, an element for each of these
   int products_ = 0;
 };
 
@@ -206,6 +269,6 @@ graph::PassResult MarkFp8::Run(Program& program) {
   return {marked > 0, fmt::format("{} of {} linear layers", marked, all)};
 }
 
-graph::PassResult Fp8Products::Run(Program& program) { return Quantizer(program).Run(); }
+graph::PassResult Fp8Products::Run(Program& program) { return Quantizer(program, options_).Run(); }
 
 }  // namespace plimsoll::amp

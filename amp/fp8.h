@@ -1,9 +1,13 @@
 // 8-bit linear layers (amp.fp8): their products multiply codes (ops/linear/quantize.h), each tensor
-// with a scale from its own largest magnitude. Micikevicius et al. 2022, "FP8 Formats for Deep
-// Learning".
+// with a scale from its largest magnitude, its own or that of earlier steps. Micikevicius et al.
+// 2022, "FP8 Formats for Deep Learning".
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "amp/precision_policy.h"
+#include "graph/autodiff.h"
 #include "graph/block.h"
 #include "graph/pass.h"
 
@@ -52,8 +56,27 @@ class MarkFp8 : public graph::Pass {
 // no codes of weights wait anywhere, and a weight that is gathered from ranks or comes from the
 // host is there when it is needed; its largest magnitude is found once, and waits. A layer whose
 // shapes matrix units don't take (ops/linear/scaled_linear.h) stays in 16 bits.
+//
+// With a window (Fp8Options::window) the scales of what isn't a weight are made of the largest
+// magnitudes of earlier steps, and what a step finds becomes a carried state, one for an objective:
+//
+//   %xt, %xq, %xs = quantize(%x, %xl, _, %fp8_largest) {index=0}
+//   …
+//   %found = stack(%xl, %dyl, …)
+//   %fp8_largest.pending = max_magnitude(%found)
+//
+// The update commits it to %fp8_largest by %fp8_largest.history (ops/linear/largest_history.h).
 class Fp8Products : public graph::Pass {
  public:
+  struct Options {
+    Fp8Options codes;
+    std::string objective = {};  // whose name is in those of its states (graph/objective.h)
+    graph::Carry carry = graph::Carry::kNone;
+    bool update = false;       // whether the program ends the step
+    int64_t tensor_ranks = 1;  // that have parts of what is quantized
+  };
+  Fp8Products() = default;
+  explicit Fp8Products(Options options) : options_(std::move(options)) {}
   std::string_view name() const override { return "fp8_products"; }
   graph::Contract contract() const override {
     return {.needs = {graph::Fact::kMarked, graph::Fact::kDifferentiated},
@@ -61,6 +84,9 @@ class Fp8Products : public graph::Pass {
             .spoils = graph::FactsFrom(graph::Fact::kSimplified)};
   }
   graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  Options options_;
 };
 
 }  // namespace plimsoll::amp

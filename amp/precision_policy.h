@@ -15,9 +15,13 @@ namespace plimsoll::amp {
 // Linear layers whose three products multiply 8-bit codes (amp/fp8.h).
 struct Fp8Options {
   bool enabled = false;
+  // The steps of which the largest magnitudes make the scales of activations' and gradients' codes;
+  // 0: each tensor's own does.
+  int64_t window = 0;
+  double margin = 1;  // the scales are made for so many times the largest one
   graph::DType gradients = graph::DType::kFloat8E4M3;  // of the codes of results' gradients
-  std::vector<std::string> skip;  // patterns of weights whose layers stay in 16 bits
-  int64_t skip_ends = 0;          // blocks at each end that stay in 16 bits
+  std::vector<std::string> skip = {};  // patterns of weights whose layers stay in 16 bits
+  int64_t skip_ends = 0;               // blocks at each end that stay in 16 bits
 
   bool operator==(const Fp8Options&) const = default;
 };

@@ -9,8 +9,8 @@ constexpr std::array<std::string_view, kRoles> kRoleNames = {
     "input",   "parameter",  "gradient",  "master", "optimizer_state", "state",
     "pending", "activation", "workspace", "metric", "snapshot"};
 static_assert(!kRoleNames.back().empty(), "every role has a name");
-constexpr std::array<std::string_view, 8> kOwnedAsNames = {
-    "gradient", "remainder", "master", "moment", "variance", "scale", "average", "pending"};
+constexpr std::array<std::string_view, 9> kOwnedAsNames = {
+    "gradient", "remainder", "master", "moment", "variance", "scale", "average", "history", "pending"};
 constexpr std::array<std::string_view, 4> kOverMicroStepsNames = {"last", "sum", "mean", "max"};
 constexpr std::array<std::string_view, 6> kOverRanksNames = {"same", "sum",   "mean",
                                                              "max",  "first", "own"};

@@ -64,6 +64,7 @@ enum class OwnedAs : uint8_t {
   kVariance,   // the moment of their squares, and so never negative
   kScale,      // of blocks of codes
   kAverage,    // over updates
+  kHistory,    // the values that the last updates committed to it
   kPending,    // the new value, which an applied update commits to it
 };
 

@@ -8,6 +8,7 @@
 #include "graph/builder.h"
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
+#include "ops/linear/largest_history.h"
 #include "ops/optimizer/model_state.h"
 #include "ops/optimizer/update_gate.h"
 
@@ -31,14 +32,14 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
   return name == tensor || name.ends_with("." + std::string(tensor));
 }
 
-// The pending values of states, by the names of the states.
-std::map<std::string, Value> PendingStates(const graph::Program& program) {
-  std::map<std::string, Value> pending;
+// What belongs to others in this way, by the names of the others.
+std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) {
+  std::map<std::string, Value> owned;
   for (const TensorId id : graph::TensorIds(program)) {
-    const graph::Tensor& tensor = program.tensor(id);
-    if (graph::IsPending(tensor)) pending[tensor.owner->name] = id;
+    const std::optional<Owner>& owner = program.tensor(id).owner;
+    if (owner && owner->as == as) owned[owner->name] = id;
   }
-  return pending;
+  return owned;
 }
 
 // The number of values whose sum the pending tensor has.
@@ -238,10 +239,16 @@ graph::PassResult Update::Run(graph::Program& program) {
     EmitUpdateOf(g, parameter, gradient, count, common, options_);
     averaged.push_back(parameter);
   }
-  for (const auto& [name, pending] : PendingStates(program)) {
+  const std::map<std::string, Value> histories = OwnedBy(program, OwnedAs::kHistory);
+  for (const auto& [name, pending] : OwnedBy(program, OwnedAs::kPending)) {
     g.set_scope(name);
     const graph::Merge merge = *program.tensor(pending).merge;
     const Value state = g.Carried(name, Role::kState, g.type(pending));
+    if (const auto history = histories.find(name); history != histories.end()) {
+      ops::CommitLargest(g, state, pending, history->second, count, common.apply,
+                         options_.history_margin);
+      continue;
+    }
     ops::CommitState(g, state, pending, PartsOf(merge, options_), common.apply);
     if (HasAverage(merge)) averaged.push_back(state);
   }

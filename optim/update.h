@@ -67,6 +67,8 @@ struct UpdateOptions {
   // Means of states are taken over the micro-steps of a step and the data ranks (graph::Merge).
   int64_t micro_steps = 1;
   int64_t ranks = 1;
+  // States with a history become its largest numbers, times this.
+  double history_margin = 1;
   // Averages of the weights over the applied updates.
   std::optional<ops::WeightAverageOptions> average = std::nullopt;
 
@@ -87,7 +89,8 @@ bool CountsAverages(std::string_view name);
 bool BeginsAtZero(std::string_view name);
 
 // A parameter's type in the program says how it is stored. Where the update is applied, each state
-// of which the program has a pending value (graph::OwnedAs::kPending) takes it over. Adds
+// of which the program has a pending value (graph::OwnedAs::kPending) takes it over, by way of its
+// history if it has one (ops/linear/largest_history.h). Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
 //   with ClipBy::kLastStep: "last_grad_norm" f32[], 0 before the first update

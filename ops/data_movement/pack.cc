@@ -28,5 +28,24 @@ const graph::OpRegistration kPack({
     .precision = {graph::Precision::kAsInput, "moves bytes"},
 });
 
+std::vector<graph::TensorType> InferStack(const graph::OpCall& call) {
+  graph::Check(!call.inputs.empty(), call, "needs an input");
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    graph::Check(call.input(i) == graph::TensorType{graph::DType::kFloat32, {}}, call,
+                 "inputs must be f32[]");
+  }
+  return {{graph::DType::kFloat32, {static_cast<int64_t>(call.inputs.size())}}};
+}
+
+const graph::OpRegistration kStack({
+    .name = "stack",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .variadic = true,
+    .infer = &InferStack,
+    .gradient = {},
+    .cost = {},
+});
+
 }  // namespace
 }  // namespace plimsoll::ops

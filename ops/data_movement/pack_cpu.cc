@@ -19,7 +19,13 @@ void PackTensors(const CpuContext& ctx) {
   }
 }
 
+void Stack(const CpuContext& ctx) {
+  float* const y = ctx.out<float>(0);
+  for (size_t i = 0; i < ctx.inputs.size(); ++i) y[i] = *ctx.in<float>(i);
+}
+
 const CpuKernelRegistration kPack({"pack", &PackTensors});
+const CpuKernelRegistration kStack({"stack", &Stack});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -1,6 +1,6 @@
 // Copies x by x, and clears what is between them. A block of 256 threads fills 16 KiB of what y has
 // for one x, 16 bytes a thread at a time; up to 800 of them are one launch, which finds its x in a
-// table in the kernel's parameter. Bytes: y twice.
+// table in the kernel's parameter. Bytes: y twice. Scalars are stacked a thread each.
 #include <cstddef>
 #include <cstring>
 
@@ -65,7 +65,32 @@ void PackTensors(const CudaContext& ctx) {
   }
 }
 
+constexpr int kMostScalars = 4000;
+struct Scalars {
+  const float* each[kMostScalars];
+};
+
+__global__ void __launch_bounds__(kThreads)
+    StackKernel(const __grid_constant__ Scalars scalars, int count, float* y) {
+  const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (i < count) y[i] = *scalars.each[i];
+}
+
+void Stack(const CudaContext& ctx) {
+  for (size_t first = 0; first < ctx.inputs.size(); first += kMostScalars) {
+    Scalars scalars;
+    int count = 0;
+    for (size_t i = first; i < ctx.inputs.size() && count < kMostScalars; ++i) {
+      scalars.each[count++] = ctx.in<float>(i);
+    }
+    StackKernel<<<(count + kThreads - 1) / kThreads, kThreads, 0, ctx.stream>>>(
+        scalars, count, ctx.out<float>(0) + first);
+    gpu::CheckLaunch("stack");
+  }
+}
+
 const CudaKernelRegistration kPack({"pack", &PackTensors});
+const CudaKernelRegistration kStack({"stack", &Stack});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -1,6 +1,6 @@
 // How numbers and their 8-bit codes are related: code = round(number · to_code), and a code is
-// the number code · to_number. One scale for a tensor, from its largest magnitude. The same bits on
-// every device.
+// the number code · to_number. One scale for a tensor, from its largest magnitude or that of tensors
+// before it. The same bits on every device.
 #pragma once
 
 #include <bit>
@@ -26,6 +26,12 @@ constexpr CodeScale ScaleOf(uint32_t largest, float most) {
   const float factor = most / std::bit_cast<float>(largest);
   const float to_code = factor < kMax ? factor : kMax;
   return {to_code, 1 / to_code};
+}
+
+// The magnitude of which a scale is made, as bits: what is expected of the tensor by those before
+// it, unless that is 0, or the tensor isn't finite.
+constexpr uint32_t MagnitudeFor(uint32_t largest, uint32_t expected) {
+  return expected == 0 || largest >= 0x7f800000 ? largest : expected;
 }
 
 }  // namespace plimsoll::ops

@@ -31,6 +31,13 @@ std::vector<TensorType> InferQuantize(const OpCall& call) {
   CheckFloat32Scalar(call, 1);
   const TensorType sums{DType::kFloat32, {x.shape.dim(-1)}};
   CheckAbsentOr(call, 2, sums);
+  if (call.has_input(3)) {
+    const TensorType& expected = call.input(3);
+    const int64_t index = call.attributes.GetInt("index");
+    Check(expected.dtype == DType::kFloat32 && expected.shape.rank() == 1, call,
+          "needs expected f32[N]");
+    Check(index >= 0 && index < expected.shape.dim(0), call, "index is none of expected's");
+  }
   const auto dtype = graph::ParseDType(call.attributes.GetWord("dtype"));
   Check(dtype && graph::IsFloat8(*dtype), call, "dtype is no 8-bit float");
   return {{*dtype, {x.shape.dim(-1), TransposedRow(x.shape.rows())}},
@@ -41,7 +48,7 @@ std::vector<TensorType> InferQuantize(const OpCall& call) {
 
 const graph::OpRegistration kQuantize({
     .name = "quantize",
-    .inputs = {{"x"}, {"largest"}, {"acc_sums", true}},
+    .inputs = {{"x"}, {"largest"}, {"acc_sums", true}, {"expected", true}},
     .outputs = {{"transposed", true}, {"codes", true}, {"scale", true}, {"sums", true}},
     .infer = &InferQuantize,
     .gradient = {},

@@ -9,13 +9,14 @@ namespace plimsoll::ops {
 
 // The op `quantize`, which passes emit (amp/fp8.h):
 //
-//   x [..., K], f32, bf16 or f16, of T rows; largest f32[]; acc_sums? f32[K]  {dtype}
-//     → transposed? [K, T16], codes? [..., K], scale? f32[], sums? f32[K]
+//   x [..., K], f32, bf16 or f16, of T rows; largest f32[]; acc_sums? f32[K]; expected? f32[N]
+//     {dtype, index} → transposed? [K, T16], codes? [..., K], scale? f32[], sums? f32[K]
 //
 // `dtype` is e4m3 or e5m2. `transposed` are the codes of xᵀ, a row of them padded with zeros to a
 // multiple of 16. `scale` turns codes into numbers. `sums` are those of x's columns, added to
 // acc_sums: where x is the gradient of a linear layer's result, the gradient of its bias. `largest`
-// is x's largest magnitude (ops/reductions/largest_magnitude.h).
+// is x's largest magnitude (ops/reductions/largest_magnitude.h). With `expected`, the scale is made
+// of its element `index` instead, unless that is 0; larger numbers saturate.
 
 // Elements in a row of the transposed codes of that number of rows.
 constexpr int64_t TransposedRow(int64_t rows) { return (rows + 15) / 16 * 16; }

@@ -54,7 +54,11 @@ void Encode(const CpuContext& ctx, float to_code) {
 template <typename S>
 void Run(const CpuContext& ctx) {
   const int64_t rows = ctx.in_shape(0).rows(), columns = ctx.in_shape(0).dim(-1);
-  const auto largest = std::bit_cast<uint32_t>(*ctx.in<float>(1));
+  auto largest = std::bit_cast<uint32_t>(*ctx.in<float>(1));
+  if (ctx.has_input(3)) {
+    const float expected = ctx.in<float>(3)[ctx.attributes.GetInt("index")];
+    largest = MagnitudeFor(largest, std::bit_cast<uint32_t>(expected));
+  }
   const DType dtype = *graph::ParseDType(ctx.attributes.GetWord("dtype"));
   const CodeScale scale = ScaleOf(largest, LargestCode(dtype));
   if (ctx.has_output(2)) *ctx.out<float>(2) = scale.to_number;

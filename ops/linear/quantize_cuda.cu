@@ -36,6 +36,7 @@ static_assert(kAcross * kUnits == kThreads && kAcross == kUnits);
 struct Cast {
   int64_t rows, columns, padded;  // padded: elements in a transposed row
   const uint32_t* largest;
+  const uint32_t* expected;  // nullptr: `largest` it is
   // nullptr: not wanted
   uint8_t* codes;
   uint8_t* transposed;
@@ -45,7 +46,8 @@ struct Cast {
 
 template <typename Code>
 __device__ CodeScale ReadScale(const Cast& cast) {
-  const CodeScale scale = ScaleOf(*cast.largest, Code::kLargest);
+  const uint32_t expected = cast.expected == nullptr ? 0 : *cast.expected;
+  const CodeScale scale = ScaleOf(MagnitudeFor(*cast.largest, expected), Code::kLargest);
   if (cast.scale != nullptr && blockIdx.x == 0 && threadIdx.x == 0) *cast.scale = scale.to_number;
   return scale;
 }
@@ -283,6 +285,7 @@ void Quantize(const CudaContext& ctx) {
   cast.codes = ctx.out<uint8_t>(1);
   cast.scale = ctx.out<float>(2);
   cast.largest = ctx.in<uint32_t>(1);
+  if (ctx.has_input(3)) cast.expected = ctx.in<uint32_t>(3) + ctx.attributes.GetInt("index");
   if (ctx.has_output(3)) cast.partials = static_cast<float*>(ctx.workspace);
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
     if (graph::ParseDType(ctx.attributes.GetWord("dtype")) == graph::DType::kFloat8E4M3) {

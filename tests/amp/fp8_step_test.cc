@@ -17,6 +17,7 @@ struct Case {
   std::string name;
   bool llama;
   DType dtype;
+  int64_t window = 0;
 };
 
 class Fp8Step : public testing::TestWithParam<Case> {
@@ -24,6 +25,7 @@ class Fp8Step : public testing::TestWithParam<Case> {
   TinyRun Run() const {
     TinyRun run = In16Bits();
     run.amp.fp8.enabled = true;
+    run.amp.fp8.window = GetParam().window;
     return run;
   }
   TinyRun In16Bits() const {
@@ -148,8 +150,54 @@ TEST_P(Fp8Step, AdaptersTrainOverAFrozenModel) {
 INSTANTIATE_TEST_SUITE_P(Models, Fp8Step,
                          testing::Values(Case{"Gpt2Bf16", false, DType::kBFloat16},
                                          Case{"LlamaBf16", true, DType::kBFloat16},
-                                         Case{"LlamaF16", true, DType::kFloat16}),
+                                         Case{"LlamaF16", true, DType::kFloat16},
+                                         Case{"Gpt2Bf16Delayed", false, DType::kBFloat16, 3},
+                                         Case{"LlamaF16Delayed", true, DType::kFloat16, 16}),
                          [](const auto& info) { return info.param.name; });
+
+TinyRun DelayedRun() {
+  TinyRun run;
+  run.spec = TinyLlama();
+  run.amp.dtype = DType::kBFloat16;
+  run.amp.fp8.enabled = true;
+  run.amp.fp8.window = 2;
+  return run;
+}
+
+// The first step has no step before it: each tensor has its own scale, as with `current`.
+TEST(Fp8Delayed, BeginsAsCurrent) {
+  TinyRun run = DelayedRun();
+  const TinyResult delayed = Train(run);
+  run.amp.fp8.window = 0;
+  const TinyResult current = Train(run);
+  EXPECT_EQ(delayed.losses[0], current.losses[0]);
+  EXPECT_EQ(delayed.grad_norms[0], current.grad_norms[0]);
+  // The same weights, but scales of the first step.
+  EXPECT_NE(delayed.losses[1], current.losses[1]);
+}
+
+// Scales of the step before: with the same tokens and weights they are those of the tokens
+// themselves.
+TEST(Fp8Delayed, ScalesAreThoseOfTheStepBefore) {
+  TinyRun run = DelayedRun();
+  run.repeat = true;
+  run.lr = 0;
+  run.update.weight_decay = 0;
+  const TinyResult delayed = Train(run);
+  run.amp.fp8.window = 0;
+  ExpectSameNumbers(delayed, Train(run));
+}
+
+// What is larger than expected saturates, in one step: the next knows of it.
+TEST(Fp8Delayed, MarginsMakeScalesLarger) {
+  TinyRun run = DelayedRun();
+  const TinyResult one = Train(run);
+  run.amp.fp8.margin = 8;
+  const TinyResult more = Train(run);
+  EXPECT_EQ(more.losses[0], one.losses[0]);
+  EXPECT_NE(more.losses[2], one.losses[2]);
+  EXPECT_NEAR(more.losses.back(), one.losses.back(), 0.03);
+}
 
 // The scale starts far too high: gradients are infinite, codes of them saturate, and the steps are
 // skipped all the same, with nothing changed.
@@ -176,19 +224,22 @@ TEST(Fp8Overflow, StepsAreSkippedUntilTheScaleFits) {
 
 // In bf16, too: the first step makes weights so large that from the second on gradients overflow.
 TEST(Fp8Overflow, SkippedStepsChangeNoBit) {
-  TinyRun run;
-  run.spec = TinyLlama();
-  run.amp.dtype = DType::kBFloat16;
-  run.amp.fp8.enabled = true;
-  run.update.skips = true;
-  run.lr = 1e36;
-  run.steps = 1;
-  const TinyResult once = Train(run);
-  EXPECT_EQ(once.last.skipped, 0);
-  run.steps = 4;
-  const TinyResult often = Train(run);
-  EXPECT_EQ(often.last.skipped, 3);
-  EXPECT_EQ(often.weights, once.weights);
+  for (const int64_t window : {0, 2}) {
+    TinyRun run = DelayedRun();
+    run.amp.fp8.window = window;
+    run.update.skips = true;
+    run.lr = 1e36;
+    run.steps = 1;
+    TinyResult once = Train(run);
+    EXPECT_EQ(once.last.skipped, 0);
+    run.steps = 4;
+    TinyResult often = Train(run);
+    EXPECT_EQ(often.last.skipped, 3);
+    EXPECT_EQ(often.weights, once.weights);
+    for (TinyResult* result : {&once, &often}) result->state.erase("skipped");
+    EXPECT_EQ(often.state, once.state);
+    EXPECT_EQ(often.state.contains("fp8_largest.history"), window > 0);
+  }
 }
 
 }  // namespace

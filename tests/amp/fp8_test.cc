@@ -110,6 +110,41 @@ backward
 )");
 }
 
+// Scales of the activation and the gradient come from a carried state, in place of their own
+// magnitudes, which become its pending value, the largest of this micro-step and those before.
+TEST(Fp8Products, ScalesOfEarlierStepsAreCarried) {
+  Program program = Parse(kLayer);
+  Fp8Products pass({.codes = {.window = 4}, .carry = graph::Carry::kAccumulate});
+  EXPECT_EQ(pass.Run(program).summary, "3 products of 8-bit codes");
+  graph::Simplify().Run(program);
+  ExpectProgram(program, R"(program p
+  tensor %x: bf16[2,5,16] input persistent
+  tensor %w: bf16[32,16] parameter persistent
+  tensor %b: bf16[32] parameter persistent
+  tensor %w.grad: f32[32,16] gradient persistent of %w as gradient
+  tensor %b.grad: f32[32] gradient persistent of %b as gradient
+  tensor %dx: bf16[2,5,16] metric persistent
+  tensor %fp8_largest: f32[2] state persistent
+  tensor %fp8_largest.history: f32[4,2] state persistent of %fp8_largest as history
+  tensor %fp8_largest.pending: f32[2] pending persistent of %fp8_largest as pending merged max, max
+forward
+  %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products
+  %x.codes_t: e4m3[16,16], %x.codes: e4m3[2,5,16], %x.scale: f32[], _ = quantize(%x, %x.largest, _, %fp8_largest) {dtype="e4m3", index=0} @block.0 !fp8_products
+  %w.largest: f32[] = largest_magnitude(%w) @block.0 !fp8_products
+  _, %w.codes: e4m3[32,16], %w.scale: f32[], _ = quantize(%w, %w.largest, _) {dtype="e4m3"} @block.0 !fp8_products
+  %y: bf16[2,5,32] = scaled_linear(%x.codes, %w.codes, %x.scale, %w.scale, %b) {dtype="bf16", fast=true} @block.0 !fp8_products
+  %dy: bf16[2,5,32] = gelu(%y) {approximate="tanh"} @block.0
+backward
+  %dy.largest: f32[] = largest_magnitude(%dy) @block.0 !fp8_products
+  %dy.codes_t: e5m2[32,16], %dy.codes: e5m2[2,5,32], %dy.scale: f32[], %b.grad = quantize(%dy, %dy.largest, %b.grad, %fp8_largest) {dtype="e5m2", index=1} @block.0 !fp8_products
+  %w.grad = scaled_linear(%dy.codes_t, %x.codes_t, %dy.scale, %x.scale, _, %w.grad, _) {dtype="f32"} @block.0 !fp8_products
+  %w.codes_t.2: e4m3[16,32], _, %w.scale.2: f32[], _ = quantize(%w, %w.largest, _) {dtype="e4m3"} @block.0 !fp8_products
+  %dx = scaled_linear(%dy.codes, %w.codes_t.2, %dy.scale, %w.scale.2, _, _) {dtype="bf16"} @block.0 !fp8_products
+  %fp8_largest.found: f32[2] = stack(%x.largest, %dy.largest) @fp8_largest !fp8_products
+  %fp8_largest.pending = max_magnitude(%fp8_largest.found, %fp8_largest.pending) @fp8_largest !fp8_products
+)");
+}
+
 // A frozen layer needs no gradient of its weight: nothing transposed waits.
 TEST(Fp8Products, FrozenLayersKeepNoCodes) {
   Program program = Parse(R"(program p

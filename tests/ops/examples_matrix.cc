@@ -32,6 +32,8 @@ const ExampleTable kExamples(R"(
   quantize "codes, sums unread"([2,33,48], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
   quantize "many tiles"([300,208] small, f32[] positive, _) {dtype="e4m3"} dtypes=bf16,f16
   quantize "odd columns"([131,173], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
+  quantize "as expected"([33,48], f32[] positive, _, f32[3] positive) {dtype="e4m3", index=2}
+      dtypes=f32,bf16,f16
   // cuda_tolerance=0.25: matrix units keep about 14 bits of sums of codes, relative to the largest.
   scaled_linear "with bias"(e4m3[3,7,48], e4m3[32,48] small, f32[] positive, f32[] positive,
       bf16[32], _) {dtype="bf16", fast=true} dtypes=bf16

@@ -16,6 +16,10 @@ const ExampleTable kExamples(R"(
   max_magnitude "of the first"(f32[11]) dtypes=f32
   commit_state "of three ranks"(f32[20,1001], f32[20,1001]) {parts=3} dtypes=f32
   commit_state "gated"(f32[11], f32[11], [] counter) {parts=1} dtypes=f32
+  commit_largest(f32[301] positive, f32[301] positive, f32[5,301] positive, [] counter)
+      {margin=1.5} dtypes=f32
+  commit_largest "gated"(f32[7] positive, f32[7] positive, f32[1,7] positive, [] counter,
+      [] counter) {margin=1.0} dtypes=f32
 
   weight_average([20,1001], [20,1001], [] counter) {decay=0.9, warmup=false} dtypes=f32,f64
   weight_average "warm-up"([11], [11], [] counter, _, [] counter) {decay=0.999, warmup=true}

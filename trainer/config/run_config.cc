@@ -80,7 +80,7 @@ const Names& EnumNames<GradDtype>() {
 }
 template <>
 const Names& EnumNames<Fp8Recipe>() {
-  static const Names names = {"none", "current"};
+  static const Names names = {"none", "current", "delayed"};
   return names;
 }
 template <>

@@ -27,7 +27,7 @@ enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
 enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
 enum class GradDtype { kFp32, kBf16 };
-enum class Fp8Recipe { kNone, kCurrent };
+enum class Fp8Recipe { kNone, kCurrent, kDelayed };
 enum class Fp8Gradients { kE5m2, kE4m3 };
 enum class ClipBy { kStep, kParameter, kLastStep };
 enum class PlaceOrAuto { kDevice, kHost, kAuto };
@@ -291,6 +291,8 @@ struct AmpConfig {
   double min_scale = 1;                     // the floor
   int64_t max_skips = 50;                   // skipped steps in a row that end the run
   Fp8Recipe fp8_recipe = Fp8Recipe::kNone;  // how 8-bit linear layers find their scales
+  int64_t fp8_window = 16;  // steps whose largest values make scales
+  double fp8_margin = 1;    // times the largest of them
   Fp8Gradients fp8_gradients = Fp8Gradients::kE4m3;
   std::vector<std::string> fp8_skip;  // patterns of weights whose layers stay in 16 bits
   int64_t fp8_skip_ends = 1;          // blocks at each end that stay in 16 bits

@@ -371,12 +371,23 @@ void TechniqueKeys(std::vector<Key>& keys) {
   amp.Add("max_skips", &A::max_skips, "Skipped steps in a row that end the run with an error.")
       .Between(1, kSteps)
       .When("amp.loss_scale", scaled);
-  const std::vector<std::string> codes = {"current"};
+  const std::vector<std::string> codes = {"current", "delayed"}, delayed = {"delayed"};
   amp.Add(
       "fp8.recipe", &A::fp8_recipe,
       "`current`: linear layers in the model's blocks multiply 8-bit codes in training, forward "
-      "and backward, each tensor scaled by its largest value at that moment; for `dtype` "
-      "`bf16` or `fp16` (docs/mixed_precision.md).");
+      "and backward, each tensor scaled by its largest value at that moment. `delayed`: "
+      "activations "
+      "and gradients by their largest values in the steps before, so that what makes them can "
+      "write "
+      "codes at once. For `dtype` `bf16` or `fp16` (docs/mixed_precision.md).");
+  amp.Add("fp8.window", &A::fp8_window, "The number of steps before, of which the largest counts.")
+      .Between(1, 65'536)
+      .When("amp.fp8.recipe", delayed);
+  amp.Add("fp8.margin", &A::fp8_margin,
+          "Scales are made for so many times the largest value of these steps: what is larger "
+          "still becomes the largest code.")
+      .Between(0.5, 1024)
+      .When("amp.fp8.recipe", delayed);
   amp.Add("fp8.gradients", &A::fp8_gradients,
           "Codes of the gradients of these layers' results: `e4m3` is the more precise, `e5m2` has "
           "the wider range. Activations and weights are `e4m3`.")

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -231,11 +232,26 @@ bool IsOwnedAs(const TensorRecord& record, OwnedAs as) { return record.as == Nam
 bool IsOwnedAs(const StateTensor& tensor, OwnedAs as) {
   return tensor.owner && tensor.owner->as == as;
 }
+const std::string& OwnerOf(const TensorRecord& record) { return record.owner; }
+const std::string& OwnerOf(const StateTensor& tensor) { return tensor.owner->name; }
 
 // Averages and what counts them.
 template <typename Tensor>
 bool BelongsToAverages(const Tensor& tensor) {
   return IsOwnedAs(tensor, OwnedAs::kAverage) || optim::CountsAverages(tensor.name);
+}
+
+// The names of states with a history, and of their histories. Where a snapshot has none of the same
+// shape, they begin at zero.
+template <typename Tensors>
+std::set<std::string> WithHistory(const Tensors& tensors) {
+  std::set<std::string> names;
+  for (const auto& tensor : tensors) {
+    if (!IsOwnedAs(tensor, OwnedAs::kHistory)) continue;
+    names.insert(tensor.name);
+    names.insert(OwnerOf(tensor));
+  }
+  return names;
 }
 
 // By name, without scales of 8-bit state, which belong to their codes.
@@ -270,8 +286,10 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
     }
     there.erase(found);
   }
-  std::erase_if(there, [](const auto& entry) {
-    return optim::BeginsAtZero(entry.first) || BelongsToAverages(*entry.second);
+  const std::set<std::string> histories = WithHistory(snapshot.manifest().tensors);
+  std::erase_if(there, [&](const auto& entry) {
+    return optim::BeginsAtZero(entry.first) || BelongsToAverages(*entry.second) ||
+           histories.contains(entry.first);
   });
   if (!there.empty()) {
     FailTensor(snapshot, there.begin()->first, "has no place in this run");
@@ -316,6 +334,19 @@ void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<State
   }
 }
 
+// Removes states from the list that begin at zero: their histories are of another shape, or saved
+// by a run without.
+void BeginOtherHistories(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state) {
+  const std::set<std::string> histories = WithHistory(state);
+  const bool same = std::ranges::all_of(state, [&](const StateTensor& tensor) {
+    const TensorRecord* const record = snapshot.manifest().Find(tensor.name, 0);
+    return !histories.contains(tensor.name) ||
+           (record != nullptr && graph::Shape(record->shape) == tensor.shape);
+  });
+  if (same) return;
+  std::erase_if(state, [&](const StateTensor& tensor) { return histories.contains(tensor.name); });
+}
+
 }  // namespace
 
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
@@ -324,6 +355,7 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   std::erase_if(state, [&](const StateTensor& tensor) {
     return optim::BeginsAtZero(tensor.name) && snapshot.manifest().Find(tensor.name, 0) == nullptr;
   });
+  BeginOtherHistories(snapshot, state);
   BeginMissingAverages(snapshot, state, session);
   const adapters::Lora& lora = session.compiled().options.lora;
   const SavedTensors saved(snapshot, model, lora);

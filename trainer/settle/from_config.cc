@@ -543,6 +543,8 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
   amp.low_ops = config.amp.low_ops;
   amp.fp32_ops = config.amp.fp32_ops;
   amp.fp8.enabled = config.amp.fp8_recipe != config::Fp8Recipe::kNone;
+  if (config.amp.fp8_recipe == config::Fp8Recipe::kDelayed) amp.fp8.window = config.amp.fp8_window;
+  amp.fp8.margin = config.amp.fp8_margin;
   amp.fp8.gradients = config.amp.fp8_gradients == config::Fp8Gradients::kE4m3
                           ? graph::DType::kFloat8E4M3
                           : graph::DType::kFloat8E5M2;

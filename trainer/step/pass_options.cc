@@ -58,8 +58,17 @@ graph::AutodiffOptions AutodiffFrom(const Making& m) {
               m.options.UpdateOf(objective).loss_scale ? OfObjective(objective, "loss_scale") : ""};
 }
 
+amp::Fp8Products::Options Fp8From(const Making& m) {
+  return {.codes = m.options.amp.fp8,
+          .objective = m.purpose.objective.name,
+          .carry = m.purpose.carry,
+          .update = m.purpose.update,
+          .tensor_ranks = m.options.mesh.ranks(kTensorAxis)};
+}
+
 optim::UpdateOptions UpdateFrom(const Making& m) {
   optim::UpdateOptions update = m.options.UpdateOf(m.purpose.objective.name);
+  update.history_margin = m.options.amp.fp8.margin;
   update.micro_steps = m.options.accumulate;
   update.ranks = DataRanks(m);
   return update;

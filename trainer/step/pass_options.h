@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "amp/fp8.h"
 #include "checkpointing/offload.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
@@ -33,6 +34,7 @@ parallel::TensorParallelOptions TensorParallelFrom(
 
 int64_t DataRanks(const Making& making);
 graph::AutodiffOptions AutodiffFrom(const Making& making);
+amp::Fp8Products::Options Fp8From(const Making& making);
 optim::UpdateOptions UpdateFrom(const Making& making);
 parallel::ZeroStateOptions ZeroStateFrom(const Making& making);
 parallel::ZeroWeightsOptions ZeroWeightsFrom(const Making& making);

@@ -143,7 +143,7 @@ const std::vector<PassRow>& PassTable() {
        [](M m, Slice) { return m.trains() && m.options.amp.low_gradients; },
        [](M, Slice) { return New<amp::LowGradients>(); }},
       {"fp8_products", {kDraft}, "training with `amp.fp8`", HasFp8,
-       [](M, Slice) { return New<amp::Fp8Products>(); }},
+       [](M m, Slice) { return New<amp::Fp8Products>(Fp8From(m)); }},
       {"update", {kDraft}, "the last micro-step",
        [](M m, Slice) { return m.trains() && m.purpose.update; },
        [](M m, Slice) { return New<optim::Update>(UpdateFrom(m)); }},

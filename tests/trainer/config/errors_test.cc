@@ -132,7 +132,8 @@ TEST(ConfigErrors, Checkpointing) {
 
 TEST(ConfigErrors, MixedPrecision) {
   CheckLine({
-      {"amp: {fp8: {recipe: delayed}}", "amp.fp8.recipe: \"delayed\" is not one of none, current"},
+      {"amp: {fp8: {recipe: blocks}}",
+       "amp.fp8.recipe: \"blocks\" is not one of none, current, delayed"},
       {"amp: {fp8: {recipe: current}}",
        "amp.fp8.recipe: current needs amp.dtype: bf16 or fp16, not fp32; set one of them, or "
        "remove it"},
