@@ -1,4 +1,5 @@
-// The scratch memory of quantize's kernel on a GPU: partial sums of columns.
+// The scratch memory of the kernels of quantize and quantize_activation on a GPU: partial sums of
+// columns, after the largest magnitudes that the latter finds.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,16 @@ inline int64_t QuantizeWorkspace(const graph::OpCall& call) {
   if (!call.has_output(3)) return 0;
   const graph::Shape& x = call.input(0).shape;
   return QuantizeTiles(x.rows()) * x.dim(-1) * static_cast<int64_t>(sizeof(float));
+}
+
+// Bytes of the two words for largest magnitudes, so that sums after them are aligned as tensors.
+inline constexpr int64_t kQuantizeActivationWords = 256;
+
+inline int64_t QuantizeActivationWorkspace(const graph::OpCall& call) {
+  if (!call.has_output(3)) return kQuantizeActivationWords;
+  const int64_t columns = call.output(3).shape.dim(0);
+  return kQuantizeActivationWords +
+         QuantizeTiles(call.input(0).shape.rows()) * columns * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace plimsoll::ops

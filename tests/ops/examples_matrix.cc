@@ -34,6 +34,27 @@ const ExampleTable kExamples(R"(
   quantize "odd columns"([131,173], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
   quantize "as expected"([33,48], f32[] positive, _, f32[3] positive) {dtype="e4m3", index=2}
       dtypes=f32,bf16,f16
+  // cuda_tolerance=2: an activation may lie on either side of a rounding boundary on a GPU, and so
+  // may its code.
+  quantize_activation "gelu"([3,7,40], _, _, f32[3] positive)
+      {approximate="tanh", dtype="e4m3", index=2, of="gelu"} cuda_tolerance=2 dtypes=f32,bf16,f16
+  quantize_activation "exact gelu, odd, with sums"([131,75], _, f32[75], f32[1] positive)
+      {approximate="none", dtype="e5m2", index=0, of="gelu"} cuda_tolerance=2 dtypes=f32,bf16,f16
+  quantize_activation "gradient of gelu, with sums"([2,33,48], [2,33,48], f32[48], f32[2] positive)
+      {approximate="tanh", dtype="e5m2", index=1, of="gelu_backward"} cuda_tolerance=2
+      dtypes=f32,bf16,f16
+  quantize_activation "gradient of exact gelu"([33,48], [33,48], _, f32[2] positive)
+      {approximate="none", dtype="e4m3", index=1, of="gelu_backward"} cuda_tolerance=2
+      dtypes=f32,bf16,f16
+  quantize_activation "swiglu, many tiles"([300,416], _, _, f32[2] positive)
+      {dtype="e4m3", index=1, of="swiglu"} cuda_tolerance=2 dtypes=f32,bf16,f16
+  quantize_activation "swiglu, odd"([17,2,26], _, _, f32[2] positive)
+      {dtype="e4m3", index=0, of="swiglu"} cuda_tolerance=2 dtypes=f32,bf16,f16
+  quantize_activation "gradient of swiglu"([150,272], [150,136], _, f32[2] positive)
+      {dtype="e4m3", index=0, of="swiglu_backward"} cuda_tolerance=2 dtypes=f32,bf16,f16
+  quantize_activation "gradient of swiglu, odd, with sums"([9,5,26], [9,5,13], f32[26],
+      f32[2] positive) {dtype="e5m2", index=0, of="swiglu_backward"} cuda_tolerance=2
+      dtypes=f32,bf16,f16
   // cuda_tolerance=0.25: matrix units keep about 14 bits of sums of codes, relative to the largest.
   scaled_linear "with bias"(e4m3[3,7,48], e4m3[32,48] small, f32[] positive, f32[] positive,
       bf16[32], _) {dtype="bf16", fast=true} dtypes=bf16

@@ -1,0 +1,264 @@
+// y = OF(a[, dy]) in registers, then codes = round(y · to_code), and the same transposed; sums of
+// y's columns (ops/linear/quantize_activation.h).
+//
+// One kernel loads a and dy once and writes all results, in tiles (ops/cuda/quantize_tiles.cuh). A
+// thread makes 8 rows of 8 columns of y; of SwiGLU's gradient the same columns of dgate and dup, so
+// that a tile is two tiles of y, half a row apart. Functions are those of the activations' own
+// kernels (ops/cuda/activations.cuh), and y is rounded to its type: the same bits.
+//
+// The first step expects nothing. A kernel before the main one, which returns at once in all other
+// steps, then finds y's largest magnitude. Another one after it writes the scale of the largest
+// magnitude that the main kernel has found, which is NaN if y isn't finite.
+//
+// Bytes for N results of 16 bits and both copies of their codes: gelu 4·N, its gradient 6·N; swiglu
+// 6·N, its gradient 5·N. In the first step a and dy are read once more.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "base/float8.h"
+#include "gpu/check.h"
+#include "ops/cuda/activations.cuh"
+#include "ops/cuda/column_sums.h"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/largest.cuh"
+#include "ops/cuda/quantize_tiles.cuh"
+#include "ops/cuda_kernel.h"
+#include "ops/linear/quantize.h"
+#include "ops/linear/quantize_activation.h"
+#include "ops/linear/quantize_workspace.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using namespace cast_tiles;
+
+// What sources have in common; kOperands is the number of tensors, or halves of them, that they
+// read.
+template <typename T, int kOperands, int kPartsOfY = 1>
+struct Activation {
+  using Element = T;
+  static constexpr int kParts = kPartsOfY;
+  // Six to eight times 16 bytes in flight, of a thread.
+  static constexpr int kRows = (kOperands == 3 ? 2 : 8 / kOperands) * 2 / sizeof(T);
+  static constexpr bool kFindsLargest = true;
+
+  const T* a;
+  const T* dy;
+};
+
+template <typename Function, typename T>
+struct Gelu : Activation<T, 1> {
+  struct Loaded {
+    Eight<T> x;
+  };
+
+  template <bool kEven>
+  __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
+    return {LoadSome<kEven>(this->a + row * width + column, count)};
+  }
+  static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) {
+    float x[kSide], y[kSide];
+    ToFloats(loaded.x, x);
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) y[i] = Function()(x[i]).value;
+    made[0] = RoundPack<T, kSide>(y);
+  }
+};
+
+template <typename Function, typename T>
+struct GeluBackward : Activation<T, 2> {
+  struct Loaded {
+    Eight<T> x, dy;
+  };
+
+  template <bool kEven>
+  __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
+    const int64_t at = row * width + column;
+    return {LoadSome<kEven>(this->a + at, count), LoadSome<kEven>(this->dy + at, count)};
+  }
+  static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) {
+    float x[kSide], dy[kSide], dx[kSide];
+    ToFloats(loaded.x, x);
+    ToFloats(loaded.dy, dy);
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) dx[i] = __fmul_rn(dy[i], Function()(x[i]).slope);
+    made[0] = RoundPack<T, kSide>(dx);
+  }
+};
+
+template <typename T>
+struct Swiglu : Activation<T, 2> {
+  struct Loaded {
+    Eight<T> gate, up;
+  };
+
+  template <bool kEven>
+  __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
+    const T* const gate = this->a + row * 2 * width + column;
+    return {LoadSome<kEven>(gate, count), LoadSome<kEven>(gate + width, count)};
+  }
+  static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) {
+    float gate[kSide], up[kSide], y[kSide];
+    ToFloats(loaded.gate, gate);
+    ToFloats(loaded.up, up);
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) y[i] = __fmul_rn(SiluFunction()(gate[i]).value, up[i]);
+    made[0] = RoundPack<T, kSide>(y);
+  }
+};
+
+// dgate, then dup.
+template <typename T>
+struct SwigluBackward : Activation<T, 3, 2> {
+  struct Loaded {
+    Eight<T> gate, up, dy;
+  };
+
+  template <bool kEven>
+  __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
+    const T* const gate = this->a + row * 2 * width + column;
+    return {LoadSome<kEven>(gate, count), LoadSome<kEven>(gate + width, count),
+            LoadSome<kEven>(this->dy + row * width + column, count)};
+  }
+  static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[2]) {
+    float gate[kSide], up[kSide], dy[kSide], dgate[kSide], dup[kSide];
+    ToFloats(loaded.gate, gate);
+    ToFloats(loaded.up, up);
+    ToFloats(loaded.dy, dy);
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      const ValueAndSlope silu = SiluFunction()(gate[i]);
+      dgate[i] = __fmul_rn(__fmul_rn(dy[i], up[i]), silu.slope);
+      dup[i] = __fmul_rn(dy[i], silu.value);
+    }
+    made[0] = RoundPack<T, kSide>(dgate);
+    made[1] = RoundPack<T, kSide>(dup);
+  }
+};
+
+// Where nothing is expected: *largest becomes at least y's largest magnitude. Threads take 8
+// columns of each part, grid-stride.
+template <typename Source, bool kEven>
+__global__ void __launch_bounds__(kThreads)
+    FirstLargestKernel(const Source source, int64_t rows, int64_t width, const uint32_t* expected,
+                       uint32_t* largest) {
+  if (*expected != 0) return;
+  __shared__ uint32_t shared[kWarps];
+  const int64_t across = (width + kSide - 1) / kSide, n = rows * across;
+  uint32_t here = 0;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n;
+       i += int64_t{gridDim.x} * kThreads) {
+    const int64_t row = i / across, column = (i - row * across) * kSide;
+    Eight<typename Source::Element> made[Source::kParts];
+    Source::Make(source.template Load<kEven>(row, column, width, width - column), made);
+#pragma unroll
+    for (int part = 0; part < Source::kParts; ++part) here = WithMagnitudes(here, made[part]);
+  }
+  AddLargest<kThreads>(here, shared, largest);
+}
+
+// `found` is y's largest magnitude.
+template <typename Code>
+__global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, float* scale,
+                             uint32_t* largest) {
+  if (largest != nullptr) *largest = *found;
+  if (scale != nullptr) {
+    *scale = ScaleOf(MagnitudeFor(*found, *expected), Code::kLargest).to_number;
+  }
+}
+
+constexpr int kFirstBlocks = 4;  // on a multiprocessor: few, as they do nothing in most steps
+
+template <typename Source, typename Code>
+void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast,
+                 uint32_t* first_largest) {
+  // Layers in 8 bits have activations of 16 bits; of float32 there is the general form alone.
+  constexpr bool kMayBeEven = sizeof(typename Source::Element) == 2;
+  const int64_t width = cast.columns / Source::kParts;
+  auto* first = &FirstLargestKernel<Source, false>;
+  auto* kernel = &CastTilesKernel<Source, Code, true, true, false>;
+  if constexpr (kMayBeEven) {
+    if (width % kSide == 0) {
+      first = &FirstLargestKernel<Source, true>;
+      kernel = cast.partials == nullptr ? &CastTilesKernel<Source, Code, true, false, true>
+                                        : &CastTilesKernel<Source, Code, true, true, true>;
+    }
+  }
+  if (cast.codes != nullptr || cast.transposed != nullptr) {
+    const int64_t blocks = (cast.rows * ((width + kSide - 1) / kSide) + kThreads - 1) / kThreads;
+    const int64_t most = int64_t{ctx.libraries.multiprocessors()} * kFirstBlocks;
+    first<<<static_cast<unsigned>(std::min(blocks, most)), kThreads, 0, ctx.stream>>>(
+        source, cast.rows, width, cast.expected, first_largest);
+    gpu::CheckLaunch("quantize_activation");
+  }
+  kernel<<<CastBlocks<Source>(cast), kThreads, 0, ctx.stream>>>(source, cast);
+  gpu::CheckLaunch("quantize_activation");
+}
+
+// Calls body.template operator()<Source>() with the source of the numbers.
+template <typename T, typename Body>
+void DispatchSource(const CudaContext& ctx, const Body& body) {
+  const std::string& of = ctx.attributes.GetWord("of");
+  if (of == "swiglu") return body.template operator()<Swiglu<T>>();
+  if (of == "swiglu_backward") return body.template operator()<SwigluBackward<T>>();
+  const bool tanh = ctx.attributes.GetWord("approximate") == "tanh";
+  if (of == "gelu") {
+    return tanh ? body.template operator()<Gelu<TanhGelu, T>>()
+                : body.template operator()<Gelu<ExactGelu, T>>();
+  }
+  return tanh ? body.template operator()<GeluBackward<TanhGelu, T>>()
+              : body.template operator()<GeluBackward<ExactGelu, T>>();
+}
+
+template <typename Code>
+void Run(const CudaContext& ctx) {
+  const graph::Shape y =
+      QuantizedActivationType(ctx.attributes.GetWord("of"), ctx.inputs[0].type).shape;
+  auto* const words = static_cast<uint32_t*>(ctx.workspace);
+  uint32_t *const first_largest = words, *const found = words + 1;
+  Cast cast{};
+  cast.rows = y.rows();
+  cast.columns = y.dim(-1);
+  cast.padded = TransposedRow(cast.rows);
+  cast.transposed = ctx.out<uint8_t>(0);
+  cast.codes = ctx.out<uint8_t>(1);
+  cast.largest = first_largest;
+  cast.expected = ctx.in<uint32_t>(3) + ctx.attributes.GetInt("index");
+  cast.found = found;
+  if (ctx.has_output(3)) {
+    cast.partials =
+        reinterpret_cast<float*>(static_cast<char*>(ctx.workspace) + kQuantizeActivationWords);
+  }
+
+  gpu::Check(cudaMemsetAsync(words, 0, 2 * sizeof(*words), ctx.stream), "cudaMemsetAsync");
+  if (cast.rows > 0 && cast.columns > 0) {
+    DispatchCuda(ctx.dtype(), [&]<typename T>() {
+      DispatchSource<T>(ctx, [&]<typename Source>() {
+        LaunchTiles<Source, Code>(ctx, Source{{ctx.in<T>(0), ctx.in<T>(1)}}, cast, first_largest);
+      });
+    });
+  }
+  if (ctx.has_output(2) || ctx.has_output(4)) {
+    FinishKernel<Code>
+        <<<1, 1, 0, ctx.stream>>>(found, cast.expected, ctx.out<float>(2), ctx.out<uint32_t>(4));
+    gpu::CheckLaunch("quantize_activation");
+  }
+  if (ctx.has_output(3) && cast.columns > 0) {
+    AddPartialSums(ctx.stream, cast.partials, QuantizeTiles(cast.rows), cast.columns,
+                   ctx.in<float>(2), ctx.out<float>(3));
+  }
+}
+
+void QuantizeActivation(const CudaContext& ctx) {
+  if (graph::ParseDType(ctx.attributes.GetWord("dtype")) == graph::DType::kFloat8E4M3) {
+    Run<Float8E4M3>(ctx);
+  } else {
+    Run<Float8E5M2>(ctx);
+  }
+}
+
+const CudaKernelRegistration kQuantizeActivation({"quantize_activation", &QuantizeActivation});
+
+}  // namespace
+}  // namespace plimsoll::ops
