@@ -21,6 +21,23 @@ int FuseLossBackward(graph::Program& program);
 // as one rounding is left out; on the CPU they keep their bits.
 int FuseGeluGradient(graph::Program& program);
 
+// Lets activations and their gradients write 8-bit codes in place of what is read as codes alone.
+//
+//   %y = swiglu(%gate_up)
+//   %largest = largest_magnitude(%y)
+//   %t, %codes, %scale, %sums = quantize(%y, %largest, %acc_sums, %expected) {index=3, …}
+//
+// becomes, at the position of the last,
+//
+//   %t, %codes, %scale, %sums, %largest = quantize_activation(%gate_up, _, %acc_sums, %expected)
+//       {index=3, of="swiglu", …}
+//
+// which doesn't store y (ops/linear/quantize_activation.h), and the same with gelu and the
+// gradients of both. Nothing else may read y, all are in one phase, and a scale that is expected
+// from earlier steps is needed. Runs before activations are tagged: what waits, and is recomputed,
+// are codes.
+int FuseQuantizedActivations(graph::Program& program);
+
 // Ops joined with a batch norm. The bits are the same: what was written between two ops is rounded
 // as it would be in memory.
 //

@@ -173,6 +173,39 @@ backward
 )");
 }
 
+// An activation that makes codes is made again for the transposed ones alone.
+TEST(Recompute, MakesTransposedCodesOfActivations) {
+  const std::string tensors = R"(program p
+  tensor %x: bf16[16,32] input persistent
+  tensor %w: e4m3[16,16] input persistent
+  tensor %ws: f32[] input persistent
+  tensor %expected: f32[2] state persistent
+  tensor %y: bf16[16,16] metric persistent
+  tensor %dyt: e5m2[16,16] input persistent
+  tensor %dys: f32[] input persistent
+  tensor %dw: f32[16,16] gradient persistent
+  tensor %found: f32[1] metric persistent
+)";
+  ExpectProgram(Recomputed(tensors + R"(
+forward
+  %at: e4m3[16,16] recompute, %aq: e4m3[16,16], %as: f32[], _, %al: f32[] = quantize_activation(%x, _, _, %expected) {dtype="e4m3", index=0, of="swiglu"}
+  %y = scaled_linear(%aq, %w, %as, %ws, _) {dtype="bf16", fast=true}
+backward
+  %dw = scaled_linear(%dyt, %at, %dys, %as, _, %dw, _) {dtype="f32"}
+  %found = stack(%al)
+)"),
+                tensors + R"(
+forward
+  _, %aq: e4m3[16,16], %as: f32[], _, %al: f32[] = quantize_activation(%x, _, _, %expected) {dtype="e4m3", index=0, of="swiglu"}
+  %y = scaled_linear(%aq, %w, %as, %ws, _) {dtype="bf16", fast=true}
+recompute
+  %at.again: e4m3[16,16], _, _, _, _ = quantize_activation(%x, _, _, %expected) {dtype="e4m3", index=0, of="swiglu"} !recompute
+backward
+  %dw = scaled_linear(%dyt, %at.again, %dys, %as, _, %dw, _) {dtype="f32"}
+  %found = stack(%al)
+)");
+}
+
 // The first node of the backward pass reads %c: recomputing it would save nothing.
 TEST(Recompute, LeavesAloneWhatIsReadAtOnce) {
   Program program = Parse(R"(program p

@@ -118,6 +118,9 @@ std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
   if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
     fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient});
   }
+  if (options.device == runtime::DeviceKind::kCuda) {
+    fusions.push_back({"activations with their codes", &ops::FuseQuantizedActivations});
+  }
   return fusions;
 }
 
