@@ -5,6 +5,7 @@
 
 #include "graph/autodiff.h"
 #include "graph/simplify.h"
+#include "ops/fusions.h"
 #include "tests/graph/expect_program.h"
 
 namespace plimsoll::amp {
@@ -143,6 +144,35 @@ backward
   %fp8_largest.found: f32[2] = stack(%x.largest, %dy.largest) @fp8_largest !fp8_products
   %fp8_largest.pending = max_magnitude(%fp8_largest.found, %fp8_largest.pending) @fp8_largest !fp8_products
 )");
+}
+
+// With scales of earlier steps, activations and their gradients are never stored as numbers.
+TEST(Fp8Products, ScalesOfEarlierStepsLetActivationsMakeCodes) {
+  Program program = Parse(R"(program p
+  tensor %x: bf16[32,16] input persistent
+  tensor %up: bf16[32,16] parameter persistent
+  tensor %down: bf16[16,16] parameter persistent
+  tensor %y: bf16[32,16] metric persistent
+  tensor %dy: bf16[32,16] input persistent
+  tensor %up.grad: f32[32,16] gradient persistent of %up as gradient
+  tensor %down.grad: f32[16,16] gradient persistent of %down as gradient
+forward
+  %h: bf16[32,32] = linear(%x, %up) {fp8="e5m2"} @block.0
+  %g: bf16[32,16] = swiglu(%h) @block.0
+  %y = linear(%g, %down) {fp8="e5m2"} @block.0
+backward
+  %down.grad, _ = linear_dw(%g, %dy, _, _) {bias=false, fp8="e5m2"} @block.0
+  %dg: bf16[32,16] = linear_dx(%dy, %down) {fp8="e5m2"} @block.0
+  %dh: bf16[32,32] = swiglu_backward(%h, %dg) @block.0
+  %up.grad, _ = linear_dw(%x, %dh, _, _) {bias=false, fp8="e5m2"} @block.0
+)");
+  Fp8Products({.codes = {.window = 2}}).Run(program);
+  graph::Simplify().Run(program);
+  EXPECT_EQ(ops::FuseQuantizedActivations(program), 2);
+  program.DropUnusedTensors();
+  EXPECT_NO_THROW(graph::Verify(program));
+  EXPECT_EQ(program.Find("g"), graph::kNoTensor);
+  EXPECT_EQ(program.Find("dh"), graph::kNoTensor);
 }
 
 // A frozen layer needs no gradient of its weight: nothing transposed waits.
