@@ -82,12 +82,14 @@ def without_empty_roles(value):
 
 
 PROGRAM_TENSOR = re.compile(r"  tensor (%\S+): (\S+)(.*)")
+OWNER = re.compile(r" of %\S+ as \w+")
 NODE = re.compile(r"  (.*?) = (\w+)\((.*?)\)( \{.*\})?( using .*?)?(?: [@!].*)?")
 
 
 def normal_form(text):
     """What a program computes: types of tensors, ops in their order, attributes and edges, places. Tensors that
-    outlive the program keep their names, others are numbered as they appear. Scopes, phases and authors are gone."""
+    outlive the program keep their names, others are numbered as they appear. Scopes, phases, authors and what
+    tensors are to one another are gone."""
     numbers = {}
 
     def normal(tensors):
@@ -102,6 +104,7 @@ def normal_form(text):
             lines.append(f"{normal(name)}: {kind}{' host' if more.endswith(' host') else ''}")
         elif node := NODE.fullmatch(line):
             outputs, op, inputs, attributes, scratch = node.groups()
+            outputs = OWNER.sub("", outputs)
             lines.append(f"{normal(outputs)} = {op}({normal(inputs)}){attributes or ''}{normal(scratch or '')}")
     return "\n".join(lines)
 
