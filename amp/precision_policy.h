@@ -18,7 +18,7 @@ struct Fp8Options {
   // The steps of which the largest magnitudes make the scales of activations' and gradients' codes;
   // 0: each tensor's own does.
   int64_t window = 0;
-  double margin = 1;  // the scales are made for so many times the largest one
+  double margin = 1;  // a factor on the largest one, before scales are made of it
   graph::DType gradients = graph::DType::kFloat8E4M3;  // of the codes of results' gradients
   std::vector<std::string> skip = {};  // patterns of weights whose layers stay in 16 bits
   int64_t skip_ends = 0;               // blocks at each end that stay in 16 bits

@@ -26,7 +26,7 @@ class Builder {
   Value Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner = {},
                    std::optional<Merge> merge = {});
 
-  // The carried tensor of that name; declares it as Persistent() does, if there is none.
+  // The carried tensor of that name. Without one, declares it as Persistent() does.
   Value Carried(const std::string& name, Role role, TensorType type,
                 std::optional<Owner> owner = {});
 

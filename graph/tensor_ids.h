@@ -19,7 +19,7 @@ inline auto Present(const std::vector<TensorId>& ids) {
   return ids | std::views::filter([](TensorId id) { return id != kNoTensor; });
 }
 
-// The tensor that stands for `id`; itself, if none does.
+// The substitute of `id`; without one, `id` itself.
 inline TensorId Substitute(const std::map<TensorId, TensorId>& substitutes, TensorId id) {
   const auto found = substitutes.find(id);
   return found == substitutes.end() ? id : found->second;

@@ -197,7 +197,7 @@ TEST(CarriedMaximum, IsSavedAndResumed) {
   }
 }
 
-// A program alone is killed in the step after the one that it saved, and goes on from there.
+// A program alone is killed in the step after the one that it saved, and resumes from there.
 TEST(CarriedMaximum, SurvivesAKill) {
   if (TestWorld().size() > 1) return;  // a rank's end would be that of its world
   const TinyRun run = RunOf(2, 1, false);

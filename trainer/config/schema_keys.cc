@@ -383,10 +383,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   amp.Add("fp8.window", &A::fp8_window, "The number of steps before, of which the largest counts.")
       .Between(1, 65'536)
       .When("amp.fp8.recipe", delayed);
-  amp.Add(
-         "fp8.margin", &A::fp8_margin,
-         "Factor on the largest value of these steps, before scales are made of it: what is larger "
-         "becomes the largest code.")
+  amp.Add("fp8.margin", &A::fp8_margin,
+          "Factor on the largest value of these steps, before scales are made of it: what is "
+          "larger becomes the largest code.")
       .Between(0.5, 1024)
       .When("amp.fp8.recipe", delayed);
   amp.Add("fp8.gradients", &A::fp8_gradients,

@@ -28,8 +28,8 @@ std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* c
 // The names of the states of which each data rank has its own value.
 std::vector<std::string> OwnStates(std::span<const graph::Program* const> step);
 
-// The copies lie beside the arena where that is a GPU's, and are part of it where both are the same
-// memory.
+// The copies lie next to the arena where that is a GPU's, and are part of it where both are the
+// same memory.
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
                                                  const CompileOptions& options);
 

@@ -99,7 +99,7 @@ bool CopiesFromHost(const Making& m, Slice slice) {
 bool Always(const Making&, Slice) { return true; }
 bool Trains(const Making& m, Slice) { return m.trains(); }
 
-// What the programs of an update's last micro-step are made for, of whichever objective.
+// What the programs of an update's last micro-step are made for, of any objective.
 Purpose OfLastMicroStep() {
   return {.kind = ProgramKind::kTrain, .update = true, .metrics = {"loss"}};
 }
