@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 
@@ -65,12 +66,18 @@ TensorId Program::Require(std::string_view name) const {
 }
 
 std::string Program::FreshName(std::string_view stem) const {
-  std::string name(stem);
-  for (int i = 2; Find(name) != kNoTensor; ++i) {
-    name.resize(stem.size());
-    name += "." + std::to_string(i);
+  const auto numbered = [stem](int64_t i) {
+    return i == 1 ? std::string(stem) : std::string(stem) + "." + std::to_string(i);
+  };
+  const auto taken = [&](int64_t i) { return Find(numbered(i)) != kNoTensor; };
+  // A stem can have thousands of numbers: they are not tried one by one.
+  int64_t last_taken = 0, free = 1;
+  while (taken(free)) last_taken = std::exchange(free, 2 * free);
+  while (free - last_taken > 1) {
+    const int64_t middle = (last_taken + free) / 2;
+    (taken(middle) ? last_taken : free) = middle;
   }
-  return name;
+  return numbered(free);
 }
 
 TensorId Program::Root(TensorId id) const {

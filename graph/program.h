@@ -46,7 +46,7 @@ class Program {
   // Returns kNoTensor when no tensor has that name.
   TensorId Find(std::string_view name) const;
   TensorId Require(std::string_view name) const;  // InternalError when there is none
-  // Returns the first free name among `stem`, stem.2, stem.3, ….
+  // Returns a free name: `stem` or a numbered one, stem.2, stem.3, …
   std::string FreshName(std::string_view stem) const;
   // Follows aliases to the tensor that owns the memory.
   TensorId Root(TensorId id) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -294,11 +295,24 @@ struct Solver::Impl {
   // The candidate within the host's line that needs least on the device; nullptr if there is none.
   const Candidate* LeastOnDevice(int64_t host) {
     const Candidate* best = nullptr;
-    for (const size_t variant : OrderedBy(
-             [](const auto& bound) { return bound.cost().device_bytes; }, Within(Budget::kNone))) {
-      if (best != nullptr && bounds[variant].cost().device_bytes >= best->exact->needed_bytes)
-        break;
-      if (bounds[variant].cost().host_bytes <= host) FindSmaller(variant, host, best);
+    std::vector<size_t> open(variants.size());
+    std::iota(open.begin(), open.end(), 0);
+    const auto least = [&](size_t variant) {
+      return std::pair(kept[variant] ? bounds[variant].cost().device_bytes
+                                     : variants[variant].least_device_bytes,
+                       variant);
+    };
+    while (!open.empty()) {
+      std::ranges::sort(open, {}, least);
+      const size_t first = open.front();
+      if (best != nullptr && least(first).first >= best->exact->needed_bytes) break;
+      if (!kept[first]) {
+        const size_t some = std::min(open.size(), static_cast<size_t>(options.pool->size()));
+        MakeBounds({open.begin(), open.begin() + some});
+        continue;
+      }
+      open.erase(open.begin());
+      if (bounds[first].cost().host_bytes <= host) FindSmaller(first, host, best);
     }
     return best;
   }
