@@ -29,6 +29,7 @@ BERT learns to find masked tokens, in batches that both read with the same masks
 --accumulate N goes through a batch in N micro-steps. --grad-bf16 trains the first seed twice more, with
 gradients that micro-steps carry in bf16: Plimsoll with amp.grad_dtype, whose sums round
 stochastically, and PyTorch with sums that round to the nearest, as those of bf16 parameters do.
+--fp8 current delayed trains each of Plimsoll's seeds once more by each recipe of amp.fp8.
 
 Left in --out: losses.json (every curve and the comparison), convergence.svg, the run directory.
 """
@@ -247,6 +248,8 @@ def plot(ours, curves, file):
         style = {"linewidth": 1.8, "color": "black"} if name.startswith("Plimsoll") else {"linewidth": 1.1}
         if "bf16" in name:
             style["linestyle"] = "dashed"
+        elif "fp8" in name:
+            style = {"linewidth": 1.1, "linestyle": "dotted" if "delayed" in name else "dashed"}
         elif name.startswith("Plimsoll") and not name.endswith("seed 1"):
             style["color"] = "dimgray"
         top.plot(steps, [smooth[i] for i in steps], label=name, **style)
@@ -282,6 +285,7 @@ def main():
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--accumulate", type=int, default=1)
     parser.add_argument("--grad-bf16", action="store_true")
+    parser.add_argument("--fp8", nargs="+", choices=["current", "delayed"], default=[], metavar="RECIPE")
     parser.add_argument("--set", action="append", default=[], help="key=value for our run file")
     parser.add_argument("--device", default="cuda", help="PyTorch's")
     parser.add_argument("--pytorch-only", action="store_true", help=argparse.SUPPRESS)
@@ -304,6 +308,9 @@ def main():
     ways = {f"Plimsoll, weights of seed {seed}": (seed, []) for seed in range(1, args.own_seeds + 1)}
     if args.grad_bf16:
         ways["Plimsoll, gradients in bf16"] = (1, ["amp.grad_dtype=bf16"])
+    for recipe in args.fp8:
+        for seed in range(1, args.own_seeds + 1):
+            ways[f"Plimsoll, fp8 {recipe}, seed {seed}"] = (seed, [f"amp.fp8.recipe={recipe}"])
     ours, seconds = {}, peer["seconds"]
     for name, (seed, settings) in ways.items():
         ours[name], seconds[name] = train_plimsoll(args, seed, settings)
