@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -70,6 +71,7 @@ class Quantizer {
       }
     }
     if (!delayed_.empty()) CarryLargest();
+    if (counts_ != kNoTensor) FinishCounts();
     program_.DropUnusedTensors();
     return {products_ > 0, fmt::format("{} products of 8-bit codes", products_)};
   }
@@ -114,7 +116,35 @@ class Quantizer {
     }
     g_.EmitInto({codes.transposed, codes.straight, codes.scale, sums}, "quantize",
                 std::move(inputs), attributes);
+    if (options_.codes.counts) Count(tensor, codes.scale, dtype);
     return codes;
+  }
+
+  // Once, where the tensor is first quantized.
+  void Count(TensorId tensor, TensorId scale, DType dtype) {
+    if (!counted_.insert(tensor).second) return;
+    values_ += program_.tensor(tensor).type.shape.elements();
+    std::vector<TensorId> inputs = {tensor, scale};
+    if (counts_ == kNoTensor) {
+      counts_ = g_.Persistent(graph::OfObjective(options_.objective, Fp8Products::kCounts),
+                              graph::Role::kMetric, {DType::kFloat32, {3}}, {}, graph::kSummed);
+      if (options_.carry == graph::Carry::kAccumulate) inputs.push_back(counts_);
+    } else {
+      inputs.push_back(counts_);
+    }
+    g_.EmitInto({counts_}, "count_codes", std::move(inputs),
+                {{"dtype", Word(dtype)}, {"weight", 0.0}});
+  }
+
+  // What is counted becomes shares of all values of a step.
+  void FinishCounts() {
+    const double all = static_cast<double>(values_) * static_cast<double>(options_.parts);
+    for (Node& node : program_.mutable_nodes()) {
+      if (node.op->name == "count_codes") node.attributes.Set("weight", 1 / all);
+    }
+    g_.set_scope("");
+    g_.set_phase(graph::Phase::kBackward);
+    ReduceOverTensorRanks(counts_, /*largest=*/false);
   }
 
   // Activations and gradients. A weight's largest magnitude costs little to find, once an update.
@@ -147,11 +177,16 @@ class Quantizer {
     for (const TensorId tensor : delayed_) largest.push_back(largest_.at(tensor));
     const TensorId found = g_.Emit1("stack", largest, {}, "found");
     ops::WritePending(g_, pending, found, options_.carry != graph::Carry::kAccumulate);
+    ReduceOverTensorRanks(pending, /*largest=*/true);
+  }
+
+  // Gives all ranks the largest of their numbers, or the sum, once a step.
+  void ReduceOverTensorRanks(TensorId carried, bool largest) {
     if (!options_.update || options_.tensor_ranks == 1) return;
-    Attributes over_ranks = ops::AlongAxis(kTensorAxis);
-    over_ranks.Set(ops::kReduction, std::string(ops::kMaximum));
-    g_.EmitInto({pending}, "all_reduce_start", {pending}, over_ranks);
-    g_.Emit1("all_reduce_done", {pending}, {}, "reduced");
+    Attributes attributes = ops::AlongAxis(kTensorAxis);
+    if (largest) attributes.Set(ops::kReduction, std::string(ops::kMaximum));
+    g_.EmitInto({carried}, "all_reduce_start", {carried}, attributes);
+    g_.Emit1("all_reduce_done", {carried}, {}, "reduced");
   }
 
   // Found before the first codes of any phase.
@@ -239,6 +274,9 @@ class Quantizer {
   std::map<TensorId, TensorId> largest_;                      // magnitudes, by tensor
   std::vector<TensorId> delayed_;                             // what has scales of earlier steps
   TensorId expected_ = kNoTensor;  // the state, an element for each of these
+  TensorId counts_ = kNoTensor;    // the metric
+  std::set<TensorId> counted_;     // what count_codes reads
+  int64_t values_ = 0;             // the elements of these
   int products_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "amp/precision_policy.h"
@@ -66,14 +67,20 @@ class MarkFp8 : public graph::Pass {
 //   %fp8_largest.pending = max_magnitude(%found)
 //
 // The update commits it to %fp8_largest by %fp8_largest.history (ops/linear/largest_history.h).
+//
+// With Fp8Options::counts, the metric `kCounts` has the shares of the values that become codes in a
+// step which are saturated, zeroed and overflowed (ops/linear/count_codes.h).
 class Fp8Products : public graph::Pass {
  public:
+  static constexpr std::string_view kCounts = "fp8_counts";  // f32[3], metric
+
   struct Options {
     Fp8Options codes;
     std::string objective = {};  // whose name is in those of its states (graph/objective.h)
     graph::Carry carry = graph::Carry::kNone;
     bool update = false;       // whether the program ends the step
     int64_t tensor_ranks = 1;  // that have parts of what is quantized
+    int64_t parts = 1;         // micro-steps of a step, on all ranks
   };
   Fp8Products() = default;
   explicit Fp8Products(Options options) : options_(std::move(options)) {}

@@ -124,7 +124,8 @@ StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> 
                                  .lr = step.objectives[i].lr,
                                  .grad_norm = metrics[i].grad_norm,
                                  .loss_scale = metrics[i].loss_scale,
-                                 .skipped = metrics[i].skipped});
+                                 .skipped = metrics[i].skipped,
+                                 .codes = metrics[i].codes});
   }
   for (const EvaluatedMetric& metric : metrics_) {
     if (!metric.info.declared || !metric.info.scalar() || !metric.info.in_steps) continue;

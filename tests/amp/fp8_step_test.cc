@@ -199,6 +199,39 @@ TEST(Fp8Delayed, MarginsMakeScalesLarger) {
   EXPECT_NEAR(more.losses.back(), one.losses.back(), 0.03);
 }
 
+// Shares of all values that became codes, whatever the number of micro-steps: they change nothing.
+TEST(Fp8Counts, AreSharesOfTheStepsValues) {
+  TinyRun run = DelayedRun();
+  const TinyResult uncounted = Train(run);
+  EXPECT_FALSE(uncounted.last.codes);
+  run.amp.fp8.counts = true;
+  const TinyResult counted = Train(run);
+  ExpectSameNumbers(counted, uncounted);
+  ASSERT_TRUE(counted.last.codes);
+  EXPECT_EQ(counted.last.codes->overflowed, 0);
+
+  // Scales of half the largest values.
+  run.amp.fp8.margin = 0.5;
+  const TinyResult small = Train(run);
+  EXPECT_GT(small.last.codes->saturated, counted.last.codes->saturated);
+  EXPECT_LT(small.last.codes->saturated, 0.05);
+  run.micro_batch /= 2;
+  run.accumulate *= 2;
+  const TinyResult parts = Train(run);
+  EXPECT_NEAR(parts.last.codes->saturated, small.last.codes->saturated,
+              0.5 * small.last.codes->saturated);
+}
+
+// Of a scale from the tensor itself nothing is saturated.
+TEST(Fp8Counts, NothingIsSaturatedByItsOwnScale) {
+  TinyRun run = DelayedRun();
+  run.amp.fp8.window = 0;
+  run.amp.fp8.counts = true;
+  const TinyResult result = Train(run);
+  ASSERT_TRUE(result.last.codes);
+  EXPECT_EQ(result.last.codes->saturated, 0);
+}
+
 // The scale starts far too high: gradients are infinite, codes of them saturate, and the steps are
 // skipped all the same, with nothing changed.
 TEST(Fp8Overflow, StepsAreSkippedUntilTheScaleFits) {

@@ -34,6 +34,9 @@ const ExampleTable kExamples(R"(
   quantize "odd columns"([131,173], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
   quantize "as expected"([33,48], f32[] positive, _, f32[3] positive) {dtype="e4m3", index=2}
       dtypes=f32,bf16,f16
+  count_codes([3,7,40], f32[] positive, _) {dtype="e4m3", weight=0.001} dtypes=f32,bf16,f16
+  count_codes "added to"([300,211], f32[] positive, f32[3]) {dtype="e5m2", weight=0.5}
+      dtypes=f32,bf16,f16
   // cuda_tolerance=2: an activation may lie on either side of a rounding boundary on a GPU, and so
   // may its code.
   quantize_activation "gelu"([3,7,40], _, _, f32[3] positive)

@@ -400,6 +400,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "The number of blocks at each end of the model that stay in 16 bits.")
       .Between(0, 10'000)
       .When("amp.fp8.recipe", codes);
+  amp.Add("fp8.counts", &A::fp8_counts,
+          "Metrics of each step: the shares of values that are beyond the largest code "
+          "(`fp8_saturated`), that become 0 (`fp8_zeroed`) and that are infinite or NaN "
+          "(`fp8_overflowed`). Reads them once more.")
+      .When("amp.fp8.recipe", codes);
 
   using C = CheckpointingConfig;
   SectionKeys<C> checkpointing(keys, "checkpointing", &RunConfig::checkpointing);

@@ -12,6 +12,7 @@
 #include "runtime/allocator_stats.h"
 #include "trainer/record/energy_windows.h"
 #include "trainer/record/rank_spread.h"
+#include "trainer/step/metrics.h"
 
 namespace plimsoll::trainer {
 
@@ -23,6 +24,7 @@ struct ObjectiveReport {
   double grad_norm = 0;
   double loss_scale = 1;
   int64_t skipped = 0;                    // updates so far
+  std::optional<CodeShares> codes = {};   // with amp.fp8.counts
   std::optional<double> loss_limit = {};  // a loss beyond it is a spike
 };
 

@@ -20,6 +20,11 @@ ordered_json ObjectiveMembers(const ObjectiveReport& objective) {
                           {"loss_scale", objective.loss_scale},
                           {"skipped", objective.skipped}};
   if (objective.loss_limit) members["loss_limit"] = *objective.loss_limit;
+  if (objective.codes) {
+    members["fp8_saturated"] = objective.codes->saturated;
+    members["fp8_zeroed"] = objective.codes->zeroed;
+    members["fp8_overflowed"] = objective.codes->overflowed;
+  }
   return members;
 }
 
@@ -62,7 +67,7 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
     row["joules_per_token"] = report.energy->joules_per_token;
     row["watts"] = report.energy->watts;
   }
-  if (first.loss_limit) row["loss_limit"] = *first.loss_limit;
+  row.update(ObjectiveMembers(first));
   if (!report.diverged.empty()) row["diverged"] = report.diverged;
   if (report.ranks) {
     row["rank_step_ms"] = {report.ranks->fastest_seconds * 1e3,
@@ -153,6 +158,9 @@ const std::vector<std::string>& MetricsColumns() {
                                                    "joules_per_token",
                                                    "watts",
                                                    "loss_limit",
+                                                   "fp8_saturated",
+                                                   "fp8_zeroed",
+                                                   "fp8_overflowed",
                                                    "diverged",
                                                    "rollback",
                                                    "rank_step_ms_min",
@@ -178,6 +186,7 @@ std::vector<std::string> ModelColumns(const CompiledStep& compiled) {
   };
   ObjectiveReport any;
   any.loss_limit = 0;
+  any.codes.emplace();
   const ordered_json members = ObjectiveMembers(any);
   for (const models::Objective& objective : compiled.objectives) {
     if (objective.name.empty()) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "amp/fp8.h"
 #include "base/error.h"
 #include "graph/objective.h"
 #include "ops/elementwise/arithmetic.h"
@@ -46,7 +47,8 @@ std::vector<MetricInfo> BuiltInMetrics() {
   return {{.name = "loss", .type = scalar, .evaluated = true},
           {.name = "grad_norm", .type = scalar},
           {.name = "loss_scale", .type = scalar},
-          {.name = "skipped", .type = {DType::kInt32, {2}}}};
+          {.name = "skipped", .type = {DType::kInt32, {2}}},
+          {.name = std::string(amp::Fp8Products::kCounts), .type = {DType::kFloat32, {3}}}};
 }
 
 double MetricSum::value() const { return count ? sum.at(0) / *count : sum.at(0); }

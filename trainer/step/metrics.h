@@ -45,6 +45,11 @@ struct MetricSum {
   void Add(const MetricSum& more);
 };
 
+// Of the values that became 8-bit codes (ops/linear/count_codes.h).
+struct CodeShares {
+  float saturated = 0, zeroed = 0, overflowed = 0;
+};
+
 // The metrics of one objective; those of its last update, if it updates several times a step.
 struct StepMetrics {
   double loss = 0;        // nats per token, mean over the step's tokens
@@ -52,6 +57,7 @@ struct StepMetrics {
   double loss_scale = 1;  // of the next step
   int64_t skipped = 0;    // updates skipped so far, by loss scaling or for a divergence
   int64_t skipped_in_a_row = 0;
+  std::optional<CodeShares> codes = {};  // with amp.fp8.counts
   std::vector<MetricSum> declared = {};  // in the order of CompiledStep::metrics
 
   // For evaluations: adds the metrics of another batch.

@@ -63,7 +63,8 @@ amp::Fp8Products::Options Fp8From(const Making& m) {
           .objective = m.purpose.objective.name,
           .carry = m.purpose.carry,
           .update = m.purpose.update,
-          .tensor_ranks = m.options.mesh.ranks(kTensorAxis)};
+          .tensor_ranks = m.options.mesh.ranks(kTensorAxis),
+          .parts = m.options.accumulate * m.options.mesh.size()};
 }
 
 optim::UpdateOptions UpdateFrom(const Making& m) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "amp/fp8.h"
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/micro_steps.h"
@@ -75,6 +76,7 @@ void Session::MakeSlots() {
     tensors.grad_norm = Find(named("grad_norm"));
     tensors.loss_scale = Find(named("loss_scale"));
     tensors.skipped = Find(named("skipped"));
+    tensors.codes = Find(named(amp::Fp8Products::kCounts));
     Put(tensors.loss_scale, &scale);
     any_loss = any_loss || tensors.loss.exists;
   }
@@ -95,8 +97,8 @@ void Session::MakeSlots() {
     if (in_steps) step_ranges.push_back(metric.bytes);
   };
   for (const ObjectiveTensors& tensors : objectives_) {
-    for (const Where* metric :
-         {&tensors.loss, &tensors.grad_norm, &tensors.loss_scale, &tensors.skipped}) {
+    for (const Where* metric : {&tensors.loss, &tensors.grad_norm, &tensors.loss_scale,
+                                &tensors.skipped, &tensors.codes}) {
       read(*metric);
     }
     for (const DeclaredMetric& metric : tensors.declared) {
@@ -355,11 +357,14 @@ void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metric
     take(objectives_[i].grad_norm, &grad_norm);
     take(objectives_[i].loss_scale, &loss_scale);
     take(objectives_[i].skipped, skipped);
+    CodeShares codes;
+    take(objectives_[i].codes, &codes);
     metrics[i].loss = loss;
     metrics[i].grad_norm = grad_norm;
     metrics[i].loss_scale = loss_scale;
     metrics[i].skipped = skipped[0];
     metrics[i].skipped_in_a_row = skipped[1];
+    if (objectives_[i].codes.exists) metrics[i].codes = codes;
     for (size_t k = 0; k < objectives_[i].declared.size(); ++k) {
       const auto& [sum, count, in_steps] = objectives_[i].declared[k];
       if (!in_steps && !all) continue;

@@ -323,7 +323,7 @@ class Session {
   std::vector<std::vector<Slot>> place_slots_;          // by place
   struct ObjectiveTensors {
     Where token_weight, sample_weight, lr, loss_limit;
-    Where loss, grad_norm, loss_scale, skipped;
+    Where loss, grad_norm, loss_scale, skipped, codes;
     std::vector<DeclaredMetric> declared;
     std::vector<float> token_weights;  // of the step, by update
   };
