@@ -60,6 +60,7 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   if (s.Has("rope_type") && s.Text("rope_type") == "linear") {
     spec.rope_scaling = RopeScaling::Linear(s.Float("rope_factor"));
   }
+  if (s.Has("window")) spec.window = s.Int("window");
   if (s.Has("activation") && s.Text("activation") == kActivations[1]) {
     spec.activation = Activation::kGeluErf;
   }
@@ -86,6 +87,15 @@ void DeriveSizes(const LanguageFamily& family, Settings& s) {
   family.derive(s);
 }
 
+// Why a sequence longer than the window cannot be computed, and the way out; `key` gives the
+// window.
+std::string BeyondWindow(int64_t sequence, int64_t window, const std::string& key) {
+  return fmt::format(
+      "{} tokens, but each sees only the latest {} ({}), and attention with such a window is not "
+      "supported; say model.sequence: {}",
+      sequence, window, key, window);
+}
+
 void CheckSizes(const Settings& s) {
   const int64_t heads = s.Int("heads"), kv_heads = s.Int("kv_heads");
   if (kv_heads < 1 || heads % kv_heads != 0) {
@@ -104,6 +114,10 @@ void CheckSizes(const Settings& s) {
                        fmt::format("{} tokens, but the model allows {} (model.max_sequence{}); "
                                    "shorten it",
                                    s.Int("sequence"), s.Int("max_sequence"), s.At("max_sequence")));
+  }
+  if (s.Has("window") && s.Int("sequence") > s.Int("window")) {
+    throw SettingError("sequence", BeyondWindow(s.Int("sequence"), s.Int("window"),
+                                                "model.window" + s.At("window")));
   }
 }
 
@@ -147,14 +161,19 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   }
   DeriveDropout(DropoutPlaces(family.settings), spec.dropout, settings);
   spec.dropout = DropoutRatesOf(settings);
-  if (!settings.Has("sequence")) settings.Set("sequence", spec.max_sequence);
-  settings.Derive("max_sequence", spec.max_sequence);
+  const int64_t longest = LongestSequence(spec);
+  if (!settings.Has("sequence")) settings.Set("sequence", longest);
+  settings.Derive("max_sequence", longest);
   const int64_t stored = spec.vocab;
   spec.vocab = VocabularyBeside(stored, settings);
   if (settings.Int("sequence") > spec.max_sequence) {
     throw SettingError("sequence", fmt::format("{} tokens are more than the model's {}; shorten it "
                                                "or choose another model",
                                                settings.Int("sequence"), spec.max_sequence));
+  }
+  if (settings.Int("sequence") > longest) {
+    throw SettingError("sequence",
+                       BeyondWindow(settings.Int("sequence"), longest, "sliding_window"));
   }
   const int64_t vocab = spec.vocab;
   std::unique_ptr<LanguageModel> model = family.make(std::move(spec));
@@ -194,21 +213,24 @@ std::string NearestDivisors(int64_t whole, int64_t value) {
 }
 
 std::map<std::string, std::string> LanguageModel::description() const {
-  return {{"model.family", spec_.family},
-          {"model.layers", fmt::to_string(spec_.layers)},
-          {"model.width", fmt::to_string(spec_.width)},
-          {"model.heads", fmt::to_string(spec_.heads)},
-          {"model.kv_heads", fmt::to_string(spec_.kv_heads)},
-          {"model.head_width", fmt::to_string(spec_.head_width)},
-          {"model.ffn_width", fmt::to_string(spec_.ffn_width)},
-          {"model.vocab", fmt::to_string(spec_.vocab)},
-          {"model.max_sequence", fmt::to_string(spec_.max_sequence)},
-          {"model.tied", fmt::to_string(spec_.tied)},
-          {"model.attention_bias", fmt::to_string(spec_.attention_bias)},
-          {"model.norm_eps", fmt::to_string(spec_.norm_eps)},
-          {"model.rope_theta", fmt::to_string(spec_.rope_theta)},
-          {"model.rope_type", RopeText(spec_)},
-          {"model.activation", kActivations[static_cast<size_t>(spec_.activation)]}};
+  std::map<std::string, std::string> all = {
+      {"model.family", spec_.family},
+      {"model.layers", fmt::to_string(spec_.layers)},
+      {"model.width", fmt::to_string(spec_.width)},
+      {"model.heads", fmt::to_string(spec_.heads)},
+      {"model.kv_heads", fmt::to_string(spec_.kv_heads)},
+      {"model.head_width", fmt::to_string(spec_.head_width)},
+      {"model.ffn_width", fmt::to_string(spec_.ffn_width)},
+      {"model.vocab", fmt::to_string(spec_.vocab)},
+      {"model.max_sequence", fmt::to_string(spec_.max_sequence)},
+      {"model.tied", fmt::to_string(spec_.tied)},
+      {"model.attention_bias", fmt::to_string(spec_.attention_bias)},
+      {"model.norm_eps", fmt::to_string(spec_.norm_eps)},
+      {"model.rope_theta", fmt::to_string(spec_.rope_theta)},
+      {"model.rope_type", RopeText(spec_)},
+      {"model.activation", kActivations[static_cast<size_t>(spec_.activation)]}};
+  if (spec_.window) all["model.window"] = fmt::to_string(*spec_.window);
+  return all;
 }
 
 std::vector<std::pair<std::string, int64_t>> LanguageModel::shared_sizes() const {
@@ -228,11 +250,15 @@ void LanguageModel::WriteConfig(Json& config) const {
 }
 
 void LanguageModel::CheckBatch(const Batch& batch) const {
-  if (batch.sequence <= spec_.max_sequence) return;
-  throw UserError(
-      fmt::format("model.sequence: {} tokens, but the model has {} positions: "
-                  "shorten it or raise model.max_sequence",
-                  batch.sequence, spec_.max_sequence));
+  if (batch.sequence > spec_.max_sequence) {
+    throw UserError(
+        fmt::format("model.sequence: {} tokens, but the model has {} positions: "
+                    "shorten it or raise model.max_sequence",
+                    batch.sequence, spec_.max_sequence));
+  }
+  if (const int64_t longest = LongestSequence(spec_); batch.sequence > longest) {
+    throw UserError("model.sequence: " + BeyondWindow(batch.sequence, longest, "model.window"));
+  }
 }
 
 const ModelSpec& LanguageSpec(const Model& model) {
@@ -367,6 +393,12 @@ std::vector<Setting> LanguageSettings() {
        .max = 1e6,
        .when = "rope_type",
        .when_values = {"linear"}},
+      {.name = "window",
+       .doc = "Keys that a query sees: its own and the latest before it (sliding window; in "
+              "`config.json` `sliding_window`). `sequence` must not be longer.",
+       .derived = "none: all earlier ones",
+       .min = 1,
+       .max = kMillions},
       {.name = "init_std",
        .type = Type::kFloat,
        .doc = "Standard deviation of initial weights.",
@@ -433,6 +465,10 @@ std::optional<SpecProblem> FindProblem(const ModelSpec& spec) {
     if (rate >= 0 && rate < 1) continue;
     return SpecProblem{field, fmt::format("must be from 0 to below 1, not {}", rate)};
   }
+  if (spec.window && !(*spec.window >= 1 && *spec.window <= kMaxSequence)) {
+    return SpecProblem{"window",
+                       fmt::format("must be from 1 to {}, not {}", kMaxSequence, *spec.window)};
+  }
   if (!(spec.norm_eps > 0)) return SpecProblem{"norm_eps", "must be above 0"};
   if (!(spec.init_std > 0)) return SpecProblem{"init_std", "must be above 0"};
   const auto family = Registry().find(spec.family);
@@ -440,6 +476,10 @@ std::optional<SpecProblem> FindProblem(const ModelSpec& spec) {
     return SpecProblem{"family", fmt::format("'{}' is no family of language models", spec.family)};
   }
   return family->second.find_problem(spec);
+}
+
+int64_t LongestSequence(const ModelSpec& spec) {
+  return std::min(spec.max_sequence, spec.window.value_or(spec.max_sequence));
 }
 
 std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec) {

@@ -14,6 +14,7 @@
 #include "ops/linear/linear.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/norms/norms.h"
+#include "ops/norms/qk_norm.h"
 #include "ops/norms/spectral_norm.h"
 #include "ops/tokens/embedding.h"
 
@@ -92,6 +93,18 @@ Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t wid
 
 Value Embedding(Layers& g, std::string_view name, Value tokens, Value table, Value position) {
   return ops::Embedding(g.builder(), tokens, table, position, name);
+}
+
+Value QkNorm(Layers& g, Value qkv, HeadCounts counts, double eps) {
+  const int64_t width = g.shape(qkv).dim(-1) / (counts.heads + 2 * counts.kv_heads);
+  const auto weight = [&](std::string_view name) {
+    const Scope scope(g.builder(), name);
+    return g.Parameter("weight", {width}, {Initializer::kOnes});
+  };
+  const Value q_weight = weight("q_norm");
+  const Value k_weight = weight("k_norm");
+  return ops::QkNorm(g.builder(), qkv, q_weight, k_weight,
+                     {.heads = counts.heads, .kv_heads = counts.kv_heads, .eps = eps}, "qk_norm");
 }
 
 Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,

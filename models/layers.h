@@ -48,6 +48,9 @@ struct HeadCounts {
   int64_t heads;
   int64_t kv_heads;
 };
+// Normalizes each head of q and of k (ops/norms/qk_norm.h); the weights q_norm.weight[hd] and
+// k_norm.weight[hd] start at 1.
+graph::Value QkNorm(Layers& g, graph::Value qkv, HeadCounts counts, double eps);
 // Turns q and k by their positions (Su et al. 2021).
 graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
                     const std::optional<RopeScaling>& scaling);

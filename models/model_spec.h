@@ -41,14 +41,17 @@ struct ModelSpec {
   int64_t ffn_width = 0;     // F, between the two halves of the feed-forward network
   int64_t vocab = 0;         // V
   int64_t max_sequence = 0;  // P, rows of gpt2's position table; the others' longest sequence
-  // llama, qwen2: of attention probabilities only, as in their reference implementations; the other
-  // rates are equal.
+  // llama and its likes (qwen2, qwen3, mistral): of attention probabilities only, as in their
+  // reference implementations; the other rates are equal.
   DropoutRates dropout;
-  bool tied = false;            // the head is the token embedding
-  bool attention_bias = false;  // gpt2: always. qwen2: always, on q, k, v. llama: on q, k, v, proj
+  bool tied = false;  // the head is the token embedding
+  // gpt2: always. qwen2: always, on q, k, v. llama, qwen3: on q, k, v, proj. mistral: never.
+  bool attention_bias = false;
   double norm_eps = 1e-5;
-  double rope_theta = 10000.0;                    // llama, qwen2
-  std::optional<RopeScaling> rope_scaling;        // llama, qwen2
+  double rope_theta = 10000.0;              // llama and its likes
+  std::optional<RopeScaling> rope_scaling;  // llama and its likes
+  // mistral: how many keys a query sees, the latest and its own; nullopt: all earlier ones.
+  std::optional<int64_t> window;
   Activation activation = Activation::kGeluTanh;  // gpt2
   double init_std = 0.02;
 
@@ -66,5 +69,9 @@ struct SpecProblem {
   std::string reason;
 };
 std::optional<SpecProblem> FindProblem(const ModelSpec& spec);
+
+// The longest sequence, in tokens, that the model computes as its spec says: max_sequence, or the
+// window where that is shorter, since no kernel leaves out the keys before it.
+int64_t LongestSequence(const ModelSpec& spec);
 
 }  // namespace plimsoll::models

@@ -30,8 +30,15 @@ bool StartsOnTensorAxis(const Node& node, std::string_view op) {
   return node.op->name == op && ops::AxisOf(node.attributes) == kTensorAxis;
 }
 
-// The parameters used on some of the rows: between a reduce_scatter and an all_gather.
-std::set<TensorId> ParametersOnRows(const Program& program) {
+// Whether each rank has some heads of what the node computes; its parameters are of all heads.
+bool IsOnHeads(const Node& node) {
+  return node.op->sharding.follows == graph::ShardingRule::kHeads && node.attributes.Has("axis") &&
+         ops::AxisOf(node.attributes) == kTensorAxis;
+}
+
+// The parameters used on some of the rows, between a reduce_scatter and an all_gather, or on some
+// of the heads: each rank's gradient is a part of a sum.
+std::set<TensorId> ParametersOfParts(const Program& program) {
   std::set<TensorId> rows;             // tensors of which each rank has some rows
   std::map<TensorId, TensorId> casts;  // by result: what has been cast
   std::set<TensorId> found;
@@ -40,8 +47,10 @@ std::set<TensorId> ParametersOnRows(const Program& program) {
     bool on_rows = StartsOnTensorAxis(node, "reduce_scatter_start");
     const bool gathers = node.op->name.starts_with("all_gather");
     for (TensorId id : node.inputs) on_rows = on_rows || (!gathers && rows.contains(id));
-    if (!on_rows) continue;
-    for (TensorId id : graph::Present(node.outputs)) rows.insert(id);
+    if (on_rows) {
+      for (TensorId id : graph::Present(node.outputs)) rows.insert(id);
+    }
+    if (!on_rows && !IsOnHeads(node)) continue;
     for (TensorId id : graph::Present(node.inputs)) {
       const TensorId origin = graph::Substitute(casts, id);
       if (program.tensor(origin).role == Role::kParameter) found.insert(origin);
@@ -58,9 +67,9 @@ class Completer {
   }
 
   graph::PassResult Run() {
-    const std::set<TensorId> on_rows = ParametersOnRows(program_);
+    const std::set<TensorId> of_parts = ParametersOfParts(program_);
     for (const auto& [parameter, gradient] : graph::GradientsOf(program_)) {
-      if (on_rows.contains(parameter)) partial_.push_back(gradient);
+      if (of_parts.contains(parameter)) partial_.push_back(gradient);
       if (options_.parts.contains(program_.tensor(parameter).name)) split_.insert(gradient);
     }
     const size_t update = graph::FirstUpdate(program_);

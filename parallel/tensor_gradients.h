@@ -1,8 +1,9 @@
 // What tensor parallelism changes about gradients between the backward pass and the update.
 //
-//   backward   %g.grad.sum = all_reduce_start(%g.grad)         of a parameter that worked on
-//              %g.grad.summed = all_reduce_done(%g.grad.sum)   some rows (sequence parallelism);
-//                                                              this is its gradient now
+//   backward   %g.grad.sum = all_reduce_start(%g.grad)         of a whole parameter that worked on
+//              %g.grad.summed = all_reduce_done(%g.grad.sum)   some rows (sequence parallelism) or
+//                                                              some heads (qk_norm); this is its
+//                                                              gradient now
 //   update     %split_norm = …                                 of split parameters (split_norm.h)
 //              %grad_norm = global_norm(%split_norms, %g.grad.summed, …)
 //

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Splitter {
     int split = 0;
     for (const TensorId id : graph::TensorIds(program_)) {
       if (program_.tensor(id).role != Role::kParameter) continue;
+      parameters_.insert(id);
       const auto part = options_.parts.find(program_.tensor(id).name);
       if (part == options_.parts.end()) continue;
       program_.mutable_tensor(id).type.shape = part->second.shape;
@@ -62,6 +64,9 @@ class Splitter {
   void Convert(Node node) {
     builder_.set_scope(node.scope);
     for (TensorId& id : node.inputs) id = graph::Substitute(sums_of_, id);
+    if (node.op->converts && parameters_.contains(node.inputs[0])) {
+      parameters_.insert(node.outputs[0]);
+    }
     if (node.op->converts && splits_.contains(node.inputs[0])) {
       splits_[node.outputs[0]] = splits_.at(node.inputs[0]);
       return Emit(node, Layout::kWhole);
@@ -143,7 +148,9 @@ class Splitter {
       for (const char* heads : {"heads", "kv_heads"}) {
         node.attributes.Set(heads, node.attributes.GetInt(heads) / options_.ranks);
       }
-      if (Draws(node)) SetAxis(node);
+      // Parameters of all heads, such as qk_norm's: their gradients are parts of a sum
+      // (tensor_gradients.h).
+      if (Draws(node) || ReadsParameters(node)) SetAxis(node);
     }
     Emit(std::move(node), layout);
   }
@@ -266,6 +273,14 @@ class Splitter {
     throw InternalError("tensor_parallel: " + node.op->name + " @" + node.scope + " " + reason);
   }
 
+  // Whether inputs after the ones that the op follows are parameters, or casts of them.
+  bool ReadsParameters(const Node& node) const {
+    for (size_t i = static_cast<size_t>(node.op->sharding.inputs); i < node.inputs.size(); ++i) {
+      if (HasInput(node, i) && parameters_.contains(node.inputs[i])) return true;
+    }
+    return false;
+  }
+
   static void SetAxis(Node& node) { node.attributes.Set("axis", std::string(kTensorAxis)); }
 
   static size_t Weight(const Node& node) { return static_cast<size_t>(node.op->sharding.weight); }
@@ -288,6 +303,7 @@ class Splitter {
   Program& program_;
   const TensorParallelOptions& options_;
   graph::Builder builder_;
+  std::set<TensorId> parameters_;                    // and their casts
   std::map<TensorId, ParameterPart::Split> splits_;  // of parameters and of their casts
   std::map<TensorId, Layout> layouts_;               // absent: whole
   std::map<TensorId, TensorId> sums_of_;             // of parts

@@ -1,0 +1,39 @@
+// What the settings and the config.json of Llama, Qwen2, Qwen3 and Mistral have in common. A family
+// joins its own keys to these.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <vector>
+
+#include "base/settings.h"
+#include "formats/json.h"
+#include "formats/key_rules.h"
+#include "models/model_spec.h"
+
+namespace plimsoll::models {
+
+// The settings, with a family's defaults; `rope_theta` as the documentation writes it.
+std::vector<Setting> LlamaSettings(bool attention_bias, double norm_eps, const char* rope_theta);
+
+// LanguageFamily::derive.
+void DeriveLlama(Settings& settings);
+
+// What a key means that config.json doesn't have, as in the family's class of transformers.
+struct LlamaConfigDefaults {
+  std::optional<int64_t> kv_heads = std::nullopt;    // nullopt: as many as query heads
+  std::optional<int64_t> head_width = std::nullopt;  // nullopt: hidden_size / num_attention_heads
+};
+
+// Reads the keys of LlamaConfigKeys(); the spec has no attention bias.
+ModelSpec ReadLlamaConfig(const formats::JsonObject& config, const char* family,
+                          const LlamaConfigDefaults& defaults = {});
+
+// Writes them; `architecture` is the class of transformers.
+void WriteLlamaConfig(const ModelSpec& spec, const char* architecture,
+                      nlohmann::ordered_json& config);
+
+std::vector<formats::KeyRule> LlamaConfigKeys();
+
+}  // namespace plimsoll::models
