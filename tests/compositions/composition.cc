@@ -19,8 +19,8 @@ class Generator {
   Composition Draw() {
     Composition c;
     ranks_ = c.ranks = Chance(0.15) ? 2 : 1;
-    family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "bert", "vit", "resnet", "unet",
-                    "adversarial", "dcgan"});
+    family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "qwen3", "mistral", "bert", "vit",
+                    "resnet", "unet", "adversarial", "dcgan"});
     c.program = family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "app/plimsoll";
     accumulate_ = Number(1, 3);
     prompts_ = Language() && Chance(0.25);
@@ -54,7 +54,10 @@ class Generator {
   }
   std::string Pick(const std::vector<std::string>& all) { return all[random_() % all.size()]; }
 
-  bool Language() const { return family_ == "gpt2" || family_ == "llama" || family_ == "qwen2"; }
+  bool LlamaLike() const {
+    return family_ == "llama" || family_ == "qwen2" || family_ == "qwen3" || family_ == "mistral";
+  }
+  bool Language() const { return family_ == "gpt2" || LlamaLike(); }
 
   std::string Model() {
     if (family_ == "adversarial") {
@@ -90,9 +93,11 @@ class Generator {
     } else {
       text += fmt::format(", vocab: {}", wide ? 512 : prompts_ ? 256 : 96);
     }
-    if (family_ == "llama" || family_ == "qwen2") {
+    if (LlamaLike()) {
       text += fmt::format(", kv_heads: 2, ffn_width: {}", wide ? 512 : 80);
     }
+    if (family_ == "qwen3") text += ", head_width: 24";
+    if (family_ == "mistral" && Chance(0.5)) text += ", window: 16";
     if (family_ == "gpt2" || family_ == "bert") {
       text += fmt::format(", dropout: {}", Pick({"0", "0.1"}));
     }

@@ -25,8 +25,8 @@ class OwnTrajectory : public testing::TestWithParam<std::string> {};
 TEST_P(OwnTrajectory, IsFollowed) { ExpectFollows("tests/golden/data/" + GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Golden, OwnTrajectory,
-                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "lora-gpt2",
-                                         "lora-llama"));
+                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "qwen3",
+                                         "mistral", "lora-gpt2", "lora-llama"));
 
 class SharedTrajectory : public testing::TestWithParam<std::string> {};
 

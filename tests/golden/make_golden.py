@@ -1,7 +1,7 @@
 """Makes the reference trajectories in tests/golden/data with PyTorch and transformers (float32).
 
     pip install torch transformers
-    python tests/golden/make_golden.py
+    python tests/golden/make_golden.py [NAME…]      all, or those named: qwen3 mistral
 
 Each is small enough to live in the repository, and odd enough to tell layouts apart: widths that
 are no multiples of 8, grouped-query heads, a sequence shorter than the model's, few steps.
@@ -9,12 +9,14 @@ are no multiples of 8, grouped-query heads, a sequence shorter than the model's,
 import json
 import pathlib
 import shutil
+import sys
 
 import numpy
 import torch
 from safetensors.torch import save_file
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
-                          Qwen2ForCausalLM)
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM)
 
 FOLDER = pathlib.Path(__file__).parent / "data"
 OPTIMIZER = {"name": "adamw", "lr": 3e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1,
@@ -42,12 +44,26 @@ def qwen2():
         tie_word_embeddings=True, rms_norm_eps=1e-6))
 
 
+def qwen3():  # heads · head_dim is not the model's width
+    return Qwen3ForCausalLM(Qwen3Config(
+        vocab_size=VOCAB, hidden_size=20, intermediate_size=36, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=10, max_position_embeddings=32,
+        tie_word_embeddings=True, rms_norm_eps=1e-6))
+
+
+def mistral():  # no sequence is longer than the window
+    return MistralForCausalLM(MistralConfig(
+        vocab_size=VOCAB, hidden_size=20, intermediate_size=36, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, head_dim=12, max_position_embeddings=32,
+        sliding_window=28, tie_word_embeddings=False, rms_norm_eps=1e-5))
+
+
 def parameters_on_disk(model):
     """Every weight once: a tied head is the embedding."""
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
-def make(name, model, batch, sequence, accumulate, steps):
+def make(name, model, batch, sequence, accumulate, steps, logits=False):
     folder = FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     model.train()
@@ -69,6 +85,10 @@ def make(name, model, batch, sequence, accumulate, steps):
 
     decay = [p for p in model.parameters() if p.dim() >= 2]
     rest = [p for p in model.parameters() if p.dim() < 2]
+    if logits:  # of the first row, at each position
+        with torch.no_grad():
+            row = torch.from_numpy(tokens[:sequence].astype("int64"))
+            save_file({"logits": model(row[None]).logits[0].contiguous()}, folder / "logits.safetensors")
     optimizer = torch.optim.AdamW(
         [{"params": decay, "weight_decay": OPTIMIZER["weight_decay"]},
          {"params": rest, "weight_decay": 0.0}],
@@ -96,12 +116,19 @@ def make(name, model, batch, sequence, accumulate, steps):
 
 
 def main():
-    torch.manual_seed(11)
     torch.set_num_threads(1)
-    make("gpt2", gpt2(), batch=3, sequence=24, accumulate=1, steps=10)
-    make("gpt2-accumulate", gpt2(), batch=2, sequence=16, accumulate=3, steps=10)
-    make("llama", llama(), batch=3, sequence=24, accumulate=1, steps=10)
-    make("qwen2", qwen2(), batch=2, sequence=32, accumulate=2, steps=10)
+    named = set(sys.argv[1:])
+    torch.manual_seed(11)
+    if not named:
+        make("gpt2", gpt2(), batch=3, sequence=24, accumulate=1, steps=10)
+        make("gpt2-accumulate", gpt2(), batch=2, sequence=16, accumulate=3, steps=10)
+        make("llama", llama(), batch=3, sequence=24, accumulate=1, steps=10)
+        make("qwen2", qwen2(), batch=2, sequence=32, accumulate=2, steps=10)
+    for seed, (name, model) in enumerate({"qwen3": qwen3, "mistral": mistral}.items(), 12):
+        if named and name not in named:
+            continue
+        torch.manual_seed(seed)
+        make(name, model(), batch=3, sequence=24, accumulate=2, steps=10, logits=True)
 
 
 if __name__ == "__main__":

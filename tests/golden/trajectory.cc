@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <vector>
 
@@ -126,6 +127,10 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
   if (adapts) {
     options.lora = ReadLora(folder + "/adapter", *model);
     options.frozen = adapters::FrozenParameters(*model, options.lora);
+  }
+  const std::string logits = folder + "/logits.safetensors";
+  const bool has_logits = std::filesystem::exists(logits);
+  if (has_logits) {
     options.generate_rows = 1;
     options.generate_context = options.sequence;
   }
@@ -143,10 +148,9 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
                                               .accumulate = options.accumulate});
 
   Deviations result;
-  if (adapts) {
+  if (has_logits) {
     loader.Fill(0, 0, session.batch().tokens.data(), session.batch().targets.data());
-    result.logits = CompareLogits(folder + "/logits.safetensors",
-                                  session.batch().tokens.first(options.sequence), session);
+    result.logits = CompareLogits(logits, session.batch().tokens.first(options.sequence), session);
   }
   for (const formats::JsonObject& step : expected.RequireObjects("steps")) {
     session.BeginStep(loader.CountTargets(result.steps), optimizer.RequireFloat("lr"), 0);

@@ -5,10 +5,12 @@
 //   expected.json                    batch, sequence, accumulate, optimizer, and per step the mean
 //                                    loss and the gradient norm before clipping
 //   final.safetensors                the weights after the last step
+//   logits.safetensors               optional: of the first row, before training, f32
+//                                    [sequence,vocab]; each by generation with a cache
 // or, for adapters of a frozen model,
 //   expected.json                    also base: the neighbouring folder with model and tokens
 //   adapter, final                   PEFT's folders, before training and after the last step
-//   logits.safetensors               of the first window, before training: f32 [sequence,vocab]
+//   logits.safetensors               as above
 #pragma once
 
 #include <string>

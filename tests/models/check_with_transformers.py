@@ -52,6 +52,12 @@ def small_models():
         "qwen2": transformers.Qwen2Config(
             **qwen2, rope_parameters=dict(rope_type="default", rope_theta=1e6),
             tie_word_embeddings=True),
+        "qwen3": transformers.Qwen3Config(
+            **llama, rope_parameters=dict(rope_type="default", rope_theta=1e6),
+            tie_word_embeddings=True),
+        "qwen3-biased": transformers.Qwen3Config(**llama, attention_bias=True),
+        "mistral": transformers.MistralConfig(**llama, sliding_window=None),
+        "mistral-windowed": transformers.MistralConfig(**llama, sliding_window=TOKENS),
     }
 
 

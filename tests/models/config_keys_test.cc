@@ -34,6 +34,9 @@ std::map<std::string, json> Configs() {
   llama.update({{"model_type", "llama"}, {"vocab_size", 7}, {"max_position_embeddings", 9}});
   json qwen2 = llama;
   qwen2["model_type"] = "qwen2";
+  json qwen3 = llama, mistral = llama;
+  qwen3.update({{"model_type", "qwen3"}, {"num_key_value_heads", 1}});
+  mistral.update({{"model_type", "mistral"}, {"num_key_value_heads", 1}});
   bert.update({{"model_type", "bert"}, {"vocab_size", 7}});
   json classifier = bert;
   classifier["architectures"] = {"BertForSequenceClassification"};
@@ -48,6 +51,8 @@ std::map<std::string, json> Configs() {
         {"vocab_size", 7}}},
       {"llama", llama},
       {"qwen2", qwen2},
+      {"qwen3", qwen3},
+      {"mistral", mistral},
       {"bert", bert},
       {"bert, a classifier", classifier},
       {"vit", vit},

@@ -82,7 +82,7 @@ TEST(DropoutRates, EachKeyMovesItsOwnOps) {
   EXPECT_EQ(RatesOfOps(*ModelWith("bert", classifier)), of_bert);
   EXPECT_EQ(RatesOfOps(*ModelWith("bert", {{"classifier_dropout", 0.3}})),
             (OfOps{{"attention", {0}}, {"classifier", {0.3}}}));
-  for (const char* family : {"llama", "qwen2"}) {
+  for (const char* family : {"llama", "qwen2", "qwen3", "mistral"}) {
     EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"attention_dropout", 0.1}})),
               (OfOps{{"attention", {0.1}}}));
   }
@@ -135,7 +135,9 @@ std::vector<Keys> KeysOfTransformers() {
           {"bert", encoder},
           {"vit", encoder},
           {"llama", {{"attention_dropout", "attention_dropout"}}},
-          {"qwen2", {{"attention_dropout", "attention_dropout"}}}};
+          {"qwen2", {{"attention_dropout", "attention_dropout"}}},
+          {"qwen3", {{"attention_dropout", "attention_dropout"}}},
+          {"mistral", {{"attention_dropout", "attention_dropout"}}}};
 }
 
 // A model of its config.json, with these settings beside the weights.

@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "formats/json.h"
@@ -36,6 +38,14 @@ constexpr char kQwen2[] =
     R"({"model_type": "qwen2", "num_hidden_layers": 24, "hidden_size": 896,
         "num_attention_heads": 14, "num_key_value_heads": 2, "intermediate_size": 4864,
         "vocab_size": 151936, "max_position_embeddings": 131072})";
+constexpr char kQwen3[] =
+    R"({"model_type": "qwen3", "num_hidden_layers": 28, "hidden_size": 1024,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 3072,
+        "vocab_size": 151936, "max_position_embeddings": 40960})";
+constexpr char kMistral[] =
+    R"({"model_type": "mistral", "num_hidden_layers": 32, "hidden_size": 4096,
+        "num_attention_heads": 32, "intermediate_size": 14336, "vocab_size": 32768,
+        "max_position_embeddings": 32768})";
 
 TEST(HuggingFaceConfig, Gpt2DefaultsAreThoseOfTransformers) {
   ModelSpec expected = Gpt2Spec(12, 768, 12, 50257, 1024);
@@ -152,6 +162,66 @@ TEST(HuggingFaceConfig, Qwen2HasItsAttentionBias) {
             expected);
 }
 
+TEST(HuggingFaceConfig, ReadsQwen3) {
+  const ModelSpec expected = Qwen3Spec({28, 1024, 16, 8, 128, 3072, 151936, 40960, true});
+  // As published, and as versions of transformers from 5 on write it.
+  EXPECT_EQ(Read(With(kQwen3,
+                      R"("head_dim": 128, "attention_bias": false, "rope_theta": 1000000,
+                         "rope_scaling": null, "use_sliding_window": false, "sliding_window": null,
+                         "max_window_layers": 28, "tie_word_embeddings": true)")),
+            expected);
+  EXPECT_EQ(Read(With(kQwen3,
+                      R"("rope_parameters": {"rope_type": "default", "rope_theta": 1e6},
+                         "layer_types": ["full_attention"], "tie_word_embeddings": true)")),
+            expected);
+  EXPECT_TRUE(Read(With(kQwen3, R"("attention_bias": true)")).attention_bias);
+  // Without the keys, as in transformers; null: as many as query heads.
+  std::string without = kQwen3;
+  without.replace(without.find(R"("num_key_value_heads": 8)"), 24, R"("head_dim": null)");
+  without.replace(without.find(R"("num_attention_heads": 16)"), 25, R"("num_attention_heads": 64)");
+  EXPECT_EQ(Read(without).kv_heads, 32);
+  EXPECT_EQ(Read(without).head_width, 128);
+  EXPECT_EQ(Read(With(without, R"("num_key_value_heads": null)")).kv_heads, 64);
+}
+
+TEST(HuggingFaceConfig, ReadsMistral) {
+  ModelSpec expected = MistralSpec({32, 4096, 32, 8, 128, 14336, 32768, 32768, false});
+  expected.rope_theta = 1e6;
+  const std::string v3 =
+      With(kMistral, R"("rope_theta": 1000000.0, "rms_norm_eps": 1e-05, "num_key_value_heads": 8)");
+  EXPECT_EQ(Read(With(v3, R"("sliding_window": null)")), expected);
+  expected.window = 4096;
+  EXPECT_EQ(Read(With(v3, R"("sliding_window": 4096)")), expected);
+  EXPECT_EQ(Read(v3), expected);  // as in transformers
+  EXPECT_EQ(Read(With(v3, R"("head_dim": 96)")).head_width, 96);
+  EXPECT_EQ(Read(kMistral).kv_heads, 8);
+}
+
+TEST(HuggingFaceConfig, SequencesEndWithTheWindow) {
+  const auto read = [](const char* window, std::optional<int64_t> sequence) {
+    Settings settings;
+    if (sequence) settings.Set("sequence", *sequence);
+    ModelFromConfig(
+        JsonObject::FromText(With(kMistral, fmt::format(R"("sliding_window": {})", window)),
+                             "config.json"),
+        settings);
+    return settings.Int("sequence");
+  };
+  EXPECT_EQ(read("4096", std::nullopt), 4096);
+  EXPECT_EQ(read("4096", 4096), 4096);
+  EXPECT_EQ(read("null", 8192), 8192);
+  EXPECT_EQ(read("100000", std::nullopt), 32768);
+  try {
+    read("4096", 4097);
+    ADD_FAILURE() << "a longer sequence is taken";
+  } catch (const SettingError& error) {
+    EXPECT_EQ(error.name(), "sequence");
+    EXPECT_STREQ(error.what(),
+                 "4097 tokens, but each sees only the latest 4096 (sliding_window), and attention "
+                 "with such a window is not supported; say model.sequence: 4096");
+  }
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   const auto gpt2 = [](const std::string& members) { return Refusal(With(kGpt2, members)); };
   const auto llama = [](const std::string& members) { return Refusal(With(kLlama, members)); };
@@ -198,7 +268,16 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
             "full_attention");
   EXPECT_EQ(Refusal(R"({"model_type": "t5"})"),
             "config.json: model_type: \"t5\" is not supported, only bert, dcgan, gpt2, llama, "
-            "qwen2, resnet, unet, vit");
+            "mistral, qwen2, qwen3, resnet, unet, vit");
+  EXPECT_EQ(Refusal(With(kQwen3, R"("use_sliding_window": true)")),
+            "config.json: use_sliding_window: only false is supported");
+  EXPECT_EQ(Refusal(With(kMistral, R"("attention_bias": true)")),
+            "config.json: attention_bias: only false is supported");
+  EXPECT_NE(Refusal(With(kMistral, R"("sliding_window": 0)")).find("config.json: sliding_window: "),
+            std::string::npos);
+  EXPECT_EQ(Refusal(R"({"model_type": "qwen3_moe"})"),
+            "config.json: model_type: \"qwen3_moe\" is not supported, only bert, dcgan, gpt2, "
+            "llama, mistral, qwen2, qwen3, resnet, unet, vit");
   EXPECT_EQ(llama(R"("num_key_value_heads": 5)"),
             "config.json: model_type: these sizes make no llama model: kv_heads: 5 do not divide "
             "the 32 heads");

@@ -229,6 +229,42 @@ TEST(Model, RefusesASequenceBeyondItsPositions) {
   }
 }
 
+// No kernel leaves out the keys before a window.
+TEST(Model, RefusesSequencesBeyondTheWindow) {
+  ModelSpec spec = MistralSpec({2, 12, 4, 1, 4, 10, 17, 9, false});
+  spec.window = 7;
+  const auto model = MakeModel(spec);
+  EXPECT_EQ(model->text_sizes()->max_sequence, 7);
+  const auto build = [&](int64_t sequence) {
+    graph::Program program;
+    graph::Builder builder(program);
+    model->Build(builder, {2, sequence}, Head::kLoss, false);
+  };
+  build(7);
+  EXPECT_EQ(UserErrorOf([&] { build(8); }),
+            "model.sequence: 8 tokens, but each sees only the latest 7 (model.window), and "
+            "attention with such a window is not supported; say model.sequence: 7");
+  spec.window = 20;
+  EXPECT_EQ(MakeModel(spec)->text_sizes()->max_sequence, 9);
+}
+
+TEST(Model, NormsHeadsOfQwen3Alone) {
+  const auto norms = [](const ModelSpec& spec) {
+    std::map<std::string, Shape> found;
+    for (const ParameterInfo& p : MakeModel(spec)->parameters()) {
+      if (p.name.find("q_norm") == std::string::npos && p.name.find("k_norm") == std::string::npos)
+        continue;
+      EXPECT_EQ(p.init, Initializer{Initializer::kOnes});
+      found[p.name] = p.shape;
+    }
+    return found;
+  };
+  EXPECT_EQ(norms(Qwen3Spec({1, 12, 4, 2, 6, 10, 17, 9, true})),
+            (std::map<std::string, Shape>{{"block.0.attn.q_norm.weight", {6}},
+                                          {"block.0.attn.k_norm.weight", {6}}}));
+  EXPECT_TRUE(norms(MistralSpec({1, 12, 4, 2, 6, 10, 17, 9, true})).empty());
+}
+
 TEST(Model, RefusesImpossibleSpecs) {
   const ModelSpec gpt2 = Gpt2Spec(2, 12, 3, 17, 9);
   const ModelSpec llama = LlamaSpec({2, 12, 4, 2, 6, 10, 17, 9, true});
@@ -258,6 +294,11 @@ TEST(Model, RefusesImpossibleSpecs) {
   EXPECT_EQ(with(llama, [](S& s) { s.family = "qwen2"; }),
             "model.attention_bias: qwen2 always has it: leave it out, say true, or use family: "
             "llama");
+  EXPECT_EQ(
+      with(llama, [](S& s) { s.family = "mistral", s.attention_bias = true; }),
+      "model.attention_bias: mistral has none: leave it out, say false, or use family: llama");
+  EXPECT_EQ(with(llama, [](S& s) { s.family = "mistral", s.window = 0; }),
+            "model.window: must be from 1 to 1073741824, not 0");
   EXPECT_EQ(with(llama, [](S& s) { s.rope_scaling = RopeScaling{.factor = 0.5}; }),
             "model.rope_scaling: needs a factor from 1 to 1e6, 0 < low_freq_factor < "
             "high_freq_factor and an "

@@ -70,6 +70,20 @@ inline ModelSpec Qwen2Spec(const LlamaSizes& sizes) {
   return spec;
 }
 
+inline ModelSpec Qwen3Spec(const LlamaSizes& sizes) {
+  ModelSpec spec = LlamaSpec(sizes);
+  spec.family = "qwen3";
+  spec.norm_eps = 1e-6;
+  spec.rope_theta = 1e6;
+  return spec;
+}
+
+inline ModelSpec MistralSpec(const LlamaSizes& sizes) {
+  ModelSpec spec = LlamaSpec(sizes);
+  spec.family = "mistral";
+  return spec;
+}
+
 inline std::vector<Published> PublishedModels() {
   return {
       {"GPT-2 124M", Gpt2Spec(12, 768, 12, 50257, 1024), 124'439'808},
@@ -86,6 +100,10 @@ inline std::vector<Published> PublishedModels() {
        13'015'864'320},
       {"Qwen2-0.5B", Qwen2Spec({24, 896, 14, 2, 64, 4864, 151936, 131072, true}), 494'032'768},
       {"Qwen2-1.5B", Qwen2Spec({28, 1536, 12, 2, 128, 8960, 151936, 131072, true}), 1'543'714'304},
+      {"Qwen3-0.6B", Qwen3Spec({28, 1024, 16, 8, 128, 3072, 151936, 40960, true}), 596'049'920},
+      {"Qwen3-8B", Qwen3Spec({36, 4096, 32, 8, 128, 12288, 151936, 40960, false}), 8'190'735'360},
+      {"Mistral-7B-v0.3", MistralSpec({32, 4096, 32, 8, 128, 14336, 32768, 32768, false}),
+       7'248'023'552},
   };
 }
 
@@ -99,6 +117,10 @@ inline std::vector<ModelSpec> TinyModels() {
   biased.rope_scaling = RopeScaling{};
   ModelSpec stretched = LlamaSpec({2, 12, 3, 1, 4, 10, 17, 9, false});
   stretched.rope_scaling = RopeScaling::Linear(2.5);
+  ModelSpec biased_heads = Qwen3Spec({2, 12, 4, 2, 6, 10, 17, 9, false});
+  biased_heads.attention_bias = true;
+  ModelSpec windowed = MistralSpec({2, 12, 4, 1, 4, 10, 17, 9, false});
+  windowed.window = 8;
   return {
       Gpt2Spec(3, 12, 3, 17, 9),
       untied,
@@ -106,6 +128,10 @@ inline std::vector<ModelSpec> TinyModels() {
       biased,
       stretched,
       Qwen2Spec({3, 12, 6, 2, 4, 10, 17, 9, true}),
+      Qwen3Spec({3, 12, 4, 2, 6, 10, 17, 9, true}),
+      biased_heads,
+      MistralSpec({2, 12, 3, 1, 6, 10, 17, 9, true}),
+      windowed,
   };
 }
 

@@ -38,6 +38,16 @@ const ExampleTable kExamples(R"(
       compute[37])
   rms_norm_backward "written, many rows"([1100,70], [70], compute[1100] positive, [1100,70], _, _)
 
+  // 2 query heads and 1 key head of 5; 3 and 2 of 24, more tokens than one chunk of partial sums.
+  qk_norm([2,3,20], [5], [5]) {eps=1e-05, heads=2, kv_heads=1}
+  qk_norm "heads of packs"([3,7,168], [24], [24]) {eps=1e-05, heads=3, kv_heads=2}
+  qk_norm_backward "accumulating"([2,9,20], [5], [5], compute[2,9,3] positive, [2,9,20], compute[5],
+      compute[5]) {heads=2, kv_heads=1}
+  qk_norm_backward "written, heads of packs"([2,33,168], [24], [24], compute[2,33,5] positive,
+      [2,33,168], _, _) {heads=3, kv_heads=2}
+  qk_norm_backward "wide heads"([1,5,1032], [258], [258], compute[1,5,3] positive, [1,5,1032], _,
+      compute[258]) {heads=2, kv_heads=1}
+
   // Rows of whole 16-byte packs: in the registers of a warp, of a block; several rows per block.
   layer_norm "rows of packs"([3,48], [48], [48]) {eps=1e-05}
   layer_norm "wide rows"([2,2304], [2304], [2304]) {eps=1e-05} dtypes=f32,bf16,f16

@@ -32,6 +32,8 @@ struct Combination {
 // Models whose heads two and four ranks can share.
 models::ModelSpec SharedGpt2() { return models::Gpt2Spec(2, 32, 4, 96, 16); }
 models::ModelSpec SharedLlama() { return models::LlamaSpec({2, 32, 4, 2, 8, 80, 96, 16, false}); }
+// With parameters of all heads.
+models::ModelSpec SharedQwen3() { return models::Qwen3Spec({2, 32, 4, 2, 12, 80, 96, 16, true}); }
 
 const char* Name(checkpointing::Options::Policy policy) {
   using Policy = checkpointing::Options::Policy;
@@ -54,7 +56,7 @@ std::string WhyInvalid(const Combination& c, int64_t data_ranks) {
 std::vector<Combination> Combinations(int64_t ranks) {
   std::vector<Combination> all;
   using Policy = checkpointing::Options::Policy;
-  for (const bool llama : {false, true}) {
+  for (const models::ModelSpec& spec : {SharedGpt2(), SharedLlama(), SharedQwen3()}) {
     for (int64_t tensor = 1; tensor <= ranks; tensor *= 2) {
       for (const bool sequence : {false, true}) {
         for (const int64_t accumulate : {1, 2, 4}) {
@@ -64,15 +66,18 @@ std::vector<Combination> Combinations(int64_t ranks) {
               // tested.
               for (const bool state_on_host : {false, true}) {
                 if (tensor > 1 && state_on_host != offload) continue;
+                // Of a model like Llama only what ranks share differs.
+                const bool qwen3 = spec.family == "qwen3";
+                if (qwen3 && (tensor == 1 || offload || accumulate == 4)) continue;
                 // With presets, only the gathers among tensor-parallel ranks are new.
                 if (policy == Policy::kSelective && (!sequence || offload)) continue;
                 Combination c;
                 c.tensor_ranks = tensor;
-                c.name = fmt::format("{}, {} tensor ranks{} × {} micro-steps, {}{}{}",
-                                     llama ? "llama" : "gpt2", tensor, sequence ? ", sequence" : "",
-                                     accumulate, Name(policy), offload ? ", offload" : "",
+                c.name = fmt::format("{}, {} tensor ranks{} × {} micro-steps, {}{}{}", spec.family,
+                                     tensor, sequence ? ", sequence" : "", accumulate, Name(policy),
+                                     offload ? ", offload" : "",
                                      state_on_host ? ", state and weights on host" : "");
-                c.run.spec = llama ? SharedLlama() : SharedGpt2();
+                c.run.spec = spec;
                 c.run.sequence_parallel = sequence;
                 c.run.accumulate = accumulate;
                 c.run.micro_batch = kSequences / accumulate / (ranks / tensor);
@@ -160,12 +165,12 @@ TEST(Equivalence, PartsAreDividedOnceMore) {
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   if (world.size() < 4) return;  // a mesh of two by two
   const TestMesh mesh(2);
-  for (const bool llama : {false, true}) {
+  for (const models::ModelSpec& spec : {SharedGpt2(), SharedLlama(), SharedQwen3()}) {
     for (const int64_t zero : {1, 2, 3}) {
       for (const int64_t accumulate : {1, 2}) {
-        SCOPED_TRACE(fmt::format("{}, stage {}, {} micro-steps", llama, zero, accumulate));
+        SCOPED_TRACE(fmt::format("{}, stage {}, {} micro-steps", spec.family, zero, accumulate));
         TinyRun run;
-        run.spec = llama ? SharedLlama() : SharedGpt2();
+        run.spec = spec;
         run.accumulate = accumulate;
         run.micro_batch = kSequences / accumulate / (world.size() / 2);
         run.ignored = 0.3;

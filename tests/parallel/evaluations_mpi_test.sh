@@ -54,6 +54,8 @@ cases() {
 gpt2|family: gpt2, $language, sequence: 12|sequence: 12|$tokens
 llama|family: llama, $language, kv_heads: 1, sequence: 12|sequence: 12|$examples
 qwen2|family: qwen2, $language, kv_heads: 1, sequence: 12|sequence: 12|$tokens
+qwen3|family: qwen3, $language, kv_heads: 1, head_width: 12, sequence: 12|sequence: 12|$tokens
+mistral|family: mistral, $language, kv_heads: 1, sequence: 12|sequence: 12|$tokens
 masked_lm|$bert, sequence: 12|sequence: 12|$masked
 pretraining|$bert, task: pretraining, sequence: 24|task: pretraining, sequence: 24|${masked%\}}, pairs: true}
 classification|$bert, task: classification, classes: 3, sequence: 12|task: classification, sequence: 12|$(labelled classes)

@@ -264,6 +264,50 @@ update
                        kUpdate);
 }
 
+// Weights that all heads share: each rank has the gradient of its own heads.
+TEST(TensorGradients, SumsThoseOfWeightsOfAllHeads) {
+  Program program = Parse(R"(program train
+  tensor %x: f32[2,3,8] input persistent
+  tensor %qkv: f32[16,8] parameter persistent
+  tensor %q_norm: f32[2] parameter persistent
+  tensor %k_norm: f32[2] parameter persistent
+forward
+  %a: f32[2,3,16] = linear(%x, %qkv, _)
+  %n: f32[2,3,16], _ = qk_norm(%a, %q_norm, %k_norm) {eps=1e-06, heads=4, kv_heads=2}
+)");
+  const TensorParallelOptions options{2, false, {{"qkv", {ParameterPart::kRows, {8, 8}}}}};
+  TensorParallel(options).Run(program);
+  graph::ExpectProgram(program, R"(program train
+  tensor %x: f32[2,3,8] input persistent
+  tensor %qkv: f32[8,8] parameter persistent
+  tensor %q_norm: f32[2] parameter persistent
+  tensor %k_norm: f32[2] parameter persistent
+forward
+  %x.whole: f32[2,3,8] view %x+0 = sum_gradient(%x) {axis="tensor"} !tensor_parallel
+  %a: f32[2,3,8] = linear(%x.whole, %qkv, _)
+  %n: f32[2,3,8], _ = qk_norm(%a, %q_norm, %k_norm) {axis="tensor", eps=1e-06, heads=2, kv_heads=1}
+)");
+  // The same as parts of a step.
+  program = Parse(R"(program train
+  tensor %a: f32[2,3,8] input persistent
+  tensor %q_norm: f32[2] parameter persistent
+  tensor %k_norm: f32[2] parameter persistent
+  tensor %dn: f32[2,3,8] input persistent
+  tensor %grad_norm: f32[] metric persistent
+forward
+  %n: f32[2,3,8], %rstd: f32[2,3,3] = qk_norm(%a, %q_norm, %k_norm) {axis="tensor", eps=1e-06, heads=2, kv_heads=1}
+backward
+  _, %q_norm.grad: f32[2] gradient of %q_norm as gradient, %k_norm.grad: f32[2] gradient of %k_norm as gradient = qk_norm_backward(%a, %q_norm, %k_norm, %rstd, %dn, _, _) {heads=2, kv_heads=1}
+update
+  %grad_norm = global_norm(%q_norm.grad, %k_norm.grad)
+)");
+  EXPECT_EQ(TensorGradients(options).Run(program).summary,
+            "2 gradients summed, those of 0 split parameters in one norm");
+  std::map<TensorId, TensorId> gradients = graph::GradientsOf(program);
+  EXPECT_EQ(gradients[program.Require("q_norm")], program.Require("q_norm.grad.summed"));
+  EXPECT_EQ(gradients[program.Require("k_norm")], program.Require("k_norm.grad.summed"));
+}
+
 TEST(TensorGradients, MicroStepsWithoutAnUpdateStayAsTheyAre) {
   Program program = Parse(kUpdate);
   EXPECT_FALSE(TensorGradients(Options(true)).Run(program).changed);

@@ -25,6 +25,8 @@ MODELS = {
     "gpt2": "family: gpt2, vocab: 640",
     "llama": "family: llama, vocab: 768, kv_heads: 1, ffn_width: 96",
     "qwen2": "family: qwen2, vocab: 768, kv_heads: 1, ffn_width: 96, tied: true",
+    "qwen3": "family: qwen3, vocab: 768, kv_heads: 1, head_width: 24, ffn_width: 96, tied: true",
+    "mistral": "family: mistral, vocab: 768, kv_heads: 1, ffn_width: 96, window: 32",
 }
 SEQUENCE = 32
 # Relative to the loss. Both sum in different orders; in 16 bits they also round at different

@@ -28,6 +28,9 @@ MODELS = {
     "llama": ("family: llama, kv_heads: 1, ffn_width: 96", "q_proj, v_proj, down_proj",
               ["k_proj", "o_proj", "gate_proj"]),
     "qwen2": ("family: qwen2, kv_heads: 1, ffn_width: 96, tied: true", "all-linear", "all-linear"),
+    "qwen3": ("family: qwen3, kv_heads: 1, ffn_width: 96, head_width: 24", "q_proj, o_proj, up_proj",
+              ["k_proj", "v_proj", "down_proj"]),
+    "mistral": ("family: mistral, kv_heads: 1, ffn_width: 96", "all-linear", "all-linear"),
 }
 SEQUENCE = 32
 # For losses, and for logits relative to their norm: only the order of sums differs.

@@ -105,6 +105,14 @@ TEST(Load, DefaultsOfTheFamilies) {
   EXPECT_TRUE(qwen2.settings.Bool("attention_bias"));
   EXPECT_EQ(qwen2.settings.Float("norm_eps"), 1e-6);
   EXPECT_EQ(qwen2.settings.Float("rope_theta"), 1e6);
+  const ModelConfig qwen3 = family("qwen3");
+  EXPECT_FALSE(qwen3.settings.Bool("attention_bias"));
+  EXPECT_EQ(qwen3.settings.Float("norm_eps"), 1e-6);
+  EXPECT_EQ(qwen3.settings.Float("rope_theta"), 1e6);
+  const ModelConfig mistral = family("mistral");
+  EXPECT_FALSE(mistral.settings.Has("window"));
+  EXPECT_FALSE(mistral.settings.Bool("attention_bias"));
+  EXPECT_EQ(mistral.settings.Float("norm_eps"), 1e-5);
 }
 
 TEST(Load, RotaryEmbeddingsAreStretched) {
