@@ -84,7 +84,8 @@ TEST(Policy, RefusesWhatItCannotFollow) {
       "merge_batch_norm_statistics, "
       "merge_channel_statistics, merge_heads, moving_average, mul, patches, place_tokens, "
       "power_iteration, "
-      "prepend_token, relu, resize, rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, "
+      "prepend_token, qk_norm, relu, resize, rms_norm, rotary, scale, scale_by, select_rows, "
+      "sigmoid, silu, "
       "slice_tokens, space_to_depth, spectral_norm, split_heads, squared_error, squared_norm, "
       "subsample, sum, swiglu, tanh");
   EXPECT_EQ(ProblemOf({"gelu", "sum"}, {"silu", "sum"}),

@@ -64,7 +64,8 @@ def tokens_in(file):
 def check(plimsoll, family, folder):
     text = folder / "text"
     text.write_text("".join(f"One, two, three: number {i} is alive.\n" for i in range(300)))
-    tokenizer = TOKENIZERS / f"{family.replace('llama', 'llama3')}_style.json"
+    style = {"llama": "llama3", "qwen3": "qwen2", "mistral": "llama3"}.get(family, family)
+    tokenizer = TOKENIZERS / f"{style}_style.json"
     config = folder / "run.yaml"
     config.write_text(f"""
 model: {{{MODELS[family]}, layers: 2, width: 64, heads: 2, sequence: {SEQUENCE}}}
