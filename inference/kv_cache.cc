@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/builder.h"
+#include "ops/attention/attention.h"
 #include "ops/attention/attention_cached.h"
 
 namespace plimsoll::inference {
@@ -43,13 +44,20 @@ int64_t ReadFromCaches(Builder& builder, Node& node, TensorId position, int64_t 
                         "' is not causal or drops; only causal attention without dropout can be "
                         "cached");
   }
+  const size_t positions = 3;
+  if (HasInput(node, static_cast<int>(positions))) {
+    throw InternalError("kv_cache: " + node.op->name + " in '" + node.scope +
+                        "' keeps documents apart; a text that is continued is one document");
+  }
   const int64_t heads = node.attributes.GetInt("heads");
   const int64_t kv_heads = node.attributes.GetInt("kv_heads");
   const TensorType type = ops::CacheType(builder.type(node.inputs[0]), heads, kv_heads, capacity);
   const TensorId keys = Carried(builder, node.scope, "keys", type);
   const TensorId values = Carried(builder, node.scope, "values", type);
   node.op = &graph::OpRegistry::Get().Require(node.op->continuation.cached_op);
+  const int64_t window = ops::AttentionWindow(node.attributes);
   node.attributes = {{"heads", heads}, {"kv_heads", kv_heads}};
+  if (window > 0) node.attributes.Set("window", window);
   node.inputs = {node.inputs[0], keys, values, position};
   node.outputs = {node.outputs[0], keys, values};
   node.made_by = "kv_cache";

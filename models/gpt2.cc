@@ -42,10 +42,11 @@ double ResidualStd(const ModelSpec& spec) {
   return spec.init_std / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
 
-Value AttentionBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] → [B,T,D]
+// [B,T,D] → [B,T,D]. `positions`: kNoTensor, or those of documents apart.
+Value AttentionBranch(Layers& g, const ModelSpec& spec, Value x, Value positions) {
   const Scope scope(g.builder(), "attn");
   Value a = Linear(g, "qkv", x, 3 * spec.width, {.init_std = spec.init_std});
-  a = Attention(g, a, {.heads = spec.heads, .kv_heads = spec.heads});
+  a = Attention(g, a, {.heads = spec.heads, .kv_heads = spec.heads}, {.positions = positions});
   a = Linear(g, "proj", a, spec.width, {.init_std = ResidualStd(spec)});
   return Dropout(g, "dropout", a, g.dropout().hidden);
 }
@@ -58,8 +59,9 @@ Value FeedForwardBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D]
   return Dropout(g, "dropout", m, g.dropout().hidden);
 }
 
-Value Block(Layers& g, const ModelSpec& spec, Value x) {
-  x = Add(g, "residual_1", x, AttentionBranch(g, spec, LayerNorm(g, "norm_1", x, spec.norm_eps)));
+Value Block(Layers& g, const ModelSpec& spec, Value x, Value positions) {
+  x = Add(g, "residual_1", x,
+          AttentionBranch(g, spec, LayerNorm(g, "norm_1", x, spec.norm_eps), positions));
   return Add(g, "residual_2", x,
              FeedForwardBranch(g, spec, LayerNorm(g, "norm_2", x, spec.norm_eps)));
 }
@@ -69,13 +71,14 @@ Value Block(Layers& g, const ModelSpec& spec, Value x) {
 Model::Outputs Gpt2::Forward(Layers& g, Head head) const {
   const Value tokens = g.Tokens("tokens");
   const ModelSpec& s = spec();
+  const Value positions = DocumentPositions(g, s, head);
   const Value table = EmbeddingTable(g, "embed.token", s.vocab, s.width, s.init_std);
   const Value position = EmbeddingTable(g, "embed.position", s.max_sequence, s.width, s.init_std);
-  Value x = Dropout(g, "embed.dropout", Embedding(g, "embed", tokens, table, position),
+  Value x = Dropout(g, "embed.dropout", Embedding(g, "embed", tokens, table, position, positions),
                     g.dropout().embedding);
   for (int64_t layer = 0; layer < s.layers; ++layer) {
     const Scope scope(g.builder(), "block." + std::to_string(layer));
-    x = Block(g, s, x);
+    x = Block(g, s, x, positions);
   }
   x = LayerNorm(g, "norm", HeadRows(g, x, head), s.norm_eps);
   const Value output = s.tied ? table : EmbeddingTable(g, "head", s.vocab, s.width, s.init_std);

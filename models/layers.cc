@@ -91,8 +91,13 @@ Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t wid
   return g.Parameter("weight", {rows, width}, {Initializer::kNormal, init_std});
 }
 
-Value Embedding(Layers& g, std::string_view name, Value tokens, Value table, Value position) {
-  return ops::Embedding(g.builder(), tokens, table, position, name);
+Value Embedding(Layers& g, std::string_view name, Value tokens, Value table, Value position,
+                Value positions) {
+  return ops::Embedding(g.builder(), tokens, table, position, positions, name);
+}
+
+Value DocumentPositions(Layers& g, const ModelSpec& spec, Head head) {
+  return spec.documents_apart && head == Head::kLoss ? g.Tokens("positions") : kNoTensor;
 }
 
 Value QkNorm(Layers& g, Value qkv, HeadCounts counts, double eps) {
@@ -108,7 +113,7 @@ Value QkNorm(Layers& g, Value qkv, HeadCounts counts, double eps) {
 }
 
 Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
-             const std::optional<RopeScaling>& scaling) {
+             const std::optional<RopeScaling>& scaling, Value positions) {
   ops::RotaryOptions options;
   options.heads = counts.heads;
   options.kv_heads = counts.kv_heads;
@@ -120,7 +125,7 @@ Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
         scaling->factor, scaling->low_freq_factor, scaling->high_freq_factor,
         scaling->original_sequence};
   }
-  return ops::Rotary(g.builder(), qkv, options);
+  return ops::Rotary(g.builder(), qkv, options, positions);
 }
 
 Value Attention(Layers& g, Value qkv, HeadCounts counts, AttentionMask mask) {
@@ -128,9 +133,12 @@ Value Attention(Layers& g, Value qkv, HeadCounts counts, AttentionMask mask) {
   options.heads = counts.heads;
   options.kv_heads = counts.kv_heads;
   options.causal = mask.causal;
+  options.window = mask.window;
   options.dropout = g.dropout().attention;
-  return ops::Attention(g.builder(), qkv, options, options.dropout > 0 ? g.Rng() : kNoTensor,
-                        mask.lengths);
+  return ops::Attention(g.builder(), qkv, options,
+                        {.rng = options.dropout > 0 ? g.Rng() : kNoTensor,
+                         .lengths = mask.lengths,
+                         .positions = mask.positions});
 }
 
 Value Gelu(Layers& g, Value x, Activation activation) {

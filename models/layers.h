@@ -39,9 +39,14 @@ graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight)
 // The table NAME.weight, [rows,width], of token or position embeddings.
 graph::Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,
                             double init_std);
-// tokens i32[B,T] → [B,T,D]: table[token] (+ position[t]).
+// tokens i32[B,T] → [B,T,D]: table[token] (+ position[t], or position[positions[b,t]]).
 graph::Value Embedding(Layers& g, std::string_view name, graph::Value tokens, graph::Value table,
-                       graph::Value position = graph::kNoTensor);
+                       graph::Value position = graph::kNoTensor,
+                       graph::Value positions = graph::kNoTensor);
+
+// The input "positions", i32[B,T], where a decoder keeps documents apart and has a loss; otherwise
+// kNoTensor: a text that is generated is one document.
+graph::Value DocumentPositions(Layers& g, const ModelSpec& spec, Head head);
 
 // Packed qkv[B,T,(H+2G)·hd]: all heads of q, then of k, then of v.
 struct HeadCounts {
@@ -51,13 +56,16 @@ struct HeadCounts {
 // Normalizes each head of q and of k (ops/norms/qk_norm.h); the weights q_norm.weight[hd] and
 // k_norm.weight[hd] start at 1.
 graph::Value QkNorm(Layers& g, graph::Value qkv, HeadCounts counts, double eps);
-// Turns q and k by their positions (Su et al. 2021).
+// Turns q and k by their positions (Su et al. 2021); `positions`: as of AttentionMask.
 graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
-                    const std::optional<RopeScaling>& scaling);
+                    const std::optional<RopeScaling>& scaling,
+                    graph::Value positions = graph::kNoTensor);
 // Which keys a query sees.
 struct AttentionMask {
   bool causal = true;
-  graph::Value lengths = graph::kNoTensor;  // i32[B], of padded rows
+  int64_t window = 0;                         // the last keys up to its own; 0: all of them
+  graph::Value lengths = graph::kNoTensor;    // i32[B], of padded rows
+  graph::Value positions = graph::kNoTensor;  // i32[B,T], of documents apart
 };
 // Attention; → [B,T,H·hd]. Drops attention probabilities at the pass's rate.
 graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts, AttentionMask mask = {});

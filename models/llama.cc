@@ -37,14 +37,16 @@ class Llama final : public LanguageModel {
   LlamaParts parts_;
 };
 
-Value AttentionBranch(Layers& g, const ModelSpec& spec, const LlamaParts& parts,
-                      Value x) {  // [B,T,D] → [B,T,D]
+// [B,T,D] → [B,T,D]. `positions`: kNoTensor, or those of documents apart.
+Value AttentionBranch(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x,
+                      Value positions) {
   const Scope scope(g.builder(), "attn");
   const HeadCounts counts = {.heads = spec.heads, .kv_heads = spec.kv_heads};
   Value a = Linear(g, "qkv", x, (spec.heads + 2 * spec.kv_heads) * spec.head_width,
                    {.bias = spec.attention_bias, .init_std = spec.init_std});
   if (parts.qk_norm) a = QkNorm(g, a, counts, spec.norm_eps);
-  a = Attention(g, Rotary(g, a, counts, spec.rope_theta, spec.rope_scaling), counts);
+  a = Rotary(g, a, counts, spec.rope_theta, spec.rope_scaling, positions);
+  a = Attention(g, a, counts, {.positions = positions});
   return Linear(g, "proj", a, spec.width,
                 {.bias = spec.attention_bias && parts.projection_bias, .init_std = spec.init_std});
 }
@@ -57,9 +59,9 @@ Value FeedForwardBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D]
                 {.bias = false, .init_std = spec.init_std});
 }
 
-Value Block(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x) {
+Value Block(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x, Value positions) {
   x = Add(g, "residual_1", x,
-          AttentionBranch(g, spec, parts, RmsNorm(g, "norm_1", x, spec.norm_eps)));
+          AttentionBranch(g, spec, parts, RmsNorm(g, "norm_1", x, spec.norm_eps), positions));
   return Add(g, "residual_2", x,
              FeedForwardBranch(g, spec, RmsNorm(g, "norm_2", x, spec.norm_eps)));
 }
@@ -69,11 +71,12 @@ Value Block(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x) 
 Model::Outputs Llama::Forward(Layers& g, Head head) const {
   const Value tokens = g.Tokens("tokens");
   const ModelSpec& s = spec();
+  const Value positions = DocumentPositions(g, s, head);
   const Value table = EmbeddingTable(g, "embed.token", s.vocab, s.width, s.init_std);
   Value x = Embedding(g, "embed", tokens, table);
   for (int64_t layer = 0; layer < s.layers; ++layer) {
     const Scope scope(g.builder(), "block." + std::to_string(layer));
-    x = Block(g, s, parts_, x);
+    x = Block(g, s, parts_, x, positions);
   }
   x = RmsNorm(g, "norm", HeadRows(g, x, head), s.norm_eps);
   const Value output = s.tied ? table : EmbeddingTable(g, "head", s.vocab, s.width, s.init_std);

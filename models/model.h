@@ -184,6 +184,9 @@ class Model {
   //                           NAME.token_weight for an objective that has a name
   //   sample_weight f32[]     (kLoss) 1 / number of samples in the whole batch (in an evaluation,
   //                           in all its batches); named likewise
+  //   positions     i32[B,T]  (kLoss, ModelSpec::documents_apart) of each token in its document: 0
+  //                           for a document's first token, then 1, 2, …, as position_ids of
+  //                           transformers; a row's padding is a document
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step
   Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,

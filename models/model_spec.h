@@ -55,6 +55,10 @@ struct ModelSpec {
   Activation activation = Activation::kGeluTanh;  // gpt2
   double init_std = 0.02;
 
+  // Rows of training and evaluation hold documents one after the other: attention does not cross
+  // their borders, and positions begin anew. The program then has the input "positions".
+  bool documents_apart = false;
+
   // Ids of special tokens, carried between checkpoint folders; unknown when absent or empty.
   std::optional<int64_t> begin_token;
   std::vector<int64_t> end_tokens;

@@ -6,6 +6,7 @@
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/attention/attention_backward_ways.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -24,23 +25,37 @@ using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
-Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options, Value rng,
-                Value lengths, std::string_view name) {
+namespace {
+
+// Appends lengths and positions, as far as a call has them.
+void AppendMask(std::vector<Value>& inputs, Value lengths, Value positions) {
+  if (lengths != kNoTensor || positions != kNoTensor) inputs.push_back(lengths);
+  if (positions != kNoTensor) inputs.push_back(positions);
+}
+
+}  // namespace
+
+Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options,
+                const AttentionInputs& given, std::string_view name) {
   const bool drops = options.dropout > 0;
-  std::vector<Value> inputs = {qkv, drops ? rng : kNoTensor};
-  if (lengths != kNoTensor) inputs.push_back(lengths);
-  return g.Emit1("attention", inputs,
-                 Attributes{{"heads", options.heads},
-                            {"kv_heads", options.kv_heads == 0 ? options.heads : options.kv_heads},
-                            {"causal", options.causal},
-                            {"dropout", options.dropout},
-                            {"key", drops ? g.NextKey() : int64_t{0}}},
-                 name);
+  std::vector<Value> inputs = {qkv, drops ? given.rng : kNoTensor};
+  AppendMask(inputs, given.lengths, given.positions);
+  Attributes attributes{{"heads", options.heads},
+                        {"kv_heads", options.kv_heads == 0 ? options.heads : options.kv_heads},
+                        {"causal", options.causal},
+                        {"dropout", options.dropout},
+                        {"key", drops ? g.NextKey() : int64_t{0}}};
+  if (options.window != 0) attributes.Set("window", options.window);
+  return g.Emit1("attention", inputs, std::move(attributes), name);
+}
+
+int64_t AttentionWindow(const Attributes& attributes) {
+  return attributes.Has("window") ? attributes.GetInt("window") : 0;
 }
 
 namespace {
 
-// Expects qkv at input 0, rng at input `rng` and lengths behind it. Returns hd.
+// Expects qkv at input 0, rng at input `rng`, and lengths and positions after it. Returns hd.
 int64_t CheckOperands(const OpCall& call, size_t rng) {
   const TensorType& qkv = call.input(0);
   Check(graph::IsFloat(qkv.dtype) && qkv.shape.rank() == 3, call,
@@ -55,6 +70,13 @@ int64_t CheckOperands(const OpCall& call, size_t rng) {
   Check(dropout == 0 || call.has_input(rng), call, "dropout needs rng");
   if (call.has_input(rng)) CheckRng(call, rng);
   CheckAbsentOr(call, rng + 1, {DType::kInt32, Shape{qkv.shape.dim(0)}});
+  CheckAbsentOr(call, rng + 2, {DType::kInt32, qkv.shape.DropLast()});
+  const bool positions = call.has_input(rng + 2);
+  Check(!positions || !call.has_input(rng + 1), call, "needs lengths or positions, not both");
+  const int64_t window = AttentionWindow(call.attributes);
+  Check(window >= 0, call, "needs a window of 0 (none) or more");
+  Check((window == 0 && !positions) || call.attributes.GetBool("causal"), call,
+        "positions and a window need causal");
   return qkv.shape.dim(2) / (heads + 2 * kv_heads);
 }
 
@@ -79,16 +101,23 @@ std::vector<TensorType> InferBackward(const OpCall& call) {
   return WithLargest(call, {qkv});
 }
 
+// Pairs of a query and a key that it sees in a row of `length` tokens.
+double Pairs(const graph::Attributes& attributes, double length) {
+  if (!attributes.GetBool("causal")) return length * length;
+  const auto window = static_cast<double>(AttentionWindow(attributes));
+  if (window == 0 || window >= length) return length * (length + 1) / 2;
+  return window * (window + 1) / 2 + (length - window) * window;
+}
+
 // Cost of `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score; `again`
-// of the products are recomputations.
+// of the products are recomputations. Where documents begin isn't known to a plan: with positions
+// the cost is that of one document a row.
 Cost AttentionCost(const OpCall& call, int products, int again) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
   const int64_t head = qkv.dim(2) / (heads + 2 * call.attributes.GetInt("kv_heads"));
   const double length = static_cast<double>(qkv.dim(1));
-  const double pairs =
-      call.attributes.GetBool("causal") ? length * (length + 1) / 2 : length * length;
-  const double scores = static_cast<double>(qkv.dim(0) * heads) * pairs;
+  const double scores = static_cast<double>(qkv.dim(0) * heads) * Pairs(call.attributes, length);
   const double product = scores * 2.0 * static_cast<double>(head);
   return {products * product + 10 * scores, ArgumentBytes(call), (products - again) * product};
 }
@@ -99,14 +128,14 @@ void Gradient(graph::GradientContext& context) {
   const Value lse = context.output(1);
   if (lse == kNoTensor) throw InternalError("attention: differentiated without its output lse");
   std::vector<Value> inputs = {context.input(0), context.output(0), lse, dout, context.input(1)};
-  if (const Value lengths = context.input(2); lengths != kNoTensor) inputs.push_back(lengths);
+  AppendMask(inputs, context.input(2), context.input(3));
   context.SetGradient(0,
                       context.builder().Emit1("attention_backward", inputs, context.attributes()));
 }
 
 const graph::OpRegistration kAttention({
     .name = "attention",
-    .inputs = {{"qkv"}, {"rng", true}, {"lengths", true}},
+    .inputs = {{"qkv"}, {"rng", true}, {"lengths", true}, {"positions", true}},
     .outputs = {{"out"}, {"lse", true}, {"largest", true}},
     .infer = Infer,
     .gradient = Gradient,
@@ -123,7 +152,13 @@ const graph::OpRegistration kAttention({
 
 const graph::OpRegistration kAttentionBackward({
     .name = "attention_backward",
-    .inputs = {{"qkv"}, {"out"}, {"lse"}, {"dout"}, {"rng", true}, {"lengths", true}},
+    .inputs = {{"qkv"},
+               {"out"},
+               {"lse"},
+               {"dout"},
+               {"rng", true},
+               {"lengths", true},
+               {"positions", true}},
     .outputs = {{"dqkv"}, {"largest", true}},
     .infer = InferBackward,
     .gradient = {},
@@ -175,6 +210,19 @@ int64_t BackwardWorkspace(const OpCall& call) {
 
 const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);
 const CudaWorkspaceRegistration kBackwardWorkspace("attention_backward", &BackwardWorkspace);
+
+// A window that holds the row cuts nothing off.
+template <size_t kPositions>
+std::string Refusal(const OpCall& call) {
+  if (call.has_input(kPositions)) return kNoCudaForDocumentsApart;
+  return AttentionWindow(call.attributes) == 0 ||
+                 AttentionWindow(call.attributes) >= call.input(0).shape.dim(1)
+             ? ""
+             : kNoCudaForWindows;
+}
+
+const CudaRefusalRegistration kForwardRefusal("attention", &Refusal<3>);
+const CudaRefusalRegistration kBackwardRefusal("attention_backward", &Refusal<6>);
 
 }  // namespace
 }  // namespace plimsoll::ops

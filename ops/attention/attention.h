@@ -4,24 +4,31 @@
 //   out[b,i,h] = Σ_j P[i,j] · v[b,j,g],   P[i,·] = softmax_j(q[b,i,h] · k[b,j,g] / √hd),  g = h·G/H
 //
 // causal: j ≤ i only. With lengths, row b consists of its first lengths[b] tokens: the others, its
-// padding, are seen by none, and their own results and gradients are zero. Dropout sets elements of
-// P to zero with probability p and scales the others, by the draws that base/dropout_draws.h gives
-// to scores.
+// padding, are seen by none, and their own results and gradients are zero. With positions, a row
+// holds documents one after the other, and no query sees another document: positions[b,i] is the
+// place of token i in its document, 0, 1, 2, …, and query i sees j ≥ i − positions[b,i] only. With
+// a window W, query i sees j > i − W only (Beltagy et al. 2020, "Longformer"; as Mistral's
+// sliding_window). Positions and a window need causal. Dropout sets elements of P to zero with
+// probability p and scales the others, by the draws that base/dropout_draws.h gives to scores.
 // Computed blockwise with an online softmax: Dao 2023, "FlashAttention-2".
 //
-//   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2], lengths? i32[B])
-//                                                              → out[B,T,H·hd], lse?[B,H,T]
-//   attention_backward  (qkv, out, lse, dout, rng?, lengths?)  → dqkv
-//   attributes: heads (H), kv_heads (G), causal, dropout, key; tf32 as in ops/linear/linear.h
+//   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2], lengths? i32[B], positions? i32[B,T])
+//                                                  → out[B,T,H·hd], lse?[B,H,T]
+//   attention_backward  (qkv, out, lse, dout, rng?, lengths?, positions?)
+//                                                  → dqkv
+//   attributes: heads (H), kv_heads (G), causal, dropout, key; window (W) if there is one; tf32 as
+//   in ops/linear/linear.h
 //
 // qkv holds H query heads, then G key heads, then G value heads. lse is log Σ_j exp of the scores,
 // which the backward op needs; of padding it is 0. A length lies in [0, T]: another one is an
-// InternalError when the op runs, on a GPU it counts as the nearest one. rng (seed, micro-step)
-// is needed when dropout > 0; the draw of (b, h, i, j) is ScoreDraw(b·H + h, i, j, T) of the stream
-// `key`. With the attribute "axis" the ranks of that axis share the heads of a model, in rank
-// order, and the draws are those of all heads on one rank: rank r of R draws for its head h with
-// b·R·H + r·H + h in place of b·H + h. There is one float dtype; lse and all intermediate results
-// are f32 when tensors have 16 bits.
+// InternalError when the op runs, on a GPU it counts as the nearest one. A position is 0 or one
+// more than the one before it, the first of a row is 0: others are an InternalError when the op
+// runs. A call has lengths or positions, not both. rng (seed, micro-step) is needed when dropout >
+// 0; the draw of (b, h, i, j) is ScoreDraw(b·H + h, i, j, T) of the stream `key`. With the
+// attribute "axis" the ranks of that axis share the heads of a model, in rank order, and the draws
+// are those of all heads on one rank: rank r of R draws for its head h with b·R·H + r·H + h in
+// place of b·H + h. There is one float dtype; lse and all intermediate results are f32 when tensors
+// have 16 bits.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +43,21 @@ struct AttentionOptions {
   int64_t heads = 0;     // H
   int64_t kv_heads = 0;  // G; 0: as many as heads
   bool causal = true;
+  int64_t window = 0;  // W; 0: none
   double dropout = 0;
 };
 
-// `rng` is read only when options.dropout > 0. `lengths`: kNoTensor if there is no padding.
+struct AttentionInputs {
+  graph::Value rng = graph::kNoTensor;        // read only when options.dropout > 0
+  graph::Value lengths = graph::kNoTensor;    // of padded rows
+  graph::Value positions = graph::kNoTensor;  // of rows that hold several documents
+};
+
 graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
-                       graph::Value rng = graph::kNoTensor, graph::Value lengths = graph::kNoTensor,
-                       std::string_view name = "");
+                       const AttentionInputs& inputs = {}, std::string_view name = "");
+
+// The attribute "window" of attention's ops; 0: none.
+int64_t AttentionWindow(const graph::Attributes& attributes);
 
 // The heads of a rank among those of all ranks that share them; `ranks`: KernelCall::ranks.
 struct HeadsOfRanks {

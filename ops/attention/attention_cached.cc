@@ -1,6 +1,10 @@
 #include "ops/attention/attention_cached.h"
 
+#include <algorithm>
+
 #include "graph/op.h"
+#include "ops/attention/attention.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -34,6 +38,7 @@ std::vector<TensorType> Infer(const OpCall& call) {
   Check(call.input(2) == keys, call, "values are not of the type of keys");
   Check(keys.shape.dim(2) >= qkv.shape.dim(1), call, "the cache is shorter than the new tokens");
   Check(call.input(3) == TensorType{graph::DType::kInt32, {1}}, call, "'position' must be i32[1]");
+  Check(AttentionWindow(call.attributes) >= 0, call, "needs a window of 0 (none) or more");
   const int64_t head = keys.shape.dim(3);
   return {{qkv.dtype, qkv.shape.WithLast(heads * head)}, keys, keys};
 }
@@ -44,7 +49,9 @@ Cost CachedCost(const OpCall& call) {
   const Shape& keys = call.input(1).shape;
   const double width = static_cast<double>(call.input(0).shape.dim(1));
   const double head = static_cast<double>(keys.dim(3));
-  const double seen = static_cast<double>(keys.dim(2)) - (width - 1) / 2;
+  const int64_t window = AttentionWindow(call.attributes);
+  const double last = static_cast<double>(keys.dim(2)) - (width - 1) / 2;
+  const double seen = window == 0 ? last : std::min(last, static_cast<double>(window));
   const double scores = static_cast<double>(call.input(0).shape.dim(0)) *
                         static_cast<double>(call.attributes.GetInt("heads")) * width * seen;
   const double appended = static_cast<double>(call.input(0).bytes());
@@ -74,6 +81,12 @@ int64_t CachedWorkspace(const OpCall& call) {
 }
 
 const CudaWorkspaceRegistration kCachedWorkspace("attention_cached", &CachedWorkspace);
+
+// A window that holds the cache cuts nothing off.
+const CudaRefusalRegistration kRefusal("attention_cached", [](const OpCall& call) -> std::string {
+  const int64_t window = AttentionWindow(call.attributes);
+  return window == 0 || window >= call.input(1).shape.dim(2) ? "" : kNoCudaForWindows;
+});
 
 }  // namespace
 }  // namespace plimsoll::ops

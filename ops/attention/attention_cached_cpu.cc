@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "ops/attention/attention.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -101,6 +102,7 @@ void AttendAll(const CpuContext& ctx, const Sizes& at, int64_t position) {
   using T = Compute<S>;
   const S* const keys = ctx.out<S>(1);
   const S* const values = ctx.out<S>(2);
+  const int64_t reach = AttentionWindow(ctx.attributes);
   const int64_t tasks = at.rows * at.kv_heads * at.window;
   ctx.pool.ParallelForWorker(tasks, 1, [&](int64_t begin, int64_t end, int worker) {
     T* const scores = static_cast<T*>(ctx.workspace) + worker * Scratch(at);
@@ -110,10 +112,11 @@ void AttendAll(const CpuContext& ctx, const Sizes& at, int64_t position) {
       const int64_t cache = task / at.window;  // r·G + g
       const int64_t row = cache / at.kv_heads * at.window + i;
       const int64_t first = cache % at.kv_heads * at.group;  // query head
+      const int64_t seen = reach == 0 ? position + i + 1 : std::min(position + i + 1, reach);
+      const int64_t from = (cache * at.capacity + position + i + 1 - seen) * at.head;
       for (int64_t h = first; h < first + at.group; ++h) {
-        Attend<S>(ctx.in<S>(0) + row * at.stride + h * at.head,
-                  keys + cache * at.capacity * at.head, values + cache * at.capacity * at.head,
-                  position + i + 1, at.head, scores, query, query + Padded(at.head),
+        Attend<S>(ctx.in<S>(0) + row * at.stride + h * at.head, keys + from, values + from, seen,
+                  at.head, scores, query, query + Padded(at.head),
                   ctx.out<S>(0) + (row * at.heads + h) * at.head);
       }
     }

@@ -75,6 +75,26 @@ void CheckLengths(const CpuContext& ctx, size_t lengths, const Layout& at) {
   }
 }
 
+// The positions of row b's tokens in their documents; nullptr: they are of one document.
+const int32_t* Positions(const CpuContext& ctx, size_t positions, const Layout& at, int64_t b) {
+  const int32_t* const given = ctx.in<int32_t>(positions);
+  return given == nullptr ? nullptr : given + b * at.sequence;
+}
+
+// A document's tokens are consecutive, so that the first key that a query sees never decreases.
+void CheckPositions(const CpuContext& ctx, size_t positions, const Layout& at) {
+  if (!ctx.has_input(positions)) return;
+  for (int64_t b = 0; b < at.batch; ++b) {
+    const int32_t* const row = Positions(ctx, positions, at, b);
+    for (int64_t i = 0; i < at.sequence; ++i) {
+      if (row[i] == 0 || (i > 0 && row[i] == row[i - 1] + 1 && row[i] <= i)) continue;
+      throw InternalError(ctx.op.name + ": position " + std::to_string(row[i]) + " of token " +
+                          std::to_string(i) + " in row " + std::to_string(b) +
+                          " is neither 0 nor one more than that of the token before");
+    }
+  }
+}
+
 // Fills the rows [begin, end), `width` values each and `stride` apart, with zeros.
 template <typename S>
 void ZeroRows(S* rows, int64_t stride, int64_t width, int64_t begin, int64_t end) {
@@ -86,6 +106,7 @@ void Forward(const CpuContext& ctx) {
     using T = Compute<S>;
     const Layout at(ctx.in_shape(0), ctx.attributes);
     CheckLengths(ctx, 2, at);
+    CheckPositions(ctx, 3, at);
     const PhiloxStream stream = Stream(ctx, 1);
     const int64_t blocks = (at.sequence + cpu::kAttentionQueries - 1) / cpu::kAttentionQueries;
     const int64_t scratch = cpu::AttentionForwardScratch(at.head, sizeof(T));
@@ -105,6 +126,8 @@ void Forward(const CpuContext& ctx) {
       task.length = Length(ctx, 2, at, b);
       task.head = at.head;
       task.causal = ctx.attributes.GetBool("causal");
+      task.positions = Positions(ctx, 3, at, b);
+      task.window = AttentionWindow(ctx.attributes);
       task.query_begin = begin % blocks * cpu::kAttentionQueries;
       const int64_t end = std::min(at.sequence, task.query_begin + cpu::kAttentionQueries);
       task.query_end = std::clamp(task.length, task.query_begin, end);
@@ -123,6 +146,7 @@ void Backward(const CpuContext& ctx) {
     using T = Compute<S>;
     const Layout at(ctx.in_shape(0), ctx.attributes);
     CheckLengths(ctx, 5, at);
+    CheckPositions(ctx, 6, at);
     const PhiloxStream stream = Stream(ctx, 4);
     const int64_t scratch = cpu::AttentionBackwardScratch(at.sequence, at.head, sizeof(T));
     ctx.pool.ParallelForWorker(at.batch * at.kv_heads, 1, [&](int64_t begin, int64_t, int worker) {
@@ -146,6 +170,8 @@ void Backward(const CpuContext& ctx) {
       task.length = Length(ctx, 5, at, b);
       task.head = at.head;
       task.causal = ctx.attributes.GetBool("causal");
+      task.positions = Positions(ctx, 6, at, b);
+      task.window = AttentionWindow(ctx.attributes);
       task.dropout = Dropout<T>(ctx, &stream, b, h);
       ZeroRows(task.dq, at.stride, at.group * at.head, task.length, at.sequence);
       ZeroRows(task.dk, at.stride, at.head, task.length, at.sequence);

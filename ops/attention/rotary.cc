@@ -2,12 +2,14 @@
 
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
 
 using graph::Attributes;
 using graph::Check;
+using graph::kNoTensor;
 using graph::OpCall;
 using graph::Precision;
 using graph::Shape;
@@ -15,7 +17,19 @@ using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
-Value Rotary(graph::Builder& g, Value qkv, const RotaryOptions& options, std::string_view name) {
+namespace {
+
+std::vector<Value> Inputs(Value qkv, Value first, Value positions) {
+  std::vector<Value> inputs = {qkv};
+  if (first != kNoTensor || positions != kNoTensor) inputs.push_back(first);
+  if (positions != kNoTensor) inputs.push_back(positions);
+  return inputs;
+}
+
+}  // namespace
+
+Value Rotary(graph::Builder& g, Value qkv, const RotaryOptions& options, Value positions,
+             std::string_view name) {
   Attributes attributes{{"heads", options.heads},
                         {"kv_heads", options.kv_heads},
                         {"theta", options.theta},
@@ -28,12 +42,12 @@ Value Rotary(graph::Builder& g, Value qkv, const RotaryOptions& options, std::st
     attributes.Set("high_freq_factor", options.scaling->high_freq_factor);
     attributes.Set("original_sequence", options.scaling->original_sequence);
   }
-  return g.Emit1("rotary", {qkv}, std::move(attributes), name);
+  return g.Emit1("rotary", Inputs(qkv, kNoTensor, positions), std::move(attributes), name);
 }
 
 namespace {
 
-std::vector<TensorType> Infer(const OpCall& call) {
+std::vector<TensorType> InferRotary(const OpCall& call) {
   const TensorType& qkv = call.input(0);
   Check(graph::IsFloat(qkv.dtype), call, "needs floats");
   Check(qkv.shape.rank() == 3, call, "needs qkv[B,T,(H+2G)*hd]");
@@ -43,25 +57,25 @@ std::vector<TensorType> Infer(const OpCall& call) {
   Check(qkv.shape.dim(2) % (heads + 2 * kv_heads) == 0, call, "heads don't divide the width");
   Check(qkv.shape.dim(2) / (heads + 2 * kv_heads) % 2 == 0, call, "the head width is odd");
   CheckAbsentOr(call, 1, {graph::DType::kInt32, {1}});
+  CheckAbsentOr(call, 2, {graph::DType::kInt32, qkv.shape.DropLast()});
+  Check(!call.has_input(1) || !call.has_input(2), call, "needs first or positions, not both");
   return WithLargest(call, {qkv});
 }
 
 const graph::OpRegistration kRotary({
     .name = "rotary",
-    .inputs = {{"qkv"}, {"first", true}},
+    .inputs = {{"qkv"}, {"first", true}, {"positions", true}},
     .outputs = {{"rotated"}, {"largest", true}},
-    .infer = Infer,
+    .infer = InferRotary,
     .gradient =
         [](graph::GradientContext& context) {
           if (!context.wants(0)) return;
           Attributes attributes = context.attributes();
           attributes.Set("inverse", !attributes.GetBool("inverse"));
-          std::vector<Value> inputs = {context.output_gradient(0)};
-          if (const Value first = context.input(1); first != graph::kNoTensor) {
-            inputs.push_back(first);
-          }
-          context.SetGradient(
-              0, context.builder().Emit1("rotary", std::move(inputs), std::move(attributes)));
+          context.SetGradient(0, context.builder().Emit1("rotary",
+                                                         Inputs(context.output_gradient(0),
+                                                                context.input(1), context.input(2)),
+                                                         std::move(attributes)));
         },
     .cost =
         [](const OpCall& call) {
@@ -74,6 +88,10 @@ const graph::OpRegistration kRotary({
     .continuation = {.position = 1},
     .cheap_to_recompute = true,
     .finds_largest = {0},
+});
+
+const CudaRefusalRegistration kRefusal("rotary", [](const OpCall& call) -> std::string {
+  return call.has_input(2) ? kNoCudaForDocumentsApart : "";
 });
 
 }  // namespace

@@ -1,14 +1,15 @@
 // Rotary position embedding (Su et al. 2021, "RoFormer", §3.2), applied to packed queries and keys.
 //
 //   qkv[B,T,(H+2G)·hd]: H query heads, then G key heads, then G value heads, hd values each
-//   rotary: in each query and key head, for i < hd/2 and the position t (from `first` on, an
-//   optional input i32[1]; absent: 0):
+//   rotary (qkv, first? i32[1], positions? i32[B,T]): in each query and key head, for i < hd/2 and
+//   the position p of a token, positions[b,t] or else first + t (`first` absent: 0):
 //     (x[i], x[i+hd/2])  →  (x[i]·cos θ − x[i+hd/2]·sin θ,  x[i+hd/2]·cos θ + x[i]·sin θ)
-//     θ = t · theta^(−2i/hd), with scaling slower
+//     θ = p · theta^(−2i/hd), with scaling slower
 // The halves are paired as in Hugging Face's Llama; values pass unchanged.
 //
 // The angles are float32 in either dtype, as in Hugging Face's Llama: trained weights expect their
-// rounding. The gradient is the inverse rotation. May work in place.
+// rounding. The gradient is the inverse rotation. May work in place. A call has `first` or
+// `positions`, not both; a position outside [0, T) is an InternalError when the op runs.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,8 @@ struct RotaryOptions {
   std::optional<RotaryScaling> scaling = std::nullopt;
 };
 
+// `positions`: of each token in its document, as in attention.h; kNoTensor: t.
 graph::Value Rotary(graph::Builder& g, graph::Value qkv, const RotaryOptions& options,
-                    std::string_view name = "");
+                    graph::Value positions = graph::kNoTensor, std::string_view name = "");
 
 }  // namespace plimsoll::ops

@@ -1,9 +1,12 @@
 // Rotation of query and key heads by position (formula in rotary.h). A task takes a few positions:
-// the cosines and sines of a position are computed once for all heads of all sequences. Bytes: qkv
+// the cosines and sines of a position are computed once for all heads of all sequences. With the
+// input `positions`, tasks first fill a table for the positions 0 to T − 1, then take a few tokens
+// each: a token's bits depend on its own position alone. Bytes: qkv
 // read and written once; in place, the value heads are not accessed. The largest magnitude of the
 // result is found afterwards, in one more read.
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "ops/attention/rotary_frequencies.h"
 #include "ops/kernel.h"
@@ -32,10 +35,20 @@ void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pair
   });
 }
 
-// The workspace: frequencies, then a row of cosines and a row of sines per thread.
+// The workspace: frequencies, then a row of cosines and a row of sines for each thread, or, with
+// the input `positions`, for each position.
 template <typename T>
 int64_t RowElements(int64_t pairs) {
   return (pairs * int64_t{sizeof(T)} + 63) / 64 * 64 / int64_t{sizeof(T)};
+}
+
+void CheckPositions(const CpuContext& ctx, const int32_t* positions) {
+  const int64_t length = ctx.in_shape(2).dim(1);
+  for (int64_t i = 0; i < ctx.in_shape(2).elements(); ++i) {
+    if (positions[i] >= 0 && positions[i] < length) continue;
+    throw InternalError("rotary: position " + std::to_string(positions[i]) + " in a row of " +
+                        std::to_string(length) + " tokens");
+  }
 }
 
 template <typename S>
@@ -50,6 +63,7 @@ void Run(const CpuContext& ctx) {
   const int64_t pairs = head / 2;
   const T sign = ctx.attributes.GetBool("inverse") ? -1 : 1;
   const int64_t first = ctx.has_input(1) ? *ctx.in<int32_t>(1) : 0;
+  const int32_t* const positions = ctx.in<int32_t>(2);
   const S* const in = ctx.in<S>(0);
   S* const out = ctx.out<S>(0);
 
@@ -57,23 +71,40 @@ void Run(const CpuContext& ctx) {
   for (int64_t i = 0; i < pairs; ++i) frequencies[i] = RotaryFrequency(ctx.attributes, i, pairs);
   T* const tables = reinterpret_cast<T*>(frequencies + RowElements<float>(pairs));
 
-  ctx.pool.ParallelForWorker(length, kPositions, [&](int64_t begin, int64_t end, int worker) {
-    T* const cosines = tables + 2 * worker * RowElements<T>(pairs);
+  // A row of cosines, then a row of sines.
+  const int64_t table = 2 * RowElements<T>(pairs);
+  const auto fill = [&](int64_t position, T* cosines) {
     T* const sines = cosines + RowElements<T>(pairs);
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double angle = static_cast<float>(position) * frequencies[i];
+      cosines[i] = static_cast<T>(static_cast<float>(std::cos(angle)));
+      sines[i] = sign * static_cast<T>(static_cast<float>(std::sin(angle)));
+    }
+  };
+  const auto rotate = [&](int64_t token, const T* cosines) {
+    const S* const x = in + token * width;
+    S* const y = out + token * width;
+    for (int64_t h = 0; h < rotated; ++h) {
+      RotateHead(x + h * head, y + h * head, cosines, cosines + RowElements<T>(pairs), pairs);
+    }
+    if (x != y) std::copy(x + rotated * head, x + width, y + rotated * head);
+  };
+
+  if (positions != nullptr) {
+    CheckPositions(ctx, positions);
+    ctx.pool.ParallelFor(length, kPositions, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) fill(t, tables + t * table);
+    });
+    ctx.pool.ParallelFor(sequences * length, kPositions, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) rotate(i, tables + positions[i] * table);
+    });
+    return;
+  }
+  ctx.pool.ParallelForWorker(length, kPositions, [&](int64_t begin, int64_t end, int worker) {
+    T* const cosines = tables + worker * table;
     for (int64_t t = begin; t < end; ++t) {
-      for (int64_t i = 0; i < pairs; ++i) {
-        const double angle = static_cast<float>(first + t) * frequencies[i];
-        cosines[i] = static_cast<T>(static_cast<float>(std::cos(angle)));
-        sines[i] = sign * static_cast<T>(static_cast<float>(std::sin(angle)));
-      }
-      for (int64_t b = 0; b < sequences; ++b) {
-        const S* const x = in + (b * length + t) * width;
-        S* const y = out + (b * length + t) * width;
-        for (int64_t h = 0; h < rotated; ++h) {
-          RotateHead(x + h * head, y + h * head, cosines, sines, pairs);
-        }
-        if (x != y) std::copy(x + rotated * head, x + width, y + rotated * head);
-      }
+      fill(first + t, cosines);
+      for (int64_t b = 0; b < sequences; ++b) rotate(b * length + t, cosines);
     }
   });
 }
@@ -88,7 +119,8 @@ int64_t Workspace(const OpCall& call, int threads) {
   const int64_t pairs = call.input(0).shape.dim(2) / heads / 2;
   const int64_t row = call.input(0).dtype == graph::DType::kFloat64 ? 8 * RowElements<double>(pairs)
                                                                     : 4 * RowElements<float>(pairs);
-  return 4 * RowElements<float>(pairs) + 2 * threads * row;
+  const int64_t rows = call.has_input(2) ? call.input(0).shape.dim(1) : threads;
+  return 4 * RowElements<float>(pairs) + 2 * rows * row;
 }
 
 const CpuKernelRegistration kRotary({"rotary", &Rotary, &Workspace});

@@ -36,6 +36,10 @@ inline constexpr int64_t kAttentionQueries = 128;
 // Rows of q, k and v (position by position, hd values each) are `stride` values apart, those of out
 // `out_stride`. Causal: query i sees the keys j ≤ i. Only the first `length` of T positions exist;
 // those behind them are neither read nor written.
+//
+// With `positions` or a window, which need causal, query i sees the keys from
+// i − min(positions[i], window − 1) on. This first key never decreases with i: positions[i] is 0 or
+// positions[i − 1] + 1. Tiles of keys that none of a tile's queries sees are left out.
 template <typename S>
 struct AttentionForward {
   using T = AttentionCompute<S>;
@@ -50,8 +54,10 @@ struct AttentionForward {
   int64_t length;
   int64_t head;
   bool causal;
-  int64_t query_begin;  // a multiple of kAttentionQueries
-  int64_t query_end;    // at most kAttentionQueries later
+  const int32_t* positions;  // [T], of each token in its document; nullptr: one document
+  int64_t window;            // 0: none
+  int64_t query_begin;       // a multiple of kAttentionQueries
+  int64_t query_end;         // at most kAttentionQueries later
   AttentionDropout<T> dropout;
 };
 
@@ -76,6 +82,8 @@ struct AttentionBackward {
   int64_t length;
   int64_t head;
   bool causal;
+  const int32_t* positions;  // [T], of each token in its document; nullptr: one document
+  int64_t window;            // 0: none
   AttentionDropout<T> dropout;
 };
 

@@ -88,26 +88,66 @@ struct Attention : AttentionTiles<V> {
     return seen < 0 ? 0 : Least(seen, keys);
   }
 
+  // The first key that a query sees. It never decreases with the query.
+  template <typename Task>
+  static int64_t FirstKey(const Task& task, int64_t query) {
+    int64_t back = query;
+    if (task.positions != nullptr) back = Least(back, task.positions[query]);
+    if (task.window > 0) back = Least(back, task.window - 1);
+    return query - back;
+  }
+
+  // For each key of the tile [key, key+keys), before which lane of a panel the lanes are whose
+  // queries see it or could if they were late enough: ends[keys]. The panel has the queries
+  // [query, query+count); lanes behind them count as the last.
+  template <typename Task>
+  static void LaneEnds(const Task& task, int64_t query, int64_t count, int64_t key, int64_t keys,
+                       int64_t* ends) {
+    int64_t lanes = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      while (lanes < count && FirstKey(task, query + lanes) <= key + j) ++lanes;
+      ends[j] = lanes == count ? kLanes : lanes;
+    }
+  }
+
+  // x in the lanes [begin, end), fill in the others.
+  static Reg Within(Reg x, int64_t begin, int64_t end, Reg fill) {
+    return V::From(V::From(fill, end, x), begin, fill);
+  }
+
   // Continues the online softmax of a panel with `keys` more scores: s[keys][kLanes] →
   // probabilities relative to the new maximum; `shrink` is the factor for older ones. Key j is
-  // masked in lanes below first + j.
-  static void Softmax(int64_t keys, int64_t first, T* s, T* maximum, T* sum, T* shrink) {
+  // masked in lanes below first + j and, with kEnds, in those from ends[j] on.
+  template <bool kEnds>
+  static void Softmax(int64_t keys, int64_t first, const int64_t* ends, T* s, T* maximum, T* sum,
+                      T* shrink) {
+    // Masks a register of key j whose first lane is `lane`.
+    const auto masked = [&](Reg x, int64_t j, int64_t lane, Reg fill) {
+      if constexpr (kEnds) return Within(x, first + j - lane, ends[j] - lane, fill);
+      return V::From(x, first + j - lane, fill);
+    };
     const Reg never = V::Set(-std::numeric_limits<T>::infinity());
     const Reg old0 = V::Load(maximum);
     const Reg old1 = V::Load(maximum + kWidth);
     Reg max0 = old0;
     Reg max1 = old1;
-    const int64_t unmasked = first > 0 ? 0 : Least(keys, 1 - first);
+    const int64_t unmasked = kEnds || first > 0 ? 0 : Least(keys, 1 - first);
     for (int64_t j = 0; j < unmasked; ++j) {
       max0 = V::Max(max0, V::Load(s + j * kLanes));
       max1 = V::Max(max1, V::Load(s + j * kLanes + kWidth));
     }
     for (int64_t j = unmasked; j < keys; ++j) {
-      max0 = V::Max(max0, V::From(V::Load(s + j * kLanes), first + j, never));
-      max1 = V::Max(max1, V::From(V::Load(s + j * kLanes + kWidth), first + j - kWidth, never));
+      max0 = V::Max(max0, masked(V::Load(s + j * kLanes), j, 0, never));
+      max1 = V::Max(max1, masked(V::Load(s + j * kLanes + kWidth), j, kWidth, never));
     }
-    const Reg shrink0 = V::Exp2(V::Sub(old0, max0));
-    const Reg shrink1 = V::Exp2(V::Sub(old1, max1));
+    Reg shrink0 = V::Exp2(V::Sub(old0, max0));
+    Reg shrink1 = V::Exp2(V::Sub(old1, max1));
+    if constexpr (kEnds) {
+      // Lanes that have not seen a key have no maximum; their sums are still zero.
+      const Reg one = V::Set(1);
+      shrink0 = V::From(one, ends[keys - 1], shrink0);
+      shrink1 = V::From(one, ends[keys - 1] - kWidth, shrink1);
+    }
     Reg sum0 = V::Set(0);
     Reg sum1 = V::Set(0);
     for (int64_t j = 0; j < unmasked; ++j) {
@@ -122,9 +162,8 @@ struct Attention : AttentionTiles<V> {
     const Reg zero = V::Set(0);
     for (int64_t j = unmasked; j < keys; ++j) {
       T* const row = s + j * kLanes;
-      const Reg p0 = V::From(V::Exp2(V::Sub(V::Load(row), max0)), first + j, zero);
-      const Reg p1 =
-          V::From(V::Exp2(V::Sub(V::Load(row + kWidth), max1)), first + j - kWidth, zero);
+      const Reg p0 = masked(V::Exp2(V::Sub(V::Load(row), max0)), j, 0, zero);
+      const Reg p1 = masked(V::Exp2(V::Sub(V::Load(row + kWidth), max1)), j, kWidth, zero);
       sum0 = V::Add(sum0, p0);
       sum1 = V::Add(sum1, p1);
       V::Store(row, p0);
@@ -172,7 +211,8 @@ struct Attention : AttentionTiles<V> {
     Fill(sum, panels * kLanes, 0);
 
     const int64_t key_end = task.causal ? task.query_end : task.length;
-    for (int64_t key = 0; key < key_end; key += kTile) {
+    const int64_t key_begin = FirstKey(task, task.query_begin) / kTile * kTile;
+    for (int64_t key = key_begin; key < key_end; key += kTile) {
       const int64_t tile = Least(kTile, key_end - key);
       CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, hd, hd, 1);
       CopyTile(tile, hd, task.v + key * task.stride, task.stride, v, hd, hd, 1);
@@ -180,13 +220,21 @@ struct Attention : AttentionTiles<V> {
         const int64_t first_query = task.query_begin + i * kLanes;
         const int64_t count = Least(kLanes, task.query_end - first_query);
         const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
-        if (keys == 0) continue;
+        if (keys == 0 || FirstKey(task, first_query) >= key + keys) continue;
         Tiles::template Product<Order::kRows, Into::kStore>(keys, hd, k, hd, q + i * panel, kLanes,
                                                             s, kLanes);
         // A lane for a query beyond the end sees what the last query sees, or more: its scores are
         // zero, and it is not written.
         const int64_t first_masked = task.causal ? key - first_query : -kTile;
-        Softmax(keys, first_masked, s, maximum + i * kLanes, sum + i * kLanes, shrink);
+        T* const panel_maximum = maximum + i * kLanes;
+        T* const panel_sum = sum + i * kLanes;
+        if (FirstKey(task, first_query + count - 1) > key) {
+          int64_t ends[kTile];
+          LaneEnds(task, first_query, count, key, keys, ends);
+          Softmax<true>(keys, first_masked, ends, s, panel_maximum, panel_sum, shrink);
+        } else {
+          Softmax<false>(keys, first_masked, nullptr, s, panel_maximum, panel_sum, shrink);
+        }
         if (task.dropout.stream != nullptr) {
           T keep[kTile * kLanes];
           KeepFactors(task.dropout, task.dropout.row, task.sequence, first_query, key, keys, keep);
@@ -225,9 +273,11 @@ struct Attention : AttentionTiles<V> {
   // Probabilities and gradients of scores of a panel from s = Sᵀ and dp = dPᵀ, `keys` rows of
   // kTile: p ← exp2(s − lse), dp ← p · (dp − delta). With dropout, whose factors are `keep`, dp is
   // the gradient of the dropped probabilities: dp ← p · (keep · dp − delta), and s ← keep · p.
+  // `ends`: nullptr, or those of LaneEnds.
   template <typename S>
   static void ScoreGradients(const AttentionBackward<S>& task, int64_t row, int64_t query,
-                             int64_t key, int64_t keys, const T* lse, const T* delta, T* s, T* dp) {
+                             int64_t key, int64_t keys, const int64_t* ends, const T* lse,
+                             const T* delta, T* s, T* dp) {
     const Reg zero = V::Set(0);
     const Reg lse0 = V::Load(lse);
     const Reg lse1 = V::Load(lse + kWidth);
@@ -245,6 +295,10 @@ struct Attention : AttentionTiles<V> {
       if (first + j > 0) {
         p0 = V::From(p0, first + j, zero);
         p1 = V::From(p1, first + j - kWidth, zero);
+      }
+      if (ends != nullptr) {
+        p0 = V::From(zero, ends[j], p0);
+        p1 = V::From(zero, ends[j] - kWidth, p1);
       }
       Reg dp0 = V::Load(gradient);
       Reg dp1 = V::Load(gradient + kWidth);
@@ -337,22 +391,27 @@ struct Attention : AttentionTiles<V> {
         Fill(dq, kTile * padded, 0);
 
         const int64_t key_end = task.causal ? query + queries : task.length;
-        for (int64_t key = 0; key < key_end; key += kTile) {
+        const int64_t key_begin = FirstKey(task, query) / kTile * kTile;
+        for (int64_t key = key_begin; key < key_end; key += kTile) {
           const int64_t tile = Least(kTile, key_end - key);
           CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, padded, padded, 1);
           CopyTile(tile, hd, task.v + key * task.stride, task.stride, v, padded, padded, 1);
           for (int64_t i = 0; i < panels; ++i) {
             const int64_t first_query = query + i * kLanes;
             const int64_t count = Least(kLanes, query + queries - first_query);
-            const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
+            int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
+            if (FirstKey(task, first_query) >= key + keys) keys = 0;
+            int64_t ends[kTile];
+            const bool cut = FirstKey(task, first_query + count - 1) > key;
+            if (cut) LaneEnds(task, first_query, count, key, keys, ends);
             T* const s = p + i * kLanes;
             T* const dp = ds + i * kLanes;
             Tiles::template Product<Order::kRows, Into::kStore>(
                 keys, hd, k, padded, q_lanes + i * kLanes, kTile, s, kTile);
             Tiles::template Product<Order::kRows, Into::kStore>(
                 keys, hd, v, padded, do_lanes + i * kLanes, kTile, dp, kTile);
-            ScoreGradients(task, task.dropout.row + h, first_query, key, keys, lse + i * kLanes,
-                           delta + i * kLanes, s, dp);
+            ScoreGradients(task, task.dropout.row + h, first_query, key, keys, cut ? ends : nullptr,
+                           lse + i * kLanes, delta + i * kLanes, s, dp);
             for (int64_t j = keys; j < tile; ++j) {
               Fill(s + j * kTile, kLanes, 0);
               Fill(dp + j * kTile, kLanes, 0);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "ops/attention/attention.h"
 #include "ops/linear/matmul.h"
 
 namespace plimsoll::ops {
@@ -16,7 +17,12 @@ using graph::Builder;
 using graph::Node;
 using graph::Value;
 
-bool IsAttention(const Node& node) { return node.op->name == "attention"; }
+// Without documents apart or a window, which masked_softmax does not know.
+bool IsAttention(const Node& node) {
+  constexpr size_t kPositions = 3;
+  return node.op->name == "attention" && AttentionWindow(node.attributes) == 0 &&
+         (node.inputs.size() <= kPositions || node.inputs[kPositions] == graph::kNoTensor);
+}
 
 void EmitStored(Builder& g, const Node& attention) {
   const graph::Attributes& attributes = attention.attributes;

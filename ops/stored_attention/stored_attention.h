@@ -14,7 +14,7 @@
 //
 // The dropout has the attention's key and the attribute "scores": both drop the same. In padding,
 // what the attention never reads has to be finite here. The pass runs before amp and autodiff,
-// which see these ops as any others.
+// which see these ops as any others. Attention with positions or a window stays as it is.
 #pragma once
 
 #include <string_view>

@@ -34,6 +34,9 @@ std::vector<TensorType> InferEmbedding(const OpCall& call) {
           call, "position must be [P,D] with P >= T");
   }
   CheckAbsentOr(call, 3, {DType::kInt32, {1}});
+  CheckAbsentOr(call, 4, tokens);
+  Check(!call.has_input(4) || (call.has_input(2) && !call.has_input(3)), call,
+        "positions need the table position, and no first");
   return {{weight.dtype, {tokens.shape.dim(0), tokens.shape.dim(1), weight.shape.dim(1)}}};
 }
 
@@ -44,7 +47,10 @@ void EmbeddingGradient(GradientContext& ctx) {
     ctx.SetGradient(1, EmbeddingDw(g, ctx.input(0), dy, g.shape(ctx.input(1)).dim(0),
                                    ctx.TakePartial(1), Select(ctx.attributes(), {"axis"})));
   }
-  if (ctx.wants(2)) {
+  if (ctx.wants(2) && ctx.input(4) != graph::kNoTensor) {
+    ctx.SetGradient(
+        2, EmbeddingDw(g, ctx.input(4), dy, g.shape(ctx.input(2)).dim(0), ctx.TakePartial(2)));
+  } else if (ctx.wants(2)) {
     ctx.SetGradient(
         2, PositionDw(g, dy, g.shape(ctx.input(2)).dim(0), ctx.TakePartial(2), ctx.input(3)));
   }
@@ -94,7 +100,7 @@ std::vector<TensorType> InferPositionDw(const OpCall& call) {
 
 const OpRegistration kEmbedding({
     .name = "embedding",
-    .inputs = {{"tokens"}, {"weight"}, {"position", true}, {"first", true}},
+    .inputs = {{"tokens"}, {"weight"}, {"position", true}, {"first", true}, {"positions", true}},
     .outputs = {{"y"}},
     .infer = &InferEmbedding,
     .gradient = &EmbeddingGradient,
@@ -129,9 +135,13 @@ const OpRegistration kPositionDw({
 
 }  // namespace
 
-Value Embedding(graph::Builder& g, Value tokens, Value weight, Value position,
+Value Embedding(graph::Builder& g, Value tokens, Value weight, Value position, Value positions,
                 std::string_view name) {
-  return g.Emit1("embedding", {tokens, weight, position}, {}, name);
+  std::vector<Value> inputs = {tokens, weight, position};
+  if (positions != graph::kNoTensor) {
+    inputs.insert(inputs.end(), {graph::kNoTensor, positions});
+  }
+  return g.Emit1("embedding", std::move(inputs), {}, name);
 }
 
 Value EmbeddingDw(graph::Builder& g, Value tokens, Value dy, int64_t rows, Value acc,

@@ -2,7 +2,9 @@
 // B batch, T sequence, D width, V vocabulary, P positions.
 //
 // The optional input `first`, i32[1], is the position of the first token of each row; an earlier
-// run of the program has processed the tokens before it. Absent: 0.
+// run of the program has processed the tokens before it. Absent: 0. With `positions`, i32[B,T], the
+// position of a token is positions[b,t], its place in its document (ops/attention/attention.h), in
+// place of first + t; a call has only one of the two.
 //
 // With the attribute "axis" (ops/collectives/vocabulary_shard.h) weight has the rows [V/R,D] of
 // this rank r of R, for the tokens from r·V/R on. Tokens of other ranks give rows of zeros, and
@@ -20,9 +22,11 @@ namespace plimsoll::ops {
 // y[b,t] = weight[tokens[b,t]] (+ position[first + t]). tokens i32[B,T] in [0, V), weight [V,D],
 // position [P,D] with P ≥ first + T or kNoTensor → y [B,T,D] of weight's dtype. A token outside the
 // vocabulary or a position outside the table is an InternalError when the op runs: code that reads
-// tokens checks them.
+// tokens checks them. The gradient of `position` sums in the order of the tokens where `positions`
+// is given: it is that of a lookup of them.
 graph::Value Embedding(graph::Builder& g, graph::Value tokens, graph::Value weight,
-                       graph::Value position = graph::kNoTensor, std::string_view name = "");
+                       graph::Value position = graph::kNoTensor,
+                       graph::Value positions = graph::kNoTensor, std::string_view name = "");
 
 // dweight[v] = (acc[v] +) Σ dy[b,t] over tokens[b,t] = v, in the order of the tokens. `axis`: the
 // embedding's attribute "axis", if any.

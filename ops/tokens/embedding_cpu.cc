@@ -1,5 +1,5 @@
-// y = weight[token] + position[first + t]: threads share the rows of y. Bytes: 3·N·D·s (2 without
-// position).
+// y = weight[token] + position[first + t] (or positions[b,t]): threads share the rows of y. Bytes:
+// 3·N·D·s (2 without position).
 //
 // dweight[token] += dy: threads share slabs of columns; within a slab the rows of dy are added in
 // the order of the tokens, so that no two threads meet and the order of a sum is fixed.
@@ -21,6 +21,15 @@ namespace {
 
 // 256 or 512 bytes of a row: whole cache lines, enough slabs for many threads.
 constexpr int64_t kSlab = 64;
+
+// `positions`: nullptr, or those of the tokens in their documents.
+void CheckPositions(const int32_t* positions, int64_t n, int64_t rows) {
+  for (int64_t i = 0; positions != nullptr && i < n; ++i) {
+    if (positions[i] >= 0 && positions[i] < rows) continue;
+    throw InternalError("embedding: position " + std::to_string(positions[i]) +
+                        " outside the table of " + std::to_string(rows));
+  }
+}
 
 void CheckTokens(const int32_t* tokens, int64_t n, int64_t vocabulary, const char* op) {
   for (int64_t i = 0; i < n; ++i) {
@@ -78,6 +87,8 @@ void Embedding(const CpuContext& ctx) {
     CheckTokens(tokens, rows, shard.whole, "embedding");
     const int64_t first =
         position == nullptr ? 0 : FirstPosition(ctx, 3, sequence, ctx.in_shape(2).dim(0));
+    const int32_t* const positions = ctx.in<int32_t>(4);
+    CheckPositions(positions, rows, position == nullptr ? 0 : ctx.in_shape(2).dim(0));
     ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         if (shard.Has(tokens[row])) {
@@ -86,7 +97,8 @@ void Embedding(const CpuContext& ctx) {
           std::memset(y + row * width, 0, width * sizeof(S));
         }
         if (position != nullptr && shard.first()) {
-          AddTo(y + row * width, position + (first + row % sequence) * width, width);
+          const int64_t place = positions == nullptr ? first + row % sequence : positions[row];
+          AddTo(y + row * width, position + place * width, width);
         }
       }
     });

@@ -1,7 +1,7 @@
-// y = weight[token] + position[first + t]: a thread takes two packs of 16 bytes of y. Bytes:
-// 2·N·D·s and, with position, its T rows once (they stay in the cache). A token or a position
-// outside its table gives NaN, as a kernel cannot throw and must not read outside the table. A
-// token of another rank (ops/collectives/vocabulary_shard.h) gives zeros.
+// y = weight[token] + position[first + t] (or positions[b,t]): a thread takes two packs of 16 bytes
+// of y. Bytes: 2·N·D·s and, with position, its T rows once (they stay in the cache). A token or a
+// position outside its table gives NaN, as a kernel cannot throw and must not read outside the
+// table. A token of another rank (ops/collectives/vocabulary_shard.h) gives zeros.
 #include "gpu/check.h"
 #include "ops/collectives/vocabulary_shard.h"
 #include "ops/cuda/elementwise.cuh"
@@ -17,8 +17,9 @@ template <typename S>
 struct Arguments {
   const int32_t* tokens;
   const S* weight;
-  const S* position;     // nullptr: none
-  const int32_t* first;  // nullptr: 0
+  const S* position;         // nullptr: none
+  const int32_t* first;      // nullptr: 0
+  const int32_t* of_tokens;  // their positions; nullptr: from `first` on
   S* y;
   int64_t rows, sequence, vocabulary, positions;
   int64_t before, after;  // tokens of ranks before and after this one
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Arguments<S> a
   if (row >= args.rows) return;
   const int64_t token = args.tokens[row] - args.before;
   const int64_t first = args.first == nullptr ? 0 : *args.first;
-  const int64_t t = first + row % args.sequence;
+  const int64_t t = args.of_tokens != nullptr ? args.of_tokens[row] : first + row % args.sequence;
   for (int64_t begin = threadIdx.x; begin < args.packs_per_row; begin += blockDim.x * kUnroll) {
     Pack<S, N> words[kUnroll], places[kUnroll];
 #pragma unroll
@@ -85,6 +86,7 @@ void Embedding(const CudaContext& ctx) {
                       .weight = ctx.in<S>(1),
                       .position = shard.first() ? ctx.in<S>(2) : nullptr,
                       .first = ctx.in<int32_t>(3),
+                      .of_tokens = ctx.in<int32_t>(4),
                       .y = ctx.out<S>(0),
                       .rows = rows,
                       .sequence = ctx.in_shape(0).dim(1),

@@ -66,8 +66,7 @@ class Network {
     const Scope in(g_, scope);
     Value h = Norm(scope + ".norm", x);
     h = Linear(scope, "qkv", h, kWidth, 3 * kWidth);
-    h = ops::Attention(g_, h, {.heads = 2, .kv_heads = 2}, graph::kNoTensor, graph::kNoTensor,
-                       "attention");
+    h = ops::Attention(g_, h, {.heads = 2, .kv_heads = 2}, {}, "attention");
     return ops::Add(g_, x, Linear(scope, "proj", h, kWidth, kWidth), "out");
   }
   void Loss(Value x) { ops::SquaredNorm(g_, x, "loss"); }

@@ -141,6 +141,11 @@ void CheckFp8Skip(const config::RunConfig& config, const models::Model& model) {
   }
 }
 
+bool HasAnyAttention(const graph::Program& program) {
+  return std::ranges::any_of(program.nodes(),
+                             [](const graph::Node& node) { return node.op->name == "attention"; });
+}
+
 // UserError where scores cannot be stored as model.attention asks for.
 void CheckStoredAttention(const config::RunConfig& config, const models::Model& model) {
   if (config.model.attention != config::AttentionKind::kStored) return;
@@ -150,7 +155,13 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
                                    "parallel.tensor: 1",
                                    config.parallel.tensor_ranks()));
   }
-  if (std::ranges::any_of(LossPrograms(config, model), ops::HasAttention)) return;
+  const std::vector<graph::Program> programs = LossPrograms(config, model);
+  if (std::ranges::any_of(programs, ops::HasAttention)) return;
+  if (std::ranges::any_of(programs, HasAnyAttention)) {
+    throw config.Error("model.attention",
+                       "stored scores know neither documents apart (data.packing) nor a sliding "
+                       "window; use blockwise");
+  }
   throw config.Error("model.attention",
                      fmt::format("a {} model has no attention whose scores could be stored; "
                                  "leave it out",

@@ -1,0 +1,32 @@
+// Calls of an op that its CUDA kernel cannot run yet, and the CPU's can: a function of the call
+// alone, so that plans for a GPU are refused without one, and also by builds without CUDA. Deleting
+// a registration is all that a new kernel needs: plans, executors and tests ask here.
+#pragma once
+
+#include <string>
+
+#include "graph/op.h"
+
+namespace plimsoll::ops {
+
+// Why the op's CUDA kernel cannot run such a call, and the way out; "" if it can.
+std::string CudaRefusal(const graph::OpCall& call);
+
+// UserError with that reason.
+void CheckCudaRuns(const graph::OpCall& call);
+
+// At namespace scope in ops/KIND/NAME.cc:   const CudaRefusalRegistration kRefusal("sum", &Reason);
+struct CudaRefusalRegistration {
+  CudaRefusalRegistration(std::string op, std::string (*reason)(const graph::OpCall&));
+};
+
+// Reasons that several ops have.
+inline constexpr const char* kNoCudaForDocumentsApart =
+    "attention over documents apart (data.packing, data.documents) has no CUDA kernel yet: "
+    "device: cpu, or data.packing: concatenate";
+inline constexpr const char* kNoCudaForWindows =
+    "attention with a sliding window shorter than the sequence has no CUDA kernel yet: device: "
+    "cpu, "
+    "or a model.sequence within the window";
+
+}  // namespace plimsoll::ops
