@@ -20,7 +20,7 @@ struct CudaRefusalRegistration {
   CudaRefusalRegistration(std::string op, std::string (*reason)(const graph::OpCall&));
 };
 
-// Reasons that several ops have.
+// Reasons that several ops have; their kernels throw them, too, if they are called all the same.
 inline constexpr const char* kNoCudaForDocumentsApart =
     "attention over documents apart (data.packing, data.documents) has no CUDA kernel yet: "
     "device: cpu, or data.packing: concatenate";

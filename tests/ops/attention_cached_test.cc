@@ -21,6 +21,7 @@ struct Case {
   DType dtype;
   int64_t heads, kv_heads;
   double tolerance;  // a few units in the last place: both round once, from different sums
+  int64_t window = 0;
 };
 
 class CachedAttentionTest : public testing::TestWithParam<Case> {
@@ -43,14 +44,15 @@ class CachedAttentionTest : public testing::TestWithParam<Case> {
 };
 
 TEST_P(CachedAttentionTest, WindowsGiveWhatTheWholeTextGives) {
-  const auto [dtype, heads, kv_heads, tolerance] = GetParam();
+  const auto [dtype, heads, kv_heads, tolerance, window_size] = GetParam();
+  Attributes cached{{"heads", heads}, {"kv_heads", kv_heads}};
+  if (window_size > 0) cached.Set("window", window_size);
   const TestTensor qkv = NormalValues(dtype, {kRows, kLength, stride()}, 1);
-  const TestTensor whole = RunOp("attention", {&qkv, nullptr},
-                                 {{"heads", heads},
-                                  {"kv_heads", kv_heads},
-                                  {"causal", true},
-                                  {"dropout", 0.0},
-                                  {"key", int64_t{0}}})[0];
+  Attributes at_once = cached;
+  at_once.Set("causal", true);
+  at_once.Set("dropout", 0.0);
+  at_once.Set("key", int64_t{0});
+  const TestTensor whole = RunOp("attention", {&qkv, nullptr}, at_once)[0];
 
   // Positions that are not written yet must not be read: NaN would show.
   const graph::TensorType type = CacheType(qkv.type(), heads, kv_heads, kCapacity);
@@ -61,8 +63,7 @@ TEST_P(CachedAttentionTest, WindowsGiveWhatTheWholeTextGives) {
   for (const int64_t count : {8, 1, 1, 5, 1, 7}) {
     const TestTensor window = Window(qkv, first, count);
     const TestTensor position = Values(DType::kInt32, {1}, {static_cast<double>(first)});
-    OpRunner runner("attention_cached", {&window, &keys, &values, &position},
-                    {{"heads", heads}, {"kv_heads", kv_heads}}, 2);
+    OpRunner runner("attention_cached", {&window, &keys, &values, &position}, cached, 2);
     runner.Share(1, keys);
     runner.Share(2, values);
     runner.Run();
@@ -76,10 +77,11 @@ TEST_P(CachedAttentionTest, WindowsGiveWhatTheWholeTextGives) {
   EXPECT_EQ(first, kLength);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, CachedAttentionTest,
-                         testing::Values(Case{DType::kFloat64, 4, 4, 1e-12},
-                                         Case{DType::kFloat64, 6, 2, 1e-12},
-                                         Case{DType::kFloat32, 4, 1, 2e-6}));
+INSTANTIATE_TEST_SUITE_P(
+    Types, CachedAttentionTest,
+    testing::Values(Case{DType::kFloat64, 4, 4, 1e-12}, Case{DType::kFloat64, 6, 2, 1e-12},
+                    Case{DType::kFloat32, 4, 1, 2e-6}, Case{DType::kFloat64, 6, 2, 1e-12, 5},
+                    Case{DType::kFloat64, 4, 4, 1e-12, 1}, Case{DType::kFloat32, 4, 1, 2e-6, 11}));
 
 TEST(CachedAttention, RefusesPositionsOutsideTheCache) {
   const TestTensor qkv = NormalValues(DType::kFloat32, {1, 3, 12}, 1);

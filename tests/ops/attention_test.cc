@@ -1,6 +1,7 @@
 // Attention compared with its formula, written out with whole score matrices in double.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -24,15 +25,32 @@ struct Case {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
   double dropout;
-  std::vector<double> lengths = {};  // empty: no padding
+  std::vector<double> lengths = {};     // empty: no padding
+  std::vector<int64_t> documents = {};  // tokens of each in a row; empty: one document
+  int64_t window = 0;
 };
 
+// The positions of a row's tokens in its documents, which row b has in another order than row 0.
+std::vector<double> PositionsOf(const Case& c) {
+  std::vector<double> positions;
+  for (int64_t b = 0; b < c.batch; ++b) {
+    std::vector<int64_t> documents = c.documents;
+    std::ranges::rotate(documents, documents.begin() + b % std::ssize(documents));
+    for (const int64_t tokens : documents) {
+      for (int64_t i = 0; i < tokens; ++i) positions.push_back(static_cast<double>(i));
+    }
+  }
+  return positions;
+}
+
 Attributes AttributesOf(const Case& c) {
-  return {{"heads", c.heads},
-          {"kv_heads", c.kv_heads},
-          {"causal", c.causal},
-          {"dropout", c.dropout},
-          {"key", int64_t{7}}};
+  Attributes attributes{{"heads", c.heads},
+                        {"kv_heads", c.kv_heads},
+                        {"causal", c.causal},
+                        {"dropout", c.dropout},
+                        {"key", int64_t{7}}};
+  if (c.window > 0) attributes.Set("window", c.window);
+  return attributes;
 }
 
 constexpr int32_t kRng[2] = {3, 4};
@@ -49,6 +67,12 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
   r.dqkv.assign(c.batch * T * C, 0);
   const double scale = 1 / std::sqrt(static_cast<double>(hd));
   const PhiloxStream stream = DropoutStream(kRng, 7);
+  const std::vector<double> positions =
+      c.documents.empty() ? std::vector<double>() : PositionsOf(c);
+  const auto sees = [&](int64_t b, int64_t i, int64_t j) {
+    if (!positions.empty() && j < i - static_cast<int64_t>(positions.at(b * T + i))) return false;
+    return c.window == 0 || j > i - c.window;
+  };
   for (int64_t b = 0; b < c.batch; ++b) {
     for (int64_t h = 0; h < c.heads; ++h) {
       const int64_t g = h / (c.heads / c.kv_heads);
@@ -65,6 +89,7 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
         double largest = -1e300, total = 0;
         for (int64_t j = 0; j < keys; ++j) {
           for (int64_t d = 0; d < hd; ++d) p[j] += qkv.at(q_at(i, d)) * qkv.at(k_at(j, d)) * scale;
+          if (!sees(b, i, j)) p[j] = -INFINITY;
           largest = std::max(largest, p[j]);
         }
         for (double& x : p) total += x = std::exp(x - largest);
@@ -117,6 +142,10 @@ TEST_P(AttentionTest, AgreesWithItsFormulaOnAnyInstructionSetAndThreads) {
     const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
     const TestTensor lengths = Values(DType::kInt32, {std::ssize(c.lengths)}, c.lengths);
     const TestTensor* const padded = c.lengths.empty() ? nullptr : &lengths;
+    const bool apart = !c.documents.empty();
+    const TestTensor positions =
+        apart ? Values(DType::kInt32, {c.batch, c.sequence}, PositionsOf(c)) : TestTensor();
+    const TestTensor* const documents = apart ? &positions : nullptr;
     const Reference reference = Naive(c, qkv, dout);
     std::vector<TestTensor> first;
     for (const cpu::GemmKernel kernel : {cpu::GemmKernel::kAvx2, cpu::GemmKernel::kAvx512}) {
@@ -125,8 +154,9 @@ TEST_P(AttentionTest, AgreesWithItsFormulaOnAnyInstructionSetAndThreads) {
       cpu::SetGemmKernel(kernel);
       for (const int threads : {1, 3}) {
         std::vector<TestTensor> got =
-            RunOp("attention", {&qkv, given, padded}, AttributesOf(c), threads);
-        got.push_back(RunOp("attention_backward", {&qkv, &got[0], &got[1], &dout, given, padded},
+            RunOp("attention", {&qkv, given, padded, documents}, AttributesOf(c), threads);
+        got.push_back(RunOp("attention_backward",
+                            {&qkv, &got[0], &got[1], &dout, given, padded, documents},
                             AttributesOf(c), threads)[0]);
         ExpectNear(got[0], reference.out, tolerance + rounding, "out");
         ExpectNear(got[1], reference.lse, tolerance, "lse");
@@ -152,7 +182,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 33, 2, 2, 8, false, 0.5},   //
                     Case{1, 150, 4, 2, 8, false, 0.1},  // a threshold that is rounded
                     Case{4, 200, 2, 1, 16, false, 0, {200, 64, 131, 0}},  // padding
-                    Case{2, 70, 2, 2, 24, true, 0.25, {70, 1}}));
+                    Case{2, 70, 2, 2, 24, true, 0.25, {70, 1}},
+                    // Documents apart: shorter than a panel, longer than two blocks of queries.
+                    Case{2, 12, 2, 1, 4, true, 0, {}, {5, 1, 6}},
+                    Case{3, 300, 4, 2, 16, true, 0, {}, {1, 270, 29}},
+                    Case{2, 256, 2, 2, 24, true, 0.25, {}, {64, 64, 128}},
+                    Case{1, 330, 1, 1, 8, true, 0, {}, {40, 90, 1, 1, 150, 48}},
+                    // Windows.
+                    Case{1, 9, 1, 1, 4, true, 0, {}, {}, 1},
+                    Case{1, 300, 4, 2, 16, true, 0, {}, {}, 100},
+                    Case{2, 200, 2, 1, 16, true, 0.25, {}, {}, 17},
+                    Case{2, 150, 2, 2, 8, true, 0, {150, 33}, {}, 64},
+                    Case{2, 200, 2, 1, 16, true, 0.1, {}, {90, 110}, 50}));
 
 // Values of the head from `first` on, `count` of them, of x[B,T,heads·hd].
 TestTensor HeadsOf(const TestTensor& x, int64_t heads, int64_t first, int64_t count) {

@@ -21,8 +21,9 @@ enum class Fill {
   kTargets,   // targets N: as tokens, every fifth is -100 (ignored)
   kNumbers,   // numbers: uniform in [0, 1), every fifth is NaN (no target)
   kCounter,   // counter: i32 scalar or rng pair: 3, 4, …
-  kBits,      // bits: any bytes: codes and remainders
-  kAbsent,    // _: an optional input that is not given
+  kPlaces,  // places N: i32, positions in documents of N tokens, which follow one another in a row
+  kBits,    // bits: any bytes: codes and remainders
+  kAbsent,  // _: an optional input that is not given
 };
 
 struct ExampleInput {

@@ -23,6 +23,7 @@ const ExampleTable kExamples(R"(
   position_dw "accumulating"([3,5,19], compute[8,19]) {rows=8}
   position_dw "written"([3,40,1003], _) {rows=41}
 
+  embedding "documents apart"([2,9] tokens 7, [7,9], [6,9], _, [2,9] places 4)
   embedding "positions from 3"([2,5] tokens 7, [7,9], [8,9], [1] counter)
   position_dw "accumulating from 3"([3,5,19], compute[9,19], [1] counter) {rows=9}
 

@@ -95,6 +95,8 @@ const ExampleTable kExamples(R"(
 
   rotary "positions from 3"([2,5,24], [1] counter)
       {heads=2, inverse=false, kv_heads=1, theta=10000.0}
+  rotary "documents apart"([3,9,24], _, [3,9] places 4)
+      {heads=2, inverse=false, kv_heads=1, theta=100.0}
   // With the largest magnitudes of their results. cuda_tolerance=2, here and for attention: such a
   // magnitude is a float32, but as far off as the element that has it.
   rotary "largest"([2,5,64]) {heads=2, inverse=true, kv_heads=1, largest=true, theta=10000.0}
@@ -118,6 +120,20 @@ const ExampleTable kExamples(R"(
       [3] tokens 141) {causal=false, dropout=0.0, heads=2, key=11, kv_heads=2}
   attention_backward "dropout"([1,20,24], [1,20,8], compute[1,1,20] positive, [1,20,8], [2] counter)
       {causal=false, dropout=0.5, heads=1, key=11, kv_heads=1}
+  attention "documents apart, several tiles"([1,150,24], _, _, [1,150] places 67)
+      {causal=true, dropout=0.0, heads=4, key=11, kv_heads=2}
+  attention "documents apart, dropout"([2,9,24], [2] counter, _, [2,9] places 4)
+      {causal=true, dropout=0.25, heads=2, key=11, kv_heads=2}
+  attention "a window"([2,90,24], _) {causal=true, dropout=0.0, heads=2, key=11, kv_heads=2,
+      window=7}
+  attention "documents apart, a window"([2,12,24], _, _, [2,12] places 5)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=2, window=3}
+  attention "padded, a window"([3,20,24], _, [3] tokens 21)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=2, window=6}
+  attention_backward "documents apart"([2,140,32], [2,140,16], compute[2,2,140] positive,
+      [2,140,16], _, _, [2,140] places 33) {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1}
+  attention_backward "a window, dropout"([1,80,24], [1,80,8], compute[1,1,80] positive, [1,80,8],
+      [2] counter) {causal=true, dropout=0.5, heads=1, key=11, kv_heads=1, window=20}
   // With the largest magnitudes of out and dqkv.
   attention "largest"([2,70,64], _)
       {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1, largest=true}

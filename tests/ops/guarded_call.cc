@@ -78,6 +78,8 @@ double Draw(const ExampleInput& input, int64_t i, std::mt19937_64& random) {
       return i % 5 == 4 ? std::nan("") : Uniform(random);
     case Fill::kCounter:
       return static_cast<double>(3 + i);
+    case Fill::kPlaces:
+      return static_cast<double>(i % input.shape.dim(-1) % input.limit);
     case Fill::kBits:  // not drawn as numbers
     case Fill::kAbsent:
       break;
@@ -86,7 +88,8 @@ double Draw(const ExampleInput& input, int64_t i, std::mt19937_64& random) {
 }
 
 bool IsInteger(Fill fill) {
-  return fill == Fill::kTokens || fill == Fill::kTargets || fill == Fill::kCounter;
+  return fill == Fill::kTokens || fill == Fill::kTargets || fill == Fill::kCounter ||
+         fill == Fill::kPlaces;
 }
 
 std::string Describe(const GuardedCall& call, const char* what, size_t i) {

@@ -18,7 +18,7 @@ std::vector<std::string>& Tables() {
 const std::map<std::string, Fill, std::less<>> kFills = {
     {"", Fill::kNormal},         {"small", Fill::kSmall},     {"positive", Fill::kPositive},
     {"tokens", Fill::kTokens},   {"targets", Fill::kTargets}, {"numbers", Fill::kNumbers},
-    {"counter", Fill::kCounter}, {"bits", Fill::kBits}};
+    {"counter", Fill::kCounter}, {"bits", Fill::kBits},       {"places", Fill::kPlaces}};
 
 class TableReader {
  public:
@@ -120,7 +120,8 @@ class TableReader {
     const auto fill = kFills.find(Word());
     if (fill == kFills.end()) Fail("no fill");
     input.fill = fill->second;
-    const bool limited = input.fill == Fill::kTokens || input.fill == Fill::kTargets;
+    const bool limited =
+        input.fill == Fill::kTokens || input.fill == Fill::kTargets || input.fill == Fill::kPlaces;
     if (limited) input.limit = Number<int64_t>();
     return input;
   }
