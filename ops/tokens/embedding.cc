@@ -30,7 +30,7 @@ std::vector<TensorType> InferEmbedding(const OpCall& call) {
     const TensorType& position = call.input(2);
     Check(position.dtype == weight.dtype && position.shape.rank() == 2 &&
               position.shape.dim(1) == weight.shape.dim(1) &&
-              position.shape.dim(0) >= tokens.shape.dim(1),
+              (call.has_input(4) || position.shape.dim(0) >= tokens.shape.dim(1)),
           call, "position must be [P,D] with P >= T");
   }
   CheckAbsentOr(call, 3, {DType::kInt32, {1}});

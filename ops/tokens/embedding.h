@@ -4,7 +4,7 @@
 // The optional input `first`, i32[1], is the position of the first token of each row; an earlier
 // run of the program has processed the tokens before it. Absent: 0. With `positions`, i32[B,T], the
 // position of a token is positions[b,t], its place in its document (ops/attention/attention.h), in
-// place of first + t; a call has only one of the two.
+// place of first + t; a call has only one of the two, and P is above all positions.
 //
 // With the attribute "axis" (ops/collectives/vocabulary_shard.h) weight has the rows [V/R,D] of
 // this rank r of R, for the tokens from r·V/R on. Tokens of other ranks give rows of zeros, and

@@ -85,10 +85,11 @@ void Embedding(const CpuContext& ctx) {
     const int64_t width = ctx.in_shape(1).dim(1);
     const VocabularyShard shard(ctx.attributes, ctx.ranks, ctx.in_shape(1).dim(0));
     CheckTokens(tokens, rows, shard.whole, "embedding");
-    const int64_t first =
-        position == nullptr ? 0 : FirstPosition(ctx, 3, sequence, ctx.in_shape(2).dim(0));
     const int32_t* const positions = ctx.in<int32_t>(4);
-    CheckPositions(positions, rows, position == nullptr ? 0 : ctx.in_shape(2).dim(0));
+    const int64_t places = position == nullptr ? 0 : ctx.in_shape(2).dim(0);
+    CheckPositions(positions, rows, places);
+    const bool from_first = position != nullptr && positions == nullptr;
+    const int64_t first = from_first ? FirstPosition(ctx, 3, sequence, places) : 0;
     ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         if (shard.Has(tokens[row])) {

@@ -68,6 +68,28 @@ forward
 )");
 }
 
+TEST(KvCache, KeepsTheWindow) {
+  Program program = Cached(R"(program decode
+  tensor %qkv: f32[1,1,12] input persistent
+forward
+  %out: f32[1,1,4], _ = attention(%qkv, _) {heads=1, kv_heads=1, causal=true, dropout=0.0, key=0, window=5} @attn
+)",
+                           8);
+  ASSERT_EQ(program.nodes().size(), 1);
+  EXPECT_EQ(program.nodes()[0].op->name, "attention_cached");
+  EXPECT_EQ(program.nodes()[0].attributes.GetInt("window"), 5);
+}
+
+TEST(KvCache, RefusesDocumentsApart) {
+  Program program = Parse(R"(program p
+  tensor %qkv: f32[1,4,12] input persistent
+  tensor %positions: i32[1,4] input persistent
+forward
+  %out: f32[1,4,4], _ = attention(%qkv, _, _, %positions) {heads=1, kv_heads=1, causal=true, dropout=0.0, key=0} @attn
+)");
+  EXPECT_THROW(KvCache(8).Run(program), InternalError);
+}
+
 TEST(KvCache, RefusesAttentionThatSeesTheFuture) {
   Program program = Parse(R"(program p
   tensor %qkv: f32[1,4,12] input persistent

@@ -108,6 +108,26 @@ TEST(Model, LossReadsTokensTargetsAndTheirWeight) {
   }
 }
 
+// Every op that has to do with positions reads those of documents, and no other input is new.
+TEST(Model, KeepsDocumentsApartWhereItHasALoss) {
+  for (ModelSpec spec : TinyModels()) {
+    spec.documents_apart = true;
+    const Built built = BuildModel(spec, Head::kLoss, true);
+    auto inputs = InputsOf(built.program);
+    EXPECT_EQ(inputs["positions"], (graph::TensorType{DType::kInt32, {2, 8}}));
+    const TensorId positions = built.program.Require("positions");
+    std::map<std::string, int64_t> readers;
+    for (const graph::Node& node : built.program.nodes()) {
+      readers[node.op->name] += std::ranges::count(node.inputs, positions);
+    }
+    EXPECT_EQ(readers["attention"], spec.layers) << spec.family;
+    EXPECT_EQ(readers["rotary"], spec.family == "gpt2" ? 0 : spec.layers) << spec.family;
+    EXPECT_EQ(readers["embedding"], spec.family == "gpt2" ? 1 : 0) << spec.family;
+    const Built logits = BuildModel(spec, Head::kLogits, false);
+    EXPECT_FALSE(InputsOf(logits.program).contains("positions"));
+  }
+}
+
 TEST(Model, LogitsAreOfOnePositionPerRow) {
   for (const ModelSpec& spec : TinyModels()) {
     const Built built = BuildModel(spec, Head::kLogits, false);

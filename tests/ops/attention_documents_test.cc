@@ -1,5 +1,6 @@
 // Documents apart in the rows of a batch (ops/attention/attention.h): no bit of a document depends
 // on the others of its row, and each is what it would be in a row of its own.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -57,7 +58,7 @@ Attributes AttentionAttributes(double dropout, int64_t window) {
                         {"causal", true},
                         {"dropout", dropout},
                         {"key", int64_t{7}}};
-  if (window > 0) attributes.Set("window", window);
+  if (window != 0) attributes.Set("window", window);
   return attributes;
 }
 
@@ -217,6 +218,27 @@ TEST(Window, ThatHoldsTheRowIsNoChange) {
   }
 }
 
+TEST(DocumentsApart, EachLooksUpThePositionsOfARowOfItsOwn) {
+  const std::vector<Document> documents = Documents({5, 1, 7});
+  const TestTensor positions = Positions(documents);
+  const TestTensor tokens = Values(DType::kInt32, {1, 13}, {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9});
+  for (const DType dtype : kDTypes) {
+    const TestTensor words = NormalValues(dtype, {10, 24}, 1),
+                     table = NormalValues(dtype, {7, 24}, 2);
+    const TestTensor together =
+        RunOp("embedding", {&tokens, &words, &table, nullptr, &positions})[0];
+    for (const Document& document : documents) {
+      TestTensor own({DType::kInt32, {1, document.end - document.begin}});
+      for (int64_t i = 0; i < own.size(); ++i) own.set(i, tokens.at(document.begin + i));
+      const TestTensor alone = RunOp("embedding", {&own, &words, &table})[0];
+      EXPECT_TRUE(SameBits(TokensOf(together, document), alone));
+    }
+  }
+  const TestTensor few = NormalValues(DType::kFloat32, {6, 24}, 2);
+  const TestTensor words = NormalValues(DType::kFloat32, {10, 24}, 1);
+  EXPECT_THROW(RunOp("embedding", {&tokens, &words, &few, nullptr, &positions}), InternalError);
+}
+
 TEST(DocumentsApart, PositionsFollowOneAnother) {
   const TestTensor qkv = NormalValues(DType::kFloat32, {1, 4, kWidth}, 5);
   const auto run = [&](const char* op, const std::vector<double>& of_tokens) {
@@ -242,17 +264,20 @@ TEST(DocumentsApart, CallsThatMakeNoSenseAreRefused) {
   const TestTensor positions = Values(DType::kInt32, {1, 4}, {0, 1, 0, 1});
   const TestTensor lengths = Values(DType::kInt32, {1}, {4});
   const TestTensor first = Values(DType::kInt32, {1}, {0});
-  const auto attend = [&](std::vector<const TestTensor*> inputs, const Attributes& attributes) {
-    return MessageOf<InternalError>([&] { RunOp("attention", inputs, attributes); }).value_or("");
+  const auto expect = [&](const std::vector<const TestTensor*>& inputs,
+                          const Attributes& attributes, const char* message) {
+    EXPECT_THAT(
+        MessageOf<InternalError>([&] { RunOp("attention", inputs, attributes); }).value_or(""),
+        testing::HasSubstr(message));
   };
-  EXPECT_EQ(attend({&qkv, nullptr, &lengths, &positions}, AttentionAttributes(0, 0)),
-            "attention: needs lengths or positions, not both");
+  expect({&qkv, nullptr, &lengths, &positions}, AttentionAttributes(0, 0),
+         "needs lengths or positions, not both");
   Attributes full = AttentionAttributes(0, 0);
   full.Set("causal", false);
-  EXPECT_EQ(attend({&qkv, nullptr, nullptr, &positions}, full),
-            "attention: positions and a window need causal");
+  expect({&qkv, nullptr, nullptr, &positions}, full, "positions and a window need causal");
   full.Set("window", int64_t{2});
-  EXPECT_EQ(attend({&qkv, nullptr}, full), "attention: positions and a window need causal");
+  expect({&qkv, nullptr}, full, "positions and a window need causal");
+  expect({&qkv, nullptr}, AttentionAttributes(0, -1), "needs a window of 0 (none) or more");
   EXPECT_THROW(RunOp("rotary", {&qkv, &first, &positions}, RotaryAttributes(false)), InternalError);
 }
 

@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 300, 4, 2, 16, true, 0, {}, {}, 100},
                     Case{2, 200, 2, 1, 16, true, 0.25, {}, {}, 17},
                     Case{2, 150, 2, 2, 8, true, 0, {150, 33}, {}, 64},
-                    Case{2, 200, 2, 1, 16, true, 0.1, {}, {90, 110}, 50}));
+                    Case{2, 200, 2, 1, 16, true, 0.5, {}, {90, 110}, 50}));
 
 // Values of the head from `first` on, `count` of them, of x[B,T,heads·hd].
 TestTensor HeadsOf(const TestTensor& x, int64_t heads, int64_t first, int64_t count) {

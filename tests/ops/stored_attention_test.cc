@@ -61,6 +61,20 @@ forward
 )");
 }
 
+TEST(StoredAttention, LeavesDocumentsApartAndWindows) {
+  constexpr std::string_view kText = R"(program p
+  tensor %x: f32[3,6,24] input persistent
+  tensor %positions: i32[3,6] input persistent
+forward
+  %out: f32[3,6,8], _ = attention(%x, _, _, %positions) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=2}
+  %near: f32[3,6,8], _ = attention(%x, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=2, window=4}
+)";
+  Program program = Parse(kText);
+  EXPECT_FALSE(HasAttention(program));
+  EXPECT_FALSE(StoredAttention().Run(program).changed);
+  ExpectProgram(program, kText);
+}
+
 TEST(StoredAttention, LeavesProgramsWithoutAttention) {
   constexpr std::string_view kText = R"(program p
   tensor %x: f32[4] input persistent
