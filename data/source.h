@@ -49,6 +49,11 @@ class Source {
                                int64_t count) const {
     return count;
   }
+  // How many of the tokens of these samples are no padding, where the source pads texts whose
+  // length decides how much there is to learn. nullopt: a sample counts in full.
+  virtual std::optional<int64_t> CountTokens(int64_t /*first*/, int64_t /*count*/) const {
+    return std::nullopt;
+  }
   // Throws UserError, which names the first sample, if an integer input of that name would get
   // numbers from `bound` on.
   virtual void CheckBound(std::string_view /*input*/, int64_t /*bound*/) const {}

@@ -40,6 +40,11 @@ struct Range {
   int64_t max;
 };
 
+// No key of a run file, but what training asks of the model for its data.
+bool KeepsDocumentsApart(const Settings& s) {
+  return s.Has(kDocumentsApart) && s.Bool(kDocumentsApart);
+}
+
 ModelSpec SpecOf(const std::string& family, const Settings& s) {
   ModelSpec spec;
   spec.family = family;
@@ -56,6 +61,7 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   spec.norm_eps = s.Float("norm_eps");
   spec.init_std = s.Float("init_std");
   spec.dropout = DropoutRatesOf(s);
+  spec.documents_apart = KeepsDocumentsApart(s);
   if (s.Has("rope_theta")) spec.rope_theta = s.Float("rope_theta");
   if (s.Has("rope_type") && s.Text("rope_type") == "linear") {
     spec.rope_scaling = RopeScaling::Linear(s.Float("rope_factor"));
@@ -161,6 +167,7 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   }
   DeriveDropout(DropoutPlaces(family.settings), spec.dropout, settings);
   spec.dropout = DropoutRatesOf(settings);
+  spec.documents_apart = KeepsDocumentsApart(settings);
   const int64_t longest = LongestSequence(spec);
   if (!settings.Has("sequence")) settings.Set("sequence", longest);
   settings.Derive("max_sequence", longest);

@@ -66,6 +66,10 @@ class LanguageFamilyRegistration {
   explicit LanguageFamilyRegistration(const LanguageFamily& family);
 };
 
+// The setting, of type bool, that becomes ModelSpec::documents_apart. It is no key of a run file:
+// what makes the model adds it where the data ask for it.
+inline constexpr const char* kDocumentsApart = "documents_apart";
+
 // Settings that several families have. A family changes what differs, such as how a default is
 // found.
 std::vector<Setting> LanguageSettings();

@@ -36,7 +36,8 @@ void CheckFirstExample(std::string_view start, const std::string& path);
 // The ids of the examples, one after the other; those of prompts carry no loss. Each example ends
 // with the tokenizer's end-of-text token or, if there is none, with `delimiter` on a line of its
 // own (a newline if the delimiter is empty). Prompt and completion are encoded separately, so that
-// no token spans both. `name`: of the files, for messages.
+// no token spans both. The sink's `text_bytes` are above 0 in the last call for an example, and 0
+// in the calls before it: so it knows where examples end. `name`: of the files, for messages.
 void EncodeExamples(
     const DocumentList& lines, const Tokenizer& tokenizer, const std::string& delimiter,
     const std::string& name,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -18,6 +19,8 @@ namespace {
 constexpr int64_t kSyntheticTokens = int64_t{1} << 40;
 // Enough for any evaluation, and small enough to be evaluated in full.
 constexpr int64_t kSyntheticEvalTokens = int64_t{1} << 16;
+
+constexpr const char* kEvalKey = "data.eval";
 
 SourceList OpenShards(const std::vector<std::string>& patterns, const DataOptions& options,
                       const std::string& key, const TokenFileOptions& reading = {}) {
@@ -37,9 +40,28 @@ SourceList OpenShards(const std::vector<std::string>& patterns, const DataOption
   return sources;
 }
 
+// UserError where the options are not for files of this kind. Text that is held out next to packed
+// examples is read in windows.
+void RequireKind(const DataOptions& options, bool examples, const std::string& path,
+                 const std::string& key) {
+  if (examples && options.documents_apart) {
+    throw UserError(fmt::format(
+        "data.documents: apart is for text, but {} names examples ({}); use data.packing: "
+        "best_fit, which keeps examples apart",
+        key, path));
+  }
+  if (!examples && options.packing != Packing::kConcatenate && key != kEvalKey) {
+    throw UserError(fmt::format(
+        "data.packing: is for examples (*.jsonl), but {} names text ({}); remove it, and use "
+        "data.documents: apart if documents are to be kept apart",
+        key, path));
+  }
+}
+
 void CheckTexts(const std::vector<std::string>& patterns, const DataOptions& options,
                 const std::string& key) {
   for (const std::string& path : TextPaths(patterns, options.exclude, key)) {
+    RequireKind(options, HoldsExamples(path), path, key);
     const std::string start = StartOfText(path);
     if (HoldsExamples(path)) CheckFirstExample(start, path);
   }
@@ -55,34 +77,72 @@ void CheckShards(const std::vector<std::string>& patterns, const DataOptions& op
   }
 }
 
-// Joins the documents, or the examples, into one source.
-SourceList Encode(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
-                  const Tokenizer& tokenizer, const DataOptions& options, const std::string& name) {
+// How text becomes the tokens of a part.
+struct Reader {
+  const DataOptions& options;
+  const Tokenizer& tokenizer;
+  std::optional<int32_t> document_end;  // of documents that are kept apart
+};
+
+// Joins the documents, or the examples, into one source, and packs the examples if they are to be.
+MixturePart Encode(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
+                   const Reader& reader, const std::string& name) {
   if (part.empty()) return {};
+  const DataOptions& options = reader.options;
   ScratchTokenWriter writer({.name = name,
-                             .vocab = tokenizer.vocab_size(),
+                             .vocab = reader.tokenizer.vocab_size(),
                              .masked = texts.examples,
                              .text_bytes = part.bytes()});
-  EncodeTexts(texts, split, part, tokenizer, {.delimiter = options.split.delimiter, .name = name},
+  const bool packs = texts.examples && options.packing != Packing::kConcatenate;
+  std::vector<int64_t> ends;  // of examples, in tokens
+  EncodeTexts(texts, split, part, reader.tokenizer,
+              {.delimiter = options.split.delimiter, .name = name},
               [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
                 writer.Append(ids, text_bytes, carries_loss);
+                if (packs && text_bytes > 0) ends.push_back(writer.tokens());
               });
-  return {writer.Finish()};
+  MixturePart read = {.name = name, .sources = {writer.Finish()}};
+  if (packs) {
+    if (std::ssize(ends) != part.size()) {
+      throw InternalError(
+          fmt::format("{}: {} ends of {} examples", name, std::ssize(ends), part.size()));
+    }
+    read.rows = std::make_shared<PackedRows>(
+        read.sources.front(), ends,
+        PackingOptions{
+            .packing = options.packing, .too_long = options.too_long, .sequence = options.sequence},
+        name);
+  } else {
+    read.document_end = reader.document_end;
+  }
+  return read;
 }
 
 // Opens text files without holding out a part.
-SourceList OpenWholeText(const DataOptions& options, const std::vector<std::string>& files,
-                         const Tokenizer& tokenizer, const std::string& key) {
+MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& reader,
+                          const std::string& key) {
+  const DataOptions& options = reader.options;
   const Texts texts = OpenTexts(files, options.exclude, key);
+  RequireKind(options, texts.examples, texts.files.front().path(), key);
   SplitOptions split_options = options.split;
   split_options.eval_fraction = 0;
   if (texts.examples) {
     // In the order of the files.
     const auto index = FindExamples(texts.files);
-    return Encode(texts, {}, DocumentList(index, 0, index->size()), tokenizer, options, key);
+    return Encode(texts, {}, DocumentList(index, 0, index->size()), reader, key);
   }
   const DocumentSplit split = SplitTexts(texts, split_options);
-  return Encode(texts, split, split.train, tokenizer, options, key);
+  return Encode(texts, split, split.train, reader, key);
+}
+
+// Opens files of text or, without a tokenizer, of tokens.
+MixturePart OpenWhole(const DataOptions& options, const std::vector<std::string>& files,
+                      const Tokenizer* tokenizer, std::optional<int32_t> document_end,
+                      const std::string& key) {
+  if (tokenizer != nullptr) return OpenWholeText(files, {options, *tokenizer, document_end}, key);
+  MixturePart part = {.name = key, .sources = OpenShards(files, options, key)};
+  part.document_end = document_end;
+  return part;
 }
 
 // The key of a part of data.train, for messages.
@@ -117,31 +177,32 @@ void ForEachList(
   for (size_t i = 0; i < options.train.size(); ++i) {
     visit(options.train[i].files, KeyOf(options, i));
   }
-  if (!options.eval.empty()) visit(options.eval, "data.eval");
+  if (!options.eval.empty()) visit(options.eval, kEvalKey);
 }
 
 // The training part and the held-out part of a list of text files.
 struct TextSplit {
-  SourceList train, eval;
+  MixturePart train, eval;
   std::string note = {};  // NoteOfEnds
 };
-TextSplit OpenSplitText(const DataOptions& options, const std::vector<std::string>& files,
-                        const Tokenizer& tokenizer, const std::string& key) {
+TextSplit OpenSplitText(const std::vector<std::string>& files, const Reader& reader,
+                        const std::string& key) {
+  const DataOptions& options = reader.options;
   const Texts texts = OpenTexts(files, options.exclude, key);
+  RequireKind(options, texts.examples, texts.files.front().path(), key);
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
   const DocumentSplit split = SplitTexts(texts, split_options);
-  return {Encode(texts, split, split.train, tokenizer, options, key),
-          Encode(texts, split, split.eval, tokenizer, options, key + " (held-out part)"),
-          NoteOfEnds(texts, tokenizer, options.split.delimiter)};
+  return {Encode(texts, split, split.train, reader, key),
+          Encode(texts, split, split.eval, reader, key + " (held-out part)"),
+          NoteOfEnds(texts, reader.tokenizer, options.split.delimiter)};
 }
 
-}  // namespace
-
-std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
+std::unique_ptr<Tokenizer> LoadTokenizerOf(const DataOptions& options, const std::string& name) {
+  if (name.empty()) return nullptr;
   std::unique_ptr<Tokenizer> tokenizer;
   try {
-    tokenizer = LoadTokenizer(options.tokenizer);
+    tokenizer = LoadTokenizer(name);
   } catch (const UserError& error) {
     throw UserError(fmt::format("data.tokenizer: {}", error.what()));
   }
@@ -149,9 +210,33 @@ std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
     throw UserError(fmt::format(
         "data.tokenizer: {} makes ids up to {}, beyond model.vocab {}; set model.vocab to {} or "
         "more",
-        options.tokenizer, tokenizer->vocab_size() - 1, options.vocab, tokenizer->vocab_size()));
+        name, tokenizer->vocab_size() - 1, options.vocab, tokenizer->vocab_size()));
   }
   return tokenizer;
+}
+
+// The token that ends documents, if they are to be kept apart. `tokenizer`: of text, or nullptr.
+std::optional<int32_t> DocumentEndOf(const DataOptions& options, const Tokenizer* tokenizer) {
+  if (!options.documents_apart) return std::nullopt;
+  const std::unique_ptr<Tokenizer> of_files =
+      tokenizer == nullptr ? LoadTokenizerOf(options, options.end_tokenizer) : nullptr;
+  if (tokenizer == nullptr) tokenizer = of_files.get();
+  if (tokenizer == nullptr) {
+    throw UserError(
+        "data.documents: apart needs to know the token that ends documents; name the tokenizer of "
+        "the token files as data.tokenizer, or use data.documents: joined");
+  }
+  if (const std::optional<int32_t> end = tokenizer->EndOfText()) return end;
+  throw UserError(fmt::format(
+      "data.documents: apart needs a token that ends documents, and data.tokenizer: {} has none; "
+      "use a tokenizer that names one (eos_token), or data.documents: joined",
+      options.tokenizer.empty() ? options.end_tokenizer : options.tokenizer));
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
+  return LoadTokenizerOf(options, options.tokenizer);
 }
 
 int64_t BytesOf(const DataOptions& options) {
@@ -165,7 +250,8 @@ int64_t BytesOf(const DataOptions& options) {
 void CheckData(const DataOptions& options) {
   CheckOptions(options);
   const bool text = !options.tokenizer.empty();
-  if (text) LoadTokenizerFor(options);
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
+  DocumentEndOf(options, tokenizer.get());
   ForEachList(options, [&](const std::vector<std::string>& files, const std::string& key) {
     text ? CheckTexts(files, options, key) : CheckShards(files, options, key);
   });
@@ -183,37 +269,36 @@ DataSet OpenData(const DataOptions& options) {
     set.eval.push_back(random(~options.seed, held_out));
     return set;
   }
-  const bool text = !options.tokenizer.empty();
-  const std::unique_ptr<Tokenizer> tokenizer = text ? LoadTokenizerFor(options) : nullptr;
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
+  const std::optional<int32_t> end = DocumentEndOf(options, tokenizer.get());
   for (size_t i = 0; i < options.train.size(); ++i) {
     const WeightedFiles& part = options.train[i];
     const std::string key = KeyOf(options, i);
     TextSplit split;
-    if (text) {
-      split = OpenSplitText(options, part.files, *tokenizer, key);
+    if (tokenizer) {
+      split = OpenSplitText(part.files, {options, *tokenizer, end}, key);
       if (!split.note.empty()) set.note = fmt::format("  {}\n", split.note);
     } else {
-      split.train = OpenShards(part.files, options, key);
+      split.train = OpenWhole(options, part.files, nullptr, end, key);
     }
-    const std::string name = fmt::format("{}", fmt::join(part.files, ", "));
-    set.train.push_back({name, std::move(split.train), part.weight});
-    if (options.split.eval_fraction > 0) {
-      set.eval.push_back({name, std::move(split.eval), part.weight});
+    for (MixturePart* const read : {&split.train, &split.eval}) {
+      read->name = fmt::format("{}", fmt::join(part.files, ", "));
+      read->weight = part.weight;
     }
+    set.train.push_back(std::move(split.train));
+    if (options.split.eval_fraction > 0) set.eval.push_back(std::move(split.eval));
   }
   if (!options.eval.empty()) {
-    SourceList eval = text ? OpenWholeText(options, options.eval, *tokenizer, "data.eval")
-                           : OpenShards(options.eval, options, "data.eval");
     set.eval.clear();
-    set.eval.push_back({"data.eval", std::move(eval)});
+    set.eval.push_back(OpenWhole(options, options.eval, tokenizer.get(), end, kEvalKey));
   }
   return set;
 }
 
-SourceList OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
-                     const std::string& key) {
-  if (options.tokenizer.empty()) return OpenShards(files, options, key);
-  return OpenWholeText(options, files, *LoadTokenizerFor(options), key);
+MixturePart OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
+                      const std::string& key) {
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
+  return OpenWhole(options, files, tokenizer.get(), DocumentEndOf(options, tokenizer.get()), key);
 }
 
 }  // namespace plimsoll::data

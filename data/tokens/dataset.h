@@ -33,9 +33,17 @@ struct DataOptions {
   // For text: how to split it into documents, and the fraction of `train` that is held out when
   // there is no `eval`.
   SplitOptions split;
-  int64_t vocab = 0;     // the model's
-  int64_t sequence = 0;  // tokens of a sample: at least one of synthetic ones is held out
-  uint64_t seed = 0;     // of the synthetic tokens
+  // What becomes of examples. UserError for other text to train on unless they are concatenated.
+  Packing packing = Packing::kConcatenate;
+  TooLong too_long = TooLong::kTruncate;
+  // Documents of text, or of token files, are kept apart: they end with the end-of-text token of
+  // `tokenizer`, or of `end_tokenizer` for token files.
+  bool documents_apart = false;
+  std::string end_tokenizer;
+  int64_t vocab = 0;  // the model's
+  int64_t sequence =
+      0;              // tokens of a sample: of packed rows; and one of synthetic ones is held out
+  uint64_t seed = 0;  // of the synthetic tokens
 };
 
 // `train` has a part for each of options.train. `eval` has one part, or, if it is held out of
@@ -45,8 +53,8 @@ struct DataSet {
   std::string note = {};  // a line about them, indented; empty: none
 };
 
-// The tokenizer that options.tokenizer names. UserError, which begins with the key, when it can't
-// be read or has more ids than the model.
+// The tokenizer that options.tokenizer names; nullptr where it names none. UserError, which begins
+// with the key, when it can't be read or has more ids than the model.
 std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options);
 
 // Every token file is a source of its own; the text of a part is one source. UserErrors name the
@@ -59,9 +67,9 @@ int64_t BytesOf(const DataOptions& options);
 // show it: nothing is tokenised.
 void CheckData(const DataOptions& options);
 
-// Opens these files in full, instead of options.train and options.eval; `key` names them in
-// messages.
-SourceList OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
-                     const std::string& key);
+// Opens these files in full, instead of options.train and options.eval, as one part; `key` names
+// them in messages.
+MixturePart OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
+                      const std::string& key);
 
 }  // namespace plimsoll::data

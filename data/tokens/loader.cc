@@ -57,6 +57,13 @@ void CheckOptions(int64_t batch, int64_t sequence, int64_t accumulate, int64_t r
   }
 }
 
+// Where an epoch has the item that comes at `index` of its shuffled order.
+int64_t Shuffled(int64_t items, uint64_t seed, int64_t epoch, int64_t index) {
+  const Permutation order(static_cast<uint64_t>(items),
+                          Hash(seed, kOrderStream, static_cast<uint64_t>(epoch)));
+  return static_cast<int64_t>(order(static_cast<uint64_t>(index)));
+}
+
 }  // namespace
 
 DataOrder ParseDataOrder(std::string_view text) {
@@ -65,8 +72,8 @@ DataOrder ParseDataOrder(std::string_view text) {
   throw UserError(fmt::format("data.order: '{}' is neither shuffled nor consecutive", text));
 }
 
-WindowOrder::WindowOrder(SourceList sources, DataOrder order, uint64_t seed, int64_t sequence)
-    : order_(order), seed_(seed), sequence_(sequence), stream_(std::move(sources)) {
+WindowOrder::WindowOrder(TokenStream stream, DataOrder order, uint64_t seed, int64_t sequence)
+    : order_(order), seed_(seed), sequence_(sequence), stream_(std::move(stream)) {
   if (order == DataOrder::kConsecutive) {
     windows_ = std::max<int64_t>(stream_.size() - 1, 0) / sequence;
     return;
@@ -83,8 +90,7 @@ int64_t WindowOrder::Start(int64_t number) const {
   if (order_ == DataOrder::kConsecutive) return index * sequence_;
 
   const auto epoch_key = static_cast<uint64_t>(epoch);
-  const Permutation order(static_cast<uint64_t>(windows_), Hash(seed_, kOrderStream, epoch_key));
-  const auto window = static_cast<int64_t>(order(static_cast<uint64_t>(index)));
+  const int64_t window = Shuffled(windows_, seed_, epoch, index);
   const auto after = std::upper_bound(first_.begin(), first_.end(), window);
   const auto source = static_cast<size_t>(after - first_.begin()) - 1;
   const WindowCut cut = CutSource(stream_.sources()[source]->size(), sequence_);
@@ -92,6 +98,35 @@ int64_t WindowOrder::Start(int64_t number) const {
   const auto offset =
       static_cast<int64_t>(Below(random, static_cast<uint64_t>(cut.max_offset) + 1));
   return stream_.start(source) + offset + (window - first_[source]) * sequence_;
+}
+
+PartOrder::PartOrder(const MixturePart& part, DataOrder order, uint64_t seed, int64_t sequence)
+    : order_(order),
+      seed_(seed),
+      sequence_(sequence),
+      windows_(TokenStream(part.sources, part.document_end), order, seed, sequence),
+      rows_(part.rows) {}
+
+int64_t PartOrder::sequences() const { return rows_ ? rows_->rows() : windows_.windows(); }
+
+int64_t PartOrder::RowOf(int64_t number) const {
+  const int64_t rows = rows_->rows(), index = number % rows;
+  return order_ == DataOrder::kConsecutive ? index : Shuffled(rows, seed_, number / rows, index);
+}
+
+void PartOrder::Read(int64_t number, const TokenRow& out) const {
+  if (rows_) return rows_->Read(RowOf(number), out);
+  stream().ReadWindow(windows_.Start(number), sequence_, out);
+}
+
+int64_t PartOrder::CountTargets(int64_t number) const {
+  if (rows_) return rows_->CountTargets(RowOf(number));
+  if (stream().counts_all()) return sequence_;
+  return stream().CountWindow(windows_.Start(number), sequence_);
+}
+
+int64_t PartOrder::CountTokens(int64_t number) const {
+  return rows_ ? rows_->CountTokens(RowOf(number)) : sequence_;
 }
 
 BatchLoader::BatchLoader(SourceList sources, const LoaderOptions& options, const std::string& key)
@@ -103,49 +138,60 @@ BatchLoader::BatchLoader(std::vector<MixturePart> parts, const LoaderOptions& op
   const LoaderOptions& o = options_;
   CheckOptions(o.batch, o.sequence, o.accumulate, o.data_rank, o.data_ranks);
   for (size_t part = 0; part < parts.size(); ++part) {
-    parts_.emplace_back(std::move(parts[part].sources), o.order, SeedOf(o.seed, part), o.sequence);
-    const TokenStream& stream = parts_.back().stream();
-    tokens_ += stream.size();
-    has_mask_ = has_mask_ || stream.has_mask();
-    if (parts_.back().windows() > 0 || parts.size() == 1) continue;
+    parts_.emplace_back(parts[part], o.order, SeedOf(o.seed, part), o.sequence);
+    const PartOrder& read = parts_.back();
+    tokens_ += read.tokens();
+    has_ignored_ = has_ignored_ || read.has_ignored();
+    pads_ = pads_ || read.rows() != nullptr;
+    if (read.sequences() > 0 || parts.size() == 1) continue;
     throw UserError(fmt::format(
         "{}[{}] ({}): {} tokens are less than one window of {} + 1; give more data or lower "
         "model.sequence",
-        key, part, parts[part].name, stream.size(), o.sequence));
+        key, part, parts[part].name, read.tokens(), o.sequence));
   }
-  const int64_t windows = parts_[0].windows();
-  if (parts_.size() == 1 && windows < sequences_per_step()) {
-    const size_t files = parts_[0].stream().sources().size();
-    throw UserError(fmt::format(
-        "{}: {} tokens in {} part{} give {} windows of {} + 1 tokens, but a step reads {} "
-        "(micro_batch {} x accumulate {} x data ranks {}); give more data or lower "
-        "train.micro_batch or model.sequence",
-        key, tokens_, files, files == 1 ? "" : "s", windows, o.sequence, sequences_per_step(),
-        o.batch, o.accumulate, o.data_ranks));
+  const PartOrder& only = parts_[0];
+  if (parts_.size() > 1 || only.sequences() >= sequences_per_step()) return;
+  const std::string step = fmt::format(
+      "a step reads {} (micro_batch {} x accumulate {} x data "
+      "ranks {})",
+      sequences_per_step(), o.batch, o.accumulate, o.data_ranks);
+  if (only.rows() != nullptr) {
+    throw UserError(
+        fmt::format("{}: {} examples give {} row{} of {} tokens, but {}; give more examples or "
+                    "lower train.micro_batch or train.accumulate",
+                    key, only.rows()->counts().examples, only.sequences(),
+                    only.sequences() == 1 ? "" : "s", o.sequence, step));
   }
+  const size_t files = only.stream().sources().size();
+  throw UserError(
+      fmt::format("{}: {} tokens in {} part{} give {} windows of {} + 1 tokens, but {}; give more "
+                  "data or lower train.micro_batch or model.sequence",
+                  key, tokens_, files, files == 1 ? "" : "s", only.sequences(), o.sequence, step));
 }
 
 int64_t BatchLoader::sequences_per_step() const {
   return options_.batch * options_.accumulate * options_.data_ranks;
 }
 
-void BatchLoader::Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets) const {
+void BatchLoader::Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets,
+                       int32_t* positions) const {
   const LoaderOptions& o = options_;
   if (step < 0 || micro_step < 0 || micro_step >= o.accumulate) {
     throw InternalError(
         fmt::format("data: step {}, micro-step {} of {}", step, micro_step, o.accumulate));
   }
   FillFrom(FirstSequence(step) + (micro_step * o.data_ranks + o.data_rank) * o.batch, o.batch,
-           tokens, targets);
+           tokens, targets, positions);
 }
 
-void BatchLoader::FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets) const {
-  const int64_t sequence = options_.sequence;
+void BatchLoader::FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets,
+                           int32_t* positions) const {
   for (int64_t row = 0; row < rows; ++row) {
     const auto [part, number] = mixture_.Of(first + row);
-    const WindowOrder& windows = parts_[part];
-    windows.stream().ReadWindow(windows.Start(number), sequence, tokens + row * sequence,
-                                targets + row * sequence);
+    const int64_t at = row * options_.sequence;
+    parts_[part].Read(number, {.tokens = tokens + at,
+                               .targets = targets + at,
+                               .positions = positions == nullptr ? nullptr : positions + at});
   }
 }
 
@@ -154,23 +200,31 @@ int64_t BatchLoader::CountTargets(int64_t step) const {
 }
 
 int64_t BatchLoader::CountTargets(int64_t first, int64_t sequences) const {
-  if (!has_mask_) return sequences * options_.sequence;
+  if (!has_ignored_) return sequences * options_.sequence;
   int64_t total = 0;
   for (int64_t i = 0; i < sequences; ++i) {
     const auto [part, number] = mixture_.Of(first + i);
-    const WindowOrder& windows = parts_[part];
-    total += windows.stream().CountWindow(windows.Start(number), options_.sequence);
+    total += parts_[part].CountTargets(number);
+  }
+  return total;
+}
+
+int64_t BatchLoader::CountTokens(int64_t first, int64_t sequences) const {
+  if (!pads_) return sequences * options_.sequence;
+  int64_t total = 0;
+  for (int64_t i = 0; i < sequences; ++i) {
+    const auto [part, number] = mixture_.Of(first + i);
+    total += parts_[part].CountTokens(number);
   }
   return total;
 }
 
 int64_t BatchLoader::SequencesWithoutTargets() const {
-  if (!has_mask_) return 0;
   int64_t without = 0;
-  for (const WindowOrder& windows : parts_) {
-    for (int64_t i = 0; i < windows.windows(); ++i) {
-      without += windows.stream().CountWindow(windows.Start(i), options_.sequence) == 0;
-    }
+  for (const PartOrder& part : parts_) {
+    // A window without a mask has targets, unless it is ends of documents alone.
+    if (part.rows() == nullptr && !part.stream().has_mask()) continue;
+    for (int64_t i = 0; i < part.sequences(); ++i) without += part.CountTargets(i) == 0;
   }
   return without;
 }

@@ -12,11 +12,15 @@
 // gave before. Each part runs through its own epochs, in an order of its own (WindowOrder), so
 // that a small part begins again while a large one is still in its first epoch.
 //
-// tokens and targets are int32 [B,T], row-major. Ignored targets are kIgnoredTarget. Fill() neither
-// allocates nor changes anything. UserError when the data cannot fill a step, and from the sources.
+// A part's sequences are windows of its tokens or the rows that they are packed into.
+//
+// tokens, targets and positions are int32 [B,T], row-major (TokenRow). Ignored targets are
+// kIgnoredTarget. Fill() neither allocates nor changes anything. UserError when the data cannot
+// fill a step, and from the sources.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,7 +48,7 @@ DataOrder ParseDataOrder(std::string_view text);  // "shuffled", "consecutive"; 
 
 class WindowOrder {
  public:
-  WindowOrder(SourceList sources, DataOrder order, uint64_t seed, int64_t sequence);
+  WindowOrder(TokenStream stream, DataOrder order, uint64_t seed, int64_t sequence);
 
   const TokenStream& stream() const { return stream_; }
   int64_t windows() const { return windows_; }  // of an epoch; 0: there are not enough tokens
@@ -58,6 +62,34 @@ class WindowOrder {
   TokenStream stream_;
   int64_t windows_ = 0;
   std::vector<int64_t> first_;  // shuffled: [sources + 1], prefix sums of windows
+};
+
+// The sequences of one part in their order, epoch after epoch without end: windows, or packed rows,
+// of which each comes once per epoch, shuffled by the seed and the epoch or one after the other.
+class PartOrder {
+ public:
+  PartOrder(const MixturePart& part, DataOrder order, uint64_t seed, int64_t sequence);
+
+  int64_t sequences() const;  // of an epoch; 0: there are not enough tokens
+  int64_t tokens() const { return windows_.stream().size(); }
+  const TokenStream& stream() const { return windows_.stream(); }
+  const PackedRows* rows() const { return rows_.get(); }  // nullptr: windows
+  // Some sequences may have targets that carry no loss.
+  bool has_ignored() const { return rows_ != nullptr || !stream().counts_all(); }
+
+  // Of the sequence with that number. Requires that there are sequences.
+  void Read(int64_t number, const TokenRow& out) const;
+  int64_t CountTargets(int64_t number) const;
+  int64_t CountTokens(int64_t number) const;  // without padding
+
+ private:
+  int64_t RowOf(int64_t number) const;
+
+  DataOrder order_;
+  uint64_t seed_;
+  int64_t sequence_;
+  WindowOrder windows_;
+  std::shared_ptr<const PackedRows> rows_;
 };
 
 struct LoaderOptions {
@@ -82,19 +114,24 @@ class BatchLoader {
   BatchLoader(SourceList sources, const LoaderOptions& options,
               const std::string& key = "data.train");
 
-  void Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets) const;
+  void Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets,
+            int32_t* positions = nullptr) const;
   // Reads `rows` sequences, beginning with number `first`.
-  void FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets) const;
+  void FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets,
+                int32_t* positions = nullptr) const;
 
   // The number of targets that carry loss: of `step`, over all micro-steps and ranks, or of
-  // `sequences` sequences from `first` on. Cheap without masks.
+  // `sequences` sequences from `first` on. Cheap where all carry loss.
   int64_t CountTargets(int64_t step) const;
   int64_t CountTargets(int64_t first, int64_t sequences) const;
+  // The number of tokens of these sequences, without padding.
+  int64_t CountTokens(int64_t first, int64_t sequences) const;
+  bool pads() const { return pads_; }  // a part is packed into rows
 
   int64_t tokens() const { return tokens_; }
   // Sequences of an epoch of all parts in which no target carries loss. Cheap without masks.
   int64_t SequencesWithoutTargets() const;
-  const std::vector<WindowOrder>& parts() const { return parts_; }
+  const std::vector<PartOrder>& parts() const { return parts_; }
   const Mixture& mixture() const { return mixture_; }
   int64_t sequences_per_step() const;
   // Makes `step` begin with that sequence; the later steps follow on.
@@ -107,9 +144,9 @@ class BatchLoader {
  private:
   LoaderOptions options_;
   Mixture mixture_;
-  std::vector<WindowOrder> parts_;
+  std::vector<PartOrder> parts_;
   int64_t tokens_ = 0;
-  bool has_mask_ = false;
+  bool has_ignored_ = false, pads_ = false;
 };
 
 }  // namespace plimsoll::data

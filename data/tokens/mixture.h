@@ -8,9 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "data/tokens/packed_rows.h"
 #include "data/tokens/token_source.h"
 
 namespace plimsoll::data {
@@ -20,6 +23,10 @@ struct MixturePart {
   std::string name;  // for messages: the files as they were named
   SourceList sources;
   double weight = 1;  // above 0; only the ratio to the others' matters
+  // The rows that the tokens of its source are packed into. nullptr: they are cut into windows.
+  std::shared_ptr<const PackedRows> rows = {};
+  // Of windows: the token that ends documents, which are kept apart; nothing: they are joined.
+  std::optional<int32_t> document_end = {};
 };
 
 class Mixture {

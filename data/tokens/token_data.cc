@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/amounts.h"
@@ -15,7 +16,7 @@ namespace {
 // Of an epoch of all parts.
 int64_t SamplesOf(const BatchLoader& loader) {
   int64_t samples = 0;
-  for (const WindowOrder& part : loader.parts()) samples += part.windows();
+  for (const PartOrder& part : loader.parts()) samples += part.sequences();
   return samples;
 }
 
@@ -47,6 +48,8 @@ TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots) {
       found.tokens = slot.values<int32_t>();
     } else if (slot.name == "targets") {
       found.targets = slot.values<int32_t>();
+    } else if (slot.name == "positions") {
+      found.positions = slot.values<int32_t>();
     } else {
       throw UserError(fmt::format("tokens have nothing for the model's input '{}'", slot.name));
     }
@@ -55,9 +58,10 @@ TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots) {
 }
 
 void TokenData::Fill(int64_t first, std::span<const graph::Slot> slots) const {
-  const auto [tokens, targets] = TokenSlotsOf(slots);
-  loader_.FillFrom(first, static_cast<int64_t>(tokens.size()) / sequence_, tokens.data(),
-                   targets.data());
+  const TokenSlots batch = TokenSlotsOf(slots);
+  loader_.FillFrom(first, std::ssize(batch.tokens) / sequence_, batch.tokens.data(),
+                   batch.targets.data(),
+                   batch.positions.empty() ? nullptr : batch.positions.data());
 }
 
 int64_t TokenData::CountTargets(std::string_view /*objective*/, int64_t first,
@@ -65,21 +69,27 @@ int64_t TokenData::CountTargets(std::string_view /*objective*/, int64_t first,
   return loader_.CountTargets(first, count);
 }
 
+std::optional<int64_t> TokenData::CountTokens(int64_t first, int64_t count) const {
+  if (!loader_.pads()) return std::nullopt;
+  return loader_.CountTokens(first, count);
+}
+
 std::vector<int64_t> TokenData::sizes() const {
   std::vector<int64_t> sizes = {loader_.tokens()};
-  for (const WindowOrder& part : loader_.parts()) sizes.push_back(part.stream().size());
+  for (const PartOrder& part : loader_.parts()) sizes.push_back(part.tokens());
   return sizes;
 }
 
 std::optional<int64_t> TokenData::epoch_samples() const {
   if (synthetic_ || loader_.parts().size() > 1) return std::nullopt;
-  return loader_.parts().front().windows();
+  return loader_.parts().front().sequences();
 }
 
 // "3.2 epochs", counted over all steps of the run.
 std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
   const auto read = static_cast<double>(loader_.mixture().Count(part, reading.samples));
-  return fmt::format("{:.3g} epochs", read / static_cast<double>(loader_.parts()[part].windows()));
+  return fmt::format("{:.3g} epochs",
+                     read / static_cast<double>(loader_.parts()[part].sequences()));
 }
 
 std::string TokenData::Describe(const Reading& reading) const {
@@ -101,6 +111,9 @@ std::string TokenData::Describe(const Reading& reading) const {
     }
   }
   text += ScratchText(all) + data_.note;
+  std::vector<const PackedRows*> rows;
+  for (const MixturePart& part : parts) rows.push_back(part.rows.get());
+  text += PackingText(rows);
   if (without_targets_ > 0) {
     text += fmt::format(
         "  {} of {} samples have no target that counts, as long prompts leave none; a step of such "
@@ -109,7 +122,7 @@ std::string TokenData::Describe(const Reading& reading) const {
   }
   if (parts.size() == 1) return text;
   for (size_t part = 0; part < parts.size(); ++part) {
-    const int64_t tokens = loader_.parts()[part].stream().size();
+    const int64_t tokens = loader_.parts()[part].tokens();
     text += fmt::format("  {}: {} tokens, {:.3g} % of the sequences, {}\n", parts[part].name,
                         FormatCount(static_cast<double>(tokens)),
                         100 * loader_.mixture().share(part), EpochsText(part, reading));
@@ -121,13 +134,14 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
                              const std::string& key)
     : sequence_(sequence) {
   if (sequence < 1 || most < 0) throw InternalError("data: held-out windows of no tokens");
-  std::vector<int64_t> held_out;  // windows of each part
+  std::vector<int64_t> held_out;  // samples of each part
   int64_t all = 0, tokens = 0;
   for (const MixturePart& part : parts) {
-    const TokenStream& stream = streams_.emplace_back(part.sources);
-    held_out.push_back(std::max<int64_t>(stream.size() - 1, 0) / sequence);
+    const PartOrder& read =
+        parts_.emplace_back(part, DataOrder::kConsecutive, /*seed=*/uint64_t{0}, sequence);
+    held_out.push_back(read.sequences());
     all += held_out.back();
-    tokens = std::max(tokens, stream.size());
+    tokens = std::max(tokens, read.tokens());
   }
   if (all == 0) {
     throw UserError(fmt::format(
@@ -135,7 +149,7 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
         "model.sequence",
         key, tokens, sequence));
   }
-  // Each part gives its share by weight as far as it reaches; parts with more windows give the
+  // Each part gives its share by weight as far as it reaches; parts with more samples give the
   // rest.
   const Mixture mixture(parts);
   const int64_t wanted = most > 0 ? std::min(most, all) : all;
@@ -153,24 +167,24 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
   }
 }
 
-HeldOutTokens::Window HeldOutTokens::At(int64_t index) const {
+HeldOutTokens::Place HeldOutTokens::At(int64_t index) const {
   const auto after = std::upper_bound(first_.begin(), first_.end(), index);
   const auto part = static_cast<size_t>(after - first_.begin()) - 1;
-  return {streams_[part], (index - first_[part]) * sequence_};
+  return {parts_[part], index - first_[part]};
 }
 
 void HeldOutTokens::Fill(int64_t first, std::span<const graph::Slot> slots) const {
-  const auto [tokens, targets] = TokenSlotsOf(slots);
-  const int64_t rows = static_cast<int64_t>(tokens.size()) / sequence_;
+  const TokenSlots batch = TokenSlotsOf(slots);
+  const int64_t rows = std::ssize(batch.tokens) / sequence_;
   for (int64_t row = 0; row < rows; ++row) {
-    int32_t* row_tokens = tokens.data() + row * sequence_;
-    int32_t* row_targets = targets.data() + row * sequence_;
+    const TokenRow out = batch.Row(row, sequence_);
     if (first + row < first_.back()) {
-      const auto [stream, start] = At(first + row);
-      stream.ReadWindow(start, sequence_, row_tokens, row_targets);
+      const auto [part, number] = At(first + row);
+      part.Read(number, out);
     } else {
-      std::fill_n(row_tokens, sequence_, 0);
-      std::fill_n(row_targets, sequence_, kIgnoredTarget);
+      std::fill_n(out.tokens, sequence_, 0);
+      std::fill_n(out.targets, sequence_, kIgnoredTarget);
+      if (out.positions != nullptr) std::iota(out.positions, out.positions + sequence_, 0);
     }
   }
 }
@@ -179,8 +193,8 @@ int64_t HeldOutTokens::CountTargets(std::string_view /*objective*/, int64_t firs
                                     int64_t count) const {
   int64_t total = 0;
   for (int64_t i = first; i < std::min(first + count, first_.back()); ++i) {
-    const auto [stream, start] = At(i);
-    total += stream.CountWindow(start, sequence_);
+    const auto [part, number] = At(i);
+    total += part.CountTargets(number);
   }
   return total;
 }

@@ -1,5 +1,6 @@
-// Token sequences as a source of data: fills the inputs "tokens" and "targets", i32[B,T], of
-// language models.
+// Token sequences as a source of data: fills the inputs "tokens", "targets" and "positions",
+// i32[B,T], of language models. Positions are those of tokens in their documents, from 0
+// (transformers' position_ids); padding is a document of its own.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,15 @@ namespace plimsoll::data {
 // Those inputs among the slots. UserError when there is another one, which tokens cannot fill.
 struct TokenSlots {
   std::span<int32_t> tokens, targets;
+  std::span<int32_t> positions;  // empty: the model keeps no documents apart
+
+  // Of sequence number `row` of the batch.
+  TokenRow Row(int64_t row, int64_t sequence) const {
+    const int64_t at = row * sequence;
+    return {.tokens = tokens.data() + at,
+            .targets = targets.data() + at,
+            .positions = positions.empty() ? nullptr : positions.data() + at};
+  }
 };
 TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots);
 
@@ -32,6 +42,7 @@ class TokenData final : public Source {
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override;
   int64_t CountTargets(std::string_view objective, int64_t first, int64_t count) const override;
+  std::optional<int64_t> CountTokens(int64_t first, int64_t count) const override;
   // In tokens: the sum over all parts, then each part.
   std::vector<int64_t> sizes() const override;
   std::optional<int64_t> epoch_samples() const override;
@@ -48,12 +59,13 @@ class TokenData final : public Source {
   int64_t without_targets_;  // samples of an epoch in which no target counts
 };
 
-// The held-out windows of T tokens, in order and without overlap; a window is a sample. With
-// several parts, each gives its share by weight, as far as it reaches. Rows after the last window
-// hold token 0 and ignored targets. Fills "tokens" and "targets", i32[B,T].
+// The held-out windows of T tokens, in order and without overlap, or the rows of T tokens that
+// examples are packed into; one is a sample. With several parts, each gives its share by weight, as
+// far as it reaches. Rows after the last one hold token 0 and ignored targets. Fills the same
+// inputs as TokenData.
 class HeldOutTokens final : public Source {
  public:
-  // At most `most` windows, or all with 0. UserError, which names `key`, without any.
+  // At most `most` samples, or all with 0. UserError, which names `key`, without any.
   HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequence, int64_t most,
                 const std::string& key = "data.eval");
 
@@ -63,15 +75,15 @@ class HeldOutTokens final : public Source {
   bool pads() const override { return true; }
 
  private:
-  struct Window {
-    const TokenStream& stream;
-    int64_t start;  // position in the stream
+  struct Place {
+    const PartOrder& part;
+    int64_t number;
   };
-  Window At(int64_t index) const;
+  Place At(int64_t index) const;
 
   int64_t sequence_;
-  std::vector<TokenStream> streams_;  // by part
-  std::vector<int64_t> first_;        // [parts + 1], prefix sums of windows
+  std::vector<PartOrder> parts_;
+  std::vector<int64_t> first_;  // [parts + 1], prefix sums of samples
 };
 
 }  // namespace plimsoll::data

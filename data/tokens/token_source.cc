@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -49,7 +50,8 @@ void CheckRange(const TokenSource& source, int64_t offset, int64_t count) {
   }
 }
 
-TokenStream::TokenStream(SourceList sources) : sources_(std::move(sources)), starts_{0} {
+TokenStream::TokenStream(SourceList sources, std::optional<int32_t> document_end)
+    : sources_(std::move(sources)), starts_{0}, document_end_(document_end) {
   for (const auto& source : sources_) {
     starts_.push_back(starts_.back() + source->size());
     has_mask_ = has_mask_ || source->has_mask();
@@ -75,21 +77,39 @@ void TokenStream::Read(int64_t start, int64_t count, int32_t* out) const {
               });
 }
 
-void TokenStream::ReadWindow(int64_t start, int64_t sequence, int32_t* inputs,
-                             int32_t* targets) const {
-  Read(start, sequence, inputs);
-  std::copy(inputs + 1, inputs + sequence, targets);
-  Read(start + sequence, 1, targets + sequence - 1);
-  if (!has_mask_) return;
-  ForEachPart(start + 1, sequence,
-              [&](const TokenSource& source, int64_t within, int64_t done, int64_t part) {
-                source.MaskTargets(within, part, targets + done);
-              });
+void TokenStream::ReadWindow(int64_t start, int64_t sequence, const TokenRow& out) const {
+  Read(start, sequence, out.tokens);
+  std::copy(out.tokens + 1, out.tokens + sequence, out.targets);
+  Read(start + sequence, 1, out.targets + sequence - 1);
+  if (has_mask_) {
+    ForEachPart(start + 1, sequence,
+                [&](const TokenSource& source, int64_t within, int64_t done, int64_t part) {
+                  source.MaskTargets(within, part, out.targets + done);
+                });
+  }
+  int32_t position = 0;
+  for (int64_t i = 0; i < sequence; ++i) {
+    const bool ends = document_end_ && out.tokens[i] == *document_end_;
+    if (ends) out.targets[i] = kIgnoredTarget;
+    if (out.positions != nullptr) out.positions[i] = position;
+    position = ends ? 0 : position + 1;
+  }
 }
 
 int64_t TokenStream::CountWindow(int64_t start, int64_t sequence) const {
-  if (!has_mask_) return sequence;
+  if (counts_all()) return sequence;
   int64_t total = 0;
+  if (document_end_) {
+    constexpr int64_t kAtOnce = 1024;
+    std::array<int32_t, kAtOnce> tokens, targets;
+    for (int64_t done = 0; done < sequence; done += kAtOnce) {
+      const int64_t count = std::min(kAtOnce, sequence - done);
+      ReadWindow(start + done, count, {tokens.data(), targets.data()});
+      total += std::count_if(targets.begin(), targets.begin() + count,
+                             [](int32_t target) { return target != kIgnoredTarget; });
+    }
+    return total;
+  }
   ForEachPart(start + 1, sequence,
               [&](const TokenSource& source, int64_t within, int64_t, int64_t part) {
                 total += source.CountTargets(within, part);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,21 +46,33 @@ std::shared_ptr<const TokenSource> MakeSyntheticSource(uint64_t seed, int64_t vo
 // Throws InternalError unless [offset, offset + count) lies within `source`.
 void CheckRange(const TokenSource& source, int64_t offset, int64_t count);
 
+// Where a sequence of T tokens goes.
+struct TokenRow {
+  int32_t* tokens;               // [T]
+  int32_t* targets;              // [T]
+  int32_t* positions = nullptr;  // [T] of each token in its document, from 0; nullptr: not wanted
+};
+
 // Several sources seen as one stream of tokens, and windows cut from it: `sequence` inputs, and as
-// targets the same tokens shifted by one. Nothing allocates after construction.
+// targets the same tokens shifted by one. A window is one document, unless a token ends documents
+// (data.documents: apart): then positions begin at 0 again after each such token, whose target, the
+// first token of the next document, carries no loss. Nothing allocates after construction.
 class TokenStream {
  public:
-  explicit TokenStream(SourceList sources);
+  explicit TokenStream(SourceList sources, std::optional<int32_t> document_end = std::nullopt);
 
   int64_t size() const { return starts_.back(); }
   bool has_mask() const { return has_mask_; }
+  // Every target of a window carries loss.
+  bool counts_all() const { return !has_mask_ && !document_end_; }
   const SourceList& sources() const { return sources_; }
   int64_t start(size_t source) const { return starts_[source]; }  // position of its first token
 
   // Copies tokens [start, start + count) to `out`.
   void Read(int64_t start, int64_t count, int32_t* out) const;
-  // inputs[i] = token start + i and targets[i] = token start + 1 + i, for i in [0, sequence).
-  void ReadWindow(int64_t start, int64_t sequence, int32_t* inputs, int32_t* targets) const;
+  // out.tokens[i] = token start + i and out.targets[i] = token start + 1 + i, for i in
+  // [0, sequence).
+  void ReadWindow(int64_t start, int64_t sequence, const TokenRow& out) const;
   // The number of targets in that window that carry loss.
   int64_t CountWindow(int64_t start, int64_t sequence) const;
 
@@ -70,6 +83,7 @@ class TokenStream {
 
   SourceList sources_;
   std::vector<int64_t> starts_;  // [sources + 1], prefix sums of sizes
+  std::optional<int32_t> document_end_;
   bool has_mask_ = false;
 };
 

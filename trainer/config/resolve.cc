@@ -144,8 +144,28 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
     reset("data.exclude", data.exclude, why);
     reset("data.eval_fraction", data.eval_fraction, why);
     reset("data.document_separator", data.document_separator, why);
+    reset("data.packing", data.packing, why);
+    reset("data.documents", data.documents, why);
   } else if (data.format != DataFormat::kText) {
     reset("data.document_separator", data.document_separator, "on token files");
+    if (data.packing != Packing::kConcatenate) {
+      throw config.Error("data.packing",
+                         fmt::format("{} is for examples (*.jsonl), and data.train names token "
+                                     "files{}; remove it, and use data.documents: apart if "
+                                     "documents are to be kept apart",
+                                     ToString(data.packing), GivenAt(config, "data.train")));
+    }
+    if (data.documents == Documents::kApart && data.tokenizer.empty()) {
+      throw config.Error("data.documents",
+                         "apart needs to know the token that ends documents; name the tokenizer "
+                         "of the token files as data.tokenizer, or use joined");
+    }
+  }
+  if (data.packing == Packing::kConcatenate) {
+    reset("data.too_long", data.too_long, "unless data.packing is best_fit or none");
+  } else {
+    reset("data.documents", data.documents,
+          fmt::format("with data.packing: {}, which keeps examples apart", ToString(data.packing)));
   }
   const int64_t vocab = config.model.settings.IntOr("vocab", 0);
   if (data.tokenizer == "byte" && vocab > 0 && vocab < kBytes) {

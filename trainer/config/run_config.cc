@@ -44,6 +44,21 @@ const Names& EnumNames<DataFormat>() {
   return names;
 }
 template <>
+const Names& EnumNames<Packing>() {
+  static const Names names = {"concatenate", "best_fit", "none"};
+  return names;
+}
+template <>
+const Names& EnumNames<TooLong>() {
+  static const Names names = {"truncate", "drop", "split"};
+  return names;
+}
+template <>
+const Names& EnumNames<Documents>() {
+  static const Names names = {"joined", "apart"};
+  return names;
+}
+template <>
 const Names& EnumNames<OptimizerName>() {
   static const Names names = {"adamw", "sgd"};
   return names;

@@ -20,6 +20,9 @@ namespace plimsoll::config {
 
 enum class Order { kShuffled, kConsecutive };
 enum class DataFormat { kAuto, kUint16, kUint32, kText };
+enum class Packing { kConcatenate, kBestFit, kNone };
+enum class TooLong { kTruncate, kDrop, kSplit };
+enum class Documents { kJoined, kApart };
 enum class OptimizerName { kAdamW, kSgd };
 enum class ScheduleName { kConstant, kLinear, kCosine, kWsd, kMultistep };
 enum class AttentionKind { kBlockwise, kStored };
@@ -49,6 +52,12 @@ template <>
 const std::vector<std::string>& EnumNames<Order>();
 template <>
 const std::vector<std::string>& EnumNames<DataFormat>();
+template <>
+const std::vector<std::string>& EnumNames<Packing>();
+template <>
+const std::vector<std::string>& EnumNames<TooLong>();
+template <>
+const std::vector<std::string>& EnumNames<Documents>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerName>();
 template <>
@@ -178,6 +187,15 @@ struct DataConfig {
   std::string tokenizer;           // "byte", or a path; empty: the files already hold tokens
   double eval_fraction = 0.0;      // of text sources, held out for evaluation
   std::string document_separator;  // a line that separates documents in text files; empty: none
+  Packing packing = Packing::kConcatenate;   // of examples
+  TooLong too_long = TooLong::kTruncate;     // of examples that are not concatenated
+  Documents documents = Documents::kJoined;  // of text that is cut into windows
+
+  // The key whose value keeps the documents of a row apart; empty: no key does.
+  std::string KeyOfDocumentsApart() const {
+    if (packing != Packing::kConcatenate) return "data.packing";
+    return documents == Documents::kApart ? "data.documents" : "";
+  }
 
   bool operator==(const DataConfig&) const = default;
 };
@@ -291,8 +309,8 @@ struct AmpConfig {
   double min_scale = 1;                     // the floor
   int64_t max_skips = 50;                   // skipped steps in a row that end the run
   Fp8Recipe fp8_recipe = Fp8Recipe::kNone;  // how 8-bit linear layers find their scales
-  int64_t fp8_window = 16;  // steps whose largest values make scales
-  double fp8_margin = 1;    // times the largest of them
+  int64_t fp8_window = 16;                  // steps whose largest values make scales
+  double fp8_margin = 1;                    // times the largest of them
   Fp8Gradients fp8_gradients = Fp8Gradients::kE4m3;
   std::vector<std::string> fp8_skip;  // patterns of weights whose layers stay in 16 bits
   int64_t fp8_skip_ends = 1;          // blocks at each end that stay in 16 bits

@@ -86,6 +86,19 @@ void DataKeys(std::vector<Key>& keys) {
   data.Add("document_separator", &D::document_separator,
            "A line that parts documents in text files (`%` in fortunes); empty: a file is one "
            "document.");
+  data.Add("packing", &D::packing,
+           "How examples (`*.jsonl`) fill rows of `model.sequence` tokens. `concatenate`: one "
+           "after the other, cut into windows, so that they attend to one another; `best_fit`: "
+           "whole ones by best-fit decreasing; `none`: one a row. The latter two pad rows, and "
+           "keep examples apart (docs/fine_tuning.md).");
+  data.Add("too_long", &D::too_long,
+           "What becomes of examples that are longer than a row, with `packing` of `best_fit` or "
+           "`none`: their first `model.sequence` tokens are kept, they are left out, or they are "
+           "split into pieces of that length.");
+  data.Add("documents", &D::documents,
+           "`apart`: documents of text that share a row do not attend to one another, and their "
+           "positions begin at 0; they end with the end-of-text token of `tokenizer`, also in "
+           "token files.");
   for (size_t i = first; i < keys.size(); ++i) {
     if (keys[i].path != "data.seed") keys[i].owners = {"tokens"};
   }

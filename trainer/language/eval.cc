@@ -50,8 +50,7 @@ bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
 // Windows of the files' tokens, at most `most` of them; 0: all.
 EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options,
                    const std::vector<std::string>& files, const std::string& key, int64_t most) {
-  std::vector<data::MixturePart> parts(1);
-  parts[0].sources = data::OpenFiles(options, files, key);
+  const std::vector<data::MixturePart> parts = {data::OpenFiles(options, files, key)};
   return {.samples = std::make_unique<data::HeldOutTokens>(parts, trained.config().model.sequence(),
                                                            most, key),
           .key = key};
@@ -80,6 +79,9 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
       DataOptionsFrom(trained.config(), models::TextSizesOf(*trained.model).vocab);
   const std::string tokenizer = trained.Tokenizer(command.tokenizer);
   options.tokenizer = std::ranges::any_of(command.data, IsTokenFile) ? "" : tokenizer;
+  // What the run's own data need is no rule for other files.
+  options.packing = data::Packing::kConcatenate;
+  options.documents_apart = false;
   if (options.tokenizer.empty() && !std::ranges::all_of(command.data, IsTokenFile)) {
     throw UserError(
         tokenizer.empty()

@@ -282,6 +282,12 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
     record.config.try_emplace("data.seed", seed->second);
   }
+  // Earlier versions knew no other ways to read text.
+  for (const auto& [key, value] :
+       {std::pair("data.packing", "concatenate"), std::pair("data.too_long", "truncate"),
+        std::pair("data.documents", "joined")}) {
+    record.config.try_emplace(key, value);
+  }
   if (object.Has("divergence"))
     record.divergence = ParseDivergence(object.RequireObject("divergence"));
   if (object.Has("evaluation")) {

@@ -16,6 +16,7 @@
 #include "graph/block.h"
 #include "models/family.h"
 #include "models/huggingface.h"
+#include "models/language_model.h"
 #include "ops/stored_attention/stored_attention.h"
 #include "optim/layer_rates.h"
 #include "trainer/config/follow_data.h"
@@ -105,6 +106,25 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
     throw config.Error("parallel.sync_norm",
                        "this model has no statistics of whole micro-batches, which ranks could "
                        "share; leave it out");
+  }
+}
+
+// UserError where the data keep documents of a row apart, and the model or its kernels cannot.
+void RequireDocumentsApart(const config::RunConfig& config, const models::Model& model) {
+  const std::string key = config.data.KeyOfDocumentsApart();
+  if (key.empty()) return;
+  const bool packs = key == "data.packing";
+  const std::string value = config::FindKey(key)->Text(config);
+  const char* const joined = packs ? "data.packing: concatenate" : "data.documents: joined";
+  if (!model.inputs().contains("positions")) {
+    throw config.Error(key, fmt::format("{} keeps documents apart, which models of family {} "
+                                        "cannot; use {}",
+                                        value, model.family(), joined));
+  }
+  if (DeviceFrom(config) != runtime::DeviceKind::kCpu) {
+    throw config.Error(key, fmt::format("{} keeps documents apart, for which attention has no CUDA "
+                                        "kernel yet; use device: cpu or {}",
+                                        value, joined));
   }
 }
 
@@ -482,12 +502,13 @@ std::vector<std::string> BlocksOf(const models::Model& model) {
 
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
   std::unique_ptr<models::Model> model;
+  Settings settings = config.model.settings;
+  if (!config.data.KeyOfDocumentsApart().empty()) settings.Set(models::kDocumentsApart, true);
   if (!config.model.init_from.empty()) {
-    Settings settings = config.model.settings;
     model = ModelOfFolder(config, settings);
   } else {
     try {
-      model = models::MakeModel(*models::FindFamily(config.model.family), config.model.settings);
+      model = models::MakeModel(*models::FindFamily(config.model.family), settings);
     } catch (const SettingError& error) {
       throw config::ErrorOf(config, "model", error);
     }
@@ -606,6 +627,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   CheckStoredAttention(config, model);
   CheckFp8Skip(config, model);
   RequireFp8Units(config);
+  RequireDocumentsApart(config, model);
   if (const std::string why = WhyNoSequence(config, model); !why.empty()) {
     throw config.Error("parallel.sequence", why + "; use parallel.sequence: false");
   }

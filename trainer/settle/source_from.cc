@@ -27,9 +27,11 @@ constexpr int64_t kMostWorkers = 32, kMostBegunBatches = 4;
 // seeds are evaluated on the same text.
 constexpr uint64_t kSplitSeed = 1;
 
-// config/ repeats this enumeration so that it need not depend on data/.
+// config/ repeats these enumerations so that it need not depend on data/.
 static_assert(static_cast<int>(config::Order::kConsecutive) ==
               static_cast<int>(data::DataOrder::kConsecutive));
+static_assert(static_cast<int>(config::Packing::kNone) == static_cast<int>(data::Packing::kNone));
+static_assert(static_cast<int>(config::TooLong::kSplit) == static_cast<int>(data::TooLong::kSplit));
 
 // What `read` gives; its errors get the places of their keys.
 template <typename Read>
@@ -101,6 +103,10 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
   if (d.format == config::DataFormat::kText) options.tokenizer = d.tokenizer;
   options.exclude = d.exclude;
   options.split = {d.document_separator, d.eval_fraction, kSplitSeed};
+  options.packing = static_cast<data::Packing>(d.packing);
+  options.too_long = static_cast<data::TooLong>(d.too_long);
+  options.documents_apart = d.documents == config::Documents::kApart;
+  options.end_tokenizer = d.tokenizer;
   if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
   if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
   options.vocab = vocab;

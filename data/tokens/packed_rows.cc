@@ -1,0 +1,229 @@
+#include "data/tokens/packed_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::data {
+namespace {
+
+constexpr int32_t kNone = -1;
+
+// The items by length, longest first: a counting sort.
+std::vector<int32_t> ByLength(std::span<const int32_t> lengths, int32_t longest) {
+  std::vector<int32_t> next(static_cast<size_t>(longest) + 1);
+  for (const int32_t length : lengths) {
+    if (length < 1 || length > longest) {
+      throw InternalError(fmt::format("packing: a length of {} for a room of {}", length, longest));
+    }
+    ++next[static_cast<size_t>(longest - length)];
+  }
+  std::exclusive_scan(next.begin(), next.end(), next.begin(), 0);
+  std::vector<int32_t> order(lengths.size());
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    order[static_cast<size_t>(next[static_cast<size_t>(longest - lengths[i])]++)] =
+        static_cast<int32_t>(i);
+  }
+  return order;
+}
+
+// Bins by the room that they have left; of equal ones, the one that came first leaves first.
+class OpenBins {
+ public:
+  explicit OpenBins(int32_t room)
+      : heads_(static_cast<size_t>(room) + 1, kNone), tails_(heads_.size(), kNone) {}
+
+  struct Bin {
+    int32_t number = kNone, room = 0;
+  };
+  // Takes out a bin with the least room from `length` on; number kNone: there is none.
+  Bin Take(int32_t length) {
+    const auto least = rooms_.lower_bound(length);
+    if (least == rooms_.end()) return {};
+    const Bin bin = {heads_[static_cast<size_t>(*least)], *least};
+    int32_t& head = heads_[static_cast<size_t>(*least)];
+    head = next_[static_cast<size_t>(bin.number)];
+    if (head == kNone) rooms_.erase(least);
+    return bin;
+  }
+  void Put(const Bin& bin) {
+    if (bin.number >= std::ssize(next_)) next_.resize(static_cast<size_t>(bin.number) + 1);
+    next_[static_cast<size_t>(bin.number)] = kNone;
+    if (bin.room == 0) return;
+    int32_t& head = heads_[static_cast<size_t>(bin.room)];
+    int32_t& tail = tails_[static_cast<size_t>(bin.room)];
+    if (head == kNone) {
+      head = bin.number;
+      rooms_.insert(bin.room);
+    } else {
+      next_[static_cast<size_t>(tail)] = bin.number;
+    }
+    tail = bin.number;
+  }
+
+ private:
+  std::set<int32_t> rooms_;             // that some bin has left
+  std::vector<int32_t> heads_, tails_;  // by room: a list of bins
+  std::vector<int32_t> next_;           // by bin
+};
+
+const char* NameOf(Packing packing) { return packing == Packing::kBestFit ? "best_fit" : "none"; }
+
+std::string TooLongText(TooLong too_long, int64_t sequence) {
+  switch (too_long) {
+    case TooLong::kTruncate:
+      return fmt::format("were cut to their first {} (data.too_long: truncate)", sequence);
+    case TooLong::kDrop:
+      return "were left out (data.too_long: drop)";
+    case TooLong::kSplit:
+      return fmt::format("were split into pieces of {} (data.too_long: split)", sequence);
+  }
+  throw InternalError("packing: no such choice");
+}
+
+}  // namespace
+
+BestFit FitDecreasing(std::span<const int32_t> lengths, int32_t room) {
+  BestFit fit = {.order = ByLength(lengths, room), .bins = {}};
+  fit.bins.reserve(lengths.size());
+  OpenBins open(room);
+  for (const int32_t item : fit.order) {
+    const int32_t length = lengths[static_cast<size_t>(item)];
+    OpenBins::Bin bin = open.Take(length);
+    if (bin.number == kNone) bin = {fit.count++, room};
+    bin.room -= length;
+    open.Put(bin);
+    fit.bins.push_back(bin.number);
+  }
+  return fit;
+}
+
+PackedRows::PackedRows(std::shared_ptr<const TokenSource> source, std::span<const int64_t> ends,
+                       const PackingOptions& options, const std::string& key)
+    : source_(std::move(source)), options_(options) {
+  const int64_t sequence = options.sequence;
+  if (options.packing == Packing::kConcatenate || sequence < 1 ||
+      sequence > std::numeric_limits<int32_t>::max() ||
+      std::ssize(ends) > std::numeric_limits<int32_t>::max()) {
+    throw InternalError(
+        fmt::format("packing: {} examples into rows of {}", std::ssize(ends), sequence));
+  }
+  int64_t start = 0;
+  for (const int64_t end : ends) {
+    const int64_t length = end - start;
+    if (length > 0) ++counts_.examples;
+    if (length > sequence) ++counts_.too_long;
+    if (length > sequence && options.too_long == TooLong::kTruncate) {
+      pieces_.Add(start, sequence);
+    } else if (length <= sequence || options.too_long == TooLong::kSplit) {
+      for (int64_t at = start; at < end; at += sequence) {
+        pieces_.Add(at, std::min(sequence, end - at));
+      }
+    }
+    start = end;
+  }
+  if (pieces_.starts.empty()) {
+    throw UserError(fmt::format(
+        "{}: no example is left: all {} have more than model.sequence {} tokens, and "
+        "data.too_long: drop leaves them out; use truncate or split, or raise model.sequence",
+        key, counts_.examples, sequence));
+  }
+  counts_.tokens = std::accumulate(pieces_.lengths.begin(), pieces_.lengths.end(), int64_t{0});
+  counts_.rows = std::ssize(pieces_.starts);
+  if (options.packing == Packing::kBestFit) PackBestFit();
+}
+
+// Sorts the pieces by their rows.
+void PackedRows::PackBestFit() {
+  const BestFit fit = FitDecreasing(pieces_.lengths, static_cast<int32_t>(options_.sequence));
+  counts_.rows = fit.count;
+  first_.assign(static_cast<size_t>(fit.count) + 1, 0);
+  for (const int32_t bin : fit.bins) ++first_[static_cast<size_t>(bin) + 1];
+  std::inclusive_scan(first_.begin(), first_.end(), first_.begin());
+  std::vector<int64_t> next(first_.begin(), first_.end() - 1);
+  Pieces sorted;
+  sorted.starts.resize(pieces_.starts.size());
+  sorted.lengths.resize(pieces_.lengths.size());
+  for (size_t i = 0; i < fit.order.size(); ++i) {
+    const auto from = static_cast<size_t>(fit.order[i]);
+    const auto to = static_cast<size_t>(next[static_cast<size_t>(fit.bins[i])]++);
+    sorted.starts[to] = pieces_.starts[from];
+    sorted.lengths[to] = pieces_.lengths[from];
+  }
+  pieces_ = std::move(sorted);
+}
+
+template <typename Visit>
+void PackedRows::ForEachPiece(int64_t row, Visit visit) const {
+  if (row < 0 || row >= rows()) {
+    throw InternalError(fmt::format("packing: row {} of {}", row, rows()));
+  }
+  const auto number = static_cast<size_t>(row);
+  const int64_t first = first_.empty() ? row : first_[number];
+  const int64_t last = first_.empty() ? row + 1 : first_[number + 1];
+  for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+    visit(pieces_.starts[i], int64_t{pieces_.lengths[i]});
+  }
+}
+
+void PackedRows::Read(int64_t row, const TokenRow& out) const {
+  const int64_t sequence = options_.sequence;
+  int64_t at = 0;
+  ForEachPiece(row, [&](int64_t start, int64_t length) {
+    source_->Read(start, length, out.tokens + at);
+    std::copy_n(out.tokens + at + 1, length - 1, out.targets + at);
+    source_->MaskTargets(start + 1, length - 1, out.targets + at);
+    out.targets[at + length - 1] = kIgnoredTarget;
+    if (out.positions != nullptr) std::iota(out.positions + at, out.positions + at + length, 0);
+    at += length;
+  });
+  std::fill(out.tokens + at, out.tokens + sequence, 0);
+  std::fill(out.targets + at, out.targets + sequence, kIgnoredTarget);
+  if (out.positions != nullptr) std::iota(out.positions + at, out.positions + sequence, 0);
+}
+
+int64_t PackedRows::CountTargets(int64_t row) const {
+  int64_t total = 0;
+  ForEachPiece(row, [&](int64_t start, int64_t length) {
+    total += source_->CountTargets(start + 1, length - 1);
+  });
+  return total;
+}
+
+int64_t PackedRows::CountTokens(int64_t row) const {
+  int64_t total = 0;
+  ForEachPiece(row, [&](int64_t /*start*/, int64_t length) { total += length; });
+  return total;
+}
+
+std::string PackingText(std::span<const PackedRows* const> parts) {
+  PackedRows::Counts all;
+  const PackingOptions* options = nullptr;
+  for (const PackedRows* const part : parts) {
+    if (part == nullptr) continue;
+    options = &part->options();
+    all.examples += part->counts().examples;
+    all.too_long += part->counts().too_long;
+    all.rows += part->counts().rows;
+    all.tokens += part->counts().tokens;
+  }
+  if (options == nullptr) return "";
+  const double places = static_cast<double>(all.rows) * static_cast<double>(options->sequence);
+  std::string text =
+      fmt::format("  {} examples in {} rows of {} tokens, {:.1f} % full (data.packing: {})\n",
+                  all.examples, all.rows, options->sequence,
+                  100 * static_cast<double>(all.tokens) / places, NameOf(options->packing));
+  if (all.too_long > 0) {
+    text += fmt::format("  {} of these examples had more than {} tokens and {}\n", all.too_long,
+                        options->sequence, TooLongText(options->too_long, options->sequence));
+  }
+  return text;
+}
+
+}  // namespace plimsoll::data
