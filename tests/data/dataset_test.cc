@@ -223,7 +223,8 @@ TEST(OpenData, ReadsCompressedText) {
   EXPECT_EQ(Text(OpenData(packed).eval), Text(OpenData(plain).eval));
   packed.eval = {files.Write("eval.gz", Gzip("held out\n"))};
   EXPECT_EQ(Text(OpenData(packed).eval), "held out\n");
-  EXPECT_EQ(Text(OpenFiles(packed, {files.Write("more.zst", Zstd("more\n"))}, "--data")), "more\n");
+  EXPECT_EQ(Text(OpenFiles(packed, {files.Write("more.zst", Zstd("more\n"))}, "--data").sources),
+            "more\n");
 }
 
 TEST(OpenData, ShardsAreSourcesOfTheirOwn) {

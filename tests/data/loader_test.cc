@@ -92,7 +92,7 @@ TEST(BatchLoader, ConsecutiveCrossesShardsAndWrapsByWholeWindows) {
   // 23 tokens give 5 windows of 4 + 1, across sources that end within windows.
   const BatchLoader loader({Counting(0, 7), Counting(7, 1), Counting(8, 15)},
                            Options(DataOrder::kConsecutive, 1, 4));
-  EXPECT_EQ(loader.parts()[0].windows(), 5);
+  EXPECT_EQ(loader.parts()[0].sequences(), 5);
   for (int64_t step = 0; step < 13; ++step) {
     const Batch got = Get(loader, 1, 4, step, 0);
     EXPECT_EQ(got.tokens, Range(static_cast<int32_t>(step % 5) * 4, 4));
@@ -127,12 +127,12 @@ TEST(BatchLoader, AnEpochHasEveryWindowOnceAndNoneCrossesShards) {
                               Counting(30000, 8)};
   const BatchLoader loader(sources, Options(DataOrder::kShuffled, 1, sequence));
   // 500 tokens: 62 windows, one of them given up; 77: 9 windows, all kept; 9: one.
-  ASSERT_EQ(loader.parts()[0].windows(), 61 + 9 + 1);
+  ASSERT_EQ(loader.parts()[0].sequences(), 61 + 9 + 1);
   std::set<std::vector<int32_t>> cuts;
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
     std::map<int32_t, std::vector<int32_t>> starts;  // by source
-    for (int64_t i = 0; i < loader.parts()[0].windows(); ++i) {
-      const Batch got = Get(loader, 1, sequence, epoch * loader.parts()[0].windows() + i, 0);
+    for (int64_t i = 0; i < loader.parts()[0].sequences(); ++i) {
+      const Batch got = Get(loader, 1, sequence, epoch * loader.parts()[0].sequences() + i, 0);
       const int32_t start = got.tokens[0];
       EXPECT_EQ(got.tokens, Range(start, sequence));
       EXPECT_EQ(got.targets, Range(start + 1, sequence));
@@ -222,7 +222,7 @@ TEST(BatchLoader, PartsOfAMixtureHaveEpochsOfTheirOwn) {
   for (const DataOrder order : {DataOrder::kShuffled, DataOrder::kConsecutive}) {
     const BatchLoader loader(TwoParts(), Options(order, 4, 10));
     EXPECT_EQ(loader.tokens(), 4001 + 90 + 31);
-    const int64_t small = loader.parts()[1].windows();
+    const int64_t small = loader.parts()[1].sequences();
     ASSERT_EQ(small, order == DataOrder::kShuffled ? 8 + 3 : 12);
     std::map<int32_t, int> large_starts;
     std::vector<std::vector<int32_t>> epochs;  // of the small part: the first tokens of its windows
