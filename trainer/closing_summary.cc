@@ -44,8 +44,7 @@ std::string TimeText(const RunResult& result, double seconds) {
   const double ms = QuartilesOf(steps).median;
   const CompiledStep& compiled = result.session.compiled();
   text += fmt::format(", {:.4g} ms a step, {} {}s/s", ms,
-                      FormatCount(TokensPerStep(compiled.options) / ms * 1e3),
-                      UnitOfWork(compiled.options));
+                      FormatCount(TokensPerStep(result) / ms * 1e3), UnitOfWork(compiled.options));
   if (const auto energy = MeanEnergy(result.metrics)) {
     text += fmt::format(", {:.4g} J a step", energy->joules_per_step);
   }

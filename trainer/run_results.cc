@@ -22,6 +22,7 @@
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/step/adapter.h"
+#include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -66,11 +67,23 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Of a step on all ranks, without padding: the mean over an epoch. Nothing: no padding is left out.
+std::optional<double> MeanTokens(const EndedRun& run) {
+  constexpr int64_t kMany = 100'000;  // of a mixture, which has no epochs
+  const int64_t samples = run.source.epoch_samples().value_or(kMany);
+  const std::optional<int64_t> tokens = run.source.CountTokens(0, samples);
+  if (!tokens) return std::nullopt;
+  const CompileOptions& options = run.session.compiled().options;
+  return static_cast<double>(*tokens) / static_cast<double>(samples * options.sequence) *
+         TokensPerStep(options);
+}
+
 // `metrics` must outlive the result.
 RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   RunResult result{
       .session = run.session, .model = run.model, .config = run.config, .metrics = metrics};
   result.ranks = run.ranks.size();
+  result.tokens_per_step = MeanTokens(run);
   if (const EvaluationState& state = run.evaluation;
       state.best_step >= 0 && state.monitor != "loss") {
     result.monitored = {state.monitor, state.best, state.best_step};

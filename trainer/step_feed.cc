@@ -128,6 +128,10 @@ void StepFeed::Fill(int64_t step, const StepRun& run, Session& session) {
   }
 }
 
+std::optional<int64_t> StepFeed::CountTokens(int64_t step) const {
+  return source_->CountTokens(draws_.FirstOfStep(step), draws_.samples_per_step());
+}
+
 double StepFeed::TakeSeconds(const Session& session) {
   const double copied = session.memory().copy_seconds() - copied_before_;
   const double seconds = std::exchange(fill_seconds_, 0) + copied;

@@ -44,6 +44,10 @@ class StepFeed {
   std::span<const ObjectiveStep> Objectives(int64_t step, const CompiledStep& compiled,
                                             const Divergence& divergence);
 
+  // The tokens that the step reads on all ranks, without padding. Nothing: there is no padding, or
+  // it counts (data::Source::CountTokens).
+  std::optional<int64_t> CountTokens(int64_t step) const;
+
   // The time that the calling thread has spent on the data of the step since its first Fill, in
   // seconds: waiting for the workers, preparing, and copying. Call it once, after the step's runs.
   double TakeSeconds(const Session& session);

@@ -28,8 +28,9 @@ void StepLog::Begin() {
   if (steps_ >= kWarmupSteps) windows_.Begin(start_);
 }
 
-void StepLog::Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds) {
-  under_way_.push_back({step, {objectives.begin(), objectives.end()}, data_seconds});
+void StepLog::Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds,
+                     std::optional<int64_t> tokens) {
+  under_way_.push_back({step, {objectives.begin(), objectives.end()}, data_seconds, tokens});
 }
 
 StepLog::Done StepLog::Take() { return Take(/*alone=*/false); }
@@ -58,7 +59,8 @@ StepLog::Done StepLog::Take(bool alone) {
   StepReport report = ReportOf(step, metrics);
   report.step_seconds = seconds;
   report.data_seconds = step.data_seconds;
-  const double tokens = TokensPerStep(session.compiled().options);
+  const double tokens =
+      step.tokens ? static_cast<double>(*step.tokens) : TokensPerStep(session.compiled().options);
   report.tokens_per_second = tokens / seconds;
   report.unit = UnitOfWork(session.compiled().options);
   report.mfu = Mfu(report.tokens_per_second);

@@ -44,8 +44,10 @@ class StepLog {
 
   // Begin: the host begins a step. Handed: the step has been handed to the device.
   void Begin();
-  // `data_seconds`: of the host's thread, for the step's data.
-  void Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds);
+  // `data_seconds`: of the host's thread, for the step's data. `tokens`: without padding; nothing:
+  // all that the step's programs read.
+  void Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds,
+              std::optional<int64_t> tokens = std::nullopt);
   // The step has no targets, and is not handed to the device. No step is under way.
   void HasNoTargets(int64_t step);
   int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
@@ -84,6 +86,7 @@ class StepLog {
     int64_t number = 0;
     std::vector<ObjectiveStep> objectives;
     double data_seconds = 0;
+    std::optional<int64_t> tokens = {};
   };
 
   Done Take(bool alone);

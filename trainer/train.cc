@@ -495,7 +495,7 @@ class Run {
     if (const std::optional<std::string> warning = feed_.HeldBack()) progress_->Warn(*warning);
     if (const std::optional<std::string> warning = feed_.Unread()) progress_->Warn(*warning);
     ++steps_run_;
-    log_->Handed(step, told, data_seconds);
+    log_->Handed(step, told, data_seconds, feed_.CountTokens(step));
     while (log_->under_way() > StepsAhead()) Report();
     EndProfile(step);
   }

@@ -229,6 +229,26 @@ TEST(RunRecord, DropoutOfAPlaceFollowsThatOfAll) {
   RequireContinues(Record(own), Record(own), own, "step-5");
 }
 
+TEST(RunRecord, EarlierVersionsJoinedDocuments) {
+  const auto config = [](const std::string& more) {
+    return config::LoadText(
+               "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 16}\n"
+               "data: {train: a.jsonl, tokenizer: byte" +
+                   more + "}\n",
+               "run.yaml", {})
+        .config;
+  };
+  const config::RunConfig joined = config(""), packed = config(", packing: best_fit");
+  RunRecord old = Record(joined);
+  for (const char* key : {"data.packing", "data.too_long", "data.documents"}) {
+    EXPECT_EQ(old.config.erase(key), 1u) << key;
+  }
+  old = ParseRunRecord(ToJson(old), "m.json");
+  RequireContinues(old, Record(joined), joined, "step-5");
+  ExpectUserError([&] { RequireContinues(old, Record(packed), packed, "step-5"); },
+                  {"would not continue", "data.packing: best_fit, in the snapshot concatenate"});
+}
+
 // BERT describes itself with its dropout.
 TEST(RunRecord, EarlierVersionsHadOneRateOfDropout) {
   const auto bert = [](const std::string& dropout) {

@@ -40,7 +40,7 @@ void AddMachine(const Session& session, ordered_json& json) {
 
 void AddSpeed(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
-  const double tokens = TokensPerStep(compiled.options);
+  const double tokens = TokensPerStep(result);
   // Of all ranks together.
   const double model_flops = ModelFlopsPerToken(compiled) * tokens;
   const double recomputed = RecomputeFlops(compiled);
@@ -120,6 +120,10 @@ int64_t OffloadedBytes(const CompiledStep& compiled) {
         const graph::Tensor& copy = program.tensor(node.outputs[0]);
         return copy.place == graph::Place::kHost ? static_cast<double>(copy.type.bytes()) : 0.0;
       }));
+}
+
+double TokensPerStep(const RunResult& result) {
+  return result.tokens_per_step.value_or(TokensPerStep(result.session.compiled().options));
 }
 
 ordered_json RunSummary(const RunResult& result) {

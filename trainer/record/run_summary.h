@@ -20,6 +20,7 @@ struct RunResult {
   const config::RunConfig& config;
   const RunMetrics& metrics;
   int ranks = 1;
+  std::optional<double> tokens_per_step = {};  // a mean, without padding; nothing: TokensPerStep
   std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};  // from memory.budget
   std::string chosen = {};  // by the budget solver; empty: no choice was left to it
   std::optional<double> predicted_step_seconds = {};
@@ -39,6 +40,9 @@ struct RunResult {
 
 // Steps at the start of a run that are excluded from timing.
 inline constexpr int64_t kWarmupSteps = 3;
+
+// The tokens of a step on all ranks together, without padding that does not count.
+double TokensPerStep(const RunResult& result);
 
 nlohmann::ordered_json RunSummary(const RunResult& result);
 

@@ -19,6 +19,29 @@ TEST(NoEffect, DataKeysWithoutEffectAreReported) {
   EXPECT_EQ(loaded.config.data.format, DataFormat::kAuto);
 }
 
+TEST(NoEffect, KeysOfOtherPackingAreReported) {
+  const auto warnings = [](const std::string& data) {
+    return LoadText(kModel + "data: {" + data + "}", "run.yaml").warnings;
+  };
+  const std::string examples = "train: a.jsonl, tokenizer: byte";
+  EXPECT_THAT(warnings(examples + ", packing: best_fit, too_long: drop"), IsEmpty());
+  EXPECT_THAT(warnings(examples + ", documents: apart"), IsEmpty());
+  EXPECT_THAT(warnings(examples + ", too_long: drop"),
+              ElementsAre("run.yaml:3: data.too_long: has no effect unless data.packing is "
+                          "best_fit or none"));
+  EXPECT_THAT(warnings(examples + ", packing: none, documents: apart"),
+              ElementsAre("run.yaml:3: data.documents: has no effect with data.packing: none, "
+                          "which keeps examples apart"));
+  EXPECT_THAT(warnings("synthetic: true, packing: none, documents: apart"),
+              ElementsAre("run.yaml:3: data.packing: has no effect with data.synthetic: true",
+                          "run.yaml:3: data.documents: has no effect with data.synthetic: true"));
+  ExpectUserError([&] { warnings("train: a.bin, packing: best_fit"); },
+                  {"run.yaml:3: data.packing: best_fit", "*.jsonl", "data.documents: apart"});
+  ExpectUserError([&] { warnings("train: a.bin, documents: apart"); },
+                  {"run.yaml:3: data.documents", "data.tokenizer", "joined"});
+  EXPECT_THAT(warnings("train: a.bin, tokenizer: byte, documents: apart"), IsEmpty());
+}
+
 TEST(NoEffect, RecomputingTheWholeModelAtOnceIsReported) {
   const std::string every = kBase + "checkpointing: {policy: every, every: ";
   EXPECT_THAT(LoadText(every + "2}\n", "run.yaml", {"model.layers=4"}).warnings, IsEmpty());
