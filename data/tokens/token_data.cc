@@ -20,6 +20,13 @@ int64_t SamplesOf(const BatchLoader& loader) {
   return samples;
 }
 
+// Of a sequence, without padding.
+double MeanTokens(const BatchLoader& loader) {
+  constexpr int64_t kMany = 100'000;
+  const int64_t samples = std::min(SamplesOf(loader), kMany);
+  return static_cast<double>(loader.CountTokens(0, samples)) / static_cast<double>(samples);
+}
+
 }  // namespace
 
 TokenData::TokenData(DataSet data, const LoaderOptions& options, int64_t vocab, bool synthetic)
@@ -97,7 +104,7 @@ std::string TokenData::Describe(const Reading& reading) const {
   std::string text =
       fmt::format("data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
                   FormatCount(static_cast<double>(loader_.tokens())), vocab_,
-                  FormatCount(static_cast<double>(reading.samples_per_step * sequence_)),
+                  FormatCount(static_cast<double>(reading.samples_per_step) * MeanTokens(loader_)),
                   parts.size() == 1 && !synthetic_ ? ", " + EpochsText(0, reading) : "",
                   reading.held_out_targets
                       ? fmt::format(", {} held out tokens evaluated every {} steps",

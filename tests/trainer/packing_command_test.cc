@@ -110,7 +110,7 @@ TEST_F(PackingCommand, TrainedModelsServeAllCommands) {
   const std::string text = folder_.Write("text", std::string(200, 'x'));
   ExpectExit(0, RunPlimsoll({"eval", run, "--data", text, "--json"}));
   ExpectExit(0, RunPlimsoll({"generate", run, "--prompt", "say: a", "--tokens", "4"}));
-  ExpectExit(0, RunPlimsoll({"export", run, folder_ / "exported"}));
+  ExpectExit(0, RunPlimsoll({"export", run, "--to", folder_ / "exported"}));
 }
 
 TEST_F(PackingCommand, ResumesExactly) {

@@ -27,18 +27,18 @@ TEST(NoEffect, KeysOfOtherPackingAreReported) {
   EXPECT_THAT(warnings(examples + ", packing: best_fit, too_long: drop"), IsEmpty());
   EXPECT_THAT(warnings(examples + ", documents: apart"), IsEmpty());
   EXPECT_THAT(warnings(examples + ", too_long: drop"),
-              ElementsAre("run.yaml:3: data.too_long: has no effect unless data.packing is "
+              ElementsAre("run.yaml:2: data.too_long: has no effect unless data.packing is "
                           "best_fit or none"));
   EXPECT_THAT(warnings(examples + ", packing: none, documents: apart"),
-              ElementsAre("run.yaml:3: data.documents: has no effect with data.packing: none, "
+              ElementsAre("run.yaml:2: data.documents: has no effect with data.packing: none, "
                           "which keeps examples apart"));
   EXPECT_THAT(warnings("synthetic: true, packing: none, documents: apart"),
-              ElementsAre("run.yaml:3: data.packing: has no effect with data.synthetic: true",
-                          "run.yaml:3: data.documents: has no effect with data.synthetic: true"));
+              ElementsAre("run.yaml:2: data.packing: has no effect with data.synthetic: true",
+                          "run.yaml:2: data.documents: has no effect with data.synthetic: true"));
   ExpectUserError([&] { warnings("train: a.bin, packing: best_fit"); },
-                  {"run.yaml:3: data.packing: best_fit", "*.jsonl", "data.documents: apart"});
+                  {"run.yaml:2: data.packing: best_fit", "*.jsonl", "data.documents: apart"});
   ExpectUserError([&] { warnings("train: a.bin, documents: apart"); },
-                  {"run.yaml:3: data.documents", "data.tokenizer", "joined"});
+                  {"run.yaml:2: data.documents", "data.tokenizer", "joined"});
   EXPECT_THAT(warnings("train: a.bin, tokenizer: byte, documents: apart"), IsEmpty());
 }
 
