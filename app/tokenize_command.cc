@@ -1,4 +1,4 @@
-// The commands `plimsoll data tokenize` and `plimsoll data inspect`.
+// The command `plimsoll data tokenize`, and `plimsoll data inspect` of token files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -158,10 +158,10 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   const Texts texts = OpenTexts(options.inputs, options.exclude, "data tokenize", say);
   if (texts.examples && !options.end_of_text) {
     throw UserError(
-        "--no-end-of-text: is for text; examples (*.jsonl) end by what training learns to end them "
+        "--no-end-of-text: is for text; examples (*.jsonl, *.json) end by what training learns to end them "
         "with; leave it out");
   }
-  const DocumentSplit split = SplitTexts(texts, options.split);
+  const DocumentSplit split = SplitTexts(texts, options.split, *tokenizer);
 
   const fs::path folder = options.out.empty() ? fs::path(".") : fs::path(options.out);
   std::error_code error;
@@ -232,7 +232,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   }
   if (say && result.ignored_tokens > 0) {
     say(fmt::format(
-        "tokenize: {} tokens of prompts carry no loss, as {} next to a token file says\n",
+        "tokenize: {} tokens, of prompts or of other turns, carry no loss, as {} next to a token file says\n",
         result.ignored_tokens, kMask));
   }
   if (say) {

@@ -289,20 +289,13 @@ void RequireReadableKind(const std::string& path, const std::string& key) {
   const std::string ending = std::filesystem::path(name).extension();
   constexpr std::array kTables = {".csv",     ".tsv", ".parquet", ".arrow",
                                   ".feather", ".orc", ".xls",     ".xlsx"};
-  const char* const way_out =
-      "or leave it out with an exclude; a text that is only called so needs another ending";
-  if (ending == ".json") {
-    throw UserError(fmt::format(
-        "{0}: {1} is JSON as a whole; give it the ending .jsonl if it has an object a line, or "
-        "write one a line, with text, or prompt and completion (jq -c '.[]' FILE.json > "
-        "FILE.jsonl), {2}",
-        key, path, way_out));
-  }
   if (std::ranges::find(kTables, ending) == kTables.end()) return;
   throw UserError(fmt::format(
-      "{}: {} is a table; write an object a line, with text, or prompt and completion (pandas: "
-      "to_json(\"FILE.jsonl\", orient=\"records\", lines=True)), {}",
-      key, path, way_out));
+      "{0}: {1} is a table; convert it: python3 tools/to_jsonl.py {1} FILE.jsonl (*.parquet, "
+      "*.csv), which installed is plimsoll-to-jsonl; or leave it out with an exclude; a text that "
+      "is "
+      "only called so needs another ending",
+      key, path));
 }
 
 std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,

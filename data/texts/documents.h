@@ -21,6 +21,7 @@
 #include "base/mapped_file.h"
 #include "base/random.h"
 #include "base/scratch_file.h"
+#include "data/chats/chat_template.h"
 #include "data/texts/text_file.h"
 
 namespace plimsoll::data {
@@ -75,6 +76,7 @@ struct SplitOptions {
   std::string delimiter;     // a line that separates documents; "": none
   double eval_fraction = 0;  // in [0, 1)
   uint64_t seed = 1;
+  ChatOptions chats = {};  // of examples
 };
 
 // Some documents, in an order of their own.
@@ -143,7 +145,7 @@ int64_t BytesOfFiles(const std::vector<std::string>& patterns,
                      const std::vector<std::string>& exclude, const std::string& key);
 
 // UserError, naming `key` and the way out, for a file that is neither text nor examples nor tokens
-// by the end of its name, also compressed: *.json, *.csv, *.parquet and the like.
+// by the end of its name, also compressed: *.csv, *.parquet and the like.
 void RequireReadableKind(const std::string& path, const std::string& key);
 
 // The texts of the files (text_file.h); UserError if all are empty, or one is of another kind

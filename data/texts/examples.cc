@@ -4,61 +4,156 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "data/chats/chat.h"
+#include "data/chats/span_tokens.h"
+#include "data/texts/json_elements.h"
 #include "formats/compression.h"
 #include "formats/json.h"
 
 namespace plimsoll::data {
 namespace {
 
+std::string LowerName(std::string_view path) {
+  std::string name(formats::WithoutCompression(path));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+// An example as files have it.
 struct Example {
+  std::optional<Chat> chat;
   std::string prompt;      // without loss; empty: there is none
   std::string completion;  // with loss
 };
 
-constexpr const char* kCompletions[] = {"completion", "answer", "response"};
+// Members that say what an example is; it has one of them.
+constexpr const char* kForms[] = {"messages",   "conversations", "instruction", "text",
+                                  "completion", "answer",        "response"};
+
+std::string FormOf(const formats::JsonObject& object) {
+  std::string form;
+  for (const char* key : kForms) {
+    if (!object.Has(key)) continue;
+    if (!form.empty()) {
+      object.Fail(key,
+                  fmt::format("is given next to {}, and an example has one form; keep one", form));
+    }
+    form = key;
+  }
+  if (form.empty()) {
+    object.Fail("completion",
+                "is missing; an example has messages, conversations, instruction and output, "
+                "prompt and completion, or text");
+  }
+  return form;
+}
 
 Example ParseExample(std::string_view line, const std::string& where) {
   const formats::JsonObject object = formats::JsonObject::FromText(line, where);
+  const std::string form = FormOf(object);
   Example example;
-  std::string found;
-  for (const char* key : kCompletions) {
-    if (!object.Has(key)) continue;
-    if (!found.empty()) object.Fail(key, "stands beside " + found + "; keep one");
-    found = key;
-    example.completion = object.RequireString(key);
-  }
-  if (object.Has("text")) {
-    if (!found.empty()) object.Fail("text", "stands beside " + found + "; keep one");
+  if (form == "text") {
     example.completion = object.RequireString("text");
+  } else if (form == "messages" || form == "conversations" || form == "instruction") {
+    example.chat = ParseChat(object, form);
   } else {
-    if (found.empty()) {
-      for (const char* key : {"messages", "conversations", "instruction"}) {
-        if (!object.Has(key)) continue;
-        object.Fail(key,
-                    "is of another form; write what the model is to read as prompt, as its chat "
-                    "template has it, and its answer as completion");
-      }
-      object.Fail("completion", "is missing; an example has prompt and completion, or text");
+    const bool lists = object.json().at(form).is_array();
+    if (object.Has("prompt") && object.json().at("prompt").is_array() != lists) {
+      object.Fail("prompt", fmt::format("prompt and {} are of different kinds; give two texts, or "
+                                        "two lists of messages",
+                                        form));
     }
+    if (lists) {
+      if (form != "completion")
+        object.Fail(form,
+                    "is a list; lists of messages are prompt and "
+                    "completion");
+      example.chat = ParseChat(object, form);
+      return example;
+    }
+    example.completion = object.RequireString(form);
     example.prompt = object.RequireString("prompt");
   }
-  if (example.prompt.empty() && example.completion.empty()) {
+  if (!example.chat && example.prompt.empty() && example.completion.empty()) {
     throw UserError(where + ": the example is empty");
   }
   return example;
 }
 
+// What ExampleReader makes: a JSON array of the place, whether it is a chat, and for each piece its
+// text and whether it carries loss.
+std::string Write(const std::string& where, bool chat, std::span<const TextPiece> pieces) {
+  nlohmann::json record = {where, chat};
+  for (const TextPiece& piece : pieces) {
+    record.push_back(piece.text);
+    record.push_back(piece.carries_loss);
+  }
+  return record.dump();
+}
+
+struct ReadExample {
+  std::string where;
+  bool chat = false;
+  std::vector<TextPiece> pieces;
+};
+
+ReadExample Parse(std::string_view text) {
+  const nlohmann::json record = nlohmann::json::parse(text);
+  ReadExample example = {.where = record.at(0), .chat = record.at(1), .pieces = {}};
+  for (size_t i = 2; i + 1 < record.size(); i += 2) {
+    example.pieces.push_back({.text = record.at(i), .carries_loss = record.at(i + 1)});
+  }
+  return example;
+}
+
+bool HoldsArray(std::string_view path) { return LowerName(path).ends_with(".json"); }
+
+void EncodeChat(const ReadExample& example, int64_t text_bytes, const Tokenizer& tokenizer,
+                ExampleSink sink) {
+  const auto tokens = EncodePieces(example.pieces, tokenizer);
+  if (!tokens) {
+    throw UserError(
+        fmt::format("{}: the tokenizer changes this chat so that the tokens of the assistant's "
+                    "turns cannot be told; use a byte-level BPE tokenizer, or data.loss_on: all",
+                    example.where));
+  }
+  const std::span<const int32_t> ids = tokens->ids;
+  size_t begin = 0;
+  for (size_t i = 0; i < example.pieces.size(); ++i) {
+    const size_t end = tokens->ends[i];
+    const bool last = i + 1 == example.pieces.size();
+    sink(ids.subspan(begin, end - begin), last ? text_bytes : 0, example.pieces[i].carries_loss);
+    begin = end;
+  }
+}
+
+void EncodeCompletion(const ReadExample& example, int64_t text_bytes, const Tokenizer& tokenizer,
+                      const std::string& delimiter, ExampleSink sink) {
+  const std::optional<int32_t> end = tokenizer.EndOfText();
+  std::vector<int32_t> ids;
+  Tokenizer::Place place = Tokenizer::Place::kStart;
+  for (size_t i = 0; i < example.pieces.size(); ++i) {
+    const bool last = i + 1 == example.pieces.size();
+    std::string text = example.pieces[i].text;
+    if (last && !end) text += delimiter.empty() ? "\n" : DelimiterBehind(text, delimiter);
+    ids.clear();
+    tokenizer.Encode(text, &ids, place);
+    if (last && end) ids.push_back(*end);
+    sink(ids, last ? text_bytes : 0, example.pieces[i].carries_loss);
+    place = Tokenizer::Place::kWithin;
+  }
+}
+
 }  // namespace
 
 bool HoldsExamples(std::string_view path) {
-  std::string name(formats::WithoutCompression(path));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name.ends_with(".jsonl") || name.ends_with(".ndjson");
+  const std::string name = LowerName(path);
+  return name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json");
 }
 
 void ForEachLine(const MappedFile& file,
@@ -79,49 +174,81 @@ void ForEachLine(const MappedFile& file,
   }
 }
 
-std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files) {
+void ForEachExample(const MappedFile& file,
+                    FunctionRef<void(std::string_view object, const std::string& where)> visit) {
+  if (!HoldsArray(file.path())) return ForEachLine(file, visit);
+  JsonElements elements(file.text(), file.path());
+  size_t released = 0;
+  while (elements.Next()) {
+    visit(elements.text(), elements.where());
+    if (elements.bytes_read() - released < kReleaseBytes) continue;
+    released = elements.bytes_read();
+    file.Release();
+  }
+}
+
+std::string ExampleReader::Read(std::string_view object, const std::string& where) {
+  const Example example = ParseExample(object, where);
+  if (example.chat) {
+    if (!renderer_) renderer_.emplace(chats_, tokenizer_);
+    return Write(where, true, renderer_->Render(*example.chat, where));
+  }
+  std::vector<TextPiece> pieces;
+  if (!example.prompt.empty()) {
+    pieces.push_back({.text = example.prompt, .carries_loss = chats_.loss_on == LossOn::kAll});
+  }
+  pieces.push_back({.text = example.completion, .carries_loss = true});
+  return Write(where, false, pieces);
+}
+
+std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files,
+                                                  const ChatOptions& chats,
+                                                  const Tokenizer& tokenizer) {
   auto index = std::make_shared<DocumentIndex>(files);
+  ExampleReader reader(chats, tokenizer);
   for (const MappedFile& file : files) {
-    ForEachLine(file, [&](std::string_view line, const std::string& where) {
-      (void)ParseExample(line, where);
-      index->Append(line);
+    ForEachExample(file, [&](std::string_view object, const std::string& where) {
+      index->Append(reader.Read(object, where));
     });
   }
   index->Finish();
   return index;
 }
 
-void CheckFirstExample(std::string_view start, const std::string& path) {
+void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,
+                       const Tokenizer& tokenizer) {
+  const auto check = [&](std::string_view object, const std::string& where) {
+    if (ParseExample(object, where).chat) FindChatTemplate(chats, tokenizer);
+  };
+  if (HoldsArray(path)) {
+    JsonElements elements(start, path, /*partial=*/true);
+    if (elements.Next()) check(elements.text(), elements.where());
+    return;
+  }
   for (int64_t number = 1;; ++number) {
     const size_t end = start.find('\n');
     if (end == start.npos) return;
     const std::string_view line = start.substr(0, end);
     start.remove_prefix(end + 1);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    ParseExample(line, fmt::format("{}:{}", path, number));
-    return;
+    return check(line, fmt::format("{}:{}", path, number));
   }
 }
 
-void EncodeExamples(
-    const DocumentList& lines, const Tokenizer& tokenizer, const std::string& delimiter,
-    const std::string& name,
-    FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)> sink) {
-  const std::optional<int32_t> end = tokenizer.EndOfText();
-  std::vector<int32_t> ids;
-  for (int64_t i = 0; i < lines.size(); ++i) {
-    const std::string_view line = lines[i].text;
-    const Example example = ParseExample(line, name);
-    ids.clear();
-    tokenizer.Encode(example.prompt, &ids);
-    sink(ids, 0, /*carries_loss=*/false);
-    std::string completion = example.completion;
-    if (!end) completion += delimiter.empty() ? "\n" : DelimiterBehind(completion, delimiter);
-    ids.clear();
-    tokenizer.Encode(completion, &ids,
-                     example.prompt.empty() ? Tokenizer::Place::kStart : Tokenizer::Place::kWithin);
-    if (end) ids.push_back(*end);
-    sink(ids, std::ssize(line), /*carries_loss=*/true);
+void EncodeExample(std::string_view example, const Tokenizer& tokenizer,
+                   const std::string& delimiter, ExampleSink sink) {
+  const ReadExample read = Parse(example);
+  if (read.chat) {
+    EncodeChat(read, std::ssize(example), tokenizer, sink);
+  } else {
+    EncodeCompletion(read, std::ssize(example), tokenizer, delimiter, sink);
+  }
+}
+
+void EncodeExamples(const DocumentList& examples, const Tokenizer& tokenizer,
+                    const std::string& delimiter, ExampleSink sink) {
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    EncodeExample(examples[i].text, tokenizer, delimiter, sink);
   }
 }
 

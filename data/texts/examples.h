@@ -1,13 +1,18 @@
-// Prompts with their answers, for fine-tuning: files with one JSON object per line (*.jsonl).
+// Examples for fine-tuning: prompts with their answers, and chats. A file has one JSON object a
+// line
+// (*.jsonl), or is an array of them (*.json).
 //
 //   {"prompt": "2 + 2 =", "completion": " 4"}     loss on the completion and the end
 //   {"text": "2 + 2 = 4"}                         loss on the whole text
+//   {"messages": [{"role", "content"}, …]}        and other forms of chats (data/chats/chat.h):
+//                                                 loss on the assistant's turns
 //
 // "answer" and "response" are other names of "completion". Further members are ignored.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,32 +20,67 @@
 
 #include "base/function_ref.h"
 #include "base/mapped_file.h"
+#include "data/chats/chat_renderer.h"
+#include "data/chats/chat_template.h"
 #include "data/texts/documents.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace plimsoll::data {
 
-bool HoldsExamples(std::string_view path);  // by its name: *.jsonl or *.ndjson, also compressed
+bool HoldsExamples(
+    std::string_view path);  // by its name: *.jsonl, *.ndjson, *.json; also compressed
 
 // Calls visit(line, "FILE:NUMBER") for the lines that aren't blank. Gives back what it has read.
 void ForEachLine(const MappedFile& file,
                  FunctionRef<void(std::string_view line, const std::string& where)> visit);
 
-// The lines with examples, in order; blank lines are skipped. UserErrors name the file and line.
-std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files);
+// The same for the examples of a file: lines, or the elements of the array of a *.json.
+void ForEachExample(const MappedFile& file,
+                    FunctionRef<void(std::string_view object, const std::string& where)> visit);
 
-// Checks the first line with an example in the beginning of a file's text, if it is there as a
-// whole. Throws what FindExamples throws.
-void CheckFirstExample(std::string_view start, const std::string& path);
+// Makes of examples what EncodeExample reads: chats become text. A process that renders them is
+// started with the first one.
+class ExampleReader {
+ public:
+  // `tokenizer` must outlive it.
+  ExampleReader(const ChatOptions& chats, const Tokenizer& tokenizer)
+      : chats_(chats), tokenizer_(tokenizer) {}
 
-// The ids of the examples, one after the other; those of prompts carry no loss. Each example ends
-// with the tokenizer's end-of-text token or, if there is none, with `delimiter` on a line of its
-// own (a newline if the delimiter is empty). Prompt and completion are encoded separately, so that
-// no token spans both. The sink's `text_bytes` are above 0 in the last call for an example, and 0
-// in the calls before it: so it knows where examples end. `name`: of the files, for messages.
-void EncodeExamples(
-    const DocumentList& lines, const Tokenizer& tokenizer, const std::string& delimiter,
-    const std::string& name,
-    FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)> sink);
+  // UserErrors begin with `where`.
+  std::string Read(std::string_view object, const std::string& where);
+
+ private:
+  ChatOptions chats_;
+  const Tokenizer& tokenizer_;
+  std::optional<ChatRenderer> renderer_;
+};
+
+// The examples of the files, read, in order. UserErrors name the file and line.
+std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files,
+                                                  const ChatOptions& chats,
+                                                  const Tokenizer& tokenizer);
+
+// Checks the first example in the beginning of a file's text, if it is there as a whole, and that
+// there is a template if it is a chat. Throws what FindExamples throws.
+void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,
+                       const Tokenizer& tokenizer);
+
+// Receives ids that carry loss as targets or don't. `text_bytes`, of what ExampleReader made, come
+// with the last ids of an example; they are 0 before, so that one knows where examples end.
+using ExampleSink =
+    FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)>;
+
+// The ids of an example as ExampleReader gives it.
+//
+// A prompt and its completion are encoded separately, so that no token spans both, and end with the
+// tokenizer's end-of-text token or, if there is none, with `delimiter` on a line of its own (a
+// newline if the delimiter is empty). A chat is encoded as a whole and ends as its template says.
+// UserErrors name the file and line.
+void EncodeExample(std::string_view example, const Tokenizer& tokenizer,
+                   const std::string& delimiter, ExampleSink sink);
+
+// The ids of examples, one after the other.
+void EncodeExamples(const DocumentList& examples, const Tokenizer& tokenizer,
+                    const std::string& delimiter, ExampleSink sink);
 
 }  // namespace plimsoll::data

@@ -74,7 +74,7 @@ std::vector<LabelledText> ReadLabelledLines(const std::vector<MappedFile>& files
   std::vector<LabelledText> texts;
   for (const MappedFile& file : files) {
     if (IsBlank(file.text())) throw UserError(file.path() + ": is empty; give it a line a text");
-    ForEachLine(file, [&](std::string_view line, const std::string& where) {
+    ForEachExample(file, [&](std::string_view line, const std::string& where) {
       texts.push_back(ParseLine(line, where, kind));
     });
   }

@@ -80,7 +80,7 @@ std::vector<std::string> TextPaths(const std::vector<std::string>& patterns,
     RequireReadableKind(path, key);
     if (HoldsExamples(path) == examples) continue;
     throw UserError(
-        fmt::format("{}: {} and {}: text and examples (*.jsonl) do not go together; "
+        fmt::format("{}: {} and {}: text and examples (*.jsonl, *.json) do not go together; "
                     "name one kind",
                     key, paths.front(), path));
   }
@@ -93,15 +93,17 @@ Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std:
   return {MapTexts(paths, key, say), HoldsExamples(paths.front())};
 }
 
-DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options) {
+DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
+                         const Tokenizer& tokenizer) {
   if (!texts.examples) return SplitDocuments(texts.files, options);
-  return SplitByCount(FindExamples(texts.files), options.eval_fraction, options.seed, "examples");
+  return SplitByCount(FindExamples(texts.files, options.chats, tokenizer), options.eval_fraction,
+                      options.seed, "examples");
 }
 
 void EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
                  const Tokenizer& tokenizer, const EncodingOptions& options, TokenSink sink) {
   if (texts.examples) {
-    EncodeExamples(part, tokenizer, options.delimiter, options.name, sink);
+    EncodeExamples(part, tokenizer, options.delimiter, sink);
     return;
   }
   const std::optional<int32_t> token =

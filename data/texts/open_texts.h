@@ -14,7 +14,7 @@
 
 namespace plimsoll::data {
 
-// Text files or files of examples (*.jsonl), and which of the two they are.
+// Text files or files of examples (*.jsonl, *.json), and which of the two they are.
 struct Texts {
   std::vector<MappedFile> files;
   bool examples = false;
@@ -28,7 +28,9 @@ Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std:
                 const std::string& key, const Say& say = {});
 
 // Their documents or examples, a part of which is held out. `texts` must outlive the result.
-DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options);
+// Chats become text on the way, by the template of the tokenizer or of options.chats.
+DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
+                         const Tokenizer& tokenizer);
 
 // Receives ids that carry loss as targets or don't, and the number of bytes of text that they stand
 // for.

@@ -28,6 +28,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
     return ParseGpt2Files(vocabulary.text(), files.vocabulary, merges.text(), files.merges, config);
   };
   std::unique_ptr<Tokenizer> tokenizer = parse();
+  tokenizer->facts().folder = files.folder();
   if (files.folder().empty()) return tokenizer;
   for (const int64_t id : EndTokensIn(files.folder())) {
     // A model's configuration may have defaults that are beyond its vocabulary.

@@ -33,6 +33,7 @@ struct TokenizerFacts {
   std::vector<int32_t> ends = {};             // of the model that the folder holds
   bool cuts_left = false;                     // a text that is too long loses its beginning
   bool pads_left = false;                     // padding is put before a text
+  std::string folder = {};                    // that these files are in; empty: none was looked at
 };
 
 class Tokenizer {

@@ -59,11 +59,11 @@ void RequireKind(const DataOptions& options, bool examples, const std::string& p
 }
 
 void CheckTexts(const std::vector<std::string>& patterns, const DataOptions& options,
-                const std::string& key) {
+                const Tokenizer& tokenizer, const std::string& key) {
   for (const std::string& path : TextPaths(patterns, options.exclude, key)) {
     RequireKind(options, HoldsExamples(path), path, key);
     const std::string start = StartOfText(path);
-    if (HoldsExamples(path)) CheckFirstExample(start, path);
+    if (HoldsExamples(path)) CheckFirstExample(start, path, options.split.chats, tokenizer);
   }
 }
 
@@ -128,10 +128,10 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
   split_options.eval_fraction = 0;
   if (texts.examples) {
     // In the order of the files.
-    const auto index = FindExamples(texts.files);
+    const auto index = FindExamples(texts.files, options.split.chats, reader.tokenizer);
     return Encode(texts, {}, DocumentList(index, 0, index->size()), reader, key);
   }
-  const DocumentSplit split = SplitTexts(texts, split_options);
+  const DocumentSplit split = SplitTexts(texts, split_options, reader.tokenizer);
   return Encode(texts, split, split.train, reader, key);
 }
 
@@ -192,7 +192,7 @@ TextSplit OpenSplitText(const std::vector<std::string>& files, const Reader& rea
   RequireKind(options, texts.examples, texts.files.front().path(), key);
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
-  const DocumentSplit split = SplitTexts(texts, split_options);
+  const DocumentSplit split = SplitTexts(texts, split_options, reader.tokenizer);
   return {Encode(texts, split, split.train, reader, key),
           Encode(texts, split, split.eval, reader, key + " (held-out part)"),
           NoteOfEnds(texts, reader.tokenizer, options.split.delimiter)};
@@ -253,7 +253,7 @@ void CheckData(const DataOptions& options) {
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
   DocumentEndOf(options, tokenizer.get());
   ForEachList(options, [&](const std::vector<std::string>& files, const std::string& key) {
-    text ? CheckTexts(files, options, key) : CheckShards(files, options, key);
+    text ? CheckTexts(files, options, *tokenizer, key) : CheckShards(files, options, key);
   });
 }
 

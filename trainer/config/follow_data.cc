@@ -26,6 +26,8 @@ bool MissesData(const RunConfig& config) {
   }
   const std::string& tokenizer = config.data.tokenizer;
   if (!tokenizer.empty() && tokenizer != "byte") paths.push_back(tokenizer);
+  const std::string& chats = config.data.chat_template;
+  if (!chats.empty() && chats != "chatml") paths.push_back(chats);
   const Settings& settings = config.data.settings;
   if (settings.Has("folder")) paths.push_back(settings.Text("folder"));
   return !std::ranges::all_of(paths, &data::MatchesAny);

@@ -146,8 +146,13 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
     reset("data.document_separator", data.document_separator, why);
     reset("data.packing", data.packing, why);
     reset("data.documents", data.documents, why);
+    reset("data.chat_template", data.chat_template, why);
+    reset("data.loss_on", data.loss_on, why);
   } else if (data.format != DataFormat::kText) {
-    reset("data.document_separator", data.document_separator, "on token files");
+    const std::string why = "on token files";
+    reset("data.document_separator", data.document_separator, why);
+    reset("data.chat_template", data.chat_template, why);
+    reset("data.loss_on", data.loss_on, why);
     if (data.packing != Packing::kConcatenate) {
       throw config.Error("data.packing",
                          fmt::format("{} is for examples (*.jsonl), and data.train names token "

@@ -59,6 +59,11 @@ const Names& EnumNames<Documents>() {
   return names;
 }
 template <>
+const Names& EnumNames<LossOn>() {
+  static const Names names = {"assistant", "all"};
+  return names;
+}
+template <>
 const Names& EnumNames<OptimizerName>() {
   static const Names names = {"adamw", "sgd"};
   return names;

@@ -23,6 +23,7 @@ enum class DataFormat { kAuto, kUint16, kUint32, kText };
 enum class Packing { kConcatenate, kBestFit, kNone };
 enum class TooLong { kTruncate, kDrop, kSplit };
 enum class Documents { kJoined, kApart };
+enum class LossOn { kAssistant, kAll };
 enum class OptimizerName { kAdamW, kSgd };
 enum class ScheduleName { kConstant, kLinear, kCosine, kWsd, kMultistep };
 enum class AttentionKind { kBlockwise, kStored };
@@ -58,6 +59,8 @@ template <>
 const std::vector<std::string>& EnumNames<TooLong>();
 template <>
 const std::vector<std::string>& EnumNames<Documents>();
+template <>
+const std::vector<std::string>& EnumNames<LossOn>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerName>();
 template <>
@@ -190,6 +193,8 @@ struct DataConfig {
   Packing packing = Packing::kConcatenate;   // of examples
   TooLong too_long = TooLong::kTruncate;     // of examples that are not concatenated
   Documents documents = Documents::kJoined;  // of text that is cut into windows
+  std::string chat_template;            // a Jinja file, or "chatml"; empty: the tokenizer's own
+  LossOn loss_on = LossOn::kAssistant;  // of examples
 
   // The key whose value keeps the documents of a row apart; empty: no key does.
   std::string KeyOfDocumentsApart() const {

@@ -66,15 +66,13 @@ void DataKeys(std::vector<Key>& keys) {
   data.Add("seed", &D::seed, "Seed of that order, and of what is made up.")
       .Between(0, kSeeds)
       .Derived("`train.seed`");
-  data.Add(
-      "format", &D::format,
-      "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise, also "
-      "compressed (gzip, xz, Zstandard; files "
-      "named `*.jsonl`: examples, `{\"prompt\": …, \"completion\": …}` a line, whose loss is that "
-      "of "
-      "the completions). "
-      "`auto`: text where `tokenizer` is named and no file ends in `.bin`, else tokens, by "
-      "their header or the vocabulary.");
+  data.Add("format", &D::format,
+           "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise, also "
+           "compressed (gzip, xz, Zstandard; files "
+           "named `*.jsonl` or `*.json`: examples, `{\"prompt\": …, \"completion\": …}` or chats, "
+           "`{\"messages\": […]}`; docs/fine_tuning.md). "
+           "`auto`: text where `tokenizer` is named and no file ends in `.bin`, else tokens, by "
+           "their header or the vocabulary.");
   data.Add("tokenizer", &D::tokenizer,
            "For text and for generating: `byte`, a Hugging Face `tokenizer.json`, BERT's "
            "`vocab.txt`, or a folder that holds one of them or GPT-2's `encoder.json` and "
@@ -99,6 +97,13 @@ void DataKeys(std::vector<Key>& keys) {
            "`apart`: documents of text that share a row do not attend to one another, and their "
            "positions begin at 0; they end with the end-of-text token of `tokenizer`, also in "
            "token files.");
+  data.Add("chat_template", &D::chat_template,
+           "How chats become text: a file in Jinja, or `chatml`; empty: the tokenizer's own, "
+           "`chat_template.jinja` or `chat_template` of its `tokenizer_config.json` "
+           "(docs/fine_tuning.md#chats).");
+  data.Add("loss_on", &D::loss_on,
+           "What of examples carries loss: the turns of the assistant, or completions; or `all` of "
+           "them.");
   for (size_t i = first; i < keys.size(); ++i) {
     if (keys[i].path != "data.seed") keys[i].owners = {"tokens"};
   }

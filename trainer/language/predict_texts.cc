@@ -82,6 +82,9 @@ std::vector<InputText> ReadInputTexts(const PredictCommand& command) {
   for (const std::string& file : FilesOf(command.inputs)) {
     const MappedFile mapped = data::OpenText(file, &PrintNote);
     const bool objects = data::HoldsExamples(file);
+    if (objects && mapped.text().starts_with('[')) {
+      throw UserError(file + ": is an array; write an object a line (jq -c '.[]')");
+    }
     std::string_view rest = mapped.text();
     for (int64_t number = 1; !rest.empty(); ++number) {
       const size_t end = std::min(rest.find('\n'), rest.size());

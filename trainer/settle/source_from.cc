@@ -102,7 +102,13 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
   options.eval = d.eval;
   if (d.format == config::DataFormat::kText) options.tokenizer = d.tokenizer;
   options.exclude = d.exclude;
-  options.split = {d.document_separator, d.eval_fraction, kSplitSeed};
+  options.split = {
+      .delimiter = d.document_separator,
+      .eval_fraction = d.eval_fraction,
+      .seed = kSplitSeed,
+      .chats = {.chat_template = d.chat_template,
+                .loss_on = d.loss_on == config::LossOn::kAll ? data::LossOn::kAll
+                                                             : data::LossOn::kAssistant}};
   options.packing = static_cast<data::Packing>(d.packing);
   options.too_long = static_cast<data::TooLong>(d.too_long);
   options.documents_apart = d.documents == config::Documents::kApart;

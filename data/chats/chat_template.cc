@@ -1,0 +1,87 @@
+#include "data/chats/chat_template.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "formats/json.h"
+
+namespace plimsoll::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The form of Qwen's chats, without a system turn of its own.
+constexpr const char* kChatMl =
+    "{%- for message in messages %}\n"
+    "{{- '<|im_start|>' + message.role + '\\n' }}\n"
+    "{%- if message.role == 'assistant' %}\n"
+    "{%- generation %}{{- message.content + '<|im_end|>' }}{% endgeneration %}\n"
+    "{%- else %}\n"
+    "{{- message.content + '<|im_end|>' }}\n"
+    "{%- endif %}\n"
+    "{{- '\\n' }}\n"
+    "{%- endfor %}\n"
+    "{%- if add_generation_prompt %}\n"
+    "{{- '<|im_start|>assistant\\n' }}\n"
+    "{%- endif %}\n";
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+ChatTemplate ReadTemplate(const std::string& path) {
+  return {.name = path, .text = std::string(MappedFile(path).text())};
+}
+
+// Of tokenizer_config.json: a string, or a list of {"name", "template"}.
+std::optional<ChatTemplate> TemplateIn(const std::string& path) {
+  constexpr const char* kKey = "chat_template";
+  const formats::JsonObject config = formats::JsonObject::FromFile(path);
+  if (!config.Has(kKey)) return std::nullopt;
+  const std::string name = fmt::format("{}: {}", path, kKey);
+  if (!config.json().at(kKey).is_array()) {
+    return ChatTemplate{.name = name, .text = config.RequireString(kKey)};
+  }
+  for (const formats::JsonObject& one : config.RequireObjects(kKey)) {
+    if (one.RequireString("name") != "default") continue;
+    return ChatTemplate{.name = name, .text = one.RequireString("template")};
+  }
+  config.Fail(kKey,
+              "has no template called default; name a file that holds the one to use with "
+              "data.chat_template");
+}
+
+}  // namespace
+
+ChatTemplate FindChatTemplate(const ChatOptions& options, const Tokenizer& tokenizer) {
+  if (options.chat_template == "chatml") return {.name = "chatml", .text = kChatMl};
+  if (!options.chat_template.empty()) {
+    if (!Exists(options.chat_template)) {
+      throw UserError(fmt::format("{}: {}: no such file; give a Jinja file, or chatml", options.key,
+                                  options.chat_template));
+    }
+    return ReadTemplate(options.chat_template);
+  }
+  const std::string& folder = tokenizer.facts().folder;
+  if (!folder.empty()) {
+    const std::string file = (fs::path(folder) / "chat_template.jinja").string();
+    if (Exists(file)) return ReadTemplate(file);
+    const std::string config = (fs::path(folder) / "tokenizer_config.json").string();
+    if (Exists(config)) {
+      if (auto found = TemplateIn(config)) return *found;
+    }
+  }
+  throw UserError(fmt::format(
+      "{}: chats are given, and the tokenizer{} has no chat template (chat_template.jinja, or "
+      "chat_template of tokenizer_config.json); name a Jinja file, or chatml",
+      options.key, folder.empty() ? "" : fmt::format(" in {}", folder)));
+}
+
+}  // namespace plimsoll::data

@@ -1,0 +1,29 @@
+// The chat template of a tokenizer: the Jinja text that says how a chat is written.
+#pragma once
+
+#include <string>
+
+#include "data/tokenizers/tokenizer.h"
+
+namespace plimsoll::data {
+
+// Which turns of a chat, or which part of an example, carry loss.
+enum class LossOn { kAssistant, kAll };
+
+struct ChatOptions {
+  std::string chat_template;  // a Jinja file, or "chatml"; empty: the tokenizer's own
+  LossOn loss_on = LossOn::kAssistant;
+  std::string key = "data.chat_template";  // of chat_template, for messages
+};
+
+struct ChatTemplate {
+  std::string name;  // for messages
+  std::string text;  // Jinja
+};
+
+// What options.chat_template says; else chat_template.jinja in the tokenizer's folder; else
+// chat_template of its tokenizer_config.json, of a list the one called "default". UserError, which
+// names the key or the file, when it cannot be read or there is none.
+ChatTemplate FindChatTemplate(const ChatOptions& options, const Tokenizer& tokenizer);
+
+}  // namespace plimsoll::data

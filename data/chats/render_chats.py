@@ -1,0 +1,224 @@
+"""Renders chats with a chat template, as transformers' apply_chat_template does. The program runs it (chat_renderer.cc).
+
+Reads JSON lines and answers each with one. The first line says what to render with:
+
+    {"template", "variables": {"bos_token", …}, "loss_on", "text_limit", "seconds", "memory"}  →  {"ready": true}
+
+Each further line is a chat, of which the turns of the first `prompt` messages carry no loss; the pieces of the answer
+are the rendered text, and whether each piece carries loss:
+
+    {"messages": [{"role", "content"}, …], "prompt": 0}  →  {"pieces": [[text, true], …]}
+
+A failure is answered by {"error": what the template says} or {"refused": what this script says}.
+"""
+
+import datetime
+import json
+import os
+import re
+import resource
+import signal
+import sys
+
+# Around what a template marks with {% generation %}. Noncharacters of Unicode, which texts do not hold.
+BEGIN, END = "\ufdd0", "\ufdd1"
+
+
+class Refused(Exception):
+    """The chat cannot be used; says why."""
+
+
+def answer(value):
+    sys.stdout.buffer.write(json.dumps(value).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def limit_processor(seconds):
+    """The process is ended by SIGXCPU when it takes that many more seconds of processor time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    end = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (end, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def now():
+    """The time when the process began, so that all chats have one date."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")  # https://reproducible-builds.org/specs/source-date-epoch
+    return datetime.datetime.fromtimestamp(int(fixed), datetime.timezone.utc) if fixed else datetime.datetime.now()
+
+
+def make_environment(jinja2, marks):
+    """A sandbox with what transformers puts into it. `marks`: whose "on" tells whether generation blocks are marked,
+    and whose "used" whether there are any."""
+    begun = now()
+
+    class Generation(jinja2.ext.Extension):
+        tags = {"generation"}
+
+        def parse(self, parser):
+            marks["used"] = True
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+            return jinja2.nodes.CallBlock(self.call_method("mark"), [], [], body).set_lineno(line)
+
+        def mark(self, caller):
+            return BEGIN + caller() + END if marks["on"] else caller()
+
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, jinja2.ext.loopcontrols])
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = raise_exception
+    environment.globals["strftime_now"] = begun.strftime
+    return environment
+
+
+class Renderer:
+    def __init__(self, jinja2, setup):
+        self.marks = {"on": False, "used": False}
+        self.template = make_environment(jinja2, self.marks).from_string(setup["template"])
+        self.variables = setup["variables"]
+        self.assistant_only = setup["loss_on"] == "assistant"
+        self.limit = setup["text_limit"]
+
+    def render(self, messages, prompted=False):
+        """`prompted`: the beginning of the assistant's next turn follows."""
+        parts, size = [], 0
+        for part in self.template.generate(messages=messages, tools=None, documents=None,
+                                           add_generation_prompt=prompted, **self.variables):
+            size += len(part)
+            if size > self.limit:
+                raise Refused(f"its text is longer than {self.limit} characters")
+            parts.append(part)
+        return "".join(parts)
+
+    def pieces(self, messages, prompt):
+        text = self.render(messages)
+        if not self.assistant_only:
+            return [[text, True]]
+        if not any(message["role"] == "assistant" for message in messages[prompt:]):
+            raise Refused("has no turn of the assistant, so nothing in it carries loss")
+        if self.marks["used"]:
+            spans = self.marked_spans(text, messages, prompt)
+        else:
+            spans = [self.span_of_turn(text, messages, k) for k in range(prompt, len(messages))
+                     if messages[k]["role"] == "assistant"]
+        return cut(text, spans)
+
+    def marked_spans(self, text, messages, prompt):
+        marked = self.render_marked(messages)
+        if marked.replace(BEGIN, "").replace(END, "") != text:
+            raise Refused("what the template does with text between {% generation %} and {% endgeneration %} "
+                          "depends on the text; mark the rendered words alone")
+        spans, at, begin = [], 0, None
+        for part in re.split(f"([{BEGIN}{END}])", marked):
+            if part == BEGIN:
+                begin = at
+            elif part == END:
+                spans.append((begin, at))
+            else:
+                at += len(part)
+        # Turns of the prompt are the first ones.
+        return spans[self.render_marked(messages[:prompt]).count(BEGIN) if prompt else 0:]
+
+    def render_marked(self, messages):
+        if any(mark in message["content"] for message in messages for mark in (BEGIN, END)):
+            raise Refused("holds U+FDD0 or U+FDD1, which are no characters; remove them")
+        self.marks["on"] = True
+        try:
+            return self.render(messages)
+        finally:
+            self.marks["on"] = False
+
+    def span_of_turn(self, text, messages, k):
+        """Where the words of an assistant's turn, and the end token after them, are in the text."""
+        if k == 0:
+            raise Refused("begins with the assistant, and a template without {% generation %} shows where a turn is only "
+                          "after another one; put a turn of the system or the user first")
+        content = messages[k]["content"].strip()
+        before = self.render(messages[:k], prompted=True)
+        if not text.startswith(before):
+            raise Refused(f"messages[{k}]: the template renders what is before this turn otherwise when more turns follow, "
+                          "so that the turn cannot be told apart; let the chat end with its first turn of the assistant, or "
+                          "mark the assistant's words in the template with {% generation %}")
+        through = text if k + 1 == len(messages) else self.render(messages[:k + 1])
+        ends = [through]
+        # Some templates end a chat, but not a turn, with the end token (Phi 3).
+        eos = self.variables.get("eos_token")
+        if eos and through.endswith(eos):
+            ends.append(through[:-len(eos)])
+        for end in ends:
+            if end.startswith(before) and text.startswith(end):
+                return without_line_end(text, len(before), len(end), content)
+        # Some templates add to the last turn alone (Qwen 3: an empty thought). The words and what ends them count if they
+        # follow at once.
+        found = through.rfind(content, len(before)) if content else -1
+        for end in ends:
+            words = end[found:]
+            if found >= 0 and text.startswith(words, len(before)):
+                return without_line_end(text, len(before), len(before) + len(words), content)
+        raise Refused(f"messages[{k}]: the template renders this turn otherwise when more turns follow, so that it cannot be "
+                      "told apart; let the chat end with it, or mark the assistant's words in the template with "
+                      "{% generation %}")
+
+
+def without_line_end(text, begin, end, content):
+    """White space after the end token belongs to the next turn; without an end token it is what ends the words."""
+    short = text[begin:end].rstrip()
+    return (begin, end) if short.endswith(content) else (begin, begin + len(short))
+
+
+def cut(text, spans):
+    pieces, at = [], 0
+    for begin, end in spans:
+        pieces += [[text[at:begin], False], [text[begin:end], True]]
+        at = end
+    return [piece for piece in [*pieces, [text[at:], False]] if piece[0]]
+
+
+def answer_to(make):
+    """Calls make(), and answers by its failure if it fails."""
+    try:
+        return make()
+    except Refused as refused:
+        return {"refused": str(refused)}
+    except MemoryError:
+        return {"refused": "rendering it takes too much memory"}
+    except Exception as error:  # templates can raise anything
+        words = str(error) or type(error).__name__
+        line = getattr(error, "lineno", None)
+        return {"error": words if line is None else f"line {line}: {words}"}
+
+
+def main():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        import jinja2
+        import jinja2.ext
+        import jinja2.sandbox
+    except ImportError:
+        answer({"missing": "jinja2"})
+        return
+    requests = sys.stdin.buffer
+    setup = json.loads(requests.readline())
+    resource.setrlimit(resource.RLIMIT_AS, (setup["memory"], setup["memory"]))
+    made = []
+
+    def prepare():
+        made.append(Renderer(jinja2, setup))
+        return {"ready": True}
+
+    limit_processor(setup["seconds"])
+    answer(answer_to(prepare))
+    for line in requests:
+        limit_processor(setup["seconds"])
+        chat = json.loads(line)
+        answer(answer_to(lambda: {"pieces": made[0].pieces(chat["messages"], chat["prompt"])}))
+
+
+main()
