@@ -2,6 +2,7 @@
 #include "app/data_commands.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -12,16 +13,35 @@
 #include "app/commands.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "base/terminal.h"
+#include "data/texts/examples.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace plimsoll::trainer {
 namespace {
 
+// Options of commands that read examples.
+void AddChatOptions(CLI::App& command, data::ChatOptions& chats) {
+  chats.key = "--chat-template";
+  command.add_option(
+      "--chat-template", chats.chat_template,
+      "how chats become text: a Jinja file, or chatml; default: the tokenizer's own");
+  command
+      .add_option_function<std::string>(
+          "--loss-on",
+          [&chats](const std::string& name) {
+            chats.loss_on = name == "all" ? data::LossOn::kAll : data::LossOn::kAssistant;
+          },
+          "what of examples carries loss: assistant (default) or all")
+      ->check(CLI::IsMember({"assistant", "all"}));
+}
+
 void AddTokenize(CLI::App& command) {
   const auto o = std::make_shared<data::TokenizeOptions>();
   command
       .add_option("text", o->inputs,
-                  "text files or examples (*.jsonl), also compressed (gzip, xz, zstd), or patterns")
+                  "text files or examples (*.jsonl, *.json), also compressed (gzip, xz, zstd), or "
+                  "patterns")
       ->required();
   command.add_option("--out", o->out, "folder for the token files")->required();
   command.add_option(
@@ -42,6 +62,7 @@ void AddTokenize(CLI::App& command) {
   command.add_flag("--header", o->header, "llm.c's form, with a header");
   command.add_flag("--overwrite", o->overwrite, "replace what is there");
   command.add_flag("!--no-end-of-text", o->end_of_text, "put nothing between documents");
+  AddChatOptions(command, o->split.chats);
   command.callback([o] {
     const data::TokenizeResult result = data::Tokenize(*o, &PrintNote);
     PrintProgress(fmt::format("{} training and {} held-out tokens of {} bytes each in {}\n",
@@ -77,20 +98,52 @@ void AddWordPiece(CLI::App& command) {
 
 void AddInspectData(CLI::App& command) {
   struct Options {
-    std::string file, tokenizer, format = "auto";
+    std::string format = "auto", color = "auto";
+    data::InspectExamplesOptions examples;  // the files and the tokenizer of either kind
   };
   const auto o = std::make_shared<Options>();
-  command.add_option("file", o->file, "a token file")->required();
-  command.add_option("--tokenizer", o->tokenizer, "also show the first tokens as text");
+  command.add_option("files", o->examples.files, "a token file, or examples (*.jsonl, *.json)")
+      ->required();
+  command.add_option("--tokenizer", o->examples.tokenizer,
+                     "shows tokens as text; examples need it");
   command
       .add_option("--format", o->format,
                   "of a file without header: uint16 (as nanoGPT writes) or uint32")
       ->check(CLI::IsMember({"auto", "uint16", "uint32"}));
-  command.callback([o] {
+  command.add_option("--examples", o->examples.shown, "how many examples are shown; default: 3")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  command.add_option("--separator", o->examples.separator,
+                     "line that ends examples where the tokenizer has no token for it");
+  command.add_option("--color", o->color, "what carries loss in colour: auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+  AddChatOptions(command, o->examples.chats);
+  command.callback([o, &command] {
+    const std::vector<std::string>& files = o->examples.files;
+    if (data::HoldsExamples(files.front())) {
+      if (command.count("--format") > 0) {
+        throw UserError("--format: is of token files, and examples are text; leave it out");
+      }
+      o->examples.colored =
+          o->color == "always" || (o->color == "auto" && Terminal::Of(STDOUT_FILENO).colored);
+      PrintAnswer(data::InspectExamples(o->examples, &PrintNote));
+      return;
+    }
+    for (const char* option :
+         {"--examples", "--separator", "--color", "--chat-template", "--loss-on"}) {
+      if (command.count(option) == 0) continue;
+      throw UserError(
+          fmt::format("{}: is for examples (*.jsonl, *.json), and {} is read as a token "
+                      "file; leave it out",
+                      option, files.front()));
+    }
+    if (files.size() > 1) {
+      throw UserError(
+          fmt::format("{}: token files are inspected one at a time; name one", files[1]));
+    }
     std::unique_ptr<data::Tokenizer> tokenizer;
-    if (!o->tokenizer.empty()) tokenizer = data::LoadTokenizer(o->tokenizer);
+    if (!o->examples.tokenizer.empty()) tokenizer = data::LoadTokenizer(o->examples.tokenizer);
     PrintAnswer(fmt::format(
-        "{}\n", data::InspectTokenFile(o->file, {.format = data::ParseTokenFormat(o->format)},
+        "{}\n", data::InspectTokenFile(files.front(), {.format = data::ParseTokenFormat(o->format)},
                                        tokenizer.get())
                     .ToString()));
   });
@@ -144,11 +197,11 @@ void AddImages(CLI::App& command) {
 
 void AddData(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "data", "turn text into tokens, make a vocabulary, look at token files, make up volumes");
+      "data", "turn text into tokens, make a vocabulary, look at tokens, make up volumes");
   command->require_subcommand(1);
   AddTokenize(*command->add_subcommand("tokenize", "text files to token files"));
   AddWordPiece(*command->add_subcommand("wordpiece", "a WordPiece vocabulary of text files"));
-  AddInspectData(*command->add_subcommand("inspect", "what a token file holds"));
+  AddInspectData(*command->add_subcommand("inspect", "what a token file or examples hold"));
   AddVolumes(*command->add_subcommand("volumes", "made-up volumes with labels as NIfTI files"));
   AddImages(*command->add_subcommand(
       "images", "a data set's images as JPEG or PNG files, a folder for each class"));

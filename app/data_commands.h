@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/chats/chat_template.h"
 #include "data/texts/documents.h"
 #include "data/texts/text_file.h"
 #include "data/tokenizers/tokenizer.h"
@@ -59,6 +60,21 @@ struct TokenFileSummary {
 // `tokenizer` may be null.
 TokenFileSummary InspectTokenFile(const std::string& path, const TokenFileOptions& options,
                                   const Tokenizer* tokenizer, int64_t first = 32);
+
+// `plimsoll data inspect` of examples (examples.h).
+struct InspectExamplesOptions {
+  std::vector<std::string> files;  // or shell patterns
+  std::string tokenizer;           // see LoadTokenizer
+  ChatOptions chats;
+  std::string separator;  // SplitOptions::delimiter
+  int64_t shown = 3;      // the first so many examples are shown
+  bool colored = false;   // what carries loss, by escape codes of terminals; otherwise in brackets
+};
+
+// Of each of the first examples its tokens as text, in which those that carry loss stand out, and
+// their numbers; of all examples the totals. Control characters are written as \x1b and the like.
+// UserErrors: what tokenising the files would refuse.
+std::string InspectExamples(const InspectExamplesOptions& options, const Say& say);
 
 // `plimsoll data wordpiece`: makes a WordPiece vocabulary of text.
 struct WordPieceOptions {

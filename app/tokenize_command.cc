@@ -158,7 +158,8 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   const Texts texts = OpenTexts(options.inputs, options.exclude, "data tokenize", say);
   if (texts.examples && !options.end_of_text) {
     throw UserError(
-        "--no-end-of-text: is for text; examples (*.jsonl, *.json) end by what training learns to end them "
+        "--no-end-of-text: is for text; examples (*.jsonl, *.json) end by what training learns to "
+        "end them "
         "with; leave it out");
   }
   const DocumentSplit split = SplitTexts(texts, options.split, *tokenizer);
@@ -231,9 +232,10 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
     if (!written.contains(old)) fs::remove(old, error);
   }
   if (say && result.ignored_tokens > 0) {
-    say(fmt::format(
-        "tokenize: {} tokens, of prompts or of other turns, carry no loss, as {} next to a token file says\n",
-        result.ignored_tokens, kMask));
+    say(
+        fmt::format("tokenize: {} tokens, of prompts or of other turns, carry no loss, as {} next "
+                    "to a token file says\n",
+                    result.ignored_tokens, kMask));
   }
   if (say) {
     say(fmt::format(

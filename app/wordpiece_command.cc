@@ -67,7 +67,7 @@ WordPieceResult MakeWordPieces(const WordPieceOptions& options, const Say& say) 
     if (HoldsExamples(path)) {
       throw UserError(
           fmt::format("{}: {} holds examples; name text files, or leave it out by "
-                      "--exclude '*.jsonl'",
+                      "--exclude '*.json*'",
                       command, path));
     }
     const MappedFile file = OpenText(path, say);
