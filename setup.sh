@@ -18,6 +18,7 @@ packages=(
   libspdlog-dev libfmt-dev                              # logging, text formatting
   libjs-chart.js                                        # charts of reports
   libopenmpi-dev openmpi-bin                            # many processes
+  python3-jinja2                                        # chats, by their templates
   libgtest-dev libgmock-dev                             # tests
   fortunes                                              # the quickstart's text
 )

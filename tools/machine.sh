@@ -21,6 +21,7 @@ files() {
 echo "browser $(files "$root"/usr/{bin,local/bin}/{chromiu[m],chromedrive[r]} \
   "$root"/usr/{lib,local/lib}/python3*/dist-packages/selenium/__init__.py)"
 echo "fashion_mnist $(files "$root"/usr/share/datasets/fashion-mnist/*)"
+echo "jinja2 $(files "$root"/usr/{lib,local/lib}/python3*/dist-packages/jinja2/__init__.py)"
 echo "mpi $(files "$root"/usr/{bin,local/bin}/mpiru[n])"
 echo "tensorboard $(files \
   "$root"/usr/{lib,local/lib}/python3*/dist-packages/{google/protobuf/__init__,numpy/__init__,absl/__init__,six}.py)"

@@ -154,13 +154,16 @@ class Renderer:
         for end in ends:
             if end.startswith(before) and text.startswith(end):
                 return without_line_end(text, len(before), len(end), content)
-        # Some templates add to the last turn alone (Qwen 3: an empty thought). The words and what ends them count if they
-        # follow at once.
+        # Some templates add to the last turn alone, or take thoughts out of earlier ones (Qwen 3). Then the end of the
+        # turn's text is here, from some of its words on.
         found = through.rfind(content, len(before)) if content else -1
-        for end in ends:
-            words = end[found:]
-            if found >= 0 and text.startswith(words, len(before)):
-                return without_line_end(text, len(before), len(before) + len(words), content)
+        for end in ends if found >= 0 else []:
+            first = text[len(before):len(before) + 1]
+            start = end.find(first, len(before))
+            while 0 <= start < found + len(content):
+                if text.startswith(end[start:], len(before)):
+                    return without_line_end(text, len(before), len(before) + len(end) - start, end[start:found + len(content)])
+                start = end.find(first, start + 1)
         raise Refused(f"messages[{k}]: the template renders this turn otherwise when more turns follow, so that it cannot be "
                       "told apart; let the chat end with it, or mark the assistant's words in the template with "
                       "{% generation %}")
@@ -169,7 +172,7 @@ class Renderer:
 def without_line_end(text, begin, end, content):
     """White space after the end token belongs to the next turn; without an end token it is what ends the words."""
     short = text[begin:end].rstrip()
-    return (begin, end) if short.endswith(content) else (begin, begin + len(short))
+    return (begin, end) if short.endswith(content.rstrip()) else (begin, begin + len(short))
 
 
 def cut(text, spans):

@@ -43,6 +43,7 @@ changes browser put usr/local/lib/python3.11/dist-packages/selenium/__init__.py
 changes browser rm "$root/usr/bin/chromedriver"
 changes tensorboard put usr/lib/python3/dist-packages/google/protobuf/__init__.py
 changes fashion_mnist put usr/share/datasets/fashion-mnist/t10k-labels-idx1-ubyte.gz
+changes jinja2 put usr/lib/python3/dist-packages/jinja2/__init__.py
 changes mpi put usr/local/bin/mpirun
 changes gpu put dev/nvidia0
 changes gpu put dev/nvidia1

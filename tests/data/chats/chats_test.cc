@@ -1,0 +1,464 @@
+// Chats: what templates make of them, which tokens carry loss, the forms of files, and refusals.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "app/data_commands.h"
+#include "data/chats/chat_renderer.h"
+#include "data/chats/span_tokens.h"
+#include "data/texts/examples.h"
+#include "data/tokens/dataset.h"
+#include "formats/json.h"
+#include "tests/data/sources.h"
+#include "tests/support/compress.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/needs_jinja2.h"
+#include "tests/support/temp_folder.h"
+
+namespace plimsoll::data {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kChats = "tests/data/chats/";
+
+// A folder with a tokenizer and what its configuration says.
+class TokenizerFolder {
+ public:
+  explicit TokenizerFolder(const std::string& style = "qwen2_style",
+                           const Json& config = {{"eos_token", "<|im_end|>"}}) {
+    folder_.Write("tokenizer.json", ReadFile("tests/data/tokenizers/" + style + ".json"));
+    folder_.Write("tokenizer_config.json", config.dump());
+  }
+  const std::string& path() const { return folder_.path(); }
+  std::unique_ptr<Tokenizer> Load() const { return LoadTokenizer(path()); }
+  const TempFolder& files() const { return folder_; }
+
+ private:
+  TempFolder folder_;
+};
+
+Chat ChatOf(const Json& messages) {
+  return ParseChat(formats::JsonObject::FromText(Json{{"messages", messages}}.dump(), "chat"),
+                   "messages");
+}
+
+std::string TextOf(const std::vector<TextPiece>& pieces) {
+  std::string text;
+  for (const TextPiece& piece : pieces) text += piece.text;
+  return text;
+}
+
+std::vector<std::string> CountedIn(const std::vector<TextPiece>& pieces) {
+  std::vector<std::string> counted;
+  for (const TextPiece& piece : pieces) {
+    if (piece.carries_loss) counted.push_back(piece.text);
+  }
+  return counted;
+}
+
+// The text, with what carries loss in brackets.
+std::string Marked(const std::vector<TextPiece>& pieces) {
+  std::string text;
+  for (const TextPiece& piece : pieces) {
+    text += piece.carries_loss ? "[" + piece.text + "]" : piece.text;
+  }
+  return text;
+}
+
+Json Turns(std::initializer_list<std::pair<const char*, const char*>> turns) {
+  Json messages = Json::array();
+  for (const auto& [role, content] : turns) {
+    messages.push_back({{"role", role}, {"content", content}});
+  }
+  return messages;
+}
+
+const Json kTwoTurns =
+    Turns({{"user", "a?"}, {"assistant", "A!"}, {"user", "b?"}, {"assistant", "B!"}});
+
+std::vector<TextPiece> RenderedBy(const std::string& chat_template, const Json& messages,
+                                  const RenderLimits& limits = {},
+                                  const TokenizerFolder& folder = TokenizerFolder()) {
+  const auto tokenizer = folder.Load();
+  ChatRenderer renderer({.chat_template = chat_template}, *tokenizer, limits);
+  return renderer.Render(ChatOf(messages), "x.jsonl:7");
+}
+
+// chats.expected.json is by transformers (make_chats.py).
+TEST(Chats, AreRenderedAndEncodedAsByTransformers) {
+  NEEDS_JINJA2();
+  const Json cases = Json::parse(ReadFile(kChats + "chats.expected.json"));
+  ASSERT_GT(cases.size(), 50u);
+  int texts = 0, refusals = 0, masks = 0;
+  for (const Json& one : cases) {
+    SCOPED_TRACE(one.at("template").get<std::string>() + ": " + one.at("chat").get<std::string>());
+    const TokenizerFolder folder(one.at("tokenizer"), one.at("special"));
+    const auto tokenizer = folder.Load();
+    const std::string path = kChats + one.at("template").get<std::string>() + ".jinja";
+    const bool marks = one.contains("mask");
+    ChatRenderer renderer(
+        {.chat_template = path, .loss_on = marks ? LossOn::kAssistant : LossOn::kAll}, *tokenizer);
+    const Chat chat = ChatOf(one.at("messages"));
+    if (one.contains("error")) {
+      ++refusals;
+      ExpectUserError([&] { renderer.Render(chat, "x.jsonl:7"); },
+                      {"x.jsonl:7", path, one.at("error").get<std::string>().substr(0, 60)});
+      continue;
+    }
+    ++texts;
+    const std::vector<TextPiece> pieces = renderer.Render(chat, "x.jsonl:7");
+    EXPECT_EQ(TextOf(pieces), one.at("text").get<std::string>());
+    const auto tokens = EncodePieces(pieces, *tokenizer);
+    ASSERT_TRUE(tokens);
+    EXPECT_EQ(tokens->ids, one.at("ids").get<std::vector<int32_t>>());
+    if (!marks) continue;
+    ++masks;
+    std::vector<int> mask(tokens->ids.size());
+    size_t begin = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      for (size_t k = begin; k < tokens->ends[i]; ++k) mask[k] = pieces[i].carries_loss;
+      begin = tokens->ends[i];
+    }
+    auto expected = one.at("mask").get<std::vector<int>>();
+    // A token that begins before the words counts there, and not here.
+    if (one.at("chat") == "newlines first") expected[mask.size() - Json(mask).dump().size()] = 0;
+    EXPECT_EQ(mask, expected);
+  }
+  EXPECT_GT(texts, 40);
+  EXPECT_GT(refusals, 3);
+  EXPECT_GT(masks, 5);
+}
+
+TEST(Chats, CountTheAssistantsWordsAndTheirEnd) {
+  NEEDS_JINJA2();
+  using Strings = std::vector<std::string>;
+  const auto counted = [](const std::string& name, const Json& messages,
+                          const TokenizerFolder& folder = TokenizerFolder()) {
+    return CountedIn(RenderedBy(kChats + name + ".jinja", messages, {}, folder));
+  };
+  const Strings chatml = {"A!<|im_end|>", "B!<|im_end|>"};
+  EXPECT_EQ(counted("qwen2", kTwoTurns), chatml);
+  EXPECT_EQ(counted("generation", kTwoTurns), chatml);
+  EXPECT_EQ(CountedIn(RenderedBy("chatml", kTwoTurns)), chatml);
+  // The last turn alone has a thought.
+  EXPECT_EQ(counted("qwen3", kTwoTurns),
+            (Strings{"A!<|im_end|>", "<think>\n\n</think>\n\nB!<|im_end|>"}));
+  const TokenizerFolder llama2("llama2_style", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  EXPECT_EQ(counted("mistral", kTwoTurns, llama2), (Strings{" A!</s>", " B!</s>"}));
+  EXPECT_EQ(counted("gemma", kTwoTurns, llama2), (Strings{"A!<end_of_turn>", "B!<end_of_turn>"}));
+  // The end token is behind the last turn only.
+  EXPECT_EQ(counted("phi3", kTwoTurns, llama2), (Strings{"A!<|end|>", "B!<|end|>\n</s>"}));
+  const TokenizerFolder llama3("llama3_style",
+                               {{"bos_token", "<|begin_of_text|>"}, {"eos_token", "<|eot_id|>"}});
+  EXPECT_EQ(counted("llama3", kTwoTurns, llama3), (Strings{"A!<|eot_id|>", "B!<|eot_id|>"}));
+  // Without an end token the line's end is what ends the words.
+  EXPECT_EQ(counted("plain", kTwoTurns), (Strings{"A!\n", "B!\n"}));
+  // The user's last turn carries no loss.
+  EXPECT_EQ(Marked(RenderedBy(kChats + "plain.jinja",
+                              Turns({{"user", "a"}, {"assistant", "b"}, {"user", "c"}}))),
+            "User: a\nAssistant: [b\n]User: c\n");
+}
+
+TEST(Chats, ThatATemplateRewritesAreRefused) {
+  NEEDS_JINJA2();
+  const Json with_system = Turns(
+      {{"system", "s"}, {"user", "a?"}, {"assistant", "A!"}, {"user", "b?"}, {"assistant", "B!"}});
+  const TokenizerFolder llama2("llama2_style", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  ExpectUserError(
+      [&] { RenderedBy(kChats + "mistral_late_system.jinja", with_system, {}, llama2); },
+      {"x.jsonl:7", "messages[2]", "otherwise when more turns follow", "generation"});
+  // A thought that the template takes out of earlier turns.
+  const Json thoughts = Turns({{"user", "a?"},
+                               {"assistant", "<think>\nhm\n</think>\n\nA!"},
+                               {"user", "b?"},
+                               {"assistant", "B!"}});
+  ExpectUserError([&] { RenderedBy(kChats + "qwen3.jinja", thoughts); },
+                  {"x.jsonl:7", "messages[1]"});
+  ExpectUserError(
+      [&] {
+        RenderedBy(kChats + "plain.jinja", Turns({{"assistant", "A"}, {"user", "b"}}));
+      },
+      {"x.jsonl:7", "begins with the assistant"});
+  ExpectUserError(
+      [&] {
+        RenderedBy("chatml", Turns({{"user", "b"}}));
+      },
+      {"x.jsonl:7", "no turn of the assistant"});
+}
+
+TEST(Chats, TemplatesThatDoNotEndAreStopped) {
+  NEEDS_JINJA2();
+  const TempFolder folder;
+  const RenderLimits limits = {
+      .seconds = 1, .characters = 10'000, .memory_bytes = int64_t{512} << 20};
+  const auto fails = [&](const std::string& text, const std::vector<std::string>& parts) {
+    const std::string path = folder.Write("t.jinja", text);
+    std::vector<std::string> all = {path};
+    all.insert(all.end(), parts.begin(), parts.end());
+    ExpectUserError([&] { RenderedBy(path, kTwoTurns, limits); }, all);
+  };
+  const std::string hundred = "{% for i in range(99999) %}{% for j in range(99999) %}";
+  fails(hundred + "{% endfor %}{% endfor %}", {"x.jsonl:7", "more than 1 s"});
+  fails("{{ messages|length * (10 ** 10 ** 10) }}", {"more than 1 s"});
+  fails(hundred + "words {% endfor %}{% endfor %}", {"x.jsonl:7", "longer than 10000 characters"});
+  fails("{{ messages[0].content * 10 ** 9 }}", {"x.jsonl:7", "memory"});
+  // Nothing is left of the sandbox's walls.
+  fails("{{ messages.__class__.__mro__ }}", {"x.jsonl:7", "unsafe"});
+  fails("{{ messages.append(1) }}", {"x.jsonl:7", "not a safely callable"});
+  fails("{% for %}", {"is no chat template", "line 1"});
+}
+
+TEST(Chats, OneAfterAnotherMayBeLarge) {
+  NEEDS_JINJA2();
+  const TokenizerFolder folder;
+  const auto tokenizer = folder.Load();
+  ChatRenderer renderer({.chat_template = "chatml"}, *tokenizer);
+  const std::string long_text(3'000'000, 'x');
+  for (int i = 0; i < 5; ++i) {
+    const Chat chat = {.messages = {{"user", long_text}, {"assistant", long_text + "\u00e9"}}};
+    EXPECT_EQ(CountedIn(renderer.Render(chat, "x")).at(0), long_text + "\u00e9<|im_end|>");
+    // A refusal does not end it.
+    ExpectUserError([&] { renderer.Render(ChatOf(Turns({{"user", "a"}})), "x:2"); }, {"x:2"});
+  }
+}
+
+TEST(Chats, TheDateMayBeFixed) {
+  NEEDS_JINJA2();
+  const TempFolder folder;
+  const std::string path = folder.Write("t.jinja", "{{ strftime_now('%d %b %Y') }}");
+  setenv("SOURCE_DATE_EPOCH", "1700000000", 1);
+  const auto tokenizer = LoadTokenizer("byte");
+  ChatRenderer renderer({.chat_template = path, .loss_on = LossOn::kAll}, *tokenizer);
+  unsetenv("SOURCE_DATE_EPOCH");
+  EXPECT_EQ(TextOf(renderer.Render(ChatOf(kTwoTurns), "x")), "14 Nov 2023");
+}
+
+TEST(Chats, PythonWithoutJinjaIsSaid) {
+  const TempFolder folder;
+  const std::string path = std::getenv("PATH");
+  const auto with_python = [&](const std::string& script) {
+    const std::string program = folder.Write("python3", script);
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    setenv("PATH", folder.path().c_str(), 1);
+    ExpectUserError([&] { RenderedBy("chatml", kTwoTurns); }, {"apt install python3-jinja2"});
+    setenv("PATH", path.c_str(), 1);
+  };
+  with_python("#!/bin/sh\nread line\necho '{\"missing\": \"jinja2\"}'\n");
+  with_python("#!/bin/sh\nexit 127\n");
+  std::filesystem::remove(folder / "python3");
+  setenv("PATH", folder.path().c_str(), 1);
+  ExpectUserError([&] { RenderedBy("chatml", kTwoTurns); },
+                  {"python3", "apt install python3-jinja2"});
+  setenv("PATH", path.c_str(), 1);
+}
+
+TEST(ChatTemplates, AreFoundInTheTokenizersFolder) {
+  const auto found = [](const TokenizerFolder& folder) {
+    return FindChatTemplate({}, *folder.Load()).text;
+  };
+  const TokenizerFolder none;
+  ExpectUserError([&] { found(none); }, {"data.chat_template", none.path(), "chatml"});
+  const TokenizerFolder one("qwen2_style", {{"chat_template", "one"}});
+  EXPECT_EQ(found(one), "one");
+  const TokenizerFolder named(
+      "qwen2_style",
+      {{"chat_template", Json::array({{{"name", "tool_use"}, {"template", "tools"}},
+                                      {{"name", "default"}, {"template", "usual"}}})}});
+  EXPECT_EQ(found(named), "usual");
+  const TokenizerFolder other(
+      "qwen2_style", {{"chat_template", Json::array({{{"name", "rag"}, {"template", ""}}})}});
+  ExpectUserError([&] { found(other); }, {"tokenizer_config.json", "called default"});
+  one.files().Write("chat_template.jinja", "the file wins");
+  EXPECT_EQ(found(one), "the file wins");
+  const std::string mine = one.files().Write("mine.jinja", "mine");
+  EXPECT_EQ(FindChatTemplate({.chat_template = mine}, *one.Load()).text, "mine");
+  ExpectUserError([&] { FindChatTemplate({.chat_template = mine + "x"}, *one.Load()); },
+                  {"data.chat_template", "mine.jinjax", "no such file"});
+}
+
+// Tokens of bytes: what carries loss of each example in the file, in order.
+std::vector<std::string> ReadAs(const std::string& path,
+                                const ChatOptions& chats = {.chat_template = kChats +
+                                                                             "plain.jinja"}) {
+  const auto tokenizer = LoadTokenizer("byte");
+  std::vector<std::string> texts;
+  ExampleReader reader(chats, *tokenizer);
+  ForEachExample(MappedFile(path), [&](std::string_view object, const std::string& where) {
+    std::string& text = texts.emplace_back();
+    EncodeExample(reader.Read(object, where), *tokenizer, "",
+                  [&](std::span<const int32_t> ids, int64_t, bool carries_loss) {
+                    if (carries_loss) text += '[';
+                    for (const int32_t id : ids) text += static_cast<char>(id);
+                    if (carries_loss) text += ']';
+                  });
+  });
+  return texts;
+}
+
+constexpr const char* kForms[] = {
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "tool_calls": null}],
+        "tools": [], "prompt": "a", "id": 3})",
+    R"({"conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})",
+    R"({"instruction": "Add.", "input": "2, 2", "output": "4"})",
+    R"({"instruction": "Sing.", "input": "", "output": "la"})",
+    R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}],
+        "completion": [{"role": "assistant", "content": "d"}]})",
+    R"({"prompt": "p ", "completion": "c"})",
+    R"({"text": "t"})",
+};
+const std::vector<std::string> kRead = {
+    "User: a\nAssistant: [b\n]",
+    "System: s\nUser: a\nAssistant: [b\n]",
+    "User: Add.\n\n2, 2\nAssistant: [4\n]",
+    "User: Sing.\nAssistant: [la\n]",
+    "User: a\nAssistant: b\nUser: c\nAssistant: [d\n]",
+    "p [c\n]",
+    "[t\n]",
+};
+
+TEST(ChatFiles, HaveManyForms) {
+  NEEDS_JINJA2();
+  const TempFolder folder;
+  std::string lines, array;
+  for (std::string form : kForms) {
+    array += (array.empty() ? "[\n  " : ",\n  ") + form;
+    for (char& c : form) {
+      if (c == '\n') c = ' ';
+    }
+    lines += form + "\n";
+  }
+  EXPECT_EQ(ReadAs(folder.Write("a.jsonl", lines)), kRead);
+  EXPECT_EQ(ReadAs(folder.Write("a.json", array + "\n]\n")), kRead);
+  const std::vector<std::string> all = ReadAs(
+      folder / "a.jsonl", {.chat_template = kChats + "plain.jinja", .loss_on = LossOn::kAll});
+  EXPECT_EQ(all.at(0), "[User: a\nAssistant: b\n]");
+  EXPECT_EQ(all.at(5), "[p ][c\n]");
+}
+
+TEST(ChatFiles, AreTokensLikeOtherExamples) {
+  NEEDS_JINJA2();
+  const TempFolder folder;
+  std::string array = "[";
+  for (int i = 0; i < 20; ++i) {
+    array += i == 0 ? "" : ", ";
+    array += R"({"messages": [{"role": "user", "content": "question"},
+                              {"role": "assistant", "content": "answer"}]})";
+  }
+  DataOptions options;
+  options.train = {{.files = {folder.Write("a.json.gz", Gzip(array + "]"))}}};
+  options.tokenizer = "byte";
+  options.vocab = 256;
+  options.split.eval_fraction = 0.1;
+  options.split.chats.chat_template = "chatml";
+  CheckData(options);
+  const DataSet set = OpenData(options);
+  const auto targets = [](const std::vector<MixturePart>& parts) {
+    const TokenSource& source = *parts.at(0).sources.at(0);
+    return source.CountTargets(0, source.size());
+  };
+  const auto counted = std::ssize(std::string("answer<|im_end|>"));
+  EXPECT_EQ(targets(set.train), 18 * counted);
+  EXPECT_EQ(targets(set.eval), 2 * counted);
+  // plimsoll data tokenize writes the same.
+  const TokenizeResult written = Tokenize({.inputs = options.train[0].files,
+                                           .exclude = {},
+                                           .out = folder / "tokens",
+                                           .split = options.split},
+                                          nullptr);
+  const auto file = OpenTokenFile(written.train_files.at(0), {});
+  EXPECT_EQ(ReadAll(*file), ReadAll(*set.train[0].sources[0]));
+  EXPECT_EQ(file->CountTargets(0, file->size()), 18 * counted);
+
+  options.split.chats.chat_template = "";
+  ExpectUserError([&] { CheckData(options); }, {"data.chat_template", "chatml"});
+  ExpectUserError([&] { OpenData(options); }, {"data.chat_template", "chatml"});
+}
+
+TEST(ChatFiles, MistakesNameFileAndLine) {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& line, const std::vector<std::string>& reasons) {
+    const std::string lines = folder.Write("bad.jsonl", "{\"text\": \"fine\"}\n" + line + "\n");
+    std::vector<std::string> parts = {lines + ":2"};
+    parts.insert(parts.end(), reasons.begin(), reasons.end());
+    ExpectUserError([&] { ReadAs(lines); }, parts);
+    const std::string array = folder.Write("bad.json", "[{\"text\": \"fine\"},\n" + line + "\n]");
+    parts[0] = array + ":2";
+    ExpectUserError([&] { ReadAs(array); }, parts);
+  };
+  const auto message = [](const std::string& members) {
+    return R"({"messages": [{"role": "user", "content": "a"}, {)" + members + "}]}";
+  };
+  refused(message(R"("role": "tool", "content": "x")"),
+          {"messages[1].role", "'tool'", "assistant"});
+  refused(message(R"("role": "assistant", "content": null, "tool_calls": [{"id": 1}])"),
+          {"messages[1].tool_calls"});
+  refused(message(R"("role": "user", "content": [{"type": "image"}])"),
+          {"messages[1].content", "pictures"});
+  refused(message(R"("role": "assistant", "content": "x", "weight": 0)"),
+          {"messages[1].weight", "is not read"});
+  refused(message(R"("role": "assistant")"), {"messages[1].content"});
+  refused(R"({"messages": [], "id": 1})", {"messages", "is empty"});
+  refused(R"({"messages": "hi"})", {"messages"});
+  refused(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})",
+          {"tools"});
+  refused(R"({"conversations": [{"from": "bing", "value": "a"}]})",
+          {"conversations[0].from", "'bing'", "human"});
+  refused(R"({"instruction": "a"})", {"output"});
+  refused(R"({"instruction": "a", "output": "b", "history": [["a", "b"]]})", {"history"});
+  refused(R"({"instruction": "a", "output": "b", "text": "c"})", {"text", "keep one"});
+  refused(R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})",
+          {"prompt", "different kinds"});
+  refused(R"({"id": 1})", {"completion", "messages"});
+  refused("7", {""});
+}
+
+TEST(ChatFiles, ArraysAreWhole) {
+  const TempFolder folder;
+  const auto refused = [&](const std::string& text, const std::string& place,
+                           const std::string& reason) {
+    const std::string path = folder.Write("a.json", text);
+    ExpectUserError([&] { ReadAs(path); }, {path + place, reason});
+  };
+  refused("{\"text\": \"a\"}", ":1", "array of objects");
+  refused("\n", ":2", "array of objects");
+  refused("[{\"text\": \"a\"}\n", ":2", "not closed");
+  refused("[{\"text\": \"a\"},\n{\"text\": \"]", ":2", "not closed");
+  refused("[{\"text\": \"a\"}]\n\n[]", ":3", "something follows");
+  refused("[{\"text\": \"a\"},\n\n]", ":3", "");
+  EXPECT_EQ(ReadAs(folder.Write("a.json", "[\n]\n")), std::vector<std::string>());
+  EXPECT_EQ(ReadAs(folder.Write("a.json", R"( [{"text": "] , \" \\"}] )")),
+            std::vector<std::string>{"[] , \" \\\n]"});
+}
+
+TEST(InspectExamples, ShowsWhatCarriesLoss) {
+  NEEDS_JINJA2();
+  const TempFolder folder;
+  std::string lines;
+  for (const char* text : {"a", "b", "c"}) {
+    lines += Json{{"messages", Turns({{"user", text}, {"assistant", "x\033[5my"}})}}.dump() + "\n";
+  }
+  InspectExamplesOptions options;
+  options.files = {folder.Write("a.jsonl", lines)};
+  options.tokenizer = "byte";
+  options.chats.chat_template = kChats + "plain.jinja";
+  options.shown = 2;
+  const std::string path = options.files[0];
+  EXPECT_EQ(InspectExamples(options, nullptr),
+            path + ":1: 26 tokens, 7 carry loss\nUser: a\nAssistant: [x\\x1b[5my\n]\n\n" + path +
+                ":2: 26 tokens, 7 carry loss\nUser: b\nAssistant: [x\\x1b[5my\n]\n\n" +
+                "3 examples: 78 tokens, 21 carry loss; the longest has 26 tokens\n");
+  options.colored = true;
+  options.shown = 1;
+  EXPECT_NE(InspectExamples(options, nullptr).find("Assistant: \033[32mx\\x1b[5my\n\033[0m"),
+            std::string::npos);
+  options.tokenizer = "";
+  ExpectUserError([&] { InspectExamples(options, nullptr); }, {"--tokenizer"});
+}
+
+}  // namespace
+}  // namespace plimsoll::data
