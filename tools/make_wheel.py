@@ -29,8 +29,9 @@ EVERYWHERE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d+|ld-linux-x86-64\
 OF_NVIDIA = re.compile(r"lib(cublas|cublasLt|cudnn|nccl|nvrtc)\.so\.\d+")
 
 SUMMARY = "Trains deep networks within a memory budget that you state"
-TOOLS = ["brain_halves", "frechet_distance", "resnet_to_safetensors", "timm_vit"]
-CONVERTING = ["numpy", "safetensors", "torch"]  # what tools/*.py import
+TOOLS = ["brain_halves", "frechet_distance", "resnet_to_safetensors", "timm_vit", "to_jsonl"]
+CONVERTING = ["numpy", "pyarrow", "safetensors", "torch"]  # what tools/*.py import
+CHATS = ["jinja2"]  # by which plimsoll renders them
 
 
 def platform_tag(program, cuda):
@@ -71,6 +72,8 @@ def metadata(version, requirements, readme):
     lines += [f"Requires-Dist: {requirement}" for requirement in requirements]
     lines.append("Provides-Extra: convert")
     lines += [f"Requires-Dist: {package}; extra == 'convert'" for package in CONVERTING]
+    lines.append("Provides-Extra: chats")
+    lines += [f"Requires-Dist: {package}; extra == 'chats'" for package in CHATS]
     return "\n".join(lines) + "\n\n" + readme
 
 

@@ -290,12 +290,12 @@ void RequireReadableKind(const std::string& path, const std::string& key) {
   constexpr std::array kTables = {".csv",     ".tsv", ".parquet", ".arrow",
                                   ".feather", ".orc", ".xls",     ".xlsx"};
   if (std::ranges::find(kTables, ending) == kTables.end()) return;
+  const bool converted = ending == ".csv" || ending == ".tsv" || ending == ".parquet";
   throw UserError(fmt::format(
-      "{0}: {1} is a table; convert it: python3 tools/to_jsonl.py {1} FILE.jsonl (*.parquet, "
-      "*.csv), which installed is plimsoll-to-jsonl; or leave it out with an exclude; a text that "
-      "is "
-      "only called so needs another ending",
-      key, path));
+      "{}: {} is a table; {}convert it to lines (python3 tools/to_jsonl.py {} FILE.jsonl; "
+      "plimsoll-to-jsonl where pip has installed it), or leave it out with an exclude; a text that "
+      "is only called so needs another ending",
+      key, path, converted ? "" : "save it as Parquet or CSV and ", converted ? path : "TABLE"));
 }
 
 std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,

@@ -175,18 +175,18 @@ TEST(Tokenize, RefusesFilesThatAreNeitherTextNorExamples) {
     data.train = {{.files = options.inputs}};
     ExpectUserError([&] { OpenData(data); }, {"data.train: ", what, way_out});
   };
-  options.inputs = {files.Write("a.json", "[{\"text\": \"one\"}]")};
-  refused("a.json is JSON as a whole; give it the ending .jsonl if", "jq -c");
   for (const std::string name : {"a.csv", "a.TSV", "a.parquet", "a.csv.gz"}) {
     options.inputs = {files.Write(name, "text,label\none,two\n")};
-    refused(name + " is a table; ", "to_json(");
+    refused(name + " is a table; ", "tools/to_jsonl.py " + options.inputs[0] + " FILE.jsonl");
   }
+  options.inputs = {files.Write("a.xlsx", "text")};
+  refused("a.xlsx is a table; ", "save it as Parquet or CSV");
   // Neither are they token files.
   data.tokenizer = "";
   ExpectUserError([&] { OpenData(data); }, {"data.train: ", "is a table"});
   data.tokenizer = "byte";
   options.inputs = {files.Write("b.jsonl", "{\"text\": \"one\"}\n"), files / "sayings"};
-  refused("text and examples (*.jsonl) do not go together", "name one kind");
+  refused("text and examples (*.jsonl, *.json) do not go together", "name one kind");
   options.inputs = {files / "b.jsonl"};
   options.end_of_text = false;
   ExpectUserError([&] { Tokenize(options, nullptr); }, {"--no-end-of-text", "leave it out"});

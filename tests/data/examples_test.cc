@@ -48,16 +48,36 @@ constexpr const char* kLines =
     "{\"text\": \"all of it\"}";
 
 TEST(Examples, AreKnownByTheirNames) {
-  for (const char* name : {"a.jsonl", "A.JSONL", "a.ndjson", "a.jsonl.gz"}) {
+  for (const char* name : {"a.jsonl", "A.JSONL", "a.ndjson", "a.jsonl.gz", "a.json"}) {
     EXPECT_TRUE(HoldsExamples(name)) << name;
   }
   EXPECT_FALSE(HoldsExamples("jsonl.txt"));
 }
 
-TEST(Examples, OfChatsSayWhatToWrite) {
+TEST(Examples, OfChatsNeedATemplate) {
   const TempFolder folder;
-  const std::string path = folder.Write("chat.jsonl", "{\"messages\": []}\n");
-  ExpectUserError([&] { OpenData(Options(path)); }, {"chat.jsonl:1", "messages", "chat template"});
+  const std::string path =
+      folder.Write("chat.jsonl", R"({"messages": [{"role": "user", "content": "a"}]})");
+  ExpectUserError([&] { OpenData(Options(path)); }, {"data.chat_template", "chatml"});
+}
+
+TEST(Examples, OfAnArrayAreThoseOfLines) {
+  const TempFolder folder;
+  std::string array = kLines;
+  for (size_t at = 0; (at = array.find("}\n", at)) != array.npos; ++at) array.insert(at + 1, ",");
+  array.erase(array.find('\r'), 1);
+  array.insert(array.find("7}") + 2, ",");
+  const SourceList lines = OpenData(Options(folder.Write("qa.jsonl", kLines))).train[0].sources;
+  const SourceList elements =
+      OpenData(Options(folder.Write("qa.json", "[" + array + "]"))).train[0].sources;
+  EXPECT_EQ(Marked(*elements[0]), Marked(*lines[0]));
+}
+
+TEST(Examples, MayCountAltogether) {
+  const TempFolder folder;
+  DataOptions options = Options(folder.Write("qa.jsonl", R"({"prompt": "a", "answer": "b"})"));
+  options.split.chats.loss_on = LossOn::kAll;
+  EXPECT_EQ(Marked(*OpenData(options).train[0].sources[0]), "ab\n");
 }
 
 TEST(Examples, CarryLossInTheirCompletions) {

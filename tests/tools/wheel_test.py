@@ -161,7 +161,8 @@ class Installed(unittest.TestCase):
         self.assertTrue((empty / "ranks/rank.1.log").exists())
 
     def test_converting_scripts_are_commands(self):
-        for command in ["plimsoll-timm-vit", "plimsoll-resnet-to-safetensors", "plimsoll-brain-halves"]:
+        for command in ["plimsoll-timm-vit", "plimsoll-resnet-to-safetensors", "plimsoll-brain-halves",
+                        "plimsoll-to-jsonl"]:
             result = run(command, "--help")
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"usage: {command}", result.stdout)

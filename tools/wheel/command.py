@@ -38,3 +38,7 @@ def resnet_to_safetensors():
 
 def timm_vit():
     run_tool("timm_vit")
+
+
+def to_jsonl():
+    run_tool("to_jsonl")

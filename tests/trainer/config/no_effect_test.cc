@@ -42,6 +42,13 @@ TEST(NoEffect, KeysOfOtherPackingAreReported) {
   EXPECT_THAT(warnings("train: a.bin, tokenizer: byte, documents: apart"), IsEmpty());
 }
 
+TEST(NoEffect, KeysOfChatsWithoutTextAreReported) {
+  const std::vector<std::string> chats = {"data.loss_on=all", "data.chat_template=chatml"};
+  EXPECT_THAT(LoadText(kBase, "run.yaml", chats).warnings,
+              ElementsAre("--set: data.chat_template: has no effect with data.synthetic: true",
+                          "--set: data.loss_on: has no effect with data.synthetic: true"));
+}
+
 TEST(NoEffect, RecomputingTheWholeModelAtOnceIsReported) {
   const std::string every = kBase + "checkpointing: {policy: every, every: ";
   EXPECT_THAT(LoadText(every + "2}\n", "run.yaml", {"model.layers=4"}).warnings, IsEmpty());
