@@ -33,11 +33,16 @@ def answer(value):
     sys.stdout.buffer.flush()
 
 
+def limit(resource_kind, soft):
+    """Sets a limit, or what is left below one that the process has been given."""
+    hard = resource.getrlimit(resource_kind)[1]
+    resource.setrlimit(resource_kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
 def limit_processor(seconds):
     """The process is ended by SIGXCPU when it takes that many more seconds of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    end = int(used.ru_utime + used.ru_stime) + 1 + seconds
-    resource.setrlimit(resource.RLIMIT_CPU, (end, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + seconds)
 
 
 def now():
@@ -209,7 +214,7 @@ def main():
         return
     requests = sys.stdin.buffer
     setup = json.loads(requests.readline())
-    resource.setrlimit(resource.RLIMIT_AS, (setup["memory"], setup["memory"]))
+    limit(resource.RLIMIT_AS, setup["memory"])
     made = []
 
     def prepare():

@@ -187,10 +187,18 @@ void ForEachExample(const MappedFile& file,
   }
 }
 
+void ExampleReader::StartRenderer(const std::string& where) {
+  try {
+    renderer_.emplace(chats_, tokenizer_);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{}: {}", where, error.what()));
+  }
+}
+
 std::string ExampleReader::Read(std::string_view object, const std::string& where) {
   const Example example = ParseExample(object, where);
   if (example.chat) {
-    if (!renderer_) renderer_.emplace(chats_, tokenizer_);
+    if (!renderer_) StartRenderer(where);
     return Write(where, true, renderer_->Render(*example.chat, where));
   }
   std::vector<TextPiece> pieces;

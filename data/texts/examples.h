@@ -50,6 +50,8 @@ class ExampleReader {
   std::string Read(std::string_view object, const std::string& where);
 
  private:
+  void StartRenderer(const std::string& where);
+
   ChatOptions chats_;
   const Tokenizer& tokenizer_;
   std::optional<ChatRenderer> renderer_;

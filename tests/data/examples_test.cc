@@ -58,7 +58,8 @@ TEST(Examples, OfChatsNeedATemplate) {
   const TempFolder folder;
   const std::string path =
       folder.Write("chat.jsonl", R"({"messages": [{"role": "user", "content": "a"}]})");
-  ExpectUserError([&] { OpenData(Options(path)); }, {"data.chat_template", "chatml"});
+  ExpectUserError([&] { OpenData(Options(path)); },
+                  {"chat.jsonl:1", "data.chat_template", "chatml"});
 }
 
 TEST(Examples, OfAnArrayAreThoseOfLines) {

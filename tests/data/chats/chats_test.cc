@@ -283,6 +283,46 @@ TEST(Chats, PythonWithoutJinjaIsSaid) {
   setenv("PATH", path.c_str(), 1);
 }
 
+// The tokens of the pieces that carry loss, decoded; "?" if they cannot be told.
+std::string CountedTokens(const Tokenizer& tokenizer, const std::vector<TextPiece>& pieces) {
+  const auto tokens = EncodePieces(pieces, tokenizer);
+  if (!tokens) return "?";
+  EXPECT_EQ(tokens->ids, tokenizer.Encode(TextOf(pieces)));
+  EXPECT_EQ(tokens->ends.back(), tokens->ids.size());
+  std::string text;
+  size_t begin = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    for (size_t k = begin; k < tokens->ends[i] && pieces[i].carries_loss; ++k) {
+      tokenizer.Decode(tokens->ids[k], &text);
+    }
+    begin = tokens->ends[i];
+  }
+  return text;
+}
+
+TEST(SpanTokens, AreThoseThatBeginInThePiece) {
+  const auto counted = [](const std::string& style, const std::vector<TextPiece>& pieces) {
+    const std::string path = "tests/data/tokenizers/" + style;
+    return CountedTokens(*LoadTokenizer(path), pieces);
+  };
+  const std::vector<TextPiece> turns = {
+      {"<s> [INST] the load [/INST]", false}, {" the line</s>", true}, {" [INST] why", false}};
+  for (const char* style :
+       {"llama2_style.json", "llama2_normalized_style.json", "metaspace_first_style.json",
+        "metaspace_always_style.json", "gpt2_style.json", "llama3_style.json"}) {
+    EXPECT_EQ(counted(style, turns), " the line</s>") << style;
+  }
+  // Composed characters have other bytes than those of the text.
+  EXPECT_EQ(counted("qwen2_style.json", {{"cafe\u0301 ", false}, {"A\u030a!", true}}), "\u00c5!");
+  // A token over the border belongs to where it begins.
+  EXPECT_EQ(counted("llama3_style.json", {{"a\n", false}, {"\nb", true}}), "b");
+  EXPECT_EQ(counted("llama3_style.json", {{"a\n", true}, {"\nb", false}}), "a\n\n");
+  // Of lower-cased words, pieces are told apart where they are apart.
+  EXPECT_EQ(counted("wordpiece_vocab.txt", {{"THE Line! ", false}, {"The load", true}}),
+            " the load");
+  EXPECT_EQ(counted("wordpiece_vocab.txt", {{"THE Lo", false}, {"ad", true}}), "?");
+}
+
 TEST(ChatTemplates, AreFoundInTheTokenizersFolder) {
   const auto found = [](const TokenizerFolder& folder) {
     return FindChatTemplate({}, *folder.Load()).text;
