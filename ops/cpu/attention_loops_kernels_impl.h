@@ -97,9 +97,9 @@ struct Attention : AttentionTiles<V> {
     return query - back;
   }
 
-  // For each key of the tile [key, key+keys), before which lane of a panel the lanes are whose
-  // queries see it or could if they were late enough: ends[keys]. The panel has the queries
-  // [query, query+count); lanes behind them count as the last.
+  // ends[keys]: the lanes from ends[j] on do not see key + j, as the first key that their queries
+  // see comes after it. The panel has the queries [query, query+count); lanes behind them count as
+  // the last.
   template <typename Task>
   static void LaneEnds(const Task& task, int64_t query, int64_t count, int64_t key, int64_t keys,
                        int64_t* ends) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -142,6 +143,36 @@ forward
   %s.whole.2: f32[2,3,8] view %s.whole+0 = all_gather_done(%s.whole, %s) !tensor_parallel
   %loss: f32[] metric, _ = linear_cross_entropy(%s.whole.2, %table, %targets, %weight) {axis="tensor"}
 )");
+}
+
+TEST(TensorParallel, PositionsOfDocumentsAreThoseOfAllHeads) {
+  Program program = Parse(R"(program train
+  tensor %tokens: i32[2,3] input persistent
+  tensor %positions: i32[2,3] input persistent
+  tensor %table: f32[10,8] parameter persistent
+  tensor %place: f32[3,8] parameter persistent
+  tensor %qkv: f32[24,8] parameter persistent
+  tensor %proj: f32[8,8] parameter persistent
+forward
+  %x: f32[2,3,8] = embedding(%tokens, %table, %place, _, %positions)
+  %a: f32[2,3,24] = linear(%x, %qkv, _)
+  %r: f32[2,3,24] = rotary(%a, _, %positions) {heads=2, inverse=false, kv_heads=2, theta=10000.0}
+  %h: f32[2,3,8], _ = attention(%r, _, _, %positions) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=2, window=2}
+  %p: f32[2,3,8] = linear(%h, %proj, _)
+)");
+  TensorParallel(Options(false)).Run(program);
+  const TensorId positions = program.Require("positions");
+  std::map<std::string, std::string> read;  // attributes of the ops that read them
+  for (const graph::Node& node : program.nodes()) {
+    if (std::ranges::find(node.inputs, positions) == node.inputs.end()) continue;
+    for (const char* name : {"heads", "kv_heads", "window"}) {
+      if (!node.attributes.Has(name)) continue;
+      read[node.op->name] += std::to_string(node.attributes.GetInt(name)) + " ";
+    }
+    read.try_emplace(node.op->name);
+  }
+  EXPECT_EQ(read, (std::map<std::string, std::string>{
+                      {"embedding", ""}, {"rotary", "1 1 "}, {"attention", "1 1 2 "}}));
 }
 
 TEST(TensorParallel, WhatOutlivesTheProgramIsWhole) {
