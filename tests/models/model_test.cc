@@ -271,7 +271,8 @@ TEST(Model, RefusesSequencesBeyondTheWindow) {
 TEST(Model, NormsHeadsOfQwen3Alone) {
   const auto norms = [](const ModelSpec& spec) {
     std::map<std::string, Shape> found;
-    for (const ParameterInfo& p : MakeModel(spec)->parameters()) {
+    const auto model = MakeModel(spec);
+    for (const ParameterInfo& p : model->parameters()) {
       if (p.name.find("q_norm") == std::string::npos && p.name.find("k_norm") == std::string::npos)
         continue;
       EXPECT_EQ(p.init, Initializer{Initializer::kOnes});
