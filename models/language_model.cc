@@ -93,15 +93,6 @@ void DeriveSizes(const LanguageFamily& family, Settings& s) {
   family.derive(s);
 }
 
-// Why a sequence longer than the window cannot be computed, and the way out; `key` gives the
-// window.
-std::string BeyondWindow(int64_t sequence, int64_t window, const std::string& key) {
-  return fmt::format(
-      "{} tokens, but each sees only the latest {} ({}), and attention with such a window is not "
-      "supported; say model.sequence: {}",
-      sequence, window, key, window);
-}
-
 void CheckSizes(const Settings& s) {
   const int64_t heads = s.Int("heads"), kv_heads = s.Int("kv_heads");
   if (kv_heads < 1 || heads % kv_heads != 0) {
@@ -120,10 +111,6 @@ void CheckSizes(const Settings& s) {
                        fmt::format("{} tokens, but the model allows {} (model.max_sequence{}); "
                                    "shorten it",
                                    s.Int("sequence"), s.Int("max_sequence"), s.At("max_sequence")));
-  }
-  if (s.Has("window") && s.Int("sequence") > s.Int("window")) {
-    throw SettingError("sequence", BeyondWindow(s.Int("sequence"), s.Int("window"),
-                                                "model.window" + s.At("window")));
   }
 }
 
@@ -168,19 +155,14 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   DeriveDropout(DropoutPlaces(family.settings), spec.dropout, settings);
   spec.dropout = DropoutRatesOf(settings);
   spec.documents_apart = KeepsDocumentsApart(settings);
-  const int64_t longest = LongestSequence(spec);
-  if (!settings.Has("sequence")) settings.Set("sequence", longest);
-  settings.Derive("max_sequence", longest);
+  if (!settings.Has("sequence")) settings.Set("sequence", spec.max_sequence);
+  settings.Derive("max_sequence", spec.max_sequence);
   const int64_t stored = spec.vocab;
   spec.vocab = VocabularyBeside(stored, settings);
   if (settings.Int("sequence") > spec.max_sequence) {
     throw SettingError("sequence", fmt::format("{} tokens are more than the model's {}; shorten it "
                                                "or choose another model",
                                                settings.Int("sequence"), spec.max_sequence));
-  }
-  if (settings.Int("sequence") > longest) {
-    throw SettingError("sequence",
-                       BeyondWindow(settings.Int("sequence"), longest, "sliding_window"));
   }
   const int64_t vocab = spec.vocab;
   std::unique_ptr<LanguageModel> model = family.make(std::move(spec));
@@ -257,15 +239,11 @@ void LanguageModel::WriteConfig(Json& config) const {
 }
 
 void LanguageModel::CheckBatch(const Batch& batch) const {
-  if (batch.sequence > spec_.max_sequence) {
-    throw UserError(
-        fmt::format("model.sequence: {} tokens, but the model has {} positions: "
-                    "shorten it or raise model.max_sequence",
-                    batch.sequence, spec_.max_sequence));
-  }
-  if (const int64_t longest = LongestSequence(spec_); batch.sequence > longest) {
-    throw UserError("model.sequence: " + BeyondWindow(batch.sequence, longest, "model.window"));
-  }
+  if (batch.sequence <= spec_.max_sequence) return;
+  throw UserError(
+      fmt::format("model.sequence: {} tokens, but the model has {} positions: "
+                  "shorten it or raise model.max_sequence",
+                  batch.sequence, spec_.max_sequence));
 }
 
 const ModelSpec& LanguageSpec(const Model& model) {
@@ -402,7 +380,8 @@ std::vector<Setting> LanguageSettings() {
        .when_values = {"linear"}},
       {.name = "window",
        .doc = "Keys that a query sees: its own and the latest before it (sliding window; in "
-              "`config.json` `sliding_window`). `sequence` must not be longer.",
+              "`config.json` `sliding_window`). A GPU has no kernel for one shorter than "
+              "`sequence` yet.",
        .derived = "none: all earlier ones",
        .min = 1,
        .max = kMillions},
@@ -483,10 +462,6 @@ std::optional<SpecProblem> FindProblem(const ModelSpec& spec) {
     return SpecProblem{"family", fmt::format("'{}' is no family of language models", spec.family)};
   }
   return family->second.find_problem(spec);
-}
-
-int64_t LongestSequence(const ModelSpec& spec) {
-  return std::min(spec.max_sequence, spec.window.value_or(spec.max_sequence));
 }
 
 std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec) {

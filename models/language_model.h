@@ -24,12 +24,12 @@ class LanguageModel : public Model {
 
   DropoutRates dropout() const override { return spec_.dropout; }
   std::optional<TextSizes> text_sizes() const override {
-    return TextSizes{spec_.vocab, LongestSequence(spec_)};
+    return TextSizes{spec_.vocab, spec_.max_sequence};
   }
   std::map<std::string, std::string> description() const override;
   std::vector<std::pair<std::string, int64_t>> shared_sizes() const override;
   void WriteConfig(nlohmann::ordered_json& config) const override;
-  // UserError when the batch's sequence is longer than LongestSequence().
+  // UserError when the batch's sequence is longer than the spec's.
   void CheckBatch(const Batch& batch) const override;
 
  protected:

@@ -37,16 +37,15 @@ class Llama final : public LanguageModel {
   LlamaParts parts_;
 };
 
-// [B,T,D] → [B,T,D]. `positions`: kNoTensor, or those of documents apart.
 Value AttentionBranch(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x,
-                      Value positions) {
+                      const AttentionMask& mask) {  // [B,T,D] → [B,T,D]
   const Scope scope(g.builder(), "attn");
   const HeadCounts counts = {.heads = spec.heads, .kv_heads = spec.kv_heads};
   Value a = Linear(g, "qkv", x, (spec.heads + 2 * spec.kv_heads) * spec.head_width,
                    {.bias = spec.attention_bias, .init_std = spec.init_std});
   if (parts.qk_norm) a = QkNorm(g, a, counts, spec.norm_eps);
-  a = Rotary(g, a, counts, spec.rope_theta, spec.rope_scaling, positions);
-  a = Attention(g, a, counts, {.positions = positions});
+  a = Rotary(g, a, counts, spec.rope_theta, spec.rope_scaling, mask.positions);
+  a = Attention(g, a, counts, mask);
   return Linear(g, "proj", a, spec.width,
                 {.bias = spec.attention_bias && parts.projection_bias, .init_std = spec.init_std});
 }
@@ -59,11 +58,20 @@ Value FeedForwardBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D]
                 {.bias = false, .init_std = spec.init_std});
 }
 
-Value Block(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x, Value positions) {
+Value Block(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x,
+            const AttentionMask& mask) {
   x = Add(g, "residual_1", x,
-          AttentionBranch(g, spec, parts, RmsNorm(g, "norm_1", x, spec.norm_eps), positions));
+          AttentionBranch(g, spec, parts, RmsNorm(g, "norm_1", x, spec.norm_eps), mask));
   return Add(g, "residual_2", x,
              FeedForwardBranch(g, spec, RmsNorm(g, "norm_2", x, spec.norm_eps)));
+}
+
+// Where no query has more keys than the window, there is nothing to leave out.
+AttentionMask MaskOf(Layers& g, const ModelSpec& spec, Head head, int64_t sequence) {
+  AttentionMask mask = {.positions = DocumentPositions(g, spec, head)};
+  const int64_t keys = head == Head::kLogits ? spec.max_sequence : sequence;
+  if (spec.window && *spec.window < keys) mask.window = *spec.window;
+  return mask;
 }
 
 }  // namespace
@@ -71,12 +79,12 @@ Value Block(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x, 
 Model::Outputs Llama::Forward(Layers& g, Head head) const {
   const Value tokens = g.Tokens("tokens");
   const ModelSpec& s = spec();
-  const Value positions = DocumentPositions(g, s, head);
+  const AttentionMask mask = MaskOf(g, s, head, g.shape(tokens).dim(1));
   const Value table = EmbeddingTable(g, "embed.token", s.vocab, s.width, s.init_std);
   Value x = Embedding(g, "embed", tokens, table);
   for (int64_t layer = 0; layer < s.layers; ++layer) {
     const Scope scope(g.builder(), "block." + std::to_string(layer));
-    x = Block(g, s, parts_, x, positions);
+    x = Block(g, s, parts_, x, mask);
   }
   x = RmsNorm(g, "norm", HeadRows(g, x, head), s.norm_eps);
   const Value output = s.tied ? table : EmbeddingTable(g, "head", s.vocab, s.width, s.init_std);

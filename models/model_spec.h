@@ -74,8 +74,4 @@ struct SpecProblem {
 };
 std::optional<SpecProblem> FindProblem(const ModelSpec& spec);
 
-// The longest sequence, in tokens, that the model computes as its spec says: max_sequence, or the
-// window where that is shorter, since no kernel leaves out the keys before it.
-int64_t LongestSequence(const ModelSpec& spec);
-
 }  // namespace plimsoll::models

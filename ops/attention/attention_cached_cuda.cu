@@ -11,14 +11,11 @@
 // that doesn't fit stops the kernel, which the next checked call reports.
 #include <cmath>
 
-#include "base/error.h"
 #include "gpu/check.h"
-#include "ops/attention/attention.h"
 #include "ops/attention/attention_cached.h"
 #include "ops/cuda/attention/attention_forward.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/cuda_refusal.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -249,8 +246,6 @@ void Run(const CudaContext& ctx) {
 }
 
 void AttentionCached(const CudaContext& ctx) {
-  const int64_t window = AttentionWindow(ctx.attributes);
-  if (window > 0 && window < ctx.in_shape(1).dim(2)) throw UserError(kNoCudaForWindows);
   DispatchCuda(ctx.dtype(), [&]<typename T>() { Run<T>(ctx); });
 }
 

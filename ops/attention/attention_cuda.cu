@@ -20,7 +20,6 @@
 #include <string>
 
 #include "base/dropout_draws.h"
-#include "base/error.h"
 #include "base/message.h"
 #include "gpu/check.h"
 #include "ops/attention/attention.h"
@@ -34,7 +33,6 @@
 #include "ops/cuda/find_largest.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
-#include "ops/cuda_refusal.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -73,16 +71,13 @@ void ZeroPadding(T* data, const int32_t* lengths, int64_t batch, int64_t outer, 
   }
 }
 
-// The index of the input rng; lengths and positions are behind it.
+// The index of the input rng; lengths is behind it.
 constexpr size_t kForwardRng = 1, kBackwardRng = 4;
 // Of the output for the largest magnitude.
 constexpr size_t kForwardLargest = 2, kBackwardLargest = 1;
 
 AttentionProblem Problem(const CudaContext& ctx, size_t rng) {
   const graph::Shape& qkv = ctx.in_shape(0);
-  if (ctx.has_input(rng + 2)) throw UserError(kNoCudaForDocumentsApart);
-  const int64_t window = AttentionWindow(ctx.attributes);
-  if (window > 0 && window < qkv.dim(1)) throw UserError(kNoCudaForWindows);
   const int64_t heads = ctx.attributes.GetInt("heads");
   const int64_t kv_heads = ctx.attributes.GetInt("kv_heads");
   return {qkv.dim(0),

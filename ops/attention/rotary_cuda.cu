@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
 #include "gpu/check.h"
 #include "ops/attention/rotary_frequencies.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/largest.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/cuda_refusal.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -177,7 +175,6 @@ void Run(const CudaContext& ctx) {
 }
 
 void Rotary(const CudaContext& ctx) {
-  if (ctx.has_input(2)) throw UserError(kNoCudaForDocumentsApart);
   DispatchCuda(ctx.dtype(), [&]<typename S>() { Run<S>(ctx); });
 }
 

@@ -197,31 +197,6 @@ TEST(HuggingFaceConfig, ReadsMistral) {
   EXPECT_EQ(Read(kMistral).kv_heads, 8);
 }
 
-TEST(HuggingFaceConfig, SequencesEndWithTheWindow) {
-  const auto read = [](const char* window, std::optional<int64_t> sequence) {
-    Settings settings;
-    if (sequence) settings.Set("sequence", *sequence);
-    ModelFromConfig(
-        JsonObject::FromText(With(kMistral, fmt::format(R"("sliding_window": {})", window)),
-                             "config.json"),
-        settings);
-    return settings.Int("sequence");
-  };
-  EXPECT_EQ(read("4096", std::nullopt), 4096);
-  EXPECT_EQ(read("4096", 4096), 4096);
-  EXPECT_EQ(read("null", 8192), 8192);
-  EXPECT_EQ(read("100000", std::nullopt), 32768);
-  try {
-    read("4096", 4097);
-    ADD_FAILURE() << "a longer sequence is taken";
-  } catch (const SettingError& error) {
-    EXPECT_EQ(error.name(), "sequence");
-    EXPECT_STREQ(error.what(),
-                 "4097 tokens, but each sees only the latest 4096 (sliding_window), and attention "
-                 "with such a window is not supported; say model.sequence: 4096");
-  }
-}
-
 TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   const auto gpt2 = [](const std::string& members) { return Refusal(With(kGpt2, members)); };
   const auto llama = [](const std::string& members) { return Refusal(With(kLlama, members)); };

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "ops/attention/attention.h"
 #include "tests/models/published.h"
 #include "tests/support/expect_error.h"
 
@@ -249,23 +250,25 @@ TEST(Model, RefusesASequenceBeyondItsPositions) {
   }
 }
 
-// No kernel leaves out the keys before a window.
-TEST(Model, RefusesSequencesBeyondTheWindow) {
+// A window as long as the sequence leaves out no key.
+TEST(Model, AttentionHasTheWindowWhereItIsShorter) {
   ModelSpec spec = MistralSpec({2, 12, 4, 1, 4, 10, 17, 9, false});
   spec.window = 7;
   const auto model = MakeModel(spec);
-  EXPECT_EQ(model->text_sizes()->max_sequence, 7);
-  const auto build = [&](int64_t sequence) {
+  const auto window = [&](int64_t sequence, Head head) {
     graph::Program program;
     graph::Builder builder(program);
-    model->Build(builder, {2, sequence}, Head::kLoss, false);
+    model->Build(builder, {2, sequence}, head, false);
+    std::set<int64_t> windows;
+    for (const graph::Node& node : program.nodes()) {
+      if (node.op->name == "attention") windows.insert(ops::AttentionWindow(node.attributes));
+    }
+    EXPECT_EQ(windows.size(), 1u);
+    return *windows.begin();
   };
-  build(7);
-  EXPECT_EQ(UserErrorOf([&] { build(8); }),
-            "model.sequence: 8 tokens, but each sees only the latest 7 (model.window), and "
-            "attention with such a window is not supported; say model.sequence: 7");
-  spec.window = 20;
-  EXPECT_EQ(MakeModel(spec)->text_sizes()->max_sequence, 9);
+  EXPECT_EQ(window(7, Head::kLoss), 0);
+  EXPECT_EQ(window(8, Head::kLoss), 7);
+  EXPECT_EQ(window(1, Head::kLogits), 7);  // of a text of up to 9 tokens
 }
 
 TEST(Model, NormsHeadsOfQwen3Alone) {

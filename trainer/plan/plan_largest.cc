@@ -67,9 +67,7 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
             "more are not tried"};
   }
   const bool limited = loaded || config.IsSet("model.max_sequence");
-  const int64_t window = config.model.settings.IntOr("window", kMost);
-  const int64_t limit =
-      std::min(window, limited ? config.model.settings.IntOr("max_sequence", kMost) : kMost);
+  const int64_t limit = limited ? config.model.settings.IntOr("max_sequence", kMost) : kMost;
   return {[limited](RunConfig& run, int64_t value) {
             Settings& settings = run.model.settings;
             settings.Set("sequence", value);
@@ -77,10 +75,7 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
             settings.Remove("max_sequence");  // and let it follow, as in a file
             models::Complete(*models::FindFamily(run.model.family), settings);
           },
-          limit,
-          limit == window && window < kMost ? "model.window allows no more"
-          : limited                         ? "model.max_sequence allows no more"
-                                            : "more are not tried"};
+          limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
 }
 
 // A line through the last two points.
