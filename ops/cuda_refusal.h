@@ -1,6 +1,7 @@
-// Calls of an op that its CUDA kernel cannot run yet, and the CPU's can: a function of the call
-// alone, so that plans for a GPU are refused without one, and also by builds without CUDA. Deleting
-// a registration is all that a new kernel needs: plans, executors and tests ask here.
+// Calls of an op that its CUDA kernel cannot run yet, or has not been tested with, and the CPU's
+// can: a function of the call alone, so that plans for a GPU are refused without one, and also by
+// builds without CUDA. Deleting a registration is all that a new kernel needs: plans, executors and
+// tests ask here.
 #pragma once
 
 #include <string>
@@ -20,7 +21,7 @@ struct CudaRefusalRegistration {
   CudaRefusalRegistration(std::string op, std::string (*reason)(const graph::OpCall&));
 };
 
-// Reasons that several ops have; their kernels throw them, too, if they are called all the same.
+// Reasons that several ops have.
 inline constexpr const char* kNoCudaForDocumentsApart =
     "attention over documents apart (data.packing, data.documents) has no CUDA kernel yet: "
     "device: cpu, or data.packing: concatenate";

@@ -1,7 +1,10 @@
 #include "ops/norms/qk_norm.h"
 
 #include "graph/gradient.h"
+#include "ops/cuda_refusal.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/norms/qk_norm_partials.h"
 
 namespace plimsoll::ops {
 
@@ -96,6 +99,20 @@ const OpRegistration kQkNormBackward({
     .cost = FlopsPerElement(11),
     .in_place = {{4, 0}, {5, 1}, {6, 2}},
 });
+
+const CudaWorkspaceRegistration kQkNormWorkspace("qk_norm_backward", [](const OpCall& call) {
+  const int64_t tokens = call.input(0).shape.rows(), heads = call.attributes.GetInt("heads");
+  const int64_t sums = int64_t{call.has_output(1)} + int64_t{call.has_output(2)};
+  return QkNormPartials(tokens * heads) * sums * call.input(1).shape.elements() *
+         static_cast<int64_t>(sizeof(float));
+});
+
+std::string Untested(const OpCall&) {
+  return "norms of query and key heads (qk_norm, of Qwen3) have no tested CUDA kernel yet: device: "
+         "cpu";
+}
+const CudaRefusalRegistration kRefusal("qk_norm", &Untested);
+const CudaRefusalRegistration kBackwardRefusal("qk_norm_backward", &Untested);
 
 }  // namespace
 }  // namespace plimsoll::ops
