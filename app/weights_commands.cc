@@ -63,7 +63,7 @@ void AddEval(CLI::App& app) {
 void AddGenerate(CLI::App& app) {
   const auto o = std::make_shared<GenerateCommand>();
   CLI::App* command = app.add_subcommand(
-      "generate", "continue a text with a trained model, or make images with one");
+      "generate", "continue a text with a trained model, talk with it, or make images with one");
   command->add_option("model", o->folder, "a run directory, a snapshot or a Hugging Face folder")
       ->required();
   AddChoice(*command, o->choice);
@@ -91,6 +91,14 @@ void AddGenerate(CLI::App& app) {
       ->add_option("--stop", o->stop,
                    "a text that ends the continuation where it would begin; may be repeated")
       ->allow_extra_args(false);
+  command->add_flag("--chat", o->chat.asked,
+                    "answer each line of standard input as a turn of a conversation");
+  command->add_option("--chat-template", o->chat.chat_template,
+                      "how the conversation becomes text: a Jinja file, or chatml; default: the "
+                      "run's, or the tokenizer's own");
+  command->add_option_function<std::string>(
+      "--system", [o](const std::string& text) { o->chat.system = text; },
+      "the system's turn, before the conversation");
   command->add_option_function<std::string>(
       "--adapter", [o](const std::string& value) { o->sets.push_back("lora.init_from=" + value); },
       "an adapter in PEFT's form, beside a Hugging Face folder");
@@ -105,8 +113,9 @@ void AddGenerate(CLI::App& app) {
                    "images at a time (64): batch norms take their statistics together")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->callback([o, command] {
-    for (const char* option : {"--tokens", "--temperature", "--top-k", "--top-p", "--count",
-                               "--sequence", "--prompt", "--stop", "--tokenizer"}) {
+    for (const char* option :
+         {"--tokens", "--temperature", "--top-k", "--top-p", "--count", "--sequence", "--prompt",
+          "--stop", "--tokenizer", "--chat", "--chat-template", "--system"}) {
       if (command->count(option) > 0) o->for_texts.emplace_back(option);
     }
     RunGenerate(*o);

@@ -15,6 +15,7 @@
 #include "trainer/closing_summary.h"
 #include "trainer/record/run_metrics.h"
 #include "trainer/record/run_summary.h"
+#include "trainer/save_and_resume/chat_template_file.h"
 #include "trainer/save_and_resume/read_snapshot.h"
 #include "trainer/save_and_resume/resume.h"
 #include "trainer/save_and_resume/text_ends.h"
@@ -138,7 +139,8 @@ void SaveInputFiles(const EndedRun& run, const std::string& folder) {
   try {
     const data::ImagePreparation* const pictures = run.source.image_preparation();
     data::WritePreparation(pictures == nullptr ? "" : data::PreparationText(*pictures), folder);
-    const CopiedTokenizer tokenizer = CopiedTokenizerFor(run.model, run.config.data.tokenizer);
+    const CopiedTokenizer tokenizer = CopiedTokenizerFor(
+        run.model, run.config.data.tokenizer, ChatTemplateText(run.config.data.chat_template));
     WriteTokenizerFiles(tokenizer, folder);
     WriteGenerationConfig(
         GenerationConfigText(run.model, run.config.model.init_from, tokenizer.end), folder);

@@ -149,11 +149,22 @@ ChatRenderer::ChatRenderer(const ChatOptions& options, const Tokenizer& tokenize
 ChatRenderer::~ChatRenderer() = default;
 
 std::vector<TextPiece> ChatRenderer::Render(const Chat& chat, const std::string& where) {
+  return Render(chat, /*answered=*/false, where);
+}
+
+std::string ChatRenderer::RenderPrompt(const Chat& chat, const std::string& where) {
+  return Render(chat, /*answered=*/true, where).front().text;
+}
+
+std::vector<TextPiece> ChatRenderer::Render(const Chat& chat, bool answered,
+                                            const std::string& where) {
   Json messages = Json::array();
   for (const ChatMessage& message : chat.messages) {
     messages.push_back({{"role", message.role}, {"content", message.content}});
   }
-  Send(Json{{"messages", std::move(messages)}, {"prompt", chat.prompt}}.dump(), where);
+  Json request = {{"messages", std::move(messages)}, {"prompt", chat.prompt}};
+  if (answered) request["answered"] = true;
+  Send(request.dump(), where);
   const Json answer = Json::parse(Receive(where));
   if (answer.contains("error")) {
     throw UserError(fmt::format(

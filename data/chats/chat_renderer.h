@@ -43,9 +43,18 @@ class ChatRenderer {
   // or makes too much; or the turns that carry loss cannot be told.
   std::vector<TextPiece> Render(const Chat& chat, const std::string& where);
 
+  // The chat's text and the beginning of the assistant's next turn (transformers'
+  // add_generation_prompt), for a model to continue. Fails as Render does.
+  std::string RenderPrompt(const Chat& chat, const std::string& where);
+
+  // Of the template, for messages.
+  const std::string& name() const { return template_.name; }
+
  private:
   struct Child;
 
+  // `answered`: followed by the beginning of the assistant's next turn.
+  std::vector<TextPiece> Render(const Chat& chat, bool answered, const std::string& where);
   void Send(const std::string& line, const std::string& where);
   std::string Receive(const std::string& where);
   // The process has ended without an answer.

@@ -41,7 +41,7 @@ ChatTemplate ReadTemplate(const std::string& path) {
 }
 
 // Of tokenizer_config.json: a string, or a list of {"name", "template"}.
-std::optional<ChatTemplate> TemplateIn(const std::string& path) {
+std::optional<ChatTemplate> TemplateOf(const std::string& path, const std::string& key) {
   constexpr const char* kKey = "chat_template";
   const formats::JsonObject config = formats::JsonObject::FromFile(path);
   if (!config.Has(kKey)) return std::nullopt;
@@ -54,32 +54,37 @@ std::optional<ChatTemplate> TemplateIn(const std::string& path) {
     return ChatTemplate{.name = name, .text = one.RequireString("template")};
   }
   config.Fail(kKey,
-              "has no template called default; name a file that holds the one to use with "
-              "data.chat_template");
+              fmt::format("has no template called default; name a file that holds the one to use "
+                          "with {}",
+                          key));
 }
 
 }  // namespace
 
-ChatTemplate FindChatTemplate(const ChatOptions& options, const Tokenizer& tokenizer) {
+std::optional<ChatTemplate> ChatTemplateIn(const std::string& folder, const std::string& key) {
+  const std::string file = (fs::path(folder) / kChatTemplateFile).string();
+  if (Exists(file)) return ReadTemplate(file);
+  const std::string config = (fs::path(folder) / "tokenizer_config.json").string();
+  return Exists(config) ? TemplateOf(config, key) : std::nullopt;
+}
+
+ChatTemplate ReadChatTemplate(const ChatOptions& options) {
   if (options.chat_template == "chatml") return {.name = "chatml", .text = kChatMl};
-  if (!options.chat_template.empty()) {
-    if (!Exists(options.chat_template)) {
-      throw UserError(fmt::format("{}: {}: no such file; give a Jinja file, or chatml", options.key,
-                                  options.chat_template));
-    }
-    return ReadTemplate(options.chat_template);
+  if (!Exists(options.chat_template)) {
+    throw UserError(fmt::format("{}: {}: no such file; give a Jinja file, or chatml", options.key,
+                                options.chat_template));
   }
+  return ReadTemplate(options.chat_template);
+}
+
+ChatTemplate FindChatTemplate(const ChatOptions& options, const Tokenizer& tokenizer) {
+  if (!options.chat_template.empty()) return ReadChatTemplate(options);
   const std::string& folder = tokenizer.facts().folder;
   if (!folder.empty()) {
-    const std::string file = (fs::path(folder) / "chat_template.jinja").string();
-    if (Exists(file)) return ReadTemplate(file);
-    const std::string config = (fs::path(folder) / "tokenizer_config.json").string();
-    if (Exists(config)) {
-      if (auto found = TemplateIn(config)) return *found;
-    }
+    if (auto found = ChatTemplateIn(folder, options.key)) return *found;
   }
   throw UserError(fmt::format(
-      "{}: chats are given, and the tokenizer{} has no chat template (chat_template.jinja, or "
+      "{}: chats need a template, and the tokenizer{} has none (chat_template.jinja, or "
       "chat_template of tokenizer_config.json); name a Jinja file, or chatml",
       options.key, folder.empty() ? "" : fmt::format(" in {}", folder)));
 }

@@ -1,6 +1,7 @@
 // The chat template of a tokenizer: the Jinja text that says how a chat is written.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "data/tokenizers/tokenizer.h"
@@ -21,9 +22,20 @@ struct ChatTemplate {
   std::string text;  // Jinja
 };
 
-// What options.chat_template says; else chat_template.jinja in the tokenizer's folder; else
-// chat_template of its tokenizer_config.json, of a list the one called "default". UserError, which
-// names the key or the file, when it cannot be read or there is none.
+inline constexpr const char* kChatTemplateFile = "chat_template.jinja";
+
+// The template in a tokenizer's folder: chat_template.jinja, else chat_template of its
+// tokenizer_config.json, of a list the one called "default". nullopt: neither is there. UserError,
+// which names the file, when it cannot be read; `key` names a template instead, for messages.
+std::optional<ChatTemplate> ChatTemplateIn(const std::string& folder,
+                                           const std::string& key = "data.chat_template");
+
+// The one that options.chat_template, which is not empty, names. UserError, which names the key,
+// when it cannot be read.
+ChatTemplate ReadChatTemplate(const ChatOptions& options);
+
+// What options.chat_template says; else the one in the tokenizer's folder. UserError, which names
+// the key or the file, when it cannot be read or there is none.
 ChatTemplate FindChatTemplate(const ChatOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace plimsoll::data

@@ -9,6 +9,8 @@ are the rendered text, and whether each piece carries loss:
 
     {"messages": [{"role", "content"}, …], "prompt": 0}  →  {"pieces": [[text, true], …]}
 
+With "answered": true the text ends with the beginning of the assistant's next turn, and nothing in it carries loss.
+
 A failure is answered by {"error": what the template says} or {"refused": what this script says}.
 """
 
@@ -100,6 +102,11 @@ class Renderer:
                 raise Refused(f"its text is longer than {self.limit} characters")
             parts.append(part)
         return "".join(parts)
+
+    def asked(self, chat):
+        if chat.get("answered"):
+            return [[self.render(chat["messages"], prompted=True), False]]
+        return self.pieces(chat["messages"], chat["prompt"])
 
     def pieces(self, messages, prompt):
         text = self.render(messages)
@@ -226,7 +233,7 @@ def main():
     for line in requests:
         limit_processor(setup["seconds"])
         chat = json.loads(line)
-        answer(answer_to(lambda: {"pieces": made[0].pieces(chat["messages"], chat["prompt"])}))
+        answer(answer_to(lambda: {"pieces": made[0].asked(chat)}))
 
 
 main()

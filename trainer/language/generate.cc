@@ -87,6 +87,24 @@ void RefuseForTexts(const GenerateCommand& command, const models::Model& model) 
                   command.for_texts.front(), model.family(), WayToImages(command.folder)));
 }
 
+// What is for conversations, or for the continuation of one text.
+void CheckConversation(const GenerateCommand& command) {
+  const ConversationOptions& chat = command.chat;
+  const std::string way = fmt::format("plimsoll generate {} --chat", command.folder);
+  if (!chat.asked) {
+    for (const auto& [option, given] : {std::pair("--chat-template", !chat.chat_template.empty()),
+                                        std::pair("--system", chat.system.has_value())}) {
+      if (given) throw UserError(fmt::format("{}: is for conversations: {}", option, way));
+    }
+    return;
+  }
+  for (const char* option : {"--prompt", "--count"}) {
+    if (std::ranges::find(command.for_texts, option) == command.for_texts.end()) continue;
+    throw UserError(fmt::format(
+        "{}: --chat answers each line of standard input once; leave one of the two out", option));
+  }
+}
+
 // What only models that make images have.
 void RefuseForImages(const GenerateCommand& command, const models::Model& model) {
   const ImageOptions& images = command.images;
@@ -119,15 +137,20 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,
                    const std::function<void(const std::string&)>& stream) {
   NextToken next(session);
+  if (stream) stream(options.prompt);
+  return Continue(next, tokenizer, EncodePrompt(tokenizer, options.prompt), options, stream);
+}
+
+Generated Continue(NextToken& next, const data::Tokenizer& tokenizer,
+                   const std::vector<int32_t>& prompt, const GenerateOptions& options,
+                   const std::function<void(const std::string&)>& stream) {
   std::vector<int32_t> ends = options.ends;
   if (const auto end = tokenizer.EndOfText()) ends.push_back(*end);
-  const std::vector<int32_t> prompt = EncodePrompt(tokenizer, options.prompt);
   std::vector<std::vector<int32_t>> ids(next.rows(), prompt);
   std::vector<Row> rows;
   for (size_t r = 0; r < ids.size(); ++r) rows.emplace_back(options, r, prompt.size());
   Generated generated;
   generated.prompt_tokens = static_cast<int64_t>(prompt.size());
-  if (stream) stream(options.prompt);
 
   Clock::time_point start = Clock::now();
   for (int64_t t = 0; t < options.tokens; ++t) {
@@ -157,6 +180,7 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
     }
   }
   generated.seconds = SecondsSince(start);
+  generated.ended = std::ranges::count_if(rows, &Row::ended);
   if (stream) {
     Row& row = rows.front();
     stream(row.stop.Push(row.utf8.Finish()));
@@ -175,6 +199,7 @@ void RunGenerate(const GenerateCommand& command) {
   if (std::ranges::find(command.stop, "") != command.stop.end()) {
     throw UserError("--stop: an empty text begins everywhere; give one that ends the continuation");
   }
+  CheckConversation(command);
   const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
   const config::RunConfig& config = trained.config();
   if (models::MakesImages(*trained.model)) {
@@ -192,6 +217,9 @@ void RunGenerate(const GenerateCommand& command) {
   if (command.prompt) sampling.prompt = *command.prompt;
   if (!command.stop.empty()) sampling.stop = command.stop;
   sampling.ends = trained.Ends();
+  if (command.chat.asked) {
+    return GenerateChat(command.chat, command.dtype, sampling, trained, *tokenizer);
+  }
 
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.generate_rows = config.sample.count;

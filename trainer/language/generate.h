@@ -13,6 +13,7 @@
 
 #include "data/tokenizers/tokenizer.h"
 #include "trainer/config/run_config.h"
+#include "trainer/language/generate_chat.h"
 #include "trainer/language/generate_images.h"
 #include "trainer/save_and_resume/weight_source.h"
 #include "trainer/step/session.h"
@@ -35,11 +36,13 @@ class NextToken {
 
   int64_t rows() const { return rows_; }
 
-  // [R,V], valid until the session runs again. The R texts must have the same length, at least 1,
-  // and start with the texts of the last call.
+  // [R,V], valid until the session runs again. The R texts must have the same length, at least 1.
+  // The tokens that they begin with as those of the last call did are in the cache already.
   std::span<const float> Logits(std::span<const std::vector<int32_t>> texts);
 
  private:
+  // How many tokens from `first` on the cache holds for these texts of `count` from there on.
+  int64_t CachedOf(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count) const;
   void SetLast(int64_t position);  // whose logits are wanted
   void RunWhole(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
   // Appends tokens [first + cached_, first + count) of the texts to the cache.
@@ -50,6 +53,7 @@ class NextToken {
   int64_t context_;                                // C
   int64_t first_ = 0;                              // index in the text of the cache's first token
   int64_t cached_ = 0;                             // tokens in the cache
+  std::vector<std::vector<int32_t>> seen_;         // the texts of the last call
   std::vector<int32_t> prefill_, decode_, whole_;  // tokens of the programs, as last handed in
   std::vector<int32_t> last_;
   std::vector<float> logits_;
@@ -116,6 +120,7 @@ struct Generated {
   std::vector<std::string> texts;  // prompt and continuation of each row
   int64_t prompt_tokens = 0;       // of a row
   int64_t tokens = 0;              // drawn, of all rows together
+  int64_t ended = 0;               // rows that ended before the last token they might have
   double prompt_seconds = 0;       // until the first token was drawn
   double seconds = 0;              // for all other tokens
 };
@@ -127,6 +132,12 @@ struct Generated {
 // NotFinite when the logits hold NaN or infinity.
 Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,
+                   const std::function<void(const std::string&)>& stream = nullptr);
+
+// The same after a prompt of one token or more, the same in each row; options.prompt is not used.
+// Tokens that it begins with as the texts of earlier calls with `next` did are not computed again.
+Generated Continue(NextToken& next, const data::Tokenizer& tokenizer,
+                   const std::vector<int32_t>& prompt, const GenerateOptions& options,
                    const std::function<void(const std::string&)>& stream = nullptr);
 
 // `plimsoll generate`. The folder holds a run (config.yaml), a snapshot or a Hugging Face
@@ -143,11 +154,14 @@ struct GenerateCommand {
   std::string tokenizer;               // empty: the run's, or the folder's own
   std::vector<std::string> for_texts;  // the options given that only these models have: "--prompt"
 
+  ConversationOptions chat;  // of models that continue texts
+
   ImageOptions images;  // of models that make images
 };
-// Writes the text to stdout as it appears, and the time taken to stderr; or images to files
-// (generate_images.h). UserError when the model or its tokenizer cannot be read, when options are
-// for another kind of model, or when its numbers are not finite (NotFinite).
+// Writes the text to stdout as it appears, and the time taken to stderr; or the answers of a
+// conversation (generate_chat.h), or images to files (generate_images.h). UserError when the model
+// or its tokenizer cannot be read, when options are for another kind of model, or when its numbers
+// are not finite (NotFinite).
 void RunGenerate(const GenerateCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -47,12 +47,24 @@ std::span<const float> NextToken::Logits(std::span<const std::vector<int32_t>> t
   if (!whole_.empty()) {
     RunWhole(texts, first, count);
   } else {
-    if (first != first_ || count <= cached_) cached_ = 0;
+    cached_ = first == first_ ? CachedOf(texts, first, count) : 0;
     first_ = first;
     Extend(texts, first, count);
+    seen_.assign(texts.begin(), texts.end());
   }
   logits_ = session_.Read<float>("logits");
   return logits_;
+}
+
+// The last token is always computed: its logits are wanted.
+int64_t NextToken::CachedOf(std::span<const std::vector<int32_t>> texts, int64_t first,
+                            int64_t count) const {
+  int64_t cached = std::min(cached_, count - 1);
+  for (size_t r = 0; r < seen_.size(); ++r) {
+    const auto begin = texts[r].begin() + first;
+    cached = std::mismatch(begin, begin + cached, seen_[r].begin() + first).first - begin;
+  }
+  return cached;
 }
 
 void NextToken::SetLast(int64_t position) {

@@ -16,11 +16,13 @@
 #include "base/folders.h"
 #include "base/mapped_file.h"
 #include "base/message.h"
+#include "data/chats/chat_template.h"
 #include "data/images/preprocessor_config.h"
 #include "data/tokenizers/generation_config.h"
 #include "models/huggingface.h"
 #include "snapshots/snapshot.h"
 #include "trainer/config/load.h"
+#include "trainer/save_and_resume/chat_template_file.h"
 #include "trainer/save_and_resume/picture_preparation.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
@@ -173,7 +175,11 @@ void WriteAdapter(const Source& source, const std::string& to, TensorType type) 
 CopiedTokenizer TokenizerOf(const ExportCommand& command, const Source& source,
                             const std::string& tokenizer) {
   try {
-    return CopiedTokenizerFor(*source.model, tokenizer);
+    const std::string copy =
+        source.is_copied() ? source.folder + "/" + data::kChatTemplateFile : "";
+    const std::string chats = ChatTemplateText(
+        ChatTemplateOfRun(source.config, source.snapshot ? &*source.snapshot : nullptr), copy);
+    return CopiedTokenizerFor(*source.model, tokenizer, chats);
   } catch (const UserError& error) {
     throw UserError(fmt::format(
         "{}: {}", command.tokenizer.empty() ? "data.tokenizer" : "--tokenizer", error.what()));
@@ -241,7 +247,12 @@ void ClearFolder(const ExportCommand& command, const Source& source,
   }
 }
 
-void SayTokenizer(const std::string& tokenizer, const std::vector<std::string>& names) {
+void SayTokenizer(const std::string& tokenizer, const CopiedTokenizer& files) {
+  std::vector<std::string> names = files.Names();
+  if (!files.chat_template.empty()) {
+    std::erase(names, data::kChatTemplateFile);
+    PrintProgress(fmt::format("chats: {}, from data.chat_template\n", data::kChatTemplateFile));
+  }
   if (!names.empty()) {
     PrintProgress(fmt::format("tokenizer: {}, from {}\n", fmt::join(names, ", "), tokenizer));
   } else if (tokenizer.empty()) {
@@ -295,7 +306,7 @@ void RunExport(const ExportCommand& command) {
   if (ClassifiesPictures(*source.model)) {
     if (!preparation.empty()) PrintProgress(fmt::format("pictures: {}\n", data::kPreparationFile));
   } else if (!SegmentsPictures(*source.model)) {
-    SayTokenizer(tokenizer, files.Names());
+    SayTokenizer(tokenizer, files);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/folders.h"
 #include "base/mapped_file.h"
 #include "base/output_file.h"
+#include "data/chats/chat_template.h"
 #include "data/tokenizers/tokenizer.h"
 #include "models/huggingface.h"
 #include "trainer/settle/from_config.h"
@@ -22,7 +23,7 @@ constexpr const char* kConfigFile = "tokenizer_config.json";
 // Files next to a tokenizer's vocabulary that belong to it.
 constexpr const char* kBesideTokenizer[] = {
     kConfigFile, "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-    "vocab.txt", "chat_template.jinja"};
+    "vocab.txt", data::kChatTemplateFile};
 
 // A folder of such files: more chat templates.
 constexpr const char* kTemplates = "additional_chat_templates";
@@ -79,12 +80,15 @@ std::vector<std::string> CopiedTokenizer::Names() const {
   std::vector<std::string> names;
   for (const auto& [name, from] : copies) names.push_back(name);
   if (!config.empty()) names.emplace_back(kConfigFile);
+  if (!chat_template.empty()) names.emplace_back(data::kChatTemplateFile);
   std::ranges::sort(names);
   return names;
 }
 
-CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer) {
+CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer,
+                                   const std::string& chat_template) {
   CopiedTokenizer files;
+  files.chat_template = chat_template;
   if (tokenizer.empty()) return files;
   const data::TokenizerFiles found = data::FindTokenizer(tokenizer);
   if (found.vocabulary.empty()) return files;
@@ -98,6 +102,7 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
   }
   if (const fs::path folder = found.folder(); !folder.empty()) {
     for (const char* name : kBesideTokenizer) {
+      if (name == std::string_view(data::kChatTemplateFile) && !chat_template.empty()) continue;
       if (Exists((folder / name).string())) files.copies.emplace(name, (folder / name).string());
     }
     std::error_code none;
@@ -147,6 +152,7 @@ void WriteTokenizerFiles(const CopiedTokenizer& files, const std::string& folder
   };
   for (const auto& [name, from] : files.copies) write(name, MappedFile(from).text());
   if (!files.config.empty()) write(kConfigFile, files.config);
+  if (!files.chat_template.empty()) write(data::kChatTemplateFile, files.chat_template);
 }
 
 }  // namespace plimsoll::trainer
