@@ -220,6 +220,47 @@ TEST_P(CacheTest, LogitsAreThoseOfTheWholeText) {
   }
 }
 
+// As in a conversation whose turns are rendered anew: what texts share with earlier ones is still
+// in the cache, and what they no longer have does not act on them.
+TEST_P(CacheTest, TextsMayBranchOffEarlierOnes) {
+  const CacheCase& c = GetParam();
+  ThreadPool pool(2);
+  const auto cached = MakeSession(c.spec, pool, 2, c.context);
+  const auto whole = MakeSession(c.spec, pool, 2, c.context, false);
+  const auto tokens = [&](uint32_t seed, int64_t count) {
+    std::mt19937 random(seed);
+    std::vector<int32_t> text;
+    for (int64_t i = 0; i < count; ++i) {
+      text.push_back(static_cast<int32_t>(random() % c.spec.vocab));
+    }
+    return text;
+  };
+  NextToken with_cache(*cached), without(*whole);
+  const std::vector<int32_t> start = tokens(1, 8);
+  struct Branch {
+    size_t kept;   // of `start`
+    int64_t more;  // tokens after them
+  };
+  uint32_t seed = 2;
+  for (const Branch& branch : {Branch{8, 0}, Branch{8, c.context - 9}, Branch{8, 5}, Branch{5, 7},
+                               Branch{8, 0}, Branch{0, 3}, Branch{8, c.context}, Branch{8, 2}}) {
+    std::vector<std::vector<int32_t>> texts(2, start);
+    for (auto& text : texts) {
+      text.resize(branch.kept);
+      const std::vector<int32_t> more = tokens(seed++, branch.more);
+      text.insert(text.end(), more.begin(), more.end());
+    }
+    const auto got = with_cache.Logits(texts);
+    const auto expected = without.Logits(texts);
+    float largest = 1;
+    for (const float value : expected) largest = std::max(largest, std::fabs(value));
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(got[i], expected[i], 2e-5 * largest)
+          << branch.kept << " + " << branch.more << " logit " << i;
+    }
+  }
+}
+
 TEST_P(CacheTest, GreedyTextsAreThoseWithoutIt) {
   CacheCase c = GetParam();
   c.spec.vocab = 256;

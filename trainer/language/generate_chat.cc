@@ -250,7 +250,7 @@ void GenerateChat(const ConversationOptions& chat, const std::string& dtype,
   NextToken next(session);
 
   Conversation conversation(renderer, tokenizer, chat.system, context);
-  const int64_t room = std::min(given.tokens, std::max<int64_t>(1, context / 2));
+  const int64_t room = std::min(given.tokens, std::max<int64_t>(1, context / 4));
   Lines lines;
   Totals totals;
   while (auto line = lines.Next()) {

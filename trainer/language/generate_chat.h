@@ -36,7 +36,7 @@ TurnMarks FindTurnMarks(data::ChatRenderer& renderer, const data::Tokenizer& tok
 // answer ends as other texts of the model do, and with the template's end of a turn.
 //
 // The model's context limits a conversation: the oldest turns are left out, with a note, until the
-// rest leaves room for `sampling.tokens`, or for half of the context. `sampling.prompt` is not
+// rest leaves room for `sampling.tokens`, or for a quarter of the context. `sampling.prompt` is not
 // used.
 //
 // UserErrors: there is no template, or nothing to render it with; it refuses the conversation; the
