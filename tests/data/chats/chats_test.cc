@@ -264,6 +264,27 @@ TEST(Chats, TheDateMayBeFixed) {
   EXPECT_EQ(TextOf(renderer.Render(ChatOf(kTwoTurns), "x")), "14 Nov 2023");
 }
 
+TEST(Chats, APromptEndsWithTheBeginningOfTheAnswer) {
+  NEEDS_JINJA2();
+  const auto tokenizer = TokenizerFolder().Load();
+  ChatRenderer renderer({.chat_template = kChats + "qwen2.jinja"}, *tokenizer);
+  // No turn of the assistant is needed, and nothing is told apart.
+  const Chat asked = ChatOf(Turns({{"system", "s"}, {"user", "a?"}}));
+  EXPECT_EQ(renderer.RenderPrompt(asked, "x"),
+            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na?<|im_end|>\n"
+            "<|im_start|>assistant\n");
+  ExpectUserError([&] { renderer.Render(asked, "x"); }, {"x", "no turn of the assistant"});
+  const Chat two = ChatOf(kTwoTurns);
+  EXPECT_EQ(renderer.RenderPrompt(two, "x"),
+            TextOf(renderer.Render(two, "x")) + "<|im_start|>assistant\n");
+  ChatRenderer strict({.chat_template = kChats + "mistral.jinja"}, *tokenizer);
+  ExpectRefused(
+      [&] {
+        strict.RenderPrompt(ChatOf(Turns({{"user", "a"}, {"user", "b"}})), "x:3");
+      },
+      {"x:3", "mistral.jinja"});
+}
+
 TEST(Chats, PythonWithoutJinjaIsSaid) {
   const TempFolder folder;
   const std::string path = std::getenv("PATH");
