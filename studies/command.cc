@@ -20,6 +20,7 @@
 #include "studies/runner.h"
 #include "studies/table.h"
 #include "studies/values.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_costs.h"

@@ -18,6 +18,7 @@
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_device.h"

@@ -7,7 +7,7 @@
 #include "base/version.h"
 #include "memory/report.h"
 #include "trainer/plan/code_products.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {

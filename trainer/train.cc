@@ -50,6 +50,7 @@
 #include "trainer/save_and_resume/way_on.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/device_start.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "tests/trainer/tiny_session.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 
 namespace plimsoll::trainer {

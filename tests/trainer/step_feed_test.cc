@@ -13,6 +13,7 @@
 #include "data/prefetch.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/copying_device.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/step/input_places.h"
 

@@ -8,6 +8,7 @@
 
 #include "tests/trainer/tiny_session.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/knobs.h"
 #include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {

@@ -20,6 +20,7 @@
 #include "tests/ops/interpreter.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/tiny_session.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 
 namespace plimsoll::trainer {

@@ -27,6 +27,7 @@
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/core_share.h"
 #include "trainer/settle/data_rate.h"
 #include "trainer/settle/epochs.h"

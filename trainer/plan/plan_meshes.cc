@@ -17,6 +17,7 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/knobs.h"

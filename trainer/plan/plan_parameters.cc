@@ -17,6 +17,7 @@
 #include "graph/dtype.h"
 #include "models/checkpoint_parts.h"
 #include "trainer/plan/plan_table.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 

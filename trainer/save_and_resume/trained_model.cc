@@ -16,6 +16,7 @@
 #include "trainer/config/overrides.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/step/adapter.h"

@@ -1,4 +1,4 @@
-// Translates a run's configuration into the options of the parts that it configures.
+// Loads a run file, and makes the model and the tokenizer that it names.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,6 @@
 #include "runtime/device.h"
 #include "trainer/config/load.h"
 #include "trainer/config/run_config.h"
-#include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
 
@@ -36,25 +35,7 @@ std::vector<std::string> BlocksOf(const models::Model& model);
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights);
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
-// Why tensor-parallel ranks cannot share the tokens of a micro-step as parallel.sequence asks for;
-// empty: they can, or need not.
-std::string WhyNoSequence(const config::RunConfig& config, const models::Model& model);
-amp::AmpOptions AmpFrom(const config::RunConfig& config);
 // data::LoadTokenizer; UserError when its ids exceed the model's vocabulary, or the model has none.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
-
-// Options for training with this config, with programs for evaluation and for samples if it asks
-// for them.
-CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model);
-
-// A warning where a pass could not do to the programs what a key asks for; empty: all could.
-std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled);
-
-// The parameters that train.freeze means (frozen_parameters.cc), by the model's names. A pattern
-// that matches some of them means these; any other one is matched with the names of a checkpoint's
-// tensors, with or without their prefix, and with those of tied copies. UserError for a pattern
-// that matches nothing, for tensors that are a part of a parameter alone, and where nothing is left
-// to train.
-std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model);
 
 }  // namespace plimsoll::trainer

@@ -10,7 +10,7 @@
 #include "base/glob.h"
 #include "base/spelling.h"
 #include "models/checkpoint_parts.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/compile_from.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "trainer/config/check_techniques.h"
 #include "trainer/config/micro_batches.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_device.h"
 

@@ -15,6 +15,7 @@
 #include "trainer/config/follow_data.h"
 #include "trainer/config/rank_counts.h"
 #include "trainer/config/resolve.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"

@@ -16,6 +16,7 @@
 #include "memory/interconnect.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/run_budget.h"

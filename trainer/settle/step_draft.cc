@@ -15,7 +15,7 @@
 #include "graph/objective.h"
 #include "graph/pass.h"
 #include "graph/step_shape.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/step/join_programs.h"
 #include "trainer/step/passes.h"
 
