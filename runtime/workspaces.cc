@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/kernel.h"
 
@@ -18,7 +17,6 @@ bool AddWorkspaces(graph::Program& program, int threads, DeviceKind device) {
   bool changed = false;
   for (graph::Node& node : program.mutable_nodes()) {
     const graph::Program::Call call = program.CallOf(node);
-    if (device == DeviceKind::kCuda) ops::CheckCudaRuns(call.get());
     const int64_t bytes = WorkspaceBytes(call.get(), device, threads);
     if (bytes <= 0) continue;
     if (node.workspace != graph::kNoTensor && program.tensor(node.workspace).bytes() >= bytes) {

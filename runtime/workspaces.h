@@ -14,8 +14,7 @@ int64_t WorkspaceBytes(const graph::OpCall& call, DeviceKind device, int threads
 
 // For each node whose kernel needs scratch: adds a tensor "SCOPE.OP.workspace" (role workspace,
 // float32, one dimension) and makes it the node's workspace. An existing workspace that is large
-// enough is kept. Returns whether anything changed. UserError where the op has no kernel on that
-// kind of device for such a call (ops/cuda_refusal.h).
+// enough is kept. Returns whether anything changed.
 bool AddWorkspaces(graph::Program& program, int threads, DeviceKind device = DeviceKind::kCpu);
 
 }  // namespace plimsoll::runtime

@@ -15,8 +15,6 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "memory/plan.h"
-#include "ops/attention/attention.h"
-#include "ops/cuda_refusal.h"
 #include "runtime/process_memory.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
@@ -28,7 +26,6 @@ namespace {
 
 using graph::Attributes;
 using graph::Builder;
-using graph::DType;
 using graph::Program;
 using graph::Role;
 using graph::Tensor;
@@ -350,17 +347,6 @@ TEST(Workspaces, NamedAndSizedAsTheKernelWants) {
   EXPECT_EQ(p.nodes()[1].workspace, p.Require("head.test_mix.workspace"));
   EXPECT_EQ(p.nodes()[0].workspace, graph::kNoTensor);
   EXPECT_FALSE(AddWorkspaces(p, 2));
-}
-
-TEST(Workspaces, RefuseWhatTheDeviceHasNoKernelFor) {
-  Program p("train");
-  Builder g(p);
-  const Value qkv = g.Persistent("qkv", Role::kInput, {DType::kFloat32, {1, 4, 12}});
-  const Value positions = g.Persistent("positions", Role::kInput, {DType::kInt32, {1, 4}});
-  ops::Attention(g, qkv, {.heads = 1}, {.positions = positions});
-  EXPECT_NO_THROW(AddWorkspaces(p, 2, DeviceKind::kCpu));
-  EXPECT_EQ(UserErrorOf([&] { AddWorkspaces(p, 2, DeviceKind::kCuda); }),
-            ops::kNoCudaForDocumentsApart);
 }
 
 }  // namespace
