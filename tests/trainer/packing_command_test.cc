@@ -126,8 +126,10 @@ TEST_F(PackingCommand, ResumesExactly) {
   Train("llama", "best_fit", stopped);
   Arguments resumed = shuffled;
   resumed.push_back(parts);
-  const auto refused = RunPlimsoll(WithSets({"train", folder_ / "llama.yaml"}, resumed,
-                                            {"--set", "data.packing=none", "--resume", "auto"}));
+  std::string file = folder_.Read("llama.yaml");
+  file.replace(file.find("order: consecutive"), 5, "packing: none, order");
+  const auto refused = RunPlimsoll(
+      WithSets({"train", folder_.Write("none.yaml", file)}, resumed, {"--resume", "auto"}));
   ExpectExit(2, refused, {"data.packing: none, in the snapshot best_fit"});
   Train("llama", "best_fit", resumed, {"--resume", "auto"});
   EXPECT_EQ(Losses("parts"), losses);
