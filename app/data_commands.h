@@ -67,11 +67,11 @@ struct InspectExamplesOptions {
   std::string tokenizer;           // see LoadTokenizer
   ChatOptions chats;
   std::string separator;  // SplitOptions::delimiter
-  int64_t shown = 3;      // the first so many examples are shown
+  int64_t shown = 3;      // the number of examples to show, from the first on
   bool colored = false;   // what carries loss, by escape codes of terminals; otherwise in brackets
 };
 
-// Of each of the first examples its tokens as text, in which those that carry loss stand out, and
+// Of each of the first examples its tokens as text, with those that carry loss highlighted, and
 // their numbers; of all examples the totals. Control characters are written as \x1b and the like.
 // UserErrors: what tokenising the files would refuse.
 std::string InspectExamples(const InspectExamplesOptions& options, const Say& say);

@@ -56,7 +56,7 @@ struct HeadCounts {
 // Normalizes each head of q and of k (ops/norms/qk_norm.h); the weights q_norm.weight[hd] and
 // k_norm.weight[hd] start at 1.
 graph::Value QkNorm(Layers& g, graph::Value qkv, HeadCounts counts, double eps);
-// Turns q and k by their positions (Su et al. 2021); `positions`: as of AttentionMask.
+// Turns q and k by their positions (Su et al. 2021); `positions`: AttentionMask's.
 graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
                     const std::optional<RopeScaling>& scaling,
                     graph::Value positions = graph::kNoTensor);

@@ -35,7 +35,7 @@ std::optional<ChatTemplate> ChatTemplateIn(const std::string& folder,
 ChatTemplate ReadChatTemplate(const ChatOptions& options);
 
 // What options.chat_template says; else the one in the tokenizer's folder. UserError, which names
-// the key or the file, when it cannot be read or there is none.
+// the key or the file, when it cannot be read, and without a template.
 ChatTemplate FindChatTemplate(const ChatOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace plimsoll::data

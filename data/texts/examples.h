@@ -75,7 +75,7 @@ using ExampleSink =
 // The ids of an example as ExampleReader gives it.
 //
 // A prompt and its completion are encoded separately, so that no token spans both, and end with the
-// tokenizer's end-of-text token or, if there is none, with `delimiter` on a line of its own (a
+// tokenizer's end-of-text token or, without one, with `delimiter` on a line of its own (a
 // newline if the delimiter is empty). A chat is encoded as a whole and ends as its template says.
 // UserErrors name the file and line.
 void EncodeExample(std::string_view example, const Tokenizer& tokenizer,

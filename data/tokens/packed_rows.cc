@@ -42,7 +42,7 @@ class OpenBins {
   struct Bin {
     int32_t number = kNone, room = 0;
   };
-  // Takes out a bin with the least room from `length` on; number kNone: there is none.
+  // Takes out a bin with the least room from `length` on; number kNone: no bin has that room.
   Bin Take(int32_t length) {
     const auto least = rooms_.lower_bound(length);
     if (least == rooms_.end()) return {};

@@ -98,7 +98,7 @@ struct Attention : AttentionTiles<V> {
   }
 
   // ends[keys]: the lanes from ends[j] on do not see key + j, as the first key that their queries
-  // see comes after it. The panel has the queries [query, query+count); lanes behind them count as
+  // see comes after it. The panel has the queries [query, query+count); lanes after them count as
   // the last.
   template <typename Task>
   static void LaneEnds(const Task& task, int64_t query, int64_t count, int64_t key, int64_t keys,

@@ -6,7 +6,7 @@
 //   0. saturated: beyond the largest code by more than rounding
 //   1. zeroed: not zero, but nearer to 0 than to the smallest code
 //   2. overflowed: infinite or NaN
-// `scale` is the number that the code 1 stands for.
+// `scale` is the number whose code is 1.
 #pragma once
 
 #include "graph/dtype.h"

@@ -194,7 +194,7 @@ TEST_F(ChatCommand, TheTemplateGoesAlong) {
        {std::string("run"), std::string("run/model"), std::string("exported"), snapshot}) {
     EXPECT_EQ(Said(model, "q3\nq5\n"), "a3\na5\n") << model;
   }
-  // The copy also stands for a file that is gone, and for a tokenizer without a template.
+  // The copy is also used for a file that is gone, and for a tokenizer without a template.
   fs::remove(folder_ / "own.jinja");
   fs::remove(folder_ / "tokenizer/chat_template.jinja");
   EXPECT_EQ(Said("run", "q3\n"), "a3\n");

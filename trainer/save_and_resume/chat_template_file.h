@@ -17,7 +17,7 @@ std::string ChatTemplateOfRun(const config::RunConfig& config, const snapshots::
 std::string ChatTemplateOfRun(const TrainedModel& trained);
 
 // The text of such a template, a Jinja file or "chatml"; of `copy`, an earlier chat_template.jinja,
-// where that is a file. Empty if there is none, or with a warning if it cannot be read.
+// where that is a file. Empty without a template, or with a warning if it cannot be read.
 std::string ChatTemplateText(const std::string& chat_template, const std::string& copy = "");
 
 }  // namespace plimsoll::trainer

@@ -184,7 +184,7 @@ TEST(Chats, CountTheAssistantsWordsAndTheirEnd) {
   const TokenizerFolder llama2("llama2_style", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
   EXPECT_EQ(counted("mistral", kTwoTurns, llama2), (Strings{" A!</s>", " B!</s>"}));
   EXPECT_EQ(counted("gemma", kTwoTurns, llama2), (Strings{"A!<end_of_turn>", "B!<end_of_turn>"}));
-  // The end token is behind the last turn only.
+  // The end token is after the last turn only.
   EXPECT_EQ(counted("phi3", kTwoTurns, llama2), (Strings{"A!<|end|>", "B!<|end|>\n</s>"}));
   const TokenizerFolder llama3("llama3_style",
                                {{"bos_token", "<|begin_of_text|>"}, {"eos_token", "<|eot_id|>"}});
