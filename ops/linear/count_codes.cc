@@ -1,7 +1,6 @@
 #include "ops/linear/count_codes.h"
 
 #include "graph/op.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -37,10 +36,6 @@ const graph::OpRegistration kCountCodes({
 
 const CudaWorkspaceRegistration kWorkspace("count_codes", [](const OpCall&) {
   return int64_t{3 * 8};  // the numbers
-});
-
-const CudaRefusalRegistration kRefusal("count_codes", [](const OpCall&) -> std::string {
-  return "amp.fp8.counts has no tested CUDA kernel yet: leave it out, or device: cpu";
 });
 
 }  // namespace

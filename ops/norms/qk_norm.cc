@@ -1,7 +1,6 @@
 #include "ops/norms/qk_norm.h"
 
 #include "graph/gradient.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/qk_norm_partials.h"
@@ -106,13 +105,6 @@ const CudaWorkspaceRegistration kQkNormWorkspace("qk_norm_backward", [](const Op
   return QkNormPartials(tokens * heads) * sums * call.input(1).shape.elements() *
          static_cast<int64_t>(sizeof(float));
 });
-
-std::string Untested(const OpCall&) {
-  return "norms of query and key heads (qk_norm, of Qwen3) have no tested CUDA kernel yet: device: "
-         "cpu";
-}
-const CudaRefusalRegistration kRefusal("qk_norm", &Untested);
-const CudaRefusalRegistration kBackwardRefusal("qk_norm_backward", &Untested);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -23,8 +23,8 @@ TEST_P(CudaTrajectory, IsFollowed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, CudaTrajectory,
-                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "lora-gpt2",
-                                         "lora-llama"));
+                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "qwen3",
+                                         "lora-gpt2", "lora-llama"));
 
 }  // namespace
 }  // namespace plimsoll::golden
