@@ -18,6 +18,7 @@
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/largest.cuh"
 #include "ops/cuda/norm_result.cuh"
+#include "ops/cuda/norm_statistics.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -44,6 +45,17 @@ struct NormForward {
 // Threads of a block that shares a row, and of a block whose warps each have their own row: more of
 // them where a block adds its largest magnitudes, so that fewer blocks do.
 inline constexpr int kNormBlock = 256, kNormWarps = 64, kNormWarpsLargest = 128;
+
+// The most packs of 16 bytes of a row that a thread takes.
+inline constexpr int kNormPacks = 8;
+
+// Whether the kernel takes rows as packs. Then a warp takes a row of at most kNormPacks packs a
+// thread, a block a longer one; otherwise a block takes each row as single elements.
+template <typename T>
+bool TakesNormPacks(const NormForward<T>& p, const T* weight) {
+  return p.width % kPackSize<T> == 0 && p.width / kPackSize<T> <= kNormPacks * kNormBlock &&
+         Aligned(p.a, p.b, weight, p.bias, p.sum, p.y);
+}
 
 // All threads of a block call it.
 template <int kBlock, typename T>
@@ -124,10 +136,9 @@ __global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKern
       if (k * kThreads + lane >= packs) continue;
       float values[kSize];
       ToFloats(x[k], values);
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) sum += values[j];
+      AddElements(values, sum);
     }
-    mean = RowSum<kThreads>(sum, shared[0]) * scale;
+    mean = MeanOfSum(RowSum<kThreads>(sum, shared[0]), scale);
   }
   float squares = 0;
 #pragma unroll
@@ -136,13 +147,9 @@ __global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKern
     KeepPacked(x[k]);
     float values[kSize];
     ToFloats(x[k], values);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      const float d = values[j] - mean;
-      squares += d * d;
-    }
+    AddSquares<kMean>(values, mean, squares);
   }
-  const float rstd = rsqrtf(RowSum<kThreads>(squares, shared[1]) * scale + p.eps);
+  const float rstd = RstdOfSquares(RowSum<kThreads>(squares, shared[1]), scale, p.eps);
 
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
@@ -198,15 +205,14 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T
   float mean = 0;
   if constexpr (kMean) {
     float sum = 0;
-    for (int i = threadIdx.x; i < p.width; i += kNormBlock) sum += ToFloat(x[i]);
-    mean = BlockSum<kNormBlock>(sum, shared[0]) * scale;
+    for (int i = threadIdx.x; i < p.width; i += kNormBlock) AddElements({ToFloat(x[i])}, sum);
+    mean = MeanOfSum(BlockSum<kNormBlock>(sum, shared[0]), scale);
   }
   float squares = 0;
   for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
-    const float d = ToFloat(x[i]) - mean;
-    squares += d * d;
+    AddSquares<kMean>({ToFloat(x[i])}, mean, squares);
   }
-  const float rstd = rsqrtf(BlockSum<kNormBlock>(squares, shared[1]) * scale + p.eps);
+  const float rstd = RstdOfSquares(BlockSum<kNormBlock>(squares, shared[1]), scale, p.eps);
   for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
     const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
     const T y = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(weight[i]), bias));
@@ -230,8 +236,7 @@ void LaunchNormForwardRows(const NormForward<T>& p, const T* weight, cudaStream_
         <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kBlock, 0, stream>>>(p, weight,
                                                                                      p.bias);
   };
-  if (p.width % kSize != 0 || packs > 8 * kNormBlock ||
-      !Aligned(p.a, p.b, weight, p.bias, p.sum, p.y)) {
+  if (!TakesNormPacks(p, weight)) {
     NormForwardAnyKernel<T, kMean, kAdd, kLargest>
         <<<static_cast<unsigned>(p.rows), kNormBlock, 0, stream>>>(p, weight);
   } else if (packs <= kWarp) {
@@ -246,14 +251,14 @@ void LaunchNormForwardRows(const NormForward<T>& p, const T* weight, cudaStream_
     launch.template operator()<kWarp, 6>();
   } else if (packs <= 7 * kWarp) {
     launch.template operator()<kWarp, 7>();
-  } else if (packs <= 8 * kWarp) {
-    launch.template operator()<kWarp, 8>();
+  } else if (packs <= kNormPacks * kWarp) {
+    launch.template operator()<kWarp, kNormPacks>();
   } else if (packs <= 2 * kNormBlock) {
     launch.template operator()<kNormBlock, 2>();
   } else if (packs <= 4 * kNormBlock) {
     launch.template operator()<kNormBlock, 4>();
   } else {
-    launch.template operator()<kNormBlock, 8>();
+    launch.template operator()<kNormBlock, kNormPacks>();
   }
   gpu::CheckLaunch("norm, forward");
 }

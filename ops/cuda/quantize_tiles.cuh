@@ -4,10 +4,10 @@
 // Tiles of 128 × 128: a thread has 8 rows of 8 columns, 16 threads lie along a row. It stores codes
 // as it has them, 8 bytes a row. For the transposed copy it transposes its bytes in registers and
 // puts them into shared memory, 8 bytes of 8 rows for each column; then 8 threads write a column's
-// 128 rows, in pieces of 16 bytes. Units of 8 bytes lie at (column, row unit ^ column / 8), so that
-// neither the writes nor the reads of shared memory conflict. Column sums: 8 rows in a thread, then
-// the block's, which are partial sums of a second launch (cuda/column_sums.h). Their order depends
-// on the shape alone, not on the source.
+// 128 rows, in pieces of 16 bytes. Units of 8 bytes are permuted, so that neither the writes nor
+// the reads of shared memory conflict. Column sums: 8 rows in a thread, then the block's, which are
+// partial sums of a second launch (cuda/column_sums.h). Their order depends on the shape alone, not
+// on the source.
 //
 // Bytes: what the source loads, codes once each; the partial sums, 1/32 of the tensor in bf16, are
 // written and read.
@@ -30,9 +30,7 @@ inline constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 inline constexpr int kTileRows = kQuantizeTileRows, kTileColumns = 128;
 inline constexpr int kSide = 8;                       // a thread's rows and columns
 inline constexpr int kAcross = kTileColumns / kSide;  // threads along a row
-inline constexpr int kUnits = kTileRows / kSide;      // of 8 bytes, in a column of the tile
-inline constexpr int kPieces = kTileRows / 16;        // of 16 bytes, in a column of the tile
-static_assert(kAcross * kUnits == kThreads && kAcross == kUnits);
+static_assert(kAcross * (kTileRows / kSide) == kThreads);
 
 struct Cast {
   int64_t rows, columns, padded;  // padded: elements in a transposed row
@@ -100,15 +98,23 @@ __device__ void StoreSome(uint8_t* to, uint2 codes, int64_t count) {
   }
 }
 
-// The block's tile of transposed codes.
+// The transposed codes of a tile of kRows rows, which a thread block makes. Its units of 8 bytes,
+// in the order of columns, lie at their numbers ^ (column / 8 % 16): then 16 threads that have the
+// same rows of 16 times 8 columns write to different banks.
+template <int kRows, int kColumns>
 union TransposedTile {
-  uint2 units[kTileColumns][kUnits];
-  uint4 pieces[kTileColumns][kPieces];
+  static constexpr int kUnits = kRows / kSide;  // of 8 bytes, in a column
+  static constexpr int kPieces = kRows / 16;    // of 16 bytes, in a column
+  static constexpr int kSwaps = 16;             // of units; half as many of pieces
+  uint2 units[kColumns * kUnits];
+  uint4 pieces[kColumns * kPieces];
 };
 
 // A thread's codes, by rows, into the tile. `across`, `unit`: its place.
-__device__ inline void PutTransposed(TransposedTile& tile, const uint2 (&rows)[kSide], int across,
-                                     int unit) {
+template <int kRows, int kColumns>
+__device__ void PutTransposed(TransposedTile<kRows, kColumns>& tile, const uint2 (&rows)[kSide],
+                              int across, int unit) {
+  using Tile = TransposedTile<kRows, kColumns>;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {  // of its columns
     uint32_t top[4], bottom[4];
@@ -121,7 +127,8 @@ __device__ inline void PutTransposed(TransposedTile& tile, const uint2 (&rows)[k
     TransposeBytes(bottom);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      tile.units[across * kSide + half * 4 + i][unit ^ across] = {top[i], bottom[i]};
+      const int column = across * kSide + half * 4 + i;
+      tile.units[(column * Tile::kUnits + unit) ^ (across % Tile::kSwaps)] = {top[i], bottom[i]};
     }
   }
 }
@@ -133,16 +140,18 @@ struct Columns {
 
 // Rows of transposed codes begin and end at multiples of 16 bytes. `first_column`: the tile's, of
 // these columns.
-__device__ inline void StoreTransposed(const TransposedTile& tile, const Cast& cast, Columns of,
-                                       int64_t first_row, int64_t first_column) {
-  constexpr int kAtOnce = kThreads / kPieces;  // columns
+template <int kRows, int kColumns>
+__device__ void StoreTransposed(const TransposedTile<kRows, kColumns>& tile, const Cast& cast,
+                                Columns of, int64_t first_row, int64_t first_column) {
+  using Tile = TransposedTile<kRows, kColumns>;
+  constexpr int kPieces = Tile::kPieces, kAtOnce = kThreads / kPieces;  // columns
   const int piece = threadIdx.x % kPieces;
   const int64_t row = first_row + piece * 16;
 #pragma unroll
-  for (int i = 0; i < kTileColumns / kAtOnce; ++i) {
+  for (int i = 0; i < kColumns / kAtOnce; ++i) {
     const int column = i * kAtOnce + threadIdx.x / kPieces;
-    const int swap = column / kSide;
-    uint4 codes = tile.pieces[column][piece ^ (swap / 2)];
+    const int swap = column / kSide % Tile::kSwaps;
+    uint4 codes = tile.pieces[(column * kPieces + piece) ^ (swap / 2)];
     if (swap % 2 != 0) codes = {codes.z, codes.w, codes.x, codes.y};
     if (row < cast.padded && first_column + column < of.count) {
       uint8_t* const to = cast.transposed + (of.first + first_column + column) * cast.padded + row;
@@ -189,7 +198,7 @@ __device__ inline void StoreSums(float (&sums)[kSide], float (&shared)[kWarps][k
 template <typename Source, typename Code, bool kTransposed, bool kSums, bool kEven>
 __global__ void __launch_bounds__(kThreads) CastTilesKernel(const Source source, const Cast cast) {
   constexpr int kParts = Source::kParts, kRows = Source::kRows;
-  __shared__ TransposedTile tile;
+  __shared__ TransposedTile<kTileRows, kTileColumns> tile;
   __shared__ __align__(16) float shared_sums[kWarps][kTileColumns];
   const int64_t width = cast.columns / kParts;
   const auto tiles_across = static_cast<unsigned>((width + kTileColumns - 1) / kTileColumns);
@@ -258,6 +267,17 @@ __global__ void __launch_bounds__(kThreads) CastTilesKernel(const Source source,
   if constexpr (Source::kFindsLargest) {
     __shared__ uint32_t shared_largest[kWarps];
     AddLargest<kThreads>(largest, shared_largest, cast.found);
+  }
+}
+
+// One thread, after the kernel that has found the largest magnitude: writes the results that are
+// made of it. nullptr: not wanted.
+template <typename Code>
+__global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, float* scale,
+                             uint32_t* largest) {
+  if (largest != nullptr) *largest = *found;
+  if (scale != nullptr) {
+    *scale = ScaleOf(MagnitudeFor(*found, *expected), Code::kLargest).to_number;
   }
 }
 

@@ -158,16 +158,6 @@ __global__ void __launch_bounds__(kThreads)
   AddLargest<kThreads>(here, shared, largest);
 }
 
-// `found` is y's largest magnitude.
-template <typename Code>
-__global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, float* scale,
-                             uint32_t* largest) {
-  if (largest != nullptr) *largest = *found;
-  if (scale != nullptr) {
-    *scale = ScaleOf(MagnitudeFor(*found, *expected), Code::kLargest).to_number;
-  }
-}
-
 constexpr int kFirstBlocks = 4;  // on a multiprocessor: few, as they do nothing in most steps
 
 template <typename Source, typename Code>

@@ -175,6 +175,34 @@ backward
   EXPECT_EQ(program.Find("dh"), graph::kNoTensor);
 }
 
+// Nor are norms, of which the backward pass reads statistics alone.
+TEST(Fp8Products, ScalesOfEarlierStepsLetNormsMakeCodes) {
+  Program program = Parse(R"(program p
+  tensor %x: bf16[32,16] input persistent
+  tensor %h: bf16[32,16] input persistent
+  tensor %norm: bf16[16] parameter persistent
+  tensor %w: bf16[16,16] parameter persistent
+  tensor %y: bf16[32,16] metric persistent
+  tensor %dy: bf16[32,16] input persistent
+  tensor %dx: bf16[32,16] metric persistent
+  tensor %w.grad: f32[16,16] gradient persistent of %w as gradient
+  tensor %norm.grad: f32[16] gradient persistent of %norm as gradient
+forward
+  %s: bf16[32,16], %n: bf16[32,16], %rstd: f32[32] = add_rms_norm(%x, %h, %norm) {eps=1e-05} @block.0
+  %y = linear(%n, %w) {fp8="e5m2"} @block.0
+backward
+  %w.grad, _ = linear_dw(%n, %dy, _, _) {bias=false, fp8="e5m2"} @block.0
+  %dn: bf16[32,16] = linear_dx(%dy, %w) {fp8="e5m2"} @block.0
+  %dx, %norm.grad = rms_norm_backward(%s, %norm, %rstd, %dn, _, _) @block.0
+)");
+  Fp8Products({.codes = {.window = 2}}).Run(program);
+  graph::Simplify().Run(program);
+  EXPECT_EQ(ops::FuseQuantizedNorms(program), 1);
+  program.DropUnusedTensors();
+  EXPECT_NO_THROW(graph::Verify(program));
+  EXPECT_EQ(program.Find("n"), graph::kNoTensor);
+}
+
 // A frozen layer needs no gradient of its weight: nothing transposed waits.
 TEST(Fp8Products, FrozenLayersKeepNoCodes) {
   Program program = Parse(R"(program p

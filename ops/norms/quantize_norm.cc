@@ -1,0 +1,83 @@
+#include "ops/norms/quantize_norm.h"
+
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+#include "ops/cuda_workspace.h"
+#include "ops/definition.h"
+#include "ops/linear/quantize_workspace.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::DType;
+using graph::OpCall;
+using graph::OpRegistry;
+using graph::TensorType;
+using namespace quantize_norm;
+
+// The norm's op. InternalError unless the call has the inputs that it needs.
+const graph::OpDef& NormOf(const OpCall& call) {
+  const std::string& of = call.attributes.GetWord("of");
+  Check(IsQuantizedNorm(of), call, "makes no codes of '" + of + "'");
+  Check(call.has_input(kAddend) == NormAdds(of), call, "norms of sums, and no others, add");
+  Check(!call.has_input(kBias) || NormHasMean(of), call, "RMS norms have no bias");
+  return OpRegistry::Get().Require(of);
+}
+
+std::vector<const TensorType*> NormInputs(const OpCall& call) {
+  std::vector<const TensorType*> inputs = {&call.input(kX)};
+  if (call.has_input(kAddend)) inputs.push_back(&call.input(kAddend));
+  inputs.push_back(&call.input(kWeight));
+  if (call.has_input(kBias)) inputs.push_back(&call.input(kBias));
+  return inputs;
+}
+
+std::vector<TensorType> Infer(const OpCall& call) {
+  const graph::OpDef& norm = NormOf(call);
+  norm.infer({norm, NormInputs(call), {}, call.attributes});  // its checks
+  const TensorType& y = call.input(kX);
+  const TensorType number{DType::kFloat32, {}};
+  const TensorType* const inputs[] = {&y, &number, nullptr, &call.input(kExpected)};
+  const graph::OpDef& quantize = OpRegistry::Get().Require("quantize");
+  std::vector<TensorType> types = quantize.infer({quantize, inputs, {}, call.attributes});
+  const TensorType statistic{graph::ComputeType(y.dtype), {y.shape.rows()}};
+  types.resize(kLargest);
+  types.insert(types.end(), {number, statistic, statistic});
+  if (call.has_input(kAddend)) types.push_back(y);
+  return types;
+}
+
+graph::Cost CostOfBoth(const OpCall& call) {
+  const graph::OpDef& norm = NormOf(call);
+  const double flops = graph::CostOf({norm, NormInputs(call), {}, call.attributes}).flops;
+  return {flops + 2 * static_cast<double>(call.input(kX).shape.elements()), ArgumentBytes(call)};
+}
+
+// Made after activations have been tagged and recomputed, so that no trait for these is needed.
+const graph::OpRegistration kQuantizeNorm({
+    .name = "quantize_norm",
+    .inputs = {{"x"}, {"addend", true}, {"weight"}, {"bias", true}, {"expected"}},
+    .outputs = {{"transposed", true},
+                {"codes", true},
+                {"scale", true},
+                {"largest", true},
+                {"mean", true},
+                {"rstd", true},
+                {"sum", true}},
+    .infer = &Infer,
+    .gradient = {},
+    .cost = &CostOfBoth,
+    .in_place = {{kX, kSum}, {kAddend, kSum}},
+});
+
+// A sum that nobody wants lies after the words for largest magnitudes.
+const CudaWorkspaceRegistration kWorkspace("quantize_norm", [](const OpCall& call) {
+  const bool adds = call.has_input(kAddend) && !call.has_output(kSum);
+  return kQuantizeActivationWords + (adds ? call.input(kX).bytes() : 0);
+});
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,46 @@
+// 8-bit codes of the result of a norm, which itself is never stored.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace plimsoll::ops {
+
+// The op `quantize_norm`, which a fusion emits (ops/fusions.h):
+//
+//   x [..., D], addend? as x, weight [D], bias? [D], expected f32[N] {of, eps, dtype, index}
+//     → transposed?, codes?, scale?, largest? f32[], mean? [rows], rstd? [rows], sum? as x
+//
+// It is the norm OF, with the addend where OF adds, and a bias only where OF is a layer norm:
+//
+//   sum, y, mean, rstd = OF(x, addend, weight, bias) {eps}
+//   largest = largest_magnitude(y)
+//   transposed, codes, scale = quantize(y, largest, _, expected) {dtype, index}
+//
+// with the bytes of these three ops. There is no sum where nothing is added; the mean of an RMS
+// norm is 0. On a GPU there is one exception: where y isn't finite and something is expected,
+// `codes` and `transposed` are those of the expected magnitude, since they are written before the
+// last element is known. `scale` is NaN there all the same, and so is every product.
+
+// What `of` may be.
+inline constexpr std::array<std::string_view, 4> kQuantizedNorms = {
+    "rms_norm", "layer_norm", "add_rms_norm", "add_layer_norm"};
+
+inline bool IsQuantizedNorm(std::string_view op) {
+  return std::ranges::find(kQuantizedNorms, op) != kQuantizedNorms.end();
+}
+
+// Norms of a sum.
+inline bool NormAdds(std::string_view of) { return of.starts_with("add_"); }
+// Norms that subtract the mean, and may have a bias.
+inline bool NormHasMean(std::string_view of) { return of.ends_with("layer_norm"); }
+
+// The arguments.
+namespace quantize_norm {
+enum Input : size_t { kX, kAddend, kWeight, kBias, kExpected };
+enum Output : size_t { kTransposed, kCodes, kScale, kLargest, kMean, kRstd, kSum };
+}  // namespace quantize_norm
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,374 @@
+// The codes of a norm's result y, and the same transposed (ops/norms/quantize_norm.h).
+//
+// A thread block has 32 rows, whose codes are 32 bytes, a sector, of each transposed row. First
+// each of its warps finds the statistics of a row at a time, and writes a sum. It adds a row's
+// elements in the order of the norm's own kernel (ops/cuda/norm_forward.cuh): where that has a
+// block for a row, each lane has the elements of one thread of each of the block's warps. Then the
+// block reads its rows again, from the L2 cache, and makes codes of y in tiles of 512 columns
+// (ops/cuda/quantize_tiles.cuh): y is computed as there, and rounded to its type.
+//
+// The first step expects nothing. A kernel before the main one, which returns at once in all other
+// steps, then finds y's largest magnitude. Another one after it writes the scale of the largest
+// magnitude that the main kernel has found, which is NaN if y isn't finite.
+//
+// Bytes for N elements of 16 bits and both copies of their codes: 4·N, and 4·N more for an addend
+// and the sum; another 2·N where the L2 cache has lost rows. In the first step, operands are read
+// once more.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "base/float8.h"
+#include "gpu/check.h"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/largest.cuh"
+#include "ops/cuda/norm_forward.cuh"
+#include "ops/cuda/quantize_tiles.cuh"
+#include "ops/cuda_kernel.h"
+#include "ops/linear/quantize.h"
+#include "ops/linear/quantize_workspace.h"
+#include "ops/norms/quantize_norm.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using namespace cast_tiles;
+
+constexpr int kRows = 32, kColumns = 512;      // of a tile
+constexpr int kTileAcross = kColumns / kSide;  // threads along a row
+static_assert(kTileAcross * (kRows / kSide) == kThreads);
+
+// How the norm's own kernel takes rows. kSize elements at a time are a pack; kRowWarps warps have a
+// row.
+template <typename T, bool kMean, bool kAdd, int kSize, int kRowWarps>
+struct Form {
+  static constexpr bool kHasMean = kMean, kAdds = kAdd;
+  static constexpr int kPack = kSize, kWarpsOfRow = kRowWarps;
+  static constexpr int kAtOnce = kNormPacks;  // packs that a lane loads at once
+  // A row of one warp is at most as many.
+  static constexpr bool kStays = kRowWarps == 1;
+  // Whether tiles, too, take 8 elements at once.
+  static constexpr bool kEven = kSize == kSide;
+  static_assert(kRowWarps == 1 || kRowWarps == kAtOnce);
+  static_assert(kRowWarps == 1 || kRowWarps * kWarp == kNormBlock);
+};
+
+template <typename T>
+struct Operands : NormForward<T> {
+  const T* weight;
+};
+
+struct Statistics {
+  float mean, rstd;
+};
+
+// What is added is read once, and leaves the L2 cache to the sum, which is read again.
+template <int N, typename T>
+__device__ Pack<T, N> LoadTerm(const T* from) {
+  Pack<T, N> pack;
+  if constexpr (sizeof(pack) == sizeof(uint4)) {
+    const uint4 words = __ldcs(reinterpret_cast<const uint4*>(from));
+    memcpy(&pack, &words, sizeof(pack));
+  } else {
+    pack = *reinterpret_cast<const Pack<T, N>*>(from);
+  }
+  return pack;
+}
+
+// Pack `i` of a row of x: of a, or of the sum.
+template <typename Form, typename T>
+__device__ Pack<T, Form::kPack> MakeX(const Operands<T>& p, int64_t start, int i) {
+  constexpr int kSize = Form::kPack;
+  const int64_t at = start + int64_t{i} * kSize;
+  if constexpr (!Form::kAdds) {
+    return *reinterpret_cast<const Pack<T, kSize>*>(p.a + at);
+  } else {
+    float sum[kSize], more[kSize];
+    ToFloats(LoadTerm<kSize>(p.a + at), sum);
+    ToFloats(LoadTerm<kSize>(p.b + at), more);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) sum[j] = __fadd_rn(sum[j], more[j]);
+    return RoundPack<T, kSize>(sum);
+  }
+}
+
+// Loads the packs of a lane from `first` on. kStored: a sum is in memory already.
+template <typename Form, bool kStored, typename T>
+__device__ void LoadPacks(const Operands<T>& p, int64_t start, int packs, int first,
+                          Pack<T, Form::kPack> (&x)[Form::kAtOnce]) {
+#pragma unroll
+  for (int k = 0; k < Form::kAtOnce; ++k) {
+    const int i = first + k * kWarp;
+    if (i >= packs) continue;
+    if constexpr (kStored && Form::kAdds) {
+      x[k] = reinterpret_cast<const Pack<T, Form::kPack>*>(p.sum + start)[i];
+    } else {
+      x[k] = MakeX<Form>(p, start, i);
+    }
+  }
+}
+
+// Not by WriteGlobal(), since the thread itself may load the sum again.
+template <typename Form, typename T>
+__device__ void StoreSum(const Operands<T>& p, int64_t start, int packs, int first,
+                         Pack<T, Form::kPack> (&x)[Form::kAtOnce]) {
+#pragma unroll
+  for (int k = 0; k < Form::kAtOnce; ++k) {
+    const int i = first + k * kWarp;
+    if (i >= packs) continue;
+    if constexpr (sizeof(x[k]) == 16) KeepPacked(x[k]);  // one access of 16 bytes
+    reinterpret_cast<Pack<T, Form::kPack>*>(p.sum + start)[i] = x[k];
+  }
+}
+
+// Sum over a row, as RowSum() of the norm's kernel has it, from the lane's share of each of its
+// warps. All lanes get it.
+template <int kRowWarps>
+__device__ float TotalOf(const float (&shares)[kRowWarps]) {
+  if constexpr (kRowWarps == 1) {
+    return WarpSum(shares[0]);
+  } else {
+    const int lane = threadIdx.x % kWarp;
+    float mine = 0;
+#pragma unroll
+    for (int i = 0; i < kRowWarps; ++i) {
+      const float sum = WarpSum(shares[i]);
+      if (lane == i) mine = sum;
+    }
+    return WarpSum(mine);
+  }
+}
+
+// A warp's row. kStore: writes the sum, where there is one.
+template <typename Form, bool kStore, typename T>
+__device__ Statistics StatisticsOf(const Operands<T>& p, int64_t row) {
+  constexpr int kSize = Form::kPack, kAtOnce = Form::kAtOnce, kRowWarps = Form::kWarpsOfRow;
+  const int lane = threadIdx.x % kWarp, packs = p.width / kSize;
+  const int64_t start = row * p.width;
+  const float share = 1.0f / static_cast<float>(p.width);
+  Pack<T, kSize> x[kAtOnce];
+  float values[kSize];
+  Statistics found{};
+  if constexpr (Form::kHasMean) {
+    float sums[kRowWarps] = {};
+    int first = lane;
+    do {
+      LoadPacks<Form, false>(p, start, packs, first, x);
+      if constexpr (kStore && Form::kAdds) StoreSum<Form>(p, start, packs, first, x);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        if (first + k * kWarp >= packs) continue;
+        ToFloats(x[k], values);
+        AddElements(values, sums[k % kRowWarps]);
+      }
+      first += kAtOnce * kWarp;
+    } while (!Form::kStays && first - lane < packs);
+    found.mean = MeanOfSum(TotalOf(sums), share);
+  }
+  float squares[kRowWarps] = {};
+  int first = lane;
+  do {
+    if constexpr (!Form::kHasMean) {
+      LoadPacks<Form, false>(p, start, packs, first, x);
+      if constexpr (kStore && Form::kAdds) StoreSum<Form>(p, start, packs, first, x);
+    } else if constexpr (!Form::kStays) {
+      LoadPacks<Form, kStore>(p, start, packs, first, x);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (first + k * kWarp >= packs) continue;
+      if constexpr (sizeof(x[k]) == 16) KeepPacked(x[k]);
+      ToFloats(x[k], values);
+      AddSquares<Form::kHasMean>(values, found.mean, squares[k % kRowWarps]);
+    }
+    first += kAtOnce * kWarp;
+  } while (!Form::kStays && first - lane < packs);
+  found.rstd = RstdOfSquares(TotalOf(squares), share, p.eps);
+  return found;
+}
+
+// Where nothing is expected: *largest becomes at least y's largest magnitude. Warps take rows,
+// grid-stride. Doesn't write the sum, which may have the memory of what is added.
+template <typename Form, typename T>
+__global__ void __launch_bounds__(kThreads)
+    FirstNormKernel(const Operands<T> p, const uint32_t* expected, uint32_t* largest) {
+  if (*expected != 0) return;
+  constexpr int kSize = Form::kPack;
+  __shared__ uint32_t shared[kWarps];
+  const int lane = threadIdx.x % kWarp, packs = p.width / kSize;
+  uint32_t here = 0;
+  for (int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp; row < p.rows;
+       row += int64_t{gridDim.x} * kWarps) {
+    const Statistics of = StatisticsOf<Form, false>(p, row);
+    for (int i = lane; i < packs; i += kWarp) {
+      float x[kSize], weight[kSize], y[kSize] = {};
+      ToFloats(MakeX<Form>(p, row * p.width, i), x);
+      LoadPack<kSize>(p.weight + i * kSize, weight);
+      if (p.bias != nullptr) LoadPack<kSize>(p.bias + i * kSize, y);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) y[j] = NormResult(x[j], of.mean, of.rstd, weight[j], y[j]);
+      here = WithMagnitudes(here, RoundPack<T, kSize>(y));
+    }
+  }
+  AddLargest<kThreads>(here, shared, largest);
+}
+
+template <typename Form, typename Code, typename T>
+__global__ void __launch_bounds__(kThreads, 2)
+    QuantizeNormKernel(const Operands<T> p, const Cast cast) {
+  constexpr bool kEven = Form::kEven;
+  // Two: while some threads still store columns of one, others fill the next.
+  __shared__ TransposedTile<kRows, kColumns> tiles[2];
+  __shared__ Statistics statistics[kRows];
+  __shared__ uint32_t shared_largest[kWarps];
+  const int64_t first_row = int64_t{FromTheEnd()} * kRows;
+  for (int i = threadIdx.x / kWarp; i < kRows && first_row + i < p.rows; i += kWarps) {
+    const int64_t row = first_row + i;
+    const Statistics found = StatisticsOf<Form, true>(p, row);
+    if (threadIdx.x % kWarp != 0) continue;
+    statistics[i] = found;
+    if (p.mean != nullptr) p.mean[row] = found.mean;
+    if (p.rstd != nullptr) p.rstd[row] = found.rstd;
+  }
+  __syncthreads();
+
+  const T* const x = Form::kAdds ? p.sum : p.a;
+  const float to_code = ReadScale<Code>(cast).to_code;
+  const int across = threadIdx.x % kTileAcross, unit = threadIdx.x / kTileAcross;
+  const int64_t row = first_row + unit * kSide;
+  uint32_t largest = 0;
+  for (int first = 0; first < p.width; first += kColumns) {
+    const int column = first + across * kSide, left = p.width - column;  // may be negative
+    Eight<T> loaded[kSide];
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      const int count = row + i < p.rows ? left : 0;
+      loaded[i] = LoadSome<kEven>(x + (row + i) * p.width + column, count);
+    }
+    float weight[kSide], bias[kSide] = {};
+    ToFloats(LoadSome<kEven>(p.weight + column, left), weight);
+    if (p.bias != nullptr) ToFloats(LoadSome<kEven>(p.bias + column, left), bias);
+    uint2 codes[kSide];
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      const int count = row + i < p.rows ? left : 0;
+      const Statistics of = statistics[unit * kSide + i];
+      float y[kSide];
+      ToFloats(loaded[i], y);
+#pragma unroll
+      for (int j = 0; j < kSide; ++j) {
+        const float result = NormResult(y[j], of.mean, of.rstd, weight[j], bias[j]);
+        y[j] = (kEven ? 0 : j) < count ? result : 0;
+      }
+      const Eight<T> made = RoundPack<T, kSide>(y);
+      largest = WithMagnitudes(largest, made);
+      ToFloats(made, y);
+      codes[i] = EightCodes<Code>(y, to_code);
+      if (cast.codes != nullptr) {
+        StoreSome<kEven>(cast.codes + (row + i) * p.width + column, codes[i], count);
+      }
+    }
+    if (cast.transposed != nullptr) {
+      auto& tile = tiles[first / kColumns % 2];
+      PutTransposed(tile, codes, across, unit);
+      __syncthreads();
+      StoreTransposed(tile, cast, {0, p.width}, first_row, first);
+    }
+  }
+  AddLargest<kThreads>(largest, shared_largest, cast.found);
+}
+
+constexpr int kFirstBlocks = 4;  // on a multiprocessor: few, as they do nothing in most steps
+
+template <typename Form, typename Code, typename T>
+void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast,
+                uint32_t* first_largest) {
+  if (cast.codes != nullptr || cast.transposed != nullptr) {
+    const int64_t blocks = (p.rows + kWarps - 1) / kWarps;
+    const int64_t most = int64_t{ctx.libraries.multiprocessors()} * kFirstBlocks;
+    FirstNormKernel<Form>
+        <<<static_cast<unsigned>(std::min(blocks, most)), kThreads, 0, ctx.stream>>>(
+            p, cast.expected, first_largest);
+    gpu::CheckLaunch("quantize_norm");
+  }
+  QuantizeNormKernel<Form, Code>
+      <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kThreads, 0, ctx.stream>>>(p, cast);
+  gpu::CheckLaunch("quantize_norm");
+}
+
+template <typename Code, bool kMean, bool kAdd, typename T>
+void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast,
+            uint32_t* first_largest) {
+  constexpr int kSize = kPackSize<T>, kBlockWarps = kNormBlock / kWarp;
+  const auto launch = [&]<int kSizeOf, int kRowWarps>() {
+    LaunchForm<Form<T, kMean, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast, first_largest);
+  };
+  if (!TakesNormPacks<T>(p, p.weight)) {
+    launch.template operator()<1, kBlockWarps>();
+  } else if (p.width / kSize <= kNormPacks * kWarp) {
+    launch.template operator()<kSize, 1>();
+  } else {
+    launch.template operator()<kSize, kBlockWarps>();
+  }
+}
+
+template <typename Code, typename T>
+void Run(const CudaContext& ctx, Operands<T> p) {
+  using namespace quantize_norm;
+  auto* const words = static_cast<uint32_t*>(ctx.workspace);
+  uint32_t *const first_largest = words, *const found = words + 1;
+  Cast cast{};
+  cast.rows = p.rows;
+  cast.columns = p.width;
+  cast.padded = TransposedRow(p.rows);
+  cast.transposed = ctx.out<uint8_t>(kTransposed);
+  cast.codes = ctx.out<uint8_t>(kCodes);
+  cast.largest = first_largest;
+  cast.expected = ctx.in<uint32_t>(kExpected) + ctx.attributes.GetInt("index");
+  cast.found = found;
+  gpu::Check(cudaMemsetAsync(words, 0, 2 * sizeof(*words), ctx.stream), "cudaMemsetAsync");
+  if (p.rows > 0) {
+    const std::string& of = ctx.attributes.GetWord("of");
+    const auto launch = [&]<bool kMean>() {
+      NormAdds(of) ? Launch<Code, kMean, true>(ctx, p, cast, first_largest)
+                   : Launch<Code, kMean, false>(ctx, p, cast, first_largest);
+    };
+    NormHasMean(of) ? launch.template operator()<true>() : launch.template operator()<false>();
+  }
+  if (ctx.has_output(kScale) || ctx.has_output(kLargest)) {
+    FinishKernel<Code><<<1, 1, 0, ctx.stream>>>(found, cast.expected, ctx.out<float>(kScale),
+                                                ctx.out<uint32_t>(kLargest));
+    gpu::CheckLaunch("quantize_norm");
+  }
+}
+
+void QuantizeNorm(const CudaContext& ctx) {
+  using namespace quantize_norm;
+  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+    Operands<T> p{};
+    p.a = ctx.in<T>(kX);
+    p.b = ctx.in<T>(kAddend);
+    p.weight = ctx.in<T>(kWeight);
+    p.bias = ctx.in<T>(kBias);
+    p.mean = ctx.out<float>(kMean);
+    p.rstd = ctx.out<float>(kRstd);
+    p.rows = ctx.in_shape(kX).rows();
+    p.width = static_cast<int>(ctx.in_shape(kX).dim(-1));
+    p.eps = static_cast<float>(ctx.attributes.GetReal("eps"));
+    if (ctx.has_input(kAddend)) {
+      char* const after = static_cast<char*>(ctx.workspace) + kQuantizeActivationWords;
+      p.sum = ctx.has_output(kSum) ? ctx.out<T>(kSum) : reinterpret_cast<T*>(after);
+    }
+    if (graph::ParseDType(ctx.attributes.GetWord("dtype")) == graph::DType::kFloat8E4M3) {
+      Run<Float8E4M3>(ctx, p);
+    } else {
+      Run<Float8E5M2>(ctx, p);
+    }
+  });
+}
+
+const CudaKernelRegistration kQuantizeNorm({"quantize_norm", &QuantizeNorm});
+
+}  // namespace
+}  // namespace plimsoll::ops
