@@ -27,7 +27,7 @@ int FuseGeluGradient(graph::Program& program);
 //   %largest = largest_magnitude(%y)
 //   %t, %codes, %scale, %sums = quantize(%y, %largest, %acc_sums, %expected) {index=3, …}
 //
-// becomes, at the position of the last,
+// becomes, at the position of the first,
 //
 //   %t, %codes, %scale, %sums, %largest = quantize_activation(%gate_up, _, %acc_sums, %expected)
 //       {index=3, of="swiglu", …}
@@ -110,9 +110,9 @@ int FuseRecomputedNorms(graph::Program& program);
 //       {index=3, of="add_rms_norm", …}
 //
 // which doesn't store y (ops/norms/quantize_norm.h), and the same with the other norms of rows.
-// Nothing else may read y, a scale that is expected from earlier steps is needed, and a norm with
-// dropout stays unchanged. Runs after FuseRecomputedNorms, which needs the norms, and before
-// FuseLargest.
+// Nothing else may read y, all are in one phase, a scale that is expected from earlier steps is
+// needed, and a norm with dropout stays unchanged. Runs after FuseRecomputedNorms, which needs the
+// norms, and before FuseLargest.
 int FuseQuantizedNorms(graph::Program& program);
 
 // Lets the op that makes a tensor find its largest magnitude (OpDef::finds_largest), in place of a

@@ -270,17 +270,6 @@ __global__ void __launch_bounds__(kThreads) CastTilesKernel(const Source source,
   }
 }
 
-// One thread, after the kernel that has found the largest magnitude: writes the results that are
-// made of it. nullptr: not wanted.
-template <typename Code>
-__global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, float* scale,
-                             uint32_t* largest) {
-  if (largest != nullptr) *largest = *found;
-  if (scale != nullptr) {
-    *scale = ScaleOf(MagnitudeFor(*found, *expected), Code::kLargest).to_number;
-  }
-}
-
 // Thread blocks of CastTilesKernel.
 template <typename Source>
 unsigned CastBlocks(const Cast& cast) {

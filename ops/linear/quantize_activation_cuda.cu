@@ -6,13 +6,10 @@
 // that a tile is two tiles of y, half a row apart. Functions are those of the activations' own
 // kernels (ops/cuda/activations.cuh), and y is rounded to its type: the same bits.
 //
-// The first step expects nothing. A kernel before the main one, which returns at once in all other
-// steps, then finds y's largest magnitude. Another one after it writes the scale of the largest
-// magnitude that the main kernel has found, which is NaN if y isn't finite.
+// What happens in the first step, which expects nothing: ops/cuda/expected_codes.cuh.
 //
 // Bytes for N results of 16 bits and both copies of their codes: gelu 4·N, its gradient 6·N; swiglu
 // 6·N, its gradient 5·N. In the first step a and dy are read once more.
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -21,10 +18,10 @@
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/expected_codes.cuh"
 #include "ops/cuda/largest.cuh"
 #include "ops/cuda/quantize_tiles.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/linear/quantize.h"
 #include "ops/linear/quantize_activation.h"
 #include "ops/linear/quantize_workspace.h"
 
@@ -158,11 +155,8 @@ __global__ void __launch_bounds__(kThreads)
   AddLargest<kThreads>(here, shared, largest);
 }
 
-constexpr int kFirstBlocks = 4;  // on a multiprocessor: few, as they do nothing in most steps
-
 template <typename Source, typename Code>
-void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast,
-                 uint32_t* first_largest) {
+void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast) {
   // Layers in 8 bits have activations of 16 bits; of float32 there is the general form alone.
   constexpr bool kMayBeEven = sizeof(typename Source::Element) == 2;
   const int64_t width = cast.columns / Source::kParts;
@@ -177,9 +171,8 @@ void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast,
   }
   if (cast.codes != nullptr || cast.transposed != nullptr) {
     const int64_t blocks = (cast.rows * ((width + kSide - 1) / kSide) + kThreads - 1) / kThreads;
-    const int64_t most = int64_t{ctx.libraries.multiprocessors()} * kFirstBlocks;
-    first<<<static_cast<unsigned>(std::min(blocks, most)), kThreads, 0, ctx.stream>>>(
-        source, cast.rows, width, cast.expected, first_largest);
+    first<<<FirstBlocks(ctx, blocks), kThreads, 0, ctx.stream>>>(source, cast.rows, width,
+                                                                 cast.expected, FirstLargest(ctx));
     gpu::CheckLaunch("quantize_activation");
   }
   kernel<<<CastBlocks<Source>(cast), kThreads, 0, ctx.stream>>>(source, cast);
@@ -205,35 +198,19 @@ template <typename Code>
 void Run(const CudaContext& ctx) {
   const graph::Shape y =
       QuantizedActivationType(ctx.attributes.GetWord("of"), ctx.inputs[0].type).shape;
-  auto* const words = static_cast<uint32_t*>(ctx.workspace);
-  uint32_t *const first_largest = words, *const found = words + 1;
-  Cast cast{};
-  cast.rows = y.rows();
-  cast.columns = y.dim(-1);
-  cast.padded = TransposedRow(cast.rows);
-  cast.transposed = ctx.out<uint8_t>(0);
-  cast.codes = ctx.out<uint8_t>(1);
-  cast.largest = first_largest;
-  cast.expected = ctx.in<uint32_t>(3) + ctx.attributes.GetInt("index");
-  cast.found = found;
+  Cast cast = ExpectedCast(ctx, y, 3);
   if (ctx.has_output(3)) {
     cast.partials =
-        reinterpret_cast<float*>(static_cast<char*>(ctx.workspace) + kQuantizeActivationWords);
+        reinterpret_cast<float*>(static_cast<char*>(ctx.workspace) + kLargestWordsBytes);
   }
-
-  gpu::Check(cudaMemsetAsync(words, 0, 2 * sizeof(*words), ctx.stream), "cudaMemsetAsync");
   if (cast.rows > 0 && cast.columns > 0) {
     DispatchCuda(ctx.dtype(), [&]<typename T>() {
       DispatchSource<T>(ctx, [&]<typename Source>() {
-        LaunchTiles<Source, Code>(ctx, Source{{ctx.in<T>(0), ctx.in<T>(1)}}, cast, first_largest);
+        LaunchTiles<Source, Code>(ctx, Source{{ctx.in<T>(0), ctx.in<T>(1)}}, cast);
       });
     });
   }
-  if (ctx.has_output(2) || ctx.has_output(4)) {
-    FinishKernel<Code>
-        <<<1, 1, 0, ctx.stream>>>(found, cast.expected, ctx.out<float>(2), ctx.out<uint32_t>(4));
-    gpu::CheckLaunch("quantize_activation");
-  }
+  FinishCast<Code>(ctx, cast, 4);
   if (ctx.has_output(3) && cast.columns > 0) {
     AddPartialSums(ctx.stream, cast.partials, QuantizeTiles(cast.rows), cast.columns,
                    ctx.in<float>(2), ctx.out<float>(3));

@@ -1,5 +1,5 @@
-// The scratch memory of the kernels of quantize and quantize_activation on a GPU: partial sums of
-// columns, after the largest magnitudes that the latter finds.
+// The scratch memory of the kernels of quantize, quantize_activation and quantize_norm on a GPU:
+// partial sums of columns, after the largest magnitudes that the latter two find.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ inline int64_t QuantizeWorkspace(const graph::OpCall& call) {
   return QuantizeTiles(x.rows()) * x.dim(-1) * static_cast<int64_t>(sizeof(float));
 }
 
-// Bytes of the two words for largest magnitudes, so that sums after them are aligned as tensors.
-inline constexpr int64_t kQuantizeActivationWords = 256;
+// Bytes of the two words for largest magnitudes, so that what is after them is aligned as tensors.
+inline constexpr int64_t kLargestWordsBytes = 256;
 
 inline int64_t QuantizeActivationWorkspace(const graph::OpCall& call) {
-  if (!call.has_output(3)) return kQuantizeActivationWords;
+  if (!call.has_output(3)) return kLargestWordsBytes;
   const int64_t columns = call.output(3).shape.dim(0);
-  return kQuantizeActivationWords +
+  return kLargestWordsBytes +
          QuantizeTiles(call.input(0).shape.rows()) * columns * static_cast<int64_t>(sizeof(float));
 }
 

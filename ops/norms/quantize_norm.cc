@@ -76,7 +76,7 @@ const graph::OpRegistration kQuantizeNorm({
 // A sum that nobody wants lies after the words for largest magnitudes.
 const CudaWorkspaceRegistration kWorkspace("quantize_norm", [](const OpCall& call) {
   const bool adds = call.has_input(kAddend) && !call.has_output(kSum);
-  return kQuantizeActivationWords + (adds ? call.input(kX).bytes() : 0);
+  return kLargestWordsBytes + (adds ? call.input(kX).bytes() : 0);
 });
 
 }  // namespace

@@ -7,14 +7,11 @@
 // block reads its rows again, from the L2 cache, and makes codes of y in tiles of 512 columns
 // (ops/cuda/quantize_tiles.cuh): y is computed as there, and rounded to its type.
 //
-// The first step expects nothing. A kernel before the main one, which returns at once in all other
-// steps, then finds y's largest magnitude. Another one after it writes the scale of the largest
-// magnitude that the main kernel has found, which is NaN if y isn't finite.
+// What happens in the first step, which expects nothing: ops/cuda/expected_codes.cuh.
 //
 // Bytes for N elements of 16 bits and both copies of their codes: 4·N, and 4·N more for an addend
 // and the sum; another 2·N where the L2 cache has lost rows. In the first step, operands are read
 // once more.
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -22,11 +19,11 @@
 #include "base/float8.h"
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/expected_codes.cuh"
 #include "ops/cuda/largest.cuh"
 #include "ops/cuda/norm_forward.cuh"
 #include "ops/cuda/quantize_tiles.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/linear/quantize.h"
 #include "ops/linear/quantize_workspace.h"
 #include "ops/norms/quantize_norm.h"
 
@@ -279,17 +276,12 @@ __global__ void __launch_bounds__(kThreads, 2)
   AddLargest<kThreads>(largest, shared_largest, cast.found);
 }
 
-constexpr int kFirstBlocks = 4;  // on a multiprocessor: few, as they do nothing in most steps
-
 template <typename Form, typename Code, typename T>
-void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast,
-                uint32_t* first_largest) {
+void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) {
   if (cast.codes != nullptr || cast.transposed != nullptr) {
     const int64_t blocks = (p.rows + kWarps - 1) / kWarps;
-    const int64_t most = int64_t{ctx.libraries.multiprocessors()} * kFirstBlocks;
-    FirstNormKernel<Form>
-        <<<static_cast<unsigned>(std::min(blocks, most)), kThreads, 0, ctx.stream>>>(
-            p, cast.expected, first_largest);
+    FirstNormKernel<Form><<<FirstBlocks(ctx, blocks), kThreads, 0, ctx.stream>>>(p, cast.expected,
+                                                                                 FirstLargest(ctx));
     gpu::CheckLaunch("quantize_norm");
   }
   QuantizeNormKernel<Form, Code>
@@ -298,11 +290,10 @@ void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast,
 }
 
 template <typename Code, bool kMean, bool kAdd, typename T>
-void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast,
-            uint32_t* first_largest) {
+void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) {
   constexpr int kSize = kPackSize<T>, kBlockWarps = kNormBlock / kWarp;
   const auto launch = [&]<int kSizeOf, int kRowWarps>() {
-    LaunchForm<Form<T, kMean, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast, first_largest);
+    LaunchForm<Form<T, kMean, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast);
   };
   if (!TakesNormPacks<T>(p, p.weight)) {
     launch.template operator()<1, kBlockWarps>();
@@ -316,31 +307,16 @@ void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast,
 template <typename Code, typename T>
 void Run(const CudaContext& ctx, Operands<T> p) {
   using namespace quantize_norm;
-  auto* const words = static_cast<uint32_t*>(ctx.workspace);
-  uint32_t *const first_largest = words, *const found = words + 1;
-  Cast cast{};
-  cast.rows = p.rows;
-  cast.columns = p.width;
-  cast.padded = TransposedRow(p.rows);
-  cast.transposed = ctx.out<uint8_t>(kTransposed);
-  cast.codes = ctx.out<uint8_t>(kCodes);
-  cast.largest = first_largest;
-  cast.expected = ctx.in<uint32_t>(kExpected) + ctx.attributes.GetInt("index");
-  cast.found = found;
-  gpu::Check(cudaMemsetAsync(words, 0, 2 * sizeof(*words), ctx.stream), "cudaMemsetAsync");
+  const Cast cast = ExpectedCast(ctx, ctx.in_shape(kX), kExpected);
   if (p.rows > 0) {
     const std::string& of = ctx.attributes.GetWord("of");
     const auto launch = [&]<bool kMean>() {
-      NormAdds(of) ? Launch<Code, kMean, true>(ctx, p, cast, first_largest)
-                   : Launch<Code, kMean, false>(ctx, p, cast, first_largest);
+      NormAdds(of) ? Launch<Code, kMean, true>(ctx, p, cast)
+                   : Launch<Code, kMean, false>(ctx, p, cast);
     };
     NormHasMean(of) ? launch.template operator()<true>() : launch.template operator()<false>();
   }
-  if (ctx.has_output(kScale) || ctx.has_output(kLargest)) {
-    FinishKernel<Code><<<1, 1, 0, ctx.stream>>>(found, cast.expected, ctx.out<float>(kScale),
-                                                ctx.out<uint32_t>(kLargest));
-    gpu::CheckLaunch("quantize_norm");
-  }
+  FinishCast<Code>(ctx, cast, kLargest);
 }
 
 void QuantizeNorm(const CudaContext& ctx) {
@@ -357,7 +333,7 @@ void QuantizeNorm(const CudaContext& ctx) {
     p.width = static_cast<int>(ctx.in_shape(kX).dim(-1));
     p.eps = static_cast<float>(ctx.attributes.GetReal("eps"));
     if (ctx.has_input(kAddend)) {
-      char* const after = static_cast<char*>(ctx.workspace) + kQuantizeActivationWords;
+      char* const after = static_cast<char*>(ctx.workspace) + kLargestWordsBytes;
       p.sum = ctx.has_output(kSum) ? ctx.out<T>(kSum) : reinterpret_cast<T*>(after);
     }
     if (graph::ParseDType(ctx.attributes.GetWord("dtype")) == graph::DType::kFloat8E4M3) {

@@ -53,30 +53,46 @@ backward
 )");
 }
 
-// Another node may be in between, unless it changes what the activation reads.
-TEST(FuseQuantizedActivations, MovesTheActivationDown) {
+// Nodes in between see what they saw before, also those that change what the activation reads.
+TEST(FuseQuantizedActivations, MovesTheCodesUp) {
   ExpectFused(FuseQuantizedActivations, 1, kTensors + R"(
 forward
   %y: bf16[16,32] = gelu(%x) {approximate="none"}
-  %more: bf16[16,32] = scale(%x) {factor=2.0}
+  %x = scale(%dg) {factor=2.0}
   %yl: f32[] = largest_magnitude(%y)
-  %dg = scale(%more) {factor=2.0}
-  _, %c, %ys: f32[], _ = quantize(%y, %yl, _, %expected) {dtype="e5m2", index=2}
+  %found = scale(%yl) {factor=2.0}
+  _, %c, %ys: f32[], %bias = quantize(%y, %yl, %bias, %expected) {dtype="e5m2", index=2}
 )",
               kTensors + R"(
 forward
-  %more: bf16[16,32] = scale(%x) {factor=2.0}
-  %dg = scale(%more) {factor=2.0}
-  _, %c, %ys: f32[], _, _ = quantize_activation(%x, _, _, %expected) {approximate="none", dtype="e5m2", index=2, of="gelu"} !fuse
+  _, %c, %ys: f32[], %bias, %yl: f32[] = quantize_activation(%x, _, %bias, %expected) {approximate="none", dtype="e5m2", index=2, of="gelu"} !fuse
+  %x = scale(%dg) {factor=2.0}
+  %found = scale(%yl) {factor=2.0}
 )");
 }
 
-TEST(FuseQuantizedActivations, LeavesAnInputThatChangesInBetween) {
+TEST(FuseQuantizedActivations, LeavesCodesThatCannotBeMadeEarlier) {
   ExpectUntouched(R"(
 forward
   %y: bf16[16,32] = gelu(%x) {approximate="none"}
   %yl: f32[] = largest_magnitude(%y)
-  %x = scale(%x) {factor=2.0}
+  %expected = scale(%expected) {factor=2.0}
+  _, %c, %ys: f32[], _ = quantize(%y, %yl, _, %expected) {dtype="e5m2", index=2}
+)");
+  // What sums are added to changes.
+  ExpectUntouched(R"(
+forward
+  %y: bf16[16,32] = gelu(%x) {approximate="none"}
+  %yl: f32[] = largest_magnitude(%y)
+  %bias = scale(%bias) {factor=2.0}
+  _, %c, %ys: f32[], %sums: f32[32] = quantize(%y, %yl, %bias, %expected) {dtype="e5m2", index=2}
+)");
+  // The codes that were there before are read.
+  ExpectUntouched(R"(
+forward
+  %y: bf16[16,32] = gelu(%x) {approximate="none"}
+  %yl: f32[] = largest_magnitude(%y)
+  %before: e5m2[2,8,32] view %c+0 = view(%c) {d0=2, d1=8, d2=32, rank=3}
   _, %c, %ys: f32[], _ = quantize(%y, %yl, _, %expected) {dtype="e5m2", index=2}
 )");
 }
@@ -142,13 +158,12 @@ backward
 )");
 }
 
-// It would be found later than it is read.
-TEST(FuseQuantizedActivations, LeavesAMagnitudeThatIsReadBeforeTheCodes) {
+// A magnitude of another tensor.
+TEST(FuseQuantizedActivations, LeavesScalesOfOthers) {
   ExpectUntouched(R"(
 forward
   %y: bf16[16,32] = gelu(%x) {approximate="none"}
-  %yl: f32[] = largest_magnitude(%y)
-  %found = scale(%yl) {factor=2.0}
+  %yl: f32[] = largest_magnitude(%x)
   _, %c, %ys: f32[], _ = quantize(%y, %yl, _, %expected) {dtype="e5m2", index=2}
 )");
 }

@@ -131,6 +131,7 @@ std::vector<graph::Fusion> LateFusions() {
           {"sum with its norm", &ops::FuseAddNorm},
           {"norms with the dropout beside them", &ops::FuseNormDropout},
           {"norms with their backward ops", &ops::FuseRecomputedNorms},
+          {"norms with their codes", &ops::FuseQuantizedNorms},
           {"what is quantized with its largest magnitude", &ops::FuseLargest}};
 }
 
