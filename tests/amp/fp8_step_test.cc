@@ -147,6 +147,27 @@ TEST_P(Fp8Step, AdaptersTrainOverAFrozenModel) {
   ExpectSameNumbers(Train(run), result);
 }
 
+// Where scales are those of earlier steps, norms write codes, two in each of two blocks: the bits
+// are those of separate ops.
+TEST_P(Fp8Step, FusionsKeepEveryBit) {
+  static int64_t norms_with_codes;
+  TinyRun run = Run();
+  run.change = [](CompiledStep& compiled) {
+    norms_with_codes = 0;
+    for (const auto& program : compiled.programs) {
+      norms_with_codes += std::ranges::count_if(program->nodes(), [](const graph::Node& node) {
+        return node.op->name == "quantize_norm";
+      });
+    }
+  };
+  const TinyResult fused = Train(run);
+  EXPECT_EQ(norms_with_codes, GetParam().window > 0 ? 4 : 0);
+  run.without = {"fuse"};
+  const TinyResult apart = Train(run);
+  EXPECT_EQ(norms_with_codes, 0);
+  ExpectSameNumbers(fused, apart);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Fp8Step,
                          testing::Values(Case{"Gpt2Bf16", false, DType::kBFloat16},
                                          Case{"LlamaBf16", true, DType::kBFloat16},

@@ -200,7 +200,7 @@ TEST(Passes, KeepTheBitsOfEveryStep) {
                                       "simplify",  "fuse",    "tags",
                                       "recompute", "offload", "workspaces"};
   using Policy = checkpointing::Options::Policy;
-  std::vector<CompileOptions> cases(10);
+  std::vector<CompileOptions> cases(12);
   cases[0].accumulate = 3;
   cases[1].checkpointing.policy = Policy::kBlock;
   cases[2].checkpointing = {.policy = Policy::kSelective,
@@ -220,6 +220,8 @@ TEST(Passes, KeepTheBitsOfEveryStep) {
     cases[c].amp.dtype = graph::DType::kBFloat16;
     cases[c].amp.fp8.enabled = true;
     cases[c].checkpointing = cases[c - 7].checkpointing;  // by blocks, and selective
+    cases[c + 2].amp = cases[c].amp;
+    cases[c + 2].amp.fp8.window = 2;  // and nothing is recomputed
   }
   std::map<std::string, int> compared;
   for (size_t c = 0; c < cases.size(); ++c) {
