@@ -1,5 +1,5 @@
-// Within CPU kernels of ops that make a tensor y and its 8-bit codes at once: the kernels of the
-// ops that they stand for, and so their bytes.
+// For CPU kernels of ops that make a tensor y and its 8-bit codes at once: they run the kernels of
+// the ops that they replace, so they have the same bytes.
 #pragma once
 
 #include <algorithm>
