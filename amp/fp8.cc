@@ -18,6 +18,7 @@
 #include "ops/collectives/axis.h"
 #include "ops/collectives/collective.h"
 #include "ops/linear/quantize.h"
+#include "ops/linear/quantize_activation.h"
 #include "ops/linear/scaled_linear.h"
 #include "ops/optimizer/model_state.h"
 #include "ops/reductions/largest_magnitude.h"
@@ -56,14 +57,16 @@ class Quantizer {
 
   graph::PassResult Run() {
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    if (options_.codes.pre_activations) FindPreActivations(nodes);
     if (options_.codes.window > 0) FindDelayed(nodes);
     for (const Node& node : nodes) {
       g_.set_scope(node.scope);
       g_.set_phase(node.phase);
-      if (!node.attributes.Has(kMark) || !Legal(node)) {
-        program_.mutable_nodes().push_back(node);
+      if (!Takes(node)) {
+        program_.mutable_nodes().push_back(OfNumbers(node));
       } else if (node.op->name == "linear") {
         Forward(node);
+        KeepPreActivation(node.outputs[0]);
       } else if (node.op->name == "linear_dx") {
         InputGradient(node);
       } else {
@@ -73,7 +76,9 @@ class Quantizer {
     if (!delayed_.empty()) CarryLargest();
     if (counts_ != kNoTensor) FinishCounts();
     program_.DropUnusedTensors();
-    return {products_ > 0, fmt::format("{} products of 8-bit codes", products_)};
+    const std::string kept =
+        kept_.empty() ? "" : fmt::format(", {} pre-activations in 8 bits", kept_.size());
+    return {products_ > 0, fmt::format("{} products of 8-bit codes{}", products_, kept)};
   }
 
  private:
@@ -81,6 +86,8 @@ class Quantizer {
   struct Codes {
     TensorId transposed, straight, scale;
   };
+
+  bool Takes(const Node& node) const { return node.attributes.Has(kMark) && Legal(node); }
 
   // Each of a layer's three products sums over its inputs, its outputs, or rows that are padded.
   bool Legal(const Node& node) const {
@@ -149,12 +156,15 @@ class Quantizer {
 
   // Activations and gradients. A weight's largest magnitude costs little to find, once an update.
   void FindDelayed(const std::vector<Node>& nodes) {
+    const auto add = [&](TensorId quantized) {
+      if (std::ranges::find(delayed_, quantized) == delayed_.end()) delayed_.push_back(quantized);
+    };
     for (const Node& node : nodes) {
-      if (!node.attributes.Has(kMark) || !Legal(node)) continue;
+      if (!Takes(node)) continue;
       const bool of_weight = node.op->name == "linear_dw";
       if (of_weight && node.outputs[0] == kNoTensor) continue;
-      const TensorId quantized = node.inputs[of_weight ? 1 : 0];
-      if (std::ranges::find(delayed_, quantized) == delayed_.end()) delayed_.push_back(quantized);
+      add(node.inputs[of_weight ? 1 : 0]);
+      if (kept_.contains(node.outputs[0])) add(node.outputs[0]);
     }
     if (delayed_.empty()) return;
     const auto count = static_cast<int64_t>(delayed_.size());
@@ -162,6 +172,45 @@ class Quantizer {
     g_.Persistent(state_ + ".history", graph::Role::kState,
                   {DType::kFloat32, {options_.codes.window, count}},
                   graph::Owner{state_, graph::OwnedAs::kHistory});
+  }
+
+  void FindPreActivations(const std::vector<Node>& nodes) {
+    for (const Node& node : nodes) {
+      if (node.op->name == "linear" && Takes(node)) kept_[node.outputs[0]] = {};
+    }
+    for (const Node& node : nodes) {
+      const bool activation = ops::IsQuantizedActivation(node.op->name);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == kNoTensor || (activation && i == 0)) continue;
+        kept_.erase(program_.Root(node.inputs[i]));
+      }
+    }
+    std::erase_if(kept_, [&](const auto& of) {
+      const graph::Tensor& result = program_.tensor(of.first);
+      return result.persistent || result.role != graph::Role::kActivation;
+    });
+  }
+
+  void KeepPreActivation(TensorId result) {
+    const auto found = kept_.find(result);
+    if (found != kept_.end()) found->second = CodesOf(result, DType::kFloat8E4M3);
+  }
+
+  // The node, which reads numbers made of codes where codes are kept.
+  Node OfNumbers(Node node) {
+    if (node.inputs.empty()) return node;
+    const auto found = kept_.find(node.inputs[0]);
+    if (found == kept_.end()) return node;
+    const auto [numbers, fresh] = numbers_.try_emplace({node.inputs[0], g_.phase()}, kNoTensor);
+    if (fresh) {
+      const graph::Tensor& result = program_.tensor(node.inputs[0]);
+      const std::string name = result.name + ".numbers";
+      numbers->second = g_.Emit1("dequantize", {found->second.straight, found->second.scale},
+                                 {{"dtype", Word(result.type.dtype)}});
+      program_.Rename(numbers->second, program_.FreshName(name));
+    }
+    node.inputs[0] = numbers->second;
+    return node;
   }
 
   // At the end of the backward pass.
@@ -269,10 +318,12 @@ class Quantizer {
   const Fp8Products::Options& options_;
   const std::string state_;  // its name, with a window
   graph::Builder g_;
-  std::map<std::pair<TensorId, graph::Phase>, Codes> codes_;  // by where they are read
-  std::map<TensorId, Codes> codes_of_x_;                      // of the forward pass
-  std::map<TensorId, TensorId> largest_;                      // magnitudes, by tensor
-  std::vector<TensorId> delayed_;                             // what has scales of earlier steps
+  std::map<std::pair<TensorId, graph::Phase>, Codes> codes_;       // by where they are read
+  std::map<TensorId, Codes> codes_of_x_;                           // of the forward pass
+  std::map<TensorId, Codes> kept_;                                 // of pre-activations
+  std::map<std::pair<TensorId, graph::Phase>, TensorId> numbers_;  // of these, by reader's phase
+  std::map<TensorId, TensorId> largest_;                           // magnitudes, by tensor
+  std::vector<TensorId> delayed_;  // what has scales of earlier steps
   TensorId expected_ = kNoTensor;  // the state, an element for each of these
   TensorId counts_ = kNoTensor;    // the metric
   std::set<TensorId> counted_;     // what count_codes reads

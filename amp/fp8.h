@@ -68,6 +68,19 @@ class MarkFp8 : public graph::Pass {
 //
 // The update commits it to %fp8_largest by %fp8_largest.history (ops/linear/largest_history.h).
 //
+// With Fp8Options::pre_activations, the result of a marked layer that activation functions of
+// ops/linear/quantize_activation.h and their gradients alone read waits as e4m3 codes, and is read
+// as these:
+//
+//   %y = linear(%x, %w)                   %y = scaled_linear(…)
+//   %g = gelu(%y)                         %yl = largest_magnitude(%y)
+//                                         _, %yq, %ys = quantize(%y, %yl)
+//                                         %z = dequantize(%yq, %ys)
+//                                         %g = gelu(%z)
+//
+//   %dy = gelu_backward(%y, %dg)          %z' = dequantize(%yq, %ys)
+//                                         %dy = gelu_backward(%z', %dg)
+//
 // With Fp8Options::counts, the metric `kCounts` has the shares of the values that become codes in a
 // step which are saturated, zeroed and overflowed (ops/linear/count_codes.h).
 class Fp8Products : public graph::Pass {

@@ -22,6 +22,7 @@ struct Fp8Options {
   graph::DType gradients = graph::DType::kFloat8E4M3;  // of the codes of results' gradients
   std::vector<std::string> skip = {};  // patterns of weights whose layers stay in 16 bits
   int64_t skip_ends = 0;               // blocks at each end that stay in 16 bits
+  bool pre_activations = false;        // results that activation functions alone read are codes
   bool counts = false;                 // of values that codes can't hold, as metrics
 
   bool operator==(const Fp8Options&) const = default;

@@ -38,6 +38,15 @@ int FuseGeluGradient(graph::Program& program);
 // are codes.
 int FuseQuantizedActivations(graph::Program& program);
 
+// Numbers that are made of codes for such an activation:
+//
+//   %x = dequantize(%kept, %scale) {dtype="bf16"}
+//   … = quantize_activation(%x, …)
+//
+// becomes  … = quantize_activation(%kept, …, %scale) {a_dtype="bf16", …}, and %x isn't made unless
+// something else reads it.
+int FuseDequantized(graph::Program& program);
+
 // Ops joined with a batch norm. The bits are the same: what was written between two ops is rounded
 // as it would be in memory.
 //

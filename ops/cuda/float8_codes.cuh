@@ -1,5 +1,5 @@
-// Float32 numbers to 8-bit codes (base/float8.h), four at a time, and their transposition within
-// registers.
+// Float32 numbers to 8-bit codes (base/float8.h), four at a time, and back, and the transposition
+// of codes within registers.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -28,6 +28,28 @@ __device__ uint2 EightCodes(const float (&x)[8], float factor) {
   for (int i = 0; i < 8; ++i) scaled[i] = __fmul_rn(x[i], factor);
   return {FourCodes<Code>(scaled[0], scaled[1], scaled[2], scaled[3]),
           FourCodes<Code>(scaled[4], scaled[5], scaled[6], scaled[7])};
+}
+
+// The numbers of four codes. Every code is a number of 16 bits.
+template <typename Code>
+__device__ void FourNumbers(uint32_t codes, float* numbers) {
+  constexpr auto kType = std::is_same_v<Code, Float8E4M3> ? __NV_E4M3 : __NV_E5M2;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const auto pair = static_cast<__nv_fp8x2_storage_t>(codes >> (16 * i));
+    const float2 two = __half22float2(__half2(__nv_cvt_fp8x2_to_halfraw2(pair, kType)));
+    numbers[2 * i] = two.x;
+    numbers[2 * i + 1] = two.y;
+  }
+}
+
+// The numbers of eight codes times a factor, rounded to float32.
+template <typename Code>
+__device__ void EightNumbers(uint2 codes, float factor, float (&x)[8]) {
+  FourNumbers<Code>(codes.x, x);
+  FourNumbers<Code>(codes.y, x + 4);
+#pragma unroll
+  for (float& number : x) number = __fmul_rn(number, factor);
 }
 
 // Four rows of four bytes become four columns: byte j of word i becomes byte i of word j.

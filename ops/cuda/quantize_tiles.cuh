@@ -85,6 +85,21 @@ __device__ Eight<T> LoadSome(const T* from, int64_t count) {
   return eight;
 }
 
+// The same of codes, at a multiple of 8 bytes.
+template <bool kEven>
+__device__ uint2 LoadCodes(const uint8_t* from, int64_t count) {
+  if constexpr (kEven) {
+    return count > 0 ? *reinterpret_cast<const uint2*>(from) : uint2{};
+  } else {
+    uint32_t words[2] = {};
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      if (i < count) words[i / 4] |= uint32_t{from[i]} << i % 4 * 8;
+    }
+    return {words[0], words[1]};
+  }
+}
+
 template <bool kEven>
 __device__ void StoreSome(uint8_t* to, uint2 codes, int64_t count) {
   if constexpr (kEven) {

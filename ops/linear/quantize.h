@@ -17,6 +17,10 @@ namespace plimsoll::ops {
 // acc_sums: where x is the gradient of a linear layer's result, the gradient of its bias. `largest`
 // is x's largest magnitude (ops/reductions/largest_magnitude.h). With `expected`, the scale is made
 // of its element `index` instead, unless that is 0; larger numbers saturate.
+//
+// And `dequantize`:
+//
+//   codes [...], scale f32[] {dtype} → x [...] in bf16 or f16, each the code's number · scale
 
 // Elements in a row of the transposed codes of that number of rows.
 constexpr int64_t TransposedRow(int64_t rows) { return (rows + 15) / 16 * 16; }

@@ -1,6 +1,9 @@
-// Runs the activation's kernel, that of `largest_magnitude` and that of `quantize`: their bytes
-// (ops/linear/quantize_activation.h). The activation's result lies in the workspace, and the
-// largest magnitude after it, unless that is an output.
+// Runs the kernels of the ops that it stands for: their bytes (ops/linear/quantize_activation.h).
+// What these make for one another lies in the workspace: y, the numbers of `a` if that are codes,
+// and the largest magnitude, unless it is an output.
+#include <array>
+#include <span>
+
 #include "ops/kernel.h"
 #include "ops/linear/quantize_activation.h"
 #include "ops/linear/quantize_cpu.h"
@@ -8,19 +11,41 @@
 namespace plimsoll::ops {
 namespace {
 
+constexpr size_t kAScale = 4;   // input
+constexpr size_t kLargest = 4;  // output
+
+struct Scratch {
+  graph::TensorType y, a;
+  int64_t a_at, largest_at;
+};
+
+Scratch ScratchOf(const graph::TensorType& a, const graph::Attributes& attributes) {
+  Scratch scratch;
+  scratch.a = NumbersOfActivation(a, attributes);
+  scratch.y = QuantizedActivationType(attributes.GetWord("of"), scratch.a);
+  scratch.a_at = AlignedBytes(scratch.y);
+  scratch.largest_at = scratch.a_at + (scratch.a == a ? 0 : AlignedBytes(scratch.a));
+  return scratch;
+}
+
 void QuantizeActivation(const CpuContext& ctx) {
-  constexpr size_t kLargest = 4;  // output
-  const std::string& of = ctx.attributes.GetWord("of");
-  auto* const scratch = static_cast<std::byte*>(ctx.workspace);
-  const TensorRef y = {scratch, QuantizedActivationType(of, ctx.inputs[0].type)};
-  RunCpuOp(ctx, of.c_str(), ctx.inputs.first(ctx.has_input(1) ? 2 : 1), {&y, 1});
-  QuantizeOnCpu(ctx, y, kLargest, scratch + AlignedBytes(y.type), ctx.inputs[2], ctx.inputs[3]);
+  const Scratch scratch = ScratchOf(ctx.inputs[0].type, ctx.attributes);
+  auto* const at = static_cast<std::byte*>(ctx.workspace);
+  std::array operands = {ctx.inputs[0], ctx.has_input(1) ? ctx.inputs[1] : TensorRef{}};
+  if (ctx.has_input(kAScale)) {
+    operands[0] = {at + scratch.a_at, scratch.a};
+    const std::array codes = {ctx.inputs[0], ctx.inputs[kAScale]};
+    RunCpuOp(ctx, "dequantize", codes, {operands.data(), 1},
+             {{"dtype", ctx.attributes.GetWord("a_dtype")}});
+  }
+  const TensorRef y = {at, scratch.y};
+  RunCpuOp(ctx, ctx.attributes.GetWord("of").c_str(),
+           std::span(operands).first(ctx.has_input(1) ? 2 : 1), {&y, 1});
+  QuantizeOnCpu(ctx, y, kLargest, at + scratch.largest_at, ctx.inputs[2], ctx.inputs[3]);
 }
 
 int64_t Workspace(const graph::OpCall& call, int /*threads*/) {
-  const std::string& of = call.attributes.GetWord("of");
-  return AlignedBytes(QuantizedActivationType(of, call.input(0))) +
-         static_cast<int64_t>(sizeof(float));
+  return ScratchOf(call.input(0), call.attributes).largest_at + static_cast<int64_t>(sizeof(float));
 }
 
 const CpuKernelRegistration kQuantizeActivation({"quantize_activation", &QuantizeActivation,

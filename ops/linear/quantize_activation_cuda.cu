@@ -9,7 +9,7 @@
 // What happens in the first step, which expects nothing: ops/cuda/expected_codes.cuh.
 //
 // Bytes for N results of 16 bits and both copies of their codes: gelu 4·N, its gradient 6·N; swiglu
-// 6·N, its gradient 5·N. In the first step a and dy are read once more.
+// 6·N, its gradient 5·N; of codes 3, 5, 4 and 4·N. In the first step a and dy are read once more.
 #include <cstdint>
 #include <string>
 
@@ -30,53 +30,93 @@ namespace {
 
 using namespace cast_tiles;
 
-// What sources have in common; kOperands is the number of tensors, or halves of them, that they
-// read.
-template <typename T, int kOperands, int kPartsOfY = 1>
-struct Activation {
+// The operand `a`, of numbers.
+template <typename T>
+struct Numbers {
   using Element = T;
-  static constexpr int kParts = kPartsOfY;
-  // Six to eight times 16 bytes in flight, of a thread.
-  static constexpr int kRows = (kOperands == 3 ? 2 : 8 / kOperands) * 2 / sizeof(T);
-  static constexpr bool kFindsLargest = true;
+  using Loaded = Eight<T>;
 
-  const T* a;
-  const T* dy;
+  const T* at;
+
+  template <bool kEven>
+  __device__ Loaded Load(int64_t offset, int64_t count) const {
+    return LoadSome<kEven>(at + offset, count);
+  }
+  static __device__ void Decode(const Loaded& loaded, float (&x)[kSide]) { ToFloats(loaded, x); }
 };
 
-template <typename Function, typename T>
-struct Gelu : Activation<T, 1> {
+// The same of e4m3 codes, of numbers that are rounded to T.
+template <typename T>
+struct Coded {
+  using Element = T;
   struct Loaded {
-    Eight<T> x;
+    uint2 codes;
+    float scale;
+  };
+
+  const uint8_t* at;
+  const float* scale;
+
+  template <bool kEven>
+  __device__ Loaded Load(int64_t offset, int64_t count) const {
+    return {LoadCodes<kEven>(at + offset, count), __ldg(scale)};
+  }
+  static __device__ void Decode(const Loaded& loaded, float (&x)[kSide]) {
+    EightNumbers<Float8E4M3>(loaded.codes, loaded.scale, x);
+    ToFloats(RoundPack<T, kSide>(x), x);
+  }
+};
+
+// What sources have in common; kOperands is the number of tensors, or halves of them, that they
+// read.
+template <typename A, int kOperands, int kPartsOfY = 1>
+struct Activation {
+  using Element = typename A::Element;
+  static constexpr int kParts = kPartsOfY;
+  // Six to eight times 16 bytes in flight, of a thread.
+  static constexpr int kRows = (kOperands == 3 ? 2 : 8 / kOperands) * 2 / sizeof(Element);
+  static constexpr bool kFindsLargest = true;
+
+  A a;
+  const Element* dy;
+};
+
+template <typename Function, typename A>
+struct Gelu : Activation<A, 1> {
+  using T = typename A::Element;
+  struct Loaded {
+    typename A::Loaded x;
   };
 
   template <bool kEven>
   __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
-    return {LoadSome<kEven>(this->a + row * width + column, count)};
+    return {this->a.template Load<kEven>(row * width + column, count)};
   }
   static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) {
     float x[kSide], y[kSide];
-    ToFloats(loaded.x, x);
+    A::Decode(loaded.x, x);
 #pragma unroll
     for (int i = 0; i < kSide; ++i) y[i] = Function()(x[i]).value;
     made[0] = RoundPack<T, kSide>(y);
   }
 };
 
-template <typename Function, typename T>
-struct GeluBackward : Activation<T, 2> {
+template <typename Function, typename A>
+struct GeluBackward : Activation<A, 2> {
+  using T = typename A::Element;
   struct Loaded {
-    Eight<T> x, dy;
+    typename A::Loaded x;
+    Eight<T> dy;
   };
 
   template <bool kEven>
   __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
     const int64_t at = row * width + column;
-    return {LoadSome<kEven>(this->a + at, count), LoadSome<kEven>(this->dy + at, count)};
+    return {this->a.template Load<kEven>(at, count), LoadSome<kEven>(this->dy + at, count)};
   }
   static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) {
     float x[kSide], dy[kSide], dx[kSide];
-    ToFloats(loaded.x, x);
+    A::Decode(loaded.x, x);
     ToFloats(loaded.dy, dy);
 #pragma unroll
     for (int i = 0; i < kSide; ++i) dx[i] = __fmul_rn(dy[i], Function()(x[i]).slope);
@@ -84,21 +124,23 @@ struct GeluBackward : Activation<T, 2> {
   }
 };
 
-template <typename T>
-struct Swiglu : Activation<T, 2> {
+template <typename A>
+struct Swiglu : Activation<A, 2> {
+  using T = typename A::Element;
   struct Loaded {
-    Eight<T> gate, up;
+    typename A::Loaded gate, up;
   };
 
   template <bool kEven>
   __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
-    const T* const gate = this->a + row * 2 * width + column;
-    return {LoadSome<kEven>(gate, count), LoadSome<kEven>(gate + width, count)};
+    const int64_t gate = row * 2 * width + column;
+    return {this->a.template Load<kEven>(gate, count),
+            this->a.template Load<kEven>(gate + width, count)};
   }
   static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) {
     float gate[kSide], up[kSide], y[kSide];
-    ToFloats(loaded.gate, gate);
-    ToFloats(loaded.up, up);
+    A::Decode(loaded.gate, gate);
+    A::Decode(loaded.up, up);
 #pragma unroll
     for (int i = 0; i < kSide; ++i) y[i] = __fmul_rn(SiluFunction()(gate[i]).value, up[i]);
     made[0] = RoundPack<T, kSide>(y);
@@ -106,22 +148,25 @@ struct Swiglu : Activation<T, 2> {
 };
 
 // dgate, then dup.
-template <typename T>
-struct SwigluBackward : Activation<T, 3, 2> {
+template <typename A>
+struct SwigluBackward : Activation<A, 3, 2> {
+  using T = typename A::Element;
   struct Loaded {
-    Eight<T> gate, up, dy;
+    typename A::Loaded gate, up;
+    Eight<T> dy;
   };
 
   template <bool kEven>
   __device__ Loaded Load(int64_t row, int64_t column, int64_t width, int64_t count) const {
-    const T* const gate = this->a + row * 2 * width + column;
-    return {LoadSome<kEven>(gate, count), LoadSome<kEven>(gate + width, count),
+    const int64_t gate = row * 2 * width + column;
+    return {this->a.template Load<kEven>(gate, count),
+            this->a.template Load<kEven>(gate + width, count),
             LoadSome<kEven>(this->dy + row * width + column, count)};
   }
   static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[2]) {
     float gate[kSide], up[kSide], dy[kSide], dgate[kSide], dup[kSide];
-    ToFloats(loaded.gate, gate);
-    ToFloats(loaded.up, up);
+    A::Decode(loaded.gate, gate);
+    A::Decode(loaded.up, up);
     ToFloats(loaded.dy, dy);
 #pragma unroll
     for (int i = 0; i < kSide; ++i) {
@@ -179,35 +224,45 @@ void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast)
   gpu::CheckLaunch("quantize_activation");
 }
 
-// Calls body.template operator()<Source>() with the source of the numbers.
-template <typename T, typename Body>
+// Calls body.template operator()<Source>() with the source of y's numbers.
+template <typename A, typename Body>
 void DispatchSource(const CudaContext& ctx, const Body& body) {
   const std::string& of = ctx.attributes.GetWord("of");
-  if (of == "swiglu") return body.template operator()<Swiglu<T>>();
-  if (of == "swiglu_backward") return body.template operator()<SwigluBackward<T>>();
+  if (of == "swiglu") return body.template operator()<Swiglu<A>>();
+  if (of == "swiglu_backward") return body.template operator()<SwigluBackward<A>>();
   const bool tanh = ctx.attributes.GetWord("approximate") == "tanh";
   if (of == "gelu") {
-    return tanh ? body.template operator()<Gelu<TanhGelu, T>>()
-                : body.template operator()<Gelu<ExactGelu, T>>();
+    return tanh ? body.template operator()<Gelu<TanhGelu, A>>()
+                : body.template operator()<Gelu<ExactGelu, A>>();
   }
-  return tanh ? body.template operator()<GeluBackward<TanhGelu, T>>()
-              : body.template operator()<GeluBackward<ExactGelu, T>>();
+  return tanh ? body.template operator()<GeluBackward<TanhGelu, A>>()
+              : body.template operator()<GeluBackward<ExactGelu, A>>();
+}
+
+template <typename Code, typename A>
+void Launch(const CudaContext& ctx, const A& a, const Cast& cast) {
+  DispatchSource<A>(ctx, [&]<typename Source>() {
+    LaunchTiles<Source, Code>(ctx, Source{{a, ctx.in<typename A::Element>(1)}}, cast);
+  });
 }
 
 template <typename Code>
 void Run(const CudaContext& ctx) {
-  const graph::Shape y =
-      QuantizedActivationType(ctx.attributes.GetWord("of"), ctx.inputs[0].type).shape;
+  const graph::TensorType a = NumbersOfActivation(ctx.inputs[0].type, ctx.attributes);
+  const graph::Shape y = QuantizedActivationType(ctx.attributes.GetWord("of"), a).shape;
   Cast cast = ExpectedCast(ctx, y, 3);
   if (ctx.has_output(3)) {
     cast.partials =
         reinterpret_cast<float*>(static_cast<char*>(ctx.workspace) + kLargestWordsBytes);
   }
   if (cast.rows > 0 && cast.columns > 0) {
-    DispatchCuda(ctx.dtype(), [&]<typename T>() {
-      DispatchSource<T>(ctx, [&]<typename Source>() {
-        LaunchTiles<Source, Code>(ctx, Source{{ctx.in<T>(0), ctx.in<T>(1)}}, cast);
-      });
+    DispatchCuda(a.dtype, [&]<typename T>() {
+      if constexpr (sizeof(T) == 2) {
+        if (ctx.has_input(4)) {
+          return Launch<Code>(ctx, Coded<T>{ctx.in<uint8_t>(0), ctx.in<float>(4)}, cast);
+        }
+      }
+      Launch<Code>(ctx, Numbers<T>{ctx.in<T>(0)}, cast);
     });
   }
   FinishCast<Code>(ctx, cast, 4);

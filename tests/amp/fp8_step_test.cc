@@ -18,6 +18,7 @@ struct Case {
   bool llama;
   DType dtype;
   int64_t window = 0;
+  bool pre_activations = false;
 };
 
 class Fp8Step : public testing::TestWithParam<Case> {
@@ -26,6 +27,7 @@ class Fp8Step : public testing::TestWithParam<Case> {
     TinyRun run = In16Bits();
     run.amp.fp8.enabled = true;
     run.amp.fp8.window = GetParam().window;
+    run.amp.fp8.pre_activations = GetParam().pre_activations;
     return run;
   }
   TinyRun In16Bits() const {
@@ -125,6 +127,23 @@ TEST_P(Fp8Step, MicroStepsGiveTheBitsOfBlocksFirst) {
   ExpectSameNumbers(Train(run), expected);
 }
 
+// An input of an activation function takes one byte an element, also where what the function makes
+// is computed again.
+TEST_P(Fp8Step, PreActivationsInOneByteTakeLess) {
+  TinyRun run = Run();
+  run.sequence = 16;
+  run.micro_batch = 16;
+  run.spec.layers = 4;
+  for (const Policy policy : {Policy::kNone, Policy::kSelective}) {
+    run.checkpointing.policy = policy;
+    run.checkpointing.recompute.patterns = {"norms", "activations"};
+    run.amp.fp8.pre_activations = true;
+    const int64_t codes = Train(run).arena_bytes;
+    run.amp.fp8.pre_activations = false;
+    EXPECT_LT(codes, Train(run).arena_bytes) << static_cast<int>(policy);
+  }
+}
+
 TEST_P(Fp8Step, GradientsMayBeBf16) {
   if (GetParam().dtype != DType::kBFloat16) return;
   TinyRun run = Run();
@@ -173,7 +192,10 @@ INSTANTIATE_TEST_SUITE_P(Models, Fp8Step,
                                          Case{"LlamaBf16", true, DType::kBFloat16},
                                          Case{"LlamaF16", true, DType::kFloat16},
                                          Case{"Gpt2Bf16Delayed", false, DType::kBFloat16, 3},
-                                         Case{"LlamaF16Delayed", true, DType::kFloat16, 16}),
+                                         Case{"LlamaF16Delayed", true, DType::kFloat16, 16},
+                                         Case{"Gpt2Bf16Kept", false, DType::kBFloat16, 0, true},
+                                         Case{"LlamaF16DelayedKept", true, DType::kFloat16, 16,
+                                              true}),
                          [](const auto& info) { return info.param.name; });
 
 TinyRun DelayedRun() {

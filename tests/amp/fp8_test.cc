@@ -1,6 +1,7 @@
 // Golden tests of 8-bit linear layers.
 #include "amp/fp8.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
@@ -201,6 +202,75 @@ backward
   program.DropUnusedTensors();
   EXPECT_NO_THROW(graph::Verify(program));
   EXPECT_EQ(program.Find("n"), graph::kNoTensor);
+}
+
+constexpr char kFeedForward[] = R"(program p
+  tensor %x: bf16[32,16] input persistent
+  tensor %up: bf16[32,16] parameter persistent
+  tensor %dg: bf16[32,32] input persistent
+  tensor %g: bf16[32,32] metric persistent
+  tensor %up.grad: f32[32,16] gradient persistent of %up as gradient
+forward
+  %h: bf16[32,32] = linear(%x, %up) {fp8="e5m2"} @block.0
+  %g = gelu(%h) {approximate="tanh"} @block.0
+backward
+  %dh: bf16[32,32] = gelu_backward(%h, %dg) {approximate="tanh"} @block.0
+  %up.grad, _ = linear_dw(%x, %dh, _, _) {bias=false, fp8="e5m2"} @block.0
+)";
+
+// The activation function and its gradient read the codes that wait, with a scale of their own.
+TEST(Fp8Products, PreActivationsAreKeptAsCodes) {
+  Program program = Parse(kFeedForward);
+  Fp8Products pass({.codes = {.window = 4, .pre_activations = true}});
+  EXPECT_EQ(pass.Run(program).summary, "2 products of 8-bit codes, 1 pre-activations in 8 bits");
+  graph::Simplify().Run(program);
+  ExpectProgram(program, R"(program p
+  tensor %x: bf16[32,16] input persistent
+  tensor %up: bf16[32,16] parameter persistent
+  tensor %dg: bf16[32,32] input persistent
+  tensor %g: bf16[32,32] metric persistent
+  tensor %up.grad: f32[32,16] gradient persistent of %up as gradient
+  tensor %fp8_largest: f32[3] state persistent
+  tensor %fp8_largest.history: f32[4,3] state persistent of %fp8_largest as history
+  tensor %fp8_largest.pending: f32[3] pending persistent of %fp8_largest as pending merged max, max
+forward
+  %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products
+  %x.codes_t: e4m3[16,32], %x.codes: e4m3[32,16], %x.scale: f32[], _ = quantize(%x, %x.largest, _, %fp8_largest) {dtype="e4m3", index=0} @block.0 !fp8_products
+  %up.largest: f32[] = largest_magnitude(%up) @block.0 !fp8_products
+  _, %up.codes: e4m3[32,16], %up.scale: f32[], _ = quantize(%up, %up.largest, _) {dtype="e4m3"} @block.0 !fp8_products
+  %h: bf16[32,32] = scaled_linear(%x.codes, %up.codes, %x.scale, %up.scale, _) {dtype="bf16", fast=true} @block.0 !fp8_products
+  %h.largest: f32[] = largest_magnitude(%h) @block.0 !fp8_products
+  _, %h.codes: e4m3[32,32], %h.scale: f32[], _ = quantize(%h, %h.largest, _, %fp8_largest) {dtype="e4m3", index=1} @block.0 !fp8_products
+  %h.numbers: bf16[32,32] = dequantize(%h.codes, %h.scale) {dtype="bf16"} @block.0 !fp8_products
+  %g = gelu(%h.numbers) {approximate="tanh"} @block.0
+backward
+  %h.numbers.2: bf16[32,32] = dequantize(%h.codes, %h.scale) {dtype="bf16"} @block.0 !fp8_products
+  %dh: bf16[32,32] = gelu_backward(%h.numbers.2, %dg) {approximate="tanh"} @block.0
+  %dh.largest: f32[] = largest_magnitude(%dh) @block.0 !fp8_products
+  %dh.codes_t: e5m2[32,32], _, %dh.scale: f32[], _ = quantize(%dh, %dh.largest, _, %fp8_largest) {dtype="e5m2", index=2} @block.0 !fp8_products
+  %up.grad = scaled_linear(%dh.codes_t, %x.codes_t, %dh.scale, %x.scale, _, _, _) {dtype="f32"} @block.0 !fp8_products
+  %fp8_largest.found: f32[3] = stack(%x.largest, %h.largest, %dh.largest) @fp8_largest !fp8_products
+  %fp8_largest.pending = max_magnitude(%fp8_largest.found) @fp8_largest !fp8_products
+)");
+  // The gradient is made of the codes at once; the function's result is read as numbers here.
+  EXPECT_EQ(ops::FuseQuantizedActivations(program), 1);
+  EXPECT_EQ(ops::FuseDequantized(program), 1);
+  program.DropUnusedTensors();
+  EXPECT_NO_THROW(graph::Verify(program));
+  EXPECT_NE(program.Find("h.numbers"), graph::kNoTensor);
+  EXPECT_EQ(program.Find("h.numbers.2"), graph::kNoTensor);
+}
+
+// Something else reads the layer's result, or it is one that the host reads.
+TEST(Fp8Products, ResultsThatOthersReadStay) {
+  for (const char* const reader : {"%other: bf16[32,32] metric = add(%h, %dg)",
+                                   "%other: bf16[32,32] = gelu_backward(%dg, %h) {approximate=\"tanh\"}"}) {
+    std::string text = kFeedForward;
+    text.insert(text.find("backward\n"), fmt::format("  {} @block.0\n", reader));
+    Program program = Parse(text);
+    EXPECT_EQ(Fp8Products({.codes = {.pre_activations = true}}).Run(program).summary,
+              "2 products of 8-bit codes");
+  }
 }
 
 // A frozen layer needs no gradient of its weight: nothing transposed waits.

@@ -205,7 +205,8 @@ class Generator {
     if (Chance(0.2)) text += ", grad_dtype: bf16";
     if (type != "fp32" && Chance(0.3)) {
       text += ", fp8: {recipe: " + Pick({"current", "delayed, window: 2"}) +
-              ", gradients: " + Pick({"e5m2", "e4m3"}) + ", skip_ends: 0}";
+              ", gradients: " + Pick({"e5m2", "e4m3"}) +
+              ", pre_activations: " + Pick({"true", "false"}) + ", skip_ends: 0}";
     }
     return text + "}\n";
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -24,17 +25,25 @@ struct CodesCall {
 
   std::string op, of;  // `of` makes y alone
   graph::Attributes attributes;
-  std::vector<std::optional<TestTensor>> inputs;  // the last is what is expected
-  std::vector<size_t> of_inputs;                  // those that `of` takes, in its order
+  std::vector<std::optional<TestTensor>> inputs;
+  std::vector<size_t> of_inputs;   // those that `of` takes, in its order
+  size_t expects = 0;              // the input of what is expected
+  size_t scale = 0;                // that of the scale of input 0, if that is codes
   std::vector<size_t> more;        // outputs of `of` that come after the largest magnitude
   size_t y = 0;                    // y's place among the outputs of `of`
   size_t spoils = 0;               // an input of which NaN makes y NaN
   std::optional<size_t> acc_sums;  // an input; absent: sums of columns are no output
   size_t largest() const { return acc_sums ? 4 : 3; }  // an output
 
-  double expected() const { return inputs.back()->at(1); }
-  // `value` becomes an element of y's rows.
-  void Spoil(double value) { inputs[spoils]->set(inputs[spoils]->size() - 2, value); }
+  double expected() const { return inputs[expects]->at(1); }
+  // `value` becomes an element of y's rows; codes become NaN.
+  void Spoil(double value) {
+    if (scale > 0 && spoils == 0) {
+      inputs[scale]->set(0, std::numeric_limits<double>::quiet_NaN());
+    } else {
+      inputs[spoils]->set(inputs[spoils]->size() - 2, value);
+    }
+  }
 
   std::vector<const TestTensor*> Inputs(const std::vector<size_t>& which) const {
     std::vector<const TestTensor*> some;
@@ -52,11 +61,18 @@ struct CodesCall {
   // The same outputs in the same order.
   template <typename Run>
   std::vector<TestTensor> InThree(const Run& run) const {
-    const std::vector<TestTensor> made = run(of, Inputs(of_inputs), attributes, {});
+    std::vector<const TestTensor*> operands = Inputs(of_inputs);
+    std::vector<TestTensor> numbers;
+    if (scale > 0) {
+      numbers = run("dequantize", {&*inputs[0], &*inputs[scale]},
+                    {{"dtype", attributes.GetWord("a_dtype")}}, {});
+      operands[0] = &numbers[0];
+    }
+    const std::vector<TestTensor> made = run(of, operands, attributes, {});
     const TestTensor found = run("largest_magnitude", {&made[y]}, {}, {})[0];
     const TestTensor* const sums = acc_sums ? &*inputs[*acc_sums] : nullptr;
     std::vector<TestTensor> all =
-        run("quantize", {&made[y], &found, sums, &*inputs.back()}, attributes, {});
+        run("quantize", {&made[y], &found, sums, &*inputs[expects]}, attributes, {});
     all.resize(largest());
     all.push_back(found);
     for (const size_t i : more) {
@@ -76,6 +92,7 @@ struct CodesMaker {
   std::string of;
   std::string approximate = "tanh";  // of GELU
   bool biased = false;               // of layer norms
+  bool of_codes = false;             // of activations, whose numbers are bf16 or f16
 
   // y's rows are those of `shape`; SwiGLU's gradient has twice its columns. Nothing is expected if
   // `magnitude` is 0.
@@ -85,11 +102,24 @@ struct CodesMaker {
     call.of = of;
     call.attributes = {{"dtype", std::string(graph::Name(to))}, {"index", int64_t{1}}, {"of", of}};
     IsQuantizedNorm(of) ? AddNorm(call, from, shape) : AddActivation(call, from, shape);
+    call.expects = call.inputs.size();
     call.inputs.push_back(Values(graph::DType::kFloat32, {3}, {17, magnitude, 19}));
+    if (of_codes) Encode(call, from);
     return call;
   }
 
  private:
+  // Input 0 becomes codes.
+  static void Encode(CodesCall& call, graph::DType from) {
+    const TestTensor largest = RunOp("largest_magnitude", {&*call.inputs[0]})[0];
+    const std::vector<TestTensor> codes =
+        RunOp("quantize", {&*call.inputs[0], &largest, nullptr}, {{"dtype", std::string("e4m3")}});
+    call.inputs[0] = codes[CodesCall::kCodes];
+    call.scale = call.inputs.size();
+    call.inputs.push_back(codes[CodesCall::kScale]);
+    call.attributes.Set("a_dtype", std::string(graph::Name(from)));
+  }
+
   void AddActivation(CodesCall& call, graph::DType from, const graph::Shape& shape) const {
     const bool gated = of.starts_with("swiglu"), backward = of.ends_with("_backward");
     const int64_t columns = shape.dim(-1);
@@ -133,6 +163,12 @@ inline std::vector<CodesMaker> ActivationMakers() {
     makers.push_back({.of = std::string(of)});
     if (of.starts_with("gelu")) makers.push_back({.of = std::string(of), .approximate = "none"});
   }
+  return makers;
+}
+
+inline std::vector<CodesMaker> ActivationMakersOfCodes() {
+  std::vector<CodesMaker> makers = ActivationMakers();
+  for (CodesMaker& maker : makers) maker.of_codes = true;
   return makers;
 }
 

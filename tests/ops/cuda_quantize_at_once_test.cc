@@ -39,6 +39,7 @@ void ExpectBytesOfEach(const std::vector<CodesMaker>& makers, const std::vector<
   const OnCuda run;
   for (const CodesMaker& maker : makers) {
     for (const DType from : kNumberTypes) {
+      if (maker.of_codes && from == DType::kFloat32) continue;
       for (const DType to : kCodeTypes) {
         for (const double magnitude : {0.0, 0.25, 64.0}) {
           for (const Shape& shape : shapes) {
@@ -92,6 +93,7 @@ void ExpectScalesOfNotFinite(const std::vector<CodesMaker>& makers,
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const CodesMaker& maker : makers) {
     for (const DType from : kNumberTypes) {
+      if (maker.of_codes && from == DType::kFloat32) continue;
       for (const double magnitude : {0.0, 4.0}) {
         for (const double bad : {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
           // It may make 0 of minus infinity; not so SwiGLU of up, which is last.
@@ -156,6 +158,22 @@ TEST(CudaQuantizeActivation, HasTheScaleOfWhatIsNotFinite) {
 TEST(CudaQuantizeActivation, MakesWhatIsWanted) {
   PLIMSOLL_NEEDS_CUDA
   ExpectWantedOfEach({{.of = "gelu"}, {.of = "swiglu_backward"}}, {{300, 208}, {131, 173}});
+}
+
+TEST(CudaQuantizeActivation, OfCodesHasTheBytesOfFourOps) {
+  PLIMSOLL_NEEDS_CUDA
+  ExpectBytesOfEach(ActivationMakersOfCodes(), {{1, 1},
+                                                {3, 7},
+                                                {33, 48},
+                                                {37, 172},
+                                                {131, 173},
+                                                {257, 264},
+                                                {300, 1600},
+                                                {2, 33, 48},
+                                                {5003, 4},
+                                                {0, 24}});
+  ExpectBytesOfLarge(ActivationMakersOfCodes(), DType::kFloat8E4M3, {{4096, 776}});
+  ExpectScalesOfNotFinite(ActivationMakersOfCodes(), {{130, 136}, {33, 51}});
 }
 
 // Columns that fill no pack, tiles that are cut, rows of a warp and of a block, rows that are read

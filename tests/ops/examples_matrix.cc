@@ -34,6 +34,8 @@ const ExampleTable kExamples(R"(
   quantize "odd columns"([131,173], f32[] positive, _) {dtype="e5m2"} dtypes=f32,bf16,f16
   quantize "as expected"([33,48], f32[] positive, _, f32[3] positive) {dtype="e4m3", index=2}
       dtypes=f32,bf16,f16
+  dequantize(e4m3[3,7,40], f32[] positive) {dtype="bf16"} dtypes=bf16
+  dequantize "many blocks"(e5m2[300,211], f32[] positive) {dtype="f16"} dtypes=f16
   count_codes([3,7,40], f32[] positive, _) {dtype="e4m3", weight=0.001} dtypes=f32,bf16,f16
   count_codes "added to"([300,211], f32[] positive, f32[3]) {dtype="e5m2", weight=0.5}
       dtypes=f32,bf16,f16
@@ -58,6 +60,12 @@ const ExampleTable kExamples(R"(
   quantize_activation "gradient of swiglu, odd, with sums"([9,5,26], [9,5,13], f32[26],
       f32[2] positive) {dtype="e5m2", index=0, of="swiglu_backward"} cuda_tolerance=2
       dtypes=f32,bf16,f16
+  quantize_activation "gelu of codes"(e4m3[131,75], _, f32[75], f32[1] positive, f32[] positive)
+      {a_dtype="bf16", approximate="tanh", dtype="e4m3", index=0, of="gelu"} cuda_tolerance=2
+      dtypes=bf16
+  quantize_activation "gradient of swiglu of codes"(e4m3[150,272], f16[150,136], _, f32[2] positive,
+      f32[] positive) {a_dtype="f16", dtype="e5m2", index=0, of="swiglu_backward"} cuda_tolerance=2
+      dtypes=f16
   // cuda_tolerance=0.25: matrix units keep about 14 bits of sums of codes, relative to the largest.
   scaled_linear "with bias"(e4m3[3,7,48], e4m3[32,48] small, f32[] positive, f32[] positive,
       bf16[32], _) {dtype="bf16", fast=true} dtypes=bf16

@@ -101,6 +101,7 @@ TEST(Traits, AreThoseOfTheseOps) {
                    "batch_norm",
                    "cast",
                    "concat_channels",
+                   "dequantize",
                    "drop_path",
                    "dropout",
                    "gelu",
@@ -128,8 +129,8 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"batch_norm", "layer_norm", "qk_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
-            (Names{"gelu", "leaky_relu", "quantize_activation", "relu", "sigmoid", "silu", "swiglu",
-                   "tanh"}));
+            (Names{"dequantize", "gelu", "leaky_relu", "quantize_activation", "relu", "sigmoid",
+                   "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
             (Names{"attention", "masked_softmax"}));
   EXPECT_EQ(

@@ -319,6 +319,7 @@ struct AmpConfig {
   Fp8Gradients fp8_gradients = Fp8Gradients::kE4m3;
   std::vector<std::string> fp8_skip;  // patterns of weights whose layers stay in 16 bits
   int64_t fp8_skip_ends = 1;          // blocks at each end that stay in 16 bits
+  bool fp8_pre_activations = false;   // inputs of activation functions are 8-bit codes
   bool fp8_counts = false;            // metrics of values that codes can't hold
 
   bool operator==(const AmpConfig&) const = default;

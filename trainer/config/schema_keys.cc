@@ -418,6 +418,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "The number of blocks at each end of the model that stay in 16 bits.")
       .Between(0, 10'000)
       .When("amp.fp8.recipe", codes);
+  amp.Add("fp8.pre_activations", &A::fp8_pre_activations,
+          "What such a layer makes for an activation function (GPT-2's `fc`, Llama's `gate_up`) is "
+          "kept for the backward pass in 8 bits, and both passes compute with these: less memory, "
+          "also with `checkpointing.policy: selective`.")
+      .When("amp.fp8.recipe", codes);
   amp.Add("fp8.counts", &A::fp8_counts,
           "Metrics of each step: the shares of values that are beyond the largest code "
           "(`fp8_saturated`), that become 0 (`fp8_zeroed`) and that are infinite or NaN "

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "amp/fp8.h"
@@ -91,6 +92,13 @@ std::string WhyNot(const amp::Fp8Options& options, const Program& program,
   return why.empty() ? fmt::format("in {}", graph::Name(first.dtype)) : why;
 }
 
+// Codes of which a node makes an activation function's input.
+TensorId CodesOfInput(const Program& program, const Node& node) {
+  const bool reads = node.op->name == "dequantize" || node.op->name == "quantize_activation";
+  if (!reads || !graph::IsFloat8(program.tensor(node.inputs[0]).type.dtype)) return kNoTensor;
+  return program.Root(node.inputs[0]);
+}
+
 }  // namespace
 
 CodeProducts CountCodeProducts(const CompiledStep& compiled) {
@@ -98,8 +106,10 @@ CodeProducts CountCodeProducts(const CompiledStep& compiled) {
   for (const StepEntry& entry : compiled.step.entries) {
     const Program& program = *compiled.programs[entry.program];
     const graph::Blocks blocks(program);
+    std::set<TensorId> pre_activations;
     for (size_t n = 0; n < program.nodes().size(); ++n) {
       const Node& node = program.nodes()[n];
+      pre_activations.insert(CodesOfInput(program, node));
       if (!IsProductOfLinearLayer(node) || node.phase == graph::Phase::kRecompute) continue;
       // The gradient of a bias alone multiplies nothing.
       if (graph::CostOf(program.CallOf(node).get()).products == 0) continue;
@@ -110,11 +120,14 @@ CodeProducts CountCodeProducts(const CompiledStep& compiled) {
         products.others[WhyNot(compiled.options.amp.fp8, program, blocks, n)] += entry.times;
       }
     }
+    pre_activations.erase(kNoTensor);
+    products.pre_activations += static_cast<int64_t>(pre_activations.size()) * entry.times;
   }
   // All micro-steps of an update have the same products.
   const int64_t micro_steps = compiled.options.accumulate;
   products.all /= micro_steps;
   products.of_codes /= micro_steps;
+  products.pre_activations /= micro_steps;
   for (auto& [reason, count] : products.others) count /= micro_steps;
   return products;
 }
@@ -126,13 +139,20 @@ std::string Text(const CodeProducts& products) {
   for (const auto& [reason, count] : products.others) {
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", reason, count);
   }
-  return reasons.empty() ? text : fmt::format("{} ({})", text, reasons);
+  if (!reasons.empty()) text += fmt::format(" ({})", reasons);
+  if (products.pre_activations > 0) {
+    text += fmt::format(", pre-activations in 8 bits: {}", products.pre_activations);
+  }
+  return text;
 }
 
 nlohmann::ordered_json CodeProductsJson(const CodeProducts& products) {
   nlohmann::ordered_json others = nlohmann::ordered_json::object();
   for (const auto& [reason, count] : products.others) others[reason] = count;
-  return {{"all", products.all}, {"eight_bit", products.of_codes}, {"others", others}};
+  return {{"all", products.all},
+          {"eight_bit", products.of_codes},
+          {"others", others},
+          {"pre_activations", products.pre_activations}};
 }
 
 }  // namespace plimsoll::trainer

@@ -17,13 +17,15 @@ struct CodeProducts {
   int64_t all = 0;
   int64_t of_codes = 0;                   // of 8-bit codes
   std::map<std::string, int64_t> others;  // by the reason
+  int64_t pre_activations = 0;            // inputs of activation functions that are kept as codes
 };
 CodeProducts CountCodeProducts(const CompiledStep& compiled);
 
-// "8-bit products: 84 of 87 a micro-step (the head stays in 16 bits: 1; amp.fp8.skip: 2)".
+// "8-bit products: 84 of 87 a micro-step (the head stays in 16 bits: 1; amp.fp8.skip: 2)", and
+// ", pre-activations in 8 bits: 12" where there are any.
 std::string Text(const CodeProducts& products);
 
-// {"all": 87, "eight_bit": 84, "others": {"amp.fp8.skip": 2, …}}
+// {"all": 87, "eight_bit": 84, "others": {"amp.fp8.skip": 2, …}, "pre_activations": 0}
 nlohmann::ordered_json CodeProductsJson(const CodeProducts& products);
 
 }  // namespace plimsoll::trainer

@@ -348,6 +348,7 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
                           : graph::DType::kFloat8E5M2;
   amp.fp8.skip = config.amp.fp8_skip;
   amp.fp8.skip_ends = config.amp.fp8_skip_ends;
+  amp.fp8.pre_activations = config.amp.fp8_pre_activations;
   amp.fp8.counts = config.amp.fp8_counts;
   if (const auto problem = amp::FindProblem(amp)) {
     throw config.Error("amp." + problem->field, problem->reason);

@@ -121,6 +121,7 @@ std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
   }
   if (options.device == runtime::DeviceKind::kCuda) {
     fusions.push_back({"activations with their codes", &ops::FuseQuantizedActivations});
+    fusions.push_back({"activations of codes", &ops::FuseDequantized});
   }
   return fusions;
 }
