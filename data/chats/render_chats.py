@@ -22,8 +22,9 @@ import resource
 import signal
 import sys
 
-# Around what a template marks with {% generation %}. Noncharacters of Unicode, which texts do not hold.
-BEGIN, END = "\ufdd0", "\ufdd1"
+# Around what a template marks with {% generation %}, and in place of a turn's words. Noncharacters of Unicode, which
+# texts do not hold.
+BEGIN, END, MARKER = "\ufdd0", "\ufdd1", "\ufdd2"
 
 
 class Refused(Exception):
@@ -138,8 +139,7 @@ class Renderer:
         return spans[self.render_marked(messages[:prompt]).count(BEGIN) if prompt else 0:]
 
     def render_marked(self, messages):
-        if any(mark in message["content"] for message in messages for mark in (BEGIN, END)):
-            raise Refused("holds U+FDD0 or U+FDD1, which are no characters; remove them")
+        require_without_marks(messages)
         self.marks["on"] = True
         try:
             return self.render(messages)
@@ -147,44 +147,61 @@ class Renderer:
             self.marks["on"] = False
 
     def span_of_turn(self, text, messages, k):
-        """Where the words of an assistant's turn, and the end token after them, are in the text."""
-        if k == 0:
-            raise Refused("begins with the assistant, and a template without {% generation %} shows where a turn is only "
-                          "after another one; put a turn of the system or the user first")
-        content = messages[k]["content"].strip()
-        before = self.render(messages[:k], prompted=True)
-        if not text.startswith(before):
-            raise Refused(f"messages[{k}]: the template renders what is before this turn otherwise when more turns follow, "
-                          "so that the turn cannot be told apart; let the chat end with its first turn of the assistant, or "
-                          "mark the assistant's words in the template with {% generation %}")
-        through = text if k + 1 == len(messages) else self.render(messages[:k + 1])
-        ends = [through]
-        # Some templates end a chat, but not a turn, with the end token (Phi 3).
+        """Where the words of an assistant's turn, and the end token after them, are in the text: what the turn adds to
+        the chat before it, or, where the template writes this turn otherwise when more turns follow, what is around it."""
+        before = self.render(messages[:k], prompted=True) if k > 0 else None  # templates may read messages[0]
+        if before is not None and text.startswith(before):
+            through = text if k + 1 == len(messages) else self.render(messages[:k + 1])
+            for end in self.ends(through):
+                if end.startswith(before) and text.startswith(end):
+                    return without_line_end(text, len(before), len(end), messages[k]["content"].strip())
+        span = self.span_around_marker(text, messages, k, before)
+        if span is None:
+            raise Refused(f"messages[{k}]: the template does not write this turn as it stands when other turns are around "
+                          "it, so that it cannot be told apart; let the chat end with it, or mark the assistant's words in "
+                          "the template with {% generation %}")
+        return span
+
+    def ends(self, rendered):
+        """Some templates end a chat, but not a turn, with the end token (Phi 3): the rendering, and without that token."""
         eos = self.variables.get("eos_token")
-        if eos and through.endswith(eos):
-            ends.append(through[:-len(eos)])
-        for end in ends:
-            if end.startswith(before) and text.startswith(end):
-                return without_line_end(text, len(before), len(end), content)
-        # Some templates add to the last turn alone, or take thoughts out of earlier ones (Qwen 3). Then the end of the
-        # turn's text is here, from some of its words on.
-        found = through.rfind(content, len(before)) if content else -1
-        for end in ends if found >= 0 else []:
-            first = text[len(before):len(before) + 1]
-            start = end.find(first, len(before))
-            while 0 <= start < found + len(content):
-                if text.startswith(end[start:], len(before)):
-                    return without_line_end(text, len(before), len(before) + len(end) - start, end[start:found + len(content)])
-                start = end.find(first, start + 1)
-        raise Refused(f"messages[{k}]: the template renders this turn otherwise when more turns follow, so that it cannot be "
-                      "told apart; let the chat end with it, or mark the assistant's words in the template with "
-                      "{% generation %}")
+        return [rendered, rendered[:-len(eos)]] if eos and rendered.endswith(eos) else [rendered]
+
+    def span_around_marker(self, text, messages, k, before):
+        """What a template does with a turn's words may depend on the words and on the turns that follow: Qwen 3 takes
+        thoughts out of earlier turns. What it writes around them does not, so a marker in their place shows where they
+        are. None: it does."""
+        require_without_marks(messages)
+        marked = messages[:k] + [{**messages[k], "content": MARKER}] + messages[k + 1:]
+        around, alone = self.render(marked).split(MARKER), self.render(marked[:k + 1]).split(MARKER)
+        if len(around) != 2 or len(alone) != 2:
+            return None
+        head, tail = around
+        if before is not None and text.startswith(before) and head.startswith(before):
+            begin = len(before)
+        elif text.startswith(head):
+            begin = len(head.rstrip(" "))  # a space before the words belongs to their first token
+        else:
+            return None
+        end = len(text) - len(tail)
+        if begin > end or not text.endswith(tail):
+            return None
+        for closing in self.ends(alone[1]):
+            if tail.startswith(closing):
+                return begin, end + (len(closing.rstrip()) or len(closing))
+        return None
+
+
+def require_without_marks(messages):
+    if any(mark in message["content"] for message in messages for mark in (BEGIN, END, MARKER)):
+        raise Refused("holds U+FDD0, U+FDD1 or U+FDD2, which are no characters; remove them")
 
 
 def without_line_end(text, begin, end, content):
     """White space after the end token belongs to the next turn; without an end token it is what ends the words."""
     short = text[begin:end].rstrip()
-    return (begin, end) if short.endswith(content.rstrip()) else (begin, begin + len(short))
+    ended = short and not (content and short.endswith(content))
+    return (begin, begin + len(short)) if ended else (begin, end)
 
 
 def cut(text, spans):

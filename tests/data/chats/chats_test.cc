@@ -197,19 +197,79 @@ TEST(Chats, CountTheAssistantsWordsAndTheirEnd) {
             "User: a\nAssistant: [b\n]User: c\n");
 }
 
-TEST(Chats, ThatATemplateRewritesAreRefused) {
+// What carries loss by a template that is given as text, with the tokenizer's eos_token.
+std::vector<std::string> CountedBy(const std::string& chat_template, const Json& messages) {
+  const TempFolder folder;
+  return CountedIn(RenderedBy(folder.Write("t.jinja", chat_template), messages));
+}
+
+TEST(Chats, TurnsThatATemplateRewritesAreFoundByWhatIsAroundThem) {
   NEEDS_JINJA2();
-  const Json with_system = Turns(
-      {{"system", "s"}, {"user", "a?"}, {"assistant", "A!"}, {"user", "b?"}, {"assistant", "B!"}});
+  using Strings = std::vector<std::string>;
+  const auto by_qwen3 = [](const Json& messages) {
+    return CountedIn(RenderedBy(kChats + "qwen3.jinja", messages));
+  };
+  // Thoughts that are left out of earlier turns have any form.
+  for (const char* thought : {"<think>\nhm\n</think>\n\nA!", "<think>hm</think>A!",
+                              "<think>\n\n</think>\n\nA!", "hm</think>\nA!", "A!"}) {
+    SCOPED_TRACE(thought);
+    EXPECT_EQ(by_qwen3(Turns({{"user", "a?"},
+                              {"assistant", thought},
+                              {"user", "A!"},
+                              {"assistant", "<think>so</think>A!"}})),
+              (Strings{"A!<|im_end|>", "<think>\nso\n</think>\n\nA!<|im_end|>"}));
+  }
+  // Two turns in a row, and words that end as a turn does.
+  EXPECT_EQ(
+      by_qwen3(Turns({{"user", "a?"},
+                      {"assistant", "<think>hm</think>A<|im_end|>"},
+                      {"assistant", "<think>hm</think>C!"},
+                      {"user", "b?"},
+                      {"assistant", "<think>x</think>D!"},
+                      {"assistant", "E!"}})),
+      (Strings{"A<|im_end|><|im_end|>", "C!<|im_end|>", "<think>\nx\n</think>\n\nD!<|im_end|>",
+               "<think>\n\n</think>\n\nE!<|im_end|>"}));
+  // No words: the end token is what is learned.
+  EXPECT_EQ(by_qwen3(Turns({{"user", "a?"}, {"assistant", ""}, {"user", "b?"}, {"assistant", "B"}}))
+                .front(),
+            "<|im_end|>");
+  // A prompt that begins a thought, which finished turns don't have (DeepSeek R1).
+  const std::string r1 =
+      "{% for m in messages %}{% if m.role == 'user' %}<U>{{ m.content }}{% else %}<A>"
+      "{{ m.content.split('</think>')[-1] }}<|im_end|>{% endif %}{% endfor %}"
+      "{% if add_generation_prompt %}<A><think>\n{% endif %}";
+  EXPECT_EQ(CountedBy(r1, kTwoTurns), (Strings{"A!<|im_end|>", "B!<|im_end|>"}));
+  EXPECT_EQ(CountedBy(r1, Turns({{"user", "a"}, {"assistant", "<think>\nx</think>A"}})),
+            Strings{"A<|im_end|>"});
+  // The system's words are in the last turn of the user.
   const TokenizerFolder llama2("llama2_style", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
-  ExpectUserError(
-      [&] { RenderedBy(kChats + "mistral_late_system.jinja", with_system, {}, llama2); },
-      {"x.jsonl:7", "messages[2]", "otherwise when more turns follow", "generation"});
-  ExpectUserError(
-      [&] {
-        RenderedBy(kChats + "plain.jinja", Turns({{"assistant", "A"}, {"user", "b"}}));
-      },
-      {"x.jsonl:7", "begins with the assistant"});
+  EXPECT_EQ(Marked(RenderedBy(kChats + "mistral_late_system.jinja",
+                              Turns({{"system", "s"},
+                                     {"user", "a?"},
+                                     {"assistant", "A!"},
+                                     {"user", "b?"},
+                                     {"assistant", "B!"}}),
+                              {}, llama2)),
+            "<s> [INST] a? [/INST][ A!</s>] [INST] s\n\nb? [/INST][ B!</s>]");
+  // Nothing is before the first turn.
+  EXPECT_EQ(Marked(RenderedBy(kChats + "plain.jinja", Turns({{"assistant", "A"}, {"user", "b"}}))),
+            "Assistant:[ A\n]User: b\n");
+}
+
+TEST(Chats, TurnsThatATemplateLeavesOutAreRefused) {
+  NEEDS_JINJA2();
+  const auto refused = [](const std::string& chat_template) {
+    ExpectUserError([&] { CountedBy(chat_template, kTwoTurns); },
+                    {"x.jsonl:7", "messages[1]", "does not write this turn", "generation"});
+  };
+  const std::string user = "{% for m in messages %}{% if m.role == 'user' %}U {{ m.content }}\n";
+  const std::string end = "{% endif %}{% endfor %}";
+  refused(user + "{% elif loop.last %}A {{ m.content }}\n" + end);
+  // Words of earlier turns are twice in the text.
+  refused(user + "{% else %}A {% if not loop.last %}{{ m.content }} {% endif %}{{ m.content }}.\n" +
+          end);
+  // A text that depends on the words.
+  refused(user + "{% else %}{{ m.content|length }}{% if loop.last %}.{% endif %}\n" + end);
   ExpectUserError(
       [&] {
         RenderedBy("chatml", Turns({{"user", "b"}}));
