@@ -23,9 +23,9 @@ namespace {
 // Options of commands that read examples.
 void AddChatOptions(CLI::App& command, data::ChatOptions& chats) {
   chats.key = "--chat-template";
-  command.add_option(
-      "--chat-template", chats.chat_template,
-      "how chats become text: a Jinja file, or chatml; default: the tokenizer's own");
+  command.add_option("--chat-template", chats.chat_template,
+                     "how chats become text: a Jinja file, a folder with one, or chatml; default: "
+                     "the tokenizer's own");
   command
       .add_option_function<std::string>(
           "--loss-on",

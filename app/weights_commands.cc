@@ -93,9 +93,10 @@ void AddGenerate(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_flag("--chat", o->chat.asked,
                     "answer each line of standard input as a turn of a conversation");
-  command->add_option("--chat-template", o->chat.chat_template,
-                      "how the conversation becomes text: a Jinja file, or chatml; default: the "
-                      "run's, or the tokenizer's own");
+  command->add_option(
+      "--chat-template", o->chat.chat_template,
+      "how the conversation becomes text: a Jinja file, a folder with one, or chatml; default: the "
+      "run's, or the tokenizer's own");
   command->add_option_function<std::string>(
       "--system", [o](const std::string& text) { o->chat.system = text; },
       "the system's turn, before the conversation");

@@ -67,6 +67,12 @@ ChatMessage ParseMessage(const JsonObject& object, const MessageForm& form) {
     object.Fail(form.role,
                 fmt::format("'{}' is unknown; known are{}", formats::Printable(name), names));
   }
+  // Messages that call tools have none, and others were often made by mistake.
+  if (object.json().contains(form.content) && object.json().at(form.content).is_null()) {
+    object.Fail(form.content,
+                "is null; a message has a text, which may be \"\"; write the text, or remove the "
+                "message or the chat (calls of tools are not read)");
+  }
   if (object.Has(form.content) && object.json().at(form.content).is_structured()) {
     object.Fail(form.content, "is no text; pictures and other parts of messages are not read");
   }

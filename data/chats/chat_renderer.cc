@@ -140,6 +140,12 @@ ChatRenderer::ChatRenderer(const ChatOptions& options, const Tokenizer& tokenize
     throw UserError(fmt::format("{}: chats are rendered by Python's jinja2, which is missing; {}",
                                 template_.name, kInstall));
   }
+  if (answer.contains("bad_date")) {
+    throw UserError(fmt::format(
+        "SOURCE_DATE_EPOCH: '{}' is no time in seconds since 1970; correct this variable of the "
+        "environment, or unset it to render chats with today's date",
+        formats::Printable(answer.at("bad_date").get<std::string>())));
+  }
   const bool refused = answer.contains("refused");
   throw UserError(
       fmt::format("{}: is no chat template: {}; correct it", template_.name,

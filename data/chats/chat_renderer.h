@@ -31,7 +31,8 @@ struct TextPiece {
 
 class ChatRenderer {
  public:
-  // Starts the process. UserErrors: Python or jinja2 is missing, the template is no Jinja.
+  // Starts the process. UserErrors: Python or jinja2 is missing, the template is no Jinja,
+  // SOURCE_DATE_EPOCH is no date.
   ChatRenderer(const ChatOptions& options, const Tokenizer& tokenizer,
                const RenderLimits& limits = {});
   ~ChatRenderer();

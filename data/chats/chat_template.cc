@@ -70,9 +70,19 @@ std::optional<ChatTemplate> ChatTemplateIn(const std::string& folder, const std:
 
 ChatTemplate ReadChatTemplate(const ChatOptions& options) {
   if (options.chat_template == "chatml") return {.name = "chatml", .text = kChatMl};
+  std::error_code ignored;
+  if (fs::is_directory(options.chat_template, ignored)) {
+    if (auto found = ChatTemplateIn(options.chat_template, options.key)) return *found;
+    throw UserError(fmt::format(
+        "{}: {}: the folder has no chat template (chat_template.jinja, or chat_template of "
+        "tokenizer_config.json); name a folder that has one, a Jinja file, or chatml",
+        options.key, options.chat_template));
+  }
   if (!Exists(options.chat_template)) {
-    throw UserError(fmt::format("{}: {}: no such file; give a Jinja file, or chatml", options.key,
-                                options.chat_template));
+    throw UserError(
+        fmt::format("{}: {}: no such file; give a Jinja file, a tokenizer's "
+                    "folder, or chatml",
+                    options.key, options.chat_template));
   }
   return ReadTemplate(options.chat_template);
 }

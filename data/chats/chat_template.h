@@ -12,7 +12,9 @@ namespace plimsoll::data {
 enum class LossOn { kAssistant, kAll };
 
 struct ChatOptions {
-  std::string chat_template;  // a Jinja file, or "chatml"; empty: the tokenizer's own
+  // A Jinja file, a folder with a template (ChatTemplateIn), or "chatml"; empty: the tokenizer's
+  // own.
+  std::string chat_template;
   LossOn loss_on = LossOn::kAssistant;
   std::string key = "data.chat_template";  // of chat_template, for messages
 };

@@ -49,15 +49,19 @@ def limit_processor(seconds):
 
 
 def now():
-    """The time when the process began, so that all chats have one date."""
+    """The time when the process began, so that all chats have one date. ValueError: what SOURCE_DATE_EPOCH says is none."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH")  # https://reproducible-builds.org/specs/source-date-epoch
-    return datetime.datetime.fromtimestamp(int(fixed), datetime.timezone.utc) if fixed else datetime.datetime.now()
+    if not fixed:
+        return datetime.datetime.now()
+    try:
+        return datetime.datetime.fromtimestamp(int(fixed), datetime.timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(fixed) from None
 
 
-def make_environment(jinja2, marks):
+def make_environment(jinja2, marks, begun):
     """A sandbox with what transformers puts into it. `marks`: whose "on" tells whether generation blocks are marked,
-    and whose "used" whether there are any."""
-    begun = now()
+    and whose "used" whether there are any. `begun`: the time that templates are told."""
 
     class Generation(jinja2.ext.Extension):
         tags = {"generation"}
@@ -86,9 +90,9 @@ def make_environment(jinja2, marks):
 
 
 class Renderer:
-    def __init__(self, jinja2, setup):
+    def __init__(self, jinja2, setup, begun):
         self.marks = {"on": False, "used": False}
-        self.template = make_environment(jinja2, self.marks).from_string(setup["template"])
+        self.template = make_environment(jinja2, self.marks, begun).from_string(setup["template"])
         self.variables = setup["variables"]
         self.assistant_only = setup["loss_on"] == "assistant"
         self.limit = setup["text_limit"]
@@ -157,9 +161,9 @@ class Renderer:
                     return without_line_end(text, len(before), len(end), messages[k]["content"].strip())
         span = self.span_around_marker(text, messages, k, before)
         if span is None:
-            raise Refused(f"messages[{k}]: the template does not write this turn as it stands when other turns are around "
-                          "it, so that it cannot be told apart; let the chat end with it, or mark the assistant's words in "
-                          "the template with {% generation %}")
+            raise Refused(f"messages[{k}]: the template leaves out this turn, or writes its words more than once, when more "
+                          "turns follow, so that it cannot be told apart; let the chat end with it, or mark the assistant's "
+                          "words in the template with {% generation %}")
         return span
 
     def ends(self, rendered):
@@ -238,11 +242,16 @@ def main():
         return
     requests = sys.stdin.buffer
     setup = json.loads(requests.readline())
+    try:
+        begun = now()
+    except ValueError as bad:
+        answer({"bad_date": str(bad)})
+        return
     limit(resource.RLIMIT_AS, setup["memory"])
     made = []
 
     def prepare():
-        made.append(Renderer(jinja2, setup))
+        made.append(Renderer(jinja2, setup, begun))
         return {"ready": True}
 
     limit_processor(setup["seconds"])

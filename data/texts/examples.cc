@@ -80,7 +80,9 @@ Example ParseExample(std::string_view line, const std::string& where) {
     example.prompt = object.RequireString("prompt");
   }
   if (!example.chat && example.prompt.empty() && example.completion.empty()) {
-    throw UserError(where + ": the example is empty");
+    throw UserError(fmt::format(
+        "{}: the example has no text: {}; write some, or remove the example", where,
+        form == "text" ? "text is \"\"" : fmt::format("prompt and {} are both \"\"", form)));
   }
   return example;
 }

@@ -97,10 +97,11 @@ void DataKeys(std::vector<Key>& keys) {
            "`apart`: documents of text that share a row do not attend to one another, and their "
            "positions begin at 0; they end with the end-of-text token of `tokenizer`, also in "
            "token files.");
-  data.Add("chat_template", &D::chat_template,
-           "How chats become text: a file in Jinja, or `chatml`; empty: the tokenizer's own, "
-           "`chat_template.jinja` or `chat_template` of its `tokenizer_config.json` "
-           "(docs/fine_tuning.md#chats).");
+  data.Add(
+      "chat_template", &D::chat_template,
+      "How chats become text: a file in Jinja, a folder with a template, or `chatml`; empty: the "
+      "tokenizer's own, `chat_template.jinja` or `chat_template` of its `tokenizer_config.json` "
+      "(docs/fine_tuning.md#chats).");
   data.Add("loss_on", &D::loss_on,
            "What of examples carries loss: the turns of the assistant, or completions; or `all` of "
            "them.");

@@ -260,7 +260,7 @@ TEST(Chats, TurnsThatATemplateLeavesOutAreRefused) {
   NEEDS_JINJA2();
   const auto refused = [](const std::string& chat_template) {
     ExpectUserError([&] { CountedBy(chat_template, kTwoTurns); },
-                    {"x.jsonl:7", "messages[1]", "does not write this turn", "generation"});
+                    {"x.jsonl:7", "messages[1]", "leaves out this turn", "generation"});
   };
   const std::string user = "{% for m in messages %}{% if m.role == 'user' %}U {{ m.content }}\n";
   const std::string end = "{% endif %}{% endfor %}";
@@ -322,6 +322,24 @@ TEST(Chats, TheDateMayBeFixed) {
   ChatRenderer renderer({.chat_template = path, .loss_on = LossOn::kAll}, *tokenizer);
   unsetenv("SOURCE_DATE_EPOCH");
   EXPECT_EQ(TextOf(renderer.Render(ChatOf(kTwoTurns), "x")), "14 Nov 2023");
+}
+
+TEST(Chats, ABadDateIsNoFaultOfTheTemplate) {
+  NEEDS_JINJA2();
+  const auto tokenizer = LoadTokenizer("byte");
+  for (const char* bad : {"yesterday", "17000000000000000000", "1e9"}) {
+    setenv("SOURCE_DATE_EPOCH", bad, 1);
+    std::string said;
+    try {
+      const ChatRenderer renderer({.chat_template = "chatml"}, *tokenizer);
+    } catch (const UserError& error) {
+      said = error.what();
+    }
+    EXPECT_TRUE(said.starts_with("SOURCE_DATE_EPOCH: '" + std::string(bad) + "'")) << said;
+    EXPECT_NE(said.find("unset it"), said.npos) << said;
+    EXPECT_EQ(said.find("template"), said.npos) << said;
+  }
+  unsetenv("SOURCE_DATE_EPOCH");
 }
 
 TEST(Chats, APromptEndsWithTheBeginningOfTheAnswer) {
@@ -426,6 +444,14 @@ TEST(ChatTemplates, AreFoundInTheTokenizersFolder) {
   EXPECT_EQ(FindChatTemplate({.chat_template = mine}, *one.Load()).text, "mine");
   ExpectUserError([&] { FindChatTemplate({.chat_template = mine + "x"}, *one.Load()); },
                   {"data.chat_template", "mine.jinjax", "no such file"});
+  // A folder is one of a tokenizer.
+  const auto in_folder = [&](const TokenizerFolder& folder) {
+    return FindChatTemplate({.chat_template = folder.path()}, *none.Load()).text;
+  };
+  EXPECT_EQ(in_folder(one), "the file wins");
+  EXPECT_EQ(in_folder(named), "usual");
+  ExpectUserError([&] { in_folder(none); },
+                  {"data.chat_template", none.path(), "has no chat template"});
 }
 
 // Tokens of bytes: what carries loss of each example in the file, in order.
@@ -549,6 +575,13 @@ TEST(ChatFiles, MistakesNameFileAndLine) {
   refused(message(R"("role": "assistant", "content": "x", "weight": 0)"),
           {"messages[1].weight", "is not read"});
   refused(message(R"("role": "assistant")"), {"messages[1].content"});
+  refused(message(R"("role": "assistant", "content": null)"),
+          {"messages[1].content", "is null", "calls of tools are not read"});
+  refused(R"({"conversations": [{"from": "human", "value": null}]})",
+          {"conversations[0].value", "is null"});
+  refused(R"({"prompt": "", "completion": ""})",
+          {"prompt and completion are both \"\"", "remove the example"});
+  refused(R"({"text": ""})", {"text is \"\"", "remove the example"});
   refused(R"({"messages": [], "id": 1})", {"messages", "is empty"});
   refused(R"({"messages": "hi"})", {"messages"});
   refused(R"({"messages": [{"role": "user", "content": "a"}], "tools": [{"name": "f"}]})",
