@@ -59,6 +59,9 @@ class Source {
   virtual void CheckBound(std::string_view /*input*/, int64_t /*bound*/) const {}
   // The amount of data in each part: a resumed run must have the same data. Empty: endless data.
   virtual std::vector<int64_t> sizes() const { return {}; }
+  // Checksums of its parts, where all data are read when it is opened. An empty one: of that part
+  // it is not known. Empty: of none.
+  virtual std::vector<std::string> checksums() const { return {}; }
   // The number of samples. nullopt: endless.
   virtual std::optional<int64_t> samples() const { return std::nullopt; }
   // How many samples make an epoch: so many after one another have all that there is to train on,

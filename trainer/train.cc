@@ -282,6 +282,7 @@ class Run {
       record_.train_tokens = sizes.front();
       record_.source_tokens.assign(sizes.begin() + 1, sizes.end());
     }
+    record_.source_checksums = feed_.source().checksums();
     if (resumed_ == nullptr) return;
     RequireContinues(resumed_->record, record_, config_, resumed_->snapshot.path());
     const std::string warning =

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -153,6 +154,12 @@ ChatRenderer::ChatRenderer(const ChatOptions& options, const Tokenizer& tokenize
 }
 
 ChatRenderer::~ChatRenderer() = default;
+
+bool ChatRenderer::dated() const {
+  const char* const fixed = std::getenv("SOURCE_DATE_EPOCH");
+  return template_.text.find("strftime_now") != template_.text.npos &&
+         (fixed == nullptr || *fixed == '\0');
+}
 
 std::vector<TextPiece> ChatRenderer::Render(const Chat& chat, const std::string& where) {
   return Render(chat, /*answered=*/false, where);

@@ -50,6 +50,9 @@ class ChatRenderer {
 
   // Of the template, for messages.
   const std::string& name() const { return template_.name; }
+  // True if the template asks for the date, and SOURCE_DATE_EPOCH does not fix it: on another day
+  // chats may have other texts.
+  bool dated() const;
 
  private:
   struct Child;

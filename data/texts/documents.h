@@ -110,6 +110,7 @@ struct DocumentSplit {
   DocumentList train, eval;  // of the texts given; without delimiter lines
   bool delimited = false;    // whether any delimiter line was found
   int64_t bytes = 0;         // of all documents
+  bool dated = false;        // some may hold the day on which they were read (ChatRenderer::dated)
 };
 
 // UserError when eval_fraction is outside [0, 1) or leaves nothing to train on. `texts`, of which

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -211,9 +212,8 @@ std::string ExampleReader::Read(std::string_view object, const std::string& wher
   return Write(where, false, pieces);
 }
 
-std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files,
-                                                  const ChatOptions& chats,
-                                                  const Tokenizer& tokenizer) {
+FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptions& chats,
+                           const Tokenizer& tokenizer) {
   auto index = std::make_shared<DocumentIndex>(files);
   ExampleReader reader(chats, tokenizer);
   for (const MappedFile& file : files) {
@@ -222,7 +222,7 @@ std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>&
     });
   }
   index->Finish();
-  return index;
+  return {std::move(index), reader.dated()};
 }
 
 void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,

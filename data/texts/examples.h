@@ -49,6 +49,9 @@ class ExampleReader {
   // UserErrors begin with `where`.
   std::string Read(std::string_view object, const std::string& where);
 
+  // Some chat that was read may hold today's date (ChatRenderer::dated).
+  bool dated() const { return renderer_ && renderer_->dated(); }
+
  private:
   void StartRenderer(const std::string& where);
 
@@ -57,10 +60,14 @@ class ExampleReader {
   std::optional<ChatRenderer> renderer_;
 };
 
-// The examples of the files, read, in order. UserErrors name the file and line.
-std::shared_ptr<const DocumentIndex> FindExamples(const std::vector<MappedFile>& files,
-                                                  const ChatOptions& chats,
-                                                  const Tokenizer& tokenizer);
+// The examples of the files, read, in order. `dated`: see ExampleReader. UserErrors name the file
+// and line.
+struct FoundExamples {
+  std::shared_ptr<const DocumentIndex> index;
+  bool dated = false;
+};
+FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptions& chats,
+                           const Tokenizer& tokenizer);
 
 // Checks the first example in the beginning of a file's text, if it is there as a whole, and that
 // there is a template if it is a chat. Throws what FindExamples throws.

@@ -96,8 +96,11 @@ Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std:
 DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
                          const Tokenizer& tokenizer) {
   if (!texts.examples) return SplitDocuments(texts.files, options);
-  return SplitByCount(FindExamples(texts.files, options.chats, tokenizer), options.eval_fraction,
-                      options.seed, "examples");
+  FoundExamples examples = FindExamples(texts.files, options.chats, tokenizer);
+  DocumentSplit split =
+      SplitByCount(std::move(examples.index), options.eval_fraction, options.seed, "examples");
+  split.dated = examples.dated;
+  return split;
 }
 
 void EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,

@@ -102,6 +102,7 @@ MixturePart Encode(const Texts& texts, const DocumentSplit& split, const Documen
                 if (packs && text_bytes > 0) ends.push_back(writer.tokens());
               });
   MixturePart read = {.name = name, .sources = {writer.Finish()}};
+  if (!split.dated) read.checksum = writer.checksum();
   if (packs) {
     if (std::ssize(ends) != part.size()) {
       throw InternalError(
@@ -128,7 +129,7 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
   split_options.eval_fraction = 0;
   if (texts.examples) {
     // In the order of the files.
-    const auto index = FindExamples(texts.files, options.split.chats, reader.tokenizer);
+    const auto index = FindExamples(texts.files, options.split.chats, reader.tokenizer).index;
     return Encode(texts, {}, DocumentList(index, 0, index->size()), reader, key);
   }
   const DocumentSplit split = SplitTexts(texts, split_options, reader.tokenizer);

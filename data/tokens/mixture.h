@@ -27,6 +27,9 @@ struct MixturePart {
   std::shared_ptr<const PackedRows> rows = {};
   // Of windows: the token that ends documents, which are kept apart; nothing: they are joined.
   std::optional<int32_t> document_end = {};
+  // Of the tokens that were made of text, and of which carry loss: a resumed run must have the same
+  // ones. Empty: token files, random tokens, or text that another day makes other tokens of.
+  std::string checksum = {};
 };
 
 class Mixture {

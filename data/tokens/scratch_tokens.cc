@@ -8,6 +8,7 @@
 
 #include "base/amounts.h"
 #include "base/bytes.h"
+#include "base/crc32c.h"
 #include "base/error.h"
 
 namespace plimsoll::data {
@@ -118,8 +119,11 @@ void ScratchTokenWriter::Flush() {
     file_.Expect(static_cast<int64_t>(static_cast<double>(tokens_ * width_) / share));
   }
   file_.Write(buffer_);
+  checksum_ = Crc32c(buffer_, checksum_);
   buffer_.clear();
 }
+
+std::string ScratchTokenWriter::checksum() const { return fmt::format("{:08x}", checksum_); }
 
 std::shared_ptr<const TokenSource> ScratchTokenWriter::Finish() {
   Flush();

@@ -31,6 +31,8 @@ class ScratchTokenWriter {
   std::shared_ptr<const TokenSource> Finish();
 
   int64_t tokens() const { return tokens_; }
+  // Of the tokens, and of which of them carry loss: CRC-32C in hexadecimal. Once finished.
+  std::string checksum() const;
 
  private:
   void Flush();
@@ -40,6 +42,7 @@ class ScratchTokenWriter {
   ScratchFile file_;
   std::vector<std::byte> buffer_;
   int64_t tokens_ = 0, text_bytes_ = 0;
+  uint32_t checksum_ = 0;  // of what the file holds
 };
 
 // What these hold in scratch files: a line for the user, or nothing.

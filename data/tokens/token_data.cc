@@ -87,6 +87,12 @@ std::vector<int64_t> TokenData::sizes() const {
   return sizes;
 }
 
+std::vector<std::string> TokenData::checksums() const {
+  std::vector<std::string> checksums;
+  for (const MixturePart& part : data_.train) checksums.push_back(part.checksum);
+  return checksums;
+}
+
 std::optional<int64_t> TokenData::epoch_samples() const {
   if (synthetic_ || loader_.parts().size() > 1) return std::nullopt;
   return loader_.parts().front().sequences();

@@ -45,6 +45,7 @@ class TokenData final : public Source {
   std::optional<int64_t> CountTokens(int64_t first, int64_t count) const override;
   // In tokens: the sum over all parts, then each part.
   std::vector<int64_t> sizes() const override;
+  std::vector<std::string> checksums() const override;
   std::optional<int64_t> epoch_samples() const override;
   std::unique_ptr<Source> HeldOut(int64_t most) const override;
   std::string Describe(const Reading& reading) const override;

@@ -131,6 +131,16 @@ TEST_F(PackingCommand, ResumesExactly) {
   const auto refused = RunPlimsoll(
       WithSets({"train", folder_.Write("none.yaml", file)}, resumed, {"--resume", "auto"}));
   ExpectExit(2, refused, {"data.packing: none, in the snapshot best_fit"});
+  // As many tokens, but others.
+  const std::string examples = folder_.Read("qa.jsonl");
+  std::string changed = examples;
+  changed.replace(changed.find("say:"), 4, "ask:");
+  folder_.Write("qa.jsonl", changed);
+  const Arguments again = {"train", folder_ / "llama.yaml", "--resume", "auto",
+                           "--set", "data.packing=best_fit"};
+  ExpectExit(2, RunPlimsoll(WithSets(again, resumed)),
+             {"would not continue", "data.train: other tokens than in the snapshot", "checksum"});
+  folder_.Write("qa.jsonl", examples);
   Train("llama", "best_fit", resumed, {"--resume", "auto"});
   EXPECT_EQ(Losses("parts"), losses);
   EXPECT_EQ(folder_.Read("parts/model/model.safetensors"), all);

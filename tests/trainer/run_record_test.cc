@@ -167,6 +167,29 @@ TEST(RunRecord, NoticesSourcesThatHaveChanged) {
   RequireContinues(saved, now, config, "step-5");
 }
 
+// The number of tokens may be unchanged.
+TEST(RunRecord, NoticesTextsThatHaveChanged) {
+  const config::RunConfig config = Config("");
+  RunRecord saved = Record(config), now = saved;
+  saved.source_checksums = {"01234567", "", "89abcdef"};
+  now.source_checksums = {"01234567", "11111111", "22222222"};
+  saved = ParseRunRecord(ToJson(saved), "m.json");
+  ExpectUserError([&] { RequireContinues(saved, now, config, "step-5"); },
+                  {"would not continue", "data.train[2]: other tokens", "89abcdef", "--set"});
+  // What --set asks for may change the tokens.
+  for (const char* key : {"data.train", "data.eval_fraction", "data.chat_template"}) {
+    config::RunConfig changed = config;
+    changed.origins[key] = "--set";
+    RequireContinues(saved, now, changed, "step-5");
+  }
+  now.source_checksums[2] = "";  // a template asks for the date
+  RequireContinues(saved, now, config, "step-5");
+  now = Record(config);
+  now.source_checksums = {"01234567"};
+  saved.source_checksums = {};  // of an earlier version
+  RequireContinues(saved, now, config, "step-5");
+}
+
 TEST(RunRecord, SomethingElseIsRefused) {
   for (const char* text : {"{}", "[]", R"({"mesh":{"data":0,"tensor":1,"zero":0}})"}) {
     ExpectUserError([&] { ParseRunRecord(text, "m.json"); }, {"m.json: "});

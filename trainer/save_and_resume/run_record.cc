@@ -122,7 +122,14 @@ void Compare(const std::map<std::string, std::string>& saved,
   }
 }
 
-// Files whose length has changed give other windows.
+// True if --set asks for other tokens to train on.
+bool OverridesTokens(const config::RunConfig& config) {
+  constexpr const char* kKeys[] = {"data.train",         "data.exclude", "data.eval_fraction",
+                                   "data.chat_template", "data.loss_on", "data.document_separator"};
+  return std::ranges::any_of(kKeys, [&](const char* key) { return IsOverridden(config, key); });
+}
+
+// Files whose length has changed give other windows, and texts that have changed other tokens.
 void CompareSources(const RunRecord& saved, const RunRecord& now,
                     std::vector<std::string>& differences) {
   if (saved.train_tokens != now.train_tokens) {
@@ -133,6 +140,15 @@ void CompareSources(const RunRecord& saved, const RunRecord& now,
     differences.push_back(fmt::format("data.train: sources of {} tokens, in the snapshot {}",
                                       fmt::join(now.source_tokens, ", "),
                                       fmt::join(saved.source_tokens, ", ")));
+  } else if (saved.source_checksums.size() == now.source_checksums.size()) {
+    for (size_t i = 0; i < now.source_checksums.size(); ++i) {
+      const std::string &before = saved.source_checksums[i], &after = now.source_checksums[i];
+      if (before.empty() || after.empty() || before == after) continue;
+      differences.push_back(fmt::format(
+          "data.train{}: other tokens than in the snapshot, as many (checksum {}, in the snapshot "
+          "{}): the texts, the chat template or the tokenizer's files have changed",
+          now.source_checksums.size() == 1 ? "" : fmt::format("[{}]", i), after, before));
+    }
   }
 }
 
@@ -260,6 +276,7 @@ std::string ToJson(const RunRecord& record) {
               {"evaluation", ToJson(record.evaluation)},
               {"divergence", ToJson(record.divergence)},
               {"dropout_map", record.dropout_map}};
+  if (!record.source_checksums.empty()) object["source_checksums"] = record.source_checksums;
   if (!record.base.empty()) object["base"] = record.base;
   if (!record.class_names.empty()) object["class_names"] = record.class_names;
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -278,6 +295,9 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
                    .sequences = object.RequireInt("sequences", 0)};
   if (object.Has("class_names")) record.class_names = object.RequireStrings("class_names");
   if (object.Has("source_tokens")) record.source_tokens = object.RequireInts("source_tokens");
+  if (object.Has("source_checksums")) {
+    record.source_checksums = object.RequireStrings("source_checksums");
+  }
   // Earlier versions had one seed for both keys.
   if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
     record.config.try_emplace("data.seed", seed->second);
@@ -352,10 +372,7 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
     course.push_back(fmt::format("train.global_batch: {} sequences a step, in the snapshot {}",
                                  now.sequences_per_step, saved.sequences_per_step));
   }
-  const bool other_data = IsOverridden(config, "data.train") ||
-                          IsOverridden(config, "data.exclude") ||
-                          IsOverridden(config, "data.eval_fraction");
-  if (!other_data) CompareSources(saved, now, course);
+  if (!OverridesTokens(config)) CompareSources(saved, now, course);
   if (course.empty()) return;
   throw UserError(
       fmt::format("{}: would not continue {} as it began: {}; repeat such a key with --set if its "

@@ -63,8 +63,10 @@ struct RunRecord {
   int64_t zero = 0;
   int64_t train_tokens = 0;                 // of the data
   std::vector<int64_t> source_tokens = {};  // of each source of data.train
-  int64_t sequences_per_step = 0;           // on all ranks
-  int64_t sequences = 0;                    // read so far: the next step's position in the data
+  // data::Source::checksums() of the data; empty: an earlier version wrote the snapshot.
+  std::vector<std::string> source_checksums = {};
+  int64_t sequences_per_step = 0;  // on all ranks
+  int64_t sequences = 0;           // read so far: the next step's position in the data
   EvaluationState evaluation = {};
   DivergenceState divergence = {};
   int64_t dropout_map = kDropoutMap;  // by which the run drew its masks

@@ -547,6 +547,25 @@ TEST(ChatFiles, AreTokensLikeOtherExamples) {
   EXPECT_EQ(ReadAll(*file), ReadAll(*set.train[0].sources[0]));
   EXPECT_EQ(file->CountTargets(0, file->size()), 18 * counted);
 
+  // A checksum tells other tokens from these, and the same with other losses.
+  const auto checksum = [&] { return OpenData(options).train.at(0).checksum; };
+  const std::string known = set.train[0].checksum;
+  EXPECT_EQ(known.size(), 8u);
+  EXPECT_EQ(checksum(), known);
+  options.split.chats.loss_on = LossOn::kAll;
+  EXPECT_NE(checksum(), known);
+  options.split.chats = {.chat_template = kChats + "plain.jinja"};
+  EXPECT_NE(checksum(), known);
+  // Another day makes other tokens, unless the date is fixed.
+  options.split.chats.chat_template =
+      folder.Write("dated.jinja",
+                   "{{ strftime_now('%d') }}{% for m in messages %}{{ m.role }}: "
+                   "{{ m.content }}.\n{% endfor %}");
+  EXPECT_EQ(checksum(), "");
+  setenv("SOURCE_DATE_EPOCH", "1700000000", 1);
+  EXPECT_NE(checksum(), "");
+  unsetenv("SOURCE_DATE_EPOCH");
+
   options.split.chats.chat_template = "";
   ExpectUserError([&] { CheckData(options); }, {"data.chat_template", "chatml"});
   ExpectUserError([&] { OpenData(options); }, {"data.chat_template", "chatml"});
