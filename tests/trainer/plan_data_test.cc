@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/data/image_folders.h"
+#include "tests/support/needs_jinja2.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -208,6 +209,30 @@ TEST_F(PlanData, ClassesFollow) {
   const Outcome fewer = ExpectExit(0, Run("plan"));
   EXPECT_THAT(fewer.err, HasSubstr("model.init_from: its classifier tells apart 3 classes, and the "
                                    "data have 2; model.classes: 2 begins one for these afresh"));
+}
+
+// A template that takes long is waited for once.
+TEST_F(PlanData, ChatsThatCannotBeReadAreReadOnce) {
+  NEEDS_JINJA2();
+  const std::string chats = folder_.Write(
+      "chats.jsonl",
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
+      "\n");
+  const std::string refusing = folder_.Write("t.jinja", "{{ raise_exception('too many') }}");
+  Configure(kGpt2, "train: " + chats + ", tokenizer: byte, chat_template: " + refusing);
+  // A python3 that counts its starts.
+  const std::string python =
+      folder_.Write("python3", "#!/bin/sh\necho started >> " + folder_ / "starts" +
+                                   "\nexec \"$PYTHON\" \"$@\"\n");
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  for (const char* command : {"plan", "train"}) {
+    std::filesystem::remove(folder_ / "starts");
+    ExpectRefusal(
+        RunShell("export PYTHON=$(command -v python3) PATH=" + folder_.path() +
+                 ":$PATH\nexec $PLIMSOLL " + command + " " + yaml_ + " --set train.micro_batch=4"),
+        {"chats.jsonl:1", "t.jinja", "too many"});
+    EXPECT_EQ(folder_.Read("starts"), "started\n") << command;
+  }
 }
 
 }  // namespace

@@ -84,28 +84,48 @@ class FirstSlots {
   std::vector<std::vector<std::byte>> rows_;  // of each slot
 };
 
-// Throws what training would throw. nullptr: the data are too large to be opened for a plan, or the
-// model cannot be compiled.
-std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models::Model& model,
-                                   int64_t started, int64_t samples,
-                                   std::optional<DataRate>* rate) {
-  std::optional<FirstSlots> slots;
+// nullopt: to compile the model fails, too, and says why.
+std::optional<FirstSlots> SlotsFor(const config::RunConfig& config, const models::Model& model,
+                                   int64_t samples) {
   try {
-    slots.emplace(config, model, samples);
-  } catch (const UserError&) {  // to compile the model fails, too, and says why
-    return nullptr;
+    return FirstSlots(config, model, samples);
+  } catch (const UserError&) {
+    return std::nullopt;
   }
+}
+
+// Throws what training would throw. nullptr: the data are too large to be opened for a plan, or the
+// model cannot be compiled. They are opened once, as to read them may take long.
+std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models::Model& model,
+                                   int64_t started, std::optional<DataRate>* rate) {
+  const int64_t micro_batch = config.train.micro_batch;
+  int64_t samples = std::max<int64_t>(2, model.coupled_samples());
+  if (micro_batch > 0) samples = std::min(samples, micro_batch);
+  const std::optional<FirstSlots> slots = SlotsFor(config, model, samples);
+  if (!slots) return nullptr;
+  // Calls read(slots). Where that fails, the error names the shapes of whole micro-batches, as in
+  // training.
+  const auto with_slots = [&](const auto& read) {
+    try {
+      read(*slots);
+    } catch (const UserError&) {
+      const auto whole =
+          micro_batch > samples ? SlotsFor(config, model, micro_batch) : std::nullopt;
+      if (whole) read(*whole);
+      throw;
+    }
+  };
   if (BytesOfData(config, model) > kMostRead) {
-    CheckData(config, model, slots->get());
+    with_slots([&](const FirstSlots& read) { CheckData(config, model, read.get()); });
     return nullptr;
   }
   std::unique_ptr<data::Source> source =
       SourceFrom(config, model, FirstDraws(config, model, started));
-  if (slots->can_be_filled()) {
-    RequireAll(config, *source, slots->get());
-    if (rate != nullptr && HasDataWorkers(config)) {
-      *rate = MeasureDataRate(*source, samples, slots->get());  // the first ones were a warm-up
-    }
+  with_slots([&](const FirstSlots& read) {
+    if (read.can_be_filled()) RequireAll(config, *source, read.get());
+  });
+  if (slots->can_be_filled() && rate != nullptr && HasDataWorkers(config)) {
+    *rate = MeasureDataRate(*source, samples, slots->get());  // the first ones were a warm-up
   }
   if (config.train.eval_every > 0) HeldOutFrom(config, *source);
   return source;
@@ -122,18 +142,8 @@ void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>
   const auto warn = [&](const std::string& why) {
     loaded.warnings.push_back(why + (counts ? "; the steps that the epochs take stay open" : ""));
   };
-  const int64_t micro_batch = config.train.micro_batch;
-  int64_t few = std::max<int64_t>(2, model->coupled_samples());
-  if (micro_batch > 0) few = std::min(few, micro_batch);
   try {
-    std::unique_ptr<data::Source> source;
-    try {
-      source = Look(config, *model, started, few, rate);
-    } catch (const UserError&) {
-      // Training names the shapes of whole micro-batches.
-      if (micro_batch > few) Look(config, *model, started, micro_batch, nullptr);
-      throw;
-    }
+    const std::unique_ptr<data::Source> source = Look(config, *model, started, rate);
     if (source == nullptr && counts) warn("data.source: the data are not read for a plan");
     if (source == nullptr) return;
     try {
