@@ -112,6 +112,7 @@ std::string InspectExamples(const InspectExamplesOptions& options, const Say& sa
                            Marked(runs, *tokenizer, options.colored));
     });
   }
+  RequireExamples(texts.files, number);
   shown += fmt::format("{} example{}: {}; the longest has {} tokens\n", number,
                        number == 1 ? "" : "s", CountsText(all), longest);
   if (without_targets > 0) {

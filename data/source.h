@@ -80,6 +80,8 @@ class Source {
   virtual const ImagePreparation* image_preparation() const { return nullptr; }
   // What it could not read so far and left out, in one line without an end. Empty: nothing.
   virtual std::string Unread() const { return ""; }
+  // Settings that have no effect with these data, each as "KEY: has no effect: why".
+  virtual std::vector<std::string> Unused() const { return {}; }
   // A description for the user, in lines that each end with a newline.
   virtual std::string Describe(const Reading& reading) const;
 };

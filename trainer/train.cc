@@ -92,6 +92,9 @@ class Run {
         under_way_(UnderWay("reading the data", "data")),
         feed_(config_, *model_, ranks.position()),
         resumed_(resumed) {
+    if (ranks_.first()) {
+      for (const std::string& unused : UnusedKeys(config_, feed_.source())) PrintWarning(unused);
+    }
     TakeClassNames();
     DescribeItself();
     PrepareEvaluation();

@@ -115,6 +115,8 @@ class Renderer:
 
     def pieces(self, messages, prompt):
         text = self.render(messages)
+        if not text:
+            raise Refused("the template writes nothing for it")
         if not self.assistant_only:
             return [[text, True]]
         if not any(message["role"] == "assistant" for message in messages[prompt:]):

@@ -170,6 +170,12 @@ DocumentSplit SplitDocuments(const std::vector<MappedFile>& texts, const SplitOp
       delimited |= ForEachDocument(text, options.delimiter,
                                    [&](std::string_view document) { documents->Append(document); });
     }
+    if (delimited && documents->size() == 0) {
+      throw UserError(fmt::format(
+          "{}: holds no text but the lines that separate documents (data.document_separator: {}); "
+          "name files that hold text",
+          texts.front().path(), options.delimiter));
+    }
     if (delimited) {
       documents->Finish();
       DocumentSplit split =
@@ -193,7 +199,8 @@ DocumentSplit SplitByCount(std::shared_ptr<const DocumentIndex> index, double ev
                            uint64_t seed, std::string_view things) {
   const int64_t count = index->size();
   const auto held_out = static_cast<int64_t>(std::ceil(static_cast<double>(count) * eval_fraction));
-  if (count == 0 || held_out >= count) {
+  if (count == 0) throw InternalError(fmt::format("no {} to split", things));
+  if (held_out >= count) {
     throw UserError(fmt::format(
         "data.eval_fraction: {0} of {1} {3} would hold out {2} and leave none to train on; give "
         "more {4} or a smaller fraction",

@@ -110,11 +110,12 @@ struct DocumentSplit {
   DocumentList train, eval;  // of the texts given; without delimiter lines
   bool delimited = false;    // whether any delimiter line was found
   int64_t bytes = 0;         // of all documents
+  bool chats = false;        // some are chats
   bool dated = false;        // some may hold the day on which they were read (ChatRenderer::dated)
 };
 
-// UserError when eval_fraction is outside [0, 1) or leaves nothing to train on. `texts`, of which
-// one is not empty, must outlive the result.
+// UserError when eval_fraction is outside [0, 1) or leaves nothing to train on, and for texts of
+// delimiters alone. `texts`, of which one is not empty, must outlive the result.
 DocumentSplit SplitDocuments(const std::vector<MappedFile>& texts, const SplitOptions& options);
 
 // Shuffles by the seed and holds out the last fraction by count, rounded up. UserError when that

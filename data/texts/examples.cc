@@ -212,6 +212,23 @@ std::string ExampleReader::Read(std::string_view object, const std::string& wher
   return Write(where, false, pieces);
 }
 
+void RequireExamples(const std::vector<MappedFile>& files, int64_t count) {
+  if (count > 0) return;
+  const MappedFile& first = files.front();
+  const int64_t lines = std::ranges::count(first.text(), '\n') + !first.text().ends_with('\n');
+  throw UserError(fmt::format(
+      "{}: holds no examples: {}{}; write an object for each example, such as "
+      R"({{"prompt": "2 + 2 =", "completion": " 4"}})"
+      ", or name other files",
+      first.path(),
+      HoldsArray(first.path()) ? "its array is empty"
+      : lines == 1             ? "its only line is blank"
+                               : fmt::format("its {} lines are blank", lines),
+      files.size() == 1   ? ""
+      : files.size() == 2 ? fmt::format("; neither does {}", files.back().path())
+                          : fmt::format("; neither do the {} other files", files.size() - 1)));
+}
+
 FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptions& chats,
                            const Tokenizer& tokenizer) {
   auto index = std::make_shared<DocumentIndex>(files);
@@ -221,8 +238,9 @@ FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptio
       index->Append(reader.Read(object, where));
     });
   }
+  RequireExamples(files, index->size());
   index->Finish();
-  return {std::move(index), reader.dated()};
+  return {.index = std::move(index), .chats = reader.chats(), .dated = reader.dated()};
 }
 
 void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,

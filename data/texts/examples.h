@@ -49,6 +49,7 @@ class ExampleReader {
   // UserErrors begin with `where`.
   std::string Read(std::string_view object, const std::string& where);
 
+  bool chats() const { return renderer_.has_value(); }  // some example that was read is one
   // Some chat that was read may hold today's date (ChatRenderer::dated).
   bool dated() const { return renderer_ && renderer_->dated(); }
 
@@ -60,10 +61,15 @@ class ExampleReader {
   std::optional<ChatRenderer> renderer_;
 };
 
+// UserError where `count`, the number of examples in the files, is 0: it says what they hold
+// instead.
+void RequireExamples(const std::vector<MappedFile>& files, int64_t count);
+
 // The examples of the files, read, in order. `dated`: see ExampleReader. UserErrors name the file
-// and line.
+// and line, or say that there are none.
 struct FoundExamples {
   std::shared_ptr<const DocumentIndex> index;
+  bool chats = false;  // some are chats
   bool dated = false;
 };
 FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptions& chats,

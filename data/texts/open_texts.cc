@@ -99,6 +99,7 @@ DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
   FoundExamples examples = FindExamples(texts.files, options.chats, tokenizer);
   DocumentSplit split =
       SplitByCount(std::move(examples.index), options.eval_fraction, options.seed, "examples");
+  split.chats = examples.chats;
   split.dated = examples.dated;
   return split;
 }

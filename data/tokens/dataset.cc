@@ -82,6 +82,7 @@ struct Reader {
   const DataOptions& options;
   const Tokenizer& tokenizer;
   std::optional<int32_t> document_end;  // of documents that are kept apart
+  bool* has_chats = nullptr;            // becomes true if the files hold chats
 };
 
 // Joins the documents, or the examples, into one source, and packs the examples if they are to be.
@@ -129,8 +130,9 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
   split_options.eval_fraction = 0;
   if (texts.examples) {
     // In the order of the files.
-    const auto index = FindExamples(texts.files, options.split.chats, reader.tokenizer).index;
-    return Encode(texts, {}, DocumentList(index, 0, index->size()), reader, key);
+    const FoundExamples found = FindExamples(texts.files, options.split.chats, reader.tokenizer);
+    if (found.chats && reader.has_chats != nullptr) *reader.has_chats = true;
+    return Encode(texts, {}, DocumentList(found.index, 0, found.index->size()), reader, key);
   }
   const DocumentSplit split = SplitTexts(texts, split_options, reader.tokenizer);
   return Encode(texts, split, split.train, reader, key);
@@ -139,8 +141,10 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
 // Opens files of text or, without a tokenizer, of tokens.
 MixturePart OpenWhole(const DataOptions& options, const std::vector<std::string>& files,
                       const Tokenizer* tokenizer, std::optional<int32_t> document_end,
-                      const std::string& key) {
-  if (tokenizer != nullptr) return OpenWholeText(files, {options, *tokenizer, document_end}, key);
+                      const std::string& key, bool* has_chats = nullptr) {
+  if (tokenizer != nullptr) {
+    return OpenWholeText(files, {options, *tokenizer, document_end, has_chats}, key);
+  }
   MixturePart part = {.name = key, .sources = OpenShards(files, options, key)};
   part.document_end = document_end;
   return part;
@@ -194,6 +198,7 @@ TextSplit OpenSplitText(const std::vector<std::string>& files, const Reader& rea
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
   const DocumentSplit split = SplitTexts(texts, split_options, reader.tokenizer);
+  if (split.chats && reader.has_chats != nullptr) *reader.has_chats = true;
   return {Encode(texts, split, split.train, reader, key),
           Encode(texts, split, split.eval, reader, key + " (held-out part)"),
           NoteOfEnds(texts, reader.tokenizer, options.split.delimiter)};
@@ -272,12 +277,13 @@ DataSet OpenData(const DataOptions& options) {
   }
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
   const std::optional<int32_t> end = DocumentEndOf(options, tokenizer.get());
+  bool has_chats = false;
   for (size_t i = 0; i < options.train.size(); ++i) {
     const WeightedFiles& part = options.train[i];
     const std::string key = KeyOf(options, i);
     TextSplit split;
     if (tokenizer) {
-      split = OpenSplitText(part.files, {options, *tokenizer, end}, key);
+      split = OpenSplitText(part.files, {options, *tokenizer, end, &has_chats}, key);
       if (!split.note.empty()) set.note = fmt::format("  {}\n", split.note);
     } else {
       split.train = OpenWhole(options, part.files, nullptr, end, key);
@@ -291,7 +297,15 @@ DataSet OpenData(const DataOptions& options) {
   }
   if (!options.eval.empty()) {
     set.eval.clear();
-    set.eval.push_back(OpenWhole(options, options.eval, tokenizer.get(), end, kEvalKey));
+    set.eval.push_back(
+        OpenWhole(options, options.eval, tokenizer.get(), end, kEvalKey, &has_chats));
+  }
+  const std::string& chat_template = options.split.chats.chat_template;
+  if (tokenizer && !chat_template.empty() && !has_chats) {
+    set.unused.push_back(
+        fmt::format("{}: has no effect: no file of data.train or data.eval holds "
+                    "chats (messages, conversations, instruction)",
+                    options.split.chats.key));
   }
   return set;
 }

@@ -51,6 +51,8 @@ struct DataOptions {
 struct DataSet {
   std::vector<MixturePart> train, eval;
   std::string note = {};  // a line about them, indented; empty: none
+  // Options that have no effect on these files: "KEY: has no effect: why".
+  std::vector<std::string> unused = {};
 };
 
 // The tokenizer that options.tokenizer names; nullptr where it names none. UserError, which begins

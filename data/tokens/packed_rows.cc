@@ -128,6 +128,12 @@ PackedRows::PackedRows(std::shared_ptr<const TokenSource> source, std::span<cons
     }
     start = end;
   }
+  if (counts_.examples == 0) {
+    throw UserError(fmt::format(
+        "{}: no example has a token: the tokenizer makes none of their texts; name the model's own "
+        "tokenizer",
+        key));
+  }
   if (pieces_.starts.empty()) {
     throw UserError(fmt::format(
         "{}: no example is left: all {} have more than model.sequence {} tokens, and "

@@ -48,6 +48,7 @@ class TokenData final : public Source {
   std::vector<std::string> checksums() const override;
   std::optional<int64_t> epoch_samples() const override;
   std::unique_ptr<Source> HeldOut(int64_t most) const override;
+  std::vector<std::string> Unused() const override { return data_.unused; }
   std::string Describe(const Reading& reading) const override;
 
  private:

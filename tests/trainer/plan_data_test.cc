@@ -220,6 +220,9 @@ TEST_F(PlanData, ChatsThatCannotBeReadAreReadOnce) {
       "\n");
   const std::string refusing = folder_.Write("t.jinja", "{{ raise_exception('too many') }}");
   Configure(kGpt2, "train: " + chats + ", tokenizer: byte, chat_template: " + refusing);
+  EXPECT_THAT(
+      Run("plan", {"--set", "data.train=" + folder_.Write("text.txt", std::string(99, 'x'))}).err,
+      HasSubstr(yaml_ + ":2: data.chat_template: has no effect: no file of data.train"));
   // A python3 that counts its starts.
   const std::string python =
       folder_.Write("python3", "#!/bin/sh\necho started >> " + folder_ / "starts" +

@@ -195,6 +195,14 @@ std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
   }
 }
 
+std::vector<std::string> UnusedKeys(const config::RunConfig& config, const data::Source& source) {
+  std::vector<std::string> warnings;
+  for (const std::string& unused : source.Unused()) {
+    warnings.push_back(WithPlace(config, UserError(unused)).what());
+  }
+  return warnings;
+}
+
 std::string HeldOutKey(const config::RunConfig& config) {
   return config.data.source == data::kTokens ? "data.eval" : "data.source";
 }

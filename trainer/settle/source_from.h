@@ -38,6 +38,8 @@ void RequireAll(const config::RunConfig& config, const data::Source& source,
 // The samples of evaluations. UserError when there are none.
 std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
                                           const data::Source& source);
+// A warning of each key that has no effect with these data, with its place.
+std::vector<std::string> UnusedKeys(const config::RunConfig& config, const data::Source& source);
 // The key that says what is held out, for messages.
 std::string HeldOutKey(const config::RunConfig& config);
 

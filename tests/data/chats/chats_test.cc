@@ -297,6 +297,7 @@ TEST(Chats, TemplatesThatDoNotEndAreStopped) {
   fails("{{ messages.__class__.__mro__ }}", {"x.jsonl:7", "unsafe"});
   fails("{{ messages.append(1) }}", {"x.jsonl:7", "unsafe"});
   fails("{% for %}", {"is no chat template", "line 1"});
+  fails("{% set x = 1 %}", {"x.jsonl:7", "writes nothing"});
 }
 
 TEST(Chats, OneAfterAnotherMayBeLarge) {
@@ -632,6 +633,60 @@ TEST(ChatFiles, ArraysAreWhole) {
   EXPECT_EQ(ReadAs(folder.Write("a.json", "[\n]\n")), std::vector<std::string>());
   EXPECT_EQ(ReadAs(folder.Write("a.json", R"( [{"text": "] , \" \\"}] )")),
             std::vector<std::string>{"[] , \" \\\n]"});
+}
+
+TEST(ChatFiles, WithoutExamplesSayWhatTheyHold) {
+  const TempFolder folder;
+  const std::string array = folder.Write("a.json", "[\n]\n");
+  const std::string blank = folder.Write("a.jsonl", "\n \n\r\n");
+  const std::string one = folder.Write("b.jsonl", "\n");
+  DataOptions options;
+  options.tokenizer = "byte";
+  options.vocab = 256;
+  options.sequence = 8;
+  const auto refused = [&](const std::vector<std::string>& files,
+                           const std::vector<std::string>& parts) {
+    options.train = {{.files = files}};
+    for (const double held_out : {0.0, 0.5}) {
+      options.split.eval_fraction = held_out;
+      ExpectRefused([&] { OpenData(options); }, parts);
+    }
+    ExpectRefused([&] { OpenFiles(options, files, "--data"); }, parts);
+    InspectExamplesOptions inspected;
+    inspected.files = files;
+    inspected.tokenizer = "byte";
+    ExpectRefused([&] { InspectExamples(inspected, nullptr); }, parts);
+  };
+  refused({array}, {array + ": holds no examples: its array is empty;"});
+  refused({blank}, {blank + ": holds no examples: its 3 lines are blank;"});
+  refused({one}, {one + ": holds no examples: its only line is blank;"});
+  refused({blank, one},
+          {blank + ": holds no examples: its 3 lines are blank; neither does " + one});
+}
+
+TEST(ChatFiles, ATemplateWithoutChatsHasNoEffect) {
+  NEEDS_JINJA2();
+  const TempFolder folder;
+  const std::string chats = folder.Write("chats.jsonl", std::string(kForms[2]) + "\n");
+  const std::string texts = folder.Write("texts.jsonl", std::string(kForms[5]) + "\n");
+  DataOptions options;
+  options.tokenizer = "byte";
+  options.vocab = 256;
+  options.sequence = 4;
+  options.split.chats.chat_template = "chatml";
+  const auto unused = [&](const std::string& train, const std::string& eval = "") {
+    options.train = {{.files = {train}}};
+    options.eval.clear();
+    if (!eval.empty()) options.eval = {eval};
+    return OpenData(options).unused;
+  };
+  ASSERT_EQ(unused(texts).size(), 1u);
+  EXPECT_TRUE(unused(texts)[0].starts_with("data.chat_template: has no effect"));
+  EXPECT_EQ(unused(folder.Write("plain.txt", "plain text")).size(), 1u);
+  EXPECT_TRUE(unused(chats).empty());
+  EXPECT_TRUE(unused(texts, chats).empty());
+  options.split.chats.chat_template = "";
+  EXPECT_TRUE(unused(texts).empty());
 }
 
 TEST(InspectExamples, ShowsWhatCarriesLoss) {
