@@ -57,7 +57,7 @@ struct TokenFileSummary {
   std::string ToString() const;
 };
 
-// `tokenizer` may be null.
+// `tokenizer` may be null. UserError for text, unless options.format says that it is tokens.
 TokenFileSummary InspectTokenFile(const std::string& path, const TokenFileOptions& options,
                                   const Tokenizer* tokenizer, int64_t first = 32);
 

@@ -259,8 +259,28 @@ std::string TokenFileSummary::ToString() const {
   return out;
 }
 
+namespace {
+
+bool HoldsText(const std::string& path) {
+  try {
+    return !StartOfText(path).empty();
+  } catch (const UserError&) {  // to open it as tokens says what is wrong with it
+    return false;
+  }
+}
+
+}  // namespace
+
 TokenFileSummary InspectTokenFile(const std::string& path, const TokenFileOptions& options,
                                   const Tokenizer* tokenizer, int64_t first) {
+  // Pairs of letters are ids, too, but nobody means them.
+  if (options.format == TokenFormat::kAuto && !path.ends_with(".bin") && HoldsText(path)) {
+    throw UserError(fmt::format(
+        "{0}: holds text, and token files or examples (*.jsonl, *.json) are inspected; make token "
+        "files of it (plimsoll data tokenize {0} --out FOLDER) and name one, or, if its bytes are "
+        "tokens, give --format",
+        path));
+  }
   TokenFileOptions with_vocab = options;
   if (with_vocab.vocab == 0 && tokenizer != nullptr) with_vocab.vocab = tokenizer->vocab_size();
   const auto file = OpenTokenFile(path, with_vocab);

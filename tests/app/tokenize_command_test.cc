@@ -237,6 +237,16 @@ TEST(InspectTokenFile, SaysWhatIsInAFile) {
   files.WriteAs<uint16_t>("b.bin", {1, 300});
   ExpectUserError([&] { InspectTokenFile(files / "b.bin", TokenFileOptions(), tokenizer.get()); },
                   {"b.bin", "id 300", "vocabulary of 256"});
+  // Text is no list of ids, unless one says so.
+  const std::string words = files.Write("t.txt", "Load it to the line");
+  ExpectUserError([&] { InspectTokenFile(words, TokenFileOptions(), nullptr); },
+                  {words, "holds text", "plimsoll data tokenize " + words, "--format"});
+  files.Write("t.txt", "Load it to the line.");
+  EXPECT_EQ(InspectTokenFile(words, {.format = TokenFormat::kUint16}, nullptr).tokens, 10);
+  const std::string unnamed = files.WriteAs<uint16_t>("tokens", {'h', 'i'});
+  EXPECT_EQ(InspectTokenFile(unnamed, TokenFileOptions(), nullptr).tokens, 2);
+  ExpectUserError([&] { InspectTokenFile(files / "gone.txt", TokenFileOptions(), nullptr); },
+                  {"gone.txt"});
 }
 
 }  // namespace
