@@ -108,8 +108,14 @@ TEST_F(PackingCommand, TrainedModelsServeAllCommands) {
   const std::string run = folder_ / "llama_best_fit";
   const json own = json::parse(ExpectExit(0, RunPlimsoll({"eval", run, "--json"})).out);
   EXPECT_NEAR(own.at("loss").get<double>(), Losses("llama_best_fit", "eval_loss").back(), 1e-6);
-  const std::string text = folder_.Write("text", std::string(200, 'x'));
-  ExpectExit(0, RunPlimsoll({"eval", run, "--data", text, "--json"}));
+  // Named examples are packed as well; text is read in windows.
+  const auto of_file = [&](const std::string& file) {
+    return json::parse(ExpectExit(0, RunPlimsoll({"eval", run, "--data", file, "--json"})).out);
+  };
+  const json named = of_file(folder_ / "held_out.jsonl");
+  EXPECT_EQ(named.at("loss"), own.at("loss"));
+  EXPECT_EQ(named.at("tokens"), own.at("tokens"));
+  of_file(folder_.Write("text", std::string(200, 'x')));
   ExpectExit(0, RunPlimsoll({"generate", run, "--prompt", "say: a", "--tokens", "4"}));
   ExpectExit(0, RunPlimsoll({"export", run, "--to", folder_ / "exported"}));
 }

@@ -17,6 +17,7 @@
 #include "base/message.h"
 #include "data/class_names.h"
 #include "data/held_out_batches.h"
+#include "data/texts/examples.h"
 #include "data/tokens/token_data.h"
 #include "formats/json.h"
 #include "trainer/language/not_finite.h"
@@ -79,8 +80,9 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
       DataOptionsFrom(trained.config(), models::TextSizesOf(*trained.model).vocab);
   const std::string tokenizer = trained.Tokenizer(command.tokenizer);
   options.tokenizer = std::ranges::any_of(command.data, IsTokenFile) ? "" : tokenizer;
-  // What the run's own data need is no rule for other files.
-  options.packing = data::Packing::kConcatenate;
+  // Examples are packed as the run's are. What else its data need is no rule for other files.
+  const std::vector<std::string> files = data::ExpandFiles(command.data, options.exclude, "--data");
+  if (!data::HoldsExamples(files.front())) options.packing = data::Packing::kConcatenate;
   options.documents_apart = false;
   if (options.tokenizer.empty() && !std::ranges::all_of(command.data, IsTokenFile)) {
     throw UserError(
