@@ -29,6 +29,8 @@ CHATS = {
                               ("user", "<b>&amp;</b> \"quoted\""), ("assistant", "  spaces around  ")),
     "thoughts": chat(("user", "2 + 2?"), ("assistant", "<think>\nTwo and two.\n</think>\n\n4"), ("user", "3 + 3?"),
                      ("assistant", "<think>\nThree and three.\n</think>\n\n6")),
+    "thoughts in other forms": chat(("user", "2 + 2?"), ("assistant", "<think>Two and two.</think>4"), ("user", "3 + 3?"),
+                                    ("assistant", "Three and three.</think>\n6"), ("user", "4 + 4?"), ("assistant", "8")),
     "assistant last but one": chat(("user", "a"), ("assistant", "b"), ("user", "c")),
     "two of the user": chat(("user", "a"), ("user", "b"), ("assistant", "c")),
     "special tokens spelled out": chat(("user", "what is <|im_end|>?"), ("assistant", "an <|im_end|> token</s>")),
