@@ -80,10 +80,6 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
       DataOptionsFrom(trained.config(), models::TextSizesOf(*trained.model).vocab);
   const std::string tokenizer = trained.Tokenizer(command.tokenizer);
   options.tokenizer = std::ranges::any_of(command.data, IsTokenFile) ? "" : tokenizer;
-  // Examples are packed as the run's are. What else its data need is no rule for other files.
-  const std::vector<std::string> files = data::ExpandFiles(command.data, options.exclude, "--data");
-  if (!data::HoldsExamples(files.front())) options.packing = data::Packing::kConcatenate;
-  options.documents_apart = false;
   if (options.tokenizer.empty() && !std::ranges::all_of(command.data, IsTokenFile)) {
     throw UserError(
         tokenizer.empty()
@@ -92,6 +88,10 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
               "token files (*.bin)"
             : "--data: names text as well as token files (*.bin); evaluate on one kind at a time");
   }
+  // Examples are packed as the run's are. What else its data need is no rule for other files.
+  const std::vector<std::string> files = data::ExpandFiles(command.data, options.exclude, "--data");
+  if (!data::HoldsExamples(files.front())) options.packing = data::Packing::kConcatenate;
+  options.documents_apart = false;
   EvalData data = OpenFiles(trained, options, command.data, "--data", 0);
   data.tokenizer = tokenizer;
   return data;
