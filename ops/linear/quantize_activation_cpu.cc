@@ -35,8 +35,7 @@ void QuantizeActivation(const CpuContext& ctx) {
   if (ctx.has_input(kAScale)) {
     operands[0] = {at + scratch.a_at, scratch.a};
     const std::array codes = {ctx.inputs[0], ctx.inputs[kAScale]};
-    RunCpuOp(ctx, "dequantize", codes, {operands.data(), 1},
-             {{"dtype", ctx.attributes.GetWord("a_dtype")}});
+    RunCpuOp(ctx, "dequantize", codes, {operands.data(), 1});
   }
   const TensorRef y = {at, scratch.y};
   RunCpuOp(ctx, ctx.attributes.GetWord("of").c_str(),

@@ -12,18 +12,12 @@
 
 namespace plimsoll::ops {
 
-// Runs the kernel of another op, which needs no workspace.
-inline void RunCpuOp(const CpuContext& ctx, const char* op, std::span<const TensorRef> inputs,
-                     std::span<const TensorRef> outputs, const graph::Attributes& attributes) {
-  FindCpuKernel(op)->run(
-      {{graph::OpRegistry::Get().Require(op), inputs, outputs, attributes, nullptr, 0, ctx.ranks},
-       ctx.pool});
-}
-
-// The same with the attributes of this call.
+// Runs the kernel of another op, which needs no workspace, with the attributes of this call.
 inline void RunCpuOp(const CpuContext& ctx, const char* op, std::span<const TensorRef> inputs,
                      std::span<const TensorRef> outputs) {
-  RunCpuOp(ctx, op, inputs, outputs, ctx.attributes);
+  FindCpuKernel(op)->run({{graph::OpRegistry::Get().Require(op), inputs, outputs, ctx.attributes,
+                           nullptr, 0, ctx.ranks},
+                          ctx.pool});
 }
 
 // Bytes of a tensor in a workspace, so that the next one is aligned as tensors are.

@@ -263,8 +263,9 @@ backward
 
 // Something else reads the layer's result, or it is one that the host reads.
 TEST(Fp8Products, ResultsThatOthersReadStay) {
-  for (const char* const reader : {"%other: bf16[32,32] metric = add(%h, %dg)",
-                                   "%other: bf16[32,32] = gelu_backward(%dg, %h) {approximate=\"tanh\"}"}) {
+  for (const char* const reader :
+       {"%other: bf16[32,32] metric = add(%h, %dg)",
+        "%other: bf16[32,32] = gelu_backward(%dg, %h) {approximate=\"tanh\"}"}) {
     std::string text = kFeedForward;
     text.insert(text.find("backward\n"), fmt::format("  {} @block.0\n", reader));
     Program program = Parse(text);
