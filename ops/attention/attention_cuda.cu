@@ -1,7 +1,10 @@
 // attention and attention_backward, by the first of these that serves the problem:
 //
-//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout
-//   cuDNN (cudnn_attention.h)      16 bits, no dropout; the GPUs and shapes it knows
+//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout, or
+//                                  where documents or a window limit what queries see
+//   cuDNN (cudnn_attention.h)      16 bits, no dropout, no documents apart, no window that cuts;
+//   the
+//                                  GPUs and shapes it knows
 //   mma.sync (attention_mma.cuh)   16 bits and TF32, heads up to 256 wide
 //   FMAs (attention_forward.cuh)   the rest: float32, odd head widths, old GPUs
 //
@@ -13,6 +16,7 @@
 // as they store it; what cuDNN has made is read once more.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <mutex>
@@ -71,7 +75,7 @@ void ZeroPadding(T* data, const int32_t* lengths, int64_t batch, int64_t outer, 
   }
 }
 
-// The index of the input rng; lengths is behind it.
+// The index of the input rng; lengths and positions come after it.
 constexpr size_t kForwardRng = 1, kBackwardRng = 4;
 // Of the output for the largest magnitude.
 constexpr size_t kForwardLargest = 2, kBackwardLargest = 1;
@@ -116,6 +120,13 @@ AttentionDropout Dropout(const CudaContext& ctx, size_t rng) {
           .first_head = static_cast<int>(heads.first)};
 }
 
+AttentionRanges Ranges(const CudaContext& ctx, size_t rng) {
+  const int64_t sequence = ctx.in_shape(0).dim(1), window = AttentionWindow(ctx.attributes);
+  return {.positions = ctx.in<int32_t>(rng + 2),
+          .window = static_cast<int>(window == 0 ? sequence : std::min(window, sequence)),
+          .sequence = static_cast<int>(sequence)};
+}
+
 void SayOnce(const std::string& line) {
   static std::mutex mutex;
   static std::set<std::string> said;
@@ -133,7 +144,9 @@ const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
     return nullptr;
   }
   const bool forward = pass == CudnnAttentionPass::kForward;
-  const AttentionProblem problem = Problem(ctx, forward ? kForwardRng : kBackwardRng);
+  const size_t rng = forward ? kForwardRng : kBackwardRng;
+  if (Ranges(ctx, rng).cuts()) return nullptr;
+  const AttentionProblem problem = Problem(ctx, rng);
   std::string reason;
   const CudnnAttention* const plan = FindCudnnAttention(problem, pass, ctx.libraries, reason);
   if (plan == nullptr) {
@@ -204,8 +217,9 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
   a.packed = Packed<T>(p);
   a.dropout = Dropout(ctx, kForwardRng);
   a.lengths = ctx.in<int32_t>(kForwardRng + 1);
+  a.ranges = Ranges(ctx, kForwardRng);
   if constexpr (sizeof(T) == 2) {
-    if (a.dropout.rng != nullptr && OnHopper(ctx, p)) {
+    if ((a.dropout.rng != nullptr || a.ranges.cuts()) && OnHopper(ctx, p)) {
       return LaunchHopperForward(a, ctx.libraries.properties().multiProcessorCount, ctx.stream);
     }
   }
@@ -262,6 +276,7 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.packed = Packed<T>(p);
   a.dropout = Dropout(ctx, kBackwardRng);
   a.lengths = ctx.in<int32_t>(kBackwardRng + 1);
+  a.ranges = Ranges(ctx, kBackwardRng);
   if constexpr (sizeof(T) == 2) {
     if (OnHopper(ctx, p)) {
       const int processors = ctx.libraries.properties().multiProcessorCount;
@@ -270,11 +285,12 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
         return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream);
       }
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (!p.padded && PrefersOnePass(pass, p.head)) {
+      if (!p.padded && !a.ranges.cuts() && PrefersOnePass(pass, p.head)) {
         return LaunchOnePassBackward(a, pass, ctx.workspace, processors, ctx.stream);
       }
       const WideAttention wide(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (!p.padded && PrefersWideOnePass(wide, p.head) && CanRunWideOnePass(wide, processors)) {
+      if (!p.padded && !a.ranges.cuts() && PrefersWideOnePass(wide, p.head) &&
+          CanRunWideOnePass(wide, processors)) {
         return LaunchWideBackward(a, wide, ctx.workspace, processors, ctx.stream);
       }
       return LaunchHopperBackward(a, ctx.stream);

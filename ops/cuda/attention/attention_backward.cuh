@@ -16,6 +16,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropout.cuh"
 #include "ops/cuda/attention/attention_largest.cuh"
+#include "ops/cuda/attention/attention_ranges.cuh"
 #include "ops/cuda/attention/attention_tile.cuh"
 #include "ops/cuda/reduce.cuh"
 
@@ -39,6 +40,7 @@ struct AttentionBackwardArguments {
   AttentionDropout dropout;  // its keep_scale is 1 if there is none
   // [batch]: tokens that are no padding; padding is neither read nor written. nullptr: all of them.
   const int32_t* lengths;
+  AttentionRanges ranges;  // if they cut, causal
 
   __device__ int64_t Length(int64_t b) const {
     return lengths == nullptr ? sequence : min(sequence, int64_t{lengths[b]});
@@ -119,7 +121,17 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
   }
   float sum[kTileRows][kWidth / 8] = {};
   const int64_t seen = a.causal && first_query + kTile < length ? first_query + kTile : length;
-  for (int64_t first_key = 0; first_key < seen; first_key += kTile) {
+  int64_t begin = 0;
+  int first_seen[kTileRows] = {};
+  if (a.ranges.cuts()) {
+    const auto first_of = [&](int64_t query) {
+      return a.ranges.First(b, static_cast<int>(min(query, length - 1)));
+    };
+    begin = first_of(first_query) / kTile * kTile;
+#pragma unroll
+    for (int i = 0; i < kTileRows; ++i) first_seen[i] = first_of(first_query + at.row + i);
+  }
+  for (int64_t first_key = begin; first_key < seen; first_key += kTile) {
     const TileRows<T> k = a.PackedRows(b, first_key, key_head);
     float s[kTileRows][kTileColumns] = {}, dp[kTileRows][kTileColumns] = {};
     AddRowProducts(q, k, buffers, s);
@@ -131,7 +143,8 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
 #pragma unroll
       for (int j = 0; j < kTileColumns; ++j) {
         const int64_t key = first_key + at.Column(j);
-        const bool visible = query < length && key < length && (!a.causal || key <= query);
+        const bool visible =
+            query < length && key < length && key >= first_seen[i] && (!a.causal || key <= query);
         float kept = 1;
         if constexpr (kDropout) kept = keep.At(draw_row, query, key);
         s[i][j] =
@@ -177,12 +190,19 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
   const TileRows<T> k = a.PackedRows(b, first_key, a.heads + g);
   const TileRows<T> v = a.PackedRows(b, first_key, a.heads + a.kv_heads + g);
 
+  int64_t end = length;  // of the queries that see any of the keys
+  if (a.ranges.cuts()) {
+    end = kTile * a.ranges.EndTile(b, kTile, static_cast<int>(first_key) + kTile,
+                                   static_cast<int>(first_key / kTile),
+                                   static_cast<int>((length + kTile - 1) / kTile));
+    end = min(end, length);
+  }
+
   float dk[kTileRows][kWidth / 8] = {}, dv[kTileRows][kWidth / 8] = {};
   for (int64_t h = g * group; h < (g + 1) * group; ++h) {
     const int64_t bh = b * a.heads + h;
     const int64_t draw_row = a.dropout.Row(b, static_cast<int>(h));
-    for (int64_t first_query = a.causal ? first_key : 0; first_query < length;
-         first_query += kTile) {
+    for (int64_t first_query = a.causal ? first_key : 0; first_query < end; first_query += kTile) {
       const TileRows<T> q = a.PackedRows(b, first_query, h);
       const TileRows<T> dout = a.DoutRows(b, first_query, h);
       // Rows are keys, columns are queries.
@@ -196,10 +216,13 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
         const bool there = query < length;
         const float lse = there ? a.lse[bh * a.sequence + query] : 0.0f;
         const float delta = there ? a.delta[bh * a.sequence + query] : 0.0f;
+        int first_seen = 0;
+        if (there && a.ranges.cuts()) first_seen = a.ranges.First(b, static_cast<int>(query));
 #pragma unroll
         for (int i = 0; i < kTileRows; ++i) {
           const int64_t key = first_key + at.row + i;
-          const bool visible = there && key < length && (!a.causal || key <= query);
+          const bool visible =
+              there && key < length && key >= first_seen && (!a.causal || key <= query);
           float kept = 1;
           if constexpr (kDropout) kept = keep.At(draw_row, query, key);
           const ScoreGradient gradient(visible, s[i][j] * a.scale, dp[i][j], lse, delta, kept);

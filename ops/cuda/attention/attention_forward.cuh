@@ -4,12 +4,13 @@
 // A thread block has 64 queries of a head and walks over the keys 64 at a time; the products are
 // those of attention_tile.cuh. Heads wider than kWidth are computed in pieces of kWidth output
 // columns, each by its own block, which needs all scores. FLOPs: 4·hd for each score of the tiles
-// that a causal mask touches. Bytes: k and v once for every 64 queries, mostly from L2.
+// that the mask touches. Bytes: k and v once for every 64 queries, mostly from L2.
 #pragma once
 
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropout.cuh"
 #include "ops/cuda/attention/attention_largest.cuh"
+#include "ops/cuda/attention/attention_ranges.cuh"
 #include "ops/cuda/attention/attention_tile.cuh"
 
 namespace plimsoll::ops {
@@ -38,6 +39,7 @@ struct AttentionForwardArguments {
   float scale;
   bool packed;  // heads can be read 16 bytes at a time
   AttentionDropout dropout;
+  AttentionRanges ranges;  // if they cut, causal
 };
 
 template <typename T, int kWidth, bool kDropout>
@@ -71,12 +73,22 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
   if (a.causal && position + first_query + kTile < seen) seen = position + first_query + kTile;
 
   float largest[kTileRows], total[kTileRows], sum[kTileRows][kWidth / 8] = {};
+  int64_t begin = 0;
+  int first_seen[kTileRows] = {};
+  if (a.ranges.cuts()) {
+    const auto first_of = [&](int64_t query) {
+      return a.ranges.First(b, static_cast<int>(position + min(query, queries - 1)));
+    };
+    begin = first_of(first_query) / kTile * kTile;
+#pragma unroll
+    for (int i = 0; i < kTileRows; ++i) first_seen[i] = first_of(first_query + at.row + i);
+  }
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     largest[i] = -INFINITY;
     total[i] = 0;
   }
-  for (int64_t first_key = 0; first_key < seen; first_key += kTile) {
+  for (int64_t first_key = begin; first_key < seen; first_key += kTile) {
     float p[kTileRows][kTileColumns] = {};
     AddRowProducts(q, rows(a.k + kv, a.kv_row, first_key, keys), buffers, p);
     AttentionKeep keep(a.dropout);
@@ -88,7 +100,8 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
 #pragma unroll
       for (int j = 0; j < kTileColumns; ++j) {
         const int64_t key = first_key + at.Column(j);
-        p[i][j] = key <= last && key < keys ? p[i][j] * a.scale : -INFINITY;
+        const bool visible = key >= first_seen[i] && key <= last && key < keys;
+        p[i][j] = visible ? p[i][j] * a.scale : -INFINITY;
         row_largest = fmaxf(row_largest, p[i][j]);
       }
       row_largest = RowMax(row_largest);

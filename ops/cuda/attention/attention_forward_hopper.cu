@@ -1,6 +1,7 @@
-// Blockwise attention with dropout on Hopper's tensor cores (the formulas are in
-// ops/attention/attention.h): bf16 and fp16, heads up to 256 wide and multiples of 8. Without
-// dropout cuDNN's kernels are used, which know no draws of ours.
+// Blockwise attention on Hopper's tensor cores with dropout, or where documents of a row or a
+// window limit what queries see (the formulas are in ops/attention/attention.h): bf16 and fp16,
+// heads up to 256 wide and multiples of 8. Otherwise cuDNN's kernels are used, which know no draws
+// of ours.
 //
 // A thread block stays, and takes one unit after another: 64 queries of a head for each computing
 // warpgroup, of which there are three for heads up to 64 wide, otherwise two. Its warpgroups:
@@ -19,20 +20,21 @@
 #include "ops/cuda/attention/attention_forward_hopper.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_largest_tiles.cuh"
+#include "ops/cuda/attention/attention_range_tiles.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace plimsoll::ops {
 
 namespace {
 
-template <typename T, typename Memory>
+template <bool kRanges, typename T, typename Memory>
 __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memory& m) {
   typename Memory::Slot n;
   typename Memory::Single units;
 #pragma unroll 1
   for (int unit = static_cast<int>(blockIdx.x); unit < a.units;
        unit += static_cast<int>(gridDim.x)) {
-    const HopperForwardUnit<Memory::kWarpgroups> u(a, unit);
+    const HopperForwardUnit<Memory::kWarpgroups, kRanges> u(a, unit);
     if (!u.exists()) continue;
     const auto bring = [&](int step, int head) {
       AwaitBarrier(m.Empty(n), n.round ^ 1);
@@ -53,8 +55,8 @@ __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memo
     }
     units.Step();
     const int keys = a.heads + u.g, values = keys + a.kv_heads;
-    bring(0, keys);
-    for (int step = 1; step < u.steps; ++step) {
+    bring(u.begin, keys);
+    for (int step = u.begin + 1; step < u.steps; ++step) {
       bring(step, keys);
       bring(step - 1, values);
     }
@@ -62,13 +64,19 @@ __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memo
   }
 }
 
-template <typename T, typename Memory>
+// What a thread needs of a tile's draws: without dropout nothing.
+struct NoDraws {
+  __device__ static bool Kept(int, uint32_t) { return true; }
+};
+
+template <bool kDropout, bool kRanges, typename T, typename Memory>
 __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m, int part) {
   constexpr int kPieces = Memory::kPieces;
+  using Draws = std::conditional_t<kDropout, TileDraws<false>, NoDraws>;
   const ResultPlace at;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
   const AttentionDropout& dropout = a.dropout;
-  const uint2 rng = dropout.Key();
+  const uint2 rng = kDropout ? dropout.Key() : uint2{};
   // The row of an 8 × 8 matrix of the queries that this lane addresses.
   const uint32_t offset = PieceOffset(warp * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16);
   typename Memory::Slot n;
@@ -76,12 +84,15 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
 #pragma unroll 1
   for (int unit = static_cast<int>(blockIdx.x); unit < a.units;
        unit += static_cast<int>(gridDim.x)) {
-    const HopperForwardUnit<Memory::kWarpgroups> u(a, unit);
+    const HopperForwardUnit<Memory::kWarpgroups, kRanges> u(a, unit);
     if (!u.exists()) continue;
     const int first = u.first + part * 64;  // query
     const int steps = a.causal ? min(u.steps, first / 64 + 1) : u.steps;
     const int64_t row = int64_t{u.b} * a.heads + u.h;
     const uint64_t draws_at = ScoreTile(dropout, dropout.Row(u.b, u.h), first + warp * 16, 0);
+    // The first step of these queries, and the first key that all of them see.
+    const int begin = kRanges ? a.ranges.LastFirst(u.b, first + 1, u.length) / 64 : 0;
+    const int cut = kRanges ? a.ranges.LastFirst(u.b, first + 64, u.length) : 0;
 
     uint32_t q[Memory::kHeld ? kPieces : 1][4][4];
     AwaitBarrier(m.QueriesFull(), units.round);
@@ -129,7 +140,7 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       CommitProducts();
     };
     // Scores become weights, of which some are dropped.
-    const auto softmax = [&](int step, const TileDraws<false>& draws) {
+    const auto softmax = [&](int step, const Draws& draws) {
       if (step + 1 == steps) {
         // Only the last step touches the diagonal or the sequence's end.
         const int last = u.length - 1 - step * 64, diagonal = first - step * 64;
@@ -139,6 +150,9 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
               at.Column(i) > last || (a.causal && at.Column(i) > at.Row(i) + diagonal);
           if (hidden) s[i] = -INFINITY;
         }
+      }
+      if (kRanges && step * 64 < cut) {
+        HideEarlierKeys(a.ranges, u.b, first, u.length, step * 64, -INFINITY, s);
       }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -151,7 +165,9 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
         most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
         shrink[r] = Exp2((largest[r] - most) * a.scale);
         largest[r] = most;
-        const float base = most * a.scale;
+        float base = most * a.scale;
+        // A query that sees none of the keys so far has only −∞.
+        if (kRanges && most == -INFINITY) shrink[r] = 1, base = 0;
         float sum = 0;
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
@@ -163,8 +179,12 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
         total[r] = fmaf(total[r], shrink[r], sum);
       }
     };
-    const auto draws_of = [&](int step) {
-      return TileDraws<false>(dropout, rng, draws_at + static_cast<uint64_t>(step * 4), 1);
+    const auto draws_of = [&](int step) -> Draws {
+      if constexpr (kDropout) {
+        return {dropout, rng, draws_at + static_cast<uint64_t>(step * 4), 1};
+      } else {
+        return {};
+      }
     };
     const auto free_slot = [&] {
       ArriveByWarp(m.Empty(n));
@@ -172,25 +192,34 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     };
 
     const auto free_queries = [&](int step) {
-      if (step + 1 == (Memory::kHeld ? 1 : steps)) ArriveByWarp(m.QueriesEmpty());
+      if (step == (Memory::kHeld ? begin : steps - 1)) ArriveByWarp(m.QueriesEmpty());
+    };
+    const auto skip = [&] {
+      AwaitBarrier(m.Full(n), n.round);
+      free_slot();
     };
 
+    // Keys and values that only the warpgroups before see, up to the keys of the first step.
+    if constexpr (kRanges) {
+      for (int left = 2 * (begin - u.begin) - 1; left > 0; --left) skip();
+    }
     start_scores();
     {
-      const TileDraws<false> draws = draws_of(0);
+      const Draws draws = draws_of(begin);
       WaitForProducts<0>(s);
-      free_queries(0);
+      free_queries(begin);
       free_slot();
-      softmax(0, draws);
+      if (kRanges && begin > u.begin) skip();  // values of the step before
+      softmax(begin, draws);
     }
     PackWeights<T>(s, weights);
 #pragma unroll 1
-    for (int step = 1; step < steps; ++step) {
+    for (int step = begin + 1; step < steps; ++step) {
       const typename Memory::Slot keys = n;
       start_scores();
       n.Step();
       start_output(step - 1);
-      const TileDraws<false> draws = draws_of(step);
+      const Draws draws = draws_of(step);
       WaitForProducts<1>(s);
       free_queries(step);
       ArriveByWarp(m.Empty(keys));
@@ -204,10 +233,6 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       }
       PackWeights<T>(s, weights);
     }
-    const auto skip = [&] {
-      AwaitBarrier(m.Full(n), n.round);
-      free_slot();
-    };
     if (steps < u.steps) skip();  // keys that these queries don't see
     start_output(steps - 1);
     WaitForProducts<0>(out);
@@ -241,7 +266,7 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
   }
 }
 
-template <typename T, int kPieces>
+template <typename T, int kPieces, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(HopperForwardMemory<kPieces>::kThreads, 1) void HopperForwardKernel(
     const __grid_constant__ HopperForwardArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -257,10 +282,10 @@ __global__ __launch_bounds__(HopperForwardMemory<kPieces>::kThreads, 1) void Hop
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<Memory::kRegistersOfCopies>();
-    if (threadIdx.x == 0) BringForwardTiles(a, m);
+    if (threadIdx.x == 0) BringForwardTiles<kRanges>(a, m);
   } else {
     TakeRegisters<Memory::kRegisters>();
-    AttendUnits(a, m, role - 1);
+    AttendUnits<kDropout, kRanges>(a, m, role - 1);
   }
 #endif
 }
@@ -280,6 +305,7 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
   h.largest = a.largest;
   h.lengths = a.lengths;
   h.dropout = a.dropout;
+  h.ranges = a.ranges;
   h.scale = a.scale * kLog2E;
   h.batch = narrow(a.batch), h.heads = narrow(a.heads), h.kv_heads = narrow(a.kv_heads);
   h.head = narrow(a.head), h.sequence = narrow(a.queries);
@@ -289,11 +315,14 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
     constexpr int kQueries = 64 * Memory::kWarpgroups;
     h.tiles = (h.sequence + kQueries - 1) / kQueries;
     h.units = h.tiles * h.batch * h.heads;
-    gpu::Check(cudaFuncSetAttribute(&HopperForwardKernel<T, kPieces>,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-               "cudaFuncSetAttribute");
+    auto* const kernel = a.dropout.rng == nullptr ? &HopperForwardKernel<T, kPieces, false, true>
+                         : a.ranges.cuts()        ? &HopperForwardKernel<T, kPieces, true, true>
+                                                  : &HopperForwardKernel<T, kPieces, true, false>;
+    gpu::Check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
+        "cudaFuncSetAttribute");
     const auto blocks = static_cast<unsigned>(std::min(h.units, processors));
-    HopperForwardKernel<T, kPieces><<<blocks, Memory::kThreads, Memory::kBytes, stream>>>(h);
+    kernel<<<blocks, Memory::kThreads, Memory::kBytes, stream>>>(h);
   };
   if (a.head <= 64) {
     launch.template operator()<1>();
@@ -302,7 +331,7 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
   } else {
     a.head <= 192 ? launch.template operator()<3>() : launch.template operator()<4>();
   }
-  gpu::CheckLaunch("attention: dropout");
+  gpu::CheckLaunch("attention");
 }
 
 template void LaunchHopperForward(const AttentionForwardArguments<__nv_bfloat16>&, int,

@@ -18,14 +18,16 @@ struct HopperForwardArguments {
   uint32_t* largest;       // magnitude of out; nullptr: not wanted
   const int32_t* lengths;  // nullptr: no padding
   AttentionDropout dropout;
+  AttentionRanges ranges;
   float scale;  // of scores in units of log 2
   int batch, heads, kv_heads, head, sequence;
   int tiles, units;  // of a head, and of all
   bool causal;
 };
 
-// Queries from `first` on of head h, 64 for each warpgroup, and the steps of 64 keys that they see.
-template <int kWarpgroups>
+// Queries from `first` on of head h, 64 for each warpgroup, and the steps of 64 keys that they see:
+// from `begin` on.
+template <int kWarpgroups, bool kRanges>
 struct HopperForwardUnit {
   template <typename T>
   __device__ HopperForwardUnit(const HopperForwardArguments<T>& a, int unit) {
@@ -39,12 +41,13 @@ struct HopperForwardUnit {
     length = a.lengths == nullptr ? a.sequence : min(a.sequence, a.lengths[b]);
     const int end = min(length, first + 64 * kWarpgroups);
     steps = ((a.causal ? end : length) + 63) / 64;
+    begin = kRanges && exists() ? a.ranges.First(b, first) / 64 : 0;
   }
   // Whether any of its queries is no padding.
   __device__ bool exists() const { return first < length; }
 
   int b, h, g;
-  int first, length, steps;
+  int first, length, begin, steps;
 };
 
 // Shared memory of a thread block, 1024-byte aligned:

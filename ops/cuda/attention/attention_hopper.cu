@@ -13,6 +13,7 @@
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_largest_tiles.cuh"
+#include "ops/cuda/attention/attention_range_tiles.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/wgmma.cuh"
 
@@ -108,7 +109,7 @@ struct HopperTiles {
 //   with three stages  a step's copies go where the step before last was: free at its start
 //   with two           where the last step was: free after the first wait
 
-template <typename T, int kPieces, bool kDropout>
+template <typename T, int kPieces, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -136,7 +137,8 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
       .Start(tiles.Fixed(0), first_query);
   TileCopy<kPieces, T>(a.dout + a.Out(b, 0, h), a.heads * a.head, length, head)
       .Start(tiles.Fixed(1), first_query);
-  copy(0, 0);
+  const int begin = kRanges ? a.ranges.First(b, first_query) / 64 : 0;
+  copy(begin, 0);
 
   {  // δ: two threads for a query, with all their loads at once
     const int row = threadIdx.x / 2;
@@ -172,8 +174,9 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
 
   float dq[kPieces][32] = {};
   const int steps = a.causal ? first_query / 64 + 1 : blocks;
+  const int cut = kRanges ? a.ranges.LastFirst(b, first_query + 64, length) : 0;
   int stage = 0;
-  for (int step = 0; step < steps; ++step) {
+  for (int step = begin; step < steps; ++step) {
     const int next = stage + 1 == Tiles::kStages ? 0 : stage + 1;
     WaitForCopies<0>();
     __syncthreads();
@@ -197,6 +200,9 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
         if (at.Column(i) > (a.causal ? at.Row(i) : last)) s[i] = 0;
       }
     }
+    if (kRanges && step * 64 < cut) {
+      HideEarlierKeys(a.ranges, b, first_query, length, step * 64, 0, s);
+    }
     dropper.template Mark<2>(s, a.dropout.Row(b, h), first_query + warp * 16, step * 64);
     WaitForProducts<0>(dp);
 #pragma unroll
@@ -213,7 +219,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
 #endif
 }
 
-template <typename T, int kPieces, bool kDropout>
+template <typename T, int kPieces, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -228,6 +234,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
   if (first_key >= length) return;
   const int group = heads / kv_heads;
   const int first_block = a.causal ? first_key / 64 : 0;
+  const int end = kRanges ? a.ranges.EndTile(b, 64, first_key + 64, first_block, blocks) : blocks;
 
   // The step whose tiles are copied next: a query block of one of the group's heads.
   int h = g * group;
@@ -245,7 +252,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
                a.delta + (row + (there ? query : 0)) * 2, there);
     }
     CommitCopies();
-    if (++block == blocks) {
+    if (++block == end) {
       block = first_block;
       ++h;
     }
@@ -261,7 +268,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
 
   float dk[kPieces][32] = {}, dv[kPieces][32] = {};
   int stage = 0, now = first_block, now_head = g * group;
-  for (int left = group * (blocks - first_block); left > 0; --left) {
+  for (int left = group * (end - first_block); left > 0; --left) {
     const int next = stage + 1 == Tiles::kStages ? 0 : stage + 1;
     WaitForCopies<0>();
     __syncthreads();
@@ -293,8 +300,11 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
         if (at.Row(i) > at.Column(i)) s[i] = 0;
       }
     }
+    if (kRanges && a.ranges.LastFirst(b, now * 64 + 64, length) > first_key) {
+      HideFromLaterQueries(a.ranges, b, now * 64, length, first_key, s);
+    }
     dropper.template Mark<2>(s, a.dropout.Row(b, now_head), now * 64, first_key + warp * 16);
-    if (++now == blocks) {
+    if (++now == end) {
       now = first_block;
       ++now_head;
     }
@@ -337,7 +347,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
 
 template <typename T>
 void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream) {
-  const auto launch = [&]<int kPieces, bool kDropout>() {
+  const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>() {
     const auto start = [&](auto kernel, int64_t heads, const char* name) {
       constexpr int kBytes = HopperTiles<kPieces>::kBytes;
       gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
@@ -347,20 +357,21 @@ void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t s
       kernel<<<blocks, kWarpgroup, kBytes, stream>>>(a);
       gpu::CheckLaunch(name);
     };
-    start(&HopperDqKernel<T, kPieces, kDropout>, a.heads, "attention_backward: dq");
-    start(&HopperDkdvKernel<T, kPieces, kDropout>, a.kv_heads, "attention_backward: dk and dv");
+    start(&HopperDqKernel<T, kPieces, kDropout, kRanges>, a.heads, "attention_backward: dq");
+    start(&HopperDkdvKernel<T, kPieces, kDropout, kRanges>, a.kv_heads,
+          "attention_backward: dk and dv");
   };
-  if (a.dropout.rng != nullptr) {
-    a.head <= 64 ? launch.template operator()<1, true>() : launch.template operator()<2, true>();
-  } else {
-    a.head <= 64 ? launch.template operator()<1, false>() : launch.template operator()<2, false>();
-  }
+  DispatchDropoutAndRanges(a.dropout.rng != nullptr, a.ranges.cuts(),
+                           [&]<bool kDropout, bool kRanges>() {
+                             a.head <= 64 ? launch.template operator()<1, kDropout, kRanges>()
+                                          : launch.template operator()<2, kDropout, kRanges>();
+                           });
 }
 
 bool HasHopperBackward() {
   static const bool has = [] {
     cudaFuncAttributes attributes{};
-    gpu::Check(cudaFuncGetAttributes(&attributes, &HopperDqKernel<__nv_bfloat16, 1, false>),
+    gpu::Check(cudaFuncGetAttributes(&attributes, &HopperDqKernel<__nv_bfloat16, 1, false, false>),
                "cudaFuncGetAttributes");
     return attributes.numRegs > 64;  // an empty kernel has hardly any
   }();

@@ -13,8 +13,8 @@ namespace plimsoll::ops {
 // Whether this build has code for sm_90a, not just for sm_90.
 bool HasHopperBackward();
 
-// With dropout, for heads up to 256 wide, __nv_bfloat16 and __half: packed queries, keys and values
-// of one sequence after another, no position.
+// With dropout, or with ranges that cut, for heads up to 256 wide, __nv_bfloat16 and __half: packed
+// queries, keys and values of one sequence after another, no position.
 template <typename T>
 void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
                          cudaStream_t stream);

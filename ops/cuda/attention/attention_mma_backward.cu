@@ -158,6 +158,26 @@ __device__ void TakeWeights(float (&p)[kBlocks][kQueries / 8][4], uint32_t from)
   }
 }
 
+// Weights of keys before the first one that the query sees become 0. Rows are the keys from
+// warp_key on, columns the queries from first_query on, of which those from `length` on don't
+// matter.
+template <bool kPlaced, int kBlocks, int kColumns>
+__device__ void HideFromLaterQueries(const AttentionRanges& ranges, int64_t b, int first_query,
+                                     int length, int warp_key, float (&p)[kBlocks][kColumns][4]) {
+  const int column = first_query + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 2 * kColumns; ++i) {
+    const int first = ranges.LastFirst(b, column + i / 2 * 8 + i % 2 + 1, length);
+#pragma unroll
+    for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        if (warp_key + RowOfResult<kPlaced>(m, r) < first) p[m][i / 2][r * 2 + i % 2] = 0;
+      }
+    }
+  }
+}
+
 // δ of this warp's queries, divided by keep_scale: two lanes for a query, the even one writes.
 // sums[m] is of query m · 16 + lane / 2.
 template <int kBlocks, typename T>
@@ -186,7 +206,7 @@ __device__ void FindDelta(const AttentionBackwardArguments<T>& a, int64_t b, int
   }
 }
 
-template <typename T, int kWidth, bool kDropout, typename Shape = DqShape<T, kWidth>>
+template <typename T, int kWidth, bool kDropout, bool kRanges, typename Shape = DqShape<T, kWidth>>
 __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
@@ -206,6 +226,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   const int64_t key_head = heads + h / (heads / a.kv_heads);
   const int seen = a.causal ? min(length, first_query + Shape::kQueries) : length;
   const int steps = (seen + kKeys - 1) / kKeys;
+  const int begin = kRanges ? a.ranges.First(b, first_query) / kKeys : 0;
 
   const MmaCopy<T, kKeys, kWidth, kMmaThreads> k_copy(a.qkv + a.Packed(b, 0, key_head), a.Row(),
                                                       length, head);
@@ -222,7 +243,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   const RowCopy dout_copy(a.dout + a.Out(b, 0, h), a.heads * a.head, length, head);
   q_copy.Start(memory + Shape::kQ, first_query);
   dout_copy.Start(memory + Shape::kDout, first_query);
-  copy(0, 0);
+  copy(begin, 0);
 
   const int warp_row = warp * kBlocks * 16, warp_query = first_query + warp_row;
   float from_delta[kBlocks][2], lse[kBlocks][2];  // −δ/c; lse in units of log 2
@@ -252,8 +273,11 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
   const int64_t draw_row = a.dropout.Row(b, h);
   float dq[kBlocks][kWidth / 8][4] = {};
+  // The first keys that some, and that all of the warp's queries see.
+  const int warp_first = kRanges ? a.ranges.LastFirst(b, warp_query + 1, length) : 0;
+  const int warp_cut = kRanges ? a.ranges.LastFirst(b, warp_last + 1, length) : 0;
   int stage = 0;
-  for (int step = 0; step < steps; ++step) {
+  for (int step = begin; step < steps; ++step) {
     const uint32_t k_tile = memory + stage * Shape::kStage;
     WaitForOwnCopies<0>();
     k_copy.Round(k_tile);
@@ -264,6 +288,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
     stage = next;
     const int first_key = step * kKeys;
     if (warp_query >= length || (a.causal && first_key > warp_last)) continue;
+    if (kRanges && first_key + kKeys <= warp_first) continue;
     float p[kBlocks][kKeys / 8][4] = {}, ds[kBlocks][kKeys / 8][4];
     AddProducts<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
 #pragma unroll
@@ -272,6 +297,9 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
       for (int i = 0; i < kKeys / 2; ++i) ds[m][i / 4][i % 4] = from_delta[m][i / 2 % 2];
     }
     AddProducts<T, kBlocks, kKeys, kWidth>(ds, dout, k_tile + Shape::kTile);
+    if (kRanges && first_key < warp_cut) {
+      HideEarlierKeys(a.ranges, b, warp_query, length, first_key, p);
+    }
     const bool masked =
         first_key + kKeys > length || (a.causal && first_key + kKeys - 1 > warp_query);
 #pragma unroll
@@ -318,7 +346,8 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
 #endif
 }
 
-template <typename T, int kWidth, bool kDropout, typename Shape = DkdvShape<T, kWidth>>
+template <typename T, int kWidth, bool kDropout, bool kRanges,
+          typename Shape = DkdvShape<T, kWidth>>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
@@ -340,7 +369,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
   if (first_key >= length) return;
   // The steps of a query head.
   const int first_step = a.causal ? first_key / kQueries : 0;
-  const int end_step = (length + kQueries - 1) / kQueries;
+  const int all_steps = (length + kQueries - 1) / kQueries;
+  const int end_step =
+      kRanges ? a.ranges.EndTile(b, kQueries, first_key + Shape::kKeys, first_step, all_steps)
+              : all_steps;
 
   using Copy = MmaCopy<T, kQueries, kWidth, kThreads>;
   const Copy q_copy(a.qkv + a.Packed(b, 0, g * group), a.Row(), length, head);
@@ -391,7 +423,11 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
     next_in_group = in_group + (ends ? 1 : 0);
     if (next_in_group < group) copy(next_in_group, next_step, stage ^ 1);
     const int first_query = step * kQueries;
-    if (warp_key >= length || (a.causal && first_query + kQueries - 1 < warp_key)) {
+    bool skips = warp_key >= length || (a.causal && first_query + kQueries - 1 < warp_key);
+    if constexpr (kRanges) {
+      skips = skips || a.ranges.First(b, first_query) >= warp_key + kBlocks * 16;
+    }
+    if (skips) {
       if constexpr (Shape::kApart) SkipPair();
       continue;
     }
@@ -425,6 +461,9 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
             if (key > query) p[m][i / 4][i % 4] = 0;
           }
         }
+      }
+      if (kRanges && a.ranges.LastFirst(b, first_query + kQueries, length) > warp_key) {
+        HideFromLaterQueries<Shape::kPlaced>(a.ranges, b, first_query, length, warp_key, p);
       }
       if constexpr (kDropout) {
         const int64_t row = a.dropout.Row(b, g * group + in_group);
@@ -502,17 +541,19 @@ int64_t MmaBackwardMemory(int64_t head) {
 
 template <typename T>
 void LaunchMmaBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream) {
-  const auto launch = [&]<int kWidth, bool kDropout>() {
+  const auto launch = [&]<int kWidth, bool kDropout, bool kRanges>() {
     using Dq = DqShape<T, kWidth>;
     using Dkdv = DkdvShape<T, kWidth>;
-    Launch<Dq>(&MmaDqKernel<T, kWidth, kDropout>, a, a.heads, Dq::kQueries, kMmaThreads,
+    Launch<Dq>(&MmaDqKernel<T, kWidth, kDropout, kRanges>, a, a.heads, Dq::kQueries, kMmaThreads,
                "attention_backward: dq", stream);
-    Launch<Dkdv>(&MmaDkdvKernel<T, kWidth, kDropout>, a, a.kv_heads, Dkdv::kKeys, Dkdv::kThreads,
-                 "attention_backward: dk and dv", stream);
+    Launch<Dkdv>(&MmaDkdvKernel<T, kWidth, kDropout, kRanges>, a, a.kv_heads, Dkdv::kKeys,
+                 Dkdv::kThreads, "attention_backward: dk and dv", stream);
   };
   DispatchMmaWidth(a.head, [&]<int kWidth>() {
-    a.dropout.rng != nullptr ? launch.template operator()<kWidth, true>()
-                             : launch.template operator()<kWidth, false>();
+    DispatchDropoutAndRanges(a.dropout.rng != nullptr, a.ranges.cuts(),
+                             [&]<bool kDropout, bool kRanges>() {
+                               launch.template operator()<kWidth, kDropout, kRanges>();
+                             });
   });
 }
 

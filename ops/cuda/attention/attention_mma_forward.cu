@@ -3,7 +3,7 @@
 //
 // A thread block has 64 or 128 queries of a head, a warp 16 or 32 of them, and walks over the keys;
 // the next keys and values are copied while the current ones are multiplied. FLOPs: 4·hd for each
-// score of the tiles that a causal mask touches. Bytes: q and out once, k and v once for each
+// score of the tiles that the mask touches. Bytes: q and out once, k and v once for each
 // thread block, mostly from L2.
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_mma.cuh"
@@ -36,7 +36,8 @@ struct ForwardShape {
 // Weights are kept below 2 to this power, until they are divided by their sum.
 constexpr float kMostExponent = 8;
 
-template <typename T, int kWidth, bool kDropout, typename Shape = ForwardShape<T, kWidth>>
+template <typename T, int kWidth, bool kDropout, bool kRanges,
+          typename Shape = ForwardShape<T, kWidth>>
 __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKernel(
     const __grid_constant__ AttentionForwardArguments<T> a) {
 #if __CUDA_ARCH__ >= 800
@@ -58,11 +59,12 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   const int64_t kv = b * a.kv_batch + h / (heads / a.kv_heads) * a.kv_head;
   const int seen = a.causal ? min(keys, first_query + Shape::kQueries) : keys;
   const int steps = (seen + kKeys - 1) / kKeys;
+  const int begin = kRanges ? a.ranges.First(b, first_query) / kKeys : 0;
 
   const MmaCopy<T, kKeys, kWidth, kMmaThreads> k_copy(a.k + kv, a.kv_row, keys, head);
   const MmaCopy<T, kKeys, kWidth, kMmaThreads> v_copy(a.v + kv, a.kv_row, keys, head);
   const auto copy = [&](int step) {
-    const uint32_t to = memory + step % 2 * Shape::kStage;
+    const uint32_t to = memory + (step - begin) % 2 * Shape::kStage;
     k_copy.Start(to, step * kKeys);
     v_copy.Start(to + Shape::kTile, step * kKeys);
     CommitCopies();
@@ -70,7 +72,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   const MmaCopy<T, Shape::kQueries, kWidth, kMmaThreads> q_copy(a.q + b * a.q_batch + h * a.head,
                                                                 a.q_row, queries, head);
   q_copy.Start(memory + Shape::kQ, first_query);
-  copy(0);
+  copy(begin);
   WaitForOwnCopies<0>();
   q_copy.Round(memory + Shape::kQ);
   __syncthreads();
@@ -85,9 +87,12 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   float largest[kBlocks][2], total[kBlocks][2] = {}, sum[kBlocks][kWidth / 8][4] = {};
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) largest[m][0] = largest[m][1] = -INFINITY;
+  // The first keys that some, and that all of the warp's queries see.
+  const int warp_first = kRanges ? a.ranges.LastFirst(b, warp_query + 1, queries) : 0;
+  const int warp_cut = kRanges ? a.ranges.LastFirst(b, warp_last + 1, queries) : 0;
 
-  for (int step = 0; step < steps; ++step) {
-    const uint32_t k_tile = memory + step % 2 * Shape::kStage;
+  for (int step = begin; step < steps; ++step) {
+    const uint32_t k_tile = memory + (step - begin) % 2 * Shape::kStage;
     WaitForOwnCopies<0>();
     k_copy.Round(k_tile);
     v_copy.Round(k_tile + Shape::kTile);
@@ -95,6 +100,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
     if (step + 1 < steps) copy(step + 1);
     const int first_key = step * kKeys;
     if (warp_query >= queries || (a.causal && first_key > warp_last)) continue;
+    if (kRanges && first_key + kKeys <= warp_first) continue;
     float p[kBlocks][kKeys / 8][4] = {};
     AddProducts<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
     if (first_key + kKeys > keys || (a.causal && first_key + kKeys - 1 > warp_query)) {
@@ -107,6 +113,9 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
           if (key >= keys || (a.causal && key > query)) p[m][i / 4][i % 4] = -INFINITY;
         }
       }
+    }
+    if (kRanges && first_key < warp_cut) {
+      HideEarlierKeys(a.ranges, b, warp_query, queries, first_key, p);
     }
     bool moves = false;
     float correction[kBlocks][2];
@@ -183,10 +192,10 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
 #endif
 }
 
-template <typename T, int kWidth, bool kDropout>
+template <typename T, int kWidth, bool kDropout, bool kRanges>
 void Launch(const AttentionForwardArguments<T>& a, cudaStream_t stream) {
   using Shape = ForwardShape<T, kWidth>;
-  const auto kernel = &MmaForwardKernel<T, kWidth, kDropout>;
+  const auto kernel = &MmaForwardKernel<T, kWidth, kDropout, kRanges>;
   gpu::Check(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes),
       "cudaFuncSetAttribute");
@@ -207,8 +216,9 @@ int64_t MmaForwardMemory(int64_t head) {
 template <typename T>
 void LaunchMmaForward(const AttentionForwardArguments<T>& a, cudaStream_t stream) {
   DispatchMmaWidth(a.head, [&]<int kWidth>() {
-    a.dropout.rng != nullptr ? Launch<T, kWidth, true>(a, stream)
-                             : Launch<T, kWidth, false>(a, stream);
+    DispatchDropoutAndRanges(
+        a.dropout.rng != nullptr, a.ranges.cuts(),
+        [&]<bool kDropout, bool kRanges>() { Launch<T, kWidth, kDropout, kRanges>(a, stream); });
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include "ops/cuda/attention/attention_dropout.cuh"
 #include "ops/cuda/attention/attention_largest.cuh"
+#include "ops/cuda/attention/attention_ranges.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/mma.cuh"
 
@@ -46,6 +47,26 @@ template <bool kPlaced>
 __device__ int RowOfResult(int block, int r) {
   const int row = static_cast<int>(threadIdx.x) % 32 / 4;
   return kPlaced ? row / 4 * 16 + block * 8 + row % 4 * 2 + r : block * 16 + r * 8 + row;
+}
+
+// Scores of keys before the first one that the query sees become −∞. Rows are the queries from
+// warp_query on, of which those from `queries` on don't matter, columns the keys from first_key on.
+template <int kBlocks, int kColumns>
+__device__ void HideEarlierKeys(const AttentionRanges& ranges, int64_t b, int warp_query,
+                                int queries, int first_key, float (&p)[kBlocks][kColumns][4]) {
+  const int column = first_key + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int query = warp_query + RowOfResult<false>(m, r);
+      const int first = ranges.LastFirst(b, query + 1, queries);
+#pragma unroll
+      for (int i = 0; i < 2 * kColumns; ++i) {
+        if (column + i / 2 * 8 + i % 2 < first) p[m][i / 2][r * 2 + i % 2] = -INFINITY;
+      }
+    }
+  }
 }
 
 // Copies kRows rows at a time of a matrix in global memory; rows from `end` on and columns from

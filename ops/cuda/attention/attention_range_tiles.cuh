@@ -1,0 +1,44 @@
+// The masks of ranges (attention_ranges.cuh) for 64 × 64 scores, or weights, as Hopper's tensor
+// cores leave them in the registers of a warpgroup. Few tiles have any: the first keys are read
+// only there.
+#pragma once
+
+#include "ops/cuda/attention/attention_ranges.cuh"
+#include "ops/cuda/wgmma.cuh"
+
+namespace plimsoll::ops {
+
+// What a query's first key hides becomes `hidden`. Rows are the queries from first_query on, of
+// which those from `length` on don't matter, columns the keys from first_key on.
+__device__ inline void HideEarlierKeys(const AttentionRanges& ranges, int64_t b, int first_query,
+                                       int length, int first_key, float hidden, float (&s)[32]) {
+  const ResultPlace at;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int first = ranges.LastFirst(b, first_query + at.Row(2 * r) + 1, length) - first_key;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      if (i / 2 % 2 == r && at.Column(i) < first) s[i] = hidden;
+    }
+  }
+}
+
+// Weights become 0 where the key is before the query's first one. Rows are the keys from first_key
+// on, columns the queries from first_query on, of which those from `length` on don't matter.
+__device__ inline void HideFromLaterQueries(const AttentionRanges& ranges, int64_t b,
+                                            int first_query, int length, int first_key,
+                                            float (&p)[32]) {
+  const ResultPlace at;
+#pragma unroll
+  for (int i = 0; i < 32; i += 4) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int query = first_query + at.Column(i + e);
+      const int first = ranges.LastFirst(b, query + 1, length) - first_key;
+      if (at.Row(i) < first) p[i + e] = 0;
+      if (at.Row(i + 2) < first) p[i + 2 + e] = 0;
+    }
+  }
+}
+
+}  // namespace plimsoll::ops
