@@ -1,8 +1,9 @@
-// Rotation of query and key heads by position (formula in rotary.h). A block takes one position of
-// several sequences: it computes the cosines and sines of the position once, in shared memory, for
-// all heads. A thread rotates 16 bytes of a head's first half with those of the second. Bytes: qkv
-// read and written once; in place, the value heads are not accessed, but read for the largest
-// magnitude of the result, which costs nothing else: each block adds its own.
+// Rotation of query and key heads by position (formula in rotary.h). A block takes one token of
+// several sequences: it computes the cosines and sines of their position once, in shared memory,
+// for all heads. With the input `positions` sequences have different ones, and a block takes one
+// token. A thread rotates 16 bytes of a head's first half with those of the second. Bytes: qkv read
+// and written once; in place, the value heads are not accessed, but read for the largest magnitude
+// of the result, which costs nothing else: each block adds its own.
 #include <algorithm>
 #include <cmath>
 
@@ -55,14 +56,17 @@ __device__ void StoreRotated(S* to, const float (&values)[N], uint32_t& largest)
   if constexpr (kLargest) largest = WithMagnitudes(largest, rounded);
 }
 
-template <int N, bool kLargest, typename S>
+// kApart: `places` has the position of each token; otherwise it is nullptr, or has that of the
+// first token of each sequence.
+template <int N, bool kLargest, bool kApart, typename S>
 __global__ void __launch_bounds__(kThreads)
     RotaryKernel(const __grid_constant__ Frequencies frequencies, const Geometry g,
-                 const int32_t* first, const S* in, S* out, uint32_t* to_largest) {
+                 const int32_t* places, const S* in, S* out, uint32_t* to_largest) {
   __shared__ alignas(16) float cosines[kPairsAtOnce], sines[kPairsAtOnce];
-  const int64_t t = blockIdx.x;
-  const int64_t begin = int64_t{blockIdx.y} * kSequencesAtOnce;
-  const int sequences = static_cast<int>(min(g.sequences - begin, int64_t{kSequencesAtOnce}));
+  const int64_t t = kApart ? blockIdx.x % g.length : blockIdx.x;
+  const int64_t begin = kApart ? blockIdx.x / g.length : int64_t{blockIdx.y} * kSequencesAtOnce;
+  const int sequences =
+      kApart ? 1 : static_cast<int>(min(g.sequences - begin, int64_t{kSequencesAtOnce}));
   const uint32_t items = sequences * g.rotated * (g.count / N);
   uint32_t largest = 0;
 
@@ -99,7 +103,8 @@ __global__ void __launch_bounds__(kThreads)
 
   // The first loads are in flight while the table is computed.
   load(threadIdx.x);
-  const float position = static_cast<float>((first == nullptr ? 0 : *first) + t);
+  const float position =
+      static_cast<float>(kApart ? places[blockIdx.x] : (places == nullptr ? 0 : *places) + t);
   for (int i = threadIdx.x; i < g.count; i += kThreads) {
     float sine, cosine;
     sincosf(position * frequencies.values[i], &sine, &cosine);
@@ -152,8 +157,11 @@ void Run(const CudaContext& ctx) {
   S* out = ctx.out<S>(0);
   constexpr int N = kPackSize<S>;
   const bool aligned = pairs % N == 0 && IsAligned(in, 16) && IsAligned(out, 16);
-  const dim3 grid(static_cast<unsigned>(g.length),
-                  static_cast<unsigned>((g.sequences + kSequencesAtOnce - 1) / kSequencesAtOnce));
+  const bool apart = ctx.has_input(2);
+  const int32_t* const places = ctx.in<int32_t>(apart ? 2 : 1);
+  const dim3 grid(
+      static_cast<unsigned>(apart ? g.length * g.sequences : g.length),
+      apart ? 1 : static_cast<unsigned>((g.sequences + kSequencesAtOnce - 1) / kSequencesAtOnce));
   for (int64_t begin = 0; begin < pairs; begin += kPairsAtOnce) {
     g.begin = static_cast<int>(begin);
     g.count = static_cast<int>(std::min<int64_t>(kPairsAtOnce, pairs - begin));
@@ -162,13 +170,17 @@ void Run(const CudaContext& ctx) {
       frequencies.values[i] = RotaryFrequency(ctx.attributes, begin + i, pairs);
     }
     const auto launch = [&](auto* kernel) {
-      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, ctx.in<int32_t>(1), in, out,
-                                                largest);
+      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, places, in, out, largest);
+    };
+    const auto choose = [&]<bool kLargest, bool kApart>() {
+      aligned ? launch(&RotaryKernel<N, kLargest, kApart, S>)
+              : launch(&RotaryKernel<1, kLargest, kApart, S>);
     };
     if (largest != nullptr) {
-      aligned ? launch(&RotaryKernel<N, true, S>) : launch(&RotaryKernel<1, true, S>);
+      apart ? choose.template operator()<true, true>() : choose.template operator()<true, false>();
     } else {
-      aligned ? launch(&RotaryKernel<N, false, S>) : launch(&RotaryKernel<1, false, S>);
+      apart ? choose.template operator()<false, true>()
+            : choose.template operator()<false, false>();
     }
     gpu::CheckLaunch("rotary");
   }
