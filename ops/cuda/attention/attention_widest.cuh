@@ -32,7 +32,7 @@ struct WidestArguments {
 };
 
 // Queries [first, first + 128) of head h, 64 for each warpgroup, and the tiles of keys that they
-// see. The longest units of a head come first.
+// see, [begin, steps). The longest units of a head come first.
 struct WidestQueries {
   template <typename T>
   __device__ WidestQueries(const WidestArguments<T>& w, int unit) {
@@ -46,10 +46,19 @@ struct WidestQueries {
   }
   // Whether any of its tokens is no padding.
   __device__ bool exists() const { return first < length; }
+  // With ranges: their limit of an existing unit's tiles, of which SetLimit tells other threads.
+  template <typename T>
+  __device__ int FindLimit(const WidestArguments<T>& w) const {
+    return w.a.ranges.First(b, first) / 64;
+  }
+  template <typename T>
+  __device__ void SetLimit(const WidestArguments<T>&, int limit) {
+    begin = limit;
+  }
 
   int row;  // batch row · heads + head
   int b, h, g;
-  int first, length, steps;
+  int first, length, begin = 0, steps;
 };
 
 // Keys [first, first + 64) of key-value head g, and the tiles of queries of its group that see
@@ -68,6 +77,15 @@ struct WidestKeys {
     steps = group * (end_tile - first_tile);
   }
   __device__ bool exists() const { return first < length; }
+  template <typename T>
+  __device__ int FindLimit(const WidestArguments<T>& w) const {
+    return w.a.ranges.EndTile(b, 64, first + 64, first_tile, end_tile);
+  }
+  template <typename T>
+  __device__ void SetLimit(const WidestArguments<T>& w, int limit) {
+    end_tile = limit;
+    steps = w.heads / w.kv_heads * (end_tile - first_tile);
+  }
 
   int b, g, h;  // h: the first head of the group
   int first, length;
@@ -89,7 +107,7 @@ struct WidestStep {
 
 // Shared memory of a thread block, 1024-byte aligned: what stays during a unit, a ring of tiles,
 // weights on their way from one warpgroup to the other, lse and δ of the queries in each slot, the
-// unit's number and the barriers.
+// unit's number and limit, and the barriers.
 template <int kWidthPieces, int kStaying, int kRing, int kPassed, int kRows>
 struct WidestMemory {
   static constexpr int kPieces = kWidthPieces;  // of 64 columns
@@ -172,7 +190,7 @@ struct WidestKeysMemory : WidestMemory<kPieces, 2, kPieces == 3 ? 6 : 4, 2, kPie
 // What the copying thread does: takes units, and gives the computing warps the numbers of those
 // that have work, when `stay` has started the copies of what stays during the unit. Then `follow`
 // starts those of its tiles. A number of w.units or more says that there are no more.
-template <typename Unit, typename T, typename Memory, typename Stay, typename Follow>
+template <typename Unit, bool kRanges, typename T, typename Memory, typename Stay, typename Follow>
 __device__ void TakeWidestUnits(const WidestArguments<T>& w, const Memory& m, int staying,
                                 const Stay& stay, const Follow& follow) {
   typename Memory::Unit n;
@@ -180,11 +198,14 @@ __device__ void TakeWidestUnits(const WidestArguments<T>& w, const Memory& m, in
 #pragma unroll 1
   while (true) {
     const bool ends = unit >= w.units;
-    const Unit u(w, ends ? 0 : unit);
+    Unit u(w, ends ? 0 : unit);
     const int next = ends ? 0 : static_cast<int>(gridDim.x) + atomicAdd(w.next_unit, 1);
     if (ends || u.exists()) {
+      int limit = 0;
+      if (kRanges && !ends) u.SetLimit(w, limit = u.FindLimit(w));
       AwaitBarrier(m.UnitEmpty(), n.round ^ 1);
       StoreWord(m.UnitAt(), static_cast<uint32_t>(unit));
+      if constexpr (kRanges) StoreWord(m.UnitAt() + 4, static_cast<uint32_t>(limit));
       if (ends) return Arrive(m.UnitFull());
       ExpectBytes(m.UnitFull(), staying * Memory::kTile);
       stay(u);
@@ -196,14 +217,16 @@ __device__ void TakeWidestUnits(const WidestArguments<T>& w, const Memory& m, in
 }
 
 // What the computing warps do: work on these units.
-template <typename T, typename Memory, typename Work>
+template <typename Unit, bool kRanges, typename T, typename Memory, typename Work>
 __device__ void ForEachWidestUnit(const WidestArguments<T>& w, const Memory& m, const Work& work) {
 #pragma unroll 1
   for (typename Memory::Unit n;; n.Step()) {
     AwaitBarrier(m.UnitFull(), n.round);
     const int unit = static_cast<int>(LoadWord(m.UnitAt()));
     if (unit >= w.units) return;
-    work(unit);
+    Unit u(w, unit);
+    if constexpr (kRanges) u.SetLimit(w, static_cast<int>(LoadWord(m.UnitAt() + 4)));
+    work(u, unit);
   }
 }
 

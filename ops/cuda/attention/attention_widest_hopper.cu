@@ -15,7 +15,9 @@
 // A thread block stays, and takes one unit after another; a third warpgroup has one thread, which
 // takes them and has the copy engine bring tiles, also those of the next unit. Units come head by
 // head, so that tiles stay in L2, and within a head the longest first. Every gradient has one
-// writer and one order of summation, at the price of 7 products instead of 5.
+// writer and one order of summation, at the price of 7 products instead of 5. Where documents of a
+// row or a window limit what queries see, the thread that takes a unit finds the limit of its tiles
+// and gives it along.
 //
 // Bytes: dq: q, dout and dq once, k and v once for every 128 queries; dkdv: k, v, dk and dv once, q
 // and dout once for every 64 keys; mostly from L2. 16 for lse and δ of each query.
@@ -24,6 +26,7 @@
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_largest_tiles.cuh"
+#include "ops/cuda/attention/attention_range_tiles.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"
 #include "ops/cuda/attention/attention_widest.cuh"
 #include "ops/cuda/tensor_map.h"
@@ -66,7 +69,7 @@ __device__ void StartWeightedTiles(float (&d)[kPieces][32], const uint32_t (&wei
   CommitProducts();
 }
 
-template <typename T, typename Memory>
+template <bool kRanges, typename T, typename Memory>
 __device__ void BringTilesOfQueries(const WidestArguments<T>& w, const Memory& m) {
   typename Memory::Slot n;
   const auto stay = [&](const WidestQueries& u) {
@@ -78,7 +81,7 @@ __device__ void BringTilesOfQueries(const WidestArguments<T>& w, const Memory& m
   };
   const auto follow = [&](const WidestQueries& u) {
     const int keys = w.heads + u.g, values = keys + w.kv_heads;
-    for (int i = 0; i < 2 * u.steps; ++i) {
+    for (int i = 2 * u.begin; i < 2 * u.steps; ++i) {
       AwaitBarrier(m.Empty(n), n.round ^ 1);
       ExpectBytes(m.Full(n), Memory::kTile);
       LoadHeadTiles<Memory::kPieces>(m.Tile(n), &w.qkv, u.b, i / 2 * 64, i % 2 == 0 ? values : keys,
@@ -86,11 +89,11 @@ __device__ void BringTilesOfQueries(const WidestArguments<T>& w, const Memory& m
       n.Step();
     }
   };
-  TakeWidestUnits<WidestQueries>(w, m, 4, stay, follow);
+  TakeWidestUnits<WidestQueries, kRanges>(w, m, 4, stay, follow);
 }
 
 // dq of the unit's queries [part · 64, part · 64 + 64).
-template <bool kDropout, typename T, typename Memory>
+template <bool kDropout, bool kRanges, typename T, typename Memory>
 __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m, int part) {
   constexpr int kPieces = Memory::kPieces;
   const ResultPlace at;
@@ -98,16 +101,23 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
   const float scale = w.a.scale * kLog2E;
   const WeightDropper<kDropout, false> dropper(w.a.dropout);
   typename Memory::Slot n;
-  ForEachWidestUnit(w, m, [&](int unit) {
+  ForEachWidestUnit<WidestQueries, kRanges>(w, m, [&](const WidestQueries& u, int unit) {
     // What else the unit is isn't kept in registers.
     int row, first, length, steps = 0, all_steps;  // row: of draws
+    // With ranges: the batch row, the unit's first step and that of these queries, and the first
+    // key that all of them see.
+    int b = 0, all_begin = 0, begin = 0, cut = 0;
     float lse[2], delta[2];
     {
-      const WidestQueries u(w, unit);
       row = static_cast<int>(w.a.dropout.Row(u.b, u.h));
       first = u.first + part * 64, length = u.length, all_steps = u.steps;
+      if constexpr (kRanges) b = u.b, begin = steps = all_begin = u.begin;
       if (first < length) {
         steps = w.causal ? first / 64 + 1 : all_steps;
+        if constexpr (kRanges) {
+          begin = w.a.ranges.First(b, first) / 64;
+          cut = w.a.ranges.LastFirst(b, first + 64, length);
+        }
         const float* const rows = w.Rows(u.row, first / 64) + at.row;
         lse[0] = rows[0], lse[1] = rows[8];
         delta[0] = rows[64], delta[1] = rows[72];
@@ -145,18 +155,30 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
           if (at.Column(i) > (w.causal ? at.Row(i) : last)) s[i] = 0;
         }
       }
+      if (kRanges && step * 64 < cut) {
+        HideEarlierKeys(w.a.ranges, b, first, length, step * 64, 0, s);
+      }
       dropper.template Mark<1>(s, row, first + warp * 16, step * 64);
 #pragma unroll
       for (int i = 0; i < 32; ++i) dp[i] = dropper.Gradient(s[i], dp[i], delta[i / 2 % 2]);
       PackWeights<T>(dp, gradients);
       n.Step();  // to the keys
     };
-    if (steps > 0) {
-      start_scores(0);
+    // Skips keys and values that only the other warpgroup's queries see.
+    const auto skip = [&](int tiles) {
+      for (int left = 2 * tiles; left > 0; --left) {
+        AwaitBarrier(m.Full(n), n.round);
+        ArriveByWarp(m.Empty(n));
+        n.Step();
+      }
+    };
+    if constexpr (kRanges) skip(begin - all_begin);
+    if (steps > begin) {
+      start_scores(begin);
       WaitForProducts<1>(dp);
-      finish_scores(0);
+      finish_scores(begin);
 #pragma unroll 1
-      for (int step = 1; step < steps; ++step) {
+      for (int step = begin + 1; step < steps; ++step) {
         const uint32_t before = m.Empty(n);
         StartWeightedTiles<T>(dq, gradients, m.Tile(n));
         n.Step();
@@ -172,19 +194,15 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
     } else {
       ArriveByWarp(m.UnitEmpty());
     }
-    // Keys and values that only the other warpgroup's queries see.
-    for (int left = 2 * (all_steps - steps); left > 0; --left) {
-      AwaitBarrier(m.Full(n), n.round);
-      ArriveByWarp(m.Empty(n));
-      n.Step();
-    }
-    const WidestQueries u(w, unit);
-    StoreHeadRows<T>(dq, w.a.scale * w.a.dropout.keep_scale, w.a.dqkv + w.a.Packed(u.b, first, u.h),
-                     w.a.Row(), length - first, w.width, w.a.largest);
+    skip(all_steps - steps);
+    const WidestQueries again(w, unit);
+    StoreHeadRows<T>(dq, w.a.scale * w.a.dropout.keep_scale,
+                     w.a.dqkv + w.a.Packed(again.b, first, again.h), w.a.Row(), length - first,
+                     w.width, w.a.largest);
   });
 }
 
-template <typename T, typename Memory>
+template <bool kRanges, typename T, typename Memory>
 __device__ void BringTilesOfKeys(const WidestArguments<T>& w, const Memory& m) {
   constexpr int kPieces = Memory::kPieces;
   typename Memory::Slot n;
@@ -208,7 +226,7 @@ __device__ void BringTilesOfKeys(const WidestArguments<T>& w, const Memory& m) {
       step.Next(u);
     }
   };
-  TakeWidestUnits<WidestKeys>(w, m, 2, stay, follow);
+  TakeWidestUnits<WidestKeys, kRanges>(w, m, 2, stay, follow);
 }
 
 // Clears padding of queries, or of their gradients: it makes weights of 1 whose products are 0.
@@ -221,7 +239,7 @@ __device__ void ClearPaddingOfStep(const WidestArguments<T>& w, const WidestKeys
 }
 
 // P and dv of the unit's keys. Rows are keys, columns are queries.
-template <bool kDropout, typename T, typename Memory>
+template <bool kDropout, bool kRanges, typename T, typename Memory>
 __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m) {
   constexpr int kPieces = Memory::kPieces, kName = 1;
   using Dropper = WeightDropper<kDropout>;
@@ -231,8 +249,7 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m)
   const Dropper dropper(w.a.dropout);
   typename Memory::Slot queries;  // of the scores under way; their dout is in the next slot
   typename Memory::Pair passed;
-  ForEachWidestUnit(w, m, [&](int unit) {
-    const WidestKeys u(w, unit);
+  ForEachWidestUnit<WidestKeys, kRanges>(w, m, [&](const WidestKeys& u, int) {
     float dv[kPieces][32] = {}, s[32];
     uint32_t weights[4][4];
     WidestStep step(u);
@@ -266,6 +283,9 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m)
         for (int i = 0; i < 32; ++i) {
           if (at.Row(i) > at.Column(i)) s[i] = 0;
         }
+      }
+      if (kRanges && w.a.ranges.LastFirst(u.b, step.tile * 64 + 64, u.length) > u.first) {
+        HideFromLaterQueries(w.a.ranges, u.b, step.tile * 64, u.length, u.first, s);
       }
     };
     // Gives the weights to the other warpgroup, and keeps what is left of them.
@@ -323,7 +343,7 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m)
 }
 
 // dP and dk of the unit's keys, whose weights the other warpgroup gives.
-template <bool kDropout, typename T, typename Memory>
+template <bool kDropout, bool kRanges, typename T, typename Memory>
 __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m) {
   constexpr int kPieces = Memory::kPieces, kName = 2;
   const ResultPlace at;
@@ -331,8 +351,7 @@ __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m) {
   const WeightDropper<kDropout> dropper(w.a.dropout);
   typename Memory::Slot queries;  // of the step; their dout is in the next slot
   typename Memory::Pair passed;
-  ForEachWidestUnit(w, m, [&](int unit) {
-    const WidestKeys u(w, unit);
+  ForEachWidestUnit<WidestKeys, kRanges>(w, m, [&](const WidestKeys& u, int) {
     float dk[kPieces][32] = {}, dp[32];
     uint32_t gradients[4][4];
     WidestStep step(u);
@@ -406,25 +425,26 @@ __device__ void RunWidest(const Bring& bring, const Compute& compute) {
   }
 }
 
-template <typename T, int kPieces, bool kDropout>
+template <typename T, int kPieces, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(kWidestThreads,
                              1) void WidestDqKernel(const __grid_constant__ WidestArguments<T> w) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Memory = WidestQueriesMemory<kPieces>;
-  RunWidest<Memory>([&](const Memory& m) { BringTilesOfQueries(w, m); },
-                    [&](const Memory& m, int part) { FindQueryGradients<kDropout>(w, m, part); });
+  RunWidest<Memory>(
+      [&](const Memory& m) { BringTilesOfQueries<kRanges>(w, m); },
+      [&](const Memory& m, int part) { FindQueryGradients<kDropout, kRanges>(w, m, part); });
 #endif
 }
 
-template <typename T, int kPieces, bool kDropout>
+template <typename T, int kPieces, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(kWidestThreads, 1) void WidestDkdvKernel(
     const __grid_constant__ WidestArguments<T> w) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Memory = WidestKeysMemory<kPieces>;
-  RunWidest<Memory>([&](const Memory& m) { BringTilesOfKeys(w, m); },
+  RunWidest<Memory>([&](const Memory& m) { BringTilesOfKeys<kRanges>(w, m); },
                     [&](const Memory& m, int part) {
-                      part == 0 ? FindValueGradients<kDropout>(w, m)
-                                : FindKeyGradients<kDropout>(w, m);
+                      part == 0 ? FindValueGradients<kDropout, kRanges>(w, m)
+                                : FindKeyGradients<kDropout, kRanges>(w, m);
                     });
 #endif
 }
@@ -460,17 +480,17 @@ void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAt
     kernel<<<blocks, kWidestThreads, bytes, stream>>>(w);
     gpu::CheckLaunch(name);
   };
-  const auto launch = [&]<int kPieces, bool kDropout>() {
-    start(&WidestDqKernel<T, kPieces, kDropout>, WidestQueriesMemory<kPieces>::kBytes,
+  const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>() {
+    start(&WidestDqKernel<T, kPieces, kDropout, kRanges>, WidestQueriesMemory<kPieces>::kBytes,
           (w.tiles + 1) / 2, a.heads, 0, "attention_backward: dq");
-    start(&WidestDkdvKernel<T, kPieces, kDropout>, WidestKeysMemory<kPieces>::kBytes, w.tiles,
-          a.kv_heads, 1, "attention_backward: dk and dv");
+    start(&WidestDkdvKernel<T, kPieces, kDropout, kRanges>, WidestKeysMemory<kPieces>::kBytes,
+          w.tiles, a.kv_heads, 1, "attention_backward: dk and dv");
   };
-  if (a.dropout.rng != nullptr) {
-    a.head <= 192 ? launch.template operator()<3, true>() : launch.template operator()<4, true>();
-  } else {
-    a.head <= 192 ? launch.template operator()<3, false>() : launch.template operator()<4, false>();
-  }
+  DispatchDropoutAndRanges(a.dropout.rng != nullptr, a.ranges.cuts(),
+                           [&]<bool kDropout, bool kRanges>() {
+                             a.head <= 192 ? launch.template operator()<3, kDropout, kRanges>()
+                                           : launch.template operator()<4, kDropout, kRanges>();
+                           });
 }
 
 template void LaunchWidestBackward(const AttentionBackwardArguments<__nv_bfloat16>&,
