@@ -165,9 +165,10 @@ struct WideAttention {
 // Few units leave most of a GPU idle. (On an H200, 96 units of 1,024 tokens are 27 % faster in one
 // pass than in two.) Units of the same keys, which wait for each other, must all be under way;
 // that limits their number.
+inline constexpr int64_t kWideBlocks = 64;
 inline bool PrefersWideOnePass(const WideAttention& wide, int64_t head) {
-  constexpr int64_t kUnits = 96, kBlocks = 64;
-  return head > 64 && head <= kWideHead && wide.units >= kUnits && wide.blocks <= kBlocks;
+  constexpr int64_t kUnits = 96;
+  return head > 64 && head <= kWideHead && wide.units >= kUnits && wide.blocks <= kWideBlocks;
 }
 // Whether that number of multiprocessors is enough, some of them being busy with something else.
 inline bool CanRunWideOnePass(const WideAttention& wide, int64_t processors) {

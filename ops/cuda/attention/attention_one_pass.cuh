@@ -23,12 +23,16 @@ struct OnePassArguments {
   bool causal;
 };
 
-// Queries [first · 64, (first + tiles) · 64) of head h, and the key blocks that they see.
+// Queries [first · 64, (first + tiles) · 64) of head h, and the key blocks that they see, from
+// `begin` on. With kRanges, `at` is the address of what FindRanges has left in shared memory: for
+// each tile the first key of its first query, and of its last.
+template <bool kRanges>
 struct OnePassUnit {
   static constexpr int kTiles = kOnePassQueries / kOnePassStep;
 
   template <typename T>
-  __device__ OnePassUnit(const OnePassArguments<T>& a, int unit) : causal(a.causal) {
+  __device__ OnePassUnit(const OnePassArguments<T>& a, int unit, uint32_t ranges_at)
+      : causal(a.causal), at(ranges_at) {
     const int groups = a.batch * a.kv_heads;
     kv = unit % groups;
     order = unit / groups;
@@ -42,14 +46,71 @@ struct OnePassUnit {
     tiles = min(kTiles, a.tiles - first);
     blocks = causal ? (first + tiles - 1) / 2 + 1 : a.blocks;
   }
+  template <typename T>
+  __device__ void FindRanges(const OnePassArguments<T>& a) const {
+    // All loads are under way before the first is used.
+    int keys[kTiles];
+    const auto store = [&](uint32_t to) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        StoreWord(to + tile * 4, static_cast<uint32_t>(keys[tile]));
+      }
+    };
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      keys[tile] = a.a.ranges.LastFirst(b, (first + tile) * kOnePassStep + 1, a.length);
+    }
+    store(at);
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      keys[tile] = a.a.ranges.LastFirst(b, (first + tile + 1) * kOnePassStep, a.length);
+    }
+    store(at + kTiles * 4);
+  }
+  // The first key block that queries of the tile see; the first key that all of them see.
+  __device__ int FirstBlock(int tile) const {
+    return kRanges ? static_cast<int>(LoadWord(at + tile * 4)) / kBlock : 0;
+  }
+  __device__ int Cut(int tile) const {
+    return kRanges ? static_cast<int>(LoadWord(at + (kTiles + tile) * 4)) : 0;
+  }
   // The first tile of the unit whose queries see a key of the block.
   __device__ int FirstTile(int block) const { return causal ? max(0, block * 2 - first) : 0; }
-  // Units that add to the block: those of all heads of the group, from the last chunk on.
+  // The end of those tiles; `before`: that of an earlier block, or 0.
+  __device__ int EndTile(int block, int before) const {
+    if constexpr (!kRanges) {
+      return tiles;
+    } else {
+      while (before < tiles && FirstBlock(before) <= block) ++before;
+      return before;
+    }
+  }
+  // Units that add to the block: those of all heads of the group, from the last chunk that sees it
+  // on.
   __device__ int Writers(int block) const {
     return (chunks - (causal ? block * 2 / kTiles : 0)) * group;
   }
+  // With ranges, called by whole warps: the chunks after the unit's own of which no query sees the
+  // block.
+  template <typename T>
+  __device__ int BlindChunks(const OnePassArguments<T>& a, int block) const {
+    const int next = first / kTiles + 1;
+    int end = next;
+    for (bool all = true; all && end < chunks;) {
+      const int chunk = end + static_cast<int>(threadIdx.x) % 32;
+      const bool sees = chunk < chunks &&
+                        a.a.ranges.First(b, chunk * kTiles * kOnePassStep) < (block + 1) * kBlock;
+      const int count = __popc(__ballot_sync(~0u, sees));
+      end += count;
+      all = count == 32;
+    }
+    return chunks - end;
+  }
+
+  static constexpr int kBlock = kOnePassKeys;
 
   bool causal;
+  uint32_t at;
   int kv, b, g, h;  // kv = b · kv_heads + g
   int group;        // heads of a key-value head
   int order;        // among the units of a key-value head
@@ -64,19 +125,24 @@ struct OnePassUnit {
 //   scores   a ring, if of one: the gradients of the scores of 128 keys and 64 queries, 16 bits
 //            (two places and three slots were 3 % slower)
 //   rows     lse and δ of the tile in the slot of the same number
+//   ranges   two places: of a unit and the next one
 struct OnePassMemory {
   static constexpr int kSlots = 4, kStages = 1;
   static constexpr int kSlotBytes = 2 * kOperandTile;
+  static constexpr int kTiles = OnePassUnit<false>::kTiles;
   static constexpr int kSumBytes = kOnePassStep * kOnePassHead * 4;  // of a tile
   static constexpr int kRowBytes = kOnePassStep * 2 * 4;
 
-  static constexpr int kSlotsAt = OnePassUnit::kTiles * kSumBytes;
+  static constexpr int kSlotsAt = kTiles * kSumBytes;
   static constexpr int kValuesAt = kSlotsAt + kSlots * kSlotBytes;
   static constexpr int kScoresAt = kValuesAt + kSlotBytes;
   static constexpr int kRowsAt = kScoresAt + kStages * kSlotBytes;
   static constexpr int kBarriersAt = kRowsAt + kSlots * kRowBytes;
   static constexpr int kUnitAt = kBarriersAt + (2 * kSlots + 2 * kStages + 4) * 8;
-  static constexpr int kBytes = kUnitAt + 16;
+  static constexpr int kRangesAt = kUnitAt + 16;
+  static constexpr int kRangeBytes = 2 * kTiles * 4;
+  static constexpr int kBytes = kRangesAt + 2 * kRangeBytes;
+  static_assert(kBytes <= 227 * 1024);
 
   using Slot = RingPlace<kSlots>;
   using Stage = RingPlace<kStages>;
@@ -87,6 +153,10 @@ struct OnePassMemory {
   __device__ uint32_t Rows(Slot n) const { return base + kRowsAt + n.index * kRowBytes; }
   __device__ uint32_t Values() const { return base + kValuesAt; }
   __device__ uint32_t Scores(Stage n) const { return base + kScoresAt + n.index * kSlotBytes; }
+
+  // Of the unit whose number comes in this round. The unit two further, which uses the place again,
+  // is announced when all warps have taken the one between, and so have done with this one.
+  __device__ uint32_t Ranges(Single n) const { return base + kRangesAt + n.round * kRangeBytes; }
 
   __device__ uint32_t Full(Slot n) const { return Barrier(n.index); }
   __device__ uint32_t Empty(Slot n) const { return Barrier(kSlots + n.index); }
@@ -129,7 +199,7 @@ struct OnePassMemory {
 
 // What each warp but the copying one does: processes the units that its thread block takes, until
 // there are no more.
-template <typename T, typename Work>
+template <bool kRanges, typename T, typename Work>
 __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m,
                             const Work& work) {
   for (OnePassMemory::Single n;; n.Step()) {
@@ -138,7 +208,7 @@ __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m
     asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.base + OnePassMemory::kUnitAt));
     if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
     ArriveByWarp(m.UnitEmpty());
-    work(OnePassUnit(a, unit));
+    work(OnePassUnit<kRanges>(a, unit, m.Ranges(n)));
   }
 }
 

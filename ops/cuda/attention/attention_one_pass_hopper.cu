@@ -19,6 +19,10 @@
 // units in ascending order, so a unit that is waited for has always been taken before those that
 // wait.
 //
+// Where documents of a row or a window limit what queries see, a unit begins with the first key
+// block that its queries see, the tiles of a block end with the last one that sees it, and those
+// units that see none of a block are left out of its order.
+//
 // Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every 512 queries, mostly
 // from L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
 #include "gpu/check.h"
@@ -26,6 +30,7 @@
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_largest_tiles.cuh"
 #include "ops/cuda/attention/attention_one_pass.cuh"
+#include "ops/cuda/attention/attention_range_tiles.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"
 #include "ops/cuda/tensor_map.h"
 
@@ -34,26 +39,31 @@ namespace {
 
 // How dk and dv of 64 keys leave a unit: adds the sums of the units before; then leaves the sums to
 // the next unit, or writes them.
-template <typename T>
-__device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit& u, int block, int half,
-                           float (&dk)[32], float (&dv)[32], Promise& promise) {
+template <bool kRanges, typename T>
+__device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit<kRanges>& u, int block,
+                           int half, float (&dk)[32], float (&dv)[32], Promise& promise) {
   const int thread = threadIdx.x % kWarpgroup;
   const int64_t place = (int64_t{u.kv} * a.shared_blocks + block) * 2 + half;
   int* const added = a.counters + 1 + place;
   float4* const sums = reinterpret_cast<float4*>(a.sums) + place * 16 * kWarpgroup + thread;
+  int order = u.order, writers = u.Writers(block);
+  if constexpr (kRanges) {
+    const int others = u.BlindChunks(a, block) * u.group;
+    order -= others, writers -= others;
+  }
   promise.Keep();
-  if (u.order > 0) {
-    while (LoadAcquire(added) != u.order) __nanosleep(32);
+  if (order > 0) {
+    while (LoadAcquire(added) != order) __nanosleep(32);
     __syncwarp();
     AddTileSums(sums, dk);
     AddTileSums(sums + 8 * kWarpgroup, dv);
   }
-  if (u.order + 1 < u.Writers(block)) {
+  if (order + 1 < writers) {
     LeaveTileSums(dk, sums);
     LeaveTileSums(dv, sums + 8 * kWarpgroup);
     SyncWarpgroup(1 + half);
     promise.added = added;
-    promise.count = u.order + 1;
+    promise.count = order + 1;
     return;
   }
   const int first_key = block * 128 + half * 64, count = a.length - first_key;
@@ -69,10 +79,11 @@ __device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit& u, i
 constexpr int kThreads = 4 * kWarpgroup;
 
 using Memory = OnePassMemory;
-using Unit = OnePassUnit;
+template <bool kRanges>
+using Unit = OnePassUnit<kRanges>;
 
 // Run by one thread: takes units and starts all copies, as their buffers become free.
-template <typename T>
+template <bool kRanges, typename T>
 __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
   Memory::Slot n;
   Memory::Single values, units;
@@ -81,9 +92,12 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
     const int unit = atomicAdd(a.counters, 1);
     AwaitBarrier(m.UnitEmpty(), units.round ^ 1);
     asm volatile("st.shared.s32 [%0], %1;" ::"r"(m.base + Memory::kUnitAt), "r"(unit) : "memory");
+    if constexpr (kRanges) {
+      if (unit < a.units) Unit<true>(a, unit, m.Ranges(units)).FindRanges(a);
+    }
     Arrive(m.UnitFull());
     if (unit >= a.units) return;
-    const Unit u(a, unit);
+    const Unit<kRanges> u(a, unit, m.Ranges(units));
     const int64_t bh = int64_t{u.b} * a.heads + u.h;
     const float* const rows = a.rows + bh * a.tiles * 2 * kOnePassStep;
     const auto keys_or_values = [&](int block, int head, uint32_t to, uint32_t full) {
@@ -93,13 +107,14 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
       }
     };
 #pragma unroll 1
-    for (int block = 0; block < u.blocks; ++block, values.Step()) {
+    for (int block = u.FirstBlock(0), end = 0; block < u.blocks; ++block, values.Step()) {
       m.AwaitEmpty(n);
       keys_or_values(block, a.heads + u.g, m.Tile(n), m.Full(n));
       n.Step();
       const int first = u.FirstTile(block);
+      end = u.EndTile(block, end);
 #pragma unroll 1
-      for (int tile = first; tile < u.tiles; ++tile, n.Step()) {
+      for (int tile = first; tile < end; ++tile, n.Step()) {
         const int number = u.first + tile;
         m.AwaitEmpty(n);
         ExpectBytes(m.Full(n), Memory::kSlotBytes + Memory::kRowBytes);
@@ -117,7 +132,7 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
 }
 
 // A warpgroup that computes scores, for half `half` of each block's keys.
-template <bool kDropout, typename T>
+template <bool kDropout, bool kRanges, typename T>
 __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, int half) {
   const ResultPlace at;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
@@ -131,9 +146,10 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
   Memory::Single values_at;
   Promise promise;
   const WeightDropper<kDropout> dropper(a.a.dropout);
-  ForEachUnit(a, m, [&](const Unit& u) {
+  ForEachUnit<kRanges>(a, m, [&](const Unit<kRanges>& u) {
 #pragma unroll 1
-    for (int block = 0; block < u.blocks; ++block, values_at.Step()) {
+    for (int block = u.FirstBlock(0), end = 0; block < u.blocks; ++block, values_at.Step()) {
+      end = u.EndTile(block, end);
       uint32_t keys[4][4];
       m.AwaitFull(n);
 #pragma unroll
@@ -153,7 +169,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
         stage.Step();
       }
       float dk[32] = {}, dv[32] = {};
-      if (tile < u.tiles) {
+      if (tile < end) {
         float s[32], dp[32];
         m.AwaitFull(n);
         ProductsBegin();
@@ -185,6 +201,9 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
             for (int i = 0; i < 32; ++i) {
               if (at.Row(i) > (u.causal ? at.Column(i) : last)) s[i] = 0;
             }
+          }
+          if (const int first_key = block * 128 + half * 64; kRanges && u.Cut(tile) > first_key) {
+            HideFromLaterQueries(a.a.ranges, u.b, (u.first + tile) * 64, a.length, first_key, s);
           }
           dropper.template Mark<2>(s, a.a.dropout.Row(u.b, u.h), (u.first + tile) * 64,
                                    block * 128 + half * 64 + warp * 16);
@@ -227,7 +246,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
           stage.Step();
         };
 #pragma unroll 1
-        for (; tile + 1 < u.tiles; ++tile) {
+        for (; tile + 1 < end; ++tile) {
           step(std::true_type{});
           promise.Keep();
         }
@@ -247,7 +266,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
 }
 
 // The warpgroup that computes dq.
-template <typename T>
+template <bool kRanges, typename T>
 __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m) {
   const int thread = threadIdx.x % kWarpgroup, lane = threadIdx.x % 32, warp = thread / 32;
   // The row of a transposed 8 × 8 matrix that this lane addresses.
@@ -255,22 +274,24 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
   constexpr int kName = 3;
   Memory::Slot n;
   Memory::Stage stage;
-  ForEachUnit(a, m, [&](const Unit& u) {
+  ForEachUnit<kRanges>(a, m, [&](const Unit<kRanges>& u) {
 #pragma unroll 1
-    for (int block = 0; block < u.blocks; ++block) {
+    for (int block = u.FirstBlock(0), end = 0; block < u.blocks; ++block) {
       uint32_t keys[8][4];  // transposed: the rows are the head's elements
       m.AwaitFull(n);
 #pragma unroll
       for (int k = 0; k < 8; ++k) LoadTransposedMatrices(keys[k], m.Tile(n) + offset + k * 2048);
       uint32_t keys_empty = m.Empty(n);
       n.Step();
-      for (int tile = u.FirstTile(block); tile < u.tiles; ++tile, n.Step(), stage.Step()) {
+      end = u.EndTile(block, end);
+      for (int tile = u.FirstTile(block); tile < end; ++tile, n.Step(), stage.Step()) {
         const int number = u.first + tile;
+        const bool added = block > u.FirstBlock(tile);  // of earlier blocks
         const uint32_t sums = m.Sums(tile) + thread * 16;
         float dq[32];
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-          const float4 sum = block > 0 ? LoadSharedFour(sums + i * kWarpgroup * 16) : float4{};
+          const float4 sum = added ? LoadSharedFour(sums + i * kWarpgroup * 16) : float4{};
           dq[4 * i] = sum.x, dq[4 * i + 1] = sum.y, dq[4 * i + 2] = sum.z, dq[4 * i + 3] = sum.w;
         }
         m.AwaitScoresFull(stage);
@@ -325,7 +346,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
   });
 }
 
-template <typename T, bool kDropout>
+template <typename T, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(kThreads,
                              1) void OnePassKernel(const __grid_constant__ OnePassArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -340,13 +361,13 @@ __global__ __launch_bounds__(kThreads,
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<32>();
-    if (threadIdx.x == 0) BringTiles(a, m);
+    if (threadIdx.x == 0) BringTiles<kRanges>(a, m);
   } else if (role == 3) {
     LeaveRegisters<96>();
-    AddQueryGradients(a, m);
+    AddQueryGradients<kRanges>(a, m);
   } else {
     TakeRegisters<192>();
-    AddKeyGradients<kDropout>(a, m, role - 1);
+    AddKeyGradients<kDropout, kRanges>(a, m, role - 1);
   }
 #endif
 }
@@ -375,13 +396,15 @@ void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePass
   o.shared_blocks = narrow(pass.shared_blocks), o.units = narrow(pass.units);
   o.causal = a.causal;
   LaunchAttentionRows<8>(a, o.rows, pass.tiles, o.counters, pass.counters, stream);
-  auto* const kernel =
-      a.dropout.rng != nullptr ? &OnePassKernel<T, true> : &OnePassKernel<T, false>;
-  gpu::Check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-      "cudaFuncSetAttribute");
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(pass.units, processors));
-  kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+  DispatchDropoutAndRanges(
+      a.dropout.rng != nullptr, a.ranges.cuts(), [&]<bool kDropout, bool kRanges>() {
+        auto* const kernel = &OnePassKernel<T, kDropout, kRanges>;
+        gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        Memory::kBytes),
+                   "cudaFuncSetAttribute");
+        kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+      });
   gpu::CheckLaunch("attention_backward: one pass");
 }
 

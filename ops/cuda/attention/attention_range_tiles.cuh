@@ -24,20 +24,27 @@ __device__ inline void HideEarlierKeys(const AttentionRanges& ranges, int64_t b,
 }
 
 // Weights become 0 where the key is before the query's first one. Rows are the keys from first_key
-// on, columns the queries from first_query on, of which those from `length` on don't matter.
+// on, columns the queries from first_query on, of which those from `length` on don't matter. A key
+// is seen by a number of the first queries, which is found by halving: so hardly any registers are
+// needed.
 __device__ inline void HideFromLaterQueries(const AttentionRanges& ranges, int64_t b,
                                             int first_query, int length, int first_key,
                                             float (&p)[32]) {
   const ResultPlace at;
+  int seen[2] = {0, 0};  // by that number of queries
+#pragma unroll 1
+  for (int step = 64; step > 0; step /= 2) {
 #pragma unroll
-  for (int i = 0; i < 32; i += 4) {
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {
-      const int query = first_query + at.Column(i + e);
-      const int first = ranges.LastFirst(b, query + 1, length) - first_key;
-      if (at.Row(i) < first) p[i + e] = 0;
-      if (at.Row(i + 2) < first) p[i + 2 + e] = 0;
+    for (int r = 0; r < 2; ++r) {
+      const int more = seen[r] + step;
+      if (more > 64) continue;
+      const int first = ranges.LastFirst(b, first_query + more, length);
+      if (first <= first_key + at.Row(2 * r)) seen[r] = more;
     }
+  }
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    if (at.Column(i) >= seen[i / 2 % 2]) p[i] = 0;
   }
 }
 

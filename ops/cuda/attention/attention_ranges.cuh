@@ -40,19 +40,18 @@ struct AttentionRanges {
     return First(b, min(end, length) - 1);
   }
 
-  // Of the tiles of `size` queries in [begin, end), the end of those with a query that sees a key
-  // before `key`; tile `begin` has one, and all tiles begin within the sequence.
+  // Of the tiles of `size` queries in [begin, end), which begin within the sequence, the first one
+  // without a query that sees a key before `key`; `end` if all have one.
   __device__ int EndTile(int64_t b, int size, int key, int begin, int end) const {
-    int low = begin + 1;
-    while (low < end) {
-      const int middle = (low + end) / 2;
+    while (begin < end) {
+      const int middle = (begin + end) / 2;
       if (First(b, middle * size) < key) {
-        low = middle + 1;
+        begin = middle + 1;
       } else {
         end = middle;
       }
     }
-    return low;
+    return begin;
   }
 };
 

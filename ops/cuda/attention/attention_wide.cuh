@@ -28,10 +28,13 @@ struct WideArguments {
   bool causal;
 };
 
-// Keys [block · 128, …) of key-value head g, and `count` heads from h on.
+// Keys [block · 128, …) of key-value head g, and `count` heads from h on, whose queries see them up
+// to tile `end`.
 struct WideUnit {
   template <typename T>
-  __device__ WideUnit(const WideArguments<T>& a, int unit) {
+  __device__ WideUnit(const WideArguments<T>& a, int unit) : WideUnit(a, unit, a.tiles) {}
+  template <typename T>
+  __device__ WideUnit(const WideArguments<T>& a, int unit, int end_tile) : end(end_tile) {
     const int group = a.heads / a.kv_heads, all = unit / a.blocks;
     const int first = all / a.parts / kWideKeyHeads * kWideKeyHeads;  // key-value head
     const int at_once = min(static_cast<int>(kWideKeyHeads), a.batch * a.kv_heads - first);
@@ -46,10 +49,11 @@ struct WideUnit {
     count = a.part + (part >= small);
     h = g * group + before;
     heads_before = first * group + at_once * before + offset * count;
-    per_head = a.causal ? a.tiles - block * 2 : a.tiles;
+    per_head = a.causal ? end - block * 2 : end;
     steps = count * per_head;
   }
 
+  int end;
   int block, part;
   int kv, b, g;  // kv = b · kv_heads + g
   int h, count;
@@ -64,19 +68,41 @@ struct WideStep {
   __device__ WideStep(const WideArguments<T>& a, const WideUnit& u) : h(u.h), tile(u.block * 2) {}
   template <typename T>
   __device__ void Next(const WideArguments<T>& a, const WideUnit& u) {
-    if (++tile == a.tiles) tile = a.causal ? u.block * 2 : 0;
+    if (++tile == u.end) tile = a.causal ? u.block * 2 : 0;
     if (tile == u.block * 2) ++h;
   }
 
   int h, tile;
 };
 
+// What the computing warps need to know of a tile of queries, in a word: its number; with ranges
+// also the first of the key blocks that its queries see, and the first key that all of them see.
+template <bool kRanges>
+struct WideTile {
+  template <typename T>
+  __device__ WideTile(const WideArguments<T>& a, int b, int tile) : word(tile) {
+    static_assert(kWideBlocks * kWideKeys <= 1 << 13 && kWideStep == 64);
+    if constexpr (kRanges) {
+      word |= a.a.ranges.First(b, tile * 64) / 128 << 7;
+      word |= a.a.ranges.LastFirst(b, tile * 64 + 64, a.length) << 13;
+    }
+  }
+  __device__ explicit WideTile(int packed = 0) : word(packed) {}
+
+  __device__ int Number() const { return kRanges ? word & 127 : word; }
+  __device__ int FirstBlock() const { return kRanges ? word >> 7 & 63 : 0; }
+  __device__ int Cut() const { return kRanges ? word >> 13 : 0; }
+
+  int word;
+};
+
 // The turn of the unit with key block `block` among those that add to dq of a tile: they add from
 // the block on the diagonal backwards.
 struct WideTurn {
-  template <typename T>
-  __device__ WideTurn(const WideArguments<T>& a, int block, int tile)
-      : writers(a.causal ? tile / 2 + 1 : a.blocks), order(tile / 2 - block) {
+  template <typename T, bool kRanges>
+  __device__ WideTurn(const WideArguments<T>& a, int block, WideTile<kRanges> at)
+      : writers(a.causal ? at.Number() / 2 + 1 - at.FirstBlock() : a.blocks),
+        order(at.Number() / 2 - block) {
     if (order < 0) order += a.blocks;
   }
   __device__ bool First() const { return order == 0; }
@@ -127,9 +153,10 @@ struct WideMemory {
   __device__ uint32_t Scores(Pair n) const { return base + kScoresAt + n.index * kTile; }
   // Of half of the columns.
   __device__ uint32_t Sums(int half) const { return base + kSumsAt + half * kSumBytes / 2; }
-  // The number of the tile in the slot, and the row of its head (AttentionDropout::Row).
+  // The tile in the slot (WideTile), and the row of its head (AttentionDropout::Row).
   __device__ uint32_t TileOf(Slot n) const { return base + kTilesAt + n.index * 8; }
   __device__ uint32_t TurnOf(Pair n) const { return base + kTurnsAt + n.index * 16; }
+  // The unit's number; with ranges, behind it, its end.
   __device__ uint32_t UnitAt() const { return base + kUnitAt; }
 
   // q, dout, lse and δ are there; are used up.
@@ -216,15 +243,20 @@ __device__ inline int4 LoadFour(uint32_t from) {
 
 // What the copying thread and the computing warps do: process the units that their thread block
 // takes, until there are no more.
-template <bool kWarp, typename T, typename Work>
+template <bool kWarp, bool kRanges, typename T, typename Work>
 __device__ void ForEachWideUnit(const WideArguments<T>& a, const WideMemory& m, const Work& work) {
   for (WideMemory::Single n;; n.Step()) {
     AwaitRound(m.UnitFull(), n);
-    int unit;
-    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.UnitAt()));
+    int unit, end = a.tiles;
+    if constexpr (kRanges) {
+      const int2 both = LoadTwo(m.UnitAt());
+      unit = both.x, end = both.y;
+    } else {
+      asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.UnitAt()));
+    }
     if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
     kWarp ? ArriveByWarp(m.UnitEmpty()) : Arrive(m.UnitEmpty());
-    work(unit);
+    work(unit, end);
   }
 }
 
@@ -236,18 +268,19 @@ __device__ inline void LoadWideHead(uint32_t to, const CUtensorMap* map, int b, 
 }
 
 // Run by one thread: starts all copies of operands, as their buffers become free.
-template <typename T>
+template <bool kRanges, typename T>
 __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
   WideMemory::Slot n;
   WideMemory::Single keys;
-  ForEachWideUnit<false>(a, m, [&](int unit) {
-    const WideUnit u(a, unit);
+  ForEachWideUnit<false, kRanges>(a, m, [&](int unit, int end) {
+    const WideUnit u(a, unit, end);
     WideStep at(a, u);
 #pragma unroll 1
     for (int step = 0; step < u.steps; ++step, n.Step(), at.Next(a, u)) {
       const int head = u.b * a.heads + at.h;
+      const WideTile<kRanges> tile(a, u.b, at.tile);
       AwaitRoundBefore(m.Empty(n), n);
-      StoreTwo(m.TileOf(n), at.tile, static_cast<int>(a.a.dropout.Row(u.b, at.h)));
+      StoreTwo(m.TileOf(n), tile.word, static_cast<int>(a.a.dropout.Row(u.b, at.h)));
       ExpectBytes(m.Full(n), 2 * WideMemory::kTile + WideMemory::kRowBytes);
       LoadWideHead(m.Queries(n), &a.qkv, u.b, at.tile * 64, at.h, m.Full(n));
       LoadWideHead(m.Dout(n), &a.dout, u.b, at.tile * 64, at.h, m.Full(n));
@@ -280,30 +313,54 @@ __device__ inline GivenTurn LoadTurn(uint32_t from) {
   return {v.x, v.y, v.z != 0, v.w != 0};
 }
 
+// The number of additions to a tile after which the next head's may begin. With ranges rows differ
+// in the writers of a tile, so that each head gets as many numbers as there are blocks, and one
+// more.
+template <bool kRanges, typename T>
+__device__ int AdditionsBefore(const WideArguments<T>& a, int round, const WideTurn& turn) {
+  return round * (kRanges ? a.blocks + 1 : turn.writers) + turn.order;
+}
+template <bool kRanges, typename T>
+__device__ int AdditionsAfter(const WideArguments<T>& a, const GivenTurn& turn) {
+  if (!kRanges || !turn.last) return turn.before + 1;
+  const int numbers = a.blocks + 1;
+  return (turn.before / numbers + 1) * numbers;
+}
+
 // Orders this thread's accesses before and after it, of which some are the copy engine's.
 __device__ inline void FenceCopies() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
 // Run by one thread: takes units, and says when it is a unit's turn to add to the next tile. The
 // next unit is taken after the last turn of the one before: so no unit waits for its start while
 // its thread block waits for a turn that depends on it.
-template <typename T>
+template <bool kRanges, typename T>
 __device__ void AwaitTurns(const WideArguments<T>& a, const WideMemory& m) {
   WideMemory::Pair n, before{1, 1};
 #pragma unroll 1
   for (WideMemory::Single units;; units.Step()) {
     const int unit = atomicAdd(a.next_unit, 1);
+    int end = a.tiles;
+    if (kRanges && unit < a.units) {
+      const WideUnit whole(a, unit);
+      const int first = whole.block * 2;
+      end = a.a.ranges.EndTile(whole.b, 64, first * 64 + 128, first, end);
+    }
     AwaitRoundBefore(m.UnitEmpty(), units);
-    asm volatile("st.shared.s32 [%0], %1;" ::"r"(m.UnitAt()), "r"(unit) : "memory");
+    if constexpr (kRanges) {
+      StoreTwo(m.UnitAt(), unit, end);
+    } else {
+      asm volatile("st.shared.s32 [%0], %1;" ::"r"(m.UnitAt()), "r"(unit) : "memory");
+    }
     Arrive(m.UnitFull());
     if (unit >= a.units) break;
-    const WideUnit u(a, unit);
+    const WideUnit u(a, unit, end);
     WideStep at(a, u);
 #pragma unroll 1
     for (int step = 0; step < u.steps; ++step, n.Step(), before.Step(), at.Next(a, u)) {
-      const WideTurn turn(a, u.block, at.tile);
+      const WideTurn turn(a, u.block, WideTile<kRanges>(a, u.b, at.tile));
       const int head = u.heads_before + at.h - u.h;
       const GivenTurn given{head % a.head_places * a.tiles + at.tile,
-                            head / a.head_places * turn.writers + turn.order, turn.First(),
+                            AdditionsBefore<kRanges>(a, head / a.head_places, turn), turn.First(),
                             turn.Last()};
       AwaitRoundBefore(m.Ended(n), n);
       while (LoadAcquire(a.query_counts + given.place) != given.before) __nanosleep(32);
@@ -326,7 +383,7 @@ __device__ void AwaitTurns(const WideArguments<T>& a, const WideMemory& m) {
 
 // Run by two threads, for every second tile each: adds the tile's sums to those in scratch memory,
 // and ends the unit's turn.
-template <typename T>
+template <bool kRanges, typename T>
 __device__ void AddSums(const WideArguments<T>& a, const WideMemory& m, int first) {
 #pragma unroll 1
   for (WideMemory::Pair n{first, 0};; n.Skip(2)) {
@@ -354,7 +411,7 @@ __device__ void AddSums(const WideArguments<T>& a, const WideMemory& m, int firs
       asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
       FenceCopies();
     }
-    StoreRelease(a.query_counts + turn.place, turn.before + 1);
+    StoreRelease(a.query_counts + turn.place, AdditionsAfter<kRanges>(a, turn));
     Arrive(m.Ended(n));
   }
 }

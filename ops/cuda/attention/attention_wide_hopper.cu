@@ -16,6 +16,9 @@
 // adds those of others, and the last one gets the sum, adds its own and writes the result. A turn
 // has mostly come before the unit gets there, since the units of a head are two tiles apart.
 //
+// Where documents of a row or a window limit what queries see, a unit ends with the last tile that
+// sees its keys, and a tile's turns with the first key block that it sees.
+//
 // Bytes: k and v once for each part of the heads; q, dout, lse and δ once for every 128 keys,
 // mostly from L2; 32 KB for dq of 64 queries there for every 128 keys, and back once; 128 KB for dk
 // and dv of 128 keys there and back for each part but one; out and dout once.
@@ -23,6 +26,7 @@
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_largest_tiles.cuh"
+#include "ops/cuda/attention/attention_range_tiles.cuh"
 #include "ops/cuda/attention/attention_rows.cuh"
 #include "ops/cuda/attention/attention_wide.cuh"
 #include "ops/cuda/tensor_map.h"
@@ -85,7 +89,7 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int hal
 
 // A warpgroup that computes scores, for half `half` of each block's keys, and that half of dq's
 // columns.
-template <bool kDropout, typename T>
+template <bool kDropout, bool kRanges, typename T>
 __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int half) {
   const ResultPlace at;
   const int thread = threadIdx.x % kWarpgroup, lane = thread % 32, warp = thread / 32;
@@ -102,10 +106,10 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
   Memory::Pair scores, sums, before{1, 1};
   Promise promise;
   const WeightDropper<kDropout> dropper(a.a.dropout);
-  ForEachWideUnit<true>(a, m, [&](int unit) {
+  ForEachWideUnit<true, kRanges>(a, m, [&](int unit, int end) {
     int left, block;  // of the unit; what else it is isn't kept in registers
     {
-      const Unit u(a, unit);
+      const Unit u(a, unit, end);
       left = u.steps;
       block = u.block;
     }
@@ -113,6 +117,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     float d[32];  // dP, then dq
     Memory::Pair scores_before = scores;
     int2 tile_before{};  // of which dq is due
+    const auto number = [](int2 tile) { return WideTile<kRanges>(tile.x).Number(); };
     const int first_key = block * 128 + half * 64;
     AwaitRound(m.KeysFull(), keys);
     keys.Step();
@@ -123,7 +128,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     WaitForProducts<0>(s);
 
     const auto start_queries = [&] {
-      const bool loads = WideTurn(a, block, tile_before.x).Loads();
+      const bool loads = WideTurn(a, block, WideTile<kRanges>(tile_before.x)).Loads();
       if (loads) {
         AwaitRound(m.SumsLoaded(), loaded);
         loaded.Step();
@@ -147,11 +152,11 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     const auto finish_queries = [&] {
       ArriveByWarp(m.ScoresEmpty(scores_before));
       scores_before.Step();
-      const WideTurn turn(a, block, tile_before.x);
+      const WideTurn turn(a, block, WideTile<kRanges>(tile_before.x));
       if (!turn.Loads()) AwaitRound(m.SumsEmpty(before), before);
       if (turn.Last()) {
         const AttentionDropout& rows = a.a.dropout;
-        const int first = tile_before.x * 64, b = tile_before.y / rows.heads;
+        const int first = number(tile_before) * 64, b = tile_before.y / rows.heads;
         const int h = tile_before.y - b * rows.heads - rows.first_head;
         AddLargestOfTile<T>(d, a.a.scale * a.a.dropout.keep_scale, a.length - first,
                             a.width - half * 64, a.a.largest);
@@ -192,13 +197,17 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
         s[i] = Exp2(fmaf(s[i], scale, i % 2 == 0 ? -lse[i / 4].x : -lse[i / 4].y));
       }
       // Keys behind a query, or behind the sequence's end.
-      const int first_query = tile.x * 64;
+      const int first_query = number(tile) * 64;
       if (a.causal ? first_query <= first_key : block + 1 == a.blocks) {
         const int last = a.length - 1 - first_key;
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
           if (at.Row(i) > (a.causal ? at.Column(i) + first_query - first_key : last)) s[i] = 0;
         }
+      }
+      if (kRanges && WideTile<kRanges>(tile.x).Cut() > first_key) {
+        const int b = tile.y / a.a.dropout.heads;
+        HideFromLaterQueries(a.a.ranges, b, first_query, a.length, first_key, s);
       }
       float2 delta[8];
 #pragma unroll
@@ -276,7 +285,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
   promise.Keep();
 }
 
-template <typename T, bool kDropout>
+template <typename T, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(kThreads,
                              1) void WideKernel(const __grid_constant__ WideArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -291,13 +300,13 @@ __global__ __launch_bounds__(kThreads,
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < 4) {
     LeaveRegisters<24>();
-    if (threadIdx.x == 0) BringWideTiles(a, m);
-    if (threadIdx.x == 32) AwaitTurns(a, m);
-    if (threadIdx.x == 64) AddSums(a, m, 0);
-    if (threadIdx.x == 96) AddSums(a, m, 1);
+    if (threadIdx.x == 0) BringWideTiles<kRanges>(a, m);
+    if (threadIdx.x == 32) AwaitTurns<kRanges>(a, m);
+    if (threadIdx.x == 64) AddSums<kRanges>(a, m, 0);
+    if (threadIdx.x == 96) AddSums<kRanges>(a, m, 1);
   } else {
     TakeRegisters<240>();
-    AddWideGradients<kDropout>(a, m, warp / 4 - 1);
+    AddWideGradients<kDropout, kRanges>(a, m, warp / 4 - 1);
   }
 #endif
 }
@@ -334,12 +343,15 @@ void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttent
   o.head_places = narrow(w.head_places), o.key_places = narrow(w.key_places);
   o.causal = a.causal;
   LaunchAttentionRows<16>(a, o.rows, w.tiles, o.next_unit, w.counters, stream);
-  auto* const kernel = a.dropout.rng != nullptr ? &WideKernel<T, true> : &WideKernel<T, false>;
-  gpu::Check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-      "cudaFuncSetAttribute");
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(w.units, processors));
-  kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+  DispatchDropoutAndRanges(
+      a.dropout.rng != nullptr, a.ranges.cuts(), [&]<bool kDropout, bool kRanges>() {
+        auto* const kernel = &WideKernel<T, kDropout, kRanges>;
+        gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        Memory::kBytes),
+                   "cudaFuncSetAttribute");
+        kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+      });
   gpu::CheckLaunch("attention_backward: wide heads");
 }
 
