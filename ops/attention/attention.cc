@@ -179,9 +179,16 @@ int64_t Rows(const OpCall& call) {
   return qkv.dim(0) * qkv.dim(1) * call.attributes.GetInt("heads");
 }
 
+// Whether queries may see fewer keys than by a causal mask; `positions`: the index of that input. A
+// window that holds the row cuts nothing off.
+bool HasRanges(const OpCall& call, size_t positions) {
+  const int64_t window = AttentionWindow(call.attributes);
+  return call.has_input(positions) || (window != 0 && window < call.input(0).shape.dim(1));
+}
+
 // Workspace that cuDNN asks for, plus lse, which cuDNN always writes.
 int64_t ForwardWorkspace(const OpCall& call) {
-  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return 0;
+  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0 || HasRanges(call, 3)) return 0;
   return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
 }
 
@@ -202,7 +209,7 @@ int64_t BackwardWorkspace(const OpCall& call) {
   if (head <= kHopperAttentionHead) return 2 * own;
   const int64_t ours =
       PrefersWidest(head) ? WidestAttention(qkv.dim(0), qkv.dim(1), heads).Bytes() : own;
-  if (call.attributes.GetReal("dropout") > 0) return ours;
+  if (call.attributes.GetReal("dropout") > 0 || HasRanges(call, 6)) return ours;
   const AttentionSplit split =
       SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
   return std::max(ours, split.lanes * split.lane_bytes);

@@ -6,12 +6,15 @@
 //   many (a text to start from)  the blockwise kernel of training, with the position as the offset
 //                                of the causal mask
 //
-// Bytes: the caches up to the tokens' positions, for each token and query head (mostly from L2 when
-// heads share keys). The position is on the device: blocks beyond it return at once. A position
-// that doesn't fit stops the kernel, which the next checked call reports.
+// Bytes: the caches up to the tokens' positions, of a window those that it holds, for each token
+// and query head (mostly from L2 when heads share keys). The position is on the device: blocks
+// beyond it, or before the window, return at once. A position that doesn't fit stops the kernel,
+// which the next checked call reports.
+#include <algorithm>
 #include <cmath>
 
 #include "gpu/check.h"
+#include "ops/attention/attention.h"
 #include "ops/attention/attention_cached.h"
 #include "ops/cuda/attention/attention_forward.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -35,11 +38,14 @@ struct Arguments {
   const int32_t* position;
   float* partial;  // [rows, window, heads, chunks, hd + 2]: weighted values, maximum, sum
   int64_t rows, window, heads, kv_heads, head, capacity;
+  int64_t seen;  // keys that a token sees at most, itself included
   float scale;
   bool packed;
 
   __host__ __device__ int64_t Row() const { return (heads + 2 * kv_heads) * head; }
   __host__ __device__ int64_t Chunks() const { return (capacity + kChunk - 1) / kChunk; }
+  // Tokens before the first one that token i of the new ones sees.
+  __device__ int64_t Hidden(int64_t i) const { return max(int64_t{0}, *position + i + 1 - seen); }
 };
 
 // One thread for each new element of keys and values.
@@ -86,8 +92,10 @@ __global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__
   const int64_t chunk = blockIdx.x % chunks;
   const int64_t token_head = blockIdx.x / chunks;  // (r·W + i)·H + h
   const int64_t h = token_head % a.heads, token = token_head / a.heads;
-  const int64_t count = *a.position + token % a.window + 1 - chunk * kChunk;  // keys of this chunk
-  if (count <= 0) return;
+  // The keys [begin, count) of this chunk.
+  const int64_t count = *a.position + token % a.window + 1 - chunk * kChunk;
+  const int64_t begin = a.Hidden(token % a.window) - chunk * kChunk;
+  if (count <= 0 || begin >= kChunk) return;
   const int64_t cache =
       (token / a.window * a.kv_heads + h / (a.heads / a.kv_heads)) * a.capacity + chunk * kChunk;
 
@@ -95,7 +103,7 @@ __global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__
   for (int64_t d = threadIdx.x; d < a.head; d += kThreads) query[d] = ToFloat(q[d]) * a.scale;
   __syncthreads();
   const int j = threadIdx.x;
-  const bool there = j < count;
+  const bool there = j < count && j >= begin;
   const float score =
       there ? Dot(a.keys + (cache + j) * a.head, query, a.head, a.packed) : -INFINITY;
   float largest = WarpMax(score);
@@ -115,11 +123,12 @@ __global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__
   float* const partial = a.partial + blockIdx.x * (a.head + 2);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int keys = count < kChunk ? static_cast<int>(count) : kChunk;
+  const int first_key = begin > 0 ? static_cast<int>(begin) / kWarps * kWarps : 0;
   const T* const values = a.values + cache * a.head;
   for (int64_t first = 0; first < a.head; first += kColumns) {
     float sum[kColumns / kWarp] = {};
 #pragma unroll 4
-    for (int k = warp; k < keys; k += kWarps) {
+    for (int k = first_key + warp; k < keys; k += kWarps) {
 #pragma unroll
       for (int c = 0; c < kColumns / kWarp; ++c) {
         const int64_t d = first + c * kWarp + lane;
@@ -154,18 +163,19 @@ __global__ void JoinKernel(const __grid_constant__ Arguments<T> a) {
   const int64_t token_head = blockIdx.x;
   const int64_t seen = *a.position + token_head / a.heads % a.window + 1;
   const int64_t chunks = (seen + kChunk - 1) / kChunk;
+  const int64_t first = a.Hidden(token_head / a.heads % a.window) / kChunk;
   const int64_t stride = a.head + 2;
   const float* const partial = a.partial + token_head * a.Chunks() * stride;
   float base = -INFINITY;
-  for (int64_t c = 0; c < chunks; ++c) base = fmaxf(base, partial[c * stride + a.head]);
+  for (int64_t c = first; c < chunks; ++c) base = fmaxf(base, partial[c * stride + a.head]);
   float total = 0;
-  for (int64_t c = 0; c < chunks; ++c) {
+  for (int64_t c = first; c < chunks; ++c) {
     const float* const part = partial + c * stride + a.head;
     total += part[1] * expf(part[0] - base);
   }
   for (int64_t d = threadIdx.x; d < a.head; d += blockDim.x) {
     float sum = 0;
-    for (int64_t c = 0; c < chunks; ++c) {
+    for (int64_t c = first; c < chunks; ++c) {
       sum = fmaf(partial[c * stride + d], expf(partial[c * stride + a.head] - base), sum);
     }
     a.out[token_head * a.head + d] = FromFloat<T>(sum / total);
@@ -192,6 +202,8 @@ void Blockwise(const Arguments<T>& c, cudaStream_t stream) {
   a.kv_batch = c.kv_heads * a.kv_head;
   a.causal = true;
   a.position = c.position;
+  a.ranges.window = static_cast<int>(c.seen);
+  a.ranges.sequence = static_cast<int>(c.capacity);
   a.scale = c.scale;
   a.packed = c.packed;
   LaunchAttentionForward(a, stream);
@@ -232,6 +244,8 @@ void Run(const CudaContext& ctx) {
   a.kv_heads = keys.dim(1);
   a.capacity = keys.dim(2);
   a.head = keys.dim(3);
+  const int64_t seen = AttentionWindow(ctx.attributes);
+  a.seen = seen == 0 ? a.capacity : std::min(seen, a.capacity);
   a.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(a.head)));
   a.packed = a.head % kPackSize<T> == 0;
   const int64_t elements = a.rows * a.window * 2 * a.kv_heads * a.head;

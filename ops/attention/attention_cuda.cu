@@ -285,12 +285,11 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
         return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream);
       }
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (!p.padded && !a.ranges.cuts() && PrefersOnePass(pass, p.head)) {
+      if (!p.padded && PrefersOnePass(pass, p.head)) {
         return LaunchOnePassBackward(a, pass, ctx.workspace, processors, ctx.stream);
       }
       const WideAttention wide(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (!p.padded && !a.ranges.cuts() && PrefersWideOnePass(wide, p.head) &&
-          CanRunWideOnePass(wide, processors)) {
+      if (!p.padded && PrefersWideOnePass(wide, p.head) && CanRunWideOnePass(wide, processors)) {
         return LaunchWideBackward(a, wide, ctx.workspace, processors, ctx.stream);
       }
       return LaunchHopperBackward(a, ctx.stream);
