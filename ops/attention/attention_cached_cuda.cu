@@ -123,7 +123,7 @@ __global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__
   float* const partial = a.partial + blockIdx.x * (a.head + 2);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int keys = count < kChunk ? static_cast<int>(count) : kChunk;
-  const int first_key = begin > 0 ? static_cast<int>(begin) / kWarps * kWarps : 0;
+  const int first_key = begin > 0 ? static_cast<int>(begin) : 0;
   const T* const values = a.values + cache * a.head;
   for (int64_t first = 0; first < a.head; first += kColumns) {
     float sum[kColumns / kWarp] = {};

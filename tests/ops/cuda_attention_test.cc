@@ -380,6 +380,7 @@ TEST(CudaAttention, PassesNanOn) {
 
 struct CachedCase {
   int64_t rows, window, heads, kv_heads, head, capacity, position;
+  int64_t seen = 0;  // keys that a token sees at most; 0: all
 };
 
 class CudaAttentionCachedTest : public testing::TestWithParam<CachedCase> {};
@@ -387,7 +388,8 @@ class CudaAttentionCachedTest : public testing::TestWithParam<CachedCase> {};
 TEST_P(CudaAttentionCachedTest, AgreesWithTheCpu) {
   PLIMSOLL_NEEDS_CUDA
   const CachedCase c = GetParam();
-  const Attributes attributes{{"heads", c.heads}, {"kv_heads", c.kv_heads}};
+  Attributes attributes{{"heads", c.heads}, {"kv_heads", c.kv_heads}};
+  if (c.seen != 0) attributes.Set("window", c.seen);
   const TestTensor position = Values(DType::kInt32, {1}, {static_cast<double>(c.position)});
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     SCOPED_TRACE(graph::Name(dtype));
@@ -424,11 +426,18 @@ TEST_P(CudaAttentionCachedTest, AgreesWithTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaAttentionCachedTest,
-    testing::Values(CachedCase{2, 1, 4, 4, 64, 100, 0}, CachedCase{2, 1, 12, 12, 64, 1024, 700},
-                    CachedCase{3, 1, 14, 2, 128, 300, 299}, CachedCase{1, 5, 6, 2, 40, 520, 254},
-                    CachedCase{1, 16, 2, 1, 21, 256, 240}, CachedCase{2, 17, 4, 2, 64, 300, 100},
-                    CachedCase{1, 130, 4, 4, 64, 400, 0}, CachedCase{1, 70, 4, 2, 128, 200, 130},
-                    CachedCase{1, 1, 2, 1, 300, 600, 512}));
+    testing::Values(
+        CachedCase{2, 1, 4, 4, 64, 100, 0}, CachedCase{2, 1, 12, 12, 64, 1024, 700},
+        CachedCase{3, 1, 14, 2, 128, 300, 299}, CachedCase{1, 5, 6, 2, 40, 520, 254},
+        CachedCase{1, 16, 2, 1, 21, 256, 240}, CachedCase{2, 17, 4, 2, 64, 300, 100},
+        CachedCase{1, 130, 4, 4, 64, 400, 0}, CachedCase{1, 70, 4, 2, 128, 200, 130},
+        CachedCase{1, 1, 2, 1, 300, 600, 512},
+        // Windows within a chunk of keys, of a part of two, longer than one, of a token;
+        // with many new tokens.
+        CachedCase{2, 1, 4, 2, 64, 700, 600, 50}, CachedCase{2, 1, 4, 2, 64, 700, 530, 100},
+        CachedCase{1, 5, 4, 4, 128, 900, 800, 300}, CachedCase{1, 3, 2, 1, 40, 600, 511, 1},
+        CachedCase{1, 16, 2, 2, 64, 600, 500, 256}, CachedCase{2, 130, 4, 2, 64, 500, 300, 70},
+        CachedCase{1, 40, 2, 1, 128, 300, 0, 20}));
 
 }  // namespace
 }  // namespace plimsoll::ops

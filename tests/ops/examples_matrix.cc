@@ -142,6 +142,31 @@ const ExampleTable kExamples(R"(
       [2,140,16], _, _, [2,140] places 33) {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1}
   attention_backward "a window, dropout"([1,80,24], [1,80,8], compute[1,1,80] positive, [1,80,8],
       [2] counter) {causal=true, dropout=0.5, heads=1, key=11, kv_heads=1, window=20}
+  // Of the kernels for tensor cores on a GPU, which leave tiles out: documents that end within tiles
+  // and with them, of a token; windows shorter and longer than a tile. cuda_tolerance: weights and
+  // their gradients are rounded to 16 bits.
+  attention "documents apart, heads of 64"([1,520,256], _, _, [1,520] places 200)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1} cuda_tolerance=4 dtypes=f32,bf16,f16
+  attention "documents apart, heads of 128"([1,520,512], _, _, [1,520] places 128)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1} cuda_tolerance=4 dtypes=f32,bf16,f16
+  attention "documents of a token, heads of 64"([1,140,192], _, _, [1,140] places 1)
+      {causal=true, dropout=0.0, heads=1, key=11, kv_heads=1} cuda_tolerance=4 dtypes=f32,bf16,f16
+  attention "a window of 150, heads of 128, dropout"([1,520,384], [2] counter)
+      {causal=true, dropout=0.25, heads=1, key=11, kv_heads=1, window=150} cuda_tolerance=4
+      dtypes=f32,bf16,f16
+  attention "documents apart, a window of 40, heads of 64, largest"([1,520,192], _, _,
+      [1,520] places 260) {causal=true, dropout=0.0, heads=1, key=11, kv_heads=1, largest=true,
+      window=40} cuda_tolerance=4 dtypes=f32,bf16,f16
+  attention_backward "documents apart, heads of 64"([1,520,256], [1,520,128],
+      compute[1,2,520] positive, [1,520,128], _, _, [1,520] places 200)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1} cuda_tolerance=8 dtypes=f32,bf16,f16
+  attention_backward "documents apart, heads of 128"([1,520,512], [1,520,256],
+      compute[1,2,520] positive, [1,520,256], _, _, [1,520] places 128)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1} cuda_tolerance=8 dtypes=f32,bf16,f16
+  attention_backward "a window of 150, heads of 128, dropout"([1,520,384], [1,520,128],
+      compute[1,1,520] positive, [1,520,128], [2] counter)
+      {causal=true, dropout=0.25, heads=1, key=11, kv_heads=1, window=150} cuda_tolerance=8
+      dtypes=f32,bf16,f16
   // With the largest magnitudes of out and dqkv.
   attention "largest"([2,70,64], _)
       {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1, largest=true}
