@@ -69,7 +69,8 @@ constexpr Type kTypes[] = {{DType::kFloat32, false},
 // Of roundings within a result.
 double Unit(const Type& type) {
   if (type.dtype == DType::kBFloat16) return 0x1p-8;
-  return type.dtype == DType::kFloat16 || type.tf32 ? 0x1p-11 : 1e-5;
+  if (type.dtype == DType::kFloat16) return 0x1p-11;
+  return type.tf32 ? 0x1p-10 : 1e-5;
 }
 
 gpu::Libraries& Libraries() {
