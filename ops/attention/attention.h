@@ -23,12 +23,12 @@
 // which the backward op needs; of padding it is 0. A length lies in [0, T]: another one is an
 // InternalError when the op runs, on a GPU it counts as the nearest one. A position is 0 or one
 // more than the one before it, the first of a row is 0: others are an InternalError when the op
-// runs. A call has lengths or positions, not both. rng (seed, micro-step) is needed when dropout >
-// 0; the draw of (b, h, i, j) is ScoreDraw(b·H + h, i, j, T) of the stream `key`. With the
-// attribute "axis" the ranks of that axis share the heads of a model, in rank order, and the draws
-// are those of all heads on one rank: rank r of R draws for its head h with b·R·H + r·H + h in
-// place of b·H + h. There is one float dtype; lse and all intermediate results are f32 when tensors
-// have 16 bits.
+// runs; a GPU does not check them, and may then not end. A call has lengths or positions, not both.
+// rng (seed, micro-step) is needed when dropout > 0; the draw of (b, h, i, j) is ScoreDraw(b·H + h,
+// i, j, T) of the stream `key`. With the attribute "axis" the ranks of that axis share the heads of
+// a model, in rank order, and the draws are those of all heads on one rank: rank r of R draws for
+// its head h with b·R·H + r·H + h in place of b·H + h. There is one float dtype; lse and all
+// intermediate results are f32 when tensors have 16 bits.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 //
 // The angles are float32 in either dtype, as in Hugging Face's Llama: trained weights expect their
 // rounding. The gradient is the inverse rotation. May work in place. A call has `first` or
-// `positions`, not both; a position outside [0, T) is an InternalError when the op runs.
+// `positions`, not both; a position outside [0, T) is an InternalError when the op runs on a CPU.
 #pragma once
 
 #include <cstdint>
