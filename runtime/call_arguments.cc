@@ -25,6 +25,16 @@ int32_t IdBound(const Program& program, const Node& node) {
   return static_cast<int32_t>(bound == std::numeric_limits<int32_t>::max() ? 1 : bound);
 }
 
+bool HasPositions(const Node& node, size_t input) {
+  return input < node.op->inputs.size() && node.op->inputs[input].name == "positions";
+}
+
+void FillPositions(int32_t* positions, const graph::Shape& shape) {
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    positions[i] = static_cast<int32_t>(i % shape.dim(-1));
+  }
+}
+
 int InPlaceInput(const Program& program, const Node& node, int output) {
   for (const graph::InPlacePair& pair : node.op->in_place) {
     if (pair.output != output || pair.input >= static_cast<int>(node.inputs.size())) continue;

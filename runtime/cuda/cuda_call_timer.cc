@@ -86,8 +86,8 @@ struct CudaCallTimer::Impl {
   CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
 
   // Fills integers with ids below `id_bound`; scalars and pairs, which are counters and seeds, with
-  // 0 or 1; codes with numbers. Leaves floats unchanged.
-  void FillWhole(const ops::TensorRef& ref, int32_t id_bound) {
+  // 0 or 1; codes with numbers. Leaves floats unchanged. `positions`: HasPositions.
+  void FillWhole(const ops::TensorRef& ref, int32_t id_bound, bool positions) {
     const int64_t bytes = ref.type.bytes();
     if (ref.data == nullptr || bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
     if (graph::IsFloat8(ref.type.dtype)) {
@@ -99,6 +99,7 @@ struct CudaCallTimer::Impl {
       for (int64_t i = 0; i < count; ++i) {
         ids[i] = static_cast<int32_t>((static_cast<uint32_t>(i) * 2654435761u >> 4) % bound);
       }
+      if (positions) FillPositions(ids.data(), ref.type.shape);
       gpu::Check(cudaMemcpyAsync(ref.data, ids.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
                  "cudaMemcpyAsync");
       gpu::Check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
@@ -135,7 +136,9 @@ struct CudaCallTimer::Impl {
     for (int64_t i = 0; i < sets; ++i) {
       const StandIns& a =
           arguments.emplace_back(program, node, workspace_bytes, scratch.data() + i * set_bytes);
-      for (const ops::TensorRef& input : a.inputs) FillWhole(input, id_bound);
+      for (size_t k = 0; k < a.inputs.size(); ++k) {
+        FillWhole(a.inputs[k], id_bound, HasPositions(node, k));
+      }
       contexts.push_back(
           {{*node.op, a.inputs, a.outputs, node.attributes, a.workspace, workspace_bytes},
            stream.get(),

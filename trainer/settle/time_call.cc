@@ -64,19 +64,6 @@ void Fill(std::byte* data, const TensorType& type, int32_t id_bound) {
   }
 }
 
-// Whether the input has positions of tokens in their documents (ops/attention/attention.h).
-bool HasPositions(const Node& node, size_t input) {
-  return input < node.op->inputs.size() && node.op->inputs[input].name == "positions";
-}
-
-// One document a row, which is what plans reckon with.
-void FillPositions(std::byte* data, const TensorType& type) {
-  auto* const positions = reinterpret_cast<int32_t*>(data);
-  for (int64_t i = 0; i < type.shape.elements(); ++i) {
-    positions[i] = static_cast<int32_t>(i % type.shape.dim(-1));
-  }
-}
-
 }  // namespace
 
 int64_t ScratchBytes(const Program& program, const Node& node, int threads) {
@@ -131,7 +118,11 @@ double CallTimer::Time(const Program& program, const Node& node) {
     if (id == kNoTensor) continue;
     ref = {take(program.tensor(id).bytes()), program.tensor(id).type};
     std::byte* const data = static_cast<std::byte*>(ref.data);
-    HasPositions(node, i) ? FillPositions(data, ref.type) : Fill(data, ref.type, id_bound);
+    if (runtime::HasPositions(node, i)) {
+      runtime::FillPositions(reinterpret_cast<int32_t*>(data), ref.type.shape);
+    } else {
+      Fill(data, ref.type, id_bound);
+    }
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorId id = node.outputs[i];
