@@ -380,8 +380,7 @@ std::vector<Setting> LanguageSettings() {
        .when_values = {"linear"}},
       {.name = "window",
        .doc = "Keys that a query sees: its own and the latest before it (sliding window; in "
-              "`config.json` `sliding_window`). A GPU has no kernel for one shorter than "
-              "`sequence` yet.",
+              "`config.json` `sliding_window`).",
        .derived = "none: all earlier ones",
        .min = 1,
        .max = kMillions},

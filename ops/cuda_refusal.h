@@ -21,13 +21,4 @@ struct CudaRefusalRegistration {
   CudaRefusalRegistration(std::string op, std::string (*reason)(const graph::OpCall&));
 };
 
-// Reasons that several ops have.
-inline constexpr const char* kNoCudaForDocumentsApart =
-    "attention over documents apart (data.packing, data.documents) has no CUDA kernel yet: "
-    "device: cpu, or data.packing: concatenate";
-inline constexpr const char* kNoCudaForWindows =
-    "attention with a sliding window shorter than the sequence has no CUDA kernel yet: device: "
-    "cpu, "
-    "or a model.sequence within the window";
-
 }  // namespace plimsoll::ops

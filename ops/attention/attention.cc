@@ -6,7 +6,6 @@
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/attention/attention_backward_ways.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -217,19 +216,6 @@ int64_t BackwardWorkspace(const OpCall& call) {
 
 const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);
 const CudaWorkspaceRegistration kBackwardWorkspace("attention_backward", &BackwardWorkspace);
-
-// A window that holds the row cuts nothing off.
-template <size_t kPositions>
-std::string Refusal(const OpCall& call) {
-  if (call.has_input(kPositions)) return kNoCudaForDocumentsApart;
-  return AttentionWindow(call.attributes) == 0 ||
-                 AttentionWindow(call.attributes) >= call.input(0).shape.dim(1)
-             ? ""
-             : kNoCudaForWindows;
-}
-
-const CudaRefusalRegistration kForwardRefusal("attention", &Refusal<3>);
-const CudaRefusalRegistration kBackwardRefusal("attention_backward", &Refusal<6>);
 
 }  // namespace
 }  // namespace plimsoll::ops

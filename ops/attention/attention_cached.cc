@@ -4,7 +4,6 @@
 
 #include "graph/op.h"
 #include "ops/attention/attention.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -81,12 +80,6 @@ int64_t CachedWorkspace(const OpCall& call) {
 }
 
 const CudaWorkspaceRegistration kCachedWorkspace("attention_cached", &CachedWorkspace);
-
-// A window that holds the cache cuts nothing off.
-const CudaRefusalRegistration kRefusal("attention_cached", [](const OpCall& call) -> std::string {
-  const int64_t window = AttentionWindow(call.attributes);
-  return window == 0 || window >= call.input(1).shape.dim(2) ? "" : kNoCudaForWindows;
-});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -2,7 +2,6 @@
 
 #include "graph/gradient.h"
 #include "graph/op.h"
-#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -88,10 +87,6 @@ const graph::OpRegistration kRotary({
     .continuation = {.position = 1},
     .cheap_to_recompute = true,
     .finds_largest = {0},
-});
-
-const CudaRefusalRegistration kRefusal("rotary", [](const OpCall& call) -> std::string {
-  return call.has_input(2) ? kNoCudaForDocumentsApart : "";
 });
 
 }  // namespace

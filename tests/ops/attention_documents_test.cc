@@ -11,7 +11,6 @@
 #include "graph/op.h"
 #include "ops/cpu/attention_loops.h"
 #include "ops/cpu/packed_gemm.h"
-#include "ops/cuda_refusal.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/expect_error.h"
@@ -279,23 +278,6 @@ TEST(DocumentsApart, CallsThatMakeNoSenseAreRefused) {
   expect({&qkv, nullptr}, full, "positions and a window need causal");
   expect({&qkv, nullptr}, AttentionAttributes(0, -1), "needs a window of 0 (none) or more");
   EXPECT_THROW(RunOp("rotary", {&qkv, &first, &positions}, RotaryAttributes(false)), InternalError);
-}
-
-// What a plan for a GPU says; a window that holds the row needs no kernel of its own.
-TEST(DocumentsApart, AreRefusedOnAGpuUntilThereIsAKernel) {
-  const TensorType qkv{DType::kBFloat16, {1, 8, kWidth}}, positions{DType::kInt32, {1, 8}};
-  const auto refusal = [&](const char* op, std::vector<const TensorType*> inputs,
-                           const Attributes& attributes) {
-    return CudaRefusal({OpRegistry::Get().Require(op), inputs, {}, attributes});
-  };
-  const std::vector<const TensorType*> apart = {&qkv, nullptr, nullptr, &positions};
-  EXPECT_EQ(refusal("attention", apart, AttentionAttributes(0, 0)), kNoCudaForDocumentsApart);
-  EXPECT_EQ(refusal("rotary", {&qkv, nullptr, &positions}, RotaryAttributes(false)),
-            kNoCudaForDocumentsApart);
-  EXPECT_EQ(refusal("attention", {&qkv, nullptr}, AttentionAttributes(0, 7)), kNoCudaForWindows);
-  EXPECT_EQ(refusal("attention", {&qkv, nullptr}, AttentionAttributes(0, 8)), "");
-  EXPECT_EQ(refusal("attention", {&qkv, nullptr}, AttentionAttributes(0, 0)), "");
-  EXPECT_EQ(refusal("rotary", {&qkv}, RotaryAttributes(false)), "");
 }
 
 // Pairs of a query and a key that it sees: 1 + 2 + 3 + 3 + 3 of 1 + 2 + 3 + 4 + 5.

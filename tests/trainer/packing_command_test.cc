@@ -159,9 +159,6 @@ TEST_F(PackingCommand, SaysWhatItCannotDo) {
             {command, folder_ / "llama.yaml", "--set", "run.dir=" + folder_ / "refused"}, sets)),
         parts);
   };
-  refuse("plan", {"data.packing=best_fit", "device=cuda"},
-         {"data.packing: best_fit keeps documents apart, for which attention has no CUDA kernel "
-          "yet; use device: cpu or data.packing: concatenate"});
   refuse("train", {"data.documents=apart"},
          {"data.documents", "apart needs a token that ends documents", "byte"});
   refuse("train", {"data.packing=best"}, {"data.packing", "best_fit"});

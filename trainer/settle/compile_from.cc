@@ -45,7 +45,7 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
   }
 }
 
-// UserError where the data keep documents of a row apart, and the model or its kernels cannot.
+// UserError where the data keep documents of a row apart, and the model cannot.
 void RequireDocumentsApart(const config::RunConfig& config, const models::Model& model) {
   const std::string key = config.data.KeyOfDocumentsApart();
   if (key.empty()) return;
@@ -56,11 +56,6 @@ void RequireDocumentsApart(const config::RunConfig& config, const models::Model&
     throw config.Error(key, fmt::format("{} keeps documents apart, which models of family {} "
                                         "cannot; use {}",
                                         value, model.family(), joined));
-  }
-  if (DeviceFrom(config) != runtime::DeviceKind::kCpu) {
-    throw config.Error(key, fmt::format("{} keeps documents apart, for which attention has no CUDA "
-                                        "kernel yet; use device: cpu or {}",
-                                        value, joined));
   }
 }
 
