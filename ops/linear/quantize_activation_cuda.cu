@@ -59,7 +59,8 @@ struct Coded {
 
   template <bool kEven>
   __device__ Loaded Load(int64_t offset, int64_t count) const {
-    return {LoadCodes<kEven>(at + offset, count), __ldg(scale)};
+    // Beyond the end are zeros, whatever the scale is.
+    return {LoadCodes<kEven>(at + offset, count), count > 0 ? __ldg(scale) : 0};
   }
   static __device__ void Decode(const Loaded& loaded, float (&x)[kSide]) {
     EightNumbers<Float8E4M3>(loaded.codes, loaded.scale, x);

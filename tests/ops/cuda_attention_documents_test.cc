@@ -108,10 +108,23 @@ double Error(const TestTensor& got, const TestTensor& want) {
   return largest;
 }
 
+// Normal numbers, which begin again after some: millions of others take seconds to draw.
+TestTensor SomeValues(DType dtype, const graph::Shape& shape, uint64_t seed, double scale = 1) {
+  constexpr int64_t kDrawn = 65521;
+  const TestTensor drawn = NormalValues(dtype, {kDrawn}, seed, scale);
+  TestTensor values({dtype, shape});
+  const int64_t bytes = values.type().bytes();
+  for (int64_t at = 0; at < bytes; at += drawn.type().bytes()) {
+    std::memcpy(values.as<char>() + at, drawn.as<char>(),
+                static_cast<size_t>(std::min(bytes - at, drawn.type().bytes())));
+  }
+  return values;
+}
+
 struct Operands {
   Operands(const Case& c, DType dtype)
-      : qkv(NormalValues(dtype, {c.rows, c.Sequence(), c.Width()}, 1)),
-        dout(NormalValues(dtype, {c.rows, c.Sequence(), c.heads * c.head}, 2)),
+      : qkv(SomeValues(dtype, {c.rows, c.Sequence(), c.Width()}, 1)),
+        dout(SomeValues(dtype, {c.rows, c.Sequence(), c.heads * c.head}, 2)),
         rng(Values(DType::kInt32, {2}, {3, 4})),
         positions(Positions(c)),
         drops(c.dropout > 0),
@@ -253,13 +266,13 @@ TestTensor TokensOf(const TestTensor& x, int64_t b, int64_t begin, int64_t end) 
 
 // A document of the first row gets other, large numbers: it has other results, and no other
 // document of any row a single other bit.
-void ExpectDocumentsApart(const Case& c) {
+void ExpectDocumentsApart(const Case& c, const std::vector<Type>& types) {
   if (c.documents.size() < 2) GTEST_SKIP() << "one document a row";
   const Attributes rotation{
       {"heads", c.heads}, {"kv_heads", c.kv_heads}, {"theta", 100.0}, {"inverse", false}};
   Attributes inverse = rotation;
   inverse.Set("inverse", true);
-  for (const Type& type : kTypes) {
+  for (const Type& type : types) {
     SCOPED_TRACE(testing::Message() << graph::Name(type.dtype) << (type.tf32 ? " in tf32" : ""));
     Operands operands(c, type.dtype);
     const bool turns = c.head % 2 == 0;
@@ -280,7 +293,7 @@ void ExpectDocumentsApart(const Case& c) {
     constexpr size_t kChanged = 1;
     const std::vector<int64_t> documents = c.DocumentsOf(0);
     const int64_t begin = documents[0], end = begin + documents[kChanged];
-    const TestTensor other = NormalValues(type.dtype, operands.qkv.type().shape, 3, 30);
+    const TestTensor other = SomeValues(type.dtype, operands.qkv.type().shape, 3, 30);
     for (int64_t i = begin * c.Width(); i < end * c.Width(); ++i) operands.qkv.set(i, other.at(i));
     const int64_t columns = c.heads * c.head;
     for (int64_t i = begin * columns; i < end * columns; ++i) operands.dout.set(i, other.at(i));
@@ -301,9 +314,11 @@ void ExpectDocumentsApart(const Case& c) {
   }
 }
 
-TEST_P(CudaDocumentsTest, NoBitOfADocumentDependsOnTheOthers) { ExpectDocumentsApart(GetParam()); }
+TEST_P(CudaDocumentsTest, NoBitOfADocumentDependsOnTheOthers) {
+  ExpectDocumentsApart(GetParam(), {std::begin(kTypes), std::end(kTypes)});
+}
 TEST_P(CudaManyDocumentsTest, NoBitOfADocumentDependsOnTheOthers) {
-  ExpectDocumentsApart(GetParam());
+  ExpectDocumentsApart(GetParam(), {{DType::kBFloat16, false}, {DType::kFloat16, false}});
 }
 
 // With dropout our own kernels run with and without positions: the same bits.
@@ -323,6 +338,8 @@ TEST(CudaDocuments, OneDocumentARowIsNoChange) {
     Case window = c;
     window.window = sequence - 1;
     for (const Type& type : kTypes) {
+      // Many heads take other kernels in 16 bits alone.
+      if (heads * rows > 60 && type.dtype == DType::kFloat32) continue;
       SCOPED_TRACE(testing::Message() << c << ": " << graph::Name(type.dtype));
       const auto run = [&](const Case& one) {
         const Operands operands(one, type.dtype);
