@@ -109,7 +109,7 @@ double Error(const TestTensor& got, const TestTensor& want) {
 }
 
 // Normal numbers, which begin again after some: millions of others take seconds to draw.
-TestTensor SomeValues(DType dtype, const graph::Shape& shape, uint64_t seed, double scale = 1) {
+TestTensor SomeValues(DType dtype, const graph::Shape& shape, int seed, double scale = 1) {
   constexpr int64_t kDrawn = 65521;
   const TestTensor drawn = NormalValues(dtype, {kDrawn}, seed, scale);
   TestTensor values({dtype, shape});

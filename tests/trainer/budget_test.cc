@@ -150,21 +150,6 @@ TEST_F(BudgetCommand, PlanIsMadeForTheGpuOfTheFile) {
 }
 
 // A GPU without a kernel is no reason against a plan; it says so.
-TEST_F(BudgetCommand, PlanForAGpuSaysWhatCannotRunThereYet) {
-  const std::string windows =
-      "model: {family: mistral, layers: 1, width: 128, heads: 2, kv_heads: 1, ffn_width: 64, "
-      "vocab: 96, sequence: 32, window: 8}\n"
-      "data: {synthetic: true}\n"
-      "train: {steps: 2, micro_batch: 1, eval_every: 0}\n";
-  const char* const missing = "cannot run on a GPU yet: attention with a sliding window";
-  const Outcome planned = ExpectExit(0, Plan({"--device", "h200"}, windows), {missing});
-  EXPECT_EQ(planned.err.find(missing), planned.err.rfind(missing)) << "said twice";
-  EXPECT_THAT(Plan({"--device", "cpu"}, windows).err, Not(HasSubstr("cannot run")));
-  EXPECT_THAT(Plan({"--device", "h200", "--set", "model.window=32"}, windows).err,
-              Not(HasSubstr("cannot run")));
-}
-
-// On a CPU, what is sent to the host takes the same memory.
 TEST_F(BudgetCommand, ACpuHasOneMemory) {
   const std::vector<std::string> places = {"optimizer.place", "memory.weights", "memory.gradients"};
   std::vector<std::string> open, host = {"--set", "train.accumulate=2"}, here = host;
