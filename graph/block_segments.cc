@@ -22,7 +22,8 @@ class Segments {
         companion_(AddToCarriedGradients(program)),
         of_nodes_(program.nodes().size(), 0) {
     for (size_t at = 0; at < program.nodes().size(); ++at) {
-      if (OnlyMoves(program.nodes()[at])) companion_[at] = true;
+      const Node& node = program.nodes()[at];
+      if (OnlyMoves(node) || MakesParameter(program, node)) companion_[at] = true;
     }
     std::map<int32_t, std::vector<size_t>> micro_steps;
     for (size_t at = 0; at < program.nodes().size(); ++at) {

@@ -24,6 +24,15 @@ std::vector<bool> NodesAmongCollectives(const Program& program, const Is& is) {
 
 bool OnlyMoves(const Node& node) { return node.op->view || node.op->transfer != Transfer::kNone; }
 
+bool MakesParameter(const Program& program, const Node& node) {
+  if (OnlyMoves(node) || node.phase == Phase::kUpdate) return false;
+  return std::ranges::any_of(node.outputs, [&](TensorId id) {
+    if (id == kNoTensor) return false;
+    const Tensor& root = program.tensor(program.Root(id));
+    return root.role == Role::kParameter && !root.persistent;
+  });
+}
+
 std::vector<bool> AddToCarriedGradients(const Program& program) {
   const auto is_carried_gradient = [&](TensorId id) {
     if (id == kNoTensor) return false;

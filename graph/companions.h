@@ -11,6 +11,10 @@ namespace plimsoll::graph {
 // Whether the node computes nothing: a view, or one half of a transfer.
 bool OnlyMoves(const Node& node);
 
+// Whether the node makes a temporary parameter outside of an update: the codes that a transfer
+// sends of a weight (parallel/gather_codes.h). It goes with the start of the transfer.
+bool MakesParameter(const Program& program, const Node& node);
+
 // Two answers, by node, to which nodes take the result of a collective into gradients. They differ
 // in what the nodes write, and in whether a collective must have written what they read.
 

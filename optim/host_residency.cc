@@ -125,9 +125,9 @@ class Regions {
     for (size_t n = 0; n < update_begin_; ++n) {
       const Node& node = program_.nodes()[n];
       graph::DirectedBlock here = blocks_.DirectedOf(n);
-      // What ranks do together, and updates, interrupt no block.
-      const bool passing =
-          graph::OnlyMoves(node) || node.phase == Phase::kUpdate || takes_in_sum[n];
+      // Collectives, what they send of weights, and updates interrupt no block.
+      const bool passing = graph::OnlyMoves(node) || graph::MakesParameter(program_, node) ||
+                           node.phase == Phase::kUpdate || takes_in_sum[n];
       if (passing && n > 0) here = last;
       if (n == 0 || here != last) {
         regions_.push_back({.first = n});

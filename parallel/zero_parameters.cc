@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/bytes.h"
 #include "graph/block.h"
 #include "graph/builder.h"
+#include "graph/companions.h"
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
@@ -96,6 +98,9 @@ class GatherJoiner {
         gather->second.done = n;
         gather->second.whole = node.outputs[0];
       }
+      if (graph::MakesParameter(program, node)) {
+        for (TensorId id : graph::Present(node.outputs)) makers_[id] = n;
+      }
       if (ops::GathersParameter(program, node)) gathers_[node.outputs[0]] = {n};
     }
   }
@@ -107,7 +112,7 @@ class GatherJoiner {
       }
       if (ops::GathersParameter(program_, node)) Join(node);
     }
-    if (instead_.empty()) return {false, "each whole is gathered once"};
+    if (joined_ == 0) return {false, "each whole is gathered once"};
     for (const TensorId id : graph::TensorIds(program_)) {
       std::optional<graph::Alias>& alias = program_.mutable_tensor(id).alias;
       if (alias) alias->base = graph::Substitute(instead_, alias->base);
@@ -115,15 +120,12 @@ class GatherJoiner {
     std::vector<Node>& left = program_.mutable_nodes();
     left.clear();
     for (Node& node : nodes_) {
-      // The start of a joined gather writes what is replaced, its end a view of it.
-      const bool joined =
-          std::ranges::any_of(node.outputs, [&](TensorId id) { return instead_.contains(id); });
-      if (joined) continue;
+      if (IsJoined(node)) continue;
       for (TensorId& id : node.inputs) id = graph::Substitute(instead_, id);
       left.push_back(std::move(node));
     }
     program_.DropUnusedTensors();
-    return {true, fmt::format("{} gathers left out", instead_.size() / 2)};
+    return {true, fmt::format("{} gathers left out", joined_)};
   }
 
  private:
@@ -133,9 +135,31 @@ class GatherJoiner {
     TensorId whole = kNoTensor;
   };
 
+  // The start of a joined gather writes what is replaced, its end a view of it. What makes codes
+  // for it stays where somebody still reads their scale.
+  bool IsJoined(Node& node) const {
+    int left_out = 0, stay = 0;
+    for (TensorId& id : node.outputs) {
+      if (id == kNoTensor) continue;
+      const bool gone = instead_.contains(id) || unsent_.contains(id);
+      ++(gone ? left_out : stay);
+      if (gone) id = kNoTensor;
+    }
+    return left_out > 0 && stay == 0;
+  }
+
+  // The node that makes codes of a parameter's part for the start of a gather; nullptr: the part
+  // itself is sent.
+  const Node* MakerFor(const Node& start) const {
+    const auto maker = makers_.find(start.inputs[0]);
+    return maker == makers_.end() ? nullptr : &nodes_[maker->second];
+  }
+
   void Join(const Node& start) {
     const Gather& gather = gathers_.at(start.outputs[0]);
-    const auto [before, fresh] = current_.try_emplace(start.inputs[0], start.outputs[0]);
+    const Node* const maker = MakerFor(start);
+    const TensorId part = maker == nullptr ? start.inputs[0] : maker->inputs[0];
+    const auto [before, fresh] = current_.try_emplace(program_.Root(part), start.outputs[0]);
     if (fresh) return;
     Gather& earlier = gathers_.at(before->second);
     if (gather.start > earlier.last_read || gather.done < earlier.done) {
@@ -145,13 +169,25 @@ class GatherJoiner {
     earlier.last_read = std::max(earlier.last_read, gather.last_read);
     instead_[start.outputs[0]] = before->second;
     instead_[gather.whole] = earlier.whole;
+    ++joined_;
+    if (maker == nullptr) return;
+    unsent_.insert(start.inputs[0]);
+    const Node& as_before = *MakerFor(nodes_[earlier.start]);  // all makers have one scale
+    for (size_t i = 0; i < maker->outputs.size(); ++i) {
+      const TensorId id = maker->outputs[i];
+      if (id == kNoTensor || id == start.inputs[0] || as_before.outputs[i] == kNoTensor) continue;
+      instead_[id] = as_before.outputs[i];
+    }
   }
 
   Program& program_;
   std::vector<Node> nodes_;               // the original ones
   std::map<TensorId, Gather> gathers_;    // by what the start writes
-  std::map<TensorId, TensorId> current_;  // by part: what the last gather's start writes
-  std::map<TensorId, TensorId> instead_;  // of joined gathers: what to read
+  std::map<TensorId, size_t> makers_;     // by codes: the node that makes them
+  std::map<TensorId, TensorId> current_;  // by parameter: what the last gather's start writes
+  std::map<TensorId, TensorId> instead_;  // of joined gathers: what to read instead
+  std::set<TensorId> unsent_;             // codes for joined gathers
+  int joined_ = 0;
 };
 
 }  // namespace
@@ -160,19 +196,37 @@ graph::PassResult JoinGathers::Run(Program& program) { return GatherJoiner(progr
 
 graph::PassResult ZeroParameters::Run(Program& program) { return Divider(program, ranks_).Run(); }
 
-// Moves each start in front of the first start of the group before its own. A group is the starts
-// of one block that follow one another.
+// Moves each start in front of the first start of the group before its own, but not in front of
+// what it needs. A group is the starts of one block that follow one another. The codes that they
+// send are made in front of the moved group, so that its starts follow one another.
 graph::PassResult PrefetchParameters::Run(Program& program) {
   std::vector<Node> result;
-  size_t group = 0, previous = 0;  // where the first start of this group, and of the one before, is
+  // Where this group's first start is, the next start of it goes, and its next codes are made.
+  size_t group = 0, previous = 0, codes = 0;
   std::optional<std::string> block;  // of the group
   int starts = 0;
   const size_t forward_end = graph::ForwardEnd(program);
   std::vector<Node> nodes = std::exchange(program.mutable_nodes(), {});
+  const auto insert = [&](Node node, size_t at) {
+    result.insert(result.begin() + static_cast<std::ptrdiff_t>(at), std::move(node));
+    ++previous;
+    ++group;
+  };
+  // The place, from `least` on, after the last node that writes what `node` reads.
+  const auto earliest = [&](const Node& node, size_t least) {
+    size_t at = result.size();
+    const auto writes = [&](TensorId id) {
+      return id != kNoTensor && std::ranges::any_of(graph::Present(node.inputs), [&](TensorId in) {
+               return program.Root(in) == program.Root(id);
+             });
+    };
+    while (at > least && std::ranges::none_of(result[at - 1].outputs, writes)) --at;
+    return at;
+  };
   for (size_t n = 0; n < nodes.size(); ++n) {
     Node& node = nodes[n];
     if (n == forward_end) {
-      group = previous = result.size();  // no earlier than here
+      group = previous = codes = result.size();  // no earlier than here
       block.reset();
     }
     if (!ops::GathersParameter(program, node)) {
@@ -180,13 +234,23 @@ graph::PassResult PrefetchParameters::Run(Program& program) {
       continue;
     }
     ++starts;
+    std::optional<Node> maker;
+    if (!result.empty() && graph::MakesParameter(program, result.back()) &&
+        std::ranges::count(result.back().outputs, node.inputs[0]) > 0) {
+      maker = std::move(result.back());
+      result.pop_back();
+    }
     if (graph::BlockIn(node.scope) != block) {
       block = graph::BlockIn(node.scope);
-      previous = std::exchange(group, result.size());
+      codes = previous = std::exchange(group, result.size());
     }
-    result.insert(result.begin() + static_cast<std::ptrdiff_t>(previous), std::move(node));
-    ++previous;
-    ++group;
+    if (maker) {
+      codes = earliest(*maker, codes);
+      previous = std::max(previous, codes);
+      group = std::max(group, codes);
+      insert(*std::move(maker), codes++);
+    }
+    insert(std::move(node), previous);
   }
   program.mutable_nodes() = std::move(result);
   return {starts > 0, fmt::format("{} parameters start to arrive a block ahead", starts)};

@@ -32,7 +32,8 @@ class ZeroParameters : public graph::Pass {
 // Gathers parameters before they are read: the gathers of a block (graph/block.h) start where the
 // program waits for the block before, in the forward pass and again in the backward pass. So the
 // work of a block hides the transfer for the next one, and no more than two blocks are whole at a
-// time. Runs after all passes that add, remove or join nodes.
+// time. Codes that are gathered in place of a parameter (parallel/gather_codes.h) are made where
+// their gather starts. Runs after all passes that add, remove or join nodes.
 class PrefetchParameters : public graph::Pass {
  public:
   std::string_view name() const override { return "prefetch_parameters"; }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/axes.h"
+#include "graph/companions.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
 #include "ops/optimizer/optimizer.h"
@@ -23,9 +24,12 @@ graph::Shape PartOf(const graph::Shape& whole, int64_t ranks) { return {whole.el
 
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program) {
   std::map<std::string, graph::Shape> found;
-  std::map<graph::TensorId, graph::TensorId> copied;  // by copy: from where
+  std::map<graph::TensorId, graph::TensorId> copied;  // by copy or codes: of what
   for (const graph::Node& node : program.nodes()) {
     if (node.op->transfer == graph::Transfer::kCopyStart) copied[node.outputs[0]] = node.inputs[0];
+    if (graph::MakesParameter(program, node)) {
+      for (const graph::TensorId id : graph::Present(node.outputs)) copied[id] = node.inputs[0];
+    }
     if (node.op->name != "all_gather_start" || ops::AxisOf(node.attributes) != kDataAxis) continue;
     const graph::TensorId from = graph::Substitute(copied, program.Root(node.inputs[0]));
     const graph::Tensor& part = program.tensor(program.Root(from));

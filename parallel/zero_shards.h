@@ -23,7 +23,7 @@ bool IsDividedWeight(const graph::Tensor& tensor, int64_t ranks);
 graph::Shape PartOf(const graph::Shape& whole, int64_t ranks);
 
 // The parameters that a program gathers, by name, with their whole shapes; whether from where they
-// live, or from a copy.
+// live, or from a copy, or as codes (parallel/gather_codes.h).
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program);
 
 }  // namespace plimsoll::parallel

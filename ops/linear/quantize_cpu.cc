@@ -1,7 +1,7 @@
 // codes = round(x · to_code), and the same transposed; sums of x's columns (ops/linear/quantize.h).
 //
-// Threads share groups of 16 rows, whose codes are a piece of 16 bytes in each transposed row.
-// Bytes: x once for codes and once for sums, codes once each.
+// Threads share groups of 16 rows, whose codes are a piece of 16 bytes in each transposed row; of
+// codes alone, chunks of elements. Bytes: x once for codes and once for sums, codes once each.
 #include <bit>
 
 #include "base/float8.h"
@@ -34,7 +34,16 @@ void Encode(const CpuContext& ctx, float to_code) {
   const S* const x = ctx.in<S>(0);
   Code* const transposed = ctx.out<Code>(0);
   Code* const codes = ctx.out<Code>(1);
-  if (codes == nullptr && transposed == nullptr) return;
+  if (transposed == nullptr) {
+    if (codes == nullptr) return;
+    ctx.pool.ParallelFor(ctx.in_shape(0).elements(), kElementwiseGrain,
+                         [=](int64_t begin, int64_t end) {
+                           for (int64_t i = begin; i < end; ++i) {
+                             codes[i] = ToCode<Code>(AsFloat(x[i]) * to_code);
+                           }
+                         });
+    return;
+  }
   const int64_t rows = ctx.in_shape(0).rows(), columns = ctx.in_shape(0).dim(-1);
   const int64_t padded = TransposedRow(rows);
   ctx.pool.ParallelFor(padded / kGroup, 1, [=](int64_t begin, int64_t end) {
@@ -44,7 +53,7 @@ void Encode(const CpuContext& ctx, float to_code) {
           Code code{};
           if (r < rows) code = ToCode<Code>(AsFloat(x[r * columns + c]) * to_code);
           if (codes != nullptr && r < rows) codes[r * columns + c] = code;
-          if (transposed != nullptr) transposed[c * padded + r] = code;
+          transposed[c * padded + r] = code;
         }
       }
     }

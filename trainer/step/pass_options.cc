@@ -75,6 +75,10 @@ optim::UpdateOptions UpdateFrom(const Making& m) {
   return update;
 }
 
+parallel::GatherCodes::Options GatherCodesFrom(const Making& m) {
+  return {.objective = m.purpose.objective.name, .first = m.purpose.carry != Carry::kAccumulate};
+}
+
 parallel::DataParallelOptions DataParallelFrom(const Making& m) {
   parallel::DataParallelOptions data_parallel = m.options.data_parallel;
   data_parallel.ranks = DataRanks(m);

@@ -14,6 +14,7 @@
 #include "optim/update.h"
 #include "optim/update_in_backward.h"
 #include "parallel/data_parallel.h"
+#include "parallel/gather_codes.h"
 #include "parallel/tensor_parallel.h"
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
@@ -38,6 +39,7 @@ amp::Fp8Products::Options Fp8From(const Making& making);
 optim::UpdateOptions UpdateFrom(const Making& making);
 parallel::ZeroStateOptions ZeroStateFrom(const Making& making);
 parallel::ZeroWeightsOptions ZeroWeightsFrom(const Making& making);
+parallel::GatherCodes::Options GatherCodesFrom(const Making& making);
 parallel::DataParallelOptions DataParallelFrom(const Making& making);
 // `joined`: the program holds several micro-steps.
 optim::UpdateInBackwardOptions InBackwardFrom(const Making& making, bool joined);

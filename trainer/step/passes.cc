@@ -23,6 +23,7 @@
 #include "ops/convolution/pad_channels.h"
 #include "ops/stored_attention/stored_attention.h"
 #include "optim/host_parameters.h"
+#include "parallel/gather_codes.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
 #include "parallel/zero_parameters.h"
@@ -84,6 +85,12 @@ bool GathersUpdated(const Making& m, Slice) {
 }
 
 bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
+
+// Whether ranks gather codes of weights. Weights on the host would have to come to the device once
+// more, for their largest magnitudes, before the first of them is gathered.
+bool GathersCodes(const Making& m, Slice slice) {
+  return HasFp8(m, slice) && DividesWeights(m.options) && !m.options.on_host.weights;
+}
 
 // Whether updates may move: they are where no micro-step will be joined any more.
 bool HasUpdates(const Making& m, Slice slice) {
@@ -157,6 +164,8 @@ const std::vector<PassRow>& PassTable() {
        [](M m, Slice) { return New<parallel::ZeroWeights>(ZeroWeightsFrom(m)); }},
       {"zero_parameters", {kDraft}, "ZeRO 3", Divides,
        [](M m, Slice) { return New<parallel::ZeroParameters>(DataRanks(m)); }},
+      {"gather_codes", {kDraft}, "ZeRO 3, training with `amp.fp8`", GathersCodes,
+       [](M m, Slice) { return New<parallel::GatherCodes>(GatherCodesFrom(m)); }},
       {"data_parallel", {kDraft}, "ranks of the data axis",
        [](M m, Slice) { return DataRanks(m) > 1 && m.purpose.kind != ProgramKind::kLogits; },
        [](M m, Slice) { return New<parallel::DataParallel>(DataParallelFrom(m)); }},
