@@ -205,6 +205,22 @@ TEST(CudaQuantize, WithoutRowsHasTheScaleOne) {
   EXPECT_TRUE(SameBits(got[kSums], acc));
 }
 
+TEST(CudaTransposeCodes, HasTheBitsOfQuantize) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  const Shape shapes[] = {{1, 1},    {16, 16},    {17, 8},    {128, 128}, {129, 136},  {131, 173},
+                          {1, 1600}, {257, 1600}, {5000, 24}, {5003, 1},  {2, 33, 48}, {127, 4097}};
+  for (const Shape& shape : shapes) {
+    for (const DType to : kCodeTypes) {
+      const TestTensor x = NormalValues(DType::kBFloat16, shape, 1);
+      const TestTensor largest = RunOp("largest_magnitude", {&x})[0];
+      const std::vector<TestTensor> q = RunOp("quantize", {&x, &largest, nullptr}, Into(to));
+      const TestTensor transposed = RunCudaOp("transpose_codes", {&q[kCodes]}, libraries)[0];
+      EXPECT_TRUE(SameBits(transposed, q[kTransposed])) << q[kCodes].type().ToString();
+    }
+  }
+}
+
 // In any thread and any word of a pack.
 TEST(CudaLargestMagnitude, IsFoundAnywhere) {
   PLIMSOLL_NEEDS_CUDA

@@ -36,6 +36,9 @@ const ExampleTable kExamples(R"(
       dtypes=f32,bf16,f16
   dequantize(e4m3[3,7,40], f32[] positive) {dtype="bf16"} dtypes=bf16
   dequantize "many blocks"(e5m2[300,211], f32[] positive) {dtype="f16"} dtypes=f16
+  transpose_codes(e4m3[3,7,40]) dtypes=f32
+  transpose_codes "many tiles"(e4m3[300,208]) dtypes=f32
+  transpose_codes "odd columns"(e5m2[131,173]) dtypes=f32
   count_codes([3,7,40], f32[] positive, _) {dtype="e4m3", weight=0.001} dtypes=f32,bf16,f16
   count_codes "added to"([300,211], f32[] positive, f32[3]) {dtype="e5m2", weight=0.5}
       dtypes=f32,bf16,f16

@@ -77,6 +77,39 @@ TEST(Quantize, TheSmallestNumbersHaveAFiniteScale) {
   EXPECT_TRUE(std::isfinite(q[1].at(0)));
 }
 
+// Wherever the rows of codes end.
+TEST(TransposeCodes, HasTheBitsOfQuantize) {
+  const graph::Shape shapes[] = {{1, 1}, {16, 16}, {17, 5}, {33, 48}, {2, 3, 7}, {130, 131}};
+  for (const graph::Shape& shape : shapes) {
+    for (const DType dtype : {DType::kFloat8E4M3, DType::kFloat8E5M2}) {
+      const std::vector<TestTensor> q = Quantized(NormalValues(DType::kBFloat16, shape, 1), dtype);
+      const TestTensor transposed = RunOp("transpose_codes", {&q[1]})[0];
+      EXPECT_TRUE(SameBits(transposed, q[0])) << q[1].type().ToString();
+    }
+  }
+}
+
+// The scale of a part is that of the whole, also where another part alone is not finite.
+TEST(Quantize, PartsHaveTheCodesOfTheWhole) {
+  for (const double worst : {3.0, 448.5, kInfinity, std::nan("")}) {
+    TestTensor x = NormalValues(DType::kBFloat16, {6, 40}, 1);
+    x.set(7, worst);
+    const std::vector<TestTensor> whole = Quantized(x, DType::kFloat8E4M3);
+    const TestTensor largest = RunOp("largest_magnitude", {&x})[0];
+    for (const int64_t part : {0, 1}) {
+      TestTensor own({DType::kBFloat16, {120}});
+      for (int64_t i = 0; i < 120; ++i) own.set(i, x.at(part * 120 + i));
+      const std::vector<TestTensor> q =
+          RunOp("quantize", {&own, &largest, nullptr}, As(DType::kFloat8E4M3), {false, true, true});
+      EXPECT_TRUE(SameBits(q[2], whole[2])) << worst;
+      for (int64_t i = 0; i < 120; ++i) {
+        const double code = whole[1].at(part * 120 + i);
+        EXPECT_TRUE(q[1].at(i) == code || (std::isnan(q[1].at(i)) && std::isnan(code))) << i;
+      }
+    }
+  }
+}
+
 // A product with codes of infinity or NaN must show it everywhere.
 TEST(Quantize, WhatIsNotFiniteMakesProductsNaN) {
   for (const double bad : {kInfinity, -kInfinity, std::nan("")}) {
