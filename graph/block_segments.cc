@@ -114,7 +114,8 @@ class Segments {
     NumberCompanions(micro_step);
   }
 
-  // They go with the node before, but what waits for a transfer goes with the node that follows.
+  // They go with the node before, but what waits for a transfer goes with the node that follows, be
+  // it one that makes what another transfer sends.
   void NumberCompanions(const std::vector<size_t>& micro_step) {
     int number = 0;
     for (size_t at : micro_step) {
@@ -130,7 +131,7 @@ class Segments {
       const size_t at = micro_step[i];
       const Node& node = program_.nodes()[at];
       if (node.phase == Phase::kUpdate) continue;
-      if (!companion_[at]) {
+      if (!companion_[at] || MakesParameter(program_, node)) {
         number = of_nodes_[at];
       } else if (IsDone(node.op->transfer)) {
         of_nodes_[at] = number;

@@ -132,7 +132,7 @@ TEST_F(ZeroEquivalence, ClipsAsOneRank) {
   }
 }
 
-// A weight's codes are made of the gathered weight, wherever it lay.
+// A weight's codes are gathered, or made of the gathered weight where that lay on the host.
 TEST_F(ZeroEquivalence, EightBitLayersHaveTheBitsOfPlainDataParallelism) {
   for (const bool llama : {false, true}) {
     for (const int64_t accumulate : {1, 2}) {
