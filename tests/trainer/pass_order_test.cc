@@ -126,6 +126,8 @@ TEST_F(PassOrder, OfLowPrecision) {
   run.amp.fp8.enabled = true;
   run.amp.fp8.skip_ends = 0;
   ExpectMostRefused(OfAStep(run));
+  run.zero = 3;
+  ExpectMostRefused(OfAStep(run, Mesh({DataAxis(2)})));
 }
 
 TEST_F(PassOrder, OfAdapters) {
