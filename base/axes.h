@@ -12,9 +12,13 @@ namespace plimsoll {
 inline constexpr std::string_view kDataAxis = "data";      // ranks share a step's sequences
 inline constexpr std::string_view kTensorAxis = "tensor";  // ranks share every layer
 
-// Weights are gathered while earlier layers work (parallel/zero_weights.h).
-inline MeshAxis DataAxis(int64_t ranks) {
-  return {.name = std::string(kDataAxis), .ranks = ranks, .gathers_beside_work = true};
+// Weights are gathered while earlier layers work (parallel/zero_weights.h). `reduces_maxima`:
+// whether ranks find the largest magnitudes of what becomes 8-bit codes together.
+inline MeshAxis DataAxis(int64_t ranks, bool reduces_maxima = false) {
+  return {.name = std::string(kDataAxis),
+          .ranks = ranks,
+          .gathers_beside_work = true,
+          .reduces_maxima = reduces_maxima};
 }
 
 // A loss over a vocabulary that is split among ranks reduces maxima

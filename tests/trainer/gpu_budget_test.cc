@@ -12,6 +12,7 @@
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/gpu_account.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -110,6 +111,23 @@ TEST_F(GpuBudget, ChannelsAreChosenForTheMesh) {
   EXPECT_EQ(many["communicators"],
             memory::CommunicatorBytes(Mesh({DataAxis(64)}), memory::kMostChannels));
   EXPECT_THAT(Plan({"--set", "parallel.data=4"}).out, HasSubstr("(4 channels)"));
+}
+
+// NCCL reduces maxima through buffers: of tensors with scales of earlier steps, and of weights
+// whose codes are gathered.
+TEST(CommunicatorsOfDataRanks, ReduceMaximaOfEightBitLayers) {
+  using config::Fp8Recipe;
+  const auto bytes = [](Fp8Recipe recipe, int64_t zero) {
+    config::RunConfig run;
+    run.parallel.data = 4;
+    run.parallel.zero = zero;
+    run.amp.fp8_recipe = recipe;
+    return memory::CommunicatorBytes(MeshFrom(run), 8);
+  };
+  const int64_t sums = bytes(Fp8Recipe::kNone, 3);
+  EXPECT_EQ(bytes(Fp8Recipe::kCurrent, 2), sums);
+  EXPECT_EQ(bytes(Fp8Recipe::kCurrent, 3), sums + 218 * kMiB);
+  EXPECT_EQ(bytes(Fp8Recipe::kDelayed, 0), sums + 218 * kMiB);
 }
 
 memory::DeviceProfile Some(int64_t context) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -73,7 +74,10 @@ std::string ProfileFolder(const config::RunConfig& config) {
   if (folder.empty() || mesh.size() == 1) return folder;
   std::string name;
   for (const MeshAxis& axis : mesh.axes()) {
-    if (axis.ranks > 1) name += fmt::format("{}-{}-", axis.name, axis.ranks);
+    if (axis.ranks == 1) continue;
+    name += fmt::format("{}-{}-", axis.name, axis.ranks);
+    // Tensor ranks always do; NCCL takes buffers for it.
+    if (axis.reduces_maxima && axis.name == kDataAxis) name += "maxima-";
   }
   return fmt::format("{}/{}{}-channels", folder, name, config.parallel.nccl_max_ctas.value_or(0));
 }
