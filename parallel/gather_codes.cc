@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +17,6 @@
 #include "ops/collectives/axis.h"
 #include "ops/collectives/collective.h"
 #include "ops/data_movement/views.h"
-#include "ops/linear/quantize.h"
 #include "ops/linear/quantize_fusion.h"
 #include "ops/reductions/largest_magnitude.h"
 

@@ -1,9 +1,8 @@
 // ZeRO, stage 3, with 8-bit layers (amp/fp8.h): what ranks gather of a weight is its 8-bit codes,
-// half the bytes of its 16 bits. Rajbhandari et al. 2020, "ZeRO"; PyTorch's torchao calls it the
-// FP8 all-gather of FSDP2.
+// half the bytes of its 16 bits. PyTorch's torchao has the same for FSDP2:
+// `enable_fsdp_float8_all_gather` and `precompute_float8_dynamic_scale_for_fsdp`.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
 
