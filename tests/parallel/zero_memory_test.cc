@@ -1,11 +1,14 @@
-// The memory that each stage of ZeRO saves on a rank: the persistent bytes, by role.
+// The memory that each stage of ZeRO saves on a rank: the persistent bytes, by role. And the bytes
+// that ranks gather.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <map>
 
 #include "base/axes.h"
+#include "memory/interconnect.h"
 #include "models/model.h"
+#include "ops/collectives/collective.h"
 #include "parallel/zero_shards.h"
 #include "tests/models/published.h"
 #include "trainer/step/compile.h"
@@ -63,6 +66,44 @@ TEST(ZeroMemory, EachStageDividesMore) {
     const int64_t low = none[Role::kMaster] / 2, saved = all - stage.parameters;
     EXPECT_EQ(bytes[Role::kParameter], none[Role::kParameter] - 2 * saved);
     EXPECT_EQ(bytes[Role::kMaster], 2 * (low - (all - stage.state)));
+  }
+}
+
+// The bytes of parameters that a step's programs gather along the data axis, as plans time them, by
+// whether they are 8-bit codes.
+std::map<bool, double> GatheredBytes(const models::Model& model, bool codes, bool reshard) {
+  CompileOptions options;
+  options.micro_batch = 2;
+  options.sequence = 16;
+  options.mesh = Mesh({DataAxis(2)});
+  options.zero = 3;
+  options.amp.dtype = graph::DType::kBFloat16;
+  options.amp.fp8.enabled = true;
+  options.checkpointing.reshard = reshard;
+  if (!codes) options.without = {"gather_codes"};
+  std::map<bool, double> bytes;
+  const CompiledStep compiled = Compile(model, options);
+  for (const StepEntry& entry : compiled.step.entries) {
+    const graph::Program& program = *compiled.programs[entry.program];
+    for (const graph::Node& node : program.nodes()) {
+      if (!ops::GathersParameter(program, node)) continue;
+      const graph::Program::Call call = program.CallOf(node);
+      const memory::AxisTraffic traffic = memory::TrafficOf(call.get(), options.mesh);
+      bytes[graph::IsFloat8(call.get().input(0).dtype)] +=
+          traffic.all_gather * static_cast<double>(entry.times);
+    }
+  }
+  return bytes;
+}
+
+TEST(ZeroMemory, CodesAreHalfOfWhatIsGathered) {
+  const auto model = models::MakeModel(models::Gpt2Spec(2, 32, 2, 96, 16));
+  for (const bool reshard : {false, true}) {
+    std::map<bool, double> numbers = GatheredBytes(*model, /*codes=*/false, reshard);
+    std::map<bool, double> codes = GatheredBytes(*model, /*codes=*/true, reshard);
+    EXPECT_EQ(numbers[true], 0);
+    EXPECT_GE(codes[true], 2 * 12 * 32 * 32);  // of two blocks' layers
+    EXPECT_EQ(numbers[false] - codes[false], 2 * codes[true]);
   }
 }
 
