@@ -19,7 +19,7 @@ using namespace cast_tiles;
 // Codes beyond `count` are zeros. kEven: count is at most 0 or at least 8, and `from` is at a
 // multiple of 8 bytes.
 template <bool kEven>
-__device__ uint2 LoadCodes(const uint8_t* from, int64_t count) {
+__device__ uint2 LoadEightCodes(const uint8_t* from, int64_t count) {
   if constexpr (kEven) {
     return count > 0 ? *reinterpret_cast<const uint2*>(from) : uint2{0, 0};
   }
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads) TransposeKernel(const uint8_t* codes
 #pragma unroll
   for (int i = 0; i < kSide; ++i) {
     const int64_t count = row + i < cast.rows ? cast.columns - column : 0;
-    rows[i] = LoadCodes<kEven>(codes + (row + i) * cast.columns + column, count);
+    rows[i] = LoadEightCodes<kEven>(codes + (row + i) * cast.columns + column, count);
   }
   PutTransposed(tile, rows, across, unit);
   __syncthreads();
