@@ -16,21 +16,6 @@ namespace {
 
 using namespace cast_tiles;
 
-// Codes beyond `count` are zeros. kEven: count is at most 0 or at least 8, and `from` is at a
-// multiple of 8 bytes.
-template <bool kEven>
-__device__ uint2 LoadEightCodes(const uint8_t* from, int64_t count) {
-  if constexpr (kEven) {
-    return count > 0 ? *reinterpret_cast<const uint2*>(from) : uint2{0, 0};
-  }
-  uint32_t words[2] = {0, 0};
-#pragma unroll
-  for (int i = 0; i < kSide; ++i) {
-    if (i < count) words[i / 4] |= static_cast<uint32_t>(from[i]) << (i % 4 * 8);
-  }
-  return {words[0], words[1]};
-}
-
 template <bool kEven>
 __global__ void __launch_bounds__(kThreads) TransposeKernel(const uint8_t* codes, const Cast cast) {
   __shared__ TransposedTile<kTileRows, kTileColumns> tile;
@@ -43,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) TransposeKernel(const uint8_t* codes
 #pragma unroll
   for (int i = 0; i < kSide; ++i) {
     const int64_t count = row + i < cast.rows ? cast.columns - column : 0;
-    rows[i] = LoadEightCodes<kEven>(codes + (row + i) * cast.columns + column, count);
+    rows[i] = LoadCodes<kEven>(codes + (row + i) * cast.columns + column, count);
   }
   PutTransposed(tile, rows, across, unit);
   __syncthreads();
