@@ -117,17 +117,15 @@ TEST_F(GpuBudget, ChannelsAreChosenForTheMesh) {
 // whose codes are gathered.
 TEST(CommunicatorsOfDataRanks, ReduceMaximaOfEightBitLayers) {
   using config::Fp8Recipe;
-  const auto bytes = [](Fp8Recipe recipe, int64_t zero) {
+  const auto bytes = [](Fp8Recipe recipe) {
     config::RunConfig run;
     run.parallel.data = 4;
-    run.parallel.zero = zero;
     run.amp.fp8_recipe = recipe;
     return memory::CommunicatorBytes(MeshFrom(run), 8);
   };
-  const int64_t sums = bytes(Fp8Recipe::kNone, 3);
-  EXPECT_EQ(bytes(Fp8Recipe::kCurrent, 2), sums);
-  EXPECT_EQ(bytes(Fp8Recipe::kCurrent, 3), sums + 218 * kMiB);
-  EXPECT_EQ(bytes(Fp8Recipe::kDelayed, 0), sums + 218 * kMiB);
+  const int64_t sums = bytes(Fp8Recipe::kNone);
+  EXPECT_EQ(bytes(Fp8Recipe::kCurrent), sums);
+  EXPECT_EQ(bytes(Fp8Recipe::kDelayed), sums + 218 * kMiB);
 }
 
 memory::DeviceProfile Some(int64_t context) {

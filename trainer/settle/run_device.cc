@@ -114,11 +114,8 @@ void RequireFp8Units(const config::RunConfig& config) {
 }
 
 Mesh MeshFrom(const config::RunConfig& config) {
-  // Of tensors with scales of earlier steps, and of weights whose codes are gathered
-  // (parallel/gather_codes.h).
-  const bool maxima =
-      config.amp.fp8_recipe == config::Fp8Recipe::kDelayed ||
-      (config.amp.fp8_recipe != config::Fp8Recipe::kNone && config.parallel.zero.value_or(0) == 3);
+  // Of tensors with scales of earlier steps.
+  const bool maxima = config.amp.fp8_recipe == config::Fp8Recipe::kDelayed;
   return Mesh(
       {DataAxis(config.parallel.data_ranks(), maxima), TensorAxis(config.parallel.tensor_ranks())});
 }

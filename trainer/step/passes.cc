@@ -87,9 +87,11 @@ bool GathersUpdated(const Making& m, Slice) {
 bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
 
 // Whether ranks gather codes of weights. Weights on the host would have to come to the device once
-// more, for their largest magnitudes, before the first of them is gathered.
+// more, for their largest magnitudes, before the first of them is gathered. On a GPU, over NCCL, it
+// has not been tried.
 bool GathersCodes(const Making& m, Slice slice) {
-  return HasFp8(m, slice) && DividesWeights(m.options) && !m.options.on_host.weights;
+  return m.options.device == runtime::DeviceKind::kCpu && HasFp8(m, slice) &&
+         DividesWeights(m.options) && !m.options.on_host.weights;
 }
 
 // Whether updates may move: they are where no micro-step will be joined any more.
@@ -164,7 +166,7 @@ const std::vector<PassRow>& PassTable() {
        [](M m, Slice) { return New<parallel::ZeroWeights>(ZeroWeightsFrom(m)); }},
       {"zero_parameters", {kDraft}, "ZeRO 3", Divides,
        [](M m, Slice) { return New<parallel::ZeroParameters>(DataRanks(m)); }},
-      {"gather_codes", {kDraft}, "ZeRO 3, training with `amp.fp8`", GathersCodes,
+      {"gather_codes", {kDraft}, "ZeRO 3, training with `amp.fp8` on CPUs", GathersCodes,
        [](M m, Slice) { return New<parallel::GatherCodes>(GatherCodesFrom(m)); }},
       {"data_parallel", {kDraft}, "ranks of the data axis",
        [](M m, Slice) { return DataRanks(m) > 1 && m.purpose.kind != ProgramKind::kLogits; },
