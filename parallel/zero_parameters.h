@@ -49,7 +49,7 @@ class PrefetchParameters : public graph::Pass {
 
 // Micro-steps that go through a block together read one whole: a gather that starts while the whole
 // of an earlier one is still to be read is left out. So are the codes made for it
-// (parallel/gather_codes.h). Runs behind BlocksFirst (graph/step_passes.h).
+// (parallel/gather_codes.h). Runs after BlocksFirst (graph/step_passes.h).
 class JoinGathers : public graph::Pass {
  public:
   std::string_view name() const override { return "join_gathers"; }

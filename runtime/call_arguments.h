@@ -13,7 +13,7 @@ namespace plimsoll::runtime {
 int32_t IdBound(const graph::Program& program, const graph::Node& node);
 
 // Whether the input has positions of tokens in their documents (ops/attention/attention.h). Its
-// stand-in has one document a row, which is what plans reckon with: 0, 1, 2, … in each.
+// stand-in has one document a row, as plans assume: 0, 1, 2, … in each.
 bool HasPositions(const graph::Node& node, size_t input);
 void FillPositions(int32_t* positions, const graph::Shape& shape);
 

@@ -1,4 +1,4 @@
-// Runs the kernels of the ops that it stands for: their bytes (ops/linear/quantize_activation.h).
+// Runs the kernels of the ops that it replaces: their bytes (ops/linear/quantize_activation.h).
 // What these make for one another lies in the workspace: y, the numbers of `a` if that are codes,
 // and the largest magnitude, unless it is an output.
 #include <array>

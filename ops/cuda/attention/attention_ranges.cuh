@@ -19,7 +19,7 @@ struct AttentionRanges {
   // [batch, sequence]: the place of each token in its document. Values other than those that
   // attention.h allows give wrong results, or kernels that don't end. nullptr: one document a row.
   const int32_t* positions = nullptr;
-  int window = 0;  // keys that a query sees at most, itself included; `sequence` if there is none
+  int window = 0;  // keys that a query sees at most, itself included; `sequence`: all
   int sequence = 0;
 
   // Whether any query may see fewer keys than by a causal mask.

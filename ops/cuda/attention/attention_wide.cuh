@@ -156,7 +156,7 @@ struct WideMemory {
   // The tile in the slot (WideTile), and the row of its head (AttentionDropout::Row).
   __device__ uint32_t TileOf(Slot n) const { return base + kTilesAt + n.index * 8; }
   __device__ uint32_t TurnOf(Pair n) const { return base + kTurnsAt + n.index * 16; }
-  // The unit's number; with ranges, behind it, its end.
+  // The unit's number; with ranges its end follows.
   __device__ uint32_t UnitAt() const { return base + kUnitAt; }
 
   // q, dout, lse and δ are there; are used up.
