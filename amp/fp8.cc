@@ -73,12 +73,16 @@ class Quantizer {
         WeightGradient(node);
       }
     }
+    if (products_ == 0) {
+      return graph::Refused(
+          "no linear layer has 8-bit products; the line '8-bit products' says why");
+    }
     if (!delayed_.empty()) CarryLargest();
     if (counts_ != kNoTensor) FinishCounts();
     program_.DropUnusedTensors();
     const std::string kept =
         kept_.empty() ? "" : fmt::format(", {} pre-activations in 8 bits", kept_.size());
-    return {products_ > 0, fmt::format("{} products of 8-bit codes{}", products_, kept)};
+    return {true, fmt::format("{} products of 8-bit codes{}", products_, kept)};
   }
 
  private:
@@ -174,20 +178,24 @@ class Quantizer {
                   graph::Owner{state_, graph::OwnedAs::kHistory});
   }
 
+  // Results that wait for the backward pass, and that activation functions alone read.
   void FindPreActivations(const std::vector<Node>& nodes) {
     for (const Node& node : nodes) {
       if (node.op->name == "linear" && Takes(node)) kept_[node.outputs[0]] = {};
     }
+    std::set<TensorId> wait;
     for (const Node& node : nodes) {
       const bool activation = ops::IsQuantizedActivation(node.op->name);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] == kNoTensor || (activation && i == 0)) continue;
-        kept_.erase(program_.Root(node.inputs[i]));
+        if (node.inputs[i] == kNoTensor) continue;
+        if (!activation || i > 0) kept_.erase(program_.Root(node.inputs[i]));
+        if (node.phase == graph::Phase::kBackward) wait.insert(node.inputs[i]);
       }
     }
     std::erase_if(kept_, [&](const auto& of) {
       const graph::Tensor& result = program_.tensor(of.first);
-      return result.persistent || result.role != graph::Role::kActivation;
+      return result.persistent || result.role != graph::Role::kActivation ||
+             !wait.contains(of.first);
     });
   }
 

@@ -80,24 +80,38 @@ class Tagger {
   const graph::OpDef& OpOf(const SavedTensor& saved) const {
     return *program_.nodes()[saved.producer].op;
   }
-  // The op that made the saved results: not the all-gather after it, where ranks share a norm's
-  // rows, nor what made 8-bit codes of them.
-  const graph::OpDef& MakerOf(const SavedTensor& saved) const {
+  // A result, and the node that made it.
+  struct Made {
+    graph::TensorId result;
+    const graph::Node& by;
+  };
+  // What the saved results were made of: not what the all-gather after it, where ranks share a
+  // norm's rows, or 8-bit codes have of it.
+  Made OriginOf(const SavedTensor& saved) const {
+    graph::TensorId result = saved.tensor;
     const graph::Node* maker = &program_.nodes()[saved.producer];
     while (maker->op->name == "all_gather_start" || maker->op->name == "quantize") {
       const auto before = makers_.find(program_.Root(maker->inputs[0]));
       if (before == makers_.end() || &program_.nodes()[before->second] >= maker) break;
       maker = &program_.nodes()[before->second];
+      result = before->first;
     }
-    return *maker->op;
+    return {result, *maker};
   }
   static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
 
   bool Matches(const std::string& pattern, bool preset, const SavedTensor& saved) const {
     if (saved.output > 0 || saved.parameter) return false;
-    if (preset) return MakerOf(saved).recompute_preset == pattern;
-    if (graph::OpRegistry::Get().Find(pattern) != nullptr) return OpOf(saved).name == pattern;
-    return MatchesGlob(pattern, NameOf(saved));
+    const Made origin = OriginOf(saved);
+    if (preset) return origin.by.op->recompute_preset == pattern;
+    if (graph::OpRegistry::Get().Find(pattern) != nullptr) {
+      // An op that writes codes of another one's result counts as that one.
+      const bool writes_codes = origin.by.attributes.Has("of");
+      return OpOf(saved).name == pattern || origin.by.op->name == pattern ||
+             (writes_codes && origin.by.attributes.GetWord("of") == pattern);
+    }
+    return MatchesGlob(pattern, NameOf(saved)) ||
+           MatchesGlob(pattern, program_.tensor(origin.result).name);
   }
 
   // Indices into saved_ of the matches. Throws UserError when there is none.

@@ -83,6 +83,15 @@ TEST_P(Fp8Step, GivesTheSameBitsUnderEveryPolicy) {
     ExpectSameNumbers(result, expected);
     EXPECT_LE(result.arena_bytes, expected.arena_bytes);
   }
+  // Codes go by the op and the name of what they are made of.
+  for (const char* const pattern : {GetParam().llama ? "swiglu" : "gelu", "*.mlp.*"}) {
+    TinyRun with = run;
+    with.checkpointing.policy = Policy::kSelective;
+    with.checkpointing.recompute.patterns = {pattern};
+    const TinyResult result = Train(with);
+    ExpectSameNumbers(result, expected);
+    EXPECT_LE(result.arena_bytes, expected.arena_bytes) << pattern;
+  }
   TinyRun with = run;
   with.checkpointing.offload.patterns = {"*"};
   ExpectSameNumbers(Train(with), expected);

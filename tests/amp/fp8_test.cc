@@ -274,6 +274,20 @@ TEST(Fp8Products, ResultsThatOthersReadStay) {
   }
 }
 
+// Nothing of a layer in front of all that trains waits.
+TEST(Fp8Products, PreActivationsThatDoNotWaitStay) {
+  Program program = Parse(R"(program p
+  tensor %x: bf16[32,16] input persistent
+  tensor %up: bf16[32,16] parameter persistent
+  tensor %g: bf16[32,32] metric persistent
+forward
+  %h: bf16[32,32] = linear(%x, %up) {fp8="e5m2"} @block.0
+  %g = gelu(%h) {approximate="tanh"} @block.0
+)");
+  EXPECT_EQ(Fp8Products({.codes = {.pre_activations = true}}).Run(program).summary,
+            "1 products of 8-bit codes");
+}
+
 // A frozen layer needs no gradient of its weight: nothing transposed waits.
 TEST(Fp8Products, FrozenLayersKeepNoCodes) {
   Program program = Parse(R"(program p
@@ -320,7 +334,7 @@ forward
 backward
   %dx: bf16[8,24] metric = linear_dx(%dy, %w) {fp8="e5m2"} @block.0 !autodiff
 )");
-  EXPECT_FALSE(Fp8Products().Run(program).changed);
+  EXPECT_TRUE(Fp8Products().Run(program).refused);
 }
 
 // The gradient of a weight that LowGradients has made bf16 keeps its draws.

@@ -315,7 +315,7 @@ struct AmpConfig {
   int64_t max_skips = 50;                   // skipped steps in a row that end the run
   Fp8Recipe fp8_recipe = Fp8Recipe::kNone;  // how 8-bit linear layers find their scales
   int64_t fp8_window = 16;                  // steps whose largest values make scales
-  double fp8_margin = 1;                    // times the largest of them
+  double fp8_margin = 1;                    // times the largest of them; derived: 2 with adapters
   Fp8Gradients fp8_gradients = Fp8Gradients::kE4m3;
   std::vector<std::string> fp8_skip;  // patterns of weights whose layers stay in 16 bits
   int64_t fp8_skip_ends = 1;          // blocks at each end that stay in 16 bits

@@ -406,6 +406,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "Factor on the largest value of these steps, before scales are made of it: what is "
           "larger becomes the largest code.")
       .Between(0.5, 1024)
+      .Derived("1; 2 with adapters")
       .When("amp.fp8.recipe", delayed);
   amp.Add("fp8.gradients", &A::fp8_gradients,
           "Codes of the gradients of these layers' results: `e4m3` is the more precise, `e5m2` has "
@@ -413,7 +414,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .When("amp.fp8.recipe", codes);
   amp.Add("fp8.skip", &A::fp8_skip,
           "Linear layers that stay in 16 bits, by the names of their weights: "
-          "`[block.0.*, *.mlp.*]`.")
+          "`[\"block.0.*\", \"*.mlp.*\"]`.")
       .When("amp.fp8.recipe", codes);
   amp.Add("fp8.skip_ends", &A::fp8_skip_ends,
           "The number of blocks at each end of the model that stay in 16 bits.")

@@ -92,8 +92,9 @@ std::string WhyNot(const amp::Fp8Options& options, const Program& program,
   return why.empty() ? fmt::format("in {}", graph::Name(first.dtype)) : why;
 }
 
-// Codes of which a node makes an activation function's input.
+// Codes of which a node of the forward pass makes an activation function's input.
 TensorId CodesOfInput(const Program& program, const Node& node) {
+  if (node.phase != graph::Phase::kForward) return kNoTensor;
   const bool reads = node.op->name == "dequantize" || node.op->name == "quantize_activation";
   if (!reads || !graph::IsFloat8(program.tensor(node.inputs[0]).type.dtype)) return kNoTensor;
   return program.Root(node.inputs[0]);
@@ -103,6 +104,7 @@ TensorId CodesOfInput(const Program& program, const Node& node) {
 
 CodeProducts CountCodeProducts(const CompiledStep& compiled) {
   CodeProducts products;
+  int64_t kept = 0;
   for (const StepEntry& entry : compiled.step.entries) {
     const Program& program = *compiled.programs[entry.program];
     const graph::Blocks blocks(program);
@@ -121,13 +123,13 @@ CodeProducts CountCodeProducts(const CompiledStep& compiled) {
       }
     }
     pre_activations.erase(kNoTensor);
-    products.pre_activations += static_cast<int64_t>(pre_activations.size()) * entry.times;
+    kept += static_cast<int64_t>(pre_activations.size()) * entry.times;
   }
   // All micro-steps of an update have the same products.
   const int64_t micro_steps = compiled.options.accumulate;
   products.all /= micro_steps;
   products.of_codes /= micro_steps;
-  products.pre_activations /= micro_steps;
+  if (compiled.options.amp.fp8.pre_activations) products.pre_activations = kept / micro_steps;
   for (auto& [reason, count] : products.others) count /= micro_steps;
   return products;
 }
@@ -140,8 +142,8 @@ std::string Text(const CodeProducts& products) {
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", reason, count);
   }
   if (!reasons.empty()) text += fmt::format(" ({})", reasons);
-  if (products.pre_activations > 0) {
-    text += fmt::format(", pre-activations in 8 bits: {}", products.pre_activations);
+  if (products.pre_activations) {
+    text += fmt::format(", pre-activations in 8 bits: {}", *products.pre_activations);
   }
   return text;
 }
@@ -152,7 +154,7 @@ nlohmann::ordered_json CodeProductsJson(const CodeProducts& products) {
   return {{"all", products.all},
           {"eight_bit", products.of_codes},
           {"others", others},
-          {"pre_activations", products.pre_activations}};
+          {"pre_activations", products.pre_activations.value_or(0)}};
 }
 
 }  // namespace plimsoll::trainer

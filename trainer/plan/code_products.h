@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "trainer/step/compile.h"
@@ -17,12 +18,13 @@ struct CodeProducts {
   int64_t all = 0;
   int64_t of_codes = 0;                   // of 8-bit codes
   std::map<std::string, int64_t> others;  // by the reason
-  int64_t pre_activations = 0;            // inputs of activation functions that are kept as codes
+  // Inputs of activation functions that are kept as codes, where they are asked for.
+  std::optional<int64_t> pre_activations = {};
 };
 CodeProducts CountCodeProducts(const CompiledStep& compiled);
 
 // "8-bit products: 84 of 87 a micro-step (the head stays in 16 bits: 1; amp.fp8.skip: 2)", and
-// ", pre-activations in 8 bits: 12" where there are any.
+// ", pre-activations in 8 bits: 12" where they are asked for.
 std::string Text(const CodeProducts& products);
 
 // {"all": 87, "eight_bit": 84, "others": {"amp.fp8.skip": 2, …}, "pre_activations": 0}

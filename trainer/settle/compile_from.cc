@@ -405,7 +405,10 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
 
 std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled) {
   for (const graph::PassReport& report : compiled.passes) {
-    if (!report.result.refused) continue;
+    const bool anywhere = std::ranges::any_of(compiled.passes, [&](const graph::PassReport& other) {
+      return other.pass == report.pass && other.result.changed;
+    });
+    if (!report.result.refused || anywhere) continue;
     const auto row = std::ranges::find(PassTable(), report.pass, &PassRow::name);
     return fmt::format("{}: {}: has no effect: {}", config.Origin(std::string(row->key)), row->key,
                        report.result.summary);

@@ -152,7 +152,7 @@ const std::vector<PassRow>& PassTable() {
        [](M m, Slice) { return m.trains() && m.options.amp.low_gradients; },
        [](M, Slice) { return New<amp::LowGradients>(); }},
       {"fp8_products", {kDraft}, "training with `amp.fp8`", HasFp8,
-       [](M m, Slice) { return New<amp::Fp8Products>(Fp8From(m)); }},
+       [](M m, Slice) { return New<amp::Fp8Products>(Fp8From(m)); }, "amp.fp8.recipe"},
       {"update", {kDraft}, "the last micro-step",
        [](M m, Slice) { return m.trains() && m.purpose.update; },
        [](M m, Slice) { return New<optim::Update>(UpdateFrom(m)); }},

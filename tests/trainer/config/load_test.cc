@@ -432,6 +432,13 @@ TEST(Load, NoEvaluationWithoutHeldOutData) {
   EXPECT_EQ(Parse(kBase + "train: {eval_every: 5}").train.eval_every, 5);
 }
 
+TEST(Load, ScalesOfAdaptersHaveAMargin) {
+  const std::string fp8 = kBase + "amp: {dtype: bf16, fp8: {recipe: delayed}}\n";
+  EXPECT_EQ(Parse(fp8).amp.fp8_margin, 1);
+  EXPECT_EQ(Parse(fp8 + "lora: {rank: 4}\n").amp.fp8_margin, 2);
+  EXPECT_EQ(Parse(fp8 + "lora: {rank: 4}\n", {"amp.fp8.margin=1"}).amp.fp8_margin, 1);
+}
+
 TEST(Load, RunDirectory) {
   EXPECT_EQ(LoadText(kBase, "configs/small.yaml").config.run.dir, "runs/small");
   EXPECT_EQ(LoadText(kBase, "").config.run.dir, "runs/run");
