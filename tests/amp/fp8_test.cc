@@ -250,7 +250,7 @@ backward
   %dh.codes_t: e5m2[32,32], _, %dh.scale: f32[], _ = quantize(%dh, %dh.largest, _, %fp8_largest) {dtype="e5m2", index=2} @block.0 !fp8_products
   %up.grad = scaled_linear(%dh.codes_t, %x.codes_t, %dh.scale, %x.scale, _, _, _) {dtype="f32"} @block.0 !fp8_products
   %fp8_largest.found: f32[3] = stack(%x.largest, %h.largest, %dh.largest) @fp8_largest !fp8_products
-  %fp8_largest.pending = max_magnitude(%fp8_largest.found) @fp8_largest !fp8_products
+  %fp8_largest.pending = max_magnitude(%fp8_largest.found, _) @fp8_largest !fp8_products
 )");
   // The gradient is made of the codes at once; the function's result is read as numbers here.
   EXPECT_EQ(ops::FuseQuantizedActivations(program), 1);

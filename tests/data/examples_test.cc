@@ -183,7 +183,7 @@ TEST(Examples, MistakesNameFileAndLine) {
   refused("{\"prompt\": 3, \"answer\": \"a\"}", "prompt");
   refused("{\"prompt\": \"a\", \"answer\": \"b\", \"completion\": \"c\"}", "keep one");
   refused("{\"text\": \"a\", \"answer\": \"b\"}", "keep one");
-  refused("{\"prompt\": \"\", \"answer\": \"\"}", "empty");
+  refused("{\"prompt\": \"\", \"answer\": \"\"}", "are both");
   refused("{\"prompt\": \"a\", ", "");
   refused("[1, 2]", "");
 }
