@@ -123,7 +123,8 @@ TEST(Traits, AreThoseOfTheseOps) {
                    "space_to_depth",
                    "subsample",
                    "swiglu",
-                   "tanh"}));
+                   "tanh",
+                   "transpose_codes"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.with_backward; }),
             (Names{"linear_cross_entropy_train"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
