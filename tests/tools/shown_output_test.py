@@ -23,44 +23,16 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path("tests/support").resolve()))
 import unittest_xml  # noqa: E402
+from shown_blocks import blocks  # noqa: E402
 
 ROOT = pathlib.Path.cwd()
 PLAN_ROWS = ROOT / "tests/tools/plan_rows.json"
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TUTORIALS = ROOT / "docs/tutorials"  # tutorial_test.py runs their commands
 
 # How the program's answers begin: a block that has such a line must be an example.
 PROGRAM_SAYS = re.compile(r"(Memory plan$|Peak in program |fits |does not fit |predicted step|step +\d+[ /:]|.*candidates; )")
-
-
-def blocks(text):
-    """Blocks of code as (the line of text before, the block's lines, its first line's number)."""
-    before, previous, found, fence = "", "", None, False
-    for number, line in enumerate(text.splitlines() + [""], 1):
-        if line.startswith("```"):
-            if fence:
-                yield before, found, first
-                before, found = "", None
-            else:
-                found, first = [], number + 1
-            fence = not fence
-        elif fence:
-            found.append(line)
-        elif line.startswith("    ") and (found is not None or previous == ""):
-            if found is None:
-                found, first = [], number
-            found.append(line[4:])
-        elif found is not None and line == "":
-            found.append("")
-        else:
-            if found is not None:
-                yield before, found, first
-                found = None
-            if line:
-                before = line
-        previous = line
-    if found is not None:
-        yield before, found, first
 
 
 def examples(lines):
@@ -136,7 +108,7 @@ def differences(figures, answers):
 class ShownOutput(unittest.TestCase):
     def test_examples(self):
         tried, wrong = 0, []
-        for document in DOCUMENTS:
+        for document in (d for d in DOCUMENTS if TUTORIALS not in d.parents):
             with tempfile.TemporaryDirectory() as folder:
                 (pathlib.Path(folder) / "configs").symlink_to(ROOT / "configs")
                 for before, lines, first in blocks(document.read_text()):
