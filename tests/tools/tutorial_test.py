@@ -204,7 +204,7 @@ class Follower:
             finally:
                 process.kill()
             said.seek(0)
-            # What takes longer than two seconds says so: how long that is depends on the machine.
+            # What takes longer than two seconds says so, on some machines.
             text = "".join(line for line in said if not line.endswith(" …\n"))
         # mpirun.sh puts the rank before each line, and ends with one of its own.
         text = re.sub(r"(?m)^\[\d+\] ", "", text)
@@ -331,6 +331,9 @@ class Tutorial(unittest.TestCase):
         answer = generated.split("\n")[0].rstrip("\ufffd")
         self.assertGreater(len(answer), 10)
         self.assertIn(answer, of_peft)
+
+    def test_there_is_no_other_tutorial(self):
+        self.assertEqual(list(PAGE.parent.iterdir()), [PAGE], "shown_output_test leaves this folder to this test")
 
     def test_python_is_python(self):
         scripts = [step for step in steps(PAGE.read_text()) if not isinstance(step, Command) and step[0].endswith(".py")]
