@@ -172,7 +172,7 @@ class Follower:
         (self.folder / MODEL).mkdir(parents=True)
         self.environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "XDG_CACHE_HOME")}
         self.environment.update(
-            HOME=folder, CUDA_VISIBLE_DEVICES="", PATH=f"{tools}:{os.environ['PATH']}", PLIMSOLL_MPI_SECONDS=str(SECONDS)
+            HOME=folder, CUDA_VISIBLE_DEVICES="", PATH=f"{tools}:{os.environ['PATH']}", PLIMSOLL_MPI_SECONDS=str(SECONDS - 20)
         )
 
     def run(self, line, typed="", interrupted=False):
