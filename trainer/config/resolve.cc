@@ -154,6 +154,12 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
     reset("data.chat_template", data.chat_template, why);
     reset("data.loss_on", data.loss_on, why);
     if (data.packing != Packing::kConcatenate) {
+      if (data.format == DataFormat::kAuto && !tokens) {  // a tokenizer makes it text
+        throw config.Error("data.packing",
+                           fmt::format("{} is for examples (*.jsonl), which need a tokenizer; set "
+                                       "data.tokenizer",
+                                       ToString(data.packing)));
+      }
       throw config.Error("data.packing",
                          fmt::format("{} is for examples (*.jsonl), and data.train names token "
                                      "files{}; remove it, and use data.documents: apart if "

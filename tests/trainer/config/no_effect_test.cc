@@ -37,6 +37,8 @@ TEST(NoEffect, KeysOfOtherPackingAreReported) {
                           "run.yaml:2: data.documents: has no effect with data.synthetic: true"));
   ExpectUserError([&] { warnings("train: a.bin, packing: best_fit"); },
                   {"run.yaml:2: data.packing: best_fit", "*.jsonl", "data.documents: apart"});
+  ExpectUserError([&] { warnings("train: a.jsonl, packing: best_fit"); },
+                  {"run.yaml:2: data.packing: best_fit", "*.jsonl", "set data.tokenizer"});
   ExpectUserError([&] { warnings("train: a.bin, documents: apart"); },
                   {"run.yaml:2: data.documents", "data.tokenizer", "joined"});
   EXPECT_THAT(warnings("train: a.bin, tokenizer: byte, documents: apart"), IsEmpty());
