@@ -9,10 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/axes.h"
 #include "ops/collectives/collective.h"
 #include "tests/parallel/compare_training.h"
-#include "tests/support/mpi_test_main.h"
+#include "tests/parallel/on_ranks.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
@@ -50,18 +49,11 @@ TinyRun RunOf(bool llama, int64_t accumulate) {
   return run;
 }
 
-class GatherCodesRanks : public testing::Test {
+class GatherCodesRanks : public OnRanks {
  protected:
-  void SetUp() override {
-    if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-    ranks_.emplace(TestWorld(), Mesh({DataAxis(TestWorld().size())}));
-    ThreadPool pool(1);
-    ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
-  }
-
   // Trains with gathers of codes, and of 16 bits.
-  void ExpectSameBits(TinyRun run) {
-    run.ranks = &*ranks_;
+  void ExpectSameBits(TinyRun run, int64_t tensor = 1) {
+    run.ranks = Ranks(tensor);
     run.without = {"gather_codes"};
     const TinyResult want = Train(run);
     EXPECT_EQ(codes_gathered, 0);
@@ -75,8 +67,6 @@ class GatherCodesRanks : public testing::Test {
     EXPECT_LE(got.arena_bytes, want.arena_bytes);
     ExpectAlikeOnAllRanks(got);
   }
-
-  std::optional<runtime::MeshRanks> ranks_;
 };
 
 TEST_F(GatherCodesRanks, ChangeNoBit) {
@@ -123,23 +113,20 @@ TEST_F(GatherCodesRanks, ChangeNoBitOfOtherTechniques) {
 // Each of two tensor ranks multiplies by multiples of 16; scales are those of its own part.
 TEST_F(GatherCodesRanks, ChangeNoBitWithTensorParallelism) {
   if (TestWorld().size() < 4) GTEST_SKIP() << "for four ranks";
-  ranks_.emplace(TestWorld(), Mesh({DataAxis(TestWorld().size() / 2), TensorAxis(2)}));
-  ThreadPool pool(1);
-  ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
   for (const bool sequence : {false, true}) {
     SCOPED_TRACE(sequence ? "sequence parallel" : "tensor parallel");
     TinyRun run = RunOf(/*llama=*/true, /*accumulate=*/2);
     run.spec = models::LlamaSpec({2, 32, 2, 2, 16, 64, 96, 16, false});
     run.checkpointing.policy = Policy::kBlock;
     run.sequence_parallel = sequence;
-    ExpectSameBits(run);
+    ExpectSameBits(run, /*tensor=*/2);
   }
 }
 
 // Weights on the host are gathered in 16 bits: their magnitudes would need them once more.
 TEST_F(GatherCodesRanks, LeaveWeightsOnTheHostIn16Bits) {
   TinyRun run = RunOf(/*llama=*/true, /*accumulate=*/1);
-  run.ranks = &*ranks_;
+  run.ranks = Ranks();
   const TinyResult want = Train(run);
   run.weights_on_host = true;
   EXPECT_EQ(BitsOf(Train(run)), BitsOf(want));

@@ -3,36 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
-#include <memory>
 #include <utility>
 
-#include "base/axes.h"
 #include "tests/parallel/compare_training.h"
-#include "tests/support/mpi_test_main.h"
+#include "tests/parallel/on_ranks.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
 
-class HostOnRanks : public testing::Test {
+class HostOnRanks : public OnRanks {
  protected:
-  void SetUp() override {
-    if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-  }
-
-  // Ranks of a mesh data × tensor.
-  const runtime::MeshRanks* Ranks(int64_t tensor = 1) {
-    std::unique_ptr<runtime::MeshRanks>& ranks = ranks_[tensor];
-    if (!ranks) {
-      const int64_t data = TestWorld().size() / tensor;
-      ranks = std::make_unique<runtime::MeshRanks>(TestWorld(),
-                                                   Mesh({DataAxis(data), TensorAxis(tensor)}));
-      ThreadPool pool(1);
-      ranks->Connect(*runtime::MakeCpuDevice(pool), 0);
-    }
-    return ranks.get();
-  }
-
   // Few activations: most of the peak is parameters. Two blocks fit in a bucket.
   TinyRun Run(bool llama, int64_t zero) {
     TinyRun run;
@@ -49,8 +29,6 @@ class HostOnRanks : public testing::Test {
     run.ranks = Ranks();
     return run;
   }
-
-  std::map<int64_t, std::unique_ptr<runtime::MeshRanks>> ranks_;  // by tensor ranks
 };
 
 // Trains with all parameters on the device, and with those on the host that the run says, which has

@@ -9,9 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/axes.h"
 #include "tests/parallel/compare_training.h"
-#include "tests/support/mpi_test_main.h"
+#include "tests/parallel/on_ranks.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
@@ -34,25 +33,16 @@ TinyRun RunOf(bool llama, int64_t accumulate) {
   return run;
 }
 
-class ZeroEquivalence : public testing::Test {
+class ZeroEquivalence : public OnRanks {
  protected:
-  void SetUp() override {
-    if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-    ranks_.emplace(TestWorld(), Mesh({DataAxis(TestWorld().size())}));
-    ThreadPool pool(1);
-    ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
-  }
-
   // The same step on all ranks.
-  TinyRun Shared(TinyRun run, int64_t zero) const {
+  TinyRun Shared(TinyRun run, int64_t zero) {
     run.micro_batch /= TestWorld().size();
     run.zero = zero;
-    run.ranks = &*ranks_;
+    run.ranks = Ranks();
     run.executor.check_arena = true;
     return run;
   }
-
-  std::optional<runtime::MeshRanks> ranks_;
 };
 
 TEST_F(ZeroEquivalence, TrainsAsOneRank) {
