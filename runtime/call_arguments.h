@@ -12,8 +12,8 @@ namespace plimsoll::runtime {
 // arguments.
 int32_t IdBound(const graph::Program& program, const graph::Node& node);
 
-// Whether the input has positions of tokens in their documents (ops/attention/attention.h). Its
-// stand-in has one document a row, as plans assume: 0, 1, 2, … in each.
+// Whether the input has positions of tokens in their documents (ops/attention/attention.h). When
+// a call is timed each row is one document, as plans assume: 0, 1, 2, ….
 bool HasPositions(const graph::Node& node, size_t input);
 void FillPositions(int32_t* positions, const graph::Shape& shape);
 

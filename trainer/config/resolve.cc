@@ -256,7 +256,7 @@ void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   if (train.sample_every > 0 && config.data.tokenizer.empty()) {
     throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
   }
-  // Adapters begin at zero, and the gradients beside them grow in the first steps.
+  // Adapters begin at zero, and their gradients grow in the first steps.
   if (config.lora.rank > 0 && !config.IsSet("amp.fp8.margin")) config.amp.fp8_margin = 2;
 }
 
