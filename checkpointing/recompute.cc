@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
+#include "graph/block.h"
 #include "ops/collectives/collective.h"
 
 namespace plimsoll::checkpointing {
@@ -55,6 +56,7 @@ class Recomputer {
         tensors_[program.Root(id)].writers.push_back(n);
       }
     }
+    KeepWhatBlocksGive();
   }
 
   graph::PassResult Run() {
@@ -98,6 +100,30 @@ class Recomputer {
     const Tensor& tensor = program_.tensor(root);
     return !tensor.persistent && !tensor.type.scalar() && !info.kept && !info.writers.empty() &&
            info.writers.front() < forward_;
+  }
+
+  // Whether cheap nodes make the tensor of what is kept.
+  bool IsCheap(TensorId root) const {
+    const Node& maker = program_.nodes()[tensors_[root].writers.front()];
+    return maker.op->cheap_to_recompute && std::ranges::all_of(maker.inputs, [&](TensorId id) {
+             return id == kNoTensor || !Recomputed(program_.Root(id)) || IsCheap(program_.Root(id));
+           });
+  }
+
+  // Keeps results that no later node reads, but one of another block does, unless they are cheap.
+  // In the order of the program, so that one that is kept makes others cheap.
+  void KeepWhatBlocksGive() {
+    const graph::Blocks blocks(program_);
+    for (int n = 0; n < forward_; ++n) {
+      for (const TensorId id : program_.nodes()[n].inputs) {
+        if (id == kNoTensor) continue;
+        const TensorId root = program_.Root(id);
+        if (!Recomputed(root) || LastUse(root) >= 0) continue;
+        const auto maker = static_cast<size_t>(tensors_[root].writers.front());
+        if (blocks.Of(static_cast<size_t>(n)) == blocks.Of(maker) || IsCheap(root)) continue;
+        tensors_[root].kept = true;
+      }
+    }
   }
 
   // The tensor that node at_ must read instead of `id`.

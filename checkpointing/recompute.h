@@ -5,8 +5,10 @@
 // it, its producer runs once more: a clone that reads kept and persistent tensors, or results of
 // further clones, back to the nearest available tensors.
 //
-// - A forward result that no later node reads is not kept for a clone: another clone makes it. Only
-//   scalars are kept for clones, such as the largest magnitude of what is quantized again.
+// - A forward result that no later node reads is not kept for a clone: another clone makes it.
+//   Scalars are kept, such as the largest magnitude of what is quantized again, and what one block
+//   gives to another, unless cheap nodes make it of what is kept: otherwise blocks would be made
+//   again from the first one.
 // - Expensive nodes (matrix products, attention) are cloned once. A clone of a cheap one
 //   (OpDef::cheap_to_recompute: norms, activations, casts, …) is dropped between two uses and made
 //   again if all its inputs are available at the second use anyway: so no cheap intermediate of a

@@ -160,9 +160,23 @@ class Tagger {
         if (preset) of_presets.push_back(i);
       }
     }
+    if (!of_presets.empty()) RecomputeCodesOfWhatWaits();
     KeepWhatNeedsOtherBlocks(of_presets);
     for (const std::string& pattern : options_.save.patterns) {
       for (size_t i : AllMatches(options_.save, pattern)) tags_[i] = Retention::kSave;
+    }
+  }
+
+  // With presets, 8-bit codes of a result that waits anyway are made again from it.
+  void RecomputeCodesOfWhatWaits() {
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      const graph::Node& maker = program_.nodes()[saved_[i].producer];
+      if (maker.op->name != "quantize" || !MayGo(saved_[i])) continue;
+      const graph::TensorId of = program_.Root(maker.inputs[0]);
+      for (size_t k = 0; k < saved_.size(); ++k) {
+        if (saved_[k].tensor == of && tags_[k] == Retention::kSave)
+          tags_[i] = Retention::kRecompute;
+      }
     }
   }
 

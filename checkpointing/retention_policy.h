@@ -13,7 +13,8 @@
 // A pattern is a preset, which ops declare (OpDef::recompute_preset: `norms`, `activations`,
 // `attention`), an op kind (`gelu`) or a glob over names of tensors (`block.*.mlp.fc`). An op's
 // further results, such as a norm's statistics, have the retention of its first one: they are
-// small, and running the op again gives them for nothing.
+// small, and running the op again gives them for nothing. With a preset, 8-bit codes of what is
+// kept are made again from it.
 //
 // Whole parameters, gathered from data ranks' parts (ZeRO's third stage), wait for the backward
 // pass like activations, but policies and patterns don't apply to them: only `reshard` does.

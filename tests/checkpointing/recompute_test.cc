@@ -71,6 +71,35 @@ backward
 )");
 }
 
+// Nothing later reads what the first block gives to the second one, %b and %n. %b, a product, waits
+// for the second one's clones; %n is cheaply made of it.
+TEST(Recompute, StartsFromWhatAnotherBlockMade) {
+  const std::string forward = R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[4,4] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %dy: f32[8,4] input persistent
+
+forward
+  %a: f32[8,4] = scale(%x) {factor=2.0} @block.0
+  %b: f32[8,4] = linear(%a, %w, _) @block.0
+  %n: f32[8,4] = scale(%b) {factor=2.0} @block.0
+  %c: f32[8,4] = add(%b, %n) @block.1
+  %d: f32[8,4] recompute = scale(%c) {factor=2.0} @block.1
+  %loss = sum(%d)
+backward
+  %e: f32[8,4] = scale(%dy) {factor=2.0}
+)";
+  ExpectProgram(Recomputed(forward + "  %f: f32[8,4] = mul(%d, %e)\n"), forward + R"(
+recompute
+  %n.again: f32[8,4] = scale(%b) {factor=2.0} @block.0 !recompute
+  %c.again: f32[8,4] = add(%b, %n.again) @block.1 !recompute
+  %d.again: f32[8,4] = scale(%c.again) {factor=2.0} @block.1 !recompute
+backward
+  %f: f32[8,4] = mul(%d.again, %e)
+)");
+}
+
 // %g is cheap and needed twice. Its second clone would keep %a alive longer than any other reader,
 // so the first clone is kept instead.
 TEST(Recompute, KeepsACheapCloneThatCannotBeHadForNothing) {

@@ -118,6 +118,36 @@ backward
   EXPECT_EQ(Tagged(program, Retention::kRecompute), (Names{"all"}));
 }
 
+// Codes of what waits anyway are made again, those of what does not are kept.
+TEST(TagActivations, APresetKeepsNoCodesOfWhatIsKept) {
+  Program program = Parse(R"(program p
+  tensor %x: bf16[16,16] input persistent
+  tensor %largest: f32[] input persistent
+  tensor %loss: f32[] metric persistent
+  tensor %dy: bf16[16,16] input persistent
+  tensor %dyt: e4m3[16,16] input persistent
+  tensor %dw: f32[16,16] gradient persistent
+forward
+  %a: bf16[16,16] = scale(%x) {factor=2.0}
+  %at: e4m3[16,16], _, %as: f32[], _ = quantize(%a, %largest, _) {dtype="e4m3"}
+  %b: bf16[16,16] = scale(%a) {factor=2.0}
+  %bt: e4m3[16,16], _, %bs: f32[], _ = quantize(%b, %largest, _) {dtype="e4m3"}
+  %act: bf16[16,16] = gelu(%b) {approximate="tanh"}
+  %loss = sum(%act)
+backward
+  %dl: bf16[16,16] = scale(%dy) {factor=2.0}
+  %d: bf16[16,16] = mul(%act, %dl)
+  %dw = scaled_linear(%dyt, %bt, %as, %bs, _, %dw, _) {dtype="f32"}
+  %dw = scaled_linear(%dyt, %at, %as, %as, _, %dw, _) {dtype="f32"}
+  %e: bf16[16,16] = mul(%a, %d)
+)");
+  Program by_name = program;
+  TagActivations(Selective({"activations"})).Run(program);
+  EXPECT_EQ(Tagged(program, Retention::kRecompute), (Names{"at", "act"}));
+  TagActivations(Selective({"gelu"})).Run(by_name);
+  EXPECT_EQ(Tagged(by_name, Retention::kRecompute), (Names{"act"}));
+}
+
 TEST(TagActivations, TakesExplicitTags) {
   Options options;
   options.policy = Policy::kExplicit;
