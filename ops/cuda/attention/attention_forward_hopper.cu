@@ -7,9 +7,13 @@
 // warpgroup, of which there are three for heads up to 64 wide, otherwise two. Its warpgroups:
 //
 //   one thread   has the copy engine bring queries, and keys and values in the order of their use
-//   the others   S = q·kᵀ, 64 keys at a time, with q in registers if its head is at most 128 wide;
-//                softmax; out += P·v. The next S is under way while P·v is, and the draws are made
-//                meanwhile.
+//   the others   walk from the last keys that their queries see to the first ones, a step of 128 or
+//                64 keys at a time (HopperForwardMemory::kKeys): S = q·kᵀ; softmax; out += P·v. S
+//                of a step and P·v of the one before are started together; softmax runs during P·v.
+//
+// Only the first step, the last keys, touches the diagonal and the sequence's end. There each query
+// sees a key, so that its largest score is finite from then on: keys that are hidden in later steps
+// weigh exactly zero and change no bit.
 //
 // Units of different lengths come in the order of their length, the longest first, so that thread
 // blocks end together; equal ones head by head, so that k and v stay in L2.
@@ -21,46 +25,51 @@
 #include "ops/cuda/attention/attention_hopper.cuh"
 #include "ops/cuda/attention/attention_largest_tiles.cuh"
 #include "ops/cuda/attention/attention_range_tiles.cuh"
+#include "ops/cuda/products/wide_products.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace plimsoll::ops {
 
 namespace {
 
+// In the order in which the others use them: the last step's keys, then always the keys of a step
+// and the values of the step after it.
 template <bool kRanges, typename T, typename Memory>
 __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memory& m) {
   typename Memory::Slot n;
-  typename Memory::Single units;
+  unsigned done = 0;  // units
 #pragma unroll 1
-  for (int unit = static_cast<int>(blockIdx.x); unit < a.units;
-       unit += static_cast<int>(gridDim.x)) {
-    const HopperForwardUnit<Memory::kWarpgroups, kRanges> u(a, unit);
+  for (int turn = 0; turn * static_cast<int>(gridDim.x) < a.units; ++turn) {
+    const int unit = HopperForwardUnitAt(turn);
+    if (unit >= a.units) break;
+    const HopperForwardUnit<Memory, kRanges> u(a, unit);
     if (!u.exists()) continue;
     const auto bring = [&](int step, int head) {
       AwaitBarrier(m.Empty(n), n.round ^ 1);
       ExpectBytes(m.Full(n), Memory::kTile);
-      for (int piece = 0; piece < Memory::kPieces; ++piece) {
-        LoadHead(m.Tile(n) + piece * kOperandTile, &a.qkv, u.b, step * 64, head, m.Full(n),
-                 piece * 64);
+      for (int i = 0; i < Memory::kPieces * Memory::kBlocks; ++i) {
+        const int piece = i / Memory::kBlocks, block = i % Memory::kBlocks;
+        LoadHead(m.Tile(n) + i * kOperandTile, &a.qkv, u.b, step * Memory::kKeys + block * 64, head,
+                 m.Full(n), piece * 64);
       }
       n.Step();
     };
-    AwaitBarrier(m.QueriesEmpty(), units.round ^ 1);
-    ExpectBytes(m.QueriesFull(), Memory::kWarpgroups * Memory::kTile);
+    AwaitBarrier(m.QueriesEmpty(done), m.Round(done) ^ 1);
+    ExpectBytes(m.QueriesFull(done), Memory::kWarpgroups * Memory::kQueryTile);
     for (int part = 0; part < Memory::kWarpgroups; ++part) {
       for (int piece = 0; piece < Memory::kPieces; ++piece) {
-        LoadHead(m.Queries(part) + piece * kOperandTile, &a.qkv, u.b, u.first + part * 64, u.h,
-                 m.QueriesFull(), piece * 64);
+        LoadHead(m.Queries(done, part) + piece * kOperandTile, &a.qkv, u.b, u.first + part * 64,
+                 u.h, m.QueriesFull(done), piece * 64);
       }
     }
-    units.Step();
+    ++done;
     const int keys = a.heads + u.g, values = keys + a.kv_heads;
-    bring(u.begin, keys);
-    for (int step = u.begin + 1; step < u.steps; ++step) {
+    bring(u.steps - 1, keys);
+    for (int step = u.steps - 2; step >= u.begin; --step) {
       bring(step, keys);
-      bring(step - 1, values);
+      bring(step + 1, values);
     }
-    bring(u.steps - 1, values);
+    bring(u.begin, values);
   }
 }
 
@@ -69,161 +78,176 @@ struct NoDraws {
   __device__ static bool Kept(int, uint32_t) { return true; }
 };
 
+// s = q·kᵀ for 64 queries and the keys of a step.
+template <typename T, typename Memory>
+__device__ void StartScores(float (&s)[Memory::kBlocks][32], uint32_t queries, uint32_t keys) {
+  const uint32_t left = LowerHalf(queries), right = LowerHalf(keys);
+  ProductsBegin();
+#pragma unroll
+  for (int k = 0; k < 4 * Memory::kPieces; ++k) {
+    const uint64_t a = OperandAt(left, k / 4 * kOperandTile + k % 4 * 32);
+    const uint64_t b = OperandAt(right, k / 4 * Memory::kPiece + k % 4 * 32);
+    if constexpr (Memory::kBlocks == 1) {
+      MultiplyShared<T>(s[0], a, b, k > 0);
+    } else {
+      MultiplyWide<T, Contiguous::kInner, Contiguous::kInner>(reinterpret_cast<float(&)[64]>(s), a,
+                                                              b, k > 0);
+    }
+  }
+  CommitProducts();
+}
+
+// out += weights·v
+template <typename T, typename Memory>
+__device__ void StartOutput(float (&out)[Memory::kPieces][32],
+                            const uint32_t (&weights)[Memory::kBlocks][4][4], uint32_t values) {
+  ProductsBegin();
+#pragma unroll
+  for (int i = 0; i < Memory::kPieces * Memory::kBlocks; ++i) {
+    AddWeightedTile<T>(out[i / Memory::kBlocks], weights[i % Memory::kBlocks],
+                       values + i * kOperandTile);
+  }
+  CommitProducts();
+}
+
 template <bool kDropout, bool kRanges, typename T, typename Memory>
 __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m, int part) {
-  constexpr int kPieces = Memory::kPieces;
-  using Draws = std::conditional_t<kDropout, TileDraws<false>, NoDraws>;
+  constexpr int kPieces = Memory::kPieces, kBlocks = Memory::kBlocks, kKeys = Memory::kKeys;
+  using Draws = std::conditional_t<kDropout, TileDraws<false, 4 * kBlocks>, NoDraws>;
   const ResultPlace at;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
   const AttentionDropout& dropout = a.dropout;
   const uint2 rng = kDropout ? dropout.Key() : uint2{};
-  // The row of an 8 × 8 matrix of the queries that this lane addresses.
-  const uint32_t offset = PieceOffset(warp * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16);
   typename Memory::Slot n;
-  typename Memory::Single units;
+  unsigned done = 0;  // units
 #pragma unroll 1
-  for (int unit = static_cast<int>(blockIdx.x); unit < a.units;
-       unit += static_cast<int>(gridDim.x)) {
-    const HopperForwardUnit<Memory::kWarpgroups, kRanges> u(a, unit);
+  for (int turn = 0; turn * static_cast<int>(gridDim.x) < a.units; ++turn) {
+    const int unit = HopperForwardUnitAt(turn);
+    if (unit >= a.units) break;
+    const HopperForwardUnit<Memory, kRanges> u(a, unit);
     if (!u.exists()) continue;
     const int first = u.first + part * 64;  // query
-    const int steps = a.causal ? min(u.steps, first / 64 + 1) : u.steps;
     const int64_t row = int64_t{u.b} * a.heads + u.h;
     const uint64_t draws_at = ScoreTile(dropout, dropout.Row(u.b, u.h), first + warp * 16, 0);
-    // The first step of these queries, and the first key that all of them see.
-    const int begin = kRanges ? a.ranges.LastFirst(u.b, first + 1, u.length) / 64 : 0;
+    // The steps of these queries, from `top` down to `begin`, and the first key that all see.
+    const int top = a.causal ? min(u.steps - 1, first / kKeys) : u.steps - 1;
+    const int begin = kRanges ? a.ranges.LastFirst(u.b, first + 1, u.length) / kKeys : 0;
     const int cut = kRanges ? a.ranges.LastFirst(u.b, first + 64, u.length) : 0;
 
-    uint32_t q[Memory::kHeld ? kPieces : 1][4][4];
-    AwaitBarrier(m.QueriesFull(), units.round);
-    units.Step();
-    if constexpr (Memory::kHeld) {
-#pragma unroll
-      for (int piece = 0; piece < kPieces; ++piece) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          LoadMatrices(q[piece][k], (m.Queries(part) + piece * kOperandTile + offset) ^ (k * 32));
-        }
-      }
-    }
-    float s[32], out[kPieces][32] = {};
+    float s[kBlocks][32], out[kPieces][32] = {};
     float largest[2] = {-INFINITY, -INFINITY}, total[2] = {};
     float shrink[2];
-    uint32_t weights[4][4];
-    const auto start_scores = [&] {
-      AwaitBarrier(m.Full(n), n.round);
-      ProductsBegin();
-      if constexpr (Memory::kHeld) {
-#pragma unroll
-        for (int piece = 0; piece < kPieces; ++piece) {
-          const uint32_t keys = LowerHalf(m.Tile(n) + piece * kOperandTile);
-#pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            MultiplyHeld<T>(s, q[piece][k], OperandAt(keys, k * 32), piece + k > 0);
-          }
-        }
-      } else {
-        MultiplyTiles<T, kPieces>(s, m.Queries(part), m.Tile(n));
-      }
-      CommitProducts();
+    uint32_t weights[kBlocks][4][4];
+    const auto await_slot = [&](typename Memory::Slot slot) {
+      AwaitBarrier(m.Full(slot), slot.round);
     };
-    const auto start_output = [&](int step) {
-      AwaitBarrier(m.Full(n), n.round);
-      if (a.lengths != nullptr && (step + 1) * 64 > u.length) {
-        ClearPadding<kPieces>(m.Tile(n), u.length - step * 64, 1 + part);
-      }
-      ProductsBegin();
-#pragma unroll
-      for (int piece = 0; piece < kPieces; ++piece) {
-        AddWeightedTile<T>(out[piece], weights, m.Tile(n) + piece * kOperandTile);
-      }
-      CommitProducts();
-    };
-    // Scores become weights, of which some are dropped.
-    const auto softmax = [&](int step, const Draws& draws) {
-      if (step + 1 == steps) {
-        // Only the last step touches the diagonal or the sequence's end.
-        const int last = u.length - 1 - step * 64, diagonal = first - step * 64;
-#pragma unroll
-        for (int i = 0; i < 32; ++i) {
-          const bool hidden =
-              at.Column(i) > last || (a.causal && at.Column(i) > at.Row(i) + diagonal);
-          if (hidden) s[i] = -INFINITY;
-        }
-      }
-      if (kRanges && step * 64 < cut) {
-        HideEarlierKeys(a.ranges, u.b, first, u.length, step * 64, -INFINITY, s);
-      }
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float most = largest[r];
-#pragma unroll
-        for (int i = 0; i < 32; ++i) {
-          if (i / 2 % 2 == r) most = fmaxf(most, s[i]);
-        }
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-        shrink[r] = Exp2((largest[r] - most) * a.scale);
-        largest[r] = most;
-        float base = most * a.scale;
-        // A query that sees none of the keys so far has only −∞.
-        if (kRanges && most == -INFINITY) shrink[r] = 1, base = 0;
-        float sum = 0;
-#pragma unroll
-        for (int i = 0; i < 32; ++i) {
-          if (i / 2 % 2 != r) continue;
-          s[i] = Exp2(fmaf(s[i], a.scale, -base));
-          sum += s[i];
-          if (!draws.Kept(i, dropout.threshold << 16)) s[i] = 0;
-        }
-        total[r] = fmaf(total[r], shrink[r], sum);
-      }
+    const auto start_scores = [&] { StartScores<T, Memory>(s, m.Queries(done, part), m.Tile(n)); };
+    const auto start_output = [&] {
+      await_slot(n);
+      StartOutput<T, Memory>(out, weights, m.Tile(n));
     };
     const auto draws_of = [&](int step) -> Draws {
       if constexpr (kDropout) {
-        return {dropout, rng, draws_at + static_cast<uint64_t>(step * 4), 1};
+        return {dropout, rng, draws_at + static_cast<uint64_t>(step * (kKeys / 16)), 1};
       } else {
         return {};
       }
+    };
+    // Scores become weights, of which some are dropped. Every query that is no padding sees a key
+    // of step `top`, namely itself or the last one: from there on its largest score is finite.
+    const auto softmax = [&](int step, const Draws& draws) {
+      if (kRanges && step * kKeys < cut) {
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          HideEarlierKeys(a.ranges, u.b, first, u.length, step * kKeys + block * 64, -INFINITY,
+                          s[block]);
+        }
+      }
+      float most[2][2] = {{largest[0], largest[0]}, {largest[1], largest[1]}};
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) {
+        float& of_row = most[i / 2 % 2][i % 2];
+        of_row = fmaxf(of_row, s[i / 32][i % 32]);
+      }
+      float base[2], sum[2][2] = {};
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float of_row = fmaxf(most[r][0], most[r][1]);
+        of_row = fmaxf(of_row, __shfl_xor_sync(~0u, of_row, 1));
+        of_row = fmaxf(of_row, __shfl_xor_sync(~0u, of_row, 2));
+        shrink[r] = Exp2((largest[r] - of_row) * a.scale);
+        largest[r] = of_row;
+        base[r] = of_row * a.scale;
+      }
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) {
+        float& weight = s[i / 32][i % 32];
+        weight = Exp2(fmaf(weight, a.scale, -base[i / 2 % 2]));
+        sum[i / 2 % 2][i % 2] += weight;
+        if (!draws.Kept(i, dropout.threshold << 16)) weight = 0;
+      }
+#pragma unroll
+      for (int r = 0; r < 2; ++r) total[r] = fmaf(total[r], shrink[r], sum[r][0] + sum[r][1]);
+    };
+    const auto pack_weights = [&] {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) PackWeights<T>(s[block], weights[block]);
     };
     const auto free_slot = [&] {
       ArriveByWarp(m.Empty(n));
       n.Step();
     };
-
-    const auto free_queries = [&](int step) {
-      if (step == (Memory::kHeld ? begin : steps - 1)) ArriveByWarp(m.QueriesEmpty());
-    };
     const auto skip = [&] {
-      AwaitBarrier(m.Full(n), n.round);
+      await_slot(n);
       free_slot();
     };
 
-    // Keys and values that only the warpgroups before see, up to the keys of the first step.
-    if constexpr (kRanges) {
-      for (int left = 2 * (begin - u.begin) - 1; left > 0; --left) skip();
-    }
+    // Keys and values that only the warpgroups after it see, up to the keys of step `top`.
+    for (int left = 2 * (u.steps - 1 - top) - 1; left > 0; --left) skip();
+    AwaitBarrier(m.QueriesFull(done), m.Round(done));
+    await_slot(n);
     start_scores();
     {
-      const Draws draws = draws_of(begin);
+      const Draws draws = draws_of(top);
       WaitForProducts<0>(s);
-      free_queries(begin);
       free_slot();
-      if (kRanges && begin > u.begin) skip();  // values of the step before
-      softmax(begin, draws);
+      // Values of the step after it.
+      if (top < u.steps - 1) skip();
+        // Only this step touches the diagonal or the sequence's end.
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int query = a.causal ? first + at.Row(2 * r) : u.length;
+        const int last = min(query, u.length - 1) - top * kKeys - at.column;
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) {
+          if (i / 2 % 2 == r && i / 4 * 8 + i % 2 > last) s[i / 32][i % 32] = -INFINITY;
+        }
+      }
+      softmax(top, draws);
     }
-    PackWeights<T>(s, weights);
+    pack_weights();
+    await_slot(n);
+    if (a.lengths != nullptr && (top + 1) * kKeys > u.length) {
+      const typename Memory::Slot values = top > u.begin ? n.Next() : n;
+      await_slot(values);
+      for (int i = 0; i < kPieces * kBlocks; ++i) {
+        const int seen = u.length - top * kKeys - i % kBlocks * 64;
+        if (seen < 64) ClearPadding<1>(m.Tile(values) + i * kOperandTile, max(seen, 0), 1 + part);
+      }
+    }
 #pragma unroll 1
-    for (int step = begin + 1; step < steps; ++step) {
+    for (int step = top - 1; step >= begin; --step) {
       const typename Memory::Slot keys = n;
       start_scores();
       n.Step();
-      start_output(step - 1);
+      start_output();
       const Draws draws = draws_of(step);
       WaitForProducts<1>(s);
-      free_queries(step);
       ArriveByWarp(m.Empty(keys));
       softmax(step, draws);
+      // A loop ends a basic block: without it here, the assembler puts the wait for the products
+      // before softmax, which then runs alone.
+      await_slot(n.Next());
       WaitForProducts<0>(out);
       free_slot();
 #pragma unroll
@@ -231,14 +255,16 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
 #pragma unroll
         for (int i = 0; i < 32; ++i) out[piece][i] *= shrink[i / 2 % 2];
       }
-      PackWeights<T>(s, weights);
+      pack_weights();
     }
-    if (steps < u.steps) skip();  // keys that these queries don't see
-    start_output(steps - 1);
+    ArriveByWarp(m.QueriesEmpty(done));
+    ++done;
+    if (begin > u.begin) skip();  // keys that these queries don't see
+    start_output();
     WaitForProducts<0>(out);
     free_slot();
     // Of the other warpgroups' steps: keys and values but the keys above.
-    for (int left = 2 * (u.steps - steps) - 1; left > 0; --left) skip();
+    for (int left = 2 * (begin - u.begin) - 1; left > 0; --left) skip();
 
     float factor[2];
 #pragma unroll
@@ -267,10 +293,11 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
 }
 
 template <typename T, int kPieces, bool kDropout, bool kRanges>
-__global__ __launch_bounds__(HopperForwardMemory<kPieces>::kThreads, 1) void HopperForwardKernel(
-    const __grid_constant__ HopperForwardArguments<T> a) {
+__global__ __launch_bounds__(
+    HopperForwardMemory<kPieces, kDropout>::kThreads,
+    1) void HopperForwardKernel(const __grid_constant__ HopperForwardArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Memory = HopperForwardMemory<kPieces>;
+  using Memory = HopperForwardMemory<kPieces, kDropout>;
   extern __shared__ __align__(1024) char memory[];
   const Memory m{SharedAddress(memory)};
   if (threadIdx.x == 0) {
@@ -310,26 +337,29 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
   h.batch = narrow(a.batch), h.heads = narrow(a.heads), h.kv_heads = narrow(a.kv_heads);
   h.head = narrow(a.head), h.sequence = narrow(a.queries);
   h.causal = a.causal;
-  const auto launch = [&]<int kPieces>() {
-    using Memory = HopperForwardMemory<kPieces>;
+  const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>() {
+    using Memory = HopperForwardMemory<kPieces, kDropout>;
     constexpr int kQueries = 64 * Memory::kWarpgroups;
     h.tiles = (h.sequence + kQueries - 1) / kQueries;
     h.units = h.tiles * h.batch * h.heads;
-    auto* const kernel = a.dropout.rng == nullptr ? &HopperForwardKernel<T, kPieces, false, true>
-                         : a.ranges.cuts()        ? &HopperForwardKernel<T, kPieces, true, true>
-                                                  : &HopperForwardKernel<T, kPieces, true, false>;
+    auto* const kernel = &HopperForwardKernel<T, kPieces, kDropout, kRanges>;
     gpu::Check(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
         "cudaFuncSetAttribute");
     const auto blocks = static_cast<unsigned>(std::min(h.units, processors));
     kernel<<<blocks, Memory::kThreads, Memory::kBytes, stream>>>(h);
   };
+  const auto launch_width = [&]<int kPieces>() {
+    if (a.dropout.rng == nullptr) return launch.template operator()<kPieces, false, true>();
+    a.ranges.cuts() ? launch.template operator()<kPieces, true, true>()
+                    : launch.template operator()<kPieces, true, false>();
+  };
   if (a.head <= 64) {
-    launch.template operator()<1>();
+    launch_width.template operator()<1>();
   } else if (a.head <= 128) {
-    launch.template operator()<2>();
+    launch_width.template operator()<2>();
   } else {
-    a.head <= 192 ? launch.template operator()<3>() : launch.template operator()<4>();
+    a.head <= 192 ? launch_width.template operator()<3>() : launch_width.template operator()<4>();
   }
   gpu::CheckLaunch("attention");
 }

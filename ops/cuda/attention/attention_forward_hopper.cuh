@@ -25,23 +25,32 @@ struct HopperForwardArguments {
   bool causal;
 };
 
-// Queries from `first` on of head h, 64 for each warpgroup, and the steps of 64 keys that they see:
-// from `begin` on.
-template <int kWarpgroups, bool kRanges>
+// The unit of this thread block at its turn, if it is below a.units. Turns go through the blocks
+// forward and backward alternately: so each block has about the same work, although units get
+// shorter.
+__device__ inline int HopperForwardUnitAt(int turn) {
+  const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+  return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
+}
+
+// Queries from `first` on of head h, 64 for each warpgroup, and the steps of kKeys keys that they
+// see: from `begin` on.
+template <typename Memory, bool kRanges>
 struct HopperForwardUnit {
   template <typename T>
   __device__ HopperForwardUnit(const HopperForwardArguments<T>& a, int unit) {
+    constexpr int kQueries = 64 * Memory::kWarpgroups;
     const int rows = a.batch * a.heads;
     const bool equal = !a.causal && a.lengths == nullptr;
     const int row = equal ? unit / a.tiles : unit % rows;
     b = row / a.heads;
     h = row % a.heads;
     g = h / (a.heads / a.kv_heads);
-    first = (a.tiles - 1 - (equal ? unit % a.tiles : unit / rows)) * 64 * kWarpgroups;
+    first = (a.tiles - 1 - (equal ? unit % a.tiles : unit / rows)) * kQueries;
     length = a.lengths == nullptr ? a.sequence : min(a.sequence, a.lengths[b]);
-    const int end = min(length, first + 64 * kWarpgroups);
-    steps = ((a.causal ? end : length) + 63) / 64;
-    begin = kRanges && exists() ? a.ranges.First(b, first) / 64 : 0;
+    const int end = a.causal ? min(length, first + kQueries) : length;
+    steps = (end + Memory::kKeys - 1) / Memory::kKeys;
+    begin = kRanges && exists() ? a.ranges.First(b, first) / Memory::kKeys : 0;
   }
   // Whether any of its queries is no padding.
   __device__ bool exists() const { return first < length; }
@@ -52,33 +61,46 @@ struct HopperForwardUnit {
 
 // Shared memory of a thread block, 1024-byte aligned:
 //
-//   queries  64 for each computing warpgroup
-//   slots    a ring: keys and values of 64 tokens in the order in which they are used
-template <int kWidthPieces>
+//   queries  64 for each computing warpgroup; heads up to 128 wide: room for those of two units
+//   slots    a ring: keys and values of a step in the order in which they are used
+//
+// Tiles of 64 × 64 lie one after another: first the rows of the first 64 columns, then those of the
+// next ones.
+template <int kWidthPieces, bool kDropout>
 struct HopperForwardMemory {
   static constexpr int kPieces = kWidthPieces;  // of 64 columns
   static constexpr int kWarpgroups = kPieces == 1 ? 3 : 2;
   static constexpr int kThreads = (kWarpgroups + 1) * kWarpgroup;
   static constexpr int kRegisters = kPieces == 1 ? 160 : 240;
   static constexpr int kRegistersOfCopies = kPieces == 1 ? 32 : 24;
-  static constexpr bool kHeld = kPieces <= 2;  // q is in registers
-  static constexpr int kSlots = kHeld ? 8 : kPieces == 3 ? 7 : 5;
-  static constexpr int kTile = kPieces * kOperandTile;
+  // Keys of a step: as many as the registers allow. Narrow heads have 160, and draws need some.
+  static constexpr int kBlocks = kPieces > 2 || (kPieces == 1 && kDropout) ? 1 : 2;
+  static constexpr int kKeys = 64 * kBlocks;
+  static constexpr int kUnits = kPieces <= 2 ? 2 : 1;  // whose queries there is room for
+  static constexpr int kSlots = kPieces == 1 ? 10 : kPieces == 3 ? 7 : 5;
+  static constexpr int kPiece = kBlocks * kOperandTile;
+  static constexpr int kTile = kPieces * kPiece;
+  static constexpr int kQueryTile = kPieces * kOperandTile;
 
-  static constexpr int kSlotsAt = kWarpgroups * kTile;
+  static constexpr int kSlotsAt = kUnits * kWarpgroups * kQueryTile;
   static constexpr int kBarriersAt = kSlotsAt + kSlots * kTile;
-  static constexpr int kBytes = kBarriersAt + (2 * kSlots + 2) * 8;
+  static constexpr int kBytes = kBarriersAt + 2 * (kSlots + kUnits) * 8;
 
   using Slot = RingPlace<kSlots>;
-  using Single = RingPlace<1>;
 
-  __device__ uint32_t Queries(int part) const { return base + part * kTile; }
+  // `unit`: the number of this thread block's units before it.
+  __device__ uint32_t Queries(unsigned unit, int part) const {
+    return base + (unit % kUnits * kWarpgroups + part) * kQueryTile;
+  }
   __device__ uint32_t Tile(Slot n) const { return base + kSlotsAt + n.index * kTile; }
 
   __device__ uint32_t Full(Slot n) const { return Barrier(n.index); }
   __device__ uint32_t Empty(Slot n) const { return Barrier(kSlots + n.index); }
-  __device__ uint32_t QueriesFull() const { return Barrier(2 * kSlots); }
-  __device__ uint32_t QueriesEmpty() const { return Barrier(2 * kSlots + 1); }
+  __device__ uint32_t QueriesFull(unsigned unit) const {
+    return Barrier(2 * kSlots + unit % kUnits);
+  }
+  __device__ uint32_t QueriesEmpty(unsigned unit) const { return QueriesFull(unit) + kUnits * 8; }
+  __device__ static uint32_t Round(unsigned unit) { return unit / kUnits % 2; }
 
   // Called by one thread. Each warp of the computing warpgroups arrives separately.
   __device__ void InitBarriers() const {
@@ -87,8 +109,10 @@ struct HopperForwardMemory {
       InitBarrier(Full(n), 1);
       InitBarrier(Empty(n), kWarps);
     }
-    InitBarrier(QueriesFull(), 1);
-    InitBarrier(QueriesEmpty(), kWarps);
+    for (unsigned unit = 0; unit < kUnits; ++unit) {
+      InitBarrier(QueriesFull(unit), 1);
+      InitBarrier(QueriesEmpty(unit), kWarps);
+    }
     FenceArrivalInit();
   }
 
