@@ -10,6 +10,7 @@
 //   the others   walk from the last keys that their queries see to the first ones, a step of 128 or
 //                64 keys at a time (HopperForwardMemory::kKeys): S = q·kᵀ; softmax; out += P·v. S
 //                of a step and P·v of the one before are started together; softmax runs during P·v.
+//                Heads up to 128 wide: the warpgroups start their products in turn.
 //
 // Only the first step, the last keys, touches the diagonal and the sequence's end. There each query
 // sees a key, so that its largest score is finite from then on: keys that are hidden in later steps
@@ -39,8 +40,8 @@ __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memo
   typename Memory::Slot n;
   unsigned done = 0;  // units
 #pragma unroll 1
-  for (int turn = 0; turn * static_cast<int>(gridDim.x) < a.units; ++turn) {
-    const int unit = HopperForwardUnitAt(turn);
+  for (int round = 0; round * static_cast<int>(gridDim.x) < a.units; ++round) {
+    const int unit = HopperForwardUnitAt(round);
     if (unit >= a.units) break;
     const HopperForwardUnit<Memory, kRanges> u(a, unit);
     if (!u.exists()) continue;
@@ -118,11 +119,12 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
   const AttentionDropout& dropout = a.dropout;
   const uint2 rng = kDropout ? dropout.Key() : uint2{};
+  const ProductTurns<Memory> turns(part);
   typename Memory::Slot n;
   unsigned done = 0;  // units
 #pragma unroll 1
-  for (int turn = 0; turn * static_cast<int>(gridDim.x) < a.units; ++turn) {
-    const int unit = HopperForwardUnitAt(turn);
+  for (int round = 0; round * static_cast<int>(gridDim.x) < a.units; ++round) {
+    const int unit = HopperForwardUnitAt(round);
     if (unit >= a.units) break;
     const HopperForwardUnit<Memory, kRanges> u(a, unit);
     if (!u.exists()) continue;
@@ -203,7 +205,12 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     };
 
     // Keys and values that only the warpgroups after it see, up to the keys of step `top`.
-    for (int left = 2 * (u.steps - 1 - top) - 1; left > 0; --left) skip();
+    for (int step = u.steps - 1; step > top; --step) {
+      skip();
+      if (step < u.steps - 1) skip();
+      turns.Await();
+      turns.Pass();
+    }
     AwaitBarrier(m.QueriesFull(done), m.Round(done));
     await_slot(n);
     start_scores();
@@ -238,9 +245,11 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
 #pragma unroll 1
     for (int step = top - 1; step >= begin; --step) {
       const typename Memory::Slot keys = n;
+      turns.Await();
       start_scores();
       n.Step();
       start_output();
+      turns.Pass();
       const Draws draws = draws_of(step);
       WaitForProducts<1>(s);
       ArriveByWarp(m.Empty(keys));
@@ -264,7 +273,12 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     WaitForProducts<0>(out);
     free_slot();
     // Of the other warpgroups' steps: keys and values but the keys above.
-    for (int left = 2 * (begin - u.begin) - 1; left > 0; --left) skip();
+    for (int step = begin - 1; step >= u.begin; --step) {
+      turns.Await();
+      turns.Pass();
+      skip();
+      if (step > u.begin) skip();
+    }
 
     float factor[2];
 #pragma unroll

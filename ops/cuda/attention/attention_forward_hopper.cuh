@@ -1,6 +1,6 @@
 // Definitions shared by the kernels of ops/cuda/attention/attention_forward_hopper.cu: their
-// arguments, a unit's position in the problem, and a thread block's shared memory with the barriers
-// between its parts. Only in code for sm_90a.
+// arguments, a unit's position in the problem, a thread block's shared memory with the barriers
+// between its parts, and turns of its warpgroups. Only in code for sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -25,12 +25,12 @@ struct HopperForwardArguments {
   bool causal;
 };
 
-// The unit of this thread block at its turn, if it is below a.units. Turns go through the blocks
+// The unit of this thread block in a round, if it is below a.units. Rounds go through the blocks
 // forward and backward alternately: so each block has about the same work, although units get
 // shorter.
-__device__ inline int HopperForwardUnitAt(int turn) {
+__device__ inline int HopperForwardUnitAt(int round) {
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
-  return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
+  return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
 }
 
 // Queries from `first` on of head h, 64 for each warpgroup, and the steps of kKeys keys that they
@@ -77,6 +77,7 @@ struct HopperForwardMemory {
   static constexpr int kBlocks = kPieces > 2 || (kPieces == 1 && kDropout) ? 1 : 2;
   static constexpr int kKeys = 64 * kBlocks;
   static constexpr int kUnits = kPieces <= 2 ? 2 : 1;  // whose queries there is room for
+  static constexpr bool kTurns = kPieces <= 2;         // warpgroups start their products in turn
   static constexpr int kSlots = kPieces == 1 ? 10 : kPieces == 3 ? 7 : 5;
   static constexpr int kPiece = kBlocks * kOperandTile;
   static constexpr int kTile = kPieces * kPiece;
@@ -120,6 +121,29 @@ struct HopperForwardMemory {
 
  private:
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
+};
+
+// The turns of warpgroups to start products, one after another in a cycle: so the tensor cores
+// finish one's scores before they begin with the next one's, and one's softmax runs during the
+// others' products. A warpgroup has a turn for every step of a unit but the last keys', also for
+// steps whose keys its queries don't see.
+template <typename Memory>
+struct ProductTurns {
+  __device__ explicit ProductTurns(int of_part) : part(of_part) {
+    if (part == Memory::kWarpgroups - 1) Pass();
+  }
+  __device__ void Await() const {
+    if constexpr (!Memory::kTurns) return;
+    asm volatile("bar.sync %0, 256;" ::"r"(kFirstName + part) : "memory");
+  }
+  __device__ void Pass() const {
+    if constexpr (!Memory::kTurns) return;
+    const int next = part + 1 == Memory::kWarpgroups ? 0 : part + 1;
+    asm volatile("bar.arrive %0, 256;" ::"r"(kFirstName + next) : "memory");
+  }
+
+  static constexpr int kFirstName = 4;  // of the barriers; ClearPadding's are 1 to 3
+  int part;
 };
 
 }  // namespace plimsoll::ops
