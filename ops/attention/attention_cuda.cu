@@ -284,12 +284,14 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
         const WidestAttention widest(p.batch, p.sequence, p.heads);
         return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream);
       }
+      // The kernels of one pass take padded rows or a window, not both.
+      const bool two_passes = p.padded && a.ranges.cuts();
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (!p.padded && PrefersOnePass(pass, p.head)) {
+      if (!two_passes && PrefersOnePass(pass, p.head)) {
         return LaunchOnePassBackward(a, pass, ctx.workspace, processors, ctx.stream);
       }
       const WideAttention wide(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (!p.padded && PrefersWideOnePass(wide, p.head) && CanRunWideOnePass(wide, processors)) {
+      if (!two_passes && PrefersWideOnePass(wide, p.head) && CanRunWideOnePass(wide, processors)) {
         return LaunchWideBackward(a, wide, ctx.workspace, processors, ctx.stream);
       }
       return LaunchHopperBackward(a, ctx.stream);

@@ -38,7 +38,8 @@ struct AttentionBackwardArguments {
   float scale;
   bool packed;               // heads can be read 16 bytes at a time
   AttentionDropout dropout;  // its keep_scale is 1 if there is none
-  // [batch]: tokens that are no padding; padding is neither read nor written. nullptr: all of them.
+  // [batch]: tokens that are no padding. What padding holds doesn't matter, its gradients are zero
+  // or left as they were. nullptr: all of them.
   const int32_t* lengths;
   AttentionRanges ranges;  // if they cut, causal
 

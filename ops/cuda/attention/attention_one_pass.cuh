@@ -21,13 +21,18 @@ struct OnePassArguments {
   int batch, heads, kv_heads, length, width;
   int chunks, tiles, blocks, shared_blocks, units;
   bool causal;
+
+  // Tokens of a row that are no padding; a.lengths isn't nullptr.
+  __device__ int Length(int b) const { return max(0, min(length, a.lengths[b])); }
 };
 
 // Queries [first · 64, (first + tiles) · 64) of head h, and the key blocks that they see, from
 // `begin` on. With kRanges, `at` is the address of what FindRanges has left in shared memory: for
-// each tile the first key of its first query, and of its last.
-template <bool kRanges>
+// each tile the first key of its first query, and of its last. With kPadded a row counts as a
+// shorter one: a unit ends with its row, and has no blocks if its queries are padding.
+template <bool kRanges, bool kPadded>
 struct OnePassUnit {
+  static_assert(!kRanges || !kPadded);
   static constexpr int kTiles = kOnePassQueries / kOnePassStep;
 
   template <typename T>
@@ -43,8 +48,21 @@ struct OnePassUnit {
     chunks = a.chunks;
     const int chunk = chunks - 1 - order / group;
     first = chunk * kTiles;
-    tiles = min(kTiles, a.tiles - first);
-    blocks = causal ? (first + tiles - 1) / 2 + 1 : a.blocks;
+    if constexpr (kPadded) {
+      const int length = a.Length(b);
+      chunks = (length + kTiles * 64 - 1) / (kTiles * 64);
+      order -= (a.chunks - chunks) * group;
+      tiles = max(0, min(kTiles, (length + 63) / 64 - first));
+      blocks = tiles == 0 ? 0 : causal ? (first + tiles - 1) / 2 + 1 : (length + 127) / 128;
+    } else {
+      tiles = min(kTiles, a.tiles - first);
+      blocks = causal ? (first + tiles - 1) / 2 + 1 : a.blocks;
+    }
+  }
+  // Of the row.
+  template <typename T>
+  __device__ int Length(const OnePassArguments<T>& a) const {
+    return kPadded ? a.Length(b) : a.length;
   }
   template <typename T>
   __device__ void FindRanges(const OnePassArguments<T>& a) const {
@@ -113,7 +131,7 @@ struct OnePassUnit {
   uint32_t at;
   int kv, b, g, h;  // kv = b · kv_heads + g
   int group;        // heads of a key-value head
-  int order;        // among the units of a key-value head
+  int order;        // among the units of a key-value head that have queries
   int chunks, first, tiles, blocks;
 };
 
@@ -129,7 +147,7 @@ struct OnePassUnit {
 struct OnePassMemory {
   static constexpr int kSlots = 4, kStages = 1;
   static constexpr int kSlotBytes = 2 * kOperandTile;
-  static constexpr int kTiles = OnePassUnit<false>::kTiles;
+  static constexpr int kTiles = OnePassUnit<false, false>::kTiles;
   static constexpr int kSumBytes = kOnePassStep * kOnePassHead * 4;  // of a tile
   static constexpr int kRowBytes = kOnePassStep * 2 * 4;
 
@@ -199,7 +217,7 @@ struct OnePassMemory {
 
 // What each warp but the copying one does: processes the units that its thread block takes, until
 // there are no more.
-template <bool kRanges, typename T, typename Work>
+template <typename Unit, typename T, typename Work>
 __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m,
                             const Work& work) {
   for (OnePassMemory::Single n;; n.Step()) {
@@ -208,7 +226,7 @@ __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m
     asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.base + OnePassMemory::kUnitAt));
     if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
     ArriveByWarp(m.UnitEmpty());
-    work(OnePassUnit<kRanges>(a, unit, m.Ranges(n)));
+    work(Unit(a, unit, m.Ranges(n)));
   }
 }
 
@@ -218,6 +236,20 @@ __device__ void MultiplyHeldTile(float (&d)[32], const uint32_t (&a)[4][4], uint
   const uint32_t right = LowerHalf(b);
 #pragma unroll
   for (int k = 0; k < 4; ++k) MultiplyHeld<T>(d, a[k], OperandAt(right, k * 32), k > 0);
+}
+
+// Zeros for the keys from `count` on of 128 that LoadTransposedMatrices has brought, 16 at a time:
+// a thread has two keys next to each other in a register.
+__device__ inline void ClearHeldKeys(uint32_t (&keys)[8][4], int count) {
+  const int column = threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int left = count - (k * 16 + i / 2 * 8 + column);
+      if (left < 2) keys[k][i] &= left < 1 ? 0 : 0xFFFFu;
+    }
+  }
 }
 
 }  // namespace plimsoll::ops

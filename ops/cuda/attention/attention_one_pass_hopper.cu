@@ -21,7 +21,9 @@
 //
 // Where documents of a row or a window limit what queries see, a unit begins with the first key
 // block that its queries see, the tiles of a block end with the last one that sees it, and those
-// units that see none of a block are left out of its order.
+// units that see none of a block are left out of its order. Where rows are padded, each row is
+// computed as one that ends where its padding begins: tiles and blocks of padding are left out, and
+// in the last ones padding becomes zeros before it is multiplied.
 //
 // Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every 512 queries, mostly
 // from L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
@@ -39,9 +41,10 @@ namespace {
 
 // How dk and dv of 64 keys leave a unit: adds the sums of the units before; then leaves the sums to
 // the next unit, or writes them.
-template <bool kRanges, typename T>
-__device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit<kRanges>& u, int block,
-                           int half, float (&dk)[32], float (&dv)[32], Promise& promise) {
+template <bool kRanges, bool kPadded, typename T>
+__device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit<kRanges, kPadded>& u,
+                           int block, int half, float (&dk)[32], float (&dv)[32],
+                           Promise& promise) {
   const int thread = threadIdx.x % kWarpgroup;
   const int64_t place = (int64_t{u.kv} * a.shared_blocks + block) * 2 + half;
   int* const added = a.counters + 1 + place;
@@ -66,7 +69,7 @@ __device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit<kRang
     promise.count = order + 1;
     return;
   }
-  const int first_key = block * 128 + half * 64, count = a.length - first_key;
+  const int first_key = block * 128 + half * 64, count = u.Length(a) - first_key;
   const int head = a.heads + u.g;
   AddLargestOfTile<T>(dk, a.a.scale * a.a.dropout.keep_scale, count, a.width, a.a.largest);
   AddLargestOfTile<T>(dv, a.a.dropout.keep_scale, count, a.width, a.a.largest);
@@ -79,25 +82,30 @@ __device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit<kRang
 constexpr int kThreads = 4 * kWarpgroup;
 
 using Memory = OnePassMemory;
-template <bool kRanges>
-using Unit = OnePassUnit<kRanges>;
+template <bool kRanges, bool kPadded>
+using Unit = OnePassUnit<kRanges, kPadded>;
 
 // Run by one thread: takes units and starts all copies, as their buffers become free.
-template <bool kRanges, typename T>
+template <bool kRanges, bool kPadded, typename T>
 __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
   Memory::Slot n;
   Memory::Single values, units;
 #pragma unroll 1
   for (;; units.Step()) {
-    const int unit = atomicAdd(a.counters, 1);
+    int unit = atomicAdd(a.counters, 1);
+    if constexpr (kPadded) {  // leaves out those without queries
+      while (unit < a.units && Unit<kRanges, kPadded>(a, unit, 0).tiles == 0) {
+        unit = atomicAdd(a.counters, 1);
+      }
+    }
     AwaitBarrier(m.UnitEmpty(), units.round ^ 1);
     asm volatile("st.shared.s32 [%0], %1;" ::"r"(m.base + Memory::kUnitAt), "r"(unit) : "memory");
     if constexpr (kRanges) {
-      if (unit < a.units) Unit<true>(a, unit, m.Ranges(units)).FindRanges(a);
+      if (unit < a.units) Unit<kRanges, kPadded>(a, unit, m.Ranges(units)).FindRanges(a);
     }
     Arrive(m.UnitFull());
     if (unit >= a.units) return;
-    const Unit<kRanges> u(a, unit, m.Ranges(units));
+    const Unit<kRanges, kPadded> u(a, unit, m.Ranges(units));
     const int64_t bh = int64_t{u.b} * a.heads + u.h;
     const float* const rows = a.rows + bh * a.tiles * 2 * kOnePassStep;
     const auto keys_or_values = [&](int block, int head, uint32_t to, uint32_t full) {
@@ -132,7 +140,7 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
 }
 
 // A warpgroup that computes scores, for half `half` of each block's keys.
-template <bool kDropout, bool kRanges, typename T>
+template <bool kDropout, bool kRanges, bool kPadded, typename T>
 __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, int half) {
   const ResultPlace at;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
@@ -146,7 +154,14 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
   Memory::Single values_at;
   Promise promise;
   const WeightDropper<kDropout> dropper(a.a.dropout);
-  ForEachUnit<kRanges>(a, m, [&](const Unit<kRanges>& u) {
+  ForEachUnit<Unit<kRanges, kPadded>>(a, m, [&](const Unit<kRanges, kPadded>& u) {
+    // Queries of padding have weights of 1, whose products with zeros are nothing.
+    const auto await_tile = [&](Memory::Slot at, int tile) {
+      m.AwaitFull(at);
+      if (kPadded && tile + 1 == u.tiles) {
+        ClearPaddingOf<2>(m.Tile(at), u.Length(a) - (u.first + tile) * 64, 1 + half);
+      }
+    };
 #pragma unroll 1
     for (int block = u.FirstBlock(0), end = 0; block < u.blocks; ++block, values_at.Step()) {
       end = u.EndTile(block, end);
@@ -171,12 +186,15 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
       float dk[32] = {}, dv[32] = {};
       if (tile < end) {
         float s[32], dp[32];
-        m.AwaitFull(n);
+        await_tile(n, tile);
         ProductsBegin();
         MultiplyHeldTile<T>(s, keys, m.Tile(n));
         CommitProducts();
         m.AwaitValuesFull(values_at);
         WaitForProducts<0>(s);
+        if (kPadded && block + 1 == u.blocks) {
+          ClearPaddingOf<1>(values, u.Length(a) - block * 128 - half * 64, 1 + half);
+        }
         FenceSharedWrites();
         ArriveByWarp(keys_empty);
         uint32_t empty_before = 0;  // the barrier of the previous tile
@@ -196,10 +214,12 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
             }
           }
           if (u.causal ? tile == diagonal : block + 1 == u.blocks) {
-            const int last = a.length - 1 - block * 128 - half * 64;
+            const int last = u.Length(a) - 1 - block * 128 - half * 64;
 #pragma unroll
             for (int i = 0; i < 32; ++i) {
-              if (at.Row(i) > (u.causal ? at.Column(i) : last)) s[i] = 0;
+              // Keys of padding come after all queries but those of padding.
+              const int column = kPadded ? min(at.Column(i), last) : at.Column(i);
+              if (at.Row(i) > (u.causal ? column : last)) s[i] = 0;
             }
           }
           if (const int first_key = block * 128 + half * 64; kRanges && u.Cut(tile) > first_key) {
@@ -233,7 +253,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
           ArriveByWarp(m.ScoresFull(stage));
           const Memory::Slot next = n.Next();
           if constexpr (kHasNext) {
-            m.AwaitFull(next);
+            await_tile(next, tile + 1);
             ProductsBegin();
             MultiplyHeldTile<T>(s, keys, m.Tile(next));
             CommitProducts();
@@ -266,7 +286,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
 }
 
 // The warpgroup that computes dq.
-template <bool kRanges, typename T>
+template <bool kRanges, bool kPadded, typename T>
 __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m) {
   const int thread = threadIdx.x % kWarpgroup, lane = threadIdx.x % 32, warp = thread / 32;
   // The row of a transposed 8 × 8 matrix that this lane addresses.
@@ -274,13 +294,14 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
   constexpr int kName = 3;
   Memory::Slot n;
   Memory::Stage stage;
-  ForEachUnit<kRanges>(a, m, [&](const Unit<kRanges>& u) {
+  ForEachUnit<Unit<kRanges, kPadded>>(a, m, [&](const Unit<kRanges, kPadded>& u) {
 #pragma unroll 1
     for (int block = u.FirstBlock(0), end = 0; block < u.blocks; ++block) {
       uint32_t keys[8][4];  // transposed: the rows are the head's elements
       m.AwaitFull(n);
 #pragma unroll
       for (int k = 0; k < 8; ++k) LoadTransposedMatrices(keys[k], m.Tile(n) + offset + k * 2048);
+      if (kPadded && block + 1 == u.blocks) ClearHeldKeys(keys, u.Length(a) - block * 128);
       uint32_t keys_empty = m.Empty(n);
       n.Step();
       end = u.EndTile(block, end);
@@ -328,7 +349,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
 #pragma unroll
         for (int i = 0; i < 32; ++i) dq[i] *= a.a.scale * a.a.dropout.keep_scale;
         // Rows are the head's elements, columns are queries.
-        AddLargestOfTile<T>(dq, 1, a.width, a.length - number * 64, a.a.largest);
+        AddLargestOfTile<T>(dq, 1, a.width, u.Length(a) - number * 64, a.a.largest);
         uint32_t packed[4][4];
         PackWeights<T>(dq, packed);
         SyncWarpgroup(kName);  // all have read their sums
@@ -346,7 +367,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
   });
 }
 
-template <typename T, bool kDropout, bool kRanges>
+template <typename T, bool kDropout, bool kRanges, bool kPadded>
 __global__ __launch_bounds__(kThreads,
                              1) void OnePassKernel(const __grid_constant__ OnePassArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -361,13 +382,13 @@ __global__ __launch_bounds__(kThreads,
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<32>();
-    if (threadIdx.x == 0) BringTiles<kRanges>(a, m);
+    if (threadIdx.x == 0) BringTiles<kRanges, kPadded>(a, m);
   } else if (role == 3) {
     LeaveRegisters<96>();
-    AddQueryGradients<kRanges>(a, m);
+    AddQueryGradients<kRanges, kPadded>(a, m);
   } else {
     TakeRegisters<192>();
-    AddKeyGradients<kDropout, kRanges>(a, m, role - 1);
+    AddKeyGradients<kDropout, kRanges, kPadded>(a, m, role - 1);
   }
 #endif
 }
@@ -397,9 +418,10 @@ void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePass
   o.causal = a.causal;
   LaunchAttentionRows<8>(a, o.rows, pass.tiles, o.counters, pass.counters, stream);
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(pass.units, processors));
-  DispatchDropoutAndRanges(
-      a.dropout.rng != nullptr, a.ranges.cuts(), [&]<bool kDropout, bool kRanges>() {
-        auto* const kernel = &OnePassKernel<T, kDropout, kRanges>;
+  DispatchDropoutAndMask(
+      a.dropout.rng != nullptr, a.ranges.cuts(), a.lengths != nullptr,
+      [&]<bool kDropout, bool kRanges, bool kPadded>() {
+        auto* const kernel = &OnePassKernel<T, kDropout, kRanges, kPadded>;
         gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         Memory::kBytes),
                    "cudaFuncSetAttribute");

@@ -102,6 +102,12 @@ __device__ void ClearPadding(uint32_t tiles, int count, int name) {
   SyncWarpgroup(name);
 }
 
+// The same where it is open whether there are such rows; all are if `count` isn't positive.
+template <int kPieces>
+__device__ void ClearPaddingOf(uint32_t tiles, int count, int name) {
+  if (count < 64) ClearPadding<kPieces>(tiles, max(0, count), name);
+}
+
 // Writes a result of 64 rows, scaled, 16 bytes at a time: the four threads of a row exchange words.
 template <typename T>
 __device__ void StoreRows(const float (&from)[32], float scale, T* to, int64_t stride, int count,

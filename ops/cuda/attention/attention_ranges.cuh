@@ -65,4 +65,18 @@ void DispatchDropoutAndRanges(bool drops, bool cuts, Body&& body) {
   }
 }
 
+// Calls body.template operator()<kDropout, kRanges, kPadded>(). Rows that are padded have no ranges
+// that cut.
+template <typename Body>
+void DispatchDropoutAndMask(bool drops, bool cuts, bool padded, Body&& body) {
+  if (padded) {
+    drops ? body.template operator()<true, false, true>()
+          : body.template operator()<false, false, true>();
+    return;
+  }
+  DispatchDropoutAndRanges(drops, cuts, [&]<bool kDropout, bool kRanges>() {
+    body.template operator()<kDropout, kRanges, false>();
+  });
+}
+
 }  // namespace plimsoll::ops

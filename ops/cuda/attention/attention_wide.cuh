@@ -26,6 +26,9 @@ struct WideArguments {
   int tiles, blocks, parts, part, units;
   int head_places, key_places;
   bool causal;
+
+  // Tokens of a row that are no padding; a.lengths isn't nullptr.
+  __device__ int Length(int b) const { return max(0, min(length, a.lengths[b])); }
 };
 
 // Keys [block · 128, …) of key-value head g, and `count` heads from h on, whose queries see them up
@@ -76,22 +79,35 @@ struct WideStep {
 };
 
 // What the computing warps need to know of a tile of queries, in a word: its number; with ranges
-// also the first of the key blocks that its queries see, and the first key that all of them see.
-template <bool kRanges>
+// also the first of the key blocks that its queries see, and the first key that all of them see;
+// with padding the length of its row.
+template <bool kRanges, bool kPadded>
 struct WideTile {
+  static_assert(!kRanges || !kPadded);
+
   template <typename T>
-  __device__ WideTile(const WideArguments<T>& a, int b, int tile) : word(tile) {
+  __device__ WideTile(const WideArguments<T>& a, int b, int length, int tile) : word(tile) {
     static_assert(kWideBlocks * kWideKeys <= 1 << 13 && kWideStep == 64);
     if constexpr (kRanges) {
       word |= a.a.ranges.First(b, tile * 64) / 128 << 7;
       word |= a.a.ranges.LastFirst(b, tile * 64 + 64, a.length) << 13;
     }
+    if constexpr (kPadded) word |= length << 7;
   }
   __device__ explicit WideTile(int packed = 0) : word(packed) {}
 
-  __device__ int Number() const { return kRanges ? word & 127 : word; }
+  __device__ int Number() const { return kRanges || kPadded ? word & 127 : word; }
   __device__ int FirstBlock() const { return kRanges ? word >> 7 & 63 : 0; }
   __device__ int Cut() const { return kRanges ? word >> 13 : 0; }
+  // Of the row, and its key blocks.
+  template <typename T>
+  __device__ int Length(const WideArguments<T>& a) const {
+    return kPadded ? word >> 7 : a.length;
+  }
+  template <typename T>
+  __device__ int Blocks(const WideArguments<T>& a) const {
+    return kPadded ? (Length(a) + 127) / 128 : a.blocks;
+  }
 
   int word;
 };
@@ -99,11 +115,11 @@ struct WideTile {
 // The turn of the unit with key block `block` among those that add to dq of a tile: they add from
 // the block on the diagonal backwards.
 struct WideTurn {
-  template <typename T, bool kRanges>
-  __device__ WideTurn(const WideArguments<T>& a, int block, WideTile<kRanges> at)
-      : writers(a.causal ? at.Number() / 2 + 1 - at.FirstBlock() : a.blocks),
+  template <typename T, bool kRanges, bool kPadded>
+  __device__ WideTurn(const WideArguments<T>& a, int block, WideTile<kRanges, kPadded> at)
+      : writers(a.causal ? at.Number() / 2 + 1 - at.FirstBlock() : at.Blocks(a)),
         order(at.Number() / 2 - block) {
-    if (order < 0) order += a.blocks;
+    if (order < 0) order += at.Blocks(a);
   }
   __device__ bool First() const { return order == 0; }
   __device__ bool Last() const { return order + 1 == writers; }
@@ -156,7 +172,7 @@ struct WideMemory {
   // The tile in the slot (WideTile), and the row of its head (AttentionDropout::Row).
   __device__ uint32_t TileOf(Slot n) const { return base + kTilesAt + n.index * 8; }
   __device__ uint32_t TurnOf(Pair n) const { return base + kTurnsAt + n.index * 16; }
-  // The unit's number; with ranges its end follows.
+  // The unit's number; with ranges its end follows, with padding the length of its row.
   __device__ uint32_t UnitAt() const { return base + kUnitAt; }
 
   // q, dout, lse and δ are there; are used up.
@@ -242,21 +258,24 @@ __device__ inline int4 LoadFour(uint32_t from) {
 }
 
 // What the copying thread and the computing warps do: process the units that their thread block
-// takes, until there are no more.
-template <bool kWarp, bool kRanges, typename T, typename Work>
+// takes, until there are no more. `work` gets a unit's number, its end and the length of its row.
+template <bool kWarp, bool kRanges, bool kPadded, typename T, typename Work>
 __device__ void ForEachWideUnit(const WideArguments<T>& a, const WideMemory& m, const Work& work) {
   for (WideMemory::Single n;; n.Step()) {
     AwaitRound(m.UnitFull(), n);
-    int unit, end = a.tiles;
+    int unit, end = a.tiles, length = a.length;
     if constexpr (kRanges) {
       const int2 both = LoadTwo(m.UnitAt());
       unit = both.x, end = both.y;
+    } else if constexpr (kPadded) {
+      const int2 both = LoadTwo(m.UnitAt());
+      unit = both.x, length = both.y, end = (length + 63) / 64;
     } else {
       asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.UnitAt()));
     }
     if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
     kWarp ? ArriveByWarp(m.UnitEmpty()) : Arrive(m.UnitEmpty());
-    work(unit, end);
+    work(unit, end, length);
   }
 }
 
@@ -268,17 +287,17 @@ __device__ inline void LoadWideHead(uint32_t to, const CUtensorMap* map, int b, 
 }
 
 // Run by one thread: starts all copies of operands, as their buffers become free.
-template <bool kRanges, typename T>
+template <bool kRanges, bool kPadded, typename T>
 __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
   WideMemory::Slot n;
   WideMemory::Single keys;
-  ForEachWideUnit<false, kRanges>(a, m, [&](int unit, int end) {
+  ForEachWideUnit<false, kRanges, kPadded>(a, m, [&](int unit, int end, int length) {
     const WideUnit u(a, unit, end);
     WideStep at(a, u);
 #pragma unroll 1
     for (int step = 0; step < u.steps; ++step, n.Step(), at.Next(a, u)) {
       const int head = u.b * a.heads + at.h;
-      const WideTile<kRanges> tile(a, u.b, at.tile);
+      const WideTile<kRanges, kPadded> tile(a, u.b, length, at.tile);
       AwaitRoundBefore(m.Empty(n), n);
       StoreTwo(m.TileOf(n), tile.word, static_cast<int>(a.a.dropout.Row(u.b, at.h)));
       ExpectBytes(m.Full(n), 2 * WideMemory::kTile + WideMemory::kRowBytes);
@@ -301,30 +320,47 @@ __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
 
 // What the threads that add to dq need to know about a turn.
 struct GivenTurn {
-  int place;   // of the sums; -1: there are no more turns
-  int before;  // additions before this one
+  int place;  // of the sums; -1: there are no more turns
+  int after;  // the number of additions that says that this one has been done
   bool first, last;
 };
 __device__ inline void StoreTurn(uint32_t to, const GivenTurn& t) {
-  StoreFour(to, {t.place, t.before, t.first, t.last});
+  StoreFour(to, {t.place, t.after, t.first, t.last});
 }
 __device__ inline GivenTurn LoadTurn(uint32_t from) {
   const int4 v = LoadFour(from);
   return {v.x, v.y, v.z != 0, v.w != 0};
 }
 
-// The number of additions to a tile after which the next head's may begin. With ranges rows differ
-// in the writers of a tile, so that each head gets as many numbers as there are blocks, and one
-// more.
-template <bool kRanges, typename T>
-__device__ int AdditionsBefore(const WideArguments<T>& a, int round, const WideTurn& turn) {
-  return round * (kRanges ? a.blocks + 1 : turn.writers) + turn.order;
+// Numbers of additions to a tile of the head that uses a place in this round: before the first one,
+// and after the last one. With ranges and padding rows differ in the writers of a tile, so that
+// each head gets as many numbers as there are blocks, and one more.
+template <bool kRanges, bool kPadded, typename T>
+__device__ int AdditionsOfRounds(const WideArguments<T>& a, int rounds, const WideTurn& turn) {
+  return rounds * (kRanges || kPadded ? a.blocks + 1 : turn.writers);
 }
-template <bool kRanges, typename T>
-__device__ int AdditionsAfter(const WideArguments<T>& a, const GivenTurn& turn) {
-  if (!kRanges || !turn.last) return turn.before + 1;
-  const int numbers = a.blocks + 1;
-  return (turn.before / numbers + 1) * numbers;
+
+// The batch row of a head, whose number is that in the order in which units are taken: the reverse
+// of WideUnit::heads_before.
+template <typename T>
+__device__ int WideRow(const WideArguments<T>& a, int head) {
+  const int group = a.heads / a.kv_heads;
+  const int first = head / group / kWideKeyHeads * kWideKeyHeads;  // key-value head
+  const int at_once = min(static_cast<int>(kWideKeyHeads), a.batch * a.kv_heads - first);
+  const int rest = head - first * group;
+  const int of_small = (a.parts - group % a.parts) * a.part * at_once;  // heads in small parts
+  const int offset = (rest < of_small ? rest / a.part : (rest - of_small) / (a.part + 1)) % at_once;
+  return (first + offset) / a.kv_heads;
+}
+
+// With padding not all heads that have used a place before have had this tile. The rounds after
+// which it is free: up to that of the last one that had it.
+template <typename T>
+__device__ int RoundsUntilFree(const WideArguments<T>& a, int head, int tile) {
+  do {
+    head -= a.head_places;
+  } while (head >= 0 && a.Length(WideRow(a, head)) <= tile * 64);
+  return head < 0 ? 0 : head / a.head_places + 1;
 }
 
 // Orders this thread's accesses before and after it, of which some are the copy engine's.
@@ -332,22 +368,30 @@ __device__ inline void FenceCopies() { asm volatile("fence.proxy.async;" ::: "me
 
 // Run by one thread: takes units, and says when it is a unit's turn to add to the next tile. The
 // next unit is taken after the last turn of the one before: so no unit waits for its start while
-// its thread block waits for a turn that depends on it.
-template <bool kRanges, typename T>
+// its thread block waits for a turn that depends on it. Units whose keys are padding are left out.
+template <bool kRanges, bool kPadded, typename T>
 __device__ void AwaitTurns(const WideArguments<T>& a, const WideMemory& m) {
   WideMemory::Pair n, before{1, 1};
 #pragma unroll 1
   for (WideMemory::Single units;; units.Step()) {
-    const int unit = atomicAdd(a.next_unit, 1);
-    int end = a.tiles;
+    int unit = atomicAdd(a.next_unit, 1);
+    int end = a.tiles, length = a.length;
     if (kRanges && unit < a.units) {
       const WideUnit whole(a, unit);
       const int first = whole.block * 2;
       end = a.a.ranges.EndTile(whole.b, 64, first * 64 + 128, first, end);
     }
+    if constexpr (kPadded) {
+      for (; unit < a.units; unit = atomicAdd(a.next_unit, 1)) {
+        const WideUnit whole(a, unit);
+        length = a.Length(whole.b);
+        if (whole.block * 128 < length) break;
+      }
+      end = (length + 63) / 64;
+    }
     AwaitRoundBefore(m.UnitEmpty(), units);
-    if constexpr (kRanges) {
-      StoreTwo(m.UnitAt(), unit, end);
+    if constexpr (kRanges || kPadded) {
+      StoreTwo(m.UnitAt(), unit, kPadded ? length : end);
     } else {
       asm volatile("st.shared.s32 [%0], %1;" ::"r"(m.UnitAt()), "r"(unit) : "memory");
     }
@@ -357,13 +401,18 @@ __device__ void AwaitTurns(const WideArguments<T>& a, const WideMemory& m) {
     WideStep at(a, u);
 #pragma unroll 1
     for (int step = 0; step < u.steps; ++step, n.Step(), before.Step(), at.Next(a, u)) {
-      const WideTurn turn(a, u.block, WideTile<kRanges>(a, u.b, at.tile));
-      const int head = u.heads_before + at.h - u.h;
+      const WideTurn turn(a, u.block, WideTile<kRanges, kPadded>(a, u.b, length, at.tile));
+      const int head = u.heads_before + at.h - u.h, round = head / a.head_places;
+      const auto additions = [&](int rounds) {
+        return AdditionsOfRounds<kRanges, kPadded>(a, rounds, turn);
+      };
       const GivenTurn given{head % a.head_places * a.tiles + at.tile,
-                            AdditionsBefore<kRanges>(a, head / a.head_places, turn), turn.First(),
-                            turn.Last()};
+                            turn.Last() ? additions(round + 1) : additions(round) + turn.order + 1,
+                            turn.First(), turn.Last()};
+      const int awaited = kPadded && turn.First() ? additions(RoundsUntilFree(a, head, at.tile))
+                                                  : additions(round) + turn.order;
       AwaitRoundBefore(m.Ended(n), n);
-      while (LoadAcquire(a.query_counts + given.place) != given.before) __nanosleep(32);
+      while (LoadAcquire(a.query_counts + given.place) != awaited) __nanosleep(32);
       StoreTurn(m.TurnOf(n), given);
       Arrive(m.Given(n));
       if (!turn.Loads()) continue;
@@ -383,7 +432,7 @@ __device__ void AwaitTurns(const WideArguments<T>& a, const WideMemory& m) {
 
 // Run by two threads, for every second tile each: adds the tile's sums to those in scratch memory,
 // and ends the unit's turn.
-template <bool kRanges, typename T>
+template <typename T>
 __device__ void AddSums(const WideArguments<T>& a, const WideMemory& m, int first) {
 #pragma unroll 1
   for (WideMemory::Pair n{first, 0};; n.Skip(2)) {
@@ -411,7 +460,7 @@ __device__ void AddSums(const WideArguments<T>& a, const WideMemory& m, int firs
       asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
       FenceCopies();
     }
-    StoreRelease(a.query_counts + turn.place, AdditionsAfter<kRanges>(a, turn));
+    StoreRelease(a.query_counts + turn.place, turn.after);
     Arrive(m.Ended(n));
   }
 }

@@ -17,7 +17,9 @@
 // has mostly come before the unit gets there, since the units of a head are two tiles apart.
 //
 // Where documents of a row or a window limit what queries see, a unit ends with the last tile that
-// sees its keys, and a tile's turns with the first key block that it sees.
+// sees its keys, and a tile's turns with the first key block that it sees. Where rows are padded,
+// each row is computed as one that ends where its padding begins: tiles and blocks of padding are
+// left out, and in the last ones padding becomes zeros before it is multiplied.
 //
 // Bytes: k and v once for each part of the heads; q, dout, lse and δ once for every 128 keys,
 // mostly from L2; 32 KB for dq of 64 queries there for every 128 keys, and back once; 128 KB for dk
@@ -42,14 +44,22 @@ using Unit = WideUnit;
 
 // Adds the sums of the units before to dk and dv of 64 keys; then leaves the sums to the next unit,
 // or writes them.
-template <typename T>
-__device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int half,
+template <bool kPadded, typename T>
+__device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int length, int half,
                                float (&dk)[2][32], float (&dv)[2][32], Promise& promise) {
   const int thread = threadIdx.x % kWarpgroup;
   if (a.parts > 1) {
     const int place = (u.kv % a.key_places * a.blocks + u.block) * 2 + half;
     int* const added = a.key_counts + place;
-    const int before = u.kv / a.key_places * a.parts + u.part;
+    const int after = u.kv / a.key_places * a.parts + u.part + 1;
+    int before = after - 1;
+    if (kPadded && u.part == 0) {  // the last one that used the place, and had the block
+      int kv = u.kv;
+      do {
+        kv -= a.key_places;
+      } while (kv >= 0 && a.Length(kv / a.kv_heads) <= u.block * 128);
+      before = kv < 0 ? 0 : (kv / a.key_places + 1) * a.parts;
+    }
     float4* const sums =
         reinterpret_cast<float4*>(a.key_sums) + int64_t{place} * 32 * kWarpgroup + thread;
     promise.Keep();
@@ -69,10 +79,10 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int hal
     }
     SyncWarpgroup(2 + half);
     promise.added = added;
-    promise.count = before + 1;
+    promise.count = after;
     if (u.part + 1 < a.parts) return;
   }
-  const int first_key = u.block * 128 + half * 64, count = a.length - first_key;
+  const int first_key = u.block * 128 + half * 64, count = length - first_key;
   const int head = a.heads + u.g;
   AddLargestOfTiles<T>(dk, a.a.scale * a.a.dropout.keep_scale, count, a.width, a.a.largest);
   AddLargestOfTiles<T>(dv, a.a.dropout.keep_scale, count, a.width, a.a.largest);
@@ -89,8 +99,9 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int hal
 
 // A warpgroup that computes scores, for half `half` of each block's keys, and that half of dq's
 // columns.
-template <bool kDropout, bool kRanges, typename T>
+template <bool kDropout, bool kRanges, bool kPadded, typename T>
 __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int half) {
+  using Tile = WideTile<kRanges, kPadded>;
   const ResultPlace at;
   const int thread = threadIdx.x % kWarpgroup, lane = thread % 32, warp = thread / 32;
   const float scale = a.a.scale * kLog2E;
@@ -106,7 +117,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
   Memory::Pair scores, sums, before{1, 1};
   Promise promise;
   const WeightDropper<kDropout> dropper(a.a.dropout);
-  ForEachWideUnit<true, kRanges>(a, m, [&](int unit, int end) {
+  ForEachWideUnit<true, kRanges, kPadded>(a, m, [&](int unit, int end, int length) {
     int left, block;  // of the unit; what else it is isn't kept in registers
     {
       const Unit u(a, unit, end);
@@ -117,18 +128,31 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     float d[32];  // dP, then dq
     Memory::Pair scores_before = scores;
     int2 tile_before{};  // of which dq is due
-    const auto number = [](int2 tile) { return WideTile<kRanges>(tile.x).Number(); };
+    const auto number = [](int2 tile) { return Tile(tile.x).Number(); };
+    // Queries of padding have weights of 1, whose products with zeros are nothing.
+    const auto clear_queries = [&] {
+      if constexpr (kPadded) {
+        const Tile tile(LoadTwo(m.TileOf(n)).x);
+        ClearPaddingOf<4>(m.Queries(n), tile.Length(a) - tile.Number() * 64, 2 + half);
+      }
+    };
     const int first_key = block * 128 + half * 64;
     AwaitRound(m.KeysFull(), keys);
     keys.Step();
+    if constexpr (kPadded) {
+      // For dq both warpgroups read all keys, each when the other one has given it scores of these.
+      ClearPaddingOf<2>(m.Keys(half), length - first_key, 2 + half);
+      ClearPaddingOf<2>(m.Values(half), length - first_key, 2 + half);
+    }
     AwaitRound(m.Full(n), n);
+    clear_queries();
     ProductsBegin();
     MultiplyTiles<T, 2>(s, m.Keys(half), m.Queries(n));
     CommitProducts();
     WaitForProducts<0>(s);
 
     const auto start_queries = [&] {
-      const bool loads = WideTurn(a, block, WideTile<kRanges>(tile_before.x)).Loads();
+      const bool loads = WideTurn(a, block, Tile(tile_before.x)).Loads();
       if (loads) {
         AwaitRound(m.SumsLoaded(), loaded);
         loaded.Step();
@@ -152,16 +176,17 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     const auto finish_queries = [&] {
       ArriveByWarp(m.ScoresEmpty(scores_before));
       scores_before.Step();
-      const WideTurn turn(a, block, WideTile<kRanges>(tile_before.x));
+      const WideTurn turn(a, block, Tile(tile_before.x));
       if (!turn.Loads()) AwaitRound(m.SumsEmpty(before), before);
       if (turn.Last()) {
         const AttentionDropout& rows = a.a.dropout;
         const int first = number(tile_before) * 64, b = tile_before.y / rows.heads;
         const int h = tile_before.y - b * rows.heads - rows.first_head;
-        AddLargestOfTile<T>(d, a.a.scale * a.a.dropout.keep_scale, a.length - first,
-                            a.width - half * 64, a.a.largest);
+        const int count = Tile(tile_before.x).Length(a) - first;
+        AddLargestOfTile<T>(d, a.a.scale * a.a.dropout.keep_scale, count, a.width - half * 64,
+                            a.a.largest);
         T* const to = a.a.dqkv + a.a.Packed(b, first, h) + half * 64;
-        StoreRows<T>(d, a.a.scale * a.a.dropout.keep_scale, to, a.a.Row(), a.length - first,
+        StoreRows<T>(d, a.a.scale * a.a.dropout.keep_scale, to, a.a.Row(), count,
                      a.width - half * 64);
       } else {
 #pragma unroll
@@ -198,14 +223,16 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       }
       // Keys behind a query, or behind the sequence's end.
       const int first_query = number(tile) * 64;
-      if (a.causal ? first_query <= first_key : block + 1 == a.blocks) {
-        const int last = a.length - 1 - first_key;
+      if (a.causal ? first_query <= first_key : block + 1 == Tile(tile.x).Blocks(a)) {
+        const int last = Tile(tile.x).Length(a) - 1 - first_key;
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
-          if (at.Row(i) > (a.causal ? at.Column(i) + first_query - first_key : last)) s[i] = 0;
+          // Keys of padding come after all queries but those of padding.
+          const int column = at.Column(i) + first_query - first_key;
+          if (at.Row(i) > (!a.causal ? last : kPadded ? min(column, last) : column)) s[i] = 0;
         }
       }
-      if (kRanges && WideTile<kRanges>(tile.x).Cut() > first_key) {
+      if (kRanges && Tile(tile.x).Cut() > first_key) {
         const int b = tile.y / a.a.dropout.heads;
         HideFromLaterQueries(a.a.ranges, b, first_query, a.length, first_key, s);
       }
@@ -253,6 +280,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       n.Step();
       if constexpr (kHasNext) {
         AwaitRound(m.Full(n), n);
+        clear_queries();
         ProductsBegin();
         MultiplyTiles<T, 2>(s, m.Keys(half), m.Queries(n));
         CommitProducts();
@@ -280,12 +308,12 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     finish_queries();
     WaitForProducts<0>(dv);
     WaitForProducts<0>(dk);
-    FinishWideKeys(a, Unit(a, unit), half, dk, dv, promise);
+    FinishWideKeys<kPadded>(a, Unit(a, unit), Tile(tile_before.x).Length(a), half, dk, dv, promise);
   });
   promise.Keep();
 }
 
-template <typename T, bool kDropout, bool kRanges>
+template <typename T, bool kDropout, bool kRanges, bool kPadded>
 __global__ __launch_bounds__(kThreads,
                              1) void WideKernel(const __grid_constant__ WideArguments<T> a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -300,13 +328,13 @@ __global__ __launch_bounds__(kThreads,
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < 4) {
     LeaveRegisters<24>();
-    if (threadIdx.x == 0) BringWideTiles<kRanges>(a, m);
-    if (threadIdx.x == 32) AwaitTurns<kRanges>(a, m);
-    if (threadIdx.x == 64) AddSums<kRanges>(a, m, 0);
-    if (threadIdx.x == 96) AddSums<kRanges>(a, m, 1);
+    if (threadIdx.x == 0) BringWideTiles<kRanges, kPadded>(a, m);
+    if (threadIdx.x == 32) AwaitTurns<kRanges, kPadded>(a, m);
+    if (threadIdx.x == 64) AddSums(a, m, 0);
+    if (threadIdx.x == 96) AddSums(a, m, 1);
   } else {
     TakeRegisters<240>();
-    AddWideGradients<kDropout, kRanges>(a, m, warp / 4 - 1);
+    AddWideGradients<kDropout, kRanges, kPadded>(a, m, warp / 4 - 1);
   }
 #endif
 }
@@ -344,9 +372,10 @@ void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttent
   o.causal = a.causal;
   LaunchAttentionRows<16>(a, o.rows, w.tiles, o.next_unit, w.counters, stream);
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(w.units, processors));
-  DispatchDropoutAndRanges(
-      a.dropout.rng != nullptr, a.ranges.cuts(), [&]<bool kDropout, bool kRanges>() {
-        auto* const kernel = &WideKernel<T, kDropout, kRanges>;
+  DispatchDropoutAndMask(
+      a.dropout.rng != nullptr, a.ranges.cuts(), a.lengths != nullptr,
+      [&]<bool kDropout, bool kRanges, bool kPadded>() {
+        auto* const kernel = &WideKernel<T, kDropout, kRanges, kPadded>;
         gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         Memory::kBytes),
                    "cudaFuncSetAttribute");
