@@ -91,14 +91,27 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionLargestTest,
                                          Case{1, 97, 4, 2, 21, true, 0.2},  // no packs
                                          Case{1, 70, 2, 2, 300, false}));   //
 
+// Of `batch` rows: the sequence's, and shorter ones.
+std::vector<double> Lengths(int64_t batch, double sequence) {
+  std::vector<double> lengths;
+  for (int64_t b = 0; b < batch; ++b) {
+    lengths.push_back(b % 4 == 0 ? sequence : b % 4 == 1 ? 65 : b % 4 - 2);
+  }
+  return lengths;
+}
+
 // Enough heads for the gradients in one pass on Hopper, of narrow heads and of wide ones; with
 // units that add to the sums of others.
 INSTANTIATE_TEST_SUITE_P(OnePass, CudaAttentionLargestTest,
-                         testing::Values(Case{64, 193, 12, 12, 8, false},       //
-                                         Case{4, 1025, 16, 2, 64, true, 0.1},   //
-                                         Case{24, 513, 8, 4, 40, false},        //
-                                         Case{12, 257, 4, 4, 96, false, 0.1},   //
-                                         Case{4, 1000, 14, 2, 128, true},       //
+                         testing::Values(Case{64, 193, 12, 12, 8, false},      //
+                                         Case{4, 1025, 16, 2, 64, true, 0.1},  //
+                                         Case{24, 513, 8, 4, 40, false},       //
+                                         Case{12, 257, 4, 4, 96, false, 0.1},  //
+                                         Case{4, 1000, 14, 2, 128, true},      //
+                                         Case{64, 130, 8, 2, 64, false, 0.1, Lengths(64, 130)},
+                                         Case{64, 130, 8, 8, 40, true, 0, Lengths(64, 130)},
+                                         Case{24, 257, 4, 2, 128, true, 0.1, Lengths(24, 257)},
+                                         Case{24, 257, 4, 4, 96, false, 0, Lengths(24, 257)},
                                          Case{12, 130, 12, 6, 192, true, 0.2},  //
                                          Case{2, 1100, 4, 1, 256, false}));
 
