@@ -24,14 +24,15 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
 template <typename T>
 void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream);
 
-// The same in one pass, for heads up to 64 wide; `scratch` has pass.Bytes(). At most 65535
-// sequences.
+// The same in one pass, for heads up to 64 wide, with lengths or ranges that cut, not both;
+// `scratch` has pass.Bytes(). At most 65535 sequences.
 template <typename T>
 void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePassAttention& pass,
                            void* scratch, int processors, cudaStream_t stream);
 
-// The same in one pass, for heads up to 128 wide; `scratch` has wide.Bytes(), and the GPU as many
-// multiprocessors as CanRunWideOnePass asks for. At most 65535 sequences.
+// The same in one pass, for heads up to 128 wide, with lengths or ranges that cut, not both;
+// `scratch` has wide.Bytes(), and the GPU as many multiprocessors as CanRunWideOnePass asks for. At
+// most 65535 sequences.
 template <typename T>
 void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttention& wide,
                         void* scratch, int processors, cudaStream_t stream);
