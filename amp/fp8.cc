@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/axes.h"
+#include "base/crc32c.h"
 #include "base/glob.h"
 #include "graph/block.h"
 #include "graph/builder.h"
@@ -160,22 +162,44 @@ class Quantizer {
 
   // Activations and gradients. A weight's largest magnitude costs little to find, once an update.
   void FindDelayed(const std::vector<Node>& nodes) {
-    const auto add = [&](TensorId quantized) {
-      if (std::ranges::find(delayed_, quantized) == delayed_.end()) delayed_.push_back(quantized);
+    uint32_t names = 0;
+    const auto add = [&](TensorId quantized, const std::string& name) {
+      if (std::ranges::find(delayed_, quantized) != delayed_.end()) return;
+      delayed_.push_back(quantized);
+      names = Crc32c(name + "\n", names);
     };
     for (const Node& node : nodes) {
       if (!Takes(node)) continue;
       const bool of_weight = node.op->name == "linear_dw";
       if (of_weight && node.outputs[0] == kNoTensor) continue;
-      add(node.inputs[of_weight ? 1 : 0]);
-      if (kept_.contains(node.outputs[0])) add(node.outputs[0]);
+      const std::string layer = LayerOf(node, nodes);
+      add(node.inputs[of_weight ? 1 : 0],
+          layer + (node.op->name == "linear" ? " input" : " gradient"));
+      if (kept_.contains(node.outputs[0])) add(node.outputs[0], layer + " result");
     }
     if (delayed_.empty()) return;
     const auto count = static_cast<int64_t>(delayed_.size());
     expected_ = g_.Persistent(state_, graph::Role::kState, {DType::kFloat32, {count}});
-    g_.Persistent(state_ + ".history", graph::Role::kState,
-                  {DType::kFloat32, {options_.codes.window, count}},
-                  graph::Owner{state_, graph::OwnedAs::kHistory});
+    const TensorId history = g_.Persistent(state_ + ".history", graph::Role::kState,
+                                           {DType::kFloat32, {options_.codes.window, count}},
+                                           graph::Owner{state_, graph::OwnedAs::kHistory});
+    program_.mutable_tensor(history).names_crc = names;
+  }
+
+  // The name of the weight of a layer, given one of its three products among `nodes`. Unlike names
+  // of activations it doesn't depend on how ranks share the layer. The gradient of one of several
+  // weights of the same shape that read the same input may go by the name of the first.
+  std::string LayerOf(const Node& node, const std::vector<Node>& nodes) const {
+    const auto weight_of = [&](const Node& product) -> const graph::Tensor& {
+      return program_.tensor(program_.Root(product.inputs[1]));
+    };
+    if (node.op->name != "linear_dw") return weight_of(node).name;
+    const int64_t outputs = program_.tensor(node.inputs[1]).type.shape.dim(-1);
+    const auto forward = std::ranges::find_if(nodes, [&](const Node& other) {
+      return other.op->name == "linear" && Takes(other) && other.inputs[0] == node.inputs[0] &&
+             program_.tensor(other.inputs[1]).type.shape.dim(0) == outputs;
+    });
+    return forward == nodes.end() ? node.scope : weight_of(*forward).name;
   }
 
   // Results that wait for the backward pass, and that activation functions alone read.

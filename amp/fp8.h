@@ -66,7 +66,9 @@ class MarkFp8 : public graph::Pass {
 //   %found = stack(%xl, %dyl, …)
 //   %fp8_largest.pending = max_magnitude(%found)
 //
-// The update commits it to %fp8_largest by %fp8_largest.history (ops/linear/largest_history.h).
+// The update commits it to %fp8_largest by %fp8_largest.history (ops/linear/largest_history.h). The
+// history has the checksum of the names of these layers (graph::Tensor::names_crc), so that a run
+// with other layers doesn't continue it.
 //
 // With Fp8Options::pre_activations, the result of a marked layer that activation functions of
 // ops/linear/quantize_activation.h and their gradients alone read waits as e4m3 codes, and is read

@@ -54,7 +54,7 @@ class Appender {
     const bool same = (there.persistent || there.alias) && there.type == tensor.type &&
                       there.role == tensor.role && there.place == tensor.place &&
                       there.alias == tensor.alias && there.owner == tensor.owner &&
-                      there.merge == tensor.merge;
+                      there.merge == tensor.merge && there.names_crc == tensor.names_crc;
     if (!same) {
       throw InternalError("micro-step " + std::to_string(number_) + " of program '" +
                           program_.name() + "' carries another '" + tensor.name +

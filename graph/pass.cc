@@ -56,6 +56,8 @@ class Hasher {
       Add(tensor.merge->micro_steps);
       Add(tensor.merge->ranks);
     }
+    Add(tensor.names_crc.has_value());
+    if (tensor.names_crc) Add(*tensor.names_crc);
     Add(tensor.alias.has_value());
     if (!tensor.alias) return;
     Add(tensor.alias->base);

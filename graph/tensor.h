@@ -144,6 +144,9 @@ struct Tensor {
   std::optional<Alias> alias;
   std::optional<Owner> owner = {};  // of gradients and carried tensors: what they belong to
   std::optional<Merge> merge = {};  // of carried tensors to which micro-steps or ranks contribute
+  // Of a history: the checksum of the names of what its elements are of. A saved history is that of
+  // a program's only with an equal checksum.
+  std::optional<uint32_t> names_crc = {};
 
   int64_t bytes() const { return type.bytes(); }
 };

@@ -176,6 +176,10 @@ class Parser {
         line.Word();
         tensor.merge = MergeIn(line);
         continue;
+      } else if (word == "names") {
+        line.Word();
+        tensor.names_crc = ChecksumIn(line);
+        continue;
       } else if (word == "view") {
         line.Word();
         tensor.alias = ViewOf(line, tensor);
@@ -208,6 +212,17 @@ class Parser {
     if (!micro_steps) line.Fail("micro-steps are not merged by '" + over_micro_steps + "'");
     if (!ranks) line.Fail("ranks are not merged by '" + over_ranks + "'");
     return {*micro_steps, *ranks};
+  }
+
+  // Eight hexadecimal digits.
+  static uint32_t ChecksumIn(Line& line) {
+    const std::string_view word = line.Word();
+    uint32_t crc = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), crc, 16);
+    if (word.size() != 8 || error != std::errc() || end != word.data() + word.size()) {
+      line.Fail("'" + std::string(word) + "' is no checksum of names");
+    }
+    return crc;
   }
 
   TensorType Type(Line& line) {

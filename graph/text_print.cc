@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "base/axes.h"
@@ -84,6 +86,7 @@ class Printer {
       text_ += " merged " + std::string(Name(tensor.merge->micro_steps)) + ", ";
       text_ += Name(tensor.merge->ranks);
     }
+    if (tensor.names_crc) text_ += fmt::format(" names {:08x}", *tensor.names_crc);
     if (tensor.place != Place::kDevice) text_ += " " + std::string(Name(tensor.place));
     if (tensor.retention != Retention::kSave) text_ += " " + std::string(Name(tensor.retention));
     if (tensor.alias) {

@@ -57,6 +57,7 @@ TensorRecord ParseTensor(const JsonObject& object, int64_t shards) {
                       .shape = object.RequireInts("shape", 0),
                       .owner = object.GetString("of", ""),
                       .as = object.GetString("as", "")};
+  if (object.Has("names_crc32c")) tensor.names_crc = RequireCrc(object, "names_crc32c");
   if (tensor.owner.empty() != tensor.as.empty()) object.Fail("of", "goes with \"as\"");
   if (tensor.part >= tensor.parts) object.Fail("part", "is not one of the tensor's parts");
   const auto type = formats::ParseTypeName(object.RequireString("dtype"));
@@ -181,6 +182,7 @@ std::string ToText(const Manifest& manifest) {
       entry["of"] = tensor.owner;
       entry["as"] = tensor.as;
     }
+    if (tensor.names_crc) entry["names_crc32c"] = Hex(*tensor.names_crc);
     tensors.push_back(entry.dump());
   }
   return WithChecksum(

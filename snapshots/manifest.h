@@ -10,7 +10,8 @@
 //   "tensors": [
 //   {"name":"wte.weight","part":0,"parts":1,"dtype":"F32","shape":[…],
 //    "slices":[{"shard":0,"begin":0,"elements":…,"crc32c":"…"}]},
-//   {"name":"wte.weight.m","of":"wte.weight","as":"moment",…}],
+//   {"name":"wte.weight.m","of":"wte.weight","as":"moment",…},
+//   {"name":"fp8_largest.history","of":"fp8_largest","as":"history","names_crc32c":"…",…}],
 //   "crc32c": "89abcdef"
 //   }
 //
@@ -18,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +54,8 @@ struct TensorRecord {
   std::vector<Slice> slices = {};  // from the first element to the last, without gaps
   // The tensor that it belongs to, and as what, a name of graph::OwnedAs; empty: to none.
   std::string owner = {}, as = {};
+  // Of a history: the checksum of the names of what its elements are of.
+  std::optional<uint32_t> names_crc = {};
 
   int64_t elements() const;
 };

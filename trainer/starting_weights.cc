@@ -97,7 +97,8 @@ void StartingWeights::Fill() const {
     StartAdapter(session, model, config, fresh);
     SayOtherBase();
   } else {
-    ReadSnapshot(resumed->snapshot, model, ranks, session);
+    const std::string anew = trainer::Text(ReadSnapshot(resumed->snapshot, model, ranks, session));
+    if (!anew.empty() && ranks.first()) PrintProgress(anew + "\n");
   }
 }
 

@@ -4,6 +4,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "base/crc32c.h"
 #include "graph/autodiff.h"
 #include "graph/simplify.h"
 #include "ops/fusions.h"
@@ -127,7 +133,7 @@ TEST(Fp8Products, ScalesOfEarlierStepsAreCarried) {
   tensor %b.grad: f32[32] gradient persistent of %b as gradient
   tensor %dx: bf16[2,5,16] metric persistent
   tensor %fp8_largest: f32[2] state persistent
-  tensor %fp8_largest.history: f32[4,2] state persistent of %fp8_largest as history
+  tensor %fp8_largest.history: f32[4,2] state persistent of %fp8_largest as history names 0e1579d2
   tensor %fp8_largest.pending: f32[2] pending persistent of %fp8_largest as pending merged max, max
 forward
   %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products
@@ -145,6 +151,24 @@ backward
   %fp8_largest.found: f32[2] = stack(%x.largest, %dy.largest) @fp8_largest !fp8_products
   %fp8_largest.pending = max_magnitude(%fp8_largest.found, %fp8_largest.pending) @fp8_largest !fp8_products
 )");
+}
+
+// The checksum is of weights' names and operands: names of activations don't matter.
+TEST(Fp8Products, HistoriesKnowTheNamesOfTheirLayers) {
+  const auto names = [](std::initializer_list<std::pair<const char*, const char*>> changes) {
+    std::string text = kLayer;
+    for (const auto& [from, to] : changes) {
+      for (size_t at = 0; (at = text.find(from, at)) != text.npos; at += std::strlen(to)) {
+        text.replace(at, std::strlen(from), to);
+      }
+    }
+    Program program = Parse(text);
+    Fp8Products({.codes = {.window = 4}}).Run(program);
+    return program.tensor(program.Require("fp8_largest.history")).names_crc;
+  };
+  EXPECT_EQ(names({}), Crc32c("w input\nw gradient\n"));
+  EXPECT_EQ(names({{"%x", "%gathered"}, {"%dy", "%reduced"}}), names({}));
+  EXPECT_EQ(names({{"%w", "%v"}}), Crc32c("v input\nv gradient\n"));
 }
 
 // With scales of earlier steps, activations and their gradients are never stored as numbers.
@@ -228,7 +252,7 @@ TEST(Fp8Products, PreActivationsAreKeptAsCodes) {
   …
   tensor %up.grad: f32[32,16] gradient persistent of %up as gradient
   tensor %fp8_largest: f32[3] state persistent
-  tensor %fp8_largest.history: f32[4,3] state persistent of %fp8_largest as history
+  tensor %fp8_largest.history: f32[4,3] state persistent of %fp8_largest as history names 2b26d621
   tensor %fp8_largest.pending: f32[3] pending persistent of %fp8_largest as pending merged max, max
 forward
   %x.largest: f32[] = largest_magnitude(%x) @block.0 !fp8_products

@@ -74,6 +74,7 @@ TEST(ProgramText, KeepsHowValuesAreMerged) {
   constexpr std::string_view kText = R"(program p
   tensor %s: f32[3] state persistent
   tensor %s.pending: f32[3] pending persistent of %s as pending merged last, first
+  tensor %s.history: f32[2,3] state persistent of %s as history names 00c0ffee
   tensor %loss: f32[] metric persistent merged sum, sum
 )";
   const Program program = ParseProgram(kText);

@@ -97,7 +97,9 @@ TEST(Fp8DelayedRanks, HistoriesMoveToOtherMeshes) {
       Save(before, folder, 2);
     }
     MeshSession after(run, *model, to.tensor, to.zero);
-    ReadSnapshot(snapshots::Snapshot(folder.PathOf(2)), *model, after.ranks(), after.session());
+    EXPECT_EQ(
+        ReadSnapshot(snapshots::Snapshot(folder.PathOf(2)), *model, after.ranks(), after.session()),
+        Histories::kContinue);
     EXPECT_EQ(FoundBy(after), saved);
     RunStep(after, run, 2, /*skip=*/true);
     EXPECT_EQ(FoundBy(after), saved);
@@ -109,17 +111,28 @@ TEST(Fp8DelayedRanks, HistoriesMoveToOtherMeshes) {
   }
 }
 
-// A run with another window, or whose snapshot has no history, begins one.
+// A run with another window, with as many other layers, or whose snapshot has no history, begins
+// one, whatever the session held before.
 TEST(Fp8DelayedRanks, OtherHistoriesBeginAnew) {
   const TinyRun run = DelayedRun();
-  TinyRun wider = run, current = run;
+  TinyRun wider = run, current = run, first = run, second = run;
   wider.amp.fp8.window = kWindow + 1;
   current.amp.fp8.window = 0;
+  first.amp.fp8.skip = {"block.1.*"};
+  second.amp.fp8.skip = {"block.0.*"};
   const auto model = models::MakeModel(run.spec);
-  const std::vector<std::pair<TinyRun, TinyRun>> changes = {
-      {run, wider}, {current, run}, {run, current}};
-  for (const auto& [from, to] : changes) {
-    SCOPED_TRACE(fmt::format("{} to {}", from.amp.fp8.window, to.amp.fp8.window));
+  struct Change {
+    TinyRun from, to;
+    Histories expected;
+  };
+  const std::vector<Change> changes = {{run, wider, Histories::kOtherWindow},
+                                       {current, run, Histories::kMissing},
+                                       {run, current, Histories::kContinue},
+                                       {first, second, Histories::kOtherTensors},
+                                       {run, first, Histories::kOtherTensors}};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto& [from, to, expected] = changes[i];
     const TempFolder own;
     const snapshots::Folder folder(TestWorld().Broadcast(own.path()));
     MeshSession before(from, *model, /*tensor=*/1, /*zero=*/0);
@@ -127,14 +140,46 @@ TEST(Fp8DelayedRanks, OtherHistoriesBeginAnew) {
     RunStep(before, from, 0);
     Save(before, folder, 1);
     MeshSession after(to, *model, /*tensor=*/1, /*zero=*/0);
-    ReadSnapshot(snapshots::Snapshot(folder.PathOf(1)), *model, after.ranks(), after.session());
+    after.session().Initialize(*model, 1);
+    RunStep(after, to, 0);
+    EXPECT_EQ(
+        ReadSnapshot(snapshots::Snapshot(folder.PathOf(1)), *model, after.ranks(), after.session()),
+        expected);
     EXPECT_EQ(after.session().Carries(kLargest), to.amp.fp8.window > 0);
     if (to.amp.fp8.window > 0) {
-      for (const float value : FoundBy(after).largest) EXPECT_EQ(value, 0);
+      const Found found = FoundBy(after);
+      for (const float value : found.largest) EXPECT_EQ(value, 0);
+      for (const float value : found.history) EXPECT_EQ(value, 0);
     }
     RunStep(after, to, 1);
     TestWorld().Barrier();
   }
+}
+
+// Snapshots of earlier versions tell no names: a history of the same shape continues.
+TEST(Fp8DelayedRanks, HistoriesWithoutNamesContinueByTheirShape) {
+  TinyRun first = DelayedRun(), second = first;
+  first.amp.fp8.skip = {"block.1.*"};
+  second.amp.fp8.skip = {"block.0.*"};
+  const auto model = models::MakeModel(first.spec);
+  const TempFolder own;
+  const snapshots::Folder folder(TestWorld().Broadcast(own.path()));
+  MeshSession before(first, *model, /*tensor=*/1, /*zero=*/0);
+  before.session().Initialize(*model, 1);
+  RunStep(before, first, 0);
+  Save(before, folder, 1);
+  if (TestWorld().rank() == 0) {
+    snapshots::Manifest manifest = snapshots::Snapshot(folder.PathOf(1)).manifest();
+    for (snapshots::TensorRecord& tensor : manifest.tensors) tensor.names_crc.reset();
+    WriteFile(folder.PathOf(1) + "/" + snapshots::kManifestFile, ToText(manifest));
+  }
+  TestWorld().Barrier();
+  MeshSession after(second, *model, /*tensor=*/1, /*zero=*/0);
+  EXPECT_EQ(
+      ReadSnapshot(snapshots::Snapshot(folder.PathOf(1)), *model, after.ranks(), after.session()),
+      Histories::kContinue);
+  EXPECT_EQ(FoundBy(after), FoundBy(before));
+  TestWorld().Barrier();
 }
 
 }  // namespace

@@ -54,6 +54,16 @@ TEST(Manifest, TensorsKnowTheirOwner) {
   EXPECT_NE(ProblemOf(manifest).find("of: goes with \"as\""), std::string::npos);
 }
 
+TEST(Manifest, HistoriesKnowTheChecksumOfTheirNames) {
+  Manifest manifest = Sample();
+  manifest.tensors.push_back(
+      {"q1", 0, 1, TensorType::kF32, {2}, {{1, 0, 2, 9}}, "count", "history", 0x00c0ffee});
+  const Manifest read = ParseManifest(ToText(manifest), "m.json");
+  EXPECT_EQ(read.Find("q1", 0)->names_crc, 0x00c0ffeeu);
+  EXPECT_EQ(read.Find("count", 0)->names_crc, std::nullopt);
+  EXPECT_EQ(ToText(read), ToText(manifest));
+}
+
 // Those of earlier versions do by their names.
 TEST(Manifest, NamesTellOwnersWhereNothingElseDoes) {
   Manifest manifest = Sample();

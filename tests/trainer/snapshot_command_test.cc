@@ -314,6 +314,25 @@ TEST_F(SnapshotCommand, MembersOfMetricsThatItDoesNotKnowStay) {
   EXPECT_THAT(table, HasSubstr(",0.5,\"{\"\"a\"\":[1,2,3]}\"\n"));
 }
 
+// The scales of amp.fp8.recipe: delayed are of certain layers.
+TEST_F(SnapshotCommand, ScalesOfOtherLayersBeginAnew) {
+  const std::string anew = "the scales of amp.fp8 begin anew";
+  const Sets sets = {"amp.dtype=bf16", "amp.fp8.recipe=delayed", "amp.fp8.skip_ends=0",
+                     "save.keep=0"};
+  const auto skipping = [&](const char* pattern) {
+    Sets all = sets;
+    all.push_back(std::string("amp.fp8.skip=[\"") + pattern + "\"]");
+    return all;
+  };
+  const Sets second = skipping("block.0.*");
+  ExpectExit(0, Train(second));
+  const Outcome same = ExpectExit(0, Resume(second, Snapshot(5)));
+  EXPECT_THAT(same.out, Not(HasSubstr(anew)));
+  const Outcome other = ExpectExit(0, Resume(skipping("block.1.*"), Snapshot(5)));
+  EXPECT_THAT(other.out, HasSubstr(anew + ": other layers compute in 8 bits than in the "
+                                          "snapshot\n"));
+}
+
 TEST_F(SnapshotCommand, InspectShowsAndVerifies) {
   ExpectExit(0, Train());
   const std::string newest = run_ + "/snapshots/step-000000012";

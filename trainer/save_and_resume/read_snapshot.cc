@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -241,8 +243,7 @@ bool BelongsToAverages(const Tensor& tensor) {
   return IsOwnedAs(tensor, OwnedAs::kAverage) || optim::CountsAverages(tensor.name);
 }
 
-// The names of states with a history, and of their histories. Where a snapshot has none of the same
-// shape, they begin at zero.
+// The names of states with a history, and of their histories.
 template <typename Tensors>
 std::set<std::string> WithHistory(const Tensors& tensors) {
   std::set<std::string> names;
@@ -334,28 +335,50 @@ void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<State
   }
 }
 
-// Removes states from the list that begin at zero: their histories are of another shape, or saved
-// by a run without.
-void BeginOtherHistories(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state) {
+// Whether the snapshot's history continues in this tensor. Before snapshots told checksums of names
+// its shape alone decided.
+Histories CompareHistory(const snapshots::Snapshot& snapshot, const StateTensor& history) {
+  const TensorRecord* const saved = snapshot.manifest().Find(history.name, 0);
+  if (saved == nullptr) return Histories::kMissing;
+  const graph::Shape shape(saved->shape);
+  const bool names = !saved->names_crc || saved->names_crc == history.names_crc;
+  if (!names || shape.dim(-1) != history.shape.dim(-1)) return Histories::kOtherTensors;
+  return shape == history.shape ? Histories::kContinue : Histories::kOtherWindow;
+}
+
+void WriteZeros(const StateTensor& tensor, Session& session) {
+  const int64_t bytes = tensor.elements * graph::ByteSize(tensor.dtype);
+  session.WriteState(tensor, 0, std::vector<std::byte>(static_cast<size_t>(bytes)));
+}
+
+// Sets states with a history that is another one in the snapshot to zero, with their histories, and
+// removes both from the list.
+Histories BeginOtherHistories(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state,
+                              Session& session) {
+  Histories worst = Histories::kContinue;
+  for (const StateTensor& tensor : state) {
+    if (!IsOwnedAs(tensor, OwnedAs::kHistory)) continue;
+    worst = std::max(worst, CompareHistory(snapshot, tensor));
+  }
+  if (worst == Histories::kContinue) return worst;
   const std::set<std::string> histories = WithHistory(state);
-  const bool same = std::ranges::all_of(state, [&](const StateTensor& tensor) {
-    const TensorRecord* const record = snapshot.manifest().Find(tensor.name, 0);
-    return !histories.contains(tensor.name) ||
-           (record != nullptr && graph::Shape(record->shape) == tensor.shape);
+  std::erase_if(state, [&](const StateTensor& tensor) {
+    if (!histories.contains(tensor.name)) return false;
+    WriteZeros(tensor, session);
+    return true;
   });
-  if (same) return;
-  std::erase_if(state, [&](const StateTensor& tensor) { return histories.contains(tensor.name); });
+  return worst;
 }
 
 }  // namespace
 
-void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
-                  const Ranks& ranks, Session& session) {
+Histories ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
+                       const Ranks& ranks, Session& session) {
   std::vector<StateTensor> state = session.State();
   std::erase_if(state, [&](const StateTensor& tensor) {
     return optim::BeginsAtZero(tensor.name) && snapshot.manifest().Find(tensor.name, 0) == nullptr;
   });
-  BeginOtherHistories(snapshot, state);
+  const Histories histories = BeginOtherHistories(snapshot, state, session);
   BeginMissingAverages(snapshot, state, session);
   const adapters::Lora& lora = session.compiled().options.lora;
   const SavedTensors saved(snapshot, model, lora);
@@ -364,7 +387,10 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   const bool same_ranks = saved.tensor_ranks() == tensor_ranks;
   RequireSameTensors(snapshot, state, same_ranks);
   ReadOwnStates(snapshot, saved, state, session);
-  if (same_ranks) return ReadParts(snapshot, state, tensor_rank, session);
+  if (same_ranks) {
+    ReadParts(snapshot, state, tensor_rank, session);
+    return histories;
+  }
   const auto split = adapters::SplitParameters(model, lora, tensor_ranks);
   std::vector<Arriving> arriving;
   for (const auto& [name, tensor] : ByName(state)) {
@@ -380,6 +406,22 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
     }
   }
   ReadRuns(snapshot, arriving, session);
+  return histories;
+}
+
+std::string Text(Histories histories) {
+  constexpr std::string_view kAnew = "the scales of amp.fp8 begin anew:";
+  switch (histories) {
+    case Histories::kContinue:
+      return "";
+    case Histories::kMissing:
+      return fmt::format("{} the snapshot has none of earlier steps", kAnew);
+    case Histories::kOtherWindow:
+      return fmt::format("{} the snapshot's are of another amp.fp8.window", kAnew);
+    case Histories::kOtherTensors:
+      return fmt::format("{} other layers compute in 8 bits than in the snapshot", kAnew);
+  }
+  return "";
 }
 
 }  // namespace plimsoll::trainer

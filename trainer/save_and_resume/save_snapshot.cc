@@ -116,6 +116,7 @@ Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step, const 
         record.owner = tensor.owner->name;
         record.as = Name(tensor.owner->as);
       }
+      record.names_crc = tensor.names_crc;
       const int64_t elements = record.elements() / tensor.saved.parts;
       for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
         const int64_t rank = ranks.mesh().RankAt({{kDataAxis, slice}, {kTensorAxis, part}});

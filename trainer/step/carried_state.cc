@@ -122,6 +122,7 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step,
       g.set_scope(tensor->name);
       Value from = g.Persistent(tensor->name, tensor->role, tensor->type, tensor->owner);
       program->mutable_tensor(from).place = tensor->place;
+      program->mutable_tensor(from).names_crc = tensor->names_crc;
       if (in_parts) {
         const graph::Shape part =
             parallel::PartOf(tensor->type.shape, options.mesh.ranks(kDataAxis));

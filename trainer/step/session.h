@@ -59,6 +59,7 @@ struct ObjectiveStep {
 struct StateTensor {
   std::string name;
   std::optional<graph::Owner> owner = {};
+  std::optional<uint32_t> names_crc = {};  // of a history (graph/tensor.h)
   std::string parameter;  // that it is, or belongs to; its own name when it belongs to none
   graph::DType dtype = graph::DType::kFloat32;
   graph::Shape shape;    // of the whole, or of the part that the ranks of this tensor group have

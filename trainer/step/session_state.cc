@@ -35,6 +35,7 @@ std::vector<StateTensor> Session::State() const {
     const graph::Shape* const whole = FindDivided(parameter);
     StateTensor entry{.name = tensor->name,
                       .owner = tensor->owner,
+                      .names_crc = tensor->names_crc,
                       .parameter = parameter,
                       .dtype = tensor->type.dtype,
                       .shape = {}};
