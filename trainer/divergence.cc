@@ -111,9 +111,15 @@ Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& met
 }
 
 std::string Divergence::Problem(int64_t step, size_t objective, const StepMetrics& metrics) const {
-  if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm)) {
+  const bool loss = std::isfinite(metrics.loss), norm = std::isfinite(metrics.grad_norm);
+  if (!loss && !norm) {
     return fmt::format("loss {} and gradient norm {} are not finite", metrics.loss,
                        metrics.grad_norm);
+  }
+  if (!loss) return fmt::format("loss {} is not finite", metrics.loss);
+  if (!norm) {
+    return fmt::format("gradient norm {} is not finite (loss {:.4g})", metrics.grad_norm,
+                       metrics.loss);
   }
   const float limit = LimitOf(step, objective);
   if (metrics.loss <= limit) return "";

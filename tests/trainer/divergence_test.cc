@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/expect_error.h"
@@ -90,11 +91,17 @@ TEST(Divergence, WhatIsNoNumberEndsARunThatSaysNothingElse) {
   const config::RunConfig config = Config("{}");
   Divergence divergence(config, kPlain, 0, {});
   EXPECT_EQ(divergence.Judge(0, Metrics(1e30)).kind, Verdict::kGood);
-  for (const std::vector<StepMetrics>& bad : {Metrics(kNan), Metrics(kInfinity), Metrics(1, kNan),
-                                              Metrics(1, kInfinity), Metrics(-kInfinity)}) {
+  const std::vector<std::pair<std::vector<StepMetrics>, std::string>> cases = {
+      {Metrics(kNan), "loss nan is not finite; stopped"},
+      {Metrics(kInfinity), "loss inf is not finite; stopped"},
+      {Metrics(-kInfinity), "loss -inf is not finite; stopped"},
+      {Metrics(1, kNan), "gradient norm nan is not finite (loss 1); stopped"},
+      {Metrics(3e30, kInfinity), "gradient norm inf is not finite (loss 3e+30); stopped"},
+      {Metrics(kNan, kInfinity), "loss nan and gradient norm inf are not finite; stopped"}};
+  for (const auto& [bad, text] : cases) {
     const Verdict verdict = divergence.Judge(1, bad);
     EXPECT_EQ(verdict.kind, Verdict::kStop);
-    ExpectText(verdict.text, {"step 1: loss ", "not finite; stopped"});
+    ExpectText(verdict.text, {"step 1: " + text});
   }
 }
 
