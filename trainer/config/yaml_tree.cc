@@ -58,6 +58,15 @@ class Builder : public YAML::EventHandler {
     return numbered_ ? fmt::format("{}:{}", name_, mark.line + 1) : name_;
   }
 
+  // "amp.fp8.skip: " while its value is read; empty outside of all keys.
+  std::string UnderWay() const {
+    std::string path;
+    for (const Frame& frame : frames_) {
+      if (frame.has_key) path += (path.empty() ? "" : ".") + ShowKey(frame.key);
+    }
+    return path.empty() ? "" : path + ": ";
+  }
+
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ > 0)
       throw UserError(At(mark) + ": a second YAML document starts here; keep one");
@@ -274,6 +283,19 @@ std::string Variable(const std::string& inside, const std::string& origin) {
                   origin, name, name));
 }
 
+// The alias in `text` about which the parser complains, such as "*.mlp.*"; empty: the problem is
+// another one.
+std::string UnknownAlias(const std::string& text, const YAML::Exception& error) {
+  if (error.mark.is_null() || (error.msg != YAML::ErrorMsg::ALIAS_NOT_FOUND &&
+                               error.msg != YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
+    return "";
+  }
+  // The mark is at the star, or right behind it.
+  const size_t star = text.rfind('*', static_cast<size_t>(error.mark.pos));
+  if (star == text.npos) return "";
+  return text.substr(star, text.find_first_of(" \t\r\n,[]{}", star) - star);
+}
+
 }  // namespace
 
 void CheckText(const std::string& text, const std::string& what, int line) {
@@ -302,6 +324,12 @@ Tree ParseYaml(const std::string& text, const std::string& name, bool numbered) 
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& e) {
+    if (const std::string alias = UnknownAlias(text, e); !alias.empty()) {
+      throw UserError(fmt::format(
+          "{}: {}{} is an alias in YAML, and has no anchor; put text that begins with * in quotes: "
+          "{}",
+          builder.At(e.mark), builder.UnderWay(), alias, Quote(alias)));
+    }
     throw UserError(
         fmt::format("{}: not valid YAML: {}", e.mark.is_null() ? name : builder.At(e.mark), e.msg));
   }

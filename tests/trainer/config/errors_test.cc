@@ -465,7 +465,12 @@ TEST(ConfigErrors, Milestones) {
 TEST(ConfigErrors, Yaml) {
   CheckLine({
       {"train: {steps: 3, steps: 4}", "steps: given twice, first at run.yaml:3; keep one"},
-      {"train: *nowhere", "not valid YAML: the referenced anchor is not defined"},
+      {"train: *nowhere",
+       "train: *nowhere is an alias in YAML, and has no anchor; put text that begins with * in "
+       "quotes: \"*nowhere\""},
+      {"amp: {dtype: bf16, fp8: {skip: *}}",
+       "amp.fp8.skip: * is an alias in YAML, and has no anchor; put text that begins with * in "
+       "quotes: \"*\""},
       {"---\ntrain: {}", "a second YAML document starts here; keep one"},
       {"train: !python/object {}", "tag \"!python/object\" is not supported; remove it"},
       {"? [a]\n: b", "expected a key, got a list"},
@@ -498,6 +503,9 @@ TEST(ConfigErrors, Sets) {
   EXPECT_EQ(error("train.steps="), "--set: train.steps: has no value; give one or remove it");
   EXPECT_EQ(error("optimizer.betas=[0.9"),
             "--set: optimizer.betas: not valid YAML: end of sequence flow not found");
+  EXPECT_EQ(error("amp.fp8.skip=[*.mlp.*]"),
+            "--set: amp.fp8.skip: *.mlp.* is an alias in YAML, and has no anchor; put text that "
+            "begins with * in quotes: \"*.mlp.*\"");
   EXPECT_EQ(error("schedule.min_lr=1"),
             "--set: schedule.min_lr: 1 is more than optimizer.lr 0.0003; lower it");
   EXPECT_EQ(error("extends=x.yaml"), "--set: extends: belongs in the file");

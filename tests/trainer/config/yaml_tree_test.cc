@@ -73,6 +73,21 @@ TEST(YamlTree, AliasInsideItself) {
   EXPECT_EQ(ErrorOf("a: &a [*a]"), "f.yaml:1: an alias stands inside its own anchor");
 }
 
+// Patterns that begin with a star are easily left without quotes.
+TEST(YamlTree, AliasesWithoutAnchorsNameTheirKey) {
+  const auto refused = [](const std::string& place, const std::string& alias) {
+    return place + alias +
+           " is an alias in YAML, and has no anchor; put text that begins with * in quotes: \"" +
+           alias + "\"";
+  };
+  EXPECT_EQ(ErrorOf("a: 1\nb:\n  c: *\n"), refused("f.yaml:3: b.c: ", "*"));
+  EXPECT_EQ(ErrorOf("b: {\u00fc: \u00e4, c: [d, *.e.*], f: 1}\n"),
+            refused("f.yaml:1: b.c: ", "*.e.*"));
+  EXPECT_EQ(ErrorOf("b:\r\n  c:\r\n  - d\r\n  - *.e\r\n"), refused("f.yaml:4: b.c: ", "*.e"));
+  EXPECT_EQ(ErrorOf("[*]"), refused("f.yaml:1: ", "*"));
+  EXPECT_EQ(ErrorOf("a: &x [\"*\", d*]\nb: *x\n"), "no error");
+}
+
 TEST(YamlTree, SizeIsBounded) {
   EXPECT_EQ(ErrorOf(std::string((1 << 20) + 1, '#')),
             "f.yaml: 1048577 bytes; a configuration has at most 1048576");
