@@ -131,6 +131,14 @@ TEST_F(BadInput, EightBitLayers) {
                  "l40s", "4090"});
   ExpectMistake(plan(yaml + "    skip: [block.7.*]\n", "h200"),
                 {"run.yaml:8: amp.fp8.skip: no parameter matches 'block.7.*'"});
+  for (const char* pattern : {"*.bias", "embed.token.weight", "block.0.norm_1.*"}) {
+    ExpectMistake(plan(yaml + "    skip: [\"*.qkv.*\", \"" + pattern + "\"]\n", "h200"),
+                  {fmt::format("run.yaml:8: amp.fp8.skip: '{}' matches no weight of a linear layer "
+                               "in a block",
+                               pattern),
+                   "block.0 has block.0.attn.qkv.weight, block.0.attn.proj.weight, "
+                   "block.0.mlp.fc.weight, block.0.mlp.proj.weight"});
+  }
   EXPECT_THAT(ExpectExit(0, plan(yaml, "h200")).out, HasSubstr("\n8-bit products: "));
   const Outcome json = RunPlimsoll({"plan", File("run.yaml", yaml), "--device", "cpu", "--json"});
   EXPECT_THAT(ExpectExit(0, json).out, HasSubstr("\"eight_bit_products\""));

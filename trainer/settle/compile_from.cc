@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/glob.h"
 #include "data/prefetch.h"
+#include "graph/block.h"
 #include "ops/stored_attention/stored_attention.h"
 #include "optim/layer_rates.h"
 #include "trainer/config/schema.h"
@@ -84,11 +86,42 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
                               parameters.front().name + "'");
 }
 
+// The weights of linear layers in blocks, by the name of the block. No other layer computes in 8
+// bits (amp/fp8.h).
+std::map<std::string, std::vector<std::string>> LayersInBlocks(const config::RunConfig& config,
+                                                               const models::Model& model) {
+  std::map<std::string, std::vector<std::string>> weights;
+  for (const graph::Program& program : LossPrograms(config, model)) {
+    const graph::Blocks blocks(program);
+    for (size_t n = 0; n < program.nodes().size(); ++n) {
+      const graph::Node& node = program.nodes()[n];
+      if (node.op->name != "linear" || blocks.Of(n) == graph::kNoBlock) continue;
+      weights[blocks.name(blocks.Of(n))].push_back(
+          program.tensor(program.Root(node.inputs[1])).name);
+    }
+  }
+  return weights;
+}
+
 // UserError where a pattern of layers that keep their 16 bits matches none.
 void CheckFp8Skip(const config::RunConfig& config, const models::Model& model) {
-  if (config.amp.fp8_recipe == config::Fp8Recipe::kNone) return;
+  if (config.amp.fp8_recipe == config::Fp8Recipe::kNone || config.amp.fp8_skip.empty()) return;
+  const auto layers = LayersInBlocks(config, model);
   for (const std::string& pattern : config.amp.fp8_skip) {
+    const bool known = std::ranges::any_of(layers, [&](const auto& block) {
+      return std::ranges::any_of(
+          block.second, [&](const std::string& weight) { return MatchesGlob(pattern, weight); });
+    });
+    if (known) continue;
     RequireMatch(config, "amp.fp8.skip", pattern, model.parameters());
+    const std::string there = layers.empty() ? "this model has none"
+                                             : fmt::format("{} has {}", layers.begin()->first,
+                                                           fmt::join(layers.begin()->second, ", "));
+    throw config.Error(
+        "amp.fp8.skip",
+        fmt::format("'{}' matches no weight of a linear layer in a block, which alone may compute "
+                    "in 8 bits; {}",
+                    pattern, there));
   }
 }
 
