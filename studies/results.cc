@@ -182,6 +182,10 @@ void AddRun(const std::string& directory, int64_t warmup, Row& row) {
   run.evaluations = std::move(metrics.evaluations);
   row.runs.push_back(std::move(run));
   if (row.runs.size() > 1) return;
+  const ordered_json no_effect = row.Member("no_effect");
+  if (row.status != Status::kUnfinished && no_effect.is_string()) {
+    row.note = no_effect.get<std::string>();
+  }
   row.timeline = ReadJson(directory + "/memory_timeline.json");
   AddChecks(directory, row);
 }

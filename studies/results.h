@@ -53,7 +53,7 @@ struct Run {
 struct Row {
   std::string name;
   Status status = Status::kNotRun;
-  std::string note;                                 // why there is no result
+  std::string note;                                 // why there is no result; what had no effect
   std::vector<Run> runs;                            // only those with results
   std::optional<int64_t> used_bytes;                // of the arena, by canaries
   std::optional<double> collective_ms, exposed_ms;  // a step
@@ -73,7 +73,7 @@ struct Row {
 // Adds the run in this directory, without the times of its first `warmup` steps. An unfinished run
 // has the results so far, if that is at least one step, and makes the row kUnfinished, with a note
 // that says how far it came. One that is done without a step of its own (it was resumed after its
-// last one) has no results, and a note says so.
+// last one) has no results, and a note says so. A note also names a key that had no effect.
 void AddRun(const std::string& directory, int64_t warmup, Row& row);
 
 // The output of other programs that serves as a row: a line of JSON with the members of

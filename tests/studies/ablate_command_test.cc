@@ -85,6 +85,23 @@ class AblateCommand : public testing::Test {
   const std::string dir_ = folder_ / "study";
 };
 
+// Both blocks of the model are ends, which stay in 16 bits.
+TEST_F(AblateCommand, NotesWhatHasNoEffect) {
+  const Outcome outcome = Make(
+      "variants:\n"
+      "  bf16: {amp.dtype: bf16}\n"
+      "  fp8: {amp: {dtype: bf16, fp8: {recipe: current}}}\n"
+      "  fp8, all blocks: {amp: {dtype: bf16, fp8: {recipe: current, skip_ends: 0}}}\n");
+  const auto rows = Rows();
+  ExpectStatus({{"bf16", "done"}, {"fp8", "done"}, {"fp8, all blocks", "done"}});
+  const std::string note = "amp.fp8.recipe: has no effect: no linear layer has 8-bit products";
+  EXPECT_THAT(rows.at("fp8").at("note").get<std::string>(), HasSubstr(note));
+  EXPECT_THAT(outcome.out, HasSubstr("\nfp8: " + note));
+  for (const char* name : {"bf16", "fp8, all blocks"}) {
+    EXPECT_FALSE(rows.at(name).contains("note")) << name;
+  }
+}
+
 TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   const Outcome outcome = Make(
       "title: Tiny\n"

@@ -13,6 +13,7 @@
 #include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "trainer/plan/plan_json.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
@@ -145,7 +146,11 @@ ordered_json RunSummary(const RunResult& result) {
       {"best_eval_step", nullptr},
       {"skipped", result.metrics.skipped},
       {"steps_without_targets", result.metrics.without_targets},
-      {"chosen", result.chosen.empty() ? ordered_json(nullptr) : ordered_json(result.chosen)}};
+      {"chosen", result.chosen.empty() ? ordered_json(nullptr) : ordered_json(result.chosen)},
+      {"no_effect", nullptr}};
+  if (const auto refused = RefusedKeyOf(result.session.compiled())) {
+    json["no_effect"] = Text(*refused);
+  }
   if (const auto best = BestEvaluation(result.metrics)) {
     json["best_eval_loss"] = best->loss;
     json["best_eval_step"] = best->step;

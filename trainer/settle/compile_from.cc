@@ -436,17 +436,26 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   return options;
 }
 
-std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled) {
+std::optional<RefusedKey> RefusedKeyOf(const CompiledStep& compiled) {
   for (const graph::PassReport& report : compiled.passes) {
     const bool anywhere = std::ranges::any_of(compiled.passes, [&](const graph::PassReport& other) {
       return other.pass == report.pass && other.result.changed;
     });
     if (!report.result.refused || anywhere) continue;
     const auto row = std::ranges::find(PassTable(), report.pass, &PassRow::name);
-    return fmt::format("{}: {}: has no effect: {}", config.Origin(std::string(row->key)), row->key,
-                       report.result.summary);
+    return RefusedKey{std::string(row->key), report.result.summary};
   }
-  return "";
+  return std::nullopt;
+}
+
+std::string Text(const RefusedKey& refused) {
+  return fmt::format("{}: has no effect: {}", refused.key, refused.why);
+}
+
+std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled) {
+  const std::optional<RefusedKey> refused = RefusedKeyOf(compiled);
+  if (!refused) return "";
+  return fmt::format("{}: {}", config.Origin(refused->key), Text(*refused));
 }
 
 }  // namespace plimsoll::trainer

@@ -1,6 +1,7 @@
 // Translates a run's configuration into options of the program's passes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,14 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config);
 // for them.
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model);
 
-// A warning where a pass could not do to the programs what a key asks for; empty: all could.
+// A key that asks for something that a pass could not do to the programs.
+struct RefusedKey {
+  std::string key, why;
+};
+std::optional<RefusedKey> RefusedKeyOf(const CompiledStep& compiled);  // nothing: all could
+std::string Text(const RefusedKey& refused);  // "amp.fp8.recipe: has no effect: …"
+
+// A warning of it, with the key's place; empty: there is nothing to warn of.
 std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled);
 
 // The parameters that train.freeze means (frozen_parameters.cc), by the model's names. A pattern
