@@ -52,6 +52,7 @@
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/compile_from.h"
 #include "trainer/settle/device_start.h"
+#include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
 #include "trainer/settle/link_rates.h"
@@ -683,7 +684,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
       fmt::format("{} {}\n{}\n{}", Version(), Commit(), options.resume, loaded.resolved_yaml),
       "program and configuration");
   CheckMesh(config, world.size());
-  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  std::unique_ptr<models::Model> model = ModelFrom(config);
   const bool first = world.rank() == 0;
   if (first) MlflowFolder(config);  // refuses a server
   RunDirectory directory(config, first);
@@ -695,6 +696,16 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   }
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
+  config::Loaded kept_run = loaded;
+  if (resumed && KeepPacking(kept_run.config, resumed->record)) {
+    // Windows and packed rows make different epochs.
+    CountEpochs(kept_run, world.size());
+    kept_run.resolved_yaml = config::ToYaml(kept_run.config);
+    config = kept_run.config;
+    CheckMesh(config, world.size());
+    model = ModelFrom(config);
+    if (first) PrintProgress("data.packing: concatenate, as the run began\n");
+  }
   const config::RunConfig open = config;
   if (resumed) {
     const std::string kept = KeepChoices(config, resumed->record.config);
@@ -724,7 +735,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     run = std::make_unique<Run>(settled, device, ranks, directory, options, from);
   }
   try {
-    run->Begin(loaded.resolved_yaml, ChoicesJson(open, settled.config));
+    run->Begin(kept_run.resolved_yaml, ChoicesJson(open, settled.config));
     return run->Loop();
   } catch (const std::exception& error) {
     run->EndStatus(RunStatus::State::kFailed, error.what());

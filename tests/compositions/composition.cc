@@ -162,7 +162,8 @@ class Generator {
       return "data: {source: synthetic_images}\n";
     if (family_ == "unet") return "data: {source: synthetic_volumes}\n";
     if (prompts_) {
-      return "data: {train: '{folder}/prompts.jsonl', tokenizer: byte, order: consecutive}\n";
+      return "data: {train: '{folder}/prompts.jsonl', tokenizer: byte, packing: concatenate, "
+             "order: consecutive}\n";
     }
     if (!problem_.empty()) {
       return "data: {source: labelled_text, train: '{folder}/texts.jsonl', tokenizer: "

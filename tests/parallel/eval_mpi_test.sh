@@ -16,7 +16,7 @@ save: {model: false}
 run: {overwrite: true}
 device: cpu
 END
-sed 's|{synthetic: true}|{train: train.jsonl, eval: eval.jsonl, tokenizer: byte}|' tokens.yaml >examples.yaml
+sed 's|{synthetic: true}|{train: train.jsonl, eval: eval.jsonl, tokenizer: byte, packing: concatenate}|' tokens.yaml >examples.yaml
 for ((i = 0; i < 400; ++i)); do
   echo "{\"prompt\": \"what comes after the number $i?\", \"completion\": \" $((i + 1))\"}"
 done >train.jsonl

@@ -79,7 +79,7 @@ LLAMA_8B = {
 # What makes the model that stands in for it.
 TINY = """
 model: {family: llama, layers: 2, width: 32, heads: 4, kv_heads: 2, ffn_width: 64, sequence: 256}
-data: {train: base.jsonl, tokenizer: tokenizer, packing: best_fit}
+data: {train: base.jsonl, tokenizer: tokenizer}
 train: {steps: 2, micro_batch: 1, threads: 1}
 memory: {summary: false, calibrate: false}
 run: {dir: base}

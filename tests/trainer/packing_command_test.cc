@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -150,6 +151,60 @@ TEST_F(PackingCommand, ResumesExactly) {
   Train("llama", "best_fit", resumed, {"--resume", "auto"});
   EXPECT_EQ(Losses("parts"), losses);
   EXPECT_EQ(folder_.Read("parts/model/model.safetensors"), all);
+}
+
+// Without data.packing.
+TEST_F(PackingCommand, PacksExamplesByDefault) {
+  Train("llama", "best_fit");
+  const Arguments open = {"train", folder_ / "llama.yaml",       "--set", "train.micro_batch=3",
+                          "--set", "run.dir=" + folder_ / "open"};
+  ExpectText(ExpectExit(0, RunPlimsoll(open)).out,
+             {"3 rows of 32 tokens", "(data.packing: best_fit)"});
+  EXPECT_EQ(Losses("open"), Losses("llama_best_fit"));
+  EXPECT_THAT(folder_.Read("open/config.yaml"), HasSubstr("  packing: best_fit\n"));
+  // Text stays in windows.
+  const std::string text = folder_.Write("text", std::string(400, 'x'));
+  ExpectExit(0, RunPlimsoll(WithSets(
+                    open, {"data.train=" + text, "data.eval=" + text, "run.overwrite=true"})));
+  EXPECT_THAT(folder_.Read("open/config.yaml"), HasSubstr("  packing: concatenate\n"));
+}
+
+// Examples were windows by default. Two epochs are four windows, or six packed rows.
+TEST_F(PackingCommand, RunsOfTheEarlierDefaultGoOn) {
+  const Arguments sets = {"train.steps=null", "train.epochs=2", "train.micro_batch=1",
+                          "save.every=2"};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = sets;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  Train("llama", "concatenate", with({}));
+  const std::string parts = "run.dir=" + folder_ / "parts";
+  Train("llama", "concatenate", with({parts, "train.stop_after=2"}));
+  const Arguments again = {"train", folder_ / "llama.yaml", "--resume", "auto"};
+  ExpectText(ExpectExit(0, RunPlimsoll(WithSets(again, with({parts})))).out,
+             {"data.packing: concatenate, as the run began"});
+  EXPECT_EQ(Losses("parts").size(), 4u);
+  EXPECT_EQ(Losses("parts"), Losses("llama_concatenate"));
+  EXPECT_EQ(folder_.Read("parts/model/model.safetensors"),
+            folder_.Read("llama_concatenate/model/model.safetensors"));
+
+  // The configuration says it, or it is one of a version that knew nothing else.
+  std::string yaml = folder_.Read("parts/config.yaml");
+  const std::string line = "  packing: concatenate\n";
+  ASSERT_NE(yaml.find(line), yaml.npos);
+  const auto loss = [&] {
+    return json::parse(ExpectExit(0, RunPlimsoll({"eval", folder_ / "parts", "--json"})).out)
+        .at("loss");
+  };
+  const json windows = loss();
+  folder_.Write("parts/config.yaml", yaml.erase(yaml.find(line), line.size()));
+  EXPECT_EQ(loss(), windows);
+  EXPECT_NE(json::parse(ExpectExit(0, RunPlimsoll({"eval", folder_ / "parts/model", "--run-file",
+                                                   folder_ / "llama.yaml", "--json"}))
+                            .out)
+                .at("loss"),
+            windows);
 }
 
 TEST_F(PackingCommand, SaysWhatItCannotDo) {

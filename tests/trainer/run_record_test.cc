@@ -261,7 +261,8 @@ TEST(RunRecord, EarlierVersionsJoinedDocuments) {
                "run.yaml", {})
         .config;
   };
-  const config::RunConfig joined = config(""), packed = config(", packing: best_fit");
+  const config::RunConfig joined = config(", packing: concatenate"),
+                          packed = config(", packing: best_fit");
   RunRecord old = Record(joined);
   for (const char* key : {"data.packing", "data.too_long", "data.documents"}) {
     EXPECT_EQ(old.config.erase(key), 1u) << key;
@@ -270,6 +271,16 @@ TEST(RunRecord, EarlierVersionsJoinedDocuments) {
   RequireContinues(old, Record(joined), joined, "step-5");
   ExpectUserError([&] { RequireContinues(old, Record(packed), packed, "step-5"); },
                   {"would not continue", "data.packing: best_fit, in the snapshot concatenate"});
+
+  // What the file leaves open stays as it was.
+  config::RunConfig open = config(", too_long: drop"), said = packed;
+  EXPECT_EQ(open.data.packing, config::Packing::kBestFit);
+  EXPECT_FALSE(KeepPacking(open, Record(open)));
+  EXPECT_FALSE(KeepPacking(said, old));
+  EXPECT_EQ(said.data.packing, config::Packing::kBestFit);
+  EXPECT_TRUE(KeepPacking(open, old));
+  EXPECT_EQ(open.data.packing, config::Packing::kConcatenate);
+  RequireContinues(old, Record(open), open, "step-5");
 }
 
 // BERT describes itself with its dropout.

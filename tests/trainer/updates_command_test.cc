@@ -25,7 +25,7 @@ class UpdatesCommand : public testing::Test {
               "model: {family: gpt2, layers: 1, width: 16, heads: 2, sequence: 16, dropout: 0.1}\n"
               "data: {train: " +
                   folder_ / "examples.jsonl" +
-                  ", tokenizer: byte, order: consecutive}\n"
+                  ", tokenizer: byte, packing: concatenate, order: consecutive}\n"
                   "train: {steps: 12, micro_batch: 1, log_every: 1, threads: 1}\n"
                   "memory: {calibrate: false}\n"
                   "log: {tensorboard: false, report: false}\n"

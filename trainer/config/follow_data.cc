@@ -9,6 +9,7 @@
 #include "data/labels.h"
 #include "data/source.h"
 #include "data/texts/documents.h"
+#include "data/texts/examples.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 
@@ -16,6 +17,15 @@ namespace plimsoll::config {
 namespace {
 
 constexpr const char* kClasses = "model.classes";
+
+bool HoldsExamples(const std::vector<std::string>& patterns, const DataConfig& data) {
+  std::vector<std::string> files = patterns;
+  try {
+    files = data::ExpandFiles(patterns, data.exclude, "data.train");
+  } catch (const UserError&) {  // to open them fails, too
+  }
+  return std::ranges::all_of(files, &data::HoldsExamples);
+}
 
 }  // namespace
 
@@ -72,6 +82,16 @@ void FollowClasses(RunConfig& config) {
                               *classes));
   }
   config.model.settings.Set("classes", *classes);
+}
+
+void FollowExamples(RunConfig& config) {
+  DataConfig& data = config.data;
+  if (config.IsSet("data.packing") || data.synthetic || data.format != DataFormat::kText) return;
+  // Stored scores know no documents apart.
+  if (config.model.attention == AttentionKind::kStored) return;
+  const bool examples = std::ranges::all_of(
+      data.train, [&](const TrainSource& source) { return HoldsExamples(source.files, data); });
+  if (examples) data.packing = Packing::kBestFit;
 }
 
 }  // namespace plimsoll::config

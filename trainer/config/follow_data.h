@@ -20,4 +20,8 @@ std::optional<int64_t> ClassesOfData(const RunConfig& config);
 // Sets model.classes to that number where a run file leaves it open and no weights are loaded.
 void FollowClasses(RunConfig& config);
 
+// Sets data.packing to best_fit where a run file leaves it open and all files to train on hold
+// examples, which their names tell. Data that are not on this machine are known by their patterns.
+void FollowExamples(RunConfig& config);
+
 }  // namespace plimsoll::config

@@ -131,6 +131,7 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
   if (data.format == DataFormat::kAuto && !data.tokenizer.empty() && !data.synthetic && !tokens) {
     data.format = DataFormat::kText;
   }
+  FollowExamples(config);
   // Resets a value that has no effect here, with a warning.
   auto reset = [&](const std::string& key, auto& value, const std::string& why) {
     using Value = std::remove_reference_t<decltype(value)>;

@@ -190,7 +190,7 @@ struct DataConfig {
   std::string tokenizer;           // "byte", or a path; empty: the files already hold tokens
   double eval_fraction = 0.0;      // of text sources, held out for evaluation
   std::string document_separator;  // a line that separates documents in text files; empty: none
-  Packing packing = Packing::kConcatenate;   // of examples
+  Packing packing = Packing::kConcatenate;   // of examples; derived: kBestFit for files of them
   TooLong too_long = TooLong::kTruncate;     // of examples that are not concatenated
   Documents documents = Documents::kJoined;  // of text that is cut into windows
   std::string chat_template;            // a Jinja file, or "chatml"; empty: the tokenizer's own

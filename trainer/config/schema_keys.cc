@@ -88,7 +88,10 @@ void DataKeys(std::vector<Key>& keys) {
            "How examples (`*.jsonl`) fill rows of `model.sequence` tokens. `concatenate`: one "
            "after the other, cut into windows, so that they attend to one another; `best_fit`: "
            "whole ones by best-fit decreasing; `none`: one a row. The latter two pad rows, and "
-           "keep examples apart (docs/fine_tuning.md).");
+           "keep examples apart (docs/fine_tuning.md).")
+      .Derived(
+          "`best_fit`; `concatenate` of files of text, and where the model cannot keep "
+          "examples apart");
   data.Add("too_long", &D::too_long,
            "What becomes of examples that are longer than a row, with `packing` of `best_fit` or "
            "`none`: their first `model.sequence` tokens are kept, they are left out, or they are "

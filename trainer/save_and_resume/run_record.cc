@@ -335,6 +335,15 @@ std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& r
       path);
 }
 
+bool KeepPacking(config::RunConfig& run, const RunRecord& saved) {
+  const auto found = saved.config.find("data.packing");
+  if (run.IsSet("data.packing") || run.data.packing == config::Packing::kConcatenate) return false;
+  if (found == saved.config.end() || found->second != "concatenate") return false;
+  run.data.packing = config::Packing::kConcatenate;
+  run.data.too_long = config::TooLong::kTruncate;
+  return true;
+}
+
 void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
                       const std::string& path) {
   std::vector<std::string> fixed, course;

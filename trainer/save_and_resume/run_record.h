@@ -88,6 +88,10 @@ RunRecord ParseRunRecord(const std::string& json, const std::string& where);
 std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& rates,
                            double adapters_rate, const std::string& path);
 
+// Sets data.packing to concatenate, the default of earlier versions, where the run's file leaves it
+// open and the snapshot was written so. False: nothing is changed.
+bool KeepPacking(config::RunConfig& run, const RunRecord& saved);
+
 // UserError that lists what contradicts the snapshot at `path`: settings that a resumed run cannot
 // change (model, optimizer, type of weights, vocabulary), and settings that change its course,
 // unless --set asks for them. Settings that only change how the work is done may differ.

@@ -29,6 +29,16 @@ namespace {
 // The context of a checkpoint without a run's config, if its model allows as many tokens.
 constexpr int64_t kContext = 1024;
 
+// config.yaml of a run has every key that its version knew. Without data.packing, the run read
+// examples in windows.
+config::Loaded LoadStoredRun(const std::string& folder, const std::vector<std::string>& sets) {
+  config::Loaded loaded = LoadRun(folder + "/config.yaml", sets);
+  if (!loaded.config.IsSet("data.packing")) {
+    loaded.config.data.packing = config::Packing::kConcatenate;
+  }
+  return loaded;
+}
+
 // `source`: its model/ or adapter/.
 void OpenEndedRun(const std::string& source, const std::vector<std::string>& sets,
                   TrainedModel& trained) {
@@ -36,7 +46,7 @@ void OpenEndedRun(const std::string& source, const std::vector<std::string>& set
   const bool adapts = Exists(source + "/" + adapters::kConfigFile);
   if (adapts) all.push_back("lora.init_from=" + source);
   all.insert(all.end(), sets.begin(), sets.end());
-  trained.loaded = LoadRun(trained.folder + "/config.yaml", all);
+  trained.loaded = LoadStoredRun(trained.folder, all);
   trained.weights = adapts ? trained.config().model.init_from : source;
   trained.adapter = trained.config().lora.init_from;
   trained.model = ModelBeside(trained.config(), trained.weights);
@@ -50,7 +60,7 @@ void OpenSnapshot(const std::string& source, const std::vector<std::string>& set
   if (!trained.is_run) all.push_back("data.synthetic=true");
   all.insert(all.end(), sets.begin(), sets.end());
   trained.loaded =
-      trained.is_run ? LoadRun(trained.folder + "/config.yaml", all) : LoadRunText("", source, all);
+      trained.is_run ? LoadStoredRun(trained.folder, all) : LoadRunText("", source, all);
   const config::RunConfig& config = trained.config();
   if (std::ranges::any_of(sets, [](const auto& s) { return s.starts_with("lora.init_from="); })) {
     throw UserError(fmt::format(

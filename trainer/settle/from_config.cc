@@ -127,6 +127,20 @@ void WarnOfIdleClasses(const config::RunConfig& config, std::vector<std::string>
       config.Origin("model.init_from"), classes, *given, *given));
 }
 
+// Examples are packed by default only where the model keeps those of a row apart.
+void FollowModel(config::Loaded& loaded) {
+  config::RunConfig& config = loaded.config;
+  if (config.IsSet("data.packing") || config.data.packing == config::Packing::kConcatenate) return;
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  if (model->inputs().contains("positions")) return;
+  config.data.packing = config::Packing::kConcatenate;
+  config.data.too_long = config::TooLong::kTruncate;
+  if (!config.IsSet("data.too_long")) return;
+  loaded.warnings.push_back(fmt::format(
+      "{}: data.too_long: has no effect: models of family {} cannot keep examples apart",
+      config.Origin("data.too_long"), model->family()));
+}
+
 // Notes which settings a source has taken, and from where.
 void NoteTaken(const std::vector<std::string>& taken, const std::string& how,
                config::Loaded& loaded) {
@@ -213,6 +227,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   } else if (config.model.settings.Get("vocab") == SettingValue(int64_t{0})) {
     FollowTokenizer(config);
   }
+  FollowModel(loaded);
   const std::string& folder = weights.empty() ? config.model.init_from : weights;
   if (!folder.empty()) FollowPreparation(folder, loaded);
   FollowMaker(folder, loaded);

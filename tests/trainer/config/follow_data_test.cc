@@ -119,5 +119,35 @@ TEST_F(FollowData, DataMayBeOnAnotherMachine) {
   EXPECT_FALSE(MissesData(Parse(kBase)));
 }
 
+// By their names, also where they are not on this machine. An own value stays.
+TEST_F(FollowData, ExamplesAreKeptApart) {
+  const auto packing = [&](const std::string& train, const std::string& more = "",
+                           const std::string& model = "") {
+    const Loaded loaded = Load("family: gpt2, layers: 1, width: 8, heads: 2, sequence: 16" + model,
+                               "tokenizer: byte, train: " + train + more);
+    ExpectRoundTrip(loaded);
+    return loaded.config.data.packing;
+  };
+  for (const char* name : {"chats/a.jsonl", "chats/b.json.gz", "mixed/a.jsonl", "mixed/a.txt"}) {
+    Write(name);
+  }
+  EXPECT_EQ(packing(folder_ / "chats/a.jsonl"), Packing::kBestFit);
+  EXPECT_EQ(packing(folder_ / "chats/*"), Packing::kBestFit);
+  EXPECT_EQ(packing("gone.jsonl"), Packing::kBestFit);
+  EXPECT_EQ(packing(folder_ / "mixed/*", ", exclude: \"*.txt\""), Packing::kBestFit);
+  EXPECT_EQ(packing(folder_ / "mixed/*"), Packing::kConcatenate);
+  EXPECT_EQ(packing(folder_ / "mixed/a.txt"), Packing::kConcatenate);
+  EXPECT_EQ(packing("gone.txt"), Packing::kConcatenate);
+  EXPECT_EQ(packing("[{files: a.jsonl}, {files: a.txt}]"), Packing::kConcatenate);
+  EXPECT_EQ(packing(folder_ / "mixed/a.txt", ", eval: a.jsonl"), Packing::kConcatenate);
+  EXPECT_EQ(packing("a.jsonl", ", packing: none"), Packing::kNone);
+  EXPECT_EQ(packing("a.jsonl", ", packing: concatenate"), Packing::kConcatenate);
+  EXPECT_EQ(packing("a.jsonl", "", ", attention: stored"), Packing::kConcatenate);
+  EXPECT_EQ(Load("family: gpt2, layers: 1, width: 8, heads: 2, sequence: 16, vocab: 64",
+                 "synthetic: true")
+                .config.data.packing,
+            Packing::kConcatenate);
+}
+
 }  // namespace
 }  // namespace plimsoll::config

@@ -25,10 +25,14 @@ TEST(NoEffect, KeysOfOtherPackingAreReported) {
   };
   const std::string examples = "train: a.jsonl, tokenizer: byte";
   EXPECT_THAT(warnings(examples + ", packing: best_fit, too_long: drop"), IsEmpty());
-  EXPECT_THAT(warnings(examples + ", documents: apart"), IsEmpty());
-  EXPECT_THAT(warnings(examples + ", too_long: drop"),
+  EXPECT_THAT(warnings(examples + ", too_long: drop"), IsEmpty());
+  EXPECT_THAT(warnings(examples + ", packing: concatenate, documents: apart"), IsEmpty());
+  EXPECT_THAT(warnings(examples + ", packing: concatenate, too_long: drop"),
               ElementsAre("run.yaml:2: data.too_long: has no effect unless data.packing is "
                           "best_fit or none"));
+  EXPECT_THAT(warnings(examples + ", documents: apart"),
+              ElementsAre("run.yaml:2: data.documents: has no effect with data.packing: best_fit, "
+                          "which keeps examples apart"));
   EXPECT_THAT(warnings(examples + ", packing: none, documents: apart"),
               ElementsAre("run.yaml:2: data.documents: has no effect with data.packing: none, "
                           "which keeps examples apart"));
