@@ -133,15 +133,19 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   return std::nullopt;
 }
 
-// Puts beside the model what says how its inputs are made. The weights are there already: without
-// it they are of use.
+// Puts next to a model or an adapter what says how its inputs are made; to an adapter the
+// tokenizer's files alone, as PEFT's trainers do. The weights are there already: without these
+// files they are of use.
 void SaveInputFiles(const EndedRun& run, const std::string& folder) {
+  const bool adapts = run.config.lora.asked();
   try {
-    const data::ImagePreparation* const pictures = run.source.image_preparation();
+    const data::ImagePreparation* const pictures =
+        adapts ? nullptr : run.source.image_preparation();
     data::WritePreparation(pictures == nullptr ? "" : data::PreparationText(*pictures), folder);
     const CopiedTokenizer tokenizer = CopiedTokenizerFor(
         run.model, run.config.data.tokenizer, ChatTemplateText(run.config.data.chat_template));
     WriteTokenizerFiles(tokenizer, folder);
+    if (adapts) return;
     WriteGenerationConfig(
         GenerationConfigText(run.model, run.config.model.init_from, tokenizer.end), folder);
   } catch (const UserError& error) {
@@ -157,9 +161,9 @@ void SaveModel(const EndedRun& run, const std::string& folder) {
                 run.ranks.first());
   } else {
     run.session.SaveWeights(run.model, folder);
-    if (run.ranks.first()) SaveInputFiles(run, folder);
   }
   if (run.ranks.first()) {
+    SaveInputFiles(run, folder);
     run.progress.Line(fmt::format("{} written to {}", adapts ? "adapter" : "model", folder));
   }
 }

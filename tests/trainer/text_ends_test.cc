@@ -148,10 +148,29 @@ TEST_F(TextEndsCommand, GenerationStopsAtEachOfTheFilesEnds) {
   EXPECT_EQ(Answer("run/model"), "Question 3? yes\n");
 }
 
-TEST_F(TextEndsCommand, GoAlongWithAMergedAdapter) {
-  ExpectExit(0, Train("run", {"lora.rank=2", "train.steps=2"}));
+// The tokenizer's files, with which transformers loads it from the adapter's folder.
+TEST_F(TextEndsCommand, GoAlongWithAnAdapter) {
+  ExpectExit(0, Train("run", {"lora.rank=2", "train.steps=2", "save.every=1"}));
   Export({folder_ / "run", "--to", folder_ / "merged", "--merge"});
   ExpectFilesOf("merged");
+  Export({folder_ / "run", "--to", folder_ / "exported"});
+  Export({folder_ / "run/snapshots/step-000000001", "--to", folder_ / "of-snapshot"});
+  for (const std::string adapter : {"run/adapter", "exported", "of-snapshot"}) {
+    EXPECT_THAT(
+        folder_.Names(adapter),
+        ElementsAre("adapter_config.json", "adapter_model.safetensors", "additional_chat_templates",
+                    "chat_template.jinja", "tokenizer.json", "tokenizer_config.json"));
+    for (const char* file : {"additional_chat_templates/tool.jinja", "chat_template.jinja",
+                             "tokenizer.json", "tokenizer_config.json"}) {
+      EXPECT_EQ(ReadFile(folder_ / adapter + "/" + file), ReadFile(folder_ / "base/" + file));
+    }
+  }
+  // Another tokenizer takes the place of these files; bytes have none.
+  Export({folder_ / "run", "--to", folder_ / "exported", "--overwrite", "--tokenizer", "byte"});
+  EXPECT_THAT(folder_.Names("exported"),
+              ElementsAre("adapter_config.json", "adapter_model.safetensors"));
+  ExpectExit(0, Train("chats", {"lora.rank=2", "train.steps=1", "data.chat_template=chatml"}));
+  EXPECT_THAT(ReadFile(folder_ / "chats/adapter/chat_template.jinja"), HasSubstr("<|im_start|>"));
 }
 
 TEST_F(TextEndsCommand, AreRefusedOrToldWhereNoneIsKnown) {

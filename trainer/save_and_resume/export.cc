@@ -262,6 +262,16 @@ void SayTokenizer(const std::string& tokenizer, const CopiedTokenizer& files) {
   }
 }
 
+// Which files say how the model's inputs are made.
+void SayInputs(const Source& source, const std::string& tokenizer, const CopiedTokenizer& files,
+               const std::string& preparation) {
+  if (ClassifiesPictures(*source.model)) {
+    if (!preparation.empty()) PrintProgress(fmt::format("pictures: {}\n", data::kPreparationFile));
+  } else if (!SegmentsPictures(*source.model)) {
+    SayTokenizer(tokenizer, files);
+  }
+}
+
 }  // namespace
 
 void RunExport(const ExportCommand& command) {
@@ -274,10 +284,9 @@ void RunExport(const ExportCommand& command) {
   const bool adapter_alone = adapts && !command.merge;
   const std::string tokenizer =
       command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
-  CopiedTokenizer files;
+  const CopiedTokenizer files = TokenizerOf(command, source, tokenizer);
   std::string preparation, generation;
   if (!adapter_alone) {
-    files = TokenizerOf(command, source, tokenizer);
     preparation = PreparationOf(source);
     const std::string base = source.is_copied() ? source.folder : source.config.model.init_from;
     generation = GenerationConfigText(*source.model, base, files.end);
@@ -286,6 +295,7 @@ void RunExport(const ExportCommand& command) {
 
   if (adapter_alone) {
     WriteAdapter(source, command.to, type);
+    WriteTokenizerFiles(files, command.to);
     int64_t count = 0;
     for (const auto& parameter : adapters::TrainedParameters(source.lora)) {
       count += parameter.shape.elements();
@@ -293,6 +303,7 @@ void RunExport(const ExportCommand& command) {
     PrintProgress(fmt::format("{}: adapter of rank {} with {} parameters in {}, from {}\n",
                               command.to, source.lora.rank, FormatCount(static_cast<double>(count)),
                               command.dtype, source.in_words));
+    SayInputs(source, tokenizer, files, preparation);
     return;
   }
   WriteModel(source, command.to, type);
@@ -303,11 +314,7 @@ void RunExport(const ExportCommand& command) {
       "{}: {} with {} parameters in {}, from {}{}\n", command.to, source.model->family(),
       FormatCount(static_cast<double>(source.model->parameter_count())), command.dtype,
       source.in_words, adapts ? ", merged with its adapter" : ""));
-  if (ClassifiesPictures(*source.model)) {
-    if (!preparation.empty()) PrintProgress(fmt::format("pictures: {}\n", data::kPreparationFile));
-  } else if (!SegmentsPictures(*source.model)) {
-    SayTokenizer(tokenizer, files);
-  }
+  SayInputs(source, tokenizer, files, preparation);
 }
 
 }  // namespace plimsoll::trainer
