@@ -103,7 +103,10 @@ void AddGenerate(CLI::App& app) {
   command->add_option_function<std::string>(
       "--adapter", [o](const std::string& value) { o->sets.push_back("lora.init_from=" + value); },
       "an adapter in PEFT's form, beside a Hugging Face folder");
-  command->add_option("--dtype", o->dtype, "of weights and activations: fp32, bf16 or fp16");
+  command->add_option(
+      "--dtype", o->dtype,
+      "of weights and activations: fp32, bf16 or fp16; default: fp32, of texts on a "
+      "GPU the run's amp.dtype or that of the folder's config.json");
   command->add_option("--tokenizer", o->tokenizer, "byte, or a tokenizer's path");
   command->add_option("--images", o->images.count, "of a model that makes images: how many")
       ->check(CLI::Range(int64_t{1}, int64_t{999'999}));

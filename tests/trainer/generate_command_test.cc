@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
+#include "trainer/save_and_resume/trained_model.h"
 
 namespace plimsoll {
 namespace {
@@ -58,6 +60,33 @@ TEST_F(GenerateCommand, SixteenBitsWriteTheSameGreedyText) {
     EXPECT_EQ(low.out, full) << dtype;
     EXPECT_THAT(low.err, HasSubstr("cache 2.75 KiB"));
   }
+}
+
+// On a GPU; a CPU has no default but fp32.
+TEST_F(GenerateCommand, ComputesInTheTypeOfTheRunOrTheFolder) {
+  using runtime::DeviceKind;
+  const auto dtype = [&](const std::string& folder, DeviceKind device = DeviceKind::kCuda) {
+    return trainer::DefaultDtype(trainer::OpenTrainedModel(folder, {}, {}), device);
+  };
+  EXPECT_EQ(dtype(run_), "fp32");
+  for (const std::string type : {"bf16", "fp16"}) {
+    const std::string run = folder_ / type;
+    ExpectExit(0,
+               RunPlimsoll({"train", yaml_, "--set", "run.dir=" + run, "--set", "amp.dtype=" + type,
+                            "--set", "train.steps=1", "--set", "save.every=1"}));
+    EXPECT_EQ(dtype(run), type);
+    EXPECT_EQ(dtype(run, DeviceKind::kCpu), "fp32");
+    EXPECT_EQ(dtype(run + "/snapshots/step-000000001"), type);
+    EXPECT_EQ(dtype(run + "/model"), "fp32");  // its weights are
+  }
+  nlohmann::json config = nlohmann::json::parse(ReadFile(run_ + "/model/config.json"));
+  config["torch_dtype"] = "bfloat16";
+  WriteFile(run_ + "/model/config.json", config.dump());
+  EXPECT_EQ(dtype(run_ + "/model"), "bf16");
+  EXPECT_EQ(dtype(run_ + "/model", DeviceKind::kCpu), "fp32");
+  config["dtype"] = "float16";
+  WriteFile(run_ + "/model/config.json", config.dump());
+  EXPECT_EQ(dtype(run_ + "/model"), "fp16");
 }
 
 TEST_F(GenerateCommand, GoesOnBeyondTheContext) {

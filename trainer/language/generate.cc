@@ -79,6 +79,18 @@ void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
       FormatBytes(memory.weights), FormatBytes(memory.cache), FormatBytes(memory.rest)));
 }
 
+// The type to compute in; says where a default is not fp32.
+std::string DtypeOf(const GenerateCommand& command, const TrainedModel& trained) {
+  if (!command.dtype.empty()) return command.dtype;
+  const std::string dtype = DefaultDtype(trained, DeviceFrom(trained.config()));
+  if (dtype != "fp32") {
+    const bool trains = trained.is_run || trained.snapshot;
+    PrintNote(fmt::format("computes in {}, as {} says; --dtype chooses another type\n", dtype,
+                          trains ? "amp.dtype of the run" : "the folder's config.json"));
+  }
+  return dtype;
+}
+
 // What only models that continue texts have.
 void RefuseForTexts(const GenerateCommand& command, const models::Model& model) {
   if (command.for_texts.empty()) return;
@@ -204,7 +216,7 @@ void RunGenerate(const GenerateCommand& command) {
   const config::RunConfig& config = trained.config();
   if (models::MakesImages(*trained.model)) {
     RefuseForTexts(command, *trained.model);
-    return GenerateImages(command.images, command.dtype, trained);
+    return GenerateImages(command.images, command.dtype.empty() ? "fp32" : command.dtype, trained);
   }
   RefuseForImages(command, *trained.model);
   models::TextSizesOf(*trained.model);  // or it has nothing to continue
@@ -217,11 +229,12 @@ void RunGenerate(const GenerateCommand& command) {
   if (command.prompt) sampling.prompt = *command.prompt;
   if (!command.stop.empty()) sampling.stop = command.stop;
   sampling.ends = trained.Ends();
+  const std::string dtype = DtypeOf(command, trained);
   if (command.chat.asked) {
-    return GenerateChat(command.chat, command.dtype, sampling, trained, *tokenizer);
+    return GenerateChat(command.chat, dtype, sampling, trained, *tokenizer);
   }
 
-  CompileOptions options = InferenceOptions(trained, command.dtype);
+  CompileOptions options = InferenceOptions(trained, dtype);
   options.generate_rows = config.sample.count;
   // The context need not exceed the text to be written: the last token drawn needs no place.
   const int64_t length =
@@ -240,7 +253,7 @@ void RunGenerate(const GenerateCommand& command) {
                              : std::function<void(const std::string&)>());
   } catch (const NotFinite& error) {
     if (one) PrintAnswer("\n");
-    throw ExplainNotFinite(trained, session, command.dtype, error.what());
+    throw ExplainNotFinite(trained, session, dtype, error.what());
   }
   if (one) {
     PrintAnswer("\n");

@@ -146,7 +146,9 @@ struct GenerateCommand {
   std::string folder;
   WeightChoice choice;            // of the run's weights
   std::vector<std::string> sets;  // overrides of the run's configuration
-  std::string dtype = "fp32";     // of weights, activations and cache: fp32, bf16, fp16
+  // Of weights, activations and cache: fp32, bf16, fp16. Empty: DefaultDtype of models that
+  // continue texts, fp32 of those that make images.
+  std::string dtype;
 
   // Of models that continue texts.
   std::optional<std::string> prompt;   // instead of the configuration's

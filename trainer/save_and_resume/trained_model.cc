@@ -12,8 +12,10 @@
 #include "base/mapped_file.h"
 #include "base/message.h"
 #include "formats/foreign_files.h"
+#include "formats/json.h"
 #include "models/huggingface.h"
 #include "trainer/config/overrides.h"
+#include "trainer/config/schema.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
 #include "trainer/settle/compile_from.h"
@@ -204,6 +206,26 @@ std::string ChecksumOf(const TrainedModel& trained) {
   }
   if (!text.empty() && trained.adapter.empty()) return text;
   return models::WeightsChecksum(trained.weights) + (text.empty() ? "" : "-" + text);
+}
+
+std::string DefaultDtype(const TrainedModel& trained, runtime::DeviceKind device) {
+  if (device == runtime::DeviceKind::kCpu) return "fp32";
+  std::string dtype;
+  if (trained.is_run) {
+    dtype = config::FindKey("amp.dtype")->Text(trained.config());
+  } else if (trained.snapshot) {
+    const RunRecord record =
+        ParseRunRecord(trained.snapshot->manifest().run, trained.snapshot->path());
+    if (const auto found = record.config.find("amp.dtype"); found != record.config.end()) {
+      dtype = found->second;
+    }
+  } else {
+    const auto config = formats::JsonObject::FromFile(trained.weights + "/config.json");
+    dtype = config.GetString("dtype", config.GetString("torch_dtype", ""));
+    if (dtype.starts_with("torch.")) dtype = dtype.substr(6);
+  }
+  if (dtype == "bf16" || dtype == "bfloat16") return "bf16";
+  return dtype == "fp16" || dtype == "float16" ? "fp16" : "fp32";
 }
 
 CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype) {

@@ -11,6 +11,7 @@
 
 #include "data/tokenizers/tokenizer.h"
 #include "models/model.h"
+#include "runtime/device_kind.h"
 #include "snapshots/snapshot.h"
 #include "trainer/config/load.h"
 #include "trainer/save_and_resume/weight_source.h"
@@ -49,6 +50,11 @@ void LoadTrained(const TrainedModel& trained, Session& session);
 // A checksum by which these weights are told from others: of the snapshot's manifest, or of the
 // folder's weights (models::WeightsChecksum).
 std::string ChecksumOf(const TrainedModel& trained);
+
+// The type to generate in, where nobody chooses one: on a GPU amp.dtype of the run, or, of a
+// Hugging Face folder, `dtype` (earlier `torch_dtype`) of its config.json, if it is bf16 or fp16;
+// otherwise "fp32". On a CPU 16 bits are no default: products of a prompt are slower in them.
+std::string DefaultDtype(const TrainedModel& trained, runtime::DeviceKind device);
 
 // Options for programs that only run forward; the caller chooses the programs. Weights, activations
 // and cache are stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind
