@@ -86,12 +86,11 @@ run: {dir: base}
 device: cpu
 """
 
-# What a command says in the page, and what is run with the small model. A chat answers in float32, so that PEFT's answer
-# has the same tokens.
+# What a command says in the page, and what is run with the small model. A chat on a CPU answers in float32, and so
+# does PEFT, so that both answers have the same tokens.
 ON_THE_CPU = {
     "--device 4090": "--device cpu --set train.micro_batch=1 --set train.threads=1 --set memory.calibrate=false",
     "--device 4080": "--device cpu",
-    "--chat --dtype bf16": "--chat --dtype fp32",
     "torch.bfloat16": "torch.float32",
 }
 
@@ -234,7 +233,13 @@ class Follower:
         shutil.copy(ROOT / "tests/data/tokenizers/llama3_style.json", folder / "tokenizer.json")
         shutil.copy(ROOT / "tests/data/chats/llama3.jinja", folder / "chat_template.jinja")
         (folder / "tokenizer_config.json").write_text(
-            json.dumps({"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"})
+            json.dumps(
+                {
+                    "tokenizer_class": "PreTrainedTokenizerFast",
+                    "bos_token": "<|begin_of_text|>",
+                    "eos_token": "<|eot_id|>",
+                }
+            )
         )
 
 

@@ -53,7 +53,7 @@ std::string ChecksumOf(const TrainedModel& trained);
 
 // The type to generate in, where nobody chooses one: on a GPU amp.dtype of the run, or, of a
 // Hugging Face folder, `dtype` (earlier `torch_dtype`) of its config.json, if it is bf16 or fp16;
-// otherwise "fp32". On a CPU 16 bits are no default: products of a prompt are slower in them.
+// otherwise, and on a CPU, "fp32".
 std::string DefaultDtype(const TrainedModel& trained, runtime::DeviceKind device);
 
 // Options for programs that only run forward; the caller chooses the programs. Weights, activations
