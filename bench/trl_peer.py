@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""The process of TRL, PEFT and transformers that bench/chats_against_trl.py starts: python3 bench/trl_peer.py OUT.
+
+OUT/task.json says what to do. It leaves in OUT the chats and the folders that both programs read, and
+in OUT/peer.json losses, speeds and memory, written anew after each row.
+"""
+import gc
+import json
+import math
+import os
+import pathlib
+import random
+import resource
+import shutil
+import sys
+import threading
+import time
+
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+import yaml  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHARD_BYTES = 4 << 30
+SEED = 1
+
+# {% generation %} marks what carries loss: the assistant's words and the end of its turn.
+TEMPLATE = """{%- for message in messages %}
+{{- '<|im_start|>' + message['role'] + '\\n' }}
+{%- if message['role'] == 'assistant' %}
+{%- generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}
+{%- else %}
+{{- message['content'] + '<|im_end|>' }}
+{%- endif %}
+{{- '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"""
+
+# Shapes in the words of configs/models/, which have the others.
+SMALL = {"layers": 2, "width": 128, "heads": 4, "kv_heads": 2, "head_width": 32, "ffn_width": 256, "max_sequence": 4096,
+         "rope_theta": 1e4}
+SHAPES = {"tiny-qwen3": {**SMALL, "family": "qwen3", "tied": True, "norm_eps": 1e-6},
+          "tiny-llama": {**SMALL, "family": "llama", "tied": False, "norm_eps": 1e-5}}
+
+
+# --- What both read ---------------------------------------------------------------------------------
+
+def train_tokenizer(text, vocab):
+    """A byte-level BPE of the text, with the tokens of chats."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator([text], trainers.BpeTrainer(
+        vocab_size=vocab, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"]))
+    return tokenizer
+
+
+def save_tokenizer(tokenizer, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}, indent=1))
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+
+
+def write_chats(file, text, tokenizer, mean, tokens, longest):
+    """Chats of one to three turns out of the text's words, of log-normal lengths around `mean` tokens, `tokens` in all."""
+    words = text.split()
+    a_word = len(tokenizer.encode(" ".join(words)).ids) / len(words)
+    draw = random.Random(SEED)
+    sigma, left = 0.8, tokens
+    with open(file, "w") as out:
+        while left > 0:
+            turns = draw.choice([1, 1, 2, 3])
+            length = draw.lognormvariate(math.log(mean) - sigma * sigma / 2, sigma)
+            length = min(max(length, 16 * turns), longest * 0.9)
+            messages = []
+            for turn in range(2 * turns):
+                count = max(1, int(length / a_word / turns * (0.3 if turn % 2 == 0 else 0.7)) - 4)
+                start = draw.randrange(len(words) - count)
+                messages.append({"role": ["user", "assistant"][turn % 2], "content": " ".join(words[start: start + count])})
+            out.write(json.dumps({"messages": messages}) + "\n")
+            left -= length
+
+
+def config_of(name, vocab):
+    """transformers' configuration of a shape; `vocab`: of the tokenizer, for shapes that have no vocabulary of their own."""
+    shape = SHAPES.get(name) or yaml.safe_load((ROOT / f"configs/models/{name}.yaml").read_text())["model"]
+    heads, width = shape["heads"], shape["width"]
+    make = {"llama": transformers.LlamaConfig, "qwen3": transformers.Qwen3Config}[shape["family"]]
+    return make(
+        vocab_size=shape.get("vocab", vocab), hidden_size=width, intermediate_size=shape["ffn_width"],
+        num_hidden_layers=shape["layers"], num_attention_heads=heads, num_key_value_heads=shape["kv_heads"],
+        head_dim=shape.get("head_width", width // heads), max_position_embeddings=shape["max_sequence"],
+        rms_norm_eps=float(shape["norm_eps"]), rope_parameters={"rope_type": "default", "rope_theta": float(shape["rope_theta"])},
+        tie_word_embeddings=shape["tied"], attention_dropout=0.0, bos_token_id=None, eos_token_id=2, pad_token_id=0)
+
+
+def random_weights(config, device, dtype):
+    """By name as checkpoints have it, made on the device: matrices normal, vectors (of norms) one."""
+    with torch.device("meta"):
+        shapes = {name: p.shape for name, p in transformers.AutoModelForCausalLM.from_config(config).named_parameters()}
+    generator = torch.Generator(device).manual_seed(SEED)
+    return {name: (torch.empty(shape, dtype=dtype, device=device).normal_(0, 0.02, generator=generator) if len(shape) > 1
+                   else torch.ones(shape, dtype=dtype, device=device)) for name, shape in shapes.items()}
+
+
+def save_weights(weights, config, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    shards, size = [{}], 0
+    for name, tensor in weights.items():
+        size += tensor.nbytes
+        if size > SHARD_BYTES and shards[-1]:
+            shards.append({})
+            size = tensor.nbytes
+        shards[-1][name] = tensor
+    where = {}
+    for number, shard in enumerate(shards, 1):
+        file = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        save_file({name: tensor.cpu() for name, tensor in shard.items()}, folder / file, metadata={"format": "pt"})
+        where.update(dict.fromkeys(shard, file))
+    config.architectures = [{"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}[config.model_type]]
+    config.dtype = next(iter(weights.values())).dtype
+    config.save_pretrained(folder)
+    # Last: a folder without it is one that was not finished.
+    (folder / "model.safetensors.index.json").write_text(json.dumps(
+        {"metadata": {"total_size": sum(t.nbytes for t in weights.values())}, "weight_map": where}))
+
+
+def load_weights(folder, device):
+    weights = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        weights.update(load_file(file, device=device))
+    return weights
+
+
+def model_of(config, weights, device, attention):
+    """A model whose parameters are these tensors themselves, not copies of them."""
+    from accelerate import init_empty_weights
+    with init_empty_weights(include_buffers=False):
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+    model.load_state_dict(weights, strict=False, assign=True)
+    model.tie_weights()
+    missing = [name for name, p in model.named_parameters() if p.is_meta]
+    if missing:
+        sys.exit(f"the folder has no {', '.join(missing)}")
+    return model.to(device)
+
+
+def lora_of(lora):
+    import peft
+    return peft.LoraConfig(task_type="CAUSAL_LM", r=lora["rank"], lora_alpha=lora["alpha"], lora_dropout=0.0,
+                           target_modules="all-linear")
+
+
+# --- Attention --------------------------------------------------------------------------------------
+
+def varlen_attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, cu_seq_lens_q=None,
+                     max_length_q=None, **unused):
+    """PyTorch's flash attention between the bounds of examples that TRL's batches have: what the package flash-attn
+    computes for attn_implementation flash_attention_2. `query` [1, heads, tokens, head_dim]."""
+    import inspect
+    from torch.nn.attention.varlen import varlen_attn
+    known = inspect.signature(varlen_attn).parameters
+    options = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
+    if "enable_gqa" in known:
+        options["enable_gqa"] = True
+    query, key, value = (x[0].transpose(0, 1).contiguous() for x in (query, key, value))
+    out = varlen_attn(query, key, value, cu_seq_lens_q, cu_seq_lens_q, int(max_length_q), int(max_length_q),
+                      scale=scaling, **options)
+    return out.unsqueeze(0), None
+
+
+# --- Training ---------------------------------------------------------------------------------------
+
+def sft_config(task, out, **more):
+    import trl
+    return trl.SFTConfig(
+        output_dir=str(out), packing=True, packing_strategy="bfd", assistant_only_loss=task["loss_on"] == "assistant",
+        learning_rate=task["lr"], lr_scheduler_type="linear", warmup_steps=0, optim="adamw_torch",
+        adam_beta1=task["betas"][0], adam_beta2=task["betas"][1], adam_epsilon=task["eps"], weight_decay=task["weight_decay"],
+        max_grad_norm=task["clip"], seed=SEED, report_to="none", save_strategy="no", logging_strategy="no",
+        disable_tqdm=True, use_cpu=task["device"] == "cpu", **more)
+
+
+def trainer_class():
+    """SFTTrainer that keeps each step's loss (logs round it or average it), its tokens and its end."""
+    import trl
+
+    class Trainer(trl.SFTTrainer):
+        def watch(self):
+            self.losses, self.tokens, self.ends = [], [], []
+            trainer = self
+
+            class Steps(transformers.TrainerCallback):
+                def on_step_begin(self, *unused, **also_unused):
+                    trainer.losses.append(0)
+                    trainer.tokens.append(0)
+
+                def on_step_end(self, *unused, **also_unused):
+                    trainer.losses[-1] = float(trainer.losses[-1])
+                    trainer.ends.append(time.perf_counter())
+
+            self.add_callback(Steps)
+            return self
+
+        def training_step(self, model, inputs, *rest, **more):
+            self.tokens[-1] += inputs["position_ids"].numel()
+            loss = super().training_step(model, inputs, *rest, **more)
+            self.losses[-1] = self.losses[-1] + loss.detach()
+            return loss
+
+    return Trainer
+
+
+def chats_of(file):
+    import datasets
+    datasets.disable_progress_bars()
+    return datasets.Dataset.from_json(str(file))
+
+
+def train_losses(task, out):
+    """A step is the whole data set, a row at a time. Leaves OUT/small and OUT/adapter."""
+    import peft
+    small = task["loss"]
+    torch.backends.cuda.matmul.allow_tf32 = False
+    tokenizer = train_tokenizer(pathlib.Path(task["text"]).read_text(), small["vocab"])
+    save_tokenizer(tokenizer, out / "small")
+    config = config_of(small["model"], small["vocab"])
+    weights = random_weights(config, "cpu", torch.float32)
+    save_weights(weights, config, out / "small")
+    write_chats(out / "small.jsonl", pathlib.Path(task["text"]).read_text(), tokenizer, small["mean"], small["tokens"],
+                small["sequence"])
+    torch.manual_seed(SEED)
+    base = model_of(config, {name: w.clone() for name, w in weights.items()}, "cpu", "sdpa")
+    peft.get_peft_model(base, lora_of(small["lora"])).save_pretrained(out / "adapter")
+
+    processor = transformers.AutoTokenizer.from_pretrained(out / "small")
+    base = transformers.AutoModelForCausalLM.from_pretrained(out / "small", dtype=torch.float32, attn_implementation="sdpa")
+    model = peft.PeftModel.from_pretrained(base, out / "adapter", is_trainable=True)
+
+    def new_trainer(rows):
+        return trainer_class()(
+            model=model, processing_class=processor, train_dataset=chats_of(out / "small.jsonl"),
+            args=sft_config(task, out / "trl", max_length=small["sequence"], max_steps=small["steps"], bf16=False,
+                            gradient_checkpointing=False, per_device_train_batch_size=1,
+                            gradient_accumulation_steps=rows)).watch()
+
+    rows = len(new_trainer(1).train_dataset)
+    trainer = new_trainer(rows)
+    trainer.train()
+    labels = [label for row in trainer.train_dataset["labels"] for label in row]
+    return {"losses": trainer.losses, "rows": rows, "tokens": trainer.tokens[0],
+            "chats": sum(len(row) for row in trainer.train_dataset["seq_lengths"]),
+            "labels": sum(label != -100 for label in labels)}
+
+
+class Memory:
+    """The most that is in use on the GPU above what was in use when the program began; on a CPU the process's peak."""
+
+    def __init__(self, base):
+        self._most, self._base, self._end = 0, base, threading.Event()
+
+    def __enter__(self):
+        if self._base is not None:
+            import budget_sweep
+            nvml = budget_sweep.Nvml()
+
+            def poll():
+                while not self._end.wait(0.005):
+                    self._most = max(self._most, nvml.memory().used - self._base)
+            self._thread = threading.Thread(target=poll, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        self._end.set()
+        if self._base is not None:
+            self._thread.join()
+
+    def bytes(self):
+        return self._most if self._base is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def make_folder(task, out):
+    """OUT/NAME and OUT/chats.jsonl of the timed runs; the weights, which are then on the device."""
+    large = task["speed"]
+    folder = pathlib.Path(large["folder"])
+    text = pathlib.Path(task["text"]).read_text()
+    tokenizer = train_tokenizer(text, large["vocab"])
+    config = config_of(large["model"], large["vocab"])
+    if (folder / "model.safetensors.index.json").exists():
+        weights = load_weights(folder, task["device"])
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+        weights = random_weights(config, task["device"], torch.bfloat16)
+        save_weights(weights, config, folder)
+    save_tokenizer(tokenizer, folder)
+    tokens = (large["steps"] + 2) * large["rows"] * large["sequence"]
+    write_chats(out / "chats.jsonl", text, tokenizer, large["mean"], tokens, large["sequence"])
+    config.dtype = torch.bfloat16
+    return folder, config, weights
+
+
+def time_row(row, task, out, folder, config, weights, memory):
+    large = task["speed"]
+    on_gpu = task["device"] != "cpu"
+    model = model_of(config, weights, task["device"], row["attention"])
+    trainer = trainer_class()(
+        model=model, processing_class=transformers.AutoTokenizer.from_pretrained(folder),
+        train_dataset=chats_of(out / "chats.jsonl"), peft_config=lora_of(large["lora"]),
+        args=sft_config(task, out / "trl", max_length=large["sequence"], max_steps=large["steps"], bf16=True,
+                        gradient_checkpointing=row["checkpointing"],
+                        per_device_train_batch_size=large["rows"])).watch()
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    trainer.train()
+    first = large["warmup"]
+    seconds = trainer.ends[-1] - trainer.ends[first - 1]
+    return {"tokens_per_s": sum(trainer.tokens[first:]) / seconds, "step_ms": seconds * 1e3 / (len(trainer.ends) - first),
+            "tokens_per_step": sum(trainer.tokens[first:]) / (len(trainer.ends) - first), "losses": trainer.losses,
+            "process_bytes": memory.bytes(), "allocated_bytes": torch.cuda.max_memory_allocated() if on_gpu else None}
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    task = json.loads((out / "task.json").read_text())
+    os.environ["HF_DATASETS_CACHE"] = str(out / "cache")
+    base = None
+    if task["device"] != "cpu":
+        import budget_sweep
+        base = budget_sweep.Nvml().memory().used
+    import peft
+    import trl
+    transformers.AttentionInterface.register("varlen", varlen_attention)
+    result = {"versions": {m.__name__: m.__version__ for m in (torch, transformers, peft, trl)}, "seconds": {}, "rows": {}}
+
+    def finish(what, start):
+        result["seconds"][what] = time.perf_counter() - start
+        (out / "peer.json").write_text(json.dumps(result, indent=1))
+        print(f"TRL: {what}: {result['seconds'][what]:.1f} s", flush=True)
+
+    if task.get("loss"):
+        start = time.perf_counter()
+        result["loss"] = train_losses(task, out)
+        finish("losses", start)
+    if task.get("speed"):
+        start = time.perf_counter()
+        made = make_folder(task, out)
+        finish("folder", start)
+    for name, row in task.get("rows", {}).items():
+        start = time.perf_counter()
+        with Memory(base) as memory:
+            try:
+                result["rows"][name] = time_row(row, task, out, *made, memory)
+            except torch.OutOfMemoryError:
+                result["rows"][name] = {"error": "out of memory"}
+            except Exception as error:  # another row may do
+                result["rows"][name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        finish(name, start)
+        gc.collect()
+        if base is not None:
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
