@@ -44,6 +44,8 @@ import sys
 import threading
 import time
 
+import budget_sweep
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GIB = 1 << 30
 ROWS = {
@@ -55,17 +57,18 @@ ROWS = {
     "trl-sdpa": {"attention": "sdpa", "checkpointing": False},
     "trl-sdpa-checkpoint": {"attention": "sdpa", "checkpointing": True},
 }
-OPTIMIZER = {"lr": 2e-3, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01, "clip": 1.0}
+OPTIMIZER = {"betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.01, "clip_grad_norm": 1.0}
 
 
 # --- Plimsoll ---------------------------------------------------------------------------------------
 
-def run_file(args, model, sequence, chats, lora, train, dtype, run):
-    return f"""model: {{init_from: {model}, sequence: {sequence}}}
+def run_file(args, part, model, chats, lora, train, dtype, run):
+    adamw = ", ".join(f"{key}: {value}" for key, value in {"lr": part["lr"], **OPTIMIZER}.items())
+    return f"""model: {{init_from: {model}, sequence: {part["sequence"]}}}
 lora: {lora}
 data: {{train: {chats}, tokenizer: {model}, packing: best_fit, loss_on: {args.loss_on}}}
 train: {train}
-optimizer: {{lr: {OPTIMIZER["lr"]}, betas: {OPTIMIZER["betas"]}, eps: {OPTIMIZER["eps"]}, weight_decay: {OPTIMIZER["weight_decay"]}, clip_grad_norm: {OPTIMIZER["clip"]}}}
+optimizer: {{{adamw}}}
 schedule: {{name: linear, warmup: 0, min_lr: 0}}
 amp: {{dtype: {dtype}}}
 device: {args.device}
@@ -76,12 +79,10 @@ run: {{dir: {run}, overwrite: true}}
 
 
 class Used:
-    """The most memory in use on the GPU above what was in use at the start."""
+    """The most memory in use on the GPU above `base`."""
 
-    def __init__(self):
-        import budget_sweep
-        self._nvml = budget_sweep.Nvml()
-        self._base, self.most, self._end = self._nvml.memory().used, 0, threading.Event()
+    def __init__(self, base):
+        self._nvml, self._base, self.most, self._end = budget_sweep.Nvml(), base, 0, threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()
 
@@ -102,7 +103,7 @@ def train(args, name, text, settings):
     command = [args.binary, "train", str(file)]
     for setting in [*settings, *args.set]:
         command += ["--set", setting]
-    used = Used() if args.device != "cpu" else None
+    used = Used(args.base) if args.base is not None else None
     with open(args.out / f"{name}.log", "w+") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         _, status, usage = os.wait4(process.pid, 0)
@@ -125,9 +126,10 @@ def packed(printed):
 
 def compare_losses(args, peer, small):
     rows = peer["rows"]
-    text = run_file(args, args.out / "small", small["sequence"], args.out / "small.jsonl",
+    text = run_file(args, small, args.out / "small", args.out / "small.jsonl",
                     f"{{init_from: {args.out / 'adapter'}}}",
-                    f"{{steps: {small['steps']}, micro_batch: 1, accumulate: {rows}, log_every: 5}}", "fp32",
+                    f"{{steps: {small['steps']}, micro_batch: {peer['micro_batch']}, accumulate: "
+                    f"{rows // peer['micro_batch']}, log_every: 5}}", "fp32",
                     args.out / "plimsoll-loss")
     ours = train(args, "plimsoll-loss", text, [])
     if "error" in ours:
@@ -145,7 +147,7 @@ def compare_losses(args, peer, small):
 
 
 def time_ours(args, name, large):
-    text = run_file(args, large["folder"], large["sequence"], args.out / "chats.jsonl",
+    text = run_file(args, large, large["folder"], args.out / "chats.jsonl",
                     f"{{rank: {large['lora']['rank']}, alpha: {large['lora']['alpha']}, targets: [all-linear]}}",
                     f"{{steps: {large['steps']}, micro_batch: {large['rows']}, log_every: 5}}", "bf16", args.out / name)
     ours = train(args, name, text, ROWS[name]["set"])
@@ -155,7 +157,8 @@ def time_ours(args, name, large):
     seconds = sum(row["step_ms"] for row in steps) / 1e3
     tokens = sum(row["tokens_per_s"] * row["step_ms"] / 1e3 for row in steps)
     return {"tokens_per_s": tokens / seconds, "step_ms": seconds * 1e3 / len(steps), "tokens_per_step": tokens / len(steps),
-            "losses": [row["loss"] for row in ours["steps"]], "process_bytes": ours["bytes"],
+            "losses": [row["loss"] for row in ours["steps"]],
+            "packed": packed(ours["printed"]), "process_bytes": ours["bytes"],
             "allocated_bytes": steps[-1].get("arena_bytes")}
 
 
@@ -223,12 +226,13 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     large = {"model": args.model, "folder": str((args.folder or args.out / args.model).resolve()), "vocab": 4096,
              "sequence": args.sequence, "rows": args.rows, "steps": args.steps, "warmup": args.warmup, "mean": args.mean,
-             "lora": {"rank": 16, "alpha": 32}}
+             "lr": 2e-4, "lora": {"rank": 16, "alpha": 32}}
     small = {"model": args.loss_model, "vocab": 1024, "sequence": 256, "steps": 20, "mean": 60, "tokens": args.loss_tokens,
-             "lora": {"rank": 8, "alpha": 16}}
+             "std": 0.1, "lr": 1e-2, "lora": {"rank": 8, "alpha": 16}}
+    args.base = budget_sweep.Nvml().memory().used if args.device != "cpu" else None
     start = time.perf_counter()
     peer = run_peer(args, {
-        "device": args.device, "text": str(args.text.resolve()), "loss_on": args.loss_on, **OPTIMIZER,
+        "device": args.device, "base": args.base, "text": str(args.text.resolve()), "loss_on": args.loss_on, **OPTIMIZER,
         "loss": None if args.no_loss else small, "speed": large if args.only else None,
         "rows": {name: ROWS[name] for name in args.only if "attention" in ROWS[name]}})
     results = {"versions": peer["versions"], "model": args.model, "settings": large, "seconds": peer["seconds"], "rows": {}}

@@ -4,7 +4,9 @@
 OUT/task.json says what to do. It leaves in OUT the chats and the folders that both programs read, and
 in OUT/peer.json losses, speeds and memory, written anew after each row.
 """
+import concurrent.futures
 import gc
+import inspect
 import json
 import math
 import os
@@ -13,7 +15,6 @@ import random
 import resource
 import shutil
 import sys
-import threading
 import time
 
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error")
@@ -101,12 +102,12 @@ def config_of(name, vocab):
         tie_word_embeddings=shape["tied"], attention_dropout=0.0, bos_token_id=None, eos_token_id=2, pad_token_id=0)
 
 
-def random_weights(config, device, dtype):
+def random_weights(config, device, dtype, std):
     """By name as checkpoints have it, made on the device: matrices normal, vectors (of norms) one."""
     with torch.device("meta"):
         shapes = {name: p.shape for name, p in transformers.AutoModelForCausalLM.from_config(config).named_parameters()}
     generator = torch.Generator(device).manual_seed(SEED)
-    return {name: (torch.empty(shape, dtype=dtype, device=device).normal_(0, 0.02, generator=generator) if len(shape) > 1
+    return {name: (torch.empty(shape, dtype=dtype, device=device).normal_(0, std, generator=generator) if len(shape) > 1
                    else torch.ones(shape, dtype=dtype, device=device)) for name, shape in shapes.items()}
 
 
@@ -119,11 +120,14 @@ def save_weights(weights, config, folder):
             shards.append({})
             size = tensor.nbytes
         shards[-1][name] = tensor
-    where = {}
-    for number, shard in enumerate(shards, 1):
-        file = f"model-{number:05}-of-{len(shards):05}.safetensors"
+    files = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
+    where = {name: file for file, shard in zip(files, shards) for name in shard}
+
+    def write(file, shard):
         save_file({name: tensor.cpu() for name, tensor in shard.items()}, folder / file, metadata={"format": "pt"})
-        where.update(dict.fromkeys(shard, file))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, files, shards))
     config.architectures = [{"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}[config.model_type]]
     config.dtype = next(iter(weights.values())).dtype
     config.save_pretrained(folder)
@@ -164,7 +168,6 @@ def varlen_attention(module, query, key, value, attention_mask, scaling=None, dr
                      max_length_q=None, **unused):
     """PyTorch's flash attention between the bounds of examples that TRL's batches have: what the package flash-attn
     computes for attn_implementation flash_attention_2. `query` [1, heads, tokens, head_dim]."""
-    import inspect
     from torch.nn.attention.varlen import varlen_attn
     known = inspect.signature(varlen_attn).parameters
     options = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
@@ -178,13 +181,13 @@ def varlen_attention(module, query, key, value, attention_mask, scaling=None, dr
 
 # --- Training ---------------------------------------------------------------------------------------
 
-def sft_config(task, out, **more):
+def sft_config(task, part, out, **more):
     import trl
     return trl.SFTConfig(
         output_dir=str(out), packing=True, packing_strategy="bfd", assistant_only_loss=task["loss_on"] == "assistant",
-        learning_rate=task["lr"], lr_scheduler_type="linear", warmup_steps=0, optim="adamw_torch",
+        learning_rate=part["lr"], lr_scheduler_type="linear", warmup_steps=0, optim="adamw_torch",
         adam_beta1=task["betas"][0], adam_beta2=task["betas"][1], adam_epsilon=task["eps"], weight_decay=task["weight_decay"],
-        max_grad_norm=task["clip"], seed=SEED, report_to="none", save_strategy="no", logging_strategy="no",
+        max_grad_norm=task["clip_grad_norm"], seed=SEED, report_to="none", save_strategy="no", logging_strategy="no",
         disable_tqdm=True, use_cpu=task["device"] == "cpu", **more)
 
 
@@ -193,8 +196,8 @@ def trainer_class():
     import trl
 
     class Trainer(trl.SFTTrainer):
-        def watch(self):
-            self.losses, self.tokens, self.ends = [], [], []
+        def watch(self, base=None):
+            self.losses, self.tokens, self.ends, self.most = [], [], [], 0
             trainer = self
 
             class Steps(transformers.TrainerCallback):
@@ -203,10 +206,13 @@ def trainer_class():
                     trainer.tokens.append(0)
 
                 def on_step_end(self, *unused, **also_unused):
-                    trainer.losses[-1] = float(trainer.losses[-1])
+                    trainer.losses[-1] = float(trainer.losses[-1])  # waits for the GPU, also for the update
+                    # PyTorch's allocator gives nothing back meanwhile: what it has now is the most that it had.
+                    trainer.most = max(trainer.most, memory_in_use(base))
                     trainer.ends.append(time.perf_counter())
 
             self.add_callback(Steps)
+            self.remove_callback(transformers.PrinterCallback)
             return self
 
         def training_step(self, model, inputs, *rest, **more):
@@ -225,14 +231,14 @@ def chats_of(file):
 
 
 def train_losses(task, out):
-    """A step is the whole data set, a row at a time. Leaves OUT/small and OUT/adapter."""
+    """A step is the whole data set. Leaves OUT/small and OUT/adapter."""
     import peft
     small = task["loss"]
     torch.backends.cuda.matmul.allow_tf32 = False
     tokenizer = train_tokenizer(pathlib.Path(task["text"]).read_text(), small["vocab"])
     save_tokenizer(tokenizer, out / "small")
     config = config_of(small["model"], small["vocab"])
-    weights = random_weights(config, "cpu", torch.float32)
+    weights = random_weights(config, "cpu", torch.float32, small["std"])
     save_weights(weights, config, out / "small")
     write_chats(out / "small.jsonl", pathlib.Path(task["text"]).read_text(), tokenizer, small["mean"], small["tokens"],
                 small["sequence"])
@@ -244,47 +250,29 @@ def train_losses(task, out):
     base = transformers.AutoModelForCausalLM.from_pretrained(out / "small", dtype=torch.float32, attn_implementation="sdpa")
     model = peft.PeftModel.from_pretrained(base, out / "adapter", is_trainable=True)
 
-    def new_trainer(rows):
+    def new_trainer(rows, micro_batch):
         return trainer_class()(
             model=model, processing_class=processor, train_dataset=chats_of(out / "small.jsonl"),
-            args=sft_config(task, out / "trl", max_length=small["sequence"], max_steps=small["steps"], bf16=False,
-                            gradient_checkpointing=False, per_device_train_batch_size=1,
-                            gradient_accumulation_steps=rows)).watch()
+            args=sft_config(task, small, out / "trl", max_length=small["sequence"], max_steps=small["steps"], bf16=False,
+                            gradient_checkpointing=False, per_device_train_batch_size=micro_batch,
+                            gradient_accumulation_steps=rows // micro_batch)).watch()
 
-    rows = len(new_trainer(1).train_dataset)
-    trainer = new_trainer(rows)
+    rows = len(new_trainer(1, 1).train_dataset)
+    micro_batch = max(n for n in range(1, 9) if rows % n == 0)
+    trainer = new_trainer(rows, micro_batch)
     trainer.train()
     labels = [label for row in trainer.train_dataset["labels"] for label in row]
-    return {"losses": trainer.losses, "rows": rows, "tokens": trainer.tokens[0],
+    return {"losses": trainer.losses, "rows": rows, "micro_batch": micro_batch, "tokens": trainer.tokens[0],
             "chats": sum(len(row) for row in trainer.train_dataset["seq_lengths"]),
             "labels": sum(label != -100 for label in labels)}
 
 
-class Memory:
-    """The most that is in use on the GPU above what was in use when the program began; on a CPU the process's peak."""
-
-    def __init__(self, base):
-        self._most, self._base, self._end = 0, base, threading.Event()
-
-    def __enter__(self):
-        if self._base is not None:
-            import budget_sweep
-            nvml = budget_sweep.Nvml()
-
-            def poll():
-                while not self._end.wait(0.005):
-                    self._most = max(self._most, nvml.memory().used - self._base)
-            self._thread = threading.Thread(target=poll, daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *unused):
-        self._end.set()
-        if self._base is not None:
-            self._thread.join()
-
-    def bytes(self):
-        return self._most if self._base is not None else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+def memory_in_use(base):
+    """On the GPU above `base`, what was in use before the benchmark; without `base` the process's peak in RAM."""
+    if base is None:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    import budget_sweep
+    return budget_sweep.Nvml().memory().used - base
 
 
 def make_folder(task, out):
@@ -298,7 +286,7 @@ def make_folder(task, out):
         weights = load_weights(folder, task["device"])
     else:
         shutil.rmtree(folder, ignore_errors=True)
-        weights = random_weights(config, task["device"], torch.bfloat16)
+        weights = random_weights(config, task["device"], torch.bfloat16, 0.02)
         save_weights(weights, config, folder)
     save_tokenizer(tokenizer, folder)
     tokens = (large["steps"] + 2) * large["rows"] * large["sequence"]
@@ -307,16 +295,16 @@ def make_folder(task, out):
     return folder, config, weights
 
 
-def time_row(row, task, out, folder, config, weights, memory):
+def time_row(row, task, out, folder, config, weights):
     large = task["speed"]
     on_gpu = task["device"] != "cpu"
     model = model_of(config, weights, task["device"], row["attention"])
     trainer = trainer_class()(
         model=model, processing_class=transformers.AutoTokenizer.from_pretrained(folder),
         train_dataset=chats_of(out / "chats.jsonl"), peft_config=lora_of(large["lora"]),
-        args=sft_config(task, out / "trl", max_length=large["sequence"], max_steps=large["steps"], bf16=True,
+        args=sft_config(task, large, out / "trl", max_length=large["sequence"], max_steps=large["steps"], bf16=True,
                         gradient_checkpointing=row["checkpointing"],
-                        per_device_train_batch_size=large["rows"])).watch()
+                        per_device_train_batch_size=large["rows"])).watch(task["base"])
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     trainer.train()
@@ -324,17 +312,13 @@ def time_row(row, task, out, folder, config, weights, memory):
     seconds = trainer.ends[-1] - trainer.ends[first - 1]
     return {"tokens_per_s": sum(trainer.tokens[first:]) / seconds, "step_ms": seconds * 1e3 / (len(trainer.ends) - first),
             "tokens_per_step": sum(trainer.tokens[first:]) / (len(trainer.ends) - first), "losses": trainer.losses,
-            "process_bytes": memory.bytes(), "allocated_bytes": torch.cuda.max_memory_allocated() if on_gpu else None}
+            "process_bytes": trainer.most, "allocated_bytes": torch.cuda.max_memory_allocated() if on_gpu else None}
 
 
 def main():
     out = pathlib.Path(sys.argv[1])
     task = json.loads((out / "task.json").read_text())
     os.environ["HF_DATASETS_CACHE"] = str(out / "cache")
-    base = None
-    if task["device"] != "cpu":
-        import budget_sweep
-        base = budget_sweep.Nvml().memory().used
     import peft
     import trl
     transformers.AttentionInterface.register("varlen", varlen_attention)
@@ -344,6 +328,9 @@ def main():
         result["seconds"][what] = time.perf_counter() - start
         (out / "peer.json").write_text(json.dumps(result, indent=1))
         print(f"TRL: {what}: {result['seconds'][what]:.1f} s", flush=True)
+        gc.collect()
+        if task["device"] != "cpu":
+            torch.cuda.empty_cache()
 
     if task.get("loss"):
         start = time.perf_counter()
@@ -355,17 +342,13 @@ def main():
         finish("folder", start)
     for name, row in task.get("rows", {}).items():
         start = time.perf_counter()
-        with Memory(base) as memory:
-            try:
-                result["rows"][name] = time_row(row, task, out, *made, memory)
-            except torch.OutOfMemoryError:
-                result["rows"][name] = {"error": "out of memory"}
-            except Exception as error:  # another row may do
-                result["rows"][name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        try:
+            result["rows"][name] = time_row(row, task, out, *made)
+        except torch.OutOfMemoryError:
+            result["rows"][name] = {"error": "out of memory"}
+        except Exception as error:  # the other rows may do
+            result["rows"][name] = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
         finish(name, start)
-        gc.collect()
-        if base is not None:
-            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
