@@ -214,7 +214,7 @@ TEST_F(PackingCommand, SaysWhatItCannotDo) {
             {command, folder_ / "llama.yaml", "--set", "run.dir=" + folder_ / "refused"}, sets)),
         parts);
   };
-  refuse("train", {"data.documents=apart"},
+  refuse("train", {"data.packing=concatenate", "data.documents=apart"},
          {"data.documents", "apart needs a token that ends documents", "byte"});
   refuse("train", {"data.packing=best"}, {"data.packing", "best_fit"});
   const std::string text = folder_.Write("text", std::string(400, 'x'));
