@@ -14,7 +14,9 @@ constexpr const char* kMachine =
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed) {}
+  explicit Generator(uint64_t seed)
+      : random_(seed),
+        packing_(std::vector<std::string>{"concatenate", "best_fit", "none"}[seed % 3]) {}
 
   Composition Draw() {
     Composition c;
@@ -97,7 +99,7 @@ class Generator {
       text += fmt::format(", kv_heads: 2, ffn_width: {}", wide ? 512 : 80);
     }
     if (family_ == "qwen3") text += ", head_width: 24";
-    if (family_ == "mistral" && Chance(0.5)) text += ", window: 16";
+    if (family_ == "mistral" && Chance(0.5)) text += ", window: 5";
     if (family_ == "gpt2" || family_ == "bert") {
       text += fmt::format(", dropout: {}", Pick({"0", "0.1"}));
     }
@@ -127,14 +129,16 @@ class Generator {
     return Pick({"block.0.*", "embed.*", "*norm*"});
   }
 
-  // Each prompt and each completion is as long as a sample, so that every other one has no target:
-  // steps of a single sample make no update.
+  // As windows, each prompt and each completion is as long as a sample, so that every other one has
+  // no target: steps of a single sample make no update. Packed, some prompts alone are as long.
   std::string Prompts() {
+    const bool windows = packing_ == "concatenate";
     std::string lines;
-    for (int i = 0; i < 8; ++i) {
+    for (size_t i = 0; i < (windows ? 8 : 20); ++i) {
       const char letter = static_cast<char>('a' + i);
-      lines += fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", std::string(16, letter),
-                           std::string(15, letter));
+      lines += fmt::format(R"({{"prompt": "{}", "completion": "{}"}})",
+                           std::string(windows ? 16 : 1 + i * 7 % 18, letter),
+                           std::string(windows ? 15 : 1 + i % 5, letter));
       lines += "\n";
     }
     return lines;
@@ -162,8 +166,8 @@ class Generator {
       return "data: {source: synthetic_images}\n";
     if (family_ == "unet") return "data: {source: synthetic_volumes}\n";
     if (prompts_) {
-      return "data: {train: '{folder}/prompts.jsonl', tokenizer: byte, packing: concatenate, "
-             "order: consecutive}\n";
+      return "data: {train: '{folder}/prompts.jsonl', tokenizer: byte, packing: " + packing_ +
+             ", order: consecutive}\n";
     }
     if (!problem_.empty()) {
       return "data: {source: labelled_text, train: '{folder}/texts.jsonl', tokenizer: "
@@ -268,6 +272,7 @@ class Generator {
   std::mt19937_64 random_;
   std::string family_;
   bool prompts_ = false;  // the data are prompts with completions
+  std::string packing_;   // of these
   std::string problem_;   // of a classifier of texts; empty: the model is none
   std::string frozen_;    // a pattern of parameters
   int ranks_ = 1, accumulate_ = 1, layers_ = 0;
