@@ -119,9 +119,9 @@ class Recomputer {
         if (id == kNoTensor) continue;
         const TensorId root = program_.Root(id);
         if (!Recomputed(root) || LastUse(root) >= 0) continue;
-        const auto maker = static_cast<size_t>(tensors_[root].writers.front());
-        if (blocks.Of(static_cast<size_t>(n)) == blocks.Of(maker) || IsCheap(root)) continue;
-        tensors_[root].kept = true;
+        const int from = blocks.Of(static_cast<size_t>(tensors_[root].writers.front()));
+        if (from == graph::kNoBlock || from == blocks.Of(static_cast<size_t>(n))) continue;
+        if (!IsCheap(root)) tensors_[root].kept = true;
       }
     }
   }

@@ -196,7 +196,8 @@ TEST(Divergence, OverflowsOfOneObjectiveExcuseNoOther) {
   Divergence divergence(config, {{.name = "a", .loss_is_scaled = true}, {.name = "b"}}, 0, {});
   const StepMetrics good{.loss = 1, .grad_norm = 1}, overflow{.loss = 1, .grad_norm = kNan};
   EXPECT_EQ(divergence.Judge(0, std::vector{overflow, good}).kind, Verdict::kGood);
-  EXPECT_THAT(divergence.Judge(1, std::vector{good, overflow}).text, HasSubstr("step 1, b: loss"));
+  EXPECT_THAT(divergence.Judge(1, std::vector{good, overflow}).text,
+              HasSubstr("step 1, b: gradient norm"));
 }
 
 TEST(Divergence, GoesBackWithAllObjectives) {
