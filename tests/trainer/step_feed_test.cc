@@ -111,7 +111,7 @@ TEST(StepFeed, BatchesFromPlacesAreThoseOfTheSource) {
     EXPECT_EQ(plain.session().input_places(), 0);
     EXPECT_GT(fed.session().input_places(), 1);
     EXPECT_EQ(fed.Losses(0, 10), plain.Losses(0, 10));
-    EXPECT_GT(fed.copies().awaited, 10);
+    EXPECT_GE(fed.copies().awaited, 10);
   }
 }
 
