@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/collectives/collective.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "runtime/device_kind.h"
 
@@ -170,6 +171,7 @@ void CudaSchedule::BindKernel(int index) {
                                                 node.outputs.size());
   const ops::TensorRef workspace = Ref(node, node.workspace);
   const int64_t workspace_bytes = node.workspace == kNoTensor ? 0 : workspace.type.bytes();
+  ops::CheckCudaRuns(program_.CallOf(node).get());
   const int64_t wanted = ops::CudaWorkspaceBytes(program_.CallOf(node).get());
   if (wanted > workspace_bytes) {
     throw InternalError(fmt::format("{}: workspace of {} bytes, but the CUDA kernel wants {}",
