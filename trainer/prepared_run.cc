@@ -1,0 +1,184 @@
+#include "trainer/prepared_run.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/columns.h"
+#include "base/message.h"
+#include "base/stage.h"
+#include "data/class_names.h"
+#include "runtime/process_memory.h"
+#include "trainer/record/run_metrics.h"
+#include "trainer/save_and_resume/read_snapshot.h"
+#include "trainer/save_and_resume/text_ends.h"
+#include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
+#include "trainer/settle/compile_from.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/knobs.h"
+#include "trainer/settle/run_budget.h"
+#include "trainer/settle/run_device.h"
+#include "trainer/settle/source_from.h"
+#include "trainer/starting_weights.h"
+
+namespace plimsoll::trainer {
+
+PreparedRun::PreparedRun(const SettledRun& settled, DeviceStart& device_start, Ranks& ranks,
+                         const RunDirectory& directory, const std::optional<ProfiledSteps>& profile,
+                         const Resumed* resumed)
+    : settled(settled),
+      config(settled.config),
+      ranks(ranks),
+      resumed(resumed),
+      model(ModelFrom(config)),
+      under_way_(UnderWay("reading the data", "data")),
+      feed(config, *model, ranks.position()) {
+  if (ranks.first()) {
+    for (const std::string& unused : UnusedKeys(config, feed.source())) PrintWarning(unused);
+  }
+  TakeClassNames();
+  DescribeItself();
+  PrepareEvaluation();
+  const auto begin = [&](const std::string& what, const std::string& stage) {
+    under_way_.reset();
+    under_way_ = UnderWay(what, stage);
+  };
+  begin("planning the step" + BoundCoresNote(), "planning");
+  CompiledStep compiled = CompileStep(settled.options);
+  begin("starting the device", "device");
+  device = &device_start.Connected(ranks, config.parallel.nccl_max_ctas.value_or(0));
+  gpu->CheckFree(compiled.plan);
+  if (profile) profiler.emplace(*device, *profile);
+  begin(MemoryText(compiled.plan), "memory");
+  // What reading text and planning took must not lie beside the arena.
+  runtime::ReturnFreeMemory();
+  MakeSession(std::move(compiled));
+  monitor = MonitorFrom(config, session->metrics());
+  Follow(monitor, record.evaluation);
+  const StartingWeights weights{config, *model, ranks, *session, resumed, record.base};
+  begin(weights.Text(), "weights");
+  weights.Fill();
+  under_way_.reset();
+  if (profiler) profiler->Watch(*session);
+  if (Continues()) {
+    metrics = LinesUntil(directory.File("metrics.jsonl"), resumed->step,
+                         resumed->record.evaluation.last, resumed->record.divergence.rollbacks);
+    samples = SamplesUntil(directory.File("samples.jsonl"), resumed->step);
+  }
+}
+
+// The names of classes are those of the data, which should be the ones that the weights know.
+void PreparedRun::TakeClassNames() {
+  const std::vector<std::string> names = feed.source().class_names();
+  const std::string other = data::OtherClassesText(
+      resumed != nullptr ? resumed->record.class_names : model->class_names(), names);
+  if (ranks.first() && !other.empty()) PrintWarning(other);
+  model->set_class_names(names);
+}
+
+// Describes the run for its snapshots, and sets the step where it begins.
+void PreparedRun::DescribeItself() {
+  record = RecordOf(config, *model);
+  record.base = BaseChecksum(config, ranks);
+  record.sequences_per_step = feed.draws().samples_per_step();
+  if (const std::vector<int64_t> sizes = feed.source().sizes(); !sizes.empty()) {
+    record.train_tokens = sizes.front();
+    record.source_tokens.assign(sizes.begin() + 1, sizes.end());
+  }
+  record.source_checksums = feed.source().checksums();
+  if (resumed == nullptr) return;
+  RequireContinues(resumed->record, record, config, resumed->snapshot.path());
+  const std::string warning =
+      DropoutWarning(resumed->record, model->dropout(),
+                     config.lora.rank > 0 ? config.lora.dropout : 0, resumed->snapshot.path());
+  if (ranks.first() && !warning.empty()) PrintWarning(warning);
+  record.evaluation = resumed->record.evaluation;
+  record.divergence = resumed->record.divergence;
+  feed.ContinueAt(resumed->step, resumed->record.sequences);
+  first_step = resumed->step;
+}
+
+// Prepares evaluation on held-out sequences and by samples, if the file asks for them.
+void PreparedRun::PrepareEvaluation() {
+  if (config.train.eval_every > 0) {
+    held_out.emplace(config, feed.source(), ranks);
+  }
+  if (model->text_sizes()) ends = TextEnds(*model, config.model.init_from);
+  if (config.train.sample_every == 0) return;
+  if (config.data.tokenizer.empty()) {
+    throw config.Error("train.sample_every",
+                       "samples need data.tokenizer: byte, or a tokenizer's path");
+  }
+  try {
+    tokenizer = TokenizerFor(*model, config.data.tokenizer);
+  } catch (const UserError& error) {
+    throw config.Error("data.tokenizer", error.what());
+  }
+}
+
+// Compiles for this rank. All ranks have equal programs, within the budget.
+CompiledStep PreparedRun::CompileStep(CompileOptions options) {
+  allocation = AllocationFrom(config, ranks.size());
+  const auto start = std::chrono::steady_clock::now();
+  options.rank = ranks.rank();
+  CompiledStep compiled = Compile(*model, options);
+  const std::string warning = RefusalWarning(config, compiled);
+  if (ranks.first() && !warning.empty()) PrintWarning(warning);
+  record.plan = FingerprintOf(compiled);
+  ranks.RequireAgreement(compiled);
+  CheckBudget(config, compiled.plan);
+  if (allocation.planned) ranks.RequireHostMemory(compiled);
+  gpu.emplace(config);
+  compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return compiled;
+}
+
+// What MakeSession does.
+std::string PreparedRun::MemoryText(const memory::MemoryPlan& plan) const {
+  std::string text = "taking " + FormatBytes(plan.arena_bytes);
+  if (plan.host_arena_bytes > 0) {
+    text += fmt::format(" and {} of the host", FormatBytes(plan.host_arena_bytes));
+  }
+  if (device->kind() == runtime::DeviceKind::kCpu) return text;
+  return text + ", choosing algorithms and recording the step";
+}
+
+void PreparedRun::MakeSession(CompiledStep compiled) {
+  session = std::make_unique<Session>(
+      std::move(compiled), *device,
+      runtime::ExecutorOptions{
+          .poison = config.debug.poison,
+          .check_arena = config.debug.check_arena,
+          // On a GPU only programs that run node by node can be timed.
+          .profile = profiler.has_value() || (config.memory.summary == config::Summary::kFull &&
+                                              device->kind() == runtime::DeviceKind::kCpu),
+          .check_finite = config.debug.find_nan,
+          .launch =
+              config.debug.node_by_node ? runtime::Launch::kAwaited : runtime::Launch::kRecorded,
+          .communicators = ranks.communicators()},
+      allocation, ranks.groups());
+  if (allocation.planned) StartUp();
+  RequireAll(config, feed.source(), session->slots());
+}
+
+// All ranks plan again when one of them must.
+void PreparedRun::StartUp() {
+  std::optional<ProcessBeyondBudget> problem;
+  try {
+    gpu_line = gpu->StartUp(session->compiled().plan, session->memory().process_parts());
+  } catch (const ProcessBeyondBudget& found) {
+    problem = found;
+  }
+  if (!ranks.Any(problem.has_value())) return;
+  throw problem ? *problem : ProcessBeyondBudget("another rank's process is beyond the budget");
+}
+
+std::unique_ptr<Activity> PreparedRun::UnderWay(const std::string& what,
+                                                const std::string& stage) const {
+  return ranks.first() ? std::make_unique<Activity>(what, stage) : nullptr;
+}
+
+}  // namespace plimsoll::trainer
