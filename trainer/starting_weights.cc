@@ -59,6 +59,16 @@ void StartingWeights::SayNewTokens() const {
                                        : fmt::format("s {}-{}", tokens.first, tokens.end - 1),
                             fmt::join(tokens.tables, " and "), count == 1 ? "begins" : "begin",
                             config.model.init_from));
+  std::vector<std::string> frozen;
+  std::ranges::copy_if(tokens.tables, std::back_inserter(frozen), [&](const std::string& table) {
+    return MatchesAnyGlob(session.compiled().options.frozen, table);
+  });
+  if (frozen.empty()) return;
+  PrintWarning(fmt::format("model.vocab: the new rows of {} stay there: {}",
+                           fmt::join(frozen, " and "),
+                           session.compiled().options.lora.enabled()
+                               ? "lora.modules_to_save names what is trained beside adapters"
+                               : "train.freeze"));
 }
 
 // An adapter's run must store what no other file has.

@@ -299,13 +299,18 @@ TEST_F(NamedModules, TrainTheRowsOfNewTokens) {
   };
   refused({"model.vocab=258", "model.init_from=" + folder_ / "grown/model"},
           {"--set: model.vocab: 258 tokens are fewer than the checkpoint's 260", "remove it"});
-  refused({"model.vocab=260", "train.freeze=[embed.*]"},
-          {"--set: train.freeze: freezes embed.token.weight", "4 new tokens"});
-  refused({"model.vocab=260", "lora.rank=2"},
-          {"--set: model.vocab: 4 new tokens would stay at the mean",
-           "name lm_head and model.embed_tokens in lora.modules_to_save"});
-  refused({"model.vocab=260", "lora.rank=2", "model.init_from=" + folder_ / "tied/model"},
-          {"4 new tokens would stay at the mean", "name lm_head and model.embed_tokens"});
+  // Frozen rows stay at the mean, also in what is exported.
+  const auto stays = [&](const std::string& run, const Arguments& sets, const char* warning) {
+    EXPECT_THAT(Train(yaml_, run, sets).err, HasSubstr(warning));
+    EXPECT_NEAR(Loss({folder_ / run}), HeldOut(run).back(), 1e-6);
+  };
+  stays("frozen", {"model.vocab=260", "train.freeze=[embed.*]"},
+        "model.vocab: the new rows of embed.token.weight stay there: train.freeze");
+  stays("beside", {"model.vocab=260", "lora.rank=2"},
+        "the new rows of embed.token.weight and head.weight stay there: lora.modules_to_save");
+  ExpectExit(0, RunPlimsoll({"export", folder_ / "beside", "--to", folder_ / "filled", "--merge"}));
+  EXPECT_NEAR(Loss({folder_ / "filled", "--run-file", yaml_}), HeldOut("beside").back(), 1e-5);
+
   // A tied head is trained with the embedding that it is.
   Train(yaml_, "tied_run",
         {"model.vocab=260", "lora.rank=2", "lora.modules_to_save=[lm_head, embed_tokens]",

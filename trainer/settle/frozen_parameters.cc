@@ -104,18 +104,6 @@ void RequireSomeTrained(const RunConfig& config, const models::Model& model,
   }
 }
 
-void RequireNewTokensTrained(const RunConfig& config, const models::Model& model,
-                             const std::set<std::string>& frozen) {
-  const models::Model::NewTokens& tokens = model.new_tokens();
-  for (const std::string& table : tokens.tables) {
-    if (tokens.first == tokens.end || !frozen.contains(table)) continue;
-    throw config.Error(
-        kKey, fmt::format("freezes {}, where the rows of {} new tokens (model.vocab) would "
-                          "stay at the mean of the others; leave it out",
-                          table, tokens.end - tokens.first));
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> FrozenFrom(const RunConfig& config, const models::Model& model) {
@@ -140,7 +128,6 @@ std::vector<std::string> FrozenFrom(const RunConfig& config, const models::Model
   }
   FreezeWhole(config, parts, pattern_of, frozen);
   RequireSomeTrained(config, model, frozen);
-  RequireNewTokensTrained(config, model, frozen);
   return {frozen.begin(), frozen.end()};
 }
 

@@ -20,33 +20,6 @@ using models::ParameterInfo;
 
 namespace {
 
-// UserError where adapters would leave the rows of new tokens as they begin.
-void CheckNewTokens(const config::RunConfig& config, const models::Model& model,
-                    std::span<const ParameterInfo> saved) {
-  const models::Model::NewTokens& tokens = model.new_tokens();
-  if (tokens.first == tokens.end) return;
-  std::vector<ParameterInfo> frozen;
-  for (const ParameterInfo& parameter : model.parameters()) {
-    if (std::ranges::find(tokens.tables, parameter.name) != tokens.tables.end() &&
-        std::ranges::find(saved, parameter) == saved.end()) {
-      frozen.push_back(parameter);
-    }
-  }
-  if (frozen.empty()) return;
-  std::string way_out;
-  try {
-    way_out = fmt::format("name {} in lora.modules_to_save",
-                          fmt::join(adapters::ModulesOf(model, frozen), " and "));
-  } catch (const UserError&) {  // a head that PEFT cannot tie
-    way_out = "train them without lora.rank first, and adapters over that run's model";
-  }
-  throw config.Error(
-      "model.vocab",
-      fmt::format("{} new tokens would stay at the mean of the others, since adapters "
-                  "leave {} as it is; {}",
-                  tokens.end - tokens.first, frozen.front().name, way_out));
-}
-
 std::vector<ParameterInfo> SavedBy(const config::RunConfig& config, const models::Model& model) {
   return config.Naming("lora.modules_to_save",
                        [&] { return adapters::SelectSaved(model, config.lora.modules_to_save); });
@@ -87,7 +60,6 @@ void AddFreshModules(config::RunConfig& config, const models::Model& model) {
   std::ranges::copy(
       config.Naming("lora.modules_to_save", [&] { return adapters::ModulesOf(model, fresh); }),
       std::back_inserter(lora.modules_to_save));
-  CheckNewTokens(config, model, saved);
 }
 
 adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& model) {
