@@ -1,7 +1,6 @@
 #include "trainer/step/adapter.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
