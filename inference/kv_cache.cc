@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/builder.h"
@@ -56,8 +58,12 @@ int64_t ReadFromCaches(Builder& builder, Node& node, TensorId position, int64_t 
   const TensorId values = Carried(builder, node.scope, "values", type);
   node.op = &graph::OpRegistry::Get().Require(node.op->continuation.cached_op);
   const int64_t window = ops::AttentionWindow(node.attributes);
-  node.attributes = {{"heads", heads}, {"kv_heads", kv_heads}};
-  if (window > 0) node.attributes.Set("window", window);
+  graph::Attributes cached = {{"heads", heads}, {"kv_heads", kv_heads}};
+  if (window > 0) cached.Set("window", window);
+  for (const char* name : {"scale", "softcap"}) {
+    if (node.attributes.Has(name)) cached.Set(name, node.attributes.GetReal(name));
+  }
+  node.attributes = std::move(cached);
   node.inputs = {node.inputs[0], keys, values, position};
   node.outputs = {node.outputs[0], keys, values};
   node.made_by = "kv_cache";

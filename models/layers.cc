@@ -27,6 +27,15 @@ using graph::Scope;
 using graph::Shape;
 using graph::Value;
 
+namespace {
+
+// So that a new norm multiplies by 1.
+Initializer::Kind NormInitializer(bool unit_offset) {
+  return unit_offset ? Initializer::kZeros : Initializer::kOnes;
+}
+
+}  // namespace
+
 Value Linear(Layers& g, std::string_view name, Value x, int64_t outputs, LinearOptions options) {
   Value weight, bias = kNoTensor;
   {
@@ -48,13 +57,13 @@ Value LayerNorm(Layers& g, std::string_view name, Value x, double eps) {
   return ops::LayerNorm(g.builder(), x, weight, bias, eps, name);
 }
 
-Value RmsNorm(Layers& g, std::string_view name, Value x, double eps) {
+Value RmsNorm(Layers& g, std::string_view name, Value x, double eps, bool unit_offset) {
   Value weight;
   {
     const Scope scope(g.builder(), name);
-    weight = g.Parameter("weight", {g.shape(x).dim(-1)}, {Initializer::kOnes});
+    weight = g.Parameter("weight", {g.shape(x).dim(-1)}, {NormInitializer(unit_offset)});
   }
-  return ops::RmsNorm(g.builder(), x, weight, eps, name);
+  return ops::RmsNorm(g.builder(), x, weight, eps, name, unit_offset);
 }
 
 Value SpectralNorm(Layers& g, std::string_view name, Value weight) {
@@ -100,16 +109,18 @@ Value DocumentPositions(Layers& g, const ModelSpec& spec, Head head) {
   return spec.documents_apart && head == Head::kLoss ? g.Tokens("positions") : kNoTensor;
 }
 
-Value QkNorm(Layers& g, Value qkv, HeadCounts counts, double eps) {
+Value QkNorm(Layers& g, Value qkv, HeadCounts counts, double eps, bool unit_offset) {
   const int64_t width = g.shape(qkv).dim(-1) / (counts.heads + 2 * counts.kv_heads);
   const auto weight = [&](std::string_view name) {
     const Scope scope(g.builder(), name);
-    return g.Parameter("weight", {width}, {Initializer::kOnes});
+    return g.Parameter("weight", {width}, {NormInitializer(unit_offset)});
   };
   const Value q_weight = weight("q_norm");
   const Value k_weight = weight("k_norm");
-  return ops::QkNorm(g.builder(), qkv, q_weight, k_weight,
-                     {.heads = counts.heads, .kv_heads = counts.kv_heads, .eps = eps}, "qk_norm");
+  return ops::QkNorm(
+      g.builder(), qkv, q_weight, k_weight,
+      {.heads = counts.heads, .kv_heads = counts.kv_heads, .eps = eps, .unit_offset = unit_offset},
+      "qk_norm");
 }
 
 Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
@@ -128,13 +139,16 @@ Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
   return ops::Rotary(g.builder(), qkv, options, positions);
 }
 
-Value Attention(Layers& g, Value qkv, HeadCounts counts, AttentionMask mask) {
+Value Attention(Layers& g, Value qkv, HeadCounts counts, AttentionMask mask,
+                AttentionScores scores) {
   ops::AttentionOptions options;
   options.heads = counts.heads;
   options.kv_heads = counts.kv_heads;
   options.causal = mask.causal;
   options.window = mask.window;
   options.dropout = g.dropout().attention;
+  options.scale = scores.scale;
+  options.softcap = scores.softcap;
   return ops::Attention(g.builder(), qkv, options,
                         {.rng = options.dropout > 0 ? g.Rng() : kNoTensor,
                          .lengths = mask.lengths,
@@ -146,6 +160,12 @@ Value Gelu(Layers& g, Value x, Activation activation) {
 }
 
 Value SwiGlu(Layers& g, Value gate_up) { return ops::Swiglu(g.builder(), gate_up); }
+
+Value GeGlu(Layers& g, Value gate_up) { return ops::Geglu(g.builder(), gate_up); }
+
+Value Scaled(Layers& g, std::string_view name, Value x, double factor) {
+  return ops::ScaleRounded(g.builder(), x, factor, name);
+}
 
 Value Add(Layers& g, std::string_view name, Value a, Value b) {
   return ops::Add(g.builder(), a, b, name);
@@ -171,15 +191,21 @@ Value HeadRows(Layers& g, Value x, Head head) {
   return ops::SelectRows(g.builder(), x, last, "last_rows");
 }
 
-Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head, Value bias) {
+Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head, Value bias,
+                                 double softcap) {
   Model::Outputs outputs;
   if (head == Head::kLogits) {
-    outputs.logits = ops::Linear(g.builder(), x, table, bias, "logits");
+    if (softcap == 0) {
+      outputs.logits = ops::Linear(g.builder(), x, table, bias, "logits");
+    } else {
+      const Value uncapped = ops::Linear(g.builder(), x, table, bias, "logits.uncapped");
+      outputs.logits = ops::Softcap(g.builder(), uncapped, softcap, "logits");
+    }
     return outputs;
   }
   const Value targets = g.Tokens("targets");
-  outputs.loss =
-      ops::LinearCrossEntropy(g.builder(), x, table, targets, g.TokenWeight(), bias, "loss");
+  outputs.loss = ops::LinearCrossEntropy(g.builder(), x, table, targets, g.TokenWeight(), bias,
+                                         "loss", softcap);
   return outputs;
 }
 

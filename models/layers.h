@@ -24,9 +24,11 @@ struct LinearOptions {
 graph::Value Linear(Layers& g, std::string_view name, graph::Value x, int64_t outputs,
                     LinearOptions options);
 
-// Normalizes over the last dimension; weight starts at 1, bias at 0.
+// Normalizes over the last dimension; weight starts at 1, bias at 0. With a unit offset the norm
+// multiplies by 1 + weight, and the weight starts at 0.
 graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double eps);
-graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
+graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps,
+                     bool unit_offset = false);
 
 // A parameter weight[O,…] divided by its spectral norm (ops/norms/spectral_norm.h). States: NAME.u
 // and NAME.v, which come near its first singular vectors. Each call for it in training makes one
@@ -54,8 +56,9 @@ struct HeadCounts {
   int64_t kv_heads;
 };
 // Normalizes each head of q and of k (ops/norms/qk_norm.h); the weights q_norm.weight[hd] and
-// k_norm.weight[hd] start at 1.
-graph::Value QkNorm(Layers& g, graph::Value qkv, HeadCounts counts, double eps);
+// k_norm.weight[hd] start at 1, with a unit offset at 0.
+graph::Value QkNorm(Layers& g, graph::Value qkv, HeadCounts counts, double eps,
+                    bool unit_offset = false);
 // Turns q and k by their positions (Su et al. 2021); `positions`: AttentionMask's.
 graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
                     const std::optional<RopeScaling>& scaling,
@@ -67,11 +70,20 @@ struct AttentionMask {
   graph::Value lengths = graph::kNoTensor;    // i32[B], of padded rows
   graph::Value positions = graph::kNoTensor;  // i32[B,T], of documents apart
 };
+// How scores are made of products of q and k.
+struct AttentionScores {
+  double scale = 0;    // 0: 1/√hd
+  double softcap = 0;  // 0: none
+};
 // Attention; → [B,T,H·hd]. Drops attention probabilities at the pass's rate.
-graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts, AttentionMask mask = {});
+graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts, AttentionMask mask = {},
+                       AttentionScores scores = {});
 
 graph::Value Gelu(Layers& g, graph::Value x, Activation activation);
 graph::Value SwiGlu(Layers& g, graph::Value gate_up);  // [...,2F] → [...,F]
+graph::Value GeGlu(Layers& g, graph::Value gate_up);   // with the tanh form of gelu
+// factor · x, the factor rounded to the type in which x is stored.
+graph::Value Scaled(Layers& g, std::string_view name, graph::Value x, double factor);
 graph::Value Add(Layers& g, std::string_view name, graph::Value a, graph::Value b);
 // Drops elements with probability p, one of Layers::dropout(); with p = 0, x itself.
 graph::Value Dropout(Layers& g, std::string_view name, graph::Value x, double p);
@@ -84,8 +96,9 @@ double DropPathOf(double most, int64_t block, int64_t blocks);
 // Picks one position per row, given by the input "last": x[B,T,D] → [B,D]. With Head::kLoss, x
 // itself.
 graph::Value HeadRows(Layers& g, graph::Value x, Head head);
-// x · tableᵀ (+ bias): returns the loss against the input "targets", or the logits.
+// x · tableᵀ (+ bias): returns the loss against the input "targets", or the logits. With a soft cap
+// c, logits are c · tanh(logits / c).
 Model::Outputs LanguageModelHead(Layers& g, graph::Value x, graph::Value table, Head head,
-                                 graph::Value bias = graph::kNoTensor);
+                                 graph::Value bias = graph::kNoTensor, double softcap = 0);
 
 }  // namespace plimsoll::models

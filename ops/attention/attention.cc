@@ -1,11 +1,13 @@
 #include "ops/attention/attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/attention/attention_backward_ways.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -45,11 +47,28 @@ Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options,
                         {"dropout", options.dropout},
                         {"key", drops ? g.NextKey() : int64_t{0}}};
   if (options.window != 0) attributes.Set("window", options.window);
+  if (options.scale != 0) attributes.Set("scale", options.scale);
+  if (options.softcap != 0) attributes.Set("softcap", options.softcap);
   return g.Emit1("attention", inputs, std::move(attributes), name);
 }
 
 int64_t AttentionWindow(const Attributes& attributes) {
   return attributes.Has("window") ? attributes.GetInt("window") : 0;
+}
+
+double AttentionSoftcap(const Attributes& attributes) {
+  return attributes.Has("softcap") ? attributes.GetReal("softcap") : 0;
+}
+
+double AttentionScale(const Attributes& attributes, int64_t head) {
+  return attributes.Has("scale") ? attributes.GetReal("scale")
+                                 : 1 / std::sqrt(static_cast<double>(head));
+}
+
+void CheckAttentionScores(const OpCall& call) {
+  Check(AttentionSoftcap(call.attributes) >= 0, call, "needs a softcap of 0 (none) or more");
+  Check(!call.attributes.Has("scale") || call.attributes.GetReal("scale") > 0, call,
+        "needs a scale above 0");
 }
 
 namespace {
@@ -76,6 +95,7 @@ int64_t CheckOperands(const OpCall& call, size_t rng) {
   Check(window >= 0, call, "needs a window of 0 (none) or more");
   Check((window == 0 && !positions) || call.attributes.GetBool("causal"), call,
         "positions and a window need causal");
+  CheckAttentionScores(call);
   return qkv.shape.dim(2) / (heads + 2 * kv_heads);
 }
 
@@ -108,9 +128,9 @@ double Pairs(const graph::Attributes& attributes, double length) {
   return window * (window + 1) / 2 + (length - window) * window;
 }
 
-// Cost of `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score; `again`
-// of the products are recomputations. Where documents begin isn't known to a plan: with positions
-// the cost is that of one document a row.
+// Cost of `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score, with a
+// soft cap 20 more; `again` of the products are recomputations. Where documents begin isn't known
+// to a plan: with positions the cost is that of one document a row.
 Cost AttentionCost(const OpCall& call, int products, int again) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
@@ -118,7 +138,8 @@ Cost AttentionCost(const OpCall& call, int products, int again) {
   const double length = static_cast<double>(qkv.dim(1));
   const double scores = static_cast<double>(qkv.dim(0) * heads) * Pairs(call.attributes, length);
   const double product = scores * 2.0 * static_cast<double>(head);
-  return {products * product + 10 * scores, ArgumentBytes(call), (products - again) * product};
+  const double flops = AttentionSoftcap(call.attributes) > 0 ? 30 : 10;
+  return {products * product + flops * scores, ArgumentBytes(call), (products - again) * product};
 }
 
 void Gradient(graph::GradientContext& context) {
@@ -214,6 +235,20 @@ int64_t BackwardWorkspace(const OpCall& call) {
   return std::max(ours, split.lanes * split.lane_bytes);
 }
 
+std::string RefuseScores(const OpCall& call) {
+  if (AttentionSoftcap(call.attributes) > 0) {
+    return call.op.name + ": a soft cap of scores does not run on a GPU yet; use the CPU";
+  }
+  if (call.attributes.Has("scale")) {
+    return call.op.name +
+           ": a scale of scores other than 1/√hd does not run on a GPU yet; use the CPU";
+  }
+  return "";
+}
+
+const CudaRefusalRegistration kAttentionRefusal("attention", &RefuseScores);
+const CudaRefusalRegistration kAttentionBackwardRefusal("attention_backward", &RefuseScores);
+const CudaRefusalRegistration kCachedRefusal("attention_cached", &RefuseScores);
 const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);
 const CudaWorkspaceRegistration kBackwardWorkspace("attention_backward", &BackwardWorkspace);
 

@@ -10,14 +10,16 @@
 // a window W, query i sees j > i − W only (Beltagy et al. 2020, "Longformer"; as Mistral's
 // sliding_window). Positions and a window need causal. Dropout sets elements of P to zero with
 // probability p and scales the others, by the draws that base/dropout_draws.h gives to scores.
+// A scale takes the place of 1/√hd. A soft cap c makes scores s, once scaled and before any is
+// masked, c · tanh(s / c) (Gemma Team 2024, "Gemma 2", section 2).
 // Computed blockwise with an online softmax: Dao 2023, "FlashAttention-2".
 //
 //   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2], lengths? i32[B], positions? i32[B,T])
 //                                                  → out[B,T,H·hd], lse?[B,H,T]
 //   attention_backward  (qkv, out, lse, dout, rng?, lengths?, positions?)
 //                                                  → dqkv
-//   attributes: heads (H), kv_heads (G), causal, dropout, key; window (W) if there is one; tf32 as
-//   in ops/linear/linear.h
+//   attributes: heads (H), kv_heads (G), causal, dropout, key; window (W), scale and softcap (c) if
+//   there are such; tf32 as in ops/linear/linear.h
 //
 // qkv holds H query heads, then G key heads, then G value heads. lse is log Σ_j exp of the scores,
 // which the backward op needs; of padding it is 0. A length lies in [0, T]: another one is an
@@ -35,6 +37,7 @@
 #include <string_view>
 
 #include "graph/builder.h"
+#include "graph/op.h"
 #include "ops/collectives/communicator.h"
 
 namespace plimsoll::ops {
@@ -45,6 +48,8 @@ struct AttentionOptions {
   bool causal = true;
   int64_t window = 0;  // W; 0: none
   double dropout = 0;
+  double scale = 0;    // of scores; 0: 1/√hd
+  double softcap = 0;  // of scores; 0: none
 };
 
 struct AttentionInputs {
@@ -58,6 +63,12 @@ graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptio
 
 // The attribute "window" of attention's ops; 0: none.
 int64_t AttentionWindow(const graph::Attributes& attributes);
+// The attribute "softcap"; 0: none.
+double AttentionSoftcap(const graph::Attributes& attributes);
+// The factor of scores: the attribute "scale", or 1/√head without it.
+double AttentionScale(const graph::Attributes& attributes, int64_t head);
+// InternalError unless both are 0 or more, as far as the call has them.
+void CheckAttentionScores(const graph::OpCall& call);
 
 // The heads of a rank among those of all ranks that share them; `ranks`: KernelCall::ranks.
 struct HeadsOfRanks {

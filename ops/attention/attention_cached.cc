@@ -38,12 +38,13 @@ std::vector<TensorType> Infer(const OpCall& call) {
   Check(keys.shape.dim(2) >= qkv.shape.dim(1), call, "the cache is shorter than the new tokens");
   Check(call.input(3) == TensorType{graph::DType::kInt32, {1}}, call, "'position' must be i32[1]");
   Check(AttentionWindow(call.attributes) >= 0, call, "needs a window of 0 (none) or more");
+  CheckAttentionScores(call);
   const int64_t head = keys.shape.dim(3);
   return {{qkv.dtype, qkv.shape.WithLast(heads * head)}, keys, keys};
 }
 
 // The cost for the last tokens that fit in the cache; earlier tokens see fewer keys. Two products
-// of hd multiply-adds, and an exponential of 10 FLOPs, for each score.
+// of hd multiply-adds, and an exponential of 10 FLOPs, for each score; with a soft cap 20 more.
 Cost CachedCost(const OpCall& call) {
   const Shape& keys = call.input(1).shape;
   const double width = static_cast<double>(call.input(0).shape.dim(1));
@@ -55,7 +56,8 @@ Cost CachedCost(const OpCall& call) {
                         static_cast<double>(call.attributes.GetInt("heads")) * width * seen;
   const double appended = static_cast<double>(call.input(0).bytes());
   const double out = call.has_output(0) ? static_cast<double>(call.output(0).bytes()) : appended;
-  return {scores * (4 * head + 10),
+  const double flops = AttentionSoftcap(call.attributes) > 0 ? 30 : 10;
+  return {scores * (4 * head + flops),
           2 * static_cast<double>(call.input(1).bytes()) + 2 * appended + out};
 }
 

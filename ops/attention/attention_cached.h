@@ -7,11 +7,13 @@
 //   out[r,i,h] = Σ_j P[j] · values[r,g,j],  P = softmax_j(q[r,i,h] · keys[r,g,j] / √hd),
 //                                           j ≤ p + i,  g = h·G/H
 //
-// With a window A, token i sees j > p + i − A only.
+// With a window A, token i sees j > p + i − A only. A scale and a soft cap are those of
+// attention.h.
 //
 //   attention_cached (qkv[R,W,(H+2G)·hd], keys[R,G,C,hd], values[R,G,C,hd], position i32[1])
 //                    → out[R,W,H·hd], keys, values
-//   attributes: heads (H), kv_heads (G); window (A) if there is one, as in attention.h
+//   attributes: heads (H), kv_heads (G); window (A), scale and softcap if there are such, as in
+//   attention.h
 //
 // qkv is packed as in attention.h. There is one float dtype. When the op works in place, the
 // caches' other positions stay unchanged; positions from p + W on are never read. A position

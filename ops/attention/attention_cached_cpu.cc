@@ -62,12 +62,12 @@ void Append(const CpuContext& ctx, const Sizes& at, int64_t position) {
   }
 }
 
-// out = softmax(q · keysᵀ / √hd) · values over `count` positions.
+// out = softmax(scale · q · keysᵀ) · values over `count` positions; cap: of scores, 0: none.
 template <typename S>
 void Attend(const S* q, const S* keys, const S* values, int64_t count, int64_t head,
-            Compute<S>* scores, Compute<S>* query, Compute<S>* sum, S* out) {
+            Compute<S> scale, Compute<S> cap, Compute<S>* scores, Compute<S>* query,
+            Compute<S>* sum, S* out) {
   using T = Compute<S>;
-  const T scale = 1 / std::sqrt(static_cast<T>(head));
   ForVectors<T>(0, head, [&](int64_t d, auto lanes) {
     Store<T>(query + d, Load<T>(q + d, lanes) * scale, lanes);
     Store<T>(sum + d, Vec<T>{}, lanes);
@@ -79,6 +79,12 @@ void Attend(const S* q, const S* keys, const S* values, int64_t count, int64_t h
       return Load<T>(query + d, lanes) * Load<T>(key + d, lanes);
     });
     largest = std::max(largest, scores[j]);
+  }
+  if (cap > 0) {
+    ForVectors<T>(0, count, [&](int64_t j, auto lanes) {
+      Store<T>(scores + j, Tanh<T>(Load<T>(scores + j, lanes) / cap) * cap, lanes);
+    });
+    largest = *std::max_element(scores, scores + count);
   }
   ForVectors<T>(0, count, [&](int64_t j, auto lanes) {
     Store<T>(scores + j, Exp<T>(Load<T>(scores + j, lanes) - largest), lanes);
@@ -103,6 +109,9 @@ void AttendAll(const CpuContext& ctx, const Sizes& at, int64_t position) {
   const S* const keys = ctx.out<S>(1);
   const S* const values = ctx.out<S>(2);
   const int64_t reach = AttentionWindow(ctx.attributes);
+  const T scale = ctx.attributes.Has("scale") ? static_cast<T>(ctx.attributes.GetReal("scale"))
+                                              : 1 / std::sqrt(static_cast<T>(at.head));
+  const T cap = static_cast<T>(AttentionSoftcap(ctx.attributes));
   const int64_t tasks = at.rows * at.kv_heads * at.window;
   ctx.pool.ParallelForWorker(tasks, 1, [&](int64_t begin, int64_t end, int worker) {
     T* const scores = static_cast<T*>(ctx.workspace) + worker * Scratch(at);
@@ -116,7 +125,7 @@ void AttendAll(const CpuContext& ctx, const Sizes& at, int64_t position) {
       const int64_t from = (cache * at.capacity + position + i + 1 - seen) * at.head;
       for (int64_t h = first; h < first + at.group; ++h) {
         Attend<S>(ctx.in<S>(0) + row * at.stride + h * at.head, keys + from, values + from, seen,
-                  at.head, scores, query, query + Padded(at.head),
+                  at.head, scale, cap, scores, query, query + Padded(at.head),
                   ctx.out<S>(0) + (row * at.heads + h) * at.head);
       }
     }

@@ -24,6 +24,7 @@ struct Activation {
 constexpr Activation kActivations[] = {
     {"gelu", "gelu_backward", "gelu_with_backward"},
     {"swiglu", "swiglu_backward", "swiglu_with_backward"},
+    {"geglu", "geglu_backward", "geglu_with_backward"},
 };
 
 // Arguments of gelu_with_backward and linear_dw.

@@ -6,8 +6,8 @@
 
 namespace plimsoll::ops {
 
-// Replaces each gelu (swiglu) that the backward pass recomputes and the gelu_backward
-// (swiglu_backward) of the same input by one gelu_with_backward (swiglu_with_backward) at the
+// Replaces each gelu (swiglu, geglu) that the backward pass recomputes and the gelu_backward
+// (swiglu_backward, …) of the same input by one gelu_with_backward (swiglu_with_backward, …) at the
 // latter's position. Nodes between them that read the activation or its codes (linear_dw) move
 // right after it; where that is not possible the two stay unchanged. Runs after Recompute. Returns
 // how many were replaced. Results keep their bits.

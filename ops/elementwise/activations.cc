@@ -1,8 +1,10 @@
 #include "ops/elementwise/activations.h"
 
 #include <string>
+#include <utility>
 
 #include "graph/gradient.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/reductions/cuda_column_sums.h"
@@ -30,6 +32,10 @@ void CheckSlope(const OpCall& call) {
 void CheckApproximate(const OpCall& call) {
   const std::string& approximate = call.attributes.GetWord("approximate");
   Check(approximate == "tanh" || approximate == "none", call, "approximate must be tanh or none");
+}
+
+void CheckCap(const OpCall& call) {
+  Check(call.attributes.GetReal("cap") > 0, call, "the cap must be above 0");
 }
 
 // The type of gate, of up, and of y.
@@ -120,7 +126,9 @@ const bool kActivationsRegistered = [] {
        .backward_flops = 18,
        .check = &CheckApproximate,
        .finds_largest = true},
+      {.name = "softcap", .flops = 7, .backward_flops = 9, .check = &CheckCap},
       {.name = "swiglu", .flops = 3, .backward_flops = 6, .gated = true, .finds_largest = true},
+      {.name = "geglu", .flops = 6, .backward_flops = 11, .gated = true, .finds_largest = true},
   };
   for (const ActivationOps& ops : all) ops.Register();
   return true;
@@ -160,21 +168,38 @@ const OpRegistration kGeluWithBackward({
 const CudaWorkspaceRegistration kGeluWorkspace("gelu_with_backward",
                                                &GeluWithBackwardCudaWorkspace);
 
-std::vector<TensorType> InferSwigluWithBackward(const OpCall& call) {
+std::vector<TensorType> InferGatedWithBackward(const OpCall& call) {
   Check(call.input(1) == HalfOf(call), call, "dy must be [...,F]");
   return WithLargest(call, {HalfOf(call), call.input(0)});
 }
 
-const OpRegistration kSwigluWithBackward({
-    .name = "swiglu_with_backward",
-    .inputs = {{"gate_up"}, {"dy"}},
-    .outputs = {{"y"}, {"dgate_up"}, {"largest_y", true}, {"largest_dgate_up", true}},
-    .infer = &InferSwigluWithBackward,
-    .gradient = {},
-    .cost = FlopsPerElement(7),
-    .in_place = {{0, 1}, {1, 0}},
-    .finds_largest = {0, 1},
-});
+graph::OpDef GatedWithBackward(std::string name, double flops) {
+  return {
+      .name = std::move(name),
+      .inputs = {{"gate_up"}, {"dy"}},
+      .outputs = {{"y"}, {"dgate_up"}, {"largest_y", true}, {"largest_dgate_up", true}},
+      .infer = &InferGatedWithBackward,
+      .gradient = {},
+      .cost = FlopsPerElement(flops),
+      .in_place = {{0, 1}, {1, 0}},
+      .finds_largest = {0, 1},
+  };
+}
+
+const OpRegistration kSwigluWithBackward(GatedWithBackward("swiglu_with_backward", 7));
+const OpRegistration kGegluWithBackward(GatedWithBackward("geglu_with_backward", 12));
+
+std::string RefuseActivation(const OpCall& call) {
+  return call.op.name + ": does not run on a GPU yet; use the CPU";
+}
+
+const CudaRefusalRegistration kActivationRefusals[] = {
+    {"softcap", &RefuseActivation},
+    {"softcap_backward", &RefuseActivation},
+    {"geglu", &RefuseActivation},
+    {"geglu_backward", &RefuseActivation},
+    {"geglu_with_backward", &RefuseActivation},
+};
 
 }  // namespace
 
@@ -204,6 +229,14 @@ Value Gelu(graph::Builder& g, Value x, std::string_view approximate, std::string
 
 Value Swiglu(graph::Builder& g, Value gate_up, std::string_view name) {
   return g.Emit1("swiglu", {gate_up}, {}, name);
+}
+
+Value Geglu(graph::Builder& g, Value gate_up, std::string_view name) {
+  return g.Emit1("geglu", {gate_up}, {}, name);
+}
+
+Value Softcap(graph::Builder& g, Value x, double cap, std::string_view name) {
+  return g.Emit1("softcap", {x}, {{"cap", cap}}, name);
 }
 
 }  // namespace plimsoll::ops

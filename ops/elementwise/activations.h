@@ -37,4 +37,11 @@ graph::Value Gelu(graph::Builder& g, graph::Value x, std::string_view approximat
 // others → y [...,F]. Shazeer, "GLU variants improve transformer", 2020, eq. 6.
 graph::Value Swiglu(graph::Builder& g, graph::Value gate_up, std::string_view name = "");
 
+// The same with Gelu's "tanh" form: y = gelu(gate) · up (Gemma's gated MLP).
+graph::Value Geglu(graph::Builder& g, graph::Value gate_up, std::string_view name = "");
+
+// y = cap · tanh(x / cap), which stays within ±cap. Throws InternalError unless cap > 0. Gemma Team
+// 2024, "Gemma 2", section 2; Bello et al. 2016, "Neural combinatorial optimization", eq. 16.
+graph::Value Softcap(graph::Builder& g, graph::Value x, double cap, std::string_view name = "");
+
 }  // namespace plimsoll::ops

@@ -6,10 +6,12 @@
 // gelu, "tanh": since (1 + tanh u) / 2 = σ(2u), y = x · σ(2u) with u = √(2/π) · (x + 0.044715·x³),
 //             and dx = dy · (σ + x · σ · (1 − σ) · 2u').
 // gelu, "none": y = x · Φ(x),   dx = dy · (Φ + x · φ).
+// softcap:    y = cap · tanh(x / cap),   dx = dy · (1 − tanh²(x / cap)).
 // swiglu:     y = silu(gate) · up,   dgate = dy · up · silu'(gate),   dup = dy · silu(gate).
-// Threads share chunks of elements (swiglu: rows). Bytes: forward 2·n·s, backward 3·n·s, gelu with
-// its gradient 4·n·s, and the gradient of the bias reads dx once more; for N rows of F results,
-// swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s.
+// geglu:      the same with gelu, "tanh", for silu.
+// Threads share chunks of elements (swiglu and geglu: rows). Bytes: forward 2·n·s, backward 3·n·s,
+// gelu with its gradient 4·n·s, and the gradient of the bias reads dx once more; for N rows of F
+// results, swiglu and geglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s.
 //
 // An op with its gradient computes both from one read, each by the expression of its own op: the
 // same bits.
@@ -40,22 +42,20 @@ void LeakyReluBackward(const CpuContext& ctx) {
   });
 }
 
-// Float: the difference loses the digits of a small x, so tanh(x) / x for |x| < 0.6 is a polynomial
-// in x² that interpolates it at Chebyshev nodes (relative error 2e-8, without rounding).
-template <typename T>
-Vec<T> HyperbolicTangent(Vec<T> x) {
-  if constexpr (std::is_same_v<T, double>) {
-    return EachLane<double>(x, [](double v) { return std::tanh(v); });
-  } else {
-    const Vec<float> size = x < 0 ? -x : x;
-    const Vec<float> z = x * x;
-    Vec<float> p = z * -0.00626911968f + 0.0211109594f;
-    p = p * z - 0.0538739488f;
-    p = p * z + 0.133329153f;
-    p = p * z - 0.333333313f;
-    const Vec<float> far = 1 - 2 / (1 + Exp<float>(size + size));
-    return size < 0.6f ? x + x * (p * z) : x < 0 ? -far : far;
-  }
+void Softcap(const CpuContext& ctx) {
+  const double cap = ctx.attributes.GetReal("cap");
+  MapElements<1>(ctx, [=]<typename T>(Vec<T> x) {
+    const T c = static_cast<T>(cap);
+    return Tanh<T>(x / c) * c;
+  });
+}
+
+void SoftcapBackward(const CpuContext& ctx) {
+  const double cap = ctx.attributes.GetReal("cap");
+  MapElements<2>(ctx, [=]<typename T>(Vec<T> x, Vec<T> dy) {
+    const Vec<T> t = Tanh<T>(x / static_cast<T>(cap));
+    return dy * (1 - t * t);
+  });
 }
 
 template <typename T>
@@ -146,9 +146,28 @@ void GeluWithBackward(const CpuContext& ctx) {
   });
 }
 
+// The activation of a gate: its value, its slope, and d · value.
+template <typename T>
+struct SiluGate {
+  explicit SiluGate(Vec<T> gate) : x(gate), s(Sigmoid<T>(gate)) {}
+  Vec<T> Value() const { return x * s; }
+  Vec<T> Slope() const { return SiluSlope<T>(x, s); }
+  Vec<T> Times(Vec<T> d) const { return d * x * s; }
+  Vec<T> x, s;
+};
+
+template <typename T>
+struct GeluGate {
+  explicit GeluGate(Vec<T> gate) : both(GeluValueAndSlope<true, T>(gate)) {}
+  Vec<T> Value() const { return both.value; }
+  Vec<T> Slope() const { return both.slope; }
+  Vec<T> Times(Vec<T> d) const { return d * both.value; }
+  ValueAndSlope<T> both;
+};
+
 // Computes y, or dgate_up, or both: the outputs of the op in this order.
-template <bool kForward, bool kBackward>
-void RunSwiglu(const CpuContext& ctx) {
+template <template <typename> typename Gate, bool kForward, bool kBackward>
+void RunGated(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const graph::Shape& shape = ctx.in_shape(0);
@@ -161,13 +180,13 @@ void RunSwiglu(const CpuContext& ctx) {
         ForVectors<T>(0, half, [=](int64_t i, auto count) {
           const Vec<T> v = Load<T>(gate_up + gate + i, count);
           const Vec<T> u = Load<T>(gate_up + up + i, count);
-          const Vec<T> s = Sigmoid<T>(v);
+          const Gate<T> activation(v);
           Vec<T> d = {};
           if constexpr (kBackward) d = Load<T>(all_dy + y + i, count);
-          if constexpr (kForward) Store<T>(all_y + y + i, v * s * u, count);
+          if constexpr (kForward) Store<T>(all_y + y + i, activation.Value() * u, count);
           if constexpr (kBackward) {
-            Store<T>(dgate_up + gate + i, d * u * SiluSlope<T>(v, s), count);
-            Store<T>(dgate_up + up + i, d * v * s, count);
+            Store<T>(dgate_up + gate + i, d * u * activation.Slope(), count);
+            Store<T>(dgate_up + up + i, activation.Times(d), count);
           }
         });
       }
@@ -185,7 +204,7 @@ const CpuKernelRegistration kKernels[] = {
     ElementwiseKernel<1>("sigmoid", []<typename T>(Vec<T> x) { return Sigmoid<T>(x); }),
     ElementwiseKernel<2>("sigmoid_backward",
                          []<typename T>(Vec<T> y, Vec<T> dy) { return dy * (y * (1 - y)); }),
-    ElementwiseKernel<1>("tanh", []<typename T>(Vec<T> x) { return HyperbolicTangent<T>(x); }),
+    ElementwiseKernel<1>("tanh", []<typename T>(Vec<T> x) { return Tanh<T>(x); }),
     ElementwiseKernel<2>("tanh_backward",
                          []<typename T>(Vec<T> y, Vec<T> dy) { return dy * (1 - y * y); }),
     ElementwiseKernel<1>("silu", []<typename T>(Vec<T> x) { return x * Sigmoid<T>(x); }),
@@ -195,9 +214,14 @@ const CpuKernelRegistration kKernels[] = {
     CpuKernelRegistration({"gelu", &Gelu}),
     CpuKernelRegistration({"gelu_backward", &GeluBackward}),
     CpuKernelRegistration({"gelu_with_backward", &GeluWithBackward}),
-    CpuKernelRegistration({"swiglu", &RunSwiglu<true, false>}),
-    CpuKernelRegistration({"swiglu_backward", &RunSwiglu<false, true>}),
-    CpuKernelRegistration({"swiglu_with_backward", &RunSwiglu<true, true>}),
+    CpuKernelRegistration({"softcap", &Softcap}),
+    CpuKernelRegistration({"softcap_backward", &SoftcapBackward}),
+    CpuKernelRegistration({"swiglu", &RunGated<SiluGate, true, false>}),
+    CpuKernelRegistration({"swiglu_backward", &RunGated<SiluGate, false, true>}),
+    CpuKernelRegistration({"swiglu_with_backward", &RunGated<SiluGate, true, true>}),
+    CpuKernelRegistration({"geglu", &RunGated<GeluGate, true, false>}),
+    CpuKernelRegistration({"geglu_backward", &RunGated<GeluGate, false, true>}),
+    CpuKernelRegistration({"geglu_with_backward", &RunGated<GeluGate, true, true>}),
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/gradient.h"
+#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -45,8 +46,7 @@ void MulGradient(GradientContext& ctx) {
 
 void ScaleGradient(GradientContext& ctx) {
   if (!ctx.wants(0)) return;
-  ctx.SetGradient(0,
-                  Scale(ctx.builder(), ctx.output_gradient(0), ctx.attributes().GetReal("factor")));
+  ctx.SetGradient(0, ctx.builder().Emit1("scale", {ctx.output_gradient(0)}, ctx.attributes()));
 }
 
 std::vector<TensorType> InferScaleBy(const OpCall& call) {
@@ -118,6 +118,10 @@ const OpRegistration kAdd(Arithmetic("add", {{"a"}, {"b"}}, 2, &InferAdd, &AddGr
 const OpRegistration kMul(Arithmetic("mul", {{"a"}, {"b"}}, 2, &LikeEqualFloatInputs,
                                      &MulGradient));
 const OpRegistration kScale(Arithmetic("scale", {{"x"}}, 1, &LikeFloatInput0, &ScaleGradient));
+const CudaRefusalRegistration kScaleRefusal("scale", [](const OpCall& call) -> std::string {
+  if (!call.attributes.Has("rounded")) return "";
+  return "scale: a factor rounded to the type of x does not run on a GPU yet; use the CPU";
+});
 const OpRegistration kScaleBy(Arithmetic("scale_by", {{"x"}, {"s"}}, 1, &InferScaleBy,
                                          &ScaleByGradient));
 
@@ -155,6 +159,10 @@ Value Mul(graph::Builder& g, Value a, Value b, std::string_view name) {
 
 Value Scale(graph::Builder& g, Value x, double factor, std::string_view name) {
   return g.Emit1("scale", {x}, {{"factor", factor}}, name);
+}
+
+Value ScaleRounded(graph::Builder& g, Value x, double factor, std::string_view name) {
+  return g.Emit1("scale", {x}, {{"factor", factor}, {"rounded", true}}, name);
 }
 
 Value ScaleBy(graph::Builder& g, Value x, Value s, std::string_view name) {

@@ -28,8 +28,6 @@ void ScaleAll(const CpuContext& ctx, double factor) {
   MapElements<1>(ctx, [=]<typename T>(Vec<T> x) { return x * static_cast<T>(factor); });
 }
 
-void Scale(const CpuContext& ctx) { ScaleAll(ctx, ctx.attributes.GetReal("factor")); }
-
 void ScaleBy(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[1].type.dtype,
                  [&]<typename S>() { ScaleAll(ctx, Load<Compute<S>>(ctx.in<S>(1), 1)[0]); });
@@ -56,6 +54,15 @@ To Narrow(Wide value) {
   } else {
     return static_cast<To>(value);
   }
+}
+
+void Scale(const CpuContext& ctx) {
+  double factor = ctx.attributes.GetReal("factor");
+  if (ctx.attributes.Has("rounded")) {
+    DispatchStored(ctx.inputs[0].type.dtype,
+                   [&]<typename S>() { factor = static_cast<double>(Widen(Narrow<S>(factor))); });
+  }
+  ScaleAll(ctx, factor);
 }
 
 // Conversions between float and the 16-bit types, which training uses, by vectors.

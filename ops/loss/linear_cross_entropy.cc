@@ -1,11 +1,14 @@
 #include "ops/loss/linear_cross_entropy.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/collectives/vocabulary_shard.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/linear/cuda_gemm_workspace.h"
@@ -25,10 +28,16 @@ using graph::TensorType;
 using graph::Value;
 
 Value LinearCrossEntropy(graph::Builder& g, Value x, Value weight, Value targets, Value scale,
-                         Value bias, std::string_view name) {
+                         Value bias, std::string_view name, double softcap) {
   std::vector<Value> inputs = {x, weight, targets, scale};
   if (bias != kNoTensor) inputs.push_back(bias);
-  return g.Emit1("linear_cross_entropy", inputs, {}, name);
+  graph::Attributes attributes;
+  if (softcap != 0) attributes.Set("softcap", softcap);
+  return g.Emit1("linear_cross_entropy", inputs, std::move(attributes), name);
+}
+
+double LossSoftcap(const graph::Attributes& attributes) {
+  return attributes.Has("softcap") ? attributes.GetReal("softcap") : 0;
 }
 
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
@@ -122,6 +131,7 @@ void CheckOperands(const OpCall& call, size_t bias) {
   Check(targets.dtype == graph::DType::kInt32 && targets.shape == x.shape.DropLast(), call,
         "targets are not i32 of the shape of x's rows");
   CheckFloat32Scalar(call, 3);
+  Check(LossSoftcap(call.attributes) >= 0, call, "needs a softcap of 0 (none) or more");
   CheckAbsentOr(call, bias, {weight.dtype, Shape{weight.shape.dim(0)}});
 }
 
@@ -146,12 +156,13 @@ TensorType BiasGradient(const OpCall& call, size_t bias) {
 }
 
 // Cost of `products` matrix products, of which `again` are recomputations, and of `exponentials`
-// passes over the logits, at 10 FLOPs each.
+// passes over the logits, at 10 FLOPs each; a soft cap takes 20 more.
 Cost LossCost(const OpCall& call, int products, int again, int exponentials) {
   const double logits = static_cast<double>(call.input(0).shape.rows()) *
                         static_cast<double>(call.input(1).shape.dim(0));
   const double width = static_cast<double>(call.input(0).shape.dim(-1));
-  return {logits * (2 * products * width + 10 * exponentials), ArgumentBytes(call),
+  const double cap = LossSoftcap(call.attributes) > 0 ? 20 : 0;
+  return {logits * (2 * products * width + 10 * exponentials + cap), ArgumentBytes(call),
           logits * 2 * (products - again) * width};
 }
 
@@ -178,8 +189,8 @@ void Gradient(graph::GradientContext& context) {
     inputs.push_back(wants_bias ? context.TakePartial(4) : kNoTensor);
   }
   const std::vector<Value> gradients = context.builder().Emit(
-      "linear_cross_entropy_backward", inputs, Select(context.attributes(), {"axis", "tf32"}), "",
-      {x, weight, wants_bias});
+      "linear_cross_entropy_backward", inputs,
+      Select(context.attributes(), {"axis", "softcap", "tf32"}), "", {x, weight, wants_bias});
   if (x) context.SetGradient(0, gradients[0]);
   if (weight) context.SetGradient(1, gradients[1]);
   if (wants_bias) context.SetGradient(4, gradients[2]);
@@ -281,6 +292,15 @@ int64_t CudaWorkspace(const OpCall& call) {
              {SplitsVocabulary(call.attributes), call.has_input(kBias), low, call.has_output(kDx)})
       .bytes;
 }
+
+std::string RefuseSoftcap(const OpCall& call) {
+  if (LossSoftcap(call.attributes) == 0) return "";
+  return call.op.name + ": a soft cap of logits does not run on a GPU yet; use the CPU";
+}
+
+const CudaRefusalRegistration kForwardRefusal("linear_cross_entropy", &RefuseSoftcap);
+const CudaRefusalRegistration kBackwardRefusal("linear_cross_entropy_backward", &RefuseSoftcap);
+const CudaRefusalRegistration kTrainRefusal("linear_cross_entropy_train", &RefuseSoftcap);
 
 const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy",
                                                   &CudaWorkspace<4, 99, 99>);

@@ -1,7 +1,7 @@
 // The output layer of a language model and its loss in one op, so that the logits never exist as a
 // whole: they are computed, and recomputed in the backward pass, for a chunk of rows at a time.
 //
-//   logits = x[...,D] · weight[V,D]ᵀ (+ bias[V])
+//   logits = x[...,D] · weight[V,D]ᵀ (+ bias[V]), with a soft cap c then c · tanh(logits / c)
 //   nll[r] = log Σ_v exp(logits[r,v]) − logits[r, targets[r]]
 //   loss   = scale · Σ nll over the rows whose target is not negative (-100 marks ignored ones)
 //
@@ -18,6 +18,8 @@
 //                                  acc_bias?, rng?) → loss[], dx?, dweight?, dbias?; without a
 //                                  bias, dbias is empty both in one pass over the chunks: three
 //                                  products instead of four, and the same bits
+//
+// A soft cap is the attribute "softcap" of the three ops, which have it only where there is one.
 //
 // With the attribute "low_gradient" (graph/op.h) dweight and acc_weight are bf16. On a GPU each
 // chunk then rounds its sum stochastically, on the CPU the last one does.
@@ -54,10 +56,14 @@
 
 namespace plimsoll::ops {
 
-// The loss.
+// The loss. softcap: c; 0: none.
 graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value weight,
                                 graph::Value targets, graph::Value scale,
-                                graph::Value bias = graph::kNoTensor, std::string_view name = "");
+                                graph::Value bias = graph::kNoTensor, std::string_view name = "",
+                                double softcap = 0);
+
+// The attribute "softcap"; 0: none.
+double LossSoftcap(const graph::Attributes& attributes);
 
 // Number of rows of logits that exist at a time, in the compute type with `element_size` bytes: at
 // most 100 MiB or 128 rows, whichever is more, so that the products are efficient; chunks are about

@@ -1,5 +1,6 @@
 // For each chunk of rows (formulas in linear_cross_entropy.h), R rows of V logits:
-//   logits = x · weightᵀ (+ bias)                          GEMM
+//   logits = x · weightᵀ (+ bias)                          GEMM; with a soft cap c, then
+//             c · tanh(logits / c), and dlogits below times 1 − (logits / c)²
 //   m = max, lse = m + log Σ exp(logits − m), nll          a row at a time, while it is in cache
 //   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in place of the logits; 16-bit
 //             types are rounded, each row at the start of its logits' row
@@ -78,6 +79,7 @@ struct Loss {
   const S* x;
   const S* weight;
   const int32_t* targets;
+  T cap;           // of logits; 0: none
   T* bias;         // [V], workspace; nullptr: none
   T* logits;       // [chunk,V], workspace
   double* losses;  // [rows], workspace
@@ -97,6 +99,7 @@ struct Loss {
         x(ctx.in<S>(0)),
         weight(ctx.in<S>(1)),
         targets(ctx.in<int32_t>(2)),
+        cap(static_cast<T>(LossSoftcap(ctx.attributes))),
         chunk(LossChunkRows(rows, vocabulary, sizeof(T))),
         pool(ctx.pool) {
     char* at = static_cast<char*>(ctx.workspace);
@@ -171,6 +174,16 @@ struct Loss {
     args.ldc = vocabulary;
     args.bias = bias;
     Multiply(args);
+    if (cap > 0) CapLogits(count);
+  }
+
+  void CapLogits(int64_t count) const {
+    ForRows(count, [&](int64_t r) {
+      T* const row = logits + r * vocabulary;
+      ForVectors<T>(0, vocabulary, [&](int64_t i, auto lanes) {
+        Store<T>(row + i, Tanh<T>(Load<T>(row + i, lanes) / cap) * cap, lanes);
+      });
+    });
   }
 
   void GradientOfX(int64_t first, int64_t count, S* dx) const {
@@ -294,10 +307,20 @@ struct Loss {
     }
     const Vec<T> shift = Splat<T>(lse);
     const Vec<T> f = Splat<T>(factor);
-    ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
-      Store<T>(row_logits + i, Exp<T>(Load<T>(row_logits + i, count) - shift) * f, count);
-    });
-    if (shard.Has(target)) row_logits[shard.Row(target)] -= factor;
+    if (cap > 0) {
+      const T own = shard.Has(target) ? row_logits[shard.Row(target)] / cap : T(0);
+      ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
+        const Vec<T> logit = Load<T>(row_logits + i, count);
+        const Vec<T> t = logit / cap;
+        Store<T>(row_logits + i, Exp<T>(logit - shift) * f * (1 - t * t), count);
+      });
+      if (shard.Has(target)) row_logits[shard.Row(target)] -= factor * (1 - own * own);
+    } else {
+      ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
+        Store<T>(row_logits + i, Exp<T>(Load<T>(row_logits + i, count) - shift) * f, count);
+      });
+      if (shard.Has(target)) row_logits[shard.Row(target)] -= factor;
+    }
     if constexpr (kRounds) {
       // Rows become half as wide: every element has been read before it is overwritten.
       S* const rounded = reinterpret_cast<S*>(row_logits);

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "graph/gradient.h"
+#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 #include "ops/norms/norm_dropout.h"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -65,11 +67,11 @@ void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
     want.push_back(ctx.wants(i));
     inputs.push_back(ctx.wants(i) ? ctx.TakePartial(i) : kNoTensor);
   }
-  graph::Attributes attributes;
+  graph::Attributes attributes = Select(ctx.attributes(), {"unit_offset"});
   if (drops) {
     want.push_back(true);
     inputs.push_back(rng);
-    attributes = Select(ctx.attributes(), {"p", "key", "axis"});
+    attributes = Select(ctx.attributes(), {"p", "key", "axis", "unit_offset"});
   }
   if (std::find(want.begin(), want.end(), true) == want.end()) return;
   const std::vector<Value> gradients = ctx.builder().Emit(backward, inputs, attributes, "", want);
@@ -112,6 +114,7 @@ const OpRegistration kAddRmsNorm({
     .precision = {Precision::kLowStorage, "the sum is rounded once; as rms_norm from there"},
     .finds_largest = {0, 1},
 });
+const CudaRefusalRegistration kRefusal("add_rms_norm", &RefuseUnitOffset);
 
 }  // namespace
 }  // namespace plimsoll::ops

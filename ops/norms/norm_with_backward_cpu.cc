@@ -53,10 +53,14 @@ void RmsNormWithBackward(const CpuContext& ctx) {
     const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1);
     const T* rstd = ctx.in<T>(2);
     S* y = ctx.out<S>(0);
-    ctx.pool.ParallelFor(ctx.in_shape(0).rows(), RowGrain(width), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        RmsNormRow(x + row * width, rstd[row], weight, width, y + row * width);
-      }
+    DispatchUnitOffset(ctx.attributes, [&]<bool kUnitOffset>() {
+      ctx.pool.ParallelFor(ctx.in_shape(0).rows(), RowGrain(width),
+                           [&](int64_t begin, int64_t end) {
+                             for (int64_t row = begin; row < end; ++row) {
+                               const int64_t at = row * width;
+                               RmsNormRow<kUnitOffset>(x + at, rstd[row], weight, width, y + at);
+                             }
+                           });
     });
   });
   FindCpuKernel("rms_norm_backward")

@@ -5,6 +5,7 @@
 
 #include "ops/collectives/collective.h"
 #include "ops/fusions.h"
+#include "ops/norms/unit_offset.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {
@@ -114,7 +115,8 @@ std::optional<Match> MatchAt(const Program& program, const std::vector<double>& 
   if (name.empty()) return std::nullopt;
   const auto is_norm = [&](const Node& node) {
     return node.phase == graph::Phase::kRecompute && node.op->name == name &&
-           node.inputs[0] == gradient.inputs[0] && node.inputs[1] == gradient.inputs[1];
+           node.inputs[0] == gradient.inputs[0] && node.inputs[1] == gradient.inputs[1] &&
+           HasUnitOffset(node.attributes) == HasUnitOffset(gradient.attributes);
   };
   size_t place = backward;
   do {

@@ -24,8 +24,11 @@ graph::Value LayerNorm(graph::Builder& g, graph::Value x, graph::Value weight, g
 //
 // y = x · rstd · weight, rstd = 1 / √(mean of x² + eps). x [...,D], weight [D] → y [...,D]. The op
 // also returns rstd of each row, for its gradient.
+//
+// With `unit_offset`, y = x · rstd · (1 + weight), as in Gemma: the sum is taken in the compute
+// type, and y is rounded once. It is the attribute "unit_offset" (ops/norms/unit_offset.h).
 graph::Value RmsNorm(graph::Builder& g, graph::Value x, graph::Value weight, double eps,
-                     std::string_view name = "");
+                     std::string_view name = "", bool unit_offset = false);
 
 // Group normalization. Wu and He 2018, "Group Normalization".
 //

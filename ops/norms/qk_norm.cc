@@ -1,9 +1,13 @@
 #include "ops/norms/qk_norm.h"
 
+#include <utility>
+
 #include "graph/gradient.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/qk_norm_partials.h"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 
@@ -19,9 +23,10 @@ using graph::Value;
 
 Value QkNorm(graph::Builder& g, Value qkv, Value q_weight, Value k_weight,
              const QkNormOptions& options, std::string_view name) {
-  return g.Emit1("qk_norm", {qkv, q_weight, k_weight},
-                 {{"heads", options.heads}, {"kv_heads", options.kv_heads}, {"eps", options.eps}},
-                 name);
+  graph::Attributes attributes = {
+      {"heads", options.heads}, {"kv_heads", options.kv_heads}, {"eps", options.eps}};
+  if (options.unit_offset) attributes.Set("unit_offset", true);
+  return g.Emit1("qk_norm", {qkv, q_weight, k_weight}, std::move(attributes), name);
 }
 
 namespace {
@@ -51,8 +56,9 @@ void Gradient(GradientContext& ctx) {
   std::vector<Value> inputs = {ctx.input(0), ctx.input(1), ctx.input(2), ctx.output(1),
                                ctx.output_gradient(0)};
   for (size_t i = 1; i < 3; ++i) inputs.push_back(want[i] ? ctx.TakePartial(i) : graph::kNoTensor);
-  const std::vector<Value> gradients = ctx.builder().Emit(
-      "qk_norm_backward", inputs, Select(ctx.attributes(), {"heads", "kv_heads"}), "", want);
+  const std::vector<Value> gradients =
+      ctx.builder().Emit("qk_norm_backward", inputs,
+                         Select(ctx.attributes(), {"heads", "kv_heads", "unit_offset"}), "", want);
   for (size_t i = 0; i < 3; ++i) {
     if (want[i]) ctx.SetGradient(i, gradients[i]);
   }
@@ -105,6 +111,9 @@ const CudaWorkspaceRegistration kQkNormWorkspace("qk_norm_backward", [](const Op
   return QkNormPartials(tokens * heads) * sums * call.input(1).shape.elements() *
          static_cast<int64_t>(sizeof(float));
 });
+
+const CudaRefusalRegistration kRefusal("qk_norm", &RefuseUnitOffset);
+const CudaRefusalRegistration kBackwardRefusal("qk_norm_backward", &RefuseUnitOffset);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -4,7 +4,8 @@
 //
 //   qkv[B,T,(H+2G)·hd]: H query heads, then G key heads, then G value heads, hd values each
 //   y = x · rstd · weight in each query and key head, rstd = 1 / √(mean of x² over the head + eps)
-// Query heads share q_weight[hd], key heads share k_weight[hd]; values pass unchanged.
+// Query heads share q_weight[hd], key heads share k_weight[hd]; values pass unchanged. With
+// `unit_offset`, y = x · rstd · (1 + weight), as in Gemma 3 (ops/norms/unit_offset.h).
 //
 // The op also returns rstd[B,T,H+G], for its gradient. With the attribute "axis" the ranks of that
 // axis share the heads, and each rank's gradients of the weights are parts of a sum.
@@ -21,6 +22,7 @@ struct QkNormOptions {
   int64_t heads = 0;     // H
   int64_t kv_heads = 0;  // G
   double eps = 1e-6;
+  bool unit_offset = false;
 };
 
 // → y [B,T,(H+2G)·hd]. InternalError on shapes that do not fit.

@@ -1,4 +1,5 @@
-// Forward, of each query and key head: y = x · rstd · weight (definition in qk_norm.h). A head
+// Forward, of each query and key head: y = x · rstd · weight (definition in qk_norm.h; with a unit
+// offset, here and below, 1 + weight for weight). A head
 // stays in the first-level cache while it is read twice. Threads share the tokens. Bytes:
 // 2·N·(H+2G)·hd·s for N tokens; in place, the value heads are not accessed.
 //
@@ -48,7 +49,7 @@ void QkNorm(const CpuContext& ctx) {
     S* out = ctx.out<S>(0);
     T* rstd_out = ctx.out<T>(1);
     const int64_t width = heads.width;
-    const auto normalize = [&](int64_t begin, int64_t end) {
+    const auto normalize = [&]<bool kUnitOffset>(int64_t begin, int64_t end) {
       for (int64_t token = begin; token < end; ++token) {
         const S* const all_x = in + token * heads.token();
         S* const all_y = out + token * heads.token();
@@ -61,25 +62,31 @@ void QkNorm(const CpuContext& ctx) {
                                               }) /
                                 static_cast<T>(width);
           const T rstd = 1 / std::sqrt(mean_square + eps);
-          RmsNormRow(x, rstd, h < heads.queries ? q_weight : k_weight, width, all_y + h * width);
+          RmsNormRow<kUnitOffset>(x, rstd, h < heads.queries ? q_weight : k_weight, width,
+                                  all_y + h * width);
           if (rstd_out != nullptr) rstd_out[token * heads.normed() + h] = rstd;
         }
         CopyValues(heads, all_x, all_y);
       }
     };
-    ctx.pool.ParallelFor(ctx.in_shape(0).rows(), RowGrain(heads.token()), normalize);
+    DispatchUnitOffset(ctx.attributes, [&]<bool kUnitOffset>() {
+      ctx.pool.ParallelFor(ctx.in_shape(0).rows(), RowGrain(heads.token()),
+                           [&](int64_t begin, int64_t end) {
+                             normalize.template operator()<kUnitOffset>(begin, end);
+                           });
+    });
   });
 }
 
 // Adds the head's share of dweight unless that is nullptr; writes dx unless that is nullptr. dx may
 // share memory with dy.
-template <typename S, typename T>
+template <bool kUnitOffset, typename S, typename T>
 void HeadGradient(const S* x, const S* weight, const S* dy, T rstd, int64_t width, T* dweight,
                   S* dx) {
   Vec<T> lanes = {};
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
     const Vec<T> product = Load<T>(dy + i, count) * (Load<T>(x + i, count) * rstd);
-    lanes += product * Load<T>(weight + i, count);
+    lanes += product * LoadWeight<kUnitOffset, T>(weight + i, count);
     if (dweight != nullptr) {
       Store<T>(dweight + i, Load<T>(dweight + i, count) + product, count);
     }
@@ -87,7 +94,7 @@ void HeadGradient(const S* x, const S* weight, const S* dy, T rstd, int64_t widt
   if (dx == nullptr) return;
   const T mean = SumLanes<T>(lanes) / static_cast<T>(width);
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
-    const Vec<T> g = Load<T>(dy + i, count) * Load<T>(weight + i, count);
+    const Vec<T> g = Load<T>(dy + i, count) * LoadWeight<kUnitOffset, T>(weight + i, count);
     Store<T>(dx + i, (g - Load<T>(x + i, count) * rstd * mean) * rstd, count);
   });
 }
@@ -104,7 +111,7 @@ void QkNormBackward(const CpuContext& ctx) {
     const int q_sums = dq_weight != nullptr, k_sums = dk_weight != nullptr;
     const int64_t width = heads.width;
     const RowPartials<T> partials(ctx, ctx.in_shape(0).rows(), width, q_sums + k_sums);
-    partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
+    const auto gradients = [&]<bool kUnitOffset>(int64_t begin, int64_t end, T* partial) {
       T* const q_partial = q_sums != 0 ? partial : nullptr;
       T* const k_partial = k_sums != 0 ? partial + q_sums * width : nullptr;
       for (int64_t token = begin; token < end; ++token) {
@@ -112,12 +119,17 @@ void QkNormBackward(const CpuContext& ctx) {
         for (int64_t h = 0; h < heads.normed(); ++h) {
           const bool query = h < heads.queries;
           const int64_t at = first + h * width;
-          HeadGradient(in + at, query ? q_weight : k_weight, dout + at,
-                       rstd[token * heads.normed() + h], width, query ? q_partial : k_partial,
-                       din != nullptr ? din + at : nullptr);
+          HeadGradient<kUnitOffset>(
+              in + at, query ? q_weight : k_weight, dout + at, rstd[token * heads.normed() + h],
+              width, query ? q_partial : k_partial, din != nullptr ? din + at : nullptr);
         }
         if (din != nullptr) CopyValues(heads, dout + first, din + first);
       }
+    };
+    DispatchUnitOffset(ctx.attributes, [&]<bool kUnitOffset>() {
+      partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
+        gradients.template operator()<kUnitOffset>(begin, end, partial);
+      });
     });
     if (dq_weight != nullptr) partials.Combine(ctx.pool, 0, ctx.in<T>(5), dq_weight);
     if (dk_weight != nullptr) partials.Combine(ctx.pool, q_sums, ctx.in<T>(6), dk_weight);

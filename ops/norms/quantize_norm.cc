@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/linear/quantize_workspace.h"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -24,6 +26,8 @@ const graph::OpDef& NormOf(const OpCall& call) {
   Check(IsQuantizedNorm(of), call, "makes no codes of '" + of + "'");
   Check(call.has_input(kAddend) == NormAdds(of), call, "norms of sums, and no others, add");
   Check(!call.has_input(kBias) || NormHasMean(of), call, "RMS norms have no bias");
+  Check(!HasUnitOffset(call.attributes) || !NormHasMean(of), call,
+        "layer norms have no unit offset");
   return OpRegistry::Get().Require(of);
 }
 
@@ -78,6 +82,7 @@ const CudaWorkspaceRegistration kWorkspace("quantize_norm", [](const OpCall& cal
   const bool adds = call.has_input(kAddend) && !call.has_output(kSum);
   return kLargestWordsBytes + (adds ? call.input(kX).bytes() : 0);
 });
+const CudaRefusalRegistration kRefusal("quantize_norm", &RefuseUnitOffset);
 
 }  // namespace
 }  // namespace plimsoll::ops

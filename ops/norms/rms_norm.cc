@@ -1,9 +1,13 @@
+#include <utility>
+
 #include "graph/gradient.h"
+#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/norm_dropout.h"
 #include "ops/norms/norm_partials.h"
 #include "ops/norms/norms.h"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -29,8 +33,8 @@ void RmsNormGradient(GradientContext& ctx) {
   if (!want[0] && !want[1]) return;
   std::vector<Value> inputs = {ctx.input(0), ctx.input(1), ctx.output(1), ctx.output_gradient(0)};
   for (size_t i = 0; i < 2; ++i) inputs.push_back(want[i] ? ctx.TakePartial(i) : graph::kNoTensor);
-  const std::vector<Value> gradients =
-      ctx.builder().Emit("rms_norm_backward", inputs, {}, "", want);
+  const std::vector<Value> gradients = ctx.builder().Emit(
+      "rms_norm_backward", inputs, Select(ctx.attributes(), {"unit_offset"}), "", want);
   for (size_t i = 0; i < 2; ++i) {
     if (want[i]) ctx.SetGradient(i, gradients[i]);
   }
@@ -85,10 +89,16 @@ const CudaWorkspaceRegistration kBackwardWorkspace("rms_norm_backward", [](const
   return NormPartialsBytes(call.input(0), int{call.has_output(1)});
 });
 
+const CudaRefusalRegistration kRefusal("rms_norm", &RefuseUnitOffset);
+const CudaRefusalRegistration kBackwardRefusal("rms_norm_backward", &RefuseUnitOffset);
+
 }  // namespace
 
-Value RmsNorm(graph::Builder& g, Value x, Value weight, double eps, std::string_view name) {
-  return g.Emit1("rms_norm", {x, weight}, {{"eps", eps}}, name);
+Value RmsNorm(graph::Builder& g, Value x, Value weight, double eps, std::string_view name,
+              bool unit_offset) {
+  graph::Attributes attributes = {{"eps", eps}};
+  if (unit_offset) attributes.Set("unit_offset", true);
+  return g.Emit1("rms_norm", {x, weight}, std::move(attributes), name);
 }
 
 }  // namespace plimsoll::ops

@@ -1,5 +1,5 @@
-// Forward: y = x · rstd · weight. A row stays in the first-level cache while it is read twice.
-// Threads share the rows. Bytes: 2·N·D·s.
+// Forward: y = x · rstd · weight; with a unit offset, here and below, 1 + weight for weight. A row
+// stays in the first-level cache while it is read twice. Threads share the rows. Bytes: 2·N·D·s.
 //
 // Backward, with x̂ = x · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − x̂ · Σ(ĝ·x̂) / D),   dweight = Σ_rows dy · x̂,
@@ -27,33 +27,35 @@ void RmsNorm(const CpuContext& ctx) {
     const S *all_x = ctx.in<S>(0), *weight = ctx.in<S>(1);
     S* all_y = ctx.out<S>(0);
     T* rstd_out = ctx.out<T>(1);
-    ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const S* x = all_x + row * width;
-        S* y = all_y + row * width;
-        const T mean_square = SumVectors<T>(width,
-                                            [&](int64_t i, auto count) {
-                                              const Vec<T> v = Load<T>(x + i, count);
-                                              return v * v;
-                                            }) /
-                              static_cast<T>(width);
-        const T rstd = 1 / std::sqrt(mean_square + eps);
-        RmsNormRow(x, rstd, weight, width, y);
-        if (rstd_out != nullptr) rstd_out[row] = rstd;
-      }
+    DispatchUnitOffset(ctx.attributes, [&]<bool kUnitOffset>() {
+      ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
+        for (int64_t row = begin; row < end; ++row) {
+          const S* x = all_x + row * width;
+          S* y = all_y + row * width;
+          const T mean_square = SumVectors<T>(width,
+                                              [&](int64_t i, auto count) {
+                                                const Vec<T> v = Load<T>(x + i, count);
+                                                return v * v;
+                                              }) /
+                                static_cast<T>(width);
+          const T rstd = 1 / std::sqrt(mean_square + eps);
+          RmsNormRow<kUnitOffset>(x, rstd, weight, width, y);
+          if (rstd_out != nullptr) rstd_out[row] = rstd;
+        }
+      });
     });
   });
   StoreLargest(ctx);
 }
 
 // Σ(ĝ·x̂) of a row; adds the row's share of dweight unless that is nullptr.
-template <typename S, typename T>
+template <bool kUnitOffset, typename S, typename T>
 T ReduceRow(const S* x, const S* weight, const S* dy, T rstd, int64_t width, T* dweight) {
   Vec<T> sum = {};
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
     const Vec<T> d = Load<T>(dy + i, count);
     const Vec<T> product = d * (Load<T>(x + i, count) * rstd);
-    sum += product * Load<T>(weight + i, count);
+    sum += product * LoadWeight<kUnitOffset, T>(weight + i, count);
     if (dweight != nullptr) {
       Store<T>(dweight + i, Load<T>(dweight + i, count) + product, count);
     }
@@ -62,12 +64,12 @@ T ReduceRow(const S* x, const S* weight, const S* dy, T rstd, int64_t width, T* 
 }
 
 // dx may share memory with dy or acc.
-template <typename S, typename T>
+template <bool kUnitOffset, typename S, typename T>
 void GradientRow(const S* x, const S* weight, const S* dy, T rstd, T sum, int64_t width,
                  const S* acc, S* dx) {
   const T mean = sum / static_cast<T>(width);
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
-    const Vec<T> g = Load<T>(dy + i, count) * Load<T>(weight + i, count);
+    const Vec<T> g = Load<T>(dy + i, count) * LoadWeight<kUnitOffset, T>(weight + i, count);
     Vec<T> d = (g - Load<T>(x + i, count) * rstd * mean) * rstd;
     if (acc != nullptr) d += Load<T>(acc + i, count);
     Store<T>(dx + i, d, count);
@@ -86,14 +88,16 @@ void RmsNormBackward(const CpuContext& ctx) {
     S* dx = static_cast<S*>(gradient.data);
     T* dweight = ctx.out<T>(1);
     const RowPartials<T> partials(ctx, rows, width, dweight != nullptr);
-    partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t at = row * width;
-        const T sum = ReduceRow(x + at, weight, dy + at, rstd[row], width, partial);
-        if (dx == nullptr) continue;
-        GradientRow(x + at, weight, dy + at, rstd[row], sum, width,
-                    acc_x != nullptr ? acc_x + at : nullptr, dx + at);
-      }
+    DispatchUnitOffset(ctx.attributes, [&]<bool kUnitOffset>() {
+      partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t at = row * width;
+          const T sum = ReduceRow<kUnitOffset>(x + at, weight, dy + at, rstd[row], width, partial);
+          if (dx == nullptr) continue;
+          GradientRow<kUnitOffset>(x + at, weight, dy + at, rstd[row], sum, width,
+                                   acc_x != nullptr ? acc_x + at : nullptr, dx + at);
+        }
+      });
     });
     if (dweight != nullptr) partials.Combine(ctx.pool, 0, ctx.in<T>(5), dweight);
     if (ctx.has_output(2)) RunDropout(ctx, gradient, ctx.inputs[6], ctx.outputs[2]);

@@ -1,13 +1,14 @@
 #include "ops/stored_attention/stored_attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "graph/builder.h"
 #include "ops/attention/attention.h"
+#include "ops/elementwise/activations.h"
+#include "ops/elementwise/arithmetic.h"
 #include "ops/linear/matmul.h"
 
 namespace plimsoll::ops {
@@ -30,8 +31,12 @@ void EmitStored(Builder& g, const Node& attention) {
                                    {"kv_heads", attributes.GetInt("kv_heads")}};
   const double drop = attributes.GetReal("dropout");
   const std::vector<Value> split = g.Emit("split_heads", {attention.inputs[0]}, heads, "heads");
-  const double scale = 1 / std::sqrt(static_cast<double>(g.shape(split[0]).dim(3)));
+  double scale = AttentionScale(attributes, g.shape(split[0]).dim(3));
   std::vector<Value> scores = {Matmul(g, split[0], split[1], false, true, "scores")};
+  if (const double cap = AttentionSoftcap(attributes); cap > 0) {
+    scores[0] = Softcap(g, Scale(g, scores[0], scale, "scores.scaled"), cap, "scores.capped");
+    scale = 1;
+  }
   const bool padded = attention.inputs.size() > 2 && attention.inputs[2] != graph::kNoTensor;
   if (padded) scores.push_back(attention.inputs[2]);
   Value p = g.Emit1("masked_softmax", scores,

@@ -7,7 +7,8 @@
 //
 //   %q, %k, %v     = split_heads(%qkv)          [B,G,(H/G)·T,hd], [B,G,T,hd] twice
 //   %scores        = matmul(%q, %kᵀ)            [B,G,(H/G)·T,T]
-//   %probabilities = masked_softmax(%scores)    may take the memory of the scores
+//   %probabilities = masked_softmax(%scores)    may take the memory of the scores; before it, scale
+//                                               and softcap if the scores have a soft cap
 //   %dropped       = dropout(%probabilities)    if the attention drops
 //   %mixed         = matmul(%probabilities, %v) [B,G,(H/G)·T,hd]
 //   %out           = merge_heads(%mixed)        [B,T,H·hd]
