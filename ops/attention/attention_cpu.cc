@@ -8,6 +8,7 @@
 // when the operands have 16 bits. The largest magnitude of a result is found afterwards, in one
 // more read.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "base/dropout_draws.h"
@@ -32,7 +33,10 @@ struct Layout {
         heads(attributes.GetInt("heads")),
         kv_heads(attributes.GetInt("kv_heads")),
         group(heads / kv_heads),
-        head(stride / (heads + 2 * kv_heads)) {}
+        head(stride / (heads + 2 * kv_heads)),
+        divisor(attributes.Has("scale") ? 1 / attributes.GetReal("scale")
+                                        : std::sqrt(static_cast<double>(head))),
+        softcap(AttentionSoftcap(attributes)) {}
 
   int64_t Query(int64_t b, int64_t h) const { return b * sequence * stride + h * head; }
   int64_t Key(int64_t b, int64_t g) const { return Query(b, heads + g); }
@@ -41,6 +45,7 @@ struct Layout {
   int64_t Lse(int64_t b, int64_t h) const { return (b * heads + h) * sequence; }
 
   int64_t batch, sequence, stride, heads, kv_heads, group, head;
+  double divisor, softcap;  // of scores
 };
 
 template <typename T>
@@ -128,6 +133,8 @@ void Forward(const CpuContext& ctx) {
       task.causal = ctx.attributes.GetBool("causal");
       task.positions = Positions(ctx, 3, at, b);
       task.window = AttentionWindow(ctx.attributes);
+      task.divisor = at.divisor;
+      task.softcap = at.softcap;
       task.query_begin = begin % blocks * cpu::kAttentionQueries;
       const int64_t end = std::min(at.sequence, task.query_begin + cpu::kAttentionQueries);
       task.query_end = std::clamp(task.length, task.query_begin, end);
@@ -172,6 +179,8 @@ void Backward(const CpuContext& ctx) {
       task.causal = ctx.attributes.GetBool("causal");
       task.positions = Positions(ctx, 6, at, b);
       task.window = AttentionWindow(ctx.attributes);
+      task.divisor = at.divisor;
+      task.softcap = at.softcap;
       task.dropout = Dropout<T>(ctx, &stream, b, h);
       ZeroRows(task.dq, at.stride, at.group * at.head, task.length, at.sequence);
       ZeroRows(task.dk, at.stride, at.head, task.length, at.sequence);

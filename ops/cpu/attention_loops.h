@@ -1,5 +1,5 @@
-// The inner loops of attention: softmax(q·kᵀ / √hd)·v blockwise, for one head at a time and without
-// ever holding a T×T matrix. T sequence, hd values of a head.
+// The inner loops of attention: softmax(q·kᵀ / divisor)·v blockwise, for one head at a time and
+// without ever holding a T×T matrix. T sequence, hd values of a head.
 //
 // Dao 2023, "FlashAttention-2", algorithms 1 and 2. Nothing is allocated: the caller provides
 // scratch. Results depend on the operands alone; AVX2 and AVX-512 give the same bits.
@@ -56,6 +56,8 @@ struct AttentionForward {
   bool causal;
   const int32_t* positions;  // [T], of each token in its document; nullptr: one document
   int64_t window;            // 0: none
+  double divisor;            // scores are q·k / divisor
+  double softcap;            // c, of scores: then c · tanh(score / c); 0: none
   int64_t query_begin;       // a multiple of kAttentionQueries
   int64_t query_end;         // at most kAttentionQueries later
   AttentionDropout<T> dropout;
@@ -84,6 +86,8 @@ struct AttentionBackward {
   bool causal;
   const int32_t* positions;  // [T], of each token in its document; nullptr: one document
   int64_t window;            // 0: none
+  double divisor;            // scores are q·k / divisor
+  double softcap;            // c, of scores: then c · tanh(score / c); 0: none
   AttentionDropout<T> dropout;
 };
 

@@ -39,8 +39,12 @@ struct Floats8 {
   static Reg Add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
   static Reg Sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
   static Reg Mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
+  static Reg Div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
   static Reg Fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
   static Reg Max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
+  static Reg Select(Reg a, Reg b, Reg x, Reg y) {
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+  }
   static Reg From(Reg x, int64_t first, Reg fill) {
     const int lanes = first <= 0 ? 0 : first >= 8 ? 8 : static_cast<int>(first);
     const __m256i before =
@@ -54,6 +58,7 @@ struct Floats8 {
                                  (reinterpret_cast<Bits>(shifted) << 23));
   }
   static Reg Exp2(Reg x) { return Exp2Float<Floats8>(x); }
+  static Reg Tanh(Reg x) { return TanhFloat<Floats8>(x); }
 };
 
 struct Doubles4 {
@@ -76,6 +81,7 @@ struct Doubles4 {
     return _mm256_blendv_pd(x, fill, _mm256_castsi256_pd(before));
   }
   static Reg Exp2(Reg x) { return Exp2Lanes<Doubles4>(x); }
+  static Reg Tanh(Reg x) { return TanhLanes<Doubles4>(x); }
 };
 
 }  // namespace

@@ -44,8 +44,12 @@ struct Floats16 {
   static Reg Add(Reg a, Reg b) { return _mm512_add_ps(a, b); }
   static Reg Sub(Reg a, Reg b) { return _mm512_sub_ps(a, b); }
   static Reg Mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }
+  static Reg Div(Reg a, Reg b) { return _mm512_div_ps(a, b); }
   static Reg Fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
   static Reg Max(Reg a, Reg b) { return _mm512_maskz_max_ps(0xffff, a, b); }
+  static Reg Select(Reg a, Reg b, Reg x, Reg y) {
+    return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), x);
+  }
   static Reg From(Reg x, int64_t first, Reg fill) {
     const unsigned lanes = first <= 0 ? 0 : first >= 16 ? 16 : static_cast<unsigned>(first);
     return _mm512_mask_mov_ps(x, static_cast<__mmask16>((1u << lanes) - 1), fill);
@@ -57,6 +61,7 @@ struct Floats16 {
                                  (reinterpret_cast<Bits>(shifted) << 23));
   }
   static Reg Exp2(Reg x) { return Exp2Float<Floats16>(x); }
+  static Reg Tanh(Reg x) { return TanhFloat<Floats16>(x); }
 };
 
 struct Doubles8 {
@@ -77,6 +82,7 @@ struct Doubles8 {
     return _mm512_mask_mov_pd(x, static_cast<__mmask8>((1u << lanes) - 1), fill);
   }
   static Reg Exp2(Reg x) { return Exp2Lanes<Doubles8>(x); }
+  static Reg Tanh(Reg x) { return TanhLanes<Doubles8>(x); }
 };
 
 }  // namespace

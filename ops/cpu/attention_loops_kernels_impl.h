@@ -8,7 +8,8 @@
 //   C[i][lane] = Σ_k A(i,k) · B[k][lane]
 // where A's values are broadcast from k, v, P or dS in their memory layout, and only q (and dout,
 // in the backward pass) is transposed, once. Maximum and sum of a query's scores are taken along a
-// lane: no register is ever reduced. Scores are in units of log 2, so that exp is exp2.
+// lane: no register is ever reduced. Scores are in units of log 2, so that exp is exp2. With a soft
+// cap c, products of q and k give score / c instead, whose tanh times c is the capped score.
 //
 // A vector type V must provide what attention_loops_tiles_impl.h lists.
 #pragma once
@@ -177,6 +178,19 @@ struct Attention : AttentionTiles<V> {
     V::Store(shrink + kWidth, shrink1);
   }
 
+  // The factor of queries before their products with keys.
+  template <typename Task>
+  static T QueryFactor(const Task& task) {
+    return static_cast<T>(task.softcap > 0 ? 1 / (task.divisor * task.softcap)
+                                           : kLog2E / task.divisor);
+  }
+
+  // tanh of scores that are in units of c → capped scores in units of log 2.
+  template <typename Task>
+  static Reg CapUnit(const Task& task) {
+    return V::Set(static_cast<T>(task.softcap * kLog2E));
+  }
+
   template <typename S>
   static void Forward(const AttentionForward<S>& task, T* scratch) {
     constexpr bool kNarrow = !std::is_same_v<S, T>;
@@ -193,7 +207,7 @@ struct Attention : AttentionTiles<V> {
     const int64_t queries = task.query_end - task.query_begin;
     const int64_t panels = (queries + kLanes - 1) / kLanes;
 
-    const T scale = static_cast<T>(kLog2E / std::sqrt(static_cast<double>(hd)));
+    const T scale = QueryFactor(task);
     for (int64_t i = 0; i < panels; ++i) {
       const int64_t count = Least(kLanes, queries - i * kLanes);
       if (count < kLanes) Fill(q + i * panel, panel, 0);
@@ -223,6 +237,12 @@ struct Attention : AttentionTiles<V> {
         if (keys == 0 || FirstKey(task, first_query) >= key + keys) continue;
         Tiles::template Product<Order::kRows, Into::kStore>(keys, hd, k, hd, q + i * panel, kLanes,
                                                             s, kLanes);
+        if (task.softcap > 0) {
+          const Reg unit = CapUnit(task);
+          for (int64_t j = 0; j < keys * kLanes; j += kWidth) {
+            V::Store(s + j, V::Mul(V::Tanh(V::Load(s + j)), unit));
+          }
+        }
         // A lane for a query beyond the end sees what the last query sees, or more: its scores are
         // zero, and it is not written.
         const int64_t first_masked = task.causal ? key - first_query : -kTile;
@@ -272,9 +292,10 @@ struct Attention : AttentionTiles<V> {
 
   // Probabilities and gradients of scores of a panel from s = Sᵀ and dp = dPᵀ, `keys` rows of
   // kTile: p ← exp2(s − lse), dp ← p · (dp − delta). With dropout, whose factors are `keep`, dp is
-  // the gradient of the dropped probabilities: dp ← p · (keep · dp − delta), and s ← keep · p.
+  // the gradient of the dropped probabilities: dp ← p · (keep · dp − delta), and s ← keep · p. With
+  // kCapped s is in units of the soft cap: s ← c · tanh(s) first, and dp ← dp · (1 − tanh²) last.
   // `ends`: nullptr, or those of LaneEnds.
-  template <typename S>
+  template <bool kCapped, typename S>
   static void ScoreGradients(const AttentionBackward<S>& task, int64_t row, int64_t query,
                              int64_t key, int64_t keys, const int64_t* ends, const T* lse,
                              const T* delta, T* s, T* dp) {
@@ -290,8 +311,20 @@ struct Attention : AttentionTiles<V> {
     for (int64_t j = 0; j < keys; ++j) {
       T* const p = s + j * kTile;
       T* const gradient = dp + j * kTile;
-      Reg p0 = V::Exp2(V::Sub(V::Load(p), lse0));
-      Reg p1 = V::Exp2(V::Sub(V::Load(p + kWidth), lse1));
+      Reg score0 = V::Load(p);
+      Reg score1 = V::Load(p + kWidth);
+      Reg slope0 = {}, slope1 = {};
+      if constexpr (kCapped) {
+        const Reg unit = CapUnit(task), one = V::Set(1);
+        const Reg tanh0 = V::Tanh(score0);
+        const Reg tanh1 = V::Tanh(score1);
+        score0 = V::Mul(tanh0, unit);
+        score1 = V::Mul(tanh1, unit);
+        slope0 = V::Fma(V::Sub(zero, tanh0), tanh0, one);
+        slope1 = V::Fma(V::Sub(zero, tanh1), tanh1, one);
+      }
+      Reg p0 = V::Exp2(V::Sub(score0, lse0));
+      Reg p1 = V::Exp2(V::Sub(score1, lse1));
       if (first + j > 0) {
         p0 = V::From(p0, first + j, zero);
         p1 = V::From(p1, first + j - kWidth, zero);
@@ -313,8 +346,14 @@ struct Attention : AttentionTiles<V> {
         V::Store(p, p0);
         V::Store(p + kWidth, p1);
       }
-      V::Store(gradient, V::Mul(p0, V::Sub(dp0, delta0)));
-      V::Store(gradient + kWidth, V::Mul(p1, V::Sub(dp1, delta1)));
+      Reg ds0 = V::Mul(p0, V::Sub(dp0, delta0));
+      Reg ds1 = V::Mul(p1, V::Sub(dp1, delta1));
+      if constexpr (kCapped) {
+        ds0 = V::Mul(ds0, slope0);
+        ds1 = V::Mul(ds1, slope1);
+      }
+      V::Store(gradient, ds0);
+      V::Store(gradient + kWidth, ds1);
     }
   }
 
@@ -361,7 +400,6 @@ struct Attention : AttentionTiles<V> {
     T* const ds = take(kTile * kTile);         // [key][query]
     T* const lse = take(kTile);                // [query], in units of log 2
     T* const delta = take(kTile);              // [query]
-    const double root = std::sqrt(static_cast<double>(hd));
 
     Fill(dk, 2 * keys_all * padded, 0);
     for (int64_t h = 0; h < task.heads; ++h) {
@@ -376,7 +414,7 @@ struct Attention : AttentionTiles<V> {
         CopyTile(queries, hd, task.q + query * task.stride + h * hd, task.stride, q, padded, padded,
                  1);
         CopyTile(queries, hd, dout_rows, task.out_stride, dout, padded, padded, 1);
-        Transpose(kTile, hd, q, padded, q_lanes, kTile, OneFactor{static_cast<T>(kLog2E / root)});
+        Transpose(kTile, hd, q, padded, q_lanes, kTile, OneFactor{QueryFactor(task)});
         Transpose(kTile, hd, dout, padded, do_lanes, kTile, OneFactor{1});
         // Uses dq's tile, which is still empty.
         const Rows out = InCompute(task.out + query * task.out_stride + h * hd, task.out_stride,
@@ -410,8 +448,10 @@ struct Attention : AttentionTiles<V> {
                 keys, hd, k, padded, q_lanes + i * kLanes, kTile, s, kTile);
             Tiles::template Product<Order::kRows, Into::kStore>(
                 keys, hd, v, padded, do_lanes + i * kLanes, kTile, dp, kTile);
-            ScoreGradients(task, task.dropout.row + h, first_query, key, keys, cut ? ends : nullptr,
-                           lse + i * kLanes, delta + i * kLanes, s, dp);
+            const auto gradients =
+                task.softcap > 0 ? &ScoreGradients<true, S> : &ScoreGradients<false, S>;
+            gradients(task, task.dropout.row + h, first_query, key, keys, cut ? ends : nullptr,
+                      lse + i * kLanes, delta + i * kLanes, s, dp);
             for (int64_t j = keys; j < tile; ++j) {
               Fill(s + j * kTile, kLanes, 0);
               Fill(dp + j * kTile, kLanes, 0);
@@ -421,10 +461,11 @@ struct Attention : AttentionTiles<V> {
                         dk + key * padded, dv + key * padded);
         }
         CopyTile(queries, hd, dq, padded, task.dq + query * task.stride + h * hd, task.stride, hd,
-                 static_cast<T>(1 / root));
+                 static_cast<T>(1 / task.divisor));
       }
     }
-    CopyTile(task.length, hd, dk, padded, task.dk, task.stride, hd, static_cast<T>(1 / root));
+    CopyTile(task.length, hd, dk, padded, task.dk, task.stride, hd,
+             static_cast<T>(1 / task.divisor));
     CopyTile(task.length, hd, dv, padded, task.dv, task.stride, hd, 1);
   }
 

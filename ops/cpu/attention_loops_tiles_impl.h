@@ -3,8 +3,9 @@
 // linkage, for the reason given there.
 //
 // A vector type V provides: T, Reg, kWidth, kMaxRows (rows of accumulators, two registers each),
-// Load, Store, Set, Add, Sub, Mul, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN), Exp2,
-// and From(x, first, fill): x in the lanes ≥ first, fill in those before. Load and Store of 16-bit
+// Load, Store, Set, Add, Sub, Mul, Div, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN),
+// Select(a, b, x, y): x in the lanes where a < b, y in the others, Exp2, Tanh, and From(x, first,
+// fill): x in the lanes ≥ first, fill in those before. Load and Store of 16-bit
 // types convert; only CopyTile uses them.
 #pragma once
 
@@ -43,13 +44,39 @@ inline __attribute__((always_inline)) typename V::Reg Exp2Float(typename V::Reg 
   return V::AddToExponent(p, shifted);
 }
 
+// tanh(x) as in ops/simd.h: for |x| < 0.6 a polynomial, as the quotient loses the digits of a small
+// x; otherwise (1 − e) / (1 + e) with e = 2^(−2·|x|·log₂e) and the sign of x. NaN stays NaN.
+template <typename V>
+inline __attribute__((always_inline)) typename V::Reg TanhFloat(typename V::Reg x) {
+  using Reg = typename V::Reg;
+  const Reg zero = V::Set(0.0f), one = V::Set(1.0f);
+  const Reg size = V::Max(x, V::Sub(zero, x));
+  const Reg z = V::Mul(x, x);
+  Reg p = V::Fma(z, V::Set(-0.00626911968f), V::Set(0.0211109594f));
+  p = V::Fma(p, z, V::Set(-0.0538739488f));
+  p = V::Fma(p, z, V::Set(0.133329153f));
+  p = V::Fma(p, z, V::Set(-0.333333313f));
+  const Reg near = V::Fma(x, V::Mul(p, z), x);
+  const Reg e = V::Exp2(V::Mul(size, V::Set(-2.88539008f)));
+  const Reg far = V::Div(V::Sub(one, e), V::Add(one, e));
+  return V::Select(size, V::Set(0.6f), near, V::Select(x, zero, V::Sub(zero, far), far));
+}
+
 // For double, which only tests use.
 template <typename V>
-inline typename V::Reg Exp2Lanes(typename V::Reg x) {
+inline typename V::Reg EachLane(typename V::Reg x, double (*function)(double)) {
   double lanes[V::kWidth];
   V::Store(lanes, x);
-  for (double& lane : lanes) lane = std::exp2(lane);
+  for (double& lane : lanes) lane = function(lane);
   return V::Load(lanes);
+}
+template <typename V>
+inline typename V::Reg Exp2Lanes(typename V::Reg x) {
+  return EachLane<V>(x, [](double lane) { return std::exp2(lane); });
+}
+template <typename V>
+inline typename V::Reg TanhLanes(typename V::Reg x) {
+  return EachLane<V>(x, [](double lane) { return std::tanh(lane); });
 }
 
 template <typename V>
