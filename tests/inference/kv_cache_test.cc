@@ -80,6 +80,20 @@ forward
   EXPECT_EQ(program.nodes()[0].attributes.GetInt("window"), 5);
 }
 
+TEST(KvCache, KeepsScaleAndSoftCapOfScores) {
+  Program program = Cached(R"(program p
+  tensor %qkv: f32[2,1,24] input persistent
+forward
+  %out: f32[2,1,8], _ = attention(%qkv, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=2, scale=0.25, softcap=50.0, window=4} @attn
+)",
+                           8);
+  EXPECT_EQ(program.nodes()[0].attributes, (graph::Attributes{{"heads", int64_t{2}},
+                                                              {"kv_heads", int64_t{2}},
+                                                              {"scale", 0.25},
+                                                              {"softcap", 50.0},
+                                                              {"window", int64_t{4}}}));
+}
+
 TEST(KvCache, RefusesDocumentsApart) {
   Program program = Parse(R"(program p
   tensor %qkv: f32[1,4,12] input persistent

@@ -184,6 +184,27 @@ backward
 )");
 }
 
+TEST(FuseRecomputedActivations, MakesAGegluWithItsGradient) {
+  const std::string tensors = R"(program p
+  tensor %h: bf16[6,16] input persistent
+  tensor %dg: bf16[6,8] input persistent
+  tensor %x: bf16[6,8] metric persistent
+  tensor %dh: bf16[6,16] metric persistent
+)";
+  ExpectFused(FuseRecomputedActivations, 1, tensors + R"(
+recompute
+  %g: bf16[6,8] = geglu(%h) !recompute
+backward
+  %dh = geglu_backward(%h, %dg)
+  %x = scale(%g) {factor=2.0}
+)",
+              tensors + R"(
+backward
+  %g: bf16[6,8], %dh = geglu_with_backward(%h, %dg) !fuse
+  %x = scale(%g) {factor=2.0}
+)");
+}
+
 TEST(FuseRecomputedActivations, MakesASwigluWithItsGradient) {
   const std::string tensors = R"(program p
   tensor %h: bf16[6,16] input persistent
@@ -328,10 +349,10 @@ std::vector<std::byte> Results(const Program& program) {
 
 TEST(FuseActivations, KeepsAllBits) {
   for (const std::string type : {"f32", "f64", "bf16", "f16"}) {
-    for (const std::string activation : {"gelu tanh", "gelu none", "swiglu"}) {
+    for (const std::string activation : {"gelu tanh", "gelu none", "swiglu", "geglu"}) {
       SCOPED_TRACE(type + " " + activation);
       const std::string wide = type == "f64" ? "f64" : "f32";
-      const bool gelu = activation != "swiglu";
+      const bool gelu = activation.starts_with("gelu");
       const std::string width = gelu ? "1003" : "2006",
                         op = activation.substr(0, activation.find(' '));
       const std::string attributes =

@@ -77,6 +77,16 @@ TEST(LeakyRelu, RefusesSlopesOutsideZeroToOne) {
 }
 
 // Where x is small, where the polynomial ends, and where the result is 1.
+TEST(Softcap, StaysWithinItsCap) {
+  const TestTensor x = Values(DType::kFloat32, {6}, {0, 1e-6, -3, 60, 3e38, -3e38});
+  const TestTensor y = RunOp("softcap", {&x}, {{"cap", 30.0}})[0];
+  for (int64_t i = 0; i < x.size(); ++i) {
+    const double expected = 30 * std::tanh(x.at(i) / 30);
+    EXPECT_NEAR(y.at(i), expected, 4e-7 * std::fabs(expected)) << x.at(i);
+  }
+  EXPECT_THROW(RunOp("softcap", {&x}, {{"cap", 0.0}}), InternalError);
+}
+
 TEST(Tanh, IsPreciseOverItsRange) {
   std::vector<double> arguments = {0, 1e-30, -1e-30, 3e38, -3e38};
   for (double x = -12; x < 12; x += 0.00137) arguments.push_back(static_cast<float>(x));

@@ -27,13 +27,13 @@ forward
   %a: bf16[6,8] = add(%x, %p) @block.0
   %y: bf16[6,8], %y.mean: f32[6], %y.rstd: f32[6] = layer_norm(%a, %g, %b) {eps=1e-05} @block.1
   %c: bf16[6,8] = add(%a, %y) @block.1
-  %z: bf16[6,8], _ = rms_norm(%c, %g) {eps=1e-06} @block.2
+  %z: bf16[6,8], _ = rms_norm(%c, %g) {eps=1e-06, unit_offset=true} @block.2
   %out: bf16[6,8] = mul(%c, %z)
 )",
               kTensors + R"(
 forward
   %a: bf16[6,8], %y: bf16[6,8], %y.mean: f32[6], %y.rstd: f32[6] = add_layer_norm(%x, %p, %g, %b) {eps=1e-05} @block.1 !fuse
-  %c: bf16[6,8], %z: bf16[6,8], _ = add_rms_norm(%a, %y, %g) {eps=1e-06} @block.2 !fuse
+  %c: bf16[6,8], %z: bf16[6,8], _ = add_rms_norm(%a, %y, %g) {eps=1e-06, unit_offset=true} @block.2 !fuse
   %out: bf16[6,8] = mul(%c, %z)
 )");
 }
@@ -94,10 +94,13 @@ TEST(AddNorm, HasTheBitsOfItsParts) {
     const auto fused = RunOp("add_layer_norm", {&a, &b, &weight, &bias}, eps);
     ExpectSameBits(fused[0], sum);
     for (size_t i = 0; i < layer.size(); ++i) ExpectSameBits(fused[1 + i], layer[i]);
-    const auto rms = RunOp("rms_norm", {&sum, &weight}, eps);
-    const auto fused_rms = RunOp("add_rms_norm", {&a, &b, &weight}, eps);
-    ExpectSameBits(fused_rms[0], sum);
-    for (size_t i = 0; i < rms.size(); ++i) ExpectSameBits(fused_rms[1 + i], rms[i]);
+    for (const graph::Attributes& own :
+         {eps, graph::Attributes{{"eps", 1e-5}, {"unit_offset", true}}}) {
+      const auto rms = RunOp("rms_norm", {&sum, &weight}, own);
+      const auto fused_rms = RunOp("add_rms_norm", {&a, &b, &weight}, own);
+      ExpectSameBits(fused_rms[0], sum);
+      for (size_t i = 0; i < rms.size(); ++i) ExpectSameBits(fused_rms[1 + i], rms[i]);
+    }
   }
 }
 

@@ -22,6 +22,8 @@ struct Case {
   int64_t heads, kv_heads;
   double tolerance;  // a few units in the last place: both round once, from different sums
   int64_t window = 0;
+  double scale = 0;    // 0: 1/√head
+  double softcap = 0;  // 0: none
 };
 
 class CachedAttentionTest : public testing::TestWithParam<Case> {
@@ -44,9 +46,11 @@ class CachedAttentionTest : public testing::TestWithParam<Case> {
 };
 
 TEST_P(CachedAttentionTest, WindowsGiveWhatTheWholeTextGives) {
-  const auto [dtype, heads, kv_heads, tolerance, window_size] = GetParam();
+  const auto [dtype, heads, kv_heads, tolerance, window_size, scale, softcap] = GetParam();
   Attributes cached{{"heads", heads}, {"kv_heads", kv_heads}};
   if (window_size > 0) cached.Set("window", window_size);
+  if (scale > 0) cached.Set("scale", scale);
+  if (softcap > 0) cached.Set("softcap", softcap);
   const TestTensor qkv = NormalValues(dtype, {kRows, kLength, stride()}, 1);
   Attributes at_once = cached;
   at_once.Set("causal", true);
@@ -81,7 +85,9 @@ INSTANTIATE_TEST_SUITE_P(
     Types, CachedAttentionTest,
     testing::Values(Case{DType::kFloat64, 4, 4, 1e-12}, Case{DType::kFloat64, 6, 2, 1e-12},
                     Case{DType::kFloat32, 4, 1, 2e-6}, Case{DType::kFloat64, 6, 2, 1e-12, 5},
-                    Case{DType::kFloat64, 4, 4, 1e-12, 1}, Case{DType::kFloat32, 4, 1, 2e-6, 11}));
+                    Case{DType::kFloat64, 4, 4, 1e-12, 1}, Case{DType::kFloat32, 4, 1, 2e-6, 11},
+                    Case{DType::kFloat64, 6, 2, 1e-12, 5, 0.4, 0.9},
+                    Case{DType::kFloat32, 4, 1, 2e-6, 0, 0, 2}));
 
 TEST(CachedAttention, RefusesPositionsOutsideTheCache) {
   const TestTensor qkv = NormalValues(DType::kFloat32, {1, 3, 12}, 1);

@@ -28,6 +28,8 @@ struct Case {
   std::vector<double> lengths = {};     // empty: no padding
   std::vector<int64_t> documents = {};  // tokens of each in a row; empty: one document
   int64_t window = 0;
+  double scale = 0;    // 0: 1/√head
+  double softcap = 0;  // 0: none
 };
 
 // The positions of a row's tokens in its documents, which row b has in another order than row 0.
@@ -50,6 +52,8 @@ Attributes AttributesOf(const Case& c) {
                         {"dropout", c.dropout},
                         {"key", int64_t{7}}};
   if (c.window > 0) attributes.Set("window", c.window);
+  if (c.scale > 0) attributes.Set("scale", c.scale);
+  if (c.softcap > 0) attributes.Set("softcap", c.softcap);
   return attributes;
 }
 
@@ -65,7 +69,7 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
   r.out.assign(c.batch * T * O, 0);
   r.lse.assign(c.batch * c.heads * T, 0);
   r.dqkv.assign(c.batch * T * C, 0);
-  const double scale = 1 / std::sqrt(static_cast<double>(hd));
+  const double scale = c.scale > 0 ? c.scale : 1 / std::sqrt(static_cast<double>(hd));
   const PhiloxStream stream = DropoutStream(kRng, 7);
   const std::vector<double> positions =
       c.documents.empty() ? std::vector<double>() : PositionsOf(c);
@@ -85,10 +89,15 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
       const int64_t length = c.lengths.empty() ? T : static_cast<int64_t>(c.lengths[b]);
       for (int64_t i = 0; i < length; ++i) {
         const int64_t keys = c.causal ? i + 1 : length;
-        std::vector<double> p(keys), keep(keys, 1), dp(keys);
+        std::vector<double> p(keys), keep(keys, 1), dp(keys), slope(keys, 1);
         double largest = -1e300, total = 0;
         for (int64_t j = 0; j < keys; ++j) {
           for (int64_t d = 0; d < hd; ++d) p[j] += qkv.at(q_at(i, d)) * qkv.at(k_at(j, d)) * scale;
+          if (c.softcap > 0) {
+            const double t = std::tanh(p[j] / c.softcap);
+            p[j] = c.softcap * t;
+            slope[j] = 1 - t * t;
+          }
           if (!sees(b, i, j)) p[j] = -INFINITY;
           largest = std::max(largest, p[j]);
         }
@@ -111,7 +120,7 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
         double delta = 0;
         for (int64_t j = 0; j < keys; ++j) delta += p[j] * dp[j];
         for (int64_t j = 0; j < keys; ++j) {
-          const double ds = p[j] * (dp[j] - delta) * scale;
+          const double ds = p[j] * (dp[j] - delta) * slope[j] * scale;
           for (int64_t d = 0; d < hd; ++d) {
             r.dqkv[v_at(j, d)] += p[j] * keep[j] * dout.at(o_at(i, d));
             r.dqkv[q_at(i, d)] += ds * qkv.at(k_at(j, d));
@@ -193,7 +202,40 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{1, 300, 4, 2, 16, true, 0, {}, {}, 100},
                     Case{2, 200, 2, 1, 16, true, 0.25, {}, {}, 17},
                     Case{2, 150, 2, 2, 8, true, 0, {150, 33}, {}, 64},
-                    Case{2, 200, 2, 1, 16, true, 0.5, {}, {90, 110}, 50}));
+                    Case{2, 200, 2, 1, 16, true, 0.5, {}, {90, 110}, 50},
+                    // Scales and soft caps, alone and with all of the above.
+                    Case{1, 97, 2, 1, 20, false, 0, {}, {}, 0, 0.1},
+                    Case{1, 150, 4, 2, 24, true, 0, {}, {}, 0, 0, 0.5},
+                    Case{1, 130, 2, 1, 64, false, 0, {}, {}, 0, 0.5, 3},
+                    Case{1, 150, 2, 1, 256, true, 0, {}, {}, 64, 0.0625, 50},
+                    Case{2, 200, 2, 1, 16, true, 0.5, {}, {90, 110}, 50, 0.3, 0.8},
+                    Case{2, 150, 2, 2, 8, true, 0.25, {150, 33}, {}, 64, 0, 2}));
+
+// A soft cap far above the scores changes them by less than a rounding, one far below makes them
+// equal: then every key has the same weight.
+TEST(Attention, SoftCapsBendFromNothingToEverything) {
+  const TestTensor qkv = NormalValues(DType::kFloat64, {1, 40, 3 * 8}, 1);
+  Case c{1, 40, 1, 1, 8, true, 0};
+  const auto plain = RunOp("attention", {&qkv, nullptr}, AttributesOf(c));
+  c.softcap = 1e9;
+  const auto loose = RunOp("attention", {&qkv, nullptr}, AttributesOf(c));
+  ExpectNear(loose[0], Naive({1, 40, 1, 1, 8, true, 0}, qkv, plain[0]).out, 1e-12, "out");
+  c.softcap = 1e-9;
+  const auto tight = RunOp("attention", {&qkv, nullptr}, AttributesOf(c));
+  double mean = 0;
+  for (int64_t j = 0; j < 40; ++j) mean += qkv.at(j * 24 + 16) / 40;
+  EXPECT_NEAR(tight[0].at(39 * 8), mean, 1e-8);
+  EXPECT_NEAR(tight[1].at(39), std::log(40.0), 1e-8);
+}
+
+TEST(Attention, RefusesScalesAndCapsBelowZero) {
+  const TestTensor qkv = NormalValues(DType::kFloat32, {1, 4, 12}, 1);
+  for (const char* name : {"scale", "softcap"}) {
+    Attributes attributes = AttributesOf({1, 4, 1, 1, 4, true, 0});
+    attributes.Set(name, -1.0);
+    EXPECT_THROW(RunOp("attention", {&qkv, nullptr}, attributes), InternalError) << name;
+  }
+}
 
 // Values of the head from `first` on, `count` of them, of x[B,T,heads·hd].
 TestTensor HeadsOf(const TestTensor& x, int64_t heads, int64_t first, int64_t count) {

@@ -187,6 +187,24 @@ TEST(Dropout, RefusesScoresThatAreNoSquares) {
 }
 
 // In floats, 2^24 + 1 would be 2^24.
+// Next to √2048 = 45.2548… are 45.25 and 45.5 in bf16, and 45.25 and 45.28125 in fp16.
+TEST(Scale, RoundsItsFactorToTheTypeOfX) {
+  const double factor = std::sqrt(2048.0);
+  for (const auto& [dtype, rounded] : {std::pair{DType::kFloat64, factor},
+                                       {DType::kFloat32, double{static_cast<float>(factor)}},
+                                       {DType::kBFloat16, 45.25},
+                                       {DType::kFloat16, 45.25}}) {
+    const TestTensor x = Values(dtype, {3}, {1, 4, -0.5});
+    const auto got = RunOp("scale", {&x}, {{"factor", factor}, {"rounded", true}});
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_EQ(got[0].at(i), x.at(i) * rounded) << graph::Name(dtype);
+  }
+  // 1 + 2^-8 is 1 in bf16.
+  const TestTensor x = Values(DType::kBFloat16, {1}, {1.5});
+  EXPECT_EQ(RunOp("scale", {&x}, {{"factor", 1.00390625}})[0].at(0), 1.5078125);
+  EXPECT_EQ(RunOp("scale", {&x}, {{"factor", 1.00390625}, {"rounded", true}})[0].at(0), 1.5);
+}
+
 TEST(Add, CountsAsIntegersDo) {
   ThreadPool pool(2);
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();

@@ -11,6 +11,8 @@ const ExampleTable kExamples(R"(
   add "integers"([33,1001] tokens 1048576, [33,1001] tokens 1048576) dtypes=f32
   mul([3,7,5], [3,7,5])
   scale([3,7,5]) {factor=-2.5}
+  // Each type rounds the factor, too, by up to half a unit.
+  scale "rounded"([3,7,5]) {factor=45.254833995939045, rounded=true} low_precision_tolerance=1
   scale_by "f32 scalar"([3,7,5], f32[] positive)
   scale_by "scalar of the same dtype"([3,7,5], [])
   cast "to f64"([3,7,5]) {dtype="f64"}
@@ -68,6 +70,16 @@ const ExampleTable kExamples(R"(
 
   swiglu_with_backward([40,842], [40,421])
   swiglu_with_backward "whole packs"([5,9,176], [5,9,88])
+
+  geglu([3,4,22])
+  geglu_backward([40,842], [40,421])
+  geglu_with_backward([40,842], [40,421])
+  geglu_with_backward "whole packs"([5,9,176], [5,9,88])
+  geglu "largest"([3,4,22]) {largest=true} dtypes=f32,bf16,f16
+  geglu_backward "largest"([40,848], [40,424]) {largest=true} dtypes=f32,bf16,f16
+  geglu_with_backward "largest"([40,842], [40,421]) {largest=true} dtypes=f32,bf16,f16
+  softcap([3,7,5]) {cap=1.5}
+  softcap_backward([33,1001], [33,1001]) {cap=0.8}
 
   relu([3,7,5])
   relu_backward([33,1001], [33,1001])

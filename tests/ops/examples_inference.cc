@@ -12,6 +12,8 @@ const ExampleTable kExamples(R"(
       [1] counter) {heads=6, kv_heads=2}
   attention_cached "sees 5 tokens"([2,4,24], [2,2,9,4], [2,2,9,4], [1] counter)
       {heads=2, kv_heads=2, window=5}
+  attention_cached "capped scores"([2,4,24], [2,2,9,4], [2,2,9,4], [1] counter)
+      {heads=2, kv_heads=2, scale=0.8, softcap=1.2, window=5}
 )");
 
 }  // namespace

@@ -156,6 +156,38 @@ const ExampleTable kExamples(R"(
   quantize_norm "sum and layer norm, wide rows"([3,2312], [3,2312], [2312], _, f32[2] positive)
       {dtype="e4m3", eps=1e-05, index=0, of="add_layer_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
 
+  // With 1 + weight in place of the weight.
+  rms_norm "unit offset"([2,3,45], [45]) {eps=1e-05, unit_offset=true}
+  rms_norm "unit offset, largest, rows of packs"([67,72], [72])
+      {eps=1e-05, largest=true, unit_offset=true} dtypes=f32,bf16,f16
+  rms_norm_backward "unit offset, accumulating"([101,37], [37], compute[101] positive, [101,37],
+      [101,37], compute[37]) {unit_offset=true}
+  rms_norm_backward "unit offset, dropout, rows of packs"([67,328], [328], compute[67] positive,
+      [67,328], [67,328], compute[328], [2] counter) {key=11, p=0.3, unit_offset=true}
+      low_precision_tolerance=2
+  add_rms_norm "unit offset"([2,3,45], [2,3,45], [45]) {eps=1e-05, unit_offset=true}
+      low_precision_tolerance=2
+  add_rms_norm "unit offset, dropout, rows of packs"([5,72], [5,72], [72], [2] counter)
+      {eps=1e-05, key=11, p=0.3, unit_offset=true} low_precision_tolerance=4
+  rms_norm_with_backward "unit offset, accumulating"([42,37], [37], compute[42] positive, [42,37],
+      [42,37], compute[37]) {unit_offset=true}
+  rms_norm_with_backward "unit offset, dropout, rows of packs"([67,72], [72], compute[67] positive,
+      [67,72], _, _, [2] counter) {key=11, p=0.3, unit_offset=true} low_precision_tolerance=2
+      dtypes=f32,bf16,f16
+  qk_norm "unit offset"([2,3,20], [5], [5]) {eps=1e-05, heads=2, kv_heads=1, unit_offset=true}
+  qk_norm "unit offset, heads of packs"([3,7,168], [24], [24])
+      {eps=1e-05, heads=3, kv_heads=2, unit_offset=true}
+  qk_norm_backward "unit offset, accumulating"([2,9,20], [5], [5], compute[2,9,3] positive,
+      [2,9,20], compute[5], compute[5]) {heads=2, kv_heads=1, unit_offset=true}
+  qk_norm_backward "unit offset, heads of packs"([2,33,168], [24], [24], compute[2,33,5] positive,
+      [2,33,168], _, _) {heads=3, kv_heads=2, unit_offset=true}
+  quantize_norm "rms, unit offset"([67,72], _, [72], _, f32[1] positive)
+      {dtype="e4m3", eps=1e-05, index=0, of="rms_norm", unit_offset=true} cuda_tolerance=2
+      dtypes=f32,bf16,f16
+  quantize_norm "sum and rms, unit offset, odd"([2,9,45], [2,9,45], [45], _, f32[2] positive)
+      {dtype="e4m3", eps=1e-05, index=1, of="add_rms_norm", unit_offset=true} cuda_tolerance=2
+      dtypes=f32,bf16,f16
+
   loss_scale_step "grows"(f32[] positive, f32[] positive, [] counter, [2] counter)
       {backoff_factor=0.5, dynamic=true, growth_factor=2.0, growth_interval=4, min_scale=1.0}
   loss_scale_step "loss with a limit"(f32[] positive, f32[] positive, [] counter, [2] counter,

@@ -145,6 +145,27 @@ const ExampleTable kExamples(R"(
       [2,140,16], _, _, [2,140] places 33) {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1}
   attention_backward "a window, dropout"([1,80,24], [1,80,8], compute[1,1,80] positive, [1,80,8],
       [2] counter) {causal=true, dropout=0.5, heads=1, key=11, kv_heads=1, window=20}
+  // Scores with a scale of their own, and with a soft cap that bends them.
+  attention "scaled"([2,7,24], _)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=2, scale=0.8}
+  attention "capped, several tiles"([1,150,24], _)
+      {causal=true, dropout=0.0, heads=4, key=11, kv_heads=2, softcap=0.9}
+  attention "capped, full, padded"([4,30,36], _, [4] tokens 31)
+      {causal=false, dropout=0.0, heads=2, key=11, kv_heads=1, scale=0.6, softcap=1.5}
+  attention "capped, dropout, documents apart, a window"([2,12,24], [2] counter, _, [2,12] places 5)
+      {causal=true, dropout=0.25, heads=2, key=11, kv_heads=2, softcap=1.1, window=3}
+  attention_backward "capped"([2,70,32], [2,70,16], compute[2,2,70] positive, [2,70,16], _)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1, scale=0.7, softcap=1.1}
+  attention_backward "capped, a window, dropout"([1,80,24], [1,80,8], compute[1,1,80] positive,
+      [1,80,8], [2] counter)
+      {causal=true, dropout=0.5, heads=1, key=11, kv_heads=1, softcap=0.7, window=20}
+  attention "capped, heads of 256"([1,140,1024], _)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1, scale=0.0625, softcap=2.0, window=64}
+      cuda_tolerance=4 dtypes=f32,bf16,f16
+  attention_backward "capped, heads of 256"([1,140,1024], [1,140,512], compute[1,2,140] positive,
+      [1,140,512], _)
+      {causal=true, dropout=0.0, heads=2, key=11, kv_heads=1, scale=0.0625, softcap=2.0, window=64}
+      cuda_tolerance=8 dtypes=f32,bf16,f16
   // Of the kernels for tensor cores on a GPU, which leave tiles out: documents that end within tiles
   // and with them, of a token; windows shorter and longer than a tile. cuda_tolerance: weights and
   // their gradients are rounded to 16 bits.
@@ -226,6 +247,19 @@ const ExampleTable kExamples(R"(
   linear_cross_entropy_train "rows of packs in fp16"([140,24], [500,24] small, [140] targets 500,
       f32[] positive, compute[] positive, compute[500,24])
       low_precision_tolerance=4 cuda_tolerance=16 dtypes=f32,f16
+
+  // With a soft cap that bends the logits.
+  linear_cross_entropy "capped"([2,9,11], [37,11], [2,9] targets 37, f32[] positive) {softcap=2.0}
+      cuda_tolerance=1
+  linear_cross_entropy_backward "capped, bias, accumulating"([2,9,11] small, [37,11],
+      [2,9] targets 37, f32[] positive, compute[18] positive, compute[] positive, compute[37,11],
+      [37], compute[37]) {softcap=1.5} low_precision_tolerance=4 cuda_tolerance=1
+  linear_cross_entropy_train "capped, split"([2,9,11], [37,11], [2,9] targets 37, f32[] positive,
+      compute[] positive, compute[37,11]) {axis="tensor", softcap=2.0} low_precision_tolerance=4
+      cuda_tolerance=1
+  linear_cross_entropy_train "capped, rows of packs"([140,24], [500,24], [140] targets 500,
+      f32[] positive, compute[] positive, compute[500,24]) {softcap=3.0} low_precision_tolerance=4
+      cuda_tolerance=1 dtypes=f32,bf16
 
   // A vocabulary that is split among the ranks of an axis with only one rank.
   linear_cross_entropy "split"([2,9,11], [37,11], [2,9] targets 37, f32[] positive) {axis="tensor"}

@@ -40,6 +40,21 @@ backward
 )");
 }
 
+TEST(FuseLossBackward, KeepsTheSoftCap) {
+  ExpectFused(FuseLossBackward, 1, kTensors + R"(
+forward
+  %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s) {softcap=30.0}
+backward
+  %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
+  _, %dw, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, %dw) {softcap=30.0}
+)",
+              kTensors + R"(
+forward
+  %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
+  %loss, _, %dw, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {softcap=30.0} !fuse
+)");
+}
+
 // In 16 bits, x, weight and dx have 16 bits; everything else about the loss is float32.
 TEST(FuseLossBackward, KeepsTheTypes) {
   const std::string tensors = R"(program p

@@ -33,22 +33,34 @@ struct Problem {
   }
 
   std::vector<TestTensor> Forward(int threads = 2) const {
-    return RunOp("linear_cross_entropy", {&x, &weight, &targets, &scale, bias}, {}, threads);
+    return RunOp("linear_cross_entropy", {&x, &weight, &targets, &scale, bias}, attributes(),
+                 threads);
   }
   std::vector<TestTensor> Backward(const TestTensor& lse, const TestTensor* given,
                                    int threads = 2) const {
     return RunOp("linear_cross_entropy_backward",
-                 {&x, &weight, &targets, &scale, &lse, &dloss, given, bias, nullptr}, {}, threads,
-                 {true, true, bias != nullptr});
+                 {&x, &weight, &targets, &scale, &lse, &dloss, given, bias, nullptr}, attributes(),
+                 threads, {true, true, bias != nullptr});
   }
   std::vector<TestTensor> Train(const TestTensor* given, int threads = 2) const {
     return RunOp("linear_cross_entropy_train",
-                 {&x, &weight, &targets, &scale, &dloss, given, bias, nullptr}, {}, threads,
-                 {true, true, true, bias != nullptr});
+                 {&x, &weight, &targets, &scale, &dloss, given, bias, nullptr}, attributes(),
+                 threads, {true, true, true, bias != nullptr});
+  }
+
+  graph::Attributes attributes() const {
+    return cap > 0 ? graph::Attributes{{"softcap", cap}} : graph::Attributes();
+  }
+  Problem Capped(double at) const {
+    Problem capped = *this;
+    if (bias != nullptr) capped.bias = &capped.biases;
+    capped.cap = at;
+    return capped;
   }
 
   TestTensor x, weight, targets, scale, dloss, acc, biases;
   const TestTensor* bias;
+  double cap = 0;  // of logits; 0: none
 };
 
 struct Reference {
@@ -64,7 +76,7 @@ Reference Naive(const Problem& p) {
   r.dx.assign(rows * width, 0);
   r.dweight.assign(vocabulary * width, 0);
   r.dbias.assign(vocabulary, 0);
-  std::vector<double> logits(vocabulary);
+  std::vector<double> logits(vocabulary), slopes(vocabulary, 1);
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t target = static_cast<int64_t>(p.targets.at(i));
     if (target < 0) continue;
@@ -74,13 +86,19 @@ Reference Naive(const Problem& p) {
       for (int64_t d = 0; d < width; ++d) {
         logits[v] += p.x.at(i * width + d) * p.weight.at(v * width + d);
       }
+      if (p.cap > 0) {
+        const double t = std::tanh(logits[v] / p.cap);
+        logits[v] = p.cap * t;
+        slopes[v] = 1 - t * t;
+      }
       largest = std::max(largest, logits[v]);
     }
     for (int64_t v = 0; v < vocabulary; ++v) total += std::exp(logits[v] - largest);
     const double lse = largest + std::log(total);
     r.loss += p.scale.at(0) * (lse - logits[target]);
     for (int64_t v = 0; v < vocabulary; ++v) {
-      const double g = p.scale.at(0) * (std::exp(logits[v] - lse) - (v == target ? 1 : 0));
+      const double g =
+          p.scale.at(0) * (std::exp(logits[v] - lse) - (v == target ? 1 : 0)) * slopes[v];
       r.dbias[v] += g;
       for (int64_t d = 0; d < width; ++d) {
         r.dx[i * width + d] += g * p.weight.at(v * width + d);
@@ -116,6 +134,13 @@ TEST(LinearCrossEntropy, AgreesWithItsFormula) {
   ExpectAgreement(Problem(DType::kFloat64, 37, 61, 9, true), 1e-12);
   ExpectAgreement(Problem(DType::kFloat32, 150, 5000, 20, true), 1e-5);
   ExpectAgreement(Problem(DType::kBFloat16, 37, 61, 9, true), 1e-5, 0x1p-8);
+}
+
+TEST(LinearCrossEntropy, AgreesWithItsFormulaUnderASoftCap) {
+  ExpectAgreement(Problem(DType::kFloat64, 37, 61, 9).Capped(3), 1e-12);
+  ExpectAgreement(Problem(DType::kFloat64, 37, 61, 9, true).Capped(0.5), 1e-12);
+  ExpectAgreement(Problem(DType::kFloat32, 150, 5000, 20, true).Capped(2), 1e-5);
+  ExpectAgreement(Problem(DType::kBFloat16, 37, 61, 9, true).Capped(30), 1e-5, 0x1p-8);
 }
 
 // Logits and softmax are float32, so the loss is as precise as in float32.

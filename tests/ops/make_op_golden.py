@@ -336,6 +336,38 @@ def write_spectral_norms(directory):
     write(directory / "power_iteration.txt", tensors)
 
 
+def write_gemma(directory):
+    """Gemma's norm and gated MLP, and soft caps of scores and of logits, as transformers has them."""
+    def norm(x, weight):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * (1 + weight)
+
+    write(directory / "rms_norm_unit_offset.txt", differentiate(
+        norm, {"x": randn(3, 5, 13), "weight": randn(13) / 4}))
+    write(directory / "geglu.txt", differentiate(
+        lambda x: nn.gelu(x[..., :11], approximate="tanh") * x[..., 11:], {"x": 2 * randn(5, 22)}))
+    write(directory / "softcap.txt", differentiate(
+        lambda x: 1.5 * torch.tanh(x / 1.5), {"x": 2 * randn(67)}))
+    rows, classes, width = 10, 13, 7
+    labels = labels_of(rows, classes)
+    write(directory / "linear_cross_entropy_softcap.txt", {"labels": labels, **differentiate(
+        lambda x, weight: nn.cross_entropy(2 * torch.tanh(nn.linear(x, weight) / 2), labels),
+        {"x": randn(rows, width), "weight": randn(classes, width)})})
+
+    # Queries and keys of three heads, two for each head of keys, a scale of their own and a window.
+    batch, sequence, head = 2, 9, 6
+    near = torch.ones(sequence, sequence, dtype=torch.bool).tril().triu(-3)
+
+    def attend(qkv):
+        q, k, v = qkv.view(batch, sequence, 8, head).transpose(1, 2).split((4, 2, 2), 1)
+        k, v = (x.repeat_interleave(2, 1) for x in (k, v))
+        scores = 1.2 * torch.tanh(q @ k.transpose(2, 3) * 0.7 / 1.2)
+        p = scores.masked_fill(~near, -torch.inf).softmax(-1)
+        return (p @ v).transpose(1, 2).reshape(batch, sequence, 4 * head)
+
+    write(directory / "attention_softcap.txt", differentiate(
+        attend, {"qkv": randn(batch, sequence, 8 * head)}))
+
+
 def averages(**kwargs):
     """The averages of a weight after each of five updates."""
     module = torch.nn.ParameterList([torch.zeros(11)])
@@ -442,7 +474,7 @@ def main():
     for seed, group in enumerate((write_transposed_convolutions, write_instance_norms,
                                   write_channels, write_dice_losses, write_resizings,
                                   write_binary_cross_entropies, write_spectral_norms,
-                                  write_scaled_products), 2):
+                                  write_scaled_products, write_gemma), 2):
         torch.manual_seed(seed)
         group(directory)
 

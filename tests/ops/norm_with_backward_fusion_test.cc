@@ -101,6 +101,38 @@ backward
 )");
 }
 
+// Both multiply by 1 + weight, or neither.
+TEST(FuseRecomputedNorms, KeepsTheUnitOffset) {
+  const auto forward = [](const std::string& again, const std::string& offset) {
+    return kTensors + R"(
+forward
+  %h: bf16[6,8] = scale(%x) {factor=2.0}
+  %y: bf16[6,8], %rstd: f32[6] = rms_norm(%h, %g) {eps=1e-05, unit_offset=true}
+  %z: bf16[6,4] = linear(%y, %w, _)
+recompute
+  %y.again: bf16[6,8], _ = rms_norm(%h, %g) {)" +
+           again + R"(} !recompute
+backward
+  %dy: bf16[6,8] = linear_dx(%z, %w)
+  %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
+  %dh: bf16[6,8], %dg = rms_norm_backward(%h, %g, %rstd, %dy, %dy, %dg))" +
+           offset;
+  };
+  ExpectFused(FuseRecomputedNorms, 1,
+              forward("eps=1e-05, unit_offset=true", " {unit_offset=true}\n"), kTensors + R"(
+forward
+  %h: bf16[6,8] = scale(%x) {factor=2.0}
+  %y: bf16[6,8], %rstd: f32[6] = rms_norm(%h, %g) {eps=1e-05, unit_offset=true}
+  %z: bf16[6,4] = linear(%y, %w, _)
+backward
+  %dy: bf16[6,8] = linear_dx(%z, %w)
+  %y.again: bf16[6,8], %dh: bf16[6,8], %dg = rms_norm_with_backward(%h, %g, %rstd, %dy, %dy, %dg) {unit_offset=true} !fuse
+  %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
+)");
+  const std::string differ = forward("eps=1e-05, unit_offset=true", "\n");
+  ExpectFused(FuseRecomputedNorms, 0, differ, differ);
+}
+
 // The norm of the forward pass keeps the statistics that were recomputed.
 TEST(FuseRecomputedNorms, KeepsStatistics) {
   ExpectFused(FuseRecomputedNorms, 1, kTensors + R"(
@@ -164,12 +196,18 @@ TEST(NormWithBackward, HasTheBitsOfItsParts) {
     ExpectSameBits(both[0], norm[0]);
     for (size_t i = 0; i < gradients.size(); ++i) ExpectSameBits(both[1 + i], gradients[i]);
 
-    const auto rms = RunOp("rms_norm", {&x, &weight}, eps);
-    const auto rms_gradients = RunOp("rms_norm_backward", {&x, &weight, &rms[1], &dy, &x, nullptr});
-    const auto rms_both = RunOp("rms_norm_with_backward", {&x, &weight, &rms[1], &dy, &x, nullptr});
-    ExpectSameBits(rms_both[0], rms[0]);
-    for (size_t i = 0; i < rms_gradients.size(); ++i)
-      ExpectSameBits(rms_both[1 + i], rms_gradients[i]);
+    for (const graph::Attributes& offset :
+         {graph::Attributes{}, graph::Attributes{{"unit_offset", true}}}) {
+      graph::Attributes own = offset;
+      own.Set("eps", 1e-5);
+      const auto rms = RunOp("rms_norm", {&x, &weight}, own);
+      const std::vector<const TestTensor*> inputs = {&x, &weight, &rms[1], &dy, &x, nullptr};
+      const auto rms_gradients = RunOp("rms_norm_backward", inputs, offset);
+      const auto rms_both = RunOp("rms_norm_with_backward", inputs, offset);
+      ExpectSameBits(rms_both[0], rms[0]);
+      for (size_t i = 0; i < rms_gradients.size(); ++i)
+        ExpectSameBits(rms_both[1 + i], rms_gradients[i]);
+    }
   }
 }
 

@@ -1,4 +1,5 @@
-// Attention compared with PyTorch's scaled_dot_product_attention.
+// Attention compared with PyTorch's scaled_dot_product_attention, and with what transformers does
+// of Gemma 2's where there is a soft cap.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -21,6 +22,20 @@ TEST_P(GoldenTest, AttentionWithLengths) {
   ExpectNear(forward[0], golden["y"]);
   ExpectNear(Call("attention_backward", attributes,
                   {qkv, forward[0], forward[1], Make(golden["dy"]), none, lengths})[0],
+             golden["dqkv"]);
+}
+
+TEST_P(GoldenTest, AttentionUnderASoftCap) {
+  Golden golden = Read("attention_softcap");
+  const HostTensor qkv = Make(golden["qkv"]);
+  const graph::Attributes attributes = {{"heads", 4},        {"kv_heads", 2}, {"causal", true},
+                                        {"dropout", 0.0},    {"scale", 0.7},  {"softcap", 1.2},
+                                        {"key", int64_t{0}}, {"window", 4}};
+  const std::optional<HostTensor> none;
+  const Outputs forward = Call("attention", attributes, {qkv, none});
+  ExpectNear(forward[0], golden["y"]);
+  ExpectNear(Call("attention_backward", attributes,
+                  {qkv, forward[0], forward[1], Make(golden["dy"]), none})[0],
              golden["dqkv"]);
 }
 

@@ -44,6 +44,21 @@ TEST_P(GoldenTest, CrossEntropy) {
   }
 }
 
+TEST_P(GoldenTest, LinearCrossEntropyUnderASoftCap) {
+  Golden golden = Read("linear_cross_entropy_softcap");
+  const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);
+  const HostTensor labels = Make(golden["labels"], DType::kInt32), dloss = Make(golden["dy"]);
+  const HostTensor scale = Scalar(DType::kFloat32, kMeanOfEight);
+  const std::optional<HostTensor> none;
+  const Attributes cap = {{"softcap", 2.0}};
+  const Outputs forward = Call("linear_cross_entropy", cap, {x, weight, labels, scale});
+  ExpectNear(forward[0], golden["y"]);
+  const Outputs backward = Call("linear_cross_entropy_backward", cap,
+                                {x, weight, labels, scale, forward[1], dloss, none});
+  ExpectNear(backward[0], golden["dx"]);
+  ExpectNear(backward[1], golden["dweight"]);
+}
+
 TEST_P(GoldenTest, LinearCrossEntropyWithBias) {
   Golden golden = Read("linear_cross_entropy");
   const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);

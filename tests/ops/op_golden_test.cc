@@ -61,6 +61,19 @@ TEST_P(GoldenTest, RmsNorm) {
   ExpectNear(backward[1], golden["dweight"]);
 }
 
+// As Gemma's norm, whose weight has 1 added to it.
+TEST_P(GoldenTest, RmsNormWithUnitOffset) {
+  Golden golden = Read("rms_norm_unit_offset");
+  const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);
+  const Outputs forward = Call("rms_norm", {{"eps", 1e-6}, {"unit_offset", true}}, {x, weight});
+  ExpectNear(forward[0], golden["y"]);
+  const std::optional<HostTensor> none;
+  const Outputs backward = Call("rms_norm_backward", {{"unit_offset", true}},
+                                {x, weight, forward[1], Make(golden["dy"]), none, none});
+  ExpectNear(backward[0], golden["dx"]);
+  ExpectNear(backward[1], golden["dweight"]);
+}
+
 TEST_P(GoldenTest, GeluTanh) {
   CheckUnary("gelu_tanh", "gelu", {{"approximate", std::string("tanh")}});
 }
@@ -73,6 +86,8 @@ TEST_P(GoldenTest, LeakyRelu) { CheckByResult("leaky_relu", {{"slope", 0.01}}); 
 TEST_P(GoldenTest, Sigmoid) { CheckByResult("sigmoid"); }
 TEST_P(GoldenTest, Tanh) { CheckByResult("tanh"); }
 TEST_P(GoldenTest, Swiglu) { CheckUnary("swiglu", "swiglu", {}); }
+TEST_P(GoldenTest, Geglu) { CheckUnary("geglu", "geglu", {}); }
+TEST_P(GoldenTest, Softcap) { CheckUnary("softcap", "softcap", {{"cap", 1.5}}); }
 
 const Attributes kPoolWindow = ToAttributes(
     {.kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 1, .pad_h = 1, .pad_w = 1});

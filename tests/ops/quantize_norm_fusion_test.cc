@@ -34,7 +34,7 @@ forward
   %y: bf16[2,8,32], %rstd: f32[16] = rms_norm(%x, %g) {eps=1e-05} @block.0.norm_1
   %yl: f32[] = largest_magnitude(%y) @block.0.qkv !fp8_products
   %yt: e4m3[32,16], %yq: e4m3[2,8,32], %ys: f32[], _ = quantize(%y, %yl, _, %expected) {dtype="e4m3", index=2} @block.0.qkv !fp8_products
-  %s: bf16[2,8,32], %z: bf16[2,8,32], %zr: f32[16] = add_rms_norm(%x, %h, %g) {eps=1e-06} @block.0.norm_2
+  %s: bf16[2,8,32], %z: bf16[2,8,32], %zr: f32[16] = add_rms_norm(%x, %h, %g) {eps=1e-06, unit_offset=true} @block.0.norm_2
   %zl: f32[] = largest_magnitude(%z)
   %zt: e4m3[32,16], _, %zs: f32[], _ = quantize(%z, %zl, _, %expected) {dtype="e4m3", index=3}
   %u: bf16[2,8,32], _, %ur: f32[16] = layer_norm(%s, %g, _) {eps=1e-05}
@@ -50,7 +50,7 @@ backward
               kTensors + R"(
 forward
   %yt: e4m3[32,16], %yq: e4m3[2,8,32], %ys: f32[], %yl: f32[], _, %rstd: f32[16] = quantize_norm(%x, _, %g, _, %expected) {dtype="e4m3", eps=1e-05, index=2, of="rms_norm"} @block.0.norm_1 !fuse
-  %zt: e4m3[32,16], _, %zs: f32[], _, _, %zr: f32[16], %s: bf16[2,8,32] = quantize_norm(%x, %h, %g, _, %expected) {dtype="e4m3", eps=1e-06, index=3, of="add_rms_norm"} @block.0.norm_2 !fuse
+  %zt: e4m3[32,16], _, %zs: f32[], _, _, %zr: f32[16], %s: bf16[2,8,32] = quantize_norm(%x, %h, %g, _, %expected) {dtype="e4m3", eps=1e-06, index=3, of="add_rms_norm", unit_offset=true} @block.0.norm_2 !fuse
   _, %uq: e4m3[2,8,32], %us: f32[], _, _, %ur: f32[16] = quantize_norm(%s, _, %g, _, %expected) {dtype="e4m3", eps=1e-05, index=0, of="layer_norm"} !fuse
   %vt: e5m2[32,16], %vq: e5m2[2,8,32], %vs: f32[], %vl: f32[], %vm: f32[16], %vr: f32[16], %t: bf16[2,8,32] = quantize_norm(%s, %h, %g, %b, %expected) {dtype="e5m2", eps=1e-05, index=1, of="add_layer_norm"} !fuse
   %read = mul(%s, %t)

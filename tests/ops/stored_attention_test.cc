@@ -61,6 +61,32 @@ forward
 )");
 }
 
+TEST(StoredAttention, ScalesAndCapsScores) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[3,6,24] input persistent
+forward
+  %a: f32[3,6,8], _ = attention(%x, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=2, scale=0.25}
+  %b: f32[3,6,8], _ = attention(%x, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=2, scale=0.25, softcap=50.0} @capped
+)");
+  StoredAttention().Run(program);
+  ExpectProgram(program, R"(program p
+  tensor %x: f32[3,6,24] input persistent
+forward
+  %heads: f32[3,2,6,4], %heads.k: f32[3,2,6,4], %heads.v: f32[3,2,6,4] = split_heads(%x) {heads=2, kv_heads=2} !stored_attention
+  %scores: f32[3,2,6,6] = matmul(%heads, %heads.k) {trans_a=false, trans_b=true} !stored_attention
+  %probabilities: f32[3,2,6,6] = masked_softmax(%scores) {causal=true, scale=0.25} !stored_attention
+  %mixed: f32[3,2,6,4] = matmul(%probabilities, %heads.v) {trans_a=false, trans_b=false} !stored_attention
+  %a: f32[3,6,8] = merge_heads(%mixed) {heads=2, kv_heads=2} !stored_attention
+  %capped.heads: f32[3,2,6,4], %capped.heads.k: f32[3,2,6,4], %capped.heads.v: f32[3,2,6,4] = split_heads(%x) {heads=2, kv_heads=2} @capped !stored_attention
+  %capped.scores: f32[3,2,6,6] = matmul(%capped.heads, %capped.heads.k) {trans_a=false, trans_b=true} @capped !stored_attention
+  %capped.scores.scaled: f32[3,2,6,6] = scale(%capped.scores) {factor=0.25} @capped !stored_attention
+  %capped.scores.capped: f32[3,2,6,6] = softcap(%capped.scores.scaled) {cap=50.0} @capped !stored_attention
+  %capped.probabilities: f32[3,2,6,6] = masked_softmax(%capped.scores.capped) {causal=true, scale=1.0} @capped !stored_attention
+  %capped.mixed: f32[3,2,6,4] = matmul(%capped.probabilities, %capped.heads.v) {trans_a=false, trans_b=false} @capped !stored_attention
+  %b: f32[3,6,8] = merge_heads(%capped.mixed) {heads=2, kv_heads=2} @capped !stored_attention
+)");
+}
+
 TEST(StoredAttention, LeavesDocumentsApartAndWindows) {
   constexpr std::string_view kText = R"(program p
   tensor %x: f32[3,6,24] input persistent

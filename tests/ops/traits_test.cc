@@ -104,6 +104,7 @@ TEST(Traits, AreThoseOfTheseOps) {
                    "dequantize",
                    "drop_path",
                    "dropout",
+                   "geglu",
                    "gelu",
                    "largest_magnitude",
                    "layer_norm",
@@ -120,6 +121,7 @@ TEST(Traits, AreThoseOfTheseOps) {
                    "scale",
                    "sigmoid",
                    "silu",
+                   "softcap",
                    "space_to_depth",
                    "subsample",
                    "swiglu",
@@ -130,16 +132,31 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"batch_norm", "layer_norm", "qk_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
-            (Names{"dequantize", "gelu", "leaky_relu", "quantize_activation", "relu", "sigmoid",
-                   "silu", "swiglu", "tanh"}));
+            (Names{"dequantize", "geglu", "gelu", "leaky_relu", "quantize_activation", "relu",
+                   "sigmoid", "silu", "softcap", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
             (Names{"attention", "masked_softmax"}));
-  EXPECT_EQ(
-      OpsWith([](const OpDef& op) { return !op.finds_largest.empty(); }),
-      (Names{"add_layer_norm", "add_rms_norm", "attention", "attention_backward", "gelu",
-             "gelu_backward", "gelu_with_backward", "layer_norm", "layer_norm_backward",
-             "layer_norm_with_backward", "rms_norm", "rms_norm_backward", "rms_norm_with_backward",
-             "rotary", "swiglu", "swiglu_backward", "swiglu_with_backward"}));
+  EXPECT_EQ(OpsWith([](const OpDef& op) { return !op.finds_largest.empty(); }),
+            (Names{"add_layer_norm",
+                   "add_rms_norm",
+                   "attention",
+                   "attention_backward",
+                   "geglu",
+                   "geglu_backward",
+                   "geglu_with_backward",
+                   "gelu",
+                   "gelu_backward",
+                   "gelu_with_backward",
+                   "layer_norm",
+                   "layer_norm_backward",
+                   "layer_norm_with_backward",
+                   "rms_norm",
+                   "rms_norm_backward",
+                   "rms_norm_with_backward",
+                   "rotary",
+                   "swiglu",
+                   "swiglu_backward",
+                   "swiglu_with_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }),
             (Names{"power_iteration", "stop_gradient"}));
 }
