@@ -2,6 +2,7 @@
 // and ĝ = dy · weight:
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows
 //   dy.
+// With kUnitOffset, which rms_norm may have, 1 + weight takes the place of the weight.
 // Where there is dropout (kDrop), dx with elements dropped is one more result. With kLargest, the
 // kernel also finds the largest magnitudes of its results as they are stored.
 //
@@ -107,7 +108,8 @@ __device__ inline float2 WarpSums(float2 sums) {
 
 // `row_warps`: number of warps that share a row, side by side, each with kPacks packs of every
 // lane.
-template <typename T, bool kMean, bool kAgain, bool kDrop, bool kLargest, int kPacks>
+template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kDrop, bool kLargest,
+          int kPacks>
 __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
                              1) void NormBackwardKernel(NormBackward<T> p, int row_warps) {
   constexpr int kSize = kPackSize<T>;
@@ -201,6 +203,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
       ToFloats(*slot(stage, 0, k), x);
       ToFloats(*slot(stage, 1, k), dy);
       load(0, k, weight);
+      ToNormWeights<kUnitOffset>(weight);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
         const float normal = x[j] * rstd + shift;
@@ -245,6 +248,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
       ToFloats(*slot(stage, 0, k), x);
       ToFloats(*slot(stage, 1, k), dy);
       load(0, k, weight);
+      ToNormWeights<kUnitOffset>(weight);
       ToFloats(*slot(stage, 2, k), acc);
       float dx[kSize];
 #pragma unroll
@@ -308,7 +312,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
 
 // For any width and alignment: a block takes a row and reads it twice; a thread adds its columns of
 // every row that the block takes to the partial sums in the workspace.
-template <typename T, bool kMean, bool kAgain, bool kLargest>
+template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kLargest>
 __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) {
   __shared__ float shared[4][256 / kWarp];
   float* partial = p.partials + int64_t{blockIdx.x} * p.sums() * p.width;
@@ -325,14 +329,15 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
     for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
       const float d = ToFloat(dy[i]);
       const float normal = (ToFloat(x[i]) - mean) * rstd;
-      const float g = d * ToFloat(p.weight[i]);
+      const float g = d * NormWeight<kUnitOffset>(ToFloat(p.weight[i]));
       g_sum += g;
       gx_sum += g * normal;
       if (p.dweight) partial[i] += d * normal;
       if (p.dbias) partial[dbias_at + i] += d;
       if constexpr (kAgain) {
         const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
-        const T y = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(p.weight[i]), bias));
+        const T y = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd,
+                                            NormWeight<kUnitOffset>(ToFloat(p.weight[i])), bias));
         p.y[row * p.width + i] = y;
         IncludeStored<kLargest>(Pack<T, 1>{y}, p.largest_y, largest.y);
       }
@@ -343,7 +348,9 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
     if (p.dx == nullptr && p.dropped == nullptr) continue;
     for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
       const float normal = (ToFloat(x[i]) - mean) * rstd;
-      float d = (ToFloat(dy[i]) * ToFloat(p.weight[i]) - g_mean - normal * gx_mean) * rstd;
+      float d = (ToFloat(dy[i]) * NormWeight<kUnitOffset>(ToFloat(p.weight[i])) - g_mean -
+                 normal * gx_mean) *
+                rstd;
       if (p.acc != nullptr) d += ToFloat(p.acc[row * p.width + i]);
       const T rounded = FromFloat<T>(d);
       const int64_t at = row * p.width + i;
@@ -360,17 +367,18 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
 }
 
 // The kernel for such a call.
-template <typename T, bool kMean, bool kAgain, bool kLargest, int kPacks>
+template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kLargest, int kPacks>
 auto* NormBackwardKernelOf(const NormBackward<T>& p) {
   return p.dropped != nullptr
-             ? &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/true, kLargest, kPacks>
-             : &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/false, kLargest, kPacks>;
+             ? &NormBackwardKernel<T, kMean, kUnitOffset, kAgain, /*kDrop=*/true, kLargest, kPacks>
+             : &NormBackwardKernel<T, kMean, kUnitOffset, kAgain, /*kDrop=*/false, kLargest,
+                                   kPacks>;
 }
 
 // out[0] is dweight and out[1] dbias; either is nullptr when not wanted. acc is added to them.
 template <typename T, bool kMean, bool kAgain = false>
 void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* const (&out)[2],
-                        const CudaContext& ctx) {
+                        const CudaContext& ctx, bool unit_offset = false) {
   ColumnSums sums{static_cast<const float*>(ctx.workspace), NormPartials(p.rows), p.width};
   for (int i = 0; i < 2; ++i) {
     if (out[i] == nullptr) continue;
@@ -390,9 +398,10 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   const int lane_packs = (packs + row_warps * kWarp - 1) / (row_warps * kWarp);
   // Older GPUs have less shared memory.
   const int room = static_cast<int>(ctx.libraries.properties().sharedMemPerBlockOptin) - 1024;
-  const auto launch = [&]<int kPacks>() {
-    auto* const kernel = p.largest() ? NormBackwardKernelOf<T, kMean, kAgain, true, kPacks>(p)
-                                     : NormBackwardKernelOf<T, kMean, kAgain, false, kPacks>(p);
+  const auto launch_packs = [&]<bool kUnitOffset, int kPacks>() {
+    auto* const kernel =
+        p.largest() ? NormBackwardKernelOf<T, kMean, kUnitOffset, kAgain, true, kPacks>(p)
+                    : NormBackwardKernelOf<T, kMean, kUnitOffset, kAgain, false, kPacks>(p);
     const int weights = NormBackwardWeightsShared(kPacks, row_warps);
     const int warps =
         std::min(NormBackwardWarps(kPacks), (room - weights) / NormBackwardWarpShared(kPacks));
@@ -401,14 +410,22 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
                "cudaFuncSetAttribute");
     kernel<<<blocks, warps * kWarp, shared, ctx.stream>>>(p, row_warps);
   };
+  const auto launch = [&]<int kPacks>() {
+    DispatchUnitOffset<kMean>(unit_offset, [&]<bool kUnitOffset>() {
+      launch_packs.template operator()<kUnitOffset, kPacks>();
+    });
+  };
   if (p.width % kSize != 0 || row_warps > NormBackwardWarps(kNormBackwardPacks) ||
       row_warps * NormBackwardWarpShared(kNormBackwardPacks) +
               NormBackwardWeightsShared(kNormBackwardPacks, row_warps) >
           room ||
       !Aligned(p.x, p.weight, p.dy, p.acc, p.dx, p.y, p.bias, p.dropped)) {
-    auto* const kernel = p.largest() ? &NormBackwardAnyKernel<T, kMean, kAgain, true>
-                                     : &NormBackwardAnyKernel<T, kMean, kAgain, false>;
-    kernel<<<blocks, 256, 0, ctx.stream>>>(p);
+    DispatchUnitOffset<kMean>(unit_offset, [&]<bool kUnitOffset>() {
+      auto* const kernel = p.largest()
+                               ? &NormBackwardAnyKernel<T, kMean, kUnitOffset, kAgain, true>
+                               : &NormBackwardAnyKernel<T, kMean, kUnitOffset, kAgain, false>;
+      kernel<<<blocks, 256, 0, ctx.stream>>>(p);
+    });
   } else if (lane_packs <= 2) {
     launch.template operator()<2>();
   } else if (lane_packs == 3) {

@@ -60,6 +60,24 @@ struct TanhGradient {
   }
 };
 
+struct SoftcapValue {
+  float cap;
+  __device__ float operator()(float x) const { return __fmul_rn(tanhf(__fdiv_rn(x, cap)), cap); }
+};
+
+struct SoftcapGradient {
+  float cap;
+  __device__ float operator()(float x, float dy) const {
+    const float t = tanhf(__fdiv_rn(x, cap));
+    return __fmul_rn(dy, __fmaf_rn(-t, t, 1.0f));
+  }
+};
+
+template <int kInputs, typename Function>
+void Softcap(const CudaContext& ctx) {
+  MapElements<kInputs>(ctx, Function{static_cast<float>(ctx.attributes.GetReal("cap"))});
+}
+
 // Of functions that give a value and a slope.
 template <typename Function>
 struct Value {
@@ -222,6 +240,8 @@ const CudaKernelRegistration kKernels[] = {
     ElementwiseKernel<2, SigmoidGradient>("sigmoid_backward"),
     ElementwiseKernel<1, TanhValue>("tanh"),
     ElementwiseKernel<2, TanhGradient>("tanh_backward"),
+    CudaKernelRegistration({"softcap", &Softcap<1, SoftcapValue>}),
+    CudaKernelRegistration({"softcap_backward", &Softcap<2, SoftcapGradient>}),
     ElementwiseKernel<1, Value<SiluFunction>>("silu"),
     ElementwiseKernel<2, Gradient<SiluFunction>>("silu_backward"),
     CudaKernelRegistration({"gelu", &Gelu}),

@@ -1,5 +1,6 @@
 // add, mul, scale, scale_by, cast, fill: one thread for a few packs of 16 bytes
 // (ops/cuda/elementwise.cuh). Bytes: every argument once.
+#include "base/low_precision.h"
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
@@ -54,7 +55,12 @@ void Add(const CudaContext& ctx) {
 }
 
 void Scale(const CudaContext& ctx) {
-  MapElements<1>(ctx, ByFactor{static_cast<float>(ctx.attributes.GetReal("factor"))});
+  float factor = static_cast<float>(ctx.attributes.GetReal("factor"));
+  if (ctx.attributes.Has("rounded")) {
+    if (ctx.dtype() == graph::DType::kBFloat16) factor = FromBf16(ToBf16(factor));
+    if (ctx.dtype() == graph::DType::kFloat16) factor = FromF16(ToF16(factor));
+  }
+  MapElements<1>(ctx, ByFactor{factor});
 }
 
 void ScaleBy(const CudaContext& ctx) {

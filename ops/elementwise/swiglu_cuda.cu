@@ -1,7 +1,7 @@
-// Formulas in ops/elementwise/activations_cpu.cc. A thread takes two packs of results, and for each
-// the pack of the gate and that of `up`, half a row further on. Bytes for N rows of F results:
-// swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s. The largest magnitudes of results cost
-// none: each block adds its own.
+// swiglu and geglu: formulas in ops/elementwise/activations_cpu.cc. A thread takes two packs of
+// results, and for each the pack of the gate and that of `up`, half a row further on. Bytes for N
+// rows of F results: 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s. The largest magnitudes of
+// results cost none: each block adds its own.
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/largest.cuh"
@@ -12,7 +12,7 @@ namespace {
 
 // Rows of gate and up together have 2·half elements, those of dy and y half.
 template <typename S>
-struct SwigluArguments {
+struct GatedArguments {
   const S* gate_up;
   const S* dy;  // nullptr: forward only
   S* y;         // nullptr: gradient only
@@ -34,9 +34,9 @@ __device__ void StoreRounded(S* to, const float (&values)[N], uint32_t& largest)
   if constexpr (kLargest) largest = WithMagnitudes(largest, rounded);
 }
 
-template <int N, bool kForward, bool kBackward, bool kLargest, typename S>
+template <typename Gate, int N, bool kForward, bool kBackward, bool kLargest, typename S>
 __global__ void __launch_bounds__(kThreads)
-    SwigluKernel(SwigluArguments<S> args, uint32_t packs, uint32_t packs_per_row) {
+    GatedKernel(GatedArguments<S> args, uint32_t packs, uint32_t packs_per_row) {
   const uint32_t first = blockIdx.x * (kThreads * kUnroll) + threadIdx.x;
   const int64_t half = int64_t{packs_per_row} * N;
   Pack<S, N> gate[kUnroll], up[kUnroll], dy[kUnroll];
@@ -60,13 +60,13 @@ __global__ void __launch_bounds__(kThreads)
     float y[N], dgate[N], dup[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const ValueAndSlope silu = SiluFunction()(ToFloat(gate[u].values[i]));
+      const ValueAndSlope of_gate = Gate()(ToFloat(gate[u].values[i]));
       const float other = ToFloat(up[u].values[i]);
-      y[i] = __fmul_rn(silu.value, other);
+      y[i] = __fmul_rn(of_gate.value, other);
       if constexpr (kBackward) {
         const float d = ToFloat(dy[u].values[i]);
-        dgate[i] = __fmul_rn(__fmul_rn(d, other), silu.slope);
-        dup[i] = __fmul_rn(d, silu.value);
+        dgate[i] = __fmul_rn(__fmul_rn(d, other), of_gate.slope);
+        dup[i] = __fmul_rn(d, of_gate.value);
       }
     }
     if constexpr (kForward) {
@@ -88,14 +88,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int N, bool kForward, bool kBackward, typename S>
-void LaunchRows(const CudaContext& ctx, SwigluArguments<S> args, int64_t rows, int64_t half) {
+template <typename Gate, int N, bool kForward, bool kBackward, typename S>
+void LaunchRows(const CudaContext& ctx, GatedArguments<S> args, int64_t rows, int64_t half) {
   const auto packs_per_row = static_cast<uint32_t>(half / N);
   // Packs are counted in 32 bits, as 32-bit division is fast.
   const int64_t rows_at_once = (int64_t{1} << 31) / packs_per_row;
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const auto packs = static_cast<uint32_t>(std::min(rows_at_once, rows - row) * packs_per_row);
-    SwigluArguments<S> part = args;
+    GatedArguments<S> part = args;
     part.gate_up += row * 2 * half;
     if (kForward) part.y += row * half;
     if (kBackward) {
@@ -104,16 +104,17 @@ void LaunchRows(const CudaContext& ctx, SwigluArguments<S> args, int64_t rows, i
     }
     const uint32_t blocks = (packs + kThreads * kUnroll - 1) / (kThreads * kUnroll);
     const bool largest = args.largest_y != nullptr || args.largest_dgate_up != nullptr;
-    auto* const kernel = largest ? &SwigluKernel<N, kForward, kBackward, true, S>
-                                 : &SwigluKernel<N, kForward, kBackward, false, S>;
+    auto* const kernel = largest ? &GatedKernel<Gate, N, kForward, kBackward, true, S>
+                                 : &GatedKernel<Gate, N, kForward, kBackward, false, S>;
     kernel<<<blocks, kThreads, 0, ctx.stream>>>(part, packs, packs_per_row);
     gpu::CheckLaunch(ctx.op.name.c_str());
   }
 }
 
-// Computes y, or dgate_up, or both: the outputs of the op in this order.
-template <bool kForward, bool kBackward>
-void RunSwiglu(const CudaContext& ctx) {
+// Computes y, or dgate_up, or both: the outputs of the op in this order. Gate gives the value and
+// the slope of the gate's activation.
+template <typename Gate, bool kForward, bool kBackward>
+void RunGated(const CudaContext& ctx) {
   const graph::Shape& shape = ctx.in_shape(0);
   const int64_t rows = shape.rows(), half = shape.dim(-1) / 2;
   constexpr size_t kResults = kForward && kBackward ? 2 : 1;  // the largest magnitudes follow
@@ -125,26 +126,31 @@ void RunSwiglu(const CudaContext& ctx) {
   }
   if (rows == 0 || half == 0) return;
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    const SwigluArguments<S> args{ctx.in<S>(0),
-                                  ctx.in<S>(1),
-                                  kForward ? ctx.out<S>(0) : nullptr,
-                                  kBackward ? ctx.out<S>(kForward) : nullptr,
-                                  kForward ? largest[0] : nullptr,
-                                  kBackward ? largest[kResults - 1] : nullptr};
+    const GatedArguments<S> args{ctx.in<S>(0),
+                                 ctx.in<S>(1),
+                                 kForward ? ctx.out<S>(0) : nullptr,
+                                 kBackward ? ctx.out<S>(kForward) : nullptr,
+                                 kForward ? largest[0] : nullptr,
+                                 kBackward ? largest[kResults - 1] : nullptr};
     constexpr int N = kPackSize<S>;
     const bool aligned = half % N == 0 && IsAligned(args.gate_up, 16) && IsAligned(args.dy, 16) &&
                          IsAligned(args.y, 16) && IsAligned(args.dgate_up, 16);
     if (aligned) {
-      LaunchRows<N, kForward, kBackward>(ctx, args, rows, half);
+      LaunchRows<Gate, N, kForward, kBackward>(ctx, args, rows, half);
     } else {
-      LaunchRows<1, kForward, kBackward>(ctx, args, rows, half);
+      LaunchRows<Gate, 1, kForward, kBackward>(ctx, args, rows, half);
     }
   });
 }
 
-const CudaKernelRegistration kSwiglu({"swiglu", &RunSwiglu<true, false>});
-const CudaKernelRegistration kSwigluBackward({"swiglu_backward", &RunSwiglu<false, true>});
-const CudaKernelRegistration kSwigluWithBackward({"swiglu_with_backward", &RunSwiglu<true, true>});
+const CudaKernelRegistration kKernels[] = {
+    CudaKernelRegistration({"swiglu", &RunGated<SiluFunction, true, false>}),
+    CudaKernelRegistration({"swiglu_backward", &RunGated<SiluFunction, false, true>}),
+    CudaKernelRegistration({"swiglu_with_backward", &RunGated<SiluFunction, true, true>}),
+    CudaKernelRegistration({"geglu", &RunGated<TanhGelu, true, false>}),
+    CudaKernelRegistration({"geglu_backward", &RunGated<TanhGelu, false, true>}),
+    CudaKernelRegistration({"geglu_with_backward", &RunGated<TanhGelu, true, true>}),
+};
 
 }  // namespace
 }  // namespace plimsoll::ops

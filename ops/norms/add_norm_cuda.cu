@@ -3,6 +3,7 @@
 // it move 5·N·D·s. With dropout of b, whose mask is made in registers, the same bytes, where
 // `dropout` before them moves 2·N·D·s more.
 #include "ops/cuda/norm_forward.cuh"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -23,10 +24,11 @@ void AddNorm(const CudaContext& ctx) {
                               .dropout = DropoutOf(ctx, kMean ? 4 : 3),
                               .largest_sum = ctx.out<uint32_t>(kMean ? 4 : 3),
                               .largest_y = ctx.out<uint32_t>(kMean ? 5 : 4)};
+    const bool unit = HasUnitOffset(ctx.attributes);
     if (p.dropout.rng != nullptr) {
-      LaunchNormForward<T, kMean, /*kAdd=*/true, /*kDrop=*/true>(p, ctx.in<T>(2), ctx.stream);
+      LaunchNormForward<T, kMean, /*kAdd=*/true, /*kDrop=*/true>(p, ctx.in<T>(2), ctx.stream, unit);
     } else {
-      LaunchNormForward<T, kMean, /*kAdd=*/true>(p, ctx.in<T>(2), ctx.stream);
+      LaunchNormForward<T, kMean, /*kAdd=*/true>(p, ctx.in<T>(2), ctx.stream, unit);
     }
   });
 }

@@ -2,6 +2,7 @@
 // rms_norm_backward with one more result (ops/cuda/norm_backward.cuh). Bytes: 4·N·D·s, and N·D·s
 // more for acc and for the dropped dx; a separate norm and backward op move 2·N·D·s more.
 #include "ops/cuda/norm_backward.cuh"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -47,7 +48,8 @@ void RmsNorm(const CudaContext& ctx) {
                                .largest_dx = ctx.out<uint32_t>(5),
                                .largest_dropped = ctx.out<uint32_t>(6)};
     LaunchNormBackward<T, /*kMean=*/false, /*kAgain=*/true>(p, {ctx.in<float>(5), nullptr},
-                                                            {ctx.out<float>(2), nullptr}, ctx);
+                                                            {ctx.out<float>(2), nullptr}, ctx,
+                                                            HasUnitOffset(ctx.attributes));
   });
 }
 

@@ -1,7 +1,8 @@
 // Forward, of each query and key head: y = x · rstd · weight (definition in qk_norm.h). A few lanes
 // of a warp, as many as the head has packs of 16 bytes, take a head and read it twice, the second
 // time from the cache. Heads that have no whole packs are taken element by element. Value heads are
-// copied, unless y is qkv's memory. Bytes: 2·N·(H+2G)·hd·s for N tokens.
+// copied, unless y is qkv's memory. Bytes: 2·N·(H+2G)·hd·s for N tokens. With kUnitOffset, here and
+// below, 1 + weight takes the place of the weight.
 //
 // Backward, with x̂ = x · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − x̂ · Σ(ĝ·x̂) / hd),   dweight = Σ_tokens Σ_heads dy · x̂.
@@ -16,9 +17,11 @@
 #include "gpu/check.h"
 #include "ops/cuda/column_sums.cuh"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/norms/qk_norm_partials.h"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -66,7 +69,7 @@ struct Forward {
   float eps;
 };
 
-template <typename T, int N>
+template <typename T, int N, bool kUnitOffset>
 __global__ void __launch_bounds__(kThreads) QkNormKernel(const Forward<T> p, int lanes) {
   const int group = threadIdx.x / lanes, lane = threadIdx.x % lanes, groups = kThreads / lanes;
   const int64_t item = int64_t{blockIdx.x} * groups + group;
@@ -95,6 +98,7 @@ __global__ void __launch_bounds__(kThreads) QkNormKernel(const Forward<T> p, int
     if (normed) {
       float w[N];
       LoadPack<N>(weight + k * N, w);
+      ToNormWeights<kUnitOffset>(w);
 #pragma unroll
       for (int i = 0; i < N; ++i) x[i] = x[i] * rstd * w[i];
     }
@@ -122,11 +126,13 @@ void RunForward(const CudaContext& ctx) {
   const int lanes = LanesFor(packed ? heads.width / N : heads.width);
   const int groups = kThreads / lanes;
   const auto blocks = static_cast<unsigned>((items + groups - 1) / groups);
-  if (packed) {
-    QkNormKernel<T, N><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
-  } else {
-    QkNormKernel<T, 1><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
-  }
+  DispatchUnitOffset</*kMean=*/false>(HasUnitOffset(ctx.attributes), [&]<bool kUnitOffset>() {
+    if (packed) {
+      QkNormKernel<T, N, kUnitOffset><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
+    } else {
+      QkNormKernel<T, 1, kUnitOffset><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
+    }
+  });
   gpu::CheckLaunch("qk_norm");
 }
 
@@ -168,7 +174,7 @@ __device__ void CopyValues(const Backward<T>& p) {
 }
 
 // `lanes` lanes have kPacks packs each of a head.
-template <typename T, int N, int kPacks>
+template <typename T, int N, int kPacks, bool kUnitOffset>
 __global__ void __launch_bounds__(kThreads) QkNormBackwardKernel(const Backward<T> p, int lanes) {
   __shared__ float shared[kThreads * N * kPacks];  // [groups][kPacks][lanes][N]
   if (blockIdx.y == 2) return CopyValues(p);
@@ -181,6 +187,7 @@ __global__ void __launch_bounds__(kThreads) QkNormBackwardKernel(const Backward<
   for (int k = 0; k < kPacks; ++k) {
     const int pack = k * lanes + lane;
     if (pack < packs) LoadPack<N>(from_weight + pack * N, weight[k]);
+    ToNormWeights<kUnitOffset>(weight[k]);
   }
   // All threads of a block make the same number of rounds.
   for (int64_t round = int64_t{blockIdx.x} * groups; round < items;
@@ -240,7 +247,7 @@ __global__ void __launch_bounds__(kThreads) QkNormBackwardKernel(const Backward<
 
 // For any width and alignment: a block takes a head and reads it twice; a thread adds its columns
 // of every head that the block takes to the partial sums in the workspace.
-template <typename T>
+template <typename T, bool kUnitOffset>
 __global__ void __launch_bounds__(kThreads) QkNormBackwardAnyKernel(const Backward<T> p) {
   __shared__ float shared[2][kThreads / kWarp];
   if (blockIdx.y == 2) return CopyValues(p);
@@ -260,14 +267,14 @@ __global__ void __launch_bounds__(kThreads) QkNormBackwardAnyKernel(const Backwa
     float sum = 0;
     for (int i = threadIdx.x; i < width; i += kThreads) {
       const float d = ToFloat(p.dy[at + i]), normal = ToFloat(p.in[at + i]) * rstd;
-      sum += d * ToFloat(weight[i]) * normal;
+      sum += d * NormWeight<kUnitOffset>(ToFloat(weight[i])) * normal;
       if (partial != nullptr) partial[i] += d * normal;
     }
     sum = BlockSum<kThreads>(sum, shared[buffer]);
     if (p.dx == nullptr) continue;
     const float mean = sum / static_cast<float>(width);
     for (int i = threadIdx.x; i < width; i += kThreads) {
-      const float g = ToFloat(p.dy[at + i]) * ToFloat(weight[i]);
+      const float g = ToFloat(p.dy[at + i]) * NormWeight<kUnitOffset>(ToFloat(weight[i]));
       const float normal = ToFloat(p.in[at + i]) * rstd;
       p.dx[at + i] = FromFloat<T>((g - normal * mean) * rstd);
     }
@@ -294,13 +301,16 @@ void RunBackward(const CudaContext& ctx) {
   const int packs = heads.width / N;
   const bool packed = heads.width % N == 0 && packs <= 2 * kWarp &&
                       Aligned(p.in, p.weight[0], p.weight[1], p.dy, p.dx);
-  if (!packed) {
-    QkNormBackwardAnyKernel<T><<<grid, kThreads, 0, ctx.stream>>>(p);
-  } else if (packs <= kWarp) {
-    QkNormBackwardKernel<T, N, 1><<<grid, kThreads, 0, ctx.stream>>>(p, LanesFor(packs));
-  } else {
-    QkNormBackwardKernel<T, N, 2><<<grid, kThreads, 0, ctx.stream>>>(p, kWarp);
-  }
+  DispatchUnitOffset</*kMean=*/false>(HasUnitOffset(ctx.attributes), [&]<bool kUnitOffset>() {
+    if (!packed) {
+      QkNormBackwardAnyKernel<T, kUnitOffset><<<grid, kThreads, 0, ctx.stream>>>(p);
+    } else if (packs <= kWarp) {
+      QkNormBackwardKernel<T, N, 1, kUnitOffset>
+          <<<grid, kThreads, 0, ctx.stream>>>(p, LanesFor(packs));
+    } else {
+      QkNormBackwardKernel<T, N, 2, kUnitOffset><<<grid, kThreads, 0, ctx.stream>>>(p, kWarp);
+    }
+  });
   gpu::CheckLaunch("qk_norm_backward");
   if (p.sums == 0) return;
   ColumnSums sums = {

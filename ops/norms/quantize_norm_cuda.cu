@@ -26,6 +26,7 @@
 #include "ops/cuda_kernel.h"
 #include "ops/linear/quantize_workspace.h"
 #include "ops/norms/quantize_norm.h"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -38,9 +39,10 @@ static_assert(kTileAcross * (kRows / kSide) == kThreads);
 
 // How the norm's own kernel takes rows. kSize elements at a time are a pack; kRowWarps warps have a
 // row.
-template <typename T, bool kMean, bool kAdd, int kSize, int kRowWarps>
+template <typename T, bool kMean, bool kOffset, bool kAdd, int kSize, int kRowWarps>
 struct Form {
   static constexpr bool kHasMean = kMean, kAdds = kAdd;
+  static constexpr bool kUnitOffset = kOffset;  // of the weight
   static constexpr int kPack = kSize, kWarpsOfRow = kRowWarps;
   static constexpr int kAtOnce = kNormPacks;  // packs that a lane loads at once
   // A row of one warp is at most as many.
@@ -202,6 +204,7 @@ __global__ void __launch_bounds__(kThreads)
       float x[kSize], weight[kSize], y[kSize] = {};
       ToFloats(MakeX<Form>(p, row * p.width, i), x);
       LoadPack<kSize>(p.weight + i * kSize, weight);
+      ToNormWeights<Form::kUnitOffset>(weight);
       if (p.bias != nullptr) LoadPack<kSize>(p.bias + i * kSize, y);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) y[j] = NormResult(x[j], of.mean, of.rstd, weight[j], y[j]);
@@ -245,6 +248,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
     float weight[kSide], bias[kSide] = {};
     ToFloats(LoadSome<kEven>(p.weight + column, left), weight);
+    ToNormWeights<Form::kUnitOffset>(weight);
     if (p.bias != nullptr) ToFloats(LoadSome<kEven>(p.bias + column, left), bias);
     uint2 codes[kSide];
 #pragma unroll
@@ -289,11 +293,11 @@ void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) 
   gpu::CheckLaunch("quantize_norm");
 }
 
-template <typename Code, bool kMean, bool kAdd, typename T>
+template <typename Code, bool kMean, bool kOffset, bool kAdd, typename T>
 void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) {
   constexpr int kSize = kPackSize<T>, kBlockWarps = kNormBlock / kWarp;
   const auto launch = [&]<int kSizeOf, int kRowWarps>() {
-    LaunchForm<Form<T, kMean, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast);
+    LaunchForm<Form<T, kMean, kOffset, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast);
   };
   if (!TakesNormPacks<T>(p, p.weight)) {
     launch.template operator()<1, kBlockWarps>();
@@ -311,8 +315,10 @@ void Run(const CudaContext& ctx, Operands<T> p) {
   if (p.rows > 0) {
     const std::string& of = ctx.attributes.GetWord("of");
     const auto launch = [&]<bool kMean>() {
-      NormAdds(of) ? Launch<Code, kMean, true>(ctx, p, cast)
-                   : Launch<Code, kMean, false>(ctx, p, cast);
+      DispatchUnitOffset<kMean>(HasUnitOffset(ctx.attributes), [&]<bool kOffset>() {
+        NormAdds(of) ? Launch<Code, kMean, kOffset, true>(ctx, p, cast)
+                     : Launch<Code, kMean, kOffset, false>(ctx, p, cast);
+      });
     };
     NormHasMean(of) ? launch.template operator()<true>() : launch.template operator()<false>();
   }

@@ -2,6 +2,7 @@
 // one pass over the rows (ops/cuda/norm_backward.cuh).
 #include "ops/cuda/norm_backward.cuh"
 #include "ops/cuda/norm_forward.cuh"
+#include "ops/norms/unit_offset.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -16,7 +17,7 @@ void RmsNorm(const CudaContext& ctx) {
          .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
          .eps = static_cast<float>(ctx.attributes.GetReal("eps")),
          .largest_y = ctx.out<uint32_t>(2)},
-        ctx.in<T>(1), ctx.stream);
+        ctx.in<T>(1), ctx.stream, HasUnitOffset(ctx.attributes));
   });
 }
 
@@ -36,7 +37,8 @@ void RmsNormBackward(const CudaContext& ctx) {
                                .largest_dx = ctx.out<uint32_t>(3),
                                .largest_dropped = ctx.out<uint32_t>(4)};
     LaunchNormBackward<T, /*kMean=*/false>(p, {ctx.in<float>(5), nullptr},
-                                           {ctx.out<float>(1), nullptr}, ctx);
+                                           {ctx.out<float>(1), nullptr}, ctx,
+                                           HasUnitOffset(ctx.attributes));
   });
 }
 
