@@ -206,9 +206,15 @@ bool HasRanges(const OpCall& call, size_t positions) {
   return call.has_input(positions) || (window != 0 && window < call.input(0).shape.dim(1));
 }
 
+// Whether cuDNN may serve the call, which is in 16 bits; `positions`: the index of that input.
+bool MaySuitCudnn(const OpCall& call, size_t positions) {
+  return call.attributes.GetReal("dropout") == 0 && AttentionSoftcap(call.attributes) == 0 &&
+         !HasRanges(call, positions);
+}
+
 // Workspace that cuDNN asks for, plus lse, which cuDNN always writes.
 int64_t ForwardWorkspace(const OpCall& call) {
-  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0 || HasRanges(call, 3)) return 0;
+  if (!IsHalf(call) || !MaySuitCudnn(call, 3)) return 0;
   return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
 }
 
@@ -229,7 +235,7 @@ int64_t BackwardWorkspace(const OpCall& call) {
   if (head <= kHopperAttentionHead) return 2 * own;
   const int64_t ours =
       PrefersWidest(head) ? WidestAttention(qkv.dim(0), qkv.dim(1), heads).Bytes() : own;
-  if (call.attributes.GetReal("dropout") > 0 || HasRanges(call, 6)) return ours;
+  if (!MaySuitCudnn(call, 6)) return ours;
   const AttentionSplit split =
       SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
   return std::max(ours, split.lanes * split.lane_bytes);

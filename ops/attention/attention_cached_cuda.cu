@@ -83,8 +83,9 @@ __device__ float Dot(const T* key, const float* query, int64_t head, bool packed
 }
 
 // Block: (chunk, head, token). Dynamic shared memory: the query.
-template <typename T>
-__global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__ Arguments<T> a) {
+template <typename T, typename Softcap>
+__global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__ Arguments<T> a,
+                                                         const __grid_constant__ Softcap softcap) {
   extern __shared__ __align__(16) float query[];
   __shared__ float weights[kChunk];
   __shared__ float sums[kWarps][kColumns];
@@ -104,8 +105,11 @@ __global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__
   __syncthreads();
   const int j = threadIdx.x;
   const bool there = j < count && j >= begin;
-  const float score =
-      there ? Dot(a.keys + (cache + j) * a.head, query, a.head, a.packed) : -INFINITY;
+  float score = there ? Dot(a.keys + (cache + j) * a.head, query, a.head, a.packed) : -INFINITY;
+  if constexpr (Softcap::kCaps) {
+    float slope;
+    if (there) score = softcap.Score(score, slope);
+  }
   float largest = WarpMax(score);
   if (threadIdx.x % kWarp == 0) weights[threadIdx.x / kWarp] = largest;
   __syncthreads();
@@ -183,7 +187,7 @@ __global__ void JoinKernel(const __grid_constant__ Arguments<T> a) {
 }
 
 template <typename T>
-void Blockwise(const Arguments<T>& c, cudaStream_t stream) {
+void Blockwise(const Arguments<T>& c, const ScoreSoftcap& softcap, cudaStream_t stream) {
   AttentionForwardArguments<T> a{};
   a.q = c.qkv;
   a.k = c.keys;
@@ -206,14 +210,16 @@ void Blockwise(const Arguments<T>& c, cudaStream_t stream) {
   a.ranges.sequence = static_cast<int>(c.capacity);
   a.scale = c.scale;
   a.packed = c.packed;
-  LaunchAttentionForward(a, stream);
+  LaunchAttentionForward(a, stream, softcap);
 }
 
 template <typename T>
-void FewTokens(const Arguments<T>& a, cudaStream_t stream) {
+void FewTokens(const Arguments<T>& a, const ScoreSoftcap& softcap, cudaStream_t stream) {
   const int64_t token_heads = a.rows * a.window * a.heads;
-  AttendKernel<T><<<static_cast<unsigned>(token_heads * a.Chunks()), kThreads,
-                    static_cast<size_t>(a.head) * sizeof(float), stream>>>(a);
+  DispatchSoftcap(softcap, [&](const auto& cap) {
+    AttendKernel<T><<<static_cast<unsigned>(token_heads * a.Chunks()), kThreads,
+                      static_cast<size_t>(a.head) * sizeof(float), stream>>>(a, cap);
+  });
   gpu::CheckLaunch("attention_cached");
   if (a.Chunks() == 1) return;
   JoinKernel<T><<<static_cast<unsigned>(token_heads), 64, 0, stream>>>(a);
@@ -246,16 +252,17 @@ void Run(const CudaContext& ctx) {
   a.head = keys.dim(3);
   const int64_t seen = AttentionWindow(ctx.attributes);
   a.seen = seen == 0 ? a.capacity : std::min(seen, a.capacity);
-  a.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(a.head)));
+  a.scale = static_cast<float>(AttentionScale(ctx.attributes, a.head));
+  const ScoreSoftcap softcap = SoftcapOf(ctx.attributes, a.scale);
   a.packed = a.head % kPackSize<T> == 0;
   const int64_t elements = a.rows * a.window * 2 * a.kv_heads * a.head;
   AppendKernel<T>
       <<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0, ctx.stream>>>(a);
   gpu::CheckLaunch("attention_cached: append");
   if (a.window > kCachedAttentionFewTokens) {
-    Blockwise(a, ctx.stream);
+    Blockwise(a, softcap, ctx.stream);
   } else {
-    FewTokens(a, ctx.stream);
+    FewTokens(a, softcap, ctx.stream);
   }
 }
 

@@ -1,10 +1,10 @@
 // attention and attention_backward, by the first of these that serves the problem:
 //
-//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout, or
-//                                  where documents or a window limit what queries see
-//   cuDNN (cudnn_attention.h)      16 bits, no dropout, no documents apart, no window that cuts;
-//   the
-//                                  GPUs and shapes it knows
+//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout, under
+//                                  a soft cap, or where documents or a window limit what queries
+//                                  see; heads up to 64 wide under a soft cap not backward
+//   cuDNN (cudnn_attention.h)      16 bits, no dropout, no soft cap, no documents apart, no window
+//                                  that cuts; the GPUs and shapes it knows
 //   mma.sync (attention_mma.cuh)   16 bits and TF32, heads up to 256 wide
 //   FMAs (attention_forward.cuh)   the rest: float32, odd head widths, old GPUs
 //
@@ -91,11 +91,8 @@ AttentionProblem Problem(const CudaContext& ctx, size_t rng) {
           qkv.dim(2) / (heads + 2 * kv_heads),
           ctx.attributes.GetBool("causal"),
           ctx.has_input(rng + 1),
+          static_cast<float>(AttentionScale(ctx.attributes, qkv.dim(2) / (heads + 2 * kv_heads))),
           ctx.dtype()};
-}
-
-float Scale(const AttentionProblem& p) {
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(p.head)));
 }
 
 template <typename T>
@@ -140,7 +137,8 @@ int64_t LseBytes(const AttentionProblem& p) {
 
 // nullptr: use our own kernels.
 const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
-  if (ctx.attributes.GetReal("dropout") != 0 || ctx.dtype() == graph::DType::kFloat32) {
+  if (ctx.attributes.GetReal("dropout") != 0 || ctx.dtype() == graph::DType::kFloat32 ||
+      AttentionSoftcap(ctx.attributes) > 0) {
     return nullptr;
   }
   const bool forward = pass == CudnnAttentionPass::kForward;
@@ -213,18 +211,20 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
   a.q_batch = a.kv_batch = p.sequence * a.q_row;
   a.kv_head = p.head;
   a.causal = p.causal;
-  a.scale = Scale(p);
+  a.scale = p.scale;
   a.packed = Packed<T>(p);
   a.dropout = Dropout(ctx, kForwardRng);
   a.lengths = ctx.in<int32_t>(kForwardRng + 1);
   a.ranges = Ranges(ctx, kForwardRng);
+  const ScoreSoftcap softcap = SoftcapOf(ctx.attributes, a.scale);
   if constexpr (sizeof(T) == 2) {
-    if ((a.dropout.rng != nullptr || a.ranges.cuts()) && OnHopper(ctx, p)) {
-      return LaunchHopperForward(a, ctx.libraries.properties().multiProcessorCount, ctx.stream);
+    if ((a.dropout.rng != nullptr || a.ranges.cuts() || softcap.caps()) && OnHopper(ctx, p)) {
+      return LaunchHopperForward(a, ctx.libraries.properties().multiProcessorCount, ctx.stream,
+                                 softcap);
     }
   }
-  if (OnTensorCores<T>(ctx, p)) return LaunchMmaForward(a, ctx.stream);
-  LaunchAttentionForward(a, ctx.stream);
+  if (OnTensorCores<T>(ctx, p)) return LaunchMmaForward(a, ctx.stream, softcap);
+  LaunchAttentionForward(a, ctx.stream, softcap);
 }
 
 // Sets the padding's out and lse to zero, which no kernel writes.
@@ -272,33 +272,34 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.head = p.head;
   a.sequence = p.sequence;
   a.causal = p.causal;
-  a.scale = Scale(p);
+  a.scale = p.scale;
   a.packed = Packed<T>(p);
   a.dropout = Dropout(ctx, kBackwardRng);
   a.lengths = ctx.in<int32_t>(kBackwardRng + 1);
   a.ranges = Ranges(ctx, kBackwardRng);
+  const ScoreSoftcap softcap = SoftcapOf(ctx.attributes, a.scale);
   if constexpr (sizeof(T) == 2) {
     if (OnHopper(ctx, p)) {
       const int processors = ctx.libraries.properties().multiProcessorCount;
       if (PrefersWidest(p.head)) {
         const WidestAttention widest(p.batch, p.sequence, p.heads);
-        return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream);
+        return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream, softcap);
       }
       // The kernels of one pass take padded rows or a window, not both.
       const bool two_passes = p.padded && a.ranges.cuts();
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (!two_passes && PrefersOnePass(pass, p.head)) {
+      if (!two_passes && !softcap.caps() && PrefersOnePass(pass, p.head)) {
         return LaunchOnePassBackward(a, pass, ctx.workspace, processors, ctx.stream);
       }
       const WideAttention wide(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
       if (!two_passes && PrefersWideOnePass(wide, p.head) && CanRunWideOnePass(wide, processors)) {
-        return LaunchWideBackward(a, wide, ctx.workspace, processors, ctx.stream);
+        return LaunchWideBackward(a, wide, ctx.workspace, processors, ctx.stream, softcap);
       }
-      return LaunchHopperBackward(a, ctx.stream);
+      if (!softcap.caps()) return LaunchHopperBackward(a, ctx.stream);
     }
   }
-  if (OnTensorCores<T>(ctx, p)) return LaunchMmaBackward(a, ctx.stream);
-  LaunchAttentionBackward(a, ctx.stream);
+  if (OnTensorCores<T>(ctx, p)) return LaunchMmaBackward(a, ctx.stream, softcap);
+  LaunchAttentionBackward(a, ctx.stream, softcap);
 }
 
 void Backward(const CudaContext& ctx) {

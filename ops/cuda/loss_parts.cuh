@@ -33,9 +33,10 @@ struct LossParts {
 
 constexpr int kPartThreads = 512;
 
-template <typename S>
+template <typename S, typename Cap>
 __global__ __launch_bounds__(kPartThreads) void LossPartsKernel(const LossRows<S> rows,
-                                                                const LossParts parts) {
+                                                                const LossParts parts,
+                                                                const Cap cap) {
   constexpr int kPack = kPackSize<S>;
   constexpr int kWarps = kPartThreads / kWarp;
   __shared__ float2 of_warps[kWarps];
@@ -46,7 +47,7 @@ __global__ __launch_bounds__(kPartThreads) void LossPartsKernel(const LossRows<S
 #pragma unroll 2
   for (int at = thread * kPack; at < rows.vocabulary; at += kPartThreads * kPack) {
     float x[kPack];
-    LoadLogits<kPack>(logits, at, rows.vocabulary, x);
+    LoadLogits<kPack>(logits, at, rows.vocabulary, cap, x);
     sum.Add(x);
   }
   sum = sum.OverWarp();
@@ -61,7 +62,7 @@ __global__ __launch_bounds__(kPartThreads) void LossPartsKernel(const LossRows<S
   const bool mine = target >= 0 && target < rows.vocabulary;
   parts.own_maxima[row] = parts.maxima[row] = total.max;
   parts.sums[row] = total.sum;
-  parts.sums[parts.count + row] = mine ? ToFloat(logits[target]) : 0.0f;
+  parts.sums[parts.count + row] = mine ? cap.Logit(ToFloat(logits[target])) : 0.0f;
 }
 
 constexpr int kRowThreads = 256;
@@ -86,12 +87,13 @@ static __global__ __launch_bounds__(kRowThreads) void FinishLossPartsKernel(cons
 }
 
 // Computes everything but the gradients.
-template <typename S>
-void ComputeLossParts(const LossRows<S>& rows, const LossParts& parts, Communicator* ranks,
-                      cudaStream_t stream) {
+template <typename S, typename Cap>
+void ComputeLossParts(const LossRows<S>& rows, const LossParts& parts, const Cap& cap,
+                      Communicator* ranks, cudaStream_t stream) {
   constexpr graph::DType kFloat = graph::DType::kFloat32;
   const auto blocks = static_cast<unsigned>((parts.count + kRowThreads - 1) / kRowThreads);
-  LossPartsKernel<S><<<static_cast<unsigned>(parts.count), kPartThreads, 0, stream>>>(rows, parts);
+  LossPartsKernel<<<static_cast<unsigned>(parts.count), kPartThreads, 0, stream>>>(rows, parts,
+                                                                                   cap);
   gpu::CheckLaunch("loss parts");
   if (ranks != nullptr) {
     ranks->AllReduce(parts.own_maxima, parts.maxima, parts.count, kFloat, Reduction::kMax, stream);

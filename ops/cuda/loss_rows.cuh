@@ -3,6 +3,9 @@
 //   lse = log Σ exp(logits),  loss = lse − logits[target],
 //   logits ← factor · (exp(logits − lse) − [v = target])
 //
+// Under a soft cap c, c · tanh(logits / c) takes the place of logits wherever they are read, and
+// the gradient gets the factor 1 − tanh². What is stored before is not capped.
+//
 // A row is read from memory once and written once; meanwhile it is in shared memory. A block copies
 // its next row there while it computes with the current one. A row too long for that (more than 112
 // KB) is shared by a cluster of 4 or 8 blocks, which exchange maximum and sum; several clusters on
@@ -68,10 +71,30 @@ struct RunningSum {
   }
 };
 
+// What kernels do to logits that they load. Uncapped is empty: such kernels have no code for a cap.
+struct UncappedLogits {
+  static constexpr bool kCaps = false;
+  __device__ float Logit(float x) const { return x; }
+};
+struct CappedLogits {
+  static constexpr bool kCaps = true;
+  __device__ float Logit(float x) const { return __fmul_rn(tanhf(__fdiv_rn(x, cap)), cap); }
+  // 1 − tanh² for a capped logit.
+  __device__ float Slope(float capped) const {
+    const float t = __fdiv_rn(capped, cap);
+    return __fmaf_rn(-t, t, 1.0f);
+  }
+  float cap;
+};
+
 // Loads the pack at `at`; elements from `end` on count as minus infinity.
-template <int N, typename S>
-__device__ void LoadLogits(const S* row, int32_t at, int32_t end, float (&x)[N]) {
+template <int N, typename S, typename Cap>
+__device__ void LoadLogits(const S* row, int32_t at, int32_t end, const Cap& cap, float (&x)[N]) {
   LoadPack<N>(row + at, x);
+  if constexpr (Cap::kCaps) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = cap.Logit(x[i]);
+  }
   if (at + N > end) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -82,8 +105,8 @@ __device__ void LoadLogits(const S* row, int32_t at, int32_t end, float (&x)[N])
 
 // kCluster blocks share a row; each has shared memory for kBuffers slices. With 0 buffers, rows are
 // read from memory whenever they are needed.
-template <typename S, int kThreads, int kCluster, int kBuffers>
-__global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> rows) {
+template <typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
+__global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> rows, const Cap cap) {
   constexpr bool kStaged = kBuffers > 0;
   constexpr int kBlocks = kCluster;
   constexpr int kPack = kPackSize<S>;
@@ -144,7 +167,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
 #pragma unroll 2
       for (int at = thread * kPack; at < length; at += kThreads * kPack) {
         float x[kPack];
-        LoadLogits<kPack>(slice, at, length, x);
+        LoadLogits<kPack>(slice, at, length, cap, x);
         sum.Add(x);
       }
       sum = sum.OverWarp();
@@ -169,7 +192,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       if (thread == 0 && rank == 0 && rows.lse_out != nullptr) rows.lse_out[row] = lse;
       if (thread == 0 && rows.losses != nullptr) {
         if (mine) {
-          rows.losses[row] = lse - ToFloat(slice[own_target]);
+          rows.losses[row] = lse - cap.Logit(ToFloat(slice[own_target]));
         } else if (rank == 0 && (target < 0 || target >= rows.vocabulary)) {
           // A target outside the vocabulary gives a loss of NaN.
           rows.losses[row] = target < 0 ? 0.0f : NAN;
@@ -186,13 +209,25 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
 #pragma unroll
           for (int i = 0; i < kPack; ++i) x[i] = 0;
         } else {
-          LoadLogits<kPack>(slice, at, length, x);
+          LoadLogits<kPack>(slice, at, length, cap, x);
+          [[maybe_unused]] float slope[kPack];
+          if constexpr (Cap::kCaps) {
+#pragma unroll
+            for (int i = 0; i < kPack; ++i) slope[i] = cap.Slope(x[i]);
+          }
 #pragma unroll
           for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(RunningSum::Exp(x[i] - lse), factor);
           if (own_target >= at && own_target < at + kPack) {
 #pragma unroll
             for (int i = 0; i < kPack; ++i) {
               if (own_target == at + i) x[i] -= factor;
+            }
+          }
+          if constexpr (Cap::kCaps) {
+#pragma unroll
+            for (int i = 0; i < kPack; ++i) {
+              // Beyond the row there is nothing to multiply.
+              x[i] = at + i < length ? __fmul_rn(x[i], slope[i]) : 0.0f;
             }
           }
         }

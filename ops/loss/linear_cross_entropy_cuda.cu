@@ -6,9 +6,10 @@
 //   dbias += column sums of dlogits                 ops/cuda/column_sums.h, in float32
 // and at the end loss = scale · Σ losses, by one block, in double.
 //
-// In bf16 and fp16 on Hopper exponentials replace logits (TakesLossExponentials,
-// ops/cuda/loss_exponentials.h): the first product then includes the softmax, and rows of x and dx
-// are scaled instead of rows of dlogits. The other two products are then bf16's.
+// In bf16 and fp16 on Hopper, without a soft cap, exponentials replace logits
+// (TakesLossExponentials, ops/cuda/loss_exponentials.h): the first product then includes the
+// softmax, and rows of x and dx are scaled instead of rows of dlogits. The other two products are
+// then bf16's.
 //
 // Bytes, besides the products' operands: logits are written by one product, read and written by the
 // softmax (2·R·V·s, the minimum; with exponentials: nothing), and read by two products; dweight is
@@ -34,9 +35,9 @@ namespace {
 // Shared memory for slices of rows, leaving room for the kernel's other needs.
 constexpr int64_t kSliceBytes = 224 << 10;
 
-template <typename S, int kThreads, int kCluster, int kBuffers>
-void LaunchRows(const CudaContext& ctx, LossRows<S> rows) {
-  const auto kernel = &LossRowsKernel<S, kThreads, kCluster, kBuffers>;
+template <typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
+void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
+  const auto kernel = &LossRowsKernel<S, kThreads, kCluster, kBuffers, Cap>;
   const int64_t each = (rows.vocabulary + kCluster - 1) / kCluster;
   rows.slice = static_cast<int32_t>((each + 63) / 64 * 64);
   cudaLaunchConfig_t config{};
@@ -66,28 +67,28 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows) {
   }
   const int at_once = std::min(rows.count, std::max(resident, 1));
   config.gridDim = dim3(static_cast<unsigned>(at_once * kCluster));
-  gpu::Check(cudaLaunchKernelEx(&config, kernel, rows), "loss rows");
+  gpu::Check(cudaLaunchKernelEx(&config, kernel, rows, cap), "loss rows");
 }
 
 // Without a gradient a row is read only once anyway; it uses the same threads in the same order,
 // hence the same bits.
-template <typename S, int kThreads, int kCluster, int kBuffers>
-void ComputeRowsBy(const CudaContext& ctx, const LossRows<S>& rows) {
-  if (rows.dloss == nullptr) return LaunchRows<S, kThreads, kCluster, 0>(ctx, rows);
-  LaunchRows<S, kThreads, kCluster, kBuffers>(ctx, rows);
+template <typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
+void ComputeRowsBy(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap) {
+  if (rows.dloss == nullptr) return LaunchRows<S, kThreads, kCluster, 0>(ctx, rows, cap);
+  LaunchRows<S, kThreads, kCluster, kBuffers>(ctx, rows, cap);
 }
 
 // The choice depends on the row's length alone, for one kind of GPU: the fastest on an H200.
-template <typename S>
-void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows) {
+template <typename S, typename Cap>
+void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap) {
   if (rows.count == 0) return;
   const int64_t bytes = rows.stride * int64_t{sizeof(S)};
-  if (ctx.libraries.properties().major < 9) return LaunchRows<S, 512, 1, 0>(ctx, rows);
-  if (bytes <= 8 << 10) return ComputeRowsBy<S, 128, 1, 2>(ctx, rows);
-  if (bytes <= kSliceBytes / 2) return ComputeRowsBy<S, 768, 1, 2>(ctx, rows);
-  if (bytes <= kSliceBytes * 2) return ComputeRowsBy<S, 384, 4, 1>(ctx, rows);
+  if (ctx.libraries.properties().major < 9) return LaunchRows<S, 512, 1, 0>(ctx, rows, cap);
+  if (bytes <= 8 << 10) return ComputeRowsBy<S, 128, 1, 2>(ctx, rows, cap);
+  if (bytes <= kSliceBytes / 2) return ComputeRowsBy<S, 768, 1, 2>(ctx, rows, cap);
+  if (bytes <= kSliceBytes * 2) return ComputeRowsBy<S, 384, 4, 1>(ctx, rows, cap);
   if (bytes <= kSliceBytes * 8) return ComputeRowsBy<S, 384, 8, 1>(ctx, rows);
-  LaunchRows<S, 512, 1, 0>(ctx, rows);
+  LaunchRows<S, 512, 1, 0>(ctx, rows, cap);
 }
 
 constexpr int kTotalThreads = 1024;
@@ -133,6 +134,7 @@ struct Loss {
   int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   bool bias = ctx.has_input(at.bias);
+  float softcap = static_cast<float>(LossSoftcap(ctx.attributes));  // of logits; 0: none
   bool low =
       ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored,
@@ -237,8 +239,8 @@ struct Loss {
     if (rows == 0) body(0, 0);
   }
 
-  template <typename S>
-  void Rows(int64_t first, int64_t count) const {
+  template <typename S, typename Cap>
+  void Rows(int64_t first, int64_t count, const Cap& cap) const {
     LossRows<S> chunk{};
     chunk.logits = reinterpret_cast<S*>(scratch);
     chunk.stride = layout.stride;
@@ -253,11 +255,11 @@ struct Loss {
     if (ctx.has_output(at.loss)) chunk.losses = losses + first;
     if (shard.split && chunk.lse_in == nullptr) {
       const LossParts parts = Parts(chunk);
-      ComputeLossParts(chunk, parts, shard.ranks, ctx.stream);
+      ComputeLossParts(chunk, parts, cap, shard.ranks, ctx.stream);
       if (chunk.dloss == nullptr) return;
       chunk.lse_in = parts.maxima;
     }
-    ComputeRows(ctx, chunk);
+    ComputeRows(ctx, chunk, cap);
   }
 
   template <typename S>
@@ -305,8 +307,9 @@ struct Loss {
 
   bool UsesExponentials() const {
     const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return TakesLossExponentials(vocabulary, width, stored, bias) && gpu.major == 9 &&
-           gpu.minor == 0 && rows > 0 && Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
+    return softcap == 0 && TakesLossExponentials(vocabulary, width, stored, bias) &&
+           gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
+           Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
   }
@@ -327,7 +330,10 @@ struct Loss {
       return;
     }
     Enqueue(Logits(first, count));
-    DispatchCuda(stored, [&]<typename S>() { Rows<S>(first, count); });
+    DispatchCuda(stored, [&]<typename S>() {
+      softcap > 0 ? Rows<S>(first, count, CappedLogits{softcap})
+                  : Rows<S>(first, count, UncappedLogits());
+    });
   }
 
   void ComputeGradients(int64_t first, int64_t count) const {

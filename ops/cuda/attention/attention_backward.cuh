@@ -17,6 +17,7 @@
 #include "ops/cuda/attention/attention_dropout.cuh"
 #include "ops/cuda/attention/attention_largest.cuh"
 #include "ops/cuda/attention/attention_ranges.cuh"
+#include "ops/cuda/attention/attention_softcap.cuh"
 #include "ops/cuda/attention/attention_tile.cuh"
 #include "ops/cuda/reduce.cuh"
 
@@ -84,18 +85,23 @@ __global__ void AttentionDeltaKernel(const __grid_constant__ AttentionBackwardAr
 // The gradient of a score before its scale, P∘(dP − δ), and P∘keep. All are 0 where `visible` is
 // false.
 struct ScoreGradient {
-  __device__ ScoreGradient(bool visible, float score, float dp, float lse, float delta,
-                           float keep) {
+  template <typename Softcap>
+  __device__ ScoreGradient(bool visible, float score, float dp, float lse, float delta, float keep,
+                           const Softcap& softcap) {
+    [[maybe_unused]] float slope = 1;
+    if constexpr (Softcap::kCaps) score = softcap.Score(score, slope);
     const float p = visible ? expf(score - lse) : 0.0f;
     weight = p * keep;
     gradient = visible ? p * (dp * keep - delta) : 0.0f;
+    if constexpr (Softcap::kCaps) gradient *= slope;
   }
   float weight, gradient;
 };
 
-template <typename T, int kWidth, bool kDropout>
+template <typename T, int kWidth, bool kDropout, typename Softcap>
 __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
-    const __grid_constant__ AttentionBackwardArguments<T> a) {
+    const __grid_constant__ AttentionBackwardArguments<T> a,
+    const __grid_constant__ Softcap softcap) {
   __shared__ __align__(16) TileBuffers buffers;
   __shared__ __align__(16) float weights[kTile * kTile];
   const TilePlace at;
@@ -148,8 +154,9 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
             query < length && key < length && key >= first_seen[i] && (!a.causal || key <= query);
         float kept = 1;
         if constexpr (kDropout) kept = keep.At(draw_row, query, key);
-        s[i][j] =
-            ScoreGradient(visible, s[i][j] * a.scale, dp[i][j], lse[i], delta[i], kept).gradient;
+        const ScoreGradient gradient(visible, s[i][j] * a.scale, dp[i][j], lse[i], delta[i], kept,
+                                     softcap);
+        s[i][j] = gradient.gradient;
       }
     }
     StoreWeights(s, weights);
@@ -173,9 +180,10 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
   if (a.largest != nullptr) AddStoredMagnitude<T>(magnitude, 1, a.largest);
 }
 
-template <typename T, int kWidth, bool kDropout>
+template <typename T, int kWidth, bool kDropout, typename Softcap>
 __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
-    const __grid_constant__ AttentionBackwardArguments<T> a) {
+    const __grid_constant__ AttentionBackwardArguments<T> a,
+    const __grid_constant__ Softcap softcap) {
   __shared__ __align__(16) TileBuffers buffers;
   __shared__ __align__(16) float weights[kTile * kTile];
   const TilePlace at;
@@ -226,7 +234,8 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
               there && key < length && key >= first_seen && (!a.causal || key <= query);
           float kept = 1;
           if constexpr (kDropout) kept = keep.At(draw_row, query, key);
-          const ScoreGradient gradient(visible, s[i][j] * a.scale, dp[i][j], lse, delta, kept);
+          const ScoreGradient gradient(visible, s[i][j] * a.scale, dp[i][j], lse, delta, kept,
+                                       softcap);
           s[i][j] = gradient.weight;
           dp[i][j] = gradient.gradient;
         }
@@ -259,7 +268,8 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
 }
 
 template <typename T>
-void LaunchAttentionBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream) {
+void LaunchAttentionBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream,
+                             const ScoreSoftcap& softcap) {
   constexpr int kThreads = 256;
   const int64_t rows = a.batch * a.sequence * a.heads;
   const int64_t warps = kThreads / kWarp;
@@ -270,18 +280,22 @@ void LaunchAttentionBackward(const AttentionBackwardArguments<T>& a, cudaStream_
   const auto blocks = [&](int64_t heads, int64_t width) {
     return static_cast<unsigned>(a.batch * heads * ((a.head + width - 1) / width) * tiles);
   };
-  const auto launch = [&]<bool kDropout>() {
+  const auto launch = [&]<bool kDropout>(const auto& cap) {
     if (a.head <= 64) {
-      AttentionDqKernel<T, 64, kDropout><<<blocks(a.heads, 64), kTileThreads, 0, stream>>>(a);
+      AttentionDqKernel<T, 64, kDropout><<<blocks(a.heads, 64), kTileThreads, 0, stream>>>(a, cap);
     } else {
-      AttentionDqKernel<T, 128, kDropout><<<blocks(a.heads, 128), kTileThreads, 0, stream>>>(a);
+      AttentionDqKernel<T, 128, kDropout>
+          <<<blocks(a.heads, 128), kTileThreads, 0, stream>>>(a, cap);
     }
     gpu::CheckLaunch("attention_backward: dq");
-    AttentionDkdvKernel<T, 64, kDropout><<<blocks(a.kv_heads, 64), kTileThreads, 0, stream>>>(a);
+    AttentionDkdvKernel<T, 64, kDropout>
+        <<<blocks(a.kv_heads, 64), kTileThreads, 0, stream>>>(a, cap);
     gpu::CheckLaunch("attention_backward: dk and dv");
   };
-  a.dropout.rng != nullptr ? launch.template operator()<true>()
-                           : launch.template operator()<false>();
+  DispatchSoftcap(softcap, [&](const auto& cap) {
+    a.dropout.rng != nullptr ? launch.template operator()<true>(cap)
+                             : launch.template operator()<false>(cap);
+  });
 }
 
 }  // namespace plimsoll::ops

@@ -11,6 +11,7 @@
 #include "ops/cuda/attention/attention_dropout.cuh"
 #include "ops/cuda/attention/attention_largest.cuh"
 #include "ops/cuda/attention/attention_ranges.cuh"
+#include "ops/cuda/attention/attention_softcap.cuh"
 #include "ops/cuda/attention/attention_tile.cuh"
 
 namespace plimsoll::ops {
@@ -42,9 +43,10 @@ struct AttentionForwardArguments {
   AttentionRanges ranges;  // if they cut, causal
 };
 
-template <typename T, int kWidth, bool kDropout>
+template <typename T, int kWidth, bool kDropout, typename Softcap>
 __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
-    const __grid_constant__ AttentionForwardArguments<T> a) {
+    const __grid_constant__ AttentionForwardArguments<T> a,
+    const __grid_constant__ Softcap softcap) {
   __shared__ __align__(16) TileBuffers buffers;
   __shared__ __align__(16) float weights[kTile * kTile];
   const TilePlace at;
@@ -101,7 +103,12 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
       for (int j = 0; j < kTileColumns; ++j) {
         const int64_t key = first_key + at.Column(j);
         const bool visible = key >= first_seen[i] && key <= last && key < keys;
-        p[i][j] = visible ? p[i][j] * a.scale : -INFINITY;
+        float score = p[i][j] * a.scale;
+        if constexpr (Softcap::kCaps) {
+          float slope;
+          score = softcap.Score(score, slope);
+        }
+        p[i][j] = visible ? score : -INFINITY;
         row_largest = fmaxf(row_largest, p[i][j]);
       }
       row_largest = RowMax(row_largest);
@@ -151,12 +158,15 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
 }
 
 template <typename T>
-void LaunchAttentionForward(const AttentionForwardArguments<T>& a, cudaStream_t stream) {
+void LaunchAttentionForward(const AttentionForwardArguments<T>& a, cudaStream_t stream,
+                            const ScoreSoftcap& softcap) {
   const auto launch = [&]<int kWidth, bool kDropout>() {
     const int64_t tiles = (a.queries + kTile - 1) / kTile;
     const int64_t blocks = a.batch * a.heads * ((a.head + kWidth - 1) / kWidth) * tiles;
-    AttentionForwardKernel<T, kWidth, kDropout>
-        <<<static_cast<unsigned>(blocks), kTileThreads, 0, stream>>>(a);
+    DispatchSoftcap(softcap, [&](const auto& cap) {
+      AttentionForwardKernel<T, kWidth, kDropout>
+          <<<static_cast<unsigned>(blocks), kTileThreads, 0, stream>>>(a, cap);
+    });
   };
   const bool drops = a.dropout.rng != nullptr;
   if (a.head <= 64) {

@@ -1,7 +1,7 @@
 // Blockwise attention on Hopper's tensor cores with dropout, or where documents of a row or a
 // window limit what queries see (the formulas are in ops/attention/attention.h): bf16 and fp16,
 // heads up to 256 wide and multiples of 8. Otherwise cuDNN's kernels are used, which know no draws
-// of ours.
+// of ours, except under a soft cap (attention_softcap.cuh).
 //
 // A thread block stays, and takes one unit after another: 64 queries of a head for each computing
 // warpgroup, of which there are three for heads up to 64 wide, otherwise two. Its warpgroups:
@@ -111,8 +111,9 @@ __device__ void StartOutput(float (&out)[Memory::kPieces][32],
   CommitProducts();
 }
 
-template <bool kDropout, bool kRanges, typename T, typename Memory>
-__device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m, int part) {
+template <bool kDropout, bool kRanges, typename T, typename Memory, typename Softcap>
+__device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m, int part,
+                            const Softcap& softcap) {
   constexpr int kPieces = Memory::kPieces, kBlocks = Memory::kBlocks, kKeys = Memory::kKeys;
   using Draws = std::conditional_t<kDropout, TileDraws<false, 4 * kBlocks>, NoDraws>;
   const ResultPlace at;
@@ -191,6 +192,12 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
 #pragma unroll
       for (int r = 0; r < 2; ++r) total[r] = fmaf(total[r], shrink[r], sum[r][0] + sum[r][1]);
     };
+    const auto cap_scores = [&] {
+      if constexpr (Softcap::kCaps) {
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) s[i / 32][i % 32] = softcap.Product(s[i / 32][i % 32]);
+      }
+    };
     const auto pack_weights = [&] {
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) PackWeights<T>(s[block], weights[block]);
@@ -218,6 +225,7 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       const Draws draws = draws_of(top);
       WaitForProducts<0>(s);
       free_slot();
+      cap_scores();
       // Values of the step after it.
       if (top < u.steps - 1) skip();
         // Only this step touches the diagonal or the sequence's end.
@@ -253,6 +261,7 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       const Draws draws = draws_of(step);
       WaitForProducts<1>(s);
       ArriveByWarp(m.Empty(keys));
+      cap_scores();
       softmax(step, draws);
       // A loop ends a basic block: without it here, the assembler puts the wait for the products
       // before softmax, which then runs alone.
@@ -306,10 +315,11 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
   }
 }
 
-template <typename T, int kPieces, bool kDropout, bool kRanges>
+template <typename T, int kPieces, bool kDropout, bool kRanges, typename Softcap>
 __global__ __launch_bounds__(
     HopperForwardMemory<kPieces, kDropout>::kThreads,
-    1) void HopperForwardKernel(const __grid_constant__ HopperForwardArguments<T> a) {
+    1) void HopperForwardKernel(const __grid_constant__ HopperForwardArguments<T> a,
+                                const __grid_constant__ Softcap softcap) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Memory = HopperForwardMemory<kPieces, kDropout>;
   extern __shared__ __align__(1024) char memory[];
@@ -326,7 +336,7 @@ __global__ __launch_bounds__(
     if (threadIdx.x == 0) BringForwardTiles<kRanges>(a, m);
   } else {
     TakeRegisters<Memory::kRegisters>();
-    AttendUnits<kDropout, kRanges>(a, m, role - 1);
+    AttendUnits<kDropout, kRanges>(a, m, role - 1, softcap);
   }
 #endif
 }
@@ -334,8 +344,8 @@ __global__ __launch_bounds__(
 }  // namespace
 
 template <typename T>
-void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
-                         cudaStream_t stream) {
+void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors, cudaStream_t stream,
+                         const ScoreSoftcap& softcap) {
   const auto narrow = [](int64_t value) { return static_cast<int>(value); };
   constexpr graph::DType kType =
       std::is_same_v<T, __half> ? graph::DType::kFloat16 : graph::DType::kBFloat16;
@@ -351,22 +361,29 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
   h.batch = narrow(a.batch), h.heads = narrow(a.heads), h.kv_heads = narrow(a.kv_heads);
   h.head = narrow(a.head), h.sequence = narrow(a.queries);
   h.causal = a.causal;
-  const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>() {
+  const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>(const auto& cap) {
     using Memory = HopperForwardMemory<kPieces, kDropout>;
     constexpr int kQueries = 64 * Memory::kWarpgroups;
     h.tiles = (h.sequence + kQueries - 1) / kQueries;
     h.units = h.tiles * h.batch * h.heads;
-    auto* const kernel = &HopperForwardKernel<T, kPieces, kDropout, kRanges>;
+    auto* const kernel =
+        &HopperForwardKernel<T, kPieces, kDropout, kRanges, std::decay_t<decltype(cap)>>;
     gpu::Check(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
         "cudaFuncSetAttribute");
     const auto blocks = static_cast<unsigned>(std::min(h.units, processors));
-    kernel<<<blocks, Memory::kThreads, Memory::kBytes, stream>>>(h);
+    kernel<<<blocks, Memory::kThreads, Memory::kBytes, stream>>>(h, cap);
   };
   const auto launch_width = [&]<int kPieces>() {
-    if (a.dropout.rng == nullptr) return launch.template operator()<kPieces, false, true>();
-    a.ranges.cuts() ? launch.template operator()<kPieces, true, true>()
-                    : launch.template operator()<kPieces, true, false>();
+    const bool drops = a.dropout.rng != nullptr;
+    // Under a soft cap the kernels for ranges also serve calls without any.
+    if (softcap.caps()) {
+      return drops ? launch.template operator()<kPieces, true, true>(softcap)
+                   : launch.template operator()<kPieces, false, true>(softcap);
+    }
+    if (!drops) return launch.template operator()<kPieces, false, true>(NoSoftcap());
+    a.ranges.cuts() ? launch.template operator()<kPieces, true, true>(NoSoftcap())
+                    : launch.template operator()<kPieces, true, false>(NoSoftcap());
   };
   if (a.head <= 64) {
     launch_width.template operator()<1>();
@@ -379,7 +396,8 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
 }
 
 template void LaunchHopperForward(const AttentionForwardArguments<__nv_bfloat16>&, int,
-                                  cudaStream_t);
-template void LaunchHopperForward(const AttentionForwardArguments<__half>&, int, cudaStream_t);
+                                  cudaStream_t, const ScoreSoftcap&);
+template void LaunchHopperForward(const AttentionForwardArguments<__half>&, int, cudaStream_t,
+                                  const ScoreSoftcap&);
 
 }  // namespace plimsoll::ops

@@ -7,17 +7,18 @@
 #include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_backward.cuh"
 #include "ops/cuda/attention/attention_forward.cuh"
+#include "ops/cuda/attention/attention_softcap.cuh"
 
 namespace plimsoll::ops {
 
 // Whether this build has code for sm_90a, not just for sm_90.
 bool HasHopperBackward();
 
-// With dropout, or with ranges that cut, for heads up to 256 wide, __nv_bfloat16 and __half: packed
-// queries, keys and values of one sequence after another, no position.
+// With dropout, with ranges that cut, or under a soft cap, for heads up to 256 wide, __nv_bfloat16
+// and __half: packed queries, keys and values of one sequence after another, no position.
 template <typename T>
-void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors,
-                         cudaStream_t stream);
+void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors, cudaStream_t stream,
+                         const ScoreSoftcap& softcap);
 
 // For heads up to 128 wide, __nv_bfloat16 and __half. `delta` has room for two floats for each
 // query of a head. At most 65535 sequences and heads.
@@ -30,16 +31,19 @@ template <typename T>
 void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePassAttention& pass,
                            void* scratch, int processors, cudaStream_t stream);
 
-// The same in one pass, for heads up to 128 wide, with lengths or ranges that cut, not both;
-// `scratch` has wide.Bytes(), and the GPU as many multiprocessors as CanRunWideOnePass asks for. At
-// most 65535 sequences.
+// The same in one pass, for heads up to 128 wide, with lengths or ranges that cut, not both, and
+// maybe under a soft cap; `scratch` has wide.Bytes(), and the GPU as many multiprocessors as
+// CanRunWideOnePass asks for. At most 65535 sequences.
 template <typename T>
 void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttention& wide,
-                        void* scratch, int processors, cudaStream_t stream);
+                        void* scratch, int processors, cudaStream_t stream,
+                        const ScoreSoftcap& softcap);
 
-// For heads 136 to 256 wide; `scratch` has widest.Bytes(). At most 65535 sequences.
+// For heads 136 to 256 wide, maybe under a soft cap; `scratch` has widest.Bytes(). At most 65535
+// sequences.
 template <typename T>
 void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAttention& widest,
-                          void* scratch, int processors, cudaStream_t stream);
+                          void* scratch, int processors, cudaStream_t stream,
+                          const ScoreSoftcap& softcap);
 
 }  // namespace plimsoll::ops

@@ -1,12 +1,13 @@
 // attention and attention_backward on the tensor cores of every GPU since compute capability 8.0,
 // by mma.sync: bf16, fp16, and float32 with operands rounded to TF32; heads up to 256 wide and
-// multiples of 8, with or without a causal mask, padding, grouped queries and dropout.
+// multiples of 8, with or without a causal mask, padding, grouped queries, dropout and a soft cap.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "ops/cuda/attention/attention_backward.cuh"
 #include "ops/cuda/attention/attention_forward.cuh"
+#include "ops/cuda/attention/attention_softcap.cuh"
 
 namespace plimsoll::ops {
 
@@ -37,9 +38,11 @@ bool HasMmaAttention(int64_t head, const cudaDeviceProp& gpu) {
 
 // `a.position` is nullptr.
 template <typename T>
-void LaunchMmaForward(const AttentionForwardArguments<T>& a, cudaStream_t stream);
+void LaunchMmaForward(const AttentionForwardArguments<T>& a, cudaStream_t stream,
+                      const ScoreSoftcap& softcap);
 
 template <typename T>
-void LaunchMmaBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream);
+void LaunchMmaBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream,
+                       const ScoreSoftcap& softcap);
 
 }  // namespace plimsoll::ops

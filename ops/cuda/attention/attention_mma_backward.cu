@@ -206,9 +206,11 @@ __device__ void FindDelta(const AttentionBackwardArguments<T>& a, int64_t b, int
   }
 }
 
-template <typename T, int kWidth, bool kDropout, bool kRanges, typename Shape = DqShape<T, kWidth>>
+template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap,
+          typename Shape = DqShape<T, kWidth>>
 __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
-    const __grid_constant__ AttentionBackwardArguments<T> a) {
+    const __grid_constant__ AttentionBackwardArguments<T> a,
+    const __grid_constant__ Softcap softcap) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys;
   using Left = std::conditional_t<Shape::kHeld, HeldLeft<T, kBlocks, kWidth>,
@@ -291,6 +293,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
     if (kRanges && first_key + kKeys <= warp_first) continue;
     float p[kBlocks][kKeys / 8][4] = {}, ds[kBlocks][kKeys / 8][4];
     AddProducts<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
+    CapProducts(softcap, p);
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -332,6 +335,12 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
       }
 #pragma unroll
       for (int i = 0; i < kKeys / 2; ++i) ds[m][i / 4][i % 4] *= p[m][i / 4][i % 4];
+      if constexpr (Softcap::kCaps) {
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) {
+          ds[m][i / 4][i % 4] *= softcap.Slope(p[m][i / 4][i % 4], lse[m][i / 2 % 2]);
+        }
+      }
     }
     AddWeighted<T, kBlocks, kKeys, kWidth>(dq, ds, k_tile);
   }
@@ -346,10 +355,11 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
 #endif
 }
 
-template <typename T, int kWidth, bool kDropout, bool kRanges,
+template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap,
           typename Shape = DkdvShape<T, kWidth>>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKernel(
-    const __grid_constant__ AttentionBackwardArguments<T> a) {
+    const __grid_constant__ AttentionBackwardArguments<T> a,
+    const __grid_constant__ Softcap softcap) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlocks = Shape::kBlocks, kQueries = Shape::kQueries;
   constexpr int kThreads = Shape::kThreads;
@@ -439,6 +449,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
     float p[kBlocks][kQueries / 8][4] = {};
     if (finds_dv) {
       AddProducts<T, kBlocks, kQueries, kWidth>(p, k, q_tile);
+      CapProducts(softcap, p);
 #pragma unroll
       for (int j = 0; j < kQueries / 8; ++j) {
         const float2 two = lse[j * 4 + lane % 4];
@@ -495,6 +506,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
             const float weight = p[m][j][i];
             if (kDropout && weight < 0) ds[m][j][i] = i % 2 == 0 ? two.x : two.y;
             ds[m][j][i] *= weight;
+            if constexpr (Softcap::kCaps) {
+              const float2 of = lse[j * 4 + lane % 4];
+              ds[m][j][i] *= softcap.Slope(fabsf(weight), (i % 2 == 0 ? of.x : of.y) * kLog2E);
+            }
           }
         }
       }
@@ -519,14 +534,15 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
 #endif
 }
 
-template <typename Shape, typename T, typename Kernel>
-void Launch(Kernel kernel, const AttentionBackwardArguments<T>& a, int64_t heads, int64_t rows,
-            int threads, const char* name, cudaStream_t stream) {
+template <typename Shape, typename T, typename Kernel, typename Softcap>
+void Launch(Kernel kernel, const AttentionBackwardArguments<T>& a, const Softcap& softcap,
+            int64_t heads, int64_t rows, int threads, const char* name, cudaStream_t stream) {
   gpu::Check(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes),
       "cudaFuncSetAttribute");
   const int64_t tiles = (a.sequence + rows - 1) / rows;
-  kernel<<<static_cast<unsigned>(a.batch * heads * tiles), threads, Shape::kBytes, stream>>>(a);
+  kernel<<<static_cast<unsigned>(a.batch * heads * tiles), threads, Shape::kBytes, stream>>>(
+      a, softcap);
   gpu::CheckLaunch(name);
 }
 
@@ -540,28 +556,38 @@ int64_t MmaBackwardMemory(int64_t head) {
 }
 
 template <typename T>
-void LaunchMmaBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream) {
-  const auto launch = [&]<int kWidth, bool kDropout, bool kRanges>() {
+void LaunchMmaBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream,
+                       const ScoreSoftcap& softcap) {
+  const auto launch = [&]<int kWidth, bool kDropout, bool kRanges>(const auto& cap) {
+    using Softcap = std::decay_t<decltype(cap)>;
     using Dq = DqShape<T, kWidth>;
     using Dkdv = DkdvShape<T, kWidth>;
-    Launch<Dq>(&MmaDqKernel<T, kWidth, kDropout, kRanges>, a, a.heads, Dq::kQueries, kMmaThreads,
-               "attention_backward: dq", stream);
-    Launch<Dkdv>(&MmaDkdvKernel<T, kWidth, kDropout, kRanges>, a, a.kv_heads, Dkdv::kKeys,
-                 Dkdv::kThreads, "attention_backward: dk and dv", stream);
+    Launch<Dq>(&MmaDqKernel<T, kWidth, kDropout, kRanges, Softcap>, a, cap, a.heads, Dq::kQueries,
+               kMmaThreads, "attention_backward: dq", stream);
+    Launch<Dkdv>(&MmaDkdvKernel<T, kWidth, kDropout, kRanges, Softcap>, a, cap, a.kv_heads,
+                 Dkdv::kKeys, Dkdv::kThreads, "attention_backward: dk and dv", stream);
   };
+  const bool drops = a.dropout.rng != nullptr;
   DispatchMmaWidth(a.head, [&]<int kWidth>() {
-    DispatchDropoutAndRanges(a.dropout.rng != nullptr, a.ranges.cuts(),
-                             [&]<bool kDropout, bool kRanges>() {
-                               launch.template operator()<kWidth, kDropout, kRanges>();
-                             });
+    if (softcap.caps()) {
+      return DispatchCapped(drops, softcap, [&]<bool kDropout, bool kRanges>(const auto& cap) {
+        launch.template operator()<kWidth, kDropout, kRanges>(cap);
+      });
+    }
+    DispatchDropoutAndRanges(drops, a.ranges.cuts(), [&]<bool kDropout, bool kRanges>() {
+      launch.template operator()<kWidth, kDropout, kRanges>(NoSoftcap());
+    });
   });
 }
 
 template int64_t MmaBackwardMemory<float>(int64_t);
 template int64_t MmaBackwardMemory<__nv_bfloat16>(int64_t);
 template int64_t MmaBackwardMemory<__half>(int64_t);
-template void LaunchMmaBackward(const AttentionBackwardArguments<float>&, cudaStream_t);
-template void LaunchMmaBackward(const AttentionBackwardArguments<__nv_bfloat16>&, cudaStream_t);
-template void LaunchMmaBackward(const AttentionBackwardArguments<__half>&, cudaStream_t);
+template void LaunchMmaBackward(const AttentionBackwardArguments<float>&, cudaStream_t,
+                                const ScoreSoftcap&);
+template void LaunchMmaBackward(const AttentionBackwardArguments<__nv_bfloat16>&, cudaStream_t,
+                                const ScoreSoftcap&);
+template void LaunchMmaBackward(const AttentionBackwardArguments<__half>&, cudaStream_t,
+                                const ScoreSoftcap&);
 
 }  // namespace plimsoll::ops

@@ -36,10 +36,11 @@ struct ForwardShape {
 // Weights are kept below 2 to this power, until they are divided by their sum.
 constexpr float kMostExponent = 8;
 
-template <typename T, int kWidth, bool kDropout, bool kRanges,
+template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap,
           typename Shape = ForwardShape<T, kWidth>>
 __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKernel(
-    const __grid_constant__ AttentionForwardArguments<T> a) {
+    const __grid_constant__ AttentionForwardArguments<T> a,
+    const __grid_constant__ Softcap softcap) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys;
   using Left = std::conditional_t<Shape::kHeld, HeldLeft<T, kBlocks, kWidth>,
@@ -103,6 +104,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
     if (kRanges && first_key + kKeys <= warp_first) continue;
     float p[kBlocks][kKeys / 8][4] = {};
     AddProducts<T, kBlocks, kKeys, kWidth>(p, q, k_tile);
+    CapProducts(softcap, p);
     if (first_key + kKeys > keys || (a.causal && first_key + kKeys - 1 > warp_query)) {
 #pragma unroll
       for (int m = 0; m < kBlocks; ++m) {
@@ -192,16 +194,16 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
 #endif
 }
 
-template <typename T, int kWidth, bool kDropout, bool kRanges>
-void Launch(const AttentionForwardArguments<T>& a, cudaStream_t stream) {
+template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap>
+void Launch(const AttentionForwardArguments<T>& a, const Softcap& softcap, cudaStream_t stream) {
   using Shape = ForwardShape<T, kWidth>;
-  const auto kernel = &MmaForwardKernel<T, kWidth, kDropout, kRanges>;
+  const auto kernel = &MmaForwardKernel<T, kWidth, kDropout, kRanges, Softcap>;
   gpu::Check(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes),
       "cudaFuncSetAttribute");
   const int64_t tiles = (a.queries + Shape::kQueries - 1) / Shape::kQueries;
   kernel<<<static_cast<unsigned>(a.batch * a.heads * tiles), kMmaThreads, Shape::kBytes, stream>>>(
-      a);
+      a, softcap);
   gpu::CheckLaunch("attention");
 }
 
@@ -214,19 +216,29 @@ int64_t MmaForwardMemory(int64_t head) {
 }
 
 template <typename T>
-void LaunchMmaForward(const AttentionForwardArguments<T>& a, cudaStream_t stream) {
+void LaunchMmaForward(const AttentionForwardArguments<T>& a, cudaStream_t stream,
+                      const ScoreSoftcap& softcap) {
+  const bool drops = a.dropout.rng != nullptr;
   DispatchMmaWidth(a.head, [&]<int kWidth>() {
-    DispatchDropoutAndRanges(
-        a.dropout.rng != nullptr, a.ranges.cuts(),
-        [&]<bool kDropout, bool kRanges>() { Launch<T, kWidth, kDropout, kRanges>(a, stream); });
+    if (softcap.caps()) {
+      return DispatchCapped(drops, softcap, [&]<bool kDropout, bool kRanges>(const auto& cap) {
+        Launch<T, kWidth, kDropout, kRanges>(a, cap, stream);
+      });
+    }
+    DispatchDropoutAndRanges(drops, a.ranges.cuts(), [&]<bool kDropout, bool kRanges>() {
+      Launch<T, kWidth, kDropout, kRanges>(a, NoSoftcap(), stream);
+    });
   });
 }
 
 template int64_t MmaForwardMemory<float>(int64_t);
 template int64_t MmaForwardMemory<__nv_bfloat16>(int64_t);
 template int64_t MmaForwardMemory<__half>(int64_t);
-template void LaunchMmaForward(const AttentionForwardArguments<float>&, cudaStream_t);
-template void LaunchMmaForward(const AttentionForwardArguments<__nv_bfloat16>&, cudaStream_t);
-template void LaunchMmaForward(const AttentionForwardArguments<__half>&, cudaStream_t);
+template void LaunchMmaForward(const AttentionForwardArguments<float>&, cudaStream_t,
+                               const ScoreSoftcap&);
+template void LaunchMmaForward(const AttentionForwardArguments<__nv_bfloat16>&, cudaStream_t,
+                               const ScoreSoftcap&);
+template void LaunchMmaForward(const AttentionForwardArguments<__half>&, cudaStream_t,
+                               const ScoreSoftcap&);
 
 }  // namespace plimsoll::ops

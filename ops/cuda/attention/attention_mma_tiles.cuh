@@ -16,6 +16,7 @@
 #include "ops/cuda/attention/attention_dropout.cuh"
 #include "ops/cuda/attention/attention_largest.cuh"
 #include "ops/cuda/attention/attention_ranges.cuh"
+#include "ops/cuda/attention/attention_softcap.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/mma.cuh"
 
@@ -174,6 +175,16 @@ class HeldLeft {
   static constexpr int kSteps = kWidth / kMmaDepth<T>;
   uint32_t values_[kSteps][kBlocks][4];
 };
+
+// Caps the products of queries and keys; nothing without a cap.
+template <typename Softcap, int kBlocks, int kColumns>
+__device__ void CapProducts(const Softcap& softcap, float (&p)[kBlocks][kColumns][4]) {
+#pragma unroll
+  for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) CapProducts(softcap, p[m][j]);
+  }
+}
 
 // d += a·bᵀ over the whole width for the first kColumns rows of the tile b.
 template <typename T, int kBlocks, int kColumns, int kWidth, typename Left>

@@ -99,8 +99,9 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int len
 
 // A warpgroup that computes scores, for half `half` of each block's keys, and that half of dq's
 // columns.
-template <bool kDropout, bool kRanges, bool kPadded, typename T>
-__device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int half) {
+template <bool kDropout, bool kRanges, bool kPadded, typename T, typename Softcap>
+__device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int half,
+                                 const Softcap& softcap) {
   using Tile = WideTile<kRanges, kPadded>;
   const ResultPlace at;
   const int thread = threadIdx.x % kWarpgroup, lane = thread % 32, warp = thread / 32;
@@ -217,6 +218,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       AwaitRound(m.Full(n), n);
 #pragma unroll
       for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(s[i])::"memory");
+      CapProducts(softcap, s);
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
         s[i] = Exp2(fmaf(s[i], scale, i % 2 == 0 ? -lse[i / 4].x : -lse[i / 4].y));
@@ -252,6 +254,14 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
 #pragma unroll
       for (int i = 0; i < 32; ++i) {
         d[i] = dropper.Gradient(s[i], d[i], i % 2 == 0 ? delta[i / 4].x : delta[i / 4].y);
+      }
+      if constexpr (Softcap::kCaps) {
+#pragma unroll
+        for (int i = 0; i < 32; i += 2) {
+          const float2 of = LoadSharedTwo(rows + i / 4 * 32);  // lse, read again to save registers
+          d[i] *= softcap.Slope(fabsf(s[i]), of.x);
+          d[i + 1] *= softcap.Slope(fabsf(s[i + 1]), of.y);
+        }
       }
       uint32_t gradients[4][4];
       PackWeights<T>(d, gradients);
@@ -313,9 +323,10 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
   promise.Keep();
 }
 
-template <typename T, bool kDropout, bool kRanges, bool kPadded>
+template <typename T, bool kDropout, bool kRanges, bool kPadded, typename Softcap>
 __global__ __launch_bounds__(kThreads,
-                             1) void WideKernel(const __grid_constant__ WideArguments<T> a) {
+                             1) void WideKernel(const __grid_constant__ WideArguments<T> a,
+                                                const __grid_constant__ Softcap softcap) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) char memory[];
   const Memory m{SharedAddress(memory)};
@@ -334,7 +345,7 @@ __global__ __launch_bounds__(kThreads,
     if (threadIdx.x == 96) AddSums(a, m, 1);
   } else {
     TakeRegisters<240>();
-    AddWideGradients<kDropout, kRanges, kPadded>(a, m, warp / 4 - 1);
+    AddWideGradients<kDropout, kRanges, kPadded>(a, m, warp / 4 - 1, softcap);
   }
 #endif
 }
@@ -343,7 +354,8 @@ __global__ __launch_bounds__(kThreads,
 
 template <typename T>
 void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttention& w,
-                        void* scratch, int processors, cudaStream_t stream) {
+                        void* scratch, int processors, cudaStream_t stream,
+                        const ScoreSoftcap& softcap) {
   const auto narrow = [](int64_t value) { return static_cast<int>(value); };
   constexpr graph::DType kType =
       std::is_same_v<T, __half> ? graph::DType::kFloat16 : graph::DType::kBFloat16;
@@ -372,21 +384,32 @@ void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttent
   o.causal = a.causal;
   LaunchAttentionRows<16>(a, o.rows, w.tiles, o.next_unit, w.counters, stream);
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(w.units, processors));
-  DispatchDropoutAndMask(
-      a.dropout.rng != nullptr, a.ranges.cuts(), a.lengths != nullptr,
-      [&]<bool kDropout, bool kRanges, bool kPadded>() {
-        auto* const kernel = &WideKernel<T, kDropout, kRanges, kPadded>;
-        gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        Memory::kBytes),
-                   "cudaFuncSetAttribute");
-        kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
-      });
+  const auto launch = [&]<bool kDropout, bool kRanges, bool kPadded>(const auto& cap) {
+    auto* const kernel = &WideKernel<T, kDropout, kRanges, kPadded, std::decay_t<decltype(cap)>>;
+    gpu::Check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
+        "cudaFuncSetAttribute");
+    kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o, cap);
+  };
+  const bool padded = a.lengths != nullptr;
+  if (softcap.caps()) {
+    DispatchCapped(a.dropout.rng != nullptr, softcap, [&]<bool kDropout, bool>(const auto& cap) {
+      padded ? launch.template operator()<kDropout, false, true>(cap)
+             : launch.template operator()<kDropout, true, false>(cap);
+    });
+  } else {
+    DispatchDropoutAndMask(a.dropout.rng != nullptr, a.ranges.cuts(), padded,
+                           [&]<bool kDropout, bool kRanges, bool kPadded>() {
+                             launch.template operator()<kDropout, kRanges, kPadded>(NoSoftcap());
+                           });
+  }
   gpu::CheckLaunch("attention_backward: wide heads");
 }
 
 template void LaunchWideBackward(const AttentionBackwardArguments<__nv_bfloat16>&,
-                                 const WideAttention&, void*, int, cudaStream_t);
+                                 const WideAttention&, void*, int, cudaStream_t,
+                                 const ScoreSoftcap&);
 template void LaunchWideBackward(const AttentionBackwardArguments<__half>&, const WideAttention&,
-                                 void*, int, cudaStream_t);
+                                 void*, int, cudaStream_t, const ScoreSoftcap&);
 
 }  // namespace plimsoll::ops

@@ -15,9 +15,10 @@
 // A thread block stays, and takes one unit after another; a third warpgroup has one thread, which
 // takes them and has the copy engine bring tiles, also those of the next unit. Units come head by
 // head, so that tiles stay in L2, and within a head the longest first. Every gradient has one
-// writer and one order of summation, at the price of 7 products instead of 5. Where documents of a
-// row or a window limit what queries see, the thread that takes a unit finds the limit of its tiles
-// and gives it along.
+// writer and one order of summation, at the price of 7 products instead of 5. Under a soft cap
+// (attention_softcap.cuh) weights, also those that are passed, say what the factors of dS are.
+// Where documents of a row or a window limit what queries see, the thread that takes a unit finds
+// the limit of its tiles and gives it along.
 //
 // Bytes: dq: q, dout and dq once, k and v once for every 128 queries; dkdv: k, v, dk and dv once, q
 // and dout once for every 64 keys; mostly from L2. 16 for lse and δ of each query.
@@ -93,8 +94,9 @@ __device__ void BringTilesOfQueries(const WidestArguments<T>& w, const Memory& m
 }
 
 // dq of the unit's queries [part · 64, part · 64 + 64).
-template <bool kDropout, bool kRanges, typename T, typename Memory>
-__device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m, int part) {
+template <bool kDropout, bool kRanges, typename T, typename Memory, typename Softcap>
+__device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m, int part,
+                                   const Softcap& softcap) {
   constexpr int kPieces = Memory::kPieces;
   const ResultPlace at;
   const int warp = threadIdx.x % kWarpgroup / 32;
@@ -145,6 +147,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
       WaitForProducts<0>(s);
       const bool last_step = step + 1 == steps;
       if (last_step) ArriveByWarp(m.UnitEmpty());
+      CapProducts(softcap, s);
 #pragma unroll
       for (int i = 0; i < 32; ++i) s[i] = Exp2(fmaf(s[i], scale, -lse[i / 2 % 2]));
       // Only the last step touches the diagonal or the sequence's end.
@@ -161,6 +164,10 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
       dropper.template Mark<1>(s, row, first + warp * 16, step * 64);
 #pragma unroll
       for (int i = 0; i < 32; ++i) dp[i] = dropper.Gradient(s[i], dp[i], delta[i / 2 % 2]);
+      if constexpr (Softcap::kCaps) {
+#pragma unroll
+        for (int i = 0; i < 32; ++i) dp[i] *= softcap.Slope(fabsf(s[i]), lse[i / 2 % 2]);
+      }
       PackWeights<T>(dp, gradients);
       n.Step();  // to the keys
     };
@@ -239,8 +246,9 @@ __device__ void ClearPaddingOfStep(const WidestArguments<T>& w, const WidestKeys
 }
 
 // P and dv of the unit's keys. Rows are keys, columns are queries.
-template <bool kDropout, bool kRanges, typename T, typename Memory>
-__device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m) {
+template <bool kDropout, bool kRanges, typename T, typename Memory, typename Softcap>
+__device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m,
+                                   const Softcap& softcap) {
   constexpr int kPieces = Memory::kPieces, kName = 1;
   using Dropper = WeightDropper<kDropout>;
   const ResultPlace at;
@@ -269,6 +277,7 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m)
       return dropper.Draw(w.a.dropout.Row(u.b, step.h), step.tile * 64, u.first + warp * 16);
     };
     const auto exponentials = [&] {
+      CapProducts(softcap, s);
       const uint32_t rows = m.Rows(queries) + at.column * 4;
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
@@ -343,8 +352,9 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m)
 }
 
 // dP and dk of the unit's keys, whose weights the other warpgroup gives.
-template <bool kDropout, bool kRanges, typename T, typename Memory>
-__device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m) {
+template <bool kDropout, bool kRanges, typename T, typename Memory, typename Softcap>
+__device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m,
+                                 const Softcap& softcap) {
   constexpr int kPieces = Memory::kPieces, kName = 2;
   const ResultPlace at;
   const int thread = threadIdx.x % kWarpgroup;
@@ -381,8 +391,14 @@ __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m) {
       for (int i = 0; i < 16; ++i) {
         const float2 delta = LoadSharedTwo(rows + i / 2 * 32);
         uint32_t& two = gradients[i / 4][i % 4];
-        two = PackTwo<T>(dropper.Gradient(Low<T>(two), dp[i * 2], delta.x),
-                         dropper.Gradient(High<T>(two), dp[i * 2 + 1], delta.y));
+        float low = dropper.Gradient(Low<T>(two), dp[i * 2], delta.x);
+        float high = dropper.Gradient(High<T>(two), dp[i * 2 + 1], delta.y);
+        if constexpr (Softcap::kCaps) {
+          const float2 lse = LoadSharedTwo(rows - 64 * 4 + i / 2 * 32);
+          low *= softcap.Slope(fabsf(Low<T>(two)), lse.x);
+          high *= softcap.Slope(fabsf(High<T>(two)), lse.y);
+        }
+        two = PackTwo<T>(low, high);
       }
       ArriveByWarp(m.WeightsEmpty(passed));
       passed.Step();
@@ -425,26 +441,29 @@ __device__ void RunWidest(const Bring& bring, const Compute& compute) {
   }
 }
 
-template <typename T, int kPieces, bool kDropout, bool kRanges>
+template <typename T, int kPieces, bool kDropout, bool kRanges, typename Softcap>
 __global__ __launch_bounds__(kWidestThreads,
-                             1) void WidestDqKernel(const __grid_constant__ WidestArguments<T> w) {
+                             1) void WidestDqKernel(const __grid_constant__ WidestArguments<T> w,
+                                                    const __grid_constant__ Softcap softcap) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Memory = WidestQueriesMemory<kPieces>;
-  RunWidest<Memory>(
-      [&](const Memory& m) { BringTilesOfQueries<kRanges>(w, m); },
-      [&](const Memory& m, int part) { FindQueryGradients<kDropout, kRanges>(w, m, part); });
+  RunWidest<Memory>([&](const Memory& m) { BringTilesOfQueries<kRanges>(w, m); },
+                    [&](const Memory& m, int part) {
+                      FindQueryGradients<kDropout, kRanges>(w, m, part, softcap);
+                    });
 #endif
 }
 
-template <typename T, int kPieces, bool kDropout, bool kRanges>
-__global__ __launch_bounds__(kWidestThreads, 1) void WidestDkdvKernel(
-    const __grid_constant__ WidestArguments<T> w) {
+template <typename T, int kPieces, bool kDropout, bool kRanges, typename Softcap>
+__global__ __launch_bounds__(kWidestThreads,
+                             1) void WidestDkdvKernel(const __grid_constant__ WidestArguments<T> w,
+                                                      const __grid_constant__ Softcap softcap) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Memory = WidestKeysMemory<kPieces>;
   RunWidest<Memory>([&](const Memory& m) { BringTilesOfKeys<kRanges>(w, m); },
                     [&](const Memory& m, int part) {
-                      part == 0 ? FindValueGradients<kDropout, kRanges>(w, m)
-                                : FindKeyGradients<kDropout, kRanges>(w, m);
+                      part == 0 ? FindValueGradients<kDropout, kRanges>(w, m, softcap)
+                                : FindKeyGradients<kDropout, kRanges>(w, m, softcap);
                     });
 #endif
 }
@@ -453,7 +472,8 @@ __global__ __launch_bounds__(kWidestThreads, 1) void WidestDkdvKernel(
 
 template <typename T>
 void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAttention& widest,
-                          void* scratch, int processors, cudaStream_t stream) {
+                          void* scratch, int processors, cudaStream_t stream,
+                          const ScoreSoftcap& softcap) {
   const auto narrow = [](int64_t value) { return static_cast<int>(value); };
   constexpr graph::DType kType =
       std::is_same_v<T, __half> ? graph::DType::kFloat16 : graph::DType::kBFloat16;
@@ -470,32 +490,41 @@ void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAt
   w.tiles = narrow(widest.tiles);
   w.causal = a.causal;
   const auto start = [&](auto kernel, int bytes, int parts, int64_t heads, int pass,
-                         const char* name) {
+                         const char* name, const auto& cap) {
     w.parts = parts;
     w.units = parts * narrow(a.batch * heads);
     w.next_unit = next_units + pass;
     gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
                "cudaFuncSetAttribute");
     const auto blocks = static_cast<unsigned>(std::min(w.units, processors));
-    kernel<<<blocks, kWidestThreads, bytes, stream>>>(w);
+    kernel<<<blocks, kWidestThreads, bytes, stream>>>(w, cap);
     gpu::CheckLaunch(name);
   };
-  const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>() {
-    start(&WidestDqKernel<T, kPieces, kDropout, kRanges>, WidestQueriesMemory<kPieces>::kBytes,
-          (w.tiles + 1) / 2, a.heads, 0, "attention_backward: dq");
-    start(&WidestDkdvKernel<T, kPieces, kDropout, kRanges>, WidestKeysMemory<kPieces>::kBytes,
-          w.tiles, a.kv_heads, 1, "attention_backward: dk and dv");
+  const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>(const auto& cap) {
+    using Softcap = std::decay_t<decltype(cap)>;
+    start(&WidestDqKernel<T, kPieces, kDropout, kRanges, Softcap>,
+          WidestQueriesMemory<kPieces>::kBytes, (w.tiles + 1) / 2, a.heads, 0,
+          "attention_backward: dq", cap);
+    start(&WidestDkdvKernel<T, kPieces, kDropout, kRanges, Softcap>,
+          WidestKeysMemory<kPieces>::kBytes, w.tiles, a.kv_heads, 1,
+          "attention_backward: dk and dv", cap);
   };
+  const auto launch_width = [&]<bool kDropout, bool kRanges>(const auto& cap) {
+    a.head <= 192 ? launch.template operator()<3, kDropout, kRanges>(cap)
+                  : launch.template operator()<4, kDropout, kRanges>(cap);
+  };
+  if (softcap.caps()) return DispatchCapped(a.dropout.rng != nullptr, softcap, launch_width);
   DispatchDropoutAndRanges(a.dropout.rng != nullptr, a.ranges.cuts(),
                            [&]<bool kDropout, bool kRanges>() {
-                             a.head <= 192 ? launch.template operator()<3, kDropout, kRanges>()
-                                           : launch.template operator()<4, kDropout, kRanges>();
+                             launch_width.template operator()<kDropout, kRanges>(NoSoftcap());
                            });
 }
 
 template void LaunchWidestBackward(const AttentionBackwardArguments<__nv_bfloat16>&,
-                                   const WidestAttention&, void*, int, cudaStream_t);
+                                   const WidestAttention&, void*, int, cudaStream_t,
+                                   const ScoreSoftcap&);
 template void LaunchWidestBackward(const AttentionBackwardArguments<__half>&,
-                                   const WidestAttention&, void*, int, cudaStream_t);
+                                   const WidestAttention&, void*, int, cudaStream_t,
+                                   const ScoreSoftcap&);
 
 }  // namespace plimsoll::ops

@@ -143,15 +143,11 @@ void Mask(Options& options, const AttentionProblem& p, const Tensors& tensors) {
   options.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
 }
 
-float Scale(const AttentionProblem& p) {
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(p.head)));
-}
-
 void AddForward(fe::graph::Graph& graph, const AttentionProblem& p, Part part) {
   const Tensors tensors(graph, p, part);
   auto options = fe::graph::SDPA_attributes()
                      .set_name("attention")
-                     .set_attn_scale(Scale(p))
+                     .set_attn_scale(p.scale)
                      .set_generate_stats(true);
   Mask(options, p, tensors);
   auto [out, lse] =
@@ -164,7 +160,7 @@ void AddBackward(fe::graph::Graph& graph, const AttentionProblem& p, Part part) 
   const Tensors tensors(graph, p, part);
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_name("attention_backward")
-                     .set_attn_scale(Scale(p))
+                     .set_attn_scale(p.scale)
                      .set_deterministic_algorithm(true);
   Mask(options, p, tensors);
   auto [dq, dk, dv] = graph.sdpa_backward(tensors.Queries("q", kQ), tensors.Keys("k", kK),

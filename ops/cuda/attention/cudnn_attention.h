@@ -1,6 +1,6 @@
 // Flash attention of cuDNN on packed queries, keys and values (ops/attention/attention.h has the
 // formulas and the layout): forward, and a backward pass that gives the same bits in every run.
-// bf16 and fp16, causal or full, grouped-query, padded or not, no dropout.
+// bf16 and fp16, causal or full, grouped-query, padded or not, no dropout, no soft cap.
 //
 // Support by cuDNN depends only on the problem, the GPU's architecture and the library's version;
 // where cuDNN can't solve the problem, there is no plan.
@@ -20,6 +20,7 @@ struct AttentionProblem {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
   bool padded;  // rows have lengths of their own
+  float scale;  // of scores
   graph::DType dtype;
 
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
