@@ -1,7 +1,12 @@
 #include "ops/attention/rotary.h"
 
+#include <string>
+#include <vector>
+
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/attention/rotary_frequencies.h"
+#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -25,6 +30,29 @@ std::vector<Value> Inputs(Value qkv, Value first, Value positions) {
   return inputs;
 }
 
+void SetRotaryScaling(const RotaryScaling& scaling, Attributes& attributes) {
+  using Kind = RotaryScaling::Kind;
+  if (scaling.kind == Kind::kByPair) {
+    attributes.Set("stretch", StretchWord(scaling.stretch));
+  } else {
+    attributes.Set("factor", scaling.factor);
+  }
+  if (scaling.kind == Kind::kLlama3) {
+    attributes.Set("low_freq_factor", scaling.low_freq_factor);
+    attributes.Set("high_freq_factor", scaling.high_freq_factor);
+    attributes.Set("original_sequence", scaling.original_sequence);
+  }
+  if (scaling.kind == Kind::kYarn) {
+    attributes.Set("beta_fast", scaling.beta_fast);
+    attributes.Set("beta_slow", scaling.beta_slow);
+    attributes.Set("truncate", scaling.truncate);
+    attributes.Set("original_sequence", scaling.original_sequence);
+  }
+  if (scaling.attention_factor != 1) {
+    attributes.Set("attention_factor", scaling.attention_factor);
+  }
+}
+
 }  // namespace
 
 Value Rotary(graph::Builder& g, Value qkv, const RotaryOptions& options, Value positions,
@@ -33,14 +61,8 @@ Value Rotary(graph::Builder& g, Value qkv, const RotaryOptions& options, Value p
                         {"kv_heads", options.kv_heads},
                         {"theta", options.theta},
                         {"inverse", false}};
-  if (options.scaling) {
-    attributes.Set("factor", options.scaling->factor);
-  }
-  if (options.scaling && options.scaling->kind == RotaryScaling::Kind::kLlama3) {
-    attributes.Set("low_freq_factor", options.scaling->low_freq_factor);
-    attributes.Set("high_freq_factor", options.scaling->high_freq_factor);
-    attributes.Set("original_sequence", options.scaling->original_sequence);
-  }
+  if (options.rotary_width != 0) attributes.Set("rotary_width", options.rotary_width);
+  if (options.scaling) SetRotaryScaling(*options.scaling, attributes);
   return g.Emit1("rotary", Inputs(qkv, kNoTensor, positions), std::move(attributes), name);
 }
 
@@ -54,7 +76,15 @@ std::vector<TensorType> InferRotary(const OpCall& call) {
   const int64_t kv_heads = call.attributes.GetInt("kv_heads");
   Check(heads >= 1 && kv_heads >= 1, call, "needs heads and kv_heads of 1 or more");
   Check(qkv.shape.dim(2) % (heads + 2 * kv_heads) == 0, call, "heads don't divide the width");
-  Check(qkv.shape.dim(2) / (heads + 2 * kv_heads) % 2 == 0, call, "the head width is odd");
+  const int64_t head = qkv.shape.dim(2) / (heads + 2 * kv_heads);
+  const int64_t turned = RotaryWidth(call.attributes, head);
+  Check(turned >= 2 && turned <= head, call, "needs a rotary_width from 2 to the head width");
+  Check(turned % 2 == 0, call, "the rotary width is odd");
+  if (call.attributes.Has("stretch")) {
+    Check(StretchCount(call.attributes.GetWord("stretch")) == turned / 2, call,
+          "needs a factor of stretch for each pair of a head");
+  }
+  Check(RotaryScale(call.attributes) > 0, call, "needs an attention_factor above 0");
   CheckAbsentOr(call, 1, {graph::DType::kInt32, {1}});
   CheckAbsentOr(call, 2, {graph::DType::kInt32, qkv.shape.DropLast()});
   Check(!call.has_input(1) || !call.has_input(2), call, "needs first or positions, not both");
@@ -88,6 +118,21 @@ const graph::OpRegistration kRotary({
     .cheap_to_recompute = true,
     .finds_largest = {0},
 });
+
+// The kernel's form for these calls has not run on a GPU.
+std::string RotaryRefusal(const OpCall& call) {
+  if (call.attributes.Has("rotary_width")) {
+    return "rotary: a model that turns a part of each head (partial_rotary_factor) does not run on "
+           "a GPU yet; use device: cpu";
+  }
+  if (call.attributes.Has("attention_factor")) {
+    return "rotary: a rotary embedding with an attention factor (rope_type yarn or longrope) does "
+           "not run on a GPU yet; use device: cpu";
+  }
+  return "";
+}
+
+const CudaRefusalRegistration kRotaryRefusal("rotary", &RotaryRefusal);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -2,8 +2,8 @@
 // the cosines and sines of a position are computed once for all heads of all sequences. With the
 // input `positions`, tasks first fill a table for the positions 0 to T − 1, then take a few tokens
 // each: a token's bits depend on its own position alone. Bytes: qkv
-// read and written once; in place, the value heads are not accessed. The largest magnitude of the
-// result is found afterwards, in one more read.
+// read and written once; in place, what passes unchanged is not accessed. The largest magnitude of
+// the result is found afterwards, in one more read.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -22,7 +22,7 @@ constexpr int64_t kPositions = 4;
 
 // May work in place: a pair is read before it is written.
 template <typename S, typename T>
-void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pairs) {
+void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pairs, int64_t head) {
   const S* const x2 = x + pairs;
   S* const y2 = y + pairs;
   ForVectors<T>(0, pairs, [&](int64_t i, auto count) {
@@ -33,6 +33,7 @@ void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pair
     Store<T>(y + i, first * cosine - second * sine, count);
     Store<T>(y2 + i, second * cosine + first * sine, count);
   });
+  if (x != y) std::copy(x + 2 * pairs, x + head, y + 2 * pairs);
 }
 
 // The workspace: frequencies, then a row of cosines and a row of sines for each thread, or, with
@@ -60,7 +61,8 @@ void Run(const CpuContext& ctx) {
   const int64_t width = shape.dim(2);
   const int64_t rotated = ctx.attributes.GetInt("heads") + ctx.attributes.GetInt("kv_heads");
   const int64_t head = width / (rotated + ctx.attributes.GetInt("kv_heads"));
-  const int64_t pairs = head / 2;
+  const int64_t pairs = RotaryWidth(ctx.attributes, head) / 2;
+  const float scale = RotaryScale(ctx.attributes);
   const T sign = ctx.attributes.GetBool("inverse") ? -1 : 1;
   const int64_t first = ctx.has_input(1) ? *ctx.in<int32_t>(1) : 0;
   const int32_t* const positions = ctx.in<int32_t>(2);
@@ -68,7 +70,7 @@ void Run(const CpuContext& ctx) {
   S* const out = ctx.out<S>(0);
 
   float* const frequencies = static_cast<float*>(ctx.workspace);
-  for (int64_t i = 0; i < pairs; ++i) frequencies[i] = RotaryFrequency(ctx.attributes, i, pairs);
+  RotaryFrequencies(ctx.attributes, pairs, 0, {frequencies, static_cast<size_t>(pairs)});
   T* const tables = reinterpret_cast<T*>(frequencies + RowElements<float>(pairs));
 
   // A row of cosines, then a row of sines.
@@ -77,15 +79,15 @@ void Run(const CpuContext& ctx) {
     T* const sines = cosines + RowElements<T>(pairs);
     for (int64_t i = 0; i < pairs; ++i) {
       const double angle = static_cast<float>(position) * frequencies[i];
-      cosines[i] = static_cast<T>(static_cast<float>(std::cos(angle)));
-      sines[i] = sign * static_cast<T>(static_cast<float>(std::sin(angle)));
+      cosines[i] = static_cast<T>(scale * static_cast<float>(std::cos(angle)));
+      sines[i] = sign * static_cast<T>(scale * static_cast<float>(std::sin(angle)));
     }
   };
   const auto rotate = [&](int64_t token, const T* cosines) {
     const S* const x = in + token * width;
     S* const y = out + token * width;
     for (int64_t h = 0; h < rotated; ++h) {
-      RotateHead(x + h * head, y + h * head, cosines, cosines + RowElements<T>(pairs), pairs);
+      RotateHead(x + h * head, y + h * head, cosines, cosines + RowElements<T>(pairs), pairs, head);
     }
     if (x != y) std::copy(x + rotated * head, x + width, y + rotated * head);
   };
@@ -116,7 +118,7 @@ void Rotary(const CpuContext& ctx) {
 
 int64_t Workspace(const OpCall& call, int threads) {
   const int64_t heads = call.attributes.GetInt("heads") + 2 * call.attributes.GetInt("kv_heads");
-  const int64_t pairs = call.input(0).shape.dim(2) / heads / 2;
+  const int64_t pairs = RotaryWidth(call.attributes, call.input(0).shape.dim(2) / heads) / 2;
   const int64_t row = call.input(0).dtype == graph::DType::kFloat64 ? 8 * RowElements<double>(pairs)
                                                                     : 4 * RowElements<float>(pairs);
   const int64_t rows = call.has_input(2) ? call.input(0).shape.dim(1) : threads;

@@ -3,7 +3,8 @@
 // for all heads. With the input `positions` sequences have different ones, and a block takes one
 // token. A thread rotates 16 bytes of a head's first half with those of the second. Bytes: qkv read
 // and written once; in place, the value heads are not accessed, but read for the largest magnitude
-// of the result, which costs nothing else: each block adds its own.
+// of the result, which costs nothing else: each block adds its own. Where heads are turned in part,
+// the rest of a head is treated as the values are.
 #include <algorithm>
 #include <cmath>
 
@@ -35,17 +36,34 @@ struct Geometry {
   float sign;        // −1: the inverse
 };
 
+// Of heads that are turned in part, or whose cosines and sines have a factor. Other calls have no
+// such argument, and the kernel no code for it.
+struct PartialRotary {
+  int head_width;
+  float scale;  // the attention factor
+};
+
+// The elements of `heads` heads.
+template <typename T>
+__device__ T HeadsWidth(T heads, const Geometry& g) {
+  return heads * 2 * g.pairs;
+}
+template <typename T>
+__device__ T HeadsWidth(T heads, const Geometry& /*g*/, const PartialRotary& partial) {
+  return heads * partial.head_width;
+}
+
 // The element of qkv where pack `item` of the block's first halves begins; `pair` is its first
 // pair.
-template <int N>
-__device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, int64_t t,
-                             int& pair) {
+template <int N, typename... P>
+__device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, int64_t t, int& pair,
+                             const P&... partial) {
   const uint32_t packs = g.count / N;
   const uint32_t head = item / packs;  // of all sequences
   const uint32_t sequence = head / g.rotated;
   pair = static_cast<int>(item - head * packs) * N;
   const int64_t row = (begin + sequence) * g.length + t;
-  return row * g.width + (head - sequence * g.rotated) * 2 * g.pairs + g.begin + pair;
+  return row * g.width + HeadsWidth(head - sequence * g.rotated, g, partial...) + g.begin + pair;
 }
 
 // Rounds and writes a pack. kLargest: `largest` becomes at least its largest magnitude.
@@ -56,12 +74,30 @@ __device__ void StoreRotated(S* to, const float (&values)[N], uint32_t& largest)
   if constexpr (kLargest) largest = WithMagnitudes(largest, rounded);
 }
 
+// What follows the turned elements of query and key heads: copied, unless in place, and read for
+// the largest magnitude.
+template <int N, bool kLargest, typename S>
+__device__ void PassRest(const Geometry& g, const PartialRotary& partial, int64_t begin,
+                         int sequences, int64_t t, const S* in, S* out, uint32_t& largest) {
+  const int packs = (partial.head_width - 2 * g.pairs) / N;  // of a head
+  for (int item = threadIdx.x; item < sequences * g.rotated * packs; item += kThreads) {
+    const int head = item / packs;
+    const int64_t row = (begin + head / g.rotated) * g.length + t;
+    const int64_t at =
+        row * g.width + head % g.rotated * partial.head_width + 2 * g.pairs + item % packs * N;
+    const auto values = *reinterpret_cast<const Pack<S, N>*>(in + at);
+    if (in != out) *reinterpret_cast<Pack<S, N>*>(out + at) = values;
+    if constexpr (kLargest) largest = WithMagnitudes(largest, values);
+  }
+}
+
 // kApart: `places` has the position of each token; otherwise it is nullptr, or has that of the
-// first token of each sequence.
-template <int N, bool kLargest, bool kApart, typename S>
+// first token of each sequence. P: nothing, or PartialRotary.
+template <int N, bool kLargest, bool kApart, typename S, typename... P>
 __global__ void __launch_bounds__(kThreads)
     RotaryKernel(const __grid_constant__ Frequencies frequencies, const Geometry g,
-                 const int32_t* places, const S* in, S* out, uint32_t* to_largest) {
+                 const int32_t* places, const S* in, S* out, uint32_t* to_largest,
+                 const P... partial) {
   __shared__ alignas(16) float cosines[kPairsAtOnce], sines[kPairsAtOnce];
   const int64_t t = kApart ? blockIdx.x % g.length : blockIdx.x;
   const int64_t begin = kApart ? blockIdx.x / g.length : int64_t{blockIdx.y} * kSequencesAtOnce;
@@ -76,7 +112,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kUnroll; ++u) {
       if (item + u * kThreads >= items) break;
       int pair;
-      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair);
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair, partial...);
       x1[u] = *reinterpret_cast<const Pack<S, N>*>(in + at);
       x2[u] = *reinterpret_cast<const Pack<S, N>*>(in + at + g.pairs);
     }
@@ -86,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kUnroll; ++u) {
       if (item + u * kThreads >= items) break;
       int pair;
-      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair);
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair, partial...);
       float first[N], second[N], y1[N], y2[N];
       ToFloats(x1[u], first);
       ToFloats(x2[u], second);
@@ -108,8 +144,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < g.count; i += kThreads) {
     float sine, cosine;
     sincosf(position * frequencies.values[i], &sine, &cosine);
-    cosines[i] = cosine;
-    sines[i] = g.sign * sine;
+    cosines[i] = (cosine * ... * partial.scale);
+    sines[i] = (g.sign * sine * ... * partial.scale);
   }
   __syncthreads();
   for (uint32_t item = threadIdx.x; item < items; item += kThreads * kUnroll) {
@@ -118,7 +154,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 
   if ((kLargest || in != out) && g.begin == 0) {
-    const int values_at = g.rotated * 2 * g.pairs;
+    const int values_at = HeadsWidth(g.rotated, g, partial...);
     const int value_packs = (g.width - values_at) / N;
     for (int item = threadIdx.x; item < sequences * value_packs; item += kThreads) {
       const int64_t row = (begin + item / value_packs) * g.length + t;
@@ -127,6 +163,7 @@ __global__ void __launch_bounds__(kThreads)
       if (in != out) *reinterpret_cast<Pack<S, N>*>(out + at) = values;
       if constexpr (kLargest) largest = WithMagnitudes(largest, values);
     }
+    (PassRest<N, kLargest>(g, partial, begin, sequences, t, in, out, largest), ...);
   }
   if constexpr (kLargest) {
     __shared__ uint32_t shared[kThreads / kWarp];
@@ -144,7 +181,11 @@ void Run(const CudaContext& ctx) {
   if (shape.elements() == 0) return;
   const int64_t heads = ctx.attributes.GetInt("heads"),
                 kv_heads = ctx.attributes.GetInt("kv_heads");
-  const int64_t pairs = shape.dim(2) / (heads + 2 * kv_heads) / 2;
+  const int64_t head = shape.dim(2) / (heads + 2 * kv_heads);
+  const int64_t pairs = RotaryWidth(ctx.attributes, head) / 2;
+  const PartialRotary partial{.head_width = static_cast<int>(head),
+                              .scale = RotaryScale(ctx.attributes)};
+  const bool plain = 2 * pairs == head && partial.scale == 1;
   Geometry g{.sequences = shape.dim(0),
              .length = shape.dim(1),
              .width = static_cast<int>(shape.dim(2)),
@@ -156,7 +197,7 @@ void Run(const CudaContext& ctx) {
   const S* in = ctx.in<S>(0);
   S* out = ctx.out<S>(0);
   constexpr int N = kPackSize<S>;
-  const bool aligned = pairs % N == 0 && IsAligned(in, 16) && IsAligned(out, 16);
+  const bool aligned = pairs % N == 0 && head % N == 0 && IsAligned(in, 16) && IsAligned(out, 16);
   const bool apart = ctx.has_input(2);
   const int32_t* const places = ctx.in<int32_t>(apart ? 2 : 1);
   const dim3 grid(
@@ -166,15 +207,19 @@ void Run(const CudaContext& ctx) {
     g.begin = static_cast<int>(begin);
     g.count = static_cast<int>(std::min<int64_t>(kPairsAtOnce, pairs - begin));
     Frequencies frequencies;
-    for (int i = 0; i < g.count; ++i) {
-      frequencies.values[i] = RotaryFrequency(ctx.attributes, begin + i, pairs);
-    }
-    const auto launch = [&](auto* kernel) {
-      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, places, in, out, largest);
+    RotaryFrequencies(ctx.attributes, pairs, begin,
+                      {frequencies.values, static_cast<size_t>(g.count)});
+    const auto launch = [&](auto* kernel, auto... more) {
+      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, places, in, out, largest, more...);
     };
     const auto choose = [&]<bool kLargest, bool kApart>() {
-      aligned ? launch(&RotaryKernel<N, kLargest, kApart, S>)
-              : launch(&RotaryKernel<1, kLargest, kApart, S>);
+      if (plain) {
+        aligned ? launch(&RotaryKernel<N, kLargest, kApart, S>)
+                : launch(&RotaryKernel<1, kLargest, kApart, S>);
+      } else {
+        aligned ? launch(&RotaryKernel<N, kLargest, kApart, S, PartialRotary>, partial)
+                : launch(&RotaryKernel<1, kLargest, kApart, S, PartialRotary>, partial);
+      }
     };
     if (largest != nullptr) {
       apart ? choose.template operator()<true, true>() : choose.template operator()<true, false>();

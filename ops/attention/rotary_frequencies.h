@@ -1,30 +1,31 @@
-// The angle per position of a rotary pair, for the kernels of the op (formula in rotary.h).
+// The angles per position of rotary pairs, and what else the kernels of the op read from its
+// attributes (formula in rotary.h).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "graph/attributes.h"
 
 namespace plimsoll::ops {
 
-// The frequency of pair i of `pairs`, in float32 as Hugging Face computes it.
-inline float RotaryFrequency(const graph::Attributes& attributes, int64_t i, int64_t pairs) {
-  const double theta = attributes.GetReal("theta");
-  const float exponent = static_cast<float>(i) / static_cast<float>(pairs);
-  const float frequency = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
-  if (!attributes.Has("factor")) return frequency;
-  const double factor = attributes.GetReal("factor");
-  if (!attributes.Has("low_freq_factor")) return frequency / static_cast<float>(factor);
-  const double low = attributes.GetReal("low_freq_factor");
-  const double high = attributes.GetReal("high_freq_factor");
-  const double original = static_cast<double>(attributes.GetInt("original_sequence"));
-  // Number of rotations within the original context: pairs with many stay, those with few are
-  // slowed down, those between are interpolated.
-  const double turns = original * frequency / (2 * M_PI);
-  const double keep = std::clamp((turns - low) / (high - low), 0.0, 1.0);
-  return static_cast<float>((1 - keep) * frequency / factor + keep * frequency);
-}
+// r, the elements of a head that are turned.
+int64_t RotaryWidth(const graph::Attributes& attributes, int64_t head_width);
+
+// The attention factor, by which cosines and sines are multiplied.
+float RotaryScale(const graph::Attributes& attributes);
+
+// Fills `to` with the frequencies of the pairs begin, begin + 1, … of the r/2 = `pairs`, in float32
+// as Hugging Face computes them. Throws InternalError when `stretch` is too short. Allocates
+// nothing.
+void RotaryFrequencies(const graph::Attributes& attributes, int64_t pairs, int64_t begin,
+                       std::span<float> to);
+
+// The attribute "stretch": a positive factor for each pair, as a word such as "1 1.05 2.5".
+std::string StretchWord(const std::vector<double>& stretch);
+// InternalError when the word is malformed.
+int64_t StretchCount(const std::string& word);
 
 }  // namespace plimsoll::ops
