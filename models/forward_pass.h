@@ -63,6 +63,8 @@ struct SingularStates {
 struct Batch {
   int64_t batch;     // B
   int64_t sequence;  // T
+  // The longest text of which the program processes tokens, those in a cache included; 0: T.
+  int64_t context = 0;
 };
 
 // How a training pass changes a state.

@@ -1,6 +1,7 @@
 #include "models/language_model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -65,6 +66,11 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   if (s.Has("rope_theta")) spec.rope_theta = s.Float("rope_theta");
   if (s.Has("rope_type") && s.Text("rope_type") == "linear") {
     spec.rope_scaling = RopeScaling::Linear(s.Float("rope_factor"));
+  } else if (s.Has("rope_type") && s.Text("rope_type") == "yarn") {
+    spec.rope_scaling = RopeScaling::Yarn(s.Float("rope_factor"), s.Int("rope_original_sequence"));
+  }
+  if (s.Has("rotary_width") && s.Int("rotary_width") != spec.head_width) {
+    spec.rotary_width = s.Int("rotary_width");
   }
   if (s.Has("window")) spec.window = s.Int("window");
   if (s.Has("activation") && s.Text("activation") == kActivations[1]) {
@@ -77,9 +83,13 @@ void DeriveSizes(const LanguageFamily& family, Settings& s) {
   const int64_t width = s.Int("width"), heads = s.Int("heads");
   s.Derive("kv_heads", heads);
   s.Derive("max_sequence", s.Int("sequence"));
-  if (s.Has("rope_type") && s.Text("rope_type") == "linear" && !s.Has("rope_factor")) {
+  if (s.Has("rope_type") && s.Text("rope_type") != "default" && !s.Has("rope_factor")) {
     throw MissingSetting("rope_factor",
                          "say by how much longer texts than before are read, as in 4");
+  }
+  if (s.Has("rope_type") && s.Text("rope_type") == "yarn" && !s.Has("rope_original_sequence")) {
+    throw MissingSetting("rope_original_sequence",
+                         "say how long texts were before `rope_factor`, as in 4096");
   }
   if (!s.IsGiven("head_width")) {
     if (width % heads != 0) {
@@ -170,13 +180,27 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   return model;
 }
 
-// "linear 4", "llama3 8 1 4 8192".
+// "linear 4", "llama3 8 1 4 8192", "yarn 4 1.1386294361119891 32 1 32768", "longrope 1.19 4096
+// short 1 1.1 long 1.5 8".
 std::string RopeText(const ModelSpec& spec) {
   if (!spec.rope_scaling) return "default";
   const RopeScaling& scaling = *spec.rope_scaling;
-  if (scaling.type == RopeScaling::Type::kLinear) return fmt::format("linear {}", scaling.factor);
-  return fmt::format("llama3 {} {} {} {}", scaling.factor, scaling.low_freq_factor,
-                     scaling.high_freq_factor, scaling.original_sequence);
+  switch (scaling.type) {
+    case RopeScaling::Type::kLinear:
+      return fmt::format("linear {}", scaling.factor);
+    case RopeScaling::Type::kLlama3:
+      return fmt::format("llama3 {} {} {} {}", scaling.factor, scaling.low_freq_factor,
+                         scaling.high_freq_factor, scaling.original_sequence);
+    case RopeScaling::Type::kYarn:
+      return fmt::format("yarn {} {} {} {} {}{}", scaling.factor, scaling.attention_factor,
+                         scaling.beta_fast, scaling.beta_slow, scaling.original_sequence,
+                         scaling.truncate ? "" : " untruncated");
+    case RopeScaling::Type::kLongrope:
+      return fmt::format("longrope {} {} short {} long {}", scaling.attention_factor,
+                         scaling.original_sequence, fmt::join(scaling.short_factor, " "),
+                         fmt::join(scaling.long_factor, " "));
+  }
+  throw InternalError("a scaling of no type");
 }
 
 }  // namespace
@@ -218,6 +242,7 @@ std::map<std::string, std::string> LanguageModel::description() const {
       {"model.rope_theta", fmt::to_string(spec_.rope_theta)},
       {"model.rope_type", RopeText(spec_)},
       {"model.activation", kActivations[static_cast<size_t>(spec_.activation)]}};
+  if (spec_.rotary_width != 0) all["model.rotary_width"] = fmt::to_string(spec_.rotary_width);
   if (spec_.window) all["model.window"] = fmt::to_string(*spec_.window);
   return all;
 }
@@ -367,17 +392,32 @@ std::vector<Setting> LanguageSettings() {
        .type = Type::kChoice,
        .doc =
            "`linear`: wavelengths of the rotary embedding are `rope_factor` times as long, as if "
-           "positions were divided by it (in `config.json` `rope_scaling`).",
+           "positions were divided by it; `yarn`: only long ones are (in `config.json` "
+           "`rope_scaling`).",
        .default_value = std::string("default"),
-       .choices = {"default", "linear"}},
+       .choices = {"default", "linear", "yarn"}},
       {.name = "rope_factor",
        .type = Type::kFloat,
        .doc = "By how much wavelengths are stretched.",
-       .derived = "required with `rope_type: linear`",
+       .derived = "required with `rope_type: linear` and `yarn`",
        .min = 1,
        .max = 1e6,
        .when = "rope_type",
-       .when_values = {"linear"}},
+       .when_values = {"linear", "yarn"}},
+      {.name = "rope_original_sequence",
+       .doc = "Tokens of the longest texts before `rope_factor` (in `config.json` "
+              "`original_max_position_embeddings`).",
+       .derived = "required with `rope_type: yarn`",
+       .min = 1,
+       .max = kMillions,
+       .when = "rope_type",
+       .when_values = {"yarn"}},
+      {.name = "rotary_width",
+       .doc = "Elements of a head that the rotary embedding turns, an even number (in "
+              "`config.json` as the share `partial_rotary_factor`).",
+       .derived = "all of `head_width`",
+       .min = 2,
+       .max = kThousands},
       {.name = "window",
        .doc = "Keys that a query sees: its own and the latest before it (sliding window; in "
               "`config.json` `sliding_window`).",

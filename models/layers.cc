@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/attention/attention.h"
@@ -123,18 +124,49 @@ Value QkNorm(Layers& g, Value qkv, HeadCounts counts, double eps, bool unit_offs
       "qk_norm");
 }
 
+namespace {
+
+// `longest`: of the texts that the program reads, in tokens.
+ops::RotaryScaling RotaryScalingOf(const RopeScaling& scaling, int64_t longest) {
+  using Kind = ops::RotaryScaling::Kind;
+  ops::RotaryScaling made = {.factor = scaling.factor,
+                             .low_freq_factor = scaling.low_freq_factor,
+                             .high_freq_factor = scaling.high_freq_factor,
+                             .original_sequence = scaling.original_sequence,
+                             .beta_fast = scaling.beta_fast,
+                             .beta_slow = scaling.beta_slow,
+                             .truncate = scaling.truncate,
+                             .attention_factor = scaling.attention_factor};
+  switch (scaling.type) {
+    case RopeScaling::Type::kLinear:
+      made.kind = Kind::kLinear;
+      break;
+    case RopeScaling::Type::kLlama3:
+      made.kind = Kind::kLlama3;
+      break;
+    case RopeScaling::Type::kYarn:
+      made.kind = Kind::kYarn;
+      break;
+    case RopeScaling::Type::kLongrope:
+      made.kind = Kind::kByPair;
+      made.stretch =
+          longest > scaling.original_sequence ? scaling.long_factor : scaling.short_factor;
+      break;
+  }
+  return made;
+}
+
+}  // namespace
+
 Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
-             const std::optional<RopeScaling>& scaling, Value positions) {
+             const std::optional<RopeScaling>& scaling, Value positions, int64_t width) {
   ops::RotaryOptions options;
   options.heads = counts.heads;
   options.kv_heads = counts.kv_heads;
   options.theta = theta;
+  options.rotary_width = width;
   if (scaling) {
-    using Kind = ops::RotaryScaling::Kind;
-    options.scaling = ops::RotaryScaling{
-        scaling->type == RopeScaling::Type::kLinear ? Kind::kLinear : Kind::kLlama3,
-        scaling->factor, scaling->low_freq_factor, scaling->high_freq_factor,
-        scaling->original_sequence};
+    options.scaling = RotaryScalingOf(*scaling, std::max(g.batch().sequence, g.batch().context));
   }
   return ops::Rotary(g.builder(), qkv, options, positions);
 }

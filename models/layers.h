@@ -59,10 +59,11 @@ struct HeadCounts {
 // k_norm.weight[hd] start at 1, with a unit offset at 0.
 graph::Value QkNorm(Layers& g, graph::Value qkv, HeadCounts counts, double eps,
                     bool unit_offset = false);
-// Turns q and k by their positions (Su et al. 2021); `positions`: AttentionMask's.
+// Turns q and k by their positions (Su et al. 2021), of each head the first `width` elements (0:
+// all); `positions`: AttentionMask's.
 graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
                     const std::optional<RopeScaling>& scaling,
-                    graph::Value positions = graph::kNoTensor);
+                    graph::Value positions = graph::kNoTensor, int64_t width = 0);
 // Which keys a query sees.
 struct AttentionMask {
   bool causal = true;

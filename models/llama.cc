@@ -1,5 +1,5 @@
-// Llama 1 to 3, and the forward pass that Qwen2, Qwen3 and Mistral share with it: RMSNorm, rotary
-// positions, SwiGLU, grouped-query attention.
+// Llama 1 to 3, and the forward pass that Qwen2, Qwen3, Mistral and Phi-3 share with it: RMSNorm,
+// rotary positions, SwiGLU, grouped-query attention.
 //   Touvron et al. 2023, "LLaMA: Open and Efficient Foundation Language Models".
 //   Grattafiori et al. 2024, "The Llama 3 Herd of Models".
 //
@@ -34,6 +34,9 @@ class Llama final : public LanguageModel {
   Outputs Forward(Layers& g, Head head) const override;
 
  private:
+  std::vector<CheckpointTensor> Rows(const std::string& packed,
+                                     std::vector<CheckpointTensor> modules) const;
+
   LlamaParts parts_;
 };
 
@@ -44,7 +47,7 @@ Value AttentionBranch(Layers& g, const ModelSpec& spec, const LlamaParts& parts,
   Value a = Linear(g, "qkv", x, (spec.heads + 2 * spec.kv_heads) * spec.head_width,
                    {.bias = spec.attention_bias, .init_std = spec.init_std});
   if (parts.qk_norm) a = QkNorm(g, a, counts, spec.norm_eps);
-  a = Rotary(g, a, counts, spec.rope_theta, spec.rope_scaling, mask.positions);
+  a = Rotary(g, a, counts, spec.rope_theta, spec.rope_scaling, mask.positions, spec.rotary_width);
   a = Attention(g, a, counts, mask);
   return Linear(g, "proj", a, spec.width,
                 {.bias = spec.attention_bias && parts.projection_bias, .init_std = spec.init_std});
@@ -106,6 +109,13 @@ std::vector<Sharding> Llama::sharding() const {
   };
 }
 
+// The rows of a weight in a checkpoint: of the linear layers `modules`, or of one for all.
+std::vector<CheckpointTensor> Llama::Rows(const std::string& packed,
+                                          std::vector<CheckpointTensor> modules) const {
+  if (parts_.packed_tensors) return {{packed}};
+  return modules;
+}
+
 CheckpointTable Llama::checkpoint_table() const {
   const int64_t q = spec().heads * spec().head_width;
   const int64_t kv = spec().kv_heads * spec().head_width;
@@ -116,10 +126,10 @@ CheckpointTable Llama::checkpoint_table() const {
           {
               {"embed.token.weight", {{"embed_tokens.weight"}}},
               {"block.*.norm_1.weight", {{"layers.*.input_layernorm.weight"}}},
-              {"block.*.attn.qkv.weight",
-               {{"layers.*.self_attn.q_proj.weight", q},
-                {"layers.*.self_attn.k_proj.weight", kv},
-                {"layers.*.self_attn.v_proj.weight", kv}}},
+              {"block.*.attn.qkv.weight", Rows("layers.*.self_attn.qkv_proj.weight",
+                                               {{"layers.*.self_attn.q_proj.weight", q},
+                                                {"layers.*.self_attn.k_proj.weight", kv},
+                                                {"layers.*.self_attn.v_proj.weight", kv}})},
               {"block.*.attn.qkv.bias",
                {{"layers.*.self_attn.q_proj.bias", q},
                 {"layers.*.self_attn.k_proj.bias", kv},
@@ -130,7 +140,8 @@ CheckpointTable Llama::checkpoint_table() const {
               {"block.*.attn.proj.bias", {{"layers.*.self_attn.o_proj.bias"}}},
               {"block.*.norm_2.weight", {{"layers.*.post_attention_layernorm.weight"}}},
               {"block.*.mlp.gate_up.weight",
-               {{"layers.*.mlp.gate_proj.weight", ffn}, {"layers.*.mlp.up_proj.weight", ffn}}},
+               Rows("layers.*.mlp.gate_up_proj.weight", {{"layers.*.mlp.gate_proj.weight", ffn},
+                                                         {"layers.*.mlp.up_proj.weight", ffn}})},
               {"block.*.mlp.down.weight", {{"layers.*.mlp.down_proj.weight"}}},
               {"norm.weight", {{"norm.weight"}}},
           },

@@ -1,5 +1,5 @@
 // The forward pass of Llama and of families that are Llama but for a few parts. Such a family is a
-// file with a LanguageFamilyRegistration: qwen2.cc, qwen3.cc, mistral.cc.
+// file with a LanguageFamilyRegistration: qwen2.cc, qwen3.cc, mistral.cc, phi3.cc.
 #pragma once
 
 #include <memory>
@@ -13,6 +13,8 @@ struct LlamaParts {
   bool projection_bias = false;
   // An RMS norm of each head of q and k before their rotation (ops/norms/qk_norm.h).
   bool qk_norm = false;
+  // Checkpoints hold q, k and v, and gate and up, as one tensor each, in this order of rows.
+  bool packed_tensors = false;
 };
 
 std::unique_ptr<LanguageModel> MakeLlama(ModelSpec spec, const LlamaParts& parts);

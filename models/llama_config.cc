@@ -51,6 +51,7 @@ std::vector<Setting> LlamaSettings(bool attention_bias, double norm_eps, const c
           WithDefault(LanguageSetting("rope_theta", rope_theta), std::stod(rope_theta)),
           LanguageSetting("rope_type"),
           LanguageSetting("rope_factor"),
+          LanguageSetting("rope_original_sequence"),
           LanguageSetting("init_std")};
 }
 
@@ -86,10 +87,10 @@ ModelSpec ReadLlamaConfig(const JsonObject& config, const char* family,
   spec.vocab = SizeIn(config, "vocab_size");
   spec.max_sequence = SizeIn(config, "max_position_embeddings");
   spec.tied = config.GetBool("tie_word_embeddings", false);
-  spec.norm_eps = config.GetFloat("rms_norm_eps", 1e-6);
+  spec.norm_eps = config.GetFloat("rms_norm_eps", defaults.norm_eps);
   spec.init_std = config.GetFloat("initializer_range", 0.02);
   spec.dropout = config.GetFloat("attention_dropout", 0.0);
-  ReadRope(config, spec);
+  ReadRope(config, spec, defaults.rope);
   if (config.Has("layer_types")) {
     for (const std::string& type : config.RequireStrings("layer_types")) {
       if (type != "full_attention") {
@@ -102,7 +103,7 @@ ModelSpec ReadLlamaConfig(const JsonObject& config, const char* family,
 }
 
 void WriteLlamaConfig(const ModelSpec& spec, const char* architecture,
-                      nlohmann::ordered_json& config) {
+                      nlohmann::ordered_json& config, RopeForm rope) {
   config["architectures"] = {architecture};
   config["model_type"] = spec.family;
   config["num_hidden_layers"] = spec.layers;
@@ -116,7 +117,7 @@ void WriteLlamaConfig(const ModelSpec& spec, const char* architecture,
   config["hidden_act"] = "silu";
   config["rms_norm_eps"] = spec.norm_eps;
   config["attention_dropout"] = spec.dropout.attention;
-  WriteRope(spec, config);
+  WriteRope(spec, config, rope);
 }
 
 std::vector<formats::KeyRule> LlamaConfigKeys() {

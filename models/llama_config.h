@@ -1,5 +1,5 @@
-// What the settings and the config.json of Llama, Qwen2, Qwen3 and Mistral have in common. A family
-// joins its own keys to these.
+// What the settings and the config.json of Llama, Qwen2, Qwen3, Mistral and Phi-3 have in common. A
+// family joins its own keys to these.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "formats/json.h"
 #include "formats/key_rules.h"
 #include "models/model_spec.h"
+#include "models/rope_config.h"
 
 namespace plimsoll::models {
 
@@ -24,6 +25,8 @@ void DeriveLlama(Settings& settings);
 struct LlamaConfigDefaults {
   std::optional<int64_t> kv_heads = std::nullopt;    // nullopt: as many as query heads
   std::optional<int64_t> head_width = std::nullopt;  // nullopt: hidden_size / num_attention_heads
+  double norm_eps = 1e-6;
+  RopeForm rope = RopeForm::kLlama;
 };
 
 // Reads the keys of LlamaConfigKeys(); the spec has no attention bias.
@@ -32,7 +35,7 @@ ModelSpec ReadLlamaConfig(const formats::JsonObject& config, const char* family,
 
 // Writes them; `architecture` is the class of transformers.
 void WriteLlamaConfig(const ModelSpec& spec, const char* architecture,
-                      nlohmann::ordered_json& config);
+                      nlohmann::ordered_json& config, RopeForm rope = RopeForm::kLlama);
 
 std::vector<formats::KeyRule> LlamaConfigKeys();
 

@@ -18,15 +18,26 @@ enum class Activation { kGeluTanh, kGeluErf };  // "gelu_tanh", "gelu_erf"
 // trained on. kLinear: all wavelengths grow by `factor`, as if positions were divided by it.
 // kLlama3: wavelengths longer than original_sequence / low_freq_factor grow by `factor`, those
 // shorter than original_sequence / high_freq_factor stay, and those between are interpolated.
+// kYarn: the same by the pairs' numbers, between those that make beta_fast and beta_slow turns in
+// original_sequence. kLongrope: each pair's wavelength grows by its own factor, of long_factor in
+// programs whose texts may be longer than original_sequence, else of short_factor.
 struct RopeScaling {
-  enum class Type { kLinear, kLlama3 };  // Hugging Face's rope_type
+  enum class Type { kLinear, kLlama3, kYarn, kLongrope };  // Hugging Face's rope_type
   Type type = Type::kLlama3;
-  double factor = 8.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
+  double factor = 8.0;            // not of kLongrope
+  double low_freq_factor = 1.0;   // kLlama3
+  double high_freq_factor = 4.0;  // kLlama3
   int64_t original_sequence = 8192;
+  double attention_factor = 1.0;          // kYarn, kLongrope: of cosines and sines
+  double beta_fast = 32.0;                // kYarn
+  double beta_slow = 1.0;                 // kYarn
+  bool truncate = true;                   // kYarn: the ramp begins and ends at whole pairs
+  std::vector<double> short_factor = {};  // kLongrope: one for each pair
+  std::vector<double> long_factor = {};
 
   static RopeScaling Linear(double factor) { return {.type = Type::kLinear, .factor = factor}; }
+  // With the attention factor of Peng et al. 2023, equation 22.
+  static RopeScaling Yarn(double factor, int64_t original_sequence);
 
   bool operator==(const RopeScaling&) const = default;
 };
@@ -41,16 +52,17 @@ struct ModelSpec {
   int64_t ffn_width = 0;     // F, between the two halves of the feed-forward network
   int64_t vocab = 0;         // V
   int64_t max_sequence = 0;  // P, rows of gpt2's position table; the others' longest sequence
-  // llama and its likes (qwen2, qwen3, mistral): of attention probabilities only, as in their
+  // llama and its likes (qwen2, qwen3, mistral, phi3): of attention probabilities only, as in their
   // reference implementations; the other rates are equal.
   DropoutRates dropout;
   bool tied = false;  // the head is the token embedding
-  // gpt2: always. qwen2: always, on q, k, v. llama, qwen3: on q, k, v, proj. mistral: never.
+  // gpt2: always. qwen2: always, on q, k, v. llama, qwen3: on q, k, v, proj. mistral, phi3: never.
   bool attention_bias = false;
   double norm_eps = 1e-5;
   double rope_theta = 10000.0;              // llama and its likes
-  std::optional<RopeScaling> rope_scaling;  // llama and its likes
-  // mistral: how many keys a query sees, the latest and its own; nullopt: all earlier ones.
+  std::optional<RopeScaling> rope_scaling;  // llama and its likes; phi3: none or kLongrope
+  int64_t rotary_width = 0;                 // phi3: the elements of a head that turn; 0: all
+  // mistral, phi3: how many keys a query sees, the latest and its own; nullopt: all earlier ones.
   std::optional<int64_t> window;
   Activation activation = Activation::kGeluTanh;  // gpt2
   double init_std = 0.02;

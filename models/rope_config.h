@@ -12,13 +12,27 @@
 
 namespace plimsoll::models {
 
-// Reads spec.rope_theta and spec.rope_scaling from rope_theta, rope_scaling and rope_parameters,
-// the form of transformers from version 5 on. UserError when two of these keys contradict each
-// other, and on parts that no spec can express.
-void ReadRope(const formats::JsonObject& config, ModelSpec& spec);
+// How a family's class of transformers reads these keys.
+enum class RopeForm {
+  kLlama,  // all of a head turns
+  // A part of a head may turn (partial_rotary_factor). The only scaling is longrope, which older
+  // files call "su" or "yarn". original_max_position_embeddings is a key next to the object, and
+  // 4096 without it.
+  kPhi3,
+};
 
-// Writes rope_theta and rope_scaling, which all versions of transformers read.
-void WriteRope(const ModelSpec& spec, nlohmann::ordered_json& config);
+// Reads spec.rope_theta, spec.rope_scaling and spec.rotary_width from rope_theta, rope_scaling,
+// partial_rotary_factor, original_max_position_embeddings and rope_parameters, the form of
+// transformers from version 5 on. The spec has its head_width and max_sequence. UserError when two
+// of these keys contradict each other, on members of the objects that Plimsoll doesn't know, and on
+// parts that no spec can express.
+void ReadRope(const formats::JsonObject& config, ModelSpec& spec, RopeForm form = RopeForm::kLlama);
+
+// Writes rope_theta, rope_scaling and, with kPhi3, the keys next to them, as all versions of
+// transformers read them that know the scaling. Older versions don't know yarn's `truncate`,
+// which is written only where it is false.
+void WriteRope(const ModelSpec& spec, nlohmann::ordered_json& config,
+               RopeForm form = RopeForm::kLlama);
 
 // The keys that ReadRope reads.
 std::vector<formats::KeyRule> RopeKeys();

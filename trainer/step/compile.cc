@@ -268,7 +268,8 @@ class Compiler {
     const bool training = purpose.kind == ProgramKind::kTrain;
     const bool logits = purpose.kind == ProgramKind::kLogits;
     const models::Batch batch = {.batch = logits ? options_.generate_rows : options_.micro_batch,
-                                 .sequence = logits ? purpose.tokens : options_.sequence};
+                                 .sequence = logits ? purpose.tokens : options_.sequence,
+                                 .context = logits ? options_.generate_context : 0};
     const models::Model::Outputs outputs =
         model_.Build(builder, batch, logits ? models::Head::kLogits : models::Head::kLoss, training,
                      purpose.objective.name);
