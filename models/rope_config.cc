@@ -242,6 +242,7 @@ void ReadRope(const JsonObject& config, ModelSpec& spec, RopeForm form) {
   const RopeReader reader(config, spec, form);
   Rope rope;
   rope.partial = reader.Partial(config);
+  SizeIn(config, kOriginal, 1);  // transformers reads it only where there is a scaling
   if (config.Has("rope_theta")) rope.theta = config.RequireFloat("rope_theta");
   const char* scaling_key = nullptr;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {

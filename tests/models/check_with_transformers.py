@@ -38,6 +38,13 @@ def small_models():
                    original_max_position_embeddings=60)
     qwen2 = {k: v for k, v in llama.items() if k != "head_dim"} | dict(
         num_attention_heads=3, num_key_value_heads=1)
+    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=60)
+    # Six of a head's eight elements turn.
+    phi3 = dict(num_hidden_layers=2, hidden_size=32, num_attention_heads=4, num_key_value_heads=2,
+                intermediate_size=20, max_position_embeddings=48, vocab_size=19,
+                bos_token_id=None, eos_token_id=None, pad_token_id=None)
+    longrope = dict(rope_type="longrope", rope_theta=500.0, partial_rotary_factor=0.75,
+                    short_factor=[1.0, 1.25, 1.75], long_factor=[1.5, 3.0, 7.5])
     return {
         "gpt2": transformers.GPT2Config(**gpt2),
         "gpt2-erf-untied": transformers.GPT2Config(
@@ -58,6 +65,28 @@ def small_models():
         "qwen3-biased": transformers.Qwen3Config(**llama, attention_bias=True),
         "mistral": transformers.MistralConfig(**llama, sliding_window=None),
         "mistral-windowed": transformers.MistralConfig(**llama, sliding_window=TOKENS),
+        "llama-yarn": transformers.LlamaConfig(
+            **llama, rope_parameters=yarn | dict(rope_theta=500.0)),
+        "qwen2-yarn": transformers.Qwen2Config(
+            **qwen2, rope_parameters=yarn | dict(
+                rope_theta=500.0, attention_factor=0.8, beta_fast=4.0, beta_slow=2.0,
+                truncate=False)),
+        "qwen3-yarn-mscale": transformers.Qwen3Config(
+            **llama, rope_parameters=yarn | dict(
+                rope_theta=500.0, mscale=2.0, mscale_all_dim=0.5)),
+        "llama-longrope": transformers.LlamaConfig(
+            **llama, rope_parameters={k: v for k, v in longrope.items()
+                                      if k != "partial_rotary_factor"} | dict(
+                original_max_position_embeddings=TOKENS - 1)),
+        "phi3-windowed-tied": transformers.Phi3Config(
+            **phi3, sliding_window=5, tie_word_embeddings=True),
+        "phi3-short": transformers.Phi3Config(
+            **phi3, rope_parameters=longrope, original_max_position_embeddings=TOKENS),
+        "phi3-long": transformers.Phi3Config(
+            **phi3, rope_parameters=longrope, original_max_position_embeddings=TOKENS - 1),
+        "phi3-long-factor": transformers.Phi3Config(
+            **phi3, rope_parameters=longrope | dict(attention_factor=0.9),
+            original_max_position_embeddings=TOKENS - 1),
     }
 
 

@@ -108,10 +108,22 @@ const ExampleTable kExamples(R"(
       {heads=2, inverse=false, kv_heads=1, theta=10000.0}
   rotary "documents apart"([3,9,24], _, [3,9] places 4)
       {heads=2, inverse=false, kv_heads=1, theta=100.0}
+  rotary "yarn"([2,9,72], [1] counter) {attention_factor=1.125, beta_fast=32.0, beta_slow=1.0,
+      factor=4.0, heads=1, inverse=false, kv_heads=1, original_sequence=64, theta=100.0,
+      truncate=true}
+  rotary "yarn, untruncated, inverse"([1,9,48]) {attention_factor=0.75, beta_fast=4.0,
+      beta_slow=2.0, factor=4.0, heads=1, inverse=true, kv_heads=1, original_sequence=64,
+      theta=100.0, truncate=false}
+  rotary "longrope, 6 of 8 elements"([2,5,32]) {attention_factor=1.19, heads=2, inverse=false,
+      kv_heads=1, rotary_width=6, stretch="1 1.25 3.5", theta=100.0}
+  rotary "16 of 24 elements, documents apart"([3,9,72], _, [3,9] places 4)
+      {heads=1, inverse=true, kv_heads=1, rotary_width=16, theta=100.0}
   // With the largest magnitudes of their results. cuda_tolerance=2, here and for attention: such a
   // magnitude is a float32, but as far off as the element that has it.
   rotary "largest"([2,5,64]) {heads=2, inverse=true, kv_heads=1, largest=true, theta=10000.0}
       cuda_tolerance=2 dtypes=f32,bf16,f16
+  rotary "largest, 10 of 16 elements"([2,5,64]) {attention_factor=0.5, heads=2, inverse=false,
+      kv_heads=1, largest=true, rotary_width=10, theta=10000.0} dtypes=f32,bf16,f16
   rotary "largest, narrow"([9,3,24]) {heads=1, inverse=false, kv_heads=1, largest=true,
       theta=100.0} cuda_tolerance=2 dtypes=f32,bf16,f16
 

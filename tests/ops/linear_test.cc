@@ -304,6 +304,72 @@ TEST(Rotary, LinearScalingDividesPositions) {
   }
 }
 
+// The rest of a head and the values keep their bits; in place, too.
+TEST(Rotary, TurnsAPartOfEachHead) {
+  const int64_t hd = 10, turned = 6, length = 7, heads = 3;
+  const double scale = 1.25;
+  const TestTensor qkv = NormalValues(DType::kFloat64, {2, length, heads * hd}, 1);
+  const Attributes attributes = {{"heads", int64_t{1}},
+                                 {"kv_heads", int64_t{1}},
+                                 {"theta", 100.0},
+                                 {"inverse", false},
+                                 {"rotary_width", turned},
+                                 {"attention_factor", scale},
+                                 {"stretch", std::string("1 2.5 0.5")}};
+  const std::vector<double> stretch = {1, 2.5, 0.5};
+  const TestTensor got = RunOp("rotary", {&qkv}, attributes)[0];
+  for (int64_t row = 0; row < 2 * length; ++row) {
+    for (int64_t head = 0; head < heads; ++head) {
+      const int64_t at = (row * heads + head) * hd;
+      const int64_t first_kept = head == 2 ? 0 : turned;
+      for (int64_t i = first_kept; i < hd; ++i) ASSERT_EQ(got.at(at + i), qkv.at(at + i));
+      for (int64_t i = 0; i < first_kept / 2; ++i) {
+        const double angle = static_cast<double>(row % length) / stretch[i] *
+                             std::pow(100.0, -2.0 * static_cast<double>(i) / turned);
+        const double x = qkv.at(at + i), y = qkv.at(at + i + turned / 2);
+        ASSERT_NEAR(got.at(at + i), scale * (x * std::cos(angle) - y * std::sin(angle)), 1e-5);
+        ASSERT_NEAR(got.at(at + i + turned / 2),
+                    scale * (y * std::cos(angle) + x * std::sin(angle)), 1e-5);
+      }
+    }
+  }
+  OpRunner in_place("rotary", {&qkv}, attributes, 2);
+  in_place.Share(0, qkv);
+  in_place.Run();
+  EXPECT_TRUE(SameBits(in_place.output(0), got));
+}
+
+// The frequencies that transformers 5 computes for rope_type "yarn" with theta 500, factor 4 and
+// an original length of 60, of heads 16 wide: a pair that stays, one that is slowed in part, and
+// pairs that turn a quarter as fast.
+TEST(Rotary, YarnSlowsPairsWithFewTurns) {
+  const std::vector<double> want = {1,
+                                    0.344897449,
+                                    0.10573712,
+                                    0.0243123118,
+                                    0.0111803403,
+                                    0.00514142821,
+                                    0.00236435398,
+                                    0.00108727964};
+  const int64_t hd = 16;
+  const TestTensor qkv = NormalValues(DType::kFloat64, {1, 2, 3 * hd}, 1);
+  const TestTensor got = RunOp("rotary", {&qkv},
+                               {{"heads", int64_t{1}},
+                                {"kv_heads", int64_t{1}},
+                                {"theta", 500.0},
+                                {"inverse", false},
+                                {"factor", 4.0},
+                                {"beta_fast", 32.0},
+                                {"beta_slow", 1.0},
+                                {"truncate", true},
+                                {"original_sequence", int64_t{60}}})[0];
+  for (int64_t i = 0; i < hd / 2; ++i) {
+    const int64_t at = 3 * hd + i;  // position 1
+    ASSERT_NEAR(got.at(at),
+                qkv.at(at) * std::cos(want[i]) - qkv.at(at + hd / 2) * std::sin(want[i]), 1e-6);
+  }
+}
+
 // Compared with the piecewise formula of Hugging Face's rope_type "llama3": a pair of each kind.
 TEST(Rotary, Llama3ScalingSlowsLongWaves) {
   const int64_t hd = 64;
