@@ -274,15 +274,14 @@ void ReadRope(const JsonObject& config, ModelSpec& spec, RopeForm form) {
 void WriteRope(const ModelSpec& spec, nlohmann::ordered_json& config, RopeForm form) {
   const bool outside = form == RopeForm::kPhi3;
   config["rope_theta"] = spec.rope_theta;
-  nlohmann::ordered_json& written = config["rope_scaling"];
   if (outside) {
     config[kPartial] = PartialOf(spec);
     config[kOriginal] =
         spec.rope_scaling ? spec.rope_scaling->original_sequence : spec.max_sequence;
   }
+  nlohmann::ordered_json& object = config["rope_scaling"];
   if (!spec.rope_scaling) return;
   const RopeScaling& scaling = *spec.rope_scaling;
-  nlohmann::ordered_json object;
   switch (scaling.type) {
     case RopeType::kLinear:
       object["type"] = "linear";  // versions before 4.43 do not know rope_type
@@ -317,7 +316,6 @@ void WriteRope(const ModelSpec& spec, nlohmann::ordered_json& config, RopeForm f
       break;
     }
   }
-  written = std::move(object);
 }
 
 std::vector<KeyRule> RopeKeys() {
