@@ -34,7 +34,8 @@ std::map<std::string, json> Configs() {
   llama.update({{"model_type", "llama"}, {"vocab_size", 7}, {"max_position_embeddings", 9}});
   json qwen2 = llama;
   qwen2["model_type"] = "qwen2";
-  json qwen3 = llama, mistral = llama;
+  json qwen3 = llama, mistral = llama, phi3 = llama;
+  phi3["model_type"] = "phi3";
   qwen3.update({{"model_type", "qwen3"}, {"num_key_value_heads", 1}});
   mistral.update({{"model_type", "mistral"}, {"num_key_value_heads", 1}});
   bert.update({{"model_type", "bert"}, {"vocab_size", 7}});
@@ -53,6 +54,7 @@ std::map<std::string, json> Configs() {
       {"qwen2", qwen2},
       {"qwen3", qwen3},
       {"mistral", mistral},
+      {"phi3", phi3},
       {"bert", bert},
       {"bert, a classifier", classifier},
       {"vit", vit},

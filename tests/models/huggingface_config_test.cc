@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -197,6 +198,152 @@ TEST(HuggingFaceConfig, ReadsMistral) {
   EXPECT_EQ(Read(kMistral).kv_heads, 8);
 }
 
+// Values are those of transformers 5.
+TEST(HuggingFaceConfig, ReadsYarn) {
+  const auto scaling = [](const std::string& members) {
+    return *Read(With(kQwen2, members)).rope_scaling;
+  };
+  RopeScaling expected = RopeScaling::Yarn(4, 32768);
+  EXPECT_NEAR(expected.attention_factor, 1.138629436111989, 1e-15);
+  EXPECT_EQ(scaling(R"("rope_scaling": {"type": "yarn", "factor": 4.0,
+                       "original_max_position_embeddings": 32768})"),
+            expected);
+  EXPECT_EQ(scaling(R"("rope_parameters": {"rope_type": "yarn", "factor": 4, "rope_theta": 1e6,
+                       "original_max_position_embeddings": 32768, "beta_fast": null,
+                       "beta_slow": 0, "attention_factor": null, "truncate": true})"),
+            expected);
+  expected.original_sequence = 131072;  // the model's longest text
+  EXPECT_EQ(scaling(R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})"), expected);
+  expected.attention_factor = 0.5;
+  expected.beta_fast = 16;
+  expected.beta_slow = 2;
+  expected.truncate = false;
+  EXPECT_EQ(scaling(R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16,
+                       "beta_slow": 2, "attention_factor": 0.5, "truncate": false,
+                       "mscale": 1.0, "mscale_all_dim": 0.5})"),
+            expected);
+  EXPECT_NEAR(scaling(R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 2.0,
+                         "mscale_all_dim": 0.5})")
+                  .attention_factor,
+              1.1944883448, 1e-9);
+}
+
+constexpr char kPhi3[] =
+    R"({"model_type": "phi3", "num_hidden_layers": 2, "hidden_size": 32,
+        "num_attention_heads": 4, "intermediate_size": 20, "vocab_size": 19,
+        "max_position_embeddings": 64})";
+
+TEST(HuggingFaceConfig, Phi3DefaultsAreThoseOfTransformers) {
+  EXPECT_EQ(Read(kPhi3), Phi3Spec({2, 32, 4, 4, 8, 20, 19, 64, false}));
+}
+
+// As published files of Phi-3, Phi-3.5 and Phi-4-mini, and transformers 5, write it.
+TEST(HuggingFaceConfig, ReadsLongropeInAllForms) {
+  const std::string lists = R"("short_factor": [1, 1.25, 1.5], "long_factor": [2, 4, 8.5])";
+  const std::string outside =
+      R"("original_max_position_embeddings": 16, "partial_rotary_factor": 0.75, )";
+  ModelSpec expected = Phi3Spec({2, 32, 4, 4, 8, 20, 19, 64, false});
+  expected.rotary_width = 6;
+  expected.rope_scaling = RopeScaling{.type = RopeScaling::Type::kLongrope,
+                                      .original_sequence = 16,
+                                      .attention_factor = std::sqrt(1.5),  // of ln 4 / ln 16
+                                      .short_factor = {1, 1.25, 1.5},
+                                      .long_factor = {2, 4, 8.5}};
+  for (const char* type : {"longrope", "su", "yarn"}) {
+    EXPECT_EQ(
+        Read(With(kPhi3, outside + R"("rope_scaling": {"type": ")" + type + "\", " + lists + "}")),
+        expected);
+  }
+  EXPECT_EQ(Read(With(kPhi3,
+                      R"("original_max_position_embeddings": 16, "rope_parameters": {"type": "su",
+                   "rope_type": "longrope", "rope_theta": 10000.0, "partial_rotary_factor": 0.75,
+                   "original_max_position_embeddings": 16, )" +
+                          lists + "}")),
+            expected);
+  expected.rope_scaling->attention_factor = std::sqrt(1 + std::log(2.0) / std::log(16.0));
+  EXPECT_EQ(Read(With(kPhi3, outside + R"("rope_scaling": {"type": "longrope", "factor": 2, )" +
+                                 lists + "}")),
+            expected);
+  expected.rope_scaling->attention_factor = 1.5;
+  EXPECT_EQ(Read(With(kPhi3, outside + R"("rope_scaling": {"type": "longrope", "factor": 2,
+                                          "attention_factor": 1.5, )" +
+                                 lists + "}")),
+            expected);
+}
+
+TEST(HuggingFaceConfig, ReadsWhatPublishedPhi4MiniSays) {
+  ModelSpec expected = Phi3Spec({2, 32, 4, 2, 8, 20, 19, 64, true});
+  expected.window = 262144;
+  EXPECT_EQ(
+      Read(With(kPhi3,
+                R"("num_key_value_heads": 2, "tie_word_embeddings": true, "attention_bias": false,
+                   "attention_dropout": 0.0, "auto_map": {
+                     "AutoConfig": "configuration_phi3.Phi3Config",
+                     "AutoModelForCausalLM": "some/where--modeling_phi3.Phi3ForCausalLM"},
+                   "embd_pdrop": 0.0, "full_attn_mod": 1, "interpolate_factor": 1,
+                   "lm_head_bias": false, "mlp_bias": false, "resid_pdrop": 0.0,
+                   "original_max_position_embeddings": 4096, "partial_rotary_factor": 1.0,
+                   "rope_scaling": null, "rope_theta": 10000.0, "sliding_window": 262144,
+                   "use_cache": true, "torch_dtype": "bfloat16", "pad_token_id": 5)")),
+      expected);
+  EXPECT_FALSE(Read(With(kPhi3, R"("sliding_window": null)")).window);
+  // Seven elements, as transformers rounds, are no pairs.
+  EXPECT_EQ(Refusal(With(kPhi3, R"("partial_rotary_factor": 0.9)")),
+            "config.json: partial_rotary_factor: turns 7 of 8 elements of a head, and the rotary "
+            "embedding turns pairs");
+}
+
+TEST(HuggingFaceConfig, RefusesRotaryPartsByName) {
+  const auto llama = [](const std::string& members) { return Refusal(With(kLlama, members)); };
+  const auto phi3 = [](const std::string& members) { return Refusal(With(kPhi3, members)); };
+  EXPECT_EQ(llama(R"("rope_parameters": {"rope_type": "default", "mrope_section": [2, 3, 3]})"),
+            "config.json: rope_parameters.mrope_section: is [2,3,3], a key that Plimsoll doesn't "
+            "know; remove it from the file if the model's numbers don't depend on it");
+  EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear", "factor": 2, "attention_factor": 1.5})"),
+            "config.json: rope_scaling.attention_factor: is 1.5, a key that Plimsoll doesn't know; "
+            "remove it from the file if the model's numbers don't depend on it");
+  EXPECT_EQ(llama(R"("rope_scaling": {"type": "yarn", "factor": 2, "mscale": 0.5})"),
+            "config.json: rope_scaling.mscale: changes nothing without the other of mscale and "
+            "mscale_all_dim; give both or remove it");
+  EXPECT_EQ(llama(R"("original_max_position_embeddings": 5, "rope_scaling": {"type": "yarn",
+                     "factor": 2, "original_max_position_embeddings": 6})"),
+            "config.json: rope_scaling.original_max_position_embeddings: is 6, but "
+            "original_max_position_embeddings next to the object is 5; keep that one alone");
+  EXPECT_NE(llama(R"("rope_scaling": {"type": "yarn", "factor": 2, "beta_slow": 64})")
+                .find("rope_scaling: needs an attention_factor above 0 and at most 1e6, and 0 < "
+                      "beta_slow ≤ beta_fast"),
+            std::string::npos);
+  EXPECT_EQ(llama(R"("rope_parameters": {"partial_rotary_factor": 0.5})"),
+            "config.json: rope_parameters.partial_rotary_factor: only 1 is supported");
+  EXPECT_EQ(phi3(R"("rope_scaling": {"type": "linear", "factor": 2})"),
+            "config.json: rope_scaling.type: \"linear\" is not supported, only default and "
+            "longrope");
+  EXPECT_EQ(phi3(R"("rope_scaling": {"type": "yarn", "factor": 2})"),
+            "config.json: rope_scaling.short_factor: this key is required");
+  EXPECT_EQ(phi3(R"("rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1],
+                    "original_max_position_embeddings": 16})"),
+            "config.json: rope_scaling.original_max_position_embeddings: is 16, but "
+            "original_max_position_embeddings next to the object is absent and means 4096; keep "
+            "that one alone");
+  EXPECT_NE(phi3(R"("rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1, 1],
+                    "long_factor": [1, 2, 3]})")
+                .find("long_factor with a factor above 0 and at most 1e6 for each of the 4 pairs"),
+            std::string::npos);
+  EXPECT_EQ(phi3(R"("partial_rotary_factor": 0.75, "rope_parameters": {"partial_rotary_factor":
+                    0.5})"),
+            "config.json: rope_parameters.partial_rotary_factor: is 0.5, but partial_rotary_factor "
+            "is 0.75; keep one of the two");
+  EXPECT_EQ(phi3(R"("resid_pdrop": 0.1)"), "config.json: resid_pdrop: only 0 is supported");
+  EXPECT_EQ(phi3(R"("embd_pdrop": 0.1)"), "config.json: embd_pdrop: only 0 is supported");
+  EXPECT_EQ(phi3(R"("full_attn_mod": 2)"), "config.json: full_attn_mod: only 1 is supported");
+  EXPECT_EQ(phi3(R"("lm_head_bias": true)"), "config.json: lm_head_bias: only false is supported");
+  EXPECT_EQ(phi3(R"("auto_map": {"AutoModel": "mine.Model"})"),
+            "config.json: auto_map.AutoModel: names code of the checkpoint's own, \"mine.Model\"; "
+            "if transformers' phi3 gives the same numbers, remove it");
+  EXPECT_NE(phi3(R"("head_dim": 6)").find("head_width: 4 heads of 6 are not as wide as the model"),
+            std::string::npos);
+}
+
 TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   const auto gpt2 = [](const std::string& members) { return Refusal(With(kGpt2, members)); };
   const auto llama = [](const std::string& members) { return Refusal(With(kLlama, members)); };
@@ -220,12 +367,10 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   EXPECT_EQ(llama(R"("mlp_bias": true)"), "config.json: mlp_bias: only false is supported");
   EXPECT_EQ(
       llama(R"("rope_scaling": {"type": "dynamic", "factor": 2.0})"),
-      "config.json: rope_scaling.type: \"dynamic\" is not supported, only default, linear and "
-      "llama3");
-  EXPECT_EQ(
-      llama(R"("rope_parameters": {"rope_type": "yarn"})"),
-      "config.json: rope_parameters.rope_type: \"yarn\" is not supported, only default, linear "
-      "and llama3");
+      "config.json: rope_scaling.type: \"dynamic\" is not supported, only default, linear, llama3, "
+      "longrope and yarn");
+  EXPECT_EQ(llama(R"("rope_parameters": {"rope_type": "yarn"})"),
+            "config.json: rope_parameters.factor: this key is required");
   EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear"})"),
             "config.json: rope_scaling.factor: this key is required");
   EXPECT_EQ(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1e4}})"),
@@ -243,7 +388,7 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
             "full_attention");
   EXPECT_EQ(Refusal(R"({"model_type": "t5"})"),
             "config.json: model_type: \"t5\" is not supported, only bert, dcgan, gpt2, llama, "
-            "mistral, qwen2, qwen3, resnet, unet, vit");
+            "mistral, phi3, qwen2, qwen3, resnet, unet, vit");
   EXPECT_EQ(Refusal(With(kQwen3, R"("use_sliding_window": true)")),
             "config.json: use_sliding_window: only false is supported");
   EXPECT_EQ(Refusal(With(kMistral, R"("attention_bias": true)")),
@@ -252,7 +397,7 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
             std::string::npos);
   EXPECT_EQ(Refusal(R"({"model_type": "qwen3_moe"})"),
             "config.json: model_type: \"qwen3_moe\" is not supported, only bert, dcgan, gpt2, "
-            "llama, mistral, qwen2, qwen3, resnet, unet, vit");
+            "llama, mistral, phi3, qwen2, qwen3, resnet, unet, vit");
   EXPECT_EQ(llama(R"("num_key_value_heads": 5)"),
             "config.json: model_type: these sizes make no llama model: kv_heads: 5 do not divide "
             "the 32 heads");
@@ -280,9 +425,22 @@ TEST(HuggingFaceConfig, WritesWhatItReads) {
     spec.end_tokens = {7};
     if (spec.family == "gpt2") {
       spec.activation = Activation::kGeluErf;
+    } else if (spec.family == "phi3") {
+      spec.rope_theta = 123456.5;
+      spec.rotary_width = spec.head_width - 2;
+      spec.rope_scaling = LongropeOf(spec, 7);
     } else {
       spec.rope_theta = 123456.5;
       spec.rope_scaling = RopeScaling::Linear(2.5);
+      EXPECT_EQ(Read(ConfigJson(*MakeModel(spec))), spec);
+      spec.rope_scaling = LongropeOf(spec, 7);
+      EXPECT_EQ(Read(ConfigJson(*MakeModel(spec))), spec);
+      spec.rope_scaling = RopeScaling::Yarn(2.5, 77);
+      EXPECT_EQ(Read(ConfigJson(*MakeModel(spec))), spec);
+      spec.rope_scaling->attention_factor = 0.875;
+      spec.rope_scaling->beta_fast = 16;
+      spec.rope_scaling->beta_slow = 2.5;
+      spec.rope_scaling->truncate = false;
       EXPECT_EQ(Read(ConfigJson(*MakeModel(spec))), spec);
       spec.rope_scaling = RopeScaling{
           .factor = 2.5, .low_freq_factor = 1.5, .high_freq_factor = 3.5, .original_sequence = 77};

@@ -271,6 +271,67 @@ TEST(Model, AttentionHasTheWindowWhereItIsShorter) {
   EXPECT_EQ(window(1, Head::kLogits), 7);  // of a text of up to 9 tokens
 }
 
+// The longest text decides, that is, a row of the batch or what the caches have room for.
+TEST(Model, LongropeTakesItsFactorsByTheLongestText) {
+  ModelSpec spec = Phi3Spec({2, 24, 4, 2, 6, 10, 17, 9, true});
+  spec.rope_scaling = RopeScaling{.type = RopeScaling::Type::kLongrope,
+                                  .original_sequence = 6,
+                                  .attention_factor = 1.25,
+                                  .short_factor = {1, 1.5, 2},
+                                  .long_factor = {2, 4, 8}};
+  const auto stretch = [&](Batch batch, Head head) {
+    std::set<std::string> found;
+    const Built built = BuildModel(spec, head, false, batch);
+    for (const graph::Node& node : built.program.nodes()) {
+      if (node.op->name != "rotary") continue;
+      EXPECT_EQ(node.attributes.GetReal("attention_factor"), 1.25);
+      found.insert(node.attributes.GetWord("stretch"));
+    }
+    EXPECT_EQ(found.size(), 1u);
+    return *found.begin();
+  };
+  EXPECT_EQ(stretch({2, 6}, Head::kLoss), "1 1.5 2");
+  EXPECT_EQ(stretch({2, 7}, Head::kLoss), "2 4 8");
+  EXPECT_EQ(stretch({2, 1, 6}, Head::kLogits), "1 1.5 2");
+  EXPECT_EQ(stretch({2, 1, 7}, Head::kLogits), "2 4 8");
+}
+
+TEST(Model, PartsOfHeadsTurnInPhi3) {
+  ModelSpec spec = Phi3Spec({1, 24, 4, 2, 6, 10, 17, 9, true});
+  const auto width = [&] {
+    const Built built = BuildModel(spec, Head::kLoss, false);
+    for (const graph::Node& node : built.program.nodes()) {
+      if (node.op->name != "rotary") continue;
+      return node.attributes.Has("rotary_width") ? node.attributes.GetInt("rotary_width") : 0;
+    }
+    return int64_t{-1};
+  };
+  EXPECT_EQ(width(), 0);
+  spec.rotary_width = 4;
+  EXPECT_EQ(width(), 4);
+}
+
+// Snapshots compare descriptions; those of older forms are as they were.
+TEST(Model, DescriptionsTellRotaryFormsApart) {
+  ModelSpec spec = LlamaSpec({1, 24, 4, 2, 6, 10, 17, 9, true});
+  const auto rope = [&] { return MakeModel(spec)->description().at("model.rope_type"); };
+  EXPECT_EQ(rope(), "default");
+  EXPECT_FALSE(MakeModel(spec)->description().contains("model.rotary_width"));
+  spec.rope_scaling = RopeScaling::Linear(2);
+  EXPECT_EQ(rope(), "linear 2");
+  spec.rope_scaling = RopeScaling{};
+  EXPECT_EQ(rope(), "llama3 8 1 4 8192");
+  spec.rope_scaling = RopeScaling::Yarn(1, 20);
+  EXPECT_EQ(rope(), "yarn 1 1 32 1 20");
+  spec.rope_scaling->truncate = false;
+  EXPECT_EQ(rope(), "yarn 1 1 32 1 20 untruncated");
+  spec.family = "phi3";
+  spec.rotary_width = 4;
+  spec.rope_scaling = LongropeOf(spec, 8);
+  EXPECT_EQ(rope(), "longrope 1.19 8 short 1 1.25 long 1.5 4");
+  EXPECT_EQ(MakeModel(spec)->description().at("model.rotary_width"), "4");
+}
+
 TEST(Model, NormsHeadsOfQwen3Alone) {
   const auto norms = [](const ModelSpec& spec) {
     std::map<std::string, Shape> found;
@@ -327,6 +388,22 @@ TEST(Model, RefusesImpossibleSpecs) {
             "model.rope_scaling: needs a factor from 1 to 1e6, 0 < low_freq_factor < "
             "high_freq_factor and an "
             "original sequence above 0");
+  EXPECT_EQ(with(llama, [](S& s) { s.rotary_width = 8; }),
+            "model.rotary_width: must be even and at most the head width, 6, not 8");
+  EXPECT_EQ(with(llama, [](S& s) { s.family = "phi3"; }),
+            "model.head_width: 4 heads of 6 are not as wide as the model, 12, as phi3's must be");
+  const ModelSpec phi3 = Phi3Spec({2, 24, 4, 2, 6, 10, 17, 9, true});
+  EXPECT_EQ(with(phi3, [](S& s) { s.attention_bias = true; }),
+            "model.attention_bias: phi3 has none: leave it out, say false, or use family: llama");
+  EXPECT_EQ(with(phi3, [](S& s) { s.rope_scaling = RopeScaling::Yarn(4, 9); }),
+            "model.rope_scaling: phi3 has longrope alone");
+  EXPECT_EQ(with(phi3,
+                 [](S& s) {
+                   s.rope_scaling = LongropeOf(s, 9);
+                   s.rotary_width = 4;
+                 }),
+            "model.rope_scaling: needs short_factor with a factor above 0 and at most 1e6 for each "
+            "of the 2 pairs");
 }
 
 }  // namespace

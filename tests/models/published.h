@@ -84,6 +84,25 @@ inline ModelSpec MistralSpec(const LlamaSizes& sizes) {
   return spec;
 }
 
+inline ModelSpec Phi3Spec(const LlamaSizes& sizes) {
+  ModelSpec spec = LlamaSpec(sizes);
+  spec.family = "phi3";
+  return spec;
+}
+
+// Longrope with rising factors, for the pairs that turn.
+inline RopeScaling LongropeOf(const ModelSpec& spec, int64_t original_sequence) {
+  RopeScaling scaling = {.type = RopeScaling::Type::kLongrope,
+                         .original_sequence = original_sequence,
+                         .attention_factor = 1.19};
+  const int64_t turned = spec.rotary_width == 0 ? spec.head_width : spec.rotary_width;
+  for (int64_t pair = 0; pair < turned / 2; ++pair) {
+    scaling.short_factor.push_back(1 + 0.25 * static_cast<double>(pair));
+    scaling.long_factor.push_back(1.5 + 2.5 * static_cast<double>(pair));
+  }
+  return scaling;
+}
+
 inline std::vector<Published> PublishedModels() {
   return {
       {"GPT-2 124M", Gpt2Spec(12, 768, 12, 50257, 1024), 124'439'808},
@@ -104,6 +123,9 @@ inline std::vector<Published> PublishedModels() {
       {"Qwen3-8B", Qwen3Spec({36, 4096, 32, 8, 128, 12288, 151936, 40960, false}), 8'190'735'360},
       {"Mistral-7B-v0.3", MistralSpec({32, 4096, 32, 8, 128, 14336, 32768, 32768, false}),
        7'248'023'552},
+      {"Phi-3-mini-4k", Phi3Spec({32, 3072, 32, 32, 96, 8192, 32064, 4096, false}), 3'821'079'552},
+      {"Phi-4-mini", Phi3Spec({32, 3072, 24, 8, 128, 8192, 200064, 131072, true}), 3'836'021'760},
+      {"Phi-4", Phi3Spec({40, 5120, 40, 10, 128, 17920, 100352, 16384, false}), 14'659'507'200},
   };
 }
 
@@ -121,6 +143,14 @@ inline std::vector<ModelSpec> TinyModels() {
   biased_heads.attention_bias = true;
   ModelSpec windowed = MistralSpec({2, 12, 4, 1, 4, 10, 17, 9, false});
   windowed.window = 8;
+  ModelSpec yarn = Qwen2Spec({2, 12, 3, 1, 4, 10, 17, 9, false});
+  yarn.rope_scaling = RopeScaling::Yarn(4, 20);
+  ModelSpec partial = Phi3Spec({2, 24, 4, 2, 6, 10, 17, 9, true});
+  partial.rotary_width = 4;
+  ModelSpec longrope = Phi3Spec({2, 24, 3, 1, 8, 10, 17, 9, false});
+  longrope.window = 8;
+  longrope.rotary_width = 6;
+  longrope.rope_scaling = LongropeOf(longrope, 8);
   return {
       Gpt2Spec(3, 12, 3, 17, 9),
       untied,
@@ -132,6 +162,9 @@ inline std::vector<ModelSpec> TinyModels() {
       biased_heads,
       MistralSpec({2, 12, 3, 1, 6, 10, 17, 9, true}),
       windowed,
+      yarn,
+      partial,
+      longrope,
   };
 }
 

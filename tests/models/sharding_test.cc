@@ -47,7 +47,8 @@ TEST(Sharding, ColumnsAreAPieceOfEveryRow) {
 
 TEST(Sharding, PartsMakeUpEveryParameterOfAModel) {
   for (const ModelSpec& spec :
-       {Gpt2Spec(2, 32, 4, 96, 16), LlamaSpec({2, 32, 8, 4, 8, 80, 96, 16, false})}) {
+       {Gpt2Spec(2, 32, 4, 96, 16), LlamaSpec({2, 32, 8, 4, 8, 80, 96, 16, false}),
+        Phi3Spec({2, 64, 8, 4, 8, 80, 96, 16, false})}) {
     const auto model = MakeModel(spec);
     const auto table = SplitParameters(*model, 4);
     EXPECT_GE(table.size(), 8u);
