@@ -26,7 +26,8 @@ TEST_P(OwnTrajectory, IsFollowed) { ExpectFollows("tests/golden/data/" + GetPara
 
 INSTANTIATE_TEST_SUITE_P(Golden, OwnTrajectory,
                          testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "qwen3",
-                                         "mistral", "lora-gpt2", "lora-llama"));
+                                         "mistral", "phi3", "llama-yarn", "lora-gpt2", "lora-llama",
+                                         "lora-phi3"));
 
 class SharedTrajectory : public testing::TestWithParam<std::string> {};
 

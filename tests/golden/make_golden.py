@@ -1,7 +1,8 @@
 """Makes the reference trajectories in tests/golden/data with PyTorch and transformers (float32).
 
     pip install torch transformers
-    python tests/golden/make_golden.py [NAME…]      all, or those named: qwen3 mistral
+    python tests/golden/make_golden.py [NAME…]      all, or those named: qwen3 mistral phi3
+                                                    llama-yarn
 
 Each is small enough to live in the repository, and odd enough to tell layouts apart: widths that
 are no multiples of 8, grouped-query heads, a sequence shorter than the model's, few steps.
@@ -15,8 +16,8 @@ import numpy
 import torch
 from safetensors.torch import save_file
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM)
+                          MistralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 FOLDER = pathlib.Path(__file__).parent / "data"
 OPTIMIZER = {"name": "adamw", "lr": 3e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1,
@@ -56,6 +57,27 @@ def mistral():  # a sequence is longer than the window
         vocab_size=VOCAB, hidden_size=20, intermediate_size=36, num_hidden_layers=2,
         num_attention_heads=3, num_key_value_heads=1, head_dim=12, max_position_embeddings=32,
         sliding_window=9, tie_word_embeddings=False, rms_norm_eps=1e-5))
+
+
+def phi3():  # six of a head's eight elements turn, and a sequence is longer than the original ones
+    return Phi3ForCausalLM(Phi3Config(
+        vocab_size=VOCAB, hidden_size=24, intermediate_size=36, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=64,
+        original_max_position_embeddings=16, sliding_window=9, pad_token_id=None,
+        bos_token_id=None, eos_token_id=None,
+        rope_parameters={"rope_type": "longrope", "rope_theta": 500.0,
+                         "partial_rotary_factor": 0.75, "short_factor": [1.0, 1.25, 1.75],
+                         "long_factor": [1.5, 3.0, 7.5]},
+        tie_word_embeddings=False, rms_norm_eps=1e-5))
+
+
+def llama_yarn():
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=VOCAB, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=64,
+        rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
+                         "original_max_position_embeddings": 16},
+        tie_word_embeddings=True, rms_norm_eps=1e-5))
 
 
 def parameters_on_disk(model):
@@ -124,7 +146,8 @@ def main():
         make("gpt2-accumulate", gpt2(), batch=2, sequence=16, accumulate=3, steps=10)
         make("llama", llama(), batch=3, sequence=24, accumulate=1, steps=10)
         make("qwen2", qwen2(), batch=2, sequence=32, accumulate=2, steps=10)
-    for seed, (name, model) in enumerate({"qwen3": qwen3, "mistral": mistral}.items(), 12):
+    for seed, (name, model) in enumerate({"qwen3": qwen3, "mistral": mistral, "phi3": phi3,
+                                         "llama-yarn": llama_yarn}.items(), 12):
         if named and name not in named:
             continue
         torch.manual_seed(seed)

@@ -1,7 +1,7 @@
 """Makes the reference trajectories of adapters in tests/golden/data/lora-* with PEFT (float32).
 
     pip install torch transformers peft
-    python tests/golden/make_lora_golden.py
+    python tests/golden/make_lora_golden.py [NAME…]      all, or those named: lora-phi3
 
 Their models and tokens are those of make_golden.py. B starts away from zero, so that the adapter
 counts, and A learns, from the first step on.
@@ -9,6 +9,7 @@ counts, and A learns, from the first step on.
 import json
 import pathlib
 import shutil
+import sys
 
 import numpy
 import peft
@@ -25,6 +26,8 @@ ADAPTERS = {
     "lora-gpt2": ("gpt2-accumulate", {"r": 4, "lora_alpha": 2, "use_rslora": True,
                                       "target_modules": ["c_attn", "c_proj"],
                                       "fan_in_fan_out": True}),
+    "lora-phi3": ("phi3", {"r": 3, "lora_alpha": 6, "use_rslora": False,
+                           "target_modules": ["qkv_proj", "gate_up_proj", "o_proj"]}),
 }
 STEPS = 6
 
@@ -90,6 +93,10 @@ def main():
     torch.manual_seed(12)
     torch.set_num_threads(1)
     for name, (base, settings) in ADAPTERS.items():
+        if name == "lora-phi3":  # made alone, it is the same
+            torch.manual_seed(13)
+        elif sys.argv[1:]:
+            continue
         make(name, base, settings)
 
 
