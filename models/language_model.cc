@@ -73,6 +73,21 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
     spec.rotary_width = s.Int("rotary_width");
   }
   if (s.Has("window")) spec.window = s.Int("window");
+  if (s.Has("window_pattern")) {
+    spec.windowed = WindowedLayers(spec.layers, s.Int("window_pattern"));
+  }
+  if (s.Has("rope_local_base_freq")) {
+    spec.rope_local_base_freq = s.Float("rope_local_base_freq");
+  }
+  if (s.Has("query_pre_attn_scalar")) {
+    spec.query_pre_attn_scalar = s.Int("query_pre_attn_scalar");
+  }
+  if (s.Has("attn_logit_softcapping")) {
+    spec.attn_logit_softcapping = s.Float("attn_logit_softcapping");
+  }
+  if (s.Has("final_logit_softcapping")) {
+    spec.final_logit_softcapping = s.Float("final_logit_softcapping");
+  }
   if (s.Has("activation") && s.Text("activation") == kActivations[1]) {
     spec.activation = Activation::kGeluErf;
   }
@@ -180,6 +195,13 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   return model;
 }
 
+// By layer: s with a window (sliding), f without (full), as in "sssssf".
+std::string WindowText(const std::vector<bool>& windowed) {
+  std::string text;
+  for (const bool has : windowed) text += has ? 's' : 'f';
+  return text;
+}
+
 // "linear 4", "llama3 8 1 4 8192", "yarn 4 1.1386294361119891 32 1 32768", "longrope 1.19 4096
 // short 1 1.1 long 1.5 8".
 std::string RopeText(const ModelSpec& spec) {
@@ -244,6 +266,19 @@ std::map<std::string, std::string> LanguageModel::description() const {
       {"model.activation", kActivations[static_cast<size_t>(spec_.activation)]}};
   if (spec_.rotary_width != 0) all["model.rotary_width"] = fmt::to_string(spec_.rotary_width);
   if (spec_.window) all["model.window"] = fmt::to_string(*spec_.window);
+  if (!spec_.windowed.empty()) all["model.windowed"] = WindowText(spec_.windowed);
+  if (spec_.rope_local_base_freq) {
+    all["model.rope_local_base_freq"] = fmt::to_string(*spec_.rope_local_base_freq);
+  }
+  if (spec_.query_pre_attn_scalar != 0) {
+    all["model.query_pre_attn_scalar"] = fmt::to_string(spec_.query_pre_attn_scalar);
+  }
+  if (spec_.attn_logit_softcapping != 0) {
+    all["model.attn_logit_softcapping"] = fmt::to_string(spec_.attn_logit_softcapping);
+  }
+  if (spec_.final_logit_softcapping != 0) {
+    all["model.final_logit_softcapping"] = fmt::to_string(spec_.final_logit_softcapping);
+  }
   return all;
 }
 
@@ -424,6 +459,31 @@ std::vector<Setting> LanguageSettings() {
        .derived = "none: all earlier ones",
        .min = 1,
        .max = kMillions},
+      {.name = "window_pattern",
+       .doc = "Each `window_pattern`-th block sees all earlier keys, the others those of `window` "
+              "(in `config.json` `layer_types`).",
+       .min = 1,
+       .max = kThousands},
+      {.name = "rope_local_base_freq",
+       .type = Type::kFloat,
+       .doc = "`rope_theta` of blocks with a window.",
+       .min = 0,
+       .above_min = true},
+      {.name = "query_pre_attn_scalar",
+       .doc = "Scores of attention are divided by its square root.",
+       .derived = "`head_width`",
+       .min = 1,
+       .max = kMillions},
+      {.name = "attn_logit_softcapping",
+       .type = Type::kFloat,
+       .doc = "Soft cap of attention's scores: s becomes cap · tanh(s / cap). 0: none.",
+       .min = 0,
+       .max = kMillions},
+      {.name = "final_logit_softcapping",
+       .type = Type::kFloat,
+       .doc = "Soft cap of the logits. 0: none.",
+       .min = 0,
+       .max = kMillions},
       {.name = "init_std",
        .type = Type::kFloat,
        .doc = "Standard deviation of initial weights.",
@@ -454,6 +514,12 @@ Setting GrowingVocabulary() {
 Setting WithDefault(Setting setting, SettingValue value) {
   setting.default_value = std::move(value);
   return setting;
+}
+
+std::vector<bool> WindowedLayers(int64_t layers, int64_t pattern) {
+  std::vector<bool> windowed;
+  for (int64_t layer = 1; layer <= layers; ++layer) windowed.push_back(layer % pattern != 0);
+  return windowed;
 }
 
 std::optional<SpecProblem> FindProblem(const ModelSpec& spec) {

@@ -78,6 +78,9 @@ Setting LanguageSetting(const std::string& name, const std::string& derived = ""
 Setting GrowingVocabulary();
 Setting WithDefault(Setting setting, SettingValue value);
 
+// ModelSpec::windowed where each `pattern`-th layer has no window.
+std::vector<bool> WindowedLayers(int64_t layers, int64_t pattern);
+
 // UserError "model.FIELD: REASON" when the spec describes no model.
 std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec);
 

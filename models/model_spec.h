@@ -62,8 +62,19 @@ struct ModelSpec {
   double rope_theta = 10000.0;              // llama and its likes
   std::optional<RopeScaling> rope_scaling;  // llama and its likes; phi3: none or kLongrope
   int64_t rotary_width = 0;                 // phi3: the elements of a head that turn; 0: all
-  // mistral, phi3: how many keys a query sees, the latest and its own; nullopt: all earlier ones.
+  // mistral, phi3, gemma2, gemma3_text: how many keys a query sees, the latest and its own;
+  // nullopt: all earlier ones.
   std::optional<int64_t> window;
+  // gemma2, gemma3_text: by layer, whether its queries see the window; those of the others see all
+  // earlier keys. Empty: all layers have the window.
+  std::vector<bool> windowed;
+  // gemma3_text: rope_theta of layers with the window, whose wavelengths rope_scaling leaves alone.
+  std::optional<double> rope_local_base_freq;
+  // gemma2, gemma3_text: scores of attention are divided by its square root; 0: by head_width's.
+  int64_t query_pre_attn_scalar = 0;
+  // Soft caps: s becomes cap · tanh(s / cap); 0: none. gemma2: of attention's scores.
+  double attn_logit_softcapping = 0;
+  double final_logit_softcapping = 0;             // gemma2, gemma3_text: of the logits
   Activation activation = Activation::kGeluTanh;  // gpt2
   double init_std = 0.02;
 

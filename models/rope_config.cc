@@ -69,8 +69,9 @@ class RopeReader {
       : config_(config), spec_(spec), form_(form) {}
 
   // `key` is rope_scaling, as versions of transformers before 5 write it, or rope_parameters.
-  Rope Object(const char* key) const {
-    const JsonObject object = config_.RequireObject(key);
+  Rope Object(const char* key) const { return Parameters(config_.RequireObject(key)); }
+
+  Rope Parameters(const JsonObject& object) const {
     for (const std::string& member : object.Keys()) {
       if (object.json().at(member).is_object()) {
         object.Fail(member, "parameters that differ by layer are not supported");
@@ -269,6 +270,12 @@ void ReadRope(const JsonObject& config, ModelSpec& spec, RopeForm form) {
   spec.rope_theta = rope.theta.value_or(kDefaultTheta);
   spec.rope_scaling = rope.scaling;
   spec.rotary_width = RotaryWidthOf(config, spec.head_width, rope.partial.value_or(1));
+}
+
+std::optional<double> ReadRopeParameters(const JsonObject& parameters, ModelSpec& spec) {
+  const Rope rope = RopeReader(parameters, spec, RopeForm::kLlama).Parameters(parameters);
+  spec.rope_scaling = rope.scaling;
+  return rope.theta;
 }
 
 void WriteRope(const ModelSpec& spec, nlohmann::ordered_json& config, RopeForm form) {

@@ -28,6 +28,10 @@ enum class RopeForm {
 // parts that no spec can express.
 void ReadRope(const formats::JsonObject& config, ModelSpec& spec, RopeForm form = RopeForm::kLlama);
 
+// Reads one object of such parameters, as files have them for each type of layers: sets
+// spec.rope_scaling, and returns the object's rope_theta, if it says one.
+std::optional<double> ReadRopeParameters(const formats::JsonObject& parameters, ModelSpec& spec);
+
 // Writes rope_theta, rope_scaling and, with kPhi3, the keys next to them, as all versions of
 // transformers read them that know the scaling. Older versions don't know yarn's `truncate`,
 // which is written only where it is false.
