@@ -26,8 +26,8 @@ TEST_P(OwnTrajectory, IsFollowed) { ExpectFollows("tests/golden/data/" + GetPara
 
 INSTANTIATE_TEST_SUITE_P(Golden, OwnTrajectory,
                          testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "qwen3",
-                                         "mistral", "phi3", "llama-yarn", "lora-gpt2", "lora-llama",
-                                         "lora-phi3"));
+                                         "mistral", "phi3", "llama-yarn", "gemma2", "gemma3",
+                                         "lora-gpt2", "lora-llama", "lora-phi3", "lora-gemma3"));
 
 class SharedTrajectory : public testing::TestWithParam<std::string> {};
 

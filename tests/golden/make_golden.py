@@ -2,7 +2,7 @@
 
     pip install torch transformers
     python tests/golden/make_golden.py [NAME…]      all, or those named: qwen3 mistral phi3
-                                                    llama-yarn
+                                                    llama-yarn gemma2 gemma3
 
 Each is small enough to live in the repository, and odd enough to tell layouts apart: widths that
 are no multiples of 8, grouped-query heads, a sequence shorter than the model's, few steps.
@@ -15,7 +15,8 @@ import sys
 import numpy
 import torch
 from safetensors.torch import save_file
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
+from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig,
+                          GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
                           MistralForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
@@ -78,6 +79,28 @@ def llama_yarn():
         rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
                          "original_max_position_embeddings": 16},
         tie_word_embeddings=True, rms_norm_eps=1e-5))
+
+
+# A window in some layers, shorter than the sequence; scores divided by another number than the width
+# of a head. A padding token's embedding would not learn.
+GEMMA = dict(vocab_size=VOCAB, hidden_size=20, intermediate_size=36, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=10, max_position_embeddings=32, sliding_window=9,
+             query_pre_attn_scalar=6, pad_token_id=None, bos_token_id=None, eos_token_id=None,
+             tie_word_embeddings=True, attn_implementation="eager")
+
+
+def gemma2():  # caps low enough to count
+    return Gemma2ForCausalLM(Gemma2Config(
+        **GEMMA, num_hidden_layers=2, attn_logit_softcapping=0.5, final_logit_softcapping=0.7))
+
+
+def gemma3():
+    return Gemma3ForCausalLM(Gemma3TextConfig(
+        **GEMMA, num_hidden_layers=3, layer_types=["sliding_attention", "full_attention",
+                                                   "sliding_attention"],
+        rope_parameters={
+            "full_attention": dict(rope_type="linear", factor=8.0, rope_theta=500.0),
+            "sliding_attention": dict(rope_type="default", rope_theta=50.0)}))
 
 
 def parameters_on_disk(model):
@@ -146,8 +169,9 @@ def main():
         make("gpt2-accumulate", gpt2(), batch=2, sequence=16, accumulate=3, steps=10)
         make("llama", llama(), batch=3, sequence=24, accumulate=1, steps=10)
         make("qwen2", qwen2(), batch=2, sequence=32, accumulate=2, steps=10)
-    for seed, (name, model) in enumerate({"qwen3": qwen3, "mistral": mistral, "phi3": phi3,
-                                         "llama-yarn": llama_yarn}.items(), 12):
+    for name, (seed, model) in {"qwen3": (12, qwen3), "mistral": (13, mistral), "phi3": (14, phi3),
+                                "llama-yarn": (15, llama_yarn), "gemma2": (14, gemma2),
+                                "gemma3": (15, gemma3)}.items():
         if named and name not in named:
             continue
         torch.manual_seed(seed)

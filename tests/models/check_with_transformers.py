@@ -45,6 +45,10 @@ def small_models():
                 bos_token_id=None, eos_token_id=None, pad_token_id=None)
     longrope = dict(rope_type="longrope", rope_theta=500.0, partial_rotary_factor=0.75,
                     short_factor=[1.0, 1.25, 1.75], long_factor=[1.5, 3.0, 7.5])
+    # Layers with and without a window, which is shorter than the text; caps that scores and logits
+    # come near to; scores divided by another number than the width of a head.
+    gemma = llama | dict(num_hidden_layers=3, sliding_window=5, query_pre_attn_scalar=9)
+    full, sliding = "full_attention", "sliding_attention"
     return {
         "gpt2": transformers.GPT2Config(**gpt2),
         "gpt2-erf-untied": transformers.GPT2Config(
@@ -87,6 +91,18 @@ def small_models():
         "phi3-long-factor": transformers.Phi3Config(
             **phi3, rope_parameters=longrope | dict(attention_factor=0.9),
             original_max_position_embeddings=TOKENS - 1),
+        "gemma2": transformers.Gemma2Config(
+            **gemma, attn_logit_softcapping=3.0, final_logit_softcapping=2.0),
+        "gemma2-biased-untied": transformers.Gemma2Config(
+            **gemma, attn_logit_softcapping=None, final_logit_softcapping=None,
+            attention_bias=True, tie_word_embeddings=False,
+            layer_types=[full, sliding, sliding],
+            rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=500.0)),
+        "gemma3": transformers.Gemma3TextConfig(**gemma, sliding_window_pattern=3),
+        "gemma3-scaled-capped": transformers.Gemma3TextConfig(
+            **gemma, final_logit_softcapping=2.0, layer_types=[sliding, full, sliding],
+            rope_parameters={full: dict(rope_type="linear", factor=8.0, rope_theta=500.0),
+                             sliding: dict(rope_type="default", rope_theta=50.0)}),
     }
 
 
