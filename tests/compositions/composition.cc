@@ -21,8 +21,8 @@ class Generator {
   Composition Draw() {
     Composition c;
     ranks_ = c.ranks = Chance(0.15) ? 2 : 1;
-    family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "qwen3", "mistral", "bert", "vit",
-                    "resnet", "unet", "adversarial", "dcgan"});
+    family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "qwen3", "mistral", "gemma2",
+                    "gemma3_text", "bert", "vit", "resnet", "unet", "adversarial", "dcgan"});
     c.program = family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "app/plimsoll";
     accumulate_ = Number(1, 3);
     prompts_ = Language() && Chance(0.25);
@@ -56,8 +56,10 @@ class Generator {
   }
   std::string Pick(const std::vector<std::string>& all) { return all[random_() % all.size()]; }
 
+  bool Gemma() const { return family_ == "gemma2" || family_ == "gemma3_text"; }
   bool LlamaLike() const {
-    return family_ == "llama" || family_ == "qwen2" || family_ == "qwen3" || family_ == "mistral";
+    return family_ == "llama" || family_ == "qwen2" || family_ == "qwen3" || family_ == "mistral" ||
+           Gemma();
   }
   bool Language() const { return family_ == "gpt2" || LlamaLike(); }
 
@@ -100,6 +102,10 @@ class Generator {
     }
     if (family_ == "qwen3") text += ", head_width: 24";
     if (family_ == "mistral" && Chance(0.5)) text += ", window: 5";
+    if (Gemma()) {
+      text += fmt::format(", window: {}, window_pattern: {}, final_logit_softcapping: {}",
+                          Pick({"5", "16"}), Pick({"2", "3"}), Pick({"0", "3"}));
+    }
     if (family_ == "gpt2" || family_ == "bert") {
       text += fmt::format(", dropout: {}", Pick({"0", "0.1"}));
     }

@@ -34,10 +34,13 @@ std::map<std::string, json> Configs() {
   llama.update({{"model_type", "llama"}, {"vocab_size", 7}, {"max_position_embeddings", 9}});
   json qwen2 = llama;
   qwen2["model_type"] = "qwen2";
-  json qwen3 = llama, mistral = llama, phi3 = llama;
+  json qwen3 = llama, mistral = llama, phi3 = llama, gemma2 = llama;
   phi3["model_type"] = "phi3";
   qwen3.update({{"model_type", "qwen3"}, {"num_key_value_heads", 1}});
   mistral.update({{"model_type", "mistral"}, {"num_key_value_heads", 1}});
+  gemma2.update({{"model_type", "gemma2"}, {"num_key_value_heads", 1}});
+  json gemma3 = gemma2;
+  gemma3["model_type"] = "gemma3_text";
   bert.update({{"model_type", "bert"}, {"vocab_size", 7}});
   json classifier = bert;
   classifier["architectures"] = {"BertForSequenceClassification"};
@@ -55,6 +58,8 @@ std::map<std::string, json> Configs() {
       {"qwen3", qwen3},
       {"mistral", mistral},
       {"phi3", phi3},
+      {"gemma2", gemma2},
+      {"gemma3_text", gemma3},
       {"bert", bert},
       {"bert, a classifier", classifier},
       {"vit", vit},

@@ -82,7 +82,8 @@ TEST(DropoutRates, EachKeyMovesItsOwnOps) {
   EXPECT_EQ(RatesOfOps(*ModelWith("bert", classifier)), of_bert);
   EXPECT_EQ(RatesOfOps(*ModelWith("bert", {{"classifier_dropout", 0.3}})),
             (OfOps{{"attention", {0}}, {"classifier", {0.3}}}));
-  for (const char* family : {"llama", "qwen2", "qwen3", "mistral", "phi3"}) {
+  for (const char* family :
+       {"llama", "qwen2", "qwen3", "mistral", "phi3", "gemma2", "gemma3_text"}) {
     EXPECT_EQ(RatesOfOps(*ModelWith(family, {{"attention_dropout", 0.1}})),
               (OfOps{{"attention", {0.1}}}));
   }
@@ -138,7 +139,9 @@ std::vector<Keys> KeysOfTransformers() {
           {"qwen2", {{"attention_dropout", "attention_dropout"}}},
           {"qwen3", {{"attention_dropout", "attention_dropout"}}},
           {"mistral", {{"attention_dropout", "attention_dropout"}}},
-          {"phi3", {{"attention_dropout", "attention_dropout"}}}};
+          {"phi3", {{"attention_dropout", "attention_dropout"}}},
+          {"gemma2", {{"attention_dropout", "attention_dropout"}}},
+          {"gemma3_text", {{"attention_dropout", "attention_dropout"}}}};
 }
 
 // A model of its config.json, with these settings beside the weights.

@@ -44,9 +44,9 @@ Settings OfWidth(int64_t width) {
 }
 
 TEST(Families, AreFoundByName) {
-  EXPECT_EQ(FamilyNames(),
-            (std::vector<std::string>{"bert", "dcgan", "gpt2", "llama", "mistral", "phi3", "plain",
-                                      "qwen2", "qwen3", "resnet", "unet", "vit"}));
+  EXPECT_EQ(FamilyNames(), (std::vector<std::string>{"bert", "dcgan", "gemma2", "gemma3_text",
+                                                     "gpt2", "llama", "mistral", "phi3", "plain",
+                                                     "qwen2", "qwen3", "resnet", "unet", "vit"}));
   EXPECT_EQ(FindFamily("t5"), nullptr);
 }
 

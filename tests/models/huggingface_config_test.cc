@@ -387,8 +387,8 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
             "config.json: layer_types: \"sliding_attention\" is not supported, only "
             "full_attention");
   EXPECT_EQ(Refusal(R"({"model_type": "t5"})"),
-            "config.json: model_type: \"t5\" is not supported, only bert, dcgan, gpt2, llama, "
-            "mistral, phi3, qwen2, qwen3, resnet, unet, vit");
+            "config.json: model_type: \"t5\" is not supported, only bert, dcgan, gemma2, "
+            "gemma3_text, gpt2, llama, mistral, phi3, qwen2, qwen3, resnet, unet, vit");
   EXPECT_EQ(Refusal(With(kQwen3, R"("use_sliding_window": true)")),
             "config.json: use_sliding_window: only false is supported");
   EXPECT_EQ(Refusal(With(kMistral, R"("attention_bias": true)")),
@@ -396,8 +396,8 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   EXPECT_NE(Refusal(With(kMistral, R"("sliding_window": 0)")).find("config.json: sliding_window: "),
             std::string::npos);
   EXPECT_EQ(Refusal(R"({"model_type": "qwen3_moe"})"),
-            "config.json: model_type: \"qwen3_moe\" is not supported, only bert, dcgan, gpt2, "
-            "llama, mistral, phi3, qwen2, qwen3, resnet, unet, vit");
+            "config.json: model_type: \"qwen3_moe\" is not supported, only bert, dcgan, gemma2, "
+            "gemma3_text, gpt2, llama, mistral, phi3, qwen2, qwen3, resnet, unet, vit");
   EXPECT_EQ(llama(R"("num_key_value_heads": 5)"),
             "config.json: model_type: these sizes make no llama model: kv_heads: 5 do not divide "
             "the 32 heads");

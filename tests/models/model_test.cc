@@ -1,5 +1,6 @@
 #include "models/model.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -172,8 +173,19 @@ TEST(Model, StartsResidualBranchesSmallerInGpt2) {
   EXPECT_EQ(init.at("norm.weight"), Initializer{Initializer::kOnes});
 }
 
-// For one token within a sequence of T: two for each weight of a matrix product, and causal
-// attention over (T + 1) / 2 positions on average.
+// How many keys a query of a sequence of T sees on average: i of them at position i, and at most
+// the window's.
+double KeysPerQuery(const ModelSpec& spec, size_t layer, int64_t sequence) {
+  const bool windowed = spec.window && (spec.windowed.empty() || spec.windowed[layer]);
+  double keys = 0;
+  for (int64_t i = 1; i <= sequence; ++i) {
+    keys += static_cast<double>(windowed ? std::min(i, *spec.window) : i);
+  }
+  return keys / static_cast<double>(sequence);
+}
+
+// For one token within a sequence of T: two for each weight of a matrix product, and those of
+// attention.
 double FlopsPerToken(const ModelSpec& spec, int64_t sequence) {
   double weights = static_cast<double>(spec.vocab) * spec.width;  // the head
   const auto model = MakeModel(spec);
@@ -182,7 +194,11 @@ double FlopsPerToken(const ModelSpec& spec, int64_t sequence) {
       weights += static_cast<double>(parameter.shape.elements());
     }
   }
-  return 2 * weights + 4.0 * spec.heads * spec.head_width * (sequence + 1) / 2.0 * spec.layers;
+  double flops = 2 * weights;
+  for (size_t layer = 0; layer < static_cast<size_t>(spec.layers); ++layer) {
+    flops += 4.0 * spec.heads * spec.head_width * KeysPerQuery(spec, layer, sequence);
+  }
+  return flops;
 }
 
 TEST(Model, ProductsAreThoseOfItsMathematics) {
@@ -332,6 +348,82 @@ TEST(Model, DescriptionsTellRotaryFormsApart) {
   EXPECT_EQ(MakeModel(spec)->description().at("model.rotary_width"), "4");
 }
 
+// What the ops of a program of 8 tokens say, by layer.
+std::vector<std::string> AttentionsOf(const ModelSpec& spec) {
+  const Built built = BuildModel(spec, Head::kLoss, false);
+  std::vector<std::string> found;
+  double theta = 0;
+  for (const graph::Node& node : built.program.nodes()) {
+    if (node.op->name == "rotary") theta = node.attributes.GetReal("theta");
+    if (node.op->name != "attention") continue;
+    const int64_t head = spec.head_width;
+    found.push_back(fmt::format(
+        "window {}, theta {}, scale {:.3f}, cap {}", ops::AttentionWindow(node.attributes), theta,
+        ops::AttentionScale(node.attributes, head), ops::AttentionSoftcap(node.attributes)));
+  }
+  return found;
+}
+
+TEST(Model, LayersOfGemmaDifferInTheirAttention) {
+  ModelSpec gemma2 = Gemma2Spec({3, 12, 4, 2, 4, 10, 17, 9, true});
+  EXPECT_THAT(AttentionsOf(gemma2), testing::Each("window 0, theta 10000, scale 0.500, cap 50"));
+  gemma2.window = 7;
+  gemma2.query_pre_attn_scalar = 16;
+  EXPECT_THAT(AttentionsOf(gemma2),
+              testing::ElementsAre("window 7, theta 10000, scale 0.250, cap 50",
+                                   "window 0, theta 10000, scale 0.250, cap 50",
+                                   "window 7, theta 10000, scale 0.250, cap 50"));
+  ModelSpec gemma3 = Gemma3Spec({3, 12, 4, 2, 4, 10, 17, 9, true}, 5);
+  gemma3.windowed = {true, false, true};
+  EXPECT_THAT(AttentionsOf(gemma3),
+              testing::ElementsAre("window 5, theta 10000, scale 0.500, cap 0",
+                                   "window 0, theta 1000000, scale 0.500, cap 0",
+                                   "window 5, theta 10000, scale 0.500, cap 0"));
+  // Without windows in this length, each layer still has the rotary embedding of its type.
+  gemma3.window = 8;
+  EXPECT_THAT(AttentionsOf(gemma3),
+              testing::ElementsAre("window 0, theta 10000, scale 0.500, cap 0",
+                                   "window 0, theta 1000000, scale 0.500, cap 0",
+                                   "window 0, theta 10000, scale 0.500, cap 0"));
+}
+
+TEST(Model, NormsOfGemmaStartAtZero) {
+  for (const ModelSpec& spec : {Gemma2Spec({1, 12, 4, 2, 4, 10, 17, 9, true}),
+                                Gemma3Spec({1, 12, 4, 2, 4, 10, 17, 9, true}, 5)}) {
+    int norms = 0;
+    const auto model = MakeModel(spec);
+    for (const ParameterInfo& p : model->parameters()) {
+      if (p.name.find("norm") == std::string::npos) continue;
+      EXPECT_EQ(p.init, Initializer{Initializer::kZeros}) << p.name;
+      ++norms;
+    }
+    EXPECT_EQ(norms, spec.family == "gemma2" ? 5 : 7);
+  }
+}
+
+// Snapshots of other families are compared by these texts, which have to stay as they were.
+TEST(Model, DescribesWhatGemmaAloneHas) {
+  const auto of = [](const ModelSpec& spec) {
+    std::map<std::string, std::string> own;
+    for (const auto& [key, value] : MakeModel(spec)->description()) {
+      for (const char* name : {"windowed", "rope_local", "query_pre", "softcapping"}) {
+        if (key.find(name) != std::string::npos) own[key] = value;
+      }
+    }
+    return own;
+  };
+  EXPECT_TRUE(of(MistralSpec({2, 12, 4, 1, 4, 10, 17, 9, false})).empty());
+  EXPECT_EQ(of(Gemma2Spec({3, 12, 4, 2, 4, 10, 17, 9, true})),
+            (std::map<std::string, std::string>{{"model.windowed", "sfs"},
+                                                {"model.query_pre_attn_scalar", "4"},
+                                                {"model.attn_logit_softcapping", "50"},
+                                                {"model.final_logit_softcapping", "30"}}));
+  EXPECT_EQ(of(Gemma3Spec({7, 12, 4, 2, 4, 10, 17, 9, true}, 5)),
+            (std::map<std::string, std::string>{{"model.windowed", "sssssfs"},
+                                                {"model.query_pre_attn_scalar", "4"},
+                                                {"model.rope_local_base_freq", "10000"}}));
+}
+
 TEST(Model, NormsHeadsOfQwen3Alone) {
   const auto norms = [](const ModelSpec& spec) {
     std::map<std::string, Shape> found;
@@ -348,6 +440,34 @@ TEST(Model, NormsHeadsOfQwen3Alone) {
             (std::map<std::string, Shape>{{"block.0.attn.q_norm.weight", {6}},
                                           {"block.0.attn.k_norm.weight", {6}}}));
   EXPECT_TRUE(norms(MistralSpec({1, 12, 4, 2, 6, 10, 17, 9, true})).empty());
+}
+
+TEST(Model, RefusesImpossibleGemmas) {
+  const ModelSpec gemma2 = Gemma2Spec({2, 12, 4, 2, 6, 10, 17, 9, true});
+  const ModelSpec gemma3 = Gemma3Spec({2, 12, 4, 2, 6, 10, 17, 9, true}, 5);
+  const auto with = [](ModelSpec spec, auto change) {
+    change(spec);
+    return MessageOf(spec);
+  };
+  using S = ModelSpec;
+  EXPECT_EQ(with(gemma2, [](S& s) { s.heads = 8; }),
+            "model.heads: 8 heads do not divide the width 12, and transformers has no such "
+            "gemma2; use 6 or 12");
+  EXPECT_EQ(with(gemma2, [](S& s) { s.window.reset(); }),
+            "model.window: is missing; give the number of keys");
+  EXPECT_EQ(with(gemma2, [](S& s) { s.windowed.pop_back(); }),
+            "model.window_pattern: says of 1 layers whether they have a window, but the model has "
+            "2");
+  EXPECT_EQ(with(gemma2, [](S& s) { s.query_pre_attn_scalar = 0; }),
+            "model.query_pre_attn_scalar: must be at least 1, not 0");
+  EXPECT_EQ(with(gemma2, [](S& s) { s.attn_logit_softcapping = -1; }),
+            "model.attn_logit_softcapping: must be from 0 to 10000000, not -1");
+  EXPECT_EQ(with(gemma3, [](S& s) { s.final_logit_softcapping = 1e8; }),
+            "model.final_logit_softcapping: must be from 0 to 10000000, not 100000000");
+  EXPECT_EQ(with(gemma3, [](S& s) { s.rope_local_base_freq = 0.5; }),
+            "model.rope_local_base_freq: must be above 1");
+  EXPECT_EQ(with(gemma3, [](S& s) { s.head_width = 5; }),
+            "model.head_width: 5 is odd, and the rotary embedding turns pairs");
 }
 
 TEST(Model, RefusesImpossibleSpecs) {

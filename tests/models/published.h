@@ -103,6 +103,30 @@ inline RopeScaling LongropeOf(const ModelSpec& spec, int64_t original_sequence) 
   return scaling;
 }
 
+inline ModelSpec Gemma2Spec(const LlamaSizes& sizes) {
+  ModelSpec spec = LlamaSpec(sizes);
+  spec.family = "gemma2";
+  spec.norm_eps = 1e-6;
+  spec.window = 4096;
+  spec.windowed = WindowedLayers(sizes.layers, 2);
+  spec.query_pre_attn_scalar = sizes.head_width;
+  spec.attn_logit_softcapping = 50;
+  spec.final_logit_softcapping = 30;
+  return spec;
+}
+
+inline ModelSpec Gemma3Spec(const LlamaSizes& sizes, int64_t window) {
+  ModelSpec spec = LlamaSpec(sizes);
+  spec.family = "gemma3_text";
+  spec.norm_eps = 1e-6;
+  spec.rope_theta = 1e6;
+  spec.rope_local_base_freq = 1e4;
+  spec.window = window;
+  spec.windowed = WindowedLayers(sizes.layers, 6);
+  spec.query_pre_attn_scalar = sizes.head_width;
+  return spec;
+}
+
 inline std::vector<Published> PublishedModels() {
   return {
       {"GPT-2 124M", Gpt2Spec(12, 768, 12, 50257, 1024), 124'439'808},
@@ -126,6 +150,10 @@ inline std::vector<Published> PublishedModels() {
       {"Phi-3-mini-4k", Phi3Spec({32, 3072, 32, 32, 96, 8192, 32064, 4096, false}), 3'821'079'552},
       {"Phi-4-mini", Phi3Spec({32, 3072, 24, 8, 128, 8192, 200064, 131072, true}), 3'836'021'760},
       {"Phi-4", Phi3Spec({40, 5120, 40, 10, 128, 17920, 100352, 16384, false}), 14'659'507'200},
+      {"Gemma-2-2B", Gemma2Spec({26, 2304, 8, 4, 256, 9216, 256000, 8192, true}), 2'614'341'888},
+      {"Gemma-2-9B", Gemma2Spec({42, 3584, 16, 8, 256, 14336, 256000, 8192, true}), 9'241'705'984},
+      {"Gemma-3-1B", Gemma3Spec({26, 1152, 4, 1, 256, 6912, 262144, 32768, true}, 512),
+       999'885'952},
   };
 }
 
@@ -151,6 +179,16 @@ inline std::vector<ModelSpec> TinyModels() {
   longrope.window = 8;
   longrope.rotary_width = 6;
   longrope.rope_scaling = LongropeOf(longrope, 8);
+  ModelSpec capped = Gemma2Spec({3, 12, 4, 2, 6, 10, 17, 9, true});
+  capped.window = 5;
+  capped.query_pre_attn_scalar = 9;
+  ModelSpec uncapped = Gemma2Spec({2, 12, 3, 1, 4, 10, 17, 9, false});
+  uncapped.windowed = {false, true};
+  uncapped.attn_logit_softcapping = uncapped.final_logit_softcapping = 0;
+  uncapped.attention_bias = true;
+  ModelSpec local = Gemma3Spec({7, 12, 4, 2, 6, 10, 17, 9, true}, 5);
+  local.rope_scaling = RopeScaling::Linear(8);
+  local.final_logit_softcapping = 20;
   return {
       Gpt2Spec(3, 12, 3, 17, 9),
       untied,
@@ -165,6 +203,9 @@ inline std::vector<ModelSpec> TinyModels() {
       yarn,
       partial,
       longrope,
+      capped,
+      uncapped,
+      local,
   };
 }
 

@@ -48,7 +48,9 @@ TEST(Sharding, ColumnsAreAPieceOfEveryRow) {
 TEST(Sharding, PartsMakeUpEveryParameterOfAModel) {
   for (const ModelSpec& spec :
        {Gpt2Spec(2, 32, 4, 96, 16), LlamaSpec({2, 32, 8, 4, 8, 80, 96, 16, false}),
-        Phi3Spec({2, 64, 8, 4, 8, 80, 96, 16, false})}) {
+        Phi3Spec({2, 64, 8, 4, 8, 80, 96, 16, false}),
+        Gemma2Spec({2, 32, 8, 4, 6, 80, 96, 16, true}),
+        Gemma3Spec({2, 32, 8, 4, 6, 80, 96, 16, true}, 5)}) {
     const auto model = MakeModel(spec);
     const auto table = SplitParameters(*model, 4);
     EXPECT_GE(table.size(), 8u);
@@ -59,6 +61,7 @@ TEST(Sharding, PartsMakeUpEveryParameterOfAModel) {
       EXPECT_EQ(again, whole) << name;
     }
     EXPECT_EQ(table.count("norm.weight"), 0u);
+    EXPECT_EQ(table.count("block.1.post_norm_1.weight"), 0u);
     EXPECT_EQ(table.at("block.1.attn.proj.weight").split(), Sharding::kColumns);
   }
   EXPECT_TRUE(SplitParameters(*MakeModel(Gpt2Spec(1, 8, 2, 16, 4)), 1).empty());

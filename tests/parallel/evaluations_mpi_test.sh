@@ -56,6 +56,8 @@ llama|family: llama, $language, kv_heads: 1, sequence: 12|sequence: 12|$examples
 qwen2|family: qwen2, $language, kv_heads: 1, sequence: 12|sequence: 12|$tokens
 qwen3|family: qwen3, $language, kv_heads: 1, head_width: 12, sequence: 12|sequence: 12|$tokens
 mistral|family: mistral, $language, kv_heads: 1, sequence: 12|sequence: 12|$tokens
+gemma2|family: gemma2, $language, kv_heads: 1, window: 5, sequence: 12|sequence: 12|$tokens
+gemma3_text|family: gemma3_text, $language, kv_heads: 1, window: 5, sequence: 12|sequence: 12|$tokens
 masked_lm|$bert, sequence: 12|sequence: 12|$masked
 pretraining|$bert, task: pretraining, sequence: 24|task: pretraining, sequence: 24|${masked%\}}, pairs: true}
 classification|$bert, task: classification, classes: 3, sequence: 12|task: classification, sequence: 12|$(labelled classes)

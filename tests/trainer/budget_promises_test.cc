@@ -100,7 +100,7 @@ class Generator {
 };
 
 std::string Model(Generator& g, bool lora, const TempFolder& folder) {
-  const std::string family = g.One({"gpt2", "llama", "qwen2", "qwen3", "mistral"});
+  const std::string family = g.One({"gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma2"});
   const int64_t layers = g.One({1, 2, 3, 4}), width = g.One({16, 32, 64}), heads = g.One({2, 4});
   const int64_t vocab = g.One({64, 256, 1024}), sequence = g.One({8, 16, 32, 64});
   const bool gpt2 = family == "gpt2";

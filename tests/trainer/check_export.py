@@ -27,6 +27,9 @@ MODELS = {
     "qwen2": "family: qwen2, vocab: 768, kv_heads: 1, ffn_width: 96, tied: true",
     "qwen3": "family: qwen3, vocab: 768, kv_heads: 1, head_width: 24, ffn_width: 96, tied: true",
     "mistral": "family: mistral, vocab: 768, kv_heads: 1, ffn_width: 96, window: 32",
+    "gemma2": "family: gemma2, vocab: 768, kv_heads: 1, ffn_width: 96, window: 9",
+    "gemma3_text": "family: gemma3_text, vocab: 768, kv_heads: 1, ffn_width: 96, window: 9, "
+                   "window_pattern: 2, rope_type: linear, rope_factor: 8",
 }
 SEQUENCE = 32
 # Relative to the loss. Both sum in different orders; in 16 bits they also round at different
@@ -64,7 +67,8 @@ def tokens_in(file):
 def check(plimsoll, family, folder):
     text = folder / "text"
     text.write_text("".join(f"One, two, three: number {i} is alive.\n" for i in range(300)))
-    style = {"llama": "llama3", "qwen3": "qwen2", "mistral": "llama3"}.get(family, family)
+    style = {"llama": "llama3", "qwen3": "qwen2", "mistral": "llama3", "gemma2": "llama3",
+             "gemma3_text": "llama3"}.get(family, family)
     tokenizer = TOKENIZERS / f"{style}_style.json"
     config = folder / "run.yaml"
     config.write_text(f"""

@@ -31,6 +31,10 @@ MODELS = {
     "qwen3": ("family: qwen3, kv_heads: 1, ffn_width: 96, head_width: 24", "q_proj, o_proj, up_proj",
               ["k_proj", "v_proj", "down_proj"]),
     "mistral": ("family: mistral, kv_heads: 1, ffn_width: 96", "all-linear", "all-linear"),
+    "gemma2": ("family: gemma2, kv_heads: 1, ffn_width: 96, window: 9", "q_proj, o_proj, up_proj",
+               ["k_proj", "v_proj", "down_proj"]),
+    "gemma3_text": ("family: gemma3_text, kv_heads: 1, ffn_width: 96, window: 9, window_pattern: 2",
+                    "all-linear", "all-linear"),
 }
 SEQUENCE = 32
 # For losses, and for logits relative to their norm: only the order of sums differs.

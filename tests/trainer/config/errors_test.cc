@@ -287,7 +287,8 @@ TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
 TEST(ConfigErrors, Shapes) {
   Check({
       {kData,
-       "run.yaml:1: model.family: missing; give bert, dcgan, gpt2, llama, mistral, qwen2, qwen3, "
+       "run.yaml:1: model.family: missing; give bert, dcgan, gemma2, gemma3_text, gpt2, llama, "
+       "mistral, qwen2, qwen3, "
        "resnet, unet, vit, or model.init_from"},
       {kData + "model: {family: gpt2}\n",
        "run.yaml:2: model.layers: missing; give it, or extend a file of configs/models"},

@@ -113,6 +113,24 @@ TEST(Load, DefaultsOfTheFamilies) {
   EXPECT_FALSE(mistral.settings.Has("window"));
   EXPECT_FALSE(mistral.settings.Bool("attention_bias"));
   EXPECT_EQ(mistral.settings.Float("norm_eps"), 1e-5);
+  const ModelConfig gemma2 = family("gemma2");
+  EXPECT_TRUE(gemma2.settings.Bool("tied"));
+  EXPECT_EQ(gemma2.settings.Int("ffn_width"), 4 * gemma2.settings.Int("width"));
+  EXPECT_EQ(gemma2.settings.Float("norm_eps"), 1e-6);
+  EXPECT_EQ(gemma2.settings.Float("rope_theta"), 1e4);
+  EXPECT_EQ(gemma2.settings.Int("window"), 4096);
+  EXPECT_EQ(gemma2.settings.Int("window_pattern"), 2);
+  EXPECT_EQ(gemma2.settings.Int("query_pre_attn_scalar"), gemma2.settings.Int("head_width"));
+  EXPECT_EQ(gemma2.settings.Float("attn_logit_softcapping"), 50);
+  EXPECT_EQ(gemma2.settings.Float("final_logit_softcapping"), 30);
+  EXPECT_FALSE(gemma2.settings.Has("rope_local_base_freq"));
+  const ModelConfig gemma3 = family("gemma3_text");
+  EXPECT_TRUE(gemma3.settings.Bool("tied"));
+  EXPECT_EQ(gemma3.settings.Float("rope_theta"), 1e6);
+  EXPECT_EQ(gemma3.settings.Float("rope_local_base_freq"), 1e4);
+  EXPECT_EQ(gemma3.settings.Int("window_pattern"), 6);
+  EXPECT_EQ(gemma3.settings.Float("final_logit_softcapping"), 0);
+  EXPECT_FALSE(gemma3.settings.Has("attn_logit_softcapping"));
 }
 
 TEST(Load, RotaryEmbeddingsAreStretched) {

@@ -50,6 +50,8 @@ TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
       {"bert-base", 109'514'298},
       {"bert-large", 335'174'458},
       {"dcgan-64", 3'576'704 + 2'765'568},
+      {"gemma-2-2b", 2'614'341'888},
+      {"gemma-3-1b", 999'885'952},
       {"gpt2-124m", 124'439'808 + 47 * 768},
       {"gpt2-355m", 354'823'168 + 47 * 1024},
       {"gpt2-774m", 774'030'080 + 47 * 1280},
