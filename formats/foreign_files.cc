@@ -28,6 +28,7 @@ constexpr const char* kMetaConverter =
     "--output_dir OUT";
 constexpr const char* kResNetConverter = "python3 tools/resnet_to_safetensors.py";
 constexpr const char* kTimmVitConverter = "python3 tools/timm_vit.py";
+constexpr const char* kGemma3Converter = "python3 tools/gemma3_text.py";
 constexpr const char* kSentencePieceConverter =
     "LlamaTokenizerFast(vocab_file=\"tokenizer.model\").save_pretrained(OUT)";
 
@@ -309,6 +310,11 @@ void RefuseForeignConfig(const JsonObject& config) {
         fmt::format("\"{}\" is a model of timm, {}", Printable(name),
                     converter.empty() ? "of which only ViTs and ResNets can be converted"
                                       : "which a script of Plimsoll converts: " + converter));
+  }
+  if (config.GetString("model_type", "") == "gemma3") {
+    config.Fail("model_type", fmt::format("\"gemma3\" sees images, too; a script of Plimsoll "
+                                          "writes a folder of its text part: {} FOLDER OUT",
+                                          kGemma3Converter));
   }
   if (config.GetString("model_type", "") == "resnet" && config.Has("hidden_sizes")) {
     config.Fail("hidden_sizes",

@@ -57,7 +57,7 @@ AttentionScores ScoresOf(const ModelSpec& spec) {
   return scores;
 }
 
-Value FeedForwardBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] → [B,T,D]
+Value GeGluBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] → [B,T,D]
   const Scope scope(g.builder(), "mlp");
   const Value gate_up =
       Linear(g, "gate_up", x, 2 * spec.ffn_width, {.bias = false, .init_std = spec.init_std});
@@ -88,7 +88,7 @@ Value Gemma::Block(Layers& g, Value x, int64_t layer, const AttentionMask& mask)
   const ModelSpec& s = spec();
   const Value attention = AttentionBranch(g, Norm(g, "norm_1", x, s), layer, mask);
   x = Add(g, "residual_1", x, Norm(g, "post_norm_1", attention, s));
-  const Value mlp = FeedForwardBranch(g, s, Norm(g, "norm_2", x, s));
+  const Value mlp = GeGluBranch(g, s, Norm(g, "norm_2", x, s));
   return Add(g, "residual_2", x, Norm(g, "post_norm_2", mlp, s));
 }
 

@@ -100,8 +100,8 @@ void ReadWindows(const JsonObject& config, ModelSpec& spec) {
   if (!types) return;
   if (config.Has("sliding_window_pattern") && *types != spec.windowed) {
     config.Fail("sliding_window_pattern",
-                fmt::format("each {}th layer is without a window, but layer_types says otherwise; "
-                            "remove the one that is wrong",
+                fmt::format("is {}, but layer_types has other layers without a window; remove the "
+                            "one that is wrong",
                             pattern));
   }
   spec.windowed = *types;

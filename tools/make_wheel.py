@@ -29,7 +29,7 @@ EVERYWHERE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d+|ld-linux-x86-64\
 OF_NVIDIA = re.compile(r"lib(cublas|cublasLt|cudnn|nccl|nvrtc)\.so\.\d+")
 
 SUMMARY = "Trains deep networks within a memory budget that you state"
-TOOLS = ["brain_halves", "frechet_distance", "resnet_to_safetensors", "timm_vit", "to_jsonl"]
+TOOLS = ["brain_halves", "frechet_distance", "gemma3_text", "resnet_to_safetensors", "timm_vit", "to_jsonl"]
 CONVERTING = ["numpy", "pyarrow", "safetensors", "torch"]  # what tools/*.py import
 CHATS = ["jinja2"]  # by which plimsoll renders them
 

@@ -32,6 +32,10 @@ def frechet_distance():
     run_tool("frechet_distance")
 
 
+def gemma3_text():
+    run_tool("gemma3_text")
+
+
 def resnet_to_safetensors():
     run_tool("resnet_to_safetensors")
 
