@@ -327,6 +327,13 @@ bool Normalizer::Prepends() const {
   return std::ranges::any_of(steps_, [](const Step& step) { return step.kind == Kind::kPrepend; });
 }
 
+bool Normalizer::Removes(std::string_view pattern) const {
+  if (steps_.empty() || Utf8Length(pattern) != pattern.size()) return false;
+  const Step& last = steps_.back();
+  return last.kind == Kind::kReplace && last.pattern == pattern &&
+         last.content.find(pattern) == std::string::npos;
+}
+
 bool Normalizer::CutsBeforeBlanks() const {
   bool replaced = false;
   for (const Step& step : steps_) {

@@ -111,6 +111,8 @@ class Normalizer {
   bool OnlyComposes() const;
   bool Composes() const;
   bool Prepends() const;
+  // Whether its last step replaces each `pattern`, one character, by text without it.
+  bool Removes(std::string_view pattern) const;
   // Whether text that is cut before a blank or a newline becomes the same as in one: composition
   // comes first, and replacements are of single characters.
   bool CutsBeforeBlanks() const;

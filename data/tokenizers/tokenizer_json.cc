@@ -128,12 +128,21 @@ bool ReadPreTokenizer(const Field& field, BpeDescription* description) {
   return false;
 }
 
-// Reads the pre-tokenizer of BPE of characters: none, or Metaspace.
+// Reads the pre-tokenizer of BPE of characters: none, Metaspace, or Gemma's, which splits at spaces
+// that the normalizer has replaced, and so leaves text as it is. ReadNormalizer must come before.
 void ReadMetaspace(const Field& field, BpeDescription* description) {
   if (field.missing()) return;
   const std::string& type = field["type"].Text();
   if (type == "Sequence" && field["pretokenizers"].size() == 1) {
     ReadMetaspace(field["pretokenizers"][size_t{0}], description);
+    return;
+  }
+  if (type == "Split" && !field["pattern"]["String"].missing()) {
+    const Field pattern = field["pattern"]["String"];
+    field["invert"].MustBeOff();
+    if (!description->normalizer.Removes(pattern.Text())) {
+      pattern.Fail("is not supported with byte_fallback, unless the normalizer replaces it");
+    }
     return;
   }
   if (type != "Metaspace") {

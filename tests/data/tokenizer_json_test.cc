@@ -173,6 +173,28 @@ TEST(TokenizerJson, UnsupportedFeaturesOfCharactersAreNamed) {
       {"model.merges[0]", "token of a byte"});
   expect([](Json& f) { f["pre_tokenizer"]["type"] = "ByteLevel"; },
          {"pre_tokenizer.type", "ByteLevel", "byte_fallback"});
+  // Gemma's pre-tokenizer splits at what its normalizer leaves nowhere.
+  const auto split_at = [](Json& f, const char* replaced, const char* content) {
+    f["normalizer"] = {
+        {"type", "Replace"}, {"pattern", {{"String", replaced}}}, {"content", content}};
+    f["pre_tokenizer"] = {{"type", "Split"},
+                          {"pattern", {{"String", " "}}},
+                          {"behavior", "MergedWithPrevious"},
+                          {"invert", false}};
+  };
+  Json gemma = GoodCharacters();
+  split_at(gemma, " ", "_");
+  EXPECT_EQ(Encode(gemma, "ab ab"), (std::vector<int32_t>{259, 260}));
+  for (const auto& [replaced, content] : {std::pair{"a", "_"}, std::pair{" ", "_ "}}) {
+    expect([&](Json& f) { split_at(f, replaced, content); },
+           {"pre_tokenizer.pattern.String", "unless the normalizer replaces it"});
+  }
+  expect(
+      [&](Json& f) {
+        split_at(f, " ", "_");
+        f["pre_tokenizer"]["invert"] = true;
+      },
+      {"pre_tokenizer.invert"});
   expect([](Json& f) { f["pre_tokenizer"]["prepend_scheme"] = "last"; },
          {"pre_tokenizer.prepend_scheme", "last"});
   expect([](Json& f) { f["pre_tokenizer"]["replacement"] = ""; },

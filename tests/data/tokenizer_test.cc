@@ -85,11 +85,11 @@ TEST(Tokenizer, Qwen2StyleFileEncodesAsTheReference) {
 }
 
 // BPE of characters with byte fallback, as made from SentencePiece: Llama 2's file, the same file
-// with added tokens matched in normalised text, as transformers 5 writes it, and one with pieces of
-// one word.
+// with added tokens matched in normalised text, as transformers 5 writes it, one with pieces of one
+// word, and Gemma's, which puts no space before texts.
 TEST(Tokenizer, Llama2StyleFilesEncodeAndDecodeAsTheReference) {
   for (const std::string name : {"llama2_style", "llama2_normalized_style", "metaspace_first_style",
-                                 "metaspace_always_style"}) {
+                                 "metaspace_always_style", "gemma_style"}) {
     SCOPED_TRACE(name);
     const auto tokenizer = LoadTokenizer(kFixtures + name + ".json");
     EXPECT_EQ(tokenizer->vocab_size(), 703);

@@ -183,6 +183,11 @@ for scheme, words in [("first", False), ("always", True)]:
     save_llama2(f"metaspace_{scheme}_style", characters,
                 {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": words}, None)
 
+# Gemma: no space is put before texts, so that none is stripped; spaces are gone where it splits.
+without_strip = characters["decoder"] | {"decoders": characters["decoder"]["decoders"][:3]}
+save_llama2("gemma_style", characters | {"decoder": without_strip},
+            {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}, replace)
+
 if len(sys.argv) == 3:
     tokenizer = Tokenizer(models.BPE.from_file(sys.argv[1], sys.argv[2]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
