@@ -34,6 +34,14 @@ models::ModelSpec SharedGpt2() { return models::Gpt2Spec(2, 32, 4, 96, 16); }
 models::ModelSpec SharedLlama() { return models::LlamaSpec({2, 32, 4, 2, 8, 80, 96, 16, false}); }
 // With parameters of all heads.
 models::ModelSpec SharedQwen3() { return models::Qwen3Spec({2, 32, 4, 2, 12, 80, 96, 16, true}); }
+// Its window is shorter than the sequence, and its caps are low enough to count.
+models::ModelSpec SharedGemma2() {
+  models::ModelSpec spec = models::Gemma2Spec({2, 32, 4, 2, 12, 80, 96, 16, true});
+  spec.window = 5;
+  spec.attn_logit_softcapping = 0.5;
+  spec.final_logit_softcapping = 0.7;
+  return spec;
+}
 
 const char* Name(checkpointing::Options::Policy policy) {
   using Policy = checkpointing::Options::Policy;
@@ -56,7 +64,8 @@ std::string WhyInvalid(const Combination& c, int64_t data_ranks) {
 std::vector<Combination> Combinations(int64_t ranks) {
   std::vector<Combination> all;
   using Policy = checkpointing::Options::Policy;
-  for (const models::ModelSpec& spec : {SharedGpt2(), SharedLlama(), SharedQwen3()}) {
+  for (const models::ModelSpec& spec :
+       {SharedGpt2(), SharedLlama(), SharedQwen3(), SharedGemma2()}) {
     for (int64_t tensor = 1; tensor <= ranks; tensor *= 2) {
       for (const bool sequence : {false, true}) {
         for (const int64_t accumulate : {1, 2, 4}) {
@@ -67,8 +76,8 @@ std::vector<Combination> Combinations(int64_t ranks) {
               for (const bool state_on_host : {false, true}) {
                 if (tensor > 1 && state_on_host != offload) continue;
                 // Of a model like Llama only what ranks share differs.
-                const bool qwen3 = spec.family == "qwen3";
-                if (qwen3 && (tensor == 1 || offload || accumulate == 4)) continue;
+                const bool like_llama = spec.family == "qwen3" || spec.family == "gemma2";
+                if (like_llama && (tensor == 1 || offload || accumulate == 4)) continue;
                 // With presets, only the gathers among tensor-parallel ranks are new.
                 if (policy == Policy::kSelective && (!sequence || offload)) continue;
                 Combination c;
