@@ -1,15 +1,20 @@
 #include "optim/update.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <ranges>
+#include <utility>
 
 #include "base/error.h"
 #include "base/glob.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
+#include "ops/data_movement/views.h"
 #include "ops/linear/largest_history.h"
 #include "ops/optimizer/model_state.h"
+#include "ops/optimizer/muon.h"
 #include "ops/optimizer/update_gate.h"
 
 namespace plimsoll::optim {
@@ -164,12 +169,72 @@ ops::StoredMoment MomentOf(Builder& g, Value parameter, const std::string& suffi
   return {values({whole, shape})};
 }
 
+// What Muon multiplies the step of a matrix by.
+double StepFactorOf(const graph::Shape& matrix, MuonOptions::AdjustLr adjust) {
+  const double rows = static_cast<double>(matrix.dim(0)),
+               columns = static_cast<double>(matrix.dim(1));
+  return adjust == MuonOptions::AdjustLr::kOriginal ? std::sqrt(std::max(1.0, rows / columns))
+                                                    : 0.2 * std::sqrt(std::max(rows, columns));
+}
+
+// Emits the nodes that make each of the matrices stacked in `momentum` orthogonal. Returns them,
+// stacked again.
+Value EmitOrthogonal(Builder& g, Value momentum, const std::vector<int64_t>& rows,
+                     const MuonOptions& options) {
+  const int64_t columns = g.shape(momentum).dim(1);
+  const bool whole = g.dtype(momentum) == DType::kFloat64;
+  std::vector<Value> made;
+  int64_t first = 0;
+  for (const int64_t height : rows) {
+    const graph::Shape shape = {height, columns};
+    const Value matrix = rows.size() == 1
+                             ? momentum
+                             : ops::Slice(g, momentum, first * columns, shape, "muon.matrix");
+    first += height;
+    made.push_back(ops::NewtonSchulz(g, matrix,
+                                     {.steps = options.newton_schulz_steps,
+                                      .dtype = whole ? DType::kFloat64 : options.dtype,
+                                      .tf32 = options.tf32 && !whole,
+                                      .factor = StepFactorOf(shape, options.adjust_lr)}));
+  }
+  if (first != g.shape(momentum).dim(0)) {
+    throw InternalError("update: the matrices stacked in '" + g.scope() + "' have other rows");
+  }
+  return made.size() == 1 ? made.front() : ops::StackRows(g, std::move(made), "muon.matrices");
+}
+
+// With its decoupled weight decay, Muon's step is one of SGD whose gradient is the orthogonal
+// matrix: p ← p − lr · (O + weight_decay · p).
+void EmitMuonOf(Builder& g, Value parameter, Value gradient, const std::vector<int64_t>& rows,
+                ops::UpdateInputs& common, const UpdateOptions& options) {
+  const graph::Tensor p = g.program().tensor(parameter);
+  const ops::StoredWeight weight = WeightOf(g, parameter, options);
+  const ops::StoredMoment buffer = MomentOf(g, parameter, "momentum", OwnedAs::kMoment, options);
+  if (weight.RoundsStochastically(g) || buffer.RoundsStochastically(g)) {
+    common.rng = g.Carried(options.rng, Role::kInput, {DType::kInt32, {2}});
+  }
+  const Value momentum =
+      ops::MuonMomentum(g, gradient, buffer, common, {options.momentum, options.nesterov}, "muon");
+  const Value step = EmitOrthogonal(g, momentum, rows, options.muon);
+  ops::UpdateInputs of_step = common;
+  of_step.clip = kNoTensor;  // the momentum has it
+  ops::Sgd(g, weight, step, {}, of_step,
+           {.weight_decay = DecayOf(p, options), .lr_factor = LrFactorOf(p, options)});
+}
+
 void EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
                   ops::UpdateInputs& common, const UpdateOptions& options) {
+  using Algorithm = UpdateOptions::Algorithm;
+  if (options.algorithm == Algorithm::kMuon) {
+    const auto matrix = options.muon.matrices.find(g.program().tensor(parameter).name);
+    if (matrix != options.muon.matrices.end()) {
+      return EmitMuonOf(g, parameter, gradient, matrix->second, common, options);
+    }
+  }
   const double decay = DecayOf(g.program().tensor(parameter), options);
   const double lr_factor = LrFactorOf(g.program().tensor(parameter), options);
   const ops::StoredWeight weight = WeightOf(g, parameter, options);
-  const bool adamw = options.algorithm == UpdateOptions::Algorithm::kAdamW;
+  const bool adamw = options.algorithm != Algorithm::kSgd;
   ops::StoredMoment first, second;
   if (adamw) {
     first = MomentOf(g, parameter, "m", OwnedAs::kMoment, options);

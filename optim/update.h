@@ -32,14 +32,32 @@ enum class StateDType {
 // Optimizers via Block-wise Quantization", do the same.
 inline constexpr int64_t kLeastElementsForInt8 = 4096;
 
+// Of Muon (ops/optimizer/muon.h). AdamW updates all parameters that are not in `matrices`.
+struct MuonOptions {
+  // The matrices [rows, columns] that Muon updates, by name: the numbers of rows of the matrices
+  // that are stacked in each, which are made orthogonal one by one: q, k and v.
+  std::map<std::string, std::vector<int64_t>> matrices = {};
+  int64_t newton_schulz_steps = 5;
+  // What the step of a matrix [rows, columns] is multiplied by.
+  enum class AdjustLr {
+    kOriginal,       // √max(1, rows / columns)
+    kMatchRmsAdamW,  // 0.2 · √max(rows, columns): elements move as far as AdamW's
+  };
+  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
+  // The type of the products; matrices of float64 have their own.
+  graph::DType dtype = graph::DType::kFloat32;
+  bool tf32 = false;
+};
+
 struct UpdateOptions {
-  enum class Algorithm { kAdamW, kSgd };
+  enum class Algorithm { kAdamW, kSgd, kMuon };
   Algorithm algorithm = Algorithm::kAdamW;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double momentum = 0.9;  // SGD; 0 keeps no buffer
+  double momentum = 0.9;  // SGD, where 0 keeps no buffer; Muon
   bool nesterov = false;
+  MuonOptions muon = {};
   // Applies to parameters of rank 2 and more, unless a group (the first that matches) says
   // otherwise.
   double weight_decay = 0.1;
@@ -94,7 +112,7 @@ bool BeginsAtZero(std::string_view name);
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
 //   with ClipBy::kLastStep: "last_grad_norm" f32[], 0 before the first update
-//   "P.m", "P.v" (AdamW) or "P.momentum" (SGD): moments, with "….scale" when they are codes
+//   "P.m", "P.v" (AdamW) or "P.momentum" (SGD, Muon): moments, with "….scale" when they are codes
 //   with master weights: "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one
 //   with loss scaling: "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]. A step whose
 //   gradients overflowed leaves parameters, moments, masters and the counter untouched.
@@ -103,6 +121,14 @@ bool BeginsAtZero(std::string_view name);
 //   with `skips`: "skipped" i32[2], and "loss_limit" f32[], input; the program must have the "loss"
 //   of the whole step
 //   when something is rounded stochastically: "rng" i32[2], input (or as UpdateOptions::rng says)
+// Muon's update of a matrix is a chain of nodes in the parameter's scope:
+//
+//   %P.muon, %P.momentum = muon_momentum(%P.grad, %P.momentum, …)
+//   %P.muon.norm = global_norm(%P.muon)                of each stacked matrix, a slice of %P.muon
+//   %P.muon.x = divide_by_norm(%P.muon, %P.muon.norm)
+//   %P.muon.gram = matmul(%P.muon.x, %P.muon.x)        Newton-Schulz (ops/optimizer/muon.h)
+//   …
+//   %P = sgd(%P, %P.muon.x.6, …)                       without momentum
 class Update : public graph::Pass {
  public:
   explicit Update(UpdateOptions options) : options_(std::move(options)) {}

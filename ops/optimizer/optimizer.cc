@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/definition.h"
+#include "ops/optimizer/moment_check.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -51,26 +52,11 @@ TensorType CheckWeight(const OpCall& call, size_t master, size_t rng) {
   return type;
 }
 
-// Checks a moment that is present. Returns the type of its scales.
-TensorType CheckMoment(const OpCall& call, const Encoding& encoding, size_t moment, size_t scales,
-                       size_t rng) {
+// Checks a moment of the parameter that is present. Returns the type of its scales.
+TensorType CheckMomentOf(const OpCall& call, const Encoding& encoding, size_t moment, size_t scales,
+                         size_t rng) {
   const TensorType& p = call.input(0);
-  const TensorType& type = call.input(moment);
-  Check(type.shape == p.shape, call, Quoted(call, moment) + " must have p's shape");
-  const DType whole = graph::ComputeType(p.dtype);
-  if (type.dtype != encoding.codes) {
-    Check(type.dtype == whole || (type.dtype == DType::kBFloat16 && whole == DType::kFloat32), call,
-          Quoted(call, moment) + " must be f32, bf16 or u8, or f64 as p");
-    Check(type.dtype == whole || call.has_input(rng), call,
-          Quoted(call, moment) + " of type bf16 needs rng");
-    Check(!call.has_input(scales), call, Quoted(call, moment) + " has scales but is not u8");
-    return kNothing;
-  }
-  Check(whole == DType::kFloat32, call, Quoted(call, moment) + " must be f64 as p");
-  const TensorType expected = encoding.ScalesType(p.shape);
-  Check(call.has_input(scales) && call.input(scales) == expected, call,
-        Quoted(call, moment) + " of type u8 needs scales " + expected.ToString());
-  return expected;
+  return CheckMoment(call, {graph::ComputeType(p.dtype), p.shape}, encoding, moment, scales, rng);
 }
 
 // The attribute "lr_factor" is left out where it is 1.
@@ -104,8 +90,8 @@ std::vector<TensorType> InferIncrement(const OpCall& call) {
 
 std::vector<TensorType> InferAdamW(const OpCall& call) {
   const TensorType master = CheckWeight(call, 8, 11);
-  const TensorType m_scales = CheckMoment(call, kMomentEncoding, 2, 9, 11);
-  const TensorType v_scales = CheckMoment(call, kSecondMomentEncoding, 3, 10, 11);
+  const TensorType m_scales = CheckMomentOf(call, kMomentEncoding, 2, 9, 11);
+  const TensorType v_scales = CheckMomentOf(call, kSecondMomentEncoding, 3, 10, 11);
   CheckFloat32Scalar(call, 4);
   Check(call.input(5) == TensorType{DType::kInt32, {}}, call, "count must be i32[]");
   if (call.has_input(6)) CheckFloat32Scalar(call, 6);
@@ -119,7 +105,7 @@ std::vector<TensorType> InferAdamW(const OpCall& call) {
 std::vector<TensorType> InferSgd(const OpCall& call) {
   const TensorType master = CheckWeight(call, 6, 8);
   const bool has_momentum = call.has_input(2);
-  const TensorType scales = has_momentum ? CheckMoment(call, kMomentEncoding, 2, 7, 8) : kNothing;
+  const TensorType scales = has_momentum ? CheckMomentOf(call, kMomentEncoding, 2, 7, 8) : kNothing;
   CheckFloat32Scalar(call, 3);
   if (call.has_input(4)) CheckFloat32Scalar(call, 4);
   CheckApply(call, 5);
@@ -221,6 +207,26 @@ void EmitUpdate(graph::Builder& g, std::string_view op, std::vector<Value> input
 }
 
 }  // namespace
+
+TensorType CheckMoment(const OpCall& call, const TensorType& whole, const Encoding& encoding,
+                       size_t moment, size_t scales, size_t rng) {
+  const TensorType& type = call.input(moment);
+  Check(type.shape == whole.shape, call, Quoted(call, moment) + " must have p's shape");
+  if (type.dtype != encoding.codes) {
+    Check(type.dtype == whole.dtype ||
+              (type.dtype == DType::kBFloat16 && whole.dtype == DType::kFloat32),
+          call, Quoted(call, moment) + " must be f32, bf16 or u8, or f64 as p");
+    Check(type.dtype == whole.dtype || call.has_input(rng), call,
+          Quoted(call, moment) + " of type bf16 needs rng");
+    Check(!call.has_input(scales), call, Quoted(call, moment) + " has scales but is not u8");
+    return kNothing;
+  }
+  Check(whole.dtype == DType::kFloat32, call, Quoted(call, moment) + " must be f64 as p");
+  const TensorType expected = encoding.ScalesType(whole.shape);
+  Check(call.has_input(scales) && call.input(scales) == expected, call,
+        Quoted(call, moment) + " of type u8 needs scales " + expected.ToString());
+  return expected;
+}
 
 int64_t FirstElement(const graph::Attributes& attributes) {
   return attributes.Has("first_element") ? attributes.GetInt("first_element") : 0;
