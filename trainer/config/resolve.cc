@@ -332,6 +332,13 @@ void ResolveSchedule(RunConfig& config) {
   }
 }
 
+// Muon's own defaults. Objectives are resolved by themselves.
+void ResolveOptimizer(RunConfig& config) {
+  if (config.optimizer.name != OptimizerName::kMuon) return;
+  if (!config.IsSet("optimizer.momentum")) config.optimizer.momentum = 0.95;
+  if (!config.IsSet("optimizer.nesterov")) config.optimizer.nesterov = true;
+}
+
 void ResolveAmp(RunConfig& config, std::vector<std::string>& warnings) {
   const AmpConfig& amp = config.amp;
   const bool fp16 = amp.dtype == Dtype::kFp16;
@@ -483,6 +490,7 @@ void Resolve(RunConfig& config, const RankCount& ranks, std::vector<std::string>
   mistakes.Try([&] { ResolveBatch(config, ranks.count); });
   if (config.train.epochs > 0) config.train.steps = 0;  // until the data has been counted
   mistakes.Try([&] { ResolveSchedule(config); });
+  ResolveOptimizer(config);
   mistakes.Try([&] { ResolveAmp(config, warnings); });
   mistakes.Throw();
   CheckTechniques(config, warnings);

@@ -65,7 +65,12 @@ const Names& EnumNames<LossOn>() {
 }
 template <>
 const Names& EnumNames<OptimizerName>() {
-  static const Names names = {"adamw", "sgd"};
+  static const Names names = {"adamw", "sgd", "muon"};
+  return names;
+}
+template <>
+const Names& EnumNames<AdjustLr>() {
+  static const Names names = {"original", "match_rms_adamw"};
   return names;
 }
 template <>

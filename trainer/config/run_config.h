@@ -24,7 +24,8 @@ enum class Packing { kConcatenate, kBestFit, kNone };
 enum class TooLong { kTruncate, kDrop, kSplit };
 enum class Documents { kJoined, kApart };
 enum class LossOn { kAssistant, kAll };
-enum class OptimizerName { kAdamW, kSgd };
+enum class OptimizerName { kAdamW, kSgd, kMuon };
+enum class AdjustLr { kOriginal, kMatchRmsAdamW };
 enum class ScheduleName { kConstant, kLinear, kCosine, kWsd, kMultistep };
 enum class AttentionKind { kBlockwise, kStored };
 enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
@@ -63,6 +64,8 @@ template <>
 const std::vector<std::string>& EnumNames<LossOn>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerName>();
+template <>
+const std::vector<std::string>& EnumNames<AdjustLr>();
 template <>
 const std::vector<std::string>& EnumNames<ScheduleName>();
 template <>
@@ -265,10 +268,12 @@ struct LoraConfig {
 struct OptimizerConfig {
   OptimizerName name = OptimizerName::kAdamW;
   double lr = 3e-4;
-  std::array<double, 2> betas = {0.9, 0.95};  // adamw
-  double eps = 1e-8;                          // adamw
-  double momentum = 0.9;                      // sgd
-  bool nesterov = false;                      // sgd
+  std::array<double, 2> betas = {0.9, 0.95};      // adamw, and what muon leaves to it
+  double eps = 1e-8;                              // likewise
+  double momentum = 0.9;                          // sgd; of muon 0.95 unless given
+  bool nesterov = false;                          // sgd; of muon true unless given
+  int64_t newton_schulz_steps = 5;                // muon
+  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;  // muon
   double weight_decay = 0.1;
   std::vector<WeightDecayGroup> weight_decay_groups;
   double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike

@@ -239,24 +239,44 @@ void LoraKeys(std::vector<Key>& keys) {
 void OptimizerKeys(std::vector<Key>& keys) {
   using O = OptimizerConfig;
   SectionKeys<O> optimizer(keys, "optimizer", &RunConfig::optimizer);
-  optimizer.Add("name", &O::name, "AdamW, or SGD with momentum.");
+  optimizer.Add("name", &O::name,
+                "AdamW; SGD with momentum; or Muon, which updates the weights of linear layers in "
+                "blocks by orthogonalised momentum, and leaves all else to AdamW "
+                "(docs/recipes.md).");
   optimizer.Add("lr", &O::lr, "Peak learning rate.").Between(0, 1000);
   optimizer.Add("betas", &O::betas, "Decay of the moment estimates.")
       .AtLeast(0)
       .Below(1)
-      .When("optimizer.name", {"adamw"});
+      .When("optimizer.name", {"adamw", "muon"});
   optimizer.Add("eps", &O::eps, "Added to the root of the second moment.")
       .Above(0)
       .Below(1)
-      .When("optimizer.name", {"adamw"});
+      .When("optimizer.name", {"adamw", "muon"});
   optimizer.Add("momentum", &O::momentum, "Momentum.")
+      .Derived("0.9; 0.95 with `name: muon`")
       .AtLeast(0)
       .Below(1)
-      .When("optimizer.name", {"sgd"});
-  optimizer.Add("nesterov", &O::nesterov, "Nesterov momentum.").When("optimizer.name", {"sgd"});
+      .When("optimizer.name", {"sgd", "muon"});
+  optimizer.Add("nesterov", &O::nesterov, "Nesterov momentum.")
+      .Derived("false; true with `name: muon`")
+      .When("optimizer.name", {"sgd", "muon"});
+  optimizer
+      .Add("newton_schulz_steps", &O::newton_schulz_steps,
+           "How many Newton-Schulz steps make Muon's momentum nearly orthogonal, of three matrix "
+           "products each.")
+      .Between(1, 99)
+      .When("optimizer.name", {"muon"});
+  optimizer
+      .Add("adjust_lr", &O::adjust_lr,
+           "What Muon multiplies `lr` by for a matrix [rows, columns]: 0.2·√max(rows, columns) "
+           "(`match_rms_adamw`), with which its elements move as far as AdamW's, so that one `lr` "
+           "and `weight_decay` serve both; or √max(1, rows / columns) (`original`).")
+      .When("optimizer.name", {"muon"});
   optimizer
       .Add("weight_decay", &O::weight_decay,
-           "Weight decay on tensors of rank 2 and more: decoupled for adamw, an L2 term for sgd.")
+           "Weight decay on tensors of rank 2 and more: decoupled for adamw and muon, an L2 term "
+           "for "
+           "sgd.")
       .Between(0, 1000);
   optimizer.Add("weight_decay_groups", &O::weight_decay_groups,
                 "Weight decay by parameter name, whatever the rank: `[{pattern: \"*.norm*\", "

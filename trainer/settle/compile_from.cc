@@ -13,6 +13,8 @@
 #include "optim/layer_rates.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/linear_layers.h"
+#include "trainer/settle/muon.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
 #include "trainer/step/adapter.h"
@@ -24,7 +26,7 @@ namespace {
 // config/ repeats these enumerations so that it need not depend on the parts that it configures.
 template <auto kRepeated, auto kOwn>
 constexpr bool kIsRepeated = static_cast<int>(kRepeated) == static_cast<int>(kOwn);
-static_assert(kIsRepeated<config::OptimizerName::kSgd, optim::UpdateOptions::Algorithm::kSgd>);
+static_assert(kIsRepeated<config::OptimizerName::kMuon, optim::UpdateOptions::Algorithm::kMuon>);
 static_assert(kIsRepeated<config::ClipBy::kLastStep, optim::UpdateOptions::ClipBy::kLastStep>);
 static_assert(kIsRepeated<config::StateDtype::kInt8, optim::StateDType::kInt8>);
 static_assert(
@@ -61,19 +63,6 @@ void RequireDocumentsApart(const config::RunConfig& config, const models::Model&
   }
 }
 
-// The programs that compute the losses of one sequence: not for training, where one sample may be
-// too few.
-std::vector<graph::Program> LossPrograms(const config::RunConfig& config,
-                                         const models::Model& model) {
-  std::vector<graph::Program> programs;
-  for (const models::Objective& objective : model.objectives()) {
-    graph::Builder builder(programs.emplace_back("loss"));
-    model.Build(builder, {.batch = 1, .sequence = config.model.sequence()}, models::Head::kLoss,
-                false, objective.name);
-  }
-  return programs;
-}
-
 // A pattern that matches nothing is a mistake.
 void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
                   const std::vector<models::ParameterInfo>& parameters) {
@@ -86,27 +75,10 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
                               parameters.front().name + "'");
 }
 
-// The weights of linear layers in blocks, by the name of the block. No other layer computes in 8
-// bits (amp/fp8.h).
-std::map<std::string, std::vector<std::string>> LayersInBlocks(const config::RunConfig& config,
-                                                               const models::Model& model) {
-  std::map<std::string, std::vector<std::string>> weights;
-  for (const graph::Program& program : LossPrograms(config, model)) {
-    const graph::Blocks blocks(program);
-    for (size_t n = 0; n < program.nodes().size(); ++n) {
-      const graph::Node& node = program.nodes()[n];
-      if (node.op->name != "linear" || blocks.Of(n) == graph::kNoBlock) continue;
-      weights[blocks.name(blocks.Of(n))].push_back(
-          program.tensor(program.Root(node.inputs[1])).name);
-    }
-  }
-  return weights;
-}
-
 // UserError where a pattern of layers that keep their 16 bits matches none.
 void CheckFp8Skip(const config::RunConfig& config, const models::Model& model) {
   if (config.amp.fp8_recipe == config::Fp8Recipe::kNone || config.amp.fp8_skip.empty()) return;
-  const auto layers = LayersInBlocks(config, model);
+  const auto layers = LinearLayersInBlocks(config, model);
   for (const std::string& pattern : config.amp.fp8_skip) {
     const bool known = std::ranges::any_of(layers, [&](const auto& block) {
       return std::ranges::any_of(
@@ -242,6 +214,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   update.eps = o.eps;
   update.momentum = o.momentum;
   update.nesterov = o.nesterov;
+  if (o.name == config::OptimizerName::kMuon) update.muon = MuonFrom(config, model);
   update.weight_decay = o.weight_decay;
   const adapters::Lora lora = LoraFrom(config, model);
   for (const config::WeightDecayGroup& group : o.weight_decay_groups) {

@@ -211,7 +211,9 @@ class Compiler {
     for (const graph::Node& node : program.nodes()) {
       const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
       result_.flops_per_step += static_cast<double>(entry.times) * cost.flops;
-      if (node.phase == graph::Phase::kRecompute) continue;
+      // The products of an update (Muon) are no part of the model's mathematics.
+      const graph::Phase phase = node.phase;
+      if (phase == graph::Phase::kRecompute || phase == graph::Phase::kUpdate) continue;
       const double products = static_cast<double>(entry.times * sharing) * cost.products;
       result_.model_flops += products;
       if (!node.inputs.empty() && node.inputs[0] != graph::kNoTensor &&

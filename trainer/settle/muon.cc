@@ -1,0 +1,72 @@
+#include "trainer/settle/muon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "trainer/settle/linear_layers.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+constexpr const char* kKey = "optimizer.name";
+
+static_assert(static_cast<int>(config::AdjustLr::kMatchRmsAdamW) ==
+              static_cast<int>(optim::MuonOptions::AdjustLr::kMatchRmsAdamW));
+
+// The rows of each of the matrices that are stacked in a parameter.
+std::vector<int64_t> StackedRows(const models::Model& model,
+                                 const models::ParameterInfo& parameter) {
+  for (const models::Sharding& row : model.sharding()) {
+    if (row.split == models::Sharding::kRows && !row.blocks.empty() &&
+        models::MatchNumbers(row.pattern, parameter.name)) {
+      return row.blocks;
+    }
+  }
+  const models::CheckpointTable table = model.checkpoint_table();
+  std::vector<int64_t> rows;
+  for (const models::CheckpointTensor& tensor :
+       models::FindRow(table, parameter.name).entry->tensors) {
+    if (tensor.rows > 0) rows.push_back(tensor.rows);
+  }
+  if (rows.empty()) rows.push_back(parameter.shape.dim(0));
+  return rows;
+}
+
+}  // namespace
+
+optim::MuonOptions MuonFrom(const config::RunConfig& config, const models::Model& model) {
+  if (config.lora.asked()) {
+    throw config.Error(kKey,
+                       "muon updates the matrices of the model, which are frozen with adapters "
+                       "(lora); use adamw");
+  }
+  if (config.parallel.tensor_ranks() > 1) {
+    throw config.Error(kKey, fmt::format("muon needs whole matrices, which {} tensor ranks split; "
+                                         "use parallel.tensor: 1, or adamw",
+                                         config.parallel.tensor_ranks()));
+  }
+  optim::MuonOptions muon;
+  muon.newton_schulz_steps = config.optimizer.newton_schulz_steps;
+  muon.adjust_lr = static_cast<optim::MuonOptions::AdjustLr>(config.optimizer.adjust_lr);
+  if (config.amp.dtype == config::Dtype::kBf16) muon.dtype = graph::DType::kBFloat16;
+  muon.tf32 = config.amp.dtype == config::Dtype::kTf32;
+  for (const auto& [block, weights] : LinearLayersInBlocks(config, model)) {
+    for (const std::string& weight : weights) {
+      const auto found =
+          std::ranges::find(model.parameters(), weight, &models::ParameterInfo::name);
+      if (found == model.parameters().end()) continue;
+      muon.matrices[weight] = StackedRows(model, *found);
+    }
+  }
+  if (muon.matrices.empty()) {
+    throw config.Error(kKey, fmt::format("muon updates the weights of linear layers in blocks, and "
+                                         "models of family {} have none; use adamw or sgd",
+                                         model.family()));
+  }
+  return muon;
+}
+
+}  // namespace plimsoll::trainer
