@@ -47,7 +47,7 @@ class Mover {
   const std::set<TensorId>& Plan() {
     bool sooner = false;  // is there an update before the last gradient is complete?
     for (size_t at = end_; at < program_.nodes().size(); ++at) {
-      const TensorId gradient = GradientOf(program_.nodes()[at]);
+      const TensorId gradient = gradient_of_[at] = FindGradientOf(at);
       if (gradient == kNoTensor || SlotOf(at) == end_) continue;
       sooner = sooner || SlotOf(at) < complete_;
       gradients_.insert(gradient);
@@ -65,7 +65,7 @@ class Mover {
     }
     for (size_t slot = 0; slot <= end_; ++slot) {
       for (size_t at : moved[slot]) {
-        if (const TensorId id = GradientOf(old[at]); id != kNoTensor) Square(id, old[at]);
+        if (const TensorId id = gradient_of_.at(at); id != kNoTensor) Square(id, old[at]);
         Put(std::move(old[at]));
       }
       if (slot < end_) program_.mutable_nodes().push_back(std::move(old[slot]));
@@ -83,14 +83,31 @@ class Mover {
   }
 
   // The gradient by which a node updates a parameter; kNoTensor: it does not, or is to stay.
-  TensorId GradientOf(const Node& node) const {
+  TensorId FindGradientOf(size_t at) const {
+    const Node& node = program_.nodes()[at];
     if (node.phase != Phase::kUpdate || ops::IsCollective(*node.op)) return kNoTensor;
     if (!Writes(node, graph::Role::kParameter)) return kNoTensor;
+    std::set<size_t> seen;
+    const TensorId id = GradientRead(at, seen);
+    if (id == kNoTensor) return kNoTensor;
+    const graph::Tensor& root = program_.tensor(program_.Root(id));
+    const bool may = !root.persistent || options_.carried;
+    return may && program_.tensor(id).bytes() >= options_.least_bytes ? id : kNoTensor;
+  }
+
+  // The gradient that a node of the update reads, or what it depends on within the same scope:
+  // Muon's step reads what a chain of nodes made of the gradient.
+  TensorId GradientRead(size_t at, std::set<size_t>& seen) const {
+    if (!seen.insert(at).second) return kNoTensor;
+    const Node& node = program_.nodes()[at];
     for (TensorId id : graph::Present(node.inputs)) {
-      if (program_.tensor(id).role != graph::Role::kGradient) continue;
-      const graph::Tensor& root = program_.tensor(program_.Root(id));
-      const bool may = !root.persistent || options_.carried;
-      if (may && program_.tensor(id).bytes() >= options_.least_bytes) return id;
+      if (program_.tensor(id).role == graph::Role::kGradient) return id;
+    }
+    for (size_t before : dependencies_[at]) {
+      const Node& earlier = program_.nodes()[before];
+      if (before < end_ || earlier.scope != node.scope || ops::IsCollective(*earlier.op)) continue;
+      const TensorId id = GradientRead(before, seen);
+      if (id != kNoTensor) return id;
     }
     return kNoTensor;
   }
@@ -132,7 +149,11 @@ class Mover {
 
   // A node of the update.
   void Put(Node&& node) {
-    if (node.op->name == "global_norm") {
+    const bool of_gradients = std::ranges::any_of(node.inputs, [&](TensorId id) {
+      return program_.tensor(id).role == graph::Role::kGradient;
+    });
+    // The norm of a parameter's momentum is taken where it is.
+    if (node.op->name == "global_norm" && (of_gradients || node.scope.empty())) {
       Norm(node);
     } else {
       program_.mutable_nodes().push_back(std::move(node));
@@ -158,6 +179,7 @@ class Mover {
   size_t end_ = 0;       // the first node of the update
   std::map<size_t, size_t> slots_;
   std::set<size_t> moves_;
+  std::map<size_t, TensorId> gradient_of_;  // by node of the update
   std::set<TensorId> gradients_;
   std::map<TensorId, Value> squares_;  // by gradient
 };

@@ -19,6 +19,9 @@ struct UpdateInBackwardOptions {
   bool carried = false;
 };
 
+// Muon's update of a matrix, a chain of nodes, moves as one; not where it gathers the matrix from
+// data ranks, which do so in one order at the end of the step.
+//
 // Runs after all passes that add or move nodes which read parameters. Moves each node of the update
 // that depends on one gradient alone to where everything has happened that it depends on: the
 // gradient is complete, and all nodes have read the parameter that read it before. The norm of the

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/collective.h"
+#include "ops/data_movement/views.h"
 #include "ops/optimizer/optimizer.h"
 #include "parallel/split_norm.h"
 #include "parallel/zero_shards.h"
@@ -33,6 +35,9 @@ using graph::Shape;
 using graph::Tensor;
 using graph::TensorId;
 using graph::TensorType;
+
+// The op whose result, not its state, is needed whole (ops/optimizer/muon.h).
+constexpr std::string_view kMomentum = "muon_momentum";
 
 struct Divided {
   TensorId weight, gradient;
@@ -59,14 +64,21 @@ class Divider {
       Node node = nodes[n];
       builder_.set_phase(node.phase);
       if (n == update && options_.carry == Carry::kNone) TakeOwnGradients();
+      if (node.phase == Phase::kUpdate && IsSliceOfGathered(node)) {
+        SliceGathered(node);
+        continue;
+      }
       if (node.phase == Phase::kUpdate) Divide(node);
-      program_.mutable_nodes().push_back(std::move(node));
+      const bool gathers = node.op->name == kMomentum && divided_momentum_;
+      program_.mutable_nodes().push_back(node);
+      if (gathers) GatherMomentum(node);
       if (options_.carry == Carry::kNone) continue;
       for (const Divided& divided : divided_) {
         if (divided.written == n) CarryPart(divided);
       }
     }
     if (divided_.empty()) return {false, "no parameter is divided"};
+    if (!gathered_.empty()) program_.DropUnusedTensors();
     const std::string state =
         fmt::format("{} of optimizer state instead of {}", FormatBytes(state_bytes_),
                     FormatBytes(whole_state_bytes_));
@@ -139,12 +151,20 @@ class Divider {
 
   // Changes a node of the update to work on parts.
   void Divide(Node& node) {
+    const bool momentum = node.op->name == kMomentum;
     const auto found = std::find_if(divided_.begin(), divided_.end(), [&](const Divided& divided) {
-      return std::ranges::find(node.inputs, divided.weight) != node.inputs.end();
+      const TensorId read = momentum ? divided.gradient : divided.weight;
+      return std::ranges::find(node.inputs, read) != node.inputs.end();
     });
+    divided_momentum_ = momentum && found != divided_.end();
     if (found != divided_.end()) {
       DivideState(node, *found);
       DrawOwnNumbers(node);
+      if (!momentum) TakeOwnStep(node, *found);
+    }
+    if (divided_momentum_) {
+      gathered_[node.outputs[0]] = found->whole;
+      program_.mutable_tensor(node.outputs[0]).type.shape = found->part;
     }
     for (TensorId& id : node.inputs) id = graph::Substitute(instead_, id);
     for (TensorId& id : node.outputs) id = graph::Substitute(instead_, id);
@@ -167,6 +187,38 @@ class Divider {
     }
   }
 
+  // Every rank makes the whole of Muon's momentum orthogonal, of which each updated a part.
+  void GatherMomentum(const Node& node) {
+    const TensorId part = node.outputs[0];
+    builder_.set_scope(node.scope);
+    instead_[part] = ops::AllGather(builder_, part, kDataAxis, gathered_.at(part),
+                                    builder_.NameWithin(part) + ".gathered");
+  }
+
+  bool IsSliceOfGathered(const Node& node) const {
+    return node.op->name == "slice" && gathered_.contains(node.inputs[0]);
+  }
+
+  // Takes the slice of the gathered momentum instead: the matrix of several that are stacked.
+  void SliceGathered(const Node& node) {
+    const Tensor slice = program_.tensor(node.outputs[0]);
+    const int64_t first = slice.alias->byte_offset / graph::ByteSize(slice.type.dtype);
+    builder_.set_scope(node.scope);
+    instead_[node.outputs[0]] =
+        ops::Slice(builder_, instead_.at(node.inputs[0]), first, slice.type.shape, "muon.matrix");
+  }
+
+  // An update of a part by a whole that is no gradient takes its part of it: Muon's step.
+  void TakeOwnStep(Node& node, const Divided& divided) {
+    for (TensorId& id : node.inputs) {
+      if (id == graph::kNoTensor || id == divided.weight || id == divided.gradient) continue;
+      const Tensor& tensor = program_.tensor(id);
+      if (tensor.role != Role::kActivation || tensor.type.shape != divided.whole) continue;
+      builder_.set_scope(node.scope);
+      id = ops::OwnPart(builder_, id, kDataAxis, divided.part, "muon.own");
+    }
+  }
+
   void DrawOwnNumbers(Node& node) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.op->inputs[i].name != "rng") continue;
@@ -183,6 +235,8 @@ class Divider {
   std::vector<Divided> divided_;
   std::map<TensorId, TensorId> instead_;  // of weights and gradients: what the update uses instead
   std::set<TensorId> parts_;              // gradients that are parts
+  bool divided_momentum_ = false;         // whether the last node of the update was one, divided
+  std::map<TensorId, Shape> gathered_;    // momenta that are parts: their whole shapes
   int64_t next_key_ = 0;
   int64_t state_bytes_ = 0, whole_state_bytes_ = 0;
 };

@@ -10,6 +10,15 @@
 // Only this rank's part of a gradient is read, which is why data_parallel then reduce-scatters the
 // sum. The other parts of %w stay old until they are gathered (zero_weights.h).
 //
+// Muon needs whole matrices (optim/update.h). Each rank updates its part of the momentum, gathers
+// the others' parts, makes the whole orthogonal, as every rank does, and takes its part of that:
+//
+//   update     %w.muon, %w.momentum = muon_momentum(%w.grad.own, %w.momentum, …)
+//              %w.muon.gathered = all_gather(%w.muon)
+//              %w.muon.x.6 = …                                 Newton-Schulz of the whole
+//              %w.muon.own = own_part(%w.muon.x.6)
+//              %w.own = sgd(%w.own, %w.muon.own)
+//
 // With several micro-steps and stage 2, the gradient carried from one to the next is a part too.
 // Autodiff leaves such gradients as temporaries (AutodiffOptions::carries), and this pass adds
 // after each one's last writer
