@@ -27,7 +27,8 @@ TEST_P(OwnTrajectory, IsFollowed) { ExpectFollows("tests/golden/data/" + GetPara
 INSTANTIATE_TEST_SUITE_P(Golden, OwnTrajectory,
                          testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "qwen3",
                                          "mistral", "phi3", "llama-yarn", "gemma2", "gemma3",
-                                         "lora-gpt2", "lora-llama", "lora-phi3", "lora-gemma3"));
+                                         "lora-gpt2", "lora-llama", "lora-phi3", "lora-gemma3",
+                                         "muon-gpt2", "muon-llama"));
 
 class SharedTrajectory : public testing::TestWithParam<std::string> {};
 

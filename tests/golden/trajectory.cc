@@ -15,14 +15,28 @@
 #include "models/huggingface.h"
 #include "tests/models/loaded_weights.h"
 #include "trainer/language/generate.h"
+#include "trainer/settle/muon.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::golden {
 namespace {
 
-optim::UpdateOptions OptimizerFrom(const formats::JsonObject& optimizer) {
-  if (optimizer.RequireString("name") != "adamw") optimizer.Fail("name", "must be adamw");
+optim::MuonOptions MuonFrom(const formats::JsonObject& optimizer, const models::Model& model,
+                            int64_t sequence) {
+  using AdjustLr = optim::MuonOptions::AdjustLr;
+  const std::string adjust = optimizer.RequireString("adjust_lr");
+  if (adjust != "original" && adjust != "match_rms_adamw")
+    optimizer.Fail("adjust_lr", "is unknown");
+  return {.matrices = trainer::MuonMatrices(model, sequence),
+          .newton_schulz_steps = optimizer.RequireInt("newton_schulz_steps", 1, 99),
+          .adjust_lr = adjust == "original" ? AdjustLr::kOriginal : AdjustLr::kMatchRmsAdamW};
+}
+
+optim::UpdateOptions OptimizerFrom(const formats::JsonObject& optimizer, const models::Model& model,
+                                   int64_t sequence) {
+  const std::string name = optimizer.RequireString("name");
+  if (name != "adamw" && name != "muon") optimizer.Fail("name", "must be adamw or muon");
   const std::vector<double> betas = optimizer.RequireFloats("betas");
   if (betas.size() != 2) optimizer.Fail("betas", "must be two numbers");
   optim::UpdateOptions options;
@@ -31,6 +45,11 @@ optim::UpdateOptions OptimizerFrom(const formats::JsonObject& optimizer) {
   options.eps = optimizer.RequireFloat("eps");
   options.weight_decay = optimizer.RequireFloat("weight_decay");
   options.clip_grad_norm = optimizer.RequireFloat("clip_grad_norm");
+  if (name == "adamw") return options;
+  options.algorithm = optim::UpdateOptions::Algorithm::kMuon;
+  options.momentum = optimizer.RequireFloat("momentum");
+  options.nesterov = optimizer.RequireBool("nesterov");
+  options.muon = MuonFrom(optimizer, model, sequence);
   return options;
 }
 
@@ -112,8 +131,9 @@ double CompareLogits(const std::string& file, std::span<const int32_t> window,
 
 Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) {
   const auto expected = formats::JsonObject::FromFile(folder + "/expected.json");
-  const bool adapts = expected.Has("base");
-  const std::string base = adapts ? folder + "/../" + expected.RequireString("base") : folder;
+  const bool adapts = std::filesystem::exists(folder + "/adapter");
+  const std::string base =
+      expected.Has("base") ? folder + "/../" + expected.RequireString("base") : folder;
   const auto model = models::ModelFromHuggingFace(base);
   const formats::JsonObject optimizer = expected.RequireObject("optimizer");
 
@@ -121,7 +141,7 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
   options.micro_batch = expected.RequireInt("batch", 1, 1 << 20);
   options.sequence = expected.RequireInt("sequence", 1, 1 << 20);
   options.accumulate = expected.RequireInt("accumulate", 1, 1 << 20);
-  options.update = OptimizerFrom(optimizer);
+  options.update = OptimizerFrom(optimizer, *model, options.sequence);
   options.device = device.kind();
   options.threads = device.pool().size();
   if (adapts) {

@@ -78,7 +78,7 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
 // UserError where a pattern of layers that keep their 16 bits matches none.
 void CheckFp8Skip(const config::RunConfig& config, const models::Model& model) {
   if (config.amp.fp8_recipe == config::Fp8Recipe::kNone || config.amp.fp8_skip.empty()) return;
-  const auto layers = LinearLayersInBlocks(config, model);
+  const auto layers = LinearLayersInBlocks(model, config.model.sequence());
   for (const std::string& pattern : config.amp.fp8_skip) {
     const bool known = std::ranges::any_of(layers, [&](const auto& block) {
       return std::ranges::any_of(
@@ -111,7 +111,7 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
                                    "parallel.tensor: 1",
                                    config.parallel.tensor_ranks()));
   }
-  const std::vector<graph::Program> programs = LossPrograms(config, model);
+  const std::vector<graph::Program> programs = LossPrograms(model, config.model.sequence());
   if (std::ranges::any_of(programs, ops::HasAttention)) return;
   if (std::ranges::any_of(programs, HasAnyAttention)) {
     throw config.Error("model.attention",
@@ -128,7 +128,7 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
   constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
   double elements = 0;                                              // of one sequence's activations
-  for (const graph::Program& program : LossPrograms(config, model)) {
+  for (const graph::Program& program : LossPrograms(model, config.model.sequence())) {
     for (const graph::Tensor& tensor : program.tensors()) {
       if (tensor.persistent) continue;
       elements += static_cast<double>(tensor.type.shape.elements());

@@ -37,6 +37,19 @@ std::vector<int64_t> StackedRows(const models::Model& model,
 
 }  // namespace
 
+std::map<std::string, std::vector<int64_t>> MuonMatrices(const models::Model& model,
+                                                         int64_t sequence) {
+  std::map<std::string, std::vector<int64_t>> matrices;
+  for (const auto& [block, weights] : LinearLayersInBlocks(model, sequence)) {
+    for (const std::string& weight : weights) {
+      const auto found =
+          std::ranges::find(model.parameters(), weight, &models::ParameterInfo::name);
+      if (found != model.parameters().end()) matrices[weight] = StackedRows(model, *found);
+    }
+  }
+  return matrices;
+}
+
 optim::MuonOptions MuonFrom(const config::RunConfig& config, const models::Model& model) {
   if (config.lora.asked()) {
     throw config.Error(kKey,
@@ -53,14 +66,7 @@ optim::MuonOptions MuonFrom(const config::RunConfig& config, const models::Model
   muon.adjust_lr = static_cast<optim::MuonOptions::AdjustLr>(config.optimizer.adjust_lr);
   if (config.amp.dtype == config::Dtype::kBf16) muon.dtype = graph::DType::kBFloat16;
   muon.tf32 = config.amp.dtype == config::Dtype::kTf32;
-  for (const auto& [block, weights] : LinearLayersInBlocks(config, model)) {
-    for (const std::string& weight : weights) {
-      const auto found =
-          std::ranges::find(model.parameters(), weight, &models::ParameterInfo::name);
-      if (found == model.parameters().end()) continue;
-      muon.matrices[weight] = StackedRows(model, *found);
-    }
-  }
+  muon.matrices = MuonMatrices(model, config.model.sequence());
   if (muon.matrices.empty()) {
     throw config.Error(kKey, fmt::format("muon updates the weights of linear layers in blocks, and "
                                          "models of family {} have none; use adamw or sgd",
