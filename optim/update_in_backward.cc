@@ -47,7 +47,7 @@ class Mover {
   const std::set<TensorId>& Plan() {
     bool sooner = false;  // is there an update before the last gradient is complete?
     for (size_t at = end_; at < program_.nodes().size(); ++at) {
-      const TensorId gradient = gradient_of_[at] = FindGradientOf(at);
+      const TensorId gradient = FindGradientOf(at);
       if (gradient == kNoTensor || SlotOf(at) == end_) continue;
       sooner = sooner || SlotOf(at) < complete_;
       gradients_.insert(gradient);
@@ -65,7 +65,9 @@ class Mover {
     }
     for (size_t slot = 0; slot <= end_; ++slot) {
       for (size_t at : moved[slot]) {
-        if (const TensorId id = gradient_of_.at(at); id != kNoTensor) Square(id, old[at]);
+        for (TensorId id : graph::Present(old[at].inputs)) {
+          if (gradients_.contains(id)) Square(id, old[at]);
+        }
         Put(std::move(old[at]));
       }
       if (slot < end_) program_.mutable_nodes().push_back(std::move(old[slot]));
@@ -179,7 +181,6 @@ class Mover {
   size_t end_ = 0;       // the first node of the update
   std::map<size_t, size_t> slots_;
   std::set<size_t> moves_;
-  std::map<size_t, TensorId> gradient_of_;  // by node of the update
   std::set<TensorId> gradients_;
   std::map<TensorId, Value> squares_;  // by gradient
 };

@@ -39,6 +39,8 @@ class Generator {
     } else if (Chance(0.2)) {
       frozen_ = Frozen();
     }
+    const bool linear = Language() || family_ == "bert" || family_ == "vit";
+    muon_ = linear && c.base.empty() && Chance(0.15);
     c.yaml = model + Data() + Train() + Optimizer() + Types() + Parallel() + kMachine;
     Places(c);
     Activations(c);
@@ -194,7 +196,12 @@ class Generator {
 
   std::string Optimizer() {
     std::string text = "optimizer: {lr: 1e-3";
-    if (Chance(0.3)) {
+    if (muon_) {
+      text += fmt::format(
+          ", name: muon, nesterov: {}, newton_schulz_steps: {}, adjust_lr: {}, state_dtype: {}",
+          Pick({"true", "false"}), Number(1, 5), Pick({"original", "match_rms_adamw"}),
+          Pick({"fp32", "bf16", "int8"}));
+    } else if (Chance(0.3)) {
       text += fmt::format(", name: sgd, momentum: {}", Pick({"0", "0.9"}));
     } else if (Chance(0.3)) {
       text += ", state_dtype: " + Pick({"bf16", "int8"});
@@ -224,7 +231,7 @@ class Generator {
 
   std::string Parallel() {
     if (ranks_ == 1) return "";
-    if (Language() && Chance(0.3)) {
+    if (Language() && !muon_ && Chance(0.3)) {
       return "parallel: {tensor: 2, sequence: " + Pick({"true", "false"}) + "}\n";
     }
     return fmt::format("parallel: {{zero: {}}}\n", Number(0, 3));
@@ -281,6 +288,7 @@ class Generator {
   std::string packing_;   // of these
   std::string problem_;   // of a classifier of texts; empty: the model is none
   std::string frozen_;    // a pattern of parameters
+  bool muon_ = false;     // the optimizer, which needs whole matrices
   int ranks_ = 1, accumulate_ = 1, layers_ = 0;
   bool waits_for_all_ = false;  // updates wait until all gradients are known
 };

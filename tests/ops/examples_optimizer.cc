@@ -79,6 +79,21 @@ const ExampleTable kExamples(R"(
       dtypes=bf16,f16
   sgd "bf16 weight, no momentum"([11], f32[11], _, f32[] positive, _, _, _, _, [2] counter)
       {key=5, momentum=0.0, nesterov=false, weight_decay=0.1} dtypes=bf16
+
+  muon_momentum "nesterov, clipped"([20,1001], [20,1001], f32[] positive)
+      {momentum=0.95, nesterov=true} dtypes=f32,f64
+  muon_momentum "gated, not nesterov"([11], [11], _, [] counter) {momentum=0.9, nesterov=false}
+      dtypes=f32,f64
+  muon_momentum "bf16 gradient"(bf16[20,1001], [20,1001]) {momentum=0.95, nesterov=true} dtypes=f32
+  muon_momentum "bf16 buffer"(f32[20,1001], [20,1001], f32[] positive, [] counter, _, [2] counter)
+      {key=5, momentum=0.95, nesterov=true} dtypes=bf16
+  muon_momentum "8-bit buffer"([20,1001], u8[20,1001] bits, _, _, f32[79] positive)
+      {momentum=0.95, nesterov=true} dtypes=f32
+  divide_by_norm([20,1001], f32[] positive) {dtype="f32", eps=1e-07} dtypes=f32
+  divide_by_norm "to bf16"([20,1001], f32[] positive) {dtype="bf16", eps=1e-07} dtypes=f32
+  divide_by_norm "of doubles"([7], f32[] positive) {dtype="f64", eps=1e-07} dtypes=f64
+  weighted_sum([20,1001], [20,1001]) {alpha=-4.775, beta=2.0315}
+  stack_rows([3,7], [5,7], [1,7])
 )");
 
 }  // namespace

@@ -343,16 +343,17 @@ TEST(HostParameters, CarriedGradientsComeAndGo) {
                                            options);
   EXPECT_EQ(first.loads, Counts());
   EXPECT_EQ(first.stores, (Counts{{"a.grad", 1}}));
-  const Program last = Parse(tensors + R"(  tensor %b.grad: f32[4,4] gradient persistent of %b as gradient
+  const Program last =
+      Parse(tensors + R"(  tensor %b.grad: f32[4,4] gradient persistent of %b as gradient
 backward
   %b.grad, _ = linear_dw(%x, %dy, %b.grad, _) {bias=false} @block.1
   %a.grad, _ = linear_dw(%x, %dy, %a.grad, _) {bias=false} @block.0
 update
   %grad_norm = global_norm(%a.grad, %b.grad)
   %a, _, _, _ = sgd(%a, %a.grad, _, %lr) )" +
-                             kSgd + R"( @a
+            kSgd + R"( @a
   %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
-                             kSgd + R"( @b
+            kSgd + R"( @b
 )");
   const Residency found = ExpectSameOnHost(last, options);
   EXPECT_EQ(found.loads, (Counts{{"a.grad", 1}, {"b.grad", 2}}));

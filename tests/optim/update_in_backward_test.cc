@@ -96,6 +96,29 @@ update
 )");
 }
 
+// Muon's chain of nodes moves as one. The norm of the momentum is no norm of gradients.
+TEST(UpdateInBackward, MovesTheUpdateOfMuon) {
+  Program program = Parse(Layers(std::string(R"(  %dx: f32[8,4] = linear_dx(%dh, %a)
+  %last: f32[8,4] = scale(%dx) {factor=2.0}
+update
+  %grad_norm = global_norm(%a.grad, %b.grad)
+  %b.muon: f32[4,4], %a.m, _ = muon_momentum(%b.grad, %a.m) {momentum=0.5, nesterov=true} @b
+  %b.muon.norm: f32[] = global_norm(%b.muon) @b
+  %b.muon.x: f32[4,4] = divide_by_norm(%b.muon, %b.muon.norm) {dtype="f32", eps=1e-07} @b
+  %b.muon.gram: f32[4,4] = matmul(%b.muon.x, %b.muon.x) {trans_a=false, trans_b=true} @b
+  %b, _, _, _ = sgd(%b, %b.muon.gram, _, %lr) )") +
+                                 kSgd + R"( @b
+)"));
+  EXPECT_EQ(UpdateInBackward({.least_bytes = 64}).Run(program).summary,
+            "updates moved of 1 gradients, 64 B");
+  std::vector<std::string> ops;
+  for (const graph::Node& node : program.nodes()) ops.push_back(node.op->name);
+  EXPECT_THAT(
+      ops, testing::ElementsAre("linear", "linear_dw", "square_sum", "muon_momentum", "global_norm",
+                                "divide_by_norm", "matmul", "linear_dx", "sgd", "linear_dw",
+                                "linear_dx", "scale", "square_sum", "root_of_sums"));
+}
+
 TEST(UpdateInBackward, LeavesAProgramWhoseUpdatesWaitForTheNorm) {
   const std::string text = Layers(std::string(R"(update
   %grad_norm = global_norm(%a.grad, %b.grad)

@@ -62,6 +62,79 @@ update
 )");
 }
 
+UpdateOptions Muon(std::vector<int64_t> rows) {
+  UpdateOptions options = {.algorithm = UpdateOptions::Algorithm::kMuon,
+                           .beta1 = 0.875,
+                           .beta2 = 0.9375,
+                           .eps = 0.5,
+                           .momentum = 0.5,
+                           .nesterov = true,
+                           .weight_decay = 0.25,
+                           .groups = {},
+                           .clip_grad_norm = 2.0};
+  options.muon.matrices = {{"w", std::move(rows)}};
+  options.muon.newton_schulz_steps = 1;
+  return options;
+}
+
+// AdamW updates what Muon doesn't. √(6 / 4) is in the last factors of Newton-Schulz.
+TEST(Update, MuonMakesAMatrixOrthogonal) {
+  UpdateOptions options = Muon({6});
+  options.muon.adjust_lr = MuonOptions::AdjustLr::kOriginal;
+  ExpectPass(Update(options), kGradients, R"(program p
+  …
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %w.momentum: f32[6,4] optimizer_state persistent of %w as moment
+  tensor %b.m: f32[6] optimizer_state persistent of %b as moment
+  tensor %b.v: f32[6] optimizer_state persistent of %b as variance
+backward
+  %w.grad: f32[6,4] gradient of %w as gradient, %b.grad: f32[6] gradient of %b as gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+update
+  %grad_norm = global_norm(%w.grad, %b.grad) !update
+  %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=2.0} !update
+  %update_count = increment(%update_count) !update
+  %w.muon: f32[6,4], %w.momentum, _ = muon_momentum(%w.grad, %w.momentum, %clip_factor) {momentum=0.5, nesterov=true} @w !update
+  %w.muon.norm: f32[] = global_norm(%w.muon) @w !update
+  %w.muon.x: f32[6,4] = divide_by_norm(%w.muon, %w.muon.norm) {dtype="f32", eps=1e-07} @w !update
+  %w.muon.gram: f32[4,4] = matmul(%w.muon.x, %w.muon.x) {trans_a=true, trans_b=false} @w !update
+  %w.muon.square: f32[4,4] = matmul(%w.muon.gram, %w.muon.gram) {trans_a=false, trans_b=false} @w !update
+  %w.muon.sum: f32[4,4] = weighted_sum(%w.muon.gram, %w.muon.square) {alpha=-4.775, beta=2.0315} @w !update
+  %w.muon.product: f32[6,4] = matmul(%w.muon.x, %w.muon.sum) {trans_a=false, trans_b=false} @w !update
+  %w.muon.x.2: f32[6,4] = weighted_sum(%w.muon.x, %w.muon.product) {alpha=4.218633709508328, beta=1.224744871391589} @w !update
+  %w, _, _, _ = sgd(%w, %w.muon.x.2, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
+  %b, %b.m, %b.v, _, _, _ = adamw(%b, %b.grad, %b.m, %b.v, %lr, %update_count, %clip_factor) {beta1=0.875, beta2=0.9375, eps=0.5, weight_decay=0.0} @b !update
+)");
+}
+
+TEST(Update, MuonMakesStackedMatricesOrthogonalOneByOne) {
+  UpdateOptions options = Muon({2, 4});
+  options.muon.dtype = graph::DType::kBFloat16;
+  const Program program = Updated(kGradients, options);
+  std::vector<std::string> matrices, stacked;
+  for (const Node& node : program.nodes()) {
+    if (node.op->name == "slice") {
+      const graph::Tensor& matrix = program.tensor(node.outputs[0]);
+      EXPECT_EQ(program.tensor(matrix.alias->base).name, "w.muon");
+      matrices.push_back(matrix.type.ToString() + "+" + std::to_string(matrix.alias->byte_offset));
+    }
+    if (node.op->name == "matmul") {
+      EXPECT_EQ(program.tensor(node.inputs[0]).type.dtype, graph::DType::kBFloat16);
+    }
+    if (node.op->name != "stack_rows") continue;
+    for (const graph::TensorId id : node.inputs) {
+      stacked.push_back(program.tensor(id).type.ToString());
+    }
+    EXPECT_EQ(program.tensor(node.outputs[0]).type.ToString(), "bf16[6,4]");
+  }
+  EXPECT_EQ(matrices, (std::vector<std::string>{"f32[2,4]+0", "f32[4,4]+32"}));
+  EXPECT_EQ(stacked, (std::vector<std::string>{"bf16[2,4]", "bf16[4,4]"}));
+  options.muon.matrices = {{"w", {2, 3}}};
+  Program other = Parse(kGradients);
+  ExpectError<InternalError>([&] { Update(options).Run(other); }, "other rows");
+}
+
 TEST(Update, ClipsEachParameterByItself) {
   ExpectPass(Update({.algorithm = UpdateOptions::Algorithm::kSgd,
                      .momentum = 0,

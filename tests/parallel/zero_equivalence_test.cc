@@ -246,6 +246,13 @@ TEST_F(ZeroEquivalence, ChangesNoBit) {
   TinyRun& plain = add("sgd without state");
   plain.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
   plain.update.momentum = 0;
+  UseMuon(add("muon"));
+  TinyRun& rounded = add("muon in bf16");
+  rounded.amp.dtype = graph::DType::kBFloat16;
+  UseMuon(rounded);
+  TinyRun& coded = add("muon with codes of 8 bits");
+  coded.update.state_dtype = optim::StateDType::kInt8;
+  UseMuon(coded);
   for (const auto& [name, run] : runs) {
     TinyResult want = Train(Shared(run, 0));
     for (const int64_t zero : {1, 2, 3}) {

@@ -178,6 +178,44 @@ update
 )");
 }
 
+// Every rank makes the whole of Muon's momentum orthogonal, here two stacked matrices without a
+// step of Newton-Schulz, and takes its part of it.
+TEST(Zero, GathersTheMomentumOfMuon) {
+  const std::string_view carried = R"(program train
+  tensor %w: f32[32,32] parameter persistent
+  tensor %w.grad: f32[32,32] gradient persistent of %w as gradient
+)";
+  const std::string_view others = R"(  tensor %lr: f32[] input persistent
+  tensor %update_rng: i32[2] input persistent
+)";
+  Program program = Parse(
+      Text({carried, "  tensor %m: bf16[32,32] optimizer_state persistent\n", others, R"(update
+  %w.muon: f32[32,32], %m, _ = muon_momentum(%w.grad, %m, _, _, _, %update_rng) {key=3, momentum=0.5, nesterov=true} @w
+  %w.muon.matrix: f32[8,32] view %w.muon+0 = slice(%w.muon) {d0=8, d1=32, first=0, rank=2} @w
+  %w.muon.rest: f32[24,32] view %w.muon+1024 = slice(%w.muon) {d0=24, d1=32, first=256, rank=2} @w
+  %w.muon.matrices: f32[32,32] = stack_rows(%w.muon.matrix, %w.muon.rest) @w
+  %w, _, _, _ = sgd(%w, %w.muon.matrices, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @w
+)"}));
+  ZeroState({.ranks = 2}).Run(program);
+  graph::ExpectProgram(program,
+                       Text({carried, "  tensor %m: bf16[512] optimizer_state persistent\n", others,
+                             R"(  tensor %w.own: f32[512] parameter persistent view %w+own
+  tensor %rng: i32[2] input persistent
+forward
+  %w.own = own_part(%w) {d0=512, rank=1} @w !zero_state
+update
+  %w.grad.own: f32[512] gradient view %w.grad+own = own_part(%w.grad) {d0=512, rank=1} @w !zero_state
+  %w.muon: f32[512], %m, _ = muon_momentum(%w.grad.own, %m, _, _, _, %rng) {key=3, momentum=0.5, nesterov=true} @w
+  %w.muon.gathered: f32[32,32] = all_gather_start(%w.muon) {axis="data", d0=32, d1=32, rank=2} @w !zero_state
+  %w.muon.gathered.2: f32[32,32] view %w.muon.gathered+0 = all_gather_done(%w.muon.gathered, %w.muon) @w !zero_state
+  %w.muon.matrix.2: f32[8,32] view %w.muon.gathered.2+0 = slice(%w.muon.gathered.2) {d0=8, d1=32, first=0, rank=2} @w !zero_state
+  %w.muon.matrix.3: f32[24,32] view %w.muon.gathered.2+1024 = slice(%w.muon.gathered.2) {d0=24, d1=32, first=256, rank=2} @w !zero_state
+  %w.muon.matrices: f32[32,32] = stack_rows(%w.muon.matrix.2, %w.muon.matrix.3) @w
+  %w.muon.own: f32[512] view %w.muon.matrices+own = own_part(%w.muon.matrices) {d0=512, rank=1} @w !zero_state
+  %w.own, _, _, _ = sgd(%w.own, %w.muon.own, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @w
+)"}));
+}
+
 // Stage 2, the last of several micro-steps.
 TEST(Zero, CarriesPartsOfGradients) {
   Program program = Parse(Text({kCarried, R"(

@@ -82,7 +82,10 @@ TEST_P(InBackward, KeepsTheBitsOfAllUpdates) {
   adapted.lora = {"*"};
   TinyRun ahead = Run();
   ahead.copy_after = 1;
-  for (const TinyRun& run : {sgd, small, averaged, frozen, adapted, ahead}) {
+  TinyRun muon = Run(), small_muon = small;
+  UseMuon(muon);
+  UseMuon(small_muon);
+  for (const TinyRun& run : {sgd, small, averaged, frozen, adapted, ahead, muon, small_muon}) {
     EXPECT_GE(Saved(run), 0);
   }
 }

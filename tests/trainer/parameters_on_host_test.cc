@@ -187,8 +187,11 @@ TEST_P(OnHost, KeepsTheBitsOfAllUpdates) {
   TinyRun each = clipped, last = clipped;
   each.update.clip_by = ClipBy::kParameter;
   last.update.clip_by = ClipBy::kLastStep;
+  TinyRun muon = each, small_muon = small, skipping_muon = skips;
+  for (TinyRun* run : {&muon, &small_muon, &skipping_muon}) UseMuon(*run);
   int number = 0;
-  for (TinyRun run : {sgd, small, averaged, frozen, adapted, ahead, skips, clipped, each, last}) {
+  for (TinyRun run : {sgd, small, averaged, frozen, adapted, ahead, skips, clipped, each, last,
+                      muon, small_muon, skipping_muon}) {
     SCOPED_TRACE(number++);
     for (const bool in_backward : {false, true}) {
       run.state_on_host = run.update_in_backward = in_backward;
@@ -208,12 +211,14 @@ TEST_P(OnHost, KeepsTheBitsOfUpdatesInSlices) {
   small.update.state_dtype = optim::StateDType::kInt8;
   small.weights_on_host = false;
   sgd.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  TinyRun muon = whole;
+  UseMuon(muon);
   gradients.accumulate = 2;
   gradients.gradients_on_host = true;
   first = gradients;
   first.micro_steps_per_program = 2;
   first.blocks_first = true;
-  for (TinyRun run : {whole, rounded, small, sgd, gradients, first}) {
+  for (TinyRun run : {whole, rounded, small, sgd, muon, gradients, first}) {
     for (const bool clip : {false, true}) {
       run.update_in_backward = !clip;
       run.update.clip_grad_norm = clip ? 0.05 : 0;

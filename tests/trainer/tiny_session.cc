@@ -10,8 +10,18 @@
 #include "adapters/modules_to_save.h"
 #include "base/thread_pool.h"
 #include "runtime/cuda/cuda_device.h"
+#include "trainer/settle/muon.h"
 
 namespace plimsoll::trainer {
+
+void UseMuon(TinyRun& run) {
+  run.update.algorithm = optim::UpdateOptions::Algorithm::kMuon;
+  run.update.momentum = 0.95;
+  run.update.nesterov = true;
+  run.update.muon.matrices = MuonMatrices(*models::MakeModel(run.spec), run.sequence);
+  run.update.muon.dtype =
+      run.amp.dtype == graph::DType::kBFloat16 ? graph::DType::kBFloat16 : graph::DType::kFloat32;
+}
 
 CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
                          runtime::DeviceKind device) {

@@ -70,6 +70,9 @@ struct TinyRun {
   int64_t copied_at_once = 4096;  // CompileOptions::snapshot_group_bytes
 };
 
+// Updates the matrices of the run's model by Muon.
+void UseMuon(TinyRun& run);
+
 using TinyState = std::map<std::string, std::vector<std::byte>>;
 
 struct TinyResult {

@@ -69,7 +69,7 @@ TEST(ConfigErrors, AllAreSaidAtOnce) {
             "run.yaml:5: modle: unknown key, did you mean model?\n"
             "--set: train.stepz: unknown key, did you mean train.steps?\n"
             "--set: amp.dtype: \"fp8\" is not one of fp32, tf32, bf16, fp16\n"
-            "run.yaml:3: optimizer.name: \"adagrad\" is not one of adamw, sgd\n"
+            "run.yaml:3: optimizer.name: \"adagrad\" is not one of adamw, sgd, muon\n"
             "run.yaml:4: train.steps: expected an integer, got \"many\"");
   // Contradictions, where all values are right by themselves.
   EXPECT_EQ(
@@ -183,7 +183,7 @@ TEST(ConfigErrors, WrongTypes) {
       {"optimizer: {nesterov: yes, name: sgd}",
        "optimizer.nesterov: expected true or false, got \"yes\""},
       {"optimizer: {name: adam}",
-       "optimizer.name: \"adam\" is not one of adamw, sgd; did you mean adamw?"},
+       "optimizer.name: \"adam\" is not one of adamw, sgd, muon; did you mean adamw?"},
       {"amp: {dtype: bfloat16}",
        "amp.dtype: \"bfloat16\" is not one of fp32, tf32, bf16, fp16; did you mean bf16?"},
       {"optimizer: {schedule: cosine}",
