@@ -21,6 +21,8 @@ std::string CudaRefusal(const graph::OpCall& call) {
   return found == Reasons().end() ? "" : found->second(call);
 }
 
+bool HasCudaRefusal(std::string_view op) { return Reasons().contains(op); }
+
 void CheckCudaRuns(const graph::OpCall& call) {
   const std::string reason = CudaRefusal(call);
   if (!reason.empty()) throw UserError(reason);

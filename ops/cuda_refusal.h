@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "graph/op.h"
 
@@ -12,6 +13,9 @@ namespace plimsoll::ops {
 
 // Why the op's CUDA kernel cannot run such a call, and the way out; "" if it can.
 std::string CudaRefusal(const graph::OpCall& call);
+
+// Whether the op refuses any calls; one without a CUDA kernel refuses all.
+bool HasCudaRefusal(std::string_view op);
 
 // UserError with that reason.
 void CheckCudaRuns(const graph::OpCall& call);

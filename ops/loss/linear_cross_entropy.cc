@@ -12,12 +12,12 @@
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/linear/cuda_gemm_workspace.h"
+#include "ops/loss/linear_loss_call.h"
 #include "ops/reductions/cuda_column_sums.h"
 
 namespace plimsoll::ops {
 
 using graph::Check;
-using graph::Cost;
 using graph::CostClass;
 using graph::kNoTensor;
 using graph::OpCall;
@@ -118,53 +118,20 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, g
 
 namespace {
 
+using linear_loss::BiasGradient;
+using linear_loss::CheckLinearLoss;
+using linear_loss::LossCost;
+using linear_loss::Rows;
+using linear_loss::WeightGradient;
+
 // Checks inputs 0 to 3, which the three ops have in common, and the bias at input `bias`.
 void CheckOperands(const OpCall& call, size_t bias) {
-  SplitsVocabulary(call.attributes);
-  const TensorType& x = call.input(0);
-  const TensorType& weight = call.input(1);
-  const TensorType& targets = call.input(2);
-  Check(graph::IsFloat(x.dtype) && weight.dtype == x.dtype, call,
-        "x and weight need one float dtype");
-  Check(x.shape.rank() >= 1 && weight.shape.rank() == 2 && x.shape.dim(-1) == weight.shape.dim(1),
-        call, "needs x[...,D] and weight[V,D]");
-  Check(targets.dtype == graph::DType::kInt32 && targets.shape == x.shape.DropLast(), call,
-        "targets are not i32 of the shape of x's rows");
+  CheckLinearLoss(call, bias);
   CheckFloat32Scalar(call, 3);
-  Check(LossSoftcap(call.attributes) >= 0, call, "needs a softcap of 0 (none) or more");
-  CheckAbsentOr(call, bias, {weight.dtype, Shape{weight.shape.dim(0)}});
 }
 
 // The type of loss and dloss.
 TensorType Scalar(const OpCall& call) { return {graph::ComputeType(call.input(0).dtype), Shape{}}; }
-
-// The type of the rows' lse.
-TensorType Rows(const OpCall& call) {
-  return {graph::ComputeType(call.input(0).dtype), Shape{call.input(0).shape.rows()}};
-}
-
-// `rng`: the input to draw from, for a low gradient.
-TensorType WeightGradient(const OpCall& call, size_t rng) {
-  const graph::DType dtype = call.input(1).dtype;
-  return {MakesLowGradient(call, rng) ? dtype : graph::ComputeType(dtype), call.input(1).shape};
-}
-
-// Empty without a bias, which is input `bias`.
-TensorType BiasGradient(const OpCall& call, size_t bias) {
-  const int64_t elements = call.has_input(bias) ? call.input(1).shape.dim(0) : 0;
-  return {graph::ComputeType(call.input(1).dtype), Shape{elements}};
-}
-
-// Cost of `products` matrix products, of which `again` are recomputations, and of `exponentials`
-// passes over the logits, at 10 FLOPs each; a soft cap takes 20 more.
-Cost LossCost(const OpCall& call, int products, int again, int exponentials) {
-  const double logits = static_cast<double>(call.input(0).shape.rows()) *
-                        static_cast<double>(call.input(1).shape.dim(0));
-  const double width = static_cast<double>(call.input(0).shape.dim(-1));
-  const double cap = LossSoftcap(call.attributes) > 0 ? 20 : 0;
-  return {logits * (2 * products * width + 10 * exponentials + cap), ArgumentBytes(call),
-          logits * 2 * (products - again) * width};
-}
 
 void Gradient(graph::GradientContext& context) {
   const Value dloss = context.output_gradient(0);

@@ -159,6 +159,7 @@ CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
 
 void CudaSchedule::BindKernel(int index) {
   const Node& node = program_.nodes()[index];
+  ops::CheckCudaRuns(program_.CallOf(node).get());
   const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
   if (kernel == nullptr) {
     throw InternalError(DescribeNode(program_, index) + ": the op has no CUDA kernel");
@@ -171,7 +172,6 @@ void CudaSchedule::BindKernel(int index) {
                                                 node.outputs.size());
   const ops::TensorRef workspace = Ref(node, node.workspace);
   const int64_t workspace_bytes = node.workspace == kNoTensor ? 0 : workspace.type.bytes();
-  ops::CheckCudaRuns(program_.CallOf(node).get());
   const int64_t wanted = ops::CudaWorkspaceBytes(program_.CallOf(node).get());
   if (wanted > workspace_bytes) {
     throw InternalError(fmt::format("{}: workspace of {} bytes, but the CUDA kernel wants {}",

@@ -1,0 +1,133 @@
+#include "ops/loss/linear_log_probs.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/gradient.h"
+#include "graph/op.h"
+#include "ops/cuda_refusal.h"
+#include "ops/definition.h"
+#include "ops/loss/linear_loss_call.h"
+#include "ops/loss/preference_loss.h"
+
+namespace plimsoll::ops {
+
+using graph::kNoTensor;
+using graph::Value;
+
+Value LinearLogProbs(graph::Builder& g, Value x, Value weight, Value targets, Value bias,
+                     std::string_view name, double softcap) {
+  std::vector<Value> inputs = {x, weight, targets};
+  if (bias != kNoTensor) inputs.push_back(bias);
+  graph::Attributes attributes;
+  if (softcap != 0) attributes.Set("softcap", softcap);
+  return g.Emit1("linear_log_probs", inputs, std::move(attributes), name);
+}
+
+namespace {
+
+using graph::Check;
+using graph::CostClass;
+using graph::OpCall;
+using graph::Precision;
+using graph::ShardingRule;
+using graph::TensorType;
+using linear_loss::BiasGradient;
+using linear_loss::CheckLinearLoss;
+using linear_loss::LossCost;
+using linear_loss::Rows;
+using linear_loss::WeightGradient;
+
+// The type of logp and dlogp.
+TensorType LogProbs(const OpCall& call) {
+  return {graph::ComputeType(call.input(0).dtype), call.input(2).shape};
+}
+
+void Gradient(graph::GradientContext& context) {
+  const Value dlogp = context.output_gradient(0);
+  const bool x = context.wants(0), weight = context.wants(1);
+  const Value bias = context.input(3);
+  const bool wants_bias = bias != kNoTensor && context.wants(3);
+  if (dlogp == kNoTensor || (!x && !weight && !wants_bias)) return;
+  const Value lse = context.output(1);
+  if (lse == kNoTensor) {
+    throw InternalError("linear_log_probs: differentiated without its output lse");
+  }
+  std::vector<Value> inputs = {context.input(0),
+                               context.input(1),
+                               context.input(2),
+                               lse,
+                               dlogp,
+                               weight ? context.TakePartial(1) : kNoTensor};
+  if (bias != kNoTensor) {
+    inputs.push_back(bias);
+    inputs.push_back(wants_bias ? context.TakePartial(3) : kNoTensor);
+  }
+  const std::vector<Value> gradients = context.builder().Emit(
+      "linear_log_probs_backward", inputs,
+      Select(context.attributes(), {"axis", "tf32", "softcap"}), "", {x, weight, wants_bias});
+  if (x) context.SetGradient(0, gradients[0]);
+  if (weight) context.SetGradient(1, gradients[1]);
+  if (wants_bias) context.SetGradient(3, gradients[2]);
+}
+
+const graph::OpRegistration kForward({
+    .name = "linear_log_probs",
+    .inputs = {{"x"}, {"weight"}, {"targets"}, {"bias", true}},
+    .outputs = {{"logp"}, {"lse", true}},
+    .infer =
+        [](const OpCall& call) {
+          CheckLinearLoss(call, 3);
+          return std::vector<TensorType>{LogProbs(call), Rows(call)};
+        },
+    .gradient = Gradient,
+    .cost = [](const OpCall& call) { return LossCost(call, 1, 0, 1); },
+    .precision = {Precision::kLow, "low operands; logits, softmax and results stay in float32",
+                  /*tf32=*/true},
+    .cost_class = CostClass::kProducts,
+    .sharding = {.split_weight = ShardingRule::kReduction, .weight = 1},
+});
+
+const graph::OpRegistration kBackward({
+    .name = "linear_log_probs_backward",
+    .inputs = {{"x"},
+               {"weight"},
+               {"targets"},
+               {"lse"},
+               {"dlogp"},
+               {"acc_weight", true},
+               {"bias", true},
+               {"acc_bias", true},
+               {"rng", true}},
+    .outputs = {{"dx", true}, {"dweight", true}, {"dbias", true}},
+    .infer =
+        [](const OpCall& call) {
+          CheckLinearLoss(call, 6);
+          Check(call.input(3) == Rows(call), call, "lse is not [rows]");
+          Check(call.input(4) == LogProbs(call), call,
+                "dlogp is not of the targets' shape in x's compute type");
+          CheckAbsentOr(call, 5, WeightGradient(call, 8));
+          CheckAbsentOr(call, 7, BiasGradient(call, 6));
+          return std::vector<TensorType>{call.input(0), WeightGradient(call, 8),
+                                         BiasGradient(call, 6)};
+        },
+    .gradient = {},
+    .cost =
+        [](const OpCall& call) {
+          return LossCost(call, 1 + call.has_output(0) + call.has_output(1), 1, 1);
+        },
+    .in_place = {{5, 1}, {7, 2}},
+    .random = true,
+    .cost_class = CostClass::kProducts,
+    .low_gradients = {{5, 1}},
+});
+
+std::string Reason(const OpCall& /*call*/) { return kNoPreferencesOnGpu; }
+
+const CudaRefusalRegistration kForwardRefusal("linear_log_probs", &Reason);
+const CudaRefusalRegistration kBackwardRefusal("linear_log_probs_backward", &Reason);
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,59 @@
+// What the definitions of linear_cross_entropy and linear_log_probs have in common: checks, types
+// and costs of calls whose inputs 0 to 2 are x[...,D], weight[V,D] and targets i32[...].
+#pragma once
+
+#include <cstddef>
+
+#include "graph/op.h"
+#include "ops/collectives/vocabulary_shard.h"
+#include "ops/definition.h"
+#include "ops/loss/linear_cross_entropy.h"
+
+namespace plimsoll::ops::linear_loss {
+
+// Checks x, weight and targets, which are inputs 0 to 2, and the bias at input `bias`.
+inline void CheckLinearLoss(const graph::OpCall& call, size_t bias) {
+  SplitsVocabulary(call.attributes);
+  const graph::TensorType& x = call.input(0);
+  const graph::TensorType& weight = call.input(1);
+  const graph::TensorType& targets = call.input(2);
+  graph::Check(graph::IsFloat(x.dtype) && weight.dtype == x.dtype, call,
+               "x and weight need one float dtype");
+  graph::Check(
+      x.shape.rank() >= 1 && weight.shape.rank() == 2 && x.shape.dim(-1) == weight.shape.dim(1),
+      call, "needs x[...,D] and weight[V,D]");
+  graph::Check(targets.dtype == graph::DType::kInt32 && targets.shape == x.shape.DropLast(), call,
+               "targets are not i32 of the shape of x's rows");
+  graph::Check(LossSoftcap(call.attributes) >= 0, call, "needs a softcap of 0 (none) or more");
+  CheckAbsentOr(call, bias, {weight.dtype, graph::Shape{weight.shape.dim(0)}});
+}
+
+// The type of the rows' lse.
+inline graph::TensorType Rows(const graph::OpCall& call) {
+  return {graph::ComputeType(call.input(0).dtype), graph::Shape{call.input(0).shape.rows()}};
+}
+
+// `rng`: the input to draw from, for a low gradient.
+inline graph::TensorType WeightGradient(const graph::OpCall& call, size_t rng) {
+  const graph::DType dtype = call.input(1).dtype;
+  return {MakesLowGradient(call, rng) ? dtype : graph::ComputeType(dtype), call.input(1).shape};
+}
+
+// Empty without a bias, which is input `bias`.
+inline graph::TensorType BiasGradient(const graph::OpCall& call, size_t bias) {
+  const int64_t elements = call.has_input(bias) ? call.input(1).shape.dim(0) : 0;
+  return {graph::ComputeType(call.input(1).dtype), graph::Shape{elements}};
+}
+
+// graph::Cost of `products` matrix products, of which `again` are recomputations, and of
+// `exponentials` passes over the logits, at 10 FLOPs each; a soft cap takes 20 more.
+inline graph::Cost LossCost(const graph::OpCall& call, int products, int again, int exponentials) {
+  const double logits = static_cast<double>(call.input(0).shape.rows()) *
+                        static_cast<double>(call.input(1).shape.dim(0));
+  const double width = static_cast<double>(call.input(0).shape.dim(-1));
+  const double cap = LossSoftcap(call.attributes) > 0 ? 20 : 0;
+  return {logits * (2 * products * width + 10 * exponentials + cap), ArgumentBytes(call),
+          logits * 2 * (products - again) * width};
+}
+
+}  // namespace plimsoll::ops::linear_loss
