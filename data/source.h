@@ -32,6 +32,7 @@ struct Reading {
 
 inline constexpr const char* kTokens = "tokens";  // data.source of token data, without a SourceKind
 
+class PackedRows;         // data/tokens/packed_rows.h
 struct ImagePreparation;  // data/images/image_preparation.h
 enum class LabelKind;     // data/labels.h
 
@@ -74,6 +75,9 @@ class Source {
   // Samples for evaluations, which training does not read: at most `most` of them, or all with 0.
   // nullptr: the source holds none out. UserError when they cannot be read.
   virtual std::unique_ptr<Source> HeldOut(int64_t /*most*/) const { return nullptr; }
+  // The rows of preferences, of all parts that it trains on and holds out, whose reference
+  // log-probabilities have to be set before they are read. Empty: its samples are none.
+  virtual std::vector<std::shared_ptr<const PackedRows>> PreferenceRows() const { return {}; }
   // The names of the classes that labels stand for, by their numbers. Empty: they have none.
   virtual std::vector<std::string> class_names() const { return {}; }
   // What becomes of its images in evaluations. nullptr: it has none, or makes them up.

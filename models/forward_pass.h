@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/function_ref.h"
 #include "graph/builder.h"
 #include "models/dropout_rates.h"
+#include "ops/loss/preference_loss.h"
 
 namespace plimsoll::models {
 
@@ -82,12 +84,14 @@ class Layers {
     bool training = false;
     DropoutRates dropout = {};
     std::string_view objective = "";
+    std::optional<ops::PreferenceOptions> preference = {};  // of a decoder's head
   };
   Layers(graph::Builder& builder, Batch batch, const Purpose& purpose)
       : builder_(builder),
         batch_(batch),
         training_(purpose.training),
         dropout_(purpose.training ? purpose.dropout : DropoutRates()),
+        preference_(purpose.preference),
         objective_(purpose.objective) {}
   Layers(const Layers&) = delete;
   Layers& operator=(const Layers&) = delete;
@@ -97,6 +101,7 @@ class Layers {
   bool training() const { return training_; }
   const DropoutRates& dropout() const { return dropout_; }
   const std::string& objective() const { return objective_; }
+  const std::optional<ops::PreferenceOptions>& preference() const { return preference_; }
   const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
 
   // Declares a parameter at its first use: a layer that is applied twice has one set of parameters.
@@ -130,6 +135,7 @@ class Layers {
   Batch batch_;
   bool training_;
   DropoutRates dropout_;
+  std::optional<ops::PreferenceOptions> preference_;
   std::string objective_;
   std::vector<ParameterInfo> parameters_;
   std::vector<StateInfo> states_;

@@ -46,6 +46,15 @@ bool KeepsDocumentsApart(const Settings& s) {
   return s.Has(kDocumentsApart) && s.Bool(kDocumentsApart);
 }
 
+std::optional<ops::PreferenceOptions> PreferenceOf(const Settings& s) {
+  if (!s.Has(kPreferenceLoss)) return std::nullopt;
+  return ops::PreferenceOptions{
+      .loss = s.Text(kPreferenceLoss) == "ipo" ? ops::Preference::kIpo : ops::Preference::kDpo,
+      .beta = s.Float(kPreferenceBeta),
+      .label_smoothing = s.Float(kPreferenceSmoothing),
+      .sft_weight = s.Float(kPreferenceSftWeight)};
+}
+
 ModelSpec SpecOf(const std::string& family, const Settings& s) {
   ModelSpec spec;
   spec.family = family;
@@ -63,6 +72,7 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   spec.init_std = s.Float("init_std");
   spec.dropout = DropoutRatesOf(s);
   spec.documents_apart = KeepsDocumentsApart(s);
+  spec.preference = PreferenceOf(s);
   if (s.Has("rope_theta")) spec.rope_theta = s.Float("rope_theta");
   if (s.Has("rope_type") && s.Text("rope_type") == "linear") {
     spec.rope_scaling = RopeScaling::Linear(s.Float("rope_factor"));
@@ -180,6 +190,7 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   DeriveDropout(DropoutPlaces(family.settings), spec.dropout, settings);
   spec.dropout = DropoutRatesOf(settings);
   spec.documents_apart = KeepsDocumentsApart(settings);
+  spec.preference = PreferenceOf(settings);
   if (!settings.Has("sequence")) settings.Set("sequence", spec.max_sequence);
   settings.Derive("max_sequence", spec.max_sequence);
   const int64_t stored = spec.vocab;

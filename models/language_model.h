@@ -23,6 +23,7 @@ class LanguageModel : public Model {
   const ModelSpec& spec() const { return spec_; }
 
   DropoutRates dropout() const override { return spec_.dropout; }
+  std::optional<ops::PreferenceOptions> preference() const override { return spec_.preference; }
   std::optional<TextSizes> text_sizes() const override {
     return TextSizes{spec_.vocab, spec_.max_sequence};
   }
@@ -69,6 +70,13 @@ class LanguageFamilyRegistration {
 // The setting, of type bool, that becomes ModelSpec::documents_apart. It is no key of a run file:
 // what makes the model adds it where the data ask for it.
 inline constexpr const char* kDocumentsApart = "documents_apart";
+
+// Likewise the settings that become ModelSpec::preference: "preference.loss", a text, "dpo" or
+// "ipo"; the others are numbers, which it goes with.
+inline constexpr const char* kPreferenceLoss = "preference.loss";
+inline constexpr const char* kPreferenceBeta = "preference.beta";
+inline constexpr const char* kPreferenceSmoothing = "preference.label_smoothing";
+inline constexpr const char* kPreferenceSftWeight = "preference.sft_weight";
 
 // Settings that several families have. A family changes what differs, such as how a default is
 // found.

@@ -14,6 +14,8 @@
 #include "ops/elementwise/dropout.h"
 #include "ops/linear/linear.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/loss/linear_log_probs.h"
+#include "ops/loss/preference_loss.h"
 #include "ops/norms/norms.h"
 #include "ops/norms/qk_norm.h"
 #include "ops/norms/spectral_norm.h"
@@ -223,6 +225,38 @@ Value HeadRows(Layers& g, Value x, Head head) {
   return ops::SelectRows(g.builder(), x, last, "last_rows");
 }
 
+namespace {
+
+// Pairs of documents: the log-probabilities of their targets, and the loss that these make.
+Model::Outputs PreferenceHead(Layers& g, Value x, Value table, Value bias, double softcap) {
+  const Value targets = g.Tokens("targets");
+  Model::Outputs outputs;
+  outputs.log_probs =
+      ops::LinearLogProbs(g.builder(), x, table, targets, bias, "log_probs", softcap);
+  const ops::PreferenceInputs inputs = {
+      .logp = outputs.log_probs,
+      .targets = targets,
+      .positions = g.Tokens("positions"),
+      .reference = g.Input("reference", DType::kFloat32, g.shape(targets)),
+      .scale = g.TokenWeight()};
+  const ops::PreferenceOutputs of =
+      ops::PreferenceLoss(g.builder(), inputs, *g.preference(), "loss");
+  outputs.loss = of.loss;
+  const auto mean = [&](const char* name, Value sum, bool larger_is_better) {
+    outputs.metrics.push_back(
+        {.name = name, .sum = sum, .count = of.pairs, .larger_is_better = larger_is_better});
+  };
+  mean("rewards_chosen", of.rewards_chosen, true);
+  mean("rewards_rejected", of.rewards_rejected, false);
+  mean("rewards_margins", of.rewards_margins, true);
+  mean("rewards_accuracies", of.rewards_accuracies, true);
+  mean("logps_chosen", of.logps_chosen, true);
+  mean("logps_rejected", of.logps_rejected, false);
+  return outputs;
+}
+
+}  // namespace
+
 Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head, Value bias,
                                  double softcap) {
   Model::Outputs outputs;
@@ -235,6 +269,7 @@ Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head, Val
     }
     return outputs;
   }
+  if (g.preference()) return PreferenceHead(g, x, table, bias, softcap);
   const Value targets = g.Tokens("targets");
   outputs.loss = ops::LinearCrossEntropy(g.builder(), x, table, targets, g.TokenWeight(), bias,
                                          "loss", softcap);

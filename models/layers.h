@@ -97,8 +97,9 @@ double DropPathOf(double most, int64_t block, int64_t blocks);
 // Picks one position per row, given by the input "last": x[B,T,D] → [B,D]. With Head::kLoss, x
 // itself.
 graph::Value HeadRows(Layers& g, graph::Value x, Head head);
-// x · tableᵀ (+ bias): returns the loss against the input "targets", or the logits. With a soft cap
-// c, logits are c · tanh(logits / c).
+// x · tableᵀ (+ bias): returns the loss against the input "targets", that of preferences where the
+// pass learns those (ModelSpec::preference), or the logits. With a soft cap c, logits are
+// c · tanh(logits / c).
 Model::Outputs LanguageModelHead(Layers& g, graph::Value x, graph::Value table, Head head,
                                  graph::Value bias = graph::kNoTensor, double softcap = 0);
 

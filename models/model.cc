@@ -64,7 +64,10 @@ Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, boo
                             std::string_view objective) const {
   CheckBatch(batch);
   Layers layers(builder, batch,
-                {.training = training, .dropout = dropout(), .objective = objective});
+                {.training = training,
+                 .dropout = dropout(),
+                 .objective = objective,
+                 .preference = preference()});
   Outputs outputs = Forward(layers, head);
   layers.MoveUpdatesToEnd();
   outputs.states = layers.state_updates();

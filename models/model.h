@@ -147,6 +147,9 @@ class Model {
     graph::Value images = graph::kNoTensor;
     // f32[B,D], outside of training: what a classifier's last layer makes its logits of.
     graph::Value features = graph::kNoTensor;
+    // f32[B,T], outside of training: a decoder that learns preferences leaves the log-probabilities
+    // of its targets.
+    graph::Value log_probs = graph::kNoTensor;
     std::vector<Metric> metrics = {};      // Head::kLoss
     std::vector<StateUpdate> states = {};  // of training: what Layers::UpdateState was told
   };
@@ -187,6 +190,9 @@ class Model {
   //   positions     i32[B,T]  (kLoss, ModelSpec::documents_apart) of each token in its document: 0
   //                           for a document's first token, then 1, 2, …, as position_ids of
   //                           transformers; a row's padding is a document
+  //   reference     f32[B,T]  (kLoss, ModelSpec::preference) at each document's first token its
+  //                           reference log-probability (ops/loss/preference_loss.h); token_weight
+  //                           is then 1 / number of pairs in the whole batch
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step
   Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,
@@ -225,6 +231,8 @@ class Model {
 
   // Probabilities of dropout, where the forward pass has any.
   virtual DropoutRates dropout() const { return {}; }
+  // nullopt: it learns no preferences.
+  virtual std::optional<ops::PreferenceOptions> preference() const { return std::nullopt; }
   // nullopt: the model continues no texts.
   virtual std::optional<TextSizes> text_sizes() const { return std::nullopt; }
   // Throws UserError when the model cannot read such a batch.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/dropout_rates.h"
+#include "ops/loss/preference_loss.h"
 
 namespace plimsoll::models {
 
@@ -81,6 +82,9 @@ struct ModelSpec {
   // Rows of training and evaluation hold documents one after the other: attention does not cross
   // their borders, and positions begin anew. The program then has the input "positions".
   bool documents_apart = false;
+  // Training and evaluation learn preferences: rows hold pairs of documents, which are kept apart
+  // (documents_apart), and the program then has the inputs "positions" and "reference".
+  std::optional<ops::PreferenceOptions> preference;
 
   // Ids of special tokens, carried between checkpoint folders; unknown when absent or empty.
   std::optional<int64_t> begin_token;

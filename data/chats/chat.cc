@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace plimsoll::data {
 namespace {
@@ -112,6 +113,13 @@ Chat ParseChat(const JsonObject& object, const std::string& form) {
   }
   AppendMessages(object, form, form == "conversations" ? kShareGpt : kMessages, chat);
   return chat;
+}
+
+std::vector<ChatMessage> ParseMessages(const JsonObject& object, const std::string& key) {
+  RefuseTools(object);
+  Chat chat;
+  AppendMessages(object, key, kMessages, chat);
+  return std::move(chat.messages);
 }
 
 }  // namespace plimsoll::data

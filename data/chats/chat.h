@@ -17,6 +17,7 @@ namespace plimsoll::data {
 struct ChatMessage {
   std::string role;  // "system", "user" or "assistant"
   std::string content;
+  bool operator==(const ChatMessage&) const = default;
 };
 
 struct Chat {
@@ -28,5 +29,8 @@ struct Chat {
 // "completion" with lists of messages. UserErrors name the place in the file and the member: no
 // messages, unknown roles, contents that are no text, tools and whatever else would be lost.
 Chat ParseChat(const formats::JsonObject& object, const std::string& form);
+
+// The messages of the member `key`, a list of {"role", "content"}; the same UserErrors.
+std::vector<ChatMessage> ParseMessages(const formats::JsonObject& object, const std::string& key);
 
 }  // namespace plimsoll::data

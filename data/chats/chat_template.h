@@ -17,6 +17,8 @@ struct ChatOptions {
   std::string chat_template;
   LossOn loss_on = LossOn::kAssistant;
   std::string key = "data.chat_template";  // of chat_template, for messages
+  // Examples are a chosen and a rejected answer to a prompt (data/texts/preference_pairs.h).
+  bool pairs = false;
 };
 
 struct ChatTemplate {

@@ -13,6 +13,7 @@
 #include "data/chats/chat.h"
 #include "data/chats/span_tokens.h"
 #include "data/texts/json_elements.h"
+#include "data/texts/preference_pairs.h"
 #include "formats/compression.h"
 #include "formats/json.h"
 
@@ -45,6 +46,12 @@ std::string FormOf(const formats::JsonObject& object) {
                   fmt::format("is given next to {}, and an example has one form; keep one", form));
     }
     form = key;
+  }
+  if (form.empty() && object.Has("chosen")) {
+    object.Fail(
+        "chosen",
+        "is an answer that was preferred to another; set preference.loss: dpo to learn from "
+        "such pairs");
   }
   if (form.empty()) {
     object.Fail("completion",
@@ -135,6 +142,51 @@ void EncodeChat(const ReadExample& example, int64_t text_bytes, const Tokenizer&
   }
 }
 
+// The ids of a text and of what ends it.
+void EncodeWithEnd(const std::string& text, const Tokenizer& tokenizer,
+                   const std::string& delimiter, Tokenizer::Place place,
+                   std::vector<int32_t>* ids) {
+  const std::optional<int32_t> end = tokenizer.EndOfText();
+  if (end) {
+    tokenizer.Encode(text, ids, place);
+    ids->push_back(*end);
+  } else {
+    tokenizer.Encode(text + (delimiter.empty() ? "\n" : DelimiterBehind(text, delimiter)), ids,
+                     place);
+  }
+}
+
+size_t CommonBeginning(std::span<const int32_t> a, std::span<const int32_t> b) {
+  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// Of a chat the answer begins where the ids of the prompt, with the beginning of the assistant's
+// turn, and those of the complete chat differ, as TRL has it: the same place in both chats.
+void EncodePair(const PairTexts& pair, int64_t text_bytes, const Tokenizer& tokenizer,
+                const std::string& delimiter, ExampleSink sink) {
+  const std::vector<int32_t> prompt = tokenizer.Encode(pair.prompt);
+  std::vector<int32_t> chosen, rejected;
+  size_t begin = prompt.size();
+  if (pair.chat) {
+    chosen = tokenizer.Encode(pair.chosen);
+    rejected = tokenizer.Encode(pair.rejected);
+    begin = std::min(CommonBeginning(prompt, chosen), CommonBeginning(prompt, rejected));
+  } else {
+    const Tokenizer::Place place =
+        pair.prompt.empty() ? Tokenizer::Place::kStart : Tokenizer::Place::kWithin;
+    chosen = rejected = prompt;
+    EncodeWithEnd(pair.chosen, tokenizer, delimiter, place, &chosen);
+    EncodeWithEnd(pair.rejected, tokenizer, delimiter, place, &rejected);
+  }
+  const int64_t of_chosen = text_bytes / 2;
+  const auto write = [&](std::span<const int32_t> ids, int64_t bytes) {
+    sink(ids.first(begin), 0, false);
+    sink(ids.subspan(begin), bytes, true);
+  };
+  write(chosen, of_chosen);
+  write(rejected, text_bytes - of_chosen);
+}
+
 void EncodeCompletion(const ReadExample& example, int64_t text_bytes, const Tokenizer& tokenizer,
                       const std::string& delimiter, ExampleSink sink) {
   const std::optional<int32_t> end = tokenizer.EndOfText();
@@ -192,13 +244,29 @@ void ForEachExample(const MappedFile& file,
 
 void ExampleReader::StartRenderer(const std::string& where) {
   try {
-    renderer_.emplace(chats_, tokenizer_);
+    ChatOptions options = chats_;
+    if (options.pairs) options.loss_on = LossOn::kAll;  // their texts are wanted, not their turns
+    renderer_.emplace(options, tokenizer_);
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", where, error.what()));
   }
 }
 
+std::string ExampleReader::ReadPair(std::string_view object, const std::string& where) {
+  const PreferencePair pair = ParsePreferencePair(object, where);
+  if (!pair.chat()) return WritePair({where, false, pair.prompt, pair.chosen, pair.rejected});
+  if (!renderer_) StartRenderer(where);
+  const auto text = [&](const std::vector<ChatMessage>& answer) {
+    Chat chat = {.messages = pair.prompt_messages, .prompt = pair.prompt_messages.size()};
+    chat.messages.insert(chat.messages.end(), answer.begin(), answer.end());
+    return renderer_->Render(chat, where).front().text;
+  };
+  return WritePair({where, true, renderer_->RenderPrompt({.messages = pair.prompt_messages}, where),
+                    text(pair.chosen_messages), text(pair.rejected_messages)});
+}
+
 std::string ExampleReader::Read(std::string_view object, const std::string& where) {
+  if (chats_.pairs) return ReadPair(object, where);
   const Example example = ParseExample(object, where);
   if (example.chat) {
     if (!renderer_) StartRenderer(where);
@@ -246,6 +314,10 @@ FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptio
 void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,
                        const Tokenizer& tokenizer) {
   const auto check = [&](std::string_view object, const std::string& where) {
+    if (chats.pairs) {
+      if (ParsePreferencePair(object, where).chat()) FindChatTemplate(chats, tokenizer);
+      return;
+    }
     if (ParseExample(object, where).chat) FindChatTemplate(chats, tokenizer);
   };
   if (HoldsArray(path)) {
@@ -265,6 +337,10 @@ void CheckFirstExample(std::string_view start, const std::string& path, const Ch
 
 void EncodeExample(std::string_view example, const Tokenizer& tokenizer,
                    const std::string& delimiter, ExampleSink sink) {
+  if (const std::optional<PairTexts> pair = ParsePair(example)) {
+    EncodePair(*pair, std::ssize(example), tokenizer, delimiter, sink);
+    return;
+  }
   const ReadExample read = Parse(example);
   if (read.chat) {
     EncodeChat(read, std::ssize(example), tokenizer, sink);

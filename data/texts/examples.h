@@ -7,6 +7,9 @@
 //   {"messages": [{"role", "content"}, …]}        and other forms of chats (data/chats/chat.h):
 //                                                 loss on the assistant's turns
 //
+//   {"prompt", "chosen", "rejected"}              a preference (preference_pairs.h), which is two
+//   texts
+//
 // "answer" and "response" are other names of "completion". Further members are ignored.
 #pragma once
 
@@ -55,6 +58,7 @@ class ExampleReader {
 
  private:
   void StartRenderer(const std::string& where);
+  std::string ReadPair(std::string_view object, const std::string& where);
 
   ChatOptions chats_;
   const Tokenizer& tokenizer_;
@@ -81,7 +85,8 @@ void CheckFirstExample(std::string_view start, const std::string& path, const Ch
                        const Tokenizer& tokenizer);
 
 // Receives ids that carry loss as targets or don't. `text_bytes`, of what ExampleReader made, come
-// with the last ids of an example; they are 0 before, so that one knows where examples end.
+// with the last ids of an example, or of each text of a preference; they are 0 before, so that one
+// knows where texts end.
 using ExampleSink =
     FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)>;
 

@@ -50,6 +50,12 @@ void RequireKind(const DataOptions& options, bool examples, const std::string& p
         "best_fit, which keeps examples apart",
         key, path));
   }
+  if (!examples && options.split.chats.pairs) {
+    throw UserError(fmt::format(
+        "preference.loss: needs pairs of answers (*.jsonl with prompt, chosen, rejected), but {} "
+        "names text ({}); name files of pairs, or remove preference.loss",
+        key, path));
+  }
   if (!examples && options.packing != Packing::kConcatenate && key != kEvalKey) {
     throw UserError(fmt::format(
         "data.packing: is for examples (*.jsonl), but {} names text ({}); remove it, and use "
@@ -105,15 +111,17 @@ MixturePart Encode(const Texts& texts, const DocumentSplit& split, const Documen
   MixturePart read = {.name = name, .sources = {writer.Finish()}};
   if (!split.dated) read.checksum = writer.checksum();
   if (packs) {
-    if (std::ssize(ends) != part.size()) {
+    const bool pairs = options.split.chats.pairs;
+    if (std::ssize(ends) != (pairs ? 2 : 1) * part.size()) {
       throw InternalError(
           fmt::format("{}: {} ends of {} examples", name, std::ssize(ends), part.size()));
     }
-    read.rows = std::make_shared<PackedRows>(
-        read.sources.front(), ends,
-        PackingOptions{
-            .packing = options.packing, .too_long = options.too_long, .sequence = options.sequence},
-        name);
+    read.rows = std::make_shared<PackedRows>(read.sources.front(), ends,
+                                             PackingOptions{.packing = options.packing,
+                                                            .too_long = options.too_long,
+                                                            .sequence = options.sequence,
+                                                            .pairs = pairs},
+                                             name);
   } else {
     read.document_end = reader.document_end;
   }

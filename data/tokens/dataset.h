@@ -35,7 +35,7 @@ struct DataOptions {
   SplitOptions split;
   // What becomes of examples. UserError for other text to train on unless they are concatenated.
   Packing packing = Packing::kConcatenate;
-  TooLong too_long = TooLong::kTruncate;
+  TooLong too_long = TooLong::kTruncate;  // of pairs (split.chats.pairs) not kSplit
   // Documents of text, or of token files, are kept apart: they end with the end-of-text token of
   // `tokenizer`, or of `end_tokenizer` for token files.
   bool documents_apart = false;

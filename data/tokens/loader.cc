@@ -181,17 +181,18 @@ void BatchLoader::Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_
         fmt::format("data: step {}, micro-step {} of {}", step, micro_step, o.accumulate));
   }
   FillFrom(FirstSequence(step) + (micro_step * o.data_ranks + o.data_rank) * o.batch, o.batch,
-           tokens, targets, positions);
+           {.tokens = tokens, .targets = targets, .positions = positions});
 }
 
-void BatchLoader::FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets,
-                           int32_t* positions) const {
+void BatchLoader::FillFrom(int64_t first, int64_t rows, const TokenRow& out) const {
   for (int64_t row = 0; row < rows; ++row) {
     const auto [part, number] = mixture_.Of(first + row);
     const int64_t at = row * options_.sequence;
-    parts_[part].Read(number, {.tokens = tokens + at,
-                               .targets = targets + at,
-                               .positions = positions == nullptr ? nullptr : positions + at});
+    parts_[part].Read(number,
+                      {.tokens = out.tokens + at,
+                       .targets = out.targets + at,
+                       .positions = out.positions == nullptr ? nullptr : out.positions + at,
+                       .reference = out.reference == nullptr ? nullptr : out.reference + at});
   }
 }
 

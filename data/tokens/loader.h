@@ -74,6 +74,7 @@ class PartOrder {
   int64_t tokens() const { return windows_.stream().size(); }
   const TokenStream& stream() const { return windows_.stream(); }
   const PackedRows* rows() const { return rows_.get(); }  // nullptr: windows
+  const std::shared_ptr<const PackedRows>& shared_rows() const { return rows_; }
   // Some sequences may have targets that carry no loss.
   bool has_ignored() const { return rows_ != nullptr || !stream().counts_all(); }
 
@@ -116,9 +117,8 @@ class BatchLoader {
 
   void Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets,
             int32_t* positions = nullptr) const;
-  // Reads `rows` sequences, beginning with number `first`.
-  void FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets,
-                int32_t* positions = nullptr) const;
+  // Reads `rows` sequences, beginning with number `first`, into rows that follow that of `out`.
+  void FillFrom(int64_t first, int64_t rows, const TokenRow& out) const;
 
   // The number of targets that carry loss: of `step`, over all micro-steps and ranks, or of
   // `sequences` sequences from `first` on. Cheap where all carry loss.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace plimsoll::data {
 namespace {
@@ -87,6 +88,32 @@ std::string TooLongText(TooLong too_long, int64_t sequence) {
   throw InternalError("packing: no such choice");
 }
 
+// UserErrors where nothing is left of the examples.
+void CheckExamples(const PackedRows::Counts& counts, bool empty, int64_t sequence,
+                   const std::string& key) {
+  if (counts.examples == 0) {
+    throw UserError(fmt::format(
+        "{}: no example has a token: the tokenizer makes none of their texts; name the model's own "
+        "tokenizer",
+        key));
+  }
+  if (empty) {
+    throw UserError(fmt::format(
+        "{}: no example is left: all {} have more than model.sequence {} tokens, and "
+        "data.too_long: drop leaves them out; use truncate or split, or raise model.sequence",
+        key, counts.examples, sequence));
+  }
+}
+
+void CheckPairs(const PackedRows::Counts& counts, int64_t sequence, const std::string& key) {
+  if (counts.pairs > 0) return;
+  throw UserError(fmt::format(
+      "{}: no pair is left of {}: {} are longer than model.sequence {}, both texts together, and "
+      "{} have a text in which nothing of the answer is left; raise model.sequence, or use "
+      "data.too_long: truncate",
+      key, counts.examples, counts.too_long, sequence, counts.without_targets));
+}
+
 }  // namespace
 
 BestFit FitDecreasing(std::span<const int32_t> lengths, int32_t room) {
@@ -110,59 +137,108 @@ PackedRows::PackedRows(std::shared_ptr<const TokenSource> source, std::span<cons
   const int64_t sequence = options.sequence;
   if (options.packing == Packing::kConcatenate || sequence < 1 ||
       sequence > std::numeric_limits<int32_t>::max() ||
-      std::ssize(ends) > std::numeric_limits<int32_t>::max()) {
+      std::ssize(ends) > std::numeric_limits<int32_t>::max() ||
+      (options.pairs && (std::ssize(ends) % 2 != 0 || options.too_long == TooLong::kSplit))) {
     throw InternalError(
         fmt::format("packing: {} examples into rows of {}", std::ssize(ends), sequence));
   }
+  if (options.pairs) {
+    AddPairs(ends);
+    CheckPairs(counts_, sequence, key);
+  } else {
+    AddExamples(ends);
+    CheckExamples(counts_, pieces_.starts.empty(), sequence, key);
+  }
+  counts_.tokens = std::accumulate(pieces_.lengths.begin(), pieces_.lengths.end(), int64_t{0});
+  counts_.rows = std::ssize(pieces_.starts) / texts_of_example();
+  if (options.packing == Packing::kBestFit) PackBestFit();
+  if (options.pairs) {
+    references_ = std::make_shared<std::vector<float>>(pieces_.starts.size());
+  }
+}
+
+void PackedRows::AddExamples(std::span<const int64_t> ends) {
+  const int64_t sequence = options_.sequence;
   int64_t start = 0;
   for (const int64_t end : ends) {
     const int64_t length = end - start;
     if (length > 0) ++counts_.examples;
     if (length > sequence) ++counts_.too_long;
-    if (length > sequence && options.too_long == TooLong::kTruncate) {
+    if (length > sequence && options_.too_long == TooLong::kTruncate) {
       pieces_.Add(start, sequence);
-    } else if (length <= sequence || options.too_long == TooLong::kSplit) {
+    } else if (length <= sequence || options_.too_long == TooLong::kSplit) {
       for (int64_t at = start; at < end; at += sequence) {
         pieces_.Add(at, std::min(sequence, end - at));
       }
     }
     start = end;
   }
-  if (counts_.examples == 0) {
-    throw UserError(fmt::format(
-        "{}: no example has a token: the tokenizer makes none of their texts; name the model's own "
-        "tokenizer",
-        key));
+}
+
+void PackedRows::AddPairs(std::span<const int64_t> ends) {
+  const int64_t sequence = options_.sequence;
+  int64_t start = 0;
+  for (size_t i = 0; i + 1 < ends.size(); i += 2) {
+    const int64_t middle = ends[i], end = ends[i + 1];
+    int64_t chosen = middle - start, rejected = end - middle;
+    ++counts_.examples;
+    const bool too_long = chosen + rejected > sequence;
+    if (too_long) {
+      ++counts_.too_long;
+      const int64_t shorter = std::min({chosen, rejected, sequence / 2});
+      const bool first = chosen > rejected;
+      chosen = first ? sequence - shorter : shorter;
+      rejected = sequence - chosen;
+    }
+    if (!too_long || options_.too_long == TooLong::kTruncate) {
+      if (HasTarget(start, chosen) && HasTarget(middle, rejected)) {
+        pieces_.Add(start, chosen);
+        pieces_.Add(middle, rejected);
+        ++counts_.pairs;
+      } else {
+        ++counts_.without_targets;
+      }
+    }
+    start = end;
   }
-  if (pieces_.starts.empty()) {
-    throw UserError(fmt::format(
-        "{}: no example is left: all {} have more than model.sequence {} tokens, and "
-        "data.too_long: drop leaves them out; use truncate or split, or raise model.sequence",
-        key, counts_.examples, sequence));
-  }
-  counts_.tokens = std::accumulate(pieces_.lengths.begin(), pieces_.lengths.end(), int64_t{0});
-  counts_.rows = std::ssize(pieces_.starts);
-  if (options.packing == Packing::kBestFit) PackBestFit();
+}
+
+// Whether a text of that length has a target that carries loss.
+bool PackedRows::HasTarget(int64_t start, int64_t length) const {
+  return length > 1 && source_->CountTargets(start + 1, length - 1) > 0;
 }
 
 // Sorts the pieces by their rows.
 void PackedRows::PackBestFit() {
-  const BestFit fit = FitDecreasing(pieces_.lengths, static_cast<int32_t>(options_.sequence));
+  const auto texts = static_cast<size_t>(texts_of_example());  // pieces of an item
+  std::vector<int32_t> lengths;                                // of items
+  for (size_t i = 0; i < pieces_.lengths.size(); i += texts) {
+    lengths.push_back(std::accumulate(pieces_.lengths.begin() + static_cast<int64_t>(i),
+                                      pieces_.lengths.begin() + static_cast<int64_t>(i + texts),
+                                      int32_t{0}));
+  }
+  const BestFit fit = FitDecreasing(lengths, static_cast<int32_t>(options_.sequence));
   counts_.rows = fit.count;
   first_.assign(static_cast<size_t>(fit.count) + 1, 0);
-  for (const int32_t bin : fit.bins) ++first_[static_cast<size_t>(bin) + 1];
+  for (const int32_t bin : fit.bins) first_[static_cast<size_t>(bin) + 1] += texts_of_example();
   std::inclusive_scan(first_.begin(), first_.end(), first_.begin());
   std::vector<int64_t> next(first_.begin(), first_.end() - 1);
   Pieces sorted;
   sorted.starts.resize(pieces_.starts.size());
   sorted.lengths.resize(pieces_.lengths.size());
   for (size_t i = 0; i < fit.order.size(); ++i) {
-    const auto from = static_cast<size_t>(fit.order[i]);
-    const auto to = static_cast<size_t>(next[static_cast<size_t>(fit.bins[i])]++);
-    sorted.starts[to] = pieces_.starts[from];
-    sorted.lengths[to] = pieces_.lengths[from];
+    for (size_t text = 0; text < texts; ++text) {
+      const size_t from = static_cast<size_t>(fit.order[i]) * texts + text;
+      const auto to = static_cast<size_t>(next[static_cast<size_t>(fit.bins[i])]++);
+      sorted.starts[to] = pieces_.starts[from];
+      sorted.lengths[to] = pieces_.lengths[from];
+    }
   }
   pieces_ = std::move(sorted);
+}
+
+int64_t PackedRows::FirstText(int64_t row) const {
+  return first_.empty() ? row * texts_of_example() : first_[static_cast<size_t>(row)];
 }
 
 template <typename Visit>
@@ -170,10 +246,8 @@ void PackedRows::ForEachPiece(int64_t row, Visit visit) const {
   if (row < 0 || row >= rows()) {
     throw InternalError(fmt::format("packing: row {} of {}", row, rows()));
   }
-  const auto number = static_cast<size_t>(row);
-  const int64_t first = first_.empty() ? row : first_[number];
-  const int64_t last = first_.empty() ? row + 1 : first_[number + 1];
-  for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+  for (auto i = static_cast<size_t>(FirstText(row)); i < static_cast<size_t>(FirstText(row + 1));
+       ++i) {
     visit(pieces_.starts[i], int64_t{pieces_.lengths[i]});
   }
 }
@@ -181,7 +255,10 @@ void PackedRows::ForEachPiece(int64_t row, Visit visit) const {
 void PackedRows::Read(int64_t row, const TokenRow& out) const {
   const int64_t sequence = options_.sequence;
   int64_t at = 0;
+  auto text = static_cast<size_t>(FirstText(row));
+  if (out.reference != nullptr) std::fill_n(out.reference, sequence, 0.0F);
   ForEachPiece(row, [&](int64_t start, int64_t length) {
+    if (out.reference != nullptr && references_) out.reference[at] = (*references_)[text++];
     source_->Read(start, length, out.tokens + at);
     std::copy_n(out.tokens + at + 1, length - 1, out.targets + at);
     source_->MaskTargets(start + 1, length - 1, out.targets + at);
@@ -195,6 +272,7 @@ void PackedRows::Read(int64_t row, const TokenRow& out) const {
 }
 
 int64_t PackedRows::CountTargets(int64_t row) const {
+  if (options_.pairs) return (FirstText(row + 1) - FirstText(row)) / 2;
   int64_t total = 0;
   ForEachPiece(row, [&](int64_t start, int64_t length) {
     total += source_->CountTargets(start + 1, length - 1);
@@ -208,6 +286,21 @@ int64_t PackedRows::CountTokens(int64_t row) const {
   return total;
 }
 
+uint64_t PackedRows::HashOfText(int64_t text) const {
+  const auto number = static_cast<size_t>(text);
+  const int64_t start = pieces_.starts[number], length = pieces_.lengths[number];
+  std::vector<int32_t> tokens(static_cast<size_t>(length)), targets = tokens;
+  source_->Read(start, length, tokens.data());
+  targets = tokens;
+  source_->MaskTargets(start, length, targets.data());
+  uint64_t hash = static_cast<uint64_t>(length);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto counts = static_cast<uint64_t>(targets[i] != kIgnoredTarget);
+    hash = Hash(hash, static_cast<uint64_t>(tokens[i]) << 1 | counts);
+  }
+  return hash;
+}
+
 std::string PackingText(std::span<const PackedRows* const> parts) {
   PackedRows::Counts all;
   const PackingOptions* options = nullptr;
@@ -216,16 +309,28 @@ std::string PackingText(std::span<const PackedRows* const> parts) {
     options = &part->options();
     all.examples += part->counts().examples;
     all.too_long += part->counts().too_long;
+    all.without_targets += part->counts().without_targets;
     all.rows += part->counts().rows;
     all.tokens += part->counts().tokens;
   }
   if (options == nullptr) return "";
   const double places = static_cast<double>(all.rows) * static_cast<double>(options->sequence);
   std::string text =
-      fmt::format("  {} examples in {} rows of {} tokens, {:.1f} % full (data.packing: {})\n",
-                  all.examples, all.rows, options->sequence,
+      fmt::format("  {} {} in {} rows of {} tokens, {:.1f} % full (data.packing: {})\n",
+                  all.examples, options->pairs ? "pairs" : "examples", all.rows, options->sequence,
                   100 * static_cast<double>(all.tokens) / places, NameOf(options->packing));
-  if (all.too_long > 0) {
+  if (all.without_targets > 0) {
+    text += fmt::format(
+        "  {} of these pairs have a text with nothing of its answer and were left out\n",
+        all.without_targets);
+  }
+  if (all.too_long > 0 && options->pairs) {
+    text += fmt::format("  {} of these pairs had more than {} tokens and {}\n", all.too_long,
+                        options->sequence,
+                        options->too_long == TooLong::kDrop
+                            ? TooLongText(TooLong::kDrop, options->sequence)
+                            : "lost the ends of their longer texts (data.too_long: truncate)");
+  } else if (all.too_long > 0) {
     text += fmt::format("  {} of these examples had more than {} tokens and {}\n", all.too_long,
                         options->sequence, TooLongText(options->too_long, options->sequence));
   }

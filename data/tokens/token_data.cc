@@ -57,6 +57,8 @@ TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots) {
       found.targets = slot.values<int32_t>();
     } else if (slot.name == "positions") {
       found.positions = slot.values<int32_t>();
+    } else if (slot.name == "reference") {
+      found.reference = slot.values<float>();
     } else {
       throw UserError(fmt::format("tokens have nothing for the model's input '{}'", slot.name));
     }
@@ -66,9 +68,7 @@ TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots) {
 
 void TokenData::Fill(int64_t first, std::span<const graph::Slot> slots) const {
   const TokenSlots batch = TokenSlotsOf(slots);
-  loader_.FillFrom(first, std::ssize(batch.tokens) / sequence_, batch.tokens.data(),
-                   batch.targets.data(),
-                   batch.positions.empty() ? nullptr : batch.positions.data());
+  loader_.FillFrom(first, std::ssize(batch.tokens) / sequence_, batch.Row(0, sequence_));
 }
 
 int64_t TokenData::CountTargets(std::string_view /*objective*/, int64_t first,
@@ -79,6 +79,16 @@ int64_t TokenData::CountTargets(std::string_view /*objective*/, int64_t first,
 std::optional<int64_t> TokenData::CountTokens(int64_t first, int64_t count) const {
   if (!loader_.pads()) return std::nullopt;
   return loader_.CountTokens(first, count);
+}
+
+std::vector<std::shared_ptr<const PackedRows>> TokenData::PreferenceRows() const {
+  std::vector<std::shared_ptr<const PackedRows>> rows;
+  for (const auto* parts : {&data_.train, &data_.eval}) {
+    for (const MixturePart& part : *parts) {
+      if (part.rows != nullptr && part.rows->options().pairs) rows.push_back(part.rows);
+    }
+  }
+  return rows;
 }
 
 std::vector<int64_t> TokenData::sizes() const {
@@ -107,16 +117,16 @@ std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
 
 std::string TokenData::Describe(const Reading& reading) const {
   const std::vector<MixturePart>& parts = data_.train;
-  std::string text =
-      fmt::format("data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
-                  FormatCount(static_cast<double>(loader_.tokens())), vocab_,
-                  FormatCount(static_cast<double>(reading.samples_per_step) * MeanTokens(loader_)),
-                  parts.size() == 1 && !synthetic_ ? ", " + EpochsText(0, reading) : "",
-                  reading.held_out_targets
-                      ? fmt::format(", {} held out tokens evaluated every {} steps",
-                                    FormatCount(static_cast<double>(*reading.held_out_targets)),
-                                    reading.eval_every)
-                      : "");
+  std::string text = fmt::format(
+      "data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
+      FormatCount(static_cast<double>(loader_.tokens())), vocab_,
+      FormatCount(static_cast<double>(reading.samples_per_step) * MeanTokens(loader_)),
+      parts.size() == 1 && !synthetic_ ? ", " + EpochsText(0, reading) : "",
+      reading.held_out_targets
+          ? fmt::format(", {} held out {} evaluated every {} steps",
+                        FormatCount(static_cast<double>(*reading.held_out_targets)),
+                        PreferenceRows().empty() ? "tokens" : "pairs", reading.eval_every)
+          : "");
   SourceList all;
   for (const auto* held : {&data_.train, &data_.eval}) {
     for (const MixturePart& part : *held) {
@@ -198,8 +208,17 @@ void HeldOutTokens::Fill(int64_t first, std::span<const graph::Slot> slots) cons
       std::fill_n(out.tokens, sequence_, 0);
       std::fill_n(out.targets, sequence_, kIgnoredTarget);
       if (out.positions != nullptr) std::iota(out.positions, out.positions + sequence_, 0);
+      if (out.reference != nullptr) std::fill_n(out.reference, sequence_, 0.0F);
     }
   }
+}
+
+std::vector<std::shared_ptr<const PackedRows>> HeldOutTokens::PreferenceRows() const {
+  std::vector<std::shared_ptr<const PackedRows>> rows;
+  for (const PartOrder& part : parts_) {
+    if (part.rows() != nullptr && part.rows()->options().pairs) rows.push_back(part.shared_rows());
+  }
+  return rows;
 }
 
 int64_t HeldOutTokens::CountTargets(std::string_view /*objective*/, int64_t first,

@@ -1,6 +1,7 @@
 // Token sequences as a source of data: fills the inputs "tokens", "targets" and "positions",
-// i32[B,T], of language models. Positions are those of tokens in their documents, from 0
-// (transformers' position_ids); padding is a document of its own.
+// i32[B,T], of language models, and "reference", f32[B,T], of those that learn preferences.
+// Positions are those of tokens in their documents, from 0 (transformers' position_ids); padding is
+// a document of its own.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,15 @@ namespace plimsoll::data {
 struct TokenSlots {
   std::span<int32_t> tokens, targets;
   std::span<int32_t> positions;  // empty: the model keeps no documents apart
+  std::span<float> reference;    // empty: it learns no preferences
 
   // Of sequence number `row` of the batch.
   TokenRow Row(int64_t row, int64_t sequence) const {
     const int64_t at = row * sequence;
     return {.tokens = tokens.data() + at,
             .targets = targets.data() + at,
-            .positions = positions.empty() ? nullptr : positions.data() + at};
+            .positions = positions.empty() ? nullptr : positions.data() + at,
+            .reference = reference.empty() ? nullptr : reference.data() + at};
   }
 };
 TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots);
@@ -48,6 +51,7 @@ class TokenData final : public Source {
   std::vector<std::string> checksums() const override;
   std::optional<int64_t> epoch_samples() const override;
   std::unique_ptr<Source> HeldOut(int64_t most) const override;
+  std::vector<std::shared_ptr<const PackedRows>> PreferenceRows() const override;
   std::vector<std::string> Unused() const override { return data_.unused; }
   std::string Describe(const Reading& reading) const override;
 
@@ -74,6 +78,7 @@ class HeldOutTokens final : public Source {
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override;
   int64_t CountTargets(std::string_view objective, int64_t first, int64_t count) const override;
   std::optional<int64_t> samples() const override { return first_.back(); }
+  std::vector<std::shared_ptr<const PackedRows>> PreferenceRows() const override;
   bool pads() const override { return true; }
 
  private:

@@ -51,6 +51,8 @@ struct TokenRow {
   int32_t* tokens;               // [T]
   int32_t* targets;              // [T]
   int32_t* positions = nullptr;  // [T] of each token in its document, from 0; nullptr: not wanted
+  // [T] of preferences: at the first token of a text its reference log-probability, 0 elsewhere.
+  float* reference = nullptr;
 };
 
 // Several sources seen as one stream of tokens, and windows cut from it: `sequence` inputs, and as

@@ -44,6 +44,7 @@ struct PreferenceOptions {
   double beta = 0.1;
   double label_smoothing = 0;  // kDpo
   double sft_weight = 0;
+  bool operator==(const PreferenceOptions&) const = default;
 };
 
 struct PreferenceInputs {

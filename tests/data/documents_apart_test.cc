@@ -89,7 +89,7 @@ TEST(DocumentsApart, EndWithTheTokenizersToken) {
     int64_t ends = 0;
     for (int64_t i = 0; i < loader.parts()[0].sequences(); ++i) {
       Row row(8);
-      loader.FillFrom(i, 1, row.tokens.data(), row.targets.data(), row.positions.data());
+      loader.FillFrom(i, 1, {row.tokens.data(), row.targets.data(), row.positions.data()});
       int64_t counted = 0;
       for (size_t at = 0; at < 8; ++at) {
         const bool last = row.tokens[at] == end;

@@ -308,8 +308,8 @@ TEST(PackedExamples, AnEpochHasEveryRowOnce) {
       std::string text;
       for (int64_t i = 0; i < rows; ++i) {
         Batch batch(1);
-        loader.FillFrom(epoch * rows + i, 1, batch.tokens.data(), batch.targets.data(),
-                        batch.positions.data());
+        loader.FillFrom(epoch * rows + i, 1,
+                        {batch.tokens.data(), batch.targets.data(), batch.positions.data()});
         for (const int32_t id : batch.tokens) text += static_cast<char>(id);
       }
       for (int i = 0; i < 60; ++i) {

@@ -118,8 +118,55 @@ void ResolveModel(RunConfig& config) {
   CompleteModel(config);
 }
 
+// Pairs of answers come from files of examples, and each pair keeps apart in its row.
+void RequirePairs(const RunConfig& config) {
+  const DataConfig& data = config.data;
+  const std::string loss = fmt::format("preference.loss: {}{}", ToString(config.preference.loss),
+                                       GivenAt(config, "preference.loss"));
+  if (data.synthetic || data.format != DataFormat::kText) {
+    throw config.Error("preference.loss",
+                       fmt::format("{} needs pairs of answers; name files of them (*.jsonl with "
+                                   "prompt, chosen, rejected) as data.train, and data.tokenizer",
+                                   ToString(config.preference.loss)));
+  }
+  if (data.packing == Packing::kConcatenate) {
+    if (!config.IsSet("data.packing")) {
+      throw config.Error("preference.loss",
+                         fmt::format("{} needs files of pairs (*.jsonl), whose answers the model "
+                                     "keeps apart; name such files as data.train{}",
+                                     ToString(config.preference.loss),
+                                     config.model.attention == AttentionKind::kStored
+                                         ? ", and leave out model.attention: stored"
+                                         : ""));
+    }
+    throw config.Error("data.packing", fmt::format("concatenate cuts pairs into windows, and {} "
+                                                   "needs them whole; use best_fit or none",
+                                                   loss));
+  }
+  if (data.too_long == TooLong::kSplit) {
+    throw config.Error(
+        "data.too_long",
+        fmt::format("split makes several examples of a long one, and {} needs pairs; "
+                    "use truncate or drop",
+                    loss));
+  }
+  if (data.loss_on == LossOn::kAll) {
+    throw config.Error(
+        "data.loss_on",
+        fmt::format("all counts prompts, which both answers of a pair have in common "
+                    "({}); use assistant",
+                    loss));
+  }
+}
+
 void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
-  if (config.data.source != data::kTokens) return;
+  if (config.data.source != data::kTokens) {
+    if (!config.preference.asked()) return;
+    throw config.Error("preference.loss",
+                       fmt::format("{} is learnt of token data, not of data.source: {}{}",
+                                   ToString(config.preference.loss), config.data.source,
+                                   GivenAt(config, "data.source")));
+  }
   DataConfig& data = config.data;
   if (data.format == DataFormat::kText && data.tokenizer.empty() && !data.synthetic) {
     throw Missing(config, "data.tokenizer", "text needs one: byte, or a tokenizer.json");
@@ -132,6 +179,7 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
     data.format = DataFormat::kText;
   }
   FollowExamples(config);
+  if (config.preference.asked()) RequirePairs(config);
   // Resets a value that has no effect here, with a warning.
   auto reset = [&](const std::string& key, auto& value, const std::string& why) {
     using Value = std::remove_reference_t<decltype(value)>;

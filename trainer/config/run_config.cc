@@ -64,6 +64,11 @@ const Names& EnumNames<LossOn>() {
   return names;
 }
 template <>
+const Names& EnumNames<PreferenceLoss>() {
+  static const Names names = {"none", "dpo", "ipo"};
+  return names;
+}
+template <>
 const Names& EnumNames<OptimizerName>() {
   static const Names names = {"adamw", "sgd", "muon"};
   return names;

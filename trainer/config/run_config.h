@@ -24,6 +24,7 @@ enum class Packing { kConcatenate, kBestFit, kNone };
 enum class TooLong { kTruncate, kDrop, kSplit };
 enum class Documents { kJoined, kApart };
 enum class LossOn { kAssistant, kAll };
+enum class PreferenceLoss { kNone, kDpo, kIpo };
 enum class OptimizerName { kAdamW, kSgd, kMuon };
 enum class AdjustLr { kOriginal, kMatchRmsAdamW };
 enum class ScheduleName { kConstant, kLinear, kCosine, kWsd, kMultistep };
@@ -62,6 +63,8 @@ template <>
 const std::vector<std::string>& EnumNames<Documents>();
 template <>
 const std::vector<std::string>& EnumNames<LossOn>();
+template <>
+const std::vector<std::string>& EnumNames<PreferenceLoss>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerName>();
 template <>
@@ -245,6 +248,17 @@ struct TrainConfig {
   int64_t StepsToMake() const { return stop_after > 0 && stop_after < steps ? stop_after : steps; }
 
   bool operator==(const TrainConfig&) const = default;
+};
+
+// What is learnt of pairs of answers.
+struct PreferenceConfig {
+  PreferenceLoss loss = PreferenceLoss::kNone;  // kNone: examples are no pairs
+  double beta = 0.1;
+  double label_smoothing = 0;  // dpo
+  double sft_weight = 0;
+
+  bool asked() const { return loss != PreferenceLoss::kNone; }
+  bool operator==(const PreferenceConfig&) const = default;
 };
 
 // Low-rank adapters; with init_from, unset fields come from its adapter_config.json.
@@ -477,6 +491,7 @@ struct RunConfig {
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
+  PreferenceConfig preference;
   LoraConfig lora;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;

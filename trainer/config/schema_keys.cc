@@ -205,6 +205,35 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("threads", &T::threads, "CPU threads; 0: one per core.").Between(0, 4096);
 }
 
+void PreferenceKeys(std::vector<Key>& keys) {
+  using P = PreferenceConfig;
+  const std::vector<std::string> any = {"dpo", "ipo"};
+  SectionKeys<P> preference(keys, "preference", &RunConfig::preference);
+  preference.Add(
+      "loss", &P::loss,
+      "What is learnt of pairs of answers, `{\"prompt\": …, \"chosen\": …, "
+      "\"rejected\": …}` (`*.jsonl`; docs/fine_tuning.md): `dpo` (Rafailov et al. 2023), "
+      "`ipo` (Azar et al. 2023); `none`: examples are no pairs. The reference is the "
+      "model as the run begins, adapters included.");
+  preference.Add("beta", &P::beta, "How close to the reference the model stays.")
+      .Between(0, 1000)
+      .Above(0)
+      .When("preference.loss", any);
+  preference
+      .Add("label_smoothing", &P::label_smoothing,
+           "The share of pairs whose answers are taken to be the wrong way round.")
+      .AtLeast(0)
+      .Below(0.5)
+      .When("preference.loss", {"dpo"});
+  preference
+      .Add(
+          "sft_weight", &P::sft_weight,
+          "How much the mean negative log-probability of the chosen answer's tokens counts, as the "
+          "mean over the pairs, in addition.")
+      .Between(0, 1000)
+      .When("preference.loss", any);
+}
+
 void LoraKeys(std::vector<Key>& keys) {
   using L = LoraConfig;
   SectionKeys<L> lora(keys, "lora", &RunConfig::lora);
@@ -734,6 +763,7 @@ const std::vector<Key>& Schema() {
     ModelKeys(keys);
     DataKeys(keys);
     TrainKeys(keys);
+    PreferenceKeys(keys);
     LoraKeys(keys);
     OptimizerKeys(keys);
     ScheduleKeys(keys);
@@ -751,6 +781,7 @@ const std::vector<SectionInfo>& Sections() {
       {"model", "What is trained: a shape, or `init_from` a checkpoint."},
       {"data", "What it is trained on."},
       {"train", "How long, in what batches, and what is reported."},
+      {"preference", "Learning from pairs of answers (docs/fine_tuning.md#preferences)."},
       {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
       {"optimizer", "How gradients become updates."},
       {"schedule", "The learning rate over the steps."},

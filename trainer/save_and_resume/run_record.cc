@@ -71,8 +71,9 @@ bool SetsCourse(const std::string& path) {
   if (key.starts_with("data.")) {
     return key != "data.eval" && key != "data.workers" && key != "data.class_names";
   }
-  return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
-         IsDropoutPlace(key) || std::ranges::find(kCourse, key) != std::end(kCourse);
+  return key.starts_with("schedule.") || key.starts_with("preference.") ||
+         (key.starts_with("amp.") && key != "amp.max_skips") || IsDropoutPlace(key) ||
+         std::ranges::find(kCourse, key) != std::end(kCourse);
 }
 
 bool IsOverridden(const config::RunConfig& config, const std::string& key) {

@@ -378,7 +378,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.zero = config.parallel.zero.value_or(0);
   options.sequence_parallel = config.parallel.sequence == config::OnOrAuto::kOn;
   options.sync_norm = config.parallel.sync_norm;
-  options.evaluate = config.train.eval_every > 0;
+  // An evaluation also makes the reference log-probabilities of preferences.
+  options.evaluate = config.train.eval_every > 0 || config.preference.asked();
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
   // No token is shorter than a byte, and an empty prompt is one token.
   options.generate_context =

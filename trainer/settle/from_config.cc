@@ -133,12 +133,27 @@ void FollowModel(config::Loaded& loaded) {
   if (config.IsSet("data.packing") || config.data.packing == config::Packing::kConcatenate) return;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   if (model->inputs().contains("positions")) return;
+  if (config.preference.asked()) {
+    throw config.Error("preference.loss",
+                       fmt::format("models of family {} cannot keep the answers of a pair apart; "
+                                   "leave it out, or choose another model",
+                                   model->family()));
+  }
   config.data.packing = config::Packing::kConcatenate;
   config.data.too_long = config::TooLong::kTruncate;
   if (!config.IsSet("data.too_long")) return;
   loaded.warnings.push_back(fmt::format(
       "{}: data.too_long: has no effect: models of family {} cannot keep examples apart",
       config.Origin("data.too_long"), model->family()));
+}
+
+// Tells the model what to learn of pairs.
+void SetPreference(const config::PreferenceConfig& preference, Settings& settings) {
+  if (!preference.asked()) return;
+  settings.Set(models::kPreferenceLoss, std::string(config::ToString(preference.loss)));
+  settings.Set(models::kPreferenceBeta, preference.beta);
+  settings.Set(models::kPreferenceSmoothing, preference.label_smoothing);
+  settings.Set(models::kPreferenceSftWeight, preference.sft_weight);
 }
 
 // Notes which settings a source has taken, and from where.
@@ -260,6 +275,7 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
   std::unique_ptr<models::Model> model;
   Settings settings = config.model.settings;
   if (!config.data.KeyOfDocumentsApart().empty()) settings.Set(models::kDocumentsApart, true);
+  SetPreference(config.preference, settings);
   if (!config.model.init_from.empty()) {
     model = ModelOfFolder(config, settings);
   } else {

@@ -108,7 +108,8 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
       .seed = kSplitSeed,
       .chats = {.chat_template = d.chat_template,
                 .loss_on = d.loss_on == config::LossOn::kAll ? data::LossOn::kAll
-                                                             : data::LossOn::kAssistant}};
+                                                             : data::LossOn::kAssistant,
+                .pairs = config.preference.asked()}};
   options.packing = static_cast<data::Packing>(d.packing);
   options.too_long = static_cast<data::TooLong>(d.too_long);
   options.documents_apart = d.documents == config::Documents::kApart;

@@ -303,6 +303,7 @@ class Compiler {
     leave(outputs.logits, kClassLogits);
     if (options_.features) leave(outputs.features, kClassFeatures);
     leave(outputs.images, kMadeImages);
+    leave(outputs.log_probs, kLogProbs);
     CarryStates(builder, outputs.states, purpose.carry);
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);

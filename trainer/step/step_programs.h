@@ -25,6 +25,9 @@ inline constexpr std::string_view kMadeImages = "made_images";
 // f32[B,D].
 inline constexpr std::string_view kClassFeatures = "class_features";
 
+// The same of the log-probabilities of targets, f32[B,T], if the model learns preferences.
+inline constexpr std::string_view kLogProbs = "target_log_probs";
+
 using ProgramList = std::vector<std::shared_ptr<const graph::Program>>;
 
 // What a program works on: an update of an objective.
