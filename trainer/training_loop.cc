@@ -22,6 +22,7 @@
 #include "trainer/record/step_record.h"
 #include "trainer/run_results.h"
 #include "trainer/save_and_resume/read_snapshot.h"
+#include "trainer/save_and_resume/reference_log_probs.h"
 #include "trainer/save_and_resume/way_on.h"
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/run_costs.h"
@@ -86,6 +87,7 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
         Wrapped("chosen within memory.budget: " + run_.settled.chosen, kLineColumns, "  ") + "\n");
   }
   Announce(step, known.rates());
+  PrepareReferences();
 }
 
 ExitCode TrainingLoop::Run() {
@@ -195,6 +197,30 @@ void TrainingLoop::Announce(const CompiledStep& compiled, const memory::DeviceRa
     run.reserved_bytes = run_.session->memory().stats(graph::Place::kDevice).reserved;
   }
   PrintProgress(Announcement(run));
+}
+
+// Of preferences: the log-probabilities that the weights give as the run begins, or that they gave
+// when the run that continues has begun.
+void TrainingLoop::PrepareReferences() {
+  const PreferenceRows rows = run_.feed.source().PreferenceRows();
+  if (rows.empty()) return;
+  const Stage stage("references");
+  const auto references = [&] {
+    if (run_.resumed != nullptr) {
+      return ReferenceLogProbs::Read(
+          RunOfSnapshot(run_.resumed->snapshot.path()) + "/" + kReferenceFile, run_.record.base);
+    }
+    int64_t tenths = 0;
+    return ReferenceLogProbs::Compute(
+        *run_.session, rows, run_.ranks, run_.record.base, [&](int64_t done, int64_t all) {
+          run_.ranks.Progress();
+          if (!run_.ranks.first() || 10 * done / all == tenths) return;
+          tenths = 10 * done / all;
+          PrintProgress(fmt::format("reference log-probabilities: batch {} of {}\n", done, all));
+        });
+  }();
+  if (!run_.Continues()) directory_.Write(kReferenceFile, references.Content());
+  references.Set(rows, directory_.File(kReferenceFile));
 }
 
 // Returns false when the run went back to an earlier step.

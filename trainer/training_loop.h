@@ -44,6 +44,7 @@ class TrainingLoop {
  private:
   void StartWatch();
   void Announce(const CompiledStep& compiled, const memory::DeviceRates& rates) const;
+  void PrepareReferences();
   bool RanToItsEnd();
   void Steps();
   bool StopAsked();

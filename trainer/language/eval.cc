@@ -22,6 +22,8 @@
 #include "formats/json.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/record/step_record.h"
+#include "trainer/save_and_resume/reference_log_probs.h"
+#include "trainer/save_and_resume/resume.h"
 #include "trainer/save_and_resume/trained_model.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
@@ -142,6 +144,23 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
   return data;
 }
 
+// Of preferences, sets the reference log-probabilities that the run has kept.
+void SetReferences(const EvalCommand& command, const TrainedModel& trained,
+                   const data::Source& samples) {
+  const PreferenceRows rows = samples.PreferenceRows();
+  if (rows.empty()) return;
+  if (!trained.is_run && !trained.snapshot) {
+    throw UserError(
+        fmt::format("{}: preferences are evaluated against the weights that their run began with, "
+                    "and this is no run; name the directory of the run, or give "
+                    "--set preference.loss=none",
+                    command.folder));
+  }
+  const std::string run = trained.is_run ? trained.folder : RunOfSnapshot(command.folder);
+  const std::string path = run + "/" + kReferenceFile;
+  ReferenceLogProbs::Read(path, "").Set(rows, path);
+}
+
 // A live line on stderr, on a terminal only.
 class LiveLine {
  public:
@@ -162,6 +181,7 @@ struct EvalResult {
   std::vector<StepMetrics> values = {};       // by objective
   std::vector<std::string> class_names = {};
   std::optional<double> bits_per_byte;  // known where every token is a byte
+  const char* unit = "targets";         // of what is no text
   int64_t targets = 0;                  // of text, tokens
   int64_t batches = 0;
   double seconds = 0;
@@ -178,13 +198,14 @@ void PrintJson(const EvalResult& result, const std::string& dtype, const Compile
     json["bits_per_byte"] = nullptr;
     if (result.bits_per_byte) json["bits_per_byte"] = *result.bits_per_byte;
   }
-  json[result.is_text ? "tokens" : "targets"] = result.targets;
+  json[result.is_text ? "tokens" : result.unit] = result.targets;
   json["batches"] = result.batches;
   json["batch"] = compiled.options.micro_batch;
   if (result.is_text) json["sequence"] = compiled.options.sequence;
   json["dtype"] = dtype;
   json["seconds"] = result.seconds;
-  json[result.is_text ? "tokens_per_s" : "targets_per_s"] = result.targets_per_second();
+  json[fmt::format("{}_per_s", result.is_text ? "tokens" : result.unit)] =
+      result.targets_per_second();
   json["arena_bytes"] = memory.arena;
   json["weight_bytes"] = memory.weights;
   for (const EvaluatedMetric& metric : result.metrics) {
@@ -246,7 +267,7 @@ void PrintText(const EvalResult& result, const CompiledStep& compiled) {
     PrintAnswer(fmt::format("loss {:.6f}\n", result.loss));
   }
   PrintMetrics(result);
-  const char* const unit = result.is_text ? "tokens" : "targets";
+  const char* const unit = result.is_text ? "tokens" : result.unit;
   PrintAnswer(fmt::format("{} {} in {} batches of {}{}, {:.2f} s, {} {}/s\n", result.targets, unit,
                           result.batches, compiled.options.micro_batch,
                           result.is_text ? fmt::format(" × {}", compiled.options.sequence) : "",
@@ -267,10 +288,13 @@ void RunEval(const EvalCommand& command) {
   options.micro_batch =
       std::min(command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch)),
                data.samples->samples().value());
+  const bool preferences = !data.samples->PreferenceRows().empty();
+  SetReferences(command, trained, *data.samples);
   const data::HeldOutBatches batches(std::move(data.samples), options.micro_batch, 0, 1,
                                      data.workers);
   EvalResult result;
-  result.is_text = data.is_text;
+  result.is_text = data.is_text && !preferences;
+  if (preferences) result.unit = "pairs";
   result.targets = batches.CountTargets(trained.model->objectives().front().name);
   result.batches = batches.count();
   if (result.targets == 0) {
@@ -299,7 +323,8 @@ void RunEval(const EvalCommand& command) {
     throw ExplainNotFinite(trained, session, command.dtype,
                            fmt::format("the loss is {}", result.loss));
   }
-  if (data.tokenizer == "byte") result.bits_per_byte = result.loss / std::log(2.0);
+  if (data.tokenizer == "byte" && result.is_text)
+    result.bits_per_byte = result.loss / std::log(2.0);
   if (command.json) {
     PrintJson(result, command.dtype, session.compiled());
   } else {

@@ -99,7 +99,8 @@ void RunDirectory::Begin() {
     }
   }
   for (const char* folder : {"snapshots", "slices", "samples"}) fs::remove_all(File(folder), error);
-  for (const char* file : {"summary.json", "samples.jsonl", "mlflow.json"}) {
+  for (const char* file :
+       {"summary.json", "samples.jsonl", "mlflow.json", "reference_log_probs.safetensors"}) {
     fs::remove(File(file), error);
   }
   metrics_.emplace(File("metrics.jsonl"), /*append=*/false);

@@ -77,6 +77,12 @@ std::optional<std::string> OnFirst(runtime::RankGroup& ranks,
 
 std::string SnapshotsOf(const std::string& run_directory) { return run_directory + "/snapshots"; }
 
+std::string RunOfSnapshot(const std::string& snapshot) {
+  fs::path path = fs::absolute(snapshot).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "…/": the same folder
+  return path.parent_path().parent_path().string();
+}
+
 std::optional<std::string> FindSnapshot(const std::string& resume, const config::RunConfig& config,
                                         runtime::RankGroup& ranks) {
   return OnFirst(ranks, [&] { return Find(resume, config); });

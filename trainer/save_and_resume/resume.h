@@ -15,6 +15,9 @@ namespace plimsoll::trainer {
 // The folder of a run's snapshots.
 std::string SnapshotsOf(const std::string& run_directory);
 
+// The directory of the run that has written the snapshot in that folder.
+std::string RunOfSnapshot(const std::string& snapshot);
+
 // The folder of the snapshot that `resume` names; nothing for a run that has none. "auto" is the
 // newest undamaged snapshot in the run's own directory; a path is a snapshot, or a run directory
 // for its newest one. UserError when a path has none, or when all snapshots are damaged. The first
