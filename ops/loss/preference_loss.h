@@ -28,7 +28,7 @@
 //   preference_loss_backward  (logp, targets, positions, reference, scale, dloss[]) → dlogp[B,T],
 //                             0 where no target counts
 //
-// Sums are taken in double, row after row, in the order of tokens.
+// Sums are taken in double, row after row, in the order of tokens; l is rounded to C.
 #pragma once
 
 #include <string_view>

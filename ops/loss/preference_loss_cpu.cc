@@ -93,6 +93,8 @@ struct Rows {
       }
       ++i;
     } while (i < first + tokens && positions[i] != 0);
+    // As the reference is a float, a model that is its own reference has ratios of 0.
+    text.logp = static_cast<double>(static_cast<T>(text.logp));
     text.end = i;
     return text;
   }

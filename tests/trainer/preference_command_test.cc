@@ -1,0 +1,170 @@
+// Learning from pairs of answers as users see it: ten steps as TRL's DPOTrainer makes them, resume,
+// eval, plan, refusals. preferences/ is made by make_preferences.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "formats/json.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using Arguments = std::vector<std::string>;
+
+constexpr const char* kFolder = "tests/trainer/preferences";
+constexpr const char* kMetrics[] = {"rewards_chosen",     "rewards_rejected", "rewards_margins",
+                                    "rewards_accuracies", "logps_chosen",     "logps_rejected"};
+
+class PreferenceCommand : public testing::Test {
+ protected:
+  PreferenceCommand() {
+    const std::string folder = kFolder;
+    folder_.Write("run.yaml", "model: {init_from: " + folder + "/model, sequence: 128}\n" +
+                                  "lora: {init_from: " + folder + "/adapter}\n" +
+                                  "data: {train: " + folder + "/pairs.jsonl, eval: " + folder +
+                                  "/pairs.jsonl, tokenizer: " + folder +
+                                  "/model, packing: none, order: consecutive}\n" +
+                                  "preference: {loss: dpo, beta: 0.3}\n"
+                                  "train: {steps: 10, micro_batch: 2, threads: 2, log_every: 1, "
+                                  "eval_every: 0}\n"
+                                  "optimizer: {lr: 3e-3, weight_decay: 0, clip_grad_norm: 0}\n"
+                                  "schedule: {name: constant}\n"
+                                  "device: cpu\n"
+                                  "memory: {calibrate: false}\n");
+  }
+
+  Outcome Run(const std::string& run, const Arguments& sets, const Arguments& more = {}) const {
+    Arguments all = {"run.dir=" + folder_ / run};
+    all.insert(all.end(), sets.begin(), sets.end());
+    return RunPlimsoll(WithSets({"train", folder_ / "run.yaml"}, all, more));
+  }
+  std::string Train(const std::string& run, const Arguments& sets,
+                    const Arguments& more = {}) const {
+    return ExpectExit(0, Run(run, sets, more)).out;
+  }
+  std::vector<json> Steps(const std::string& run) const {
+    std::vector<json> rows;
+    for (json& row : JsonLines(folder_.Read(run + "/metrics.jsonl"))) {
+      if (row.contains("loss")) rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+  // What TRL recorded of each step.
+  void ExpectAsTrl(const std::string& run, const std::string& of) const {
+    const json expected = formats::ReadJson(std::string(kFolder) + "/expected.json").at(of);
+    const std::vector<json> rows = Steps(run);
+    ASSERT_EQ(rows.size(), expected.size());
+    for (size_t step = 0; step < rows.size(); ++step) {
+      SCOPED_TRACE(of + ", step " + std::to_string(step));
+      const auto expect = [&](const char* name) {
+        const double value = expected[step].at(name);
+        EXPECT_NEAR(rows[step].at(name).get<double>(), value, 1e-5 * (1 + std::abs(value))) << name;
+      };
+      expect("loss");
+      for (const char* name : kMetrics) expect(name);
+    }
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(PreferenceCommand, LearnsAsTrlDoes) {
+  const std::string text = Train("dpo", {});
+  EXPECT_THAT(text, HasSubstr("20 pairs in 20 rows of 128 tokens"));
+  ExpectAsTrl("dpo", "dpo");
+  Train("ipo", {"preference.loss=ipo", "preference.beta=0.2"});
+  ExpectAsTrl("ipo", "ipo");
+  Train("dpo_sft", {"preference.sft_weight=0.5", "train.micro_batch=1"});
+  ExpectAsTrl("dpo_sft", "dpo_sft");
+}
+
+// No loss depends on how pairs are split into micro-steps, nor on what is recomputed.
+TEST_F(PreferenceCommand, LearnsTheSameInAnyMicroSteps) {
+  Train("one", {"train.micro_batch=4", "train.steps=5"});
+  Train("four", {"train.micro_batch=1", "train.accumulate=4", "train.steps=5"});
+  Train("recomputed", {"train.micro_batch=4", "train.steps=5", "checkpointing.policy=block"});
+  const std::vector<json> one = Steps("one"), four = Steps("four"), again = Steps("recomputed");
+  ASSERT_EQ(one.size(), 5u);
+  for (size_t step = 0; step < one.size(); ++step) {
+    for (const char* name : {"loss", "rewards_margins", "logps_chosen"}) {
+      const double value = one[step].at(name);
+      EXPECT_NEAR(four.at(step).at(name).get<double>(), value, 1e-5 * (1 + std::abs(value)));
+      EXPECT_EQ(again.at(step).at(name), one[step].at(name)) << name << " of step " << step;
+    }
+  }
+}
+
+TEST_F(PreferenceCommand, LearnsOfPackedPairs) {
+  const std::string text = Train("packed", {"data.packing=best_fit", "train.micro_batch=4",
+                                            "model.sequence=256", "train.steps=1"});
+  EXPECT_THAT(text, HasSubstr("20 pairs in"));
+  const double loss = Steps("packed").at(0).at("loss");
+  EXPECT_NEAR(loss, std::log(2.0), 1e-5) << "the model is its own reference";
+}
+
+TEST_F(PreferenceCommand, ResumesExactlyWithItsReferences) {
+  const Arguments sets = {"save.every=2", "train.steps=4", "train.eval_every=2"};
+  Train("whole", sets);
+  Arguments first = sets;
+  first.push_back("train.stop_after=2");
+  Train("parts", first);
+  const std::string kept = folder_.Read("parts/reference_log_probs.safetensors");
+  Train("parts", sets, {"--resume", "auto"});
+  EXPECT_EQ(folder_.Read("parts/reference_log_probs.safetensors"), kept);
+  const std::vector<json> whole = Steps("whole"), parts = Steps("parts");
+  ASSERT_EQ(whole.size(), 4u);
+  ASSERT_EQ(parts.size(), 4u);
+  for (size_t step = 0; step < 4; ++step) {
+    EXPECT_EQ(parts[step].at("loss"), whole[step].at("loss")) << step;
+    EXPECT_EQ(parts[step].at("rewards_margins"), whole[step].at("rewards_margins")) << step;
+  }
+  // A file that does not fit is refused, and so is its absence.
+  std::string damaged = kept;
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  folder_.Write("parts/reference_log_probs.safetensors", damaged);
+  Arguments longer = sets;
+  longer.push_back("train.steps=6");
+  const Outcome refused = Run("parts", longer, {"--resume", "auto"});
+  EXPECT_NE(refused.exit_code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("reference_log_probs.safetensors"));
+}
+
+TEST_F(PreferenceCommand, EvaluatesAgainstItsReferences) {
+  Train("run", {"train.eval_every=10"});
+  const json own = json::parse(ExpectExit(0, RunPlimsoll({"eval", folder_ / "run", "--json"})).out);
+  EXPECT_EQ(own.at("pairs"), 20);
+  json last;
+  for (const json& row : JsonLines(folder_.Read("run/metrics.jsonl"))) {
+    if (row.contains("eval_loss")) last = row;
+  }
+  EXPECT_NEAR(own.at("loss").get<double>(), last.at("eval_loss").get<double>(), 1e-6);
+  EXPECT_NEAR(own.at("rewards_margins").get<double>(),
+              last.at("eval_rewards_margins").get<double>(), 1e-5);
+  const std::string other =
+      folder_.Write("other.jsonl", "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"r\"}\n");
+  const Outcome refused = RunPlimsoll({"eval", folder_ / "run", "--data", other});
+  ExpectRefusal(refused, {"reference_log_probs.safetensors", "2 of 2 texts"});
+}
+
+TEST_F(PreferenceCommand, SaysWhatDoesNotGoTogether) {
+  const auto refuses = [&](const Arguments& sets, const std::vector<std::string>& parts) {
+    ExpectRefusal(Run("refused", sets), parts);
+  };
+  refuses({"data.packing=concatenate"}, {"data.packing", "preference.loss"});
+  refuses({"data.too_long=split"}, {"data.too_long", "preference.loss"});
+  refuses({"data.loss_on=all"}, {"data.loss_on", "preference.loss"});
+  refuses({"preference.loss=none"}, {"pairs.jsonl:1", "preference.loss"});
+}
+
+}  // namespace
+}  // namespace plimsoll
