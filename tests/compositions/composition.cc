@@ -21,7 +21,7 @@ class Generator {
   Composition Draw() {
     Composition c;
     ranks_ = c.ranks = Chance(0.15) ? 2 : 1;
-    family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "qwen3", "mistral", "gemma2",
+    family_ = Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "qwen3", "mistral", "phi3", "gemma2",
                     "gemma3_text", "bert", "vit", "resnet", "unet", "adversarial", "dcgan"});
     c.program = family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "app/plimsoll";
     accumulate_ = Number(1, 3);
@@ -61,7 +61,7 @@ class Generator {
   bool Gemma() const { return family_ == "gemma2" || family_ == "gemma3_text"; }
   bool LlamaLike() const {
     return family_ == "llama" || family_ == "qwen2" || family_ == "qwen3" || family_ == "mistral" ||
-           Gemma();
+           family_ == "phi3" || Gemma();
   }
   bool Language() const { return family_ == "gpt2" || LlamaLike(); }
 
@@ -103,7 +103,11 @@ class Generator {
       text += fmt::format(", kv_heads: 2, ffn_width: {}", wide ? 512 : 80);
     }
     if (family_ == "qwen3") text += ", head_width: 24";
-    if (family_ == "mistral" && Chance(0.5)) text += ", window: 5";
+    if ((family_ == "mistral" || family_ == "phi3") && Chance(0.5)) text += ", window: 5";
+    if (family_ == "phi3" && Chance(0.5)) text += ", rotary_width: 6";
+    if (family_ == "llama" && Chance(0.2)) {
+      text += ", rope_type: yarn, rope_factor: 4, rope_original_sequence: 8";
+    }
     if (Gemma()) {
       text += fmt::format(", window: {}, window_pattern: {}, final_logit_softcapping: {}",
                           Pick({"5", "16"}), Pick({"2", "3"}), Pick({"0", "3"}));

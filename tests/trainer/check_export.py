@@ -26,6 +26,7 @@ MODELS = {
     "llama": "family: llama, vocab: 768, kv_heads: 1, ffn_width: 96",
     "qwen2": "family: qwen2, vocab: 768, kv_heads: 1, ffn_width: 96, tied: true",
     "qwen3": "family: qwen3, vocab: 768, kv_heads: 1, head_width: 24, ffn_width: 96, tied: true",
+    "phi3": "family: phi3, vocab: 768, kv_heads: 1, ffn_width: 96, window: 32",
     "mistral": "family: mistral, vocab: 768, kv_heads: 1, ffn_width: 96, window: 32",
     "gemma2": "family: gemma2, vocab: 768, kv_heads: 1, ffn_width: 96, window: 9",
     "gemma3_text": "family: gemma3_text, vocab: 768, kv_heads: 1, ffn_width: 96, window: 9, "

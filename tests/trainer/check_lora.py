@@ -30,6 +30,8 @@ MODELS = {
     "qwen2": ("family: qwen2, kv_heads: 1, ffn_width: 96, tied: true", "all-linear", "all-linear"),
     "qwen3": ("family: qwen3, kv_heads: 1, ffn_width: 96, head_width: 24", "q_proj, o_proj, up_proj",
               ["k_proj", "v_proj", "down_proj"]),
+    "phi3": ("family: phi3, kv_heads: 1, ffn_width: 96, rotary_width: 12", "all-linear",
+             "all-linear"),
     "mistral": ("family: mistral, kv_heads: 1, ffn_width: 96", "all-linear", "all-linear"),
     "gemma2": ("family: gemma2, kv_heads: 1, ffn_width: 96, window: 9", "q_proj, o_proj, up_proj",
                ["k_proj", "v_proj", "down_proj"]),

@@ -183,6 +183,21 @@ models::ModelSpec WithLinearScaling(models::ModelSpec spec) {
   return spec;
 }
 
+models::ModelSpec WithYarn(models::ModelSpec spec) {
+  spec.rope_theta = 100;
+  spec.rope_scaling = models::RopeScaling::Yarn(4, 40);
+  return spec;
+}
+
+// Of a text of `original` tokens and more, longrope has the factors of long ones; from the first
+// token on, as the cache has room for it.
+models::ModelSpec TinyPhi3(int64_t original) {
+  models::ModelSpec spec = models::Phi3Spec({2, 32, 4, 2, 8, 80, 96, 16, false});
+  spec.rotary_width = 6;
+  spec.rope_scaling = models::LongropeOf(spec, original);
+  return spec;
+}
+
 class CacheTest : public testing::TestWithParam<CacheCase> {};
 
 TEST_P(CacheTest, LogitsAreThoseOfTheWholeText) {
@@ -280,6 +295,9 @@ INSTANTIATE_TEST_SUITE_P(
         CacheCase{"llama", Longer(models::LlamaSpec({2, 32, 2, 2, 16, 80, 96, 16, false})), 20},
         CacheCase{"grouped", Longer(models::LlamaSpec({2, 32, 4, 2, 8, 80, 96, 16, false})), 150},
         CacheCase{"linear_scaling", Longer(WithLinearScaling(TinyLlama())), 128},
+        CacheCase{"yarn", Longer(WithYarn(TinyLlama())), 128},
+        CacheCase{"phi3_short", Longer(TinyPhi3(20)), 20},
+        CacheCase{"phi3_long", Longer(TinyPhi3(19)), 20},
         CacheCase{"one_kv_head", Longer(TinyLlama()), 128}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -323,6 +323,18 @@ TEST(ConfigErrors, Shapes) {
        "as in 4"},
       {kData + "model: " + kLlama + "rope_factor: 2}\n",
        "run.yaml:2: model.rope_factor: has no meaning for model.rope_type: default; remove it"},
+      {kData + "model: " + kLlama + "rope_type: yarn, rope_factor: 4}\n",
+       "run.yaml:2: model.rope_original_sequence: missing; say how long texts were before "
+       "`rope_factor`, as in 4096"},
+      {kData + "model: " + kLlama +
+           "rope_type: linear, rope_factor: 2, rope_original_sequence: 64}\n",
+       "run.yaml:2: model.rope_original_sequence: has no meaning for model.rope_type: linear; "
+       "remove it"},
+      {kData + "model: " + kLlama + "rotary_width: 4}\n",
+       "run.yaml:2: model.rotary_width: has no meaning for model.family: llama; remove it"},
+      {kData + "model: {family: phi3, layers: 1, width: 8, heads: 1, vocab: 4, sequence: 4, "
+               "rope_type: linear}\n",
+       "run.yaml:2: model.rope_type: has no meaning for model.family: phi3; remove it"},
       {kData + "model: " + kLlama + "rope_type: linear, rope_factor: 0.5}\n",
        "run.yaml:2: model.rope_factor: 0.5 is out of range; it must be between 1 and 1000000"},
       {kData + "model: {init_from: gpt2, layers: 3}\n",

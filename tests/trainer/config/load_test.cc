@@ -140,6 +140,23 @@ TEST(Load, RotaryEmbeddingsAreStretched) {
       "linear, rope_factor: 4}");
   EXPECT_EQ(config.model.settings.Text("rope_type"), "linear");
   EXPECT_EQ(config.model.settings.Float("rope_factor"), 4);
+  const RunConfig yarn = Parse(
+      "data: {synthetic: true}\n"
+      "model: {family: llama, layers: 1, width: 8, heads: 1, vocab: 9, sequence: 4, rope_type: "
+      "yarn, rope_factor: 4, rope_original_sequence: 2}");
+  EXPECT_EQ(yarn.model.settings.Text("rope_type"), "yarn");
+  EXPECT_EQ(yarn.model.settings.Int("rope_original_sequence"), 2);
+}
+
+TEST(Load, PartsOfHeadsTurnInPhi3) {
+  const RunConfig config = Parse(
+      "data: {synthetic: true}\n"
+      "model: {family: phi3, layers: 1, width: 8, heads: 1, vocab: 9, sequence: 4, rotary_width: "
+      "6, window: 3}");
+  EXPECT_EQ(config.model.settings.Int("rotary_width"), 6);
+  EXPECT_EQ(config.model.settings.Int("window"), 3);
+  EXPECT_EQ(config.model.settings.Float("norm_eps"), 1e-5);
+  EXPECT_FALSE(config.model.settings.Has("rope_type"));
 }
 
 TEST(Load, HeadWidthNeedNotDivideTheWidth) {

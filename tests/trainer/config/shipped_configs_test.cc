@@ -61,6 +61,8 @@ TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
       {"llama-8b", 8'030'261'248},
       {"llama-13b", 13'015'864'320},
       {"mistral-7b", 7'248'023'552},
+      {"phi-3-mini", 3'821'079'552},
+      {"phi-4-mini", 3'836'021'760},
       {"qwen2-0.5b", 494'032'768},
       {"qwen2-1.5b", 1'543'714'304},
       {"qwen2.5-7b", 7'615'616'512},
