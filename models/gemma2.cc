@@ -45,7 +45,8 @@ const LanguageFamilyRegistration kFamily({
     .make = [](ModelSpec spec) { return MakeGemma(std::move(spec), {}); },
     .read_config = &ReadGemma2,
     .write_config = &WriteGemma2,
-    .config_keys = Joined(GemmaConfigKeys(), {formats::Read("attn_logit_softcapping")}),
+    .config_keys = Joined(Joined(GemmaConfigKeys(), RopeKeys()),
+                          {formats::Read("attn_logit_softcapping")}),
 });
 
 }  // namespace

@@ -16,6 +16,7 @@
 namespace plimsoll::models {
 namespace {
 
+using formats::Harmless;
 using formats::JsonObject;
 using formats::Read;
 using formats::Refused;
@@ -59,7 +60,7 @@ void ReadGemma3Rope(const JsonObject& config, ModelSpec& spec) {
     }
     if (types.Has("sliding_attention")) {
       sliding = types.RequireObject("sliding_attention");
-      ModelSpec local;
+      ModelSpec local = spec;
       sliding_theta = ReadRopeParameters(sliding, local);
       if (local.rope_scaling) {
         sliding.Fail("rope_type", "only default is supported for layers with a window");
@@ -68,7 +69,7 @@ void ReadGemma3Rope(const JsonObject& config, ModelSpec& spec) {
   }
   if (config.Has("rope_scaling")) {
     const JsonObject scaling = config.RequireObject("rope_scaling");
-    ModelSpec other;
+    ModelSpec other = spec;
     if (const auto theta = ReadRopeParameters(scaling, other)) {
       if (full_theta && *full_theta != *theta) {
         scaling.Fail("rope_theta", fmt::format("is {}, but rope_parameters.full_attention has {}; "
@@ -147,7 +148,11 @@ const LanguageFamilyRegistration kFamily({
     .read_config = &ReadGemma3,
     .write_config = &WriteGemma3,
     .config_keys = Joined(GemmaConfigKeys(),
-                          {Read("rope_local_base_freq"), Read("sliding_window_pattern"),
+                          {Read("rope_theta"), Read("rope_scaling"), Read("rope_parameters"),
+                           Read("partial_rotary_factor"), Read("rope_local_base_freq"),
+                           Read("sliding_window_pattern"),
+                           Harmless("original_max_position_embeddings",
+                                    "transformers reads it within the parameters of layers"),
                            Refused("attn_logit_softcapping",
                                    "transformers' Gemma 3 caps no scores, whatever it says; "
                                    "remove it, or say null")}),

@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "models/config_keys.h"
 #include "models/language_model.h"
 #include "models/llama_config.h"
 #include "models/rope_config.h"
@@ -134,28 +133,27 @@ void WriteGemmaConfig(const ModelSpec& spec, const char* architecture,
 }
 
 std::vector<formats::KeyRule> GemmaConfigKeys() {
-  return Joined(RopeKeys(),
-                {Read("num_hidden_layers"),
-                 Read("hidden_size"),
-                 Read("num_attention_heads"),
-                 Read("num_key_value_heads"),
-                 Read("head_dim"),
-                 Read("intermediate_size"),
-                 Read("max_position_embeddings"),
-                 Read("hidden_activation"),
-                 Read("rms_norm_eps"),
-                 Read("attention_dropout"),
-                 Read("attention_bias"),
-                 Read("layer_types"),
-                 Read("sliding_window"),
-                 Read("query_pre_attn_scalar"),
-                 Read("final_logit_softcapping"),
-                 Refused("use_bidirectional_attention",
-                         "tokens see earlier ones alone; an encoder is not supported"),
-                 Harmless("hidden_act", "transformers reads hidden_activation"),
-                 Harmless("sliding_window_size", "transformers reads sliding_window"),
-                 Harmless("cache_implementation", "it says how transformers generates"),
-                 Harmless("max_sequence_length", "transformers reads max_position_embeddings")});
+  return {Read("num_hidden_layers"),
+          Read("hidden_size"),
+          Read("num_attention_heads"),
+          Read("num_key_value_heads"),
+          Read("head_dim"),
+          Read("intermediate_size"),
+          Read("max_position_embeddings"),
+          Read("hidden_activation"),
+          Read("rms_norm_eps"),
+          Read("attention_dropout"),
+          Read("attention_bias"),
+          Read("layer_types"),
+          Read("sliding_window"),
+          Read("query_pre_attn_scalar"),
+          Read("final_logit_softcapping"),
+          Refused("use_bidirectional_attention",
+                  "tokens see earlier ones alone; an encoder is not supported"),
+          Harmless("hidden_act", "transformers reads hidden_activation"),
+          Harmless("sliding_window_size", "transformers reads sliding_window"),
+          Harmless("cache_implementation", "it says how transformers generates"),
+          Harmless("max_sequence_length", "transformers reads max_position_embeddings")};
 }
 
 std::optional<SpecProblem> FindGemmaProblem(const ModelSpec& spec) {

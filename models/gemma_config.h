@@ -44,6 +44,7 @@ void WriteSoftCap(double cap, const char* key, nlohmann::ordered_json& config);
 void WriteGemmaConfig(const ModelSpec& spec, const char* architecture,
                       nlohmann::ordered_json& config);
 
+// Without those of the rotary embedding.
 std::vector<formats::KeyRule> GemmaConfigKeys();
 
 // LanguageFamily::find_problem.
