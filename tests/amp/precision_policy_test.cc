@@ -72,22 +72,24 @@ TEST(Policy, RefusesWhatItCannotFollow) {
   EXPECT_EQ(ProblemOf({"layernorm"}, {}),
             "low_ops: no op kind layernorm, did you mean layer_norm?");
   EXPECT_EQ(ProblemOf({}, {"sum", "liner"}), "fp32_ops: no op kind liner, did you mean linear?");
-  EXPECT_EQ(ProblemOf({}, {"convolution"}),
-            "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
-            "add_rms_norm, add_to_state, attention, avg_pool2d, batch_norm, batch_norm_statistics, "
-            "binary_cross_entropy_with_logits, "
-            "concat_channels, conv, conv_transpose, cross_entropy, dice_loss, drop_path, dropout, "
-            "embedding, geglu, gelu, global_avg_pool, "
-            "layer_norm, leaky_relu, linear, "
-            "linear_cross_entropy, masked_softmax, matmul, max_magnitude, max_pool2d, "
-            "merge_batch_norm_statistics, "
-            "merge_channel_statistics, merge_heads, moving_average, mul, patches, place_tokens, "
-            "power_iteration, "
-            "prepend_token, qk_norm, relu, resize, rms_norm, rotary, scale, scale_by, select_rows, "
-            "sigmoid, silu, "
-            "slice_tokens, softcap, space_to_depth, spectral_norm, split_heads, squared_error, "
-            "squared_norm, "
-            "subsample, sum, swiglu, tanh");
+  EXPECT_EQ(
+      ProblemOf({}, {"convolution"}),
+      "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
+      "add_rms_norm, add_to_state, attention, avg_pool2d, batch_norm, batch_norm_statistics, "
+      "binary_cross_entropy_with_logits, "
+      "concat_channels, conv, conv_transpose, cross_entropy, dice_loss, drop_path, dropout, "
+      "embedding, geglu, gelu, global_avg_pool, "
+      "layer_norm, leaky_relu, linear, "
+      "linear_cross_entropy, linear_log_probs, masked_softmax, matmul, max_magnitude, max_pool2d, "
+      "merge_batch_norm_statistics, "
+      "merge_channel_statistics, merge_heads, moving_average, mul, patches, place_tokens, "
+      "power_iteration, "
+      "preference_loss, prepend_token, qk_norm, relu, resize, rms_norm, rotary, scale, scale_by, "
+      "select_rows, "
+      "sigmoid, silu, "
+      "slice_tokens, softcap, space_to_depth, spectral_norm, split_heads, squared_error, "
+      "squared_norm, "
+      "subsample, sum, swiglu, tanh");
   EXPECT_EQ(ProblemOf({"gelu", "sum"}, {"silu", "sum"}),
             "fp32_ops: sum is in amp.low_ops, too; keep it in one of them");
   EXPECT_EQ(ProblemOf({}, {"linear_dx"}),
