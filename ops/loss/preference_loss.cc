@@ -9,6 +9,26 @@
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
+
+PreferenceOutputs PreferenceLoss(graph::Builder& g, const PreferenceInputs& in,
+                                 const PreferenceOptions& options, std::string_view name) {
+  const std::vector<graph::Value> outputs =
+      g.Emit("preference_loss", {in.logp, in.targets, in.positions, in.reference, in.scale},
+             {{"loss", std::string(options.loss == Preference::kDpo ? "dpo" : "ipo")},
+              {"beta", options.beta},
+              {"label_smoothing", options.label_smoothing},
+              {"sft_weight", options.sft_weight}},
+             name);
+  return {.loss = outputs[0],
+          .pairs = outputs[1],
+          .rewards_chosen = outputs[2],
+          .rewards_rejected = outputs[3],
+          .rewards_margins = outputs[4],
+          .rewards_accuracies = outputs[5],
+          .logps_chosen = outputs[6],
+          .logps_rejected = outputs[7]};
+}
+
 namespace {
 
 using graph::Check;
@@ -97,24 +117,4 @@ const CudaRefusalRegistration kLossRefusal("preference_loss", &Reason);
 const CudaRefusalRegistration kBackwardRefusal("preference_loss_backward", &Reason);
 
 }  // namespace
-
-PreferenceOutputs PreferenceLoss(graph::Builder& g, const PreferenceInputs& in,
-                                 const PreferenceOptions& options, std::string_view name) {
-  const std::vector<Value> outputs =
-      g.Emit("preference_loss", {in.logp, in.targets, in.positions, in.reference, in.scale},
-             {{"loss", std::string(options.loss == Preference::kDpo ? "dpo" : "ipo")},
-              {"beta", options.beta},
-              {"label_smoothing", options.label_smoothing},
-              {"sft_weight", options.sft_weight}},
-             name);
-  return {.loss = outputs[0],
-          .pairs = outputs[1],
-          .rewards_chosen = outputs[2],
-          .rewards_rejected = outputs[3],
-          .rewards_margins = outputs[4],
-          .rewards_accuracies = outputs[5],
-          .logps_chosen = outputs[6],
-          .logps_rejected = outputs[7]};
-}
-
 }  // namespace plimsoll::ops

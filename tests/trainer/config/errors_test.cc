@@ -288,8 +288,7 @@ TEST(ConfigErrors, Shapes) {
   Check({
       {kData,
        "run.yaml:1: model.family: missing; give bert, dcgan, gemma2, gemma3_text, gpt2, llama, "
-       "mistral, qwen2, qwen3, "
-       "resnet, unet, vit, or model.init_from"},
+       "mistral, phi3, qwen2, qwen3, resnet, unet, vit, or model.init_from"},
       {kData + "model: {family: gpt2}\n",
        "run.yaml:2: model.layers: missing; give it, or extend a file of configs/models"},
       {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, sequence: 4}\n",
