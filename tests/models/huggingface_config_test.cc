@@ -453,7 +453,7 @@ TEST(HuggingFaceConfig, RefusesGemmasThatItCannotSay) {
             "in layer_types which layers see all keys (full_attention)");
   EXPECT_EQ(Refusal(small + R"("num_attention_heads": 12})"),
             "config.json: model_type: these sizes make no gemma2 model: heads: 12 heads do not "
-            "divide the width 16, and transformers has no such gemma2; use 8 or 16");
+            "divide the width 16, and transformers has no such gemma2; use 8");
   EXPECT_NE(gemma3(R"("attn_logit_softcapping": 50.0)")
                 .find("config.json: attn_logit_softcapping: is 50.0, which is not supported"),
             std::string::npos);

@@ -452,7 +452,7 @@ TEST(Model, RefusesImpossibleGemmas) {
   using S = ModelSpec;
   EXPECT_EQ(with(gemma2, [](S& s) { s.heads = 8; }),
             "model.heads: 8 heads do not divide the width 12, and transformers has no such "
-            "gemma2; use 6 or 12");
+            "gemma2; use 6");
   EXPECT_EQ(with(gemma2, [](S& s) { s.window.reset(); }),
             "model.window: is missing; give the number of keys");
   EXPECT_EQ(with(gemma2, [](S& s) { s.windowed.pop_back(); }),
