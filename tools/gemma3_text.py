@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a folder of the text part of a Gemma 3 that sees images, in transformers' form (gemma3_text), which Plimsoll reads.
+"""Writes a folder of the text part of a Gemma 3 that sees images, as one of transformers' gemma3_text.
 
     tools/gemma3_text.py FOLDER OUT
 
@@ -23,8 +23,8 @@ OF_IMAGES = ("vision_tower.", "multi_modal_projector.", "model.vision_tower.", "
 TAKEN = ("bos_token_id", "eos_token_id", "pad_token_id", "tie_word_embeddings", "torch_dtype", "dtype")
 # these change none of its numbers.
 LEFT_OUT = ("architectures", "model_type", "text_config", "vision_config", "mm_tokens_per_image", "boi_token_index",
-            "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id", "initializer_range",
-            "transformers_version", "use_cache")
+            "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id",
+            "initializer_range", "transformers_version", "use_cache")
 
 INDEX = "model.safetensors.index.json"
 BESIDE = ("tokenizer*", "special_tokens_map.json", "added_tokens.json", "generation_config.json", "chat_template*")
@@ -34,7 +34,8 @@ PIECE = 1 << 24
 def text_config(path, config):
     """The members of config.json of the text part."""
     if config.get("model_type") != "gemma3" or not isinstance(config.get("text_config"), dict):
-        sys.exit(f"{path}: model_type: is {config.get('model_type')!r}, but only gemma3 with a text_config can be converted")
+        sys.exit(f"{path}: model_type: is {config.get('model_type')!r}, but only gemma3 with a text_config can be "
+                 "converted")
     for key, value in config.items():
         if key not in TAKEN and key not in LEFT_OUT and not key.startswith("_") and value:
             sys.exit(f"{path}: {key}: is {json.dumps(value)}, a key that this script does not know; remove it if it "

@@ -77,7 +77,8 @@ class Conversion(unittest.TestCase):
         tensors = tensors_of(OLD)
         shards = {"a.safetensors": ["language_model.model.norm.weight", "vision_tower.x.weight"],
                   "b.safetensors": ["multi_modal_projector.y"],
-                  "c.safetensors": ["language_model.lm_head.weight", "language_model.model.layers.0.mlp.up_proj.weight"]}
+                  "c.safetensors": ["language_model.lm_head.weight",
+                                    "language_model.model.layers.0.mlp.up_proj.weight"]}
         for file, names in shards.items():
             write(self.source / file, {name: tensors[name] for name in names})
         places = {name: file for file, names in shards.items() for name in names}
@@ -96,7 +97,8 @@ class Conversion(unittest.TestCase):
         self.convert()
         self.assertEqual(json.loads((self.target / "config.json").read_text()),
                          {"hidden_size": 12, "num_hidden_layers": 1, "pad_token_id": 3, "eos_token_id": [1, 106],
-                          "torch_dtype": "bfloat16", "model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"]})
+                          "torch_dtype": "bfloat16", "model_type": "gemma3_text",
+                          "architectures": ["Gemma3ForCausalLM"]})
         self.assertEqual((self.target / "tokenizer.json").read_text(), "{}")
 
     def test_refuses_what_it_does_not_know(self):
