@@ -181,7 +181,7 @@ update
 // Every rank makes the whole of Muon's momentum orthogonal, here two stacked matrices without a
 // step of Newton-Schulz, and takes its part of it.
 TEST(Zero, GathersTheMomentumOfMuon) {
-  const std::string_view carried = R"(program train
+  const std::string_view carried = R"(
   tensor %w: f32[32,32] parameter persistent
   tensor %w.grad: f32[32,32] gradient persistent of %w as gradient
 )";
