@@ -3,6 +3,8 @@
 // eight warps. Sums and products are fused in the places of the CPU's vector code. divide_by_norm
 // and weighted_sum: one thread for a few packs of 16 bytes (ops/cuda/elementwise.cuh). stack_rows
 // copies matrix by matrix. Bytes: every argument once; muon_momentum with a float32 buffer 4·n·s.
+#include <string>
+
 #include "gpu/check.h"
 #include "ops/cuda/coded_moment.cuh"
 #include "ops/cuda/elementwise.cuh"

@@ -61,6 +61,8 @@ bool SetsCourse(const std::string& path) {
                                         "optimizer.eps",
                                         "optimizer.momentum",
                                         "optimizer.nesterov",
+                                        "optimizer.newton_schulz_steps",
+                                        "optimizer.adjust_lr",
                                         "optimizer.ema",
                                         "optimizer.ema_warmup",
                                         "optimizer.clip_grad_norm",
