@@ -26,11 +26,12 @@ datasets.fingerprint.Hasher.hash = classmethod(lambda cls, value: "none")
 
 FOLDER = pathlib.Path(__file__).parent / "preferences"
 STEPS = 10
-CASES = {  # settings of TRL, sequences of a step
-    "dpo": (dict(loss_type=["sigmoid"], beta=0.3), 2),
-    "ipo": (dict(loss_type=["ipo"], beta=0.2), 2),
-    # TRL's mean over the tokens of a batch is that of a pair where a batch has one.
-    "dpo_sft": (dict(loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.5], beta=0.3), 1),
+PAIRS = 20  # all of them in every step, so that their order does not matter
+CASES = {  # settings of TRL
+    "dpo": dict(loss_type=["sigmoid"], beta=0.3),
+    "ipo": dict(loss_type=["ipo"], beta=0.2),
+    # TRL's mean over the tokens of a batch is that over its pairs, as the chosen answers are equally long.
+    "dpo_sft": dict(loss_type=["sigmoid", "sft"], loss_weights=[1.0, 0.5], beta=0.3),
 }
 RECORDED = {"loss": "loss", "rewards/chosen": "rewards_chosen", "rewards/rejected": "rewards_rejected",
             "rewards/margins": "rewards_margins", "rewards/accuracies": "rewards_accuracies",
@@ -53,9 +54,9 @@ def make_tokenizer(folder):
 
 def make_pairs():
     pairs = []
-    for i in range(20):
-        right, wrong = str(3 * i + 1), "no idea " * (1 + i % 3)
-        pairs.append({"prompt": f"{i} and {2 * i + 1} is ", "chosen": right + "." * (i % 4), "rejected": wrong})
+    for i in range(PAIRS):
+        right, wrong = f"{3 * i + 1:<4}", "no " * (1 + i % 4)
+        pairs.append({"prompt": f"{i} and {2 * i + 1} is ", "chosen": right, "rejected": wrong})
     return pairs
 
 
@@ -77,21 +78,16 @@ def make_model():
         weights.chmod(0o644)
 
 
-class InOrder(DPOTrainer):
-    def _get_train_sampler(self, *_):
-        return torch.utils.data.SequentialSampler(self.train_dataset)
-
-
-def learn(settings, batch, tokenizer):
+def learn(settings, tokenizer):
     base = transformers.AutoModelForCausalLM.from_pretrained(FOLDER / "model", dtype=torch.float32)
     model = PeftModel.from_pretrained(base, FOLDER / "adapter", is_trainable=True)
     with tempfile.TemporaryDirectory() as out:
         arguments = DPOConfig(
-            output_dir=out, max_steps=STEPS, per_device_train_batch_size=batch, learning_rate=3e-3,
+            output_dir=out, max_steps=STEPS, per_device_train_batch_size=PAIRS, learning_rate=3e-3,
             lr_scheduler_type="constant", warmup_steps=0, weight_decay=0.0, max_grad_norm=0.0, adam_beta1=0.9,
             adam_beta2=0.95, adam_epsilon=1e-8, logging_steps=1, save_strategy="no", report_to=[], bf16=False,
             gradient_checkpointing=False, use_cpu=True, max_length=64, disable_tqdm=True, **settings)
-        trainer = InOrder(model, args=arguments, processing_class=tokenizer,
+        trainer = DPOTrainer(model, args=arguments, processing_class=tokenizer,
                           train_dataset=datasets.Dataset.from_list(make_pairs()))
         trainer.train()
     rows = [row for row in trainer.state.log_history if "rewards/chosen" in row]
@@ -107,7 +103,7 @@ def main():
     make_model()
     tokenizer.save_pretrained(FOLDER / "model")
     (FOLDER / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in make_pairs()))
-    expected = {name: learn(settings, batch, tokenizer) for name, (settings, batch) in CASES.items()}
+    expected = {name: learn(settings, tokenizer) for name, settings in CASES.items()}
     (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
     return 0
 

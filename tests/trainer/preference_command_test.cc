@@ -35,7 +35,7 @@ class PreferenceCommand : public testing::Test {
                                   "/pairs.jsonl, tokenizer: " + folder +
                                   "/model, packing: none, order: consecutive}\n" +
                                   "preference: {loss: dpo, beta: 0.3}\n"
-                                  "train: {steps: 10, micro_batch: 2, threads: 2, log_every: 1, "
+                                  "train: {steps: 10, micro_batch: 20, threads: 2, log_every: 1, "
                                   "eval_every: 0}\n"
                                   "optimizer: {lr: 3e-3, weight_decay: 0, clip_grad_norm: 0}\n"
                                   "schedule: {name: constant}\n"
@@ -84,7 +84,7 @@ TEST_F(PreferenceCommand, LearnsAsTrlDoes) {
   ExpectAsTrl("dpo", "dpo");
   Train("ipo", {"preference.loss=ipo", "preference.beta=0.2"});
   ExpectAsTrl("ipo", "ipo");
-  Train("dpo_sft", {"preference.sft_weight=0.5", "train.micro_batch=1"});
+  Train("dpo_sft", {"preference.sft_weight=0.5"});
   ExpectAsTrl("dpo_sft", "dpo_sft");
 }
 
