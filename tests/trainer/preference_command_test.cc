@@ -105,8 +105,8 @@ TEST_F(PreferenceCommand, LearnsTheSameInAnyMicroSteps) {
 }
 
 TEST_F(PreferenceCommand, LearnsOfPackedPairs) {
-  const std::string text = Train("packed", {"data.packing=best_fit", "train.micro_batch=4",
-                                            "model.sequence=256", "train.steps=1"});
+  const std::string text =
+      Train("packed", {"data.packing=best_fit", "train.micro_batch=4", "train.steps=1"});
   EXPECT_THAT(text, HasSubstr("20 pairs in"));
   const double loss = Steps("packed").at(0).at("loss");
   EXPECT_NEAR(loss, std::log(2.0), 1e-5) << "the model is its own reference";
@@ -163,7 +163,8 @@ TEST_F(PreferenceCommand, SaysWhatDoesNotGoTogether) {
   refuses({"data.packing=concatenate"}, {"data.packing", "preference.loss"});
   refuses({"data.too_long=split"}, {"data.too_long", "preference.loss"});
   refuses({"data.loss_on=all"}, {"data.loss_on", "preference.loss"});
-  refuses({"preference.loss=none"}, {"pairs.jsonl:1", "preference.loss"});
+  ExpectExit(2, Run("refused", {"preference.loss=none"}),
+             {"pairs.jsonl:1", "preference.loss: dpo"});
 }
 
 }  // namespace
