@@ -53,7 +53,8 @@ class ExampleTest : public testing::TestWithParam<Example> {
       if (static_cast<size_t>(pair.input) >= inputs.size() || !inputs[pair.input]) continue;
       if (expected.empty()) expected = run(Call(inputs));
       if (static_cast<size_t>(pair.output) >= expected.size()) continue;
-      ASSERT_EQ(inputs[pair.input]->bytes.size(), expected[pair.output]->bytes.size());
+      // Of an op that may change the type, the planner shares only memory of one size.
+      if (inputs[pair.input]->bytes.size() != expected[pair.output]->bytes.size()) continue;
       GuardedCall call = Call(inputs);
       call.shared = {pair};
       EXPECT_EQ(run(call), expected) << "input " << pair.input << " output " << pair.output;
