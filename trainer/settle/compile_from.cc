@@ -14,7 +14,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/linear_layers.h"
-#include "trainer/settle/muon.h"
+#include "trainer/settle/muon_matrices.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
 #include "trainer/step/adapter.h"

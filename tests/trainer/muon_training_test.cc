@@ -1,6 +1,4 @@
 // optimizer.name: muon: which matrices it updates, where it is refused, and what it takes.
-#include "trainer/settle/muon.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "trainer/config/load.h"
 #include "trainer/settle/compile_from.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/muon_matrices.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/settle/muon.h"
+#include "trainer/settle/muon_matrices.h"
 
 #include <fmt/format.h>
 
