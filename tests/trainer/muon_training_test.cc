@@ -75,6 +75,9 @@ TEST(Muon, IsRefusedWhereItHasNoWholeMatrices) {
   EXPECT_EQ(Refusal(Gpt2() + kMuon + "lora: {rank: 2}\n"),
             "run.yaml:3: optimizer.name: muon updates the matrices of the model, which are frozen "
             "with adapters (lora); use adamw");
+  EXPECT_EQ(Refusal(Gpt2() + kMuon + "train: {freeze: [\"block.*\"]}\n"),
+            "run.yaml:3: optimizer.name: all matrices that muon would update are frozen by "
+            "train.freeze (run.yaml:4); use adamw");
   EXPECT_EQ(Refusal("model: {family: resnet, depth: 8, image_size: 16, classes: 5}\n"
                     "data: {source: synthetic_images}\n" +
                     kMuon),

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/glob.h"
+#include "trainer/config/schema.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/linear_layers.h"
 
 namespace plimsoll::trainer {
@@ -71,6 +74,14 @@ optim::MuonOptions MuonFrom(const config::RunConfig& config, const models::Model
     throw config.Error(kKey, fmt::format("muon updates the weights of linear layers in blocks, and "
                                          "models of family {} have none; use adamw or sgd",
                                          model.family()));
+  }
+  const std::vector<std::string> frozen = FrozenFrom(config, model);
+  std::erase_if(muon.matrices,
+                [&](const auto& matrix) { return MatchesAnyGlob(frozen, matrix.first); });
+  if (muon.matrices.empty()) {
+    throw config.Error(kKey, fmt::format("all matrices that muon would update are frozen by "
+                                         "train.freeze{}; use adamw",
+                                         config::GivenAt(config, "train.freeze")));
   }
   return muon;
 }
