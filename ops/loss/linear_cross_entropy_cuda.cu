@@ -87,7 +87,7 @@ void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap
   if (bytes <= 8 << 10) return ComputeRowsBy<S, 128, 1, 2>(ctx, rows, cap);
   if (bytes <= kSliceBytes / 2) return ComputeRowsBy<S, 768, 1, 2>(ctx, rows, cap);
   if (bytes <= kSliceBytes * 2) return ComputeRowsBy<S, 384, 4, 1>(ctx, rows, cap);
-  if (bytes <= kSliceBytes * 8) return ComputeRowsBy<S, 384, 8, 1>(ctx, rows);
+  if (bytes <= kSliceBytes * 8) return ComputeRowsBy<S, 384, 8, 1>(ctx, rows, cap);
   LaunchRows<S, 512, 1, 0>(ctx, rows, cap);
 }
 

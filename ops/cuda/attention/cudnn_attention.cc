@@ -6,7 +6,6 @@
 #include <cudnn_frontend.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
