@@ -124,6 +124,7 @@ ReferenceLogProbs ReferenceLogProbs::Compute(
   }
   ReferenceLogProbs references;
   references.base_ = base;
+  std::vector<std::pair<uint64_t, float>> found;
   std::vector<size_t> taken(of_rank.size(), 0);
   for (int64_t row = 0; row < rows.count(); ++row) {
     const auto rank = static_cast<size_t>(row / batch % data_ranks);
@@ -136,25 +137,32 @@ ReferenceLogProbs ReferenceLogProbs::Compute(
             "run begins with, or amp.dtype, give numbers that are not finite",
             value));
       }
-      references.by_hash_.emplace(part.HashOfText(text), value);
+      found.emplace_back(part.HashOfText(text), value);
     }
+  }
+  // Of equal texts the first one's number counts.
+  std::ranges::stable_sort(found, {}, &std::pair<uint64_t, float>::first);
+  for (const auto& [hash, value] : found) {
+    if (!references.hashes_.empty() && references.hashes_.back() == hash) continue;
+    references.hashes_.push_back(hash);
+    references.values_.push_back(value);
   }
   return references;
 }
 
+const float* ReferenceLogProbs::Find(uint64_t hash) const {
+  const auto found = std::ranges::lower_bound(hashes_, hash);
+  if (found == hashes_.end() || *found != hash) return nullptr;
+  return &values_[static_cast<size_t>(found - hashes_.begin())];
+}
+
 std::string ReferenceLogProbs::Content() const {
-  std::vector<uint64_t> hashes;
-  std::vector<float> values;
-  for (const auto& [hash, value] : by_hash_) {
-    hashes.push_back(hash);
-    values.push_back(value);
-  }
   std::string content =
       formats::SafetensorsHeader({{kHashes, formats::TensorType::kU64, {size()}},
                                   {kValues, formats::TensorType::kF32, {size()}}},
-                                 {{kChecksum, Checksum(hashes, values)}, {kBase, base_}});
-  for (const std::span<const std::byte> bytes : {std::as_bytes(std::span<const uint64_t>(hashes)),
-                                                 std::as_bytes(std::span<const float>(values))}) {
+                                 {{kChecksum, Checksum(hashes_, values_)}, {kBase, base_}});
+  for (const std::span<const std::byte> bytes :
+       {std::as_bytes(std::span(hashes_)), std::as_bytes(std::span(values_))}) {
     content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   return content;
@@ -172,23 +180,24 @@ ReferenceLogProbs ReferenceLogProbs::Read(const std::string& path, const std::st
       hashes.elements != values.elements) {
     FailAsDamaged(path, "is no file of reference log-probabilities");
   }
-  std::vector<uint64_t> keys(static_cast<size_t>(hashes.elements));
-  std::vector<float> numbers(keys.size());
-  file.Read(hashes, 0, std::as_writable_bytes(std::span(keys)));
-  file.Read(values, 0, std::as_writable_bytes(std::span(numbers)));
+  ReferenceLogProbs references;
+  references.hashes_.resize(static_cast<size_t>(hashes.elements));
+  references.values_.resize(references.hashes_.size());
+  file.Read(hashes, 0, std::as_writable_bytes(std::span(references.hashes_)));
+  file.Read(values, 0, std::as_writable_bytes(std::span(references.values_)));
   const auto found = [&](const char* key) {
     const auto entry = file.metadata().find(key);
     return entry == file.metadata().end() ? std::string() : entry->second;
   };
-  if (found(kChecksum) != Checksum(keys, numbers)) FailAsDamaged(path, "is damaged (its checksum)");
-  ReferenceLogProbs references;
+  if (found(kChecksum) != Checksum(references.hashes_, references.values_)) {
+    FailAsDamaged(path, "is damaged (its checksum)");
+  }
   references.base_ = found(kBase);
   if (!base.empty() && !references.base_.empty() && base != references.base_) {
     FailAsDamaged(path, fmt::format("was computed with other weights than those of model.init_from "
                                     "(checksum {}, now {})",
                                     references.base_, base));
   }
-  for (size_t i = 0; i < keys.size(); ++i) references.by_hash_.emplace(keys[i], numbers[i]);
   return references;
 }
 
@@ -197,10 +206,10 @@ void ReferenceLogProbs::Set(const PreferenceRows& parts, const std::string& path
   for (const auto& part : parts) {
     const std::span<float> references = part->references();
     for (int64_t text = 0; text < part->texts(); ++text) {
-      const auto found = by_hash_.find(part->HashOfText(text));
+      const float* const found = Find(part->HashOfText(text));
       ++texts;
-      unknown += found == by_hash_.end();
-      if (found != by_hash_.end()) references[static_cast<size_t>(text)] = found->second;
+      unknown += found == nullptr;
+      if (found != nullptr) references[static_cast<size_t>(text)] = *found;
     }
   }
   if (unknown == 0) return;

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,10 +43,13 @@ class ReferenceLogProbs {
   // Sets the references of all rows. UserError, naming `path`, if one of their texts is unknown.
   void Set(const PreferenceRows& rows, const std::string& path) const;
 
-  int64_t size() const { return std::ssize(by_hash_); }
+  int64_t size() const { return std::ssize(hashes_); }
 
  private:
-  std::map<uint64_t, float> by_hash_;
+  const float* Find(uint64_t hash) const;  // nullptr: of no text
+
+  std::vector<uint64_t> hashes_;  // ascending
+  std::vector<float> values_;     // of the same texts
   std::string base_;
 };
 
