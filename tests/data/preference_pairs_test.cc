@@ -15,6 +15,7 @@
 #include "data/tokens/token_data.h"
 #include "tests/data/sources.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/needs_jinja2.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::data {
@@ -225,6 +226,7 @@ TEST(PreferencePairs, AreAskedForByTheirKey) {
 
 // The prompt ends where it and the complete chats differ, with the beginning of the answer's turn.
 TEST(PreferencePairs, OfChatsAreEncodedAsCompleteChats) {
+  NEEDS_JINJA2();
   const TempFolder folder;
   DataOptions options = Options(folder.Write(
                                     "chats.jsonl", std::string("{") +

@@ -91,7 +91,8 @@ TEST_F(PreferenceCommand, LearnsAsTrlDoes) {
 // No loss depends on how pairs are split into micro-steps, nor on what is recomputed.
 TEST_F(PreferenceCommand, LearnsTheSameInAnyMicroSteps) {
   Train("one", {"train.micro_batch=4", "train.steps=5"});
-  Train("four", {"train.micro_batch=1", "train.accumulate=4", "train.steps=5"});
+  Train("four",
+        {"train.micro_batch=1", "train.accumulate=4", "train.steps=5", "debug.check_arena=true"});
   Train("recomputed", {"train.micro_batch=4", "train.steps=5", "checkpointing.policy=block"});
   const std::vector<json> one = Steps("one"), four = Steps("four"), again = Steps("recomputed");
   ASSERT_EQ(one.size(), 5u);
