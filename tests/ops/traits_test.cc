@@ -90,12 +90,13 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kProducts; }),
             (Names{"conv", "conv_dw", "conv_dx", "conv_transpose", "linear", "linear_cross_entropy",
                    "linear_cross_entropy_backward", "linear_cross_entropy_train", "linear_dw",
-                   "linear_dx", "linear_dx_gelu", "matmul", "scaled_linear"}));
+                   "linear_dx", "linear_dx_gelu", "linear_log_probs", "linear_log_probs_backward",
+                   "matmul", "scaled_linear"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kAttention; }),
             (Names{"attention", "attention_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
             (Names{"add_low_rank", "attention", "conv", "conv_transpose", "linear",
-                   "linear_cross_entropy", "matmul"}));
+                   "linear_cross_entropy", "linear_log_probs", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
             (Names{"add",
                    "batch_norm",

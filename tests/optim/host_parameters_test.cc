@@ -447,17 +447,19 @@ TEST_P(HostParametersTest, StagesTwoParametersAtMost) {
   EXPECT_GE(host.plan().max_live_bytes, on_device + two);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Storage, HostParametersTest,
-    testing::Values(Case{"Float32", "f32", {}},
-                    Case{"SgdMomentum", "f32", {.algorithm = UpdateOptions::Algorithm::kSgd}},
-                    Case{"BFloat16Remainder", "bf16", {}},
-                    Case{"BFloat16Stochastic",
-                         "bf16",
-                         {.master_weights = false, .state_dtype = StateDType::kBFloat16}},
-                    Case{"EightBits", "bf16", {.state_dtype = StateDType::kInt8}},
-                    Case{"Float16", "f16", {.loss_scale = ops::LossScaleOptions{}}}),
-    [](const auto& info) { return info.param.name; });
+std::vector<Case> Cases() {
+  return {{"Float32", "f32", {}},
+          {"SgdMomentum", "f32", {.algorithm = UpdateOptions::Algorithm::kSgd}},
+          {"BFloat16Remainder", "bf16", {}},
+          {"BFloat16Stochastic",
+           "bf16",
+           {.master_weights = false, .state_dtype = StateDType::kBFloat16}},
+          {"EightBits", "bf16", {.state_dtype = StateDType::kInt8}},
+          {"Float16", "f16", {.loss_scale = ops::LossScaleOptions{}}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Storage, HostParametersTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
 
 // Between start and done of loading p4 the whole group is being copied, and its updates follow one
 // another.
