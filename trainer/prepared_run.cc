@@ -53,7 +53,7 @@ PreparedRun::PreparedRun(const SettledRun& settled, DeviceStart& device_start, R
   gpu->CheckFree(compiled.plan);
   if (profile) profiler.emplace(*device, *profile);
   begin(MemoryText(compiled.plan), "memory");
-  // What reading text and planning took must not lie beside the arena.
+  // What reading text and planning took must not take memory besides the arena.
   runtime::ReturnFreeMemory();
   MakeSession(std::move(compiled));
   monitor = MonitorFrom(config, session->metrics());

@@ -1,5 +1,5 @@
 // A run that is ready to train: its data are open, its step is planned and in memory, and its
-// weights are those that it begins with. The loop (training_loop.h) goes on from here.
+// weights are those that it begins with. The loop (training_loop.h) trains it.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class PreparedRun {
               const RunDirectory& directory, const std::optional<ProfiledSteps>& profile,
               const Resumed* resumed);
 
-  // It goes on in the directory of the run that it resumes.
+  // It continues in the directory of the run that it resumes.
   bool Continues() const { return resumed != nullptr && resumed->continues; }
 
   const SettledRun& settled;

@@ -67,7 +67,7 @@ void StartingWeights::SayNewTokens() const {
   PrintWarning(fmt::format("model.vocab: the new rows of {} stay there: {}",
                            fmt::join(frozen, " and "),
                            session.compiled().options.lora.enabled()
-                               ? "lora.modules_to_save names what is trained beside adapters"
+                               ? "lora.modules_to_save names what is trained with adapters"
                                : "train.freeze"));
 }
 
