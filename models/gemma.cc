@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "models/layers.h"
+#include "models/llama.h"
 
 namespace plimsoll::models {
 namespace {
@@ -25,7 +26,7 @@ class Gemma final : public LanguageModel {
  public:
   Gemma(ModelSpec spec, const GemmaParts& parts) : LanguageModel(std::move(spec)), parts_(parts) {}
 
-  std::vector<Sharding> sharding() const override;
+  std::vector<Sharding> sharding() const override { return LlamaSharding(spec()); }
   CheckpointTable checkpoint_table() const override;
 
  protected:
@@ -113,54 +114,18 @@ Model::Outputs Gemma::Forward(Layers& g, Head head) const {
   return LanguageModelHead(g, x, output, head, graph::kNoTensor, s.final_logit_softcapping);
 }
 
-std::vector<Sharding> Gemma::sharding() const {
-  const int64_t q = spec().heads * spec().head_width;
-  const int64_t kv = spec().kv_heads * spec().head_width;
-  const int64_t ffn = spec().ffn_width;
-  return {
-      {"embed.token.weight", Sharding::kVocabulary},
-      {"block.*.attn.qkv.weight", Sharding::kRows, {q, kv, kv}},
-      {"block.*.attn.qkv.bias", Sharding::kRows, {q, kv, kv}},
-      {"block.*.attn.proj.weight", Sharding::kColumns},
-      {"block.*.mlp.gate_up.weight", Sharding::kRows, {ffn, ffn}},
-      {"block.*.mlp.down.weight", Sharding::kColumns},
-      {"head.weight", Sharding::kVocabulary},
-  };
-}
-
+// Llama's, but that what Llama has in front of the feed-forward network is here behind attention.
 CheckpointTable Gemma::checkpoint_table() const {
-  const int64_t q = spec().heads * spec().head_width;
-  const int64_t kv = spec().kv_heads * spec().head_width;
-  const int64_t ffn = spec().ffn_width;
-  CheckpointTable table = {
-      .prefix = "model.",
-      .entries =
-          {
-              {"embed.token.weight", {{"embed_tokens.weight"}}},
-              {"block.*.norm_1.weight", {{"layers.*.input_layernorm.weight"}}},
-              {"block.*.attn.qkv.weight",
-               {{"layers.*.self_attn.q_proj.weight", q},
-                {"layers.*.self_attn.k_proj.weight", kv},
-                {"layers.*.self_attn.v_proj.weight", kv}}},
-              {"block.*.attn.qkv.bias",
-               {{"layers.*.self_attn.q_proj.bias", q},
-                {"layers.*.self_attn.k_proj.bias", kv},
-                {"layers.*.self_attn.v_proj.bias", kv}}},
-              {"block.*.attn.q_norm.weight", {{"layers.*.self_attn.q_norm.weight"}}},
-              {"block.*.attn.k_norm.weight", {{"layers.*.self_attn.k_norm.weight"}}},
-              {"block.*.attn.proj.weight", {{"layers.*.self_attn.o_proj.weight"}}},
-              {"block.*.attn.proj.bias", {{"layers.*.self_attn.o_proj.bias"}}},
-              {"block.*.post_norm_1.weight", {{"layers.*.post_attention_layernorm.weight"}}},
-              {"block.*.norm_2.weight", {{"layers.*.pre_feedforward_layernorm.weight"}}},
-              {"block.*.mlp.gate_up.weight",
-               {{"layers.*.mlp.gate_proj.weight", ffn}, {"layers.*.mlp.up_proj.weight", ffn}}},
-              {"block.*.mlp.down.weight", {{"layers.*.mlp.down_proj.weight"}}},
-              {"block.*.post_norm_2.weight", {{"layers.*.post_feedforward_layernorm.weight"}}},
-              {"norm.weight", {{"norm.weight"}}},
-          },
-      .ignored = {"layers.*.self_attn.rotary_emb.inv_freq"},  // follows from rope_theta
-  };
-  AddHead(spec().tied, table);
+  CheckpointTable table = LlamaTable(spec());
+  for (CheckpointEntry& entry : table.entries) {
+    if (entry.parameter == "block.*.norm_2.weight") {
+      entry.tensors = {{"layers.*.pre_feedforward_layernorm.weight"}};
+    }
+  }
+  table.entries.push_back(
+      {"block.*.post_norm_1.weight", {{"layers.*.post_attention_layernorm.weight"}}});
+  table.entries.push_back(
+      {"block.*.post_norm_2.weight", {{"layers.*.post_feedforward_layernorm.weight"}}});
   return table;
 }
 

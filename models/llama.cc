@@ -27,16 +27,15 @@ class Llama final : public LanguageModel {
  public:
   Llama(ModelSpec spec, const LlamaParts& parts) : LanguageModel(std::move(spec)), parts_(parts) {}
 
-  std::vector<Sharding> sharding() const override;
-  CheckpointTable checkpoint_table() const override;
+  std::vector<Sharding> sharding() const override { return LlamaSharding(spec()); }
+  CheckpointTable checkpoint_table() const override {
+    return LlamaTable(spec(), parts_.packed_tensors);
+  }
 
  protected:
   Outputs Forward(Layers& g, Head head) const override;
 
  private:
-  std::vector<CheckpointTensor> Rows(const std::string& packed,
-                                     std::vector<CheckpointTensor> modules) const;
-
   LlamaParts parts_;
 };
 
@@ -94,10 +93,10 @@ Model::Outputs Llama::Forward(Layers& g, Head head) const {
   return LanguageModelHead(g, x, output, head);
 }
 
-std::vector<Sharding> Llama::sharding() const {
-  const int64_t q = spec().heads * spec().head_width;
-  const int64_t kv = spec().kv_heads * spec().head_width;
-  const int64_t ffn = spec().ffn_width;
+std::vector<Sharding> LlamaSharding(const ModelSpec& spec) {
+  const int64_t q = spec.heads * spec.head_width;
+  const int64_t kv = spec.kv_heads * spec.head_width;
+  const int64_t ffn = spec.ffn_width;
   return {
       {"embed.token.weight", Sharding::kVocabulary},
       {"block.*.attn.qkv.weight", Sharding::kRows, {q, kv, kv}},
@@ -109,24 +108,20 @@ std::vector<Sharding> Llama::sharding() const {
   };
 }
 
-// The rows of a weight in a checkpoint: of the linear layers `modules`, or of one for all.
-std::vector<CheckpointTensor> Llama::Rows(const std::string& packed,
-                                          std::vector<CheckpointTensor> modules) const {
-  if (parts_.packed_tensors) return {{packed}};
-  return modules;
-}
-
-CheckpointTable Llama::checkpoint_table() const {
-  const int64_t q = spec().heads * spec().head_width;
-  const int64_t kv = spec().kv_heads * spec().head_width;
-  const int64_t ffn = spec().ffn_width;
+CheckpointTable LlamaTable(const ModelSpec& spec, bool packed_tensors) {
+  const int64_t q = spec.heads * spec.head_width;
+  const int64_t kv = spec.kv_heads * spec.head_width;
+  const int64_t ffn = spec.ffn_width;
+  const auto rows = [&](const char* packed, std::vector<CheckpointTensor> modules) {
+    return packed_tensors ? std::vector<CheckpointTensor>{{packed}} : modules;
+  };
   CheckpointTable table = {
       .prefix = "model.",
       .entries =
           {
               {"embed.token.weight", {{"embed_tokens.weight"}}},
               {"block.*.norm_1.weight", {{"layers.*.input_layernorm.weight"}}},
-              {"block.*.attn.qkv.weight", Rows("layers.*.self_attn.qkv_proj.weight",
+              {"block.*.attn.qkv.weight", rows("layers.*.self_attn.qkv_proj.weight",
                                                {{"layers.*.self_attn.q_proj.weight", q},
                                                 {"layers.*.self_attn.k_proj.weight", kv},
                                                 {"layers.*.self_attn.v_proj.weight", kv}})},
@@ -140,14 +135,14 @@ CheckpointTable Llama::checkpoint_table() const {
               {"block.*.attn.proj.bias", {{"layers.*.self_attn.o_proj.bias"}}},
               {"block.*.norm_2.weight", {{"layers.*.post_attention_layernorm.weight"}}},
               {"block.*.mlp.gate_up.weight",
-               Rows("layers.*.mlp.gate_up_proj.weight", {{"layers.*.mlp.gate_proj.weight", ffn},
+               rows("layers.*.mlp.gate_up_proj.weight", {{"layers.*.mlp.gate_proj.weight", ffn},
                                                          {"layers.*.mlp.up_proj.weight", ffn}})},
               {"block.*.mlp.down.weight", {{"layers.*.mlp.down_proj.weight"}}},
               {"norm.weight", {{"norm.weight"}}},
           },
       .ignored = {"layers.*.self_attn.rotary_emb.inv_freq"},  // follows from rope_theta
   };
-  AddHead(spec().tied, table);
+  AddHead(spec.tied, table);
   return table;
 }
 

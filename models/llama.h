@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "models/language_model.h"
 
@@ -16,6 +17,10 @@ struct LlamaParts {
   // Checkpoints hold q, k and v, and gate and up, as one tensor each, in this order of rows.
   bool packed_tensors = false;
 };
+
+// How tensor ranks share the parameters, and what checkpoints call them.
+std::vector<Sharding> LlamaSharding(const ModelSpec& spec);
+CheckpointTable LlamaTable(const ModelSpec& spec, bool packed_tensors = false);
 
 std::unique_ptr<LanguageModel> MakeLlama(ModelSpec spec, const LlamaParts& parts);
 
