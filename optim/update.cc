@@ -226,9 +226,11 @@ void EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
                   ops::UpdateInputs& common, const UpdateOptions& options) {
   using Algorithm = UpdateOptions::Algorithm;
   if (options.algorithm == Algorithm::kMuon) {
-    const auto matrix = options.muon.matrices.find(g.program().tensor(parameter).name);
-    if (matrix != options.muon.matrices.end()) {
-      return EmitMuonOf(g, parameter, gradient, matrix->second, common, options);
+    const auto stacked =
+        std::ranges::find(options.muon.matrices, g.program().tensor(parameter).name,
+                          &MuonOptions::Stacked::parameter);
+    if (stacked != options.muon.matrices.end()) {
+      return EmitMuonOf(g, parameter, gradient, stacked->rows, common, options);
     }
   }
   const double decay = DecayOf(g.program().tensor(parameter), options);

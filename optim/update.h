@@ -34,9 +34,14 @@ inline constexpr int64_t kLeastElementsForInt8 = 4096;
 
 // Of Muon (ops/optimizer/muon.h). AdamW updates all parameters that are not in `matrices`.
 struct MuonOptions {
-  // The matrices [rows, columns] that Muon updates, by name: the numbers of rows of the matrices
-  // that are stacked in each, which are made orthogonal one by one: q, k and v.
-  std::map<std::string, std::vector<int64_t>> matrices = {};
+  // Matrices [rows_i, columns] that are stacked in a parameter and are made orthogonal one by one:
+  // q, k and v.
+  struct Stacked {
+    std::string parameter;
+    std::vector<int64_t> rows;
+    bool operator==(const Stacked&) const = default;
+  };
+  std::vector<Stacked> matrices = {};
   int64_t newton_schulz_steps = 5;
   // What the step of a matrix [rows, columns] is multiplied by.
   enum class AdjustLr {

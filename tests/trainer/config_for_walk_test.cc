@@ -40,6 +40,7 @@ std::vector<std::string> SmallSets(const RunConfig& model) {
                                                     {"heads", 2},
                                                     {"kv_heads", 1},
                                                     {"head_width", 16},
+                                                    {"rotary_width", 8},
                                                     {"ffn_width", 64},
                                                     {"vocab", 64},
                                                     {"sequence", 16},

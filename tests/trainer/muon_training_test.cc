@@ -1,8 +1,8 @@
 // optimizer.name: muon: which matrices it updates, where it is refused, and what it takes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +17,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-using Matrices = std::map<std::string, std::vector<int64_t>>;
+using testing::UnorderedElementsAre;
+using Stacked = optim::MuonOptions::Stacked;
 
 const std::string kMuon = "optimizer: {name: muon}\n";
 const std::string kTokens = "data: {synthetic: true}\n";
@@ -37,19 +38,20 @@ std::optional<std::string> Refusal(const std::string& text, int64_t ranks = 1) {
 }
 
 TEST(Muon, UpdatesLinearLayersInBlocks) {
-  EXPECT_EQ(OptionsOf(Gpt2() + kMuon).update.muon.matrices,
-            (Matrices{{"block.0.attn.proj.weight", {16}},
-                      {"block.0.attn.qkv.weight", {16, 16, 16}},
-                      {"block.0.mlp.fc.weight", {64}},
-                      {"block.0.mlp.proj.weight", {16}}}));
+  EXPECT_THAT(OptionsOf(Gpt2() + kMuon).update.muon.matrices,
+              UnorderedElementsAre(Stacked{"block.0.attn.qkv.weight", {16, 16, 16}},
+                                   Stacked{"block.0.attn.proj.weight", {16}},
+                                   Stacked{"block.0.mlp.fc.weight", {64}},
+                                   Stacked{"block.0.mlp.proj.weight", {16}}));
   const std::string llama =
       "model: {family: llama, layers: 1, width: 16, heads: 4, kv_heads: 2, ffn_width: 24, vocab: "
       "64, sequence: 8}\n" +
       kTokens;
-  const Matrices matrices = OptionsOf(llama + kMuon).update.muon.matrices;
-  EXPECT_EQ(matrices.size(), 4u);
-  EXPECT_EQ(matrices.at("block.0.attn.qkv.weight"), (std::vector<int64_t>{16, 8, 8}));
-  EXPECT_EQ(matrices.at("block.0.mlp.gate_up.weight"), (std::vector<int64_t>{24, 24}));
+  EXPECT_THAT(OptionsOf(llama + kMuon).update.muon.matrices,
+              UnorderedElementsAre(Stacked{"block.0.attn.qkv.weight", {16, 8, 8}},
+                                   Stacked{"block.0.attn.proj.weight", {16}},
+                                   Stacked{"block.0.mlp.gate_up.weight", {24, 24}},
+                                   Stacked{"block.0.mlp.down.weight", {16}}));
 }
 
 TEST(Muon, HasItsOwnDefaults) {

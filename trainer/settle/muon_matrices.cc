@@ -40,14 +40,15 @@ std::vector<int64_t> StackedRows(const models::Model& model,
 
 }  // namespace
 
-std::map<std::string, std::vector<int64_t>> MuonMatrices(const models::Model& model,
-                                                         int64_t sequence) {
-  std::map<std::string, std::vector<int64_t>> matrices;
+std::vector<optim::MuonOptions::Stacked> MuonMatrices(const models::Model& model,
+                                                      int64_t sequence) {
+  std::vector<optim::MuonOptions::Stacked> matrices;
   for (const auto& [block, weights] : LinearLayersInBlocks(model, sequence)) {
     for (const std::string& weight : weights) {
       const auto found =
           std::ranges::find(model.parameters(), weight, &models::ParameterInfo::name);
-      if (found != model.parameters().end()) matrices[weight] = StackedRows(model, *found);
+      if (found == model.parameters().end()) continue;
+      matrices.push_back({weight, StackedRows(model, *found)});
     }
   }
   return matrices;
@@ -77,7 +78,7 @@ optim::MuonOptions MuonFrom(const config::RunConfig& config, const models::Model
   }
   const std::vector<std::string> frozen = FrozenFrom(config, model);
   std::erase_if(muon.matrices,
-                [&](const auto& matrix) { return MatchesAnyGlob(frozen, matrix.first); });
+                [&](const auto& stacked) { return MatchesAnyGlob(frozen, stacked.parameter); });
   if (muon.matrices.empty()) {
     throw config.Error(kKey, fmt::format("all matrices that muon would update are frozen by "
                                          "train.freeze{}; use adamw",
