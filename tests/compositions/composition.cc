@@ -27,6 +27,11 @@ class Generator {
     accumulate_ = Number(1, 3);
     prompts_ = Language() && Chance(0.25);
     if (prompts_) c.files["prompts.jsonl"] = Prompts();
+    pairs_ = Language() && !prompts_ && Chance(0.25);
+    if (pairs_) {
+      c.files["pairs.jsonl"] = Pairs(12);
+      c.files["held_out.jsonl"] = Pairs(5);
+    }
     if (family_ == "bert" && Chance(0.6)) {
       problem_ = Pick({"single_label_classification", "multi_label_classification", "regression"});
       c.files["vocab.txt"] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n";
@@ -34,14 +39,15 @@ class Generator {
     }
     std::string model = Model();
     if ((Language() && Chance(0.15)) || (family_ == "vit" && Chance(0.4))) {
-      c.base = model + Data() + "train: {steps: 2, micro_batch: 1, eval_every: 0}\n" + kMachine;
+      c.base = model + BaseData() + "train: {steps: 2, micro_batch: 1, eval_every: 0}\n" + kMachine;
       model = Adapted();
     } else if (Chance(0.2)) {
       frozen_ = Frozen();
     }
     const bool linear = Language() || family_ == "bert" || family_ == "vit";
     muon_ = linear && c.base.empty() && Chance(0.15);
-    c.yaml = model + Data() + Train() + Optimizer() + Types() + Parallel() + kMachine;
+    c.yaml =
+        model + Data() + Preference() + Train() + Optimizer() + Types() + Parallel() + kMachine;
     Places(c);
     Activations(c);
     Order(c);
@@ -97,7 +103,7 @@ class Generator {
       text +=
           fmt::format(", task: classification, problem_type: {}, classes: {}", problem_, classes);
     } else {
-      text += fmt::format(", vocab: {}", wide ? 512 : prompts_ ? 256 : 96);
+      text += fmt::format(", vocab: {}", wide ? 512 : prompts_ || pairs_ ? 256 : 96);
     }
     if (LlamaLike()) {
       text += fmt::format(", kv_heads: 2, ffn_width: {}", wide ? 512 : 80);
@@ -156,6 +162,28 @@ class Generator {
     return lines;
   }
 
+  // Some fill a row, some are too long for one, and several of the others share a row.
+  std::string Pairs(int count) {
+    std::string lines;
+    for (int i = 0; i < count; ++i) {
+      const char letter = static_cast<char>('a' + i);
+      lines += fmt::format(R"({{"prompt": "{}", "chosen": "{}", "rejected": "{}"}})",
+                           std::string(1 + i * 5 % 4, letter), std::string(1 + i % 5, 'x'),
+                           std::string(1 + i * 3 % 4, i % 2 == 0 ? 'y' : letter));
+      lines += "\n";
+    }
+    return lines;
+  }
+
+  // What is learnt of pairs.
+  std::string Preference() {
+    if (!pairs_) return "";
+    std::string text = fmt::format("preference: {{beta: {}, sft_weight: {}, ", Pick({"0.1", "0.7"}),
+                                   Pick({"0", "0.5"}));
+    if (Chance(0.3)) return text + "loss: ipo}\n";
+    return text + fmt::format("loss: dpo, label_smoothing: {}}}\n", Pick({"0", "0.2"}));
+  }
+
   std::string LabelledTexts() {
     std::string lines;
     for (int i = 0; i < 12; ++i) {
@@ -181,6 +209,12 @@ class Generator {
       return "data: {train: '{folder}/prompts.jsonl', tokenizer: byte, packing: " + packing_ +
              ", order: consecutive}\n";
     }
+    if (pairs_) {
+      return fmt::format(
+          "data: {{train: '{{folder}}/pairs.jsonl', eval: '{{folder}}/held_out.jsonl', tokenizer: "
+          "byte, packing: {}, too_long: {}}}\n",
+          Pick({"best_fit", "none"}), Pick({"truncate", "drop"}));
+    }
     if (!problem_.empty()) {
       return "data: {source: labelled_text, train: '{folder}/texts.jsonl', tokenizer: "
              "'{folder}/vocab.txt'}\n";
@@ -189,12 +223,15 @@ class Generator {
     return "data: {synthetic: true}\n";
   }
 
+  // Of the model that adapters are for, which learns no preferences.
+  std::string BaseData() { return pairs_ ? "data: {synthetic: true}\n" : Data(); }
+
   std::string Train() {
     return fmt::format(
-        "train: {{steps: 6, micro_batch: {}, accumulate: {}, eval_every: 0, log_every: 1, threads: "
-        "1{}}}\n"
+        "train: {{steps: 6, micro_batch: {}, accumulate: {}, eval_every: {}, log_every: 1, "
+        "threads: 1{}}}\n"
         "schedule: {{warmup: 2}}\n",
-        Number(1, 3), accumulate_,
+        Number(1, 3), accumulate_, pairs_ ? 3 : 0,
         frozen_.empty() ? "" : fmt::format(", freeze: [\"{}\"]", frozen_));
   }
 
@@ -289,6 +326,7 @@ class Generator {
   std::mt19937_64 random_;
   std::string family_;
   bool prompts_ = false;  // the data are prompts with completions
+  bool pairs_ = false;    // the data are pairs of answers
   std::string packing_;   // of these
   std::string problem_;   // of a classifier of texts; empty: the model is none
   std::string frozen_;    // a pattern of parameters

@@ -16,7 +16,8 @@ std::string NumbersOf(const std::string& run) {
     const json row = json::parse(line);
     for (const auto& [key, value] : row.items()) {
       if (key == "step" || key == "lr" || key == "skipped" || key.ends_with("loss") ||
-          key.ends_with("grad_norm") || key.ends_with("loss_scale")) {
+          key.ends_with("grad_norm") || key.ends_with("loss_scale") ||
+          key.find("rewards_") != key.npos || key.find("logps_") != key.npos) {
         numbers += key + "=" + value.dump() + " ";
       }
     }
