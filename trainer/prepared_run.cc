@@ -41,6 +41,7 @@ PreparedRun::PreparedRun(const SettledRun& settled, DeviceStart& device_start, R
   }
   TakeClassNames();
   DescribeItself();
+  ReadReferences();
   PrepareEvaluation();
   const auto begin = [&](const std::string& what, const std::string& stage) {
     under_way_.reset();
@@ -99,6 +100,16 @@ void PreparedRun::DescribeItself() {
   record.divergence = resumed->record.divergence;
   feed.ContinueAt(resumed->step, resumed->record.sequences);
   first_step = resumed->step;
+}
+
+// Of preferences: what the run had when it began, which its weights no longer give. A file that
+// does not fit is refused here, before anything is written.
+void PreparedRun::ReadReferences() {
+  const PreferenceRows rows = feed.source().PreferenceRows();
+  if (resumed == nullptr || rows.empty()) return;
+  const std::string path = RunOfSnapshot(resumed->snapshot.path()) + "/" + kReferenceFile;
+  references = ReferenceLogProbs::Read(path, record.base);
+  references->Set(rows, path);
 }
 
 // Prepares evaluation on held-out sequences and by samples, if the file asks for them.

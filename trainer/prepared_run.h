@@ -15,6 +15,7 @@
 #include "trainer/held_out.h"
 #include "trainer/record/profile.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/save_and_resume/reference_log_probs.h"
 #include "trainer/save_and_resume/resume.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/settle/activity.h"
@@ -50,8 +51,9 @@ class PreparedRun {
 
  public:
   StepFeed feed;
-  std::optional<HeldOut> held_out;             // with train.eval_every
-  std::unique_ptr<data::Tokenizer> tokenizer;  // with train.sample_every
+  std::optional<HeldOut> held_out;              // with train.eval_every
+  std::optional<ReferenceLogProbs> references;  // of preferences, those of the run that it resumes
+  std::unique_ptr<data::Tokenizer> tokenizer;   // with train.sample_every
   std::vector<int32_t> ends;  // tokens that end texts of the model, besides the tokenizer's own
   runtime::Device* device = nullptr;
   memory::Allocation allocation;
@@ -69,6 +71,7 @@ class PreparedRun {
   std::unique_ptr<Activity> UnderWay(const std::string& what, const std::string& stage) const;
   void TakeClassNames();
   void DescribeItself();
+  void ReadReferences();
   void PrepareEvaluation();
   CompiledStep CompileStep(CompileOptions options);
   std::string MemoryText(const memory::MemoryPlan& plan) const;

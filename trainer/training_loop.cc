@@ -199,27 +199,26 @@ void TrainingLoop::Announce(const CompiledStep& compiled, const memory::DeviceRa
   PrintProgress(Announcement(run));
 }
 
-// Of preferences: the log-probabilities that the weights give as the run begins, or that they gave
-// when the run that continues has begun.
+// Of preferences: keeps the log-probabilities that the weights give as the run begins, or those of
+// the run that it resumes in another directory.
 void TrainingLoop::PrepareReferences() {
   const PreferenceRows rows = run_.feed.source().PreferenceRows();
   if (rows.empty()) return;
   const Stage stage("references");
-  const auto references = [&] {
-    if (run_.resumed != nullptr) {
-      return ReferenceLogProbs::Read(
-          RunOfSnapshot(run_.resumed->snapshot.path()) + "/" + kReferenceFile, run_.record.base);
-    }
-    int64_t tenths = 0;
-    return ReferenceLogProbs::Compute(
-        *run_.session, rows, run_.ranks, run_.record.base, [&](int64_t done, int64_t all) {
-          run_.ranks.Progress();
-          if (!run_.ranks.first() || 10 * done / all == tenths) return;
-          tenths = 10 * done / all;
-          PrintProgress(fmt::format("reference log-probabilities: batch {} of {}\n", done, all));
-        });
-  }();
-  if (!run_.Continues()) directory_.Write(kReferenceFile, references.Content());
+  if (run_.references) {
+    if (!run_.Continues()) directory_.Write(kReferenceFile, run_.references->Content());
+    run_.references.reset();  // the rows have them
+    return;
+  }
+  int64_t tenths = 0;
+  const ReferenceLogProbs references = ReferenceLogProbs::Compute(
+      *run_.session, rows, run_.ranks, run_.record.base, [&](int64_t done, int64_t all) {
+        run_.ranks.Progress();
+        if (!run_.ranks.first() || 10 * done / all == tenths) return;
+        tenths = 10 * done / all;
+        PrintProgress(fmt::format("reference log-probabilities: batch {} of {}\n", done, all));
+      });
+  directory_.Write(kReferenceFile, references.Content());
   references.Set(rows, directory_.File(kReferenceFile));
 }
 

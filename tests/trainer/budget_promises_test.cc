@@ -100,16 +100,22 @@ class Generator {
 };
 
 std::string Model(Generator& g, bool lora, const TempFolder& folder) {
-  const std::string family = g.One({"gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma2"});
+  const std::string family =
+      g.One({"gpt2", "llama", "qwen2", "qwen3", "mistral", "phi3", "gemma2"});
   const int64_t layers = g.One({1, 2, 3, 4}), width = g.One({16, 32, 64}), heads = g.One({2, 4});
   const int64_t vocab = g.One({64, 256, 1024}), sequence = g.One({8, 16, 32, 64});
   const bool gpt2 = family == "gpt2";
   const int64_t kv_heads = gpt2 ? heads : g.One<int64_t>({2, heads});
   if (!lora) {
+    std::string own;
+    if (gpt2 && g.Chance(30)) own = ", dropout: 0.1";
+    if (family == "phi3" && g.Chance(50)) {
+      own = fmt::format(", rotary_width: {}", width / heads / 2);
+    }
     return fmt::format(
         "model: {{family: {}, layers: {}, width: {}, heads: {}, {}vocab: {}, sequence: {}{}{}}}\n",
         family, layers, width, heads, gpt2 ? "" : fmt::format("kv_heads: {}, ", kv_heads), vocab,
-        sequence, g.Chance(20) ? ", tied: true" : "", gpt2 && g.Chance(30) ? ", dropout: 0.1" : "");
+        sequence, g.Chance(20) ? ", tied: true" : "", own);
   }
   const std::string config =
       gpt2 ? fmt::format(R"({{"model_type": "gpt2", "n_layer": {}, "n_embd": {}, "n_head": {},
