@@ -2,11 +2,16 @@
 // eval, plan, refusals. preferences/ is made by make_preferences.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "formats/json.h"
@@ -19,9 +24,11 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
 constexpr const char* kFolder = "tests/trainer/preferences";
+constexpr const char* kReferences = "reference_log_probs.safetensors";
 constexpr const char* kMetrics[] = {"rewards_chosen",     "rewards_rejected", "rewards_margins",
                                     "rewards_accuracies", "logps_chosen",     "logps_rejected"};
 
@@ -129,15 +136,75 @@ TEST_F(PreferenceCommand, ResumesExactlyWithItsReferences) {
     EXPECT_EQ(parts[step].at("loss"), whole[step].at("loss")) << step;
     EXPECT_EQ(parts[step].at("rewards_margins"), whole[step].at("rewards_margins")) << step;
   }
-  // A file that does not fit is refused, and so is its absence.
+}
+
+// Before anything is written.
+TEST_F(PreferenceCommand, RefusesReferencesThatDoNotFit) {
+  const Arguments sets = {"save.every=1", "train.steps=3", "train.stop_after=2"};
+  Train("run", sets);
+  const std::string others =
+      folder_.Write("other.jsonl", "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"r\"}\n");
+  Train("other", {"data.train=" + others, "data.eval=" + others, "train.steps=1"});
+  const std::string name = std::string("run/") + kReferences;
+  const std::string kept = folder_.Read(name), metrics = folder_.Read("run/metrics.jsonl"),
+                    status = folder_.Read("run/run.json");
   std::string damaged = kept;
   damaged.back() = static_cast<char>(damaged.back() ^ 1);
-  folder_.Write("parts/reference_log_probs.safetensors", damaged);
-  Arguments longer = sets;
-  longer.push_back("train.steps=6");
-  const Outcome refused = Run("parts", longer, {"--resume", "auto"});
-  EXPECT_NE(refused.exit_code, 0);
-  EXPECT_THAT(refused.err, HasSubstr("reference_log_probs.safetensors"));
+  const Arguments longer = {"save.every=1", "train.steps=3"};
+  const auto refuses = [&](const std::string& content, const std::string& reason) {
+    SCOPED_TRACE(reason);
+    folder_.Write(name, content);
+    ExpectRefusal(Run("run", longer, {"--resume", "auto"}), {kReferences, reason});
+    EXPECT_EQ(folder_.Read("run/metrics.jsonl"), metrics);
+    EXPECT_EQ(folder_.Read("run/run.json"), status);
+  };
+  refuses(damaged, "is damaged (its checksum); restore the file, or begin the run anew");
+  refuses(kept.substr(0, kept.size() / 2), "the file is damaged or incomplete");
+  refuses("", "the file is damaged or incomplete");
+  refuses(folder_.Read(std::string("other/") + kReferences), "of 80 of 80 texts");
+  fs::remove(folder_ / name);
+  ExpectRefusal(Run("run", longer, {"--resume", "auto"}), {kReferences, "does not exist"});
+  folder_.Write(name, kept);
+  Train("run", longer, {"--resume", "auto"});
+  EXPECT_EQ(Steps("run").size(), 3u);
+}
+
+// A run that resumes in another directory takes its references with it.
+TEST_F(PreferenceCommand, KeepsReferencesInAnotherDirectory) {
+  Train("from", {"save.every=1", "train.steps=3", "train.stop_after=1"});
+  Train("to", {"save.every=1", "train.steps=3", "train.stop_after=2"},
+        {"--resume", folder_ / "from"});
+  EXPECT_EQ(folder_.Read(std::string("to/") + kReferences),
+            folder_.Read(std::string("from/") + kReferences));
+  fs::remove_all(folder_ / "from");
+  Train("to", {"save.every=1", "train.steps=3"}, {"--resume", "auto"});
+  Train("whole", {"train.steps=3"});
+  EXPECT_EQ(Steps("to").back().at("loss"), Steps("whole").back().at("loss"));
+}
+
+// Killed with its references and without a snapshot: it starts anew, with the same references.
+TEST_F(PreferenceCommand, StartsAnewWithoutASnapshot) {
+  Train("whole", {"train.steps=3"});
+  const pid_t child = StartPlimsoll(
+      WithSets({"train", folder_ / "run.yaml"}, {"run.dir=" + folder_ / "run", "train.steps=100000",
+                                                 "train.accumulate=100", "save.every=0"}),
+      folder_.path());
+  const std::string name = std::string("run/") + kReferences;
+  for (int i = 0; i < 3000 && !fs::exists(folder_ / name); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  ASSERT_TRUE(fs::exists(folder_ / name)) << folder_.Read("err");
+  ExpectRefusal(Run("run", {"train.steps=3"}, {"--resume", "auto"}),
+                {"run.dir", "without a snapshot to go on from", "run.overwrite: true"});
+  Train("run", {"train.steps=3", "run.overwrite=true"}, {"--resume", "auto"});
+  EXPECT_EQ(folder_.Read(name), folder_.Read(std::string("whole/") + kReferences));
+  const std::vector<json> whole = Steps("whole"), anew = Steps("run");
+  ASSERT_EQ(anew.size(), 3u);
+  for (size_t step = 0; step < 3; ++step) {
+    EXPECT_EQ(anew[step].at("loss"), whole.at(step).at("loss")) << step;
+  }
 }
 
 TEST_F(PreferenceCommand, EvaluatesAgainstItsReferences) {
