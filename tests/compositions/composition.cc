@@ -29,8 +29,8 @@ class Generator {
     if (prompts_) c.files["prompts.jsonl"] = Prompts();
     pairs_ = Language() && !prompts_ && Chance(0.25);
     if (pairs_) {
-      c.files["pairs.jsonl"] = Pairs(12);
-      c.files["held_out.jsonl"] = Pairs(5);
+      c.files["pairs.jsonl"] = Pairs(26);  // of which a step reads up to 18 rows
+      c.files["held_out.jsonl"] = Pairs(8);
     }
     if (family_ == "bert" && Chance(0.6)) {
       problem_ = Pick({"single_label_classification", "multi_label_classification", "regression"});
@@ -168,7 +168,8 @@ class Generator {
     for (int i = 0; i < count; ++i) {
       const char letter = static_cast<char>('a' + i);
       lines += fmt::format(R"({{"prompt": "{}", "chosen": "{}", "rejected": "{}"}})",
-                           std::string(1 + i * 5 % 4, letter), std::string(1 + i % 5, 'x'),
+                           std::string(1 + i * 5 % 4, letter),
+                           std::string(i % 7 == 6 ? 14 : 1 + i % 5, 'x'),
                            std::string(1 + i * 3 % 4, i % 2 == 0 ? 'y' : letter));
       lines += "\n";
     }

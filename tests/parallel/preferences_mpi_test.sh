@@ -42,7 +42,7 @@ for row, other in zip(one, several, strict=True):
             compared += 1
             if abs(row[name] - other[name]) > 1e-4 + 1e-5 * abs(row[name]):
                 sys.exit(f"step {row['step']}: {name} is {row[name]} on one rank, {other[name]} on several")
-if compared != 8 * len(names):
+if compared != 9 * len(names):
     sys.exit(f"{compared} numbers")
 END
 
@@ -75,9 +75,9 @@ for mesh in "2 parallel.zero=0" "2 parallel.zero=1" "2 parallel.zero=2" "2 paral
   train "$ranks" several "${arguments[@]}"
   python3 compare.py one several || fail "$mesh"
   # Stopped and resumed on the same ranks.
-  train "$ranks" stopped "${arguments[@]}" --set save.every=2 --set train.stop_after=2
+  train "$ranks" stopped "${arguments[@]}" --set save.every=3 --set train.stop_after=3
   cp stopped/$file kept
-  train "$ranks" stopped "${arguments[@]}" --set save.every=2 --resume auto
+  train "$ranks" stopped "${arguments[@]}" --set save.every=3 --resume auto
   cmp kept stopped/$file || fail "$mesh: other references"
   cmp <(numbers several) <(numbers stopped) || fail "$mesh: other bits"
   cmp several/model/model.safetensors stopped/model/model.safetensors || fail "$mesh: other weights"
@@ -90,7 +90,7 @@ for change in "2 parallel.zero=2|1" "1|2 parallel.tensor=2" "2 parallel.tensor=2
   rm -rf moved
   read -ra words <<<"${change%|*}"
   set_arguments "${words[@]:1}"
-  train "${words[0]}" moved "${arguments[@]}" --set save.every=2 --set train.stop_after=4
+  train "${words[0]}" moved "${arguments[@]}" --set save.every=3 --set train.stop_after=3
   read -ra words <<<"${change#*|}"
   set_arguments "${words[@]:1}"
   train "${words[0]}" moved "${arguments[@]}" --resume auto
@@ -99,7 +99,7 @@ done
 
 # References that do not fit are refused with one message, and nothing changes.
 rm -rf stopped
-train 2 stopped --set save.every=2 --set train.stop_after=2
+train 2 stopped --set save.every=3 --set train.stop_after=3
 cp stopped/metrics.jsonl before.jsonl
 truncate -s -1 stopped/$file
 code=0
