@@ -144,7 +144,8 @@ TEST_F(PreferenceCommand, RefusesReferencesThatDoNotFit) {
   Train("run", sets);
   const std::string others =
       folder_.Write("other.jsonl", "{\"prompt\": \"p\", \"chosen\": \"c\", \"rejected\": \"r\"}\n");
-  Train("other", {"data.train=" + others, "data.eval=" + others, "train.steps=1"});
+  Train("other",
+        {"data.train=" + others, "data.eval=" + others, "train.micro_batch=1", "train.steps=1"});
   const std::string name = std::string("run/") + kReferences;
   const std::string kept = folder_.Read(name), metrics = folder_.Read("run/metrics.jsonl"),
                     status = folder_.Read("run/run.json");
@@ -161,7 +162,8 @@ TEST_F(PreferenceCommand, RefusesReferencesThatDoNotFit) {
   refuses(damaged, "is damaged (its checksum); restore the file, or begin the run anew");
   refuses(kept.substr(0, kept.size() / 2), "the file is damaged or incomplete");
   refuses("", "the file is damaged or incomplete");
-  refuses(folder_.Read(std::string("other/") + kReferences), "of 80 of 80 texts");
+  refuses(folder_.Read(std::string("other/") + kReferences),
+          "texts: they are of the pairs that the run began with, and these are others");
   fs::remove(folder_ / name);
   ExpectRefusal(Run("run", longer, {"--resume", "auto"}), {kReferences, "does not exist"});
   folder_.Write(name, kept);
@@ -185,10 +187,10 @@ TEST_F(PreferenceCommand, KeepsReferencesInAnotherDirectory) {
 // Killed with its references and without a snapshot: it starts anew, with the same references.
 TEST_F(PreferenceCommand, StartsAnewWithoutASnapshot) {
   Train("whole", {"train.steps=3"});
-  const pid_t child = StartPlimsoll(
-      WithSets({"train", folder_ / "run.yaml"}, {"run.dir=" + folder_ / "run", "train.steps=100000",
-                                                 "train.accumulate=100", "save.every=0"}),
-      folder_.path());
+  const pid_t child =
+      StartPlimsoll(WithSets({"train", folder_ / "run.yaml"},
+                             {"run.dir=" + folder_ / "run", "train.steps=100000", "save.every=0"}),
+                    folder_.path());
   const std::string name = std::string("run/") + kReferences;
   for (int i = 0; i < 3000 && !fs::exists(folder_ / name); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
