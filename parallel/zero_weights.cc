@@ -138,15 +138,17 @@ class Gatherer {
 
 graph::PassResult ZeroWeights::Run(Program& program) { return Gatherer(program, options_).Run(); }
 
-void EmitGathers(std::span<const Program* const> step, int64_t ranks, Program& program) {
+void EmitGathers(std::span<const Program* const> step, const ZeroWeightsOptions& options,
+                 Program& program) {
   Builder g(program);
   std::vector<Weight> weights;
   for (const Program* of_step : step) {
     for (const Tensor& tensor : of_step->tensors()) {
-      if (!IsDividedWeight(tensor, ranks)) continue;
+      if (!IsDividedWeight(tensor, options.ranks)) continue;
+      if (MatchesAnyGlob(options.constant, tensor.name)) continue;
       if (program.Find(tensor.name) != graph::kNoTensor) continue;
       const TensorId weight = g.Persistent(tensor.name, tensor.role, tensor.type, tensor.owner);
-      weights.push_back({weight, 0, TakeOwn(g, weight, ranks)});
+      weights.push_back({weight, 0, TakeOwn(g, weight, options.ranks)});
     }
   }
   for (const Weight& weight : weights) Start(g, weight);

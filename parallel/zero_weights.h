@@ -42,8 +42,9 @@ class ZeroWeights : public graph::Pass {
 };
 
 // Adds nodes that gather the divided parameters of `step`, the programs of training, so that
-// weights can be read between two steps.
-void EmitGathers(std::span<const graph::Program* const> step, int64_t ranks,
+// weights can be read between two steps. As in ZeroWeights, constant ones are not gathered: a
+// tensor that any program gathers is loaded in parts, and the next step would read old parts.
+void EmitGathers(std::span<const graph::Program* const> step, const ZeroWeightsOptions& options,
                  graph::Program& program);
 
 }  // namespace plimsoll::parallel

@@ -252,7 +252,8 @@ class Compiler {
 
   int Gather() {
     auto program = std::make_unique<Program>("gather");
-    parallel::EmitGathers(StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), *program);
+    parallel::EmitGathers(StepProgramsOf(result_), ZeroWeightsFrom({.options = options_}),
+                          *program);
     return Keep(std::move(program));
   }
 
