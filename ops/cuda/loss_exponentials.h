@@ -41,8 +41,9 @@ struct LossExponentials {
   const void* x;        // the chunk's rows
   const void* weight;
   const int32_t* targets;  // of the chunk, as losses and lse; negative: ignored
-  const float* scale;
-  const float* dloss;  // nullptr: no gradients, exponentials are not stored
+  const float* scale;      // nullptr by row
+  // nullptr: no gradients, exponentials are not stored. By row: dlogp, [count].
+  const float* dloss;
   float* losses;       // or nullptr
   float* lse;          // or nullptr
   int64_t count;       // rows
@@ -56,7 +57,7 @@ struct LossExponentials {
   float* sums;                  // [tiles of kLossTileColumns, count]
   __nv_bfloat16* exponentials;  // [count] rows of `vocabulary` at distances of `stride`
   int64_t stride;
-  float* factors;         // [count]: dloss · scale / s, 0 for ignored rows
+  float* factors;         // [count]: dloss · scale / s, or −dlogp / s; 0 for ignored rows
   __nv_bfloat16* scaled;  // [count, width]: x times its factor
   // Of a split vocabulary, [count] each:
   float* largest;  // logit of a row that is out of range; of others minus infinity
@@ -70,9 +71,11 @@ inline float MostLossSum(int ranks) { return 0x1p+94f / static_cast<float>(ranks
 // and the copy engine can read these operands.
 bool CanUseLossExponentials(const LossExponentials& loss);
 
-// Computes everything but the products that make gradients.
-void ComputeLossExponentials(const LossExponentials& loss, const VocabularyShard& shard,
-                             int multiprocessors, cudaStream_t stream);
+// Computes everything but the products that make gradients. `by_row`: each row has its own dlogp,
+// which takes the place of −scale · dloss.
+void ComputeLossExponentials(const LossExponentials& loss, bool by_row,
+                             const VocabularyShard& shard, int multiprocessors,
+                             cudaStream_t stream);
 
 // dx[count, width] = product · factor of the row; dx, of the type `stored`, is aligned to 16 bytes.
 void ScaleLossRows(const LossExponentials& loss, const float* product, void* dx,

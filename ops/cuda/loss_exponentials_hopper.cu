@@ -234,8 +234,9 @@ struct RowResult {
   }
 };
 
-// Run by a warp: computes everything that follows from s.
-template <typename T>
+// Run by a warp: computes everything that follows from s. kByRow: gradients by a row's loss are
+// scaled by −dlogp of the row.
+template <typename T, bool kByRow>
 __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResult& result) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int32_t target = a.targets[row];
@@ -246,7 +247,8 @@ __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResul
     if (a.losses != nullptr) a.losses[row] = counts ? result.loss : target < 0 ? 0.0f : NAN;
   }
   if (a.dloss == nullptr) return;
-  const float factor = counts ? *a.scale * *a.dloss / result.s : 0.0f;
+  float factor = 0;
+  if (counts) factor = (kByRow ? -a.dloss[row] : *a.scale * *a.dloss) / result.s;
   if (lane == 0) {
     a.factors[row] = factor;
     const int64_t own = TargetOf(a, row);
@@ -263,7 +265,7 @@ __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResul
   }
 }
 
-template <typename T>
+template <typename T, bool kByRow>
 __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
   __shared__ float partial[kRows][kRows];  // of a warp, of a row
   __shared__ float shared[kRows];
@@ -282,7 +284,7 @@ __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials 
     result = rare ? RowResult::OutOfRange(sum, largest, a.references[first + i])
                   : RowResult::InRange(sum);
   }
-  if (first + warp < a.count) FinishRow<T>(a, first + warp, result);
+  if (first + warp < a.count) FinishRow<T, kByRow>(a, first + warp, result);
 }
 
 // For a split vocabulary: sums this rank's exponentials, and finds the rows that are out of range
@@ -317,14 +319,15 @@ __global__ __launch_bounds__(kThreads) void RareRowsKernel(const LossExponential
   }
 }
 
-template <typename T>
+template <typename T, bool kByRow>
 __global__ __launch_bounds__(kThreads) void FinishSplitKernel(const LossExponentials a) {
   const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp;
   if (row >= a.count) return;
   const float sum = a.totals[row], largest = a.largest[row];
-  FinishRow<T>(a, row,
-               largest == -INFINITY ? RowResult::InRange(sum)
-                                    : RowResult::OutOfRange(sum, largest, a.references[row]));
+  FinishRow<T, kByRow>(a, row,
+                       largest == -INFINITY
+                           ? RowResult::InRange(sum)
+                           : RowResult::OutOfRange(sum, largest, a.references[row]));
 }
 
 template <typename T>
@@ -397,7 +400,7 @@ bool CanUseLossExponentials(const LossExponentials& a) {
   return has_code && CanMap(MatrixOfX(a)) && CanMap(MatrixOfWeight(a));
 }
 
-void ComputeLossExponentials(const LossExponentials& a, const VocabularyShard& shard,
+void ComputeLossExponentials(const LossExponentials& a, bool by_row, const VocabularyShard& shard,
                              int multiprocessors, cudaStream_t stream) {
   const unsigned blocks = Blocks(a);
   const int tiles = static_cast<int>((a.vocabulary + kLossTileColumns - 1) / kLossTileColumns);
@@ -415,7 +418,8 @@ void ComputeLossExponentials(const LossExponentials& a, const VocabularyShard& s
       Multiply<T, false>(a, multiprocessors, stream);
     }
     if (!shard.split) {
-      FinishKernel<T><<<blocks, kThreads, 0, stream>>>(a, tiles);
+      const auto finish = by_row ? &FinishKernel<T, true> : &FinishKernel<T, false>;
+      finish<<<blocks, kThreads, 0, stream>>>(a, tiles);
       gpu::CheckLaunch("loss of exponentials");
       return;
     }
@@ -425,7 +429,8 @@ void ComputeLossExponentials(const LossExponentials& a, const VocabularyShard& s
     RareRowsKernel<T><<<blocks, kThreads, 0, stream>>>(a);
     gpu::CheckLaunch("rows out of range");
     combine(a.totals, Reduction::kSum);
-    FinishSplitKernel<T><<<blocks, kThreads, 0, stream>>>(a);
+    const auto finish = by_row ? &FinishSplitKernel<T, true> : &FinishSplitKernel<T, false>;
+    finish<<<blocks, kThreads, 0, stream>>>(a);
     gpu::CheckLaunch("loss of exponentials");
   });
 }

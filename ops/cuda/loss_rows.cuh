@@ -3,6 +3,8 @@
 //   lse = log Σ exp(logits),  loss = lse − logits[target],
 //   logits ← factor · (exp(logits − lse) − [v = target])
 //
+// with one factor for all rows, or with one of its own for each row.
+//
 // Under a soft cap c, c · tanh(logits / c) takes the place of logits wherever they are read, and
 // the gradient gets the factor 1 − tanh². What is stored before is not capped.
 //
@@ -38,8 +40,8 @@ struct LossRows {
   const float* lse_in;     // from the forward pass; nullptr: computed here
   float* lse_out;          // or nullptr
   float* losses;           // or nullptr
-  const float* scale;      // factor = scale · dloss
-  const float* dloss;      // nullptr: no gradient
+  const float* scale;      // factor = scale · dloss, or −dlogp of the row
+  const float* dloss;      // nullptr: no gradient. By row: dlogp [count], and no scale
 };
 
 // Σ exp2((x − max) · log2 e) over the values seen so far. Products that must never be fused with
@@ -104,8 +106,8 @@ __device__ void LoadLogits(const S* row, int32_t at, int32_t end, const Cap& cap
 }
 
 // kCluster blocks share a row; each has shared memory for kBuffers slices. With 0 buffers, rows are
-// read from memory whenever they are needed.
-template <typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
+// read from memory whenever they are needed. kByRow: the factor is −dlogp of the row.
+template <typename S, int kThreads, int kCluster, int kBuffers, typename Cap, bool kByRow>
 __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> rows, const Cap cap) {
   constexpr bool kStaged = kBuffers > 0;
   constexpr int kBlocks = kCluster;
@@ -126,7 +128,8 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
   S* const buffers = reinterpret_cast<S*>(staged);  // kBuffers slices
   const int first_row = static_cast<int>(blockIdx.x) / kBlocks;
   const int step = static_cast<int>(gridDim.x) / kBlocks;
-  const float factor = rows.dloss != nullptr ? *rows.scale * *rows.dloss : 0.0f;
+  float factor = 0;
+  if constexpr (!kByRow) factor = rows.dloss != nullptr ? *rows.scale * *rows.dloss : 0.0f;
 
   const auto slice_of = [&](int row) { return rows.logits + row * rows.stride + begin; };
   if constexpr (kStaged) {
@@ -201,6 +204,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
     }
 
     if (rows.dloss != nullptr) {
+      if constexpr (kByRow) factor = -rows.dloss[row];
       // The target's logit must have been read before it is overwritten.
       if constexpr (!kStaged) __syncthreads();
       for (int at = thread * kPack; at < length; at += kThreads * kPack) {

@@ -120,6 +120,8 @@ namespace {
 
 using linear_loss::BiasGradient;
 using linear_loss::CheckLinearLoss;
+using linear_loss::CudaLossWorkspace;
+using linear_loss::kAbsent;
 using linear_loss::LossCost;
 using linear_loss::Rows;
 using linear_loss::WeightGradient;
@@ -249,17 +251,6 @@ const graph::OpRegistration kTrain({
     .with_backward = true,
 });
 
-template <size_t kBias, size_t kDx, size_t kDweight>
-int64_t CudaWorkspace(const OpCall& call) {
-  const TensorType& x = call.input(0);
-  const bool low =
-      call.has_output(kDweight) && call.output(kDweight).dtype == graph::DType::kBFloat16;
-  return LayOutCudaLoss(
-             x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
-             {SplitsVocabulary(call.attributes), call.has_input(kBias), low, call.has_output(kDx)})
-      .bytes;
-}
-
 std::string RefuseSoftcap(const OpCall& call) {
   if (LossSoftcap(call.attributes) == 0) return "";
   return call.op.name + ": a soft cap of logits does not run on a GPU yet; use the CPU";
@@ -270,11 +261,11 @@ const CudaRefusalRegistration kBackwardRefusal("linear_cross_entropy_backward", 
 const CudaRefusalRegistration kTrainRefusal("linear_cross_entropy_train", &RefuseSoftcap);
 
 const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy",
-                                                  &CudaWorkspace<4, 99, 99>);
+                                                  &CudaLossWorkspace<4, kAbsent, kAbsent>);
 const CudaWorkspaceRegistration kBackwardWorkspace("linear_cross_entropy_backward",
-                                                   &CudaWorkspace<7, 0, 1>);
+                                                   &CudaLossWorkspace<7, 0, 1>);
 const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train",
-                                                &CudaWorkspace<6, 1, 2>);
+                                                &CudaLossWorkspace<6, 1, 2>);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -7,10 +7,9 @@
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
-#include "ops/cuda_refusal.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/loss/linear_loss_call.h"
-#include "ops/loss/preference_loss.h"
 
 namespace plimsoll::ops {
 
@@ -36,6 +35,8 @@ using graph::ShardingRule;
 using graph::TensorType;
 using linear_loss::BiasGradient;
 using linear_loss::CheckLinearLoss;
+using linear_loss::CudaLossWorkspace;
+using linear_loss::kAbsent;
 using linear_loss::LossCost;
 using linear_loss::Rows;
 using linear_loss::WeightGradient;
@@ -124,10 +125,10 @@ const graph::OpRegistration kBackward({
     .low_gradients = {{5, 1}},
 });
 
-std::string Reason(const OpCall& /*call*/) { return kNoPreferencesOnGpu; }
-
-const CudaRefusalRegistration kForwardRefusal("linear_log_probs", &Reason);
-const CudaRefusalRegistration kBackwardRefusal("linear_log_probs_backward", &Reason);
+const CudaWorkspaceRegistration kForwardWorkspace("linear_log_probs",
+                                                  &CudaLossWorkspace<3, kAbsent, kAbsent>);
+const CudaWorkspaceRegistration kBackwardWorkspace("linear_log_probs_backward",
+                                                   &CudaLossWorkspace<6, 0, 1>);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -1,5 +1,6 @@
-// What the definitions of linear_cross_entropy and linear_log_probs have in common: checks, types
-// and costs of calls whose inputs 0 to 2 are x[...,D], weight[V,D] and targets i32[...].
+// What the definitions of linear_cross_entropy and linear_log_probs have in common: checks, types,
+// costs and CUDA workspaces of calls whose inputs 0 to 2 are x[...,D], weight[V,D] and targets
+// i32[...].
 #pragma once
 
 #include <cstddef>
@@ -54,6 +55,21 @@ inline graph::Cost LossCost(const graph::OpCall& call, int products, int again, 
   const double cap = LossSoftcap(call.attributes) > 0 ? 20 : 0;
   return {logits * (2 * products * width + 10 * exponentials + cap), ArgumentBytes(call),
           logits * 2 * (products - again) * width};
+}
+
+inline constexpr size_t kAbsent = 99;  // the index of an argument that an op doesn't have
+
+// The workspace of the CUDA kernel of an op with a bias at that input, and dx and dweight at those
+// outputs.
+template <size_t kBias, size_t kDx, size_t kDweight>
+int64_t CudaLossWorkspace(const graph::OpCall& call) {
+  const graph::TensorType& x = call.input(0);
+  const bool low =
+      call.has_output(kDweight) && call.output(kDweight).dtype == graph::DType::kBFloat16;
+  return LayOutCudaLoss(
+             x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
+             {SplitsVocabulary(call.attributes), call.has_input(kBias), low, call.has_output(kDx)})
+      .bytes;
 }
 
 }  // namespace plimsoll::ops::linear_loss

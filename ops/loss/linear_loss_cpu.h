@@ -28,6 +28,7 @@
 #include "ops/linear/gemm_workspace.h"
 #include "ops/linear/low_gradient_cpu.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/loss/linear_loss_call.h"
 #include "ops/reductions/cpu_column_sums.h"
 #include "ops/simd.h"
 
@@ -57,7 +58,6 @@ struct Arguments {
   size_t bias, acc_weight, acc_bias, rng;  // inputs
   size_t dx, dweight, dbias;               // outputs
 };
-inline constexpr size_t kAbsent = 99;
 
 inline bool IsLow(const graph::TensorType& gradient) {
   return gradient.dtype == graph::DType::kBFloat16;

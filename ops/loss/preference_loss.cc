@@ -6,6 +6,7 @@
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/cuda_refusal.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -27,6 +28,14 @@ PreferenceOutputs PreferenceLoss(graph::Builder& g, const PreferenceInputs& in,
           .rewards_accuracies = outputs[5],
           .logps_chosen = outputs[6],
           .logps_rejected = outputs[7]};
+}
+
+CudaPreferenceLayout LayOutCudaPreferences(int64_t rows, int64_t tokens) {
+  constexpr int64_t kSums = 8;  // of a row
+  CudaPreferenceLayout layout{};
+  layout.begins_at = rows * kSums * int64_t{sizeof(double)};
+  layout.bytes = layout.begins_at + rows * (tokens + 1) * int64_t{sizeof(int32_t)};
+  return layout;
 }
 
 namespace {
@@ -111,10 +120,22 @@ const OpRegistration kBackward({
     .in_place = {{0, 0}},
 });
 
+int64_t CudaWorkspace(const OpCall& call) {
+  const graph::Shape& logp = call.input(0).shape;
+  return LayOutCudaPreferences(logp.dim(0), logp.dim(1)).bytes;
+}
+
+const CudaWorkspaceRegistration kLossWorkspace("preference_loss", &CudaWorkspace);
+const CudaWorkspaceRegistration kBackwardWorkspace("preference_loss_backward", &CudaWorkspace);
+
+// All ops of preferences have CUDA kernels, which have not run on a GPU yet. To let them run,
+// delete from here to the end of the namespace.
 std::string Reason(const OpCall& /*call*/) { return kNoPreferencesOnGpu; }
 
-const CudaRefusalRegistration kLossRefusal("preference_loss", &Reason);
-const CudaRefusalRegistration kBackwardRefusal("preference_loss_backward", &Reason);
+const CudaRefusalRegistration kRefusals[] = {{"linear_log_probs", &Reason},
+                                             {"linear_log_probs_backward", &Reason},
+                                             {"preference_loss", &Reason},
+                                             {"preference_loss_backward", &Reason}};
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -28,9 +28,11 @@
 //   preference_loss_backward  (logp, targets, positions, reference, scale, dloss[]) → dlogp[B,T],
 //                             0 where no target counts
 //
-// Sums are taken in double, row after row, in the order of tokens; l is rounded to C.
+// Sums are taken in double, row after row, and l is rounded to C. Within a row they are in the
+// order of tokens on a CPU, and in another fixed order on a GPU.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "graph/builder.h"
@@ -60,6 +62,14 @@ struct PreferenceOutputs {
 
 PreferenceOutputs PreferenceLoss(graph::Builder& g, const PreferenceInputs& inputs,
                                  const PreferenceOptions& options, std::string_view name = "");
+
+// The layout of the CUDA kernels' workspace, offsets in bytes.
+struct CudaPreferenceLayout {
+  int64_t sums_at;    // f64[rows,8]: of the outputs
+  int64_t begins_at;  // i32[rows,tokens+1]: where documents begin
+  int64_t bytes;
+};
+CudaPreferenceLayout LayOutCudaPreferences(int64_t rows, int64_t tokens);
 
 // Why no GPU runs these ops, and the way out.
 inline constexpr const char* kNoPreferencesOnGpu =

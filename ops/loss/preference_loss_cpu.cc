@@ -1,70 +1,20 @@
 // Formulas in preference_loss.h. One thread goes over the rows: a number for each token is little
 // next to the logits that it was made of. Bytes: forward 16·N, backward 20·N, N = B·T.
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstdint>
-#include <string>
+#include <iterator>
 
 #include "ops/kernel.h"
+#include "ops/loss/preference_pair.h"
 
 namespace plimsoll::ops {
 namespace {
 
-// A document of a row: tokens [begin, end).
-struct Text {
-  int64_t begin = 0, end = 0;
-  int64_t count = 0;  // targets that count
-  double logp = 0;    // their sum
-  double reference = 0;
-  double ratio() const { return logp - reference; }
-};
-
-struct Pair {
-  Text chosen, rejected;
-};
-
-double Sigmoid(double x) {
-  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
-}
-double LogSigmoid(double x) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); }
-
-// The loss of a pair, and its derivatives by the sums of log-probabilities.
-struct PairLoss {
-  double loss = 0, by_chosen = 0, by_rejected = 0;
-};
-
-struct Formula {
-  bool ipo;
-  double beta, smoothing, sft_weight;
-
-  explicit Formula(const graph::Attributes& attributes)
-      : ipo(attributes.GetWord("loss") == "ipo"),
-        beta(attributes.GetReal("beta")),
-        smoothing(attributes.GetReal("label_smoothing")),
-        sft_weight(attributes.GetReal("sft_weight")) {}
-
-  PairLoss Of(const Pair& pair) const {
-    const Text &chosen = pair.chosen, &rejected = pair.rejected;
-    const double of_chosen = 1 / static_cast<double>(chosen.count);
-    const double of_rejected = 1 / static_cast<double>(rejected.count);
-    PairLoss of;
-    if (ipo) {
-      const double off =
-          chosen.ratio() * of_chosen - rejected.ratio() * of_rejected - 1 / (2 * beta);
-      of = {off * off, 2 * off * of_chosen, -2 * off * of_rejected};
-    } else {
-      const double logit = beta * (chosen.ratio() - rejected.ratio());
-      const double by_difference =
-          beta * (smoothing * Sigmoid(logit) - (1 - smoothing) * Sigmoid(-logit));
-      of = {-(1 - smoothing) * LogSigmoid(logit) - smoothing * LogSigmoid(-logit), by_difference,
-            -by_difference};
-    }
-    of.loss -= sft_weight * chosen.logp * of_chosen;
-    of.by_chosen -= sft_weight * of_chosen;
-    return of;
-  }
-};
+using preference::Document;
+using preference::Formula;
+using preference::Pair;
+using preference::PairLoss;
+using preference::PairTerms;
 
 template <typename T>
 struct Rows {
@@ -82,9 +32,9 @@ struct Rows {
         reference(ctx.in<float>(3)) {}
 
   // The document of a row that begins at `begin`.
-  Text At(int64_t row, int64_t begin) const {
+  Document At(int64_t row, int64_t begin) const {
     const int64_t first = row * tokens;
-    Text text = {.begin = first + begin, .reference = reference[first + begin]};
+    Document text = {.begin = first + begin, .reference = reference[first + begin]};
     int64_t i = text.begin;
     do {
       if (targets[i] >= 0) {
@@ -124,23 +74,11 @@ void Dispatch(const CpuContext& ctx, Body&& body) {
 void Loss(const CpuContext& ctx) {
   Dispatch(ctx, [&]<typename T>() {
     const Formula formula(ctx.attributes);
-    double loss = 0;
-    std::array<double, 7> sums = {};  // as the outputs after the loss
-    Rows<T>(ctx).ForPairs([&](const Pair& pair) {
-      const double chosen = pair.chosen.ratio(), rejected = pair.rejected.ratio();
-      loss += formula.Of(pair).loss;
-      const std::array<double, 7> of_pair = {1,
-                                             formula.beta * chosen,
-                                             formula.beta * rejected,
-                                             formula.beta * (chosen - rejected),
-                                             chosen > rejected ? 1.0 : 0.0,
-                                             pair.chosen.logp,
-                                             pair.rejected.logp};
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] += of_pair[i];
-    });
-    *ctx.out<T>(0) = static_cast<T>(loss * static_cast<double>(*ctx.in<float>(4)));
-    for (size_t i = 0; i < sums.size(); ++i) {
-      if (T* const out = ctx.out<T>(i + 1)) *out = static_cast<T>(sums[i]);
+    PairTerms sums;
+    Rows<T>(ctx).ForPairs([&](const Pair& pair) { sums.Add(formula.Terms(pair)); });
+    sums.values[0] *= static_cast<double>(*ctx.in<float>(4));
+    for (size_t i = 0; i < std::size(sums.values); ++i) {
+      if (T* const out = ctx.out<T>(i)) *out = static_cast<T>(sums.values[i]);
     }
   });
 }
@@ -153,7 +91,7 @@ void Backward(const CpuContext& ctx) {
         static_cast<double>(*ctx.in<float>(4)) * static_cast<double>(*ctx.in<T>(5));
     T* const dlogp = ctx.out<T>(0);  // may be logp's memory: a pair's is read before it is written
     int64_t written = 0;
-    const auto fill = [&](const Text& text, double gradient) {
+    const auto fill = [&](const Document& text, double gradient) {
       std::fill(dlogp + written, dlogp + text.begin, T(0));
       for (int64_t i = text.begin; i < text.end; ++i) {
         dlogp[i] = rows.targets[i] >= 0 ? static_cast<T>(factor * gradient) : T(0);
