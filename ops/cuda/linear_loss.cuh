@@ -73,11 +73,11 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
   gpu::Check(cudaLaunchKernelEx(&config, kernel, rows, cap), "loss rows");
 }
 
-// Without a gradient a row is read only once anyway; it uses the same threads in the same order,
-// hence the same bits.
+// Without a gradient a row is read only once anyway, and has no factor; it uses the same threads in
+// the same order, hence the same bits.
 template <bool kByRow, typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
 void ComputeRowsBy(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap) {
-  if (rows.dloss == nullptr) return LaunchRows<kByRow, S, kThreads, kCluster, 0>(ctx, rows, cap);
+  if (rows.dloss == nullptr) return LaunchRows<false, S, kThreads, kCluster, 0>(ctx, rows, cap);
   LaunchRows<kByRow, S, kThreads, kCluster, kBuffers>(ctx, rows, cap);
 }
 
