@@ -104,7 +104,7 @@ void Run(const Arguments& arguments) {
     double seconds = 0;
     try {
       seconds = device.seconds(of);
-    } catch (const std::exception& error) {  // such as too little memory
+    } catch (const std::exception& error) {  // too little memory, or a call that is refused
       fmt::print("# {}: {}\n", of.text, error.what());
       continue;
     }

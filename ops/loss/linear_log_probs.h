@@ -18,7 +18,9 @@
 // weight, bias and their gradients then have this rank's rows of the vocabulary, logp and lse are
 // those of the whole one, and dx is this rank's part of a sum; dweight and acc_weight are bf16.
 //
-// Runs on CPUs. A program with it can be planned for a GPU, and is refused before its first step.
+// On a GPU logits are stored, or exponentials in their place, as linear_cross_entropy.h says; a
+// target ≥ V makes its row's logp NaN. A program with these ops can be planned for a GPU, and is
+// refused before its first step, until their kernels have run on one (preference_loss.cc).
 #pragma once
 
 #include <string_view>

@@ -285,31 +285,57 @@ const ExampleTable kExamples(R"(
       f32[] positive, compute[] positive, compute[500,24]) {axis="tensor"}
       low_precision_tolerance=4 cuda_tolerance=1 dtypes=f32,bf16
 
-  // Log-probabilities of targets, and the losses of pairs of documents made of them.
-  linear_log_probs([2,9,11], [37,11], [2,9] targets 37)
-  linear_log_probs "bias"([2,9,11], [37,11], [2,9] targets 37, [37])
-  linear_log_probs "rows of packs"([140,24], [500,24], [140] targets 500) dtypes=f32,bf16
+  // Log-probabilities of targets, with tolerances as above, and the losses of pairs of documents made
+  // of them. Where a GPU stores exponentials, the backward op computes lse again: its examples, whose
+  // lse is any numbers, have rows of x without whole packs.
+  linear_log_probs([2,9,11], [37,11], [2,9] targets 37) cuda_tolerance=1
+  linear_log_probs "bias"([2,9,11], [37,11], [2,9] targets 37, [37]) cuda_tolerance=1
+  linear_log_probs "bias, many rows"([1100,8], [530,8] small, [1100] targets 530, [530])
+      cuda_tolerance=1 dtypes=f32,bf16,f16
+  linear_log_probs "rows of packs"([140,24], [500,24], [140] targets 500)
+      cuda_tolerance=1 dtypes=f32,bf16
+  linear_log_probs "rows of packs in fp16"([140,24], [500,24] small, [140] targets 500)
+      cuda_tolerance=1 dtypes=f32,f16
   linear_log_probs_backward([2,9,11] small, [37,11], [2,9] targets 37, compute[18] positive,
-      compute[2,9]) low_precision_tolerance=4
+      compute[2,9]) low_precision_tolerance=4 cuda_tolerance=1
   linear_log_probs_backward "bias, accumulating"([2,9,11] small, [37,11], [2,9] targets 37,
       compute[18] positive, compute[2,9], compute[37,11], [37], compute[37])
-      low_precision_tolerance=4
+      low_precision_tolerance=4 cuda_tolerance=1
+  linear_log_probs_backward "bias, many rows"([1100,8], [530,8] small, [1100] targets 530,
+      compute[1100] positive, compute[1100], _, [530], _) low_precision_tolerance=16
+      cuda_tolerance=1
   linear_log_probs_backward "added to in bf16"([2,9,11], [37,11], [2,9] targets 37,
       f32[18] positive, f32[2,9], [37,11], _, _, [2] counter) {key=5, low_gradient=true}
-      low_precision_tolerance=8 dtypes=bf16
-  linear_log_probs "split"([2,9,11], [37,11], [2,9] targets 37) {axis="tensor"}
+      low_precision_tolerance=8 cuda_tolerance=1 dtypes=bf16
+  linear_log_probs "capped"([2,9,11], [37,11], [2,9] targets 37) {softcap=2.0} cuda_tolerance=1
+  linear_log_probs_backward "capped, bias, accumulating"([2,9,11] small, [37,11],
+      [2,9] targets 37, compute[18] positive, compute[2,9], compute[37,11], [37], compute[37])
+      {softcap=1.5} low_precision_tolerance=4 cuda_tolerance=1
+  linear_log_probs "split"([2,9,11], [37,11], [2,9] targets 37) {axis="tensor"} cuda_tolerance=1
+  linear_log_probs "split, rows of packs"([140,24], [500,24], [140] targets 500) {axis="tensor"}
+      cuda_tolerance=1 dtypes=f32,bf16
+  linear_log_probs "capped, split"([2,9,11], [37,11], [2,9] targets 37)
+      {axis="tensor", softcap=2.0} cuda_tolerance=1
   linear_log_probs_backward "split"([2,9,11] small, [37,11], [2,9] targets 37,
       compute[18] positive, compute[2,9], compute[37,11]) {axis="tensor"}
-      low_precision_tolerance=4
+      low_precision_tolerance=4 cuda_tolerance=1
   preference_loss([3,20], [3,20] targets 9, [3,20] places 5, f32[3,20], f32[] positive)
       {beta=0.1, label_smoothing=0.0, loss="dpo", sft_weight=0.0} dtypes=f32,f64
   preference_loss "smoothed, with SFT's loss"([2,23], [2,23] targets 9, [2,23] places 5, f32[2,23],
       f32[] positive) {beta=0.3, label_smoothing=0.2, loss="dpo", sft_weight=0.7} dtypes=f32,f64
   preference_loss "ipo"([2,23], [2,23] targets 9, [2,23] places 7, f32[2,23], f32[] positive)
       {beta=0.5, label_smoothing=0.0, loss="ipo", sft_weight=0.2} dtypes=f32,f64
+  preference_loss "long documents"([2,700], [2,700] targets 9, [2,700] places 150, f32[2,700],
+      f32[] positive) {beta=0.1, label_smoothing=0.0, loss="dpo", sft_weight=0.5} dtypes=f32,f64
   preference_loss_backward([3,23], [3,23] targets 9, [3,23] places 5, f32[3,23], f32[] positive,
       compute[] positive) {beta=0.3, label_smoothing=0.2, loss="dpo", sft_weight=0.7}
       dtypes=f32,f64
+  preference_loss_backward "long documents"([2,700], [2,700] targets 9, [2,700] places 150,
+      f32[2,700], f32[] positive, compute[] positive)
+      {beta=0.1, label_smoothing=0.1, loss="dpo", sft_weight=0.5} dtypes=f32,f64
+  preference_loss_backward "many short documents"([2,700], [2,700] targets 9, [2,700] places 2,
+      f32[2,700], f32[] positive, compute[] positive)
+      {beta=0.3, label_smoothing=0.0, loss="dpo", sft_weight=0.0} dtypes=f32,f64
   preference_loss_backward "ipo"([2,23], [2,23] targets 9, [2,23] places 7, f32[2,23],
       f32[] positive, compute[] positive)
       {beta=0.5, label_smoothing=0.0, loss="ipo", sft_weight=0.0} dtypes=f32,f64
