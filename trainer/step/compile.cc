@@ -252,8 +252,8 @@ class Compiler {
 
   int Gather() {
     auto program = std::make_unique<Program>("gather");
-    parallel::EmitGathers(StepProgramsOf(result_), ZeroWeightsFrom({.options = options_}),
-                          *program);
+    parallel::EmitGathers(StepProgramsOf(result_),
+                          ZeroWeightsFrom({.options = options_, .purpose = {}}), *program);
     return Keep(std::move(program));
   }
 
