@@ -12,6 +12,14 @@
 
 namespace plimsoll::config {
 
+// Upper bounds of counts: far beyond any run, but so small that products of a few cannot overflow.
+inline constexpr double kThousands = 1e5;
+inline constexpr double kMillions = 1e7;
+inline constexpr double kSteps = 1e12;
+inline constexpr double kEpochs = 1e6;
+inline constexpr double kSeeds =
+    9007199254740992.0;  // 2^53: exact in JSON and YAML readers everywhere
+
 // The type of a key for a field of type T, unless the row gives another.
 template <typename T>
 constexpr Type TypeOf() {

@@ -2,8 +2,8 @@
 // resolved configuration, the reference (docs/configuration.md) and the JSON schema for editors.
 //
 // A row ties a dotted path to a field of RunConfig; the field's initialiser is the key's default.
-// To add a key: add a field to run_config.h and a row to schema_keys.cc. Families of models and
-// sources of data bring their own (owner_keys.h).
+// To add a key: add a field to run_config.h and a row to schema_keys.cc, or learning_keys.cc.
+// Families of models and sources of data bring their own (owner_keys.h).
 #pragma once
 
 #include <functional>
