@@ -148,7 +148,8 @@ class RopeReader {
     };
     positive("beta_fast", scaling.beta_fast);
     positive("beta_slow", scaling.beta_slow);
-    scaling.truncate = rope.GetBool("truncate", true);
+    // As in transformers, where null means false.
+    scaling.truncate = rope.GetBool("truncate", !rope.json().contains("truncate"));
     double mscale = 0, all = 0;
     if (positive("mscale", mscale) != positive("mscale_all_dim", all)) {
       rope.Fail(mscale != 0 ? "mscale" : "mscale_all_dim",

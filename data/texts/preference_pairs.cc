@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <utility>
 
 #include "base/error.h"
@@ -35,6 +36,24 @@ void RequireAnswers(const JsonObject& object) {
               "prompt, or remove the example");
 }
 
+[[noreturn]] void FailAsDifferentKinds(const JsonObject& object) {
+  object.Fail("prompt",
+              "prompt and chosen are of different kinds; give texts, or lists of messages");
+}
+
+// Chats that begin with their prompt would have it twice.
+void RequireOnce(const JsonObject& object, const PreferencePair& pair) {
+  const auto begins = [&](const std::vector<ChatMessage>& answer) {
+    return answer.size() >= pair.prompt_messages.size() &&
+           std::ranges::equal(pair.prompt_messages,
+                              answer | std::views::take(std::ssize(pair.prompt_messages)));
+  };
+  if (!pair.prompt_messages.empty() && begins(pair.chosen_messages) &&
+      begins(pair.rejected_messages)) {
+    object.Fail("prompt", "chosen and rejected begin with it, too; leave it out");
+  }
+}
+
 void SplitTexts(const JsonObject& object, PreferencePair& pair) {
   const std::string &chosen = pair.chosen, &rejected = pair.rejected;
   if (chosen == rejected) FailAsEqual(object);
@@ -60,6 +79,7 @@ void SplitChats(const JsonObject& object, PreferencePair& pair) {
   std::vector<ChatMessage>&chosen = pair.chosen_messages, &rejected = pair.rejected_messages;
   if (chosen == rejected) FailAsEqual(object);
   const auto common = std::ranges::mismatch(chosen, rejected).in1 - chosen.begin();
+  if (common == 0 && object.Has("prompt")) FailAsDifferentKinds(object);
   if (common == 0) {
     object.Fail("prompt", "is missing, and chosen and rejected have no message in common");
   }
@@ -95,6 +115,7 @@ PreferencePair ParsePreferencePair(std::string_view text, const std::string& whe
     pair.rejected_messages = ParseMessages(object, "rejected");
     if (prompt && IsList(object, "prompt")) {
       pair.prompt_messages = ParseMessages(object, "prompt");
+      RequireOnce(object, pair);
     } else {
       SplitChats(object, pair);
     }
@@ -107,8 +128,7 @@ PreferencePair ParsePreferencePair(std::string_view text, const std::string& whe
     return pair;
   }
   if (IsList(object, "prompt")) {
-    object.Fail("prompt",
-                "prompt and chosen are of different kinds; give texts, or lists of messages");
+    FailAsDifferentKinds(object);
   }
   pair.prompt = object.RequireString("prompt");
   return pair;

@@ -105,13 +105,14 @@ void CheckExamples(const PackedRows::Counts& counts, bool empty, int64_t sequenc
   }
 }
 
-void CheckPairs(const PackedRows::Counts& counts, int64_t sequence, const std::string& key) {
+void CheckPairs(const PackedRows::Counts& counts, int64_t sequence, TooLong too_long,
+                const std::string& key) {
   if (counts.pairs > 0) return;
   throw UserError(fmt::format(
       "{}: no pair is left of {}: {} are longer than model.sequence {}, both texts together, and "
-      "{} have a text in which nothing of the answer is left; raise model.sequence, or use "
-      "data.too_long: truncate",
-      key, counts.examples, counts.too_long, sequence, counts.without_targets));
+      "{} have a text without a token of its answer; raise model.sequence{}",
+      key, counts.examples, counts.too_long, sequence, counts.without_targets,
+      too_long == TooLong::kDrop ? ", or use data.too_long: truncate" : ""));
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ PackedRows::PackedRows(std::shared_ptr<const TokenSource> source, std::span<cons
   }
   if (options.pairs) {
     AddPairs(ends);
-    CheckPairs(counts_, sequence, key);
+    CheckPairs(counts_, sequence, options_.too_long, key);
   } else {
     AddExamples(ends);
     CheckExamples(counts_, pieces_.starts.empty(), sequence, key);
@@ -320,9 +321,9 @@ std::string PackingText(std::span<const PackedRows* const> parts) {
                   all.examples, options->pairs ? "pairs" : "examples", all.rows, options->sequence,
                   100 * static_cast<double>(all.tokens) / places, NameOf(options->packing));
   if (all.without_targets > 0) {
-    text += fmt::format(
-        "  {} of these pairs have a text with nothing of its answer and were left out\n",
-        all.without_targets);
+    text +=
+        fmt::format("  left out: {} of these pairs, of which a text has no token of its answer\n",
+                    all.without_targets);
   }
   if (all.too_long > 0 && options->pairs) {
     text += fmt::format("  {} of these pairs had more than {} tokens and {}\n", all.too_long,

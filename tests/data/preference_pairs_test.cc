@@ -75,6 +75,13 @@ TEST(PreferencePairs, AreRefusedByName) {
           "different kinds");
   refuses(R"({"prompt": [{"role": "user", "content": "p"}], "chosen": "c", "rejected": "r"})",
           "prompt");
+  refuses(R"({"prompt": "p", "chosen": [{"role": "assistant", "content": "a"}],
+              "rejected": [{"role": "assistant", "content": "b"}]})",
+          "different kinds");
+  refuses(R"({"prompt": [{"role": "user", "content": "p"}],
+              "chosen": [{"role": "user", "content": "p"}, {"role": "assistant", "content": "a"}],
+              "rejected": [{"role": "user", "content": "p"}, {"role": "assistant", "content": "b"}]})",
+          "begin with it, too; leave it out");
   refuses(R"({"chosen": "same", "rejected": "same"})", "the same as chosen");
   refuses(R"({"chosen": "a", "rejected": "b"})", "prompt");
   refuses(R"({"chosen": [{"role": "user", "content": "a"}],

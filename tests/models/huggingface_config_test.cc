@@ -214,6 +214,11 @@ TEST(HuggingFaceConfig, ReadsYarn) {
                        "original_max_position_embeddings": 32768, "beta_fast": null,
                        "beta_slow": 0, "attention_factor": null, "truncate": true})"),
             expected);
+  expected.truncate = false;
+  EXPECT_EQ(scaling(R"("rope_scaling": {"type": "yarn", "factor": 4.0, "truncate": null,
+                       "original_max_position_embeddings": 32768})"),
+            expected);
+  expected.truncate = true;
   expected.original_sequence = 131072;  // the model's longest text
   EXPECT_EQ(scaling(R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0})"), expected);
   expected.attention_factor = 0.5;

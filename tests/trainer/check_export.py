@@ -68,7 +68,7 @@ def tokens_in(file):
 def check(plimsoll, family, folder):
     text = folder / "text"
     text.write_text("".join(f"One, two, three: number {i} is alive.\n" for i in range(300)))
-    style = {"llama": "llama3", "qwen3": "qwen2", "mistral": "llama3", "gemma2": "llama3",
+    style = {"llama": "llama3", "qwen3": "qwen2", "mistral": "llama3", "phi3": "llama3", "gemma2": "llama3",
              "gemma3_text": "llama3"}.get(family, family)
     tokenizer = TOKENIZERS / f"{style}_style.json"
     config = folder / "run.yaml"

@@ -74,7 +74,7 @@ void CheckRange(const Key& key, const Value& value, const std::string& origin) {
 // What other tools call a choice, and its name here.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}, {"float32", "fp32"},
-    {"float", "fp32"},    {"adam", "adamw"},   {"gpu", "cuda"}};
+    {"float", "fp32"},    {"adam", "adamw"},   {"gpu", "cuda"},  {"gemma3", "gemma3_text"}};
 
 void CheckChoice(const Key& key, const std::string& text, const std::string& origin) {
   const auto offers = [&](std::string_view choice) {
