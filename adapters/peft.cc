@@ -219,6 +219,19 @@ void RequireSame(const std::string& folder, const Lora& lora, const Settings& se
   }
 }
 
+// The way out where an adapter has more rows of a table than the base: those of new tokens.
+std::string MoreTokensText(const Part& part, const std::vector<int64_t>& shape) {
+  const std::vector<int64_t> asked = part.StoredShape();
+  const bool table = part.name.ends_with("embed_tokens.weight") ||
+                     part.name.ends_with("wte.weight") || part.name.ends_with("lm_head.weight");
+  if (!table || shape.size() != 2 || asked.size() != 2 || shape[0] <= asked[0]) return "";
+  return fmt::format(
+      "; it was trained with more tokens than the base has: say model.vocab: {} in the run file, "
+      "or "
+      "export its run with --merge",
+      shape[0]);
+}
+
 void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part>& parts) {
   std::vector<std::string> names;
   for (const formats::TensorEntry& entry : file.tensors()) names.push_back(entry.name);
@@ -229,9 +242,10 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
   for (const Part& part : parts) {
     const formats::TensorEntry& entry = file.Require(part.name);
     if (entry.shape != part.StoredShape()) {
-      throw UserError(fmt::format("{}: tensor \"{}\" has shape {}, but the model and {} ask for {}",
-                                  file.file(), part.name, formats::ShapeText(entry.shape),
-                                  kConfigFile, formats::ShapeText(part.StoredShape())));
+      throw UserError(
+          fmt::format("{}: tensor \"{}\" has shape {}, but the model and {} ask for {}{}",
+                      file.file(), part.name, formats::ShapeText(entry.shape), kConfigFile,
+                      formats::ShapeText(part.StoredShape()), MoreTokensText(part, entry.shape)));
     }
     known.insert(part.name);
     for (const std::string& copy : part.copies) {

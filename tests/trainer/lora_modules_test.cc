@@ -299,6 +299,8 @@ TEST_F(NamedModules, TrainTheRowsOfNewTokens) {
   };
   refused({"model.vocab=258", "model.init_from=" + folder_ / "grown/model"},
           {"--set: model.vocab: 258 tokens are fewer than the checkpoint's 260", "remove it"});
+  refused({"lora.init_from=" + folder_ / "run/adapter"},
+          {"adapter_model.safetensors", "more tokens than the base has: say model.vocab: 260"});
   // Frozen rows stay at the mean, also in what is exported.
   const auto stays = [&](const std::string& run, const Arguments& sets, const char* warning) {
     EXPECT_THAT(Train(yaml_, run, sets).err, HasSubstr(warning));

@@ -299,10 +299,11 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
   }
   const int64_t vocab = sizes ? sizes->vocab : ids->second;
   if (tokenizer->vocab_size() > vocab) {
-    throw UserError("tokenizer '" + name + "' has ids up to " +
-                    std::to_string(tokenizer->vocab_size() - 1) +
-                    ", beyond the model's vocabulary of " + std::to_string(vocab) +
-                    "; name the tokenizer that the model was made for");
+    throw UserError(
+        "tokenizer '" + name + "' has ids up to " + std::to_string(tokenizer->vocab_size() - 1) +
+        ", beyond the model's vocabulary of " + std::to_string(vocab) +
+        "; name the tokenizer that the model was made for, or say model.vocab: " +
+        std::to_string(tokenizer->vocab_size()) + " in the file of a run that adds tokens");
   }
   return tokenizer;
 }
