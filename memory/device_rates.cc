@@ -123,6 +123,9 @@ double GpuBytes(const OpDef& op) {
       {"swiglu", 4.2e12},
       {"swiglu_backward", 4.2e12},
       {"swiglu_with_backward", 4.2e12},
+      {"geglu", 4.2e12},
+      {"geglu_backward", 4.2e12},
+      {"geglu_with_backward", 4.2e12},
       {"gelu_with_backward", 3.8e12},
       {"quantize", 3.6e12},
   };

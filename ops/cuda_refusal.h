@@ -1,7 +1,7 @@
 // Calls of an op that its CUDA kernel cannot run yet, or has not been tested with, and the CPU's
 // can. Programs with such a call are planned for a GPU as others are, and refused where kernels are
-// bound, before the first step. Deleting a registration is all that a new kernel needs: the
-// executor and tests ask here.
+// bound, before the first step; calibration does not time the call. Deleting a registration is all
+// that a new kernel needs: the executor and tests ask here.
 #pragma once
 
 #include <string>

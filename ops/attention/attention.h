@@ -67,7 +67,7 @@ int64_t AttentionWindow(const graph::Attributes& attributes);
 double AttentionSoftcap(const graph::Attributes& attributes);
 // The factor of scores: the attribute "scale", or 1/√head without it.
 double AttentionScale(const graph::Attributes& attributes, int64_t head);
-// InternalError unless both are 0 or more, as far as the call has them.
+// InternalError unless the cap is 0 or more and the scale above 0, as far as the call has them.
 void CheckAttentionScores(const graph::OpCall& call);
 
 // The heads of a rank among those of all ranks that share them; `ranks`: KernelCall::ranks.

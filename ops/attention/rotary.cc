@@ -125,8 +125,9 @@ std::string RotaryRefusal(const OpCall& call) {
     return "rotary: a model that turns a part of each head (partial_rotary_factor) does not run on "
            "a GPU yet; use device: cpu";
   }
-  if (call.attributes.Has("attention_factor")) {
-    return "rotary: a rotary embedding with an attention factor (rope_type yarn or longrope) does "
+  if (call.attributes.Has("attention_factor") || call.attributes.Has("beta_fast") ||
+      call.attributes.Has("stretch")) {
+    return "rotary: rope_type yarn or longrope does "
            "not run on a GPU yet; use device: cpu";
   }
   return "";

@@ -145,7 +145,8 @@ __global__ void __launch_bounds__(kThreads)
     float sine, cosine;
     sincosf(position * frequencies.values[i], &sine, &cosine);
     cosines[i] = (cosine * ... * partial.scale);
-    sines[i] = (g.sign * sine * ... * partial.scale);
+    const float signed_sine = g.sign * sine;
+    sines[i] = (signed_sine * ... * partial.scale);
   }
   __syncthreads();
   for (uint32_t item = threadIdx.x; item < items; item += kThreads * kUnroll) {

@@ -119,7 +119,7 @@ const OpRegistration kMul(Arithmetic("mul", {{"a"}, {"b"}}, 2, &LikeEqualFloatIn
                                      &MulGradient));
 const OpRegistration kScale(Arithmetic("scale", {{"x"}}, 1, &LikeFloatInput0, &ScaleGradient));
 const CudaRefusalRegistration kScaleRefusal("scale", [](const OpCall& call) -> std::string {
-  if (!call.attributes.Has("rounded")) return "";
+  if (!HasRoundedFactor(call.attributes)) return "";
   return "scale: a factor rounded to the type of x does not run on a GPU yet; use the CPU";
 });
 const OpRegistration kScaleBy(Arithmetic("scale_by", {{"x"}, {"s"}}, 1, &InferScaleBy,
@@ -163,6 +163,10 @@ Value Scale(graph::Builder& g, Value x, double factor, std::string_view name) {
 
 Value ScaleRounded(graph::Builder& g, Value x, double factor, std::string_view name) {
   return g.Emit1("scale", {x}, {{"factor", factor}, {"rounded", true}}, name);
+}
+
+bool HasRoundedFactor(const graph::Attributes& attributes) {
+  return attributes.Has("rounded") && attributes.GetBool("rounded");
 }
 
 Value ScaleBy(graph::Builder& g, Value x, Value s, std::string_view name) {

@@ -18,6 +18,7 @@ graph::Value Scale(graph::Builder& g, graph::Value x, double factor, std::string
 // attribute "rounded"), as where a framework keeps the factor as a tensor of that type.
 graph::Value ScaleRounded(graph::Builder& g, graph::Value x, double factor,
                           std::string_view name = "");
+bool HasRoundedFactor(const graph::Attributes& attributes);
 
 // s · x, where s is a scalar tensor: f32[], or [] of x's dtype.
 graph::Value ScaleBy(graph::Builder& g, graph::Value x, graph::Value s, std::string_view name = "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "ops/elementwise/arithmetic.h"
 #include "ops/elementwise/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
@@ -58,7 +59,7 @@ To Narrow(Wide value) {
 
 void Scale(const CpuContext& ctx) {
   double factor = ctx.attributes.GetReal("factor");
-  if (ctx.attributes.Has("rounded")) {
+  if (HasRoundedFactor(ctx.attributes)) {
     DispatchStored(ctx.inputs[0].type.dtype,
                    [&]<typename S>() { factor = static_cast<double>(Widen(Narrow<S>(factor))); });
   }

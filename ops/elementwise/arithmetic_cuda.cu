@@ -4,6 +4,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
+#include "ops/elementwise/arithmetic.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -56,7 +57,7 @@ void Add(const CudaContext& ctx) {
 
 void Scale(const CudaContext& ctx) {
   float factor = static_cast<float>(ctx.attributes.GetReal("factor"));
-  if (ctx.attributes.Has("rounded")) {
+  if (HasRoundedFactor(ctx.attributes)) {
     if (ctx.dtype() == graph::DType::kBFloat16) factor = FromBf16(ToBf16(factor));
     if (ctx.dtype() == graph::DType::kFloat16) factor = FromF16(ToF16(factor));
   }

@@ -353,7 +353,11 @@ TEST(Rotary, CallsThatHaveRunOnNoGpuAreRefusedThere) {
   EXPECT_EQ(refusal({{"factor", 4.0}}), "");
   EXPECT_NE(refusal({{"rotary_width", int64_t{6}}}).find("partial_rotary_factor"),
             std::string::npos);
-  EXPECT_NE(refusal({{"attention_factor", 1.25}}).find("attention factor"), std::string::npos);
+  for (const Attributes& form :
+       {Attributes{{"attention_factor", 1.25}}, Attributes{{"beta_fast", 32.0}},
+        Attributes{{"stretch", std::string("1 2")}}}) {
+    EXPECT_NE(refusal(form).find("yarn or longrope"), std::string::npos);
+  }
 }
 
 // The frequencies that transformers 5 computes for rope_type "yarn" with theta 500, factor 4 and
