@@ -129,7 +129,11 @@ struct Loss {
   bool low =
       ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored,
-                                         {shard.split, bias, low, ctx.has_output(at.dx)});
+                                         {.split = shard.split,
+                                          .bias = bias,
+                                          .low_gradient = low,
+                                          .dx = ctx.has_output(at.dx),
+                                          .softcap = softcap != 0});
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
   bool makes_losses = ctx.has_output(at.loss) || ctx.has_output(at.logp);

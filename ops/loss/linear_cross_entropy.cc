@@ -95,7 +95,7 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, g
   };
   constexpr int64_t kFloat = sizeof(float);
   layout.losses_at = take(rows * kFloat);
-  if (TakesLossExponentials(vocabulary, width, stored, options.bias)) {
+  if (!options.softcap && TakesLossExponentials(vocabulary, width, stored, options.bias)) {
     const int64_t tiles = (vocabulary + kLossTileColumns - 1) / kLossTileColumns;
     layout.references_at = take(layout.chunk * kFloat);
     layout.sums_at = take(tiles * layout.chunk * kFloat);

@@ -78,6 +78,7 @@ struct LossOptions {
   bool bias = false;
   bool low_gradient = false;  // dweight in bf16
   bool dx = false;            // is wanted
+  bool softcap = false;       // capped logits stay logits: no exponentials
 };
 
 // The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.

@@ -66,9 +66,12 @@ int64_t CudaLossWorkspace(const graph::OpCall& call) {
   const graph::TensorType& x = call.input(0);
   const bool low =
       call.has_output(kDweight) && call.output(kDweight).dtype == graph::DType::kBFloat16;
-  return LayOutCudaLoss(
-             x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
-             {SplitsVocabulary(call.attributes), call.has_input(kBias), low, call.has_output(kDx)})
+  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
+                        {.split = SplitsVocabulary(call.attributes),
+                         .bias = call.has_input(kBias),
+                         .low_gradient = low,
+                         .dx = call.has_output(kDx),
+                         .softcap = LossSoftcap(call.attributes) != 0})
       .bytes;
 }
 

@@ -228,6 +228,9 @@ TEST(CudaLossLayout, HasRoomForExponentials) {
   EXPECT_EQ(bytes(DType::kFloat16, kWidth, {}), low);
   EXPECT_EQ(bytes(DType::kBFloat16, kWidth, {}), low);
   EXPECT_EQ(bytes(DType::kFloat16, kWidth, bias), bytes(DType::kBFloat16, kWidth, bias));
+  const LossOptions capped{.dx = true, .softcap = true};
+  EXPECT_EQ(bytes(DType::kFloat16, kWidth, capped), bytes(DType::kBFloat16, kWidth, capped));
+  EXPECT_LT(bytes(DType::kFloat16, kWidth, capped), low);
   // Rows longer than 1,024: logits, losses and what cuBLASLt takes.
   const LossOptions none;
   EXPECT_EQ(bytes(DType::kFloat16, 1600, with_dx), bytes(DType::kFloat16, 8192, none));
