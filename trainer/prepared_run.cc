@@ -41,7 +41,7 @@ PreparedRun::PreparedRun(const SettledRun& settled, DeviceStart& device_start, R
   }
   TakeClassNames();
   DescribeItself();
-  ReadReferences();
+  ReadReferences(directory);
   PrepareEvaluation();
   const auto begin = [&](const std::string& what, const std::string& stage) {
     under_way_.reset();
@@ -63,6 +63,7 @@ PreparedRun::PreparedRun(const SettledRun& settled, DeviceStart& device_start, R
   begin(weights.Text(), "weights");
   weights.Fill();
   under_way_.reset();
+  ComputeReferences(directory);
   if (profiler) profiler->Watch(*session);
   if (Continues()) {
     metrics = LinesUntil(directory.File("metrics.jsonl"), resumed->step,
@@ -102,14 +103,31 @@ void PreparedRun::DescribeItself() {
   first_step = resumed->step;
 }
 
-// Of preferences: what the run had when it began, which its weights no longer give. A file that
-// does not fit is refused here, before anything is written.
-void PreparedRun::ReadReferences() {
+// Of preferences, those of the run that it resumes, which its weights no longer give.
+void PreparedRun::ReadReferences(const RunDirectory& directory) {
   const PreferenceRows rows = feed.source().PreferenceRows();
   if (resumed == nullptr || rows.empty()) return;
-  const std::string path = RunOfSnapshot(resumed->snapshot.path()) + "/" + kReferenceFile;
+  const std::string path = Continues()
+                               ? directory.File(kReferenceFile)
+                               : RunOfSnapshot(resumed->snapshot.path()) + "/" + kReferenceFile;
   references = ReferenceLogProbs::Read(path, record.base);
   references->Set(rows, path);
+}
+
+// Of preferences, those of the weights that a run begins with.
+void PreparedRun::ComputeReferences(const RunDirectory& directory) {
+  const PreferenceRows rows = feed.source().PreferenceRows();
+  if (resumed != nullptr || rows.empty()) return;
+  const Stage stage("references");
+  int64_t tenths = 0;
+  references = ReferenceLogProbs::Compute(
+      *session, rows, ranks, record.base, [&](int64_t done, int64_t all) {
+        ranks.Progress();
+        if (!ranks.first() || 10 * done / all == tenths) return;
+        tenths = 10 * done / all;
+        PrintProgress(fmt::format("reference log-probabilities: batch {} of {}\n", done, all));
+      });
+  references->Set(rows, directory.File(kReferenceFile));
 }
 
 // Prepares evaluation on held-out sequences and by samples, if the file asks for them.

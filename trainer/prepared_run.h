@@ -37,6 +37,8 @@ class PreparedRun {
               const RunDirectory& directory, const std::optional<ProfiledSteps>& profile,
               const Resumed* resumed);
 
+  ~PreparedRun() { feed.Stop(); }
+
   // It continues in the directory of the run that it resumes.
   bool Continues() const { return resumed != nullptr && resumed->continues; }
 
@@ -52,7 +54,7 @@ class PreparedRun {
  public:
   StepFeed feed;
   std::optional<HeldOut> held_out;              // with train.eval_every
-  std::optional<ReferenceLogProbs> references;  // of preferences, those of the run that it resumes
+  std::optional<ReferenceLogProbs> references;  // of preferences; the rows have them
   std::unique_ptr<data::Tokenizer> tokenizer;   // with train.sample_every
   std::vector<int32_t> ends;  // tokens that end texts of the model, besides the tokenizer's own
   runtime::Device* device = nullptr;
@@ -71,7 +73,8 @@ class PreparedRun {
   std::unique_ptr<Activity> UnderWay(const std::string& what, const std::string& stage) const;
   void TakeClassNames();
   void DescribeItself();
-  void ReadReferences();
+  void ReadReferences(const RunDirectory& directory);
+  void ComputeReferences(const RunDirectory& directory);
   void PrepareEvaluation();
   CompiledStep CompileStep(CompileOptions options);
   std::string MemoryText(const memory::MemoryPlan& plan) const;

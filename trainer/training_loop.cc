@@ -45,10 +45,7 @@ TrainingLoop::TrainingLoop(PreparedRun& run, RunDirectory& directory, std::strin
       resume_command_(std::move(resume_command)),
       steps_done_(run.first_step) {}
 
-TrainingLoop::~TrainingLoop() {
-  run_.feed.Stop();
-  run_.ranks.StopWatching();
-}
+TrainingLoop::~TrainingLoop() { run_.ranks.StopWatching(); }
 
 void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& choices) {
   const Stage stage("run directory");
@@ -63,6 +60,10 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
     PrintProgress(Header(run_.config, *run_.model));
   }
   directory_.Write("config.yaml", resolved_yaml);
+  if (run_.references && !run_.Continues()) {
+    directory_.Write(kReferenceFile, run_.references->Content());
+  }
+  run_.references.reset();  // the rows have them
   status_ = StartedNow(run_.config, resume_command_);
   directory_.Write("run.json", ToJson(status_));
   const CompiledStep& step = run_.session->compiled();
@@ -87,7 +88,6 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
         Wrapped("chosen within memory.budget: " + run_.settled.chosen, kLineColumns, "  ") + "\n");
   }
   Announce(step, known.rates());
-  PrepareReferences();
 }
 
 ExitCode TrainingLoop::Run() {
@@ -197,29 +197,6 @@ void TrainingLoop::Announce(const CompiledStep& compiled, const memory::DeviceRa
     run.reserved_bytes = run_.session->memory().stats(graph::Place::kDevice).reserved;
   }
   PrintProgress(Announcement(run));
-}
-
-// Of preferences: keeps the log-probabilities that the weights give as the run begins, or those of
-// the run that it resumes in another directory.
-void TrainingLoop::PrepareReferences() {
-  const PreferenceRows rows = run_.feed.source().PreferenceRows();
-  if (rows.empty()) return;
-  const Stage stage("references");
-  if (run_.references) {
-    if (!run_.Continues()) directory_.Write(kReferenceFile, run_.references->Content());
-    run_.references.reset();  // the rows have them
-    return;
-  }
-  int64_t tenths = 0;
-  const ReferenceLogProbs references = ReferenceLogProbs::Compute(
-      *run_.session, rows, run_.ranks, run_.record.base, [&](int64_t done, int64_t all) {
-        run_.ranks.Progress();
-        if (!run_.ranks.first() || 10 * done / all == tenths) return;
-        tenths = 10 * done / all;
-        PrintProgress(fmt::format("reference log-probabilities: batch {} of {}\n", done, all));
-      });
-  directory_.Write(kReferenceFile, references.Content());
-  references.Set(rows, directory_.File(kReferenceFile));
 }
 
 // Returns false when the run went back to an earlier step.

@@ -44,7 +44,6 @@ class TrainingLoop {
  private:
   void StartWatch();
   void Announce(const CompiledStep& compiled, const memory::DeviceRates& rates) const;
-  void PrepareReferences();
   bool RanToItsEnd();
   void Steps();
   bool StopAsked();

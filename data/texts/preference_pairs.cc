@@ -41,7 +41,11 @@ void RequireAnswers(const JsonObject& object) {
               "prompt and chosen are of different kinds; give texts, or lists of messages");
 }
 
-// Chats that begin with their prompt would have it twice.
+// Answers that begin with their prompt would have it twice.
+[[noreturn]] void FailAsRepeated(const JsonObject& object) {
+  object.Fail("prompt", "chosen and rejected begin with it, too; leave it out");
+}
+
 void RequireOnce(const JsonObject& object, const PreferencePair& pair) {
   const auto begins = [&](const std::vector<ChatMessage>& answer) {
     return answer.size() >= pair.prompt_messages.size() &&
@@ -50,7 +54,7 @@ void RequireOnce(const JsonObject& object, const PreferencePair& pair) {
   };
   if (!pair.prompt_messages.empty() && begins(pair.chosen_messages) &&
       begins(pair.rejected_messages)) {
-    object.Fail("prompt", "chosen and rejected begin with it, too; leave it out");
+    FailAsRepeated(object);
   }
 }
 
@@ -131,6 +135,10 @@ PreferencePair ParsePreferencePair(std::string_view text, const std::string& whe
     FailAsDifferentKinds(object);
   }
   pair.prompt = object.RequireString("prompt");
+  if (!pair.prompt.empty() && pair.chosen.starts_with(pair.prompt) &&
+      pair.rejected.starts_with(pair.prompt)) {
+    FailAsRepeated(object);
+  }
   return pair;
 }
 

@@ -21,7 +21,7 @@ numbers() { grep -oE '"(step|loss|eval_loss|eval_ema_loss|grad_norm)": *[0-9.e+-
 
 # The same ranks.
 for mesh in "data=2 zero=0" "data=2 zero=1 async=true" "data=2 zero=2" "data=2 zero=3 async=true" \
-  "data=2 zero=1 freeze=block.0.*" "data=2 zero=3 freeze=block.0.*" \
+  "data=2 zero=1 freeze=block.0.*" "data=2 zero=2 freeze=block.0.*" "data=2 zero=3 freeze=block.0.*" \
   "tensor=2 sequence=true" "tensor=2 data=2 zero=1" "tensor=2 data=2 zero=3" "tensor=2 data=2 zero=0 async=true"; do
   sets=() ranks=1
   for set in $mesh; do

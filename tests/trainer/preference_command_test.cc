@@ -24,6 +24,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
@@ -116,8 +117,23 @@ TEST_F(PreferenceCommand, LearnsOfPackedPairs) {
   const std::string text =
       Train("packed", {"data.packing=best_fit", "train.micro_batch=4", "train.steps=1"});
   EXPECT_THAT(text, HasSubstr("20 pairs in"));
+  EXPECT_THAT(text, Not(HasSubstr("20 pairs in 20 rows")));
   const double loss = Steps("packed").at(0).at("loss");
   EXPECT_NEAR(loss, std::log(2.0), 1e-5) << "the model is its own reference";
+
+  // Pairs do not see their neighbours in a row.
+  const auto evaluated = [&](const std::string& run, Arguments sets) {
+    sets.insert(sets.end(),
+                {"train.micro_batch=4", "train.steps=1", "train.eval_every=1", "optimizer.lr=0"});
+    Train(run, sets);
+    return JsonLines(folder_.Read(run + "/metrics.jsonl")).back();
+  };
+  const json packed = evaluated("together", {"data.packing=best_fit"});
+  const json apart = evaluated("apart", {"data.packing=none"});
+  for (const char* name : {"eval_logps_chosen", "eval_logps_rejected"}) {
+    const double want = apart.at(name);
+    EXPECT_NEAR(packed.at(name).get<double>(), want, 1e-5 * std::abs(want)) << name;
+  }
 }
 
 TEST_F(PreferenceCommand, ResumesExactlyWithItsReferences) {

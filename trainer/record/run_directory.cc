@@ -99,8 +99,7 @@ void RunDirectory::Begin() {
     }
   }
   for (const char* folder : {"snapshots", "slices", "samples"}) fs::remove_all(File(folder), error);
-  for (const char* file :
-       {"summary.json", "samples.jsonl", "mlflow.json", "reference_log_probs.safetensors"}) {
+  for (const char* file : {"summary.json", "samples.jsonl", "mlflow.json", kReferenceFile}) {
     fs::remove(File(file), error);
   }
   metrics_.emplace(File("metrics.jsonl"), /*append=*/false);

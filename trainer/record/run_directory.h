@@ -13,6 +13,9 @@
 
 namespace plimsoll::trainer {
 
+// What a run of preferences keeps (trainer/save_and_resume/reference_log_probs.h).
+inline constexpr const char* kReferenceFile = "reference_log_probs.safetensors";
+
 class RunDirectory {
  public:
   // Makes sure that the run can be written: creates config.run.dir and the folder for its model,

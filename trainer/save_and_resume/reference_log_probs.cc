@@ -104,7 +104,7 @@ ReferenceLogProbs ReferenceLogProbs::Compute(
     for (int64_t row = 0; row < batch; ++row) {
       FillRow(rows, first + row, slots.Row(row, sequence), sequence);
     }
-    session.RunEvaluation(0);
+    session.Evaluate(1);
     const std::vector<float> log_probs = session.Read<float>(kLogProbs);
     for (int64_t row = 0; row < std::min(batch, rows.count() - first); ++row) {
       const auto [part, number] = rows.At(first + row);

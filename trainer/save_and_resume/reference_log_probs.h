@@ -16,12 +16,11 @@
 #include <vector>
 
 #include "data/tokens/packed_rows.h"
+#include "trainer/record/run_directory.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
-
-inline constexpr const char* kReferenceFile = "reference_log_probs.safetensors";
 
 using PreferenceRows = std::vector<std::shared_ptr<const data::PackedRows>>;
 
