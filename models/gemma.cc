@@ -114,7 +114,7 @@ Model::Outputs Gemma::Forward(Layers& g, Head head) const {
   return LanguageModelHead(g, x, output, head, graph::kNoTensor, s.final_logit_softcapping);
 }
 
-// Llama's, but that what Llama has in front of the feed-forward network is here behind attention.
+// Llama's, but the norm that Llama has before the feed-forward network is here after attention.
 CheckpointTable Gemma::checkpoint_table() const {
   CheckpointTable table = LlamaTable(spec());
   for (CheckpointEntry& entry : table.entries) {
