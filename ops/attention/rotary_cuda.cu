@@ -144,9 +144,9 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < g.count; i += kThreads) {
     float sine, cosine;
     sincosf(position * frequencies.values[i], &sine, &cosine);
-    cosines[i] = (cosine * ... * partial.scale);
-    const float signed_sine = g.sign * sine;
-    sines[i] = (signed_sine * ... * partial.scale);
+    const float scale = (1.0f * ... * partial.scale);
+    cosines[i] = cosine * scale;
+    sines[i] = g.sign * sine * scale;
   }
   __syncthreads();
   for (uint32_t item = threadIdx.x; item < items; item += kThreads * kUnroll) {
