@@ -7,6 +7,7 @@
 // the rest of a head is treated as the values are.
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "gpu/check.h"
 #include "ops/attention/rotary_frequencies.h"
@@ -36,8 +37,12 @@ struct Geometry {
   float sign;        // −1: the inverse
 };
 
-// Of heads that are turned in part, or whose cosines and sines have a factor. Other calls have no
-// such argument, and the kernel no code for it.
+// All of each head turns, by cosines and sines as they are.
+struct WholeRotary {
+  static constexpr float scale = 1;
+};
+
+// Heads are turned in part, or their cosines and sines have a factor.
 struct PartialRotary {
   int head_width;
   float scale;  // the attention factor
@@ -45,7 +50,7 @@ struct PartialRotary {
 
 // The elements of `heads` heads.
 template <typename T>
-__device__ T HeadsWidth(T heads, const Geometry& g) {
+__device__ T HeadsWidth(T heads, const Geometry& g, WholeRotary) {
   return heads * 2 * g.pairs;
 }
 template <typename T>
@@ -55,15 +60,15 @@ __device__ T HeadsWidth(T heads, const Geometry& /*g*/, const PartialRotary& par
 
 // The element of qkv where pack `item` of the block's first halves begins; `pair` is its first
 // pair.
-template <int N, typename... P>
+template <int N, typename P>
 __device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, int64_t t, int& pair,
-                             const P&... partial) {
+                             const P& partial) {
   const uint32_t packs = g.count / N;
   const uint32_t head = item / packs;  // of all sequences
   const uint32_t sequence = head / g.rotated;
   pair = static_cast<int>(item - head * packs) * N;
   const int64_t row = (begin + sequence) * g.length + t;
-  return row * g.width + HeadsWidth(head - sequence * g.rotated, g, partial...) + g.begin + pair;
+  return row * g.width + HeadsWidth(head - sequence * g.rotated, g, partial) + g.begin + pair;
 }
 
 // Rounds and writes a pack. kLargest: `largest` becomes at least its largest magnitude.
@@ -92,12 +97,12 @@ __device__ void PassRest(const Geometry& g, const PartialRotary& partial, int64_
 }
 
 // kApart: `places` has the position of each token; otherwise it is nullptr, or has that of the
-// first token of each sequence. P: nothing, or PartialRotary.
-template <int N, bool kLargest, bool kApart, typename S, typename... P>
+// first token of each sequence. P: WholeRotary or PartialRotary.
+template <int N, bool kLargest, bool kApart, typename S, typename P>
 __global__ void __launch_bounds__(kThreads)
     RotaryKernel(const __grid_constant__ Frequencies frequencies, const Geometry g,
                  const int32_t* places, const S* in, S* out, uint32_t* to_largest,
-                 const P... partial) {
+                 const P partial) {
   __shared__ alignas(16) float cosines[kPairsAtOnce], sines[kPairsAtOnce];
   const int64_t t = kApart ? blockIdx.x % g.length : blockIdx.x;
   const int64_t begin = kApart ? blockIdx.x / g.length : int64_t{blockIdx.y} * kSequencesAtOnce;
@@ -112,7 +117,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kUnroll; ++u) {
       if (item + u * kThreads >= items) break;
       int pair;
-      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair, partial...);
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair, partial);
       x1[u] = *reinterpret_cast<const Pack<S, N>*>(in + at);
       x2[u] = *reinterpret_cast<const Pack<S, N>*>(in + at + g.pairs);
     }
@@ -122,7 +127,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kUnroll; ++u) {
       if (item + u * kThreads >= items) break;
       int pair;
-      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair, partial...);
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair, partial);
       float first[N], second[N], y1[N], y2[N];
       ToFloats(x1[u], first);
       ToFloats(x2[u], second);
@@ -144,9 +149,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = threadIdx.x; i < g.count; i += kThreads) {
     float sine, cosine;
     sincosf(position * frequencies.values[i], &sine, &cosine);
-    const float scale = (1.0f * ... * partial.scale);
-    cosines[i] = cosine * scale;
-    sines[i] = g.sign * sine * scale;
+    cosines[i] = cosine * partial.scale;
+    sines[i] = g.sign * sine * partial.scale;
   }
   __syncthreads();
   for (uint32_t item = threadIdx.x; item < items; item += kThreads * kUnroll) {
@@ -155,7 +159,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 
   if ((kLargest || in != out) && g.begin == 0) {
-    const int values_at = HeadsWidth(g.rotated, g, partial...);
+    const int values_at = HeadsWidth(g.rotated, g, partial);
     const int value_packs = (g.width - values_at) / N;
     for (int item = threadIdx.x; item < sequences * value_packs; item += kThreads) {
       const int64_t row = (begin + item / value_packs) * g.length + t;
@@ -164,7 +168,9 @@ __global__ void __launch_bounds__(kThreads)
       if (in != out) *reinterpret_cast<Pack<S, N>*>(out + at) = values;
       if constexpr (kLargest) largest = WithMagnitudes(largest, values);
     }
-    (PassRest<N, kLargest>(g, partial, begin, sequences, t, in, out, largest), ...);
+    if constexpr (std::is_same_v<P, PartialRotary>) {
+      PassRest<N, kLargest>(g, partial, begin, sequences, t, in, out, largest);
+    }
   }
   if constexpr (kLargest) {
     __shared__ uint32_t shared[kThreads / kWarp];
@@ -210,13 +216,13 @@ void Run(const CudaContext& ctx) {
     Frequencies frequencies;
     RotaryFrequencies(ctx.attributes, pairs, begin,
                       {frequencies.values, static_cast<size_t>(g.count)});
-    const auto launch = [&](auto* kernel, auto... more) {
-      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, places, in, out, largest, more...);
+    const auto launch = [&](auto* kernel, auto form) {
+      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, places, in, out, largest, form);
     };
     const auto choose = [&]<bool kLargest, bool kApart>() {
       if (plain) {
-        aligned ? launch(&RotaryKernel<N, kLargest, kApart, S>)
-                : launch(&RotaryKernel<1, kLargest, kApart, S>);
+        aligned ? launch(&RotaryKernel<N, kLargest, kApart, S, WholeRotary>, WholeRotary())
+                : launch(&RotaryKernel<1, kLargest, kApart, S, WholeRotary>, WholeRotary());
       } else {
         aligned ? launch(&RotaryKernel<N, kLargest, kApart, S, PartialRotary>, partial)
                 : launch(&RotaryKernel<1, kLargest, kApart, S, PartialRotary>, partial);
