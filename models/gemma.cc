@@ -48,7 +48,7 @@ bool IsWindowed(const ModelSpec& spec, int64_t layer) {
   return spec.windowed.empty() || spec.windowed[static_cast<size_t>(layer)];
 }
 
-// 0 stands for 1/√hd, which needs no attribute.
+// A scale of 0 is 1/√hd, which needs no attribute.
 AttentionScores ScoresOf(const ModelSpec& spec) {
   AttentionScores scores = {.softcap = spec.attn_logit_softcapping};
   const int64_t scalar = spec.query_pre_attn_scalar;

@@ -304,7 +304,7 @@ void TrainingLoop::Step(int64_t step) {
   EndProfile(step);
 }
 
-// Nothing of the step is handed to the device: no weight, no state and no metric changes.
+// The device gets no work: no weight, no state and no metric changes.
 void TrainingLoop::PassOver(int64_t step) {
   Drain();
   log_->HasNoTargets(step);

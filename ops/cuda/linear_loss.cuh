@@ -1,7 +1,7 @@
 // What linear_cross_entropy and linear_log_probs have in common on a GPU (formulas in their
 // headers). For each chunk of R rows (chunks in LayOutCudaLoss):
 //   logits = x · weightᵀ (+ bias)                   GEMM, stored as S
-//   lse, losses; dlogits in the place of logits     ops/cuda/loss_rows.cuh; of a split vocabulary
+//   lse, losses; dlogits, in the logits' memory     ops/cuda/loss_rows.cuh; of a split vocabulary
 //                                                   lse and losses: ops/cuda/loss_parts.cuh
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x GEMM, dweight in float32
 //   dbias += column sums of dlogits                 ops/cuda/column_sums.h, in float32

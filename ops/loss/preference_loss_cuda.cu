@@ -96,7 +96,7 @@ struct Rows {
     return document;
   }
 
-  // The same for documents 2·index and 2·index + 1; the second is empty if there is none.
+  // The same for documents 2·index and 2·index + 1; without the second one, it is empty.
   __device__ Pair ReadPair(int index, int documents) const {
     const int rejected = begins[index * 2 + 1];
     return {Read(begins[index * 2], rejected),

@@ -28,7 +28,7 @@ class ReferenceLogProbs {
  public:
   // Reads the session's weights as they are. The data ranks share the rows, and all ranks have the
   // same numbers in the end. All ranks call. `base`: the checksum of the adapters' base, or "".
-  // Calls progress(batches done, of so many) after each batch. UserError where one is not finite.
+  // Calls progress(batches done, batches) after each batch. UserError where one is not finite.
   static ReferenceLogProbs Compute(Session& session, const PreferenceRows& rows, Ranks& ranks,
                                    const std::string& base,
                                    const std::function<void(int64_t, int64_t)>& progress);
