@@ -7,7 +7,6 @@
 #include "gpu/check.h"
 #include "ops/convolution/conv_workspace.h"
 #include "ops/cuda/choices/choice_options.h"
-#include "ops/cuda_refusal.h"
 #include "runtime/cuda/cuda_handles.h"
 #include "runtime/cuda/cuda_recording.h"
 #include "tests/ops/cuda_op_runner.h"
@@ -62,7 +61,6 @@ struct Cuda {
   }
 
   std::unique_ptr<ops::CudaOpRunner> Prepared(const CaseCall& call) {
-    ops::CheckCudaRuns(TypedCall(call).get());
     auto runner = RunnerOf<ops::CudaOpRunner, ops::CudaTensor>(call, Copy);
     if (workspace && IsConvolution(call)) {
       // The rest is for a gradient that is staged.

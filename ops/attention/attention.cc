@@ -7,7 +7,6 @@
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/attention/attention_backward_ways.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -241,20 +240,6 @@ int64_t BackwardWorkspace(const OpCall& call) {
   return std::max(ours, split.lanes * split.lane_bytes);
 }
 
-std::string RefuseScores(const OpCall& call) {
-  if (AttentionSoftcap(call.attributes) > 0) {
-    return call.op.name + ": a soft cap of scores does not run on a GPU yet; use the CPU";
-  }
-  if (call.attributes.Has("scale")) {
-    return call.op.name +
-           ": a scale of scores other than 1/√hd does not run on a GPU yet; use the CPU";
-  }
-  return "";
-}
-
-const CudaRefusalRegistration kAttentionRefusal("attention", &RefuseScores);
-const CudaRefusalRegistration kAttentionBackwardRefusal("attention_backward", &RefuseScores);
-const CudaRefusalRegistration kCachedRefusal("attention_cached", &RefuseScores);
 const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);
 const CudaWorkspaceRegistration kBackwardWorkspace("attention_backward", &BackwardWorkspace);
 

@@ -6,7 +6,6 @@
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/attention/rotary_frequencies.h"
-#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -118,22 +117,6 @@ const graph::OpRegistration kRotary({
     .cheap_to_recompute = true,
     .finds_largest = {0},
 });
-
-// The kernel's form for these calls has not run on a GPU.
-std::string RotaryRefusal(const OpCall& call) {
-  if (call.attributes.Has("rotary_width")) {
-    return "rotary: a model that turns a part of each head (partial_rotary_factor) does not run on "
-           "a GPU yet; use device: cpu";
-  }
-  if (call.attributes.Has("attention_factor") || call.attributes.Has("beta_fast") ||
-      call.attributes.Has("stretch")) {
-    return "rotary: rope_type yarn or longrope does "
-           "not run on a GPU yet; use device: cpu";
-  }
-  return "";
-}
-
-const CudaRefusalRegistration kRotaryRefusal("rotary", &RotaryRefusal);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "graph/gradient.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/reductions/cuda_column_sums.h"
@@ -188,18 +187,6 @@ graph::OpDef GatedWithBackward(std::string name, double flops) {
 
 const OpRegistration kSwigluWithBackward(GatedWithBackward("swiglu_with_backward", 7));
 const OpRegistration kGegluWithBackward(GatedWithBackward("geglu_with_backward", 12));
-
-std::string RefuseActivation(const OpCall& call) {
-  return call.op.name + ": does not run on a GPU yet; use the CPU";
-}
-
-const CudaRefusalRegistration kActivationRefusals[] = {
-    {"softcap", &RefuseActivation},
-    {"softcap_backward", &RefuseActivation},
-    {"geglu", &RefuseActivation},
-    {"geglu_backward", &RefuseActivation},
-    {"geglu_with_backward", &RefuseActivation},
-};
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "graph/gradient.h"
-#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -118,10 +117,6 @@ const OpRegistration kAdd(Arithmetic("add", {{"a"}, {"b"}}, 2, &InferAdd, &AddGr
 const OpRegistration kMul(Arithmetic("mul", {{"a"}, {"b"}}, 2, &LikeEqualFloatInputs,
                                      &MulGradient));
 const OpRegistration kScale(Arithmetic("scale", {{"x"}}, 1, &LikeFloatInput0, &ScaleGradient));
-const CudaRefusalRegistration kScaleRefusal("scale", [](const OpCall& call) -> std::string {
-  if (!HasRoundedFactor(call.attributes)) return "";
-  return "scale: a factor rounded to the type of x does not run on a GPU yet; use the CPU";
-});
 const OpRegistration kScaleBy(Arithmetic("scale_by", {{"x"}, {"s"}}, 1, &InferScaleBy,
                                          &ScaleByGradient));
 

@@ -8,7 +8,6 @@
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/collectives/vocabulary_shard.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/linear/cuda_gemm_workspace.h"
@@ -250,15 +249,6 @@ const graph::OpRegistration kTrain({
     .low_gradients = {{5, 2}},
     .with_backward = true,
 });
-
-std::string RefuseSoftcap(const OpCall& call) {
-  if (LossSoftcap(call.attributes) == 0) return "";
-  return call.op.name + ": a soft cap of logits does not run on a GPU yet; use the CPU";
-}
-
-const CudaRefusalRegistration kForwardRefusal("linear_cross_entropy", &RefuseSoftcap);
-const CudaRefusalRegistration kBackwardRefusal("linear_cross_entropy_backward", &RefuseSoftcap);
-const CudaRefusalRegistration kTrainRefusal("linear_cross_entropy_train", &RefuseSoftcap);
 
 const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy",
                                                   &CudaLossWorkspace<4, kAbsent, kAbsent>);

@@ -5,7 +5,6 @@
 
 #include "graph/gradient.h"
 #include "graph/op.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -127,15 +126,6 @@ int64_t CudaWorkspace(const OpCall& call) {
 
 const CudaWorkspaceRegistration kLossWorkspace("preference_loss", &CudaWorkspace);
 const CudaWorkspaceRegistration kBackwardWorkspace("preference_loss_backward", &CudaWorkspace);
-
-// All ops of preferences have CUDA kernels, which have not run on a GPU yet. To let them run,
-// delete from here to the end of the namespace.
-std::string Reason(const OpCall& /*call*/) { return kNoPreferencesOnGpu; }
-
-const CudaRefusalRegistration kRefusals[] = {{"linear_log_probs", &Reason},
-                                             {"linear_log_probs_backward", &Reason},
-                                             {"preference_loss", &Reason},
-                                             {"preference_loss_backward", &Reason}};
 
 }  // namespace
 }  // namespace plimsoll::ops

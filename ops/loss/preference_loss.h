@@ -71,8 +71,4 @@ struct CudaPreferenceLayout {
 };
 CudaPreferenceLayout LayOutCudaPreferences(int64_t rows, int64_t tokens);
 
-// Why no GPU runs these ops, and the way out.
-inline constexpr const char* kNoPreferencesOnGpu =
-    "preference.loss: learning from preferences runs on CPUs alone so far; use device: cpu";
-
 }  // namespace plimsoll::ops

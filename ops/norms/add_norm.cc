@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "graph/gradient.h"
-#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 #include "ops/norms/norm_dropout.h"
 #include "ops/norms/unit_offset.h"
@@ -114,7 +113,6 @@ const OpRegistration kAddRmsNorm({
     .precision = {Precision::kLowStorage, "the sum is rounded once; as rms_norm from there"},
     .finds_largest = {0, 1},
 });
-const CudaRefusalRegistration kRefusal("add_rms_norm", &RefuseUnitOffset);
 
 }  // namespace
 }  // namespace plimsoll::ops

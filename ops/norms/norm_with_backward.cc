@@ -2,7 +2,6 @@
 // one, made by FuseRecomputedNorms (ops/fusions.h). The operands are those
 // of the backward op, including its statistics, and the norm's bias; the results are y and those of
 // the backward op.
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/norm_dropout.h"
@@ -104,7 +103,6 @@ const OpRegistration kRmsNorm({
 const CudaWorkspaceRegistration kRmsNormWorkspace("rms_norm_with_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(2)});
 });
-const CudaRefusalRegistration kRefusal("rms_norm_with_backward", &RefuseUnitOffset);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "graph/gradient.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/qk_norm_partials.h"
@@ -111,9 +110,6 @@ const CudaWorkspaceRegistration kQkNormWorkspace("qk_norm_backward", [](const Op
   return QkNormPartials(tokens * heads) * sums * call.input(1).shape.elements() *
          static_cast<int64_t>(sizeof(float));
 });
-
-const CudaRefusalRegistration kRefusal("qk_norm", &RefuseUnitOffset);
-const CudaRefusalRegistration kBackwardRefusal("qk_norm_backward", &RefuseUnitOffset);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "graph/op.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/linear/quantize_workspace.h"
@@ -82,7 +81,6 @@ const CudaWorkspaceRegistration kWorkspace("quantize_norm", [](const OpCall& cal
   const bool adds = call.has_input(kAddend) && !call.has_output(kSum);
   return kLargestWordsBytes + (adds ? call.input(kX).bytes() : 0);
 });
-const CudaRefusalRegistration kRefusal("quantize_norm", &RefuseUnitOffset);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -1,7 +1,6 @@
 #include <utility>
 
 #include "graph/gradient.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/norm_dropout.h"
@@ -88,9 +87,6 @@ const OpRegistration kRmsNormBackward({
 const CudaWorkspaceRegistration kBackwardWorkspace("rms_norm_backward", [](const OpCall& call) {
   return NormPartialsBytes(call.input(0), int{call.has_output(1)});
 });
-
-const CudaRefusalRegistration kRefusal("rms_norm", &RefuseUnitOffset);
-const CudaRefusalRegistration kBackwardRefusal("rms_norm_backward", &RefuseUnitOffset);
 
 }  // namespace
 

@@ -12,7 +12,4 @@ namespace plimsoll::ops {
 
 bool HasUnitOffset(const graph::Attributes& attributes);
 
-// For a CudaRefusalRegistration: such norms have not run on a GPU yet.
-std::string RefuseUnitOffset(const graph::OpCall& call);
-
 }  // namespace plimsoll::ops

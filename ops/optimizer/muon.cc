@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/cuda_refusal.h"
 #include "ops/definition.h"
 #include "ops/linear/matmul.h"
 #include "ops/optimizer/moment_check.h"
@@ -126,14 +125,6 @@ const OpRegistration kStackRows({
     .gradient = {},
     .cost = {},
 });
-
-std::string MuonNotOnGpu(const OpCall& /*call*/) {
-  return "optimizer.name: muon has not run on a GPU; use adamw, or device: cpu";
-}
-const CudaRefusalRegistration kMuonNoMomentum("muon_momentum", &MuonNotOnGpu);
-const CudaRefusalRegistration kMuonNoDivision("divide_by_norm", &MuonNotOnGpu);
-const CudaRefusalRegistration kMuonNoSum("weighted_sum", &MuonNotOnGpu);
-const CudaRefusalRegistration kMuonNoStack("stack_rows", &MuonNotOnGpu);
 
 }  // namespace
 

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "ops/collectives/collective.h"
-#include "ops/cuda_refusal.h"
 #include "ops/cuda_workspace.h"
 #include "runtime/device_kind.h"
 
@@ -159,7 +158,6 @@ CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
 
 void CudaSchedule::BindKernel(int index) {
   const Node& node = program_.nodes()[index];
-  ops::CheckCudaRuns(program_.CallOf(node).get());
   const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
   if (kernel == nullptr) {
     throw InternalError(DescribeNode(program_, index) + ": the op has no CUDA kernel");

@@ -24,7 +24,9 @@ TEST_P(CudaTrajectory, IsFollowed) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, CudaTrajectory,
                          testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "qwen3",
-                                         "lora-gpt2", "lora-llama"));
+                                         "mistral", "phi3", "llama-yarn", "gemma2", "gemma3",
+                                         "lora-gpt2", "lora-llama", "lora-phi3", "lora-gemma3",
+                                         "muon-gpt2", "muon-llama"));
 
 }  // namespace
 }  // namespace plimsoll::golden

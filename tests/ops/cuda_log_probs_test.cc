@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "gpu/libraries.h"
-#include "ops/cuda_refusal.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
@@ -106,12 +105,7 @@ void ExpectAgreement(Problem& p, double tolerance) {
 
 class CudaLogProbs : public testing::TestWithParam<DType> {
  protected:
-  void SetUp() override {
-    PLIMSOLL_NEEDS_CUDA
-    if (HasCudaRefusal("linear_log_probs")) {
-      GTEST_SKIP() << "NOT TESTED ON THE GPU: linear_log_probs is refused";
-    }
-  }
+  void SetUp() override { PLIMSOLL_NEEDS_CUDA }
 
   // Tolerances as those of the loss (cuda_loss_test.cc).
   static void Expect(Problem&& p) {

@@ -14,7 +14,6 @@
 
 #include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda_kernel.h"
-#include "ops/cuda_refusal.h"
 #include "ops/kernel.h"
 #include "tests/ops/cuda_call.h"
 #include "tests/ops/example_test.h"
@@ -103,16 +102,6 @@ class CudaOpTest : public ExampleTest {
     PLIMSOLL_NEEDS_CUDA
     if (op().view) GTEST_SKIP() << "a view: no kernel";
     if (MakesFloat64()) GTEST_SKIP() << "makes f64, which is for the CPU alone";
-    const std::string refusal = Refusal();
-    if (!refusal.empty()) GTEST_SKIP() << "NOT TESTED ON THE GPU: " << refusal;
-  }
-
-  // Why the CUDA kernel does not run such a call yet (ops/cuda_refusal.h).
-  std::string Refusal() const {
-    const Outputs inputs = MakeInputs(example(), dtypes().front());
-    std::vector<const graph::TensorType*> types;
-    for (const auto& input : inputs) types.push_back(input ? &input->type : nullptr);
-    return CudaRefusal({op(), types, {}, example().attributes});
   }
 
   static Outputs RunOnCuda(const GuardedCall& call) { return RunCudaKernel(call); }

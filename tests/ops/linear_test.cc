@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "ops/cuda_refusal.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
@@ -338,26 +337,6 @@ TEST(Rotary, TurnsAPartOfEachHead) {
   in_place.Share(0, qkv);
   in_place.Run();
   EXPECT_TRUE(SameBits(in_place.output(0), got));
-}
-
-// Those that existed before run on a GPU as they did.
-TEST(Rotary, CallsThatHaveRunOnNoGpuAreRefusedThere) {
-  const auto refusal = [](const Attributes& more) {
-    Attributes attributes = RotaryOf(false);
-    for (const auto& [name, value] : more.entries()) attributes.Set(name, value);
-    const graph::TensorType qkv{DType::kFloat32, {2, 3, 40}};
-    const std::vector<const graph::TensorType*> types = {&qkv};
-    return CudaRefusal({graph::OpRegistry::Get().Require("rotary"), types, {}, attributes});
-  };
-  EXPECT_EQ(refusal({}), "");
-  EXPECT_EQ(refusal({{"factor", 4.0}}), "");
-  EXPECT_NE(refusal({{"rotary_width", int64_t{6}}}).find("partial_rotary_factor"),
-            std::string::npos);
-  for (const Attributes& form :
-       {Attributes{{"attention_factor", 1.25}}, Attributes{{"beta_fast", 32.0}},
-        Attributes{{"stretch", std::string("1 2")}}}) {
-    EXPECT_NE(refusal(form).find("yarn or longrope"), std::string::npos);
-  }
 }
 
 // The frequencies that transformers 5 computes for rope_type "yarn" with theta 500, factor 4 and

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -18,7 +17,6 @@
 #include "memory/cost_model.h"
 #include "memory/plan.h"
 #include "memory/report.h"
-#include "ops/cuda_refusal.h"
 #include "runtime/ranks/world.h"
 #include "trainer/config/rank_counts.h"
 #include "trainer/config/resolve.h"
@@ -198,29 +196,12 @@ void WritePage(const PlanCommand& command, const RunConfig& config, const models
   if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
 
-// Warns of what no GPU can run yet: a run is refused before its first step (ops/cuda_refusal.h).
-void WarnOfMissingKernels(const RunConfig& config, const CompiledStep& compiled) {
-  if (compiled.options.device != runtime::DeviceKind::kCuda) return;
-  std::set<std::string> reasons;
-  for (const graph::Program* const program : compiled.planned().programs) {
-    for (const graph::Node& node : program->nodes()) {
-      const std::string reason = ops::CudaRefusal(program->CallOf(node).get());
-      if (!reason.empty()) reasons.insert(reason);
-    }
-  }
-  for (const std::string& reason : reasons) {
-    PrintWarning(fmt::format("{}: cannot run on a GPU yet: {}", config.file, reason));
-  }
-}
-
-// Compiles a plan, warns of what has no effect there or cannot run, and refuses a metric that it
-// lacks.
+// Compiles a plan, warns of what has no effect there, and refuses a metric that it lacks.
 CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
                          const CompileOptions& options) {
   CompiledStep compiled = Compile(model, options);
   const std::string warning = RefusalWarning(config, compiled);
   if (!warning.empty()) PrintWarning(warning);
-  WarnOfMissingKernels(config, compiled);
   (void)MonitorFrom(config, compiled.metrics);
   return compiled;
 }
