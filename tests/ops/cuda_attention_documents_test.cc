@@ -34,6 +34,7 @@ struct Case {
   int64_t window = 0;  // 0: none
   double dropout = 0;
   int64_t sequence = 0;  // 0: that of the documents
+  double softcap = 0;    // 0: none
 
   int64_t Sequence() const {
     return sequence != 0 ? sequence
@@ -52,7 +53,7 @@ struct Case {
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   out << c.rows << " rows of " << c.Sequence() << ", " << c.heads << " heads, " << c.kv_heads
       << " of keys, width " << c.head << ", window " << c.window << ", dropout " << c.dropout
-      << ", documents";
+      << ", soft cap " << c.softcap << ", documents";
   for (const int64_t tokens : c.documents) out << " " << tokens;
   return out;
 }
@@ -82,6 +83,7 @@ Attributes AttributesOf(const Case& c, bool tf32) {
   Attributes attributes{{"heads", c.heads},     {"kv_heads", c.kv_heads}, {"causal", true},
                         {"dropout", c.dropout}, {"key", int64_t{7}},      {"tf32", tf32}};
   if (c.window != 0) attributes.Set("window", c.window);
+  if (c.softcap > 0) attributes.Set("softcap", c.softcap);
   return attributes;
 }
 
@@ -201,7 +203,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, 1, 128, {}, 2, 150, 0, 520}, Case{4, 2, 64, {}, 1, 256, 0.2, 600},
         Case{2, 2, 192, {}, 1, 64, 0, 300}, Case{2, 1, 256, {}, 1, 100, 0.2, 300},
         Case{4, 2, 21, {}, 2, 50, 0, 200}, Case{2, 1, 64, {200, 1, 55, 256, 88}, 2, 70},
-        Case{2, 1, 128, {200, 1, 55, 256, 88}, 2, 130}, Case{2, 1, 200, {90, 100, 130}, 2, 64}));
+        Case{2, 1, 128, {200, 1, 55, 256, 88}, 2, 130}, Case{2, 1, 200, {90, 100, 130}, 2, 64},
+        // With a soft cap of scores.
+        Case{2, 1, 64, {200, 1, 55, 256, 88}, 2, 70, 0, 0, 1.5},
+        Case{2, 1, 128, {130, 62, 328}, 2, 0, 0.2, 0, 2.0},
+        Case{2, 2, 256, {130, 1, 61, 200}, 2, 100, 0, 0, 1.5}));
 
 // Enough heads for the gradients in one pass on Hopper: too many for the CPU, so the reference are
 // our own float32 kernels.
@@ -250,7 +256,11 @@ const auto kManyDocuments = testing::Values(
     Case{16, 16, 72, {900, 700, 1}, 2, 128, 0.1},
     // The widest heads: more units than multiprocessors.
     Case{12, 6, 192, {70, 60, 1, 128}, 12}, Case{4, 1, 256, {1000, 24, 1, 1075}, 2, 0, 0.1},
-    Case{8, 4, 136, {}, 6, 300, 0, 900});
+    Case{8, 4, 136, {}, 6, 300, 0, 900},
+    // With a soft cap of scores.
+    Case{16, 4, 64, {900, 700, 1}, 6, 128, 0, 0, 1.5},
+    Case{12, 2, 128, {300, 1, 211, 512}, 8, 200, 0, 0, 2.0},
+    Case{8, 4, 256, {1000, 24, 1, 1075}, 2, 600, 0, 0, 1.5});
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaManyDocumentsTest, kManyDocuments);
 

@@ -27,6 +27,7 @@ struct Case {
   double dropout = 0;
   // Of how many ranks that share the heads, a middle one has these.
   int ranks = 1;
+  double softcap = 0;  // 0: none
 
   RankOfSeveral Among() const { return {ranks / 2, ranks}; }
 };
@@ -35,6 +36,7 @@ Attributes AttributesOf(const Case& c, bool tf32 = false) {
   Attributes attributes{{"heads", c.heads},     {"kv_heads", c.kv_heads}, {"causal", c.causal},
                         {"dropout", c.dropout}, {"key", int64_t{7}},      {"tf32", tf32}};
   if (c.ranks > 1) attributes.Set("axis", std::string("tensor"));
+  if (c.softcap > 0) attributes.Set("softcap", c.softcap);
   return attributes;
 }
 
@@ -158,32 +160,38 @@ TEST_P(CudaAttentionTest, AGraphGivesTheSameBitsEachTime) {
 // on Hopper cuDNN runs only the forward pass.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaAttentionTest,
-    testing::Values(Case{3, 1, 4, 2, 64, true},         // one token
-                    Case{2, 64, 2, 2, 64, true},        // exactly a tile
-                    Case{2, 65, 3, 1, 64, true},        // and a rest of one
-                    Case{2, 300, 4, 2, 64, true},       //
-                    Case{1, 257, 2, 2, 64, false},      //
-                    Case{2, 128, 12, 12, 64, true},     //
-                    Case{1, 200, 6, 2, 128, true},      //
-                    Case{1, 130, 2, 1, 128, false},     //
-                    Case{2, 100, 2, 2, 24, true},       //
-                    Case{1, 140, 2, 1, 80, true},       // two pieces of a head
-                    Case{1, 96, 2, 1, 256, true},       //
-                    Case{5, 70, 4, 2, 136, true},       // in parts where cuDNN's
-                    Case{1, 70, 2, 2, 300, false},      // no packs in 16 bits
-                    Case{1, 97, 4, 2, 21, true},        // no packs at all
-                    Case{2, 130, 4, 2, 64, true, 0.2},  //
-                    Case{1, 99, 2, 1, 128, false, 0.5}, Case{1, 65, 1, 1, 90, true, 1e-9},
-                    Case{2, 300, 4, 2, 24, false, 0.1}, Case{1, 260, 2, 1, 72, true, 0.1},
-                    Case{1, 140, 4, 2, 136, false, 0.3}, Case{2, 200, 2, 2, 192, true},
-                    Case{1, 150, 2, 1, 256, true, 0.1}, Case{3, 1, 4, 2, 136, true, 0.2},
-                    Case{2, 64, 2, 2, 192, false, 0.1},  // exactly a tile
-                    Case{2, 65, 4, 1, 192, true, 0.3},   // and a rest of one, in a group of four
-                    Case{1, 193, 4, 2, 200, true, 0.1}, Case{1, 260, 2, 2, 256, false, 0.3},
-                    // Heads that ranks share, of every kernel with dropout.
-                    Case{2, 130, 4, 2, 64, true, 0.2, 4}, Case{3, 99, 2, 1, 128, false, 0.5, 2},
-                    Case{2, 65, 1, 1, 90, true, 0.3, 3}, Case{2, 150, 2, 1, 256, true, 0.1, 2},
-                    Case{2, 140, 4, 2, 136, false, 0.3, 4}, Case{2, 97, 4, 2, 21, true, 0.2, 2}));
+    testing::Values(
+        Case{3, 1, 4, 2, 64, true},         // one token
+        Case{2, 64, 2, 2, 64, true},        // exactly a tile
+        Case{2, 65, 3, 1, 64, true},        // and a rest of one
+        Case{2, 300, 4, 2, 64, true},       //
+        Case{1, 257, 2, 2, 64, false},      //
+        Case{2, 128, 12, 12, 64, true},     //
+        Case{1, 200, 6, 2, 128, true},      //
+        Case{1, 130, 2, 1, 128, false},     //
+        Case{2, 100, 2, 2, 24, true},       //
+        Case{1, 140, 2, 1, 80, true},       // two pieces of a head
+        Case{1, 96, 2, 1, 256, true},       //
+        Case{5, 70, 4, 2, 136, true},       // in parts where cuDNN's
+        Case{1, 70, 2, 2, 300, false},      // no packs in 16 bits
+        Case{1, 97, 4, 2, 21, true},        // no packs at all
+        Case{2, 130, 4, 2, 64, true, 0.2},  //
+        Case{1, 99, 2, 1, 128, false, 0.5}, Case{1, 65, 1, 1, 90, true, 1e-9},
+        Case{2, 300, 4, 2, 24, false, 0.1}, Case{1, 260, 2, 1, 72, true, 0.1},
+        Case{1, 140, 4, 2, 136, false, 0.3}, Case{2, 200, 2, 2, 192, true},
+        Case{1, 150, 2, 1, 256, true, 0.1}, Case{3, 1, 4, 2, 136, true, 0.2},
+        Case{2, 64, 2, 2, 192, false, 0.1},  // exactly a tile
+        Case{2, 65, 4, 1, 192, true, 0.3},   // and a rest of one, in a group of four
+        Case{1, 193, 4, 2, 200, true, 0.1}, Case{1, 260, 2, 2, 256, false, 0.3},
+        // Heads that ranks share, of every kernel with dropout.
+        Case{2, 130, 4, 2, 64, true, 0.2, 4}, Case{3, 99, 2, 1, 128, false, 0.5, 2},
+        Case{2, 65, 1, 1, 90, true, 0.3, 3}, Case{2, 150, 2, 1, 256, true, 0.1, 2},
+        Case{2, 140, 4, 2, 136, false, 0.3, 4}, Case{2, 97, 4, 2, 21, true, 0.2, 2},
+        // Scores with a soft cap.
+        Case{2, 65, 3, 1, 64, true, 0, 1, 2.0}, Case{1, 257, 2, 2, 64, false, 0.2, 1, 1.5},
+        Case{1, 200, 6, 2, 128, true, 0, 1, 1.5}, Case{1, 130, 2, 1, 120, false, 0.3, 1, 2.0},
+        Case{2, 200, 4, 2, 256, true, 0, 1, 2.0}, Case{1, 150, 2, 1, 192, true, 0.1, 1, 1.0},
+        Case{1, 97, 4, 2, 21, true, 0, 1, 1.5}, Case{1, 70, 2, 2, 300, false, 0, 1, 1.5}));
 
 TestTensor Convert(const TestTensor& from, DType dtype) {
   TestTensor to({dtype, from.type().shape});
@@ -222,7 +230,7 @@ TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
     if (std::getenv("PLIMSOLL_SHOW_ERRORS") != nullptr) std::printf("dqkv %.2g\n", error);
     EXPECT_LE(error, 8 * unit);
     EXPECT_TRUE(SameBits(run(), got));
-    if (c.dropout == 0) continue;
+    if (c.dropout == 0 && c.softcap == 0) continue;
     const auto low = [&] { return run_op("attention", {&qkv, given}); };
     const auto got_forward = low();
     EXPECT_LE(Error(Convert(got_forward[0], DType::kFloat32), forward[0]), 3 * unit);
@@ -245,24 +253,26 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{4, 1000, 24, 6, 64, true},                                        //
                     Case{4, 1024, 24, 24, 16, true},                                       //
                     Case{4, 1025, 16, 2, 64, false},                                       //
-                    Case{1, 1100, 64, 64, 24, false}, Case{2, 2048, 24, 8, 40, true}));
+                    Case{1, 1100, 64, 64, 24, false}, Case{2, 2048, 24, 8, 40, true},
+                    Case{4, 1000, 24, 6, 64, true, 0, 1, 2.0},
+                    Case{64, 300, 12, 4, 64, true, 0.1, 1, 1.5}));
 
 // Wide heads: one part of the heads that share keys and several, equal and unequal; tiles that end
 // with the keys or within them; scratch memory that is used again.
-INSTANTIATE_TEST_SUITE_P(WideShapes, CudaAttentionOnePassTest,
-                         testing::Values(Case{32, 300, 6, 2, 128, true},  //
-                                         Case{12, 257, 4, 4, 96, false, 0.1},
-                                         Case{8, 1024, 12, 2, 128, true, 0.1},
-                                         Case{8, 1024, 12, 2, 128, true, 0.1, 4},
-                                         Case{100, 1, 2, 1, 128, true},     //
-                                         Case{40, 65, 9, 3, 80, true},      //
-                                         Case{12, 257, 4, 4, 96, false},    //
-                                         Case{4, 1000, 14, 2, 128, true},   //
-                                         Case{8, 1024, 12, 2, 128, true},   //
-                                         Case{3, 1025, 16, 4, 128, false},  //
-                                         Case{24, 128, 32, 4, 128, false},  //
-                                         Case{1, 4100, 6, 2, 120, true},    //
-                                         Case{2, 2048, 16, 16, 72, true}));
+INSTANTIATE_TEST_SUITE_P(
+    WideShapes, CudaAttentionOnePassTest,
+    testing::Values(Case{32, 300, 6, 2, 128, true},  //
+                    Case{12, 257, 4, 4, 96, false, 0.1}, Case{8, 1024, 12, 2, 128, true, 0.1},
+                    Case{8, 1024, 12, 2, 128, true, 0.1, 4}, Case{100, 1, 2, 1, 128, true},  //
+                    Case{40, 65, 9, 3, 80, true},                                            //
+                    Case{12, 257, 4, 4, 96, false},                                          //
+                    Case{4, 1000, 14, 2, 128, true},                                         //
+                    Case{8, 1024, 12, 2, 128, true},                                         //
+                    Case{3, 1025, 16, 4, 128, false},                                        //
+                    Case{24, 128, 32, 4, 128, false},                                        //
+                    Case{1, 4100, 6, 2, 120, true},                                          //
+                    Case{2, 2048, 16, 16, 72, true}, Case{8, 1024, 12, 2, 128, true, 0, 1, 2.0},
+                    Case{12, 257, 4, 4, 96, false, 0.1, 1, 1.5}));
 
 // The widest heads: more units than multiprocessors, so that thread blocks take
 // several; groups of heads; rings that go round many times.
@@ -273,7 +283,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, 2100, 4, 1, 256, true, 0.1}, Case{8, 1000, 4, 4, 136, true, 0.1},
                     Case{12, 130, 12, 6, 192, false},  //
                     Case{12, 257, 6, 3, 256, true},    //
-                    Case{2, 2100, 4, 1, 200, false}));
+                    Case{2, 2100, 4, 1, 200, false}, Case{2, 2100, 4, 1, 256, true, 0, 1, 2.0},
+                    Case{12, 130, 12, 6, 192, false, 0.2, 1, 1.5}));
 
 // Sequences of all lengths, of which the shortest has none, with and without dropout. What padding
 // holds is not read: it is NaN here.
