@@ -14,10 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "formats/json.h"
-#include "tests/support/expect_error.h"
-#include "tests/support/temp_folder.h"
-#include "tests/trainer/run_plimsoll.h"
+#include "tests/trainer/preference_runs.h"
 
 namespace plimsoll {
 namespace {
@@ -28,62 +25,11 @@ using testing::Not;
 namespace fs = std::filesystem;
 using Arguments = std::vector<std::string>;
 
-constexpr const char* kFolder = "tests/trainer/preferences";
 constexpr const char* kReferences = "reference_log_probs.safetensors";
-constexpr const char* kMetrics[] = {"rewards_chosen",     "rewards_rejected", "rewards_margins",
-                                    "rewards_accuracies", "logps_chosen",     "logps_rejected"};
 
-class PreferenceCommand : public testing::Test {
+class PreferenceCommand : public PreferenceRuns {
  protected:
-  PreferenceCommand() {
-    const std::string folder = kFolder;
-    folder_.Write("run.yaml", "model: {init_from: " + folder + "/model, sequence: 128}\n" +
-                                  "lora: {init_from: " + folder + "/adapter}\n" +
-                                  "data: {train: " + folder + "/pairs.jsonl, eval: " + folder +
-                                  "/pairs.jsonl, tokenizer: " + folder +
-                                  "/model, packing: none, order: consecutive}\n" +
-                                  "preference: {loss: dpo, beta: 0.3}\n"
-                                  "train: {steps: 10, micro_batch: 20, threads: 2, log_every: 1, "
-                                  "eval_every: 0}\n"
-                                  "optimizer: {lr: 3e-3, weight_decay: 0, clip_grad_norm: 0}\n"
-                                  "schedule: {name: constant}\n"
-                                  "device: cpu\n"
-                                  "memory: {calibrate: false}\n");
-  }
-
-  Outcome Run(const std::string& run, const Arguments& sets, const Arguments& more = {}) const {
-    Arguments all = {"run.dir=" + folder_ / run};
-    all.insert(all.end(), sets.begin(), sets.end());
-    return RunPlimsoll(WithSets({"train", folder_ / "run.yaml"}, all, more));
-  }
-  std::string Train(const std::string& run, const Arguments& sets,
-                    const Arguments& more = {}) const {
-    return ExpectExit(0, Run(run, sets, more)).out;
-  }
-  std::vector<json> Steps(const std::string& run) const {
-    std::vector<json> rows;
-    for (json& row : JsonLines(folder_.Read(run + "/metrics.jsonl"))) {
-      if (row.contains("loss")) rows.push_back(std::move(row));
-    }
-    return rows;
-  }
-  // What TRL recorded of each step.
-  void ExpectAsTrl(const std::string& run, const std::string& of) const {
-    const json expected = formats::ReadJson(std::string(kFolder) + "/expected.json").at(of);
-    const std::vector<json> rows = Steps(run);
-    ASSERT_EQ(rows.size(), expected.size());
-    for (size_t step = 0; step < rows.size(); ++step) {
-      SCOPED_TRACE(of + ", step " + std::to_string(step));
-      const auto expect = [&](const char* name) {
-        const double value = expected[step].at(name);
-        EXPECT_NEAR(rows[step].at(name).get<double>(), value, 1e-5 * (1 + std::abs(value))) << name;
-      };
-      expect("loss");
-      for (const char* name : kMetrics) expect(name);
-    }
-  }
-
-  const TempFolder folder_;
+  PreferenceCommand() : PreferenceRuns("cpu") {}
 };
 
 TEST_F(PreferenceCommand, LearnsAsTrlDoes) {
