@@ -19,6 +19,7 @@
 #include "models/encoder.h"
 #include "models/family.h"
 #include "models/language_model.h"
+#include "models/language_settings.h"
 #include "ops/data_movement/views.h"
 #include "ops/elementwise/activations.h"
 #include "ops/elementwise/arithmetic.h"

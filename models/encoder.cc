@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "models/language_model.h"
+#include "models/language_settings.h"
 
 namespace plimsoll::models {
 namespace {

@@ -6,6 +6,7 @@
 #include "models/config_keys.h"
 #include "models/gemma.h"
 #include "models/gemma_config.h"
+#include "models/language_settings.h"
 #include "models/rope_config.h"
 
 namespace plimsoll::models {

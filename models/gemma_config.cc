@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/language_model.h"
+#include "models/language_settings.h"
 #include "models/llama_config.h"
 #include "models/rope_config.h"
 

@@ -13,6 +13,7 @@
 
 #include "models/config_keys.h"
 #include "models/language_model.h"
+#include "models/language_settings.h"
 #include "models/layers.h"
 
 namespace plimsoll::models {

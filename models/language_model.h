@@ -78,14 +78,6 @@ inline constexpr const char* kPreferenceBeta = "preference.beta";
 inline constexpr const char* kPreferenceSmoothing = "preference.label_smoothing";
 inline constexpr const char* kPreferenceSftWeight = "preference.sft_weight";
 
-// Settings that several families have. A family changes what differs, such as how a default is
-// found.
-std::vector<Setting> LanguageSettings();
-Setting LanguageSetting(const std::string& name, const std::string& derived = "");
-// "vocab" of families that read it by VocabularyBeside.
-Setting GrowingVocabulary();
-Setting WithDefault(Setting setting, SettingValue value);
-
 // ModelSpec::windowed where each `pattern`-th layer has no window.
 std::vector<bool> WindowedLayers(int64_t layers, int64_t pattern);
 

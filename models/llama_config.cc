@@ -8,6 +8,7 @@
 
 #include "models/config_keys.h"
 #include "models/language_model.h"
+#include "models/language_settings.h"
 #include "models/rope_config.h"
 
 namespace plimsoll::models {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/config_keys.h"
+#include "models/language_settings.h"
 #include "models/llama.h"
 #include "models/llama_config.h"
 #include "models/rope_config.h"

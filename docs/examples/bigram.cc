@@ -3,6 +3,7 @@
 #include "docs/examples/squared_relu.h"
 #include "models/family.h"
 #include "models/language_model.h"
+#include "models/language_settings.h"
 #include "models/layers.h"
 
 namespace plimsoll::models {
