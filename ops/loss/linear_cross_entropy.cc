@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "base/error.h"
-#include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/collectives/vocabulary_shard.h"
 #include "ops/cuda_workspace.h"
@@ -134,36 +132,6 @@ void CheckOperands(const OpCall& call, size_t bias) {
 // The type of loss and dloss.
 TensorType Scalar(const OpCall& call) { return {graph::ComputeType(call.input(0).dtype), Shape{}}; }
 
-void Gradient(graph::GradientContext& context) {
-  const Value dloss = context.output_gradient(0);
-  const bool x = context.wants(0);
-  const bool weight = context.wants(1);
-  const Value bias = context.input(4);
-  const bool wants_bias = bias != kNoTensor && context.wants(4);
-  if (dloss == kNoTensor || (!x && !weight && !wants_bias)) return;
-  const Value lse = context.output(1);
-  if (lse == kNoTensor) {
-    throw InternalError("linear_cross_entropy: differentiated without its output lse");
-  }
-  std::vector<Value> inputs = {context.input(0),
-                               context.input(1),
-                               context.input(2),
-                               context.input(3),
-                               lse,
-                               dloss,
-                               weight ? context.TakePartial(1) : kNoTensor};
-  if (bias != kNoTensor) {
-    inputs.push_back(bias);
-    inputs.push_back(wants_bias ? context.TakePartial(4) : kNoTensor);
-  }
-  const std::vector<Value> gradients = context.builder().Emit(
-      "linear_cross_entropy_backward", inputs,
-      Select(context.attributes(), {"axis", "softcap", "tf32"}), "", {x, weight, wants_bias});
-  if (x) context.SetGradient(0, gradients[0]);
-  if (weight) context.SetGradient(1, gradients[1]);
-  if (wants_bias) context.SetGradient(4, gradients[2]);
-}
-
 const graph::OpRegistration kForward({
     .name = "linear_cross_entropy",
     .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}, {"bias", true}},
@@ -173,7 +141,10 @@ const graph::OpRegistration kForward({
           CheckOperands(call, 4);
           return std::vector<TensorType>{Scalar(call), Rows(call)};
         },
-    .gradient = Gradient,
+    .gradient =
+        [](graph::GradientContext& context) {
+          linear_loss::LinearLossGradient<4>("linear_cross_entropy", context);
+        },
     .cost = [](const OpCall& call) { return LossCost(call, 1, 0, 1); },
     .precision =
         {Precision::kLow,

@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
-#include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
@@ -46,34 +44,6 @@ TensorType LogProbs(const OpCall& call) {
   return {graph::ComputeType(call.input(0).dtype), call.input(2).shape};
 }
 
-void Gradient(graph::GradientContext& context) {
-  const Value dlogp = context.output_gradient(0);
-  const bool x = context.wants(0), weight = context.wants(1);
-  const Value bias = context.input(3);
-  const bool wants_bias = bias != kNoTensor && context.wants(3);
-  if (dlogp == kNoTensor || (!x && !weight && !wants_bias)) return;
-  const Value lse = context.output(1);
-  if (lse == kNoTensor) {
-    throw InternalError("linear_log_probs: differentiated without its output lse");
-  }
-  std::vector<Value> inputs = {context.input(0),
-                               context.input(1),
-                               context.input(2),
-                               lse,
-                               dlogp,
-                               weight ? context.TakePartial(1) : kNoTensor};
-  if (bias != kNoTensor) {
-    inputs.push_back(bias);
-    inputs.push_back(wants_bias ? context.TakePartial(3) : kNoTensor);
-  }
-  const std::vector<Value> gradients = context.builder().Emit(
-      "linear_log_probs_backward", inputs,
-      Select(context.attributes(), {"axis", "tf32", "softcap"}), "", {x, weight, wants_bias});
-  if (x) context.SetGradient(0, gradients[0]);
-  if (weight) context.SetGradient(1, gradients[1]);
-  if (wants_bias) context.SetGradient(3, gradients[2]);
-}
-
 const graph::OpRegistration kForward({
     .name = "linear_log_probs",
     .inputs = {{"x"}, {"weight"}, {"targets"}, {"bias", true}},
@@ -83,7 +53,10 @@ const graph::OpRegistration kForward({
           CheckLinearLoss(call, 3);
           return std::vector<TensorType>{LogProbs(call), Rows(call)};
         },
-    .gradient = Gradient,
+    .gradient =
+        [](graph::GradientContext& context) {
+          linear_loss::LinearLossGradient<3>("linear_log_probs", context);
+        },
     .cost = [](const OpCall& call) { return LossCost(call, 1, 0, 1); },
     .precision = {Precision::kLow, "low operands; logits, softmax and results stay in float32",
                   /*tf32=*/true},

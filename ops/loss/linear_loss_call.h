@@ -1,10 +1,14 @@
 // What the definitions of linear_cross_entropy and linear_log_probs have in common: checks, types,
-// costs and CUDA workspaces of calls whose inputs 0 to 2 are x[...,D], weight[V,D] and targets
-// i32[...].
+// gradients, costs and CUDA workspaces of calls whose inputs 0 to 2 are x[...,D], weight[V,D] and
+// targets i32[...].
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
+#include "base/error.h"
+#include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/collectives/vocabulary_shard.h"
 #include "ops/definition.h"
@@ -55,6 +59,32 @@ inline graph::Cost LossCost(const graph::OpCall& call, int products, int again, 
   const double cap = LossSoftcap(call.attributes) > 0 ? 20 : 0;
   return {logits * (2 * products * width + 10 * exponentials + cap), ArgumentBytes(call),
           logits * 2 * (products - again) * width};
+}
+
+// The gradient rule of the op `name` with an optional bias at input kBias and the outputs {loss or
+// logp, lse}: `name`_backward of the inputs before the bias, lse, the first output's gradient,
+// acc_weight, bias and acc_bias.
+template <size_t kBias>
+void LinearLossGradient(const std::string& name, graph::GradientContext& context) {
+  using graph::kNoTensor;
+  const graph::Value dy = context.output_gradient(0), bias = context.input(kBias);
+  const bool x = context.wants(0), weight = context.wants(1);
+  const bool wants_bias = bias != kNoTensor && context.wants(kBias);
+  if (dy == kNoTensor || (!x && !weight && !wants_bias)) return;
+  const graph::Value lse = context.output(1);
+  if (lse == kNoTensor) throw InternalError(name + ": differentiated without its output lse");
+  std::vector<graph::Value> inputs;
+  for (size_t i = 0; i < kBias; ++i) inputs.push_back(context.input(i));
+  inputs.insert(inputs.end(), {lse, dy, weight ? context.TakePartial(1) : kNoTensor});
+  if (bias != kNoTensor) {
+    inputs.insert(inputs.end(), {bias, wants_bias ? context.TakePartial(kBias) : kNoTensor});
+  }
+  const std::vector<graph::Value> gradients = context.builder().Emit(
+      name + "_backward", inputs, Select(context.attributes(), {"axis", "softcap", "tf32"}), "",
+      {x, weight, wants_bias});
+  if (x) context.SetGradient(0, gradients[0]);
+  if (weight) context.SetGradient(1, gradients[1]);
+  if (wants_bias) context.SetGradient(kBias, gradients[2]);
 }
 
 inline constexpr size_t kAbsent = 99;  // the index of an argument that an op doesn't have
