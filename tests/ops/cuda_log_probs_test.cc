@@ -3,13 +3,13 @@
 // its own. For every row length with a path of its own, and several chunks.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "gpu/libraries.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "tests/ops/cuda_linear_loss.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
@@ -22,18 +22,10 @@ using graph::DType;
 
 constexpr double kScale = 0.125, kDloss = 3;
 
-struct Problem {
+struct Problem : LinearLossOperands {
   Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width)
-      : x(NormalValues(dtype, {rows, width}, 1)),
-        weight(
-            NormalValues(dtype, {vocabulary, width}, 2, 3 / std::sqrt(static_cast<double>(width)))),
-        targets({DType::kInt32, {rows}}),
-        dlogp(NormalValues(DType::kFloat32, {rows}, 5)) {
-    for (int64_t r = 0; r < rows; ++r) {
-      targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
-    }
-    targets.set(rows - 1, static_cast<double>(vocabulary - 1));
-  }
+      : LinearLossOperands(dtype, rows, vocabulary, width),
+        dlogp(NormalValues(DType::kFloat32, {rows}, 5)) {}
 
   std::vector<TestTensor> Forward() {
     return RunCudaOp("linear_log_probs", {&x, &weight, &targets}, libraries);
@@ -43,26 +35,8 @@ struct Problem {
                      libraries);
   }
 
-  TestTensor x, weight, targets, dlogp;
-  gpu::Libraries libraries;
+  TestTensor dlogp;
 };
-
-TestTensor InFloat32(const TestTensor& from) {
-  TestTensor to({DType::kFloat32, from.type().shape});
-  for (int64_t i = 0; i < from.size(); ++i) to.set(i, from.at(i));
-  return to;
-}
-
-// `tolerance` is relative to the largest value.
-void ExpectWithin(const TestTensor& got, const TestTensor& want, double tolerance,
-                  const char* what) {
-  ASSERT_EQ(got.size(), want.size());
-  double largest = 0;
-  for (int64_t i = 0; i < want.size(); ++i) largest = std::max(largest, std::abs(want.at(i)));
-  for (int64_t i = 0; i < want.size(); ++i) {
-    ASSERT_NEAR(got.at(i), want.at(i), tolerance * largest) << what << " at " << i;
-  }
-}
 
 // With the same dlogp for all rows. A product of the two factors is exact.
 void ExpectBitsOfTheLoss(Problem& p) {
@@ -107,18 +81,13 @@ class CudaLogProbs : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override { PLIMSOLL_NEEDS_CUDA }
 
-  // Tolerances as those of the loss (cuda_loss_test.cc).
   static void Expect(Problem&& p) {
     const DType dtype = GetParam();
     const int64_t vocabulary = p.weight.type().shape.dim(0), width = p.x.type().shape.dim(1);
     SCOPED_TRACE(std::to_string(p.targets.size()) + " rows, vocabulary " +
                  std::to_string(vocabulary) + ", width " + std::to_string(width));
     ExpectBitsOfTheLoss(p);
-    const bool exponentials = TakesLossExponentials(vocabulary, width, dtype, /*bias=*/false);
-    const double of_fp16 = exponentials ? 0x1p-7 : 0x1p-9;
-    ExpectAgreement(p, dtype == DType::kFloat32    ? 1e-5
-                       : dtype == DType::kBFloat16 ? 0x1p-6
-                                                   : of_fp16);
+    ExpectAgreement(p, LossTolerance(dtype, vocabulary, width));
   }
 };
 

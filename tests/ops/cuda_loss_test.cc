@@ -8,6 +8,7 @@
 
 #include "gpu/libraries.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "tests/ops/cuda_linear_loss.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
@@ -18,21 +19,12 @@ namespace {
 
 using graph::DType;
 
-struct Problem {
-  // Logits have the magnitude of `spread`.
+struct Problem : LinearLossOperands {
   Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width, double spread = 3)
-      : x(NormalValues(dtype, {rows, width}, 1)),
-        weight(NormalValues(dtype, {vocabulary, width}, 2,
-                            spread / std::sqrt(static_cast<double>(width)))),
-        targets({DType::kInt32, {rows}}),
+      : LinearLossOperands(dtype, rows, vocabulary, width, spread),
         scale(Values(DType::kFloat32, {}, {0.125})),
         dloss(Values(DType::kFloat32, {}, {3})),
-        acc(NormalValues(DType::kFloat32, {vocabulary, width}, 3)) {
-    for (int64_t r = 0; r < rows; ++r) {
-      targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
-    }
-    targets.set(rows - 1, static_cast<double>(vocabulary - 1));
-  }
+        acc(NormalValues(DType::kFloat32, {vocabulary, width}, 3)) {}
 
   std::vector<TestTensor> Forward() {
     return RunCudaOp("linear_cross_entropy", {&x, &weight, &targets, &scale}, libraries);
@@ -46,26 +38,8 @@ struct Problem {
                      libraries, {}, want);
   }
 
-  TestTensor x, weight, targets, scale, dloss, acc;
-  gpu::Libraries libraries;
+  TestTensor scale, dloss, acc;
 };
-
-TestTensor InFloat32(const TestTensor& from) {
-  TestTensor to({DType::kFloat32, from.type().shape});
-  for (int64_t i = 0; i < from.size(); ++i) to.set(i, from.at(i));
-  return to;
-}
-
-// `tolerance` is relative to the largest value.
-void ExpectWithin(const TestTensor& got, const TestTensor& want, double tolerance,
-                  const char* what) {
-  ASSERT_EQ(got.size(), want.size());
-  double largest = 0;
-  for (int64_t i = 0; i < want.size(); ++i) largest = std::max(largest, std::abs(want.at(i)));
-  for (int64_t i = 0; i < want.size(); ++i) {
-    ASSERT_NEAR(got.at(i), want.at(i), tolerance * largest) << what << " at " << i;
-  }
-}
 
 // Compares with the CPU in float32 on the same, rounded operands; and the pair of ops with the
 // single op.
@@ -88,15 +62,6 @@ void ExpectAgreement(Problem&& p, double tolerance) {
   EXPECT_TRUE(SameBits(p.Train(nullptr)[2], train[2])) << "a second run has other bits";
 }
 
-// Stored logits are rounded, with relative errors of 2^-9 and 2^-12; so are their gradients. In
-// fp16 exponentials in their place, and what they are multiplied with, are rounded to bf16: each
-// factor by at most 2^-8.
-double Tolerance(DType dtype, int64_t vocabulary, int64_t width, bool bias = false) {
-  if (dtype == DType::kFloat32) return 1e-5;
-  if (dtype == DType::kBFloat16) return 0x1p-6;
-  return TakesLossExponentials(vocabulary, width, dtype, bias) ? 0x1p-7 : 0x1p-9;
-}
-
 // Ignores all rows.
 void ExpectNothing(Problem&& p) {
   for (int64_t r = 0; r < p.targets.size(); ++r) p.targets.set(r, -100);
@@ -110,7 +75,7 @@ class CudaLoss : public testing::TestWithParam<DType> {
   void Expect(int64_t rows, int64_t vocabulary, int64_t width) {
     SCOPED_TRACE(std::to_string(rows) + " rows, vocabulary " + std::to_string(vocabulary));
     ExpectAgreement(Problem(GetParam(), rows, vocabulary, width),
-                    Tolerance(GetParam(), vocabulary, width));
+                    LossTolerance(GetParam(), vocabulary, width));
   }
 };
 
@@ -163,7 +128,7 @@ TEST(CudaLossChunks, AgreesWithTheCpu) {
     for (int64_t r = 0; r < kRows - 1; ++r) {
       if (r % 64 != 0 && r != chunk - 1) p.targets.set(r, -100);
     }
-    ExpectAgreement(std::move(p), Tolerance(dtype, kVocabulary, width));
+    ExpectAgreement(std::move(p), LossTolerance(dtype, kVocabulary, width));
   }
 }
 
@@ -186,7 +151,7 @@ TEST(CudaLossChunks, AddABiasAndItsGradient) {
       const std::vector<TestTensor> train = RunCudaOp(
           "linear_cross_entropy_train",
           {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, nullptr, &bias, &acc}, p.libraries);
-      const double tolerance = Tolerance(dtype, vocabulary, 2, /*bias=*/true);
+      const double tolerance = LossTolerance(dtype, vocabulary, 2, /*bias=*/true);
       EXPECT_NEAR(train[0].at(0), cpu[0].at(0), tolerance * cpu[0].at(0));
       ExpectWithin(train[1], cpu[1], tolerance, "dx");
       ExpectWithin(train[2], cpu[2], tolerance, "dweight");
