@@ -169,6 +169,10 @@ def compare_losses(args, peer, small):
     if (examples, own_rows) != (peer["examples"], rows):
         return {"error": f"{examples} examples in {own_rows} rows, TRL has {peer['examples']} in {rows}: a step is not the "
                          "whole data set; try another --loss-tokens"}
+    first = ours["steps"][0]
+    tokens = round(first["tokens_per_s"] * first["step_ms"] / 1e3)
+    if tokens != peer["tokens"]:
+        return {"error": f"{tokens} tokens without padding a step, TRL has {peer['tokens']}"}
     result = {"examples": examples, "rows": rows, "tokens": peer["tokens"], "targets": peer["targets"]}
     for key, of_step in (("losses", "loss"), ("rewards_margins", "rewards_margins")):
         if key not in peer:
@@ -282,7 +286,7 @@ def main():
              "batch": max(1, round(args.rows * args.sequence / (2 * args.mean))) if args.pairs else args.rows,
              "full": args.full, "lr": 1e-5 if args.full else 2e-4, "lora": {"rank": 16, "alpha": 32}}
     small = {"model": args.loss_model, "vocab": 1024, "sequence": 256, "steps": 20, "mean": 60, "tokens": args.loss_tokens,
-             "std": 0.1, "lr": 3e-3 if args.pairs else 1e-2, "lora": {"rank": 8, "alpha": 16}}
+             "std": 0.1, "lr": 1e-3 if args.pairs else 1e-2, "lora": {"rank": 8, "alpha": 16}}
     args.base = budget_sweep.Nvml().memory().used if args.device != "cpu" else None
     start = time.perf_counter()
     peer = run_peer(args, {
