@@ -152,6 +152,9 @@ void AddPredict(CLI::App& app) {
                    "of the windows that cover a volume, a part of their sides; default: "
                    "data.overlap")
       ->check(CLI::Range(0.0, 0.99));
+  command->add_option("--host-budget", o->host_budget,
+                      "of volumes: the most host memory that a prediction may take, such as 8GiB; "
+                      "default: memory.host_budget");
   command->add_option("--top", o->top, "candidates to show")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->add_option("--features", o->features,

@@ -194,9 +194,28 @@ VolumeSize WantedSize(const VolumeFile& file, const VolumeSize& size,
 VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options) {
   const NiftiGrid grid = GridOf(file, options.most_voxels);
   const Orientation orientation = OrientationOf(grid.affine);
-  return {.channels = grid.channels,
-          .size = WantedSize(file, RasSize(grid, orientation), RasSpacing(grid, orientation),
-                             grid.channels, options)};
+  const VolumeSize size = RasSize(grid, orientation);
+  return {
+      .channels = grid.channels,
+      .size = WantedSize(file, size, RasSpacing(grid, orientation), grid.channels, options),
+      .file_size = size,
+  };
+}
+
+int64_t ReadingBytes(const VolumeFile& file, const VolumeShape& shape) {
+  const int64_t of_file = shape.file_size.voxels(), of_volume = shape.size.voxels();
+  const int64_t image = of_file * shape.channels * int64_t{sizeof(float)};
+  const int64_t resampled = of_volume * shape.channels * int64_t{sizeof(float)};
+  // Room for values that arrive grows to at most twice theirs while a file is read (ParseNifti).
+  // Then they are reordered next to where they were read. Of several files the room for all of them
+  // grows with each one: the old one, the new one and the file take at most three times their
+  // bytes.
+  int64_t most = (file.images.size() > 1 ? 3 : 2) * image;
+  if (shape.size != shape.file_size) most = std::max(most, image + resampled);
+  if (file.label.empty()) return most;
+  // Next to the images: labels are read as floats, likewise, and the nearest ones copied.
+  const int64_t labels = std::max(2 * of_file * int64_t{sizeof(float)}, of_file + of_volume);
+  return std::max(most, resampled + labels);
 }
 
 Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options, NiftiGrid* grid) {
@@ -240,5 +259,8 @@ void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const
   const std::vector<uint8_t> values = FromRas<uint8_t>(full, one, orientation);
   formats::WriteNifti(path, one, std::span<const uint8_t>(values));
 }
+
+// WriteLabels has the labels in the file's voxels, in its order, and as the file's bytes.
+int64_t WritingBytes(const VolumeShape& shape) { return 3 * shape.file_size.voxels(); }
 
 }  // namespace plimsoll::data

@@ -71,11 +71,16 @@ struct ReadVolumeOptions {
 // What a volume will be when it is read.
 struct VolumeShape {
   int64_t channels = 1;
-  VolumeSize size;
+  VolumeSize size;       // as ReadVolume gives it
+  VolumeSize file_size;  // in RAS+, before it is resampled
 };
 // By the headers of its files alone, which are quick to read. Throws what ReadVolume throws, as far
 // as headers show them.
 VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options);
+
+// The most memory that ReadVolume takes at a time for a volume of that shape, in bytes, with what
+// it returns. At least what the volume's images and labels take.
+int64_t ReadingBytes(const VolumeFile& file, const VolumeShape& shape);
 
 // The volume in RAS+ orientation by the closest axes, and resampled
 // (ResampledLinear, ResampledNearest): images linearly, labels by the nearest voxel. Its spacing is
@@ -92,5 +97,7 @@ Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options,
 // like formats::WriteNifti.
 void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const VolumeSize& size,
                  const formats::NiftiGrid& grid);
+// The memory that it takes, in bytes, in addition to the labels that it gets.
+int64_t WritingBytes(const VolumeShape& shape);
 
 }  // namespace plimsoll::data

@@ -117,6 +117,7 @@ std::vector<VolumeWindow> WindowsOf(const VolumeSize& volume, const VolumeSize& 
   const std::vector<AxisWindow> along_h = WindowsAlong(volume.height, patch.height, overlap);
   const std::vector<AxisWindow> along_w = WindowsAlong(volume.width, patch.width, overlap);
   std::vector<VolumeWindow> windows;
+  windows.reserve(along_d.size() * along_h.size() * along_w.size());
   for (const AxisWindow& d : along_d) {
     for (const AxisWindow& h : along_h) {
       for (const AxisWindow& w : along_w) {
@@ -127,6 +128,15 @@ std::vector<VolumeWindow> WindowsOf(const VolumeSize& volume, const VolumeSize& 
     }
   }
   return windows;
+}
+
+int64_t CountWindows(const VolumeSize& volume, const VolumeSize& patch, double overlap) {
+  const std::array<int64_t, 3> sides = SidesOf(volume), lengths = SidesOf(patch);
+  int64_t count = 1;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    count *= std::ssize(WindowsAlong(sides[axis], lengths[axis], overlap));
+  }
+  return count;
 }
 
 void KeepOwnLabels(const VolumeWindow& window, const VolumeSize& patch, std::span<int32_t> labels) {

@@ -59,6 +59,9 @@ struct VolumeWindow {
 std::vector<VolumeWindow> WindowsOf(const VolumeSize& volume, const VolumeSize& patch,
                                     double overlap);
 
+// How many these are.
+int64_t CountWindows(const VolumeSize& volume, const VolumeSize& patch, double overlap);
+
 // Makes the labels [D,H,W] of a window kUnlabelled where voxels are not its own.
 void KeepOwnLabels(const VolumeWindow& window, const VolumeSize& patch, std::span<int32_t> labels);
 

@@ -32,6 +32,7 @@ void RefuseOptions(const PredictCommand& command, const models::Model& model, bo
        {std::tuple("--to", !command.to.empty(), segments, "segment volumes"),
         std::tuple("--overwrite", command.overwrite, segments, "segment volumes"),
         std::tuple("--overlap", command.overlap.has_value(), segments, "segment volumes"),
+        std::tuple("--host-budget", !command.host_budget.empty(), segments, "segment volumes"),
         std::tuple("--features", !command.features.empty(), tells_pictures,
                    "tell pictures apart")}) {
     if (!given || fits) continue;
@@ -107,8 +108,9 @@ std::string CandidatesText(std::span<const Candidate> candidates, int64_t said,
 }  // namespace
 
 void RunPredict(const PredictCommand& command) {
-  TrainedModel trained =
-      OpenTrainedModel(command.folder, command.sets, command.choice, command.run_file);
+  std::vector<std::string> sets = command.sets;
+  if (!command.host_budget.empty()) sets.push_back("memory.host_budget=" + command.host_budget);
+  TrainedModel trained = OpenTrainedModel(command.folder, sets, command.choice, command.run_file);
   if (trained.model->text_sizes()) {
     throw UserError(fmt::format(
         "{}: models of family {} continue texts and predict no classes: plimsoll generate {}",
@@ -133,7 +135,7 @@ void RunPredict(const PredictCommand& command) {
                   std::chrono::duration<double>(Clock::now() - start).count(),
                   FormatBytes(predicted.memory.arena), FormatBytes(predicted.memory.weights),
                   FormatBytes(predicted.memory.rest),
-                  predicted.map > 0 ? fmt::format("; map {}", FormatBytes(predicted.map)) : ""));
+                  predicted.host > 0 ? fmt::format("; host {}", FormatBytes(predicted.host)) : ""));
   if (!predicted.problem.empty()) throw UserError(predicted.problem);
 }
 

@@ -38,6 +38,8 @@ struct PredictCommand {
   // f32[pictures, D] in NumPy's form (formats/npy.h), in the order of the lines. They are kept in
   // memory until the end.
   std::string features = {};
+  // Of volumes: takes the place of the run's memory.host_budget ("8GiB"); empty: doesn't.
+  std::string host_budget = {};
   bool json = false;  // a JSON object a line instead of sentences
 };
 // Prints a line for each input to stdout, in order, and what it took to stderr; of several pictures
@@ -90,7 +92,7 @@ std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
 struct Predicted {
   int64_t inputs = 0;
   InferenceMemory memory = {};
-  int64_t map = 0;  // bytes, in addition to the arena, of the largest volume's merged logits
+  int64_t host = 0;  // of volumes: bytes of the host, in addition to the arena (volume_needs.h)
   std::string problem = {};  // with inputs that were left out; empty: there were none
 };
 Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);

@@ -31,8 +31,10 @@
 #include "trainer/config/owner_keys.h"
 #include "trainer/language/predict.h"
 #include "trainer/language/sliding_window.h"
+#include "trainer/language/volume_needs.h"
 #include "trainer/language/volume_scores.h"
 #include "trainer/save_and_resume/trained_model.h"
+#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -233,19 +235,41 @@ data::VolumePreparation PreparationBy(const config::RunConfig& config, int64_t c
   }
 }
 
+WindowOptions WindowOptionsOf(const PredictCommand& command, const TrainedModel& trained,
+                              const config::RunConfig& config) {
+  return {
+      .patch = data::PatchOf({.images = trained.model->inputs().at("images").shape}),
+      .classes = trained.model->input_bounds().at("labels"),
+      .overlap = command.overlap.value_or(config.data.settings.Float("overlap")),
+      .batch = RowsFor(command, trained, std::numeric_limits<int64_t>::max()),
+      .fills_on_host = DeviceFrom(trained.config()) != runtime::DeviceKind::kCpu,
+  };
+}
+
+// By the headers of their files. Those that cannot be read are left out, unless there is one alone.
+std::vector<VolumeToPredict> ShapesOf(const std::vector<data::VolumeFile>& files,
+                                      const data::VolumePreparation& preparation) {
+  std::vector<VolumeToPredict> volumes;
+  for (const data::VolumeFile& file : files) {
+    try {
+      volumes.push_back({file, data::ShapeOf(file, preparation.reading)});
+    } catch (const UserError&) {
+      if (files.size() == 1) throw;
+    }
+  }
+  return volumes;
+}
+
 // A model that predicts volumes one after the other.
 class VolumePredictor {
  public:
   VolumePredictor(const PredictCommand& command, const TrainedModel& trained,
-                  const config::RunConfig& config)
+                  const data::VolumePreparation& preparation, const WindowOptions& options)
       : command_(command),
         names_(ClassNamesOf(trained)),
-        classes_(trained.model->input_bounds().at("labels")),
-        preparation_(PreparationBy(config, classes_)),
-        overlap_(command.overlap.value_or(config.data.settings.Float("overlap"))),
-        patch_(data::PatchOf({.images = trained.model->inputs().at("images").shape})),
-        predictor_(trained, command, RowsFor(command, trained, std::numeric_limits<int64_t>::max()),
-                   false),
+        preparation_(preparation),
+        options_(options),
+        predictor_(trained, command, options.batch, false),
         memory_(MemoryOf(predictor_.session().compiled())) {
     for (const Slot& slot : predictor_.session().slots()) {
       if (slot.name == "labels") std::ranges::fill(slot.values<int32_t>(), data::kUnlabelled);
@@ -253,53 +277,56 @@ class VolumePredictor {
     }
   }
 
-  // UserError when the file cannot be read or has other channels than the model.
+  // Without labels. UserError when the file, or its label, cannot be read or has other channels
+  // than the model.
   data::Volume Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const;
   // Writes the volume's segmentation and prints what it holds.
-  void Predict(const data::VolumeFile& file, const data::Volume& volume,
-               const formats::NiftiGrid& grid);
+  void Predict(const data::VolumeFile& file, data::Volume volume, const formats::NiftiGrid& grid);
   // Of the volumes that had labels.
   void PrintMeans() const;
 
   const InferenceMemory& memory() const { return memory_; }
-  int64_t largest_map() const { return largest_map_; }
 
  private:
   std::vector<uint8_t> Segment(const data::Volume& volume);
 
   const PredictCommand& command_;
   std::vector<std::string> names_;
-  int64_t classes_;
   data::VolumePreparation preparation_;
-  double overlap_;
-  data::PatchShape patch_;
+  WindowOptions options_;
   Predictor predictor_;
   InferenceMemory memory_;
-  int64_t largest_map_ = 0;  // bytes of merged logits
   MeanScores means_;
 };
 
 // [D,H,W] of the volume.
 std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
+  const data::PatchShape& patch = options_.patch;
   const std::vector<data::VolumeWindow> windows =
-      data::WindowsOf(volume.size, patch_.size, overlap_);
-  const int64_t map = SlidingWindow::Bytes(volume.size, classes_);
-  largest_map_ = std::max(largest_map_, map);
-  PrintNote(fmt::format("{}: {} × {} × {} voxels in {} windows; map {}, arena {}\n", volume.name,
-                        volume.size.depth, volume.size.height, volume.size.width, windows.size(),
-                        FormatBytes(map), FormatBytes(memory_.arena)));
-  SlidingWindow merged(volume.size, patch_.size, classes_);
-  const data::VolumeSlots slots(patch_, predictor_.session().slots());
+      data::WindowsOf(volume.size, patch.size, options_.overlap);
+  const int64_t sums = SlidingWindow::Bytes(volume.size, patch.size, options_.classes);
+  PrintNote(fmt::format("{}: {} × {} × {} voxels in {} windows; sums of {} slices {}, arena {}\n",
+                        volume.name, volume.size.depth, volume.size.height, volume.size.width,
+                        windows.size(), SlidingWindow::Slices(volume.size, patch.size),
+                        FormatBytes(sums), FormatBytes(memory_.arena)));
+  std::vector<uint8_t> classes(static_cast<size_t>(volume.size.voxels()));
+  const auto slice = static_cast<size_t>(volume.size.height * volume.size.width);
+  SlidingWindow merged(volume.size, patch.size, options_.classes,
+                       [&](int64_t depth, std::span<const float> sums_of_slice) {
+                         LikeliestClasses(
+                             sums_of_slice,
+                             std::span(classes).subspan(static_cast<size_t>(depth) * slice, slice));
+                       });
+  const data::VolumeSlots slots(patch, predictor_.session().slots());
   const auto rows = static_cast<size_t>(slots.rows());
-  const auto window_logits = static_cast<size_t>(patch_.size.voxels() * classes_);
+  const auto window_logits = static_cast<size_t>(patch.size.voxels() * options_.classes);
   for (size_t first = 0; first < windows.size(); first += rows) {
     // Rows behind the last window keep what they had; their logits are passed over.
     const size_t filled = std::min(rows, windows.size() - first);
     for (size_t row = 0; row < filled; ++row) {
       const data::PatchPlace place = {.first = windows[first + row].first};
-      for (int64_t c = 0; c < patch_.channels; ++c) {
-        data::CopyChannel(volume, place, patch_.size, c, {},
-                          slots.image(static_cast<int64_t>(row)));
+      for (int64_t c = 0; c < patch.channels; ++c) {
+        data::CopyChannel(volume, place, patch.size, c, {}, slots.image(static_cast<int64_t>(row)));
       }
     }
     const std::vector<float> logits = predictor_.ClassLogits();
@@ -308,26 +335,32 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
                  std::span(logits).subspan(row * window_logits, window_logits));
     }
   }
-  return merged.Classes();
+  merged.Finish();
+  return classes;
 }
 
 data::Volume VolumePredictor::Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const {
   data::Volume volume = preparation_.Read(file, &grid);
-  if (volume.channels == patch_.channels) return volume;
+  volume.labels = {};  // they are read again with the prediction
+  if (volume.channels == options_.patch.channels) return volume;
   throw UserError(fmt::format("{}: has {} channel{}, and the model reads {}; name another file",
                               file.images.front(), volume.channels, volume.channels == 1 ? "" : "s",
-                              patch_.channels));
+                              options_.patch.channels));
 }
 
-void VolumePredictor::Predict(const data::VolumeFile& file, const data::Volume& volume,
+void VolumePredictor::Predict(const data::VolumeFile& file, data::Volume volume,
                               const formats::NiftiGrid& grid) {
   const std::string to = OutputOf(command_, file);
-  data::WriteLabels(to, Segment(volume), volume.size, grid);
+  {
+    const std::vector<uint8_t> classes = Segment(volume);
+    volume.voxels = {};  // VolumeNeeds counts on it
+    data::WriteLabels(to, classes, volume.size, grid);
+  }
   // What is said holds for the file: its voxels are those of the input, not those of the model.
-  const data::Volume written =
-      data::ReadVolume({file.name, {to}, file.label, file.ignored},
-                       {.most_voxels = std::numeric_limits<int64_t>::max(), .classes = classes_});
-  const VolumeScores scores = ScoresOf(written, classes_);
+  const data::Volume written = data::ReadVolume(
+      {file.name, {to}, file.label, file.ignored},
+      {.most_voxels = std::numeric_limits<int64_t>::max(), .classes = options_.classes});
+  const VolumeScores scores = ScoresOf(written, options_.classes);
   means_.Add(scores);
   if (command_.json) {
     nlohmann::ordered_json line = {{"file", file.images.front()}, {"segmentation", to}};
@@ -367,9 +400,12 @@ Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trai
     inputs[OutputName(file)] = fs::absolute(file.images.front()).lexically_normal().string();
   }
   PredictionRecord record(command.to, trained, inputs, command.overwrite);
-  MakeFolder(command.to);
-  VolumePredictor predictor(command, trained, config);
+  const WindowOptions options = WindowOptionsOf(command, trained, config);
+  const data::VolumePreparation preparation = PreparationBy(config, options.classes);
   Predicted predicted;
+  predicted.host = RequireHostMemory(ShapesOf(files, preparation), options, trained.config());
+  MakeFolder(command.to);
+  VolumePredictor predictor(command, trained, preparation, options);
   for (const data::VolumeFile& file : files) {
     formats::NiftiGrid grid;
     data::Volume volume;
@@ -381,7 +417,7 @@ Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trai
       continue;
     }
     record.Add(OutputName(file));
-    predictor.Predict(file, volume, grid);
+    predictor.Predict(file, std::move(volume), grid);
     ++predicted.inputs;
   }
   predictor.PrintMeans();
@@ -390,7 +426,6 @@ Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trai
         "{} of {} volumes could not be read; the warnings above name them", unread, files.size());
   }
   predicted.memory = predictor.memory();
-  predicted.map = predictor.largest_map();
   return predicted;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "data/volumes/volume_patches.h"
@@ -40,15 +41,36 @@ std::vector<float> WindowWeights(const data::VolumeSize& patch) {
 }
 
 SlidingWindow::SlidingWindow(const data::VolumeSize& volume, const data::VolumeSize& patch,
-                             int64_t classes)
+                             int64_t classes, Finished finished)
     : volume_(volume),
       patch_(patch),
       classes_(static_cast<size_t>(classes)),
+      finished_(std::move(finished)),
+      slices_(Slices(volume, patch)),
       weights_(WindowWeights(patch)),
-      sums_(static_cast<size_t>(volume.voxels() * classes)) {}
+      sums_(static_cast<size_t>(slices_ * volume.height * volume.width * classes)) {}
 
-int64_t SlidingWindow::Bytes(const data::VolumeSize& volume, int64_t classes) {
-  return volume.voxels() * classes * static_cast<int64_t>(sizeof(float));
+int64_t SlidingWindow::Slices(const data::VolumeSize& volume, const data::VolumeSize& patch) {
+  return std::min(volume.depth, patch.depth);
+}
+
+int64_t SlidingWindow::Bytes(const data::VolumeSize& volume, const data::VolumeSize& patch,
+                             int64_t classes) {
+  const int64_t sums = Slices(volume, patch) * volume.height * volume.width * classes;
+  return (sums + patch.voxels()) * static_cast<int64_t>(sizeof(float));
+}
+
+std::span<float> SlidingWindow::Slice(int64_t depth) {
+  const size_t size = static_cast<size_t>(volume_.height * volume_.width) * classes_;
+  return std::span(sums_).subspan(static_cast<size_t>(depth % slices_) * size, size);
+}
+
+void SlidingWindow::FinishBefore(int64_t depth) {
+  for (; first_ < std::min(depth, volume_.depth); ++first_) {
+    const std::span<float> slice = Slice(first_);
+    finished_(first_, slice);
+    std::ranges::fill(slice, 0.0f);  // becomes the slice at first_ + slices_
+  }
 }
 
 void SlidingWindow::Add(const data::VoxelPlace& first, std::span<const float> logits) {
@@ -56,15 +78,18 @@ void SlidingWindow::Add(const data::VoxelPlace& first, std::span<const float> lo
     throw InternalError("logits of a window of another size");
   }
   const data::VoxelBox box = data::CoveredBy(volume_, patch_, first);
+  if (box.first[0] < first_) throw InternalError("a window that begins in a finished slice");
+  FinishBefore(box.first[0]);
   const auto row = static_cast<size_t>(std::max<int64_t>(0, box.end[2] - box.first[2]));
   for (int64_t d = box.first[0]; d < box.end[0]; ++d) {
+    const std::span<float> slice = Slice(d);
     for (int64_t h = box.first[1]; h < box.end[1]; ++h) {
       const int64_t from =
           ((d - first[0]) * patch_.height + h - first[1]) * patch_.width + box.first[2] - first[2];
-      const int64_t to = (d * volume_.height + h) * volume_.width + box.first[2];
+      const int64_t to = h * volume_.width + box.first[2];
       const float* const weight = weights_.data() + from;
       const float* logit = logits.data() + static_cast<size_t>(from) * classes_;
-      float* sum = sums_.data() + static_cast<size_t>(to) * classes_;
+      float* sum = slice.data() + static_cast<size_t>(to) * classes_;
       for (size_t w = 0; w < row; ++w) {
         for (size_t k = 0; k < classes_; ++k) *sum++ += weight[w] * *logit++;
       }
@@ -72,14 +97,12 @@ void SlidingWindow::Add(const data::VoxelPlace& first, std::span<const float> lo
   }
 }
 
-std::vector<uint8_t> SlidingWindow::Classes() const {
-  std::vector<uint8_t> classes;
-  classes.reserve(sums_.size() / classes_);
-  for (size_t i = 0; i < sums_.size(); i += classes_) {
-    const auto of_voxel = std::span(sums_).subspan(i, classes_);
-    classes.push_back(static_cast<uint8_t>(std::ranges::max_element(of_voxel) - of_voxel.begin()));
+void LikeliestClasses(std::span<const float> sums, std::span<uint8_t> classes) {
+  const size_t count = sums.size() / classes.size();
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const auto of_voxel = sums.subspan(i * count, count);
+    classes[i] = static_cast<uint8_t>(std::ranges::max_element(of_voxel) - of_voxel.begin());
   }
-  return classes;
 }
 
 }  // namespace plimsoll::trainer

@@ -1,0 +1,101 @@
+#include "trainer/language/volume_needs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "data/volumes/volume_patches.h"
+#include "trainer/language/sliding_window.h"
+#include "trainer/settle/run_budget.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// The largest batch with which each volume needs at most `budget`; 0: none.
+int64_t LargestBatch(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
+                     int64_t budget) {
+  int64_t batch = options.batch;
+  for (const auto& [file, shape] : volumes) {
+    const VolumeNeeds needs = NeedsOf(file, shape, options);
+    if (std::max(needs.reading, needs.writing) > budget) return 0;
+    const int64_t left = budget - (needs.merging() - needs.batch);
+    batch = std::min(batch, std::max<int64_t>(0, left) / (needs.batch / options.batch));
+  }
+  return batch;
+}
+
+std::string PartsText(const data::VolumeShape& shape, const VolumeNeeds& needs,
+                      const WindowOptions& options) {
+  return fmt::format(
+      "{} to read it, {} to merge windows (voxels {}, sums of {} of {} slices {}, windows {}, "
+      "batch {}, classes {}), {} to write it",
+      FormatBytes(needs.reading), FormatBytes(needs.merging()), FormatBytes(needs.voxels),
+      SlidingWindow::Slices(shape.size, options.patch.size), shape.size.depth,
+      FormatBytes(needs.sums), FormatBytes(needs.windows), FormatBytes(needs.batch),
+      FormatBytes(needs.classes), FormatBytes(needs.writing));
+}
+
+}  // namespace
+
+int64_t VolumeNeeds::bytes() const { return std::max({reading, merging(), writing}); }
+
+VolumeNeeds NeedsOf(const data::VolumeFile& file, const data::VolumeShape& shape,
+                    const WindowOptions& options) {
+  constexpr int64_t kFloat = sizeof(float), kLabel = sizeof(int32_t);
+  const data::PatchShape& patch = options.patch;
+  VolumeNeeds needs;
+  needs.reading = data::ReadingBytes(file, shape);
+  needs.voxels = shape.size.voxels() * shape.channels * kFloat;
+  needs.sums = SlidingWindow::Bytes(shape.size, patch.size, options.classes);
+  needs.windows = data::CountWindows(shape.size, patch.size, options.overlap) *
+                  static_cast<int64_t>(sizeof(data::VolumeWindow));
+  const int64_t inputs = options.fills_on_host ? patch.channels * kFloat + kLabel : 0;
+  needs.batch = options.batch * patch.size.voxels() * (options.classes * kFloat + inputs);
+  needs.classes = shape.size.voxels();
+  // The segmentation is read again, with the volume's label.
+  const data::VolumeFile segmentation = {
+      .name = file.name, .images = {file.name}, .label = file.label};
+  const data::VolumeShape written = {.size = shape.file_size, .file_size = shape.file_size};
+  needs.writing = std::max(needs.classes + data::WritingBytes(written),
+                           data::ReadingBytes(segmentation, written));
+  return needs;
+}
+
+int64_t RequireHostMemory(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
+                          const config::RunConfig& config) {
+  if (volumes.empty()) return 0;
+  const auto bytes_of = [&](const VolumeToPredict& volume) {
+    return NeedsOf(volume.file, volume.shape, options).bytes();
+  };
+  const auto& [file, shape] = *std::ranges::max_element(volumes, {}, bytes_of);
+  const VolumeNeeds needs = NeedsOf(file, shape, options);
+  const int64_t most = needs.bytes();
+  const std::string parts = PartsText(shape, needs, options);
+  PrintNote(
+      fmt::format("{}{}: up to {} of the host: {}\n",
+                  volumes.size() > 1 ? fmt::format("{} volumes, the largest ", volumes.size()) : "",
+                  file.name, FormatBytes(most), parts));
+  constexpr const char* kKey = "memory.host_budget";
+  if (!config.memory.host_budget) return most;
+  const int64_t budget = BytesOf(*config.memory.host_budget, config, kKey);
+  if (most <= budget) return most;
+  std::string ways = fmt::format("give --host-budget {}", most);
+  if (const int64_t batch = LargestBatch(volumes, options, budget); batch > 0) {
+    ways = fmt::format("give --batch {} instead of {}, or --host-budget {}", batch, options.batch,
+                       most);
+  } else {
+    ways += volumes.size() > 1 ? ", or leave out volumes of such a size" : ", or crop the volume";
+  }
+  throw UserError(
+      fmt::format("{}: {}: {} ({} bytes); the prediction of {}, {} × {} × {} voxels, needs {} of "
+                  "the host ({} bytes: {}); {}; nothing was written",
+                  config.Origin(kKey), kKey, FormatBytes(budget), budget, file.images.front(),
+                  shape.size.depth, shape.size.height, shape.size.width, FormatBytes(most), most,
+                  parts, ways),
+      ExitCode::kBudgetNotMet);
+}
+
+}  // namespace plimsoll::trainer
