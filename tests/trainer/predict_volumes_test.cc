@@ -205,7 +205,9 @@ TEST_F(PredictVolumes, LieInTheVoxelsOfTheirInput) {
   const Outcome outcome = ExpectExit(0, Predict("run", {Image(0), Image(1)}, "a"));
   EXPECT_THAT(outcome.out, HasSubstr(Image(0) + ": background "));
   EXPECT_THAT(outcome.out, Not(HasSubstr("Dice")));  // single files have no labels
-  ExpectText(outcome.err, {"test_1: 16 × 12 × 8 voxels in ", "; map 18.0 KiB"});
+  ExpectText(outcome.err,
+             {"2 volumes, most memory for test_0: up to ", "test_1: 16 × 12 × 8 voxels in ",
+              "; sums of 8 slices 10.0 KiB", "; host "});
   Tally("a");  // expects the grids
   EXPECT_EQ(Predict("run", {Image(0), Image(1), "--batch", "3"}, "b").out, outcome.out);
   EXPECT_EQ(Tally("b"), Tally("a"));
@@ -272,6 +274,41 @@ TEST_F(PredictVolumes, OtherWeightsPredictionsAreNotReplacedUnlessTold) {
   EXPECT_EQ(ReadFile(own), "a user's own");
 }
 
+// memory.host_budget, of the run or of this command: before anything is written.
+TEST_F(PredictVolumes, NeedWhatIsSaidOfTheHost) {
+  Train("run", kVolume, "overlap: 0.5");
+  const auto predict = [&](const Arguments& more, const std::string& to) {
+    Arguments all = {Image(0), Image(1)};
+    all.insert(all.end(), more.begin(), more.end());
+    return Predict("run", all, to);
+  };
+  const Outcome refused =
+      ExpectExit(3, predict({"--host-budget", "1KiB"}, "to"),
+                 {"memory.host_budget: 1.00 KiB (1024 bytes); ", "/test_0.nii.gz, 16 × 8 × 16",
+                  "sums of 8 of 16 slices", "nothing was written"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "to"));
+  // What it takes is named to the byte.
+  const std::string option = "--host-budget ";
+  const size_t at = refused.err.find(option);
+  ASSERT_NE(at, refused.err.npos) << refused.err;
+  const int64_t bytes = std::stoll(refused.err.substr(at + option.size()));
+  ExpectExit(3, predict({"--host-budget", std::to_string(bytes - 1)}, "to"),
+             {"give --batch 1 in place of 2"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "to"));
+  ExpectExit(0, predict({"--host-budget", std::to_string(bytes)}, "to"), {"; host "});
+  EXPECT_EQ(
+      ExpectExit(0, predict({"--host-budget", std::to_string(bytes - 1), "--batch", "1"}, "one"))
+          .out,
+      ExpectExit(0, predict({}, "one")).out);
+  EXPECT_EQ(Tally("one"), Tally("to"));
+  // The run's own.
+  Train("small", kVolume, "overlap: 0.5", {"--set", "memory.host_budget=1KiB"});
+  ExpectExit(3, Predict("small", {Image(0)}, "small_to"),
+             {"/small/config.yaml:", "memory.host_budget: 1.00 KiB"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "small_to"));
+  ExpectExit(0, Predict("small", {Image(0), "--host-budget", "1GiB"}, "small_to"));
+}
+
 TEST_F(PredictVolumes, RefusesWithAWayOut) {
   Train("run", kVolume, "overlap: 0");
   const auto expect_refused = [&](const Arguments& more, const std::string& to,
@@ -301,6 +338,8 @@ TEST_F(PredictVolumes, OnlyTheyAreWrittenToAFolder) {
   ExpectExit(0, RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / "vit"}));
   ExpectExit(2, Predict("vit", {pictures / "t10k-images-idx3-ubyte"}, "to"),
              {"--to: is for models that segment volumes"});
+  ExpectExit(2, Predict("vit", {pictures / "t10k-images-idx3-ubyte", "--host-budget", "1GiB"}, ""),
+             {"--host-budget: is for models that segment volumes"});
 }
 
 }  // namespace

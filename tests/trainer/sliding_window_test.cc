@@ -2,38 +2,98 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 #include <vector>
 
 #include "data/volumes/volume_patches.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 using data::VolumeSize;
+using data::VolumeWindow;
 using data::VoxelPlace;
 
-// Merges windows of three classes: predict(voxel of the volume, voxel of the window, class).
+constexpr int64_t kClasses = 3;
+
+// predict(voxel of the volume, voxel of the window, class): the logits [D,H,W,K] of a window.
 template <typename Predict>
-SlidingWindow Merged(const VolumeSize& volume, const VolumeSize& patch, double overlap,
-                     const Predict& predict) {
-  SlidingWindow merged(volume, patch, 3);
-  for (const data::VolumeWindow& window : data::WindowsOf(volume, patch, overlap)) {
-    std::vector<float> logits;
-    for (int64_t i = 0; i < patch.voxels(); ++i) {
-      const int64_t d = i / (patch.height * patch.width) + window.first[0];
-      const int64_t h = i / patch.width % patch.height + window.first[1];
-      const int64_t w = i % patch.width + window.first[2];
-      const int64_t voxel = (d * volume.height + h) * volume.width + w;
-      for (int k = 0; k < 3; ++k) {
-        logits.push_back(predict(static_cast<float>(voxel), static_cast<float>(i), k));
+std::vector<float> LogitsOf(const VolumeSize& volume, const VolumeSize& patch,
+                            const VoxelPlace& first, const Predict& predict) {
+  std::vector<float> logits;
+  for (int64_t i = 0; i < patch.voxels(); ++i) {
+    const int64_t d = i / (patch.height * patch.width) + first[0];
+    const int64_t h = i / patch.width % patch.height + first[1];
+    const int64_t w = i % patch.width + first[2];
+    const int64_t voxel = (d * volume.height + h) * volume.width + w;
+    for (int k = 0; k < kClasses; ++k) {
+      logits.push_back(predict(static_cast<float>(voxel), static_cast<float>(i), k));
+    }
+  }
+  return logits;
+}
+
+// A volume of which all slices are finished.
+struct Merged {
+  std::vector<float> sums;        // [D,H,W,K]
+  std::vector<uint8_t> classes;   // [D,H,W]
+  std::set<const float*> places;  // where slices lay when they were finished
+};
+
+// Merges the windows, and expects that slices are finished once, in order, and as soon as no window
+// reaches them.
+template <typename Predict>
+Merged Merge(const VolumeSize& volume, const VolumeSize& patch, double overlap,
+             const Predict& predict) {
+  Merged merged;
+  int64_t finished = 0;
+  SlidingWindow sliding(volume, patch, kClasses, [&](int64_t d, std::span<const float> sums) {
+    EXPECT_EQ(d, finished++);
+    EXPECT_EQ(std::ssize(sums), volume.height * volume.width * kClasses);
+    merged.places.insert(sums.data());
+    merged.sums.insert(merged.sums.end(), sums.begin(), sums.end());
+    std::vector<uint8_t> classes(sums.size() / kClasses);
+    LikeliestClasses(sums, classes);
+    merged.classes.insert(merged.classes.end(), classes.begin(), classes.end());
+  });
+  for (const VolumeWindow& window : data::WindowsOf(volume, patch, overlap)) {
+    sliding.Add(window.first, LogitsOf(volume, patch, window.first, predict));
+    EXPECT_EQ(finished, std::max<int64_t>(0, window.first[0]));
+  }
+  sliding.Finish();
+  EXPECT_EQ(finished, volume.depth);
+  return merged;
+}
+
+// The sums [D,H,W,K] of the volume, all of them held at a time.
+template <typename Predict>
+std::vector<float> PlainSums(const VolumeSize& volume, const VolumeSize& patch, double overlap,
+                             const Predict& predict) {
+  const std::vector<float> weights = WindowWeights(patch);
+  std::vector<float> sums(static_cast<size_t>(volume.voxels() * kClasses));
+  for (const VolumeWindow& window : data::WindowsOf(volume, patch, overlap)) {
+    const std::vector<float> logits = LogitsOf(volume, patch, window.first, predict);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const auto voxel = static_cast<int64_t>(i);
+      const int64_t d = voxel / (patch.height * patch.width) + window.first[0];
+      const int64_t h = voxel / patch.width % patch.height + window.first[1];
+      const int64_t w = voxel % patch.width + window.first[2];
+      if (d < 0 || d >= volume.depth || h < 0 || h >= volume.height || w < 0 || w >= volume.width) {
+        continue;
+      }
+      const auto at = static_cast<size_t>((d * volume.height + h) * volume.width + w);
+      for (size_t k = 0; k < kClasses; ++k) {
+        sums[at * kClasses + k] += weights[i] * logits[i * kClasses + k];
       }
     }
-    merged.Add(window.first, logits);
   }
-  return merged;
+  return sums;
 }
 
 TEST(WindowWeights, AreGaussianWithAFloor) {
@@ -46,30 +106,97 @@ TEST(WindowWeights, AreGaussianWithAFloor) {
   EXPECT_FLOAT_EQ(weights[0], 1e-3f);  // exp(−4.5 − 6.125) without the floor
 }
 
+TEST(SlidingWindow, HasTheBitsOfSumsThatAreHeldAtATime) {
+  // Powers of two, whose products with weights are exact: only the order of additions matters,
+  // however products and additions are compiled.
+  const auto logit = [](float voxel, float place, int k) {
+    const int number = static_cast<int>(5 * voxel) + static_cast<int>(3 * place) + 7 * k;
+    return std::ldexp(number % 2 == 0 ? 1.0f : -1.0f, number % 11 - 5);
+  };
+  struct Case {
+    VolumeSize volume, patch;
+    double overlap;
+  };
+  for (const auto& [volume, patch, overlap] :
+       std::vector<Case>{{{17, 13, 11}, {4, 5, 3}, 0.5},  // several windows along each axis
+                         {{17, 13, 11}, {5, 4, 4}, 0.4},  // strides that don't divide the rest
+                         {{17, 6, 7}, {5, 3, 3}, 0.8},    // a slice lies in many windows
+                         {{9, 6, 7}, {3, 3, 3}, 0},       // no overlap
+                         {{9, 6, 7}, {4, 3, 3}, 0},       // but that of the last windows
+                         {{7, 6, 7}, {1, 3, 3}, 0.5},     // slices
+                         {{6, 6, 7}, {6, 3, 3}, 0.5},     // one window along D
+                         {{3, 9, 10}, {8, 4, 5}, 0.5},    // deeper than the volume
+                         {{9, 3, 10}, {4, 8, 5}, 0.5},    // higher
+                         {{2, 3, 4}, {5, 6, 7}, 0.5}}) {  // larger along each axis
+    SCOPED_TRACE(testing::Message() << volume.depth << ", " << patch.depth << ", " << overlap);
+    const Merged merged = Merge(volume, patch, overlap, logit);
+    const std::vector<float> expected = PlainSums(volume, patch, overlap, logit);
+    EXPECT_EQ(merged.sums, expected);
+    std::vector<uint8_t> classes(static_cast<size_t>(volume.voxels()));
+    LikeliestClasses(expected, classes);
+    EXPECT_EQ(merged.classes, classes);
+    // The memory of a window's slices, which is used again.
+    const int64_t slices = std::min(volume.depth, patch.depth);
+    EXPECT_EQ(std::ssize(merged.places), slices);
+    EXPECT_EQ(*merged.places.rbegin() - *merged.places.begin(),
+              (slices - 1) * volume.height * volume.width * kClasses);
+    EXPECT_EQ(SlidingWindow::Slices(volume, patch), slices);
+    EXPECT_EQ(SlidingWindow::Bytes(volume, patch, kClasses),
+              4 * (slices * volume.height * volume.width * kClasses + patch.voxels()));
+  }
+}
+
+TEST(SlidingWindow, WindowsComeInOrder) {
+  SlidingWindow merged({6, 1, 1}, {2, 1, 1}, 1, [](int64_t, std::span<const float>) {});
+  const std::vector<float> logits(2);
+  merged.Add({0, 0, 0}, logits);
+  merged.Add({3, 0, 0}, logits);
+  merged.Add({3, 0, 0}, logits);
+  ExpectInternalError([&] { merged.Add({2, 0, 0}, logits); }, {"begins in a finished slice"});
+}
+
+// Slices that no window covers are finished, too, and have no sums of slices before them.
+TEST(SlidingWindow, WhatNoWindowCoversIsClassZero) {
+  std::vector<float> sums;
+  SlidingWindow merged({7, 1, 1}, {2, 1, 1}, 1, [&](int64_t, std::span<const float> slice) {
+    sums.insert(sums.end(), slice.begin(), slice.end());
+  });
+  merged.Add({0, 0, 0}, std::vector<float>{1, 1});
+  merged.Add({4, 0, 0}, std::vector<float>{1, 1});
+  merged.Finish();
+  ASSERT_EQ(sums.size(), 7u);
+  for (const size_t covered : {0, 1, 4, 5}) EXPECT_GT(sums[covered], 0) << covered;
+  for (const size_t uncovered : {2, 3, 6}) EXPECT_EQ(sums[uncovered], 0) << uncovered;
+}
+
 TEST(SlidingWindow, ConstantLogitsStayConstant) {
   for (const VolumeSize& volume : {VolumeSize{9, 10, 11}, VolumeSize{3, 10, 2}}) {
-    const SlidingWindow merged =
-        Merged(volume, {4, 5, 6}, 0.5, [](float, float, int k) { return k == 2 ? 1.0f : 2.5f; });
-    const std::span<const float> sums = merged.sums();
-    ASSERT_EQ(std::ssize(sums), volume.voxels() * 3);
-    EXPECT_EQ(std::ssize(sums) * 4, SlidingWindow::Bytes(volume, 3));
-    for (size_t i = 0; i < sums.size(); i += 3) {
-      ASSERT_GE(sums[i + 2], 1e-3f) << i;  // covered
-      EXPECT_NEAR(sums[i] / sums[i + 2], 2.5, 1e-5) << i;
+    const Merged merged =
+        Merge(volume, {4, 5, 6}, 0.5, [](float, float, int k) { return k == 2 ? 1.0f : 2.5f; });
+    ASSERT_EQ(std::ssize(merged.sums), volume.voxels() * kClasses);
+    for (size_t i = 0; i < merged.sums.size(); i += kClasses) {
+      ASSERT_GE(merged.sums[i + 2], 1e-3f) << i;  // covered
+      EXPECT_NEAR(merged.sums[i] / merged.sums[i + 2], 2.5, 1e-5) << i;
     }
-    EXPECT_EQ(merged.Classes(), std::vector<uint8_t>(static_cast<size_t>(volume.voxels())));
+    EXPECT_EQ(merged.classes, std::vector<uint8_t>(static_cast<size_t>(volume.voxels())));
   }
 }
 
 TEST(SlidingWindow, TheNearerMiddleDecides) {
   // Two windows along W that share voxels 2 and 3: the one says class 1, the other class 2.
-  SlidingWindow merged({1, 1, 6}, {1, 1, 4}, 3);
+  std::vector<float> sums;
+  SlidingWindow merged({1, 1, 6}, {1, 1, 4}, kClasses, [&](int64_t, std::span<const float> slice) {
+    sums.assign(slice.begin(), slice.end());
+  });
   merged.Add({0, 0, 0}, std::vector<float>{0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0});
   merged.Add({0, 0, 2}, std::vector<float>{0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1});
-  EXPECT_EQ(merged.Classes(), (std::vector<uint8_t>{1, 1, 1, 2, 2, 2}));
+  merged.Finish();
+  std::vector<uint8_t> classes(6);
+  LikeliestClasses(sums, classes);
+  EXPECT_EQ(classes, (std::vector<uint8_t>{1, 1, 1, 2, 2, 2}));
   const float near = std::exp(-0.5f), far = std::exp(-4.5f);  // σ is ½
-  EXPECT_NEAR(merged.sums()[2 * 3 + 1], near, 1e-6);
-  EXPECT_NEAR(merged.sums()[2 * 3 + 2], far, 1e-6);
+  EXPECT_NEAR(sums[2 * 3 + 1], near, 1e-6);
+  EXPECT_NEAR(sums[2 * 3 + 2], far, 1e-6);
 }
 
 // With a third class whose logits are 1, whose sum is that of the weights
@@ -83,17 +210,16 @@ TEST(SlidingWindow, MergesAsMonaiDoes) {
     ASSERT_EQ(weights.size(), expected_weights.size());
     for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], expected_weights[i], 1e-6);
 
-    const SlidingWindow merged =
-        Merged(volume, patch, c["overlap"], [](float voxel, float place, int k) {
-          if (k == 2) return 1.0f;
-          const auto number = static_cast<float>(k);
-          return (number + 1) * voxel + 10 * number * place;
-        });
+    const Merged merged = Merge(volume, patch, c["overlap"], [](float voxel, float place, int k) {
+      if (k == 2) return 1.0f;
+      const auto number = static_cast<float>(k);
+      return (number + 1) * voxel + 10 * number * place;
+    });
     const std::vector<float> expected = c["logits"];
     ASSERT_EQ(std::ssize(expected), volume.voxels() * 2);
     for (size_t i = 0; i < expected.size(); ++i) {
       const size_t voxel = i / 2 * 3;
-      EXPECT_NEAR(merged.sums()[voxel + i % 2] / merged.sums()[voxel + 2], expected[i],
+      EXPECT_NEAR(merged.sums[voxel + i % 2] / merged.sums[voxel + 2], expected[i],
                   1e-5 * std::abs(expected[i]) + 1e-4)
           << volume.depth << ": " << i;
     }

@@ -20,9 +20,16 @@ int64_t LargestBatch(std::span<const VolumeToPredict> volumes, const WindowOptio
   int64_t batch = options.batch;
   for (const auto& [file, shape] : volumes) {
     const VolumeNeeds needs = NeedsOf(file, shape, options);
-    if (std::max(needs.reading, needs.writing) > budget) return 0;
-    const int64_t left = budget - (needs.merging() - needs.batch);
-    batch = std::min(batch, std::max<int64_t>(0, left) / (needs.batch / options.batch));
+    const int64_t inputs = needs.inputs / options.batch, logits = needs.logits / options.batch;
+    const auto limit = [&](int64_t other, int64_t of_window) {
+      if (other > budget) {
+        batch = 0;
+      } else if (of_window > 0) {
+        batch = std::min(batch, (budget - other) / of_window);
+      }
+    };
+    limit(std::max(needs.reading, needs.writing), inputs);
+    limit(needs.merging() - needs.logits, inputs + logits);
   }
   return batch;
 }
@@ -31,16 +38,17 @@ std::string PartsText(const data::VolumeShape& shape, const VolumeNeeds& needs,
                       const WindowOptions& options) {
   return fmt::format(
       "{} to read it, {} to merge windows (voxels {}, sums of {} of {} slices {}, windows {}, "
-      "batch {}, classes {}), {} to write it",
+      "logits {}, classes {}), {} to write it{}",
       FormatBytes(needs.reading), FormatBytes(needs.merging()), FormatBytes(needs.voxels),
       SlidingWindow::Slices(shape.size, options.patch.size), shape.size.depth,
-      FormatBytes(needs.sums), FormatBytes(needs.windows), FormatBytes(needs.batch),
-      FormatBytes(needs.classes), FormatBytes(needs.writing));
+      FormatBytes(needs.sums), FormatBytes(needs.windows), FormatBytes(needs.logits),
+      FormatBytes(needs.classes), FormatBytes(needs.writing),
+      needs.inputs > 0 ? fmt::format("; {} for inputs", FormatBytes(needs.inputs)) : "");
 }
 
 }  // namespace
 
-int64_t VolumeNeeds::bytes() const { return std::max({reading, merging(), writing}); }
+int64_t VolumeNeeds::bytes() const { return inputs + std::max({reading, merging(), writing}); }
 
 VolumeNeeds NeedsOf(const data::VolumeFile& file, const data::VolumeShape& shape,
                     const WindowOptions& options) {
@@ -52,8 +60,9 @@ VolumeNeeds NeedsOf(const data::VolumeFile& file, const data::VolumeShape& shape
   needs.sums = SlidingWindow::Bytes(shape.size, patch.size, options.classes);
   needs.windows = data::CountWindows(shape.size, patch.size, options.overlap) *
                   static_cast<int64_t>(sizeof(data::VolumeWindow));
-  const int64_t inputs = options.fills_on_host ? patch.channels * kFloat + kLabel : 0;
-  needs.batch = options.batch * patch.size.voxels() * (options.classes * kFloat + inputs);
+  const int64_t batch_voxels = options.batch * patch.size.voxels();
+  if (options.fills_on_host) needs.inputs = batch_voxels * (patch.channels * kFloat + kLabel);
+  needs.logits = batch_voxels * options.classes * kFloat;
   needs.classes = shape.size.voxels();
   // The segmentation is read again, with the volume's label.
   const data::VolumeFile segmentation = {
@@ -72,30 +81,31 @@ int64_t RequireHostMemory(std::span<const VolumeToPredict> volumes, const Window
   };
   const auto& [file, shape] = *std::ranges::max_element(volumes, {}, bytes_of);
   const VolumeNeeds needs = NeedsOf(file, shape, options);
-  const int64_t most = needs.bytes();
   const std::string parts = PartsText(shape, needs, options);
-  PrintNote(
-      fmt::format("{}{}: up to {} of the host: {}\n",
-                  volumes.size() > 1 ? fmt::format("{} volumes, the largest ", volumes.size()) : "",
-                  file.name, FormatBytes(most), parts));
   constexpr const char* kKey = "memory.host_budget";
-  if (!config.memory.host_budget) return most;
-  const int64_t budget = BytesOf(*config.memory.host_budget, config, kKey);
-  if (most <= budget) return most;
-  std::string ways = fmt::format("give --host-budget {}", most);
-  if (const int64_t batch = LargestBatch(volumes, options, budget); batch > 0) {
-    ways = fmt::format("give --batch {} instead of {}, or --host-budget {}", batch, options.batch,
-                       most);
-  } else {
-    ways += volumes.size() > 1 ? ", or leave out volumes of such a size" : ", or crop the volume";
+  const int64_t budget =
+      config.memory.host_budget ? BytesOf(*config.memory.host_budget, config, kKey) : needs.bytes();
+  if (needs.bytes() > budget) {
+    const int64_t batch = LargestBatch(volumes, options, budget);
+    const std::string ways =
+        batch > 0 ? fmt::format("give --batch {} in place of {}, or --host-budget {}", batch,
+                                options.batch, needs.bytes())
+                  : fmt::format("give --host-budget {}, or {}", needs.bytes(),
+                                volumes.size() > 1 ? "leave out volumes of such a size"
+                                                   : "crop the volume");
+    throw UserError(
+        fmt::format("{}: {}: {} ({} bytes); {}, {} × {} × {} voxels, needs {} of the host ({} "
+                    "bytes): {}; {}; nothing was written",
+                    config.Origin(kKey), kKey, FormatBytes(budget), budget, file.images.front(),
+                    shape.size.depth, shape.size.height, shape.size.width,
+                    FormatBytes(needs.bytes()), needs.bytes(), parts, ways),
+        ExitCode::kBudgetNotMet);
   }
-  throw UserError(
-      fmt::format("{}: {}: {} ({} bytes); the prediction of {}, {} × {} × {} voxels, needs {} of "
-                  "the host ({} bytes: {}); {}; nothing was written",
-                  config.Origin(kKey), kKey, FormatBytes(budget), budget, file.images.front(),
-                  shape.size.depth, shape.size.height, shape.size.width, FormatBytes(most), most,
-                  parts, ways),
-      ExitCode::kBudgetNotMet);
+  PrintNote(fmt::format(
+      "{}{}: up to {} of the host: {}\n",
+      volumes.size() > 1 ? fmt::format("{} volumes, most memory for ", volumes.size()) : "",
+      file.name, FormatBytes(needs.bytes()), parts));
+  return needs.bytes();
 }
 
 }  // namespace plimsoll::trainer

@@ -26,15 +26,16 @@ struct WindowOptions {
 // segmentation is written and compared with its label, without the volume's voxels. Each of the
 // three begins when what the one before no longer needs is freed.
 struct VolumeNeeds {
+  int64_t inputs = 0;  // of a batch, on the host all the time
   int64_t reading = 0;
   int64_t voxels = 0;   // as the model sees them
   int64_t sums = 0;     // SlidingWindow::Bytes
   int64_t windows = 0;  // their places
-  int64_t batch = 0;    // logits of a batch, and inputs
+  int64_t logits = 0;   // of a batch
   int64_t classes = 0;  // of voxels as the model sees them
   int64_t writing = 0;
 
-  int64_t merging() const { return voxels + sums + windows + batch + classes; }
+  int64_t merging() const { return voxels + sums + windows + logits + classes; }
   // The most at a time.
   int64_t bytes() const;
 };
@@ -48,8 +49,8 @@ struct VolumeToPredict {
   data::VolumeShape shape;
 };
 
-// Of the volume that needs most. Prints its bytes. UserError with ExitCode::kBudgetNotMet when they
-// are more than memory.host_budget: it says what would fit. No volumes: nothing.
+// The bytes of the volume that needs most, which are printed; 0 without volumes. UserError with
+// ExitCode::kBudgetNotMet when they are more than memory.host_budget; it says what would fit.
 int64_t RequireHostMemory(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
                           const config::RunConfig& config);
 
