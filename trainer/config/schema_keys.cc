@@ -319,7 +319,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
       "host_budget", &Memory::host_budget,
       "Most host memory of each rank for what is offloaded or placed there, and for batches "
       "that `data.workers` prepare for a GPU. What all ranks of a host take together must be "
-      "there, too.");
+      "there, too. Also the most that `plimsoll predict` takes of the host for a volume.");
   memory.Add(
       "weights", &Memory::weights,
       "Where weights live. On the host, each comes to the device for as long as a block uses "
