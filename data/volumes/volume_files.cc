@@ -236,7 +236,7 @@ Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options, Nift
   NiftiVolume image = ReadImage(file, announced, options.most_voxels);
   volume.channels = image.grid.channels;
   volume.voxels = ToRas<float>(image.values, image.grid, orientation);
-  image.values = {};
+  image.values = std::vector<float>();  // frees them, which assigning {} does not
   if (volume.size != size) {
     volume.voxels = ResampledLinear(volume.voxels, size, volume.size, volume.channels);
   }

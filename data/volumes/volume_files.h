@@ -79,7 +79,7 @@ struct VolumeShape {
 VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options);
 
 // The most memory that ReadVolume takes at a time for a volume of that shape, in bytes, with what
-// it returns. At least what the volume's images and labels take.
+// it returns, but without the buffers of files.
 int64_t ReadingBytes(const VolumeFile& file, const VolumeShape& shape);
 
 // The volume in RAS+ orientation by the closest axes, and resampled
@@ -97,7 +97,8 @@ Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options,
 // like formats::WriteNifti.
 void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const VolumeSize& size,
                  const formats::NiftiGrid& grid);
-// The memory that it takes, in bytes, in addition to the labels that it gets.
+// The memory that it takes, in bytes, in addition to the labels that it gets and the buffers of
+// files.
 int64_t WritingBytes(const VolumeShape& shape);
 
 }  // namespace plimsoll::data

@@ -37,13 +37,13 @@ TEST(VolumeNeeds, AreCountedByPart) {
   const VolumeNeeds needs = NeedsOf(volume.file, volume.shape, Options());
   EXPECT_EQ(needs.inputs, 0);                             // in the arena
   EXPECT_EQ(needs.reading, 2 * 4 * 2 * 2400);             // as read, and reordered
-  EXPECT_EQ(needs.voxels, 4 * 2 * 2400);                  //
+  EXPECT_EQ(needs.voxels, 4 * 2 * 2400);                  // two channels
   EXPECT_EQ(needs.sums, 4 * (8 * 10 * 12 * 5 + 8 * 16));  // eight slices of 20, and weights
   EXPECT_EQ(needs.windows, 4 * 4 * 5 * 9 * 8);            // 4, 4 and 5 of them along the axes
   EXPECT_EQ(needs.logits, 3 * 8 * 16 * 5 * 4);
   EXPECT_EQ(needs.classes, 2400);
-  EXPECT_EQ(needs.writing, 4 * 2400);  // with the classes, which are 1 byte each
-  EXPECT_EQ(needs.bytes(), needs.merging());
+  EXPECT_EQ(needs.writing, 2 * 4 * 2400);  // read again, as floats
+  EXPECT_EQ(needs.bytes(), VolumeNeeds::kBuffers + needs.merging());
   EXPECT_EQ(needs.merging(),
             needs.voxels + needs.sums + needs.windows + needs.logits + needs.classes);
 
@@ -71,6 +71,9 @@ TEST(VolumeNeeds, ReadingAndWritingAreInTheVoxelsOfTheFile) {
   volume.file.label = "label.nii.gz";
   needs = NeedsOf(volume.file, volume.shape, Options());
   EXPECT_EQ(needs.writing, 4 * 8000 + 2 * 4 * 8000);
+  // Written for far more voxels than the file has: the classes count, too.
+  volume = Volume("a", {40, 40, 40}, {4, 4, 4});
+  EXPECT_EQ(NeedsOf(volume.file, volume.shape, Options()).writing, 64000 + 3 * 64);
   // Resampled to more voxels than the file has.
   volume = Volume("a", {40, 40, 40}, {20, 20, 20});
   EXPECT_EQ(NeedsOf(volume.file, volume.shape, Options()).reading, 4 * 2 * (8000 + 64000));
@@ -132,11 +135,11 @@ TEST(VolumeNeeds, TheBatchThatIsNamedFits) {
 TEST(VolumeNeeds, NoBatchHelpsReading) {
   const std::vector<VolumeToPredict> volumes = {Volume("a", {8, 4, 4}, {80, 80, 80})};
   const VolumeNeeds needs = NeedsOf(volumes[0].file, volumes[0].shape, Options());
-  ASSERT_EQ(needs.bytes(), needs.reading);
+  ASSERT_EQ(needs.bytes(), VolumeNeeds::kBuffers + needs.reading);
   const auto message = MessageOf<UserError>(
-      [&] { RequireHostMemory(volumes, Options(), Within(needs.reading - 1)); });
+      [&] { RequireHostMemory(volumes, Options(), Within(needs.bytes() - 1)); });
   ExpectMessage(message,
-                {"give --host-budget " + std::to_string(needs.reading), "crop the volume"});
+                {"give --host-budget " + std::to_string(needs.bytes()), "crop the volume"});
   EXPECT_EQ(message->find("--batch"), message->npos) << *message;
 }
 

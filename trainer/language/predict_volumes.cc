@@ -341,7 +341,7 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
 
 data::Volume VolumePredictor::Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const {
   data::Volume volume = preparation_.Read(file, &grid);
-  volume.labels = {};  // they are read again with the prediction
+  volume.labels = std::vector<uint8_t>();  // they are read again with the prediction
   if (volume.channels == options_.patch.channels) return volume;
   throw UserError(fmt::format("{}: has {} channel{}, and the model reads {}; name another file",
                               file.images.front(), volume.channels, volume.channels == 1 ? "" : "s",
@@ -353,7 +353,7 @@ void VolumePredictor::Predict(const data::VolumeFile& file, data::Volume volume,
   const std::string to = OutputOf(command_, file);
   {
     const std::vector<uint8_t> classes = Segment(volume);
-    volume.voxels = {};  // VolumeNeeds counts on it
+    volume.voxels = std::vector<float>();  // frees them, as VolumeNeeds counts
     data::WriteLabels(to, classes, volume.size, grid);
   }
   // What is said holds for the file: its voxels are those of the input, not those of the model.

@@ -17,6 +17,7 @@ namespace {
 // The largest batch with which each volume needs at most `budget`; 0: none.
 int64_t LargestBatch(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
                      int64_t budget) {
+  budget -= VolumeNeeds::kBuffers;
   int64_t batch = options.batch;
   for (const auto& [file, shape] : volumes) {
     const VolumeNeeds needs = NeedsOf(file, shape, options);
@@ -38,17 +39,20 @@ std::string PartsText(const data::VolumeShape& shape, const VolumeNeeds& needs,
                       const WindowOptions& options) {
   return fmt::format(
       "{} to read it, {} to merge windows (voxels {}, sums of {} of {} slices {}, windows {}, "
-      "logits {}, classes {}), {} to write it{}",
+      "logits {}, classes {}), {} to write it; {} for {}",
       FormatBytes(needs.reading), FormatBytes(needs.merging()), FormatBytes(needs.voxels),
       SlidingWindow::Slices(shape.size, options.patch.size), shape.size.depth,
       FormatBytes(needs.sums), FormatBytes(needs.windows), FormatBytes(needs.logits),
       FormatBytes(needs.classes), FormatBytes(needs.writing),
-      needs.inputs > 0 ? fmt::format("; {} for inputs", FormatBytes(needs.inputs)) : "");
+      FormatBytes(VolumeNeeds::kBuffers + needs.inputs),
+      needs.inputs > 0 ? "buffers and inputs" : "buffers");
 }
 
 }  // namespace
 
-int64_t VolumeNeeds::bytes() const { return inputs + std::max({reading, merging(), writing}); }
+int64_t VolumeNeeds::bytes() const {
+  return kBuffers + inputs + std::max({reading, merging(), writing});
+}
 
 VolumeNeeds NeedsOf(const data::VolumeFile& file, const data::VolumeShape& shape,
                     const WindowOptions& options) {

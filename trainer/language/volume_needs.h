@@ -26,6 +26,9 @@ struct WindowOptions {
 // segmentation is written and compared with its label, without the volume's voxels. Each of the
 // three begins when what the one before no longer needs is freed.
 struct VolumeNeeds {
+  // Of files that are read and written, and of gzip.
+  static constexpr int64_t kBuffers = int64_t{2} << 20;
+
   int64_t inputs = 0;  // of a batch, on the host all the time
   int64_t reading = 0;
   int64_t voxels = 0;   // as the model sees them
