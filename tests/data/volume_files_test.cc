@@ -307,7 +307,9 @@ TEST_F(VolumeFilesTest, HeadersAreComparedBeforeVoxelsAreRead) {
   const VolumeFile channels = {"a", {image, other}, ""};
   EXPECT_EQ(ShapeOf(channels, {}).channels, 2);
   EXPECT_EQ(ShapeOf(channels, {}).size, (VolumeSize{32, 32, 32}));
-  EXPECT_EQ(ShapeOf(channels, {.spacing = {1, 0, 0}}).size.depth, 64);
+  const VolumeShape resampled = ShapeOf(channels, {.spacing = {1, 0, 0}});
+  EXPECT_EQ(resampled.size, (VolumeSize{64, 32, 32}));
+  EXPECT_EQ(resampled.file_size, (VolumeSize{32, 32, 32}));
   ExpectUserError([&] { ReadVolume(channels, {}); }, {"/a.nii.gz: truncated"});
 }
 

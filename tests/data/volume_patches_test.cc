@@ -129,6 +129,7 @@ TEST(Windows, HaveEachVoxelOnce) {
       }
     }
     EXPECT_EQ(own, volume.voxels());
+    EXPECT_EQ(CountWindows(volume, patch, overlap), std::ssize(WindowsOf(volume, patch, overlap)));
     EXPECT_EQ(std::ranges::count(counted, 1), volume.voxels()) << overlap;
   }
 }
