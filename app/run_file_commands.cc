@@ -173,6 +173,15 @@ void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end) {
                     "types, whether they are trained, bytes");
   command->add_flag("--json", o->json, "for programs");
   command->add_option("--html", o->html, "also draw the plan, into this file");
+  CLI::Option* diff = command->add_option(
+      "--diff", o->diff,
+      "what changes from OLD to the run file: run.yaml --diff OLD, a run file, a run directory, or "
+      "a plan that --json saved; --set and --budget are for run.yaml alone, --device for both");
+  command
+      ->add_option("--fail-above", o->fail_above,
+                   "exit code 1 when the arena, the host's bytes or the predicted time grew by "
+                   "more: --diff OLD --fail-above 1%")
+      ->needs(diff);
   command->callback([&world, &end, o] {
     o->started = world.size();
     std::string code;  // all ranks end with it

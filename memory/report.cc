@@ -37,27 +37,6 @@ std::string Fragmentation(double fragmentation) {
 
 // Of the plan.
 
-// The order and the names of the rows of the table.
-struct Row {
-  std::string_view name;
-  std::vector<Role> roles;
-};
-
-const std::vector<Row>& Rows() {
-  static const std::vector<Row> rows = {
-      {"parameters", {Role::kParameter}},
-      {"gradients", {Role::kGradient}},
-      {"master weights", {Role::kMaster}},
-      {"optimizer state", {Role::kOptimizerState}},
-      {"other state", {Role::kState, Role::kPending}},
-      {"activations", {Role::kActivation}},
-      {"workspace", {Role::kWorkspace}},
-      {"inputs, metrics", {Role::kInput, Role::kMetric}},
-      {"snapshot copy", {Role::kSnapshot}},
-  };
-  return rows;
-}
-
 void Line(std::string& text, std::string_view indent, std::string_view name, int64_t bytes,
           int64_t whole) {
   text += fmt::format("{}{:<36} {:>10}  {}\n", indent, name, FormatBytes(bytes),
@@ -80,7 +59,7 @@ std::string PeakPlace(const ProgramPlan& program) {
 
 void AppendTotals(const MemoryPlan& plan, std::string& text) {
   const int64_t whole = plan.arena_bytes;
-  for (const Row& row : Rows()) {
+  for (const RoleRow& row : RoleRows()) {
     int64_t bytes = 0;
     for (Role role : row.roles) bytes += plan.bytes_of(role);
     if (bytes > 0) Line(text, "  ", row.name, bytes, whole);
@@ -324,6 +303,21 @@ void AppendAllocators(const MemoryFacts& facts, std::string& text) {
 }
 
 }  // namespace
+
+const std::vector<RoleRow>& RoleRows() {
+  static const std::vector<RoleRow> rows = {
+      {"parameters", {Role::kParameter}},
+      {"gradients", {Role::kGradient}},
+      {"master weights", {Role::kMaster}},
+      {"optimizer state", {Role::kOptimizerState}},
+      {"other state", {Role::kState, Role::kPending}},
+      {"activations", {Role::kActivation}},
+      {"workspace", {Role::kWorkspace}},
+      {"inputs, metrics", {Role::kInput, Role::kMetric}},
+      {"snapshot copy", {Role::kSnapshot}},
+  };
+  return rows;
+}
 
 std::string Report(const MemoryPlan& plan) {
   std::string text = "Memory plan\n";

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/program.h"
@@ -11,6 +12,13 @@
 #include "runtime/allocator_stats.h"
 
 namespace plimsoll::memory {
+
+// The rows of a plan's table of bytes by role, in order: each is the sum of some roles.
+struct RoleRow {
+  std::string_view name;
+  std::vector<graph::Role> roles;
+};
+const std::vector<RoleRow>& RoleRows();
 
 // Several lines: bytes by role, max live, arena and fragmentation, the peak and the tensors alive
 // there by role, by scope and by size.

@@ -118,7 +118,8 @@ struct Planned {
 // Whether the plan is of a step on this machine, whose data it may time.
 bool TimesData(const PlanCommand& command, const RunConfig& config) {
   return command.sweep == 0 && command.largest.empty() && !command.parameters &&
-         config.planned_gpu.empty() && config.memory.calibrate && config.memory.calibration.empty();
+         command.diff.empty() && config.planned_gpu.empty() && config.memory.calibrate &&
+         config.memory.calibration.empty();
 }
 
 // The speed of a rank's data next to its step. The cores of ranks that were not started are not
@@ -238,8 +239,10 @@ ordered_json WaysJson(const WaysToFit& ways) {
 }
 
 // Plans a run that leaves nothing open. A plan that is too large for its GPU is shown all the same:
-// what it consists of says where to save.
-ExitCode PlanFixed(const Planned& planned, const PlanCommand& command) {
+// what it consists of says where to save. With `object` the plan goes there, and nothing is
+// printed.
+ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
+                   ordered_json* object = nullptr) {
   const RunConfig& config = planned.config;
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
@@ -252,24 +255,30 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command) {
   const double predicted = PredictSeconds(compiled, cost);
   const std::optional<DataSpeed> data =
       DataSpeedFrom(command, config, planned.rate, compiled, predicted);
-  if (command.json) {
-    ordered_json object = PlanObject(config, *model, compiled, predicted);
-    if (data) object["data"] = DataSpeedJson(*data);
-    object["fits"] = fits;
-    if (too_large) object["ways_to_fit"] = WaysJson(ways);
-    PrintAnswer(object.dump(1) + "\n");
+  if (command.json || object != nullptr) {
+    ordered_json made = PlanObject(config, *model, compiled, predicted);
+    if (data) made["data"] = DataSpeedJson(*data);
+    made["fits"] = fits;
+    if (too_large) made["ways_to_fit"] = WaysJson(ways);
+    if (object == nullptr) {
+      PrintAnswer(made.dump(1) + "\n");
+    } else {
+      *object = std::move(made);
+    }
   } else {
     const std::string way_out = too_large ? WayOut(config, ways)
                                 : fits    ? ""
                                           : "with --budget 90% a plan that fits is looked for";
     PrintCompiled(config, *model, compiled, cost, predicted, {.way_out = way_out, .data = data});
   }
-  WritePage(command, config, *model, compiled);
+  if (object == nullptr) WritePage(command, config, *model, compiled);
   return too_large ? ExitCode::kBudgetNotMet : ExitCode::kDone;
 }
 
-// Plans a run with the solver's choices, and lists the other candidates.
-void PlanChosen(const Planned& planned, const PlanCommand& command) {
+// Plans a run with the solver's choices, and lists the other candidates. With `object` the plan
+// goes there without these, and nothing is printed.
+void PlanChosen(const Planned& planned, const PlanCommand& command,
+                ordered_json* object = nullptr) {
   const RunConfig& config = planned.config;
   const FastestPlan fastest(config);
   const memory::Budget& budget = fastest.budget;
@@ -277,19 +286,23 @@ void PlanChosen(const Planned& planned, const PlanCommand& command) {
   const memory::Candidate* chosen = fastest.plan;
   const models::Model& model = solver.model();
   const CompiledStep compiled = CompilePlan(config, model, solver.OptionsOf(*chosen));
-  const CandidateTable table(solver, budget, chosen);
   const RunConfig chosen_config = solver.ConfigOf(*chosen);
   const double predicted = chosen->exact->seconds;
+  if (object != nullptr) {
+    *object = PlanObject(config, model, compiled, predicted, ChoicesJson(config, chosen_config));
+    return;
+  }
+  const CandidateTable table(solver, budget, chosen);
   const std::optional<DataSpeed> data =
       DataSpeedFrom(command, chosen_config, planned.rate, compiled, predicted);
   if (command.json) {
-    ordered_json object =
+    ordered_json made =
         PlanObject(config, model, compiled, predicted, ChoicesJson(config, chosen_config));
-    if (data) object["data"] = DataSpeedJson(*data);
-    object["fits"] = true;
-    object["budget_bytes"] = budget.process();
-    object["candidates"] = table.Json();
-    PrintAnswer(fmt::format("{}\n", object.dump(1)));
+    if (data) made["data"] = DataSpeedJson(*data);
+    made["fits"] = true;
+    made["budget_bytes"] = budget.process();
+    made["candidates"] = table.Json();
+    PrintAnswer(fmt::format("{}\n", made.dump(1)));
   } else {
     PrintCompiled(chosen_config, model, compiled, solver.cost(), predicted,
                   {.chosen = fastest.Describe(), .data = data});
@@ -357,6 +370,14 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
   return load(gpu);
 }
 
+ExitCode PlanInto(const PlanCommand& command, ordered_json& object) {
+  const Planned planned = Load(command);
+  MeasureLink(planned.config, *runtime::MakeGroupOfOne());
+  if (!LeavesChoice(planned.config)) return PlanFixed(planned, command, &object);
+  PlanChosen(planned, command, &object);
+  return ExitCode::kDone;
+}
+
 ExitCode RunPlan(const PlanCommand& command) {
   if (command.sweep > 0 && !command.largest.empty()) {
     throw UserError("plimsoll plan: --sweep and --max ask different questions; give one of them");
@@ -371,6 +392,10 @@ ExitCode RunPlan(const PlanCommand& command) {
   if (command.parameters && (command.sweep > 0 || !command.largest.empty() || command.ranks > 0 ||
                              !command.budget.empty() || !command.html.empty())) {
     throw UserError("plimsoll plan: --parameters lists them alone; give no other question");
+  }
+  if (!command.diff.empty()) return RunPlanDiff(command);
+  if (!command.fail_above.empty()) {
+    throw UserError("plimsoll plan: --fail-above is for --diff: name the plan to compare with");
   }
   if (command.ranks > 0) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct PlanCommand {
   int64_t started = 1;      // ranks that were started; the plan is for as many
   bool json = false;
   std::string html;  // file to draw the plan into; empty: none
+  // The older plan to compare with: a run file, a run directory, or a plan that was saved as JSON;
+  // empty: none. `sets` and `budget` don't hold for it, `device` does.
+  std::string diff;
+  std::string fail_above;  // the growth that is allowed then: "1%"; empty: any
 };
 
 // Loads the run file of a command for as many ranks, with the command's overrides, then `sets`,
@@ -39,5 +44,15 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 // with ExitCode::kBudgetNotMet when no plan fits the budget; returns that code when the plan is
 // printed and is too large for the GPU that it is for.
 ExitCode RunPlan(const PlanCommand& command);
+
+// The plan of a command that asks for no other, as `--json` prints it but without other candidates;
+// prints nothing but warnings, and times no data. Returns and throws what RunPlan does.
+ExitCode PlanInto(const PlanCommand& command, nlohmann::ordered_json& object);
+
+// `plan NEW --diff OLD` (diff_command.cc): prints what changes from the plan of OLD to that of NEW
+// (plan_difference.h). Returns ExitCode::kGrown when the arena, the host's bytes or the predicted
+// time grew by more than `fail_above`, unless the new plan is too large for its GPU. UserError for
+// an older plan that is neither a run file nor a saved plan.
+ExitCode RunPlanDiff(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

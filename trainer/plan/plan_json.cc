@@ -1,9 +1,16 @@
 #include "trainer/plan/plan_json.h"
 
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "base/version.h"
 #include "runtime/caching_allocator/caching_allocation.h"
+#include "trainer/config/schema.h"
 #include "trainer/plan/code_products.h"
+#include "trainer/plan/plan_decisions.h"
 #include "trainer/settle/gpu_profile.h"
 
 namespace plimsoll::trainer {
@@ -41,6 +48,28 @@ ordered_json CachingJson(const CompiledStep& compiled) {
           {"fragmentation", replay.device.fragmentation()},
           {"segments", replay.device.segments},
           {"host_reserved_bytes", replay.host.peak_reserved}};
+}
+
+// Every key that applies, as a run file says it, those of single objectives included.
+ordered_json ConfigJson(const config::RunConfig& config) {
+  auto json = ordered_json::object();
+  for (const config::Key& key : config::Schema()) {
+    if (!key.Applies(config)) continue;
+    if (std::string text = key.Text(config); !text.empty()) json[key.path] = std::move(text);
+  }
+  for (const auto& [name, objective] : config.objectives) {
+    for (const auto& [path, text] : objective.own) {
+      json[fmt::format("{}.{}.{}", config::kObjectives, name, path)] = text;
+    }
+  }
+  return json;
+}
+
+// Those of them that a file or the command line gave.
+ordered_json GivenJson(const config::RunConfig& config) {
+  auto json = ordered_json::array();
+  for (const auto& [key, origin] : config.origins) json.push_back(key);
+  return json;
 }
 
 }  // namespace
@@ -81,6 +110,10 @@ ordered_json PlanObject(const config::RunConfig& config, const models::Model& mo
       {"flops_per_step", compiled.flops_per_step},
       {"predicted_step_ms", predicted_seconds * 1e3},
       {"choices", choices},
+      {"decisions", DecisionsJson(compiled)},
+      {"version", fmt::format("{} ({})", Version(), Commit())},
+      {"config", ConfigJson(config)},
+      {"given", GivenJson(config)},
   };
   if (options.amp.fp8.enabled) {
     json["eight_bit_products"] = CodeProductsJson(CountCodeProducts(compiled));

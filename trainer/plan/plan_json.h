@@ -14,7 +14,9 @@ namespace plimsoll::trainer {
 // "caching" is the memory that the caching allocator would take instead of the arena, "choices"
 // what the solver chose of the keys that were left to it (trainer/settle/knobs.h). On a GPU,
 // process_bytes is the memory of the whole process and process_parts its breakdown; on the CPU both
-// are null. "eight_bit_products" where there are 8-bit linear layers (code_products.h).
+// are null. "decisions" is plan_decisions.h; "version" of the program, "config" the configuration's
+// keys and "given" those of them that were set are what plan_difference.h explains another plan by.
+// "eight_bit_products" where there are 8-bit linear layers (code_products.h).
 nlohmann::ordered_json PlanObject(
     const config::RunConfig& config, const models::Model& model, const CompiledStep& compiled,
     double predicted_seconds,

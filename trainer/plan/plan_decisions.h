@@ -1,0 +1,16 @@
+// What a plan decided tensor by tensor: which activations are recomputed or offloaded, and which
+// tensors live on the host. For `plan --json` and `plan --diff`.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "trainer/step/compile.h"
+
+namespace plimsoll::trainer {
+
+// {"block.*.norm_1": "recompute 0-7, 9; offload 8", "embed": "recompute", "block.*.fc.weight":
+// "host 4-11"}: by name, with the numbers of the blocks. What is kept on the device is left out.
+// Micro-steps and objectives are not told apart.
+nlohmann::ordered_json DecisionsJson(const CompiledStep& compiled);
+
+}  // namespace plimsoll::trainer
