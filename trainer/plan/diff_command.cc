@@ -1,5 +1,6 @@
 // `plimsoll plan NEW --diff OLD`.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/input_file.h"
 #include "base/message.h"
@@ -49,6 +51,14 @@ void RefuseOtherQuestions(const PlanCommand& command) {
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// "run.yaml", or "run.yaml with amp.dtype=fp16": it may be the same file as the old one.
+std::string NewName(const PlanCommand& command) {
+  std::vector<std::string> changes = command.sets;
+  if (!command.budget.empty()) changes.push_back("memory.budget=" + command.budget);
+  if (changes.empty()) return command.file;
+  return fmt::format("{} with {}", command.file, fmt::join(changes, ", "));
+}
 
 // The plan of a run file, or one that was saved.
 NamedPlan OldPlan(const PlanCommand& command) {
@@ -93,7 +103,7 @@ ExitCode RunPlanDiff(const PlanCommand& command) {
   std::optional<double> allowed;
   if (!command.fail_above.empty()) allowed = ShareFrom(command.fail_above);
   NamedPlan old = OldPlan(command);
-  NamedPlan now{command.file, {}};
+  NamedPlan now{NewName(command), {}};
   const ExitCode code = PlanInto(command, now.plan);
   const PlanDifference difference(std::move(now), std::move(old));
   // Before the answer: it may be that the plans cannot be judged.

@@ -348,7 +348,7 @@ std::string PlanDifference::Unchanged() const {
 }
 
 std::string PlanDifference::Text() const {
-  if (!changed_) return Wrapped(Unchanged(), kLineColumns, "  ") + "\n";
+  if (!changed_) return Unchanged() + "\n";
   std::string text;
   for (const Figure& figure : figures_) {
     if (figure.bytes && figure.now == 0 && figure.old.value_or(0) == 0) continue;
