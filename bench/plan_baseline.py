@@ -36,7 +36,7 @@ def plan(program, file, *arguments):
                               capture_output=True, text=True, check=False, cwd=REPOSITORY,
                               env=dict(os.environ, HOME=home, XDG_CACHE_HOME=home))
     if done.returncode != 0:
-        sys.exit(done.stderr)
+        raise RuntimeError(done.stderr)
     return done.stdout
 
 
@@ -102,4 +102,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except RuntimeError as problem:
+        sys.exit(str(problem))

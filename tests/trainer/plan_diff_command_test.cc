@@ -47,7 +47,7 @@ TEST_F(PlanDiff, ComparesTwoRunFiles) {
 
   const std::string out = Plan({"--diff", Old()}, block).out;
   EXPECT_THAT(out, StartsWith("arena "));
-  EXPECT_THAT(out, HasSubstr("because checkpointing.policy: none → block"));
+  EXPECT_THAT(out, HasSubstr("\nbecause checkpointing.policy: none → block\n"));
   EXPECT_THAT(out, HasSubstr("  recompute (train): changed nothing → "));
 }
 
@@ -121,7 +121,7 @@ TEST_F(PlanDiff, FailsAboveAGrowth) {
 
 TEST_F(PlanDiff, RefusesWhatIsNoShare) {
   for (const char* share : {"1", "-1%", "%", "nan%", "inf%", "1%%", "1 percent"}) {
-    ExpectError(Plan({"--diff", Old(), "--fail-above", share}), 2,
+    ExpectError(Plan({"--diff", Old(), std::string("--fail-above=") + share}), 2,
                 {"--fail-above: " + std::string(share) + " is no allowed growth"});
   }
   const Outcome alone = Plan({"--fail-above", "1%"});
@@ -147,7 +147,8 @@ TEST_F(PlanDiff, RefusesWhatIsNoPlan) {
     SCOPED_TRACE(text);
     ExpectError(Plan({"--diff", folder_.Write("old", text)}), 2, parts);
   };
-  refused(PlanJson({"--sweep", "2"}).dump(), {"old:1: ", "front", "it has no arena_bytes"});
+  refused(PlanJson({"--sweep", "2"}).dump(),
+          {"old:1: is neither a run file nor a plan", "--sweep"});
   refused("[1]", {"old:1: ", "it has no arena_bytes"});
   refused("trian: {steps: 2}\n", {"old:1: trian: unknown key"});
   refused("{\n\"arena_bytes\": 1,\n", {"old: not valid JSON", "line 3"});

@@ -79,12 +79,13 @@ TEST(PlanDifference, NamesTheKeyThatAloneWasChanged) {
   EXPECT_TRUE(found.changed());
   EXPECT_EQ(found.Text(), R"(arena           4.00 KiB → 8.00 KiB, +4.00 KiB, +100.0 %
 predicted step  50.0 ms → 49.0 ms, -1.00 ms, -2.0 %
-from old.json to new.yaml, because train.micro_batch: 4 → 8
+from old.json to new.yaml
+because train.micro_batch: 4 → 8
 
 Bytes at the peak
   activations         3.00 KiB → 7.00 KiB, +4.00 KiB, +133.3 %
 
-FLOPs a step: 2.00G → 4.00G
+FLOPs a step: 2G → 4G
 
 Keys
   train.micro_batch: 4 → 8
@@ -233,6 +234,7 @@ TEST(PlanDifference, RefusesMembersOfTheWrongType) {
     ExpectUserError([&] { ParsePlan(text, "old.json"); }, {"old.json", part});
   };
   refused("{\n\"arena_bytes\": 1,\n]", "line 3");
+  refused(R"({"front": [{"arena_bytes": 1}]})", "old.json:1: is neither a run file nor a plan");
   refused(R"({"arena_bytes": "many"})", "arena_bytes: expected an integer");
   refused(R"({"arena_bytes": -1})", "arena_bytes: expected an integer of at least 0");
   refused(R"({"arena_bytes": 1, "predicted_step_ms": []})", "predicted_step_ms: expected a number");

@@ -113,6 +113,13 @@ bool LooksLikePlan(std::string_view text) {
 
 NamedPlan ParsePlan(std::string_view text, const std::string& name) {
   const auto plan = formats::JsonObject::FromText(text, name);
+  if (!plan.Has("arena_bytes")) {
+    throw UserError(
+        fmt::format("{}:1: is neither a run file nor a plan that plan --json saved: it has no "
+                    "arena_bytes of its "
+                    "own; --sweep, --ranks and --parameters save lists",
+                    name));
+  }
   plan.RequireInt("arena_bytes", 0);
   for (const char* key : {"host_arena_bytes", "host_input_bytes", "threads"}) {
     plan.GetInt(key, 0, 0);
@@ -360,14 +367,17 @@ std::string PlanDifference::Text() const {
     text += Wrapped(line, kLineColumns, indent) + "\n";
   };
   std::string from = fmt::format("from {} to {}", old_.name, now_.name);
-  if (!reason_.empty()) {
-    from += ", because " + reason_;
-  } else if (old_.plan.contains("config")) {
-    from += keys_.empty() ? ", though neither keys nor versions differ: by measured rates, free "
-                            "memory, or changes that were not committed"
-                          : fmt::format("; {} keys differ", keys_.size());
+  const bool explained = !reason_.empty() || !old_.plan.contains("config");
+  if (!explained && keys_.empty()) {
+    from +=
+        ", though neither keys nor versions differ: by measured rates, free memory, or changes "
+        "that "
+        "were not committed";
+  } else if (!explained) {
+    from += fmt::format("; {} keys differ", keys_.size());
   }
   add(from, "  ");
+  if (!reason_.empty()) add("because " + reason_, "  ");
   const auto list = [&](const char* title, const std::vector<Change>& changes,
                         const char* without) {
     if (changes.empty()) return;

@@ -16,11 +16,11 @@ struct NamedPlan {
   nlohmann::ordered_json plan;
 };
 
-// Whether a text is meant as a plan that `plan --json` or a run saved: a JSON object that has
-// arena_bytes, whatever follows.
+// Whether a text is meant as a plan that `plan --json` or a run saved: a JSON object that says
+// arena_bytes somewhere, even if its syntax is wrong.
 bool LooksLikePlan(std::string_view text);
 // Reads it. Unknown members are ignored, missing ones left out. UserError for wrong syntax, with
-// the line, and for a member that is compared and has the wrong type.
+// the line, for a list of plans, and for a member that is compared and has the wrong type.
 NamedPlan ParsePlan(std::string_view text, const std::string& name);
 
 class PlanDifference {
