@@ -35,6 +35,12 @@ class BudgetCommand : public testing::Test {
     const Outcome outcome = ExpectExit(0, Plan(std::move(arguments), yaml));
     return nlohmann::json::parse(outcome.out);
   }
+  // The same without what the file and the command said to get it.
+  nlohmann::json PlanMade(std::vector<std::string> arguments) {
+    nlohmann::json plan = PlanJson(std::move(arguments));
+    for (const char* said : {"config", "given"}) plan.erase(said);
+    return plan;
+  }
   // Expects one line with these parts, and this exit code. On a slow machine a progress line may
   // precede.
   static void ExpectError(const Outcome& outcome, int code, const std::vector<std::string>& parts) {

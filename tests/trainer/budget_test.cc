@@ -137,8 +137,8 @@ TEST_F(BudgetCommand, ABudgetEndsWhereTheCardDoes) {
 
 // A run file may name the GPU that it was written for.
 TEST_F(BudgetCommand, PlanIsMadeForTheGpuOfTheFile) {
-  EXPECT_EQ(PlanJson({"--set", "memory.device=a100-40gb"}), PlanJson({"--device", "a100-40gb"}));
-  EXPECT_EQ(PlanJson({"--set", "memory.device=a100-40gb", "--device", "cpu"}), PlanJson({}));
+  EXPECT_EQ(PlanMade({"--set", "memory.device=a100-40gb"}), PlanMade({"--device", "a100-40gb"}));
+  EXPECT_EQ(PlanMade({"--set", "memory.device=a100-40gb", "--device", "cpu"}), PlanMade({}));
   ExpectError(Plan({"--set", "memory.device=h2000"}), 2,
               {"--set: memory.device: h2000: unknown (did you mean h200?)"});
   ExpectError(RunPlimsoll({"config", folder_ / "run.yaml", "--set", "memory.device=h2000"}), 2,
@@ -234,8 +234,8 @@ TEST_F(BudgetCommand, ConfigurationsComeWithTheProgram) {
 
 // Plans for a GPU that isn't here: its memory, the memory of a process on it, and its alignment.
 TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
-  const json here = PlanJson({}), gpu = PlanJson({"--device", "a100-40gb"});
-  EXPECT_EQ(PlanJson({"--device", "cpu"}), here);
+  const json here = PlanMade({}), gpu = PlanJson({"--device", "a100-40gb"});
+  EXPECT_EQ(PlanMade({"--device", "cpu"}), here);
   EXPECT_GT(gpu["arena_bytes"], here["arena_bytes"]);  // tensors lie at multiples of 256 bytes
   EXPECT_THAT(Plan({"--device", "a100-40gb"}).out, HasSubstr("process on NVIDIA A100 40 GB: "));
   EXPECT_EQ(PlanJson({"--device", "a100-40gb", "--budget", "50%"})["budget_bytes"],

@@ -198,6 +198,10 @@ TEST(PlanDifference, GrowthAboveAShareIsFound) {
   EXPECT_THAT(Difference(now, old).Grown(0.009),
               ElementsAre("predicted step 50.0 ms → 50.5 ms, +0.50 ms, +1.0 %"));
   EXPECT_THAT(Difference(old, now).Grown(0), IsEmpty());
+  now["predicted_step_ms"] = 50.0 * (1 + 1e-12);  // added in another order
+  EXPECT_FALSE(Difference(now, old).changed());
+  now["predicted_step_ms"] = 50.0 * (1 + 1e-8);
+  EXPECT_EQ(Difference(now, old).Grown(0).size(), 1u);
   now = old;
   now["arena_bytes"] = 4097;
   EXPECT_THAT(Difference(now, old).Grown(0),
