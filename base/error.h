@@ -9,7 +9,6 @@ namespace plimsoll {
 enum class ExitCode : int {
   kDone = 0,
   kInternal = 1,      // anything not listed here
-  kGrown = 1,         // `plan --diff`: a figure grew by more than --fail-above
   kUserMistake = 2,   // nothing was started
   kBudgetNotMet = 3,  // no allowed plan fits memory.budget, or the plan doesn't fit its GPU
   kStoppedBySignal = 4,

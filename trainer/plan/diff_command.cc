@@ -126,7 +126,7 @@ ExitCode RunPlanDiff(const PlanCommand& command) {
         fmt::format("{}: this plan doesn't fit its GPU; plan it without --diff", command.file));
     return code;
   }
-  return line.empty() ? ExitCode::kDone : ExitCode::kGrown;
+  return line.empty() ? ExitCode::kDone : kGrown;
 }
 
 }  // namespace plimsoll::trainer

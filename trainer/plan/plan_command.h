@@ -49,8 +49,11 @@ ExitCode RunPlan(const PlanCommand& command);
 // prints nothing but warnings, and times no data. Returns and throws what RunPlan does.
 ExitCode PlanInto(const PlanCommand& command, nlohmann::ordered_json& object);
 
+// `plan --diff`: a figure grew by more than `--fail-above`.
+inline constexpr ExitCode kGrown{1};
+
 // `plan NEW --diff OLD` (diff_command.cc): prints what changes from the plan of OLD to that of NEW
-// (plan_difference.h). Returns ExitCode::kGrown when the arena, the host's bytes or the predicted
+// (plan_difference.h). Returns kGrown when the arena, the host's bytes or the predicted
 // time grew by more than `fail_above`, unless the new plan is too large for its GPU. UserError for
 // an older plan that is neither a run file nor a saved plan.
 ExitCode RunPlanDiff(const PlanCommand& command);
