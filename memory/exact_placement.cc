@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "memory/sections.h"
+
 namespace plimsoll::memory {
 namespace {
 
@@ -57,35 +59,14 @@ constexpr Ranking kRankings[] = {
     {By::kLoad, By::kSize, By::kDuration},
 };
 
-// Sections are the times just before a death that follows a birth: buffers that live together do so
-// at one of them, and no section's buffers are all alive at another.
-std::vector<int32_t> SectionTimes(std::span<const Interval> intervals) {
-  std::vector<std::pair<int32_t, bool>> events;  // time, death
-  for (const Interval& i : intervals) {
-    events.emplace_back(i.birth, false);
-    events.emplace_back(i.death, true);
-  }
-  std::sort(events.begin(), events.end());
-  std::vector<int32_t> times;
-  bool born = false;
-  for (const auto& [time, death] : events) {
-    if (death && born) times.push_back(time);
-    born = !death;
-  }
-  return times;
-}
-
 class ExactSearch {
  public:
   ExactSearch(std::span<const Interval> intervals, int64_t capacity, int64_t work)
       : capacity_(capacity), work_left_(work) {
     const std::vector<int32_t> times = SectionTimes(intervals);
     for (const Interval& i : intervals) {
-      const auto first = std::lower_bound(times.begin(), times.end(), i.birth);
-      const auto last = std::upper_bound(times.begin(), times.end(), i.death) - 1;
-      items_.push_back({i.size, int64_t{i.death} - i.birth + 1,
-                        static_cast<int32_t>(first - times.begin()),
-                        static_cast<int32_t>(last - times.begin())});
+      const SectionRange range = RangeOf(i, times);
+      items_.push_back({i.size, int64_t{i.death} - i.birth + 1, range.first, range.last});
     }
     const size_t count = items_.size();
     sections_.resize(times.size());

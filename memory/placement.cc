@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "memory/exact_placement.h"
+#include "memory/skyline_placement.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -90,9 +91,10 @@ int64_t FindGap(const PlacedBuffers& placed, const Interval& buffer, Fit fit, in
 }
 
 // Places sized[i] for each i of `order`, at offsets[i], and returns the extent. Sizes are used as
-// they are. Adds the number of pairs of buffers looked at to `work`.
+// they are. Stops where the extent is at the limit. Adds the number of pairs of buffers looked at
+// to `work`.
 int64_t PlaceInOrder(std::span<const Interval> sized, std::span<const int32_t> order, Fit fit,
-                     std::vector<int64_t>& offsets, int64_t& work) {
+                     int64_t limit, std::vector<int64_t>& offsets, int64_t& work) {
   PlacedBuffers placed;
   int64_t extent = 0;
   for (int32_t index : order) {
@@ -100,6 +102,7 @@ int64_t PlaceInOrder(std::span<const Interval> sized, std::span<const int32_t> o
     const int64_t offset = FindGap(placed, buffer, fit, work);
     offsets[index] = offset;
     extent = std::max(extent, offset + buffer.size);
+    if (extent >= limit) break;
     placed.Insert(offset, buffer);
   }
   return extent;
@@ -176,10 +179,10 @@ class Search {
   Placement& best() { return best_; }
   int64_t work_left() const { return work_left_; }
 
-  // Returns the extent, however large; improves best().
-  int64_t Try(std::span<const int32_t> order, Fit fit) {
+  // Returns the extent, or one that is no lower than the limit; improves best().
+  int64_t Try(std::span<const int32_t> order, Fit fit, int64_t limit = kInfinity) {
     int64_t work = 0;
-    const int64_t extent = PlaceInOrder(sized_, order, fit, trial_, work);
+    const int64_t extent = PlaceInOrder(sized_, order, fit, limit, trial_, work);
     work_left_ -= work;
     if (extent < best_.extent) {
       best_.extent = extent;
@@ -238,20 +241,11 @@ class ExactSearches {
     for (const Interval& i : sized) unit_ = std::gcd(unit_, i.size);
   }
 
-  // What is hard about many buffers is most often the peak. Which share of it makes a good core is
-  // tried in the order in which the traces of docs/memory_plan.md were packed.
   void Run() {
-    const auto count = static_cast<int64_t>(sized_.size());
-    if (count > kCore) {
-      for (double share : {0.95, 0.8, 0.98, 0.9, 0.7, 0.5}) {
-        if (!done()) PlaceCore(Core(share), target_, work_ / 2);
-      }
-    }
-    if (count <= kMostExactBuffers) {
-      Order all(sized_.size());
-      std::iota(all.begin(), all.end(), 0);
-      if (!done()) PlaceCore(all, target_, work_ / 2);
-      Halve(all);
+    if (static_cast<int64_t>(sized_.size()) > kCore) {
+      TakeTurns();
+    } else {
+      Approach();
     }
   }
 
@@ -259,16 +253,61 @@ class ExactSearches {
   int64_t nodes() const { return nodes_; }
 
  private:
+  enum class Method { kExact, kSkyline };
+
   bool done() const { return work_ <= 0 || proved() || search_.best().extent <= target_; }
 
-  // Halves what is between the extent and what is given up, with shares of the work that is left.
+  Order All() const {
+    Order all(sized_.size());
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+  // What is hard about many buffers is most often the peak. Which share of it makes a good core is
+  // tried in the order in which the traces of docs/memory_plan.md were packed.
+  void TakeTurns() {
+    // A search along the skyline is cheap, and its dead ends are worth completing too.
+    std::vector<Order> cores;
+    for (double share : {0.95, 0.8, 0.98, 0.9, 0.7, 0.5}) cores.push_back(Core(share));
+    if (static_cast<int64_t>(sized_.size()) <= kMostExactBuffers) cores.push_back(All());
+    const int64_t work = work_;
+    if (!done()) Try(cores[0], target_, Method::kExact, work / 2);
+    for (int64_t part = 16; !done(); part /= 2) {
+      for (const Order& core : cores) {
+        if (!done()) Try(core, target_, Method::kExact, work / std::max(part, int64_t{1}));
+        if (!done()) Try(core, target_, Method::kSkyline, work / std::max(part, int64_t{1}));
+      }
+      if (part == 0) return;
+      ++seed_;
+    }
+  }
+
+  // Looks for a placement at the target, then for any lower extent, at each with more and more
+  // work.
+  void Approach() {
+    const Order all = All();
+    const int64_t work = work_;
+    if (!done()) Try(all, target_, Method::kSkyline, work / 4);
+    if (!done()) Try(all, target_, Method::kExact, work / 4);
+    for (int64_t part = kLeastPart; !done(); part /= 2) {
+      ++seed_;
+      Halve(all, work / std::max(part, int64_t{1}));
+      if (part == 0) return;
+    }
+  }
+
+  // Halves what is between the extent and what is given up, until that is little.
   // Any extent is a sum of sizes, so it is a multiple of what divides them all.
-  void Halve(const Order& all) {
-    int64_t given_up = target_;
-    while (!done() && given_up < search_.best().extent - unit_) {
+  void Halve(const Order& all, int64_t work) {
+    int64_t given_up = std::max(target_, impossible_);
+    Try(all, given_up, Method::kSkyline, work);
+    while (!done() && search_.best().extent - given_up > std::max(unit_, target_ / 1000)) {
       const int64_t units = (search_.best().extent - given_up) / unit_;
       const int64_t capacity = given_up + std::max(units / 2, int64_t{1}) * unit_;
-      PlaceCore(all, capacity, work_ / 4);
+      for (Method method : {Method::kSkyline, Method::kExact}) {
+        if (done() || search_.best().extent <= capacity) break;
+        Try(all, capacity, method, work);
+      }
       if (search_.best().extent > capacity) given_up = capacity;
     }
   }
@@ -293,17 +332,24 @@ class ExactSearches {
   }
 
   // Places a core of the buffers within the capacity, and the others in the gaps.
-  void PlaceCore(const Order& core, int64_t capacity, int64_t work) {
+  void Try(const Order& core, int64_t capacity, Method method, int64_t work) {
     std::vector<Interval> intervals;
     for (int32_t i : core) intervals.push_back(sized_[i]);
-    const ExactPlacement exact = PlaceWithin(intervals, capacity, work);
+    work = std::min(work, work_);
+    const ExactPlacement exact = method == Method::kExact
+                                     ? PlaceWithin(intervals, capacity, work)
+                                     : PlaceAlongSkyline(intervals, capacity, work, seed_);
     work_ -= exact.work;
     nodes_ += exact.nodes;
     if (exact.verdict == Verdict::kImpossible) impossible_ = std::max(impossible_, capacity);
-    if (exact.verdict != Verdict::kPlaced) return;
+    const auto count = static_cast<int64_t>(sized_.size());
+    const int64_t greedy_work = count * count / (2 * kPairsInTimeOfOne);
+    if (exact.offsets.empty() || (exact.verdict != Verdict::kPlaced && greedy_work > work)) return;
     // One after the other by offset, each in the lowest gap, the core is placed alike or lower.
     std::vector<int64_t> rank(sized_.size(), kInfinity);
-    for (size_t i = 0; i < core.size(); ++i) rank[core[i]] = exact.offsets[i];
+    for (size_t i = 0; i < core.size(); ++i) {
+      if (exact.offsets[i] != kUnplaced) rank[core[i]] = exact.offsets[i];
+    }
     Order order(sized_.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -311,11 +357,12 @@ class ExactSearches {
       return sized_[a].size != sized_[b].size ? sized_[a].size > sized_[b].size : a < b;
     });
     const int64_t before = search_.work_left();
-    search_.Try(order, Fit::kLowest);
+    search_.Try(order, Fit::kLowest, search_.best().extent);
     work_ -= (before - search_.work_left()) / kPairsInTimeOfOne;
   }
 
-  static constexpr int64_t kCore = 640;  // buffers, at most
+  static constexpr int64_t kCore = 640;      // buffers, at most
+  static constexpr int64_t kLeastPart = 32;  // of the work, spent on one capacity
   // Greedy placement looks at several buffers at a time.
   static constexpr int64_t kPairsInTimeOfOne = 8;
 
@@ -323,6 +370,7 @@ class ExactSearches {
   std::span<const int64_t> live_;
   int64_t target_, work_;
   Search& search_;
+  uint32_t seed_ = 0;
   int64_t unit_ = 0;
   int64_t max_live_ = 0;
   int64_t impossible_ = 0;  // no extent is that low or lower

@@ -115,12 +115,14 @@ Temporaries Collect(const Lifetimes& lifetimes, Place place, size_t nodes, int64
   return result;
 }
 
-// What is not worth an exact search, since the budget's solver plans hundreds of programs.
-constexpr double kToleratedFragmentation = 0.002;
+// Of the arena. Less is not worth an exact search, since the budget's solver plans hundreds of
+// programs.
+constexpr double kToleratedFragmentation = 0.0005;
 
 // Places the temporaries of all programs in one place and returns the largest extent. A program is
 // not packed tighter than the extent of the programs before it, as that would save nothing.
-int64_t PlaceAll(std::vector<Temporaries>& all, const PlanOptions& plan_options) {
+int64_t PlaceAll(std::vector<Temporaries>& all, int64_t persistent_bytes,
+                 const PlanOptions& plan_options) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -131,7 +133,11 @@ int64_t PlaceAll(std::vector<Temporaries>& all, const PlanOptions& plan_options)
     options.alignment = plan_options.alignment;
     options.work = plan_options.search_work;
     options.target = extent;
-    options.tolerated = kToleratedFragmentation;
+    const int64_t temporary = std::max(all[p].max_live - persistent_bytes, extent);
+    const double share = temporary > 0 ? static_cast<double>(persistent_bytes + temporary) /
+                                             static_cast<double>(temporary)
+                                       : 1;
+    options.tolerated = kToleratedFragmentation * share;
     all[p].placement = memory::Place(all[p].intervals, options);
     extent = std::max(extent, all[p].placement.extent);
   }
@@ -243,8 +249,9 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     host.push_back(
         Collect(lifetimes.back(), Place::kHost, nodes, alignment, plan.host_persistent_bytes));
   }
-  plan.arena_bytes = plan.persistent_bytes + PlaceAll(device, options);
-  plan.host_arena_bytes = plan.host_persistent_bytes + PlaceAll(host, options);
+  plan.arena_bytes = plan.persistent_bytes + PlaceAll(device, plan.persistent_bytes, options);
+  plan.host_arena_bytes =
+      plan.host_persistent_bytes + PlaceAll(host, plan.host_persistent_bytes, options);
 
   plan.max_live_bytes = plan.persistent_bytes;
   plan.host_max_live_bytes = plan.host_persistent_bytes;
