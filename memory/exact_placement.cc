@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/random.h"
 #include "memory/sections.h"
 
 namespace plimsoll::memory {
@@ -15,21 +16,13 @@ namespace {
 constexpr int64_t kWorkOfABuffer = 4;  // apart from its sections
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 
-// Steele, Lea, Flood 2014, "Fast Splittable Pseudorandom Number Generators".
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 // A state of the search as a key of 128 bits, the sum of its parts' keys. That two states of one
 // search have the same is as likely as a fault of the memory that holds them.
 struct Key {
   uint64_t low = 0, high = 0;
 
   void Add(uint64_t part, uint64_t value) {
-    const uint64_t mixed = Mix(Mix(part) + value);
+    const uint64_t mixed = Hash(part, value);
     low += mixed;
     high += Mix(mixed ^ 0x5851f42d4c957f2du);
   }

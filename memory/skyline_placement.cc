@@ -7,19 +7,13 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/random.h"
 #include "memory/sections.h"
 
 namespace plimsoll::memory {
 namespace {
 
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-struct Item {
+struct Tile {
   int64_t size;
   double area, duration;
   int32_t first, last;
@@ -67,7 +61,7 @@ class SkylineSearch {
                         range.first, range.last, static_cast<int32_t>(i)});
       for (int32_t s = range.first; s <= range.last; ++s) slack_[s] -= interval.size;
     }
-    const auto by_range = [](const Item& a, const Item& b) {
+    const auto by_range = [](const Tile& a, const Tile& b) {
       return std::tie(a.first, a.last, a.size, a.number) <
              std::tie(b.first, b.last, b.size, b.number);
     };
@@ -89,7 +83,7 @@ class SkylineSearch {
     const auto count = static_cast<int64_t>(items_.size());
     for (int64_t turn = 0;; ++turn) {
       for (size_t x = 0; x < items_.size(); ++x) {
-        const Item& item = items_[x];
+        const Tile& item = items_[x];
         const double rank[] = {item.area, static_cast<double>(item.size), item.duration};
         const double noise = static_cast<double>(random() % 1024) / 1024;
         rank_[x] = rank[(seed_ + turn) % 3] * (1 + (turn == 0 ? 0 : 4 * noise));
@@ -130,7 +124,7 @@ class SkylineSearch {
       const int32_t s = from_right ? dent.last - empty : dent.first + empty;
       --work_left_;
       for (int32_t x : from_right ? ending_[s] : starting_[s]) {
-        const Item& item = items_[x];
+        const Tile& item = items_[x];
         --work_left_;
         if (placed_[x] || item.first < dent.first || item.last > dent.last) continue;
         const int64_t empty_to = std::min(near, floor + item.size);
@@ -211,7 +205,7 @@ class SkylineSearch {
     if (way.item == kNothing) {
       Append(to, empty);
     } else {
-      const Item& item = items_[way.item];
+      const Tile& item = items_[way.item];
       const bool left = way.empty_first <= way.empty_last && way.empty_first == dent.first;
       if (left) {
         Append(to, empty);
@@ -234,7 +228,8 @@ class SkylineSearch {
 
   uint64_t KeyOf(const std::vector<Segment>& segments) const {
     uint64_t key = set_;
-    for (const Segment& s : segments) key += Mix(Mix(s.first) + static_cast<uint64_t>(s.floor));
+    for (const Segment& s : segments)
+      key += Hash(static_cast<uint64_t>(s.first), static_cast<uint64_t>(s.floor));
     return key;
   }
 
@@ -302,7 +297,7 @@ class SkylineSearch {
 
   SectionRange ChangedBy(const Way& way) const {
     if (way.item == kNothing) return {way.empty_first, way.empty_last};
-    const Item& item = items_[way.item];
+    const Tile& item = items_[way.item];
     if (way.empty_first > way.empty_last) return {item.first, item.last};
     return {std::min(item.first, way.empty_first), std::max(item.last, way.empty_last)};
   }
@@ -321,7 +316,7 @@ class SkylineSearch {
 
   bool Alike(const Way& a, const Way& b) const {
     if (a.item == kNothing || b.item == kNothing) return false;
-    const Item &x = items_[a.item], &y = items_[b.item];
+    const Tile &x = items_[a.item], &y = items_[b.item];
     return x.size == y.size && x.first == y.first && x.last == y.last;
   }
 
@@ -331,7 +326,7 @@ class SkylineSearch {
   int64_t capacity_;
   int64_t work_left_;
   uint32_t seed_;
-  std::vector<Item> items_;
+  std::vector<Tile> items_;
   std::vector<std::vector<int32_t>> starting_, ending_;  // items, by section
   std::vector<int64_t> slack_;                           // of sections: bytes that may stay empty
   std::vector<int64_t> offsets_;
