@@ -74,8 +74,7 @@ NamedPlan OldPlan(const PlanCommand& command) {
   if (readable && !regular) {
     throw UserError(
         fmt::format("{}: --diff reads no run file from a pipe, and this is no plan that plan "
-                    "--json saved; name "
-                    "a file",
+                    "--json saved; name a file",
                     path));
   }
   PlanCommand old;

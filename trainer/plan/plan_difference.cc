@@ -119,8 +119,7 @@ NamedPlan ParsePlan(std::string_view text, const std::string& name) {
   if (!plan.Has("arena_bytes")) {
     throw UserError(
         fmt::format("{}:1: is neither a run file nor a plan that plan --json saved: it has no "
-                    "arena_bytes of its "
-                    "own; --sweep, --ranks and --parameters save lists",
+                    "arena_bytes of its own; --sweep, --ranks and --parameters save lists",
                     name));
   }
   plan.RequireInt("arena_bytes", 0);
@@ -159,7 +158,8 @@ PlanDifference::PlanDifference(NamedPlan now, NamedPlan old)
   choices_ = CompareTexts("choices");
   if (Old("flops_per_step") != nullptr) {
     const double before = old_.plan["flops_per_step"], after = now_.plan["flops_per_step"];
-    if (before != after) flops_ = Change{"FLOPs a step", FormatCount(before), FormatCount(after)};
+    Change change{"FLOPs a step", FormatCount(before), FormatCount(after)};
+    if (change.old != change.now) flops_ = std::move(change);
   }
   changed_ = changed_ || !roles_.empty() || !passes_.empty() || !decisions_.empty() ||
              !choices_.empty() || flops_.has_value() || !programs_.old.empty() ||
@@ -378,8 +378,7 @@ std::string PlanDifference::Text() const {
   if (!explained && keys_.empty()) {
     from +=
         ", though neither keys nor versions differ: by measured rates, free memory, or changes "
-        "that "
-        "were not committed";
+        "that were not committed";
   } else if (!explained) {
     from += fmt::format("; {} keys differ", keys_.size());
   }
