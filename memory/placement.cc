@@ -264,14 +264,18 @@ class ExactSearches {
   }
 
   // What is hard about many buffers is most often the peak. Which share of it makes a good core is
-  // tried in the order in which the traces of docs/memory_plan.md were packed.
+  // tried in the order in which the traces of docs/memory_plan.md were packed. Then all take turns,
+  // along the skyline, too, which is cheap.
   void TakeTurns() {
-    // A search along the skyline is cheap, and its dead ends are worth completing too.
     std::vector<Order> cores;
     for (double share : {0.95, 0.8, 0.98, 0.9, 0.7, 0.5}) cores.push_back(Core(share));
     if (static_cast<int64_t>(sized_.size()) <= kMostExactBuffers) cores.push_back(All());
     const int64_t work = work_;
-    if (!done()) Try(cores[0], target_, Method::kExact, work / 2);
+    for (const Order& core : cores) {
+      if (!done()) Try(core, target_, Method::kExact, work_ / 2);
+    }
+    // Where that was not enough, what follows may take a quarter more.
+    if (!done()) work_ += work / 4;
     for (int64_t part = 16; !done(); part /= 2) {
       for (const Order& core : cores) {
         if (!done()) Try(core, target_, Method::kExact, work / std::max(part, int64_t{1}));

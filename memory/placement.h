@@ -29,7 +29,7 @@ struct PlacementOptions {
   // The exact search takes over where the extent is above its lower bound by more than this part.
   double tolerated = 0;
   // Bound of the exact searches, in pairs of a buffer and a section of its lifetime (PlaceWithin);
-  // it is exceeded by one greedy placement, at most. 0: none.
+  // it is exceeded by a quarter, for many buffers, and one greedy placement, at most. 0: none.
   int64_t exact_work = 40'000'000;
 };
 
