@@ -2,13 +2,14 @@
 """Is a plan of this build ever worse than another build's, within the same budget?
 
   bazel build //bench:price_front
-  python3 bench/compare_fronts.py OLD [--only SUBSTRING] [--budgets 32] [--keep FOLDER]
+  python3 bench/compare_fronts.py OLD [--only SUBSTRING] [--budgets 40] [--keep FOLDER] [--price PRICE_FRONT]
 
 OLD is the other build's plimsoll, whose `plan --sweep --json` must list `fates`. Every file of configs/ that describes
 a run is planned by it as MODES says, for so many budgets; price_front prices each of these plans, and the one that
 this build chooses within that budget, by this build's judge. A line for each front: how much slower the worst plan is
 and where, how much faster the best, how many are slower by over 0.1 %, how many budgets this build cannot meet, by how
-much the judges disagree, and the seconds that both took. Ends with 1 when a plan is slower by over 0.1 %, or none is
+much the judges disagree, and the seconds that both took. Then the largest gaps between neighbouring plans of either
+front: how much slower the smaller one is, and how much smaller the slower one. Ends with 1 when a plan is slower by over 0.1 %, or none is
 found. --keep: sweeps of OLD that are there already are used again.
 """
 import argparse
@@ -34,12 +35,27 @@ def run(*command):
     return done, time.monotonic() - start
 
 
+def gaps(points):
+    """The largest gaps between neighbours of a front, given (arena bytes, ms): in time and in bytes."""
+    front, fastest = [], float("inf")
+    for size, ms in sorted(set(points)):
+        if ms < fastest:
+            front.append((size, ms))
+            fastest = ms
+    pairs = list(zip(front, front[1:]))
+    time_gap = max(((low[1] / high[1] - 1, low[0]) for low, high in pairs), default=(0, 0))
+    byte_gap = max(((high[0] - low[0], low[0]) for low, high in pairs), default=(0, 0))
+    return (f"{100 * time_gap[0]:.1f} % at {time_gap[1] / 2**30:.2f} GiB, "
+            f"{byte_gap[0] / 2**20:.0f} MiB at {byte_gap[1] / 2**30:.2f} GiB")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("old")
     parser.add_argument("--only", default="")
-    parser.add_argument("--budgets", type=int, default=32)
+    parser.add_argument("--budgets", type=int, default=40)
     parser.add_argument("--keep", default=None)
+    parser.add_argument("--price", default=ROOT / "bazel-bin/bench/price_front")
     arguments = parser.parse_args()
     old = pathlib.Path(arguments.old).resolve()
     folder = pathlib.Path(arguments.keep or tempfile.mkdtemp())
@@ -61,7 +77,7 @@ def main():
                     print(f"{name}: not planned: {(done.stderr.strip().splitlines() or ['?'])[-1][:120]}", flush=True)
                     continue
                 sweep.write_text(done.stdout)
-            done, own_seconds = run(ROOT / "bazel-bin/bench/price_front", file, sweep, *more)
+            done, own_seconds = run(pathlib.Path(arguments.price).resolve(), file, sweep, *more)
             rows = [json.loads(line) for line in done.stdout.splitlines()]
             if done.returncode != 0 or not rows:
                 print(f"{name}: not priced: {done.stderr.strip()[-200:]}", flush=True)
@@ -77,6 +93,8 @@ def main():
             print(f"{name}: worst {100 * most:+.2f} % at {where / 2**30:.2f} GiB, best {100 * min(slower)[0]:+.2f} %; "
                   f"{many} slower, {none} not met; judges {100 * disagree:.2f} %; {seconds:.1f} s, {own_seconds:.1f} s",
                   flush=True)
+            print(f"    gaps: {gaps([(row['old_arena_bytes'], row['old_ms']) for row in rows])} -> "
+                  f"{gaps([(row['new_arena_bytes'], row['new_ms']) for row in rows if row['new_ms']])}", flush=True)
     print(f"{fronts} fronts, {worse} of them worse somewhere")
     return 1 if worse else 0
 

@@ -17,6 +17,7 @@ constexpr double kCopySlack = 1.5;
 // Whether another option is as good in all.
 bool IsDominated(const OptionCost& option, const std::vector<OptionCost>& options) {
   return std::ranges::any_of(options, [&](const OptionCost& other) {
+    if (other.blocks != option.blocks) return false;
     const bool as_good = other.seconds <= option.seconds && other.kept <= option.kept &&
                          other.need <= option.need && other.arriving <= option.arriving &&
                          other.copy_seconds <= option.copy_seconds;
@@ -110,7 +111,7 @@ double BlockCosts::SecondsOf(double work) const {
   return least + (work - from) * (most - least) / (to - from);
 }
 
-OptionProblem BlockCosts::Problem(int side, bool estimates) const {
+OptionProblem BlockCosts::Problem(int side, Choice choice) const {
   const int end = shapes_.blocks();
   const std::vector<std::vector<int64_t>>& extra = shapes_.sides()[side].extra;
   OptionProblem problem;
@@ -118,7 +119,7 @@ OptionProblem BlockCosts::Problem(int side, bool estimates) const {
     const std::vector<BlockOption>& options = shapes_.OptionsOf(block).options;
     std::vector<OptionCost>& costs = problem.blocks.emplace_back();
     for (size_t i = 0; i < options.size(); ++i) {
-      if (!estimates && options[i].IsEstimate()) continue;
+      if (choice != Choice::kEstimates && options[i].IsEstimate()) continue;
       const int shape = shapes_.OptionsOf(block).shape_of[i];
       const BlockShapes::Change& change = shapes_.ChangeOf(block, shape);
       // The most of any program in a region, beside `before` bytes, with `change`.
@@ -152,6 +153,9 @@ OptionProblem BlockCosts::Problem(int side, bool estimates) const {
       }
       costs.push_back(cost);
     }
+  }
+  if (choice == Choice::kChains) AddChains(side, problem);
+  for (std::vector<OptionCost>& costs : problem.blocks) {
     const std::vector<OptionCost> all = costs;
     std::erase_if(costs, [&](const OptionCost& cost) { return IsDominated(cost, all); });
   }
@@ -169,12 +173,48 @@ OptionProblem BlockCosts::Problem(int side, bool estimates) const {
   return problem;
 }
 
-bool BlockCosts::HasEstimate(int side, const std::vector<int>& options) const {
-  if (shapes_.sides()[side].option.IsEstimate()) return true;
-  for (int block = 0; block < shapes_.blocks(); ++block) {
-    if (shapes_.OptionsOf(block).options[options[block]].IsEstimate()) return true;
+void BlockCosts::AddChains(int side, OptionProblem& problem) const {
+  const int end = shapes_.blocks();
+  const BlockChains& chains = shapes_.chains();
+  // What each block needs beside those before it when everything is kept, by program and region.
+  std::vector<std::vector<int64_t>> own = shapes_.sides()[side].extra;
+  for (size_t p = 0; p < own.size(); ++p) {
+    for (size_t r = 0; r < own[p].size(); ++r) own[p][r] += keep_.programs[p].peaks[r];
+    for (int block = 0; block < end; ++block) {
+      own[p][ForwardRegion(block)] -= keep_prefix_[block];
+      own[p][BackwardRegion(end, block)] -= keep_prefix_[block];
+    }
+    own[p][HeadRegion(end)] -= keep_prefix_[end];
   }
-  return false;
+  for (int block = 0; block < end; ++block) {
+    const std::span<const BlockChains::Chain> from = chains.From(block);
+    for (size_t i = 0; i < from.size(); ++i) {
+      OptionCost& cost = problem.blocks[block].emplace_back();
+      cost.option = shapes_.ChainNumber(block, i);
+      cost.blocks = from[i].blocks;
+      cost.seconds = chains.Seconds(from[i]);
+      cost.kept = chains.Kept(from[i]);
+      // Of a program that only has to fit, no block holds anything.
+      for (size_t p = 0; p < own.size(); ++p) {
+        if (keep_.times[p] > 0) cost.need = std::max(cost.need, chains.Need(from[i], p, own[p]));
+      }
+    }
+  }
+}
+
+bool BlockCosts::Needs(Choice choice, int side, const std::vector<int>& options) const {
+  if (choice == Choice::kSums) return true;
+  bool estimate = shapes_.sides()[side].option.IsEstimate(), chain = false;
+  for (int block = 0; block < shapes_.blocks(); ++block) {
+    const int number = options[block];
+    if (number < 0) continue;
+    if (shapes_.ChainOf(block, number) != nullptr) {
+      chain = true;
+    } else {
+      estimate = estimate || shapes_.OptionsOf(block).options[number].IsEstimate();
+    }
+  }
+  return choice == Choice::kChains ? chain : estimate;
 }
 
 }  // namespace plimsoll::memory

@@ -17,9 +17,13 @@ class BlockCosts {
   BlockCosts(const Variant& variant, const BlockShapes& shapes, const KeptUse& keep,
              const CostModel& cost, const SolverOptions& options);
 
-  // The costs with one side of the shapes, of all options or only of those that are sums.
-  OptionProblem Problem(int side, bool estimates) const;
-  bool HasEstimate(int side, const std::vector<int>& options) const;
+  // Which options blocks may take: those that are sums, all of a block's, or sums and chains of
+  // blocks.
+  enum class Choice { kSums, kEstimates, kChains };
+  // The costs with one side of the shapes.
+  OptionProblem Problem(int side, Choice choice) const;
+  // Whether a combination is one that no narrower choice has.
+  bool Needs(Choice choice, int side, const std::vector<int>& options) const;
   // The seconds of a step whose computation takes that many more than when everything is kept:
   // where it waits for parameters, less than their sum.
   double SecondsOf(double work) const;
@@ -27,6 +31,7 @@ class BlockCosts {
   const std::vector<BlockShapes::Measured>& levels() const { return levels_; }
 
  private:
+  void AddChains(int side, OptionProblem& problem) const;
   void Learn(int level, const BlockShapes::Level& made);
   // How many bytes more than by its shape alone are alive in a program's region.
   int64_t Correction(size_t program, int region, int block, int shape) const;

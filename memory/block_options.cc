@@ -49,14 +49,18 @@ class Chains {
 
   void SetAvailable(int node, bool available) { available_[node] = available; }
 
-  // Whether a node of another block reads the node's results in the forward pass.
-  bool LeavesBlock(int node) const {
-    if (block_[node] == graph::kNoBlock) return false;
+  // Who reads a node's results in the forward pass, apart from nodes of the same block.
+  enum class Readers { kNone, kNextBlock, kOthers };
+  Readers ReadersOf(int node) const {
+    Readers readers = Readers::kNone;
+    if (block_[node] == graph::kNoBlock) return readers;
     for (size_t n = node + 1; n < producers_.size(); ++n) {
       const bool reads = std::ranges::find(producers_[n], node) != producers_[n].end();
-      if (reads && block_[n] != block_[node]) return true;
+      if (!reads || block_[n] == block_[node]) continue;
+      if (block_[n] != block_[node] + 1) return Readers::kOthers;
+      readers = Readers::kNextBlock;
     }
-    return false;
+    return readers;
   }
 
   // Whether a dropped node's results can be computed again from what its own block keeps.
@@ -94,9 +98,11 @@ class Chains {
   int round_ = 0;
 };
 
-// By decision: its allowed fates. kSave is always allowed, and first.
+using Readers = Chains::Readers;
+
+// By decision: its allowed fates. kSave is always allowed, and first, but for what a chain drops.
 std::vector<Fates> Choices(std::span<const Decision> decisions, std::span<const int> block,
-                           const std::vector<bool>& leaves, const BlockOptionsLimits& limits) {
+                           const std::vector<Readers>& readers, const BlockOptionsLimits& limits) {
   std::vector<Fates> choices(block.size(), {Retention::kSave});
   std::vector<size_t> order(block.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -106,9 +112,15 @@ std::vector<Fates> Choices(std::span<const Decision> decisions, std::span<const 
   int64_t combinations = 1;
   for (size_t i : order) {
     const Decision& decision = decisions[block[i]];
+    const bool leaves = readers[i] != Readers::kNone;
+    if (limits.chained && leaves) {
+      if (decision.recompute && readers[i] == Readers::kNextBlock) {
+        choices[i] = {Retention::kRecompute};
+      }
+      continue;
+    }
     Fates choice = {Retention::kSave};
-    if (decision.recompute && (limits.leaving || !leaves[i]))
-      choice.push_back(Retention::kRecompute);
+    if (decision.recompute && (limits.leaving || !leaves)) choice.push_back(Retention::kRecompute);
     if (decision.offload && limits.offload) choice.push_back(Retention::kOffload);
     const int64_t more = combinations * static_cast<int64_t>(choice.size());
     if (more > limits.enumerate) continue;
@@ -164,9 +176,10 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
                                           std::span<const double> node_seconds,
                                           const BlockOptionsLimits& limits) {
   Chains chains(program, decisions, node_seconds);
-  std::vector<bool> leaves;
-  for (int d : block) leaves.push_back(chains.LeavesBlock(decisions[d].node));
-  const std::vector<Fates> choices = Choices(decisions, block, leaves, limits);
+  std::vector<Readers> readers;
+  for (int d : block) readers.push_back(chains.ReadersOf(decisions[d].node));
+  const std::vector<Fates> choices = Choices(decisions, block, readers, limits);
+  const bool in_block = limits.within_block && !limits.chained;
   std::vector<BlockOption> all;
   std::vector<size_t> digits(block.size(), 0);
   std::vector<int> dropped;
@@ -184,15 +197,16 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
       }
       if (fate == Retention::kRecompute) {
         dropped.push_back(decision.node);
-        if (leaves[i]) option.leaving_bytes += decision.bytes;
+        if (readers[i] != Readers::kNone) option.leaving_bytes += decision.bytes;
       }
       chains.SetAvailable(decision.node, fate != Retention::kRecompute);
     }
     bool possible = true;
-    for (size_t i = 0; i < block.size() && possible; ++i) {
-      possible = !leaves[i] || option.fates[i] != Retention::kRecompute ||
+    for (size_t i = 0; i < block.size() && possible && in_block; ++i) {
+      possible = readers[i] == Readers::kNone || option.fates[i] != Retention::kRecompute ||
                  chains.EndsInBlock(decisions[block[i]].node);
     }
+    if (limits.chained) possible = option.leaving_bytes > 0;
     if (possible) {
       option.seconds =
           chains.Seconds(dropped) + 2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);

@@ -33,14 +33,20 @@ struct BlockOptionsLimits {
   int options = 24;          // number to return
   bool offload = true;       // where decisions allow it
   bool leaving = true;       // results that other blocks read may be dropped
+  // Whether a result that another block reads is dropped only where it can be computed again from
+  // what its own block keeps. Otherwise the blocks before it are taken to keep what it needs.
+  bool within_block = true;
+  // Only options of a block within a chain (memory/block_chains.h): what the next block alone reads
+  // is dropped, what others read is kept.
+  bool chained = false;
   // Seconds of copying, each way, that the block's own work hides: 0 where copies run in line.
   double hidden_seconds = 0;
 };
 
 // The options for the decisions `block` (indices into `decisions`) when all others are kept, by
 // ascending kept bytes: those that no other beats in bytes and seconds, and then the nearest to
-// them. A result that another block reads is dropped only where it can be computed again from what
-// the block keeps itself. `node_seconds`: the seconds of the program's nodes.
+// them. None of a chain if no result is dropped that the next block reads. `node_seconds`: the
+// seconds of the program's nodes.
 std::vector<BlockOption> FindBlockOptions(const graph::Program& program,
                                           std::span<const Decision> decisions,
                                           std::span<const int> block,

@@ -16,7 +16,8 @@ using graph::Retention;
 
 namespace {
 
-constexpr int kSides = 4;  // options outside the blocks, where there are any
+constexpr int kSides = 4;      // options outside the blocks, where there are any
+constexpr int kThorough = 10;  // a search with fewer options is a quick look
 
 Fates ShapeOf(const BlockOption& option, bool copies_overlap) {
   Fates shape = option.fates;
@@ -73,6 +74,10 @@ BlockShapes::BlockShapes(const Variant& variant, const KeptUse& keep, const Cost
   });
   MeasureSides(variant, keep);
   if (!kind_of_.empty()) MeasureShapes(variant, keep);
+  // In a program of several micro-steps, what one of them made again would wait for others.
+  if (blocks() > 1 && search_.options >= kThorough && variant.micro_steps == 1) {
+    chains_ = BlockChains(variant, segments_, kind_of_, node_seconds_, keep, cost, options);
+  }
 }
 
 bool BlockShapes::any_estimate() const {
@@ -126,7 +131,6 @@ BlockShapes::Options BlockShapes::FindOptions(const Variant& variant, int block,
       found.options.push_back(std::move(option));
     }
   };
-  constexpr int kThorough = 10;  // a search with fewer options is a quick look
   const bool away =
       std::ranges::any_of(segments_[block], [&](int d) { return variant.decisions[d].offload; });
   const bool away_in_line = away && !copies_overlap();
@@ -155,8 +159,13 @@ Fates BlockShapes::FatesOf(int side, const std::vector<int>& options) const {
   Fates fates(decisions_, Retention::kSave);
   const int end = blocks();
   Apply(end, sides_[side].option.fates, fates);
+  const BlockChains::Chain* chain = nullptr;
   for (int block = 0; block < end; ++block) {
-    Apply(block, OptionsOf(block).options[options[block]].fates, fates);
+    if (options[block] >= 0) chain = ChainOf(block, options[block]);
+    Apply(block,
+          chain != nullptr ? chains_.FatesOf(*chain, block)
+                           : OptionsOf(block).options[options[block]].fates,
+          fates);
   }
   return fates;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "memory/block_chains.h"
 #include "memory/block_options.h"
 #include "memory/plan.h"
 #include "memory/step_use.h"
@@ -94,7 +95,19 @@ class BlockShapes {
   int64_t AllBytes(int block) const;
   // Bytes that the blocks before each one do not keep; last: all blocks.
   std::vector<int64_t> DroppedBefore(const std::vector<int>& shapes) const;
+  // By block: an option's number, that of a chain that begins there (ChainOf), or -1 within a
+  // chain.
   Fates FatesOf(int side, const std::vector<int>& options) const;
+  const BlockChains& chains() const { return chains_; }
+  // Chains are numbered after a block's options.
+  int ChainNumber(int block, size_t chain) const {
+    return static_cast<int>(OptionsOf(block).options.size() + chain);
+  }
+  // nullptr: the number is that of an option.
+  const BlockChains::Chain* ChainOf(int block, int number) const {
+    const auto options = static_cast<int>(OptionsOf(block).options.size());
+    return number < options ? nullptr : &chains_.From(block)[number - options];
+  }
 
  private:
   struct Kind {
@@ -125,6 +138,7 @@ class BlockShapes {
   std::vector<Options> options_;  // by kind; empty where another one has them
   std::vector<Side> sides_;
   std::vector<Measured> measured_;
+  BlockChains chains_;
 };
 
 }  // namespace plimsoll::memory

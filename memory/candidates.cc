@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -65,12 +66,15 @@ class CandidateSearch {
     Add(variant_.KeepAll(), keep_);
     if (options_.options == 0) return std::move(candidates_);
     AddCombinations();
-    ChangeSingleDecisions();
+    ChangeSingleDecisions(options_.work);
     KeepFront();
+    AddChains();
     return std::move(candidates_);
   }
 
  private:
+  using Choice = BlockCosts::Choice;
+
   // Whether parameters travel beside the computation: then seconds are no sum over blocks.
   bool Travels() const { return keep_.copies && cost_.rates().copies_overlap(); }
 
@@ -134,42 +138,91 @@ class CandidateSearch {
   }
 
   void AddCombinations() {
-    std::unique_ptr<BlockShapes> own;
     if (shapes_ == nullptr) {
-      own = std::make_unique<BlockShapes>(variant_, keep_, cost_, options_);
-      shapes_ = own.get();
-      for (const BlockShapes::Measured& made : own->measured()) Add(made.fates, made.use);
+      own_shapes_ = std::make_unique<BlockShapes>(variant_, keep_, cost_, options_);
+      shapes_ = own_shapes_.get();
+      for (const BlockShapes::Measured& made : shapes_->measured()) Add(made.fates, made.use);
     }
-    const BlockCosts costs(variant_, *shapes_, keep_, cost_, options_);
-    for (const BlockShapes::Measured& made : costs.levels()) Add(made.fates, made.use);
-    if (Travels()) EstimatePolicies(costs);
-    const std::vector<Combination> sums = Combine(costs, /*estimates=*/false);
+    costs_ = std::make_unique<BlockCosts>(variant_, *shapes_, keep_, cost_, options_);
+    for (const BlockShapes::Measured& made : costs_->levels()) Add(made.fates, made.use);
+    if (Travels()) EstimatePolicies(*costs_);
+    sums_ = Combine(Choice::kSums);
     // In a small program a single op counts, and measuring costs little.
     constexpr int64_t kSmall = 40'000;
     if (blocks_ == 0) {
-      AddMeasured(Spaced(sums, Affordable()));
-    } else if (static_cast<int64_t>(sums.size()) * keep_.nodes <= kSmall) {
+      AddMeasured(Spaced(sums_, Affordable()));
+    } else if (static_cast<int64_t>(sums_.size()) * keep_.nodes <= kSmall) {
       std::vector<Fates> all;
-      for (const Combination& sum : sums) all.push_back(sum.fates);
+      for (const Combination& sum : sums_) all.push_back(sum.fates);
       AddMeasured(all);
     } else {
       // What copies are waited for, in line or beside the computation, makes sums estimates.
-      for (const Combination& sum : sums) {
+      for (const Combination& sum : sums_) {
         Add(sum.fates,
             Travels() || Offloads(sum.fates) ? Cost::Kind::kEstimate : Cost::Kind::kBound,
             sum.seconds, sum.peak);
       }
     }
     if (!shapes_->any_estimate()) return;
-    std::vector<Combination> estimates = Combine(costs, /*estimates=*/true);
-    // Only what is faster than any sum of no higher peak.
-    std::erase_if(estimates, [&](const Combination& estimate) {
-      return std::ranges::any_of(sums, [&](const Combination& sum) {
-        return sum.peak <= estimate.peak && sum.seconds <= estimate.seconds;
-      });
-    });
+    const std::vector<Combination> estimates = BetterThan(sums_, Combine(Choice::kEstimates));
     if (!Travels()) return AddMeasured(Spaced(estimates, Affordable()));
     AddCorrected(estimates);
+  }
+
+  // Combinations with chains of blocks. They come last, and take no other candidate's place: what
+  // is found without them is found with them, too.
+  void AddChains() {
+    if (Travels() || !shapes_->chains().any()) return;
+    std::vector<Combination> known;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.predicted.kind == Cost::Kind::kEstimate) continue;
+      known.push_back(
+          {{}, candidate.predicted.seconds, candidate.predicted.device_bytes - keep_.device_bytes});
+    }
+    const std::vector<Combination> chains = BetterThan(known, Combine(Choice::kChains));
+    if (chains.empty()) return;
+    std::vector<Candidate> others = candidates_;
+    AddMeasured(Spaced(chains, Affordable()));
+    AddMeasured(Contested());
+    ChangeSingleDecisions(options_.work);
+    KeepFront();
+    std::set<Fates> kept;
+    for (const Candidate& candidate : candidates_) kept.insert(candidate.fates);
+    for (Candidate& other : others) {
+      if (!kept.contains(other.fates)) candidates_.push_back(std::move(other));
+    }
+  }
+
+  // Sums that a measured candidate beats by less than what sums may be off: they are measured, too.
+  std::vector<Fates> Contested() const {
+    constexpr double kOff = 1.01;
+    std::vector<Combination> contested;
+    for (const Combination& sum : sums_) {
+      if (measured_.contains(sum.fates)) continue;
+      double fastest = std::numeric_limits<double>::infinity();
+      for (const Candidate& other : candidates_) {
+        const bool fits = other.predicted.device_bytes <= keep_.device_bytes + sum.peak;
+        if (!fits || other.predicted.kind != Cost::Kind::kExact) continue;
+        fastest = std::min(fastest, other.predicted.seconds);
+      }
+      if (fastest <= sum.seconds && sum.seconds < kOff * fastest) contested.push_back(sum);
+    }
+    const int64_t most = Affordable(/*most=*/static_cast<int64_t>(kFront));
+    if (static_cast<int64_t>(contested.size()) > most) return Spaced(contested, most);
+    std::vector<Fates> all;
+    for (const Combination& sum : contested) all.push_back(sum.fates);
+    return all;
+  }
+
+  // Those that are faster than any of the others of no higher peak.
+  static std::vector<Combination> BetterThan(const std::vector<Combination>& others,
+                                             std::vector<Combination> some) {
+    std::erase_if(some, [&](const Combination& one) {
+      return std::ranges::any_of(others, [&](const Combination& other) {
+        return other.peak <= one.peak && other.seconds <= one.seconds;
+      });
+    });
+    return some;
   }
 
   // The combinations of a front that are measured: several of the side that has the most, in the
@@ -239,22 +292,23 @@ class CandidateSearch {
     return {std::lerp(low.seconds, high.seconds, part), std::lerp(low.bytes, high.bytes, part)};
   }
 
-  std::vector<Combination> Combine(const BlockCosts& costs, bool estimates) const {
+  std::vector<Combination> Combine(Choice choice) const {
     std::vector<std::vector<Combination>> by_side(shapes_->sides().size());
     ParallelEach(*options_.pool, by_side.size(), [&](size_t i) {
       const int side = static_cast<int>(i);
-      if (!estimates && shapes_->sides()[i].option.IsEstimate()) return;
+      const bool sums = choice != Choice::kEstimates;
+      if (sums && shapes_->sides()[i].option.IsEstimate()) return;
       if (blocks_ == 0) {
         by_side[i].push_back({shapes_->FatesOf(side, {}),
-                              costs.SecondsOf(shapes_->sides()[i].seconds),
+                              costs_->SecondsOf(shapes_->sides()[i].seconds),
                               keep_.peak() + shapes_->sides()[i].extra[0][0], side});
         return;
       }
       for (const OptionPoint& point :
-           FrontOfOptions(costs.Problem(side, estimates), Travels() ? kTravelling : kFront)) {
-        if (estimates && !costs.HasEstimate(side, point.options)) continue;
+           FrontOfOptions(costs_->Problem(side, choice), Travels() ? kTravelling : kFront)) {
+        if (!costs_->Needs(choice, side, point.options)) continue;
         by_side[i].push_back({shapes_->FatesOf(side, point.options),
-                              costs.SecondsOf(shapes_->sides()[i].seconds + point.seconds),
+                              costs_->SecondsOf(shapes_->sides()[i].seconds + point.seconds),
                               point.peak, side});
       }
     });
@@ -266,11 +320,11 @@ class CandidateSearch {
 
   // How many combinations a bound of work allows to measure. A program of several micro-steps is
   // made of programs of one.
-  int64_t Affordable() const {
-    constexpr int64_t kNodes = 400'000, kLeast = 12, kMost = 144, kJoined = 3;
+  int64_t Affordable(int64_t most = 144) const {
+    constexpr int64_t kNodes = 400'000, kLeast = 12, kJoined = 3;
     const int64_t nodes =
         std::max<int64_t>(1, keep_.nodes) * (variant_.micro_steps > 1 ? kJoined : 1);
-    return std::clamp(kNodes / nodes, kLeast, kMost);
+    return std::clamp(kNodes / nodes, kLeast, most);
   }
 
   // The fastest combinations within so many evenly spaced peaks that were not measured yet.
@@ -291,9 +345,9 @@ class CandidateSearch {
 
   // While `work` allows: takes candidates evenly spaced on the front and changes each of their
   // decisions. This pays for small programs, in which one tensor is a large part of the whole.
-  void ChangeSingleDecisions() {
+  void ChangeSingleDecisions(int64_t work) {
     const int64_t decisions = static_cast<int64_t>(variant_.decisions.size());
-    int64_t trials = options_.work / std::max<int64_t>(1, keep_.nodes);
+    int64_t trials = work / std::max<int64_t>(1, keep_.nodes);
     constexpr int64_t kWorthwhile = 8;
     while (trials >= kWorthwhile * (decisions + 1)) {
       KeepFront();
@@ -351,6 +405,9 @@ class CandidateSearch {
   const SolverOptions& options_;
   const BlockShapes* shapes_;
   const int blocks_;
+  std::unique_ptr<BlockShapes> own_shapes_;  // where none were given
+  std::unique_ptr<BlockCosts> costs_;
+  std::vector<Combination> sums_;
   std::vector<Candidate> candidates_;
   std::set<Fates> measured_;  // whether still candidates or not
 };

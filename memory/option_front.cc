@@ -14,6 +14,8 @@ namespace {
 // Beyond that many combinations of the blocks from one on, those of evenly spaced needs are carried
 // on. Copies multiply them by the distance to the next block that copies.
 constexpr size_t kCarried = 2048, kCarriedWithCopies = 256;
+// Chains multiply the options.
+constexpr size_t kCarriedWithChains = 1024;
 
 // A copy's bytes stand beside so many blocks at most.
 constexpr size_t kNear = 4;
@@ -97,33 +99,43 @@ class OptionSearch {
  public:
   explicit OptionSearch(const OptionProblem& problem)
       : problem_(problem), blocks_(static_cast<int>(problem.blocks.size())) {
+    bool chains = false;
     for (const auto& options : problem.blocks) {
       for (const OptionCost& option : options) {
         longest_copy_ = std::max(longest_copy_, option.copy_seconds);
+        chains = chains || option.blocks > 1;
       }
     }
-    made_.resize(problem.blocks.size());
+    limit_ = longest_copy_ > 0 ? kCarriedWithCopies : chains ? kCarriedWithChains : kCarried;
+    made_.resize(problem.blocks.size() + 1);
+    made_.back() = {{Carried{}}};
   }
 
   std::vector<OptionPoint> Run(size_t limit) {
-    // By the distance to the next block that copies; 0: none, or one that is far enough.
-    std::vector<std::vector<Carried>> parts = {{Carried{}}};
-    for (int block = blocks_ - 1; block >= 0; --block) parts = Extend(block, parts);
+    for (int block = blocks_ - 1; block >= 0; --block) made_[block] = Extend(block);
     std::vector<Part> all;
-    for (const std::vector<Carried>& some : parts) std::ranges::copy(some, std::back_inserter(all));
+    for (const std::vector<Carried>& some : made_[0]) {
+      std::ranges::copy(some, std::back_inserter(all));
+    }
     std::vector<OptionPoint> points;
     for (const Part& part : FrontOf(std::move(all), limit)) {
-      std::vector<int> options;
+      std::vector<int> options;  // -1 within a chain
       const Part* of_block = &part;
-      for (int block = 0; block < blocks_; ++block) {
-        if (block > 0) of_block = &made_[block][of_block->next];
+      bool chains = false;
+      for (int block = 0; block < blocks_;) {
+        const int covered = problem_.blocks[block][of_block->option].blocks;
+        chains = chains || covered > 1;
         options.push_back(of_block->option);
+        options.resize(options.size() + covered - 1, -1);
+        block += covered;
+        if (block < blocks_) of_block = &MadeAt(block, of_block->next);
       }
       int64_t peak = part.need;
-      if (longest_copy_ == 0) peak = SortAlike(options);
+      if (longest_copy_ == 0 && !chains) peak = SortAlike(options);
       OptionPoint& point = points.emplace_back(part.seconds, peak, std::vector<int>());
       for (int block = 0; block < blocks_; ++block) {
-        point.options.push_back(problem_.blocks[block][options[block]].option);
+        point.options.push_back(options[block] < 0 ? -1
+                                                   : problem_.blocks[block][options[block]].option);
       }
     }
     std::ranges::reverse(points);
@@ -183,33 +195,47 @@ class OptionSearch {
     return after;
   }
 
-  // Combinations for the blocks from `block` on, of those for the blocks behind it.
-  std::vector<std::vector<Carried>> Extend(int block,
-                                           const std::vector<std::vector<Carried>>& behind) {
-    std::vector<Carried> all_behind;
+  // A combination for the blocks from `block` on, by its index among all of them.
+  const Carried& MadeAt(int block, int index) const {
+    auto at = static_cast<size_t>(index);
+    for (const std::vector<Carried>& some : made_[block]) {
+      if (at < some.size()) return some[at];
+      at -= some.size();
+    }
+    return made_[block].back().back();
+  }
+
+  // Combinations for the blocks from `block` on, of those for the blocks behind each option.
+  std::vector<std::vector<Carried>> Extend(int block) {
     std::vector<std::vector<Part>> made(1);  // by distance
-    for (size_t distance = 0; distance < behind.size(); ++distance) {
-      const size_t further = distance == 0 || IsFar(block, distance + 1) ? 0 : distance + 1;
-      const std::vector<OptionCost>& options = problem_.blocks[block];
+    const std::vector<OptionCost>& options = problem_.blocks[block];
+    size_t distances = 0;
+    for (const OptionCost& option : options) {
+      distances = std::max(distances, made_[block + option.blocks].size());
+    }
+    std::vector<int> first(options.size(), 0);  // the index of a distance's first combination
+    for (size_t distance = 0; distance < distances; ++distance) {
       for (size_t option = 0; option < options.size(); ++option) {
+        const auto covered = static_cast<size_t>(options[option].blocks);
+        const std::vector<std::vector<Carried>>& behind = made_[block + covered];
+        if (distance >= behind.size()) continue;
+        const size_t further =
+            distance == 0 || IsFar(block, distance + covered) ? 0 : distance + covered;
         const bool copies = options[option].copy_seconds > 0;
         const size_t to = copies ? !IsFar(block, 1) : further;
         if (made.size() <= to) made.resize(to + 1);
         AddWith(block, static_cast<int>(option), static_cast<int>(distance), behind[distance],
-                static_cast<int>(all_behind.size()), made[to]);
+                first[option], made[to]);
+        first[option] += static_cast<int>(behind[distance].size());
       }
-      std::ranges::copy(behind[distance], std::back_inserter(all_behind));
     }
     std::vector<std::vector<Carried>> extended;
     for (std::vector<Part>& parts : made) {
       std::vector<Carried>& carried = extended.emplace_back();
-      for (const Part& part :
-           FrontOf(std::move(parts), longest_copy_ > 0 ? kCarriedWithCopies : kCarried)) {
-        carried.push_back({part, NearOf(block, part, all_behind)});
+      for (const Part& part : FrontOf(std::move(parts), limit_)) {
+        carried.push_back({part, NearOf(block, part)});
       }
     }
-    // Where they are found again.
-    if (block + 1 < blocks_) made_[block + 1] = {all_behind.begin(), all_behind.end()};
     return extended;
   }
 
@@ -236,13 +262,15 @@ class OptionSearch {
     }
   }
 
-  std::array<int64_t, kNear> NearOf(int block, const Part& part,
-                                    const std::vector<Carried>& behind) const {
+  std::array<int64_t, kNear> NearOf(int block, const Part& part) const {
     const OptionCost& option = problem_.blocks[block][part.option];
     const int64_t kept = KeptOf(option, Window(block, problem_.copy_slack * option.copy_seconds));
-    std::array<int64_t, kNear> near = {option.need};
-    for (size_t i = 1; i < kNear; ++i) {
-      near[i] = std::max(option.need, kept + behind[part.next].near[i - 1]);
+    const auto covered = static_cast<size_t>(option.blocks);
+    const Carried& behind = MadeAt(block + option.blocks, part.next);
+    std::array<int64_t, kNear> near;
+    near.fill(option.need);
+    for (size_t i = covered; i < kNear; ++i) {
+      near[i] = std::max(option.need, kept + behind.near[i - covered]);
     }
     return near;
   }
@@ -286,7 +314,10 @@ class OptionSearch {
   const OptionProblem& problem_;
   const int blocks_;
   double longest_copy_ = 0;
-  std::vector<std::vector<Part>> made_;  // by block: all that were carried on
+  size_t limit_ = kCarried;
+  // By block, and the distance to the next block that copies (0: none, or one that is far enough):
+  // the combinations for the blocks from this one on. Last: the one for no block.
+  std::vector<std::vector<std::vector<Carried>>> made_;
 };
 
 }  // namespace

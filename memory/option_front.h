@@ -10,7 +10,8 @@
 //
 // and the peak is need(first). Going from the last block to the first, only those combinations are
 // carried on that no other beats in both need and seconds. Nothing is assumed of how blocks are
-// alike, or in which order options follow one another.
+// alike, or in which order options follow one another. An option may be one of several blocks, as
+// that of a chain is: need(i + 1) is then that of the blocks after the chain.
 //
 // Copies that run beside the computation cost what they are waited for, and slow it down a little:
 // each has until the next block's copy starts, or, on the way back, since the one before was
@@ -25,9 +26,10 @@
 
 namespace plimsoll::memory {
 
-// One option of one block.
+// One option of one block, or of a chain of neighbours that begins with it.
 struct OptionCost {
   int option = 0;        // its number, for the caller
+  int blocks = 1;        // that it decides about: the kept bytes and the need are those of all
   double seconds = 0;    // beyond those of keeping everything, in a whole step
   int64_t kept = 0;      // bytes that wait from the block's forward pass for its backward pass
   int64_t need = 0;      // most bytes alive while it works, beside what the blocks before it keep
@@ -55,7 +57,7 @@ struct OptionProblem {
 struct OptionPoint {
   double seconds = 0;  // the sum over the blocks, and of waiting
   int64_t peak = 0;
-  std::vector<int> options;  // by block: OptionCost::option
+  std::vector<int> options;  // by block: OptionCost::option; -1: of the chain before
 };
 
 // By ascending seconds and falling peak. At most `limit` points: of more, those of evenly spaced

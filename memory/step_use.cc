@@ -25,11 +25,15 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
   const std::vector<Node>& nodes = program.nodes();
   std::vector<int> regions(nodes.size(), 0);
   int region = 0;
+  bool last = false;  // whether the last block's forward pass has begun
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].phase != Phase::kForward) continue;
     const int block = known.Of(n);
     if (block >= 0 && block < blocks) {
-      region = ForwardRegion(block);
+      last = last || block == blocks - 1;
+      // Running statistics follow the head, beside all that blocks keep.
+      const bool after = last && region == HeadRegion(blocks) && !IsCopy(nodes[n]);
+      if (!after) region = ForwardRegion(block);
     } else if (region > 0) {
       region = HeadRegion(blocks);
     }
@@ -74,14 +78,20 @@ ProgramUse MeasureProgram(const Program& program, int blocks, int64_t alignment,
                                               program.nodes().size(), alignment);
   ProgramUse use;
   use.peaks.resize(RegionCount(blocks), 0);
+  use.ends.resize(RegionCount(blocks), 0);
+  use.again.resize(blocks, 0);
   use.seconds.resize(RegionCount(blocks), 0);
   use.work.resize(RegionCount(blocks), 0);
   const graph::Blocks known(program);
   const std::vector<int> regions = Regions(program, known, blocks);
   for (size_t n = 0; n < regions.size(); ++n) {
     use.peaks[regions[n]] = std::max(use.peaks[regions[n]], live[n]);
+    use.ends[regions[n]] = live[n];
     const Node& node = program.nodes()[n];
-    const int region = RegionOfSeconds(node, known.Of(n), regions[n], blocks);
+    const int block = known.Of(n), region = RegionOfSeconds(node, block, regions[n], blocks);
+    if (node.phase == Phase::kRecompute && block >= 0 && block < blocks) {
+      use.again[block] = std::max(use.again[block], live[n]);
+    }
     use.seconds[region] += node_seconds[n];
     const bool beside = cost.rates().copies_overlap() && IsCopy(node);
     if (beside || node_seconds[n] == 0) continue;

@@ -21,6 +21,8 @@ inline int UpdateRegion(int blocks) { return 2 + 2 * blocks; }
 // Of one program, by region.
 struct ProgramUse {
   std::vector<int64_t> peaks;   // the most bytes of temporaries alive on the device
+  std::vector<int64_t> ends;    // those alive while its last node runs
+  std::vector<int64_t> again;   // by block: the most alive while its forward nodes run again
   std::vector<double> seconds;  // of its nodes, with what they wait for
   std::vector<double> work;     // the same without copies that run beside them
 };

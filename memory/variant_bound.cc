@@ -40,8 +40,8 @@ std::vector<Price> PricesOf(const Variant& variant, const CostModel& cost) {
       // Along the lower hull of the options, from keeping all of it.
       Price kept = {0, 0};
       for (int d : segments[i]) kept.bytes += variant.decisions[d].bytes;
-      const std::vector<BlockOption> options =
-          FindBlockOptions(base, variant.decisions, segments[i], seconds, {.offload = false});
+      const std::vector<BlockOption> options = FindBlockOptions(
+          base, variant.decisions, segments[i], seconds, {.offload = false, .within_block = false});
       while (true) {
         Price best = kept;
         double least = std::numeric_limits<double>::infinity();

@@ -142,6 +142,28 @@ TEST(BlockOptions, WhatAnotherBlockReadsIsComputedAgainFromWhatIsKeptHere) {
   }
 }
 
+// Within a chain of blocks, what the next block alone reads is dropped, whatever it is made of.
+TEST(BlockOptions, AChainDropsWhatTheNextBlockReads) {
+  Chain chain({1, 2, 4, 1}, 1, 3);
+  for (int node = 0; node < 4; ++node) chain.Decide(node, 100);
+  const std::vector<BlockOption> options = chain.Options({.chained = true}, 1);
+  ASSERT_EQ(options.size(), 2u);
+  ASSERT_NE(Find(options, {kDrop, kDrop}), nullptr);
+  EXPECT_DOUBLE_EQ(Find(options, {kDrop, kDrop})->seconds, 6);
+  EXPECT_DOUBLE_EQ(Find(options, {kSave, kDrop})->seconds, 4);
+  // No block follows the last one.
+  EXPECT_TRUE(chain.Options({.chained = true}, 2).empty());
+}
+
+// A lower bound looks at all that may be dropped, in a chain or not.
+TEST(BlockOptions, OtherBlocksMayKeepWhatAResultIsMadeOf) {
+  Chain chain({1, 2, 4, 1}, 1, 3);
+  for (int node = 0; node < 4; ++node) chain.Decide(node, 100);
+  const std::vector<BlockOption> options = chain.Options({.within_block = false}, 1);
+  ASSERT_EQ(options.size(), 4u);
+  EXPECT_DOUBLE_EQ(Find(options, {kDrop, kDrop})->seconds, 6);
+}
+
 TEST(BlockOptions, ASumOverChainsIsThatOfTheFates) {
   Chain chain({1, 2, 4});
   for (int node = 0; node < 3; ++node) chain.Decide(node, 100);

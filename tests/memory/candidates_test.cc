@@ -45,15 +45,17 @@ std::map<Fates, int> RealizedBySearch(const Variant& variant, int64_t work) {
   return realized.times();
 }
 
-std::vector<Candidate> Find(const Variant& variant, const SolverOptions& options = {}) {
-  ThreadPool pool(2);
+std::vector<Candidate> Find(const Variant& variant, const SolverOptions& options = {},
+                            int threads = 2) {
+  ThreadPool pool(threads);
   SolverOptions given = options;
   given.pool = &pool;
   const CostModel cost;
   return FindCandidates(variant, 0, MeasureKept(variant, given.plan.alignment, cost), cost, given);
 }
 
-// Beyond the plans that are measured with no work allowed, the search makes each single change once.
+// Beyond the plans that are measured with no work allowed, the search makes each single change
+// once.
 TEST(Candidates, ASingleChangeIsMeasuredOnce) {
   const Variant variant = VariantOf(Train(Kind::kMixed, 2));
   const std::map<Fates, int> needed = RealizedBySearch(variant, 0);
@@ -71,10 +73,11 @@ TEST(Candidates, TheSearchEndsByItself) {
   EXPECT_EQ(RealizedBySearch(variant, 1'000'000), RealizedBySearch(variant, 100'000'000));
 }
 
+// In a search without chains of blocks, which take no other candidate's place.
 TEST(Candidates, NoneIsBeatenButNamedPolicies) {
   for (const int64_t work : {0, 30'000}) {
     const std::vector<Candidate> found =
-        Find(VariantOf(Train(Kind::kAttention, 4)), {.work = work});
+        Find(VariantOf(Train(Kind::kAttention, 4)), {.options = 9, .work = work});
     ASSERT_GE(found.size(), 5u);
     for (const Candidate& candidate : found) {
       if (!candidate.policy.empty()) continue;
@@ -82,7 +85,8 @@ TEST(Candidates, NoneIsBeatenButNamedPolicies) {
                                [&](const Candidate& other) {
                                  return &other != &candidate && other.policy.empty() &&
                                         other.predicted.seconds <= candidate.predicted.seconds &&
-                                        other.predicted.device_bytes <= candidate.predicted.device_bytes;
+                                        other.predicted.device_bytes <=
+                                            candidate.predicted.device_bytes;
                                }))
           << candidate.predicted.seconds << " s, " << candidate.predicted.device_bytes;
     }
@@ -116,6 +120,29 @@ TEST(Candidates, MoreWorkNeverLosesAPlan) {
              other.predicted.device_bytes <= candidate.predicted.device_bytes;
     }));
   }
+}
+
+// Whether a block's output is computed again with the next block's.
+bool HasChain(const Variant& variant, const Candidate& candidate) {
+  for (size_t d = 0; d < variant.decisions.size(); ++d) {
+    const bool output = variant.decisions[d].tensors.front().ends_with(".out");
+    if (output && candidate.fates[d] == Retention::kRecompute) return true;
+  }
+  return false;
+}
+
+TEST(Candidates, ChainsAreAmongThemForAnyNumberOfThreads) {
+  const Variant variant = VariantOf(Train(Kind::kAttention, 12));
+  const std::vector<Candidate> one = Find(variant, {.work = 0}, 1),
+                               three = Find(variant, {.work = 0}, 3);
+  ASSERT_EQ(one.size(), three.size());
+  for (size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].fates, three[i].fates);
+    EXPECT_EQ(one[i].predicted.seconds, three[i].predicted.seconds);
+    EXPECT_EQ(one[i].predicted.device_bytes, three[i].predicted.device_bytes);
+  }
+  EXPECT_GE(std::ranges::count_if(one, [&](const Candidate& c) { return HasChain(variant, c); }),
+            5);
 }
 
 }  // namespace

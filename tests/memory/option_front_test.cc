@@ -16,6 +16,7 @@ OptionPoint Take(const OptionProblem& problem, const std::vector<int>& options) 
   point.options = options;
   int64_t before = 0;
   for (size_t block = 0; block < options.size(); ++block) {
+    if (options[block] < 0) continue;
     const OptionCost& option = problem.blocks[block][options[block]];
     point.seconds += option.seconds;
     point.peak = std::max(point.peak, before + option.need);
@@ -24,21 +25,25 @@ OptionPoint Take(const OptionProblem& problem, const std::vector<int>& options) 
   return point;
 }
 
-std::vector<OptionPoint> All(const OptionProblem& problem) {
-  std::vector<OptionPoint> all;
-  std::vector<int> options(problem.blocks.size(), 0);
-  while (true) {
-    all.push_back(Take(problem, options));
-    size_t block = 0;
-    while (block < options.size() &&
-           ++options[block] == static_cast<int>(problem.blocks[block].size())) {
-      options[block++] = 0;
-    }
-    if (block == options.size()) return all;
+// All combinations that begin with `options`.
+void AddAll(const OptionProblem& problem, std::vector<int> options, std::vector<OptionPoint>& all) {
+  const size_t block = options.size();
+  if (block == problem.blocks.size()) return all.push_back(Take(problem, options));
+  for (size_t i = 0; i < problem.blocks[block].size(); ++i) {
+    std::vector<int> more = options;
+    more.push_back(static_cast<int>(i));
+    more.resize(block + static_cast<size_t>(problem.blocks[block][i].blocks), -1);
+    AddAll(problem, std::move(more), all);
   }
 }
 
-OptionProblem Random(unsigned seed, int blocks) {
+std::vector<OptionPoint> All(const OptionProblem& problem) {
+  std::vector<OptionPoint> all;
+  AddAll(problem, {}, all);
+  return all;
+}
+
+OptionProblem Random(unsigned seed, int blocks, bool chains = false) {
   std::mt19937 random(seed);
   OptionProblem problem;
   for (int block = 0; block < blocks; ++block) {
@@ -52,14 +57,25 @@ OptionProblem Random(unsigned seed, int blocks) {
       option.need = option.kept + static_cast<int64_t>(random() % 80);
       options.push_back(option);
     }
+    for (int length = 2; chains && length <= 4 && block + length <= blocks; ++length) {
+      OptionCost chain = options[random() % options.size()];
+      chain.option = static_cast<int>(options.size());
+      chain.blocks = length;
+      chain.seconds += static_cast<double>(random() % 100) * length;
+      chain.need += static_cast<int64_t>(random() % 60);
+      options.push_back(chain);
+    }
   }
   return problem;
 }
 
-// Blocks of any kind, in any order.
-TEST(OptionFront, IsThatOfAllCombinations) {
+class AllCombinations : public testing::TestWithParam<bool> {};
+
+// Blocks of any kind, in any order; also in chains.
+TEST_P(AllCombinations, HaveThisFront) {
+  size_t of_chains = 0;
   for (unsigned seed = 1; seed <= 40; ++seed) {
-    const OptionProblem problem = Random(seed, 6);
+    const OptionProblem problem = Random(seed, 6, GetParam());
     const std::vector<OptionPoint> all = All(problem);
     const std::vector<OptionPoint> front = FrontOfOptions(problem, 1000);
     ASSERT_FALSE(front.empty());
@@ -67,6 +83,7 @@ TEST(OptionFront, IsThatOfAllCombinations) {
       const OptionPoint taken = Take(problem, front[i].options);
       EXPECT_DOUBLE_EQ(front[i].seconds, taken.seconds);
       EXPECT_EQ(front[i].peak, taken.peak);
+      of_chains += std::ranges::find(front[i].options, -1) != front[i].options.end();
       if (i == 0) continue;
       EXPECT_GT(front[i].seconds, front[i - 1].seconds);
       EXPECT_LT(front[i].peak, front[i - 1].peak);
@@ -80,7 +97,10 @@ TEST(OptionFront, IsThatOfAllCombinations) {
           << "seed " << seed;
     }
   }
+  EXPECT_EQ(of_chains > 40, GetParam());
 }
+
+INSTANTIATE_TEST_SUITE_P(OptionFront, AllCombinations, testing::Bool());
 
 TEST(OptionFront, KeepsTheFastestAndTheSmallestWhenThinned) {
   const OptionProblem problem = Random(3, 12);
@@ -146,6 +166,31 @@ TEST(OptionFront, WhatIsInFlightAtTheHeadIsNotSaved) {
     }
     EXPECT_GE(point.peak, peak);
   }
+}
+
+// A chain that holds little next to copies: blocks that copy are as far from one another as their
+// distance says, whatever covers the blocks between.
+TEST(OptionFront, ChainsLieBetweenBlocksThatCopy) {
+  OptionProblem problem = Copying(12, 1.8);
+  for (int block = 0; block + 2 <= 12; ++block) {
+    problem.blocks[block].push_back(
+        {.option = 2, .blocks = 2, .seconds = 0.01, .kept = 10, .need = 25});
+  }
+  bool both = false;
+  for (const OptionPoint& point : FrontOfOptions(problem, 1000)) {
+    double chains = 0;
+    int last = -2;
+    for (int block = 0; block < 12; ++block) {
+      chains += point.options[block] == 2 ? 0.01 : 0;
+      if (point.options[block] != 1) continue;
+      if (point.seconds < chains + 0.5) {
+        EXPECT_GE(block - last, 2);
+      }
+      last = block;
+    }
+    both = both || (chains > 0 && last >= 0);
+  }
+  EXPECT_TRUE(both);
 }
 
 TEST(OptionFront, CopiesSlowDownWhatRunsBesideThem) {

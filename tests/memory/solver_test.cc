@@ -79,6 +79,73 @@ INSTANTIATE_TEST_SUITE_P(Programs, AgainstBruteForce,
                                          std::tuple(Kind::kAttention, 2),
                                          std::tuple(Kind::kMixed, 2)));
 
+// Every way to part the blocks into chains: all that a chain saves is dropped but for its last
+// block's output; a block alone may keep all.
+class Partitions {
+ public:
+  explicit Partitions(const Variant& variant) : variant_(variant), blocks_(variant.blocks()) {
+    Extend(0, variant.KeepAll());
+  }
+  const std::vector<Fates>& all() const { return all_; }
+
+ private:
+  void Extend(int block, const Fates& fates) {
+    if (block == blocks_) return all_.push_back(fates);
+    Extend(block + 1, fates);
+    for (int end = block + 1; end <= blocks_; ++end) Extend(end, Dropped(block, end, fates));
+  }
+
+  Fates Dropped(int block, int end, Fates fates) const {
+    const Decision* output = nullptr;  // of the last block
+    for (size_t d = 0; d < fates.size(); ++d) {
+      const Decision& decision = variant_.decisions[d];
+      if (decision.block < block || decision.block >= end) continue;
+      fates[d] = Retention::kRecompute;
+      if (decision.block == end - 1) output = &decision;
+    }
+    const bool out = output != nullptr && output->tensors.front().ends_with(".out");
+    if (out) fates[static_cast<size_t>(output - variant_.decisions.data())] = Retention::kSave;
+    return fates;
+  }
+
+  const Variant& variant_;
+  const int blocks_;
+  std::vector<Fates> all_;
+};
+
+class AgainstChains : public testing::TestWithParam<std::tuple<Kind, int>> {};
+
+// At every budget, the solver's plan is as fast as the best way to part the blocks into chains.
+TEST_P(AgainstChains, NoSlowerThanAnyPartition) {
+  const auto [kind, blocks] = GetParam();
+  const Variant variant = VariantOf(Train(kind, blocks));
+  const CostModel cost;
+  std::vector<Point> all;
+  const Partitions partitions(variant);
+  for (const Fates& fates : partitions.all()) {
+    const std::vector<StepProgram> step = variant.realize(fates);
+    const Program* programs[] = {step[0].program.get()};
+    all.push_back({MakePlan(programs).arena_bytes, cost.ProgramSeconds(*programs[0])});
+  }
+  std::ranges::sort(all, {}, &Point::arena);
+  Solver solver({variant}, cost);
+  EXPECT_LE(solver.Smallest().exact->arena_bytes, all.front().arena);
+  double best = 1e9;
+  for (const Point& point : all) {
+    if (point.seconds >= best) continue;
+    best = point.seconds;
+    const Candidate* chosen = solver.Fastest({.device = point.arena});
+    ASSERT_NE(chosen, nullptr) << point.arena;
+    EXPECT_LE(chosen->exact->seconds, 1.001 * best) << point.arena;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, AgainstChains,
+                         testing::Values(std::tuple(Kind::kFeedForward, 6),
+                                         std::tuple(Kind::kFeedForward, 8),
+                                         std::tuple(Kind::kAttention, 7),
+                                         std::tuple(Kind::kMixed, 8)));
+
 // The sum over blocks equals the cost of the program made from them.
 TEST(Solver, PredictsPeakAndTimeOfMixturesExactly) {
   for (Kind kind : {Kind::kFeedForward, Kind::kAttention}) {
