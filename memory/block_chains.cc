@@ -243,7 +243,7 @@ int64_t BlockChains::Need(const Chain& chain, size_t program, std::span<const in
     const bool last = block + 1 == chain.end();
     const Change& change = block == chain.first ? link.first : last ? link.last : link.inner;
     take(ForwardRegion(block), change.forward[program], kept);
-    // Before the backward passes of those behind it.
+    // Before the backward passes of the blocks after it.
     if (!last) {
       const int64_t making = std::min(own[ForwardRegion(block)] + change.forward[program],
                                       own[BackwardRegion(blocks_, block)] + link.making[program]);

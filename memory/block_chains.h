@@ -48,8 +48,8 @@ class BlockChains {
   int64_t Kept(const Chain& chain) const;
   // Beyond those of keeping everything, in a whole step.
   double Seconds(const Chain& chain) const;
-  // The most bytes alive at once while its blocks work, beside what the blocks before it keep.
-  // `own`: by region, the same of a block in the step that keeps everything.
+  // The most bytes alive at once while its blocks work, in addition to what the blocks before it
+  // keep. `own`: by region, the same of a block in the step that keeps everything.
   int64_t Need(const Chain& chain, size_t program, std::span<const int64_t> own) const;
 
  private:
@@ -66,7 +66,7 @@ class BlockChains {
     std::vector<int64_t> waiting;  // bytes that it made again, by program
     // Its need while it makes them, beyond that of its backward pass when everything is kept.
     std::vector<int64_t> making;
-    // Seconds for each block behind it in its chain: cheap nodes are made again more than once.
+    // Seconds for each block after it in its chain: cheap nodes are made again more than once.
     double again = 0;
   };
   struct Level {

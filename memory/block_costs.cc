@@ -176,7 +176,8 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
 void BlockCosts::AddChains(int side, OptionProblem& problem) const {
   const int end = shapes_.blocks();
   const BlockChains& chains = shapes_.chains();
-  // What each block needs beside those before it when everything is kept, by program and region.
+  // What each block needs in addition to what those before it keep, when everything is kept, by
+  // program and region.
   std::vector<std::vector<int64_t>> own = shapes_.sides()[side].extra;
   for (size_t p = 0; p < own.size(); ++p) {
     for (size_t r = 0; r < own[p].size(); ++r) own[p][r] += keep_.programs[p].peaks[r];

@@ -205,7 +205,7 @@ class OptionSearch {
     return made_[block].back().back();
   }
 
-  // Combinations for the blocks from `block` on, of those for the blocks behind each option.
+  // Combinations for the blocks from `block` on, of those for the blocks after each option.
   std::vector<std::vector<Carried>> Extend(int block) {
     std::vector<std::vector<Part>> made(1);  // by distance
     const std::vector<OptionCost>& options = problem_.blocks[block];

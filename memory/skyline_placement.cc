@@ -20,7 +20,7 @@ struct Tile {
   int32_t number;  // of the interval
 };
 
-// Sections beside each other with the same floor, between higher or lower ones.
+// Neighbouring sections with the same floor, between higher or lower ones.
 struct Segment {
   int32_t first, last;
   int64_t floor;

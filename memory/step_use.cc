@@ -31,7 +31,7 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
     const int block = known.Of(n);
     if (block >= 0 && block < blocks) {
       last = last || block == blocks - 1;
-      // Running statistics follow the head, beside all that blocks keep.
+      // Running statistics follow the head, while all that blocks keep is alive.
       const bool after = last && region == HeadRegion(blocks) && !IsCopy(nodes[n]);
       if (!after) region = ForwardRegion(block);
     } else if (region > 0) {

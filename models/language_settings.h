@@ -15,7 +15,7 @@ inline constexpr std::array<const char*, 2> kActivations = {"gelu_tanh", "gelu_e
 
 // Those that several families have. A family changes what differs, such as how a default is found.
 std::vector<Setting> LanguageSettings();
-// One of them; InternalError if there is none. `derived` takes the place of its own, unless empty.
+// One of them, by name; InternalError for other names. `derived` takes the place of its own, unless empty.
 Setting LanguageSetting(const std::string& name, const std::string& derived = "");
 // "vocab" of families that read it by VocabularyBeside.
 Setting GrowingVocabulary();
