@@ -8,36 +8,10 @@
 
 #include "memory/placement.h"
 #include "tests/memory/lowest_extent.h"
+#include "tests/memory/random_buffers.h"
 
 namespace plimsoll::memory {
 namespace {
-
-void ExpectWithin(const std::vector<Interval>& intervals, const std::vector<int64_t>& offsets,
-                  int64_t capacity) {
-  ASSERT_EQ(offsets.size(), intervals.size());
-  for (size_t a = 0; a < intervals.size(); ++a) {
-    ASSERT_GE(offsets[a], 0);
-    ASSERT_LE(offsets[a] + intervals[a].size, capacity);
-    for (size_t b = 0; b < a; ++b) {
-      ASSERT_FALSE(intervals[a].Meets(intervals[b]) &&
-                   offsets[a] < offsets[b] + intervals[b].size &&
-                   offsets[b] < offsets[a] + intervals[a].size)
-          << "buffers " << a << " and " << b;
-    }
-  }
-}
-
-std::vector<Interval> RandomBuffers(uint32_t seed, size_t count, int32_t times, int32_t longest,
-                                    int64_t largest) {
-  std::mt19937 random(seed);
-  std::vector<Interval> intervals(count);
-  for (Interval& i : intervals) {
-    i.size = 1 + static_cast<int64_t>(random() % largest);
-    i.birth = static_cast<int32_t>(random() % times);
-    i.death = i.birth + static_cast<int32_t>(random() % longest);
-  }
-  return intervals;
-}
 
 // Rectangles that fill a square without gaps, made by cutting it again and again.
 std::vector<Interval> Dissection(uint32_t seed, int pieces, int64_t side) {
@@ -77,7 +51,7 @@ const std::vector<Interval> kNeedsSeven = {{3, 0, 1}, {3, 0, 0}, {2, 1, 3}, {1, 
 void ExpectDecided(const std::vector<Interval>& intervals, int64_t optimum) {
   const ExactPlacement placed = PlaceWithin(intervals, optimum, 1'000'000);
   ASSERT_EQ(placed.verdict, Verdict::kPlaced);
-  ExpectWithin(intervals, placed.offsets, optimum);
+  ExpectApart(intervals, placed.offsets, optimum);
   EXPECT_EQ(PlaceWithin(intervals, optimum - 1, 1'000'000).verdict, Verdict::kImpossible);
   const Placement place = Place(intervals, {.alignment = 1});
   EXPECT_EQ(place.extent, optimum);
@@ -126,7 +100,7 @@ TEST(ExactPlacement, FillsSquaresWithoutGaps) {
     const std::vector<Interval> intervals = Dissection(seed, 40, 100);
     const ExactPlacement placed = PlaceWithin(intervals, 100, 50'000'000);
     ASSERT_EQ(placed.verdict, Verdict::kPlaced);
-    ExpectWithin(intervals, placed.offsets, 100);
+    ExpectApart(intervals, placed.offsets, 100);
   }
 }
 
@@ -143,7 +117,7 @@ TEST(ExactPlacement, SucceedsWhereGreedyOrdersFail) {
     const Placement exact = Place(intervals, options);
     EXPECT_EQ(exact.extent, 1000);
     EXPECT_TRUE(exact.proved);
-    ExpectWithin(intervals, exact.offsets, 1000);
+    ExpectApart(intervals, exact.offsets, 1000);
     failed += greedy.extent > 1000;
     EXPECT_EQ(exact.nodes > 0, greedy.extent > 1000);
   }
@@ -163,7 +137,7 @@ TEST(ExactPlacement, PacksThePeakOfManyBuffers) {
     const Placement greedy = Place(intervals, options);
     options.exact_work = 40'000'000;
     const Placement exact = Place(intervals, options);
-    ExpectWithin(intervals, exact.offsets, exact.extent);
+    ExpectApart(intervals, exact.offsets, exact.extent);
     EXPECT_LE(exact.extent, greedy.extent);
     EXPECT_EQ(exact.proved, exact.extent == exact.max_live);
     better += exact.extent < greedy.extent;
@@ -215,7 +189,7 @@ TEST(ExactPlacement, EdgeCases) {
   const std::vector<Interval> empty{{0, 0, 3}, {5, 1, 2}, {0, 1, 1}};
   const ExactPlacement placed = PlaceWithin(empty, 5, 1000);
   ASSERT_EQ(placed.verdict, Verdict::kPlaced);
-  ExpectWithin(empty, placed.offsets, 5);
+  ExpectApart(empty, placed.offsets, 5);
   EXPECT_EQ(PlaceWithin(empty, 4, 1000).verdict, Verdict::kImpossible);
   // A target is reached, and nothing is known of lower extents.
   const Placement enough = Place(kNeedsSeven, {.alignment = 1, .target = 7});

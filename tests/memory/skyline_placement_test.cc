@@ -3,51 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
 #include "memory/placement.h"
 #include "tests/memory/lowest_extent.h"
+#include "tests/memory/random_buffers.h"
 #include "tests/memory/tilings.h"
 
 namespace plimsoll::memory {
 namespace {
-
-// Buffers at kUnplaced are passed over.
-void ExpectApart(const std::vector<Interval>& intervals, const std::vector<int64_t>& offsets,
-                 int64_t capacity) {
-  ASSERT_EQ(offsets.size(), intervals.size());
-  for (size_t a = 0; a < intervals.size(); ++a) {
-    if (offsets[a] == kUnplaced) continue;
-    ASSERT_GE(offsets[a], 0);
-    ASSERT_LE(offsets[a] + intervals[a].size, capacity);
-    for (size_t b = 0; b < a; ++b) {
-      ASSERT_FALSE(offsets[b] != kUnplaced && intervals[a].Meets(intervals[b]) &&
-                   offsets[a] < offsets[b] + intervals[b].size &&
-                   offsets[b] < offsets[a] + intervals[a].size)
-          << "buffers " << a << " and " << b;
-    }
-  }
-}
-
-std::vector<Interval> RandomBuffers(uint32_t seed, size_t count, int32_t times, int32_t longest,
-                                    int64_t largest) {
-  std::mt19937 random(seed);
-  std::vector<Interval> intervals(count);
-  for (Interval& i : intervals) {
-    i.size = static_cast<int64_t>(random() % largest);
-    i.birth = static_cast<int32_t>(random() % times);
-    i.death = i.birth + static_cast<int32_t>(random() % longest);
-  }
-  return intervals;
-}
 
 TEST(SkylinePlacement, DecidesAsAllOrdersDo) {
   int above_max_live = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     std::vector<Interval> intervals =
-        RandomBuffers(seed, 4 + seed % 4, 4 + seed % 7, 2 + seed % 5, seed % 2 == 0 ? 5 : 30);
+        RandomBuffers(seed, 4 + seed % 4, 4 + seed % 7, 2 + seed % 5, seed % 2 == 0 ? 5 : 30,
+                      /*least=*/0);
     if (seed % 40 == 0) {  // At no time are more than 6 bytes alive, and none ends at 6.
       intervals = {{3, 0, 1}, {3, 0, 0}, {2, 1, 3}, {1, 1, 2}, {2, 2, 3}, {2, 3, 4}, {3, 4, 4}};
       intervals[seed / 40 % 7].size *= seed == 0 ? 1 : 2;
