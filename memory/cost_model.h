@@ -43,6 +43,8 @@ struct TimedCall {
   std::string kind;
   double ideal = 0;  // seconds, by CostModel::Ideal
   double seconds = 0;
+  // Of the call by its op (graph::Cost), for those who fit rates to measurements.
+  double flops = 0, bytes = 0;
 };
 
 class CostModel {

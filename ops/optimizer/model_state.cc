@@ -80,6 +80,7 @@ const OpRegistration kMovingAverage({
     .cost = FlopsPerElement(3),
     .in_place = {{0, 0}},
     .precision = {Precision::kFloat32, "small changes of a carried sum"},
+    .shares_launches = true,
 });
 
 const OpRegistration kAddToState({
@@ -112,6 +113,7 @@ const OpRegistration kCommitState({
     .gradient = {},
     .cost = FlopsPerElement(1),
     .in_place = {{0, 0}},
+    .shares_launches = true,
 });
 
 }  // namespace

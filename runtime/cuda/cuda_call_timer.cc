@@ -85,8 +85,9 @@ struct CudaCallTimer::Impl {
   CudaStream stream;
   CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
 
-  // Fills integers with ids below `id_bound`; scalars and pairs, which are counters and seeds, with
-  // 0 or 1; codes with numbers. Leaves floats unchanged. `positions`: HasPositions.
+  // Fills integers with ids below `id_bound`; scalars and pairs, which are counters, seeds and
+  // flags that something is to be done, with 1; codes with numbers. Leaves floats unchanged.
+  // `positions`: HasPositions.
   void FillWhole(const ops::TensorRef& ref, int32_t id_bound, bool positions) {
     const int64_t bytes = ref.type.bytes();
     if (ref.data == nullptr || bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
@@ -94,10 +95,10 @@ struct CudaCallTimer::Impl {
       FillPlausible(static_cast<std::byte*>(ref.data), bytes, ref.type.dtype, 0, stream.get());
     } else if (ref.type.dtype == DType::kInt32) {
       const int64_t count = ref.type.shape.elements();
-      const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
-      std::vector<int32_t> ids(static_cast<size_t>(count));
-      for (int64_t i = 0; i < count; ++i) {
-        ids[i] = static_cast<int32_t>((static_cast<uint32_t>(i) * 2654435761u >> 4) % bound);
+      std::vector<int32_t> ids(static_cast<size_t>(count), 1);
+      for (int64_t i = 0; count > 2 && i < count; ++i) {
+        ids[i] = static_cast<int32_t>((static_cast<uint32_t>(i) * 2654435761u >> 4) %
+                                      static_cast<uint32_t>(id_bound));
       }
       if (positions) FillPositions(ids.data(), ref.type.shape);
       gpu::Check(cudaMemcpyAsync(ref.data, ids.data(), bytes, cudaMemcpyHostToDevice, stream.get()),

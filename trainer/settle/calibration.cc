@@ -31,7 +31,7 @@ using memory::TimedCall;
 using nlohmann::ordered_json;
 
 // Must be raised when the set of timed calls or the cost model's built-in rates change.
-constexpr int64_t kVersion = 4;
+constexpr int64_t kVersion = 5;
 constexpr size_t kMostPoints = 20000;
 
 // What the file holds.
@@ -73,7 +73,8 @@ class CalibrationFile {
       timings.last = file.RequireString("last");
       for (const formats::JsonObject& object : file.RequireObjects("points")) {
         TimedCall point{object.RequireString("signature"), object.RequireString("kind"),
-                        object.RequireFloat("ideal"), object.RequireFloat("seconds")};
+                        object.RequireFloat("ideal"),   object.RequireFloat("seconds"),
+                        object.RequireFloat("flops"), object.RequireFloat("bytes")};
         constexpr double kDay = 86400;
         if (!(point.ideal > 0 && point.ideal < kDay)) object.Fail("ideal", "no plausible time");
         if (!(point.seconds > 0 && point.seconds < kDay)) {
@@ -105,7 +106,9 @@ class CalibrationFile {
       json["points"].push_back({{"signature", point.signature},
                                 {"kind", point.kind},
                                 {"ideal", point.ideal},
-                                {"seconds", point.seconds}});
+                                {"seconds", point.seconds},
+                                {"flops", point.flops},
+                                {"bytes", point.bytes}});
     }
     try {
       std::error_code error;
@@ -195,8 +198,9 @@ void TimeAll(const std::vector<Wanted>& wanted, const CalibrationOptions& option
     const double seconds = time(want);
     if (seconds <= 0) continue;
     const Program::Call call = want.program->CallOf(*want.node);
-    timings.points.push_back(
-        {memory::SignatureOf(call.get()), memory::KindOf(call.get()), want.ideal, seconds});
+    const graph::Cost cost = graph::CostOf(call.get());
+    timings.points.push_back({memory::SignatureOf(call.get()), memory::KindOf(call.get()),
+                              want.ideal, seconds, cost.flops, cost.bytes});
     model.Add(timings.points.back());
     ++timed;
   }

@@ -54,10 +54,10 @@ void Fill(std::byte* data, const TensorType& type, int32_t id_bound) {
       return fill(reinterpret_cast<uint16_t*>(data),
                   [](uint32_t i) { return ToF16(Plausible(i)); });
     case DType::kInt32:
-      // Scalars and pairs of integers are counters and seeds.
+      // Scalars and pairs of integers are counters, seeds and flags that something is to be done.
       return fill(reinterpret_cast<int32_t*>(data), [&](uint32_t i) {
-        const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
-        return static_cast<int32_t>((i * 2654435761u >> 4) % bound);
+        if (count <= 2) return int32_t{1};
+        return static_cast<int32_t>((i * 2654435761u >> 4) % static_cast<uint32_t>(id_bound));
       });
     default:
       return fill(reinterpret_cast<uint8_t*>(data), [](uint32_t i) { return uint8_t(i % 64); });
