@@ -179,11 +179,14 @@ class CandidateSearch {
       known.push_back(
           {{}, candidate.predicted.seconds, candidate.predicted.device_bytes - keep_.device_bytes});
     }
-    const std::vector<Combination> chains = BetterThan(known, Combine(Choice::kChains));
+    constexpr double kWorthwhile = 1.005;  // by less, measuring is not paid back
+    const std::vector<Combination> chains =
+        BetterThan(known, Combine(Choice::kChains), kWorthwhile);
     if (chains.empty()) return;
     std::vector<Candidate> others = candidates_;
+    const size_t before = candidates_.size();
     AddMeasured(Spaced(chains, Affordable()));
-    AddMeasured(Contested());
+    AddMeasured(Contested(before));
     ChangeSingleDecisions(options_.work);
     KeepFront();
     std::set<Fates> kept;
@@ -193,17 +196,18 @@ class CandidateSearch {
     }
   }
 
-  // Sums that a measured candidate beats by less than what sums may be off: they are measured, too.
-  std::vector<Fates> Contested() const {
+  // Sums that a measured candidate, of those from the `first` on, beats by less than what sums may
+  // be off: they are measured, too.
+  std::vector<Fates> Contested(size_t first) const {
     constexpr double kOff = 1.01;
     std::vector<Combination> contested;
     for (const Combination& sum : sums_) {
       if (measured_.contains(sum.fates)) continue;
       double fastest = std::numeric_limits<double>::infinity();
-      for (const Candidate& other : candidates_) {
-        const bool fits = other.predicted.device_bytes <= keep_.device_bytes + sum.peak;
-        if (!fits || other.predicted.kind != Cost::Kind::kExact) continue;
-        fastest = std::min(fastest, other.predicted.seconds);
+      for (size_t i = first; i < candidates_.size(); ++i) {
+        const Cost& other = candidates_[i].predicted;
+        if (other.device_bytes > keep_.device_bytes + sum.peak) continue;
+        fastest = std::min(fastest, other.seconds);
       }
       if (fastest <= sum.seconds && sum.seconds < kOff * fastest) contested.push_back(sum);
     }
@@ -214,12 +218,12 @@ class CandidateSearch {
     return all;
   }
 
-  // Those that are faster than any of the others of no higher peak.
+  // Those that are faster, by that factor, than any of the others of no higher peak.
   static std::vector<Combination> BetterThan(const std::vector<Combination>& others,
-                                             std::vector<Combination> some) {
+                                             std::vector<Combination> some, double factor = 1) {
     std::erase_if(some, [&](const Combination& one) {
       return std::ranges::any_of(others, [&](const Combination& other) {
-        return other.peak <= one.peak && other.seconds <= one.seconds;
+        return other.peak <= one.peak && other.seconds <= factor * one.seconds;
       });
     });
     return some;

@@ -8,9 +8,8 @@
 //    on their programs. Where parameters travel, too, some are measured and correct the others.
 // 3. The named policies, estimated where parameters travel.
 // 4. Within a bound of work, what is on the front with one decision changed.
-// 5. Unless parameters travel, combinations with chains of blocks (memory/block_chains.h), measured
-// on
-//    their programs; they take no other candidate's place.
+// 5. Unless parameters travel, combinations with chains of blocks (memory/block_chains.h) that gain
+//    enough, measured on their programs; they take no other candidate's place.
 //
 // Objectives of one step (an adversarial pair) are decided separately: a step's time is the sum
 // over their programs, its memory the maximum. So for every peak that one of them may have, each
