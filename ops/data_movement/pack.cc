@@ -30,11 +30,14 @@ const graph::OpRegistration kPack({
 
 std::vector<graph::TensorType> InferStack(const graph::OpCall& call) {
   graph::Check(!call.inputs.empty(), call, "needs an input");
+  const graph::DType dtype = call.input(0).dtype;
+  graph::Check(dtype == graph::DType::kFloat32 || dtype == graph::DType::kFloat64, call,
+               "inputs must be f32[] or f64[]");
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    graph::Check(call.input(i) == graph::TensorType{graph::DType::kFloat32, {}}, call,
-                 "inputs must be f32[]");
+    graph::Check(call.input(i) == graph::TensorType{dtype, {}}, call,
+                 "inputs must be scalars of one dtype");
   }
-  return {{graph::DType::kFloat32, {static_cast<int64_t>(call.inputs.size())}}};
+  return {{dtype, {static_cast<int64_t>(call.inputs.size())}}};
 }
 
 const graph::OpRegistration kStack({

@@ -2,7 +2,7 @@
 //           other, with zeros behind each up to a multiple of 128 elements: what ranks sum in one
 //           transfer. A slice of y (ops/data_movement/views.h) is each x again, and aligned as
 //           every tensor. Not differentiable.
-// stack     y [N] = the xs, one or more float32 scalars. Not differentiable.
+// stack     y [N] = the xs, one or more scalars, all float32 or all float64. Not differentiable.
 #pragma once
 
 #include <cstdint>

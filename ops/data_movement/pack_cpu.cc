@@ -20,8 +20,10 @@ void PackTensors(const CpuContext& ctx) {
 }
 
 void Stack(const CpuContext& ctx) {
-  float* const y = ctx.out<float>(0);
-  for (size_t i = 0; i < ctx.inputs.size(); ++i) y[i] = *ctx.in<float>(i);
+  char* to = ctx.out<char>(0);
+  for (const TensorRef& x : ctx.inputs) {
+    to = std::copy_n(static_cast<const char*>(x.data), x.type.bytes(), to);
+  }
 }
 
 const CpuKernelRegistration kPack({"pack", &PackTensors});

@@ -66,27 +66,34 @@ void PackTensors(const CudaContext& ctx) {
 }
 
 constexpr int kMostScalars = 4000;
+template <typename T>
 struct Scalars {
-  const float* each[kMostScalars];
+  const T* each[kMostScalars];
 };
 
+template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    StackKernel(const __grid_constant__ Scalars scalars, int count, float* y) {
+    StackKernel(const __grid_constant__ Scalars<T> scalars, int count, T* y) {
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (i < count) y[i] = *scalars.each[i];
 }
 
-void Stack(const CudaContext& ctx) {
+template <typename T>
+void StackAs(const CudaContext& ctx) {
   for (size_t first = 0; first < ctx.inputs.size(); first += kMostScalars) {
-    Scalars scalars;
+    Scalars<T> scalars;
     int count = 0;
     for (size_t i = first; i < ctx.inputs.size() && count < kMostScalars; ++i) {
-      scalars.each[count++] = ctx.in<float>(i);
+      scalars.each[count++] = ctx.in<T>(i);
     }
     StackKernel<<<(count + kThreads - 1) / kThreads, kThreads, 0, ctx.stream>>>(
-        scalars, count, ctx.out<float>(0) + first);
+        scalars, count, ctx.out<T>(0) + first);
     gpu::CheckLaunch("stack");
   }
+}
+
+void Stack(const CudaContext& ctx) {
+  ctx.dtype() == graph::DType::kFloat64 ? StackAs<double>(ctx) : StackAs<float>(ctx);
 }
 
 const CudaKernelRegistration kPack({"pack", &PackTensors});

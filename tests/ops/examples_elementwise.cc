@@ -29,7 +29,7 @@ const ExampleTable kExamples(R"(
   slice "of a part"([4,6]) {d0=3, d1=4, first=5, rank=2}
   pack "one tensor"([7])
   pack "several tensors"([17,5003], [3], [0,4], [64], [], [70001])
-  stack([], [], []) dtypes=f32
+  stack([], [], []) dtypes=f32,f64
   first_part "of three"([3,6]) {d0=6, rank=1}
   copy_start([33,1001])
   copy_done([3,7,5], [3,7,5])
