@@ -9,8 +9,9 @@
 
 namespace plimsoll {
 
-inline constexpr std::string_view kDataAxis = "data";      // ranks share a step's sequences
-inline constexpr std::string_view kTensorAxis = "tensor";  // ranks share every layer
+inline constexpr std::string_view kDataAxis = "data";          // ranks share a step's sequences
+inline constexpr std::string_view kTensorAxis = "tensor";      // ranks share every layer
+inline constexpr std::string_view kPipelineAxis = "pipeline";  // each rank has some of the blocks
 
 // Weights are gathered while earlier layers work (parallel/zero_weights.h). `reduces_maxima`:
 // whether ranks find the largest magnitudes of what becomes 8-bit codes together.

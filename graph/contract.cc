@@ -6,10 +6,10 @@ namespace plimsoll::graph {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(Fact::kScratched) + 1> kNames = {
-    "typed",      "marked",     "split",   "cached",   "differentiated", "quantized", "updated",
-    "divided",    "gathered",   "reduced", "placed",   "simplified",     "fused",     "tagged",
-    "recomputed", "prefetched", "joined",  "ordered",  "moved",          "temporary", "sliced",
-    "resident",   "offloaded",  "by loss", "scratched"};
+    "typed",   "marked",     "split",      "cached",  "differentiated", "quantized",  "updated",
+    "divided", "cut",        "gathered",   "reduced", "placed",         "simplified", "fused",
+    "tagged",  "recomputed", "prefetched", "joined",  "ordered",        "moved",      "temporary",
+    "sliced",  "resident",   "offloaded",  "by loss", "scratched"};
 
 }  // namespace
 

@@ -17,6 +17,7 @@ enum class Fact {
   kQuantized,       // marked layers multiply codes
   kUpdated,         // parameters are updated
   kDivided,         // data ranks divide the optimizer's state
+  kCut,             // pipeline ranks keep a stage each
   kGathered,        // data ranks divide parameters, which are gathered where they are read
   kReduced,         // data ranks sum gradients and metrics
   kPlaced,          // tensors that live on the host are named

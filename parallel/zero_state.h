@@ -50,7 +50,7 @@ class ZeroState : public graph::Pass {
   graph::Contract contract() const override {
     return {.needs = {graph::Fact::kDifferentiated},
             .gives = {graph::Fact::kDivided},
-            .spoils = graph::FactsFrom(graph::Fact::kGathered)};
+            .spoils = graph::FactsFrom(graph::Fact::kCut)};
   }
   graph::PassResult Run(graph::Program& program) override;
 

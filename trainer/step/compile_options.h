@@ -36,8 +36,11 @@ struct CompileOptions {
   // All micro-steps go through a block before any goes through the next. Only where one program
   // holds all of them.
   bool blocks_first = false;
-  Mesh mesh = {};    // of the ranks that make the step together
-  int64_t rank = 0;  // this one; it changes nothing but where its own parts of tensors lie
+  Mesh mesh = {};  // of the ranks that make the step together
+  // This one; it says which stage is compiled, and where its own parts of tensors lie.
+  int64_t rank = 0;
+  // How many blocks each stage has, where the mesh has a pipeline axis.
+  std::vector<int64_t> stages = {};
   // ZeRO's stage: what the ranks of the data axis divide among themselves (docs/parallelism.md).
   int64_t zero = 0;
   parallel::DataParallelOptions data_parallel;

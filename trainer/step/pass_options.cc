@@ -90,6 +90,11 @@ parallel::ZeroStateOptions ZeroStateFrom(const Making& m) {
   return {.ranks = DataRanks(m), .carry = ZeroOf(m.options) >= 2 ? m.purpose.carry : Carry::kNone};
 }
 
+parallel::CutStageOptions CutStageFrom(const Making& m) {
+  return {.blocks = m.options.stages,
+          .stage = m.options.mesh.Coordinate(m.options.rank, kPipelineAxis)};
+}
+
 parallel::ZeroWeightsOptions ZeroWeightsFrom(const Making& m) {
   return {.ranks = DataRanks(m),
           .bucket_bytes = m.options.data_parallel.bucket_bytes,

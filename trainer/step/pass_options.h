@@ -13,6 +13,7 @@
 #include "models/sharding.h"
 #include "optim/update.h"
 #include "optim/update_in_backward.h"
+#include "parallel/cut_stage.h"
 #include "parallel/data_parallel.h"
 #include "parallel/gather_codes.h"
 #include "parallel/tensor_parallel.h"
@@ -38,6 +39,7 @@ graph::AutodiffOptions AutodiffFrom(const Making& making);
 amp::Fp8Products::Options Fp8From(const Making& making);
 optim::UpdateOptions UpdateFrom(const Making& making);
 parallel::ZeroStateOptions ZeroStateFrom(const Making& making);
+parallel::CutStageOptions CutStageFrom(const Making& making);
 parallel::ZeroWeightsOptions ZeroWeightsFrom(const Making& making);
 parallel::GatherCodes::Options GatherCodesFrom(const Making& making);
 parallel::DataParallelOptions DataParallelFrom(const Making& making);

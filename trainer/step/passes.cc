@@ -23,6 +23,7 @@
 #include "ops/convolution/pad_channels.h"
 #include "ops/stored_attention/stored_attention.h"
 #include "optim/host_parameters.h"
+#include "parallel/cut_stage.h"
 #include "parallel/gather_codes.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
@@ -83,6 +84,8 @@ bool GathersUpdated(const Making& m, Slice) {
   return m.trains() && ZeroOf(m.options) > 0 && !DividesWeights(m.options) &&
          m.purpose.carry != Carry::kAccumulate;
 }
+
+bool HasStages(const Making& m, Slice) { return m.options.mesh.ranks(kPipelineAxis) > 1; }
 
 bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
 
@@ -162,6 +165,8 @@ const std::vector<PassRow>& PassTable() {
       {"zero_state", {kDraft}, "training with ZeRO",
        [](M m, Slice) { return m.trains() && ZeroOf(m.options) > 0; },
        [](M m, Slice) { return New<parallel::ZeroState>(ZeroStateFrom(m)); }},
+      {"cut_stage", {kDraft}, "ranks of the pipeline axis", HasStages,
+       [](M m, Slice) { return New<parallel::CutStage>(CutStageFrom(m)); }},
       {"zero_weights", {kDraft}, "ZeRO 1 and 2, the first micro-step", GathersUpdated,
        [](M m, Slice) { return New<parallel::ZeroWeights>(ZeroWeightsFrom(m)); }},
       {"zero_parameters", {kDraft}, "ZeRO 3", Divides,

@@ -1,0 +1,196 @@
+#include "parallel/cut_stage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <utility>
+
+#include "base/axes.h"
+#include "graph/builder.h"
+#include "graph/step_shape.h"
+#include "graph/tensor_ids.h"
+#include "ops/collectives/axis.h"
+#include "ops/collectives/collective.h"
+#include "ops/data_movement/views.h"
+#include "ops/definition.h"
+#include "parallel/stage_map.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+
+class Cutter {
+ public:
+  Cutter(Program& program, const CutStageOptions& options)
+      : program_(program), map_(program, options.blocks), stage_(options.stage), g_(program) {
+    g_.set_made_by("cut_stage");
+  }
+
+  graph::PassResult Run() {
+    const std::vector<bool> runs = map_.NodesOf(stage_);
+    const size_t update = graph::FirstUpdate(program_);
+    FindMetrics();
+    nodes_ = std::exchange(program_.mutable_nodes(), {});
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      if (n == update) SumMetrics();
+      if (!runs[n]) continue;
+      Node node = std::move(nodes_[n]);
+      if (node.phase == Phase::kUpdate) {
+        for (TensorId& id : node.inputs) id = graph::Substitute(summed_, id);
+        if (map_.Joins(n)) {
+          JoinNorm(node);
+          continue;
+        }
+      }
+      program_.mutable_nodes().push_back(std::move(node));
+    }
+    NameCrossing();
+    const size_t all = nodes_.size();
+    DropOthers();
+    return {true, fmt::format("stage {} of {}: {} of {} nodes", stage_, map_.stages(),
+                              program_.nodes().size(), all)};
+  }
+
+ private:
+  // Those that some stages have, to be known where updates are decided.
+  void FindMetrics() {
+    for (const TensorId id : graph::TensorIds(program_)) {
+      const Tensor& tensor = program_.tensor(id);
+      if (tensor.role != Role::kMetric || tensor.alias || !tensor.merge) continue;
+      if (map_.OfTensor(id) >= 0) metrics_.push_back(id);
+    }
+  }
+
+  // Zeros of the other stages change no sum.
+  void SumMetrics() {
+    g_.set_scope("");
+    g_.set_phase(Phase::kBackward);
+    for (const TensorId metric : metrics_) {
+      if (map_.OfTensor(metric) == stage_) continue;
+      g_.EmitInto({metric}, "fill", {}, ZerosOf(g_.type(metric)));
+    }
+    g_.set_phase(Phase::kUpdate);
+    for (const TensorId metric : metrics_) {
+      graph::Attributes attributes = ops::AlongAxis(kPipelineAxis);
+      if (program_.tensor(metric).merge->ranks == graph::OverRanks::kMax) {
+        attributes.Set(ops::kReduction, std::string(ops::kMaximum));
+      }
+      g_.EmitInto({metric}, "all_reduce_start", {metric}, std::move(attributes));
+    }
+    for (const TensorId metric : metrics_) {
+      const TensorId all = g_.Like(metric, NameOf(metric) + ".all", metric);
+      program_.mutable_tensor(all).persistent = true;  // a result: the host reads the sum
+      g_.EmitInto({all}, "all_reduce_done", {metric});
+      summed_[metric] = all;
+    }
+  }
+
+  const std::string& NameOf(TensorId id) const { return program_.tensor(id).name; }
+
+  static graph::Attributes ZerosOf(const graph::TensorType& type) {
+    graph::Attributes attributes = {{"dtype", std::string(graph::Name(type.dtype))},
+                                    {"value", 0.0}};
+    if (type.shape.rank() > 0) ops::SetShape(attributes, type.shape);
+    return attributes;
+  }
+
+  // Each stage's gradients have their places among those that it sends.
+  void JoinNorm(const Node& norm) {
+    std::map<int64_t, int64_t> counts;                // by stage
+    std::vector<std::pair<int64_t, int64_t>> places;  // of each input: stage, number there
+    for (const TensorId id : norm.inputs) {
+      const int64_t stage = map_.OfTensor(id);
+      places.emplace_back(stage, stage < 0 ? 0 : counts[stage]++);
+    }
+    const int64_t most = std::ranges::max(counts | std::views::values);
+    g_.set_beside(norm);
+    std::map<size_t, TensorId> own;  // square sums, by input
+    std::vector<TensorId> sent;
+    for (size_t i = 0; i < norm.inputs.size(); ++i) {
+      const int64_t stage = places[i].first;
+      if (stage >= 0 && stage != stage_) continue;
+      const TensorId squares =
+          g_.Emit1("square_sum", {norm.inputs[i]}, {}, NameOf(norm.inputs[i]) + ".squares");
+      own[i] = squares;
+      if (stage == stage_) sent.push_back(squares);
+    }
+    while (std::ssize(sent) < most) {
+      sent.push_back(sent.empty()
+                         ? g_.Emit1("fill", {}, ZerosOf({graph::DType::kFloat64, {}}), "no_squares")
+                         : sent.back());
+    }
+    const TensorId stacked = g_.Emit1("stack", std::move(sent), {}, "stage.squares");
+    const TensorId all =
+        ops::AllGather(g_, stacked, kPipelineAxis, {map_.stages() * most}, "stages.squares");
+    std::vector<TensorId> sums;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const auto [stage, number] = places[i];
+      sums.push_back(stage < 0 ? own.at(i)
+                               : ops::Slice(g_, all, stage * most + number, {},
+                                            NameOf(norm.inputs[i]) + ".squares"));
+    }
+    g_.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+  }
+
+  void NameCrossing() {
+    if (stage_ > 0) {
+      Carry(map_.cut(stage_ - 1).forward, kStageIn);
+      Carry(map_.cut(stage_ - 1).backward, kStageInGrad);
+    }
+    if (stage_ + 1 < map_.stages()) {
+      Carry(map_.cut(stage_).forward, kStageOut);
+      Carry(map_.cut(stage_).backward, kStageOutGrad);
+    }
+  }
+
+  void Carry(TensorId id, std::string_view name) {
+    if (id == graph::kNoTensor) return;
+    program_.Rename(id, std::string(name));
+    program_.mutable_tensor(id).persistent = true;
+  }
+
+  // What is carried and no node of this stage mentions.
+  void DropOthers() {
+    std::vector<bool> mentioned(program_.tensors().size(), false);
+    const auto mention = [&](TensorId id) {
+      while (id != graph::kNoTensor) {
+        mentioned[static_cast<size_t>(id)] = true;
+        const std::optional<graph::Alias>& alias = program_.tensor(id).alias;
+        id = alias ? alias->base : graph::kNoTensor;
+      }
+    };
+    for (const Node& node : program_.nodes()) {
+      for (const TensorId id : node.inputs) mention(id);
+      for (const TensorId id : node.outputs) mention(id);
+    }
+    for (const TensorId id : graph::TensorIds(program_)) {
+      if (!mentioned[static_cast<size_t>(id)]) program_.mutable_tensor(id).persistent = false;
+    }
+    program_.DropUnusedTensors();
+  }
+
+  Program& program_;
+  const StageMap map_;  // of the program as it was
+  const int64_t stage_;
+  graph::Builder g_;
+  std::vector<Node> nodes_;
+  std::vector<TensorId> metrics_;
+  std::map<TensorId, TensorId> summed_;  // by metric: the sum over stages
+};
+
+}  // namespace
+
+graph::PassResult CutStage::Run(Program& program) { return Cutter(program, options_).Run(); }
+
+}  // namespace plimsoll::parallel
