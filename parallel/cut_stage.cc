@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <optional>
 #include <ranges>
 #include <string>
 #include <utility>
 
 #include "base/axes.h"
 #include "graph/builder.h"
+#include "graph/phase_cut.h"
 #include "graph/step_shape.h"
 #include "graph/tensor_ids.h"
 #include "ops/collectives/axis.h"
@@ -57,7 +57,7 @@ class Cutter {
     }
     NameCrossing();
     const size_t all = nodes_.size();
-    DropOthers();
+    graph::DropUnmentioned(program_);
     return {true, fmt::format("stage {} of {}: {} of {} nodes", stage_, map_.stages(),
                               program_.nodes().size(), all)};
   }
@@ -158,26 +158,6 @@ class Cutter {
     if (id == graph::kNoTensor) return;
     program_.Rename(id, std::string(name));
     program_.mutable_tensor(id).persistent = true;
-  }
-
-  // What is carried and no node of this stage mentions.
-  void DropOthers() {
-    std::vector<bool> mentioned(program_.tensors().size(), false);
-    const auto mention = [&](TensorId id) {
-      while (id != graph::kNoTensor) {
-        mentioned[static_cast<size_t>(id)] = true;
-        const std::optional<graph::Alias>& alias = program_.tensor(id).alias;
-        id = alias ? alias->base : graph::kNoTensor;
-      }
-    };
-    for (const Node& node : program_.nodes()) {
-      for (const TensorId id : node.inputs) mention(id);
-      for (const TensorId id : node.outputs) mention(id);
-    }
-    for (const TensorId id : graph::TensorIds(program_)) {
-      if (!mentioned[static_cast<size_t>(id)]) program_.mutable_tensor(id).persistent = false;
-    }
-    program_.DropUnusedTensors();
   }
 
   Program& program_;
