@@ -111,18 +111,21 @@ void StepFeed::FillMicroStep(int64_t micro_step, int64_t step, int64_t draw, Ses
 }
 
 void StepFeed::Fill(int64_t step, const StepRun& run, Session& session) {
+  if (!BeginsMicroSteps(run.action)) return;
   if (!start_) start_ = Clock::now();
   if (run.number == 0) {
-    filled_.assign(static_cast<size_t>(run.micro_steps), -1);
+    filled_.clear();
     fill_seconds_ = 0;
     read_ = 0;
     copied_before_ = session.memory().copy_seconds();
   }
+  const auto end = static_cast<size_t>(run.slot + run.micro_steps);
+  if (filled_.size() < end) filled_.resize(end, -1);
   for (int64_t i = 0; i < run.micro_steps; ++i) {
     // The samples that the run before has read need not be filled in again.
-    int64_t& filled = filled_[static_cast<size_t>(i)];
+    int64_t& filled = filled_[static_cast<size_t>(run.slot + i)];
     if (std::exchange(filled, run.draw + i) == run.draw + i) continue;
-    FillMicroStep(i, step, run.draw + i, session);
+    FillMicroStep(run.slot + i, step, run.draw + i, session);
     ++read_;
     samples_ += draws_.batch;
   }
@@ -188,7 +191,7 @@ std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const Compiled
   const int64_t samples = config_.train.accumulate * draws_.data_ranks * draws_.batch;
   for (ObjectiveStep& told : told_) told.targets.clear();
   for (const StepEntry& entry : compiled.step.entries) {
-    if (entry.micro_step > 0) continue;
+    if (entry.micro_step > 0 || !BeginsMicroSteps(entry.action)) continue;
     for (const StepUpdate& update : entry.updates) {
       const auto objective = static_cast<size_t>(update.objective);
       const int64_t targets = source_->CountTargets(compiled.objectives[objective].name,

@@ -77,7 +77,7 @@ class StepFeed {
   data::Draws draws_;
   std::unique_ptr<data::Source> source_;
   std::vector<ObjectiveStep> told_;
-  std::vector<int64_t> filled_;  // draws that the slots hold, by number of the micro-step
+  std::vector<int64_t> filled_;  // draws that the slots hold, by number of the micro-step or slot
   DataReads reads_;              // in whose order batches are prepared
   int64_t read_ = 0;             // the step's next one
   int64_t workers_ = 0;

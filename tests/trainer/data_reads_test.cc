@@ -13,9 +13,11 @@ std::vector<int64_t> Expected(const StepPrograms& step) {
   std::vector<int64_t> reads, held(64, -1);
   for (int64_t number = 0; number < step.runs(); ++number) {
     const StepRun run = step.At(number);
+    if (!BeginsMicroSteps(run.action)) continue;
     for (int64_t i = 0; i < run.micro_steps; ++i) {
-      if (held[static_cast<size_t>(i)] != run.draw + i) reads.push_back(run.draw + i);
-      held[static_cast<size_t>(i)] = run.draw + i;
+      int64_t& of_slot = held[static_cast<size_t>(run.slot + i)];
+      if (of_slot != run.draw + i) reads.push_back(run.draw + i);
+      of_slot = run.draw + i;
     }
   }
   return reads;
@@ -50,6 +52,19 @@ TEST(DataReads, BeginAgainForAnObjectiveWithTheSameData) {
       {0, 1, 2, 3, 0, 1, 2, 3});
   ExpectReads({{.micro_steps = 2, .draw = 0}, {.times = 2, .micro_steps = 2, .draw = 0}},
               {0, 1, 2, 3});
+}
+
+// Backward passes find what their forward passes have read, in their slots.
+TEST(DataReads, AreThoseOfForwardPasses) {
+  using enum StepAction;
+  ExpectReads({{.draw = 0, .action = kForward, .slot = 0},
+               {.draw = 1, .action = kForward, .slot = 1},
+               {.draw = 0, .action = kBackward, .slot = 0},
+               {.draw = 2, .action = kForward, .slot = 0},
+               {.draw = 1, .action = kBackward, .slot = 1},
+               {.draw = 2, .action = kBackward, .slot = 0},
+               {.draw = 2, .action = kUpdate, .slot = 0}},
+              {0, 1, 2});
 }
 
 // Several updates with data of their own; the other objective has the last one's.

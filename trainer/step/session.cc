@@ -118,7 +118,8 @@ void Session::MakeInputs() {
   const std::set<std::string, std::less<>> no_data = InputsWithoutData(compiled_.objectives);
   int64_t most = compiled_.options.micro_steps_per_program;
   for (int64_t run = 0; run < compiled_.step.runs(); ++run) {
-    most = std::max(most, compiled_.step.At(run).all_micro_steps());
+    const StepRun what = compiled_.step.At(run);
+    most = std::max(most, what.slot + what.all_micro_steps());
   }
   inputs_.resize(static_cast<size_t>(most));
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -286,9 +287,15 @@ void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed
 
 void Session::Run(int64_t step, int64_t run) {
   const StepRun what = compiled_.step.At(run);
+  if (BeginsMicroSteps(what.action)) HandIn(step, what);
+  executors_[what.program]->Run();
+  in_parts_ = compiled_.step.gather >= 0 && what.ends;
+}
+
+void Session::HandIn(int64_t step, const StepRun& what) {
   for (int64_t i = 0; i < what.all_micro_steps(); ++i) {
     const int64_t number = step * micro_steps_ + what.number + i;
-    for (const Draw& draw : inputs_[static_cast<size_t>(i)].draws) {
+    for (const Draw& draw : inputs_[static_cast<size_t>(what.slot + i)].draws) {
       const int32_t values[2] = {
           seed_, static_cast<int32_t>(number * draw.numbers.scale + draw.numbers.offset)};
       Put(draw.slot, values);
@@ -302,8 +309,6 @@ void Session::Run(int64_t step, int64_t run) {
     }
   }
   PutData(what.program, /*step=*/true);
-  executors_[what.program]->Run();
-  in_parts_ = compiled_.step.gather >= 0 && what.ends;
 }
 
 void Session::GatherWeights() {

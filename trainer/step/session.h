@@ -254,6 +254,7 @@ class Session {
   void Put(const Where& slot, const void* from);
   void Get(const Where& slot, void* to) const;
   void MakeInputPlaces();
+  void HandIn(int64_t step, const StepRun& what);  // what the run reads
   // `step`: the program is the step's, not an evaluation, which reads slots().
   void PutData(int program, bool step);
   // How tensor-parallel ranks share a parameter; nullptr: each has all of it.

@@ -7,6 +7,15 @@
 #include "graph/objective.h"
 
 namespace plimsoll::trainer {
+namespace {
+
+// That begin with runs of the entry.
+int64_t MicroStepsOf(const StepEntry& entry) {
+  if (!BeginsMicroSteps(entry.action)) return 0;
+  return entry.times * entry.micro_steps * std::ssize(entry.updates);
+}
+
+}  // namespace
 
 int64_t StepPrograms::runs() const {
   int64_t runs = 0;
@@ -16,9 +25,7 @@ int64_t StepPrograms::runs() const {
 
 int64_t StepPrograms::micro_steps() const {
   int64_t micro_steps = 0;
-  for (const StepEntry& entry : entries) {
-    micro_steps += entry.times * entry.micro_steps * std::ssize(entry.updates);
-  }
+  for (const StepEntry& entry : entries) micro_steps += MicroStepsOf(entry);
   return micro_steps;
 }
 
@@ -33,10 +40,14 @@ StepRun StepPrograms::At(int64_t run) const {
               .ends = entry.ends,
               .updates = entry.updates,
               .draw = entry.draw + at,
-              .number = number + at};
+              .number = BeginsMicroSteps(entry.action) ? number + at : entry.micro_step + at,
+              .action = entry.action,
+              .slot = entry.slot,
+              .receives = entry.receives,
+              .sends = entry.sends};
     }
     begin += entry.times;
-    number += entry.times * entry.micro_steps * std::ssize(entry.updates);
+    number += MicroStepsOf(entry);
   }
   throw InternalError("a step has no such run");
 }

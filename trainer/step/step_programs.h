@@ -37,6 +37,21 @@ struct StepUpdate {
   bool operator==(const StepUpdate&) const = default;
 };
 
+// What a run of a program does. A stage of a pipeline runs the phases of its micro-batches apart
+// (trainer/step/stage_schedule.h).
+enum class StepAction : uint8_t {
+  kMicroStep,  // forward and backward passes, and the update where the entry ends with one
+  kForward,    // of a micro-batch, which keeps its slot until its kBackward
+  kBackward,
+  kUpdate,  // by itself
+};
+
+// Whether such a run begins micro-steps: it reads their data, and they count. The runs that belong
+// to the same micro-steps do neither.
+constexpr bool BeginsMicroSteps(StepAction action) {
+  return action == StepAction::kMicroStep || action == StepAction::kForward;
+}
+
 // Consecutive runs of one program.
 struct StepEntry {
   int program = 0;          // index into CompiledStep::programs
@@ -47,6 +62,13 @@ struct StepEntry {
   // One, or several, each whole and of one micro-step: their objectives read the same data.
   std::vector<StepUpdate> updates = {{}};
   int64_t draw = 0;  // of the step's data, for the first micro-step; the others read the next
+  StepAction action = StepAction::kMicroStep;
+  // Where the inputs of the first micro-step lie, and what it keeps between its phases: its number
+  // in a program that has them all (graph/micro_steps.h). Those of the others follow.
+  int64_t slot = 0;
+  // The tensors, by their names in slot 0, that a stage awaits before a run, and sends behind it
+  // (parallel/cut_stage.h). Empty: none.
+  std::string_view receives = {}, sends = {};
 };
 
 // One run of an entry's program.
@@ -58,6 +80,9 @@ struct StepRun {
   std::span<const StepUpdate> updates;
   int64_t draw = 0;    // of the first micro-step
   int64_t number = 0;  // of the first micro-step, among all of the step
+  StepAction action = StepAction::kMicroStep;
+  int64_t slot = 0;
+  std::string_view receives = {}, sends = {};
 
   // Those of all its updates, each of which draws random numbers of its own.
   int64_t all_micro_steps() const { return micro_steps * static_cast<int64_t>(updates.size()); }
@@ -82,7 +107,8 @@ struct StepPrograms {
   int logits = -1;                    // for whole texts, without a cache
   int snapshot = -1;                  // copies the state that snapshots save (carried_state.h)
 
-  // The numbers of program runs and of micro-steps in a step.
+  // The numbers of program runs and of micro-steps in a step. The phases of a micro-step count as
+  // one.
   int64_t runs() const;
   int64_t micro_steps() const;
   // The step's run number `run`, 0 ≤ run < runs().
