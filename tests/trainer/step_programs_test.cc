@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "tests/trainer/tiny_session.h"
+#include "trainer/step/stage_schedule.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -54,6 +55,33 @@ TEST(StepPrograms, HoldSeveralMicroSteps) {
   EXPECT_EQ(RunsOf(4, 2), (Names{"train_begin", "train_end*"}));
   EXPECT_EQ(RunsOf(8, 2), (Names{"train_begin", "train_between", "train_between", "train_end*"}));
   EXPECT_THROW(RunsOf(4, 3), InternalError);
+}
+
+// The phases of a micro-step that a pipeline's stage runs apart are one micro-step, whose number
+// they have.
+TEST(StepPrograms, CountMicroStepsThatBegin) {
+  StepPrograms step;
+  for (int64_t stage : {0, 2}) {
+    step.entries.clear();
+    const StageList list = OneForwardOneBackward(3, stage, 4);
+    for (const StageRun& run : list) {
+      step.entries.push_back({.micro_step = run.micro_batch,
+                              .ends = run.action == StepAction::kUpdate,
+                              .draw = run.micro_batch,
+                              .action = run.action,
+                              .slot = run.slot,
+                              .receives = run.receives,
+                              .sends = run.sends});
+    }
+    EXPECT_EQ(step.micro_steps(), 4);
+    EXPECT_EQ(step.runs(), std::ssize(list));
+    for (int64_t number = 0; number < step.runs(); ++number) {
+      const StepRun run = step.At(number);
+      const StageRun& want = list[static_cast<size_t>(number)];
+      EXPECT_EQ((StageRun{run.action, run.number, run.slot, run.receives, run.sends}), want);
+      EXPECT_EQ(run.draw, want.micro_batch);
+    }
+  }
 }
 
 // Three times those of a forward pass, without recomputation.
