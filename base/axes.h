@@ -28,4 +28,9 @@ inline MeshAxis TensorAxis(int64_t ranks) {
   return {.name = std::string(kTensorAxis), .ranks = ranks, .reduces_maxima = true};
 }
 
+// Stages send activations and gradients to their neighbours (runtime/stage_link.h).
+inline MeshAxis PipelineAxis(int64_t ranks) {
+  return {.name = std::string(kPipelineAxis), .ranks = ranks, .stages = true};
+}
+
 }  // namespace plimsoll

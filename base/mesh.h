@@ -23,6 +23,7 @@ struct MeshAxis {
   // Properties of its collectives, from which devices prepare for them, and plans know their cost:
   bool gathers_beside_work = false;  // other work hides its all-gathers
   bool reduces_maxima = false;       // reduces maxima, not only sums
+  bool stages = false;  // ranks run other programs, and send tensors to their neighbours in between
 
   bool operator==(const MeshAxis&) const = default;
 };

@@ -24,6 +24,7 @@
 #include "runtime/ranks/rank_group.h"
 #include "runtime/ranks/world.h"
 #include "runtime/segments.h"
+#include "runtime/stage_link.h"
 #include "runtime/stored_parameter.h"
 #include "runtime/tensor_memory.h"
 
@@ -169,6 +170,10 @@ class Device {
   virtual std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks,
                                                               const MeshAxis& axis,
                                                               int channels) = 0;
+
+  // The same between the devices of neighbouring stages (runtime/ranks/rank_group.h).
+  virtual std::unique_ptr<StageLink> MakeStageLink(RankGroup& stages, std::vector<int64_t> ranks,
+                                                   int channels) = 0;
 
   // Fill elements of a parameter in this device's arenas. Element i becomes draw from.Number(i), or
   // value from.Number(i). On a GPU they happen in order with the runs and transfers of arenas.

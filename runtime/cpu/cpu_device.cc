@@ -138,6 +138,10 @@ class CpuDevice : public Device {
                                                       int /*channels*/) override {
     return ranks.MakeCpuCommunicator();
   }
+  std::unique_ptr<StageLink> MakeStageLink(RankGroup& stages, std::vector<int64_t> ranks,
+                                           int /*channels*/) override {
+    return stages.MakeCpuStageLink(std::move(ranks));
+  }
   std::unique_ptr<SegmentSource> MakeSegments(graph::Place) override {
     return std::make_unique<MappedSegments>();
   }

@@ -5,6 +5,7 @@
 #include "gpu/libraries.h"
 #include "gpu/peak_rates.h"
 #include "runtime/cuda/cuda_memory.h"
+#include "runtime/cuda/cuda_stage_link.h"
 #include "runtime/cuda/cuda_store.h"
 #include "runtime/cuda/gpu_memory.h"
 #include "runtime/ranks/cuda_communicator.h"
@@ -107,7 +108,15 @@ class CudaDevice : public Device {
         {.max_channels = channels, .copy_engines = axis.gathers_beside_work, .name = axis.name});
     Connect(*made, axis, streams_.compute.get());
     communicator_bytes_ += ProcessBytes() - before;
-    communicators_.push_back(made.get());
+    // The arenas of stages differ in size, and cannot be registered together.
+    if (!axis.stages) communicators_.push_back(made.get());
+    return made;
+  }
+  std::unique_ptr<StageLink> MakeStageLink(RankGroup& stages, std::vector<int64_t> ranks,
+                                           int channels) override {
+    const int64_t before = ProcessBytes();
+    auto made = MakeCudaStageLink(stages, std::move(ranks), channels, streams_.compute.get());
+    communicator_bytes_ += ProcessBytes() - before;
     return made;
   }
   std::unique_ptr<SegmentSource> MakeSegments(graph::Place place) override {

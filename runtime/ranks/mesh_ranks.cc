@@ -26,12 +26,20 @@ MeshRanks::MeshRanks(RankGroup& all, Mesh mesh) : position_{std::move(mesh), all
 
 void MeshRanks::Connect(Device& device, int channels) {
   communicators_ = {};
+  stage_link_.reset();
   for (size_t i = 0; i < own_groups_.size(); ++i) {
     const MeshAxis& axis = position_.mesh.axes()[i];
     if (own_groups_[i] != nullptr) {
       own_communicators_[i] = device.MakeCommunicator(*own_groups_[i], axis, channels);
     }
     communicators_.Add(axis.name, own_communicators_[i].get());
+  }
+  for (size_t i = 0; i < own_groups_.size(); ++i) {
+    const MeshAxis& axis = position_.mesh.axes()[i];
+    if (own_groups_[i] == nullptr || !axis.stages) continue;
+    if (stage_link_ != nullptr) throw InternalError("a mesh with stages along two axes");
+    stage_link_ = device.MakeStageLink(*own_groups_[i],
+                                       position_.mesh.GroupOf(position_.rank, axis.name), channels);
   }
 }
 

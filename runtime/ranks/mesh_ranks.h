@@ -9,6 +9,7 @@
 #include "ops/collectives/axis.h"
 #include "runtime/device.h"
 #include "runtime/ranks/rank_group.h"
+#include "runtime/stage_link.h"
 
 namespace plimsoll::runtime {
 
@@ -18,8 +19,8 @@ class MeshRanks {
   // ranks.
   MeshRanks(RankGroup& all, Mesh mesh);
 
-  // Makes the communicators between the ranks' devices, which must be destroyed after them. All
-  // ranks call. `channels`: the most for each communicator; 0: NCCL's own choice.
+  // Makes the communicators and the link between the ranks' devices, which must be destroyed after
+  // them. All ranks call. `channels`: the most for each communicator; 0: NCCL's own choice.
   void Connect(Device& device, int channels);
 
   const Mesh& mesh() const { return position_.mesh; }
@@ -27,12 +28,15 @@ class MeshRanks {
   // nullptr for an axis along which this rank is alone.
   const AxisGroups& groups() const { return groups_; }
   const ops::AxisCommunicators& communicators() const { return communicators_; }
+  // Between this rank's stage and its neighbours; nullptr without stages.
+  StageLink* stage_link() const { return stage_link_.get(); }
 
  private:
   MeshPosition position_;
   // By axis, in the mesh's order.
   std::vector<std::unique_ptr<RankGroup>> own_groups_;
   std::vector<std::unique_ptr<ops::Communicator>> own_communicators_;
+  std::unique_ptr<StageLink> stage_link_;
   AxisGroups groups_;
   ops::AxisCommunicators communicators_;
 };

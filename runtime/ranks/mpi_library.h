@@ -43,11 +43,14 @@ class MpiLibrary {
   decltype(&MPI_Error_string) const Error_string = Find("MPI_Error_string");
   decltype(&MPI_Finalize) const Finalize = Find("MPI_Finalize");
   decltype(&MPI_Finalized) const Finalized = Find("MPI_Finalized");
+  decltype(&MPI_Get_count) const Get_count = Find("MPI_Get_count");
   decltype(&MPI_Init_thread) const Init_thread = Find("MPI_Init_thread");
   decltype(&MPI_Irecv) const Irecv = Find("MPI_Irecv");
   decltype(&MPI_Isend) const Isend = Find("MPI_Isend");
+  decltype(&MPI_Issend) const Issend = Find("MPI_Issend");
   decltype(&MPI_Recv) const Recv = Find("MPI_Recv");
   decltype(&MPI_Send) const Send = Find("MPI_Send");
+  decltype(&MPI_Wait) const Wait = Find("MPI_Wait");
   decltype(&MPI_Waitall) const Waitall = Find("MPI_Waitall");
 
   const MPI_Comm world = Find("ompi_mpi_comm_world");

@@ -8,13 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "ops/collectives/communicator.h"
+#include "runtime/ranks/mpi_comm.h"
 #include "runtime/ranks/mpi_library.h"
+#include "runtime/ranks/mpi_stage_link.h"
 #include "runtime/ranks/rank_reduction.h"
 
 namespace plimsoll::runtime {
@@ -29,53 +31,6 @@ constexpr int kTag = 0;
 
 std::byte* Bytes(void* data) { return static_cast<std::byte*>(data); }
 const std::byte* Bytes(const void* data) { return static_cast<const std::byte*>(data); }
-
-// An MPI communicator that is freed with its owner.
-class OwnedMpiComm {
- public:
-  explicit OwnedMpiComm(MPI_Comm comm) : comm_(comm) {}
-  // MPI may wait for other ranks here, so it isn't called while an exception passes through.
-  ~OwnedMpiComm() {
-    int finished = 0;
-    Mpi().Finalized(&finished);
-    if (finished == 0 && std::uncaught_exceptions() == 0) Mpi().Comm_free(&comm_);
-  }
-  OwnedMpiComm(const OwnedMpiComm&) = delete;
-  OwnedMpiComm& operator=(const OwnedMpiComm&) = delete;
-
-  MPI_Comm get() const { return comm_; }
-
- private:
-  MPI_Comm comm_;
-};
-
-// MPI counts in int: calls piece(first byte, bytes) for consecutive pieces that fit.
-template <typename Piece>
-void ForEachPiece(int64_t bytes, const Piece& piece) {
-  constexpr int64_t kPieceBytes = int64_t{1} << 30;
-  for (int64_t first = 0; first < bytes; first += kPieceBytes) {
-    piece(first, static_cast<int>(bytes - first < kPieceBytes ? bytes - first : kPieceBytes));
-  }
-}
-
-int RankIn(MPI_Comm comm) {
-  int rank = 0;
-  CheckMpi(Mpi().Comm_rank(comm, &rank), "MPI_Comm_rank");
-  return rank;
-}
-
-int SizeOf(MPI_Comm comm) {
-  int size = 0;
-  CheckMpi(Mpi().Comm_size(comm, &size), "MPI_Comm_size");
-  return size;
-}
-
-// Duplicates `comm`, so that messages of the two are kept apart. All its ranks call.
-MPI_Comm Duplicate(MPI_Comm comm) {
-  MPI_Comm copy;
-  CheckMpi(Mpi().Comm_dup(comm, &copy), "MPI_Comm_dup");
-  return copy;
-}
 
 // Collective calls between CPUs through MPI. Reductions are our own, on pieces that MPI transfers,
 // so that elements are added in the order of the ranks, whatever order MPI would choose.
@@ -250,6 +205,10 @@ class MpiGroup : public RankGroup {
   std::unique_ptr<ops::Communicator> MakeCpuCommunicator() override {
     if (size_ == 1) return MakeGroupOfOne()->MakeCpuCommunicator();
     return std::make_unique<MpiCommunicator>(comm_.get());
+  }
+
+  std::unique_ptr<StageLink> MakeCpuStageLink(std::vector<int64_t> ranks) override {
+    return MakeMpiStageLink(comm_.get(), std::move(ranks));
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "runtime/ranks/rank_group.h"
 
+#include "base/error.h"
 #include "runtime/ranks/communicator_of_one.h"
 
 namespace plimsoll::runtime {
@@ -17,6 +18,9 @@ class GroupOfOne : public RankGroup {
   }
   std::unique_ptr<ops::Communicator> MakeCpuCommunicator() override {
     return std::make_unique<CpuCommunicatorOfOne>();
+  }
+  std::unique_ptr<StageLink> MakeCpuStageLink(std::vector<int64_t> /*ranks*/) override {
+    throw InternalError("a pipeline of one rank has no links");
   }
 };
 

@@ -13,6 +13,7 @@
 
 #include "base/mesh.h"
 #include "ops/collectives/communicator.h"
+#include "runtime/stage_link.h"
 
 namespace plimsoll::runtime {
 
@@ -38,6 +39,10 @@ class RankGroup {
   // A communicator between the CPUs of these ranks. Allocates 4 MiB for reductions, or nothing for
   // a single rank.
   virtual std::unique_ptr<ops::Communicator> MakeCpuCommunicator() = 0;
+
+  // A link between the CPUs of these ranks, each a stage of a pipeline, in their order. All of them
+  // call. `ranks`: their ranks in the job, for messages. InternalError for a single rank.
+  virtual std::unique_ptr<StageLink> MakeCpuStageLink(std::vector<int64_t> ranks) = 0;
 };
 
 // The groups that one rank belongs to, one for each axis of the mesh; nullptr: it is alone there.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/ranks/rank_group.h"
@@ -38,6 +39,9 @@ class World : public RankGroup {
   std::unique_ptr<RankGroup> Split(int color, int key) override { return all_->Split(color, key); }
   std::unique_ptr<ops::Communicator> MakeCpuCommunicator() override {
     return all_->MakeCpuCommunicator();
+  }
+  std::unique_ptr<StageLink> MakeCpuStageLink(std::vector<int64_t> ranks) override {
+    return all_->MakeCpuStageLink(std::move(ranks));
   }
 
   // This rank's number among the ranks on its host, which share memory; selects its GPU.

@@ -10,7 +10,8 @@ problems=0
 # expect CODE HOW [TEXT]: the exit code ('any': any but 0), and a text of the output.
 expect() {
   local code=0 output
-  output=$("$mpirun" 3 "$program" "$2" 2>&1) || code=$?
+  # shellcheck disable=SC2086  # HOW may be two words
+  output=$("$mpirun" 3 "$program" $2 2>&1) || code=$?
   if [ "$code" = 0 ] || { [ "$1" != any ] && [ "$code" != "$1" ]; } ||
     grep -q "user-provided time limit" <<<"$output" || ! grep -qF -- "${3:-}" <<<"$output"; then
     printf '%s: exit code %s, expected %s and "%s"; the output:\n%s\n' "$2" "$code" "$1" "${3:-}" "$output"
@@ -24,6 +25,12 @@ expect 7 leave
 expect 137 kill
 expect 3 throw "error: an error of the last rank"
 expect 7 thread
+
+# The same while the others wait for what it would send them as a stage of a pipeline.
+expect 7 "abort link"
+expect 137 "kill link" "process rank 2"
+expect 3 "throw link" "error: an error of the last rank"
+expect 3 "order link" "error: receive of micro-batch 1 from stage 2 (rank 2), slot 0: micro-batch 2 came"
 
 # The launcher of another MPI than this build's.
 output=$(ASAN_OPTIONS=detect_leaks=0 PMI_SIZE=4 PMI_RANK=0 timeout 20 "$program" in-order 2>&1)

@@ -103,6 +103,11 @@ class CopyingDevice : public runtime::Device {
                                                       const MeshAxis& axis, int channels) override {
     return cpu_->MakeCommunicator(ranks, axis, channels);
   }
+  std::unique_ptr<runtime::StageLink> MakeStageLink(runtime::RankGroup& stages,
+                                                    std::vector<int64_t> ranks,
+                                                    int channels) override {
+    return cpu_->MakeStageLink(stages, std::move(ranks), channels);
+  }
   void Store(const runtime::StoredParameter& to, const Stripe& from,
              const InitialDraws& draws) override {
     cpu_->Store(to, from, draws);
