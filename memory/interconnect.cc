@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "runtime/stage_link.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -86,6 +87,10 @@ int64_t CommunicatorBytes(const Mesh& mesh, int channels) {
     bytes += ((bytes == 0 ? 196 + 40 : 44) + 6 * channels) * kMiB;
     // Maxima are reduced through buffers, for at most 24 channels.
     if (axis.reduces_maxima) bytes += (186 + 4 * std::min(channels, 24)) * kMiB;
+    // Not measured: as much as an axis's, though these only send and receive.
+    if (axis.stages) {
+      bytes += runtime::kLinkCommunicators * (44 + 6 * runtime::LinkChannels(channels)) * kMiB;
+    }
   }
   return bytes;
 }

@@ -35,7 +35,8 @@ inline constexpr int kMostChannels = 32;
 // most a hundredth of the step longer than with 32.
 int FewestChannels(const MeshTraffic& traffic, double step_seconds);
 
-// The bytes on each GPU for communicators of the axes that have several ranks.
+// The bytes on each GPU for communicators of the axes that have several ranks, and for the link of
+// an axis of stages (runtime/stage_link.h).
 int64_t CommunicatorBytes(const Mesh& mesh, int channels);
 
 }  // namespace plimsoll::memory
