@@ -20,11 +20,13 @@
 #include <string>
 #include <string_view>
 
+#include "graph/attributes.h"
 #include "graph/program.h"
 
 namespace plimsoll::graph {
 
 std::string ToText(const Program& program);
+std::string ToText(const Attributes& attributes);  // "{factor=0.5}"; empty without any
 
 // UserError "SOURCE:LINE: reason" on anything malformed. The result is well-formed text, not yet a
 // valid program: call Verify.

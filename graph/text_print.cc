@@ -108,16 +108,7 @@ class Printer {
     text_ += " = " + node.op->name + "(";
     List(node.inputs);
     text_ += ")";
-    if (!node.attributes.empty()) {
-      text_ += " {";
-      bool first = true;
-      for (const auto& [name, value] : node.attributes.entries()) {
-        if (!first) text_ += ", ";
-        first = false;
-        text_ += name + "=" + ValueText(value);
-      }
-      text_ += "}";
-    }
+    if (!node.attributes.empty()) text_ += " " + ToText(node.attributes);
     if (!node.scope.empty()) text_ += " @" + node.scope;
     if (!node.made_by.empty()) text_ += " !" + node.made_by;
     if (node.workspace != kNoTensor) {
@@ -133,6 +124,15 @@ class Printer {
 };
 
 }  // namespace
+
+std::string ToText(const Attributes& attributes) {
+  std::string text;
+  for (const auto& [name, value] : attributes.entries()) {
+    text += text.empty() ? "{" : ", ";
+    text += name + "=" + ValueText(value);
+  }
+  return text.empty() ? "" : text + "}";
+}
 
 std::string ToText(const Program& program) { return Printer(program).Run(); }
 

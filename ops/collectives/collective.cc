@@ -171,6 +171,12 @@ Value AllGather(graph::Builder& g, Value x, std::string_view axis, const Shape& 
   return g.Emit1("all_gather_done", {y, x}, {}, name);
 }
 
+bool WaitsForRanks(const graph::Node& node) {
+  const bool reduces =
+      node.op->sharding.split_weight == graph::ShardingRule::kReduction || node.op->with_backward;
+  return IsCollective(*node.op) || (reduces && node.attributes.Has("axis"));
+}
+
 bool GathersParameter(const graph::Program& program, const graph::Node& node) {
   return node.op->name == "all_gather_start" &&
          program.tensor(node.inputs[0]).role == graph::Role::kParameter;

@@ -55,6 +55,10 @@ inline bool IsCollectiveDone(const graph::OpDef& op) {
   return op.transfer == graph::Transfer::kCollectiveDone;
 }
 
+// Whether the ranks of the node's axis must all run it for any to end it: it begins a collective,
+// or reduces over ranks by itself, as a loss over a split vocabulary does.
+bool WaitsForRanks(const graph::Node& node);
+
 // Whether the node gathers a parameter of which each rank holds a part.
 bool GathersParameter(const graph::Program& program, const graph::Node& node);
 
