@@ -26,6 +26,8 @@ PassResult Simplify::Run(Program& program) {
     Node& node = nodes[i];
     stays[i] = std::any_of(node.outputs.begin(), node.outputs.end(),
                            [&](TensorId id) { return id != kNoTensor && read[id]; });
+    // What is read under its own name is complete only after the end of its transfer.
+    if (IsDone(node.op->transfer)) stays[i] = stays[i] || read[program.Root(node.inputs[0])];
     if (!stays[i]) continue;
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       TensorId& id = node.outputs[k];

@@ -1,5 +1,6 @@
 // Removes nodes none of whose results are read, and optional outputs that are not read (such as a
-// norm's statistics in a forward-only program).
+// norm's statistics in a forward-only program). The end of a transfer stays as long as what it
+// transferred is read.
 #pragma once
 
 #include <string>

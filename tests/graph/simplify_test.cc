@@ -46,6 +46,28 @@ forward
   ExpectProgram(program, kText);
 }
 
+// A sum in place is read under its own name, but only after its end; what nobody reads has none.
+TEST(Simplify, KeepsTheEndOfWhatIsRead) {
+  constexpr std::string_view kText = R"(program p
+  tensor %x: f32[4] input persistent
+  tensor %most: f32[4] state persistent
+forward
+  %most = all_reduce_start(%most) {axis="tensor", reduction="max"}
+  %reduced: f32[4] view %most+0 = all_reduce_done(%most)
+)";
+  Program program = Parse(kText);
+  EXPECT_FALSE(Simplify().Run(program).changed);
+  ExpectProgram(program, kText);
+  Program unread = Parse(R"(program p
+  tensor %x: f32[4] input persistent
+forward
+  %sum: f32[4] = all_reduce_start(%x) {axis="data"}
+  %reduced: f32[4] view %sum+0 = all_reduce_done(%sum)
+)");
+  EXPECT_TRUE(Simplify().Run(unread).changed);
+  EXPECT_TRUE(unread.nodes().empty());
+}
+
 TEST(Simplify, KeepsNamedResults) {
   constexpr std::string_view kText = R"(program p
   tensor %x: f32[4] input persistent
