@@ -81,8 +81,9 @@ TEST(Agreement, NamesTheFirstDifference) {
   ExpectMessage(types, {last + ": its carried tensors differ from rank 0's: it has ", "bf16",
                         " where rank 0 has ", "f32", "start every rank"});
   const std::string more = refused([](CompileOptions& options) { options.evaluate = true; });
-  ExpectMessage(more, {last + ": its collectives differ from rank 0's: it has all_reduce_start @",
-                       "along 'data' in program 'evaluate'", "where rank 0 has nothing more"});
+  ExpectMessage(more,
+                {last + ": its collectives differ from rank 0's: it has all_reduce_start of %",
+                 "{axis=\"data\"} in program 'evaluate'", "where rank 0 has nothing more"});
   const std::string fewer =
       refused([](CompileOptions& options) { options.frozen = {"block.0.*"}; });
   ExpectMessage(fewer, {last + ": its carried tensors differ from rank 0's"});

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fnv1a.h"
 #include "graph/text.h"
-#include "ops/collectives/axis.h"
+#include "parallel/rank_calls.h"
 #include "trainer/step/carried_state.h"
 
 namespace plimsoll::trainer {
@@ -77,44 +78,52 @@ size_t FirstThatDiffers(runtime::World& world, const std::string& text) {
   return 0;
 }
 
-void RequireSameLines(runtime::World& world, const std::vector<std::string>& lines,
-                      std::string_view what) {
-  const std::string text = fmt::format("{}", fmt::join(lines, "\n"));
-  const size_t rank = FirstThatDiffers(world, text);
-  if (rank == 0) return;
-  // The lines themselves travel only now.
-  const std::vector<std::string> texts = world.Gather(text);
-  std::istringstream first_lines(texts[0]), rank_lines(texts[rank]);
+std::string Joined(const std::vector<std::string>& lines) {
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+// Names the first line in which a rank's text differs from rank 0's; they differ.
+std::string FirstDifference(const std::string& first, const std::string& text, size_t rank,
+                            std::string_view what) {
+  std::istringstream first_lines(first), rank_lines(text);
   const auto next = [](std::istringstream& from) {
     std::string line;
     return std::getline(from, line) ? line : std::string("nothing more");
   };
-  std::string first, other;
+  std::string in_first, in_text;
   do {
-    first = next(first_lines);
-    other = next(rank_lines);
-  } while (first == other);  // ends, since the texts differ
-  throw UserError(
-      fmt::format("rank {}: its {} differ from rank 0's: it has {} where rank 0 has "
-                  "{}; {}",
-                  rank, what, other, first, kWayOut));
+    in_first = next(first_lines);
+    in_text = next(rank_lines);
+  } while (in_first == in_text);  // ends, since the texts differ
+  return fmt::format("rank {}: its {} differ from rank 0's: it has {} where rank 0 has {}", rank,
+                     what, in_text, in_first);
 }
 
-// The types of arguments and, with a layout, where they lie.
-std::string Arguments(const graph::Program& program, const std::vector<graph::TensorId>& ids,
-                      const runtime::Layout* layout) {
-  std::vector<std::string> words;
-  for (const graph::TensorId id : ids) {
-    if (id == graph::kNoTensor) {
-      words.push_back("_");
-      continue;
+void RequireSameLines(runtime::World& world, const std::vector<std::string>& lines,
+                      std::string_view what) {
+  const std::string text = Joined(lines);
+  const size_t rank = FirstThatDiffers(world, text);
+  if (rank == 0) return;
+  // The lines themselves travel only now.
+  const std::vector<std::string> texts = world.Gather(text);
+  throw UserError(
+      fmt::format("{}; {}", FirstDifference(texts[0], texts[rank], rank, what), kWayOut));
+}
+
+constexpr std::string_view kCarried = "carried tensors";
+constexpr std::string_view kCollectives = "collectives";
+
+// Where arguments lie.
+std::string Places(const graph::Program& program, const graph::Node& node,
+                   const runtime::Layout& layout) {
+  std::vector<int64_t> places;
+  for (const auto* ids : {&node.inputs, &node.outputs}) {
+    for (const graph::TensorId id : *ids) {
+      // A view of a rank's own part lies elsewhere on each rank, its base does not.
+      if (id != graph::kNoTensor) places.push_back(layout.offset(program.Root(id)));
     }
-    words.push_back(program.tensor(id).type.ToString());
-    if (layout == nullptr) continue;
-    // A view of a rank's own part lies elsewhere on each rank, its base does not.
-    words.back() += fmt::format(" at {}", layout->offset(program.Root(id)));
   }
-  return fmt::format("{}", fmt::join(words, ", "));
+  return fmt::format("{}", fmt::join(places, ", "));
 }
 
 }  // namespace
@@ -162,13 +171,13 @@ CommonLines CommonLinesOf(const CompiledStep& compiled) {
   const bool gpu = compiled.options.device == runtime::DeviceKind::kCuda;
   for (size_t p = 0; p < compiled.programs.size(); ++p) {
     const graph::Program& program = *compiled.programs[p];
-    const runtime::Layout* const layout = gpu ? &compiled.plan.programs[p].layout : nullptr;
     for (const graph::Node& node : program.nodes()) {
-      if (!node.attributes.Has("axis")) continue;
-      common.collectives.push_back(fmt::format(
-          "{} @{} along '{}' in program '{}', {} → {}", node.op->name, node.scope,
-          ops::AxisOf(node.attributes), program.name(), Arguments(program, node.inputs, layout),
-          Arguments(program, node.outputs, layout)));
+      const std::optional<parallel::RankCall> call = parallel::CallOf(program, node);
+      // Each rank awaits a collective where it needs the result.
+      if (!call || call->done()) continue;
+      std::string line = fmt::format("{} in program '{}'", Text(*call), program.name());
+      if (gpu) line += " at " + Places(program, node, compiled.plan.programs[p].layout);
+      common.collectives.push_back(std::move(line));
     }
   }
   if (gpu && !common.collectives.empty()) {
@@ -185,8 +194,18 @@ CommonLines CommonLinesOf(const CompiledStep& compiled) {
 void RequireAgreement(runtime::World& world, const CompiledStep& compiled) {
   if (world.size() == 1) return;
   const CommonLines common = CommonLinesOf(compiled);
-  RequireSameLines(world, common.carried, "carried tensors");
-  RequireSameLines(world, common.collectives, "collectives");
+  RequireSameLines(world, common.carried, kCarried);
+  RequireSameLines(world, common.collectives, kCollectives);
+}
+
+std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank) {
+  const auto of = [&](const std::vector<std::string>& lines, const std::vector<std::string>& others,
+                      std::string_view what) {
+    if (lines == others) return std::string();
+    return FirstDifference(Joined(lines), Joined(others), static_cast<size_t>(rank), what);
+  };
+  const std::string carried = of(first.carried, other.carried, kCarried);
+  return carried.empty() ? of(first.collectives, other.collectives, kCollectives) : carried;
 }
 
 std::string FingerprintOf(const CompiledStep& compiled) {

@@ -54,15 +54,17 @@ void RequireSame(runtime::World& world, const std::string& text, const std::stri
 
 // Lines that must be equal on all ranks.
 struct CommonLines {
-  // The nodes that work along an axis of the mesh, with their types, in the order of the programs:
-  // ranks that issue collectives of several axes in different orders can wait for each other
-  // forever. On a GPU also the places of their tensors and the size of the arena, which ranks
-  // register together.
+  // The collectives (parallel/rank_calls.h), in the order of the programs: ranks that issue those
+  // of several axes in different orders can wait for each other forever. On a GPU also the places
+  // of their tensors and the size of the arena, which ranks register together.
   std::vector<std::string> collectives;
   // The carried tensors, with their types: together they make a snapshot.
   std::vector<std::string> carried;
 };
 CommonLines CommonLinesOf(const CompiledStep& compiled);
+
+// Names the first line in which a rank differs from rank 0; empty: none.
+std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank);
 
 // Throws a UserError on every rank that names the first line in which a rank differs from rank 0.
 // All ranks call.
