@@ -171,6 +171,9 @@ void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end) {
   command->add_flag("--parameters", o->parameters,
                     "list the parameters instead: their names here and in checkpoints, shapes, "
                     "types, whether they are trained, bytes");
+  command->add_flag("--check", o->check,
+                    "also compile the step of every rank, and prove that their collectives meet in "
+                    "an order that cannot deadlock");
   command->add_flag("--json", o->json, "for programs");
   command->add_option("--html", o->html, "also draw the plan, into this file");
   CLI::Option* diff = command->add_option(

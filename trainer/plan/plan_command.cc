@@ -21,6 +21,7 @@
 #include "trainer/config/rank_counts.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/run_config.h"
+#include "trainer/plan/check_ranks.h"
 #include "trainer/plan/code_products.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
@@ -197,6 +198,17 @@ void WritePage(const PlanCommand& command, const RunConfig& config, const models
   if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
 
+// Checks the steps of all ranks, where the command asks for it.
+std::optional<RanksCheck> CheckFor(const PlanCommand& command, const models::Model& model,
+                                   const CompiledStep& compiled) {
+  if (!command.check) return std::nullopt;
+  return CheckRanks(model, compiled);
+}
+
+void PrintCheck(const std::optional<RanksCheck>& check) {
+  if (check) PrintAnswer(Wrapped(check->Text(), kLineColumns, "  ") + "\n");
+}
+
 // Compiles a plan, warns of what has no effect there, and refuses a metric that it lacks.
 CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
                          const CompileOptions& options) {
@@ -255,11 +267,13 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
   const double predicted = PredictSeconds(compiled, cost);
   const std::optional<DataSpeed> data =
       DataSpeedFrom(command, config, planned.rate, compiled, predicted);
+  const std::optional<RanksCheck> check = CheckFor(command, *model, compiled);
   if (command.json || object != nullptr) {
     ordered_json made = PlanObject(config, *model, compiled, predicted);
     if (data) made["data"] = DataSpeedJson(*data);
     made["fits"] = fits;
     if (too_large) made["ways_to_fit"] = WaysJson(ways);
+    if (check) made["check"] = check->Json();
     if (object == nullptr) {
       PrintAnswer(made.dump(1) + "\n");
     } else {
@@ -270,6 +284,7 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
                                 : fits    ? ""
                                           : "with --budget 90% a plan that fits is looked for";
     PrintCompiled(config, *model, compiled, cost, predicted, {.way_out = way_out, .data = data});
+    PrintCheck(check);
   }
   if (object == nullptr) WritePage(command, config, *model, compiled);
   return too_large ? ExitCode::kBudgetNotMet : ExitCode::kDone;
@@ -295,6 +310,7 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
   const CandidateTable table(solver, budget, chosen);
   const std::optional<DataSpeed> data =
       DataSpeedFrom(command, chosen_config, planned.rate, compiled, predicted);
+  const std::optional<RanksCheck> check = CheckFor(command, model, compiled);
   if (command.json) {
     ordered_json made =
         PlanObject(config, model, compiled, predicted, ChoicesJson(config, chosen_config));
@@ -302,6 +318,7 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
     made["fits"] = true;
     made["budget_bytes"] = budget.process();
     made["candidates"] = table.Json();
+    if (check) made["check"] = check->Json();
     PrintAnswer(fmt::format("{}\n", made.dump(1)));
   } else {
     PrintCompiled(chosen_config, model, compiled, solver.cost(), predicted,
@@ -310,6 +327,7 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
     for (const std::string& reason : fastest.Reasons(/*used_only=*/false)) {
       PrintAnswer(Wrapped("  " + reason, kLineColumns, "    ") + "\n");
     }
+    PrintCheck(check);
   }
   WritePage(command, config, model, compiled);
 }
@@ -393,6 +411,12 @@ ExitCode RunPlan(const PlanCommand& command) {
                              !command.budget.empty() || !command.html.empty())) {
     throw UserError("plimsoll plan: --parameters lists them alone; give no other question");
   }
+  if (command.check && (command.sweep > 0 || !command.largest.empty() || command.ranks > 0 ||
+                        command.parameters || !command.diff.empty())) {
+    throw UserError(
+        "plimsoll plan: --check is of one plan; leave out --sweep, --max, --ranks, --parameters "
+        "and --diff");
+  }
   if (!command.diff.empty()) return RunPlanDiff(command);
   if (!command.fail_above.empty()) {
     throw UserError("plimsoll plan: --fail-above is for --diff: name the plan to compare with");
@@ -411,6 +435,7 @@ ExitCode RunPlan(const PlanCommand& command) {
   }
   const Planned planned = Load(command);
   const RunConfig& config = planned.config;
+  if (command.check) RequireCheckable(RanksFrom(config));
   if (command.parameters) {
     PrintParameters(config, command.json);
     return ExitCode::kDone;

@@ -22,6 +22,7 @@ struct PlanCommand {
   std::string largest;      // --max: train.micro_batch, model.sequence or model.layers; empty: none
   int64_t ranks = 0;        // number of ranks to lay out in every way; 0: as the file says
   bool parameters = false;  // list them instead
+  bool check = false;       // also compile and check the step of every rank (check_ranks.h)
   int64_t started = 1;      // ranks that were started; the plan is for as many
   bool json = false;
   std::string html;  // file to draw the plan into; empty: none
@@ -39,10 +40,11 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,
 // with `largest` the greatest value of that key that fits, with `ranks` the bytes of each rank for
-// every mesh, with `parameters` a list of these; with `html` it draws the plan. Looks at
-// the data (look_at_data.h), and times those that threads prepare; allocates no arena. UserError
-// with ExitCode::kBudgetNotMet when no plan fits the budget; returns that code when the plan is
-// printed and is too large for the GPU that it is for.
+// every mesh, with `parameters` a list of these; with `html` it draws the plan, with
+// `check` it also checks those of all ranks. Looks at the data (look_at_data.h), and times those
+// that threads prepare; allocates no arena. UserError with ExitCode::kBudgetNotMet when no plan
+// fits the budget; returns that code when the plan is printed and is too large for the GPU that it
+// is for.
 ExitCode RunPlan(const PlanCommand& command);
 
 // The plan of a command that asks for no other, as `--json` prints it but without other candidates;
