@@ -32,7 +32,7 @@ std::string CallAt(const CallList& list, size_t call) {
   return call < list.calls.size() ? Text(list.calls[call]) : "no more calls";
 }
 
-// The first difference between the calls of two ranks of one program; empty: there is none.
+// The first difference between the calls of two ranks of one program; empty: they are equal.
 std::string FirstDifference(const RankCalls& first, int64_t first_rank, const RankCalls& other,
                             int64_t rank) {
   const size_t runs = std::min(first.order.size(), other.order.size());
@@ -277,7 +277,7 @@ class Replay {
     return true;
   }
 
-  // Ends the first call in that stream of `member`. The rank `now` goes on by itself.
+  // Ends the first call in that stream of `member`. The rank `now` continues by itself.
   void End(int64_t member, size_t now, const std::string& stream) {
     ranks_[member].Meet(stream);
     if (static_cast<size_t>(member) != now) ready_.push_back(static_cast<size_t>(member));

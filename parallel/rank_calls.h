@@ -32,7 +32,7 @@ struct RankCall {
   // Calls of one stream start in their order, each after the end of the one before it. Collectives
   // have one for each axis, by its name; a done has none.
   std::string stream;
-  // The rank does nothing else until the call has ended; otherwise it goes on, and its done waits.
+  // The rank does nothing else until the call has ended; otherwise the done of the call waits.
   bool blocks = true;
   // Of sends and receives.
   int64_t peer = -1;

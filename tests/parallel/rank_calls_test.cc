@@ -210,7 +210,7 @@ TEST(RankCallsOfStages, NamesASendWithoutReceive) {
   EXPECT_EQ(ProveStages({Transfer(Kind::kSend, 1, 0)}, {}).problem,
             "deadlock: rank 0 in program 'train': send of %out (f32[4,8], micro-batch 0, slot 0) "
             "to rank 1, waits for rank 1; rank 1 has ended");
-  // Also where the sender goes on, and where it waits for nothing.
+  // Also where the sender does not block, and where it awaits nothing.
   const RankCall send = Transfer(Kind::kSend, 1, 0, false);
   EXPECT_THAT(ProveStages({send, DoneOf(send)}, {}).problem, HasSubstr("rank 1 has ended"));
   EXPECT_THAT(ProveStages({send}, {Transfer(Kind::kReceive, 0, 0)}).problem,

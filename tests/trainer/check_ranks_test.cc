@@ -27,6 +27,7 @@ struct Layout {
   bool sequence = false;
   int64_t accumulate = 1;
   bool evaluate = true;
+  amp::AmpOptions amp = {};
 };
 
 CompiledStep CompiledOf(const Layout& layout) {
@@ -38,6 +39,7 @@ CompiledStep CompiledOf(const Layout& layout) {
   options.zero = layout.zero;
   options.sequence_parallel = layout.sequence;
   options.evaluate = layout.evaluate;
+  options.amp = layout.amp;
   return Compile(*models::MakeModel(layout.spec), options);
 }
 
@@ -104,6 +106,20 @@ TEST(CheckRanks, CountsByFormula) {
       EXPECT_EQ(collectives(2, 2), 2 * (4 * layers + 4) + 2 * 2);
     }
   }
+}
+
+// Maxima over both axes, one after the other, of one tensor.
+TEST(CheckRanks, AwaitsMaximaOfScales) {
+  const models::ModelSpec spec = models::LlamaSpec({2, 32, 2, 2, 16, 64, 96, 16, false});
+  Layout layout{.spec = spec, .tensor = 2, .zero = 1};
+  layout.amp.dtype = graph::DType::kBFloat16;
+  layout.amp.fp8.enabled = true;
+  layout.amp.fp8.window = 4;
+  const CompiledStep compiled = CompiledOf(layout);
+  const parallel::CallList train = *RankCallsOf(compiled).lists[0];
+  EXPECT_EQ(std::ranges::count(train.calls, "fp8_largest.pending", &parallel::RankCall::tensor), 4);
+  EXPECT_EQ(CheckRanks(*models::MakeModel(spec), compiled).proof.collectives,
+            CollectivesIn(compiled));
 }
 
 TEST(CheckRanks, SaysWhatItProved) {

@@ -31,9 +31,8 @@ struct RanksCheck {
 void RequireCheckable(int64_t ranks);
 
 // Compiles the step of every rank of the mesh, which checks its plan, proves what they call, and
-// compares what ranks compare before their first step. `first`: of rank 0. InternalError with rank
-// and call, or tensor, of the first that is wrong,
-// UserError for too many ranks.
+// compares what ranks compare before their first step. `first`: of rank 0. InternalError that
+// names rank and call, or tensor, of the first that is wrong; UserError for too many ranks.
 RanksCheck CheckRanks(const models::Model& model, const CompiledStep& first);
 
 }  // namespace plimsoll::trainer
