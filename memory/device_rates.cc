@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "memory/h200_rates.h"
 #include "memory/interconnect.h"
 
 namespace plimsoll::memory {
@@ -63,112 +64,22 @@ double CpuBytes(const OpDef& op) {
 
 constexpr double kCpuSecondsPerNode = 2e-6;  // waking the threads
 
-constexpr double kGpuVector = 45e12;           // FLOP/s outside the matrix units
 constexpr double kGpuSecondsPerNode = 1.5e-6;  // between one kernel of a graph and the next
 // To pinned host memory or back: a copy alone reaches 55.4e9, but a step of GPT-2 1558M that copied
 // 5 GB each way beside its kernels was as slow as with this rate.
 constexpr double kLinkBytes = 48e9;
 constexpr double kSecondsPerCopy = 2e-6;
 
-// Products of 16-bit numbers, on the matrix units.
-double GpuFlops16(const OpDef& op) {
-  static const Table table = {
-      {"linear", 690e12},
-      {"linear_dx", 690e12},
-      {"linear_dx_gelu", 620e12},
-      {"linear_dw", 630e12},
-      {"matmul", 500e12},
-      {"linear_cross_entropy", 590e12},
-      {"linear_cross_entropy_backward", 600e12},
-      {"linear_cross_entropy_train", 620e12},
-      {"attention", 340e12},
-      {"attention_backward", 270e12},
-  };
-  return Find(table, op, {kGpuVector, 500e12, 270e12});
-}
-
-// Products of 8-bit codes, on the matrix units. A float32 result that is added to is read and
-// written.
-double GpuFlops8(const graph::OpCall& call) {
-  constexpr int64_t kAcc = 5;
-  const bool adds = call.has_input(kAcc) && call.input(kAcc).dtype == graph::DType::kFloat32;
-  return adds ? 1150e12 : 1200e12;
-}
-
-double GpuFlops32(const OpDef& op) {
-  static const Table table = {
-      {"linear", 45e12},
-      {"linear_dx", 45e12},
-      {"linear_dx_gelu", 45e12},
-      {"linear_dw", 45e12},
-      {"matmul", 40e12},
-      {"linear_cross_entropy", 40e12},
-      {"linear_cross_entropy_backward", 40e12},
-      {"linear_cross_entropy_train", 40e12},
-      {"attention", 23e12},
-      {"attention_backward", 14e12},
-  };
-  return Find(table, op, {kGpuVector, 40e12, 14e12});
-}
-
-// A copy reads and writes 4.26e12 bytes a second.
-double GpuBytes(const OpDef& op) {
-  static const Table table = {
-      {"adamw", 4.05e12},
-      {"global_norm", 4.05e12},
-      {"gelu", 4.05e12},
-      {"gelu_backward", 4.2e12},
-      {"embedding_dw", 2.8e12},
-      {"add", 4.05e12},
-      {"swiglu", 4.2e12},
-      {"swiglu_backward", 4.2e12},
-      {"swiglu_with_backward", 4.2e12},
-      {"geglu", 4.2e12},
-      {"geglu_backward", 4.2e12},
-      {"geglu_with_backward", 4.2e12},
-      {"gelu_with_backward", 3.8e12},
-      {"quantize", 3.6e12},
-  };
-  return Find(table, op, {3.6e12, 3.6e12, 3.6e12});
-}
-
-// Products of float32 numbers, rounded to TF32, on the matrix units.
-double GpuFlopsTf32(const OpDef& op) {
-  static const Table table = {
-      {"linear", 330e12},
-      {"linear_dx", 310e12},
-      {"linear_dw", 210e12},
-      {"matmul", 210e12},
-      {"linear_cross_entropy", 250e12},
-      {"linear_cross_entropy_backward", 250e12},
-      {"linear_cross_entropy_train", 250e12},
-  };
-  const double float32 = GpuFlops32(op);
-  return Find(table, op, {float32, float32, float32});
-}
-
-bool Is16Bit(const graph::OpCall& call) {
-  return call.has_input(0) && (call.input(0).dtype == graph::DType::kBFloat16 ||
-                               call.input(0).dtype == graph::DType::kFloat16);
-}
-
-bool MultipliesCodes(const graph::OpCall& call) {
-  return call.op.cost_class == CostClass::kProducts && call.has_input(0) &&
-         graph::IsFloat8(call.input(0).dtype);
-}
-
-// The rates of attention are those for 1,024 tokens. In longer sequences, a smaller part of the
-// causal scores lies in tiles that are computed only in part, and wider heads give the matrix units
-// more work per exponential.
-double AttentionFactor(const graph::OpCall& call) {
-  if (call.op.cost_class != CostClass::kAttention) return 1;
-  const int64_t heads = call.attributes.GetInt("heads");
-  const int64_t head =
-      call.input(0).shape.dim(-1) / (heads + 2 * call.attributes.GetInt("kv_heads"));
-  constexpr int64_t kWide = 96;
-  constexpr double kTokens = 1024, kHalf = 350;  // kHalf tokens reach half of the highest rate
-  const auto tokens = static_cast<double>(call.input(0).shape.dim(-2));
-  return tokens / (tokens + kHalf) * (kTokens + kHalf) / kTokens * (head > kWide ? 1.06 : 1);
+// Rates of an op that was not measured with such numbers: low ones for its class.
+MeasuredRate UnmeasuredOnGpu(CostClass cost_class, const RateKind& kind) {
+  MeasuredRate rate{kind, kGpuSecondsPerNode, 45e12, 3.4e12};
+  if (cost_class == CostClass::kBandwidth) return rate;
+  const bool attention = cost_class == CostClass::kAttention;
+  if (kind.numbers == "half") rate.flops = attention ? 270e12 : 500e12;
+  if (kind.numbers == "tf32") rate.flops = attention ? 14e12 : 210e12;
+  if (kind.numbers == "fp32") rate.flops = attention ? 14e12 : 40e12;
+  if (kind.numbers == "fp8") rate.flops = 1150e12;
+  return rate;
 }
 
 }  // namespace
@@ -189,37 +100,44 @@ std::string DeviceRates::Origin() const {
   if (!unknown_gpu_.empty())
     return fmt::format("{}; none of the {} are known", measured, unknown_gpu_);
   if (gpu_ == measured_) return measured;
-  return fmt::format("{}, scaled to the data sheet of an {}", measured, gpu_->name);
+  return fmt::format("{}, scaled to the data sheet of an {}, never measured there", measured,
+                     gpu_->name);
 }
 
 double DeviceRates::Seconds(const graph::OpCall& call) const {
-  const graph::Cost cost = graph::CostOf(call);
   const OpDef& op = call.op;
   if (gpu_ == nullptr) {
+    const graph::Cost cost = graph::CostOf(call);
     return std::max(cost.flops / CpuFlops(op), cost.bytes / CpuBytes(op)) / threads_ +
            kCpuSecondsPerNode;
   }
-  const auto scale = [this](double gpu::PeakRates::*peak) {
-    return gpu_->*peak / measured_->*peak;
-  };
   if (op.transfer == graph::Transfer::kCollectiveStart) {
     if (mesh_.size() == 1) return 0;
-    return CollectiveSeconds(TrafficOf(call, mesh_)) / scale(&gpu::PeakRates::peers);
+    return CollectiveSeconds(TrafficOf(call, mesh_)) * measured_->peers / gpu_->peers;
   }
-  const double vector = scale(&gpu::PeakRates::fp32), memory = scale(&gpu::PeakRates::memory);
-  double flops = GpuFlops32(op) * vector;
-  if (MultipliesCodes(call)) {
+  const graph::Cost work = KernelWork(call);
+  RateKind kind = RateKindOf(call);
+  // A GPU without TF32 computes such products like other float32 products.
+  if (kind.numbers == "tf32" && gpu_->tf32 == gpu_->fp32) kind.numbers = "fp32";
+  return GpuSeconds(op, kind, work);
+}
+
+double DeviceRates::GpuSeconds(const OpDef& op, const RateKind& kind,
+                               const graph::Cost& work) const {
+  const MeasuredRate* measured = FindRate(H200Rates(), kind, op.cost_class);
+  const MeasuredRate rate = measured != nullptr ? *measured : UnmeasuredOnGpu(op.cost_class, kind);
+  const double vector = gpu_->fp32 / measured_->fp32;
+  double scale = vector;
+  if (op.cost_class != CostClass::kBandwidth) {
+    if (kind.numbers == "half") scale = gpu_->half / measured_->half;
+    if (kind.numbers == "tf32") scale = gpu_->tf32 / measured_->tf32;
     // Without units for them such products run, at best, like those of 16 bits.
-    const double peak = multiplies_codes() ? gpu_->fp8 : gpu_->half;
-    flops = GpuFlops8(call) * peak / measured_->fp8;
-  } else if (Is16Bit(call) && op.cost_class != CostClass::kBandwidth) {
-    flops = GpuFlops16(op) * AttentionFactor(call) * scale(&gpu::PeakRates::half);
-  } else if (call.attributes.Has("tf32") && GpuFlopsTf32(op) != GpuFlops32(op)) {
-    // A GPU without TF32 computes such products like other float32 products.
-    flops = std::max(flops, GpuFlopsTf32(op) * scale(&gpu::PeakRates::tf32));
+    if (kind.numbers == "fp8")
+      scale = (multiplies_codes() ? gpu_->fp8 : gpu_->half) / measured_->fp8;
   }
-  return std::max(cost.flops / flops, cost.bytes / (GpuBytes(op) * memory)) +
-         (op.shares_launches ? 0 : kGpuSecondsPerNode);
+  const double memory = gpu_->memory / measured_->memory;
+  return (op.shares_launches ? 0 : rate.start) + work.flops / (rate.flops * scale) +
+         work.bytes / (rate.bytes * memory);
 }
 
 double DeviceRates::CopySeconds(double bytes, graph::Place to, double beside) const {

@@ -1,7 +1,8 @@
 // The built-in speed of devices: how fast each op computes and moves bytes, so that a plan can be
-// timed without the device. A call takes
+// timed without the device. A call on a CPU takes
 //   max(FLOPs / rate of the op, bytes / bandwidth of the op) + a constant per node.
-// (Roofline: Williams, Waterman, Patterson 2009.) Collectives of GPUs: memory/interconnect.h.
+// (Roofline: Williams, Waterman, Patterson 2009.) On a GPU it takes what calls of its kind took on
+// an H200 (memory/measured_rates.h). Collectives of GPUs: memory/interconnect.h.
 #pragma once
 
 #include <string>
@@ -11,6 +12,7 @@
 #include "gpu/peak_rates.h"
 #include "graph/op.h"
 #include "graph/tensor.h"
+#include "memory/measured_rates.h"
 
 namespace plimsoll::memory {
 
@@ -32,8 +34,8 @@ class DeviceRates {
   // the H200's rates.
   static DeviceRates Gpu(std::string_view name = kMeasuredGpu) { return DeviceRates(name); }
 
-  // The origin of the rates: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4". Empty
-  // for a CPU.
+  // The origin of the rates: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4, never
+  // measured there". Empty for a CPU.
   std::string Origin() const;
 
   // Whether products of 8-bit floats run on matrix units. A GPU that is not known is taken to have
@@ -61,6 +63,8 @@ class DeviceRates {
 
   explicit DeviceRates(int threads) : threads_(threads) {}
   explicit DeviceRates(std::string_view name);
+
+  double GpuSeconds(const graph::OpDef& op, const RateKind& kind, const graph::Cost& work) const;
 
   std::string unknown_gpu_;                   // name of a GPU without known rates
   const gpu::PeakRates* gpu_ = nullptr;       // nullptr: the CPU

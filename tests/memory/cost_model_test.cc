@@ -97,30 +97,33 @@ TEST(CostModel, TheGpuIsFasterInSixteenBits) {
   EXPECT_GT(low, 1e-6);  // a launch
 }
 
-// The rates of another GPU are scaled by the ratio of both peaks, each time of the binding
-// resource.
+// A product of square matrices of 8,192 rows.
+Program SquareProduct(const std::string& type) {
+  const std::string matrix = type + "[8192,8192] input persistent\n";
+  return graph::ParseProgram("program p\n  tensor %x: " + matrix + "  tensor %w: " + matrix +
+                             "forward\n  %y: " + type + "[8192,8192] = linear(%x, %w, _)\n");
+}
+
+// The rates of another GPU are scaled by the ratio of both peaks, FLOPs and bytes each by their
+// own; a launch takes as long.
 TEST(CostModel, RatesOfOtherGpusAreScaled) {
   const CostModel h200(DeviceRates::Gpu()), t4(DeviceRates::Gpu("NVIDIA T4")),
       a100(DeviceRates::Gpu("NVIDIA A100 80 GB"));
-  const double launch = 1.5e-6;
   const auto ratio = [&](const CostModel& gpu, const Program& program) {
-    return (Seconds(gpu, program) - launch) / (Seconds(h200, program) - launch);
+    return Seconds(gpu, program) / Seconds(h200, program);
   };
-  const auto product = [](const std::string& type) {
-    const std::string matrix = type + "[8192,8192] input persistent\n";
-    return graph::ParseProgram("program p\n  tensor %x: " + matrix + "  tensor %w: " + matrix +
-                               "forward\n  %y: " + type + "[8192,8192] = linear(%x, %w, _)\n");
-  };
-  EXPECT_NEAR(ratio(t4, product("bf16")), 989.0 / 65, 1e-6);
-  EXPECT_NEAR(ratio(a100, product("bf16")), 989.0 / 312, 1e-6);
-  EXPECT_NEAR(ratio(t4, product("f32")), 67 / 8.1, 1e-6);
+  // Nearly all of it is FLOPs.
+  EXPECT_NEAR(ratio(t4, SquareProduct("bf16")), 989.0 / 65, 0.05 * 989 / 65);
+  EXPECT_NEAR(ratio(a100, SquareProduct("bf16")), 989.0 / 312, 0.05 * 989 / 312);
+  EXPECT_NEAR(ratio(t4, SquareProduct("f32")), 67 / 8.1, 0.05 * 67 / 8.1);
   const Program sum = graph::ParseProgram(R"(
     program p
       tensor %x: f32[16777216] input persistent
     forward
       %y: f32[16777216] = add(%x, %x)
     )");
-  EXPECT_NEAR(ratio(t4, sum), 4.8 / 0.32, 1e-6);
+  EXPECT_NEAR(ratio(t4, sum), 4.8 / 0.32, 0.05 * 4.8 / 0.32);
+  EXPECT_EQ(ratio(CostModel(DeviceRates::Gpu("a card of next year")), sum), 1);
   EXPECT_GT(t4.rates().CopySeconds(1e9), 3.9 * h200.rates().CopySeconds(1e9));
 }
 
@@ -136,15 +139,18 @@ TEST(CostModel, EightBitProductsHaveRatesOfTheirOwn) {
                                acc + ") {dtype=\"" + type + "\"}\n");
   };
   const Program made = product("_", "bf16"), added = product("%sum", "f32");
-  const double launch = 1.5e-6, flops = 2.0 * 8192 * 8192 * 8192;
+  const double flops = 2.0 * 8192 * 8192 * 8192;
   const auto rate = [&](const char* gpu, const Program& program) {
-    return flops / (Seconds(CostModel(DeviceRates::Gpu(gpu)), program) - launch);
+    return flops / Seconds(CostModel(DeviceRates::Gpu(gpu)), program);
   };
-  EXPECT_NEAR(rate("NVIDIA H200", made), 1200e12, 1e6);
-  EXPECT_NEAR(rate("NVIDIA H200", added), 1150e12, 1e6);
-  EXPECT_NEAR(rate("NVIDIA L40S", made), 1200e12 * 733 / 1979, 1e6);
-  // Without units for them, as fast as 16 bits could be.
-  EXPECT_NEAR(rate("NVIDIA A100 80 GB", made), 1200e12 * 312 / 1979, 1e6);
+  const double low = rate("NVIDIA H200", SquareProduct("bf16"));
+  EXPECT_GT(rate("NVIDIA H200", made), 1.3 * low);
+  EXPECT_LT(rate("NVIDIA H200", made), 1979e12);
+  EXPECT_LT(rate("NVIDIA H200", added), rate("NVIDIA H200", made));  // which reads and writes more
+  EXPECT_NEAR(rate("NVIDIA L40S", made) / rate("NVIDIA H200", made), 733.0 / 1979, 0.06);
+  // Without units for them, at most as fast as 16 bits could be.
+  EXPECT_LT(rate("NVIDIA A100 80 GB", made), 312e12);
+  EXPECT_GT(rate("NVIDIA A100 80 GB", made), 0.4 * 312e12);
   EXPECT_NEAR(Seconds(CostModel(DeviceRates::Cpu(1)), made), flops / 150e9, 1e-3);
 
   const Program codes = graph::ParseProgram(R"(
@@ -155,7 +161,7 @@ TEST(CostModel, EightBitProductsHaveRatesOfTheirOwn) {
       %c: e4m3[8192,8192], %t: e4m3[8192,8192], %s: f32[], _ = quantize(%x, %l, _) {dtype="e4m3"}
     )");
   const double bytes = 4.0 * 8192 * 8192 + 8;  // a read, two writes, the scalars
-  EXPECT_NEAR(Seconds(CostModel(DeviceRates::Gpu()), codes), bytes / 3.6e12 + launch, 1e-9);
+  EXPECT_LT(bytes / Seconds(CostModel(DeviceRates::Gpu()), codes), 4.8e12);
   EXPECT_NEAR(Seconds(CostModel(DeviceRates::Cpu(1)), codes), bytes / 2e9, 1e-4);
 
   EXPECT_TRUE(DeviceRates::Gpu().multiplies_codes());
@@ -195,7 +201,7 @@ TEST(CostModel, CollectivesOfGpusTakeTheirTime) {
 TEST(CostModel, RatesSayWhoseTheyAre) {
   EXPECT_EQ(DeviceRates::Gpu().Origin(), "of an NVIDIA H200");
   EXPECT_EQ(DeviceRates::Gpu("Tesla T4").Origin(),
-            "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4");
+            "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4, never measured there");
   EXPECT_EQ(DeviceRates::Gpu("NVIDIA GB10").Origin(),
             "of an NVIDIA H200; none of the NVIDIA GB10 are known");
   EXPECT_EQ(DeviceRates::Cpu(2).Origin(), "");

@@ -252,7 +252,7 @@ TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
               HasSubstr(" tokens/s (by built-in rates of an NVIDIA H200)"));
   EXPECT_THAT(Answer({"--device", "t4"}),
               HasSubstr("(by built-in rates of an NVIDIA H200, scaled to the data sheet of an "
-                        "NVIDIA T4)"));
+                        "NVIDIA T4, never measured there)"));
   EXPECT_GT(PlanJson({"--device", "t4"})["predicted_step_ms"].get<double>(),
             PlanJson({"--device", "h200"})["predicted_step_ms"].get<double>());
   EXPECT_THAT(Plan({"--set", "memory.calibrate=false"}).out,

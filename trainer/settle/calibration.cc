@@ -31,7 +31,7 @@ using memory::TimedCall;
 using nlohmann::ordered_json;
 
 // Must be raised when the set of timed calls or the cost model's built-in rates change.
-constexpr int64_t kVersion = 5;
+constexpr int64_t kVersion = 6;
 constexpr size_t kMostPoints = 20000;
 
 // What the file holds.

@@ -15,8 +15,9 @@ memory::CostModel BuiltInCost(const config::RunConfig& config);
 // The cost of these programs' nodes: timed on this device, unless memory.calibrate is false.
 memory::CostModel CostModelFor(const config::RunConfig& config,
                                std::span<const graph::Program* const> programs);
-// The source of the model's times: "by built-in rates of an NVIDIA H200, scaled to the data sheet
-// of an NVIDIA T4", "by rates measured here on 2026-11-20".
+// The source of the model's times: "by rates measured here on 2026-11-20", "by built-in rates of an
+// NVIDIA H200", "by built-in rates of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4,
+// never measured there".
 std::string RatesText(const config::RunConfig& config, const memory::CostModel& cost);
 // The time of a whole step: all micro-steps and the update.
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);

@@ -1,0 +1,51 @@
+// Rates that were measured on one device, by kind of call. A call takes
+//   start + FLOPs / rate of FLOPs + bytes / bandwidth
+// seconds. The sum, in place of the longer of the two, makes small and narrow calls slower per FLOP
+// than large ones, as they are.
+#pragma once
+
+#include <compare>
+#include <span>
+#include <string_view>
+
+#include "graph/op.h"
+#include "graph/traits.h"
+
+namespace plimsoll::memory {
+
+// What the speed of a call depends on besides the amount of its work.
+struct RateKind {
+  std::string_view op;
+  // The type that is computed in: "fp32", "tf32", "half" (bf16 and fp16) or "fp8".
+  std::string_view numbers;
+  // Of a convolution: "image", "volume 1 strided", "image of few channels"; 1: of one tap.
+  // Of attention: "heads of 64 causal". Of other matrix products: "large" from where the power
+  // limit slows a GPU, else "small"; of linear_dw and the loss also "small with bias". Empty: of
+  // other calls.
+  std::string_view form;
+
+  auto operator<=>(const RateKind&) const = default;
+};
+
+RateKind RateKindOf(const graph::OpCall& call);
+
+// The FLOPs and bytes of a call as kernels do them: matrix units compute whole tiles, so channels
+// of convolutions and tokens of attention are rounded up; and each query head reads its keys and
+// values, even if several heads share them.
+graph::Cost KernelWork(const graph::OpCall& call);
+
+// A row of a table. An empty form holds for all forms of the op.
+struct MeasuredRate {
+  RateKind kind;
+  double start;  // seconds
+  double flops;  // FLOP/s; infinite: of an op whose FLOPs cost no time
+  double bytes;  // bytes a second; infinite, likewise
+};
+
+// The rate of calls of a kind in a table that is sorted by kind: the row of the kind, else the op's
+// row for all forms, else, of an op that bytes bound, its first row for other numbers. nullptr: the
+// op was not measured.
+const MeasuredRate* FindRate(std::span<const MeasuredRate> table, const RateKind& kind,
+                             graph::CostClass cost_class);
+
+}  // namespace plimsoll::memory
