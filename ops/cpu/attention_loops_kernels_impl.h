@@ -311,20 +311,22 @@ struct Attention : AttentionTiles<V> {
     for (int64_t j = 0; j < keys; ++j) {
       T* const p = s + j * kTile;
       T* const gradient = dp + j * kTile;
-      Reg score0 = V::Load(p);
-      Reg score1 = V::Load(p + kWidth);
-      Reg slope0 = {}, slope1 = {};
+      const Reg score0 = V::Load(p);
+      const Reg score1 = V::Load(p + kWidth);
+      Reg slope0 = {}, slope1 = {}, p0, p1;
       if constexpr (kCapped) {
         const Reg unit = CapUnit(task), one = V::Set(1);
         const Reg tanh0 = V::Tanh(score0);
         const Reg tanh1 = V::Tanh(score1);
-        score0 = V::Mul(tanh0, unit);
-        score1 = V::Mul(tanh1, unit);
+        // One rounding: a compiler may fuse a product and a difference, or not.
+        p0 = V::Exp2(V::Fma(tanh0, unit, V::Sub(zero, lse0)));
+        p1 = V::Exp2(V::Fma(tanh1, unit, V::Sub(zero, lse1)));
         slope0 = V::Fma(V::Sub(zero, tanh0), tanh0, one);
         slope1 = V::Fma(V::Sub(zero, tanh1), tanh1, one);
+      } else {
+        p0 = V::Exp2(V::Sub(score0, lse0));
+        p1 = V::Exp2(V::Sub(score1, lse1));
       }
-      Reg p0 = V::Exp2(V::Sub(score0, lse0));
-      Reg p1 = V::Exp2(V::Sub(score1, lse1));
       if (first + j > 0) {
         p0 = V::From(p0, first + j, zero);
         p1 = V::From(p1, first + j - kWidth, zero);

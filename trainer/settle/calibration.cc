@@ -73,8 +73,8 @@ class CalibrationFile {
       timings.last = file.RequireString("last");
       for (const formats::JsonObject& object : file.RequireObjects("points")) {
         TimedCall point{object.RequireString("signature"), object.RequireString("kind"),
-                        object.RequireFloat("ideal"),   object.RequireFloat("seconds"),
-                        object.RequireFloat("flops"), object.RequireFloat("bytes")};
+                        object.RequireFloat("ideal"),      object.RequireFloat("seconds"),
+                        object.RequireFloat("flops"),      object.RequireFloat("bytes")};
         constexpr double kDay = 86400;
         if (!(point.ideal > 0 && point.ideal < kDay)) object.Fail("ideal", "no plausible time");
         if (!(point.seconds > 0 && point.seconds < kDay)) {
