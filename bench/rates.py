@@ -9,7 +9,7 @@ FOLDER holds runs of `plimsoll train` on one card. Its list.txt has a line for e
 the milliseconds of each run's step. STEP_CALLS is bench:step_calls of this build; after the first form it is to be built
 again, for the second.
 
-A call of a kind takes start + FLOPs / F + bytes / B seconds (memory/measured_rates.h). These three are fitted to the times
+A call of a kind takes start + FLOPs / F + bytes / B seconds (memory/kind_rates.h). These three are fitted to the times
 of single calls, by least squares of relative errors; a call counts as much as it takes of the steps. A kind with few calls
 stays near its op as a whole. Then each class of ops gets one factor, by the measured steps: within a step caches are
 warmer than where calls are timed, each alone. Of runs that are held out, neither calls nor steps are used, nor, where the op

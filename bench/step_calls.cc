@@ -4,7 +4,7 @@
 //   step_calls RUN.yaml [--device h200] [--set KEY=VALUE …]
 //
 // A JSON object: the predicted milliseconds of the step, and for each distinct call its signature
-// (memory/cost_model.h), kind of rates (memory/measured_rates.h), class, how often the step makes
+// (memory/cost_model.h), kind of rates (memory/kind_rates.h), class, how often the step makes
 // it, FLOPs and bytes as kernels do them, and microseconds of one by built-in rates. Calls that
 // take no time on their own, views and transfers, are left out.
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "memory/cost_model.h"
-#include "memory/measured_rates.h"
+#include "memory/kind_rates.h"
 #include "trainer/plan/plan_command.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/run_costs.h"

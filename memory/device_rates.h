@@ -2,7 +2,7 @@
 // timed without the device. A call on a CPU takes
 //   max(FLOPs / rate of the op, bytes / bandwidth of the op) + a constant per node.
 // (Roofline: Williams, Waterman, Patterson 2009.) On a GPU it takes what calls of its kind took on
-// an H200 (memory/measured_rates.h). Collectives of GPUs: memory/interconnect.h.
+// an H200 (memory/kind_rates.h). Collectives of GPUs: memory/interconnect.h.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 #include "gpu/peak_rates.h"
 #include "graph/op.h"
 #include "graph/tensor.h"
-#include "memory/measured_rates.h"
+#include "memory/kind_rates.h"
 
 namespace plimsoll::memory {
 

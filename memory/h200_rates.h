@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "memory/measured_rates.h"
+#include "memory/kind_rates.h"
 
 namespace plimsoll::memory {
 

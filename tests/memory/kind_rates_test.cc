@@ -1,4 +1,4 @@
-#include "memory/measured_rates.h"
+#include "memory/kind_rates.h"
 
 #include <gtest/gtest.h>
 
