@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "memory/h200_rates.h"
@@ -49,9 +48,6 @@ struct PlannedStep {
 
 class MeasuredStep : public testing::TestWithParam<std::string> {};
 
-// Ops of these steps that were never timed: their time is that of a low rate of their class.
-bool HasNoRate(std::string_view op) { return op == "layer_norm_with_backward"; }
-
 TEST_P(MeasuredStep, IsPredicted) {
   const json steps = MeasuredSteps()["steps"];
   const auto step =
@@ -66,10 +62,7 @@ TEST_P(MeasuredStep, IsPredicted) {
     for (const graph::Node& node : program->nodes()) {
       if (node.op->view || node.op->transfer != graph::Transfer::kNone) continue;
       const memory::RateKind kind = memory::RateKindOf(program->CallOf(node).get());
-      if (HasNoRate(node.op->name) ||
-          memory::FindRate(memory::H200Rates(), kind, node.op->cost_class) != nullptr) {
-        continue;
-      }
+      if (memory::FindRate(memory::H200Rates(), kind, node.op->cost_class) != nullptr) continue;
       without.insert(fmt::format("{} {} {}", kind.op, kind.numbers, kind.form));
     }
   }
