@@ -40,6 +40,7 @@ class Cutter {
   graph::PassResult Run() {
     const std::vector<bool> runs = map_.NodesOf(stage_);
     const size_t update = graph::FirstUpdate(program_);
+    const bool evaluates = graph::ForwardEnd(program_) == program_.nodes().size();
     FindMetrics();
     nodes_ = std::exchange(program_.mutable_nodes(), {});
     for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -55,6 +56,7 @@ class Cutter {
       }
       program_.mutable_nodes().push_back(std::move(node));
     }
+    if (evaluates) SumMetrics();
     NameCrossing();
     const size_t all = nodes_.size();
     graph::DropUnmentioned(program_);

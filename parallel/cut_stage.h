@@ -9,7 +9,8 @@
 // The stage behind it has %stage.in and %stage.in.grad in their place. These four are carried:
 // ranks send and receive them between programs (trainer/step/step_programs.h).
 //
-// The pass runs when the whole program has its update. So each rank draws the numbers that one rank
+// An evaluation ends with the sums of its metrics, as if they were an update. The pass runs when
+// the whole program has its update. So each rank draws the numbers that one rank
 // draws (graph::Builder::NextKey counts nodes), and counts gradients in the order of the whole
 // model. What all stages need of each other's gradients and metrics they exchange in the update:
 //
@@ -37,6 +38,9 @@ inline constexpr std::string_view kStageIn = "stage.in";             // from the
 inline constexpr std::string_view kStageOut = "stage.out";           // to the next one
 inline constexpr std::string_view kStageInGrad = "stage.in.grad";    // to the stage before
 inline constexpr std::string_view kStageOutGrad = "stage.out.grad";  // from the next one
+
+inline constexpr std::string_view kStageTensors[] = {kStageIn, kStageOut, kStageInGrad,
+                                                     kStageOutGrad};
 
 struct CutStageOptions {
   std::vector<int64_t> blocks;  // of each stage

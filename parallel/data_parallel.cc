@@ -42,6 +42,7 @@ class Reducer {
         builder_(program),
         ranks_(options.ranks),
         gradients_on_host_(options.gradients_on_host),
+        at_update_(options.at_update),
         update_(graph::FirstUpdate(program)),
         trains_(update_ < nodes_.size()) {
     builder_.set_made_by("data_parallel");
@@ -57,6 +58,8 @@ class Reducer {
     size_t started = 0, finished = 0;  // buckets
     for (size_t n = 0; n <= nodes_.size(); ++n) {
       if (n == update_) {
+        if (at_update_) builder_.set_phase(Phase::kUpdate);
+        for (; at_update_ && started < buckets_.size(); ++started) Start(buckets_[started]);
         for (Summand& carried : carried_) StartSum(carried);
         for (Summand& pending : firsts_) StartFirst(pending);
         while (finished < buckets_.size()) FinishEarly(buckets_[finished++]);
@@ -70,6 +73,7 @@ class Reducer {
       }
       if (n == nodes_.size()) break;
       Keep(nodes_[n]);
+      if (at_update_) continue;
       for (; started < buckets_.size() && buckets_[started].behind == n; ++started) {
         if (started >= 2) FinishEarly(buckets_[finished++]);
         Start(buckets_[started]);
@@ -273,6 +277,7 @@ class Reducer {
   graph::Builder builder_;
   const int64_t ranks_;
   const bool gradients_on_host_;
+  const bool at_update_;
   const size_t update_;  // its first node, or the number of nodes
   const bool trains_;
   std::vector<Summand> carried_, firsts_;  // empty when they are not complete

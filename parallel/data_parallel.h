@@ -49,6 +49,9 @@ struct DataParallelOptions {
   // Whether carried gradients live on the host. Their sums then end as those of parts do, so that
   // they can go there again, and not all of them at the update.
   bool gradients_on_host = false;
+  // Whether all sums start at the update: programs are cut there (graph/phase_cut.h), and no
+  // transfer may span two of them.
+  bool at_update = false;
 };
 
 // Gradients carried from micro-step to micro-step are summed once, in the last micro-step, and so

@@ -158,6 +158,7 @@ CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   if (ranks.first() && !warning.empty()) PrintWarning(warning);
   record.plan = FingerprintOf(compiled);
   ranks.RequireAgreement(compiled);
+  ranks.AddUpStages(compiled);
   CheckBudget(config, compiled.plan);
   if (allocation.planned) ranks.RequireHostMemory(compiled);
   gpu.emplace(config);
@@ -188,9 +189,10 @@ void PreparedRun::MakeSession(CompiledStep compiled) {
           .launch =
               config.debug.node_by_node ? runtime::Launch::kAwaited : runtime::Launch::kRecorded,
           .communicators = ranks.communicators()},
-      allocation, ranks.groups());
+      allocation, ranks.groups(), ranks.stage_link());
   if (allocation.planned) StartUp();
-  RequireAll(config, feed.source(), session->slots());
+  // A stage of a pipeline may read no data.
+  if (!session->slots().empty()) RequireAll(config, feed.source(), session->slots());
 }
 
 // All ranks plan again when one of them must.

@@ -94,6 +94,7 @@ void StepFeed::Lend(int64_t micro_step, int64_t number, Session& session) {
 void StepFeed::FillMicroStep(int64_t micro_step, int64_t step, int64_t draw, Session& session) {
   const Clock::time_point begin = Clock::now();
   const std::span<const Slot> slots = session.slots(micro_step);
+  if (slots.empty()) return;  // a stage that reads no data
   const bool prefetches = Prefetches(session, slots);
   if (prefetches && places_) {
     const double before = prefetcher_->waited_seconds();

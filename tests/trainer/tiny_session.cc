@@ -37,6 +37,7 @@ CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
   options.zero = run.zero;
   options.data_parallel.bucket_bytes = run.bucket_bytes;
   options.sequence_parallel = run.sequence_parallel;
+  options.stages = run.stages;
   options.evaluate = run.evaluate;
   options.update = run.update;
   options.frozen = run.frozen;
@@ -81,7 +82,8 @@ TinyResult Train(const TinyRun& run) {
   if (run.change != nullptr) run.change(compiled);
   Session session(std::move(compiled), *device, executor,
                   run.caching ? runtime::CachingAllocation(*run.caching) : memory::Allocation(),
-                  run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups());
+                  run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups(),
+                  run.ranks == nullptr ? nullptr : run.ranks->stage_link());
   session.Initialize(*model, 1);
   // B is not zero, so that A has a gradient already in the first step.
   const std::vector<models::ParameterInfo> adapters = adapters::Parameters(options.lora);
@@ -107,25 +109,25 @@ TinyResult Train(const TinyRun& run) {
     session.BeginStep(
         counted, run.lr, 7,
         limit == run.loss_limits.end() ? std::numeric_limits<float>::infinity() : limit->second);
-    for (int64_t micro = 0; micro < run.accumulate; ++micro) {
+    const auto fill = [&](int64_t slot, int64_t micro) {
       const size_t at = size * (micro * data_ranks + position.at(kDataAxis));
-      const int64_t in_program = micro % run.micro_steps_per_program;
-      const BatchSlots& batch = session.batch(in_program);
+      const BatchSlots& batch = session.batch(slot);
+      if (batch.tokens.empty()) return;  // of a stage that reads no data
       std::copy_n(tokens.begin() + at, size, batch.tokens.begin());
       std::copy_n(targets.begin() + at, size, batch.targets.begin());
-      if (in_program + 1 < run.micro_steps_per_program) continue;
-      session.Run(step, micro / run.micro_steps_per_program);
+    };
+    for (int64_t number = 0; number < session.compiled().step.runs(); ++number) {
+      const StepRun what = session.compiled().step.At(number);
+      for (int64_t i = 0; BeginsMicroSteps(what.action) && i < what.micro_steps; ++i) {
+        fill(what.slot + i, what.micro_step + i);
+      }
+      session.Run(step, number);
     }
     if (step == run.copy_after) session.CopyState();
     result.losses.push_back(session.Metrics().loss);
     result.grad_norms.push_back(session.Metrics().grad_norm);
     if (run.evaluate) {
-      // Of the last micro-step's sequences, in the slots of the first.
-      const BatchSlots& last = session.batch(run.micro_steps_per_program - 1);
-      if (last.tokens.data() != session.batch().tokens.data()) {
-        std::ranges::copy(last.tokens, session.batch().tokens.begin());
-        std::ranges::copy(last.targets, session.batch().targets.begin());
-      }
+      fill(0, run.accumulate - 1);
       result.evaluations.push_back(session.Evaluate(counted));
       if (session.HasAverages()) {
         session.ExchangeAverages();

@@ -65,6 +65,7 @@ struct TinyRun {
   const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone
   int64_t zero = 0;
   bool sequence_parallel = false;
+  std::vector<int64_t> stages = {};  // blocks of each, along the pipeline axis of the ranks
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
   int copy_after = -1;            // the state is copied after this step, while later steps run
   int64_t copied_at_once = 4096;  // CompileOptions::snapshot_group_bytes

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "trainer/config/owner_keys.h"
@@ -134,6 +135,79 @@ void CheckDivergence(const RunConfig& config) {
   }
 }
 
+// What a pipeline's stages do not go with, by key.
+void CheckPipeline(const RunConfig& config, std::vector<std::string>& warnings) {
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.pipeline == 1) {
+    if (!parallel.stages.empty() && config.IsSet("parallel.stages")) {
+      warnings.push_back(fmt::format("{}: parallel.stages: has no effect without parallel.pipeline",
+                                     config.Origin("parallel.stages")));
+    }
+    return;
+  }
+  const MemoryConfig& memory = config.memory;
+  const auto on_host = [](PlaceOrAuto place) { return place != PlaceOrAuto::kDevice; };
+  struct Refusal {
+    bool asked;
+    const char* key;
+    const char* reason;
+  };
+  for (const auto& [asked, key, reason] : std::initializer_list<Refusal>{
+           {parallel.zero.value_or(1) > 1, "parallel.zero",
+            "2 and 3 sum or gather in every micro-step, between a stage's sends; use 1, or 0"},
+           {parallel.open_mesh(), "parallel.tensor", "auto does not choose stages; give a number"},
+           {on_host(memory.weights), "memory.weights",
+            "needs copies of the whole step's program; use device"},
+           {on_host(memory.gradients), "memory.gradients",
+            "needs copies of the whole step's program; use device"},
+           {on_host(config.optimizer.place), "optimizer.place",
+            "needs copies of the whole step's program; use device"},
+           {!config.checkpointing.offload.empty(), "checkpointing.offload",
+            "copies would have to begin in one program and end in another; use recomputation"},
+           {config.checkpointing.policy == CheckpointPolicy::kAuto, "checkpointing.policy",
+            "auto compares plans of one program, and each stage has its own; give a policy"},
+           {memory.allocator == Allocator::kCaching, "memory.allocator",
+            "is for the programs of a whole model; use planned"},
+           {config.optimizer.in_backward != OnOrAuto::kOff, "optimizer.in_backward",
+            "carries no gradients, which the backward passes of a stage add up; use false"},
+           {config.train.blocks_first != OnOrAuto::kOff, "train.blocks_first",
+            "is another order of the same micro-batches; use false"},
+           {config.train.micro_batch == 0, "train.micro_batch",
+            "auto compares plans of one program, and each stage has its own; give a number"},
+           {config.train.sample_every > 0, "train.sample_every",
+            "needs the whole model on a rank; set it to 0"},
+           {!config.train.freeze.empty(), "train.freeze",
+            "may leave a stage nothing to train; remove it"},
+           {config.optimizer.ema > 0, "optimizer.ema",
+            "exchanges the weights of the whole model; set it to 0"},
+           {config.optimizer.name == OptimizerName::kMuon, "optimizer.name",
+            "muon divides matrices of the whole model among ranks; use adamw or sgd"},
+           {config.preference.asked(), "preference.loss",
+            "evaluates the reference on the whole model; remove it"},
+           {config.lora.asked(), "lora.rank", "may leave a stage nothing to train; remove it"},
+           {config.amp.fp8_recipe == Fp8Recipe::kDelayed, "amp.fp8.recipe",
+            "delayed keeps the history of all layers in one tensor; use current"},
+           {config.amp.fp8_counts, "amp.fp8.counts",
+            "adds up the layers of all stages; set it to false"},
+           {config.save.async, "save.async", "copies the state of the whole model; set it to false"},
+       }) {
+    if (asked) {
+      throw config.Error(key, fmt::format("with pipeline stages (parallel.pipeline: {}): {}",
+                                          parallel.pipeline, reason));
+    }
+  }
+  if (config.train.accumulate < parallel.pipeline) {
+    warnings.push_back(fmt::format(
+        "{}: parallel.pipeline: {} stages wait {:.0f} % of a step for one another with "
+        "train.accumulate: {}, (stages - 1) / (micro-batches + stages - 1); more micro-batches "
+        "make it less",
+        config.Origin("parallel.pipeline"), parallel.pipeline,
+        100.0 * static_cast<double>(parallel.pipeline - 1) /
+            static_cast<double>(config.train.accumulate + parallel.pipeline - 1),
+        config.train.accumulate));
+  }
+}
+
 }  // namespace
 
 std::string WaitsForGradients(const RunConfig& config) {
@@ -162,6 +236,7 @@ void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings
   CheckPlaces(config, warnings);
   CheckBlocksFirst(config, warnings);
   CheckDivergence(config);
+  CheckPipeline(config, warnings);
 }
 
 }  // namespace plimsoll::config

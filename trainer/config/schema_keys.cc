@@ -381,9 +381,15 @@ void TechniqueKeys(std::vector<Key>& keys) {
            "global batch staying what it is (docs/parallelism.md).")
       .As(Type::kAutoOrInt)
       .Between(1, kThousands);
-  parallel.Add("pipeline", &ParallelConfig::pipeline, "Pipeline stages.")
-      .Between(1, kThousands)
-      .Only({"1"});
+  parallel
+      .Add("pipeline", &ParallelConfig::pipeline,
+           "Pipeline stages: each has some of the model's blocks, and `train.accumulate` "
+           "micro-batches go through them (docs/parallelism.md).")
+      .Between(1, kThousands);
+  parallel
+      .Add("stages", &ParallelConfig::stages,
+           "The number of blocks of each stage, as `[12, 12, 13, 11]`.")
+      .Derived("stages with nearly equal FLOPs");
   parallel
       .Add(
           "zero", &ParallelConfig::zero,

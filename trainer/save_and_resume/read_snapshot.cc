@@ -273,8 +273,22 @@ bool CanBecome(const TensorRecord& saved, TensorType wanted, bool same_ranks) {
   return saved.type == wanted || (!same_ranks && number(saved.type) && number(wanted));
 }
 
+// What the other stages of a pipeline read of a snapshot: parameters that this rank lacks, and what
+// belongs to them.
+bool IsOfOtherStage(const snapshots::Snapshot& snapshot, const TensorRecord& record,
+                    const models::Model& model, const Session& session) {
+  std::string name = record.name;
+  const TensorRecord* at = &record;
+  for (; at != nullptr && !at->owner.empty(); at = snapshot.manifest().Find(name, 0)) {
+    name = at->owner;
+  }
+  const std::vector<models::ParameterInfo> parameters = model.parameters();
+  return std::ranges::find(parameters, name, &models::ParameterInfo::name) != parameters.end() &&
+         !session.Carries(name);
+}
+
 void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
-                        bool same_ranks) {
+                        bool same_ranks, const models::Model& model, const Session& session) {
   auto there = ByName(snapshot.manifest().tensors);
   for (const auto& [name, wanted] : ByName(state)) {
     const StateTensor& tensor = *wanted;
@@ -287,8 +301,10 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
     }
     there.erase(found);
   }
+  const bool stages = session.compiled().options.mesh.ranks(kPipelineAxis) > 1;
   const std::set<std::string> histories = WithHistory(snapshot.manifest().tensors);
   std::erase_if(there, [&](const auto& entry) {
+    if (stages && IsOfOtherStage(snapshot, *entry.second, model, session)) return true;
     return optim::BeginsAtZero(entry.first) || BelongsToAverages(*entry.second) ||
            histories.contains(entry.first);
   });
@@ -385,7 +401,7 @@ Histories ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model&
   const int64_t tensor_ranks = ranks.mesh().ranks(kTensorAxis);
   const int64_t tensor_rank = ranks.position().at(kTensorAxis);
   const bool same_ranks = saved.tensor_ranks() == tensor_ranks;
-  RequireSameTensors(snapshot, state, same_ranks);
+  RequireSameTensors(snapshot, state, same_ranks, model, session);
   ReadOwnStates(snapshot, saved, state, session);
   if (same_ranks) {
     ReadParts(snapshot, state, tensor_rank, session);

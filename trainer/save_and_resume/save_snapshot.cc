@@ -35,6 +35,26 @@ std::vector<int64_t> DimsOf(const StateTensor& tensor) {
   return {dims.begin(), dims.end()};
 }
 
+// What a manifest says of the tensors that ranks of a stage save, of which each of them knows all.
+json RecordsOf(const Session& session) {
+  json records = json::array();
+  for (const StateTensor& tensor : session.State()) {
+    if (tensor.saved.elements == 0) continue;  // of all stages: the first one saves it
+    json record = {{"name", tensor.name},
+                   {"type", static_cast<int>(TensorTypeOf(tensor.dtype))},
+                   {"shape", DimsOf(tensor)},
+                   {"split", tensor.split},
+                   {"slices", tensor.saved.parts}};
+    if (tensor.owner) {
+      record["owner"] = tensor.owner->name;
+      record["as"] = Name(tensor.owner->as);
+    }
+    if (tensor.names_crc) record["names"] = *tensor.names_crc;
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
 }  // namespace
 
 void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks) {
@@ -89,41 +109,53 @@ std::string WriteShard(const std::string& folder, const Session& session, const 
   };
   const snapshots::WrittenShard written = snapshots::WriteShard(
       folder, fmt::format("rank-{:05}.safetensors", ranks.rank()), specs, give);
-  return json{{"file", written.shard.file},
-              {"bytes", written.shard.bytes},
-              {"header", written.shard.header_crc},
-              {"crcs", written.crcs}}
-      .dump();
+  json told = {{"file", written.shard.file},
+               {"bytes", written.shard.bytes},
+               {"header", written.shard.header_crc},
+               {"crcs", written.crcs}};
+  const MeshPosition& rank = ranks.position();
+  if (rank.at(kDataAxis) == 0 && rank.at(kTensorAxis) == 0) told["records"] = RecordsOf(session);
+  return told.dump();
 }
 
-// All ranks have the same programs, so that the layout of the other shards follows from this rank's
-// state.
+// Ranks of a stage have the same programs, so that the layout of their shards follows from the
+// state of the first of them.
 Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step, const std::string& run,
-                    const Session& session, const Ranks& ranks) {
+                    const Ranks& ranks) {
   Manifest manifest{
       .program = fmt::format("{} ({})", Version(), Commit()), .step = step, .run = run};
   std::vector<std::map<std::string, uint32_t>> crcs;
+  std::map<int64_t, json> records;  // by stage
   for (const std::string& text : shards) {
-    const json shard = json::parse(text);
+    json shard = json::parse(text);
+    const auto rank = static_cast<int64_t>(manifest.shards.size());
     manifest.shards.push_back({shard.at("file"), shard.at("bytes"), shard.at("header")});
     crcs.push_back(shard.at("crcs"));
+    if (!shard.contains("records")) continue;
+    records[ranks.mesh().Coordinate(rank, kPipelineAxis)] = std::move(shard.at("records"));
   }
-  for (const StateTensor& tensor : session.State()) {
-    const int64_t parts = tensor.split ? ranks.mesh().ranks(kTensorAxis) : 1;
-    for (int64_t part = 0; part < parts; ++part) {
-      TensorRecord record{tensor.name, part, parts, TensorTypeOf(tensor.dtype), DimsOf(tensor)};
-      if (tensor.owner) {
-        record.owner = tensor.owner->name;
-        record.as = Name(tensor.owner->as);
+  for (const auto& [stage, of_stage] : records) {
+    for (const json& told : of_stage) {
+      const int64_t parts = told.at("split").get<bool>() ? ranks.mesh().ranks(kTensorAxis) : 1;
+      const int64_t slices = told.at("slices");
+      for (int64_t part = 0; part < parts; ++part) {
+        TensorRecord record{told.at("name"), part, parts,
+                            static_cast<formats::TensorType>(told.at("type").get<int>()),
+                            told.at("shape")};
+        if (told.contains("owner")) {
+          record.owner = told.at("owner");
+          record.as = told.at("as");
+        }
+        if (told.contains("names")) record.names_crc = told.at("names").get<uint32_t>();
+        const int64_t elements = record.elements() / slices;
+        for (int64_t slice = 0; slice < slices; ++slice) {
+          const int64_t rank = ranks.mesh().RankAt(
+              {{kPipelineAxis, stage}, {kDataAxis, slice}, {kTensorAxis, part}});
+          record.slices.push_back(
+              {rank, slice * elements, elements, crcs[static_cast<size_t>(rank)].at(record.name)});
+        }
+        manifest.tensors.push_back(std::move(record));
       }
-      record.names_crc = tensor.names_crc;
-      const int64_t elements = record.elements() / tensor.saved.parts;
-      for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
-        const int64_t rank = ranks.mesh().RankAt({{kDataAxis, slice}, {kTensorAxis, part}});
-        record.slices.push_back(
-            {rank, slice * elements, elements, crcs[static_cast<size_t>(rank)].at(tensor.name)});
-      }
-      manifest.tensors.push_back(std::move(record));
     }
   }
   return manifest;

@@ -27,6 +27,6 @@ std::string WriteShard(const std::string& folder, const Session& session, const 
 // The manifest of the snapshot of `step`, from all ranks' shards, in their order; `run` is the
 // trainer's part of the manifest.
 snapshots::Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step,
-                               const std::string& run, const Session& session, const Ranks& ranks);
+                               const std::string& run, const Ranks& ranks);
 
 }  // namespace plimsoll::trainer

@@ -137,7 +137,7 @@ void Saver::WriteShard() {
 void Saver::Publish(const std::vector<std::string>& shards) {
   if (!ranks_.first()) return;
   const UnderWay& snapshot = *under_way_;
-  folder_.Finish(ManifestOf(shards, snapshot.step, ToJson(snapshot.record), session_, ranks_));
+  folder_.Finish(ManifestOf(shards, snapshot.step, ToJson(snapshot.record), ranks_));
   folder_.Publish(snapshot.step);
   Prune();
 }

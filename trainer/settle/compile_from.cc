@@ -17,6 +17,7 @@
 #include "trainer/settle/muon_matrices.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/source_from.h"
+#include "trainer/settle/stages_from.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/passes.h"
 
@@ -292,7 +293,8 @@ void ChoosePasses(const config::RunConfig& config, CompileOptions& options) {
 void PlaceInputs(const config::RunConfig& config, CompileOptions& options) {
   const bool planned = config.memory.allocator == config::Allocator::kPlanned;
   const int64_t workers = DataWorkersFrom(config);
-  if (options.device == runtime::DeviceKind::kCpu || !planned || workers == 0) return;
+  const bool stages = !options.stages.empty();  // whose slots hold batches until they are read
+  if (options.device == runtime::DeviceKind::kCpu || !planned || workers == 0 || stages) return;
   options.input_places =
       data::PrefetchPlaces(workers, options.micro_batch, 2 * options.micro_steps_per_program);
   if (options.evaluate) {
@@ -375,6 +377,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
       config.train.blocks_first == config::OnOrAuto::kOn && options.accumulate > 1;
   if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
   options.mesh = MeshFrom(config);
+  options.stages = StagesFrom(config, model);
   options.zero = config.parallel.zero.value_or(0);
   options.sequence_parallel = config.parallel.sequence == config::OnOrAuto::kOn;
   options.sync_norm = config.parallel.sync_norm;

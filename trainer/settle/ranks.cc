@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fnv1a.h"
@@ -69,11 +70,18 @@ HostShare ShareFrom(const std::string& text) {
 
 constexpr char kWayOut[] = "start every rank with the same program, run file and environment";
 
-// The first rank whose text differs from rank 0's; 0: none does. All ranks call.
-size_t FirstThatDiffers(runtime::World& world, const std::string& text) {
+// The rank that a rank is compared with: the first of its stage.
+size_t FirstOfStage(const Mesh& mesh, size_t rank) {
+  const int64_t stage = mesh.Coordinate(static_cast<int64_t>(rank), kPipelineAxis);
+  return mesh.Has(kPipelineAxis) ? static_cast<size_t>(mesh.RankAt({{kPipelineAxis, stage}})) : 0;
+}
+
+// The first rank whose text differs from that of the first rank of its stage; 0: none does. All
+// ranks call.
+size_t FirstThatDiffers(runtime::World& world, const std::string& text, const Mesh& mesh = {}) {
   const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", Fnv1a(text)));
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] != all[0]) return rank;
+    if (all[rank] != all[FirstOfStage(mesh, rank)]) return rank;
   }
   return 0;
 }
@@ -82,9 +90,9 @@ std::string Joined(const std::vector<std::string>& lines) {
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
-// Names the first line in which a rank's text differs from rank 0's; they differ.
-std::string FirstDifference(const std::string& first, const std::string& text, size_t rank,
-                            std::string_view what) {
+// Names the first line in which a rank's text differs from the first one's; they differ.
+std::string FirstDifference(const std::string& first, const std::string& text, size_t first_rank,
+                            size_t rank, std::string_view what) {
   std::istringstream first_lines(first), rank_lines(text);
   const auto next = [](std::istringstream& from) {
     std::string line;
@@ -95,19 +103,20 @@ std::string FirstDifference(const std::string& first, const std::string& text, s
     in_first = next(first_lines);
     in_text = next(rank_lines);
   } while (in_first == in_text);  // ends, since the texts differ
-  return fmt::format("rank {}: its {} differ from rank 0's: it has {} where rank 0 has {}", rank,
-                     what, in_text, in_first);
+  return fmt::format("rank {0}: its {1} differ from rank {2}'s: it has {3} where rank {2} has {4}",
+                     rank, what, first_rank, in_text, in_first);
 }
 
-void RequireSameLines(runtime::World& world, const std::vector<std::string>& lines,
-                      std::string_view what) {
+void RequireSameLines(runtime::World& world, const Mesh& mesh,
+                      const std::vector<std::string>& lines, std::string_view what) {
   const std::string text = Joined(lines);
-  const size_t rank = FirstThatDiffers(world, text);
+  const size_t rank = FirstThatDiffers(world, text, mesh);
   if (rank == 0) return;
   // The lines themselves travel only now.
   const std::vector<std::string> texts = world.Gather(text);
-  throw UserError(
-      fmt::format("{}; {}", FirstDifference(texts[0], texts[rank], rank, what), kWayOut));
+  const size_t first = FirstOfStage(mesh, rank);
+  throw UserError(fmt::format(
+      "{}; {}", FirstDifference(texts[first], texts[rank], first, rank, what), kWayOut));
 }
 
 constexpr std::string_view kCarried = "carried tensors";
@@ -194,15 +203,17 @@ CommonLines CommonLinesOf(const CompiledStep& compiled) {
 void RequireAgreement(runtime::World& world, const CompiledStep& compiled) {
   if (world.size() == 1) return;
   const CommonLines common = CommonLinesOf(compiled);
-  RequireSameLines(world, common.carried, kCarried);
-  RequireSameLines(world, common.collectives, kCollectives);
+  RequireSameLines(world, compiled.options.mesh, common.carried, kCarried);
+  RequireSameLines(world, compiled.options.mesh, common.collectives, kCollectives);
 }
 
-std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank) {
+std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank,
+                         int64_t first_rank) {
   const auto of = [&](const std::vector<std::string>& lines, const std::vector<std::string>& others,
                       std::string_view what) {
     if (lines == others) return std::string();
-    return FirstDifference(Joined(lines), Joined(others), static_cast<size_t>(rank), what);
+    return FirstDifference(Joined(lines), Joined(others), static_cast<size_t>(first_rank),
+                           static_cast<size_t>(rank), what);
   };
   const std::string carried = of(first.carried, other.carried, kCarried);
   return carried.empty() ? of(first.collectives, other.collectives, kCollectives) : carried;
@@ -243,6 +254,18 @@ std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action) 
 bool Ranks::Any(bool here) {
   const std::vector<std::string> all = world_.Gather(here ? "1" : "0");
   return std::ranges::find(all, "1") != all.end();
+}
+
+void Ranks::AddUpStages(CompiledStep& compiled) {
+  runtime::RankGroup* const stages = groups().Of(kPipelineAxis);
+  if (stages == nullptr) return;
+  const json own = {compiled.model_flops, compiled.model_flops_of_codes};
+  compiled.model_flops = compiled.model_flops_of_codes = 0;
+  for (const std::string& text : stages->Gather(own.dump())) {
+    const json stage = json::parse(text);
+    compiled.model_flops += stage[0].get<double>();
+    compiled.model_flops_of_codes += stage[1].get<double>();
+  }
 }
 
 void Ranks::RequireHostMemory(const CompiledStep& compiled) {

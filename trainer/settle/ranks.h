@@ -52,7 +52,7 @@ void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind
 // ranks call. `what`: "configurations".
 void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
 
-// Lines that must be equal on all ranks.
+// Lines that must be equal on all ranks, or on those of a pipeline's stage.
 struct CommonLines {
   // The collectives (parallel/rank_calls.h), in the order of the programs: ranks that issue those
   // of several axes in different orders can wait for each other forever. On a GPU also the places
@@ -63,8 +63,9 @@ struct CommonLines {
 };
 CommonLines CommonLinesOf(const CompiledStep& compiled);
 
-// Names the first line in which a rank differs from rank 0; empty: none.
-std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank);
+// Names the first line in which a rank differs from the first rank of its stage; empty: none.
+std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank,
+                         int64_t first_rank = 0);
 
 // Throws a UserError on every rank that names the first line in which a rank differs from rank 0.
 // All ranks call.
@@ -99,6 +100,8 @@ class Ranks {
   // The ranks that this rank shares an axis with; nullptr where it is alone.
   const runtime::AxisGroups& groups() const { return mesh_.groups(); }
   const ops::AxisCommunicators& communicators() const { return mesh_.communicators(); }
+  // To the neighbouring stages; nullptr without stages.
+  runtime::StageLink* stage_link() const { return mesh_.stage_link(); }
 
   void Barrier() { world_.Barrier(); }
 
@@ -118,6 +121,9 @@ class Ranks {
   void RequireAgreement(const CompiledStep& compiled) {
     trainer::RequireAgreement(world_, compiled);
   }
+
+  // The model's FLOPs are those of all stages. All ranks call.
+  void AddUpStages(CompiledStep& compiled);
 
   // UserError on every rank unless the ranks' hosts have the memory for these plans.
   void RequireHostMemory(const CompiledStep& compiled);

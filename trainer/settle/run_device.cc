@@ -116,8 +116,13 @@ void RequireFp8Units(const config::RunConfig& config) {
 Mesh MeshFrom(const config::RunConfig& config) {
   // Of tensors with scales of earlier steps.
   const bool maxima = config.amp.fp8_recipe == config::Fp8Recipe::kDelayed;
-  return Mesh(
-      {DataAxis(config.parallel.data_ranks(), maxima), TensorAxis(config.parallel.tensor_ranks())});
+  std::vector<MeshAxis> axes = {DataAxis(config.parallel.data_ranks(), maxima),
+                                TensorAxis(config.parallel.tensor_ranks())};
+  // Ranks of a stage are neighbours.
+  if (config.parallel.pipeline > 1) {
+    axes.insert(axes.begin(), PipelineAxis(config.parallel.pipeline));
+  }
+  return Mesh(std::move(axes));
 }
 
 int64_t RanksFrom(const config::RunConfig& config) {

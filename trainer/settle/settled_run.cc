@@ -151,6 +151,15 @@ void RequireComparable(const RunConfig& config) {
                                  memory::kGpusOfHost, ranks));
 }
 
+// UserError where the run of a pipeline leaves a choice open: plans are compared by one program.
+void RequireClosedStages(const RunConfig& config) {
+  if (config.parallel.pipeline == 1) return;
+  for (const Knob& knob : Knobs()) {
+    if (!knob.IsOpen(config)) continue;
+    throw config.Error(knob.key, "auto is not possible with pipeline stages; give a value");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candidate& chosen,
@@ -242,6 +251,7 @@ std::vector<std::string> FastestPlan::Reasons(bool used_only) const {
 }
 
 SettledRun Settle(const RunConfig& config, const models::Model& model) {
+  RequireClosedStages(config);
   if (!LeavesChoice(config)) {
     SettledRun settled = {config, CompileFrom(config, model), ""};
     ChooseChannels(settled.config);

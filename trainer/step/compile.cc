@@ -26,6 +26,7 @@
 #include "trainer/step/model_states.h"
 #include "trainer/step/pass_options.h"
 #include "trainer/step/passes.h"
+#include "trainer/step/stage_programs.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -57,6 +58,7 @@ class Compiler {
       CheckObjectives();
       for (size_t i = 0; i < objectives_.size(); ++i) Train(static_cast<int>(i));
       JoinPrograms();
+      CutPrograms();
       if (!options_.stop_after.empty()) ThrowStopped();
       for (const StepEntry& entry : step.entries) CountFlops(entry);
     }
@@ -71,11 +73,7 @@ class Compiler {
       step.exchange = Exchange();
     }
     if (options_.evaluate) {
-      for (const models::Objective& objective : objectives_) {
-        step.evaluations.push_back(
-            Keep(Build(OfObjective(objective.name, "evaluate"),
-                       {.kind = ProgramKind::kEvaluate, .objective = objective})));
-      }
+      for (const models::Objective& objective : objectives_) KeepEvaluation(objective);
     }
     if (options_.generate_rows > 0 && options_.cache) {
       const int64_t window = std::min(kPrefillTokens, options_.generate_context);
@@ -167,7 +165,8 @@ class Compiler {
                         .updates = {{.objective = index}}});
     };
     if (count == 1) {
-      add("train", Carry::kNone, 0, 1);
+      // What programs of a stage give to one another is carried.
+      add("train", HasStages(options_) ? Carry::kWrite : Carry::kNone, 0, 1);
     } else {
       add("train_first", Carry::kWrite, 0, 1);
       add("train_middle", Carry::kAccumulate, 1, count - 1);
@@ -198,16 +197,36 @@ class Compiler {
   // Drafts stay apart: each is still to be finished.
   void JoinPrograms() {
     if (options_.draft || Stopped()) return;
-    const auto run = [&](PassPipeline& passes, Program& program) { RunPasses(passes, program); };
-    ProgramJoiner joiner(options_, objectives_, result_.programs, result_.step.entries, run);
+    ProgramJoiner joiner(options_, objectives_, result_.programs, result_.step.entries, runner());
     joiner.JoinMicroSteps();
     if (!Stopped()) joiner.JoinUpdates();
   }
 
+  // Drafts are cut once they are finished.
+  void CutPrograms() {
+    if (!HasStages(options_) || options_.draft || Stopped()) return;
+    CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());
+  }
+
+  void KeepEvaluation(const models::Objective& objective) {
+    StepPrograms& step = result_.step;
+    std::unique_ptr<Program> program =
+        Build(OfObjective(objective.name, "evaluate"),
+              {.kind = ProgramKind::kEvaluate, .objective = objective});
+    if (!HasStages(options_) || options_.draft || Stopped()) {
+      step.evaluations.push_back(Keep(std::move(program)));
+      return;
+    }
+    const StageEvaluation parts = CutEvaluation(options_, objectives_, *program, runner());
+    step.evaluations.push_back(Keep(parts.stage));
+    step.evaluation_sums.push_back(Keep(parts.sums));
+  }
+
   void CountFlops(const StepEntry& entry) {
     const Program& program = *result_.programs[entry.program];
-    // All but data ranks share the work on the same sequences.
-    const int64_t sharing = options_.mesh.size() / options_.mesh.ranks(kDataAxis);
+    // Tensor ranks share the work on the same sequences. Each stage has work of its own, which its
+    // program has.
+    const int64_t sharing = options_.mesh.ranks(kTensorAxis);
     for (const graph::Node& node : program.nodes()) {
       const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
       result_.flops_per_step += static_cast<double>(entry.times) * cost.flops;
@@ -297,6 +316,11 @@ class Compiler {
     }
     const auto leave = [&](graph::Value value, std::string_view as) {
       if (purpose.kind != ProgramKind::kEvaluate || value == graph::kNoTensor) return;
+      if (HasStages(options_)) {
+        throw UserError(
+            "train.eval_every: with pipeline stages, evaluations give metrics alone, and those of "
+            "this model give results of single samples; set it to 0");
+      }
       const graph::Value left = ops::Cast(builder, value, graph::DType::kFloat32, std::string(as));
       program->mutable_tensor(left).role = graph::Role::kMetric;
       program->mutable_tensor(left).persistent = true;
@@ -306,6 +330,7 @@ class Compiler {
     leave(outputs.images, kMadeImages);
     leave(outputs.log_probs, kLogProbs);
     CarryStates(builder, outputs.states, purpose.carry);
+    if (!logits) NoteInputs(*program);
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
     if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
@@ -316,6 +341,17 @@ class Compiler {
         Passes({.options = options_, .purpose = std::move(purpose), .tensor = tensor}, slices),
         *program);
     return program;
+  }
+
+  // The inputs of data that all programs of a model have, by whichever stage they are read.
+  void NoteInputs(const Program& program) {
+    const auto no_data = InputsWithoutData(objectives_);
+    for (const graph::Tensor& tensor : program.tensors()) {
+      const bool known =
+          std::ranges::any_of(result_.inputs, [&](const auto& of) { return of.first == tensor.name; });
+      if (tensor.role != graph::Role::kInput || tensor.alias || known) continue;
+      if (!no_data.contains(tensor.name)) result_.inputs.emplace_back(tensor.name, tensor.type);
+    }
   }
 
   // Whether programs are left as they are after debug.stop_after.
@@ -340,8 +376,12 @@ class Compiler {
     }
   }
 
+  PassRunner runner() {
+    return [this](PassPipeline& passes, Program& program) { RunPasses(passes, program); };
+  }
+
   // Its index.
-  int Keep(std::unique_ptr<Program> program) {
+  int Keep(std::shared_ptr<const Program> program) {
     result_.programs.push_back(std::move(program));
     return static_cast<int>(result_.programs.size()) - 1;
   }
@@ -360,7 +400,9 @@ memory::PlannedPrograms CompiledStep::planned() const {
   memory::PlannedPrograms planned{.programs = {}, .plan = plan, .round = {}};
   for (const auto& program : programs) planned.programs.push_back(program.get());
   for (const StepEntry& entry : step.entries) planned.round.push_back({entry.program, entry.times});
-  for (int program : step.evaluations) planned.round.push_back({program});
+  for (const auto* of_evaluations : {&step.evaluations, &step.evaluation_sums}) {
+    for (int program : *of_evaluations) planned.round.push_back({program});
+  }
   for (int program : {step.prefill, step.decode, step.logits}) {
     if (program >= 0) planned.round.push_back({program});
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/pass.h"
@@ -27,6 +28,8 @@ struct CompiledStep {
   std::vector<models::StateInfo> states;      // of the model
   memory::MemoryPlan plan;
   int64_t input_place_bytes = 0;  // of each of CompileOptions::input_places
+  // The inputs of data that the model has, with those that only other stages read.
+  std::vector<std::pair<std::string, graph::TensorType>> inputs;
   // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
   std::map<std::string, graph::Shape> divided;
   std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name

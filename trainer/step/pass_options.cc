@@ -36,6 +36,12 @@ parallel::TensorParallelOptions TensorParallelFrom(
   return tensor;
 }
 
+bool HasStages(const CompileOptions& options) { return options.mesh.ranks(kPipelineAxis) > 1; }
+
+bool IsCutIntoParts(const CompileOptions& options, const Purpose& purpose) {
+  return HasStages(options) && purpose.kind != ProgramKind::kLogits;
+}
+
 int64_t DataRanks(const Making& m) { return m.options.mesh.ranks(kDataAxis); }
 
 graph::AutodiffOptions AutodiffFrom(const Making& m) {
@@ -83,6 +89,7 @@ parallel::DataParallelOptions DataParallelFrom(const Making& m) {
   parallel::DataParallelOptions data_parallel = m.options.data_parallel;
   data_parallel.ranks = DataRanks(m);
   data_parallel.gradients_on_host = m.options.on_host.gradients;
+  data_parallel.at_update = HasStages(m.options);
   return data_parallel;
 }
 

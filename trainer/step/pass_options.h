@@ -34,6 +34,11 @@ bool DividesWeights(const CompileOptions& options);
 parallel::TensorParallelOptions TensorParallelFrom(
     const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split);
 
+// Whether this rank has a stage of the model.
+bool HasStages(const CompileOptions& options);
+// Whether such programs of a stage are cut by their phases (trainer/step/stage_programs.h).
+bool IsCutIntoParts(const CompileOptions& options, const Purpose& purpose);
+
 int64_t DataRanks(const Making& making);
 graph::AutodiffOptions AutodiffFrom(const Making& making);
 amp::Fp8Products::Options Fp8From(const Making& making);

@@ -85,7 +85,12 @@ bool GathersUpdated(const Making& m, Slice) {
          m.purpose.carry != Carry::kAccumulate;
 }
 
-bool HasStages(const Making& m, Slice) { return m.options.mesh.ranks(kPipelineAxis) > 1; }
+bool IsStage(const Making& m, Slice) { return HasStages(m.options); }
+
+// Programs that are cut into parts get scratch memory after that.
+bool NeedsScratch(const Making& m, Slice slice) {
+  return slice != Slice::kFinish || !IsCutIntoParts(m.options, m.purpose);
+}
 
 bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
 
@@ -165,7 +170,7 @@ const std::vector<PassRow>& PassTable() {
       {"zero_state", {kDraft}, "training with ZeRO",
        [](M m, Slice) { return m.trains() && ZeroOf(m.options) > 0; },
        [](M m, Slice) { return New<parallel::ZeroState>(ZeroStateFrom(m)); }},
-      {"cut_stage", {kDraft}, "ranks of the pipeline axis", HasStages,
+      {"cut_stage", {kDraft}, "ranks of the pipeline axis", IsStage,
        [](M m, Slice) { return New<parallel::CutStage>(CutStageFrom(m)); }},
       {"zero_weights", {kDraft}, "ZeRO 1 and 2, the first micro-step", GathersUpdated,
        [](M m, Slice) { return New<parallel::ZeroWeights>(ZeroWeightsFrom(m)); }},
@@ -219,7 +224,7 @@ const std::vector<PassRow>& PassTable() {
        [](M m, Slice) { return New<checkpointing::Offload>(OffloadFrom(m.options)); }},
       {"loss_by_loss", {kFinish}, "training, one micro-step a program", IsNotJoined,
        [](M m, Slice) { return New<graph::LossByLoss>(m.purpose.metrics.front()); }},
-      {"workspaces", {kFinish, kJoin, kUpdates}, "", Always,
+      {"workspaces", {kFinish, kJoin, kUpdates, kParts}, "", NeedsScratch,
        [](M m, Slice) { return New<Workspaces>(m.options.device, m.options.threads); }},
   };
   // clang-format on
@@ -253,13 +258,17 @@ PassPipeline Passes(const Making& making, const std::set<Slice>& slices) {
 Facts FactsBefore(const Making& making, Slice slice) {
   std::set<Slice> before;
   if (slice == Slice::kFinish) before = {Slice::kDraft, Slice::kTags};
-  if (slice == Slice::kJoin || slice == Slice::kUpdates) {
+  if (slice == Slice::kJoin || slice == Slice::kUpdates || slice == Slice::kParts) {
     before = {Slice::kDraft, Slice::kTags, Slice::kFinish};
   }
   if (before.empty()) return {};
   PassPipeline passes;
   for (std::unique_ptr<Pass>& pass : PassesOf(making, before)) passes.Add(std::move(pass));
   return passes.Check({});
+}
+
+PassPipeline PassesOfParts(const CompileOptions& options) {
+  return Passes({.options = options, .purpose = OfLastMicroStep()}, {Slice::kParts});
 }
 
 PassPipeline PassesOfJoined(const CompileOptions& options, Slice slice,
@@ -282,7 +291,7 @@ graph::Contract ContractOf(const PassRow& row) {
 
 std::string PassesText() {
   static constexpr std::string_view kSlices[] = {"draft", "tags",    "finish",
-                                                 "join",  "updates", "exchange"};  // by Slice
+                                                 "join",  "updates", "exchange", "parts"};  // by Slice
   std::string text =
       "| pass | slices | when | needs | gives | spoils |\n|---|---|---|---|---|---|\n";
   for (const PassRow& row : PassTable()) {

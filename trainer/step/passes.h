@@ -55,6 +55,7 @@ enum class Slice {
   kJoin,      // the first micro-step of an update becomes a program of several
   kUpdates,   // an update and those of other objectives become one program
   kExchange,  // of the program that exchanges weights with their averages
+  kParts,     // of the programs that a stage's micro-step is cut into (graph/phase_cut.h)
 };
 
 // Every technique of Plimsoll is a row; deleting one is deleting its row and its folder.
@@ -80,6 +81,9 @@ graph::Facts FactsBefore(const Making& making, Slice slice);
 graph::PassPipeline PassesOfJoined(const CompileOptions& options, Slice slice,
                                    std::vector<const graph::Program*> next,
                                    std::function<bool(const graph::Tensor&)> own);
+
+// Those of the programs that a stage's micro-step, or its evaluation, has been cut into.
+graph::PassPipeline PassesOfParts(const CompileOptions& options);
 
 graph::Contract ContractOf(const PassRow& row);
 // The table as docs/architecture.md has it. A star: debug.without may name the pass.

@@ -16,20 +16,24 @@
 namespace plimsoll::trainer {
 
 Session::Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options,
-                 const memory::Allocation& allocation, const runtime::AxisGroups& groups)
-    : Session(std::move(compiled), nullptr, &device, options, allocation, groups) {}
+                 const memory::Allocation& allocation, const runtime::AxisGroups& groups,
+                 runtime::StageLink* link)
+    : Session(std::move(compiled), nullptr, &device, options, allocation, groups, link) {}
 
 Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options)
-    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, {}, {}) {}
+    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, {}, {}, nullptr) {
+}
 
 Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
                  runtime::Device* device, const runtime::ExecutorOptions& options,
-                 const memory::Allocation& allocation, const runtime::AxisGroups& groups)
+                 const memory::Allocation& allocation, const runtime::AxisGroups& groups,
+                 runtime::StageLink* link)
     : compiled_(std::move(compiled)),
       owned_device_(std::move(owned)),
       device_(owned_device_ ? *owned_device_ : *device),
       position_{compiled_.options.mesh, compiled_.options.rank},
-      groups_(groups) {
+      groups_(groups),
+      link_(link) {
   if (device_.kind() != compiled_.options.device) {
     throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
                                     Name(compiled_.options.device), Name(device_.kind())));
@@ -144,13 +148,15 @@ void Session::MakeInputs() {
       inputs.places.push_back(place);
     }
   }
+  MakeStage();
   for (MicroStepInputs& inputs : inputs_) {
     inputs.staged.resize(inputs.slots.size());
     inputs.there.resize(inputs.slots.size(), false);
     for (size_t i = 0; i < inputs.slots.size(); ++i) {
       Slot& slot = inputs.slots[i];
-      if (!direct()) inputs.staged[i].resize(inputs.places[i].bytes.size());
-      slot.bytes = direct() ? inputs.places[i].bytes : std::span(inputs.staged[i]);
+      const bool in_place = direct() && inputs.places[i].exists;
+      if (!in_place) inputs.staged[i].resize(static_cast<size_t>(slot.type.bytes()));
+      slot.bytes = in_place ? inputs.places[i].bytes : std::span(inputs.staged[i]);
       if (slot.name == "tokens") inputs.batch.tokens = slot.values<int32_t>();
       if (slot.name == "targets") inputs.batch.targets = slot.values<int32_t>();
     }
@@ -288,7 +294,9 @@ void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed
 void Session::Run(int64_t step, int64_t run) {
   const StepRun what = compiled_.step.At(run);
   if (BeginsMicroSteps(what.action)) HandIn(step, what);
+  Receive(what);
   executors_[what.program]->Run();
+  Send(what);
   in_parts_ = compiled_.step.gather >= 0 && what.ends;
 }
 
@@ -432,7 +440,13 @@ void Session::RunEvaluation(size_t objective) {
   const int program = compiled_.step.evaluations.at(objective);
   GatherWeights();
   PutData(program, /*step=*/false);
+  if (!has_stages()) return executors_[program]->Run();
+  const StepRun what = EvaluationOfStage();
+  Receive(what);
   executors_[program]->Run();
+  Send(what);
+  executors_[compiled_.step.evaluation_sums.at(objective)]->Run();
+  link_->AwaitSends();
 }
 
 int64_t Session::used_bytes() const {

@@ -67,6 +67,7 @@ struct StateTensor {
   int64_t elements = 0;  // as many
   bool divided = false;  // are the others on other data ranks?
   bool split = false;    // is it a part that tensor ranks share?
+  bool of_parameter = false;  // then one stage of a pipeline has it; all have what belongs to none
 
   // What this rank writes into a snapshot: what several have alike, each of them does a part of,
   // or, of small tensors, the first does all.
@@ -82,10 +83,11 @@ class Session {
  public:
   // Allocates memory; its bytes are zero. UserError when the machine lacks it. `compiled` was
   // compiled for this kind of device, which must outlive the session.
-  // `groups` are the ranks of options.communicators, for talk between their hosts;
-  // both are of compiled.options.mesh.
+  // `groups` are the ranks of options.communicators, for talk between their hosts, and `link` leads
+  // to the neighbouring stages; all are of compiled.options.mesh. The link outlives the session.
   Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options = {},
-          const memory::Allocation& allocation = {}, const runtime::AxisGroups& groups = {});
+          const memory::Allocation& allocation = {}, const runtime::AxisGroups& groups = {},
+          runtime::StageLink* link = nullptr);
   // On the CPU.
   Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options = {});
 
@@ -238,7 +240,7 @@ class Session {
 
   Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
           const runtime::ExecutorOptions& options, const memory::Allocation& allocation,
-          const runtime::AxisGroups& groups);
+          const runtime::AxisGroups& groups, runtime::StageLink* link);
   void StartSingularStates(const models::SingularStates& states);
   void MakeSlots();
   void MakeInputs();
@@ -257,6 +259,14 @@ class Session {
   void HandIn(int64_t step, const StepRun& what);  // what the run reads
   // `step`: the program is the step's, not an evaluation, which reads slots().
   void PutData(int program, bool step);
+  // Of a stage (session_stages.cc).
+  void MakeStage();
+  void AddUnreadSlots();
+  // Before and after a run: what it awaits from a neighbour and sends to one.
+  void Receive(const StepRun& what);
+  void Send(const StepRun& what);
+  StepRun EvaluationOfStage() const;
+  bool has_stages() const { return !of_stage_.empty(); }
   // How tensor-parallel ranks share a parameter; nullptr: each has all of it.
   const models::SplitParameter* FindSplit(std::string_view name) const;
   // What this rank then has of it, from what the device holds.
@@ -271,7 +281,10 @@ class Session {
                                        std::string_view what) const;
   StateTensor::Saved SavedOf(const StateTensor& tensor) const;
   Where FindState(const StateTensor& tensor, int64_t at, size_t bytes) const;
-  bool IsShared(std::string_view name) const { return FindSplit(name) || FindDivided(name); }
+  bool IsShared(std::string_view name) const {
+    return FindSplit(name) || FindDivided(name) || has_stages();
+  }
+  std::vector<float> ReadOfStage(std::string_view name);  // a whole parameter that the stage has
   std::string Announce(std::string name);  // what the first rank of all says, on every rank
   void ServeWeights();                     // to the rank that writes them
   // The elements of a whole parameter that this rank has, in ascending order.
@@ -330,6 +343,10 @@ class Session {
     std::vector<float> token_weights;  // of the step, by update
   };
   std::vector<ObjectiveTensors> objectives_;
+  // What a slot of a stage receives from its neighbours and sends to them.
+  struct StageTensors {
+    Where in, out, in_grad, out_grad;
+  };
   ObjectiveStep only_;       // kept, so that a step asks for no memory
   int64_t micro_steps_ = 0;  // in a step
   // 1 / samples of all data ranks in an update.
@@ -337,6 +354,8 @@ class Session {
   int32_t seed_ = 0;  // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;
+  runtime::StageLink* link_;              // nullptr: the programs are of the whole model
+  std::vector<StageTensors> of_stage_;    // by slot
   std::atomic<bool> in_parts_ = false;  // weights, since the last update
 
   // Metrics on their way: one place for each step that the host may be ahead, one for the step

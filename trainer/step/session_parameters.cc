@@ -85,6 +85,19 @@ const models::SplitParameter* Session::FindSplit(std::string_view name) const {
 }
 
 std::vector<float> Session::ReadParameter(std::string_view name) {
+  if (!has_stages()) return ReadOfStage(name);
+  std::vector<float> values;
+  if (Carries(name)) values = ReadOfStage(name);
+  for (const std::string& stage : GatherParts(kPipelineAxis, values, "of stages have")) {
+    if (stage.empty()) continue;
+    values.resize(stage.size() / sizeof(float));
+    std::memcpy(values.data(), stage.data(), stage.size());
+  }
+  if (values.empty()) throw InternalError("no stage carries '" + std::string(name) + "'");
+  return values;
+}
+
+std::vector<float> Session::ReadOfStage(std::string_view name) {
   std::vector<float> part = ReadPart(name);
   const models::SplitParameter* const split = FindSplit(name);
   if (split == nullptr) return part;

@@ -59,6 +59,9 @@ std::vector<StateTensor> Session::State() const {
       entry.begin = position_.at(kDataAxis) * entry.elements;
       entry.divided = true;
     }
+    const auto owner = by_name.find(parameter);
+    entry.of_parameter =
+        owner != by_name.end() && owner->second->role == graph::Role::kParameter;
     entry.saved = SavedOf(entry);
     state.push_back(std::move(entry));
   }
@@ -76,8 +79,9 @@ StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
   }
   // What the ranks of an axis have alike, their first one saves.
   for (const MeshAxis& axis : position_.mesh.axes()) {
-    const bool in_parts =
-        (axis.name == kDataAxis && saved.parts > 1) || (axis.name == kTensorAxis && tensor.split);
+    const bool in_parts = (axis.name == kDataAxis && saved.parts > 1) ||
+                          (axis.name == kTensorAxis && tensor.split) ||
+                          (axis.name == kPipelineAxis && tensor.of_parameter);
     if (!in_parts && position_.at(axis.name) > 0) saved.elements = 0;
   }
   return saved;

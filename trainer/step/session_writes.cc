@@ -115,6 +115,7 @@ void Session::WriteElements(std::string_view name, int64_t first, const TypedEle
 }
 
 void Session::Initialize(const models::ParameterInfo& parameter, uint64_t seed) {
+  if (!Carries(parameter.name)) return;  // another stage does
   const InitialDraws draws = DrawsOf(parameter, seed);
   ForStored(parameter.name, [&](const runtime::StoredParameter& stored, const Stripe& stripe) {
     device_.Store(stored, stripe, draws);

@@ -1,0 +1,61 @@
+#include "parallel/stage_balance.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <tuple>
+
+namespace plimsoll::parallel {
+namespace {
+
+// The best division of the first blocks into the first stages.
+struct Division {
+  double most = std::numeric_limits<double>::infinity();  // of a stage
+  double squares = 0;
+  size_t begin = 0;  // of its last stage
+
+  auto Key() const { return std::tie(most, squares, begin); }
+};
+
+}  // namespace
+
+std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages) {
+  const size_t count = costs.blocks.size(), parts = static_cast<size_t>(stages);
+  if (parts == 0 || parts > count) return {};
+  std::vector<double> sums = {0};  // of the blocks before each
+  for (const double block : costs.blocks) sums.push_back(sums.back() + block);
+  std::vector<std::vector<Division>> best(parts + 1, std::vector<Division>(count + 1));
+  best[0][0].most = 0;
+  for (size_t part = 1; part <= parts; ++part) {
+    for (size_t end = part; end <= count; ++end) {
+      for (size_t begin = part - 1; begin < end; ++begin) {
+        const Division& before = best[part - 1][begin];
+        const double cost = sums[end] - sums[begin] + (part == 1 ? costs.before : 0) +
+                            (part == parts ? costs.after : 0);
+        const Division made = {std::max(before.most, cost), before.squares + cost * cost, begin};
+        if (made.Key() < best[part][end].Key()) best[part][end] = made;
+      }
+    }
+  }
+  std::vector<int64_t> blocks(parts);
+  size_t end = count;
+  for (size_t part = parts; part > 0; --part) {
+    const size_t begin = best[part][end].begin;
+    blocks[part - 1] = static_cast<int64_t>(end - begin);
+    end = begin;
+  }
+  return blocks;
+}
+
+std::vector<double> StageCosts(const ModelCosts& costs, std::span<const int64_t> blocks) {
+  std::vector<double> stages;
+  size_t next = 0;
+  for (const int64_t count : blocks) {
+    double& stage = stages.emplace_back(stages.empty() ? costs.before : 0);
+    for (int64_t i = 0; i < count; ++i) stage += costs.blocks.at(next++);
+  }
+  if (!stages.empty()) stages.back() += costs.after;
+  return stages;
+}
+
+}  // namespace plimsoll::parallel

@@ -1,0 +1,81 @@
+#include "trainer/settle/stages_from.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "graph/block.h"
+#include "trainer/settle/linear_layers.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// Those of parallel.stages.
+std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks) {
+  std::vector<int64_t> stages;
+  for (const double count : config.parallel.stages) {
+    if (count < 1 || count != std::floor(count) || count > static_cast<double>(blocks)) {
+      throw config.Error("parallel.stages",
+                         fmt::format("a stage has a whole number of the model's {} blocks, not {}",
+                                     blocks, count));
+    }
+    stages.push_back(static_cast<int64_t>(count));
+  }
+  if (std::ssize(stages) != config.parallel.pipeline) {
+    throw config.Error("parallel.stages",
+                       fmt::format("gives {} stages, but parallel.pipeline is {}", stages.size(),
+                                   config.parallel.pipeline));
+  }
+  const int64_t sum = std::accumulate(stages.begin(), stages.end(), int64_t{0});
+  if (sum != blocks) {
+    throw config.Error("parallel.stages",
+                       fmt::format("{} are {} blocks, but the model has {}",
+                                   fmt::join(stages, " + "), sum, blocks));
+  }
+  return stages;
+}
+
+}  // namespace
+
+parallel::ModelCosts CostsOfBlocks(const models::Model& model, int64_t sequence) {
+  parallel::ModelCosts costs;
+  for (const graph::Program& program : LossPrograms(model, sequence)) {
+    const graph::Blocks blocks(program);
+    costs.blocks.resize(static_cast<size_t>(blocks.count()));
+    bool before = true;
+    for (size_t n = 0; n < program.nodes().size(); ++n) {
+      const double flops = graph::CostOf(program.CallOf(program.nodes()[n]).get()).flops;
+      const int block = blocks.Of(n);
+      before = before && block == graph::kNoBlock;
+      (block != graph::kNoBlock ? costs.blocks[static_cast<size_t>(block)]
+       : before                 ? costs.before
+                                : costs.after) += flops;
+    }
+  }
+  return costs;
+}
+
+std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::Model& model) {
+  const int64_t stages = config.parallel.pipeline;
+  if (stages == 1) return {};
+  if (model.objectives().size() > 1 || !model.states().empty()) {
+    throw config.Error("parallel.pipeline",
+                       fmt::format("a model of family {} {}, which stages cannot share; use 1",
+                                   model.family(),
+                                   model.states().empty() ? "has several losses"
+                                                          : "has running statistics"));
+  }
+  const parallel::ModelCosts costs = CostsOfBlocks(model, config.model.sequence());
+  const int64_t blocks = std::ssize(costs.blocks);
+  if (blocks < stages) {
+    throw config.Error("parallel.pipeline",
+                       fmt::format("{} stages need a block each, and the model has {}", stages,
+                                   blocks));
+  }
+  if (!config.parallel.stages.empty()) return GivenStages(config, blocks);
+  return parallel::BalanceStages(costs, stages);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,148 @@
+#include "trainer/step/stage_programs.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/axes.h"
+#include "base/error.h"
+#include "graph/phase_cut.h"
+#include "graph/text.h"
+#include "parallel/cut_stage.h"
+#include "trainer/step/passes.h"
+#include "trainer/step/stage_schedule.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::PhasePrograms;
+using graph::Program;
+
+// The carried tensors that each slot has for itself: inputs of data, and what a stage receives and
+// sends.
+std::function<bool(const graph::Tensor&)> OfSlots(std::span<const models::Objective> objectives) {
+  return [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
+    return (tensor.role == graph::Role::kInput && !shared.contains(tensor.name)) ||
+           std::ranges::find(parallel::kStageTensors, tensor.name) !=
+               std::ranges::end(parallel::kStageTensors);
+  };
+}
+
+class StageStep {
+ public:
+  StageStep(const CompileOptions& options, std::span<const models::Objective> objectives,
+            const ProgramList& wholes, const PassRunner& run)
+      : options_(options),
+        objectives_(objectives),
+        wholes_(wholes),
+        run_(run),
+        stages_(options.mesh.ranks(kPipelineAxis)),
+        stage_(options.mesh.Coordinate(options.rank, kPipelineAxis)) {}
+
+  std::vector<StepEntry> Run(const std::vector<StepEntry>& entries) {
+    std::vector<int> wholes;  // by micro-batch
+    for (const StepEntry& entry : entries) {
+      wholes.insert(wholes.end(), static_cast<size_t>(entry.times), entry.program);
+    }
+    const int64_t count = std::ssize(wholes);
+    Prove(count);
+    std::vector<StepEntry> stage;
+    for (const StageRun& run : OneForwardOneBackward(stages_, stage_, count)) {
+      const bool updates = run.action == StepAction::kUpdate;
+      const int64_t micro_batch = updates ? count - 1 : run.micro_batch;
+      const int64_t slot = updates ? micro_batch % SlotsOfStage(stages_, stage_, count) : run.slot;
+      stage.push_back(
+          {.program = PartOf(wholes[static_cast<size_t>(micro_batch)], slot, run.action),
+           .micro_step = micro_batch,
+           .ends = updates,
+           .updates = entries.front().updates,
+           .draw = entries.front().draw + micro_batch,
+           .action = run.action,
+           .slot = slot,
+           .receives = run.receives,
+           .sends = run.sends});
+    }
+    return stage;
+  }
+
+  ProgramList TakePrograms() { return std::move(programs_); }
+
+ private:
+  void Prove(int64_t micro_batches) const {
+    std::vector<StageList> lists;
+    for (int64_t stage = 0; stage < stages_; ++stage) {
+      lists.push_back(OneForwardOneBackward(stages_, stage, micro_batches));
+    }
+    ProveSchedule(lists, micro_batches);
+  }
+
+  int PartOf(int whole, int64_t slot, StepAction action) {
+    const auto [known, fresh] = cuts_.try_emplace({whole, slot});
+    if (fresh) {
+      known->second = graph::CutPhases(*wholes_[static_cast<size_t>(whole)],
+                                       {.slot = slot,
+                                        .own = OfSlots(objectives_),
+                                        .forward_apart = stage_ + 1 < stages_});
+    }
+    switch (action) {
+      case StepAction::kForward:
+        return Keep(known->second.forward);
+      case StepAction::kMicroStep:
+      case StepAction::kBackward:
+        return Keep(known->second.backward);
+      case StepAction::kUpdate:
+        return Keep(known->second.update);
+    }
+    throw InternalError("a stage runs no such part of a micro-step");
+  }
+
+  // The number of the program that has the part's text, whatever their names.
+  int Keep(const Program& part) {
+    Program unnamed = part;
+    unnamed.set_name("part");
+    const auto [known, fresh] =
+        numbers_.try_emplace(graph::ToText(unnamed), static_cast<int>(programs_.size()));
+    if (fresh) {
+      auto program = std::make_shared<Program>(part);
+      graph::PassPipeline passes = PassesOfParts(options_);
+      run_(passes, *program);
+      programs_.push_back(std::move(program));
+    }
+    return known->second;
+  }
+
+  const CompileOptions& options_;
+  const std::span<const models::Objective> objectives_;
+  const ProgramList& wholes_;
+  const PassRunner& run_;
+  const int64_t stages_, stage_;
+  std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;  // by whole program and slot
+  std::map<std::string, int> numbers_;                     // by text
+  ProgramList programs_;
+};
+
+}  // namespace
+
+void CutIntoPhases(const CompileOptions& options, std::span<const models::Objective> objectives,
+                   ProgramList& programs, std::vector<StepEntry>& entries, const PassRunner& run) {
+  StageStep step(options, objectives, programs, run);
+  entries = step.Run(entries);
+  programs = step.TakePrograms();
+}
+
+StageEvaluation CutEvaluation(const CompileOptions& options,
+                              std::span<const models::Objective> objectives,
+                              const Program& whole, const PassRunner& run) {
+  PhasePrograms parts =
+      graph::CutPhases(whole, {.own = OfSlots(objectives), .forward_apart = false});
+  const auto finished = [&](Program& part, const std::string& name) {
+    part.set_name(name);
+    graph::PassPipeline passes = PassesOfParts(options);
+    run(passes, part);
+    return std::make_shared<const Program>(std::move(part));
+  };
+  return {finished(parts.backward, whole.name()), finished(parts.update, whole.name() + ".sums")};
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,38 @@
+// The step of a pipeline's stage: its micro-steps, cut by their phases into programs for each slot
+// of a micro-batch, in the order of 1F1B.
+//
+//   train_first, train_middle × 2, train_last        as one rank runs 4 micro-steps
+//
+//   forward, micro_step.1.forward, backward, …, update   as the first of 2 stages runs them
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/pass.h"
+#include "graph/program.h"
+#include "models/model.h"
+#include "trainer/step/compile_options.h"
+#include "trainer/step/step_programs.h"
+
+namespace plimsoll::trainer {
+
+using PassRunner = std::function<void(graph::PassPipeline&, graph::Program&)>;
+
+// Replaces the entries of one objective, each of one micro-step, and their programs by those of the
+// stage. Parts with equal text are one program. `run` runs the passes of parts. InternalError
+// unless the orders of all stages come to their end together (trainer/step/stage_schedule.h).
+void CutIntoPhases(const CompileOptions& options, std::span<const models::Objective> objectives,
+                   ProgramList& programs, std::vector<StepEntry>& entries, const PassRunner& run);
+
+// An evaluation of a stage: up to what it sends, and the sums of its metrics among stages.
+struct StageEvaluation {
+  std::shared_ptr<const graph::Program> stage, sums;
+};
+StageEvaluation CutEvaluation(const CompileOptions& options,
+                              std::span<const models::Objective> objectives,
+                              const graph::Program& whole, const PassRunner& run);
+
+}  // namespace plimsoll::trainer
