@@ -88,8 +88,7 @@ inline void Save(MeshSession& mesh, const snapshots::Folder& folder, int64_t ste
   if (world.rank() == 0) folder.Begin(step);
   world.Barrier();
   const std::string shard = WriteShard(folder.PartialOf(step), mesh.session(), mesh.ranks(), [] {});
-  const snapshots::Manifest manifest =
-      ManifestOf(world.Gather(shard), step, "{}", mesh.ranks());
+  const snapshots::Manifest manifest = ManifestOf(world.Gather(shard), step, "{}", mesh.ranks());
   if (world.rank() == 0) {
     folder.Finish(manifest);
     folder.Publish(step);

@@ -1,33 +1,79 @@
 #!/usr/bin/env bash
 # usage: pipeline_mpi_test.sh MPIRUN.SH PLIMSOLL
 #
-# `plimsoll train` with pipeline stages: the losses, norms and weights of one rank that accumulates
-# as many micro-steps, to the bit; next to data and tensor ranks within the order of their sums.
+# `plimsoll train` with pipeline stages: the files of one rank that accumulates as many micro-steps,
+# to the bit; snapshots that go on with other stages; the proof of `plan --check`; and refusals.
 source tests/parallel/ranks.sh
 
 cat >run.yaml <<'END'
 model: {family: gpt2, layers: 5, width: 32, heads: 2, vocab: 96, sequence: 16, tied: false, dropout: 0.1}
 data: {synthetic: true}
-train: {steps: 4, micro_batch: 2, accumulate: 4, eval_every: 2, eval_sequences: 8, log_every: 1, threads: 1}
+train: {steps: 6, micro_batch: 2, accumulate: 4, eval_every: 3, eval_sequences: 8, log_every: 1, threads: 1}
 schedule: {warmup: 1}
+optimizer: {state_dtype: int8}
+amp: {dtype: bf16}
+memory: {summary: false}
+save: {every: 3, on_exit: true}
 device: cpu
 END
 
-# The figures of steps and evaluations, and the weights.
-numbers() { grep -o '"\(step\|[a-z_]*loss\|grad_norm\|loss_scale\)": *[^,}]*' "$1/metrics.jsonl"; }
+numbers() { grep -oE '"(step|loss|eval_loss|grad_norm)": *[0-9.e+-]*' "$1/metrics.jsonl"; }
 same() {  # RUN RUN
-  [ -n "$(numbers "$1")" ] || fail "$1 has no figures"
-  diff <(numbers "$1") <(numbers "$2") || fail "figures of $1 and $2"
+  [ "$(numbers "$1" | wc -l)" -gt 15 ] || fail "$1 has no figures"
+  cmp <(numbers "$1") <(numbers "$2") || fail "figures of $1 and $2"
   cmp "$1/model/model.safetensors" "$2/model/model.safetensors" || fail "weights of $1 and $2"
 }
 
-# Stages, more micro-batches than stages and fewer, recomputed blocks, one message at a time.
-for micro_batches in 1 3 4 7; do
-  batch=(--set train.accumulate=$micro_batches)
-  train 1 one$micro_batches "${batch[@]}"
-  for stages in 2 3 5; do
-    run=stages$stages-$micro_batches
-    train $stages $run "${batch[@]}" --set parallel.pipeline=$stages
-    same one$micro_batches $run
-  done
+train 1 one
+for stages in 2 3 5; do
+  train $stages stages$stages --set parallel.pipeline=$stages
+  same one stages$stages
 done
+train 3 by_hand --set parallel.pipeline=3 --set parallel.stages=[1,3,1]
+same one by_hand
+# No message is buffered.
+PLIMSOLL_SYNCHRONOUS_SENDS=1 train 3 synchronous --set parallel.pipeline=3 --set checkpointing.policy=block
+same one synchronous
+
+# Each parameter is saved once, and goes on with other stages, and with none.
+for change in "1|3" "3|1" "3|2" "2|5"; do
+  before=${change%|*} after=${change#*|}
+  rm -rf moved
+  train "$before" moved --set parallel.pipeline="$before" --set train.stop_after=3
+  train "$after" moved --set parallel.pipeline="$after" --resume auto
+  grep -q 'goes on after 3 steps' moved.txt || fail "$(cat moved.txt)"
+  same one moved
+done
+"$plimsoll" export stages3 --step 3 --to exported >export.txt 2>&1 || fail "$(cat export.txt)"
+"$plimsoll" export one --step 3 --to exported_one >export.txt 2>&1 || fail "$(cat export.txt)"
+cmp exported/model.safetensors exported_one/model.safetensors || fail "other weights of a snapshot"
+
+# Next to data ranks, whose dropout differs.
+plain=(--set model.dropout=0 --set amp.dtype=fp32 --set optimizer.state_dtype=fp32 --set optimizer.eps=1e-5)
+train 1 whole "${plain[@]}" --set train.accumulate=8
+for mesh in "parallel.data=2" "parallel.data=2 parallel.zero=1"; do
+  sets=()
+  for set in $mesh; do sets+=(--set "$set"); done
+  rm -rf mesh
+  train 4 mesh "${plain[@]}" "${sets[@]}" --set parallel.pipeline=2
+  near whole mesh 8
+done
+
+# The calls of all ranks meet.
+"$plimsoll" plan run.yaml --set parallel.pipeline=3 --check >check.txt || fail "$(cat check.txt)"
+grep -q 'checked 3 ranks: .* and 16 sends between them meet' check.txt || fail "$(cat check.txt)"
+
+# What stages cannot do is refused by its key.
+refused() {  # MESSAGE SETTING…
+  local message=$1
+  shift
+  ! "$mpirun_sh" 2 "$plimsoll" train run.yaml --set parallel.pipeline=2 --set run.dir=refused "$@" >refused.txt 2>&1 ||
+    fail "$* is not refused"
+  grep -q -- "$message" refused.txt || fail "$*: $(cat refused.txt)"
+}
+refused 'parallel.zero: with pipeline stages' --set parallel.data=1 --set parallel.zero=2
+refused 'optimizer.ema: with pipeline stages' --set optimizer.ema=0.9
+refused 'checkpointing.policy: with pipeline stages' --set checkpointing.policy=auto --set memory.budget=1GiB
+refused "share 'embed.token.weight'" --set model.tied=true
+refused 'stages need a block each' --set model.layers=1
+refused 'but the model has 5' --set parallel.stages=[2,2]

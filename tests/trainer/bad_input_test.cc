@@ -67,9 +67,15 @@ TEST_F(BadInput, ASequenceLongerThanTheModelAllows) {
   ExpectMistake(Train(kSound, {"model.max_sequence=4"}), {"model.", "sequence", "8", "4"});
 }
 
-TEST_F(BadInput, TechniquesThatAreNotSupported) {
+TEST_F(BadInput, PipelineStagesThatWereNotStarted) {
   ExpectMistake(Train(std::string(kSound) + "parallel: {pipeline: 2}\n"),
-                {"run.yaml:4: parallel.pipeline", "not supported"});
+                {"run.yaml:4: parallel.pipeline: 1 data × 1 tensor × 2 pipeline ranks need mpirun "
+                 "-np 2, but 1 rank was started"});
+}
+
+TEST_F(BadInput, PipelineStagesOfFewerBlocks) {
+  ExpectMistake(RunPlimsoll({"plan", File("run.yaml", kSound), "--set", "parallel.pipeline=9"}),
+                {"--set: parallel.pipeline: 9 stages need a block each, and the model has"});
 }
 
 TEST_F(BadInput, TensorRanksThatWereNotStarted) {

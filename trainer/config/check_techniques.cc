@@ -189,7 +189,8 @@ void CheckPipeline(const RunConfig& config, std::vector<std::string>& warnings) 
             "delayed keeps the history of all layers in one tensor; use current"},
            {config.amp.fp8_counts, "amp.fp8.counts",
             "adds up the layers of all stages; set it to false"},
-           {config.save.async, "save.async", "copies the state of the whole model; set it to false"},
+           {config.save.async, "save.async",
+            "copies the state of the whole model; set it to false"},
        }) {
     if (asked) {
       throw config.Error(key, fmt::format("with pipeline stages (parallel.pipeline: {}): {}",

@@ -22,7 +22,9 @@ void RequireStarted(const RunConfig& config, const RankCount& ranks) {
   if (config.parallel.open_mesh()) return;
   const int64_t others = RanksBesideData(config), asked = DataRanks(config, ranks.count);
   if (asked * others == ranks.count) return;
-  const bool tensor = config.parallel.tensor_ranks() > 1 && !config.parallel.data;
+  const char* key = "parallel.data";
+  if (!config.parallel.data && config.parallel.pipeline > 1) key = "parallel.pipeline";
+  if (!config.parallel.data && config.parallel.tensor_ranks() > 1) key = "parallel.tensor";
   const std::string option = ranks.option;
   const std::string contrast =
       option.empty()
@@ -33,9 +35,8 @@ void RequireStarted(const RunConfig& config, const RankCount& ranks) {
                 "{} {}",
                 asked * others, option, ranks.count, ranks.count, option, asked * others);
   throw config.Error(
-      tensor ? "parallel.tensor" : "parallel.data",
-      fmt::format("{} data × {} tensor × {} pipeline ranks {}", asked,
-                  config.parallel.tensor_ranks(), config.parallel.pipeline, contrast));
+      key, fmt::format("{} data × {} tensor × {} pipeline ranks {}", asked,
+                       config.parallel.tensor_ranks(), config.parallel.pipeline, contrast));
 }
 
 }  // namespace plimsoll::config

@@ -15,7 +15,7 @@ int64_t RanksBesideData(const RunConfig& config);
 // known.
 int64_t DataRanks(const RunConfig& config, int64_t started);
 
-// UserError (parallel.data or parallel.tensor) unless as many ranks were started, or asked for by
+// UserError (parallel.data, tensor or pipeline) unless as many ranks were started, or asked for by
 // an option, as the file's mesh has; the message gives the mpirun command or option that would do.
 void RequireStarted(const RunConfig& config, const RankCount& ranks);
 

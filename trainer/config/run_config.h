@@ -378,9 +378,9 @@ struct MemoryConfig {
 struct ParallelConfig {
   std::optional<int64_t> data;  // ranks; nullopt: auto, all ranks that tensor and pipeline leave
   std::optional<int64_t> tensor = 1;  // ranks; nullopt: auto, the solver's choice
-  int64_t pipeline = 1;        // stages
-  std::vector<double> stages;  // blocks of each, whole numbers; empty: balanced
-  std::optional<int64_t> zero = 0;  // nullopt: auto, the solver's choice
+  int64_t pipeline = 1;               // stages
+  std::vector<double> stages;         // blocks of each, whole numbers; empty: balanced
+  std::optional<int64_t> zero = 0;    // nullopt: auto, the solver's choice
   bool reshard_after_forward = true;
   OnOrAuto sequence = OnOrAuto::kOff;
   bool sync_norm = false;

@@ -179,9 +179,9 @@ RanksCheck CheckRanks(const models::Model& model, const CompiledStep& first) {
     ShareLists(calls.front(), calls.back());
   }
   const bool stages = mesh.ranks(kPipelineAxis) > 1;
-  RanksCheck check{.ranks = mesh.size(),
-                   .proof = parallel::ProveCalls(
-                       mesh, calls, stages ? kPipelineAxis : std::string_view())};
+  RanksCheck check{
+      .ranks = mesh.size(),
+      .proof = parallel::ProveCalls(mesh, calls, stages ? kPipelineAxis : std::string_view())};
   if (!check.proof.problem.empty()) throw InternalError(check.proof.problem);
   return check;
 }

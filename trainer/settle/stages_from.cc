@@ -30,9 +30,8 @@ std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks
   }
   const int64_t sum = std::accumulate(stages.begin(), stages.end(), int64_t{0});
   if (sum != blocks) {
-    throw config.Error("parallel.stages",
-                       fmt::format("{} are {} blocks, but the model has {}",
-                                   fmt::join(stages, " + "), sum, blocks));
+    throw config.Error("parallel.stages", fmt::format("{} are {} blocks, but the model has {}",
+                                                      fmt::join(stages, " + "), sum, blocks));
   }
   return stages;
 }
@@ -61,18 +60,17 @@ std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::M
   const int64_t stages = config.parallel.pipeline;
   if (stages == 1) return {};
   if (model.objectives().size() > 1 || !model.states().empty()) {
-    throw config.Error("parallel.pipeline",
-                       fmt::format("a model of family {} {}, which stages cannot share; use 1",
-                                   model.family(),
-                                   model.states().empty() ? "has several losses"
-                                                          : "has running statistics"));
+    throw config.Error(
+        "parallel.pipeline",
+        fmt::format("a model of family {} {}, which stages cannot share; use 1", model.family(),
+                    model.states().empty() ? "has several losses" : "has running statistics"));
   }
   const parallel::ModelCosts costs = CostsOfBlocks(model, config.model.sequence());
   const int64_t blocks = std::ssize(costs.blocks);
   if (blocks < stages) {
-    throw config.Error("parallel.pipeline",
-                       fmt::format("{} stages need a block each, and the model has {}", stages,
-                                   blocks));
+    throw config.Error(
+        "parallel.pipeline",
+        fmt::format("{} stages need a block each, and the model has {}", stages, blocks));
   }
   if (!config.parallel.stages.empty()) return GivenStages(config, blocks);
   return parallel::BalanceStages(costs, stages);

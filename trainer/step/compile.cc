@@ -347,8 +347,8 @@ class Compiler {
   void NoteInputs(const Program& program) {
     const auto no_data = InputsWithoutData(objectives_);
     for (const graph::Tensor& tensor : program.tensors()) {
-      const bool known =
-          std::ranges::any_of(result_.inputs, [&](const auto& of) { return of.first == tensor.name; });
+      const bool known = std::ranges::any_of(
+          result_.inputs, [&](const auto& of) { return of.first == tensor.name; });
       if (tensor.role != graph::Role::kInput || tensor.alias || known) continue;
       if (!no_data.contains(tensor.name)) result_.inputs.emplace_back(tensor.name, tensor.type);
     }

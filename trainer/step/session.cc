@@ -21,8 +21,8 @@ Session::Session(CompiledStep compiled, runtime::Device& device, runtime::Execut
     : Session(std::move(compiled), nullptr, &device, options, allocation, groups, link) {}
 
 Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options)
-    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, {}, {}, nullptr) {
-}
+    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, {}, {},
+              nullptr) {}
 
 Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
                  runtime::Device* device, const runtime::ExecutorOptions& options,

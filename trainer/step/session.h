@@ -354,8 +354,8 @@ class Session {
   int32_t seed_ = 0;  // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;
-  runtime::StageLink* link_;              // nullptr: the programs are of the whole model
-  std::vector<StageTensors> of_stage_;    // by slot
+  runtime::StageLink* link_;            // nullptr: the programs are of the whole model
+  std::vector<StageTensors> of_stage_;  // by slot
   std::atomic<bool> in_parts_ = false;  // weights, since the last update
 
   // Metrics on their way: one place for each step that the host may be ahead, one for the step

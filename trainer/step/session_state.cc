@@ -60,8 +60,7 @@ std::vector<StateTensor> Session::State() const {
       entry.divided = true;
     }
     const auto owner = by_name.find(parameter);
-    entry.of_parameter =
-        owner != by_name.end() && owner->second->role == graph::Role::kParameter;
+    entry.of_parameter = owner != by_name.end() && owner->second->role == graph::Role::kParameter;
     entry.saved = SavedOf(entry);
     state.push_back(std::move(entry));
   }

@@ -80,10 +80,9 @@ class StageStep {
   int PartOf(int whole, int64_t slot, StepAction action) {
     const auto [known, fresh] = cuts_.try_emplace({whole, slot});
     if (fresh) {
-      known->second = graph::CutPhases(*wholes_[static_cast<size_t>(whole)],
-                                       {.slot = slot,
-                                        .own = OfSlots(objectives_),
-                                        .forward_apart = stage_ + 1 < stages_});
+      known->second = graph::CutPhases(
+          *wholes_[static_cast<size_t>(whole)],
+          {.slot = slot, .own = OfSlots(objectives_), .forward_apart = stage_ + 1 < stages_});
     }
     switch (action) {
       case StepAction::kForward:
@@ -132,8 +131,8 @@ void CutIntoPhases(const CompileOptions& options, std::span<const models::Object
 }
 
 StageEvaluation CutEvaluation(const CompileOptions& options,
-                              std::span<const models::Objective> objectives,
-                              const Program& whole, const PassRunner& run) {
+                              std::span<const models::Objective> objectives, const Program& whole,
+                              const PassRunner& run) {
   PhasePrograms parts =
       graph::CutPhases(whole, {.own = OfSlots(objectives), .forward_apart = false});
   const auto finished = [&](Program& part, const std::string& name) {

@@ -105,9 +105,9 @@ struct StepPrograms {
   std::vector<int> evaluations = {};  // by objective; empty: not compiled
   // By objective: sums the metrics of all stages, after an evaluation; empty: without stages.
   std::vector<int> evaluation_sums = {};
-  int prefill = -1, decode = -1;      // for several new tokens and for one; with a cache
-  int logits = -1;                    // for whole texts, without a cache
-  int snapshot = -1;                  // copies the state that snapshots save (carried_state.h)
+  int prefill = -1, decode = -1;  // for several new tokens and for one; with a cache
+  int logits = -1;                // for whole texts, without a cache
+  int snapshot = -1;              // copies the state that snapshots save (carried_state.h)
 
   // The numbers of program runs and of micro-steps in a step. The phases of a micro-step count as
   // one.

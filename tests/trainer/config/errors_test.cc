@@ -271,10 +271,31 @@ TEST(ConfigErrors, OutOfTheRangeOfFloat32) {
             "no error");
 }
 
-TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
-  CheckLine({
-      {"parallel: {pipeline: 2}", "parallel.pipeline: 2 is not supported; supported: 1"},
-  });
+// What goes with each of these only on the whole model.
+TEST(ConfigErrors, PipelineStagesRefuseByName) {
+  const std::string with = ": with pipeline stages (parallel.pipeline: 2): ";
+  const auto check = [&](const std::string& parallel, const std::string& others,
+                         const std::string& key, const std::string& reason) {
+    const std::string text =
+        kBase + "parallel: {pipeline: 2" + parallel + "}" + (others.empty() ? "" : "\n") + others;
+    const std::string line = others.empty() ? "3" : "4";
+    EXPECT_EQ(ErrorOf(text + "\n"), "run.yaml:" + line + ": " + key + with + reason);
+  };
+  check(", zero: 2", "", "parallel.zero",
+        "2 and 3 sum or gather in every micro-step, between a stage's sends; use 1, or 0");
+  check("", "optimizer: {ema: 0.9}", "optimizer.ema",
+        "exchanges the weights of the whole model; set it to 0");
+  check("", "optimizer: {in_backward: true}", "optimizer.in_backward",
+        "carries no gradients, which the backward passes of a stage add up; use false");
+  check("", "memory: {weights: host}", "memory.weights",
+        "needs copies of the whole step's program; use device");
+  check("", "train: {freeze: [block.0.*]}", "train.freeze",
+        "may leave a stage nothing to train; remove it");
+  check("", "checkpointing: {offload: [activations]}", "checkpointing.offload",
+        "copies would have to begin in one program and end in another; use recomputation");
+}
+
+TEST(ConfigErrors, TechniquesThatAreAskedForAsTheyAreByDefault) {
   EXPECT_EQ(
       ErrorOf(kBase + "amp: {dtype: fp32, loss_scale: auto, master_weights: true}\ncheckpointing: "
                       "{policy: none}\n"
