@@ -24,7 +24,6 @@ HeldOutBatches::HeldOutBatches(std::unique_ptr<const Source> samples, int64_t ba
 }
 
 void HeldOutBatches::Fill(int64_t index, std::span<const graph::Slot> slots) const {
-  if (slots.empty()) return;
   if (index < 0 || index >= count_) {
     throw InternalError(fmt::format("data: evaluation batch {} of {}", index, count_));
   }

@@ -26,6 +26,7 @@
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
+#include "trainer/plan/stage_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/channels.h"
@@ -171,6 +172,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
     PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
   }
+  if (!options.stages.empty()) PrintAnswer(StageTable(model, compiled, cost).Text());
   if (const std::string epochs = EpochsText(config); !epochs.empty()) {
     PrintAnswer(fmt::format("  {}\n", epochs));
   }
@@ -271,6 +273,9 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
   if (command.json || object != nullptr) {
     ordered_json made = PlanObject(config, *model, compiled, predicted);
     if (data) made["data"] = DataSpeedJson(*data);
+    if (!compiled.options.stages.empty()) {
+      made["stages"] = StageTable(*model, compiled, cost).Json();
+    }
     made["fits"] = fits;
     if (too_large) made["ways_to_fit"] = WaysJson(ways);
     if (check) made["check"] = check->Json();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/axes.h"
 #include "base/message.h"
 #include "base/thread_pool.h"
 #include "trainer/settle/activity.h"
@@ -9,6 +10,7 @@
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_device.h"
+#include "trainer/step/stage_schedule.h"
 
 namespace plimsoll::trainer {
 
@@ -61,7 +63,8 @@ double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cos
     total +=
         static_cast<double>(entry.times) * cost.ProgramSeconds(*compiled.programs[entry.program]);
   }
-  return total;
+  const int64_t stages = compiled.options.mesh.ranks(kPipelineAxis);
+  return total / (1 - BubbleOf(stages, compiled.options.accumulate));
 }
 
 }  // namespace plimsoll::trainer

@@ -19,7 +19,8 @@ memory::CostModel CostModelFor(const config::RunConfig& config,
 // NVIDIA H200", "by built-in rates of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4,
 // never measured there".
 std::string RatesText(const config::RunConfig& config, const memory::CostModel& cost);
-// The time of a whole step: all micro-steps and the update.
+// The time of a whole step: all micro-steps and the update. Of a stage of a pipeline, as if the others
+// took as long, with what it waits for them.
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 
 }  // namespace plimsoll::trainer

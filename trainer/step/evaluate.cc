@@ -12,7 +12,8 @@ std::vector<StepMetrics> EvaluateBatches(Session& session, const data::HeldOutBa
   }
   std::vector<StepMetrics> all(session.objectives());
   for (int64_t i = 0; i < batches.count(); ++i) {
-    batches.Fill(i, session.slots());
+    // A stage of a pipeline may read no data.
+    if (!session.slots().empty()) batches.Fill(i, session.slots());
     const std::span<const StepMetrics> metrics = session.Evaluate(targets, batches.CountSamples());
     for (size_t objective = 0; objective < all.size(); ++objective) {
       all[objective].AddBatch(metrics[objective]);

@@ -49,17 +49,14 @@ class StageStep {
     Prove(count);
     std::vector<StepEntry> stage;
     for (const StageRun& run : OneForwardOneBackward(stages_, stage_, count)) {
-      const bool updates = run.action == StepAction::kUpdate;
-      const int64_t micro_batch = updates ? count - 1 : run.micro_batch;
-      const int64_t slot = updates ? micro_batch % SlotsOfStage(stages_, stage_, count) : run.slot;
       stage.push_back(
-          {.program = PartOf(wholes[static_cast<size_t>(micro_batch)], slot, run.action),
-           .micro_step = micro_batch,
-           .ends = updates,
+          {.program = PartOf(wholes[static_cast<size_t>(run.micro_batch)], run.slot, run.action),
+           .micro_step = run.micro_batch,
+           .ends = run.action == StepAction::kUpdate,
            .updates = entries.front().updates,
-           .draw = entries.front().draw + micro_batch,
+           .draw = entries.front().draw + run.micro_batch,
            .action = run.action,
-           .slot = slot,
+           .slot = run.slot,
            .receives = run.receives,
            .sends = run.sends});
     }
