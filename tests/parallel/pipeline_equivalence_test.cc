@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,7 +29,7 @@ models::ModelSpec StagedGpt2() {
 }
 models::ModelSpec StagedLlama() { return models::LlamaSpec({5, 32, 4, 2, 8, 80, 96, 16, false}); }
 
-// Five blocks for so many stages.
+// The division of five blocks into that number of stages.
 std::vector<int64_t> BlocksOfStages(int64_t stages) {
   static const std::map<int64_t, std::vector<int64_t>> blocks = {
       {2, {3, 2}}, {3, {1, 3, 1}}, {4, {1, 1, 2, 1}}, {5, {1, 1, 1, 1, 1}}};
@@ -105,6 +106,13 @@ TEST_F(PipelineEquivalence, HasThemWithRecomputation) {
       ExpectBitsOfOneRank(run);
     }
   }
+}
+
+// Each send waits for its receiver.
+TEST_F(PipelineEquivalence, HasThemWithoutBuffers) {
+  ASSERT_EQ(setenv("PLIMSOLL_SYNCHRONOUS_SENDS", "1", 1), 0);
+  ExpectBitsOfOneRank(RunOf(StagedGpt2(), 6));
+  ASSERT_EQ(unsetenv("PLIMSOLL_SYNCHRONOUS_SENDS"), 0);
 }
 
 TEST_F(PipelineEquivalence, HasThemIn16Bits) {

@@ -153,7 +153,7 @@ void RequireComparable(const RunConfig& config) {
 
 // UserError where the run of a pipeline leaves a choice open: plans are compared by one program.
 void RequireClosedStages(const RunConfig& config) {
-  if (config.parallel.pipeline == 1) return;
+  if (config.parallel.pipeline == 1 || !LeavesChoice(config)) return;
   for (const Knob& knob : Knobs()) {
     if (!knob.IsOpen(config)) continue;
     throw config.Error(knob.key, "auto is not possible with pipeline stages; give a value");

@@ -343,7 +343,7 @@ class Compiler {
     return program;
   }
 
-  // The inputs of data that all programs of a model have, by whichever stage they are read.
+  // The inputs of data that the programs of the whole model read.
   void NoteInputs(const Program& program) {
     const auto no_data = InputsWithoutData(objectives_);
     for (const graph::Tensor& tensor : program.tensors()) {
