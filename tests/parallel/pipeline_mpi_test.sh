@@ -56,7 +56,7 @@ for mesh in "parallel.data=2" "parallel.data=2 parallel.zero=1"; do
   for set in $mesh; do sets+=(--set "$set"); done
   rm -rf mesh
   train 4 mesh "${plain[@]}" "${sets[@]}" --set parallel.pipeline=2
-  near whole mesh 8
+  near whole mesh 9
 done
 
 # The calls of all ranks meet.
