@@ -113,8 +113,9 @@ std::string WriteShard(const std::string& folder, const Session& session, const 
                {"bytes", written.shard.bytes},
                {"header", written.shard.header_crc},
                {"crcs", written.crcs}};
-  const MeshPosition& rank = ranks.position();
-  if (rank.at(kDataAxis) == 0 && rank.at(kTensorAxis) == 0) told["records"] = RecordsOf(session);
+  const MeshPosition& position = ranks.position();
+  const int64_t first = position.mesh.RankAt({{kPipelineAxis, position.at(kPipelineAxis)}});
+  if (position.rank == first) told["records"] = RecordsOf(session);
   return told.dump();
 }
 
