@@ -92,7 +92,7 @@ TEST(MovedSnapshots, EachRankReadsWhatItNeeds) {
         MeshSession before(run, *model, from.tensor, from.zero);
         Fill(before.session(), before.ranks().position().at(kTensorAxis));
         const std::string shard = WriteShard(folder, before.session(), before.ranks(), [] {});
-        manifest = ManifestOf(world.Gather(shard), 1, "{}", before.session(), before.ranks());
+        manifest = ManifestOf(world.Gather(shard), 1, "{}", before.ranks());
         if (world.rank() == 0) {
           WriteFile(folder + "/" + std::string(snapshots::kManifestFile),
                     snapshots::ToText(manifest));
