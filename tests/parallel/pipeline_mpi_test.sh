@@ -74,6 +74,6 @@ refused() {  # MESSAGE SETTING…
 refused 'parallel.zero: with pipeline stages' --set parallel.data=1 --set parallel.zero=2
 refused 'optimizer.ema: with pipeline stages' --set optimizer.ema=0.9
 refused 'checkpointing.policy: with pipeline stages' --set checkpointing.policy=auto --set memory.budget=1GiB
-refused "share 'embed.token.weight'" --set model.tied=true
+refused "parallel.pipeline: .*share 'embed.token.weight'.*model.tied: false" --set model.tied=true
 refused 'stages need a block each' --set model.layers=1
 refused 'but the model has 5' --set parallel.stages=[2,2]

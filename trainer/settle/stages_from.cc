@@ -6,7 +6,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/error.h"
 #include "graph/block.h"
+#include "parallel/stage_map.h"
 #include "trainer/settle/linear_layers.h"
 
 namespace plimsoll::trainer {
@@ -34,6 +36,24 @@ std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks
                                                       fmt::join(stages, " + "), sum, blocks));
   }
   return stages;
+}
+
+// UserError where stages would need more of one another than one activation.
+void RequireStages(const config::RunConfig& config, const models::Model& model,
+                   const std::vector<int64_t>& stages) {
+  try {
+    for (const graph::Program& program : LossPrograms(model, config.model.sequence())) {
+      (void)parallel::StageMap(program, stages);
+    }
+  } catch (const UserError& error) {
+    const Settings& settings = config.model.settings;
+    const bool tied = settings.Has("tied") && settings.Bool("tied");
+    throw config.Error("parallel.pipeline",
+                       fmt::format("{}; use 1{}", error.what(),
+                                   tied ? ", or untie the head from the embedding by model.tied: "
+                                          "false"
+                                        : ""));
+  }
 }
 
 }  // namespace
@@ -72,8 +92,11 @@ std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::M
         "parallel.pipeline",
         fmt::format("{} stages need a block each, and the model has {}", stages, blocks));
   }
-  if (!config.parallel.stages.empty()) return GivenStages(config, blocks);
-  return parallel::BalanceStages(costs, stages);
+  std::vector<int64_t> made = config.parallel.stages.empty()
+                                  ? parallel::BalanceStages(costs, stages)
+                                  : GivenStages(config, blocks);
+  RequireStages(config, model, made);
+  return made;
 }
 
 }  // namespace plimsoll::trainer
