@@ -68,13 +68,15 @@ TEST_F(BadInput, ASequenceLongerThanTheModelAllows) {
 }
 
 TEST_F(BadInput, PipelineStagesThatWereNotStarted) {
-  ExpectMistake(Train(std::string(kSound) + "parallel: {pipeline: 2}\n"),
+  const std::string file = File("run.yaml", std::string(kSound) + "parallel: {pipeline: 2}\n");
+  ExpectMistake(RunPlimsoll({"train", file, "--set", "train.accumulate=2"}),
                 {"run.yaml:4: parallel.pipeline: 1 data × 1 tensor × 2 pipeline ranks need mpirun "
                  "-np 2, but 1 rank was started"});
 }
 
 TEST_F(BadInput, PipelineStagesOfFewerBlocks) {
-  ExpectMistake(RunPlimsoll({"plan", File("run.yaml", kSound), "--set", "parallel.pipeline=9"}),
+  ExpectMistake(RunPlimsoll({"plan", File("run.yaml", kSound), "--set", "parallel.pipeline=9",
+                             "--set", "train.accumulate=9"}),
                 {"--set: parallel.pipeline: 9 stages need a block each, and the model has"});
 }
 
