@@ -25,7 +25,7 @@ same() {  # RUN RUN
 }
 
 train 1 one
-for stages in 2 3 5; do
+for stages in 3 5; do
   train $stages stages$stages --set parallel.pipeline=$stages
   same one stages$stages
 done
@@ -36,7 +36,7 @@ PLIMSOLL_SYNCHRONOUS_SENDS=1 train 3 synchronous --set parallel.pipeline=3 --set
 same one synchronous
 
 # Each parameter is saved once, and goes on with other stages, and with none.
-for change in "1|3" "3|1" "3|2" "2|5"; do
+for change in "1|3" "3|1" "2|5"; do
   before=${change%|*} after=${change#*|}
   rm -rf moved
   train "$before" moved --set parallel.pipeline="$before" --set train.stop_after=3
