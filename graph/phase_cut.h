@@ -30,12 +30,12 @@ struct PhaseCutOptions {
   bool forward_apart = true;
 };
 
-// Programs without nodes where there is nothing of the phase.
+// Programs. One without nodes: the phase is empty.
 struct PhasePrograms {
   Program forward, backward, update;
 };
 
-// The programs have the name of `program` with that of the phase behind it. Runs on programs of one
+// The programs are named after `program`, with the phase appended. Runs on programs of one
 // micro-step, when all passes have run that tell phases by their place, and before workspaces are
 // added. What the update reads besides gradients is carried from the backward program to it, which
 // directly follows. InternalError where a phase is not in one piece, or a transfer would begin in

@@ -105,7 +105,7 @@ double ConvolutionPadding(const OpCall& call) {
   return Padding(in, kColumns) * Padding(out, kSummed);
 }
 
-// A kernel that makes a function again beside its gradient is bound by what the gradient reads and
+// A kernel that recomputes a function with its gradient is bound by what the gradient reads and
 // writes. With rates of its own it could seem faster, and then to keep everything would not be the
 // fastest plan, as planning takes for granted.
 std::string_view RatedAs(std::string_view op) {

@@ -6,7 +6,7 @@
 //   backward   %dx = layer_norm_dx(…)     @block.6
 //              … = …(%dx)                 @block.5     of the stage that ends with block 5
 //
-// The stage behind it has %stage.in and %stage.in.grad in their place. These four are carried:
+// The next stage has %stage.in and %stage.in.grad in their place. These four are carried:
 // ranks send and receive them between programs (trainer/step/step_programs.h).
 //
 // An evaluation ends with the sums of its metrics, as if they were an update. The pass runs when
@@ -18,7 +18,7 @@
 //   update     %loss = all_reduce_start(%loss)
 //              %loss.all = all_reduce_done(%loss)
 //              %a.squares = square_sum(%a.grad)        of the stage's own gradients
-//              %own = stack(%a.squares, …)             as many as of the stage with the most
+//              %own = stack(%a.squares, …)             padded to the longest stack
 //              %all = all_gather(%own)                 f64[stages × these]
 //              %norm = root_of_sums(%all+…, …)         in the order of the whole model
 #pragma once

@@ -40,7 +40,7 @@ class StageMap {
   bool Joins(size_t node) const { return joins_[node]; }
   // By stage: the nodes that it runs, the free ones that it needs among them.
   std::vector<bool> NodesOf(int64_t stage) const;
-  // Behind the stage, which is not the last one.
+  // After the stage, which is not the last one.
   const StageCut& cut(int64_t stage) const { return cuts_[static_cast<size_t>(stage)]; }
 
  private:

@@ -122,7 +122,7 @@ class Pipeline {
     }
   }
 
-  // A list that waits goes on when another has sent what it awaits.
+  // A list that waits continues when another has sent what it awaits.
   void Run(const std::vector<StageList>& lists) {
     std::vector<size_t> next(lists.size(), 0);
     for (bool any = true; any;) {

@@ -29,7 +29,7 @@ struct StageRun {
   StepAction action = StepAction::kMicroStep;
   int64_t micro_batch = 0;
   int64_t slot = 0;
-  // What it awaits from a neighbour before it runs, and sends to one behind it
+  // What it receives from a neighbour before it runs, and sends to one after it
   // (parallel/cut_stage.h). Empty: nothing.
   std::string_view receives = {}, sends = {};
 
@@ -70,7 +70,7 @@ struct StepTimeline {
   std::vector<double> idle;  // by stage: the share of the step in which it waits
 };
 
-// The step of these lists, where transfers take their time beside the runs, and the updates begin
+// The step of these lists, where transfers overlap with the runs, and the updates begin
 // together, since they exchange norms.
 StepTimeline TimelineOf(std::span<const StageList> stages, std::span<const StageSeconds> seconds);
 

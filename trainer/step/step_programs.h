@@ -66,7 +66,7 @@ struct StepEntry {
   // Where the inputs of the first micro-step lie, and what it keeps between its phases: its number
   // in a program that has them all (graph/micro_steps.h). Those of the others follow.
   int64_t slot = 0;
-  // The tensors, by their names in slot 0, that a stage awaits before a run, and sends behind it
+  // The tensors, by their names in slot 0, that a stage receives before a run, and sends after it
   // (parallel/cut_stage.h). Empty: none.
   std::string_view receives = {}, sends = {};
 };
