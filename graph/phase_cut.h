@@ -30,7 +30,7 @@ struct PhaseCutOptions {
   bool forward_apart = true;
 };
 
-// Programs. One without nodes: the phase is empty.
+// A program has no nodes where its phase is empty.
 struct PhasePrograms {
   Program forward, backward, update;
 };
