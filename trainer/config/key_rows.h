@@ -109,12 +109,6 @@ class Row {
     key_.derived = std::move(how);
     return *this;
   }
-  // The values that are implemented; if empty, the key is refused with any value.
-  Row& Only(std::vector<std::string> values) {
-    key_.limited = true;
-    key_.supported = std::move(values);
-    return *this;
-  }
   Row& When(std::string key, std::vector<std::string> values) {
     key_.when_key = std::move(key);
     key_.when_values = std::move(values);

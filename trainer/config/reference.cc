@@ -86,11 +86,6 @@ std::string MeaningCell(const Key& key) {
   }
   const std::string range = RangeText(key);
   if (!range.empty()) text += fmt::format(" Range: {}.", range);
-  if (key.limited) {
-    text += key.supported.empty()
-                ? " Not supported yet: leave it out."
-                : fmt::format(" Supported: `{}`.", fmt::join(key.supported, "`, `"));
-  }
   return text;
 }
 

@@ -90,16 +90,6 @@ void CheckChoice(const Key& key, const std::string& text, const std::string& ori
                               nearest.empty() ? "" : fmt::format("; did you mean {}?", nearest)));
 }
 
-void CheckSupported(const Key& key, const std::string& text, const std::string& origin) {
-  if (!key.limited ||
-      std::find(key.supported.begin(), key.supported.end(), text) != key.supported.end())
-    return;
-  throw UserError(fmt::format("{}: {}: {} is not supported; {}", origin, key.path, text,
-                              key.supported.empty()
-                                  ? "leave the key out"
-                                  : fmt::format("supported: {}", fmt::join(key.supported, ", "))));
-}
-
 }  // namespace
 
 std::string RangeText(const Key& key) {
@@ -247,7 +237,6 @@ Value ParseKey(const Key& key, const Tree& tree) {
   }
   if (key.type == Type::kEnum) CheckChoice(key, std::get<std::string>(value), tree.origin);
   CheckRange(key, value, tree.origin);
-  CheckSupported(key, ToText(key.type, value), tree.origin);
   return value;
 }
 

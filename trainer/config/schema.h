@@ -30,9 +30,6 @@ struct Key {
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  // min itself is out of range
   bool below_max = false;  // max itself is out of range
-  bool limited =
-      false;  // only values in `supported` exist so far; others are refused, never ignored
-  std::vector<std::string> supported;  // as written in a file; empty: leave the key out
   // The families of models or sources of data that have the key; empty: the key has no owner.
   std::vector<std::string> owners;
   Setting::BesideWeights beside_weights = Setting::BesideWeights::kNo;

@@ -1,4 +1,4 @@
-// The table of keys: path, field, description, range, and the supported values.
+// The table of keys: path, field, description and range.
 
 #include <algorithm>
 #include <utility>

@@ -282,7 +282,7 @@ bool IsOfOtherStage(const snapshots::Snapshot& snapshot, const TensorRecord& rec
   for (; at != nullptr && !at->owner.empty(); at = snapshot.manifest().Find(name, 0)) {
     name = at->owner;
   }
-  const std::vector<models::ParameterInfo> parameters = model.parameters();
+  const std::vector<models::ParameterInfo>& parameters = model.parameters();
   return std::ranges::find(parameters, name, &models::ParameterInfo::name) != parameters.end() &&
          !session.Carries(name);
 }
