@@ -224,9 +224,9 @@ class Compiler {
 
   void CountFlops(const StepEntry& entry) {
     const Program& program = *result_.programs[entry.program];
-    // Tensor ranks share the work on the same sequences. Each stage has work of its own, which its
-    // program has.
-    const int64_t sharing = options_.mesh.ranks(kTensorAxis);
+    // All but data ranks share the work on the same sequences; of stages each has its own.
+    const Mesh& mesh = options_.mesh;
+    const int64_t sharing = mesh.size() / (mesh.ranks(kDataAxis) * mesh.ranks(kPipelineAxis));
     for (const graph::Node& node : program.nodes()) {
       const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
       result_.flops_per_step += static_cast<double>(entry.times) * cost.flops;
