@@ -156,9 +156,10 @@ Planned Load(const PlanCommand& command) {
   return {std::move(config), rate};
 }
 
+// `stages`: of a pipeline.
 void PrintCompiled(const RunConfig& config, const models::Model& model,
                    const CompiledStep& compiled, const memory::CostModel& cost, double predicted,
-                   const Remarks& remarks) {
+                   const Remarks& remarks, const StageTable* stages = nullptr) {
   const CompileOptions& options = compiled.options;
   PrintAnswer(Verdict(config, compiled, cost, predicted, remarks) + "\n");
   PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
@@ -172,7 +173,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
     PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
   }
-  if (!options.stages.empty()) PrintAnswer(StageTable(model, compiled, cost).Text());
+  if (stages != nullptr) PrintAnswer(stages->Text());
   if (const std::string epochs = EpochsText(config); !epochs.empty()) {
     PrintAnswer(fmt::format("  {}\n", epochs));
   }
@@ -266,16 +267,16 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
   if (!too_large) CheckBudget(config, compiled.plan);
   const WaysToFit ways = too_large ? WaysToFitGpu(config, compiled) : WaysToFit();
   const memory::CostModel cost = CostModelFor(config, compiled.planned().programs);
-  const double predicted = PredictSeconds(compiled, cost);
+  std::optional<StageTable> stages;
+  if (!compiled.options.stages.empty()) stages.emplace(*model, compiled, cost);
+  const double predicted = stages ? stages->seconds() : PredictSeconds(compiled, cost);
   const std::optional<DataSpeed> data =
       DataSpeedFrom(command, config, planned.rate, compiled, predicted);
   const std::optional<RanksCheck> check = CheckFor(command, *model, compiled);
   if (command.json || object != nullptr) {
     ordered_json made = PlanObject(config, *model, compiled, predicted);
     if (data) made["data"] = DataSpeedJson(*data);
-    if (!compiled.options.stages.empty()) {
-      made["stages"] = StageTable(*model, compiled, cost).Json();
-    }
+    if (stages) made["stages"] = stages->Json();
     made["fits"] = fits;
     if (too_large) made["ways_to_fit"] = WaysJson(ways);
     if (check) made["check"] = check->Json();
@@ -288,7 +289,8 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
     const std::string way_out = too_large ? WayOut(config, ways)
                                 : fits    ? ""
                                           : "with --budget 90% a plan that fits is looked for";
-    PrintCompiled(config, *model, compiled, cost, predicted, {.way_out = way_out, .data = data});
+    PrintCompiled(config, *model, compiled, cost, predicted, {.way_out = way_out, .data = data},
+                  stages ? &*stages : nullptr);
     PrintCheck(check);
   }
   if (object == nullptr) WritePage(command, config, *model, compiled);

@@ -16,6 +16,7 @@ class StageTable {
   // Compiles the step of each stage but the first, which `first` is.
   StageTable(const models::Model& model, const CompiledStep& first, const memory::CostModel& cost);
 
+  double seconds() const { return seconds_; }  // of the step
   // With the share of a step in which stages wait for one another.
   std::string Text() const;
   nlohmann::ordered_json Json() const;
@@ -29,7 +30,7 @@ class StageTable {
     double idle = 0;     // share of the step
   };
   int64_t micro_batches_;
-  double seconds_ = 0;  // of the step
+  double seconds_ = 0;
   std::vector<Row> rows_;
 };
 
