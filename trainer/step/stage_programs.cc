@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "base/axes.h"
@@ -75,6 +76,12 @@ class StageStep {
   }
 
   int PartOf(int whole, int64_t slot, StepAction action) {
+    const auto [known, fresh] = parts_.try_emplace({whole, slot, action});
+    if (fresh) known->second = Keep(Cut(whole, slot, action));
+    return known->second;
+  }
+
+  const Program& Cut(int whole, int64_t slot, StepAction action) {
     const auto [known, fresh] = cuts_.try_emplace({whole, slot});
     if (fresh) {
       known->second = graph::CutPhases(
@@ -83,12 +90,12 @@ class StageStep {
     }
     switch (action) {
       case StepAction::kForward:
-        return Keep(known->second.forward);
+        return known->second.forward;
       case StepAction::kMicroStep:
       case StepAction::kBackward:
-        return Keep(known->second.backward);
+        return known->second.backward;
       case StepAction::kUpdate:
-        return Keep(known->second.update);
+        return known->second.update;
     }
     throw InternalError("a stage runs no such part of a micro-step");
   }
@@ -113,8 +120,9 @@ class StageStep {
   const ProgramList& wholes_;
   const PassRunner& run_;
   const int64_t stages_, stage_;
-  std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;  // by whole program and slot
-  std::map<std::string, int> numbers_;                     // by text
+  std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;      // by whole program and slot
+  std::map<std::tuple<int, int64_t, StepAction>, int> parts_;  // the same, and the action
+  std::map<std::string, int> numbers_;                         // by text
   ProgramList programs_;
 };
 
