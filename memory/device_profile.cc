@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "memory/interconnect.h"
 
@@ -20,7 +21,8 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes, c
   profile.communicators_bytes =
       CommunicatorBytes(mesh, channels > 0 ? static_cast<int>(channels) : kMostChannels);
   profile.channels = channels;
-  profile.graphs_bytes = (mesh.size() == 1 ? 8 : 24) * kMiB;
+  const bool stages = mesh.Has(kPipelineAxis);  // which record their programs for each slot
+  profile.graphs_bytes = (stages ? 48 : mesh.size() == 1 ? 8 : 24) * kMiB;
   profile.reserve_bytes = 52 * kMiB;
   return profile;
 }

@@ -87,9 +87,9 @@ int64_t CommunicatorBytes(const Mesh& mesh, int channels) {
     bytes += ((bytes == 0 ? 196 + 40 : 44) + 6 * channels) * kMiB;
     // Maxima are reduced through buffers, for at most 24 channels.
     if (axis.reduces_maxima) bytes += (186 + 4 * std::min(channels, 24)) * kMiB;
-    // Not measured: as much as an axis's, though these only send and receive.
+    // Measured between two stages, each of which only sends or only receives in a direction.
     if (axis.stages) {
-      bytes += runtime::kLinkCommunicators * (44 + 6 * runtime::LinkChannels(channels)) * kMiB;
+      bytes += runtime::kLinkCommunicators * (126 + 8 * runtime::LinkChannels(channels)) * kMiB;
     }
   }
   return bytes;

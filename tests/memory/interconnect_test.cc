@@ -51,8 +51,8 @@ TEST(Interconnect, FewerChannelsTakeLess) {
   EXPECT_GT(CommunicatorBytes(tensor, 16), CommunicatorBytes(tensor, 8));
   // A communicator for each direction, of 8 channels at most.
   const Mesh stages({PipelineAxis(2)});
-  EXPECT_EQ(CommunicatorBytes(stages, 4), (260 + 2 * 68) * kMiB);
-  EXPECT_EQ(CommunicatorBytes(stages, 32), (428 + 2 * 92) * kMiB);
+  EXPECT_EQ(CommunicatorBytes(stages, 4), (260 + 2 * 158) * kMiB);
+  EXPECT_EQ(CommunicatorBytes(stages, 32), (428 + 2 * 190) * kMiB);
   // An axis of an unknown kind.
   const Mesh three({DataAxis(4), {.name = "context", .ranks = 2}, TensorAxis(2)});
   EXPECT_EQ(CommunicatorBytes(three, 8), CommunicatorBytes(both, 8) + 92 * kMiB);

@@ -80,11 +80,6 @@ parallel::ModelCosts CostsOfBlocks(const models::Model& model, int64_t sequence)
 std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::Model& model) {
   const int64_t stages = config.parallel.pipeline;
   if (stages == 1) return {};
-  if (DeviceFrom(config) == runtime::DeviceKind::kCuda && config.planned_gpu.empty()) {
-    throw config.Error(
-        "parallel.pipeline",
-        "stages run on CPUs so far; use 1, or device: cpu (plan --device plans them)");
-  }
   if (model.objectives().size() > 1 || !model.states().empty()) {
     throw config.Error(
         "parallel.pipeline",
