@@ -41,7 +41,7 @@ class Cutter {
     const std::vector<bool> runs = map_.NodesOf(stage_);
     const size_t update = graph::FirstUpdate(program_);
     const bool evaluates = graph::ForwardEnd(program_) == program_.nodes().size();
-    FindMetrics();
+    FindMetrics(evaluates);
     nodes_ = std::exchange(program_.mutable_nodes(), {});
     for (size_t n = 0; n < nodes_.size(); ++n) {
       if (n == update) SumMetrics();
@@ -65,11 +65,12 @@ class Cutter {
   }
 
  private:
-  // Those that some stages have, to be known where updates are decided.
-  void FindMetrics() {
+  // Those that some stages have, to be known where updates are decided, and in an evaluation
+  // results of single samples.
+  void FindMetrics(bool evaluates) {
     for (const TensorId id : graph::TensorIds(program_)) {
       const Tensor& tensor = program_.tensor(id);
-      if (tensor.role != Role::kMetric || tensor.alias || !tensor.merge) continue;
+      if (tensor.role != Role::kMetric || tensor.alias || !(tensor.merge || evaluates)) continue;
       if (map_.OfTensor(id) >= 0) metrics_.push_back(id);
     }
   }
@@ -85,7 +86,8 @@ class Cutter {
     g_.set_phase(Phase::kUpdate);
     for (const TensorId metric : metrics_) {
       graph::Attributes attributes = ops::AlongAxis(kPipelineAxis);
-      if (program_.tensor(metric).merge->ranks == graph::OverRanks::kMax) {
+      const std::optional<graph::Merge>& merge = program_.tensor(metric).merge;
+      if (merge && merge->ranks == graph::OverRanks::kMax) {
         attributes.Set(ops::kReduction, std::string(ops::kMaximum));
       }
       g_.EmitInto({metric}, "all_reduce_start", {metric}, std::move(attributes));

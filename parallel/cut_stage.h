@@ -9,10 +9,11 @@
 // The next stage has %stage.in and %stage.in.grad in their place. These four are carried:
 // ranks send and receive them between programs (trainer/step/step_programs.h).
 //
-// An evaluation ends with the sums of its metrics, as if they were an update. The pass runs when
-// the whole program has its update. So each rank draws the numbers that one rank
-// draws (graph::Builder::NextKey counts nodes), and counts gradients in the order of the whole
-// model. What all stages need of each other's gradients and metrics they exchange in the update:
+// An evaluation ends with the sums of its metrics and of what it says of single samples, as if they
+// were an update. The pass runs when the whole program has its update. So each rank draws the
+// numbers that one rank draws (graph::Builder::NextKey counts nodes), and counts gradients in the
+// order of the whole model. What all stages need of each other's gradients and metrics they
+// exchange in the update:
 //
 //   backward   %loss = fill()                          on stages that have no loss
 //   update     %loss = all_reduce_start(%loss)

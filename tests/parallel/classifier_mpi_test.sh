@@ -105,6 +105,8 @@ compare resnet 2 --set parallel.data=2 --set parallel.zero=1
 compare resnet 2 --set parallel.data=2 --set parallel.zero=3
 # Ranks that share a model's tensors see the same images, each of which counts once.
 compare vit 4 --set parallel.data=2 --set parallel.tensor=2
+# Only the last of two stages has the results of samples.
+compare vit 2 --set model.layers=2 --set parallel.pipeline=2
 # The same images as files of their own.
 "$plimsoll" data images pictures --from images >pictures.txt 2>&1 || fail "$(cat pictures.txt)"
 both=(--set data.folder=pictures --set data.random_resized_crop=false --set data.resize=8)

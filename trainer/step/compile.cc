@@ -316,11 +316,6 @@ class Compiler {
     }
     const auto leave = [&](graph::Value value, std::string_view as) {
       if (purpose.kind != ProgramKind::kEvaluate || value == graph::kNoTensor) return;
-      if (HasStages(options_)) {
-        throw UserError(
-            "train.eval_every: with pipeline stages, evaluations give metrics alone, and those of "
-            "this model give results of single samples; set it to 0");
-      }
       const graph::Value left = ops::Cast(builder, value, graph::DType::kFloat32, std::string(as));
       program->mutable_tensor(left).role = graph::Role::kMetric;
       program->mutable_tensor(left).persistent = true;
