@@ -2,7 +2,7 @@
 # usage: pipeline_mpi_test.sh MPIRUN.SH PLIMSOLL
 #
 # `plimsoll train` with pipeline stages: the files of one rank that accumulates as many micro-steps,
-# to the bit; snapshots that go on with other stages; the proof of `plan --check`; and refusals.
+# to the bit, and the weights of its snapshots; the proof of `plan --check`; and refusals.
 source tests/parallel/ranks.sh
 
 cat >run.yaml <<'END'
@@ -35,15 +35,6 @@ same one by_hand
 PLIMSOLL_SYNCHRONOUS_SENDS=1 train 3 synchronous --set parallel.pipeline=3 --set checkpointing.policy=block
 same one synchronous
 
-# Each parameter is saved once, and goes on with other stages, and with none.
-for change in "1|3" "3|1" "2|5"; do
-  before=${change%|*} after=${change#*|}
-  rm -rf moved
-  train "$before" moved --set parallel.pipeline="$before" --set train.stop_after=3
-  train "$after" moved --set parallel.pipeline="$after" --resume auto
-  grep -q 'goes on after 3 steps' moved.txt || fail "$(cat moved.txt)"
-  same one moved
-done
 "$plimsoll" export stages3 --step 3 --to exported >export.txt 2>&1 || fail "$(cat export.txt)"
 "$plimsoll" export one --step 3 --to exported_one >export.txt 2>&1 || fail "$(cat export.txt)"
 cmp exported/model.safetensors exported_one/model.safetensors || fail "other weights of a snapshot"
