@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <regex>
 #include <sstream>
@@ -55,9 +56,11 @@ class Compositions : public testing::TestWithParam<uint64_t> {
 
   // The program with a command for the run file.
   std::string Call(const std::string& command, const Sets& sets) const {
-    std::string call = composition_.ranks == 1
-                           ? std::string()
-                           : fmt::format("tests/support/mpirun.sh {} ", composition_.ranks);
+    const auto asks = [](const std::string& set) { return set.starts_with("parallel.pipeline="); };
+    const int ranks =
+        composition_.ranks * (std::ranges::any_of(sets, asks) ? composition_.stages : 1);
+    std::string call =
+        ranks == 1 ? std::string() : fmt::format("tests/support/mpirun.sh {} ", ranks);
     call += fmt::format("{} {} '{}'", composition_.program, command, yaml_);
     if (!base_.empty()) call += fmt::format(" --set '{}'", base_);
     for (const std::string& set : sets) call += fmt::format(" --set '{}'", set);
@@ -142,7 +145,7 @@ TEST_P(Compositions, TrainAsWithoutTechniques) {
 
   // Killed at some instant: of the start, between saves or within one, or behind the end. Ranks are
   // stopped instead (tests/parallel/kill_mpi_test.sh kills them).
-  if (composition_.ranks == 1) {
+  if (composition_.ranks * composition_.stages == 1) {
     RunShell(fmt::format("{} & sleep 0.{:03}; kill -KILL $!; wait $!",
                          Call("train --resume auto", Into("resumed", Techniques({}))),
                          20 + GetParam() * 37 % 200));
