@@ -269,10 +269,10 @@ class Generator {
     if (type == "fp16" && Chance(0.5)) text += ", init_scale: 524288";
     if (Chance(0.2)) text += ", grad_dtype: bf16";
     if (type != "fp32" && Chance(0.3)) {
-      const std::string recipe = Pick({"current", "delayed, window: 2"});
-      delayed_ = recipe != "current";
-      text += ", fp8: {recipe: " + recipe + ", gradients: " + Pick({"e5m2", "e4m3"}) +
+      text += ", fp8: {recipe: " + Pick({"current", "delayed, window: 2"}) +
+              ", gradients: " + Pick({"e5m2", "e4m3"}) +
               ", pre_activations: " + Pick({"true", "false"}) + ", skip_ends: 0}";
+      delayed_ = text.find("delayed") != text.npos;
     }
     return text + "}\n";
   }
