@@ -2,7 +2,8 @@
 # usage: pipeline_mpi_test.sh MPIRUN.SH PLIMSOLL
 #
 # `plimsoll train` with pipeline stages: the files of one rank that accumulates as many micro-steps,
-# to the bit; snapshots that go on with other stages; the proof of `plan --check`; and refusals.
+# to the bit, and the weights of its snapshots; in a study, too; the proof of `plan --check`; and
+# refusals.
 source tests/parallel/ranks.sh
 
 cat >run.yaml <<'END'
@@ -35,15 +36,6 @@ same one by_hand
 PLIMSOLL_SYNCHRONOUS_SENDS=1 train 3 synchronous --set parallel.pipeline=3 --set checkpointing.policy=block
 same one synchronous
 
-# Each parameter is saved once, and goes on with other stages, and with none.
-for change in "1|3" "3|1" "2|5"; do
-  before=${change%|*} after=${change#*|}
-  rm -rf moved
-  train "$before" moved --set parallel.pipeline="$before" --set train.stop_after=3
-  train "$after" moved --set parallel.pipeline="$after" --resume auto
-  grep -q 'goes on after 3 steps' moved.txt || fail "$(cat moved.txt)"
-  same one moved
-done
 "$plimsoll" export stages3 --step 3 --to exported >export.txt 2>&1 || fail "$(cat export.txt)"
 "$plimsoll" export one --step 3 --to exported_one >export.txt 2>&1 || fail "$(cat export.txt)"
 cmp exported/model.safetensors exported_one/model.safetensors || fail "other weights of a snapshot"
@@ -62,6 +54,47 @@ done
 # The calls of all ranks meet.
 "$plimsoll" plan run.yaml --set parallel.pipeline=3 --check >check.txt || fail "$(cat check.txt)"
 grep -q 'checked 3 ranks: .* and 16 sends between them meet' check.txt || fail "$(cat check.txt)"
+
+# A classifier's steps tell its metrics, too.
+printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n' >vocab.txt
+for i in {0..11}; do echo "{\"text\": \"a b c a a c\", \"label\": $((i * i % 3))}"; done >texts.jsonl
+cp run.yaml language.yaml
+cat >run.yaml <<'END'
+model: {family: bert, layers: 3, width: 32, heads: 2, sequence: 16, task: classification, classes: 3}
+data: {source: labelled_text, train: texts.jsonl, eval: texts.jsonl, tokenizer: vocab.txt}
+train: {steps: 4, micro_batch: 2, accumulate: 4, eval_every: 0, log_every: 1, threads: 1}
+schedule: {warmup: 1}
+memory: {summary: false}
+device: cpu
+END
+train 1 classifier
+train 3 staged_classifier --set parallel.pipeline=3
+told() { grep -oE '"(loss|grad_norm|accuracy)": *[^,}]*' "$1/metrics.jsonl"; }
+[ "$(told classifier | grep -c accuracy)" -eq 4 ] || fail "no accuracy: $(cat classifier/metrics.jsonl)"
+cmp <(told classifier) <(told staged_classifier) || fail "figures of a classifier"
+cmp classifier/model/model.safetensors staged_classifier/model/model.safetensors || fail "weights of a classifier"
+! "$mpirun_sh" 3 "$plimsoll" train run.yaml --set parallel.pipeline=3 --set run.dir=refused --set train.eval_every=2 \
+  >refused.txt 2>&1 || fail "a classifier is evaluated on stages"
+grep -q 'train.eval_every: with pipeline stages' refused.txt || fail "$(cat refused.txt)"
+mv language.yaml run.yaml
+
+# A study starts as many ranks as a row has stages.
+cat >study.yaml <<END
+base: run.yaml
+axes: {parallel.pipeline: [1, 2, 6]}
+measure: {warmup: 1, steps: 3, repeat_unsteady: false}
+launch: {mpirun: "$mpirun_sh {ranks}"}
+END
+"$plimsoll" ablate study.yaml >study.txt 2>&1 || fail "$(cat study.txt)"
+grep -qE '^pipeline=2 +done +2 ' study.txt || fail "$(cat study.txt)"
+grep -q '^pipeline=6: parallel.pipeline: 6 stages need a block each' study.txt || fail "$(cat study.txt)"
+python3 - <<'END' || fail "a study's losses: $(cat runs/study/study.csv)"
+import csv
+
+rows = {row["name"]: row for row in csv.DictReader(open("runs/study/study.csv"))}
+one, two = rows["pipeline=1"], rows["pipeline=2"]
+assert two["status"] == "done" and all(two[key] == one[key] != "" for key in ("loss", "eval_loss"))
+END
 
 # What stages cannot do is refused by its key.
 refused() {  # MESSAGE SETTING…

@@ -254,5 +254,18 @@ TEST(PipelinePrograms, HaveOtherBitsWithSlotsExchanged) {
   EXPECT_NE(pipeline.Results(), want);
 }
 
+// Here the second stage has each other's targets for two micro-batches.
+TEST(PipelinePrograms, HaveOtherBitsWithMicroBatchesExchanged) {
+  const Case of = Cases().front();
+  const Values want = OnOneRank(of, 4);
+  std::vector<StageList> lists = ListsOf(2, 4);
+  ASSERT_EQ(lists[1][1].action, StepAction::kMicroStep);
+  std::swap(lists[1][1].micro_batch, lists[1][2].micro_batch);
+  EXPECT_ANY_THROW(ProveSchedule(lists, 4));
+  Pipeline pipeline(of, {2, 3});
+  pipeline.Run(lists);
+  EXPECT_NE(pipeline.Results(), want);
+}
+
 }  // namespace
 }  // namespace plimsoll::trainer
