@@ -47,13 +47,7 @@ void RequireStages(const config::RunConfig& config, const models::Model& model,
       (void)parallel::StageMap(program, stages);
     }
   } catch (const UserError& error) {
-    const Settings& settings = config.model.settings;
-    const bool tied = settings.Has("tied") && settings.Bool("tied");
-    throw config.Error("parallel.pipeline",
-                       fmt::format("{}; use 1{}", error.what(),
-                                   tied ? ", or untie the head from the embedding by model.tied: "
-                                          "false"
-                                        : ""));
+    throw config.Error("parallel.pipeline", fmt::format("{}; use 1", error.what()));
   }
 }
 
