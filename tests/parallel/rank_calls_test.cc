@@ -273,6 +273,20 @@ TEST(RankCallsOfStages, GoOnUntilTheDone) {
   EXPECT_EQ(proof.pairs, 2);
 }
 
+// The first and the last of three stages, which share a table; the second one has none.
+TEST(RankCallsOfStages, SumTheGradientsOfTheirEnds) {
+  const Mesh mesh({PipelineAxis(3)});
+  RankCall sum = SumOfStages("table.grad");
+  sum.stream = kEndsAxis;
+  const auto prove = [&](const Calls& last) {
+    const RankCalls ranks[] = {RankOf({sum, DoneOf(sum)}), RankOf({}), RankOf(last)};
+    return ProveCalls(mesh, ranks, kPipelineAxis);
+  };
+  EXPECT_EQ(prove({sum, DoneOf(sum)}).problem, "");
+  EXPECT_EQ(prove({sum, DoneOf(sum)}).collectives, 1);
+  EXPECT_THAT(prove({}).problem, HasSubstr("waits for rank 2; rank 2 has ended"));
+}
+
 TEST(RankCallsOfStages, ReduceAlongTheirAxisInEqualOrder) {
   const RankCall norm = SumOfStages(), loss = SumOfStages("loss");
   const Calls one = {norm, DoneOf(norm), loss, DoneOf(loss)};
