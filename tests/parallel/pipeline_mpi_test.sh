@@ -70,6 +70,10 @@ grep -q 'goes on after 4 steps' tied.txt || fail "$(cat tied.txt)"
 near tied_one tied 10
 "$plimsoll" export tied --step 6 --to exported_tied >export.txt 2>&1 || fail "$(cat export.txt)"
 cmp exported_tied/model.safetensors tied/model/model.safetensors || fail "the stages' tables differ"
+train 3 tied_whole --set model.tied=true --set parallel.pipeline=3
+train 3 tied_resumed --set model.tied=true --set parallel.pipeline=3 --set train.stop_after=3
+train 3 tied_resumed --set model.tied=true --set parallel.pipeline=3 --resume auto
+same tied_whole tied_resumed
 "$plimsoll" plan run.yaml --set model.tied=true --set parallel.pipeline=3 --check >check.txt ||
   fail "$(cat check.txt)"
 grep -q 'checked 3 ranks: 4 collectives in .* and 16 sends' check.txt || fail "$(cat check.txt)"
@@ -93,6 +97,9 @@ mv whole.yaml run.yaml
 # The calls of all ranks meet.
 "$plimsoll" plan run.yaml --set parallel.pipeline=3 --check >check.txt || fail "$(cat check.txt)"
 grep -q 'checked 3 ranks: .* and 16 sends between them meet' check.txt || fail "$(cat check.txt)"
+
+"$plimsoll" plan run.yaml --set parallel.data=2 --set parallel.pipeline=3 --check >check.txt || fail "$(cat check.txt)"
+grep -q 'checked 6 ranks' check.txt || fail "$(cat check.txt)"
 
 # What stages cannot do is refused by its key.
 refused() {  # MESSAGE SETTING…
