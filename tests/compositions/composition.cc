@@ -331,8 +331,8 @@ class Generator {
     choose("optimizer.in_backward", !waits_for_all_);
   }
 
-  // Stages of a pipeline, in place of the techniques that they refuse. Of a model whose embeddings
-  // are no head too, all of which is trained.
+  // Stages of a pipeline, in place of the techniques that they refuse. Not of a model whose
+  // embeddings are its head: two stages add up its gradient in another order than one rank.
   void Stages(Composition& c) {
     const bool bert_head = family_ == "bert" && problem_.empty();  // its table is the embedding's
     const bool refused = zero_ > 1 || layers_ < 2 || tied_ || bert_head || pairs_ || muon_ ||

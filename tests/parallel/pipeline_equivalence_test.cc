@@ -134,6 +134,29 @@ TEST_F(PipelineEquivalence, HasThemIn16Bits) {
   }
 }
 
+// The last stage may have nothing to train: it gives the others their gradients all the same.
+TEST_F(PipelineEquivalence, HasThemWithFrozenParameters) {
+  for (const std::vector<std::string>& frozen : std::vector<std::vector<std::string>>{
+           {"embed.*"}, {"*.weight"}, {"block.4.*", "norm.*", "head.*"}}) {
+    SCOPED_TRACE(frozen.front());
+    TinyRun run = RunOf(StagedGpt2(), 3);
+    run.frozen = frozen;
+    ExpectBitsOfOneRank(run);
+  }
+}
+
+// Each stage has the adapters of its blocks.
+TEST_F(PipelineEquivalence, HasThemWithAdapters) {
+  for (const models::ModelSpec& spec : {StagedGpt2(), StagedLlama()}) {
+    SCOPED_TRACE(spec.family);
+    TinyRun run = RunOf(spec, 3);
+    run.lora = {"all-linear"};
+    run.lora_dropout = 0.2;
+    run.amp.dtype = graph::DType::kBFloat16;
+    ExpectBitsOfOneRank(run);
+  }
+}
+
 TEST_F(PipelineEquivalence, TrainsAsOneRankNextToDataRanks) {
   if (TestWorld().size() != 4) GTEST_SKIP() << "a mesh of two by two";
   for (const int64_t zero : {0, 1}) {

@@ -51,9 +51,47 @@ for mesh in "parallel.data=2" "parallel.data=2 parallel.zero=1"; do
   near whole mesh 9
 done
 
+# A table that the first and the last stage share is saved once, and goes on with other stages and
+# with none. Its gradient is summed in another order than one rank's.
+tied=(--set model.tied=true --set train.eval_every=2 --set amp.dtype=fp32 --set optimizer.state_dtype=fp32 --set optimizer.eps=1e-5)
+train 1 tied_one "${tied[@]}"
+train 3 tied "${tied[@]}" --set parallel.pipeline=3 --set train.stop_after=2
+train 1 tied "${tied[@]}" --resume auto --set train.stop_after=4
+train 2 tied "${tied[@]}" --set parallel.pipeline=2 --resume auto
+grep -q 'goes on after 4 steps' tied.txt || fail "$(cat tied.txt)"
+near tied_one tied 10
+"$plimsoll" export tied --step 6 --to exported_tied >export.txt 2>&1 || fail "$(cat export.txt)"
+cmp exported_tied/model.safetensors tied/model/model.safetensors || fail "the stages' tables differ"
+train 3 tied_whole --set model.tied=true --set parallel.pipeline=3
+train 3 tied_resumed --set model.tied=true --set parallel.pipeline=3 --set train.stop_after=3
+train 3 tied_resumed --set model.tied=true --set parallel.pipeline=3 --resume auto
+same tied_whole tied_resumed
+"$plimsoll" plan run.yaml --set model.tied=true --set parallel.pipeline=3 --check >check.txt ||
+  fail "$(cat check.txt)"
+grep -q 'checked 3 ranks: 4 collectives in .* and 16 sends' check.txt || fail "$(cat check.txt)"
+
+# The rest of the model may be frozen, with adapters or without: each stage trains what it has.
+frozen=(--set 'train.freeze=[embed.*, "*.bias"]')
+train 1 frozen_one "${frozen[@]}"
+train 3 frozen "${frozen[@]}" --set parallel.pipeline=3
+same frozen_one frozen
+mv run.yaml whole.yaml
+sed 's|^model: .*|model: {init_from: one/model, sequence: 16, dropout: 0.1}|' whole.yaml >run.yaml
+adapted=(--set lora.rank=2 --set 'lora.targets=[all-linear]')
+train 1 adapted_one "${adapted[@]}"
+train 3 adapted "${adapted[@]}" --set parallel.pipeline=3 --set train.stop_after=3
+train 2 adapted "${adapted[@]}" --set parallel.pipeline=2 --resume auto
+grep -q 'goes on after 3 steps' adapted.txt || fail "$(cat adapted.txt)"
+cmp <(numbers adapted_one) <(numbers adapted) || fail "figures of adapters"
+cmp adapted_one/adapter/adapter_model.safetensors adapted/adapter/adapter_model.safetensors || fail "other adapters"
+mv whole.yaml run.yaml
+
 # The calls of all ranks meet.
 "$plimsoll" plan run.yaml --set parallel.pipeline=3 --check >check.txt || fail "$(cat check.txt)"
 grep -q 'checked 3 ranks: .* and 16 sends between them meet' check.txt || fail "$(cat check.txt)"
+
+"$plimsoll" plan run.yaml --set parallel.data=2 --set parallel.pipeline=3 --check >check.txt || fail "$(cat check.txt)"
+grep -q 'checked 6 ranks' check.txt || fail "$(cat check.txt)"
 
 # A classifier's steps and evaluations tell its metrics, too.
 printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n' >vocab.txt
@@ -104,6 +142,6 @@ refused() {  # MESSAGE SETTING…
 refused 'parallel.zero: with pipeline stages' --set parallel.data=1 --set parallel.zero=2
 refused 'optimizer.ema: with pipeline stages' --set optimizer.ema=0.9
 refused 'checkpointing.policy: with pipeline stages' --set checkpointing.policy=auto --set memory.budget=1GiB
-refused "parallel.pipeline: .*share 'embed.token.weight'.*model.tied: false" --set model.tied=true
+refused 'train.freeze: leaves the first of 2 pipeline stages nothing' --set parallel.stages=[1,4] --set 'train.freeze=["embed.*", "block.0.*"]'
 refused 'stages need a block each' --set model.layers=1
 refused 'but the model has 5' --set parallel.stages=[2,2]

@@ -53,14 +53,20 @@ std::vector<double> Drawn(const Tensor& tensor, int64_t vocab, int64_t micro_bat
   return values;
 }
 
+// Parameters that have the numbers of another one.
+using Copies = std::map<std::string, std::string_view>;
+
 // What each micro-batch reads, and what all read.
-void Give(const Program& program, int64_t vocab, int64_t micro_batch, int64_t slot,
-          Values& values) {
+void Give(const Program& program, int64_t vocab, int64_t micro_batch, int64_t slot, Values& values,
+          const Copies& copies = {}) {
   for (const Tensor& tensor : program.tensors()) {
     if (IsData(tensor)) {
       values[OfMicroStep(slot, tensor.name)] = Drawn(tensor, vocab, micro_batch);
     } else if (tensor.role == graph::Role::kParameter || tensor.name == "token_weight") {
-      values.try_emplace(tensor.name, Drawn(tensor, vocab, 0));
+      const auto copy = copies.find(tensor.name);
+      Tensor drawn = tensor;
+      if (copy != copies.end()) drawn.name = copy->second;
+      values.try_emplace(tensor.name, Drawn(drawn, vocab, 0));
     }
   }
 }
@@ -139,6 +145,8 @@ class Pipeline {
     }
   }
 
+  const Values& memory(size_t stage) const { return memories_[stage]; }
+
   // The gradients and the loss of all stages.
   Values Results() const {
     Values results;
@@ -187,11 +195,11 @@ class Pipeline {
   std::map<std::pair<size_t, std::string>, std::vector<std::vector<double>>> sent_;
 };
 
-Values OnOneRank(const Case& of, int64_t micro_batches) {
+Values OnOneRank(const Case& of, int64_t micro_batches, const Copies& copies = {}) {
   Values values, results;
   for (int64_t i = 0; i < micro_batches; ++i) {
     const Program program = WholeOf(of.spec, i == 0);
-    Give(program, of.spec.vocab, i, 0, values);
+    Give(program, of.spec.vocab, i, 0, values, copies);
     RunOn(program, values);
     for (const Tensor& tensor : program.tensors()) {
       if (tensor.role != graph::Role::kGradient && tensor.role != graph::Role::kMetric) continue;
@@ -233,6 +241,31 @@ TEST(PipelinePrograms, HaveTheBitsOfOneRank) {
         pipeline.Run(ListsOf(blocks.size(), micro_batches));
         EXPECT_EQ(pipeline.Results(), want);
       }
+    }
+  }
+}
+
+// The part that each end has of a tied table's gradient is what one rank has of that of two tables
+// with equal numbers.
+TEST(PipelinePrograms, HavePartsOfATablesGradient) {
+  Case tied = Cases().front(), untied = tied;
+  tied.spec.tied = true;
+  constexpr std::string_view kTable = "embed.token.weight", kHead = "head.weight";
+  for (const int64_t micro_batches : {1, 4}) {
+    const Values want = OnOneRank(untied, micro_batches, {{std::string(kHead), kTable}});
+    for (const std::vector<int64_t>& blocks : kStages) {
+      SCOPED_TRACE(testing::Message()
+                   << blocks.size() << " stages, " << micro_batches << " micro-batches");
+      Pipeline pipeline(tied, blocks);
+      pipeline.Run(ListsOf(blocks.size(), micro_batches));
+      const std::string gradient = std::string(kTable) + ".grad";
+      Values got = pipeline.Results();
+      got.erase(gradient);
+      for (const auto& [name, values] : got) EXPECT_EQ(values, want.at(name)) << name;
+      EXPECT_EQ(got.size() + 2, want.size());
+      EXPECT_EQ(pipeline.memory(0).at(gradient), want.at(gradient));
+      EXPECT_EQ(pipeline.memory(blocks.size() - 1).at(gradient),
+                want.at(std::string(kHead) + ".grad"));
     }
   }
 }

@@ -17,6 +17,7 @@
 #include "memory/checker.h"
 #include "ops/collectives/axis.h"
 #include "ops/elementwise/arithmetic.h"
+#include "parallel/stage_map.h"
 #include "parallel/zero_shards.h"
 #include "parallel/zero_weights.h"
 #include "trainer/step/averages.h"
@@ -326,6 +327,7 @@ class Compiler {
     leave(outputs.log_probs, kLogProbs);
     CarryStates(builder, outputs.states, purpose.carry);
     if (!logits) NoteInputs(*program);
+    if (!logits && HasStages(options_)) NoteTables(*program);
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
     if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
@@ -346,6 +348,13 @@ class Compiler {
           result_.inputs, [&](const auto& of) { return of.first == tensor.name; });
       if (tensor.role != graph::Role::kInput || tensor.alias || known) continue;
       if (!no_data.contains(tensor.name)) result_.inputs.emplace_back(tensor.name, tensor.type);
+    }
+  }
+
+  void NoteTables(const Program& program) {
+    const parallel::StageMap stages(program, options_.stages);
+    for (const graph::TensorId table : stages.OfEnds(graph::Role::kParameter)) {
+      result_.tables.insert(program.tensor(table).name);
     }
   }
 
