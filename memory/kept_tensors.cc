@@ -37,8 +37,8 @@ bool IsOnDevice(const Program& program, TensorId id) {
 }
 
 // The needs of one tensor, by program.
-std::vector<KeptNeed> UsesOf(std::string_view name, std::span<const Program* const> programs,
-                             const std::vector<int>& runs) {
+std::vector<KeptNeed> NeedsOf(std::string_view name, std::span<const Program* const> programs,
+                              const std::vector<int>& runs) {
   std::vector<FirstUse> first(programs.size(), FirstUse::kNone);
   for (size_t p = 0; p < programs.size(); ++p) {
     const TensorId id = programs[p]->Find(name);
@@ -49,20 +49,20 @@ std::vector<KeptNeed> UsesOf(std::string_view name, std::span<const Program* con
       return std::vector<KeptNeed>(programs.size());
     }
   }
-  std::vector<KeptNeed> uses(programs.size(), {.before = false, .after = false});
+  std::vector<KeptNeed> needs(programs.size(), {.before = false, .after = false});
   bool needed = false;                      // of the run behind, from the last one to the first
   for (const bool known : {false, true}) {  // whether the next step needs the tensor
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
       const auto p = static_cast<size_t>(*run);
-      if (known) uses[p].after |= needed;
+      if (known) needs[p].after |= needed;
       if (first[p] != FirstUse::kNone) needed = first[p] == FirstUse::kReads;
-      if (known) uses[p].before |= needed;
+      if (known) needs[p].before |= needed;
     }
   }
   for (size_t p = 0; p < programs.size(); ++p) {
-    if (!Has(runs, static_cast<int>(p))) uses[p] = {needed, needed};
+    if (!Has(runs, static_cast<int>(p))) needs[p] = {needed, needed};
   }
-  return uses;
+  return needs;
 }
 
 }  // namespace
@@ -71,8 +71,8 @@ std::vector<KeptNeeds> NeedsOfKept(std::span<const Program* const> programs,
                                    const StepOrder& order) {
   std::vector<KeptNeeds> all(programs.size());
   for (const std::string& name : order.kept) {
-    const std::vector<KeptNeed> uses = UsesOf(name, programs, order.runs);
-    for (size_t p = 0; p < programs.size(); ++p) all[p].emplace(name, uses[p]);
+    const std::vector<KeptNeed> needs = NeedsOf(name, programs, order.runs);
+    for (size_t p = 0; p < programs.size(); ++p) all[p].emplace(name, needs[p]);
   }
   return all;
 }

@@ -29,11 +29,11 @@ std::vector<Span> SpansOf(const Program& program, const KeptNeeds& kept) {
     if (found == kept.end()) {
       spans.push_back(tensor.persistent ? Span::kThroughout : Span::kWithin);
     } else {
-      const KeptNeed& use = found->second;
-      spans.push_back(use.throughout() ? Span::kThroughout
-                      : use.before     ? Span::kFromBegin
-                      : use.after      ? Span::kToEnd
-                                       : Span::kWithin);
+      const KeptNeed& need = found->second;
+      spans.push_back(need.throughout() ? Span::kThroughout
+                      : need.before     ? Span::kFromBegin
+                      : need.after      ? Span::kToEnd
+                                        : Span::kWithin);
     }
   }
   return spans;
@@ -171,7 +171,8 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place, const KeptNeed
 }
 
 const Node* WriterOf(const Program& program, const Lifetimes& lifetimes, TensorId owner) {
-  if (program.tensor(owner).role == Role::kInput) return nullptr;
+  const Tensor& tensor = program.tensor(owner);
+  if (tensor.role == Role::kInput || tensor.persistent) return nullptr;
   return &program.nodes()[lifetimes.first_use[owner]];
 }
 

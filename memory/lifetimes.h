@@ -41,7 +41,8 @@ struct Lifetimes {
 Lifetimes ComputeLifetimes(const graph::Program& program, bool in_place = true,
                            const KeptNeeds& kept = {});
 
-// The node that writes first to an owner of a buffer, not a kept one; nullptr: the host fills it.
+// The node that writes first to an owner of a buffer; nullptr: the host fills it, or it is a kept
+// tensor.
 const graph::Node* WriterOf(const graph::Program& program, const Lifetimes& lifetimes,
                             graph::TensorId owner);
 

@@ -135,11 +135,11 @@ struct KeptRoom {
   int64_t bytes = 0;
 };
 
-KeptRoom RoomOf(const std::vector<PersistentTensor>& persistent, const KeptNeeds& uses) {
+KeptRoom RoomOf(const std::vector<PersistentTensor>& persistent, const KeptNeeds& needs) {
   KeptRoom room;
   for (const PersistentTensor& tensor : persistent) {
-    const auto use = uses.find(tensor.name);
-    if (use == uses.end() || use->second.throughout()) continue;
+    const auto need = needs.find(tensor.name);
+    if (need == needs.end() || need->second.throughout()) continue;
     if (room.ranges.empty() || room.ranges.back().end != tensor.offset) {
       room.ranges.push_back({tensor.offset, tensor.offset});
     }
@@ -256,12 +256,12 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
 }
 
 // Kept tensors that no later program needs.
-std::vector<TensorId> EndingIn(const Program& program, const KeptNeeds& uses) {
+std::vector<TensorId> EndingIn(const Program& program, const KeptNeeds& needs) {
   std::vector<TensorId> ending;
-  for (const auto& [name, use] : uses) {
+  for (const auto& [name, need] : needs) {
     const TensorId id = program.Find(name);
     if (id == graph::kNoTensor || !program.tensor(id).persistent) continue;
-    if (!use.after) ending.push_back(id);
+    if (!need.after) ending.push_back(id);
   }
   return ending;
 }
@@ -273,11 +273,11 @@ std::string Stem(std::string_view name) {
 
 std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& lifetimes,
                                    const std::vector<PersistentTensor>& persistent,
-                                   const KeptNeeds& uses, int32_t peak, int64_t alignment) {
+                                   const KeptNeeds& needs, int32_t peak, int64_t alignment) {
   std::vector<LiveTensor> live;
   for (const PersistentTensor& tensor : persistent) {
-    const auto use = uses.find(tensor.name);
-    if (use != uses.end() && !use->second.throughout()) continue;
+    const auto need = needs.find(tensor.name);
+    if (need != needs.end() && !need->second.throughout()) continue;
     if (tensor.place != Place::kDevice) continue;
     live.push_back(
         {tensor.name, tensor.type, tensor.role, "", Stem(tensor.name), true, tensor.bytes});
@@ -341,12 +341,12 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
 
   std::vector<Lifetimes> lifetimes;
   std::vector<Temporaries> device, host;
-  const std::vector<KeptNeeds> uses = NeedsOfKept(programs, options.order);
+  const std::vector<KeptNeeds> needs = NeedsOfKept(programs, options.order);
   for (size_t p = 0; p < programs.size(); ++p) {
     const Program* program = programs[p];
-    lifetimes.push_back(ComputeLifetimes(*program, options.in_place, uses[p]));
+    lifetimes.push_back(ComputeLifetimes(*program, options.in_place, needs[p]));
     const size_t nodes = program->nodes().size();
-    const KeptRoom room = RoomOf(plan.persistent, uses[p]);
+    const KeptRoom room = RoomOf(plan.persistent, needs[p]);
     device.push_back(Collect(lifetimes.back(), Place::kDevice, nodes, alignment,
                              plan.persistent_bytes - room.bytes));
     UseRoom(*program, lifetimes.back(), room, persistent, alignment, device.back());
@@ -370,7 +370,8 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     part.layout.host_persistent_bytes = plan.host_persistent_bytes;
     part.temporary_bytes = device[p].placement.extent;
     FillOffsets(*programs[p], lifetimes[p], device[p], host[p], persistent, part.layout);
-    part.layout.ending = EndingIn(*programs[p], uses[p]);
+    part.kept = needs[p];
+    part.layout.ending = EndingIn(*programs[p], needs[p]);
     part.max_live_bytes = device[p].max_live;
     part.live_bytes = std::move(device[p].live);
     part.host_live_bytes = std::move(host[p].live);
@@ -392,7 +393,7 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
   if (plan.peak_program >= 0) {
     plan.peak_live =
         LiveAtPeak(*programs[plan.peak_program], lifetimes[plan.peak_program], plan.persistent,
-                   uses[plan.peak_program], plan.programs[plan.peak_program].peak_node, alignment);
+                   needs[plan.peak_program], plan.programs[plan.peak_program].peak_node, alignment);
     for (const LiveTensor& tensor : plan.peak_live) {
       plan.bytes_by_role[static_cast<size_t>(tensor.role)] += tensor.bytes;
       plan.bytes_by_scope[StarNumbers(tensor.scope)] += tensor.bytes;

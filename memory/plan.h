@@ -68,6 +68,7 @@ struct LiveTensor {
 struct ProgramPlan {
   std::string name;
   runtime::Layout layout;
+  KeptNeeds kept;
 
   // Device arena.
   int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
