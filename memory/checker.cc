@@ -348,7 +348,11 @@ class Replay {
 class KeptReplay {
  public:
   KeptReplay(std::span<const Program* const> programs, const std::vector<KeptValues>& values)
-      : programs_(programs), values_(values) {}
+      : programs_(programs), values_(values) {
+    for (const KeptValues& of : values) {
+      for (const std::string* tensor : of.lost) ever_lost_.insert(*tensor);
+    }
+  }
 
   void Run(const StepOrder& order) {
     for (int step = 0; step < 2; ++step) {
@@ -366,7 +370,7 @@ class KeptReplay {
   void RunProgram(size_t p) {
     const std::string& name = programs_[p]->name();
     for (const std::string& tensor : values_[p].read) {
-      if (known_.contains(tensor)) continue;
+      if (known_.contains(tensor) || !ever_lost_.contains(tensor)) continue;
       const std::string* lost_by = lost_by_[tensor];
       throw InternalError(
           fmt::format("memory check: program '{}' reads the kept tensor '{}', {}", name, tensor,
@@ -382,7 +386,7 @@ class KeptReplay {
 
   std::span<const Program* const> programs_;
   const std::vector<KeptValues>& values_;
-  std::set<std::string> known_;
+  std::set<std::string> known_, ever_lost_;
   std::map<std::string, const std::string*> lost_by_;  // names of programs
 };
 
