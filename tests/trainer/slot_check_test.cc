@@ -64,11 +64,12 @@ TEST(SlotCheck, NamesWhatIsWrong) {
   ASSERT_EQ(list[3].action, StepAction::kBackward);
   std::swap(list[3].micro_step, list[5].micro_step);
   EXPECT_EQ(stage.WhyNot(list),
-            "slots: the backward pass of micro-batch 1 in slot 0 reads 'h' of micro-batch 0");
+            "slots: the backward pass of micro-batch 1 in slot 0 reads 'block.1.attn.attention' of "
+            "micro-batch 0");
   list = stage.entries;
   std::swap(list[3], list[4]);
   EXPECT_EQ(stage.WhyNot(list),
-            "slots: the forward pass of micro-batch 3 in slot 0 is given 'tokens', which "
+            "slots: the forward pass of micro-batch 3 in slot 0 receives 'stage.in', which "
             "micro-batch 0 has yet to read");
   list = stage.entries;
   list[4].sends = {};
@@ -77,10 +78,9 @@ TEST(SlotCheck, NamesWhatIsWrong) {
             "being sent");
   list = stage.entries;
   list[3].slot = 1;
-  EXPECT_EQ(
-      stage.WhyNot(list),
-      "slots: the backward pass of micro-batch 0 in slot 1 reads 'stage.out.grad', of another "
-      "slot");
+  EXPECT_EQ(stage.WhyNot(list),
+            "slots: the backward pass of micro-batch 0 in slot 1 touches 'block.1.attn.attention', "
+            "of another slot");
 }
 
 TEST(SlotCheck, RefusesMutations) {
