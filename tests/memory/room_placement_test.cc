@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
+#include <cstdint>
 #include <random>
+#include <vector>
 
 namespace plimsoll::memory {
 namespace {
