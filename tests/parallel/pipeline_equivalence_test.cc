@@ -72,7 +72,7 @@ class PipelineEquivalence : public testing::Test {
     alone.checkpointing = {};
     const TinyResult want = Train(alone);
     Use(run);
-    run.executor.check_arena = true;
+    run.executor.poison = run.executor.check_arena = true;
     const TinyResult got = Train(run);
     EXPECT_TRUE(BitsOf(got) == BitsOf(want));
     if (std::isfinite(want.grad_norms.front())) ExpectSameNumbers(got, want);

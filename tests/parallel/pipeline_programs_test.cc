@@ -2,8 +2,10 @@
 // the bits of one rank that accumulates as many micro-steps, up to the update.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -183,6 +185,12 @@ class Pipeline {
     const bool forward = run.action == StepAction::kForward;
     graph::Verify(forward ? phases.forward : phases.backward);
     RunOn(forward ? phases.forward : phases.backward, memory);
+    // Nobody reads what the micro-batch has kept from here on.
+    if (run.action == StepAction::kBackward) {
+      for (const std::string& name : phases.kept) {
+        std::ranges::fill(memory.at(name), std::numeric_limits<double>::quiet_NaN());
+      }
+    }
     if (!run.sends.empty()) {
       sent_[{stage, std::string(run.sends)}].push_back(memory.at(OfMicroStep(run.slot, run.sends)));
     }

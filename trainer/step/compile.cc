@@ -100,9 +100,12 @@ class Compiler {
       result_.divided.merge(parallel::GatheredParameters(*program));
     }
     const int64_t alignment = runtime::TensorAlignment(options_.device);
+    const memory::StepOrder order = {.runs = OrderOfRuns(), .kept = kept_};
     result_.plan = memory::MakePlan(
-        programs, {.alignment = alignment, .position = {options_.mesh, options_.rank}});
-    memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
+        programs,
+        {.alignment = alignment, .position = {options_.mesh, options_.rank}, .order = order});
+    memory::CheckPlan(programs, result_.plan,
+                      {.alignment = alignment, .ordered = {}, .order = order});
     const HostInputBytes inputs = HostInputBytesOf(options_, objectives_, readers);
     result_.plan.host_input_bytes = inputs.all();
     result_.input_place_bytes = inputs.place;
@@ -206,7 +209,16 @@ class Compiler {
   // Drafts are cut once they are finished.
   void CutPrograms() {
     if (!HasStages(options_) || options_.draft || Stopped()) return;
-    CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());
+    kept_ = CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());
+  }
+
+  // Programs of a step in their order.
+  std::vector<int> OrderOfRuns() const {
+    std::vector<int> order;
+    for (const StepEntry& entry : result_.step.entries) {
+      order.insert(order.end(), static_cast<size_t>(entry.times), entry.program);
+    }
+    return order;
   }
 
   void KeepEvaluation(const models::Objective& objective) {
@@ -392,6 +404,7 @@ class Compiler {
 
   const models::Model& model_;
   CompileOptions options_;
+  std::set<std::string, std::less<>> kept_;  // tensors of a stage's slots (CutIntoPhases)
   const std::vector<models::Objective> objectives_;
   std::map<std::string, int64_t> draw_of_;  // the first of an objective's last update
   std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;  // by objective
