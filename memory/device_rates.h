@@ -29,9 +29,9 @@ class DeviceRates {
  public:
   // The rates of that many threads of an AMD EPYC with AVX-512 (docs/kernels.md).
   static DeviceRates Cpu(int threads) { return DeviceRates(threads); }
-  // The rates of one NVIDIA H200, programs recorded as graphs (docs/gpu_memory.md). Rates of
-  // another GPU are scaled by the ratio of both GPUs' peaks (gpu/peak_rates.h); an unknown GPU gets
-  // the H200's rates.
+  // The rates of one NVIDIA H200, programs recorded as graphs (docs/measured/gpu_memory.md). Rates
+  // of another GPU are scaled by the ratio of both GPUs' peaks (gpu/peak_rates.h); an unknown GPU
+  // gets the H200's rates.
   static DeviceRates Gpu(std::string_view name = kMeasuredGpu) { return DeviceRates(name); }
 
   // The origin of the rates: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4, never
