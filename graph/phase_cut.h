@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "graph/program.h"
 
@@ -41,6 +42,9 @@ struct PhasePrograms {
 // directly follows. InternalError where a phase is not in one piece, or a transfer would begin in
 // one program and end in another.
 PhasePrograms CutPhases(const Program& program, const PhaseCutOptions& options);
+
+// The temporaries that a slot keeps from its forward to its backward pass.
+std::vector<TensorId> KeptForBackward(const Program& program);
 
 // Removes the tensors that no node mentions, carried ones too.
 void DropUnmentioned(Program& program);

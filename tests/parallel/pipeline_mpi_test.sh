@@ -35,6 +35,16 @@ same one by_hand
 PLIMSOLL_SYNCHRONOUS_SENDS=1 train 3 synchronous --set parallel.pipeline=3 --set checkpointing.policy=block
 same one synchronous
 
+# Each stage recomputes what it has to within the budget, and uses what was planned.
+whole=$(("$("$plimsoll" plan run.yaml --set parallel.pipeline=3 --set memory.calibrate=false --json |
+  grep -o '"arena_bytes": [0-9]*' | sed 's/.*: //' | sort -n | tail -1)"))
+train 3 budget --set parallel.pipeline=3 --set checkpointing.policy=auto --set memory.budget=$((whole * 85 / 100)) \
+  --set memory.calibrate=false --set debug.check_arena=true
+same one budget
+grep -A9 'chosen within memory.budget' budget.txt | tr -s '\n ' ' ' >chosen.txt
+grep -q 'stage 0: [^;]*recompute' chosen.txt || fail "stage 0 keeps everything: $(cat chosen.txt)"
+grep -q 'stage 2: keep all' chosen.txt || fail "stage 2 recomputes: $(cat chosen.txt)"
+
 # Each parameter is saved once, and goes on with other stages, and with none.
 for change in "1|3" "3|1" "2|5"; do
   before=${change%|*} after=${change#*|}
@@ -73,7 +83,9 @@ refused() {  # MESSAGE SETTING…
 }
 refused 'parallel.zero: with pipeline stages' --set parallel.data=1 --set parallel.zero=2
 refused 'optimizer.ema: with pipeline stages' --set optimizer.ema=0.9
-refused 'checkpointing.policy: with pipeline stages' --set checkpointing.policy=auto --set memory.budget=1GiB
+refused 'memory.budget' --set checkpointing.policy=auto
+refused 'the smallest plan of stage 0 needs' --set checkpointing.policy=auto --set memory.budget=50KiB
+refused 'train.micro_batch: with pipeline stages' --set train.micro_batch=auto --set train.global_batch=8
 refused "parallel.pipeline: .*share 'embed.token.weight'.*model.tied: false" --set model.tied=true
 refused 'stages need a block each' --set model.layers=1
 refused 'but the model has 5' --set parallel.stages=[2,2]
