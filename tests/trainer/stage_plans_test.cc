@@ -25,13 +25,13 @@ using testing::HasSubstr;
 // At built-in rates: a test must not depend on the machine's speed.
 config::RunConfig StagedRun(const std::vector<std::string>& sets, int64_t stages = 3) {
   const TempFolder folder;
-  const std::string file = folder.Write(
-      "run.yaml",
-      "model: {family: gpt2, layers: 6, width: 32, heads: 2, vocab: 96, sequence: 32, "
-      "tied: false, dropout: 0.1}\n"
-      "data: {synthetic: true}\n"
-      "train: {steps: 2, micro_batch: 4, accumulate: 5, threads: 1, eval_every: 1}\n"
-      "memory: {calibrate: false}\ndebug: {verify_drafts: true}\n");
+  const std::string file =
+      folder.Write("run.yaml",
+                   "model: {family: gpt2, layers: 6, width: 32, heads: 2, vocab: 96, sequence: 32, "
+                   "tied: false, dropout: 0.1}\n"
+                   "data: {synthetic: true}\n"
+                   "train: {steps: 2, micro_batch: 4, accumulate: 5, threads: 1, eval_every: 1}\n"
+                   "memory: {calibrate: false}\ndebug: {verify_drafts: true}\n");
   std::vector<std::string> all = {fmt::format("parallel.pipeline={}", stages)};
   all.insert(all.end(), sets.begin(), sets.end());
   return LoadRun(file, all, config::RankCount::Started(stages)).config;
@@ -69,23 +69,24 @@ TEST(StagePlans, ChooseForEachStageWithinTheBudget) {
   ASSERT_LT(smallest, most);
   std::set<std::string> choices;
   double slower = 1e9;
-  for (int i = 0; i <= 4; ++i) {
+  for (int i = 0; i <= 4; i += 2) {
     const int64_t budget = smallest + (most - smallest) * i / 4;
     SCOPED_TRACE(budget);
     const StagePlans plans(WithBudget(budget));
-    std::vector<double> shares;
+    std::vector<double> again;  // nodes
     for (const CompiledStep& step : StepsOf(plans.model(), plans.Options())) {
       EXPECT_LE(step.plan.arena_bytes, budget);
-      shares.push_back(RecomputeFlops(step) / step.flops_per_step);
+      again.push_back(OverStep(step, [](const graph::Program&, const graph::Node& node) {
+        return node.phase == graph::Phase::kRecompute ? 1.0 : 0.0;
+      }));
     }
-    EXPECT_GE(shares[0], shares[2]);
-    if (i > 0 && i < 4) EXPECT_GT(shares[0], shares[2]);
-    if (i == 4) EXPECT_EQ(shares[0], 0);
+    EXPECT_EQ(again[0] > again[2], i < 4);
+    EXPECT_EQ(again[0] == 0, i == 4);
     EXPECT_LE(plans.Seconds(), slower * (1 + 1e-9));
     slower = plans.Seconds();
     choices.insert(plans.Describe());
   }
-  EXPECT_GE(choices.size(), 4u);
+  EXPECT_EQ(choices.size(), 3u);
 }
 
 // Solvers of stages predict what is compiled.
@@ -100,8 +101,8 @@ TEST(StagePlans, ArePlannedAsTheyRun) {
     EXPECT_EQ(most, all[static_cast<size_t>(stage)]);
     EXPECT_EQ(solver.solver().Fastest({.device = least - 1}), nullptr);
     double slower = 1e9;
-    for (int i = 0; i <= 6; ++i) {
-      const int64_t budget = least + (most - least) * i / 6;
+    for (int i = 0; i <= 4; ++i) {
+      const int64_t budget = least + (most - least) * i / 4;
       const memory::Candidate* const plan = solver.solver().Fastest({.device = budget});
       ASSERT_NE(plan, nullptr);
       const CompiledStep step = Compile(solver.model(), solver.OptionsOf(*plan));
@@ -119,17 +120,23 @@ TEST(StagePlans, ArePlannedAsTheyRun) {
   }
 }
 
+// The embedding of a large vocabulary takes memory, and hardly any time.
 TEST(StagePlans, LeaveBlocksToOthersWhereTheyDoNotFit) {
-  const int64_t most = ArenasWith("none").front();
-  std::string text;
-  for (int64_t budget = most; text.empty(); budget -= most / 64) {
-    const StagePlans plans(WithBudget(budget));
-    if (plans.config().parallel.stages != StagePlans(WithBudget(most)).config().parallel.stages) {
-      text = plans.Describe();
-    }
+  const auto run = [](int64_t budget) {
+    return StagedRun({"checkpointing.policy=auto", "model.vocab=3000", "train.eval_every=0",
+                      fmt::format("memory.budget={}", budget)});
+  };
+  config::RunConfig even = run(int64_t{1} << 30);
+  ChooseStages(even, *ModelFrom(even));
+  StepSolver first(even, {.stage = 0});
+  const int64_t budget = first.solver().Smallest().exact->needed_bytes - 1;
+  const StagePlans plans(run(budget));
+  EXPECT_LT(plans.config().parallel.stages[0], even.parallel.stages[0]);
+  for (const CompiledStep& step : StepsOf(plans.model(), plans.Options())) {
+    EXPECT_LE(step.plan.arena_bytes, budget);
   }
-  EXPECT_THAT(text, HasSubstr("parallel.stages: ["));
-  EXPECT_THAT(text, HasSubstr("has no plan that fits"));
+  EXPECT_THAT(plans.Describe(), HasSubstr("parallel.stages: [1, "));
+  EXPECT_THAT(plans.Describe(), HasSubstr("stage 0 has no plan that fits"));
 }
 
 TEST(StagePlans, SayWhichStageDoesNotFit) {

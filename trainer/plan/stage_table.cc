@@ -25,6 +25,14 @@ int64_t BytesStaying(const memory::MemoryPlan& plan, std::initializer_list<Role>
   return bytes;
 }
 
+// Of the time of its runs.
+double ShareOfRecomputation(const CompiledStep& stage, const memory::CostModel& cost) {
+  const double again = OverStep(stage, [&](const graph::Program& program, const graph::Node& node) {
+    return node.phase == graph::Phase::kRecompute ? cost.Seconds(program.CallOf(node).get()) : 0.0;
+  });
+  return again / PredictSeconds(stage, cost);
+}
+
 }  // namespace
 
 std::vector<const CompiledStep*> PlannedStep::All() const {
@@ -65,7 +73,7 @@ StageTable::StageTable(const PlannedStep& step, const memory::CostModel& cost,
          .arena_bytes = stage->plan.arena_bytes,
          .seconds = of,
          .works = PredictSeconds(*stage, cost),
-         .recompute_share = RecomputeFlops(*stage) / stage->flops_per_step});
+         .recompute_share = ShareOfRecomputation(*stage, cost)});
   }
   const StepTimeline timeline = PredictStages(seconds, micro_batches_);
   seconds_ = timeline.seconds;

@@ -43,7 +43,7 @@ class StageTable {
     int64_t arena_bytes = 0;
     StageSeconds seconds = {};
     double works = 0;            // seconds of a step, without waiting
-    double recompute_share = 0;  // of the FLOPs of its runs
+    double recompute_share = 0;  // of the time of its runs
     double idle = 0;             // share of the step
   };
   int64_t micro_batches_;

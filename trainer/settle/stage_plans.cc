@@ -18,10 +18,10 @@ namespace plimsoll::trainer {
 namespace {
 
 // Plans of stages are compared one by one: what all stages would choose together is no choice here.
-void RequireClosed(const config::RunConfig& config) {
-  for (const Knob& knob : Knobs()) {
-    if (!knob.IsOpen(config)) continue;
-    throw config.Error(knob.key, "auto is not possible with pipeline stages; give a value");
+void RequireClosed(config::RunConfig config) {
+  config.checkpointing.policy = config::CheckpointPolicy::kNone;
+  if (const char* const key = FirstOpen(config)) {
+    throw config.Error(key, "auto is not possible with pipeline stages; give a value");
   }
 }
 
