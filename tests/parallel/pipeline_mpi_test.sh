@@ -36,14 +36,22 @@ PLIMSOLL_SYNCHRONOUS_SENDS=1 train 3 synchronous --set parallel.pipeline=3 --set
 same one synchronous
 
 # Each stage recomputes what it has to within the budget, and uses what was planned.
-whole=$(("$("$plimsoll" plan run.yaml --set parallel.pipeline=3 --set memory.calibrate=false --json |
-  grep -o '"arena_bytes": [0-9]*' | sed 's/.*: //' | sort -n | tail -1)"))
-train 3 budget --set parallel.pipeline=3 --set checkpointing.policy=auto --set memory.budget=$((whole * 85 / 100)) \
-  --set memory.calibrate=false --set debug.check_arena=true
+fixed=(--set parallel.pipeline=3 --set parallel.stages=[2,2,1] --set memory.calibrate=false)
+budgeted=("${fixed[@]}" --set checkpointing.policy=auto --set memory.budget=600KiB --set debug.check_arena=true)
+train 3 budget "${budgeted[@]}"
 same one budget
-grep -A9 'chosen within memory.budget' budget.txt | tr -s '\n ' ' ' >chosen.txt
+tr -s '\n ' ' ' <budget.txt >chosen.txt
 grep -q 'stage 0: [^;]*recompute' chosen.txt || fail "stage 0 keeps everything: $(cat chosen.txt)"
 grep -q 'stage 2: keep all' chosen.txt || fail "stage 2 recomputes: $(cat chosen.txt)"
+cat budget.txt budget/rank.*.log | sed -n 's/^arena: \([0-9]*\) bytes planned, \([0-9]*\) bytes used$/\1 \2/p' >arenas.txt
+awk '$1 != $2 || $1 > 600 * 1024 { bad = 1 } END { exit bad || NR != 3 }' arenas.txt || fail "$(cat arenas.txt)"
+
+# The same is planned on one process, and predicted of all stages.
+"$plimsoll" plan run.yaml "${budgeted[@]}" --json >alone.json || fail "$(cat alone.json)"
+"$mpirun_sh" 3 "$plimsoll" plan run.yaml "${budgeted[@]}" --json >together.json || fail "$(cat together.json)"
+cmp alone.json together.json || fail "plans of one process and of three"
+predicted() { grep -o '"predicted_step_ms": *[0-9.e+-]*' "$1" | head -1; }
+cmp <(predicted alone.json | tr -d ' ') <(predicted budget/plan.json | tr -d ' ') || fail "predicted seconds"
 
 # Each parameter is saved once, and goes on with other stages, and with none.
 for change in "1|3" "3|1" "2|5"; do

@@ -188,8 +188,10 @@ void PrintCompiled(const RunConfig& config, const models::Model& model, const Pl
     const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
     PrintAnswer(Wrapped(line, kLineColumns, "  ") + "\n");
   }
-  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
-                          FormatCount(compiled.flops_per_step), FormatCount(compiled.model_flops)));
+  double flops = 0;
+  for (const CompiledStep* stage : step.All()) flops += stage->flops_per_step;
+  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(flops),
+                          FormatCount(compiled.model_flops)));
   if (options.amp.fp8.enabled) {
     PrintAnswer(Wrapped(Text(CountCodeProducts(compiled)), kLineColumns, "  ") + "\n");
   }
@@ -404,6 +406,22 @@ std::vector<std::string> OpenLayout(const std::vector<std::string>& sets) {
   return open;
 }
 
+// The run on so many ranks, their layout open; of a pipeline only how many of them are data ranks,
+// and ZeRO.
+config::Loaded LoadRanks(const PlanCommand& command) {
+  const auto ranks = config::RankCount::AskedBy("--ranks", command.ranks);
+  const std::vector<std::string> open = OpenLayout(command.sets);
+  std::vector<std::string> of_stages = open;
+  std::erase(of_stages, "parallel.tensor=auto");
+  try {
+    config::Loaded loaded = LoadPlanned(command, of_stages, ranks);
+    if (loaded.config.parallel.pipeline > 1) return loaded;
+  } catch (const UserError&) {
+    // What is wrong with other layouts than the file's is said below.
+  }
+  return LoadPlanned(command, open, ranks);
+}
+
 void PlanSweep(const RunConfig& config, int count, bool json) {
   const Activity activity("looking for the fastest plan of each budget");
   StepSolver solver(config);
@@ -486,8 +504,7 @@ ExitCode RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    config::Loaded loaded = LoadPlanned(command, OpenLayout(command.sets),
-                                        config::RankCount::AskedBy("--ranks", command.ranks));
+    config::Loaded loaded = LoadRanks(command);
     LookAtData(loaded, command.ranks);
     for (const std::string& warning : loaded.warnings) PrintWarning(warning);
     CheckMesh(loaded.config, command.ranks);

@@ -57,6 +57,7 @@ void SetTensorRanks(RunConfig& run, const std::string& value) {
 std::vector<std::string> Stages(const RunConfig& /*open*/, const RunConfig& made,
                                 const models::Model& /*model*/) {
   if (made.parallel.data_ranks() == 1) return {"0"};
+  if (made.parallel.pipeline > 1) return {"0", "1"};
   return {"0", "1", "2", "3"};
 }
 

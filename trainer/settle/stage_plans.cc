@@ -83,9 +83,9 @@ std::vector<std::string> StagePlans::Texts() const {
   std::vector<std::string> texts;
   for (const Stage& stage : stages_) {
     const memory::ExactPlan& exact = *stage.plan->exact;
-    texts.push_back(fmt::format("{} ({:.1f} % of its time recomputing)",
-                                stage.solver->Describe(*stage.plan),
-                                100 * exact.recompute_seconds / exact.seconds));
+    std::string& text = texts.emplace_back(stage.solver->Describe(*stage.plan));
+    if (exact.recompute_seconds == 0) continue;
+    text += fmt::format(" ({:.1f} % of its time)", 100 * exact.recompute_seconds / exact.seconds);
   }
   return texts;
 }
