@@ -43,7 +43,7 @@ same one budget
 tr -s '\n ' ' ' <budget.txt >chosen.txt
 grep -q 'stage 0: [^;]*recompute' chosen.txt || fail "stage 0 keeps everything: $(cat chosen.txt)"
 grep -q 'stage 2: keep all' chosen.txt || fail "stage 2 recomputes: $(cat chosen.txt)"
-cat budget.txt budget/rank.*.log | sed -n 's/^arena: \([0-9]*\) bytes planned, \([0-9]*\) bytes used$/\1 \2/p' >arenas.txt
+cat budget.txt budget/rank.*.log | sed -n 's/^.*arena: \([0-9]*\) bytes planned, \([0-9]*\) bytes used$/\1 \2/p' >arenas.txt
 awk '$1 != $2 || $1 > 600 * 1024 { bad = 1 } END { exit bad || NR != 3 }' arenas.txt || fail "$(cat arenas.txt)"
 
 # The same is planned on one process, and predicted of all stages.

@@ -41,7 +41,7 @@ TEST(StageBalance, NeedsABlockForEachStage) {
 // Those that have no room for more leave blocks to the others.
 TEST(StageBalance, KeepsToTheMostBlocksOfAStage) {
   const ModelCosts costs = {.blocks = std::vector<double>(6, 1), .after = 1};
-  EXPECT_THAT(BalanceStages(costs, 3), ElementsAre(2, 3, 1));
+  EXPECT_THAT(BalanceStages(costs, 3), ElementsAre(2, 2, 2));
   EXPECT_THAT(BalanceStages(costs, 3, std::vector<int64_t>{1, 6, 6}), ElementsAre(1, 3, 2));
   EXPECT_THAT(BalanceStages(costs, 3, std::vector<int64_t>{1, 2, 3}), ElementsAre(1, 2, 3));
   EXPECT_THAT(BalanceStages(costs, 3, std::vector<int64_t>{1, 2, 2}), IsEmpty());
