@@ -49,7 +49,7 @@ awk '$1 != $2 || $1 > 600 * 1024 { bad = 1 } END { exit bad || NR != 3 }' arenas
 # The same is planned on one process, and predicted of all stages.
 "$plimsoll" plan run.yaml "${budgeted[@]}" --json >alone.json || fail "$(cat alone.json)"
 "$mpirun_sh" 3 "$plimsoll" plan run.yaml "${budgeted[@]}" --json >together.json || fail "$(cat together.json)"
-cmp alone.json together.json || fail "plans of one process and of three"
+cmp alone.json <(sed -n 's/^\[0\] \([ {}]\)/\1/p' together.json) || fail "plans of one process and of three"
 predicted() { grep -o '"predicted_step_ms": *[0-9.e+-]*' "$1" | head -1; }
 cmp <(predicted alone.json | tr -d ' ') <(predicted budget/plan.json | tr -d ' ') || fail "predicted seconds"
 
