@@ -389,7 +389,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel
       .Add("stages", &ParallelConfig::stages,
            "The number of blocks of each stage, as `[12, 12, 13, 11]`.")
-      .Derived("stages with nearly equal FLOPs");
+      .Derived("stages that take nearly as long");
   parallel
       .Add(
           "zero", &ParallelConfig::zero,
