@@ -588,7 +588,7 @@ const std::vector<SectionInfo>& Sections() {
       {"model", "What is trained: a shape, or `init_from` a checkpoint."},
       {"data", "What it is trained on."},
       {"train", "How long, in what batches, and what is reported."},
-      {"preference", "Learning from pairs of answers (docs/fine_tuning.md#preferences)."},
+      {"preference", "Learning from pairs of answers (docs/preferences.md)."},
       {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
       {"optimizer", "How gradients become updates."},
       {"schedule", "The learning rate over the steps."},
