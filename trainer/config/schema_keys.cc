@@ -254,7 +254,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
       "activations "
       "and gradients by their largest values in the steps before, so that what makes them can "
       "write "
-      "codes at once. For `dtype` `bf16` or `fp16` (docs/mixed_precision.md).");
+      "codes at once. For `dtype` `bf16` or `fp16` (docs/fp8.md).");
   amp.Add("fp8.window", &A::fp8_window, "The number of steps before, of which the largest counts.")
       .Between(1, 65'536)
       .When("amp.fp8.recipe", delayed);
