@@ -58,7 +58,7 @@ Priced Price(trainer::StepSolver& solver, const json& row) {
     }
     if (named != found)
       throw UserError("the point names tensors that this build doesn't decide about");
-    const std::vector<memory::StepProgram> step = variant.realize(fates);
+    const std::vector<memory::StepProgram> step = variant.build(fates);
     Priced priced;
     std::vector<const graph::Program*> programs;
     for (const memory::StepProgram& part : step) {

@@ -43,7 +43,7 @@ BlockChains::BlockChains(const Variant& variant, std::span<const std::vector<int
   }
   std::vector<StepUse> uses(layouts.size());
   ParallelEach(*options.pool, layouts.size(), [&](size_t i) {
-    uses[i] = MeasureStep(variant.realize(FatesOf(variant, segments, layouts[i])), blocks_,
+    uses[i] = MeasureStep(variant.build(FatesOf(variant, segments, layouts[i])), blocks_,
                           options.plan.alignment, cost);
   });
   for (size_t i = 0; i < layouts.size(); ++i) {

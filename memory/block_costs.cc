@@ -42,7 +42,7 @@ BlockCosts::BlockCosts(const Variant& variant, const BlockShapes& shapes, const 
   std::vector<BlockShapes::Level> made;
   for (int i = 0; i < kLevels; ++i) made.push_back(shapes.LevelOf(i, kLevels));
   ParallelEach(*options.pool, levels_.size(), [&](size_t i) {
-    levels_[i] = {made[i].fates, MeasureStep(variant.realize(made[i].fates), shapes.blocks(),
+    levels_[i] = {made[i].fates, MeasureStep(variant.build(made[i].fates), shapes.blocks(),
                                              options.plan.alignment, cost)};
   });
   totals_[0] = keep.seconds();

@@ -207,7 +207,7 @@ std::vector<int64_t> BlockShapes::DroppedBefore(const std::vector<int>& shapes) 
 }
 
 StepUse BlockShapes::Measure(const Variant& variant, const Fates& fates) const {
-  return MeasureStep(variant.realize(fates), blocks(), search_.plan.alignment, cost_);
+  return MeasureStep(variant.build(fates), blocks(), search_.plan.alignment, cost_);
 }
 
 void BlockShapes::MeasureSides(const Variant& variant, const KeptUse& keep) {

@@ -80,7 +80,7 @@ class CandidateSearch {
 
   StepUse Measure(const Fates& fates) const {
     if (fates == variant_.KeepAll()) return keep_;
-    return MeasureStep(variant_.realize(fates), blocks_, options_.plan.alignment, cost_);
+    return MeasureStep(variant_.build(fates), blocks_, options_.plan.alignment, cost_);
   }
 
   void Add(Fates fates, Cost::Kind kind, double seconds, int64_t temporaries) {
@@ -462,10 +462,10 @@ class ObjectivesSearch {
       for (const int d : own) part.push_back(fates[d]);
       alone.policies.emplace_back(name, std::move(part));
     }
-    alone.realize = [this, own, base](const Fates& fates) {
+    alone.build = [this, own, base](const Fates& fates) {
       Fates whole = variant_.KeepAll();
       for (size_t i = 0; i < own.size(); ++i) whole[own[i]] = fates[i];
-      std::vector<StepProgram> step = (variant_.apart ? variant_.apart : variant_.realize)(whole);
+      std::vector<StepProgram> step = (variant_.apart ? variant_.apart : variant_.build)(whole);
       std::erase_if(step,
                     [&](const StepProgram& part) { return part.times > 0 && part.base != base; });
       return step;

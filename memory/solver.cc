@@ -159,15 +159,14 @@ struct Solver::Impl {
     return some;
   }
 
-  using Step = std::vector<StepProgram>;
-
   // The programs that run.
-  Step MakeOf(const Candidate& candidate) const {
+  FinishedStep MakeOf(const Candidate& candidate) const {
     const Variant& variant = variants[candidate.variant];
-    return (variant.cut ? variant.cut : variant.realize)(candidate.fates);
+    if (variant.cut) return variant.cut(candidate.fates);
+    return {.programs = variant.build(candidate.fates)};
   }
   // Of finished programs.
-  Cost Measure(const Step& step) const {
+  Cost Measure(const std::vector<StepProgram>& step) const {
     const int64_t alignment = options.plan.alignment;
     const StepUse use = MeasureStep(step, /*blocks=*/0, alignment, cost);
     return {Cost::Kind::kExact, use.seconds(),
@@ -179,10 +178,10 @@ struct Solver::Impl {
     return *candidate.exact;
   }
 
-  void Plan(Candidate& candidate, const Step& step) const {
+  void Plan(Candidate& candidate, const FinishedStep& step) const {
     std::vector<const graph::Program*> programs;
     ExactPlan exact;
-    for (const StepProgram& part : step) {
+    for (const StepProgram& part : step.programs) {
       programs.push_back(part.program.get());
       if (part.times == 0) continue;
       const std::vector<double> seconds = cost.NodeSeconds(*part.program);
@@ -193,7 +192,9 @@ struct Solver::Impl {
         if (IsForMemory(*part.program, node)) exact.recompute_seconds += total;
       }
     }
-    const MemoryPlan plan = MakePlan(programs, options.plan);
+    PlanOptions plan_options = options.plan;
+    plan_options.order = step.order;
+    const MemoryPlan plan = MakePlan(programs, plan_options);
     exact.arena_bytes = plan.arena_bytes;
     exact.taken_bytes = plan.arena_bytes + (options.one_memory ? plan.host_arena_bytes : 0);
     exact.needed_bytes =
@@ -220,8 +221,8 @@ struct Solver::Impl {
                                   candidate.made->seconds > seconds * (1 + kSame));
       };
       if (candidate.exact || hopeless()) return;
-      const Step step = MakeOf(candidate);
-      if (!candidate.made) candidate.made = Measure(step);
+      const FinishedStep step = MakeOf(candidate);
+      if (!candidate.made) candidate.made = Measure(step.programs);
       if (!hopeless()) Plan(candidate, step);
     });
   }

@@ -184,7 +184,7 @@ int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place
 }
 
 KeptUse MeasureKept(const Variant& variant, int64_t alignment, const CostModel& cost) {
-  const std::vector<StepProgram> step = variant.realize(variant.KeepAll());
+  const std::vector<StepProgram> step = variant.build(variant.KeepAll());
   KeptUse kept = {MeasureStep(step, variant.blocks(), alignment, cost)};
   kept.device_bytes = PersistentBytes(step, graph::Place::kDevice, alignment) +
                       (variant.slots - 1) * variant.slot_bytes;

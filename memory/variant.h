@@ -11,6 +11,7 @@
 
 #include "graph/program.h"
 #include "memory/decision.h"
+#include "memory/kept_tensors.h"
 
 namespace plimsoll::memory {
 
@@ -22,6 +23,12 @@ struct StepProgram {
   // Micro-batches of which it is to keep activations at once, its forward pass being a program of
   // its own then (graph/phase_cut.h). 0: it is to stay whole.
   int64_t slots = 0;
+};
+
+// The programs of a step as they run.
+struct FinishedStep {
+  std::vector<StepProgram> programs;
+  StepOrder order = {};  // empty if no kept tensor depends on it
 };
 
 struct Variant {
@@ -44,9 +51,9 @@ struct Variant {
   // pass is not. Each has bytes of its own besides what is kept.
   int64_t slots = 1, slot_bytes = 0;
   // Makes the step's programs for these decisions.
-  std::function<std::vector<StepProgram>(const Fates&)> realize;
+  std::function<std::vector<StepProgram>(const Fates&)> build;
   // Makes the programs that run, if these are cut into more programs. Empty: they are not.
-  std::function<std::vector<StepProgram>(const Fates&)> cut = nullptr;
+  std::function<FinishedStep(const Fates&)> cut = nullptr;
   // The same with one program for each base. Empty unless several bases become one program.
   std::function<std::vector<StepProgram>(const Fates&)> apart = nullptr;
 

@@ -45,8 +45,7 @@ TEST_P(BlockChainsOf, NeedAndTakeWhatTheirProgramsDo) {
         const Fates& of_block = shapes.chains().FatesOf(chain, block);
         for (size_t i = 0; i < of_block.size(); ++i) fates[segments[block][i]] = of_block[i];
       }
-      const StepUse use =
-          MeasureStep(variant.realize(fates), kBlocks, options.plan.alignment, cost);
+      const StepUse use = MeasureStep(variant.build(fates), kBlocks, options.plan.alignment, cost);
       const std::vector<int64_t>& peaks = use.programs[0].peaks;
       int64_t need = first == 0 ? std::max(peaks[0], peaks[UpdateRegion(kBlocks)]) : 0;
       if (chain.end() == kBlocks) need = peaks[HeadRegion(kBlocks)] - before[first];

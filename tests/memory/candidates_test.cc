@@ -21,7 +21,7 @@ using graph::Retention;
 class Realized {
  public:
   Variant Watch(Variant variant) {
-    variant.realize = [this, inner = variant.realize](const Fates& assignment) {
+    variant.build = [this, inner = variant.build](const Fates& assignment) {
       const std::lock_guard lock(mutex_);
       ++times_[assignment];
       return inner(assignment);

@@ -130,7 +130,7 @@ Variant VariantOf(std::shared_ptr<const Program> base) {
     decision.bytes += (saved.bytes + 63) / 64 * 64;
   }
   variant.policies = {{"none", Fates(variant.decisions.size(), graph::Retention::kSave)}};
-  variant.realize = [base, decisions = variant.decisions](const Fates& assignment) {
+  variant.build = [base, decisions = variant.decisions](const Fates& assignment) {
     const std::shared_ptr<Program> program = Tagged(*base, decisions, assignment);
     checkpointing::Recompute().Run(*program);
     return std::vector<StepProgram>{{program, 1}};
@@ -152,7 +152,7 @@ Variant OffloadingVariantOf(std::shared_ptr<const Program> base, const CostModel
       .node_seconds = [cost](const graph::OpCall& call) { return cost.Seconds(call); },
       .copy_seconds =
           [cost](int64_t bytes) { return cost.rates().CopySeconds(static_cast<double>(bytes)); }};
-  variant.realize = [base, options, decisions = variant.decisions](const Fates& assignment) {
+  variant.build = [base, options, decisions = variant.decisions](const Fates& assignment) {
     const std::shared_ptr<Program> program = Tagged(*base, decisions, assignment);
     checkpointing::Offload(options).Run(*program);
     return std::vector<StepProgram>{{program, 1}};

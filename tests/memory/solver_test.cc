@@ -30,7 +30,7 @@ std::vector<Point> BruteForce(const Variant& variant, const CostModel& cost) {
     for (size_t d = 0; d < decisions; ++d) {
       assignment.push_back((mask >> d & 1) != 0 ? Retention::kRecompute : Retention::kSave);
     }
-    const std::vector<StepProgram> step = variant.realize(assignment);
+    const std::vector<StepProgram> step = variant.build(assignment);
     const Program* programs[] = {step[0].program.get()};
     points.push_back({MakePlan(programs).arena_bytes, cost.ProgramSeconds(*programs[0])});
   }
@@ -123,7 +123,7 @@ TEST_P(AgainstChains, NoSlowerThanAnyPartition) {
   std::vector<Point> all;
   const Partitions partitions(variant);
   for (const Fates& fates : partitions.all()) {
-    const std::vector<StepProgram> step = variant.realize(fates);
+    const std::vector<StepProgram> step = variant.build(fates);
     const Program* programs[] = {step[0].program.get()};
     all.push_back({MakePlan(programs).arena_bytes, cost.ProgramSeconds(*programs[0])});
   }
@@ -203,7 +203,7 @@ TEST(Solver, ChoosesAmongVariants) {
   const CostModel cost;
   Variant wide = VariantOf(Train(Kind::kFeedForward, 4));
   Variant twice = VariantOf(Train(Kind::kFeedForward, 2));
-  twice.realize = [inner = twice.realize](const Fates& assignment) {
+  twice.build = [inner = twice.build](const Fates& assignment) {
     std::vector<StepProgram> step = inner(assignment);
     step[0].times = 5;  // smaller, but slower
     return step;
@@ -222,7 +222,7 @@ TEST(Solver, SearchesVariantsThatMayWin) {
   const CostModel cost;
   Variant fast = VariantOf(Train(Kind::kFeedForward, 4));
   Variant slow = fast;
-  slow.realize = [inner = fast.realize](const Fates& assignment) {
+  slow.build = [inner = fast.build](const Fates& assignment) {
     std::vector<StepProgram> step = inner(assignment);
     step[0].times = 2;
     return step;

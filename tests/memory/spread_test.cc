@@ -47,7 +47,7 @@ Result OfPrefix(const SlowGpu& gpu, int count) {
     const Decision& decision = gpu.variant.decisions[d];
     if (decision.offload && decision.block < count) assignment[d] = Retention::kOffload;
   }
-  const std::vector<StepProgram> step = gpu.variant.realize(assignment);
+  const std::vector<StepProgram> step = gpu.variant.build(assignment);
   const graph::Program* programs[] = {step[0].program.get()};
   return {MakePlan(programs).arena_bytes, gpu.cost.ProgramSeconds(*programs[0])};
 }

@@ -84,19 +84,19 @@ StepDraft::StepDraft(const StepDraft& draft, const RunConfig& made, const models
 
 bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }
 
-std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
-                                                    const Fates& assignment) const {
-  return Finished(decisions, assignment, Form::kJoined);
+std::vector<memory::StepProgram> StepDraft::BuildPrograms(
+    const std::vector<memory::Decision>& decisions, const Fates& assignment) const {
+  return Finished(decisions, assignment, Form::kJoined).programs;
 }
 
-std::vector<memory::StepProgram> StepDraft::Cut(const std::vector<memory::Decision>& decisions,
-                                                const Fates& assignment) const {
+memory::FinishedStep StepDraft::Cut(const std::vector<memory::Decision>& decisions,
+                                    const Fates& assignment) const {
   return Finished(decisions, assignment, Form::kCut);
 }
 
 std::vector<memory::StepProgram> StepDraft::Apart(const std::vector<memory::Decision>& decisions,
                                                   const Fates& assignment) const {
-  return Finished(decisions, assignment, Form::kApart);
+  return Finished(decisions, assignment, Form::kApart).programs;
 }
 
 int64_t StepDraft::slots() const {
@@ -123,8 +123,8 @@ PassRunner StepDraft::Runner() const {
   };
 }
 
-std::vector<memory::StepProgram> StepDraft::Finished(const std::vector<memory::Decision>& decisions,
-                                                     const Fates& assignment, Form form) const {
+memory::FinishedStep StepDraft::Finished(const std::vector<memory::Decision>& decisions,
+                                         const Fates& assignment, Form form) const {
   ProgramList programs;
   for (const memory::StepProgram& part : programs_) {
     if (part.times == 0) continue;  // after those that train
@@ -146,14 +146,18 @@ std::vector<memory::StepProgram> StepDraft::Finished(const std::vector<memory::D
   joiner.JoinMicroSteps();
   if (form != Form::kApart) joiner.JoinUpdates();
   const bool whole = HasStages(options_) && form != Form::kCut;
-  if (form == Form::kCut) CutIntoPhases(options_, objectives_, programs, entries, run);
-  std::vector<memory::StepProgram> step;
+  memory::FinishedStep finished;
+  if (form == Form::kCut) {
+    finished.order.kept = CutIntoPhases(options_, objectives_, programs, entries, run);
+    finished.order.runs = OrderOfRuns(entries);
+  }
+  std::vector<memory::StepProgram>& step = finished.programs;
   for (std::shared_ptr<const Program>& program : programs) {
     if (whole) {
-      auto finished = std::make_shared<Program>(*program);
+      auto uncut = std::make_shared<Program>(*program);
       graph::PassPipeline passes = PassesOfParts(options_);
-      run(passes, *finished);
-      program = std::move(finished);
+      run(passes, *uncut);
+      program = std::move(uncut);
     }
     step.push_back({.program = program, .times = 0, .slots = whole ? slots() : 0});
   }
@@ -163,7 +167,7 @@ std::vector<memory::StepProgram> StepDraft::Finished(const std::vector<memory::D
   }
   std::ranges::copy_if(programs_, std::back_inserter(step),
                        [](const memory::StepProgram& part) { return part.times == 0; });
-  return step;
+  return finished;
 }
 
 StepDraft::Stays StepDraft::OnDevice() const {

@@ -63,18 +63,18 @@ class StepDraft {
   // stage those of whole micro-steps, or, cut, as they are run.
   std::vector<memory::StepProgram> Apart(const std::vector<memory::Decision>& decisions,
                                          const memory::Fates& assignment) const;
-  std::vector<memory::StepProgram> Realize(const std::vector<memory::Decision>& decisions,
-                                           const memory::Fates& assignment) const;
-  std::vector<memory::StepProgram> Cut(const std::vector<memory::Decision>& decisions,
-                                       const memory::Fates& assignment) const;
+  std::vector<memory::StepProgram> BuildPrograms(const std::vector<memory::Decision>& decisions,
+                                                 const memory::Fates& assignment) const;
+  memory::FinishedStep Cut(const std::vector<memory::Decision>& decisions,
+                           const memory::Fates& assignment) const;
 
  private:
   // The passes that follow once the retention of activations is decided.
   // `loss`: what it trains, or empty.
   void Finish(graph::Program& program, const std::string& loss) const;
   enum class Form { kJoined, kApart, kCut };
-  std::vector<memory::StepProgram> Finished(const std::vector<memory::Decision>& decisions,
-                                            const memory::Fates& assignment, Form form) const;
+  memory::FinishedStep Finished(const std::vector<memory::Decision>& decisions,
+                                const memory::Fates& assignment, Form form) const;
   PassRunner Runner() const;
   void CutEvaluations();
   // The tensors that a policy would not keep; none when the policy doesn't apply here.

@@ -78,7 +78,7 @@ struct StepSolver::Impl {
         drafts, [](const auto& draft) { return draft->options().update_in_backward.has_value(); });
     if (in_backward != drafts.end()) {
       const std::vector<memory::Decision> decisions = (*in_backward)->Decisions();
-      add((*in_backward)->Realize(decisions, Fates(decisions.size(), Retention::kSave)));
+      add((*in_backward)->BuildPrograms(decisions, Fates(decisions.size(), Retention::kSave)));
     }
     std::unique_ptr<StepDraft> smallest;
     // Samples that act on one another cannot be fewer.
@@ -98,7 +98,7 @@ struct StepSolver::Impl {
     for (size_t d = 0; d < decisions.size(); ++d) {
       if (decisions[d].offload) away[d] = Retention::kOffload;
     }
-    if (memory::Offloads(away)) add(drafts.front()->Realize(decisions, away));
+    if (memory::Offloads(away)) add(drafts.front()->BuildPrograms(decisions, away));
     return CostModelFor(config, programs);
   }
 
@@ -140,8 +140,8 @@ struct StepSolver::Impl {
         decision.copy_seconds = CopySeconds(*draft->bases()[decision.base], decision);
     }
     variant.policies = draft->Policies(variant.decisions);
-    variant.realize = [draft, decisions = variant.decisions](const Fates& assignment) {
-      return draft->Realize(decisions, assignment);
+    variant.build = [draft, decisions = variant.decisions](const Fates& assignment) {
+      return draft->BuildPrograms(decisions, assignment);
     };
     if (!draft->options().stages.empty()) {
       variant.cut = [draft, decisions = variant.decisions](const Fates& assignment) {

@@ -100,7 +100,7 @@ class Compiler {
       result_.divided.merge(parallel::GatheredParameters(*program));
     }
     const int64_t alignment = runtime::TensorAlignment(options_.device);
-    const memory::StepOrder order = {.runs = OrderOfRuns(), .kept = kept_};
+    const memory::StepOrder order = {.runs = OrderOfRuns(step.entries), .kept = kept_};
     result_.plan = memory::MakePlan(
         programs,
         {.alignment = alignment, .position = {options_.mesh, options_.rank}, .order = order});
@@ -210,15 +210,6 @@ class Compiler {
   void CutPrograms() {
     if (!HasStages(options_) || options_.draft || Stopped()) return;
     kept_ = CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());
-  }
-
-  // Programs of a step in their order.
-  std::vector<int> OrderOfRuns() const {
-    std::vector<int> order;
-    for (const StepEntry& entry : result_.step.entries) {
-      order.insert(order.end(), static_cast<size_t>(entry.times), entry.program);
-    }
-    return order;
   }
 
   void KeepEvaluation(const models::Objective& objective) {

@@ -17,6 +17,14 @@ int64_t MicroStepsOf(const StepEntry& entry) {
 
 }  // namespace
 
+std::vector<int> OrderOfRuns(std::span<const StepEntry> entries) {
+  std::vector<int> order;
+  for (const StepEntry& entry : entries) {
+    order.insert(order.end(), static_cast<size_t>(entry.times), entry.program);
+  }
+  return order;
+}
+
 int64_t StepPrograms::runs() const {
   int64_t runs = 0;
   for (const StepEntry& entry : entries) runs += entry.times;

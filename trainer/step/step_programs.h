@@ -71,6 +71,9 @@ struct StepEntry {
   std::string_view receives = {}, sends = {};
 };
 
+// The programs of the entries, in the order of their runs.
+std::vector<int> OrderOfRuns(std::span<const StepEntry> entries);
+
 // One run of an entry's program.
 struct StepRun {
   int program = 0;
