@@ -11,6 +11,8 @@ ROOT = DOCS.parent
 # Pages of the repository's root, by their names in the site.
 ROOT_PAGES = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+CODE = re.compile(r"`[^`]+`")  # in tables GitHub reads \\| there as |
+SEARCHED_LAST = ("extending", "changelog", "contributing", "configuration", "measured/", "how/")
 KEY_TABLES = """
 <style>
 .md-typeset table:not([class]) td:not(:first-child) code { overflow-wrap: anywhere; }
@@ -86,46 +88,41 @@ def site_link(page, text, target):
     return f"`{place}`" if text.strip("`") in (place, posixpath.basename(place)) else f"{text} (`{place}`)"
 
 
-def paragraphs_apart(lines):
-    """GitHub's lists may follow a paragraph's line at once; Python-Markdown wants an empty line."""
+def for_python_markdown(lines):
+    """GitHub's lists may follow a paragraph's line at once, and what belongs to an item is indented by the width of its
+    mark; Python-Markdown wants an empty line, and four spaces. Of a fence's words it knows the first."""
     fence = False
     before = ""
+    indent = 0  # of what belongs to the item
+    parted = False  # the item has an empty line
     for line in lines:
-        fence ^= line.startswith("```")
-        text_before = before.strip() and not before.startswith((" ", "|", "#", "```"))
-        if not fence and LIST_ITEM.match(line) and text_before and not LIST_ITEM.match(before):
-            yield ""
-        yield line
+        if line.startswith("```"):
+            fence = not fence
+            line = line.split(" ")[0]
+        item = None if fence else LIST_ITEM.match(line)
+        if fence or line.strip() and not line.startswith(" " * max(indent, 1)):
+            indent = 0
+            parted &= item is not None
+        if item:
+            after_text = not before.startswith((" ", "|", "#", "```")) and not LIST_ITEM.match(before)
+            if before.strip() and (after_text or parted):
+                yield ""
+            indent = len(item[0])
+            parted = False
+            yield line
+        else:
+            parted |= not line.strip()
+            yield "    " + line[indent:] if indent and line.strip() else line
         before = line
 
 
 def on_page_markdown(markdown, page, config, files):
     name = page.file.src_uri
-    out, fence = [], False
-    lines = list(paragraphs_apart(markdown.split("\n")))
-    # Links may be folded over lines, so paragraphs are looked at as a whole; code is left alone.
-    block = []
-
-    def flush():
-        text = "\n".join(block)
-        out.append(LINK.sub(lambda m: m[1] + site_link(name, m[2], m[3]), text))
-        block.clear()
-
-    for line in lines:
-        mark = line.startswith("```")
-        if mark or fence or (line.startswith("    ") and not block):
-            if block:
-                flush()
-            out.append(line)
-            fence ^= mark
-        elif not line.strip():
-            if block:
-                flush()
-            out.append(line)
-        else:
-            block.append(line)
-    if block:
-        flush()
+    if name.startswith(SEARCHED_LAST):
+        page.meta["search"] = {"boost": 0.5}
+    lines = list(for_python_markdown(markdown.split("\n")))
+    lines = [CODE.sub(lambda m: m[0].replace(r"\|", "|"), line) if line.startswith("|") else line for line in lines]
     if name.startswith("configuration"):  # tables of keys: room for the meaning
-        out.append(KEY_TABLES)
-    return "\n".join(out)
+        lines.append(KEY_TABLES)
+    # In code, what looks like a link names no file, and stays as it is.
+    return LINK.sub(lambda m: m[1] + site_link(name, m[2], m[3]), "\n".join(lines))

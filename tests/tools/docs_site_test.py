@@ -48,6 +48,36 @@ class Navigation(unittest.TestCase):
         self.assertEqual(sorted(entries), sorted(set(entries)))
 
 
+def without_code(text):
+    """The text without fenced and indented blocks of code."""
+    text = re.sub(r"^(```+).*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"(?<=\n\n)(?:    .*\n)+", "", text)
+
+
+def anchors(path):
+    """Of the headings of a page, as GitHub makes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", without_code(path.read_text()), re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
+class Links(unittest.TestCase):
+    def test_they_hold(self):
+        pages = [*DOCS.rglob("*.md"), *(ROOT / name for name in OF_THE_ROOT.values())]
+        wrong = []
+        for page in pages:
+            for target in re.findall(r"\]\(([^()\s]+)\)", without_code(page.read_text())):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                path, _, anchor = target.partition("#")
+                file = page.parent / path if path else page
+                if not file.exists() or anchor and anchor not in anchors(file):
+                    wrong.append(f"{page.relative_to(ROOT)}: {target}")
+        self.assertEqual(wrong, [])
+
+
 class Site(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
