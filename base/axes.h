@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mesh.h"
 
@@ -31,6 +32,20 @@ inline MeshAxis TensorAxis(int64_t ranks) {
 // Stages send activations and gradients to their neighbours (runtime/stage_link.h).
 inline MeshAxis PipelineAxis(int64_t ranks) {
   return {.name = std::string(kPipelineAxis), .ranks = ranks, .stages = true};
+}
+
+// Along which the first and the last stage share tables: no axis of a mesh's list. Where more than
+// two stages are, the mesh has it: its groups are the two ends of the groups of stages, and the
+// ranks between them are alone. Of two stages the ends are all.
+inline constexpr std::string_view kEndsAxis = "ends";
+
+// The axes of the list, and the ends if the mesh has them.
+inline std::vector<MeshAxis> AllAxes(const Mesh& mesh) {
+  std::vector<MeshAxis> axes = mesh.axes();
+  if (mesh.Has(kEndsAxis)) {
+    axes.push_back({.name = std::string(kEndsAxis), .ranks = 2, .stages = true});
+  }
+  return axes;
 }
 
 }  // namespace plimsoll

@@ -1,8 +1,16 @@
 #include "base/mesh.h"
 
+#include "base/axes.h"
 #include "base/error.h"
 
 namespace plimsoll {
+namespace {
+
+constexpr int64_t kEnds = 2;  // ranks along kEndsAxis
+
+bool HasBetweenEnds(const MeshAxis& axis) { return axis.stages && axis.ranks > kEnds; }
+
+}  // namespace
 
 Mesh::Mesh(std::vector<MeshAxis> axes) : axes_(std::move(axes)) {
   for (size_t i = 0; i < axes_.size(); ++i) {
@@ -23,12 +31,15 @@ int64_t Mesh::size() const {
 
 int64_t Mesh::ranks(std::string_view axis) const {
   const size_t i = Find(axis);
-  return i < axes_.size() ? axes_[i].ranks : 1;
+  if (i == axes_.size()) return 1;
+  return axis == kEndsAxis ? kEnds : axes_[i].ranks;
 }
 
 int64_t Mesh::Coordinate(int64_t rank, std::string_view axis) const {
   const size_t i = Find(axis);
-  return i < axes_.size() ? rank / RanksBehind(i) % axes_[i].ranks : 0;
+  if (i == axes_.size()) return 0;
+  const int64_t at = rank / RanksBehind(i) % axes_[i].ranks;
+  return axis == kEndsAxis ? at / (axes_[i].ranks - 1) : at;
 }
 
 int64_t Mesh::RankAt(
@@ -39,12 +50,19 @@ int64_t Mesh::RankAt(
       throw InternalError("a mesh has no coordinate " + std::to_string(coordinate) + " along '" +
                           std::string(axis) + "'");
     }
-    if (Has(axis)) rank += coordinate * RanksBehind(Find(axis));
+    if (!Has(axis)) continue;
+    const size_t i = Find(axis);
+    rank += coordinate * RanksBehind(i) * (axis == kEndsAxis ? axes_[i].ranks - 1 : 1);
   }
   return rank;
 }
 
 std::vector<int64_t> Mesh::GroupOf(int64_t rank, std::string_view axis) const {
+  if (axis == kEndsAxis && Has(axis)) {
+    const std::vector<int64_t> stages = GroupOf(rank, axes_[Find(axis)].name);
+    if (rank != stages.front() && rank != stages.back()) return {rank};
+    return {stages.front(), stages.back()};
+  }
   const int64_t stride = Has(axis) ? RanksBehind(Find(axis)) : 0;
   const int64_t first = rank - Coordinate(rank, axis) * stride;
   std::vector<int64_t> group;
@@ -53,9 +71,11 @@ std::vector<int64_t> Mesh::GroupOf(int64_t rank, std::string_view axis) const {
 }
 
 size_t Mesh::Find(std::string_view axis) const {
-  size_t i = 0;
-  while (i < axes_.size() && axes_[i].name != axis) ++i;
-  return i;
+  // The ends are those of the axis of stages.
+  const auto is_it = [&](const MeshAxis& of) {
+    return axis == kEndsAxis ? HasBetweenEnds(of) : of.name == axis;
+  };
+  return static_cast<size_t>(std::ranges::find_if(axes_, is_it) - axes_.begin());
 }
 
 int64_t Mesh::RanksBehind(size_t axis) const {

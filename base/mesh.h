@@ -4,6 +4,8 @@
 //
 // Ranks are numbered with the last axis varying fastest. For data × tensor, rank = data coordinate
 // · tensor ranks + tensor coordinate: ranks of one tensor group are neighbours.
+//
+// One more axis follows from the list: `kEndsAxis`, the ends of an axis of stages (base/axes.h).
 #pragma once
 
 #include <algorithm>

@@ -28,20 +28,20 @@ using graph::Retention;
 using graph::Tensor;
 using graph::TensorId;
 
-constexpr char kHereSuffix[] = ".here";
+constexpr char kCopySuffix[] = ".here";
 
-// So many groups' copies may be under way in each direction, and a copy is given so many times its
-// seconds, since copies may be slower than assumed, or nodes faster.
-constexpr int64_t kCopiesUnderWay = 2;
+// The number of groups whose copies may be in flight each way.
+constexpr int64_t kCopiesInFlight = 2;
+// A copy is given this multiple of its time: copies may be slower than assumed, or nodes faster.
 constexpr double kCopySlack = 1.5;
 
-// The transfer of one tensor to the host and back.
-struct Trip {
-  TensorId original = kNoTensor;  // on the device, until it has left
-  TensorId host = kNoTensor;      // its copy on the host, while it arrives
-  TensorId away = kNoTensor;      // the same, once it has arrived
-  TensorId back = kNoTensor;      // its new copy on the device, while it arrives
-  TensorId here = kNoTensor;      // the same, once it has arrived
+// A saved activation that is copied to the host and prefetched for the backward pass.
+struct Offloaded {
+  TensorId original = kNoTensor;  // on the device, until it is evicted
+  TensorId host = kNoTensor;      // the copy on the host, in flight
+  TensorId away = kNoTensor;      // the same, complete
+  TensorId back = kNoTensor;      // the prefetched copy on the device, in flight
+  TensorId here = kNoTensor;      // the same, complete
   int block = graph::kNoBlock;    // of the producer
   std::string scope;
 };
@@ -53,7 +53,7 @@ class Offloader {
         options_(options),
         forward_(ForwardNodes(program)),
         view_nodes_(FindViewNodes(program)),
-        trip_of_(program.tensors().size(), -1) {}
+        offloaded_of_(program.tensors().size(), -1) {}
 
   graph::PassResult Run() {
     const std::vector<SavedTensor> saved = FindSaved(program_);
@@ -65,47 +65,48 @@ class Offloader {
       bytes += tensor.bytes;
       Plan(tensor);
     }
-    if (trips_.empty()) return {false, "nothing to offload"};
-    SetSizes(departures_);
-    SetSizes(arrivals_);
-    room_ = kCopiesUnderWay * (Timed() ? BytesOfLargestBlock() : 1);
+    if (offloaded_.empty()) return {false, "nothing to offload"};
+    SetSizes(evictions_);
+    SetSizes(fetches_);
+    room_ = kCopiesInFlight * (Timed() ? BytesOfLargestBlock() : 1);
     nodes_ = std::move(program_.mutable_nodes());
-    result_.reserve(nodes_.size() + 4 * trips_.size());
-    SetDepartureEnds();
-    SetArrivalStarts();
+    result_.reserve(nodes_.size() + 4 * offloaded_.size());
+    SetEvictionEnds();
+    SetFetchStarts();
     Forward();
     Backward();
     program_.mutable_nodes() = std::move(result_);
     program_.DropUnusedTensors();
     return {true,
-            fmt::format("{} tensors wait on the host, activations {} → {}", trips_.size(),
+            fmt::format("{} tensors wait on the host, activations {} → {}", offloaded_.size(),
                         FormatBytes(TotalBytes(saved)), FormatBytes(TotalBytes(saved) - bytes))};
   }
 
  private:
-  // Tensors that leave, or are needed, at the same node.
+  // Tensors that are evicted, or are needed, at the same node.
   struct Group {
-    std::vector<int> trips;
-    int64_t size = 0;  // what its copies take of the room for those in flight
-    int node = 0;      // the one before which it has left, or starts to come back
+    std::vector<int> tensors;
+    int64_t size = 0;  // what its copies take of the limit on copies in flight
+    int node = 0;      // before which the eviction ends, or the prefetch starts
   };
   using Groups = std::map<int, Group>;  // by node
 
   void Plan(const SavedTensor& saved) {
-    const int trip = static_cast<int>(trips_.size());
+    const int offloaded = static_cast<int>(offloaded_.size());
     const int last = saved.forward_uses.empty() ? saved.producer : saved.forward_uses.back();
-    departures_[last].trips.push_back(trip);
-    arrivals_[saved.uses.front()].trips.push_back(trip);
-    trip_of_[saved.tensor] = trip;
-    Trip planned;
+    evictions_[last].tensors.push_back(offloaded);
+    fetches_[saved.uses.front()].tensors.push_back(offloaded);
+    offloaded_of_[saved.tensor] = offloaded;
+    Offloaded planned;
     planned.original = saved.tensor;
     planned.block = saved.block;
     planned.scope = program_.nodes()[saved.producer].scope;
-    trips_.push_back(std::move(planned));
+    offloaded_.push_back(std::move(planned));
   }
 
-  TensorId AddTensor(const Trip& trip, const char* suffix, Place place, TensorId view_of) {
-    const Tensor& original = program_.tensor(trip.original);
+  TensorId AddTensor(const Offloaded& offloaded, const char* suffix, Place place,
+                     TensorId view_of) {
+    const Tensor& original = program_.tensor(offloaded.original);
     Tensor tensor;
     tensor.name = program_.FreshName(original.name + suffix);
     tensor.type = original.type;
@@ -114,40 +115,43 @@ class Offloader {
     return program_.AddTensor(std::move(tensor));
   }
 
-  void Emit(const Trip& trip, const char* op, std::vector<TensorId> inputs, TensorId output) {
+  void Emit(const Offloaded& offloaded, const char* op, std::vector<TensorId> inputs,
+            TensorId output) {
     Node node;
     node.op = &graph::OpRegistry::Get().Require(op);
     node.inputs = std::move(inputs);
     node.outputs = {output};
     node.phase = phase_;
-    node.scope = trip.scope;
+    node.scope = offloaded.scope;
     node.made_by = "offload";
     result_.push_back(std::move(node));
   }
 
-  // A group counts as one. Where it is known how long copies take, it counts by its bytes: the
-  // copies of one block start at short intervals, and have the time until the next block's.
+  // Without times of copies a group counts as one. With them it counts by its bytes: the copies of
+  // one block start at short intervals, and may take until those of the next block start.
   void SetSizes(Groups& groups) const {
     for (auto& [node, group] : groups) {
       if (!Timed()) {
         group.size = 1;
         continue;
       }
-      for (int trip : group.trips) group.size += BytesOf(trips_[trip]);
+      for (int offloaded : group.tensors) group.size += BytesOf(offloaded_[offloaded]);
     }
   }
 
-  int64_t BytesOf(const Trip& trip) const { return program_.tensor(trip.original).bytes(); }
+  int64_t BytesOf(const Offloaded& offloaded) const {
+    return program_.tensor(offloaded.original).bytes();
+  }
 
   // Or of the largest group.
   int64_t BytesOfLargestBlock() const {
     int64_t most = 0;
-    for (const auto& [node, group] : departures_) most = std::max(most, group.size);
-    for (const auto& [node, group] : arrivals_) most = std::max(most, group.size);
+    for (const auto& [node, group] : evictions_) most = std::max(most, group.size);
+    for (const auto& [node, group] : fetches_) most = std::max(most, group.size);
     std::map<int, int64_t> by_block;
-    for (const Trip& trip : trips_) {
-      if (trip.block != graph::kNoBlock)
-        most = std::max(most, by_block[trip.block] += BytesOf(trip));
+    for (const Offloaded& offloaded : offloaded_) {
+      if (offloaded.block != graph::kNoBlock)
+        most = std::max(most, by_block[offloaded.block] += BytesOf(offloaded));
     }
     return most;
   }
@@ -167,19 +171,19 @@ class Offloader {
 
   double CopySeconds(const Group& group) const {
     double seconds = 0;
-    for (int trip : group.trips) {
-      seconds += options_.copy_seconds(BytesOf(trips_[trip]));
+    for (int offloaded : group.tensors) {
+      seconds += options_.copy_seconds(BytesOf(offloaded_[offloaded]));
     }
     return seconds;
   }
 
   // Copies run one after another.
-  void SetDepartureEnds() {
-    for (auto& [node, group] : departures_) group.node = forward_;
+  void SetEvictionEnds() {
+    for (auto& [node, group] : evictions_) group.node = forward_;
     if (!Timed()) return;
     const std::vector<double> times = Times(0, forward_);
     double free_from = 0;  // the link
-    for (auto& [node, group] : departures_) {
+    for (auto& [node, group] : evictions_) {
       const double seconds = CopySeconds(group), start = std::max(times[node + 1], free_from);
       free_from = start + seconds;
       const auto end = std::ranges::lower_bound(times, start + kCopySlack * seconds);
@@ -187,12 +191,12 @@ class Offloader {
     }
   }
 
-  void SetArrivalStarts() {
-    for (auto& [node, group] : arrivals_) group.node = forward_;
+  void SetFetchStarts() {
+    for (auto& [node, group] : fetches_) group.node = forward_;
     if (!Timed()) return;
     const std::vector<double> times = Times(forward_, static_cast<int>(nodes_.size()));
     double latest = times.back();  // for the copy to end
-    for (auto& [node, group] : std::views::reverse(arrivals_)) {
+    for (auto& [node, group] : std::views::reverse(fetches_)) {
       const double seconds = CopySeconds(group);
       latest = std::min(latest, times[node - forward_]);
       const double start = std::max(0.0, latest - kCopySlack * seconds);
@@ -207,18 +211,18 @@ class Offloader {
     int64_t size = 0;  // of these
     const auto finish_while = [&](auto condition) {
       for (; !departing.empty() && condition(*departing.front()); departing.pop_front()) {
-        for (int trip : departing.front()->trips) FinishDeparture(trips_[trip]);
+        for (int offloaded : departing.front()->tensors) FinishEviction(offloaded_[offloaded]);
         size -= departing.front()->size;
       }
     };
     for (int n = 0; n < forward_; ++n) {
       finish_while([&](const Group& group) { return group.node <= n; });
       Move(n);
-      const auto found = departures_.find(n);
-      if (found == departures_.end()) continue;
+      const auto found = evictions_.find(n);
+      if (found == evictions_.end()) continue;
       const Group& leaves = found->second;
       finish_while([&](const Group&) { return size + leaves.size > room_; });
-      for (int trip : leaves.trips) StartDeparture(trips_[trip]);
+      for (int offloaded : leaves.tensors) StartEviction(offloaded_[offloaded]);
       departing.push_back(&leaves);
       size += leaves.size;
     }
@@ -226,21 +230,21 @@ class Offloader {
   }
 
   void Backward() {
-    auto next = arrivals_.cbegin(), needed = next;  // to start, and to be done
-    int64_t size = 0;                               // of those between
+    auto next = fetches_.cbegin(), needed = next;  // to start, and to be done
+    int64_t size = 0;                              // of those between
     const auto start_until = [&](int n) {
-      for (; next != arrivals_.cend(); ++next) {
+      for (; next != fetches_.cend(); ++next) {
         const Group& group = next->second;
         if (group.node > n || size + group.size > room_) return;
-        for (int trip : group.trips) StartArrival(trips_[trip]);
+        for (int offloaded : group.tensors) StartFetch(offloaded_[offloaded]);
         size += group.size;
       }
     };
     for (int n = forward_; n < static_cast<int>(nodes_.size()); ++n) {
       phase_ = nodes_[n].phase;
       start_until(n);
-      if (needed != arrivals_.cend() && needed->first == n) {
-        for (int trip : needed->second.trips) FinishArrival(trips_[trip]);
+      if (needed != fetches_.cend() && needed->first == n) {
+        for (int offloaded : needed->second.tensors) FinishFetch(offloaded_[offloaded]);
         size -= needed->second.size;
         ++needed;
         start_until(n);
@@ -249,51 +253,51 @@ class Offloader {
     }
   }
 
-  void StartDeparture(Trip& trip) {
-    trip.host = AddTensor(trip, ".host", Place::kHost, kNoTensor);
-    Emit(trip, "copy_start", {trip.original}, trip.host);
+  void StartEviction(Offloaded& offloaded) {
+    offloaded.host = AddTensor(offloaded, ".host", Place::kHost, kNoTensor);
+    Emit(offloaded, "copy_start", {offloaded.original}, offloaded.host);
   }
 
-  void FinishDeparture(Trip& trip) {
-    trip.away = AddTensor(trip, ".away", Place::kHost, trip.host);
-    Emit(trip, "copy_done", {trip.host, trip.original}, trip.away);
+  void FinishEviction(Offloaded& offloaded) {
+    offloaded.away = AddTensor(offloaded, ".away", Place::kHost, offloaded.host);
+    Emit(offloaded, "copy_done", {offloaded.host, offloaded.original}, offloaded.away);
   }
 
-  void StartArrival(Trip& trip) {
-    trip.back = AddTensor(trip, ".back", Place::kDevice, kNoTensor);
-    Emit(trip, "copy_start", {trip.away}, trip.back);
+  void StartFetch(Offloaded& offloaded) {
+    offloaded.back = AddTensor(offloaded, ".back", Place::kDevice, kNoTensor);
+    Emit(offloaded, "copy_start", {offloaded.away}, offloaded.back);
   }
 
-  void FinishArrival(Trip& trip) {
-    trip.here = AddTensor(trip, kHereSuffix, Place::kDevice, trip.back);
-    Emit(trip, "copy_done", {trip.back, trip.away}, trip.here);
+  void FinishFetch(Offloaded& offloaded) {
+    offloaded.here = AddTensor(offloaded, kCopySuffix, Place::kDevice, offloaded.back);
+    Emit(offloaded, "copy_done", {offloaded.back, offloaded.away}, offloaded.here);
   }
 
-  bool Travels(TensorId root) const {
-    return static_cast<size_t>(root) < trip_of_.size() && trip_of_[root] >= 0;
+  bool IsOffloaded(TensorId root) const {
+    return static_cast<size_t>(root) < offloaded_of_.size() && offloaded_of_[root] >= 0;
   }
 
-  // Moves a node of the original program to the result; after the forward pass it reads the tensors
-  // that came back.
+  // Adds a node of the original program to the result. After the forward pass it reads the
+  // prefetched copies.
   void Move(int n) {
     const bool view = nodes_[n].op->view;
-    if (n >= forward_ && view && Travels(program_.Root(nodes_[n].outputs[0])))
-      return;  // made again where it is read
-    // A view may be made again later. Of other nodes, only op and phase are looked at once more.
+    if (n >= forward_ && view && IsOffloaded(program_.Root(nodes_[n].outputs[0])))
+      return;  // emitted again where it is read
+    // A view may be emitted again later. Of other nodes, only op and phase are read once more.
     Node node = view ? nodes_[n] : std::move(nodes_[n]);
     if (n >= forward_) {
-      for (TensorId& id : node.inputs) id = Here(id);
+      for (TensorId& id : node.inputs) id = DeviceCopy(id);
     }
     result_.push_back(std::move(node));
   }
 
-  TensorId Here(TensorId id) {
-    if (id == kNoTensor || !Travels(program_.Root(id))) return id;
-    if (!program_.tensor(id).alias) return trips_[trip_of_[id]].here;
-    const TensorId base = Here(program_.tensor(id).alias->base);
-    const TensorId view = AddViewLike(program_, id, base, kHereSuffix);
+  TensorId DeviceCopy(TensorId id) {
+    if (id == kNoTensor || !IsOffloaded(program_.Root(id))) return id;
+    if (!program_.tensor(id).alias) return offloaded_[offloaded_of_[id]].here;
+    const TensorId base = DeviceCopy(program_.tensor(id).alias->base);
+    const TensorId view = AddViewLike(program_, id, base, kCopySuffix);
     const int n = view_nodes_[id];
-    // A collective was done before its result left.
+    // A collective has ended before its result is evicted.
     if (n >= 0 && !ops::IsCollectiveDone(*nodes_[n].op)) {
       Node node = nodes_[n];
       node.inputs[0] = base;
@@ -310,11 +314,11 @@ class Offloader {
   const int forward_;
   std::vector<Node> nodes_;            // the original nodes
   const std::vector<int> view_nodes_;  // by original tensor
-  std::vector<int> trip_of_;           // by original tensor; -1: stays
-  std::vector<Trip> trips_;
-  Groups departures_;  // by the node after which they start
-  Groups arrivals_;    // by the node before which they are done
-  int64_t room_ = 0;   // for copies in flight, each way
+  std::vector<int> offloaded_of_;      // by original tensor; -1: not offloaded
+  std::vector<Offloaded> offloaded_;
+  Groups evictions_;  // by the node after which they start
+  Groups fetches_;    // by the node before which they are done
+  int64_t room_ = 0;  // for copies in flight, each way
   std::vector<Node> result_;
   Phase phase_ = Phase::kForward;
 };

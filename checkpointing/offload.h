@@ -1,18 +1,19 @@
 // Activation offload: a pass that copies saved activations to the host, and prefetches them for the
 // backward pass.
 //
-// A tensor tagged `offload` leaves after its last use in the forward pass and is back before the
-// backward pass first uses it:
+// A tensor tagged `offload` is evicted after its last use in the forward pass, and prefetched
+// before its first use in the backward pass:
 //
-//   forward    %x.host = copy_start(%x)             behind the last node that reads %x
-//              %x.away = copy_done(%x.host, %x)     when it has arrived, or where later departures
-//                                                   need the room: %x's bytes are free from here on
+//   forward    %x.host = copy_start(%x)             after the last node that reads %x
+//              %x.away = copy_done(%x.host, %x)     when the copy has ended, or where later
+//              evictions
+//                                                   need the room; then %x's bytes are free
 //   backward   %x.back = copy_start(%x.away)        in time for its first use, when there is room
 //              %x.here = copy_done(%x.back, %x.away)  before the first node that reads %x
 //
-// Tensors that leave, or are needed, at the same node are copied together, as a group. Two groups
-// may be in flight each way, or, where it is known how long copies take, twice the bytes of the
-// block or group that copies most: a copy may take longer than the nodes until the next one starts.
+// Tensors that are evicted, or needed, at the same node are copied as a group. Two groups may be in
+// flight each way. If the times of copies are known, the limit is twice the bytes of the block or
+// group that copies most: a copy may take longer than the nodes until the next one starts.
 // Every copy is done before the program's forward or backward phase ends.
 #pragma once
 
@@ -25,11 +26,11 @@
 
 namespace plimsoll::checkpointing {
 
-// How long things take, to find where copies have arrived and where they start in time. Without,
-// they are waited for as late, and start as early, as they may.
+// Durations by which copies are placed. Without them a copy starts as early, and is awaited as
+// late, as the limit on copies in flight allows.
 struct OffloadOptions {
   std::function<double(const graph::OpCall&)> node_seconds = nullptr;
-  std::function<double(int64_t bytes)> copy_seconds = nullptr;  // either way
+  std::function<double(int64_t bytes)> copy_seconds = nullptr;  // in either direction
 };
 
 class Offload : public graph::Pass {

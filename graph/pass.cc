@@ -103,8 +103,9 @@ void VerifyAfter(const Program& program, std::string_view culprit) {
 bool MayHold(Fact fact, const Program& program) {
   switch (fact) {
     case Fact::kDifferentiated:
-      return std::ranges::find(program.tensors(), Role::kGradient, &Tensor::role) !=
-             program.tensors().end();
+      // A pipeline's stage without trained parameters has those of activations alone.
+      return std::ranges::count(program.tensors(), Role::kGradient, &Tensor::role) > 0 ||
+             std::ranges::count(program.nodes(), Phase::kBackward, &Node::phase) > 0;
     case Fact::kUpdated:
       return FirstUpdate(program) < program.nodes().size();
     case Fact::kJoined:

@@ -46,7 +46,7 @@ class PhaseCutter {
     CarryBetween();
     NameOwn();
     return {Part("forward", 0, forward_end_), Part("backward", forward_end_, update_),
-            Part("update", update_, whole_.nodes().size())};
+            Part("update", update_, whole_.nodes().size()), NamesOfKept()};
   }
 
  private:
@@ -116,6 +116,16 @@ class PhaseCutter {
     nodes.erase(nodes.begin(), nodes.begin() + static_cast<ptrdiff_t>(begin));
     DropUnmentioned(part);
     return part;
+  }
+
+  std::vector<std::string> NamesOfKept() const {
+    std::vector<std::string> names;
+    for (const auto& [id, of_slot] : kept_) {
+      if (of_slot) names.push_back(cut_.tensor(id).name);
+    }
+    std::ranges::sort(names);
+    names.erase(std::ranges::unique(names).begin(), names.end());
+    return names;
   }
 
   struct Kept {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "graph/program.h"
 
@@ -33,6 +34,9 @@ struct PhaseCutOptions {
 // A program has no nodes where its phase is empty.
 struct PhasePrograms {
   Program forward, backward, update;
+  // The names of the slot's tensors that the forward program leaves to the others. Nobody else
+  // needs their values.
+  std::vector<std::string> kept = {};
 };
 
 // The programs are named after `program`, with the phase appended. Runs on programs of one

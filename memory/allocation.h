@@ -1,4 +1,4 @@
-// How the programs of a step get their memory on a device: by default the arenas of their plan.
+// Allocates the memory of a step's programs on a device: by default the arenas of their plan.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@ std::unique_ptr<runtime::DeviceMemory> AllocateArenas(const PlannedPrograms& ste
                                                       runtime::Device& device);
 
 struct Allocation {
-  // UserError when the machine lacks the memory. The programs, their plan and the device must
+  // UserError if the machine has too little memory. The programs, their plan and the device must
   // outlive the result.
   std::function<std::unique_ptr<runtime::DeviceMemory>(const PlannedPrograms&, runtime::Device&)>
       allocate = AllocateArenas;
-  bool planned = true;  // what runtime::DeviceMemory::planned() will be
+  bool planned = true;  // the value of runtime::DeviceMemory::planned()
 };
 
 inline constexpr std::string_view kSmallerRun =
     "a smaller train.micro_batch, model.sequence or model needs less";
-// UserError with ExitCode::kBudgetNotMet when this machine has less memory left. `way_out`: what
-// needs less.
+// UserError with ExitCode::kBudgetNotMet if this machine has less memory available. `way_out`: a
+// sentence about what needs less memory.
 void CheckAvailable(int64_t needed, std::string_view what, std::string_view way_out = kSmallerRun);
 
 }  // namespace plimsoll::memory

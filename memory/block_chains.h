@@ -1,15 +1,15 @@
-// Chains of blocks: neighbours of which only the last one keeps its output.
+// Chains of blocks: consecutive blocks of which only the last one keeps its output.
 //
-// The backward pass of a chain's last block first computes the chain again, from the output of the
-// block before it. What that makes waits for the backward passes of the chain's other blocks. So a
-// chain needs more than its blocks one at a time, and keeps less:
+// The backward pass of a chain's last block first recomputes the chain, from the output of the
+// block before the chain. The results are kept for the backward passes of the chain's other blocks.
+// So a chain needs more memory at once than single blocks, and keeps less:
 //
-//   need(chain) = max over its blocks of (what the earlier ones keep and made again + own need)
+//   need(chain) = max over its blocks of (bytes that earlier blocks keep and recomputed + own need)
 //
-// while its seconds and the bytes that it keeps are sums. What its blocks contribute is measured in
-// programs all of whose blocks are in chains: of two blocks each, and in longer ones. Chains of any
-// length follow from these, whatever blocks they consist of; where blocks keep some of their
-// results, longer chains are estimates.
+// Its seconds and kept bytes are sums over its blocks. The terms are measured in programs all of
+// whose blocks are in chains: of two blocks each, and of longer ones. The needs of chains of any
+// length and of any blocks follow from them. They are estimates for long chains whose blocks keep
+// some results.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class BlockChains {
   struct Chain {
     int first = 0;   // block
     int blocks = 0;  // at least 2
-    int level = 0;   // how much its blocks keep besides: 0 is least
+    int level = 0;   // how much its blocks keep in addition to the output: 0 is least
     int end() const { return first + blocks; }
   };
 
-  // `segments`: the decisions of each block, of which all but the last have a kind.
+  // `segments`: the decisions of each block, then those outside. `kinds`: by block.
   BlockChains(const Variant& variant, std::span<const std::vector<int>> segments,
               std::span<const int> kinds, std::span<const double> node_seconds, const KeptUse& keep,
               const CostModel& cost, const SolverOptions& options);
@@ -46,14 +46,14 @@ class BlockChains {
   // The fates of a block's decisions within a chain.
   const Fates& FatesOf(const Chain& chain, int block) const;
   int64_t Kept(const Chain& chain) const;
-  // Beyond those of keeping everything, in a whole step.
+  // The seconds of a step in addition to those of keeping everything.
   double Seconds(const Chain& chain) const;
-  // The most bytes alive at once while its blocks work, in addition to what the blocks before it
-  // keep. `own`: by region, the same of a block in the step that keeps everything.
+  // The most bytes alive at once while its blocks compute, without those that earlier blocks keep.
+  // `own`: the same, by region, of single blocks in the step that keeps everything.
   int64_t Need(const Chain& chain, size_t program, std::span<const int64_t> own) const;
 
  private:
-  // What a block adds to its needs and its seconds.
+  // The bytes and seconds that being in a chain adds to a block.
   struct Change {
     double seconds = 0;
     std::vector<int64_t> forward, backward;  // bytes, by program
@@ -63,23 +63,25 @@ class BlockChains {
     Fates inner_fates, last_fates;
     int64_t inner_kept = 0, last_kept = 0;
     Change first, inner, last;
-    std::vector<int64_t> waiting;  // bytes that it made again, by program
-    // Its need while it makes them, beyond that of its backward pass when everything is kept.
+    std::vector<int64_t>
+        waiting;  // bytes that it recomputed and keeps for its backward pass, by program
+    // The bytes that it needs while it recomputes, in addition to those of its backward pass when
+    // everything is kept.
     std::vector<int64_t> making;
-    // Seconds for each block after it in its chain: cheap nodes are made again more than once.
+    // Seconds for each later block of its chain: cheap nodes are recomputed once more for each.
     double again = 0;
   };
   struct Level {
     std::vector<Link> links;                   // by block
-    std::vector<int64_t> start, update, head;  // what a chain changes at both ends of the blocks
+    std::vector<int64_t> start, update, head;  // bytes that a chain adds in these parts
   };
-  // Chains that cover a program's blocks, as first blocks and numbers of blocks.
+  // Chains that cover a program's blocks.
   using Layout = std::vector<Chain>;
 
   void FindLinks(const Variant& variant, std::span<const std::vector<int>> segments,
                  std::span<const int> kinds, std::span<const double> node_seconds);
-  // Chains of `length` blocks where as many are left, and of `offset` blocks, if not 0, where those
-  // begin that may be in chains.
+  // Chains of `length` blocks, as long as that many are left. The first chain of each run of blocks
+  // that may be in chains has `offset` blocks, unless that is 0.
   Layout LayOut(int level, int offset, int length) const;
   Fates FatesOf(const Variant& variant, std::span<const std::vector<int>> segments,
                 const Layout& layout) const;
@@ -88,7 +90,7 @@ class BlockChains {
 
   int blocks_ = 0;
   std::vector<int64_t> all_bytes_;  // by block
-  std::vector<bool> linked_;        // by block: whether it may precede another one in a chain
+  std::vector<bool> linked_;        // by block: whether another block may follow it in a chain
   std::vector<Level> levels_;
   std::vector<std::vector<Chain>> from_;  // by block
 };

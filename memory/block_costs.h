@@ -12,40 +12,40 @@ namespace plimsoll::memory {
 
 class BlockCosts {
  public:
-  // `shapes`: of this variant, or of another one with the same decisions. All must outlive this
-  // object.
+  // `shapes`: of this variant, or of another one with the same decisions. All arguments must
+  // outlive this object.
   BlockCosts(const Variant& variant, const BlockShapes& shapes, const KeptUse& keep,
              const CostModel& cost, const SolverOptions& options);
 
-  // Which options blocks may take: those that are sums, all of a block's, or sums and chains of
-  // blocks.
+  // The options that blocks may take: those whose cost is a sum over blocks; all options of a
+  // block; or the former and chains of blocks.
   enum class Choice { kSums, kEstimates, kChains };
-  // The costs with one side of the shapes.
+  // The costs with one option for what is outside the blocks (BlockShapes::sides).
   OptionProblem Problem(int side, Choice choice) const;
-  // Whether a combination is one that no narrower choice has.
+  // Whether a combination has an option that no narrower choice has.
   bool Needs(Choice choice, int side, const std::vector<int>& options) const;
-  // The seconds of a step whose computation takes that many more than when everything is kept:
-  // where it waits for parameters, less than their sum.
+  // The seconds of a step whose computation takes `work` more seconds than if everything is kept.
+  // They grow by less than `work` if the step waits for offloaded parameters.
   double SecondsOf(double work) const;
-  // The programs of which that was learnt.
+  // The programs from which that was measured.
   const std::vector<BlockShapes::Measured>& levels() const { return levels_; }
 
  private:
   void AddChains(int side, OptionProblem& problem) const;
   void Learn(int level, const BlockShapes::Level& made);
-  // How many bytes more than by its shape alone are alive in a program's region.
+  // The bytes alive in a program's region in addition to those that the block's shape predicts.
   int64_t Correction(size_t program, int region, int block, int shape) const;
 
   const Variant& variant_;
   const BlockShapes& shapes_;
   const KeptUse& keep_;
   const CostModel& cost_;
-  std::vector<int64_t> keep_prefix_;  // bytes that the blocks before each one keep; last: all
+  std::vector<int64_t> keep_prefix_;  // by block: bytes that earlier blocks keep; last: all blocks
   std::vector<BlockShapes::Measured> levels_;
   std::vector<std::vector<int64_t>> kept_;  // by level and block; last: everything
-  // What the shapes leave out of these programs, by level, program and region.
+  // The bytes that shapes miss in these programs, by level, program and region.
   std::vector<std::vector<std::vector<int64_t>>> corrections_;
-  std::map<double, double> totals_;  // seconds of a step, by seconds more of its computation
+  std::map<double, double> totals_;  // seconds of a step, by additional seconds of computation
 };
 
 }  // namespace plimsoll::memory

@@ -1,9 +1,9 @@
-// What can be done with the saved activations of one block. An option gives each activation a
-// fate; together they have the bytes that stay and the seconds that it costs to restore the rest.
+// The options of one block: fates for its saved activations. An option's cost is the bytes that are
+// kept and the seconds to restore the rest.
 //
-// Recomputing follows the chain rule: a dropped result is computed again from the nearest available
-// results, each node of the chain once. So a result's cost depends on which others were kept, and
-// whole subsets must be compared: all of them if they are few enough.
+// A dropped result is recomputed from the nearest results that are available, each node on the way
+// once. So its cost depends on which other results are kept, and options are subsets of results:
+// all subsets are compared if there are few enough.
 #pragma once
 
 #include <cstdint>
@@ -19,41 +19,43 @@ struct BlockOption {
   Fates fates;  // of the block's decisions, in order
   int64_t kept_bytes = 0;
   int64_t host_bytes = 0;
-  int64_t leaving_bytes = 0;  // dropped results that other blocks read
+  int64_t leaving_bytes = 0;  // bytes of dropped results that other blocks read
   double copy_seconds = 0;    // to the host; the copies back take as long
-  double seconds = 0;         // of recomputing, and of the copies that nothing hides
+  double seconds = 0;         // of recomputation, and of copies that no computation hides
 
-  // Whether what it takes may be no sum over blocks: it copies to the host, where copies may run
-  // beside the computation, or other blocks' gradients wait for what it drops.
+  // Whether a step's cost may not be the sum over blocks: copies may overlap with the computation
+  // of other blocks, or other blocks' gradients read a result that this one drops.
   bool IsEstimate() const { return leaving_bytes > 0 || host_bytes > 0; }
 };
 
 struct BlockOptionsLimits {
-  int64_t enumerate = 8192;  // subsets to look at; beyond, the smallest tensors are always kept
-  int options = 24;          // number to return
-  bool offload = true;       // where decisions allow it
-  bool leaving = true;       // results that other blocks read may be dropped
-  // Whether a result that another block reads is dropped only where it can be computed again from
-  // what its own block keeps. Otherwise the blocks before it are taken to keep what it needs.
+  int64_t enumerate =
+      8192;          // the most subsets to compare; with more, the smallest tensors are always kept
+  int options = 24;  // the most options to return
+  bool offload = true;  // where decisions allow it
+  bool leaving = true;  // results that other blocks read may be dropped
+  // Whether a result that another block reads is dropped only if it can be recomputed from what its
+  // own block keeps. Otherwise earlier blocks are assumed to keep what its recomputation reads.
   bool within_block = true;
-  // Only options of a block within a chain (memory/block_chains.h): what the next block alone reads
-  // is dropped, what others read is kept.
+  // Only options of a block within a chain (memory/block_chains.h): results that only the next
+  // block reads are dropped, results that others read are kept.
   bool chained = false;
-  // Seconds of copying, each way, that the block's own work hides: 0 where copies run in line.
+  // Seconds of copies, each way, that the block's own computation hides; 0 if copies do not
+  // overlap.
   double hidden_seconds = 0;
 };
 
-// The options for the decisions `block` (indices into `decisions`) when all others are kept, by
-// ascending kept bytes: those that no other beats in bytes and seconds, and then the nearest to
-// them. None of a chain if no result is dropped that the next block reads. `node_seconds`: the
-// seconds of the program's nodes.
+// The options for the decisions `block` (indices into `decisions`) if all other activations are
+// kept, by rising kept bytes. First those that no other option beats in bytes and seconds, then the
+// nearest to them. With `chained`, none if no result that the next block reads can be dropped.
+// `node_seconds`: of the program's nodes.
 std::vector<BlockOption> FindBlockOptions(const graph::Program& program,
                                           std::span<const Decision> decisions,
                                           std::span<const int> block,
                                           std::span<const double> node_seconds,
                                           const BlockOptionsLimits& limits = {});
 
-// The seconds that it takes to recompute what these fates drop.
+// The seconds of recomputing what these fates drop.
 double RecomputeSeconds(const graph::Program& program, std::span<const Decision> decisions,
                         const Fates& fates, std::span<const double> node_seconds);
 

@@ -1,10 +1,10 @@
-// The options of a step's blocks, and what each changes in the memory and time of its block.
+// The options of a step's blocks, and how each option changes the memory and time of its block.
 //
-// Blocks with the same decisions have the same options, and an option changes what such a block
-// needs and takes by as much wherever it stands: it is measured in one of them, in programs whose
-// blocks take different options. The first and the last block may differ (in what a gradient is
-// needed for, in what follows), and are measured apart. All of this holds for every variant with
-// these decisions, wherever its parameters live.
+// Blocks with the same decisions have the same options, and an option changes the bytes and seconds
+// of each such block by the same amounts. So it is measured in one of them, in programs whose
+// blocks take different options. The first and the last block may differ from the others (fewer
+// gradients, other nodes after them), and are measured by themselves. The results hold for every
+// variant with the same decisions, whether its parameters are on the device or on the host.
 #pragma once
 
 #include <cstdint>
@@ -28,39 +28,43 @@ struct SolverOptions {
   int64_t work = 30'000;
   // The host's memory is the device's, as on a CPU: the device's limit holds for both arenas.
   bool one_memory = false;
-  // The threads for the search, which must outlive the solver; nullptr: the caller's thread alone.
-  // The result is the same.
+  // The threads of the search; they must outlive the solver. nullptr: the caller's thread. The
+  // result does not depend on them.
   ThreadPool* pool = nullptr;
 };
 
-// By block: its decisions; last: those outside any block.
+// The indices of each block's decisions. The last entry has those outside any block.
 std::vector<std::vector<int>> DecisionsByBlock(const Variant& variant);
-// By block, then outside: equal texts for the same decisions about the same ops.
+// A text for each block, and a last one for what is outside. Texts are equal if the decisions are
+// about the same ops.
 std::vector<std::string> TextsOf(const Variant& variant);
 
 class BlockShapes {
  public:
-  // What an option recomputes, without its copies: such a block holds all else while it works.
+  // The effect of an option's recomputation. Copies are not part of it: while a block with copies
+  // computes, it holds the tensors that it copies.
   struct Change {
     double seconds = 0;
-    // Bytes by program: most alive at once in a block's two passes, beside what the blocks before
-    // it keep; and outside of the blocks, where the block is the nearest.
+    // Bytes by program. `forward`, `backward`: the most alive at once during the block's pass,
+    // without what earlier blocks keep. `head`, `start`, `update`: the most alive in these parts,
+    // of which this block is the nearest.
     std::vector<int64_t> forward, backward, head, start, update;
-    // How unlike it its neighbours were treated where it was measured.
+    // How much the options of its neighbours differed from its own where it was measured.
     double unlike = std::numeric_limits<double>::infinity();
   };
-  // Of blocks that are alike.
+  // The options of blocks that are alike.
   struct Options {
     std::vector<BlockOption> options;
-    // By what they keep: first those that are sums, of which the last keeps most, then the others.
+    // The distinct sets of kept tensors. First those whose cost is a sum over blocks, by rising
+    // kept bytes, then the others.
     std::vector<Fates> shapes;
-    size_t sums = 0;            // how many are
+    size_t sums = 0;            // the number of the former
     std::vector<int> shape_of;  // by option
   };
-  // A way to treat what is outside the blocks.
+  // An option for the decisions outside the blocks.
   struct Side {
     BlockOption option;
-    double seconds = 0;                       // beyond those of keeping everything
+    double seconds = 0;                       // in addition to those of keeping everything
     std::vector<std::vector<int64_t>> extra;  // bytes by program and region
   };
   // A program that was measured.
@@ -73,7 +77,7 @@ class BlockShapes {
               const SolverOptions& options);
 
   int blocks() const { return static_cast<int>(kind_of_.size()); }
-  // Equal for blocks that are alike and neither of which is the first or the last.
+  // Equal for blocks that are alike. The first and the last block have kinds of their own.
   int KindOf(int block) const { return kind_of_[block]; }
   const Options& OptionsOf(int block) const { return options_[kinds_[kind_of_[block]].like]; }
   const Change& ChangeOf(int block, int shape) const {
@@ -82,21 +86,21 @@ class BlockShapes {
   const std::vector<Side>& sides() const { return sides_; }
   const std::vector<Measured>& measured() const { return measured_; }
   bool any_estimate() const;
-  // All blocks, and what is outside, treated alike: level 0 of `levels` keeps least, the last but
-  // one nearly all.
+  // The same choice for all blocks and outside of them. Of `levels` levels, level 0 keeps least,
+  // and the last but one nearly everything.
   struct Level {
     int side = 0;
     std::vector<int> shapes;  // by block
     Fates fates;
   };
   Level LevelOf(int level, int levels) const;
-  // For all micro-steps, with a shape, and of everything.
+  // The bytes that a block keeps for all micro-steps: with a shape, and if it keeps everything.
   int64_t KeptBytes(int block, int shape) const;
   int64_t AllBytes(int block) const;
-  // Bytes that the blocks before each one do not keep; last: all blocks.
+  // By block: the bytes that the earlier blocks drop. The last entry: those that all blocks drop.
   std::vector<int64_t> DroppedBefore(const std::vector<int>& shapes) const;
-  // By block: an option's number, that of a chain that begins there (ChainOf), or -1 within a
-  // chain.
+  // `options`, by block: the number of an option or of a chain that begins there (ChainOf), or -1
+  // within a chain.
   Fates FatesOf(int side, const std::vector<int>& options) const;
   const BlockChains& chains() const { return chains_; }
   // Chains are numbered after a block's options.
@@ -111,8 +115,8 @@ class BlockShapes {
 
  private:
   struct Kind {
-    int like = 0;                 // the kind whose options it has
-    int count = 0;                // of blocks
+    int like = 0;                 // the kind with the same options
+    int count = 0;                // the number of blocks
     std::vector<Change> changes;  // by shape
   };
 
@@ -130,12 +134,12 @@ class BlockShapes {
   const SolverOptions& search_;
   size_t decisions_;
   std::vector<std::vector<int>> segments_;
-  std::vector<double> node_seconds_;         // of the base
+  std::vector<double> node_seconds_;         // of the nodes of the base
   std::vector<std::vector<int64_t>> bytes_;  // by block and decision, for all micro-steps
   std::vector<int> kind_of_;                 // by block
-  std::vector<int> place_of_;                // by block: its place among those of its kind
+  std::vector<int> place_of_;                // by block: its index among those of its kind
   std::vector<Kind> kinds_;
-  std::vector<Options> options_;  // by kind; empty where another one has them
+  std::vector<Options> options_;  // by kind; empty if another kind has the same
   std::vector<Side> sides_;
   std::vector<Measured> measured_;
   BlockChains chains_;

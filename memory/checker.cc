@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,11 @@ struct Owner {
   int writer = kBeforeStart;
   std::vector<int> readers;  // since that write
   bool persistent = false;
+
+  // A program's temporary may have the name of another one's persistent tensor.
+  bool Is(const std::string& name, bool is_persistent) const {
+    return tensor != nullptr && *tensor == name && persistent == is_persistent;
+  }
 };
 
 // The bytes of one arena as consecutive pieces, each with one owner.
@@ -91,12 +97,19 @@ struct PersistentTensor {
 };
 using PersistentTensors = std::map<std::string, PersistentTensor>;
 
+// What a program does with the values of kept tensors.
+struct KeptValues {
+  std::set<std::string> read;                          // as it found them
+  std::vector<const std::string*> written, lost = {};  // at its end: anew, or not there
+};
+
 class Replay {
  public:
   Replay(const Program& program, const Layout& layout, const PersistentTensors& persistent,
          const CheckOptions& options)
       : program_(program),
         layout_(layout),
+        persistent_(persistent),
         options_(options),
         device_(layout.arena_bytes),
         host_(layout.host_arena_bytes),
@@ -121,7 +134,7 @@ class Replay {
     }
   }
 
-  void Run() {
+  KeptValues Run() {
     const int count = static_cast<int>(program_.nodes().size());
     for (int n = 0; n < count; ++n) {
       const Node& node = program_.nodes()[n];
@@ -146,9 +159,30 @@ class Replay {
       const bool written = written_[program_.Root(id)];
       if (tensor.role == Role::kMetric && !tensor.persistent && written) Read(count, id);
     }
+    FindLeft();
+    return std::move(kept_);
   }
 
  private:
+  bool IsKept(const std::string& name) const { return options_.order.kept.contains(name); }
+
+  // What is left of kept tensors in their bytes.
+  void FindLeft() {
+    for (const auto& [name, tensor] : persistent_) {
+      if (!IsKept(name)) continue;
+      bool all = true, old = false;
+      Arena(tensor.place)
+          .ForEach(tensor.bytes.begin, tensor.bytes.end, [&](int64_t, int64_t, Owner& owner) {
+            all = all && owner.Is(name, /*is_persistent=*/true);
+            old = old || owner.writer == kBeforeStart;
+          });
+      if (!all) {
+        kept_.lost.push_back(&name);
+      } else if (!old) {
+        kept_.written.push_back(&name);
+      }
+    }
+  }
   ByteMap& Arena(Place place) { return place == Place::kDevice ? device_ : host_; }
 
   Bytes BytesOf(TensorId id) const {
@@ -204,7 +238,7 @@ class Replay {
   void Read(int n, TensorId id) {
     CheckPlace(n, id);
     const Tensor& tensor = program_.tensor(id);
-    const std::string& root = program_.tensor(program_.Root(id)).name;
+    const Tensor& root = program_.tensor(program_.Root(id));
     const Bytes bytes = BytesOf(id);
     Arena(tensor.place)
         .ForEach(bytes.begin, bytes.end, [&](int64_t begin, int64_t end, Owner& owner) {
@@ -212,10 +246,13 @@ class Replay {
             Fail(fmt::format("{} reads '{}', but nothing wrote its bytes {}..{}", NodeText(n),
                              tensor.name, begin, end));
           }
-          if (*owner.tensor != root) {
+          if (!owner.Is(root.name, root.persistent)) {
             Fail(fmt::format("{} reads '{}', but its bytes {}..{} belong to '{}', written by {}",
                              NodeText(n), tensor.name, begin, end, *owner.tensor,
                              NodeText(owner.writer)));
+          }
+          if (owner.persistent && owner.writer == kBeforeStart && IsKept(root.name)) {
+            kept_.read.insert(root.name);
           }
           CheckOrder(owner.writer, n,
                      fmt::format("the one writes and the other reads '{}'", tensor.name));
@@ -233,7 +270,7 @@ class Replay {
     ByteMap& arena = Arena(tensor.place);
     arena.ForEach(bytes.begin, bytes.end, [&](int64_t begin, int64_t end, Owner& owner) {
       if (owner.tensor == nullptr) return;
-      if (owner.persistent && *owner.tensor != root.name) {
+      if (owner.persistent && !owner.Is(root.name, root.persistent) && !IsKept(*owner.tensor)) {
         Fail(fmt::format("{} writes '{}' over bytes {}..{} of the persistent tensor '{}'",
                          NodeText(n), tensor.name, begin, end, *owner.tensor));
       }
@@ -298,10 +335,59 @@ class Replay {
 
   const Program& program_;
   const Layout& layout_;
+  const PersistentTensors& persistent_;
   const CheckOptions& options_;
   ByteMap device_;
   ByteMap host_;
   std::vector<bool> written_;  // by TensorId, roots: an output of the nodes so far
+  KeptValues kept_;
+};
+
+// Runs two steps on what is known of the values of kept tensors, and between them all other
+// programs, any of which may run there or not.
+class KeptReplay {
+ public:
+  KeptReplay(std::span<const Program* const> programs, const std::vector<KeptValues>& values)
+      : programs_(programs), values_(values) {
+    for (const KeptValues& of : values) {
+      for (const std::string* tensor : of.lost) ever_lost_.insert(*tensor);
+    }
+  }
+
+  void Run(const StepOrder& order) {
+    for (int step = 0; step < 2; ++step) {
+      for (const int program : order.runs) {
+        RunProgram(static_cast<size_t>(program));
+        for (const std::string* tensor : values_[program].written) known_.insert(*tensor);
+      }
+      for (size_t p = 0; p < programs_.size(); ++p) {
+        if (std::ranges::find(order.runs, static_cast<int>(p)) == order.runs.end()) RunProgram(p);
+      }
+    }
+  }
+
+ private:
+  void RunProgram(size_t p) {
+    const std::string& name = programs_[p]->name();
+    for (const std::string& tensor : values_[p].read) {
+      if (known_.contains(tensor) || !ever_lost_.contains(tensor)) continue;
+      const std::string* lost_by = lost_by_[tensor];
+      throw InternalError(
+          fmt::format("memory check: program '{}' reads the kept tensor '{}', {}", name, tensor,
+                      lost_by == nullptr
+                          ? "which no program of the step has written"
+                          : fmt::format("whose bytes program '{}' has given to others", *lost_by)));
+    }
+    for (const std::string* tensor : values_[p].lost) {
+      known_.erase(*tensor);
+      lost_by_[*tensor] = &name;
+    }
+  }
+
+  std::span<const Program* const> programs_;
+  const std::vector<KeptValues>& values_;
+  std::set<std::string> known_, ever_lost_;
+  std::map<std::string, const std::string*> lost_by_;  // names of programs
 };
 
 // Collects all persistent tensors, and checks that they lie at the same place in every program.
@@ -349,9 +435,11 @@ void CheckLayouts(std::span<const Program* const> programs, std::span<const Layo
                                     layouts[p]->offsets.size()));
   }
   const PersistentTensors persistent = CollectPersistent(programs, layouts);
+  std::vector<KeptValues> kept;
   for (size_t p = 0; p < programs.size(); ++p) {
-    Replay(*programs[p], *layouts[p], persistent, options).Run();
+    kept.push_back(Replay(*programs[p], *layouts[p], persistent, options).Run());
   }
+  KeptReplay(programs, kept).Run(options.order);
 }
 
 void CheckPlan(std::span<const Program* const> programs, const MemoryPlan& plan,

@@ -6,7 +6,9 @@
 // - A node's outputs and workspace overlap nothing else that it touches, except that an output may
 //   exactly cover an input at a declared in-place pair, or surround one that is its own part.
 // - Persistent bytes, of whichever program, are written only by nodes that name their tensor, and
-//   lie at the same place in all programs.
+//   lie at the same place in all programs. Those of kept tensors (memory/kept_tensors.h) may be
+//   written by others as well; then no program reads such a tensor, of this step or the next,
+//   before one has written it anew. So it is, too, whatever programs run between the steps.
 // - Aliases lie within their base; offsets are aligned; nothing lies outside its arena.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include <span>
 
 #include "graph/program.h"
+#include "memory/kept_tensors.h"
 #include "memory/plan.h"
 #include "runtime/layout.h"
 
@@ -25,6 +28,7 @@ struct CheckOptions {
   // Whether node `earlier` of that program (an index smaller than `later`) surely ends before node
   // `later` starts. Empty: yes, there is one stream, which runs the nodes in order.
   std::function<bool(const graph::Program&, int earlier, int later)> ordered;
+  StepOrder order = {};
 };
 
 // `layouts` has one entry per program. Throws InternalError at the first violation, naming the

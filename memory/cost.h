@@ -1,4 +1,4 @@
-// What a plan costs, or may cost, and the limits that it has to keep.
+// The predicted or exact cost of a plan, and the limits of a budget.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@ namespace plimsoll::memory {
 
 struct Cost {
   enum class Kind {
-    kBound,     // no plan that it stands for takes less, but for a little in sums over blocks
-    kEstimate,  // near the truth, on either side
-    kExact      // of finished programs
+    kBound,     // a lower bound of its plans, up to small errors of sums over blocks
+    kEstimate,  // may be too low or too high
+    kExact      // measured on finished programs
   };
   Kind kind = Kind::kBound;
   double seconds = 0;        // of a step
-  int64_t device_bytes = 0;  // in a bound, with one memory, those of the host count here, too
+  int64_t device_bytes = 0;  // of a bound with one memory: host bytes included
   int64_t host_bytes = 0;
 };
 
@@ -25,7 +25,7 @@ struct Budget {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   int64_t device = kNone;
   int64_t host = kNone;
-  DeviceProfile profile = {};  // what the process takes of the device besides the arena
+  DeviceProfile profile = {};  // of the overhead outside the arena
 
   // The limit for the whole process on the device.
   int64_t process() const { return device == kNone ? kNone : profile.ProcessBytes(device); }

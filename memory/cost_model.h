@@ -1,4 +1,4 @@
-// The cost model: how long a node takes, from times measured on the device if there are any.
+// The cost model: the seconds of a node, from times measured on the device if there are any.
 //
 // A kernel's time depends on its op, the attributes that change its work and the types of its
 // arguments: its signature. A node whose signature was measured takes the measured time. The time
@@ -6,10 +6,10 @@
 // proportion to the times by the built-in rates (memory/device_rates.h). With no point of its kind,
 // the built-in rates are the prediction: deterministic, on any machine.
 //
-// A program takes the sum of its nodes. If copies to the host and back run beside the ops, a
-// copy_start takes no time, each direction carries one copy at a time in the order of their starts,
-// slower while the other direction is busy, and a copy_done takes as long as the ops must wait for
-// it.
+// A program takes the sum of its nodes. If copies to and from the host overlap with ops: a
+// copy_start takes no time; each direction carries one copy at a time, in the order of their
+// starts, slower while the other direction is busy; and a copy_done takes as long as the ops must
+// wait for it.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ std::string SignatureOf(const graph::OpCall& call);
 // The op and the dtypes among its arguments: "linear f32".
 std::string KindOf(const graph::OpCall& call);
 
-// Whether calls take as long as ranks need together, which none can measure alone.
+// Whether the time of calls depends on other ranks, so that one rank cannot measure it.
 inline bool IsOfRanks(const graph::OpDef& op) {
   return op.transfer == graph::Transfer::kCollectiveStart;
 }
@@ -43,7 +43,7 @@ struct TimedCall {
   std::string kind;
   double ideal = 0;  // seconds, by CostModel::Ideal
   double seconds = 0;
-  // Of the call by its op (graph::Cost), for those who fit rates to measurements.
+  // The FLOPs and bytes by the op (graph::Cost), to which rates are fitted.
   double flops = 0, bytes = 0;
 };
 
@@ -61,20 +61,20 @@ class CostModel {
   void Add(const TimedCall& timed);
   bool Knows(const graph::OpCall& call) const { return exact_.count(SignatureOf(call)) > 0; }
   bool measured() const { return !exact_.empty(); }
-  // When they were measured, for messages: "on 2026-11-20"; empty: it is not known.
+  // The date of the measurements, for messages: "on 2026-11-20". Empty: unknown.
   const std::string& when() const { return when_; }
   void SetWhen(std::string when) { when_ = std::move(when); }
-  // The speed of copies that run beside the ops.
+  // The speed of copies that overlap with ops.
   void SetLink(const LinkRates& link) { rates_.set_link(link); }
   // The ranks whose collectives are timed.
   void SetMesh(const Mesh& mesh) { rates_.set_mesh(mesh); }
 
-  // Remembers the calls that it was asked about: the solver asks about the same ones in thousands
-  // of programs, on several threads.
+  // The seconds of a call. Results are cached: the solver asks for the same calls in thousands of
+  // programs, on several threads.
   double Seconds(const graph::OpCall& call) const;
-  // The seconds of each node; views take no time unless they wait for a copy.
+  // The seconds of each node. A view takes none, unless it waits for a copy.
   std::vector<double> NodeSeconds(const graph::Program& program) const;
-  // All nodes together.
+  // The seconds of all nodes.
   double ProgramSeconds(const graph::Program& program) const;
 
  private:
@@ -86,7 +86,7 @@ class CostModel {
   std::string when_;
   std::unordered_map<std::string, double> exact_;                   // by signature
   std::map<std::string, std::map<double, double>> points_by_kind_;  // ideal → seconds
-  std::shared_ptr<Asked> asked_;  // answers of these measurements; nullptr: none yet
+  std::shared_ptr<Asked> asked_;  // cached results for these measurements; nullptr: none yet
 };
 
 }  // namespace plimsoll::memory

@@ -1,4 +1,4 @@
-// What is decided about the saved activations of a step: the fate of each.
+// Decisions about the saved activations of a step: the fate of each.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace plimsoll::memory {
 
-// The saved results of one node of the forward pass, about which one decision is made. They share
-// one fate, since recomputing one of them gives the others for nothing.
+// The decision about the saved results of one node of the forward pass. They share one fate, since
+// recomputing one of them recomputes all.
 struct Decision {
   std::vector<std::string> tensors;
-  int node = -1;                // the producer, in the program before recomputation
-  int block = -1;               // of the producer, as graph::Blocks numbers them; -1: outside any
-  int64_t bytes = 0;            // of all results, each rounded up to the alignment
-  bool recompute = true;        // may be dropped and computed again
-  bool offload = false;         // may wait in host memory
-  double copy_seconds = 0;      // to the host; the copy back takes as long
-  bool parameter = false;       // gathered from data ranks' parts (ZeRO 3), not an activation
+  int node = -1;            // the producer, in the program before recomputation
+  int block = -1;           // of the producer, as graph::Blocks numbers them; -1: outside any
+  int64_t bytes = 0;        // of all results, each rounded up to the alignment
+  bool recompute = true;    // whether it may be recomputed
+  bool offload = false;     // whether it may be offloaded
+  double copy_seconds = 0;  // to the host; the copy back takes as long
+  bool parameter = false;   // a parameter gathered from data ranks' shards (ZeRO 3), no activation
   std::string block_name = {};  // "block.3"; empty: outside any
   int base = 0;                 // index into Variant::bases: the program that it belongs to
 

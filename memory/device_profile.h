@@ -47,9 +47,10 @@ struct DeviceProfile {
   }
 };
 
-// As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md, docs/parallelism.md); used
-// for any other GPU until it is measured there. `name` and `memory_bytes` describe the GPU itself;
-// `channels` is the number of each axis's communicator, 0: NCCL's choice.
+// As measured on an NVIDIA H200 with driver 580.159 (docs/measured/gpu_memory.md,
+// docs/parallelism.md); used for any other GPU until it is measured there. `name` and
+// `memory_bytes` describe the GPU itself; `channels` is the number of each axis's communicator, 0:
+// NCCL's choice.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
                                 int64_t memory_bytes = int64_t{143155} << 20, const Mesh& mesh = {},
                                 int64_t channels = 0);

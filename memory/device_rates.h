@@ -18,8 +18,8 @@ namespace plimsoll::memory {
 
 // Bytes a second between a GPU and pinned memory of the host.
 struct LinkRates {
-  double to_device = 0, to_host = 0;            // while nothing goes the other way
-  double both_to_device = 0, both_to_host = 0;  // while something does
+  double to_device = 0, to_host = 0;            // while the other direction is idle
+  double both_to_device = 0, both_to_host = 0;  // while both directions are busy
   bool measured = false;                        // on this machine
 
   bool operator==(const LinkRates&) const = default;
@@ -29,33 +29,33 @@ class DeviceRates {
  public:
   // The rates of that many threads of an AMD EPYC with AVX-512 (docs/kernels.md).
   static DeviceRates Cpu(int threads) { return DeviceRates(threads); }
-  // The rates of one NVIDIA H200, programs recorded as graphs (docs/gpu_memory.md). Rates of
-  // another GPU are scaled by the ratio of both GPUs' peaks (gpu/peak_rates.h); an unknown GPU gets
-  // the H200's rates.
+  // The rates of one NVIDIA H200, programs recorded as graphs (docs/measured/gpu_memory.md). Rates
+  // of another GPU are scaled by the ratio of both GPUs' peaks (gpu/peak_rates.h); an unknown GPU
+  // gets the H200's rates.
   static DeviceRates Gpu(std::string_view name = kMeasuredGpu) { return DeviceRates(name); }
 
   // The origin of the rates: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4, never
   // measured there". Empty for a CPU.
   std::string Origin() const;
 
-  // Whether products of 8-bit floats run on matrix units. A GPU that is not known is taken to have
-  // them; a CPU emulates them.
+  // Whether matrix units multiply 8-bit floats. An unknown GPU is assumed to have such units; a CPU
+  // emulates them.
   bool multiplies_codes() const { return gpu_ == nullptr || gpu_->fp8 > 0; }
 
   // The seconds of a call other than a copy between places.
   double Seconds(const graph::OpCall& call) const;
 
-  // Whether copies to the host and back run beside the ops. On the CPU they are ordinary ops.
+  // Whether copies to and from the host overlap with ops. On the CPU they are ordinary ops.
   bool copies_overlap() const { return gpu_ != nullptr; }
-  // The time of such a copy itself, during whose first `beside` seconds another one goes the other
-  // way.
+  // The seconds of such a copy. During the first `beside` of them the other direction is busy, too.
   double CopySeconds(double bytes, graph::Place to = graph::Place::kHost, double beside = 0) const;
-  // By how much of that time it slows the ops beside it: they share memory, caches and power.
+  // The part of that time by which a copy slows ops that overlap with it: they share memory, caches
+  // and power.
   double copies_slow() const { return copies_overlap() ? 0.037 : 0; }
-  // Of a GPU. Until it is set, the rates are built in.
+  // The link of a GPU. Built-in rates until it is set.
   const LinkRates& link() const { return link_; }
   void set_link(const LinkRates& link) { link_ = link; }
-  // Whose collectives are timed; until it is set, a GPU's take no time.
+  // The mesh whose collectives are timed. Until it is set, collectives of a GPU take no time.
   void set_mesh(const Mesh& mesh) { mesh_ = mesh; }
 
  private:

@@ -1,15 +1,15 @@
 // Exact search for a placement within a capacity (offline dynamic storage allocation).
 //
-// Buffers are placed one by one at rising offsets, each on top of a placed one that is alive at the
-// same time, or at zero; any placement can be slid down into such a form. Lifetimes are ranges of
-// sections, the times at which a largest set of buffers is alive. A dead end is left as soon as the
-// buffers that are left in some section cannot all end within the capacity.
+// Buffers are placed one by one at rising offsets, each at offset zero or on top of a placed buffer
+// that is alive at the same time. Any placement can be compacted into this form. Lifetimes are
+// ranges of sections, the times at which a maximal set of buffers is alive. The search backtracks
+// as soon as the unplaced buffers of some section cannot all end within the capacity.
 //
-// Of the same form is the search of Moffitt 2023, "MiniMalloc: A Lightweight Memory Allocator for
-// Hardware-Accelerated Machine Learning", which also solves parts apart that share no time, takes
-// turns among orders, and drops alternatives to a buffer with nothing above it. Bounds of
-// sections come from scheduling one machine: Carlier and Pinson 1989, "An Algorithm for Solving the
-// Job-Shop Problem" (edge finding).
+// The search of Moffitt 2023, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated
+// Machine Learning", has the same form. It also solves parts that share no time separately,
+// alternates between orders, and drops alternatives to a buffer with nothing above it. The bounds
+// of sections come from single-machine scheduling: Carlier and Pinson 1989, "An Algorithm for
+// Solving the Job-Shop Problem" (edge finding).
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@ namespace plimsoll::memory {
 enum class Verdict {
   kPlaced,
   kImpossible,  // no placement ends within the capacity
-  kUndecided,   // the work was spent
+  kUndecided,   // the limit of work was reached
 };
 
 struct ExactPlacement {
   Verdict verdict = Verdict::kUndecided;
-  std::vector<int64_t> offsets;  // of kPlaced
-  int64_t nodes = 0;             // buffers placed, on the way to dead ends too
+  std::vector<int64_t> offsets;  // if kPlaced
+  int64_t nodes = 0;             // buffers placed, also on the way to dead ends
   int64_t work = 0;
 };
 
-// More buffers than this are undecided at once: the search is as deep as there are buffers.
+// With more buffers the verdict is kUndecided at once: the search recurses once for each buffer.
 inline constexpr int64_t kMostExactBuffers = 2048;
 
-// Places the intervals, whose sizes are used as they are, so that none ends above `capacity`.
-// `work` bounds the search, in pairs of a buffer and a section of its lifetime; it is exceeded by
-// what one node looks at, at most. The result is the same on any machine.
+// Places the intervals so that none ends above `capacity`. Sizes are not rounded. `work` limits the
+// search, in pairs of a buffer and a section of its lifetime; at most one node exceeds it. The
+// result is the same on any machine.
 ExactPlacement PlaceWithin(std::span<const Interval> intervals, int64_t capacity, int64_t work);
 
 }  // namespace plimsoll::memory

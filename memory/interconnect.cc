@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/axes.h"
 #include "base/error.h"
 #include "runtime/stage_link.h"
 
@@ -51,8 +52,9 @@ double Seconds(const MeshTraffic& traffic, const Rates& rates) {
 
 AxisTraffic TrafficOf(const graph::OpCall& call, const Mesh& mesh) {
   const std::string& name = call.attributes.GetWord("axis");
-  const auto axis = std::ranges::find(mesh.axes(), name, &MeshAxis::name);
-  if (axis == mesh.axes().end()) throw InternalError("no axis '" + name + "' of ranks");
+  const std::vector<MeshAxis> axes = AllAxes(mesh);
+  const auto axis = std::ranges::find(axes, name, &MeshAxis::name);
+  if (axis == axes.end()) throw InternalError("no axis '" + name + "' of ranks");
   AxisTraffic traffic = {.axis = *axis};
   if (call.op.name == "all_gather_start") {
     traffic.all_gather = static_cast<double>(call.output(0).bytes());
@@ -80,7 +82,7 @@ int FewestChannels(const MeshTraffic& traffic, double step_seconds) {
 int64_t CommunicatorBytes(const Mesh& mesh, int channels) {
   constexpr int64_t kMiB = 1 << 20;
   int64_t bytes = 0;
-  for (const MeshAxis& axis : mesh.axes()) {
+  for (const MeshAxis& axis : AllAxes(mesh)) {
     if (axis.ranks == 1) continue;
     // The first communicator loads NCCL's kernels. Registered memory needs a table, copy engines
     // flags.
@@ -88,7 +90,7 @@ int64_t CommunicatorBytes(const Mesh& mesh, int channels) {
     // Maxima are reduced through buffers, for at most 24 channels.
     if (axis.reduces_maxima) bytes += (186 + 4 * std::min(channels, 24)) * kMiB;
     // Measured between two stages, each of which only sends or only receives in a direction.
-    if (axis.stages) {
+    if (axis.stages && axis.name != kEndsAxis) {
       bytes += runtime::kLinkCommunicators * (126 + 8 * runtime::LinkChannels(channels)) * kMiB;
     }
   }

@@ -1,6 +1,7 @@
-// What collectives between the GPUs of one host cost, in time and in memory of each GPU, by the
-// number of channels (the blocks that run a call, each with its own buffers). Measured with NCCL on
-// 4 NVIDIA H200s with NVLink, on registered memory (docs/parallelism.md); not for several hosts.
+// The seconds of collectives between the GPUs of one host, and their bytes on each GPU, by the
+// number of channels (blocks that run a call, each with its own buffers). Measured with NCCL on 4
+// NVIDIA H200s with NVLink, on registered memory (docs/parallelism.md). They do not hold for
+// several hosts.
 #pragma once
 
 #include <cstdint>
@@ -11,28 +12,29 @@
 
 namespace plimsoll::memory {
 
-// More ranks than that are of several hosts.
+// More ranks than this are on several hosts.
 inline constexpr int64_t kGpusOfHost = 8;
 
-// What the ranks of an axis send in a step: bytes of whole tensors, by the kind of call.
+// The traffic of an axis in a step: bytes of unsharded tensors, by kind of call.
 struct AxisTraffic {
   MeshAxis axis;
   double all_reduce = 0, reduce_scatter = 0, all_gather = 0;
 };
-using MeshTraffic = std::vector<AxisTraffic>;  // of each axis
+using MeshTraffic = std::vector<AxisTraffic>;  // one entry for each axis
 
-// What a call of a collective sends.
+// The traffic of one collective.
 AxisTraffic TrafficOf(const graph::OpCall& call, const Mesh& mesh);
 
-// How much longer a step takes with the call, with 8 channels: as long as the call by itself. Where
-// other work hides it, that work becomes slower: by half of a sum, by nine tenths of a gather.
+// The seconds that a call adds to a step, with 8 channels: those of the call by itself, or, if
+// other work overlaps with it, the slowdown of that work, half of a sum's time or nine tenths of a
+// gather's.
 double CollectiveSeconds(const AxisTraffic& call);
 
-// The most channels, and NCCL's own choice.
+// The most channels; NCCL's own choice.
 inline constexpr int kMostChannels = 32;
 
-// The fewest of 4, 8, 16 and 32 channels with which collectives, if nothing hid them, would take at
-// most a hundredth of the step longer than with 32.
+// The fewest of 4, 8, 16 and 32 channels with which collectives, if nothing overlapped with them,
+// would add at most 1 % to a step compared with 32 channels.
 int FewestChannels(const MeshTraffic& traffic, double step_seconds);
 
 // The bytes on each GPU for communicators of the axes that have several ranks, and for the link of

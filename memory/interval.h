@@ -1,4 +1,4 @@
-// A buffer as placement sees it: bytes, and when they are in use.
+// A buffer to place: its bytes and its lifetime.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace plimsoll::memory {
 struct Interval {
   int64_t size = 0;  // bytes ≥ 0
   int32_t birth = 0;
-  int32_t death = 0;  // included; ≥ birth ≥ 0
+  int32_t death = 0;  // inclusive; ≥ birth ≥ 0
 
   bool Meets(const Interval& other) const { return birth <= other.death && other.birth <= death; }
 };

@@ -1,7 +1,7 @@
 // Rates that were measured on one device, by kind of call. A call takes
 //   start + FLOPs / rate of FLOPs + bytes / bandwidth
-// seconds. The sum, in place of the longer of the two, makes small and narrow calls slower per FLOP
-// than large ones, as they are.
+// seconds. With the sum of the two terms, rather than their maximum, small and narrow calls take
+// more time per FLOP than large ones, as is measured.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::memory {
 
-// What the speed of a call depends on besides the amount of its work.
+// What the speed of a call depends on, other than its amount of work.
 struct RateKind {
   std::string_view op;
   // The type that is computed in: "fp32", "tf32", "half" (bf16 and fp16) or "fp8".

@@ -18,8 +18,29 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// Finds the first and last use of every root that lives in the program.
-void FindUses(const Program& program, Lifetimes& result) {
+// Which part of a program a tensor lives in.
+enum class Span : uint8_t { kThroughout, kWithin, kFromBegin, kToEnd };
+
+// By TensorId.
+std::vector<Span> SpansOf(const Program& program, const KeptNeeds& kept) {
+  std::vector<Span> spans;
+  for (const Tensor& tensor : program.tensors()) {
+    const auto found = tensor.persistent ? kept.find(tensor.name) : kept.end();
+    if (found == kept.end()) {
+      spans.push_back(tensor.persistent ? Span::kThroughout : Span::kWithin);
+    } else {
+      const KeptNeed& need = found->second;
+      spans.push_back(need.throughout() ? Span::kThroughout
+                      : need.before     ? Span::kFromBegin
+                      : need.after      ? Span::kToEnd
+                                        : Span::kWithin);
+    }
+  }
+  return spans;
+}
+
+// Finds the first and last use of every root that lives in a part of the program.
+void FindUses(const Program& program, const std::vector<Span>& spans, Lifetimes& result) {
   const size_t count = program.tensors().size();
   const int32_t last_node = static_cast<int32_t>(program.nodes().size()) - 1;
   result.first_use.assign(count, -1);
@@ -28,16 +49,19 @@ void FindUses(const Program& program, Lifetimes& result) {
     if (id == kNoTensor) return;
     const TensorId root = program.Root(id);
     const Tensor& tensor = program.tensor(root);
-    if (tensor.persistent) return;
+    const Span span = spans[root];
+    if (span == Span::kThroughout) return;
+    const bool from_begin = tensor.role == Role::kInput || span == Span::kFromBegin;
     if (result.first_use[root] < 0) {
-      if (!write && tensor.role != Role::kInput) {
+      if (!write && !from_begin) {
         throw InternalError(fmt::format(
             "program '{}': node {} ({}) reads '{}' before it is written", program.name(), node,
             program.nodes()[node].op->name, program.tensor(id).name));
       }
-      result.first_use[root] = tensor.role == Role::kInput ? 0 : node;
+      result.first_use[root] = from_begin ? 0 : node;
     }
-    result.last_use[root] = tensor.role == Role::kMetric ? last_node : node;
+    const bool to_end = tensor.role == Role::kMetric || span == Span::kToEnd;
+    result.last_use[root] = to_end ? last_node : node;
   };
   for (int32_t n = 0; n <= last_node; ++n) {
     const Node& node = program.nodes()[n];
@@ -47,13 +71,15 @@ void FindUses(const Program& program, Lifetimes& result) {
   }
 }
 
-// The temporary that the node may overwrite through argument `input`, which must be all of the
-// temporary's memory: neither another argument of the node nor a later node uses it.
-TensorId Replaceable(const Program& program, const Lifetimes& lifetimes, int32_t n, int input) {
+// The tensor that the node may overwrite through argument `input`, which must be all of the
+// tensor's memory: neither another argument of the node nor a later node or program uses it.
+TensorId Replaceable(const Program& program, const std::vector<Span>& spans,
+                     const Lifetimes& lifetimes, int32_t n, int input) {
   const Node& node = program.nodes()[n];
   const TensorId id = node.inputs[input];
   const TensorId root = program.Root(id);
-  if (lifetimes.last_use[root] != n) return kNoTensor;  // used later, or persistent
+  // Used later, or persistent.
+  if (lifetimes.last_use[root] != n || spans[root] == Span::kToEnd) return kNoTensor;
   if (program.tensor(id).bytes() != program.tensor(root).bytes()) return kNoTensor;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (static_cast<int>(i) == input || node.inputs[i] == kNoTensor) continue;
@@ -66,19 +92,28 @@ TensorId Replaceable(const Program& program, const Lifetimes& lifetimes, int32_t
 }
 
 // Whether `output`, first written by node n, may take the memory of `root`.
-bool Fits(const Program& program, const Lifetimes& lifetimes, int32_t n, TensorId root,
-          TensorId output) {
+bool Fits(const Program& program, const std::vector<Span>& spans, const Lifetimes& lifetimes,
+          int32_t n, TensorId root, TensorId output) {
   const Tensor& from = program.tensor(root);
   const Tensor& to = program.tensor(output);
-  return !to.alias && !to.persistent && lifetimes.first_use[output] == n &&
-         to.place == from.place && to.bytes() == from.bytes();
+  const bool begins =
+      spans[output] != Span::kFromBegin && lifetimes.first_use[output] == n;  // -1: throughout
+  return !to.alias && begins && to.place == from.place && to.bytes() == from.bytes();
+}
+
+// A kept tensor has a place of its own.
+bool HaveTwoPlaces(const Program& program, const Buffer& buffer, TensorId output) {
+  return program.tensor(output).persistent && std::ranges::any_of(buffer.tensors, [&](TensorId id) {
+           return program.tensor(id).persistent;
+         });
 }
 
 }  // namespace
 
-Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
+Lifetimes ComputeLifetimes(const Program& program, bool in_place, const KeptNeeds& kept) {
   Lifetimes result;
-  FindUses(program, result);
+  const std::vector<Span> spans = SpansOf(program, kept);
+  FindUses(program, spans, result);
 
   const size_t count = program.tensors().size();
   std::vector<int32_t> buffer_of_root(count, -1);
@@ -111,13 +146,14 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
         }
         const TensorId output = node.outputs[pair.output];
         if (node.inputs[pair.input] == kNoTensor || output == kNoTensor) continue;
-        const TensorId root = Replaceable(program, result, n, pair.input);
+        const TensorId root = Replaceable(program, spans, result, n, pair.input);
         if (root == kNoTensor || buffer_of_root[output] >= 0 ||
-            !Fits(program, result, n, root, output)) {
+            !Fits(program, spans, result, n, root, output)) {
           continue;
         }
         Buffer& buffer = result.buffers[buffer_of_root[root]];
         if (buffer.tensors.back() != root) continue;  // another output took it
+        if (HaveTwoPlaces(program, buffer, output)) continue;
         buffer.tensors.push_back(output);
         buffer.death = result.last_use[output];
         buffer_of_root[output] = buffer_of_root[root];
@@ -135,7 +171,8 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
 }
 
 const Node* WriterOf(const Program& program, const Lifetimes& lifetimes, TensorId owner) {
-  if (program.tensor(owner).role == Role::kInput) return nullptr;
+  const Tensor& tensor = program.tensor(owner);
+  if (tensor.role == Role::kInput || tensor.persistent) return nullptr;
   return &program.nodes()[lifetimes.first_use[owner]];
 }
 

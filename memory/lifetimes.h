@@ -3,22 +3,25 @@
 //
 // Times are node indices, both ends included: a buffer is alive from node `birth`, which writes it,
 // to node `death`, which reads it last. Views and other aliases extend the lifetime of the tensor
-// they alias. Persistent tensors are always alive and don't appear here.
+// they alias. Persistent tensors are always alive and don't appear here, but for kept ones whose
+// values are not needed throughout the program (memory/kept_tensors.h).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "graph/program.h"
+#include "memory/kept_tensors.h"
 
 namespace plimsoll::memory {
 
 struct Buffer {
   // The tensors that own these bytes, one after the other (no aliases). There are several when an
-  // op overwrites its dying input.
+  // op overwrites its dying input. At most one is a kept tensor, whose place is the buffer's.
   std::vector<graph::TensorId> tensors;
   int64_t bytes = 0;  // not aligned
-  // Inputs that the host fills are born at 0; metrics die at the last node.
+  // Inputs that the host fills and kept tensors that earlier programs wrote are born at 0; metrics,
+  // and kept tensors that later programs read, die at the last node.
   int32_t birth = 0;
   int32_t death = 0;
   graph::Place place = graph::Place::kDevice;
@@ -35,9 +38,11 @@ struct Lifetimes {
 
 // Throws InternalError when a temporary is read before it is written. `in_place` false: every
 // tensor gets its own buffer.
-Lifetimes ComputeLifetimes(const graph::Program& program, bool in_place = true);
+Lifetimes ComputeLifetimes(const graph::Program& program, bool in_place = true,
+                           const KeptNeeds& kept = {});
 
-// The node that writes first to an owner of a buffer; nullptr: the host fills it.
+// The node that writes first to an owner of a buffer; nullptr: the host fills it, or it is a kept
+// tensor.
 const graph::Node* WriterOf(const graph::Program& program, const Lifetimes& lifetimes,
                             graph::TensorId owner);
 

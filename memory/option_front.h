@@ -1,23 +1,22 @@
 // The Pareto front of time and peak memory: the fastest ways to give each block one of its options,
 // for every peak.
 //
-// A step's memory is a sum. While block i works, in its forward or its backward pass, alive are
-// what it needs itself and what the blocks before it keep; what later blocks kept is free again.
-// So, with the blocks numbered from the first to the last, and for what all blocks from i on need
-// beside what those before them keep,
+// While block i computes, in its forward or its backward pass, its own need is alive and what the
+// earlier blocks keep; what later blocks kept is free again. Let need(i) be the most bytes that are
+// alive while any of the blocks i, i + 1, … computes, without what blocks before i keep:
 //
 //   need(i) = max(need of block i's option, bytes it keeps + need(i + 1))
 //
-// and the peak is need(first). Going from the last block to the first, only those combinations are
-// carried on that no other beats in both need and seconds. Nothing is assumed of how blocks are
-// alike, or in which order options follow one another. An option may be one of several blocks, as
-// that of a chain is: need(i + 1) is then that of the blocks after the chain.
+// The peak is need(first). The search goes from the last block to the first, and carries only
+// combinations that no other beats in both need and seconds. It assumes nothing about how blocks
+// are alike, or how their options are ordered. An option may cover several blocks, as that of a
+// chain does: need(i + 1) is then that of the block after the chain.
 //
-// Copies that run beside the computation cost what they are waited for, and slow it down a little:
-// each has until the next block's copy starts, or, on the way back, since the one before was
-// needed. Blocks that copy come apart so far that nothing waits, if that is what is fastest. A
-// copy's bytes are on the device until it is assumed to have ended, and from when it starts on its
-// way back.
+// Copies that overlap with computation cost the time that computation waits for them, and slow it
+// down a little. A copy to the host may take until the next block's copy starts; a copy back may
+// take from when the previous one was needed. If it is faster, blocks that copy are so far apart
+// that nothing waits. A copied tensor is on the device until its copy to the host has ended, and
+// from the start of its copy back.
 #pragma once
 
 #include <cstddef>
@@ -28,12 +27,12 @@ namespace plimsoll::memory {
 
 // One option of one block, or of a chain of neighbours that begins with it.
 struct OptionCost {
-  int option = 0;        // its number, for the caller
-  int blocks = 1;        // that it decides about: the kept bytes and the need are those of all
-  double seconds = 0;    // beyond those of keeping everything, in a whole step
-  int64_t kept = 0;      // bytes that wait from the block's forward pass for its backward pass
-  int64_t need = 0;      // most bytes alive while it works, beside what the blocks before it keep
-  int64_t arriving = 0;  // bytes that come before the block's backward pass, or beside it
+  int option = 0;           // a number for the caller
+  int blocks = 1;           // the number of blocks that it covers; kept and need are of all of them
+  double seconds = 0;       // of a step, in addition to those of keeping everything
+  int64_t kept = 0;         // bytes from the block's forward pass to its backward pass
+  int64_t need = 0;         // most bytes alive while it computes, without what earlier blocks keep
+  int64_t arriving = 0;     // bytes copied back before or during the block's backward pass
   double copy_seconds = 0;  // of one micro-step, one way; 0: nothing is copied
 };
 
@@ -44,24 +43,24 @@ struct BlockTime {
 
 struct OptionProblem {
   std::vector<std::vector<OptionCost>> blocks;  // from the first one of the forward pass; not empty
-  // By block: those with the same number may exchange options; empty: none. Of combinations that
-  // are as good, the one is given whose early blocks keep less.
+  // By block: blocks with the same number may exchange options. Empty: none may. Among equally good
+  // combinations the result is the one whose early blocks keep less.
   std::vector<int> likes = {};
   std::vector<BlockTime> times = {};  // by block; empty: nothing is copied
   double head_seconds = 0;            // between the last block's forward and backward pass
-  double copy_slack = 1;              // a copy is given so many times its seconds
-  double copies_slow = 0;             // so much longer does what runs beside a copy take
+  double copy_slack = 1;              // a copy is given this multiple of its seconds
+  double copies_slow = 0;  // the part by which a copy slows computation that overlaps with it
   double micro_steps = 1;
 };
 
 struct OptionPoint {
-  double seconds = 0;  // the sum over the blocks, and of waiting
+  double seconds = 0;  // the sum over the blocks, with waiting
   int64_t peak = 0;
-  std::vector<int> options;  // by block: OptionCost::option; -1: of the chain before
+  std::vector<int> options;  // by block: OptionCost::option; -1: covered by an earlier one
 };
 
-// By ascending seconds and falling peak. At most `limit` points: of more, those of evenly spaced
-// peaks.
+// The points by rising seconds and falling peak. If there are more than `limit`, those of evenly
+// spaced peaks.
 std::vector<OptionPoint> FrontOfOptions(const OptionProblem& problem, size_t limit);
 
 }  // namespace plimsoll::memory

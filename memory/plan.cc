@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "memory/lifetimes.h"
 #include "memory/placement.h"
+#include "memory/room_placement.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -23,7 +25,8 @@ using graph::TensorId;
 // Lays out persistent tensors one after another, in the order in which the programs name them.
 class PersistentPrefix {
  public:
-  explicit PersistentPrefix(int64_t alignment) : alignment_(alignment) {}
+  PersistentPrefix(int64_t alignment, const StepOrder& order)
+      : alignment_(alignment), kept_(order.kept) {}
 
   void Add(const Program& program) {
     for (const Tensor& tensor : program.tensors()) {
@@ -43,10 +46,13 @@ class PersistentPrefix {
     }
   }
 
-  // Places tensors on the device first; in the order of their first mention.
+  // Places tensors on the device first, kept ones behind the others so that their room is in one
+  // piece; in the order of their first mention.
   std::vector<PersistentTensor> Place(int64_t& device_bytes, int64_t& host_bytes) {
-    std::stable_partition(tensors_.begin(), tensors_.end(),
-                          [](const auto& t) { return t.place == graph::Place::kDevice; });
+    std::ranges::stable_sort(tensors_, {}, [this](const PersistentTensor& tensor) {
+      if (tensor.place != graph::Place::kDevice) return 2;
+      return kept_.contains(tensor.name) ? 1 : 0;
+    });
     for (size_t i = 0; i < tensors_.size(); ++i) {
       PersistentTensor& tensor = tensors_[i];
       int64_t& end = tensor.place == graph::Place::kDevice ? device_bytes : host_bytes;
@@ -83,6 +89,7 @@ class PersistentPrefix {
   }
 
   int64_t alignment_;
+  const std::set<std::string, std::less<>>& kept_;
   std::map<std::string, size_t, std::less<>> index_;
   std::vector<PersistentTensor> tensors_;
   std::vector<std::string> first_program_;
@@ -90,13 +97,19 @@ class PersistentPrefix {
 
 // The temporaries of one program in one place.
 struct Temporaries {
+  // Those above the persistent tensors.
   std::vector<Interval> intervals;
   std::vector<int32_t> buffers;  // index in Lifetimes::buffers
-  std::vector<int64_t> live;     // bytes at each node, persistent tensors included
-  int64_t max_live = 0;
+  int64_t most_above = 0;        // their most bytes alive at once
   Placement placement;
+  // Those on the bytes of kept tensors, with their offsets.
+  std::vector<std::pair<int32_t, int64_t>> within;
+
+  std::vector<int64_t> live;  // bytes at each node, persistent tensors included
+  int64_t max_live = 0;
 };
 
+// `persistent_bytes`: of the tensors that are needed throughout the program.
 Temporaries Collect(const Lifetimes& lifetimes, Place place, size_t nodes, int64_t alignment,
                     int64_t persistent_bytes) {
   Temporaries result;
@@ -112,7 +125,76 @@ Temporaries Collect(const Lifetimes& lifetimes, Place place, size_t nodes, int64
     bytes += persistent_bytes;
     result.max_live = std::max(result.max_live, bytes);
   }
+  result.most_above = result.max_live - persistent_bytes;
   return result;
+}
+
+// The bytes of kept tensors that a program needs only in parts, or not at all.
+struct KeptRoom {
+  std::vector<ByteRange> ranges;
+  int64_t bytes = 0;
+};
+
+KeptRoom RoomOf(const std::vector<PersistentTensor>& persistent, const KeptNeeds& needs) {
+  KeptRoom room;
+  for (const PersistentTensor& tensor : persistent) {
+    const auto need = needs.find(tensor.name);
+    if (need == needs.end() || need->second.throughout()) continue;
+    if (room.ranges.empty() || room.ranges.back().end != tensor.offset) {
+      room.ranges.push_back({tensor.offset, tensor.offset});
+    }
+    room.ranges.back().end += tensor.bytes;
+    room.bytes += tensor.bytes;
+  }
+  return room;
+}
+
+int64_t MostAlive(const std::vector<Interval>& intervals, size_t nodes, int64_t alignment) {
+  std::vector<int64_t> change(nodes + 1, 0);
+  for (const Interval& interval : intervals) {
+    change[static_cast<size_t>(interval.birth)] += RoundUp(interval.size, alignment);
+    change[static_cast<size_t>(interval.death) + 1] -= RoundUp(interval.size, alignment);
+  }
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  return *std::ranges::max_element(change);
+}
+
+using OffsetsByName = std::map<std::string, int64_t, std::less<>>;
+
+// Kept tensors have their place; of the temporaries, some find theirs in the room.
+void UseRoom(const Program& program, const Lifetimes& lifetimes, const KeptRoom& room,
+             const OffsetsByName& persistent, int64_t alignment, Temporaries& temporaries) {
+  if (room.ranges.empty()) return;
+  std::vector<Interval> intervals;
+  std::vector<int32_t> buffers;
+  std::vector<FixedBuffer> fixed;
+  for (size_t i = 0; i < temporaries.buffers.size(); ++i) {
+    const int32_t buffer = temporaries.buffers[i];
+    const std::vector<TensorId>& tensors = lifetimes.buffers[buffer].tensors;
+    const auto kept =
+        std::ranges::find_if(tensors, [&](TensorId id) { return program.tensor(id).persistent; });
+    if (kept == tensors.end()) {
+      intervals.push_back(temporaries.intervals[i]);
+      buffers.push_back(buffer);
+    } else {
+      const int64_t offset = persistent.find(program.tensor(*kept).name)->second;
+      temporaries.within.emplace_back(buffer, offset);
+      fixed.push_back({temporaries.intervals[i], offset});
+    }
+  }
+  const std::vector<int64_t> offsets =
+      PlaceInRoom(intervals, room.ranges, std::move(fixed), alignment);
+  temporaries.intervals.clear();
+  temporaries.buffers.clear();
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (offsets[i] >= 0) {
+      temporaries.within.emplace_back(buffers[i], offsets[i]);
+    } else {
+      temporaries.intervals.push_back(intervals[i]);
+      temporaries.buffers.push_back(buffers[i]);
+    }
+  }
+  temporaries.most_above = MostAlive(temporaries.intervals, program.nodes().size(), alignment);
 }
 
 // Of the arena. Less is not worth an exact search, since the budget's solver plans hundreds of
@@ -126,14 +208,14 @@ int64_t PlaceAll(std::vector<Temporaries>& all, int64_t persistent_bytes,
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return all[a].max_live > all[b].max_live; });
+                   [&](size_t a, size_t b) { return all[a].most_above > all[b].most_above; });
   int64_t extent = 0;
   for (size_t p : order) {
     PlacementOptions options;
     options.alignment = plan_options.alignment;
     options.work = plan_options.search_work;
     options.target = extent;
-    const int64_t temporary = std::max(all[p].max_live - persistent_bytes, extent);
+    const int64_t temporary = std::max(all[p].most_above, extent);
     const double share = temporary > 0 ? static_cast<double>(persistent_bytes + temporary) /
                                              static_cast<double>(temporary)
                                        : 1;
@@ -145,8 +227,7 @@ int64_t PlaceAll(std::vector<Temporaries>& all, int64_t persistent_bytes,
 }
 
 void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Temporaries& device,
-                 const Temporaries& host,
-                 const std::map<std::string, int64_t, std::less<>>& persistent,
+                 const Temporaries& host, const OffsetsByName& persistent,
                  runtime::Layout& layout) {
   std::vector<int64_t> of_buffer(lifetimes.buffers.size(), 0);
   for (size_t i = 0; i < device.buffers.size(); ++i) {
@@ -155,6 +236,7 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
   for (size_t i = 0; i < host.buffers.size(); ++i) {
     of_buffer[host.buffers[i]] = layout.host_persistent_bytes + host.placement.offsets[i];
   }
+  for (const auto& [buffer, offset] : device.within) of_buffer[buffer] = offset;
   const size_t count = program.tensors().size();
   layout.offsets.assign(count, runtime::kUnplaced);
   // A base comes before its aliases, as its id is smaller.
@@ -173,16 +255,29 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
   }
 }
 
+// Kept tensors that no later program needs.
+std::vector<TensorId> EndingIn(const Program& program, const KeptNeeds& needs) {
+  std::vector<TensorId> ending;
+  for (const auto& [name, need] : needs) {
+    const TensorId id = program.Find(name);
+    if (id == graph::kNoTensor || !program.tensor(id).persistent) continue;
+    if (!need.after) ending.push_back(id);
+  }
+  return ending;
+}
+
 std::string Stem(std::string_view name) {
   const size_t dot = name.rfind('.');
   return std::string(dot == std::string_view::npos ? "" : name.substr(0, dot));
 }
 
 std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& lifetimes,
-                                   const std::vector<PersistentTensor>& persistent, int32_t peak,
-                                   int64_t alignment) {
+                                   const std::vector<PersistentTensor>& persistent,
+                                   const KeptNeeds& needs, int32_t peak, int64_t alignment) {
   std::vector<LiveTensor> live;
   for (const PersistentTensor& tensor : persistent) {
+    const auto need = needs.find(tensor.name);
+    if (need != needs.end() && !need->second.throughout()) continue;
     if (tensor.place != Place::kDevice) continue;
     live.push_back(
         {tensor.name, tensor.type, tensor.role, "", Stem(tensor.name), true, tensor.bytes});
@@ -195,6 +290,11 @@ std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& life
       if (lifetimes.first_use[id] <= peak) owner = id;
     }
     const Tensor& tensor = program.tensor(owner);
+    if (tensor.persistent) {
+      live.push_back({tensor.name, tensor.type, tensor.role, "", Stem(tensor.name), true,
+                      RoundUp(buffer.bytes, alignment)});
+      continue;
+    }
     const Node* writer = WriterOf(program, lifetimes, owner);
     live.push_back(
         {tensor.name, tensor.type, tensor.role, writer == nullptr ? "" : writer->op->name,
@@ -233,19 +333,23 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
   MemoryPlan plan;
   plan.alignment = alignment;
 
-  PersistentPrefix prefix(alignment);
+  PersistentPrefix prefix(alignment, options.order);
   for (const Program* program : programs) prefix.Add(*program);
   plan.persistent = prefix.Place(plan.persistent_bytes, plan.host_persistent_bytes);
-  std::map<std::string, int64_t, std::less<>> persistent;
+  OffsetsByName persistent;
   for (const PersistentTensor& tensor : plan.persistent) persistent[tensor.name] = tensor.offset;
 
   std::vector<Lifetimes> lifetimes;
   std::vector<Temporaries> device, host;
-  for (const Program* program : programs) {
-    lifetimes.push_back(ComputeLifetimes(*program, options.in_place));
+  const std::vector<KeptNeeds> needs = NeedsOfKept(programs, options.order);
+  for (size_t p = 0; p < programs.size(); ++p) {
+    const Program* program = programs[p];
+    lifetimes.push_back(ComputeLifetimes(*program, options.in_place, needs[p]));
     const size_t nodes = program->nodes().size();
-    device.push_back(
-        Collect(lifetimes.back(), Place::kDevice, nodes, alignment, plan.persistent_bytes));
+    const KeptRoom room = RoomOf(plan.persistent, needs[p]);
+    device.push_back(Collect(lifetimes.back(), Place::kDevice, nodes, alignment,
+                             plan.persistent_bytes - room.bytes));
+    UseRoom(*program, lifetimes.back(), room, persistent, alignment, device.back());
     host.push_back(
         Collect(lifetimes.back(), Place::kHost, nodes, alignment, plan.host_persistent_bytes));
   }
@@ -266,6 +370,8 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     part.layout.host_persistent_bytes = plan.host_persistent_bytes;
     part.temporary_bytes = device[p].placement.extent;
     FillOffsets(*programs[p], lifetimes[p], device[p], host[p], persistent, part.layout);
+    part.kept = needs[p];
+    part.layout.ending = EndingIn(*programs[p], needs[p]);
     part.max_live_bytes = device[p].max_live;
     part.live_bytes = std::move(device[p].live);
     part.host_live_bytes = std::move(host[p].live);
@@ -287,7 +393,7 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
   if (plan.peak_program >= 0) {
     plan.peak_live =
         LiveAtPeak(*programs[plan.peak_program], lifetimes[plan.peak_program], plan.persistent,
-                   plan.programs[plan.peak_program].peak_node, alignment);
+                   needs[plan.peak_program], plan.programs[plan.peak_program].peak_node, alignment);
     for (const LiveTensor& tensor : plan.peak_live) {
       plan.bytes_by_role[static_cast<size_t>(tensor.role)] += tensor.bytes;
       plan.bytes_by_scope[StarNumbers(tensor.scope)] += tensor.bytes;

@@ -4,7 +4,9 @@
 // A step is a list of programs that run one at a time (micro-steps, evaluation, generation) and
 // share persistent tensors by name. One arena serves all: it begins with the persistent tensors;
 // the temporaries of the running program follow. Tensors placed on the host have a second arena of
-// the same form. Sizes are rounded up to the alignment, unless stated otherwise.
+// the same form. Temporaries may also lie on the bytes of kept tensors (memory/kept_tensors.h),
+// which end the device's persistent tensors, where and while their values are not needed. Sizes are
+// rounded up to the alignment, unless stated otherwise.
 #pragma once
 
 #include <array>
@@ -17,6 +19,7 @@
 
 #include "base/mesh.h"
 #include "graph/program.h"
+#include "memory/kept_tensors.h"
 #include "runtime/allocator_stats.h"
 #include "runtime/layout.h"
 
@@ -38,6 +41,7 @@ struct PlanOptions {
   int64_t search_work = 20'000'000;  // bound for each program and place (PlacementOptions)
   // The rank whose own parts (graph::Alias) the aliases are; all else is the same on all ranks.
   MeshPosition position = {};
+  StepOrder order = {};  // what is known of it; without kept tensors, nothing need be
 };
 
 // A persistent tensor of the step.
@@ -64,15 +68,16 @@ struct LiveTensor {
 struct ProgramPlan {
   std::string name;
   runtime::Layout layout;
+  KeptNeeds kept;
 
   // Device arena.
   int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
-  int64_t max_live_bytes = 0;   // at the peak, persistent tensors included
+  int64_t max_live_bytes = 0;   // at the peak, persistent tensors included that are needed then
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
   std::string peak_at;  // that node in words
-  // Bytes alive at each node in the two arenas, persistent tensors included.
+  // Bytes alive at each node in the two arenas, persistent tensors included that are needed then.
   std::vector<int64_t> live_bytes, host_live_bytes;
 };
 
@@ -97,7 +102,7 @@ struct MemoryPlan {
   // All that the plan takes of the host of a GPU.
   int64_t host_bytes() const { return host_arena_bytes + host_input_bytes; }
 
-  // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak,
+  // What max_live_bytes consists of: the persistent tensors and the temporaries alive at the peak,
   // largest first. Each map sums to max_live_bytes.
   std::vector<LiveTensor> peak_live;
   BytesByRole bytes_by_role = {};

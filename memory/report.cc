@@ -140,6 +140,18 @@ struct Use {
   int program = -1, node = -1;  // the first place of the peak; -1: throughout
 };
 
+// Bytes of persistent tensors that a program needs only in parts, and so are in its lifetimes.
+int64_t PartlyKept(const MemoryPlan& plan, size_t program, std::optional<Role> role, Place place) {
+  int64_t bytes = 0;
+  const KeptNeeds& needs = plan.programs[program].kept;
+  for (const PersistentTensor& tensor : plan.persistent) {
+    if (tensor.place != place || (role && tensor.role != *role)) continue;
+    const auto need = needs.find(tensor.name);
+    if (need != needs.end() && !need->second.throughout()) bytes += tensor.bytes;
+  }
+  return bytes;
+}
+
 // `role` nullopt: all of them.
 Use UseOf(const MemoryFacts& facts, const std::vector<Lifetimes>& lifetimes,
           std::optional<Role> role, Place place) {
@@ -162,7 +174,7 @@ Use UseOf(const MemoryFacts& facts, const std::vector<Lifetimes>& lifetimes,
         change[last ? buffer.death + 1 : lifetimes[p].first_use[buffer.tensors[i + 1]]] -= bytes;
       }
     }
-    int64_t live = use.now;
+    int64_t live = use.now - PartlyKept(facts.plan, p, role, place);
     for (size_t n = 0; n + 1 < change.size(); ++n) {
       live += change[n];
       if (live <= use.peak) continue;
@@ -339,7 +351,10 @@ std::string Summary(const MemoryPlan& plan) {
 
 std::string RunSummary(const MemoryFacts& facts) {
   std::vector<Lifetimes> lifetimes;
-  for (const Program* program : facts.programs) lifetimes.push_back(ComputeLifetimes(*program));
+  for (size_t p = 0; p < facts.programs.size(); ++p) {
+    lifetimes.push_back(
+        ComputeLifetimes(*facts.programs[p], /*in_place=*/true, facts.plan.programs[p].kept));
+  }
   std::string text =
       fmt::format("Memory summary, allocator {}\n", facts.used ? "caching" : "planned");
   AppendRoles(facts, lifetimes, text);

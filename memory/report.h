@@ -1,4 +1,4 @@
-// Readable reports: of a memory plan, and at the end of a run of what it used its memory for.
+// Readable reports of a memory plan, and at the end of a run of its use of memory.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // Lifetimes as ranges of sections.
 //
-// Sections are the times just before a death that follows a birth: buffers that live together do so
-// at one of them, and no section's buffers are all alive at another.
+// A section is the last time before a death that follows a birth. Any buffers that are alive
+// together are so in some section, and no section's buffers are all alive in another one.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 namespace plimsoll::memory {
 
 struct SectionRange {
-  int32_t first = 0, last = 0;  // included
+  int32_t first = 0, last = 0;  // inclusive
 };
 
-// Rising.
+// The times of the sections, rising.
 std::vector<int32_t> SectionTimes(std::span<const Interval> intervals);
 
-// Of an interval that is among those of the times.
+// The sections of an interval. `times`: SectionTimes of intervals that include it.
 SectionRange RangeOf(const Interval& interval, std::span<const int32_t> times);
 
 }  // namespace plimsoll::memory

@@ -1,13 +1,14 @@
-// Search for a placement within a capacity (offline dynamic storage allocation) along a skyline:
-// the highest ends of placed buffers at each section, a time at which a largest set of buffers is
-// alive.
+// Search for a placement within a capacity (offline dynamic storage allocation) along the skyline:
+// by section, the highest end of a placed buffer. A section is a time at which a maximal set of
+// buffers is alive.
 //
-// Where the skyline is lower than on both sides, a buffer that starts there lies within the dent,
-// or nothing does and the dent is filled up to the lower side. So a node fills the dent with the
-// fewest ways to do it, from its left or its right end. What stays empty is taken from the bytes
-// that the sections can spare, and a dent that nothing fills is a dead end. Few bytes to spare make
-// a node narrow: this is the search for placements close to the most bytes alive. Nodes are far
-// cheaper than those of memory/exact_placement.h, and blinder.
+// A dent is a run of sections whose skyline is lower than on both sides. Either a buffer within
+// these sections is placed at the bottom of the dent, or the dent is left empty up to its lower
+// side. Each step of the search takes the dent with the fewest such ways, and fills it from its
+// left or its right end. Empty bytes are subtracted from the bytes that a section can spare; a dent
+// that cannot be filled within them is a dead end. The fewer bytes to spare, the fewer ways: this
+// search finds placements close to the max live bytes. Its steps are much cheaper than those of
+// memory/exact_placement.h, but have weaker bounds.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ namespace plimsoll::memory {
 
 inline constexpr int64_t kUnplaced = -1;
 
-// As PlaceWithin of memory/exact_placement.h. `work` is in pairs of that search, by time. The seed
-// is of the order in which ways that seem alike are tried.
+// As PlaceWithin (memory/exact_placement.h). `work` is the number of that search's pairs that take
+// as long. `seed` orders ways that are rated alike.
 ExactPlacement PlaceAlongSkyline(std::span<const Interval> intervals, int64_t capacity,
                                  int64_t work, uint32_t seed = 0);
 

@@ -1,4 +1,4 @@
-// What finished programs take, in all and block by block.
+// The bytes and seconds of finished programs, by block.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace plimsoll::memory {
 
-// Parts of a training program: [0] before the blocks, [1 + i] forward of block i, [1 + N] the head
-// and the loss, [2 + N + i] backward of block i, [2 + 2N] after the blocks: the update.
+// The regions of a training program: [0] before the blocks, [1 + i] forward of block i, [1 + N] the
+// head and the loss, [2 + N + i] backward of block i, [2 + 2N] after the blocks: the update.
 inline int RegionCount(int blocks) { return 3 + 2 * blocks; }
 inline int ForwardRegion(int block) { return 1 + block; }
 inline int HeadRegion(int blocks) { return 1 + blocks; }
 inline int BackwardRegion(int blocks, int block) { return 2 + blocks + block; }
 inline int UpdateRegion(int blocks) { return 2 + 2 * blocks; }
 
-// Of one program, by region.
+// The use of one program, by region.
 struct ProgramUse {
   std::vector<int64_t> peaks;   // the most bytes of temporaries alive on the device
-  std::vector<int64_t> ends;    // those alive while its last node runs
-  std::vector<int64_t> again;   // by block: the most alive while its forward nodes run again
-  std::vector<double> seconds;  // of its nodes, with what they wait for
-  std::vector<double> work;     // the same without copies that run beside them
+  std::vector<int64_t> ends;    // bytes alive while its last node runs
+  std::vector<int64_t> again;   // by block: the most bytes alive while it is recomputed
+  std::vector<double> seconds;  // of its nodes, waiting included
+  std::vector<double> work;     // the same without copies that overlap
 };
 
 struct StepUse {
   std::vector<ProgramUse> programs;
-  std::vector<int64_t> times;  // how often each runs
+  std::vector<int64_t> times;  // the number of runs of each
   int64_t nodes = 0;
-  bool copies = false;  // to the host, or back
+  bool copies = false;  // whether there are copies to or from the host
 
   int64_t peak() const;  // of temporaries
   double seconds() const;
@@ -42,11 +42,11 @@ struct StepUse {
 StepUse MeasureStep(const std::vector<StepProgram>& step, int blocks, int64_t alignment,
                     const CostModel& cost);
 
-// Of persistent tensors of all programs, which share them by name.
+// The bytes of the persistent tensors of all programs, which share them by name.
 int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place,
                         int64_t alignment);
 
-// What a variant's step takes that keeps everything.
+// The use of a variant's step that keeps all activations.
 struct KeptUse : StepUse {
   int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
   double micro_steps = 0;                    // of a step

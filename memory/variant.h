@@ -1,4 +1,4 @@
-// One way to divide a step into programs, before it is decided which activations are kept.
+// One way to divide a step into programs, before the fates of activations are decided.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,11 @@ struct StepProgram {
 
 struct Variant {
   std::string name;  // "4 × 8 sequences"; empty: the only one
-  // What every plan of it has on the device all through the step, as far as is known without making
-  // one.
+  // A lower bound of the bytes of persistent tensors on the device, known before programs are made.
   int64_t least_device_bytes = 0;
-  // Equal for variants that may decide about the same tensors.
+  // Equal for variants whose decisions are about the same tensors.
   std::string activations = {};
-  // Makes what follows, once that is needed; empty: it is there.
+  // Fills in the members below when they are first needed; empty: they are filled in.
   std::function<void(Variant&)> make = nullptr;
 
   // Training programs before recomputation, one for each objective that the step trains.
@@ -40,18 +39,17 @@ struct Variant {
   int64_t micro_steps = 1;
   // Makes the step's programs for these decisions.
   std::function<std::vector<StepProgram>(const Fates&)> realize;
-  // The same with a program for each base by itself, where several bases become one program; empty:
-  // they never do.
+  // The same with one program for each base. Empty unless several bases become one program.
   std::function<std::vector<StepProgram>(const Fates&)> apart = nullptr;
 
-  // The number of blocks of a program, as decisions tell.
+  // The number of blocks that have decisions.
   int blocks() const {
     int count = 0;
     for (const Decision& decision : decisions) count = std::max(count, decision.block + 1);
     return count;
   }
   Fates KeepAll() const { return Fates(decisions.size(), graph::Retention::kSave); }
-  // Of activations that wait on the host.
+  // The bytes of offloaded activations.
   int64_t OffloadedBytes(const Fates& fates) const {
     int64_t bytes = 0;
     for (size_t d = 0; d < decisions.size(); ++d) {

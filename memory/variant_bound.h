@@ -1,5 +1,5 @@
-// Lower bounds of the time and bytes of a variant, which no candidate goes below: they prune
-// variants that are not worth a search.
+// Lower bounds of the seconds and bytes of a variant's candidates. They prune variants that need no
+// search.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ class VariantBound {
   VariantBound(const Variant& variant, const KeptUse& keep, const CostModel& cost,
                const SolverOptions& options);
 
-  // Of a plan that keeps everything, but for activations' bytes: what persistent tensors take.
+  // The seconds of keeping everything, and the bytes of persistent tensors.
   const Cost& cost() const { return cost_; }
-  // The seconds of a plan within so many bytes of the device; infinity: there is none.
+  // A lower bound of the seconds of a plan within `device_bytes`; infinity if none fits.
   double SecondsWithin(int64_t device_bytes) const;
 
  private:
   struct Saving {
-    double bytes, seconds;  // together with the savings that cost less a byte
+    double bytes, seconds;  // sums of this saving and all that cost fewer seconds per byte
   };
   Cost cost_;
-  double work_ = 0;              // seconds of a step without what it waits for
-  int64_t all_bytes_ = 0;        // persistent, and of activations that are all kept
-  std::vector<Saving> savings_;  // the cheapest a byte first
+  double work_ = 0;              // seconds of a step without waiting
+  int64_t all_bytes_ = 0;        // of persistent tensors and all activations
+  std::vector<Saving> savings_;  // by rising seconds per byte
 };
 
 }  // namespace plimsoll::memory

@@ -32,7 +32,7 @@ using graph::TensorId;
 // By TensorId.
 using Selected = std::vector<bool>;
 
-// Selects moments, masters and averages: what the update of a parameter changes in place.
+// Selects moments, masters and averages: the state that a parameter's update changes in place.
 void SelectState(const Program& program, Selected& selected) {
   const UpdateUnits units(program);
   for (size_t n = 0; n < program.nodes().size(); ++n) {
@@ -46,7 +46,7 @@ void SelectState(const Program& program, Selected& selected) {
   }
 }
 
-// What lives on the host, but for what waits there for a snapshot.
+// Selects all tensors that are placed on the host, except copies for a snapshot.
 Selected Selection(const Program& program) {
   Selected selected(program.tensors().size(), false);
   for (const TensorId id : graph::TensorIds(program)) {
@@ -57,7 +57,7 @@ Selected Selection(const Program& program) {
   return selected;
 }
 
-// Sums up squares of the selected gradients where these are.
+// Divides norms into sums of squares, each computed while its selected gradient is on the device.
 class NormApart {
  public:
   NormApart(Program& program, const Selected& selected)
@@ -67,7 +67,7 @@ class NormApart {
 
   void Run() {
     const std::vector<Node>& before = program_.nodes();
-    std::map<TensorId, size_t> written;  // behind which node
+    std::map<TensorId, size_t> written;  // by gradient: the node that writes it last
     std::vector<bool> moves(before.size(), false);
     for (size_t n = 0; n < before.size(); ++n) {
       for (TensorId id : before[n].outputs) {
@@ -107,7 +107,7 @@ class NormApart {
   }
 
  private:
-  // A gradient, and the node that sums up its squares or takes its norm.
+  // A gradient, and the norm that reads it or its sum of squares.
   struct Summed {
     TensorId gradient = kNoTensor;
     size_t by = 0;
@@ -124,7 +124,7 @@ class NormApart {
            node.op->name == "global_norm";
   }
 
-  // One gradient's part of a norm that is taken apart already.
+  // One gradient's part of a norm that is divided already.
   static bool IsSum(const Node& node) {
     return node.phase == graph::Phase::kUpdate && node.op->name == "square_sum";
   }
@@ -175,7 +175,7 @@ graph::PassResult PlaceOnHost::Run(Program& program) {
   for (const TensorId id : graph::TensorIds(program)) {
     const TensorId root = program.Root(id);
     if (!selected[root] || !may_leave(program.tensor(root))) continue;
-    program.mutable_tensor(id).place = Place::kHost;  // views lie where their base is
+    program.mutable_tensor(id).place = Place::kHost;  // a view has the place of its base
     if (id != root) continue;
     bytes += program.tensor(id).bytes();
     ++tensors;
@@ -186,19 +186,19 @@ graph::PassResult PlaceOnHost::Run(Program& program) {
 
 graph::PassResult HostParameters::Run(Program& program) {
   Selected selected = Selection(program);
-  if (!HasStays(program, selected)) return {false, "no node uses what lives on the host"};
+  if (!HasResidencies(program, selected)) return {false, "no node uses what lives on the host"};
   NormApart(program, selected).Run();
   JoinUnits(program);
   selected.resize(program.tensors().size(), false);
-  const std::vector<StayGroup> groups = FindStays(program, selected);
+  const std::vector<FetchGroup> groups = FindResidencies(program, selected);
   EmitTransfers(program, groups, options_.ahead_bytes);
-  size_t stays = 0;
+  size_t residencies = 0;
   int64_t bytes = 0;
-  for (const StayGroup& group : groups) {
-    stays += group.stays.size();
+  for (const FetchGroup& group : groups) {
+    residencies += group.residencies.size();
     bytes += group.to_load;
   }
-  return {true, fmt::format("{} stays on the device, {} to load", stays, FormatBytes(bytes))};
+  return {true, fmt::format("{} stays on the device, {} to load", residencies, FormatBytes(bytes))};
 }
 
 }  // namespace plimsoll::optim

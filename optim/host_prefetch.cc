@@ -25,39 +25,41 @@ using graph::Program;
 using graph::Tensor;
 using graph::TensorId;
 
-// A selected tensor on the device.
-struct Here {
-  TensorId staged = kNoTensor;   // its copy, while it arrives
-  TensorId current = kNoTensor;  // what nodes read: the copy, and after a change the new value
-  std::map<TensorId, TensorId> views;  // of `current`, by view of the tensor on the host
+// The copy on the device of a tensor that is placed on the host.
+struct DeviceCopy {
+  TensorId staged = kNoTensor;         // the copy while it is fetched
+  TensorId current = kNoTensor;        // what nodes read: the fetched copy, or a newer value
+  std::map<TensorId, TensorId> views;  // views of `current`, by the view of the tensor on the host
 };
 
-// A tensor on its way back.
-struct Store {
+// A copy that is being written back to the host.
+struct Eviction {
   TensorId host = kNoTensor;
   TensorId value = kNoTensor;
   Phase phase = Phase::kForward;
   std::string scope;
 };
 
-// Twice the largest group in a block: see optim/host_parameters.h.
-int64_t DefaultAhead(const std::vector<StayGroup>& groups) {
+// The default limit: twice the bytes of the largest group of a block (optim/host_parameters.h).
+int64_t DefaultAhead(const std::vector<FetchGroup>& groups) {
   int64_t largest = 0;
-  for (const StayGroup& group : groups) {
+  for (const FetchGroup& group : groups) {
     if (group.in_block && !group.at_end) largest = std::max(largest, group.bytes);
   }
   return 2 * largest;
 }
 
-// Below the peak of the program, in the update at its end, beside stays that last until then.
-int64_t SpareAtEnd(const Program& program, const std::vector<StayGroup>& groups) {
+// The bytes that the update at the end of the program leaves free below the program's peak, without
+// those of residencies that last into the update.
+int64_t SpareAtEnd(const Program& program, const std::vector<FetchGroup>& groups) {
   const size_t begin = graph::UpdateTail(program);
   const std::vector<int64_t> spare = SpareBytes(program);
   if (begin >= spare.size()) return 0;
   int64_t bytes = *std::min_element(spare.begin() + static_cast<ptrdiff_t>(begin), spare.end());
-  for (const StayGroup& group : groups) {
-    for (const Stay& stay : group.stays) {
-      if (stay.first < begin && stay.last >= begin) bytes -= program.tensor(stay.tensor).bytes();
+  for (const FetchGroup& group : groups) {
+    for (const Residency& residency : group.residencies) {
+      if (residency.first < begin && residency.last >= begin)
+        bytes -= program.tensor(residency.tensor).bytes();
     }
   }
   return bytes;
@@ -65,30 +67,31 @@ int64_t SpareAtEnd(const Program& program, const std::vector<StayGroup>& groups)
 
 class Transfers {
  public:
-  Transfers(Program& program, const std::vector<StayGroup>& groups, int64_t ahead_bytes)
+  Transfers(Program& program, const std::vector<FetchGroup>& groups, int64_t ahead_bytes)
       : program_(program),
         builder_(program),
         slices_(program),
         groups_(groups),
         ahead_bytes_(ahead_bytes) {
     builder_.set_made_by("host_parameters");
-    bool stores_at_end = false;
+    bool evicts_at_end = false;
     int64_t largest_at_end = 0;
-    for (const StayGroup& group : groups) {
-      stores_at_end =
-          stores_at_end || (group.at_end && std::ranges::any_of(group.stays, &Stay::changes));
+    for (const FetchGroup& group : groups) {
+      evicts_at_end = evicts_at_end ||
+                      (group.at_end && std::ranges::any_of(group.residencies, &Residency::changes));
       if (group.at_end) largest_at_end = std::max(largest_at_end, group.bytes);
       if (group.at_end && group.in_block) end_bytes_ = std::max(end_bytes_, group.bytes);
-      for (const Stay& stay : group.stays) {
-        ends_[stay.last].push_back(&stay);
-        left_[stay.tensor].push_back(&stay);
-        if (slices_.Contains(stay.tensor)) overlaps_[stay.tensor] = {program.Root(stay.tensor)};
+      for (const Residency& residency : group.residencies) {
+        ends_[residency.last].push_back(&residency);
+        remaining_[residency.tensor].push_back(&residency);
+        if (slices_.Contains(residency.tensor))
+          overlaps_[residency.tensor] = {program.Root(residency.tensor)};
       }
     }
     if (end_bytes_ > 0) {
-      // Beside what is on its way stands the group that is computed with.
+      // The group in use needs room in addition to copies in flight.
       const int64_t spare = SpareAtEnd(program, groups) - largest_at_end;
-      end_bytes_ = std::max(end_bytes_, stores_at_end ? spare / 2 : spare);
+      end_bytes_ = std::max(end_bytes_, evicts_at_end ? spare / 2 : spare);
     }
     for (const auto& [slice, whole] : std::map(overlaps_)) {
       overlaps_[whole.front()].push_back(slice);
@@ -104,19 +107,19 @@ class Transfers {
   void Run() {
     nodes_ = std::exchange(program_.mutable_nodes(), {});
     program_.mutable_nodes().reserve(2 * nodes_.size());
-    for (at_ = 0; at_ < nodes_.size(); ++at_) {
-      if (begun_ < groups_.size() && groups_[begun_].first == at_) {
+    for (now_ = 0; now_ < nodes_.size(); ++now_) {
+      if (begun_ < groups_.size() && groups_[begun_].first == now_) {
         Begin(groups_[begun_]);
       } else {
-        LoadAhead();
+        Prefetch();
       }
-      Move(nodes_[at_]);
-      const auto ends = ends_.find(at_);
+      Rewrite(nodes_[now_]);
+      const auto ends = ends_.find(now_);
       if (ends == ends_.end()) continue;
-      for (const Stay* stay : ends->second) End(*stay);
+      for (const Residency* residency : ends->second) End(*residency);
     }
-    if (!nodes_.empty()) at_ = nodes_.size() - 1;
-    FinishStores(0);
+    if (!nodes_.empty()) now_ = nodes_.size() - 1;
+    FinishEvictions(0);
     program_.DropUnusedTensors();
   }
 
@@ -125,167 +128,171 @@ class Transfers {
 
   int64_t BytesOf(TensorId id) const { return program_.tensor(id).bytes(); }
 
-  // The first group that has not started to load, where it may and there is room for it.
-  void LoadAhead() {
-    while (loaded_ < groups_.size() && MayLoad(groups_[loaded_])) Load(groups_[loaded_++]);
+  // Starts to fetch the next groups, as many as the limit on bytes in flight allows.
+  void Prefetch() {
+    while (fetched_ < groups_.size() && MayFetch(groups_[fetched_])) Fetch(groups_[fetched_++]);
   }
 
-  bool MayLoad(const StayGroup& group) const {
-    if (at_ < group.earliest) return false;
+  bool MayFetch(const FetchGroup& group) const {
+    if (now_ < group.earliest) return false;
     const int64_t most = group.at_end ? end_bytes_ : ahead_bytes_;
-    if (under_way_ > 0 && under_way_ + group.to_load > most) return false;
-    return std::ranges::all_of(group.stays, [&](const Stay& stay) { return IsAway(stay); });
+    if (fetching_bytes_ > 0 && fetching_bytes_ + group.to_load > most) return false;
+    return std::ranges::all_of(group.residencies,
+                               [&](const Residency& residency) { return IsOnHost(residency); });
   }
 
-  // Whether the tensor's stays before this one are over and stored, and those that change the same
-  // memory.
-  bool IsAway(const Stay& stay) const {
-    if (left_.at(stay.tensor).front() != &stay || IsStoring(stay.tensor)) return false;
-    const auto overlaps = overlaps_.find(stay.tensor);
+  // Whether the host has the newest value: the tensor's earlier residencies, and those of slices or
+  // tensors that change the same memory, have ended and are written back.
+  bool IsOnHost(const Residency& residency) const {
+    if (remaining_.at(residency.tensor).front() != &residency || IsEvicting(residency.tensor))
+      return false;
+    const auto overlaps = overlaps_.find(residency.tensor);
     if (overlaps == overlaps_.end()) return true;
     return std::ranges::none_of(overlaps->second, [&](TensorId other) {
-      const auto left = left_.find(other);
-      return left != left_.end() && std::ranges::any_of(left->second, [&](const Stay* earlier) {
-               return earlier->changes && earlier->first < stay.first;
+      const auto left = remaining_.find(other);
+      return left != remaining_.end() &&
+             std::ranges::any_of(left->second, [&](const Residency* earlier) {
+               return earlier->changes && earlier->first < residency.first;
              });
     });
   }
 
-  // Whether some of the tensor's memory is under way to the host.
-  bool IsStoring(TensorId host) const {
+  // Whether some of the tensor's memory is being written back.
+  bool IsEvicting(TensorId host) const {
     const auto overlaps = overlaps_.find(host);
-    return std::ranges::any_of(stores_, [&](const Store& store) {
+    return std::ranges::any_of(evictions_, [&](const Eviction& store) {
       return store.host == host ||
              (overlaps != overlaps_.end() &&
               std::ranges::find(overlaps->second, store.host) != overlaps->second.end());
     });
   }
 
-  void Load(const StayGroup& group) {
-    under_way_ += group.to_load;
+  void Fetch(const FetchGroup& group) {
+    fetching_bytes_ += group.to_load;
     const Phase phase = PhaseFor(nodes_[group.first].phase);
-    for (const Stay& stay : group.stays) {
-      if (!stay.loads) continue;
-      if (slices_.Contains(stay.tensor)) EmitSlice(stay, phase);
-      Here& here = here_[stay.tensor];
-      here.staged = AddLike(stay.tensor, ".staged");
-      Emit("copy_start", {stay.tensor}, here.staged, phase, nodes_[stay.user].scope);
+    for (const Residency& residency : group.residencies) {
+      if (!residency.loads) continue;
+      if (slices_.Contains(residency.tensor)) EmitSlice(residency, phase);
+      DeviceCopy& copy = copies_[residency.tensor];
+      copy.staged = AddLike(residency.tensor, ".staged");
+      Emit("copy_start", {residency.tensor}, copy.staged, phase, nodes_[residency.user].scope);
     }
   }
 
-  // The node that makes the slice stands before the copy of it.
-  void EmitSlice(const Stay& stay, Phase phase) {
-    Node node = nodes_[view_nodes_[static_cast<size_t>(stay.tensor)]];
+  // Emits the node that makes the slice, before the copy that reads it.
+  void EmitSlice(const Residency& residency, Phase phase) {
+    Node node = nodes_[view_nodes_[static_cast<size_t>(residency.tensor)]];
     node.phase = phase;
-    node.micro_step = nodes_[at_].micro_step;
+    node.micro_step = nodes_[now_].micro_step;
     program_.mutable_nodes().push_back(std::move(node));
   }
 
-  void Begin(const StayGroup& group) {
+  void Begin(const FetchGroup& group) {
     ++begun_;
-    FinishStores(group.at_end ? end_bytes_ : ahead_bytes_);
-    if (loaded_ < begun_) {
-      for (const Stay& stay : group.stays) FinishStoreOf(stay.tensor);
-      Load(groups_[loaded_++]);
+    FinishEvictions(group.at_end ? end_bytes_ : ahead_bytes_);
+    if (fetched_ < begun_) {
+      for (const Residency& residency : group.residencies) FinishEvictionOf(residency.tensor);
+      Fetch(groups_[fetched_++]);
     }
-    under_way_ -= group.to_load;
-    LoadAhead();
-    for (const Stay& stay : group.stays) {
-      if (!stay.loads) continue;
-      Here& here = here_.at(stay.tensor);
-      here.current = AddLike(stay.tensor, ".loaded", here.staged);
-      Emit("copy_done", {here.staged, stay.tensor}, here.current, nodes_[at_].phase,
-           nodes_[stay.user].scope);
+    fetching_bytes_ -= group.to_load;
+    Prefetch();
+    for (const Residency& residency : group.residencies) {
+      if (!residency.loads) continue;
+      DeviceCopy& copy = copies_.at(residency.tensor);
+      copy.current = AddLike(residency.tensor, ".loaded", copy.staged);
+      Emit("copy_done", {copy.staged, residency.tensor}, copy.current, nodes_[now_].phase,
+           nodes_[residency.user].scope);
     }
   }
 
-  void End(const Stay& stay) {
-    left_.at(stay.tensor).pop_front();
-    const auto here = here_.extract(stay.tensor);
-    if (!stay.changes) return;
-    const Phase phase = nodes_[at_].phase;
-    const std::string& scope = nodes_[stay.user].scope;
-    Emit("copy_start", {here.mapped().current}, stay.tensor, phase, scope);
-    stores_.push_back({stay.tensor, here.mapped().current, phase, scope});
-    storing_ += BytesOf(stay.tensor);
+  void End(const Residency& residency) {
+    remaining_.at(residency.tensor).pop_front();
+    const auto copy = copies_.extract(residency.tensor);
+    if (!residency.changes) return;
+    const Phase phase = nodes_[now_].phase;
+    const std::string& scope = nodes_[residency.user].scope;
+    Emit("copy_start", {copy.mapped().current}, residency.tensor, phase, scope);
+    evictions_.push_back({residency.tensor, copy.mapped().current, phase, scope});
+    evicting_bytes_ += BytesOf(residency.tensor);
   }
 
-  // Finishes the oldest ones until at most so many bytes are on their way.
-  void FinishStores(int64_t bytes) {
-    while (!stores_.empty() && storing_ > bytes) FinishFirstStore();
+  // Finishes the oldest evictions until at most `bytes` are in flight.
+  void FinishEvictions(int64_t bytes) {
+    while (!evictions_.empty() && evicting_bytes_ > bytes) FinishOldestEviction();
   }
 
-  void FinishStoreOf(TensorId host) {
-    while (IsStoring(host)) FinishFirstStore();
+  void FinishEvictionOf(TensorId host) {
+    while (IsEvicting(host)) FinishOldestEviction();
   }
 
-  void FinishFirstStore() {
-    const Store store = std::move(stores_.front());
-    stores_.pop_front();
-    storing_ -= BytesOf(store.host);
+  void FinishOldestEviction() {
+    const Eviction store = std::move(evictions_.front());
+    evictions_.pop_front();
+    evicting_bytes_ -= BytesOf(store.host);
     const TensorId stored = AddLike(store.host, ".stored", store.host);
-    // This view of a carried tensor is carried, and so a result: no node of this program reads it,
-    // yet the node must stay.
+    // Persistent, since it is a view of a persistent tensor. So the node is kept, although no node
+    // of this program reads its output.
     program_.mutable_tensor(stored).persistent = true;
     Emit("copy_done", {store.host, store.value}, stored, PhaseFor(store.phase), store.scope);
   }
 
-  // The phase of a copy that is emitted here for a node of that phase: an update's copies belong to
-  // the update, and no others do, since only updates read what an update has written.
+  // The phase of a copy that is emitted at the current node for a node of `phase`. Copies for an
+  // update, and only those, have the phase of updates: only updates read what an update has
+  // written.
   Phase PhaseFor(Phase phase) const {
-    const Phase here = nodes_[at_].phase;
-    if (here == Phase::kForward) return here;  // in which nothing is updated yet
+    const Phase here = nodes_[now_].phase;
+    if (here == Phase::kForward) return here;  // the forward pass updates nothing
     if (phase == Phase::kUpdate) return phase;
     return here == Phase::kUpdate ? Phase::kBackward : here;
   }
 
-  // Adds the node, which then works on what stands here.
-  void Move(Node& node) {
-    if (node.op->view && IsAbout(node.outputs[0])) {
-      // Others are made again where they are read.
+  // Adds the node, with copies on the device in place of tensors on the host.
+  void Rewrite(Node& node) {
+    if (node.op->view && IsOffloaded(node.outputs[0])) {
+      // Other views are emitted again where they are read.
       if (ops::IsCollectiveDone(*node.op)) MakeView(node.outputs[0]);
       return;
     }
     for (TensorId& id : node.inputs) {
-      if (IsAbout(id)) id = Read(id);
+      if (IsOffloaded(id)) id = DeviceTensor(id);
     }
     for (TensorId& id : node.outputs) {
-      if (!IsAbout(id)) continue;
-      if (id != slices_.StayingOf(id)) {
+      if (!IsOffloaded(id)) continue;
+      if (id != slices_.UnitOf(id)) {
         throw InternalError("'" + program_.tensor(program_.Root(id)).name +
                             "' lives on the host, but " + node.op->name + " changes a part of it");
       }
-      Here& here = here_[id];
-      here = {kNoTensor, AddLike(id, ".updated"), {}};
-      id = here.current;
+      DeviceCopy& copy = copies_[id];
+      copy = {kNoTensor, AddLike(id, ".updated"), {}};
+      id = copy.current;
     }
     program_.mutable_nodes().push_back(std::move(node));
     // Copies for this node's tensors take its scope.
     node.scope = program_.nodes().back().scope;
   }
 
-  bool IsAbout(TensorId id) const {
-    return id != kNoTensor && left_.contains(slices_.StayingOf(id));
+  bool IsOffloaded(TensorId id) const {
+    return id != kNoTensor && remaining_.contains(slices_.UnitOf(id));
   }
 
-  // What to read for a selected tensor or a view of it.
-  TensorId Read(TensorId id) {
-    const TensorId staying = slices_.StayingOf(id);
-    Here& here = here_.at(staying);
-    if (id == staying) return here.current;
-    const auto known = here.views.find(id);
-    if (known != here.views.end()) return known->second;
+  // What a node reads on the device for a tensor on the host or a view of it.
+  TensorId DeviceTensor(TensorId id) {
+    const TensorId unit = slices_.UnitOf(id);
+    DeviceCopy& copy = copies_.at(unit);
+    if (id == unit) return copy.current;
+    const auto known = copy.views.find(id);
+    if (known != copy.views.end()) return known->second;
     const size_t n = view_nodes_[static_cast<size_t>(id)];
-    // What ranks have done together before this stay is the tensor itself.
+    // The collective has ended before this residency: its result is the tensor itself.
     if (n != kNoNode && ops::IsCollectiveDone(*nodes_[n].op)) {
-      return Read(program_.tensor(id).alias->base);
+      return DeviceTensor(program_.tensor(id).alias->base);
     }
     return MakeView(id);
   }
 
-  // A view of a selected tensor as that stands here, with the node that makes it.
+  // A view of the tensor's current copy on the device, with the node that makes it.
   TensorId MakeView(TensorId id) {
-    const TensorId base = Read(program_.tensor(id).alias->base);
+    const TensorId base = DeviceTensor(program_.tensor(id).alias->base);
     Tensor view = program_.tensor(id);
     view.name = program_.FreshName(view.name + ".loaded");
     view.place = Place::kDevice;
@@ -296,10 +303,10 @@ class Transfers {
       Node node = nodes_[n];
       node.inputs[0] = base;
       node.outputs = {made};
-      node.phase = nodes_[at_].phase;
+      node.phase = nodes_[now_].phase;
       program_.mutable_nodes().push_back(std::move(node));
     }
-    here_.at(slices_.StayingOf(id)).views[id] = made;
+    copies_.at(slices_.UnitOf(id)).views[id] = made;
     return made;
   }
 
@@ -311,32 +318,34 @@ class Transfers {
             const std::string& scope) {
     builder_.set_phase(phase);
     builder_.set_scope(scope);
-    builder_.set_micro_step(nodes_[at_].micro_step);
+    builder_.set_micro_step(nodes_[now_].micro_step);
     builder_.EmitInto({output}, op, std::move(inputs));
   }
 
   Program& program_;
   graph::Builder builder_;
   const Slices slices_;
-  const std::vector<StayGroup>& groups_;
+  const std::vector<FetchGroup>& groups_;
   const int64_t ahead_bytes_;
-  int64_t end_bytes_ = 0;           // the same at the end of a step; 0: one group at a time
-  std::vector<Node> nodes_;         // the original ones
+  int64_t end_bytes_ = 0;           // the limit at the end of a step; 0: one group at a time
+  std::vector<Node> nodes_;         // the original nodes
   std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
-  size_t at_ = 0;                   // the original node that is due
-  size_t loaded_ = 0, begun_ = 0;   // how many groups have
-  int64_t under_way_ = 0;           // bytes of groups that are loaded and have not begun
-  std::map<size_t, std::vector<const Stay*>> ends_;     // by the node behind which they end
-  std::map<TensorId, std::deque<const Stay*>> left_;    // of a tensor, those that have not ended
-  std::map<TensorId, std::vector<TensorId>> overlaps_;  // a slice's whole, a whole's slices
-  std::map<TensorId, Here> here_;                       // by tensor on the host
-  std::deque<Store> stores_;                            // under way, the oldest first
-  int64_t storing_ = 0;                                 // their bytes
+  size_t now_ = 0;                  // the index of the current original node
+  size_t fetched_ = 0, begun_ = 0;  // numbers of groups
+  int64_t fetching_bytes_ = 0;      // bytes of groups that are fetched and have not begun
+  std::map<size_t, std::vector<const Residency*>> ends_;  // by the node after which they end
+  std::map<TensorId, std::deque<const Residency*>>
+      remaining_;  // by tensor: those that have not ended
+  std::map<TensorId, std::vector<TensorId>>
+      overlaps_;                           // by slice: its tensor; by tensor: its slices
+  std::map<TensorId, DeviceCopy> copies_;  // by tensor on the host
+  std::deque<Eviction> evictions_;         // in flight, the oldest first
+  int64_t evicting_bytes_ = 0;             // bytes of `evictions_`
 };
 
 }  // namespace
 
-void EmitTransfers(Program& program, const std::vector<StayGroup>& groups,
+void EmitTransfers(Program& program, const std::vector<FetchGroup>& groups,
                    std::optional<int64_t> ahead_bytes) {
   Transfers(program, groups, ahead_bytes.value_or(DefaultAhead(groups))).Run();
 }

@@ -10,8 +10,8 @@
 
 namespace plimsoll::optim {
 
-// Adds the copies, and has the nodes work on them, as described in optim/host_parameters.h.
-void EmitTransfers(graph::Program& program, const std::vector<StayGroup>& groups,
+// Adds the copies, and lets the nodes work on them, as described in optim/host_parameters.h.
+void EmitTransfers(graph::Program& program, const std::vector<FetchGroup>& groups,
                    std::optional<int64_t> ahead_bytes);
 
 }  // namespace plimsoll::optim

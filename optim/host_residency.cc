@@ -29,14 +29,14 @@ using graph::Transfer;
 struct Access {
   size_t node = 0;
   bool reads = false, writes = false;
-  // Whether the tensor stays from the access before until this one, wherever that was: this is the
-  // end of what ranks do together, or the start of their sum of a gradient.
-  bool goes_on = false;
-  bool ends_collective = false;  // the first of the two
+  // Whether the residency of the previous access continues, in whichever region that was: this node
+  // ends a collective, or starts the sum of a gradient among ranks.
+  bool continues = false;
+  bool ends_collective = false;  // `continues` because of the first of the two
 };
 
-// The accesses of each tensor, in the order of the nodes. Views are followed to where they are
-// read; but until the end of what ranks do together its tensors must stay.
+// The accesses of each tensor, in the order of the nodes. A view is no access: its readers are. The
+// end of a collective is one, since its tensors must be on the device until then.
 using Accesses = std::map<TensorId, std::vector<Access>>;
 
 Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
@@ -44,14 +44,14 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   const Slices slices(program);
   const auto add = [&](TensorId id, size_t node) -> Access* {
     if (!on_host[static_cast<size_t>(program.Root(id))]) return nullptr;
-    std::vector<Access>& of_tensor = accesses[slices.StayingOf(id)];
+    std::vector<Access>& of_tensor = accesses[slices.UnitOf(id)];
     if (of_tensor.empty() || of_tensor.back().node != node) of_tensor.push_back({node});
     return &of_tensor.back();
   };
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const Node& node = program.nodes()[n];
     const bool ends = ops::IsCollectiveDone(*node.op);
-    // Views use nothing where they are; copies that are in the program already stay as they are.
+    // Nodes that make views access nothing. Copies that the program already has are not changed.
     if ((node.op->view && !ends) || node.op->transfer == Transfer::kCopyStart) continue;
     for (TensorId id : graph::Present(node.inputs)) {
       Access* const access = add(id, n);
@@ -59,7 +59,7 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
       const bool sums =
           ops::IsCollective(*node.op) && program.tensor(program.Root(id)).role == Role::kGradient;
       access->reads = true;
-      access->goes_on = ends || sums;
+      access->continues = ends || sums;
       access->ends_collective = ends;
     }
     if (ends) continue;
@@ -70,7 +70,7 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   return accesses;
 }
 
-// Nodes between which a tensor need not leave.
+// Nodes between which a tensor is not evicted.
 struct Region {
   size_t first = 0, last = 0;
   bool at_end = false;
@@ -88,7 +88,7 @@ class Regions {
   }
 
   const Region& Of(size_t node) const { return regions_[of_nodes_[node]]; }
-  // How many regions begin before that of the node; those of the update last.
+  // The number of regions that begin before that of the node. Regions of the update come last.
   size_t NumberOf(size_t node) const { return of_nodes_[node]; }
   bool AreNeighbours(size_t before, size_t node) const {
     if (before >= update_begin_) return false;
@@ -98,20 +98,21 @@ class Regions {
   bool HasUpdates() const { return units_.count() > 0; }
   bool IsUpdate(size_t node) const { return units_.Of(node) != kNoUnit; }
 
-  // Tensors that are gathered one behind the other come together: the first of these nodes. Of any
-  // other node, itself.
-  size_t FirstBeside(size_t node) const {
+  // The first node of a run of consecutive collectives of one op, whose tensors are fetched as one
+  // group. Any other node is its own.
+  size_t FirstOfGathers(size_t node) const {
     const std::vector<Node>& nodes = program_.nodes();
     if (!ops::IsCollective(*nodes[node].op)) return node;
     while (node > 0 && nodes[node - 1].op == nodes[node].op) --node;
     return node;
   }
 
-  // Whether the node belongs to a block, which is not always that around it: the head's update may
-  // stand within the backward pass of one.
+  // Whether the node belongs to a block. The nodes around it may belong to another one: the head's
+  // update may come within the backward pass of a block.
   bool IsOfBlock(size_t node) const { return blocks_.Of(node) != graph::kNoBlock; }
 
-  // The first node of the region before; of the first region, and at the end, of itself.
+  // The first node of the previous region. The first region, and those of the update at the end,
+  // have none: there it is the first node of the region or of the update.
   size_t EarliestFor(size_t node) const {
     const size_t region = of_nodes_[node];
     if (node >= update_begin_) return update_begin_;
@@ -125,7 +126,7 @@ class Regions {
     for (size_t n = 0; n < update_begin_; ++n) {
       const Node& node = program_.nodes()[n];
       graph::DirectedBlock here = blocks_.DirectedOf(n);
-      // Collectives, what they send of weights, and updates interrupt no block.
+      // Collectives, the nodes that make shards for them, and updates do not end a block's region.
       const bool passing = graph::OnlyMoves(node) || graph::MakesParameter(program_, node) ||
                            node.phase == Phase::kUpdate || takes_in_sum[n];
       if (passing && n > 0) here = last;
@@ -138,7 +139,7 @@ class Regions {
     }
   }
 
-  // Of the update at the end. A node that belongs to no parameter is a region.
+  // Finds the regions of the update at the end. A node that belongs to no parameter is one.
   void FindGroups(const Accesses& accesses) {
     std::vector<int64_t> bytes(static_cast<size_t>(units_.count()), 0);  // on the host
     for (const auto& [tensor, of_tensor] : accesses) {
@@ -152,7 +153,7 @@ class Regions {
     }
     const int64_t largest = bytes.empty() ? 0 : std::ranges::max(bytes);
     std::vector<size_t> region_of(bytes.size(), kNoRegion);  // by unit
-    size_t group = kNoRegion;                                // the last one
+    size_t group = kNoRegion;                                // the latest one
     int64_t in_group = 0;
     for (size_t n = update_begin_; n < program_.nodes().size(); ++n) {
       const int unit = units_.Of(n);
@@ -186,67 +187,69 @@ class Regions {
   std::vector<size_t> of_nodes_;  // indices into regions_
 };
 
-// The stays of one tensor.
-std::vector<Stay> Cut(TensorId tensor, const std::vector<Access>& accesses,
-                      const Regions& regions) {
-  std::vector<Stay> stays;
-  bool gathered = false;  // was the access before the end of a collective?
+// The residencies of one tensor.
+std::vector<Residency> ResidenciesOf(TensorId tensor, const std::vector<Access>& accesses,
+                                     const Regions& regions) {
+  std::vector<Residency> residencies;
+  bool gathered = false;  // whether the previous access ended a collective
   for (const Access& access : accesses) {
     const size_t region = regions.NumberOf(access.node);
-    const size_t before = stays.empty() ? 0 : regions.NumberOf(stays.back().last);
-    // The part of a weight that has been gathered for the backward pass waits for an update soon
-    // after: within the backward pass it comes when its gradient is summed, in the next region or
-    // the one behind.
+    const size_t before = residencies.empty() ? 0 : regions.NumberOf(residencies.back().last);
+    // A shard that was gathered for the backward pass is kept for its update. Within the backward
+    // pass the update comes when the gradient is summed, one or two regions later.
     const bool waits = gathered && regions.IsUpdate(access.node) && region - before <= 2;
-    const bool same = !stays.empty() && (region == before || access.goes_on || waits);
+    const bool same = !residencies.empty() && (region == before || access.continues || waits);
     gathered = access.ends_collective;
     if (!same) {
-      stays.push_back({.tensor = tensor,
-                       .first = regions.FirstBeside(access.node),
-                       .last = access.node,
-                       .user = access.node,
-                       .loads = access.reads});
+      residencies.push_back({.tensor = tensor,
+                             .first = regions.FirstOfGathers(access.node),
+                             .last = access.node,
+                             .user = access.node,
+                             .loads = access.reads});
     }
-    stays.back().last = access.node;
-    stays.back().changes = stays.back().changes || access.writes;
+    residencies.back().last = access.node;
+    residencies.back().changes = residencies.back().changes || access.writes;
   }
-  return stays;
+  return residencies;
 }
 
-// Joins stays in neighbouring regions between which no other one begins. The update is the
+// Merges residencies in neighbouring regions if no other begins between them. The update is the
 // neighbour of the backward pass.
-void Join(std::vector<Stay>& stays, const std::set<size_t>& begins, const Regions& regions) {
-  std::vector<Stay> joined;
-  for (const Stay& stay : stays) {
-    if (!joined.empty() && regions.AreNeighbours(joined.back().last, stay.first) &&
-        *begins.upper_bound(joined.back().last) == stay.first) {
-      joined.back().last = stay.last;
-      joined.back().changes = joined.back().changes || stay.changes;
+void Merge(std::vector<Residency>& residencies, const std::set<size_t>& begins,
+           const Regions& regions) {
+  std::vector<Residency> joined;
+  for (const Residency& residency : residencies) {
+    if (!joined.empty() && regions.AreNeighbours(joined.back().last, residency.first) &&
+        *begins.upper_bound(joined.back().last) == residency.first) {
+      joined.back().last = residency.last;
+      joined.back().changes = joined.back().changes || residency.changes;
     } else {
-      joined.push_back(stay);
+      joined.push_back(residency);
     }
   }
-  stays = std::move(joined);
+  residencies = std::move(joined);
 }
 
-// The gradients that are complete last stay until the update, rather than leave and come back, as
-// long as they fit below the peak of the program.
+// Keeps the gradients that are complete last on the device until the update, as long as they fit
+// below the peak of the program. Otherwise they would be evicted and fetched again.
 void KeepLastGradients(const Program& program, const Regions& regions,
                        const std::set<TensorId>& sliced,
-                       std::map<TensorId, std::vector<Stay>>& by_tensor) {
-  std::vector<std::vector<Stay>*> order;
-  for (auto& [tensor, stays] : by_tensor) {
+                       std::map<TensorId, std::vector<Residency>>& by_tensor) {
+  std::vector<std::vector<Residency>*> order;
+  for (auto& [tensor, residencies] : by_tensor) {
     if (program.tensor(tensor).role != Role::kGradient || sliced.contains(tensor)) continue;
-    if (stays.size() < 2 || !regions.Of(stays.back().first).at_end) continue;
-    if (!regions.Of(stays[stays.size() - 2].first).at_end) order.push_back(&stays);
+    if (residencies.size() < 2 || !regions.Of(residencies.back().first).at_end) continue;
+    if (!regions.Of(residencies[residencies.size() - 2].first).at_end)
+      order.push_back(&residencies);
   }
   if (order.empty()) return;
-  std::ranges::stable_sort(order, std::greater(),
-                           [](const auto* stays) { return (*stays)[stays->size() - 2].last; });
+  std::ranges::stable_sort(order, std::greater(), [](const auto* residencies) {
+    return (*residencies)[residencies->size() - 2].last;
+  });
   std::vector<int64_t> spare = SpareBytes(program);
-  for (std::vector<Stay>* stays : order) {
-    const Stay update = stays->back();
-    Stay& before = (*stays)[stays->size() - 2];
+  for (std::vector<Residency>* residencies : order) {
+    const Residency update = residencies->back();
+    Residency& before = (*residencies)[residencies->size() - 2];
     const int64_t bytes = program.tensor(update.tensor).bytes();
     const std::span between(spare.begin() + static_cast<ptrdiff_t>(before.last),
                             spare.begin() + static_cast<ptrdiff_t>(update.last) + 1);
@@ -254,19 +257,19 @@ void KeepLastGradients(const Program& program, const Regions& regions,
     for (int64_t& left : between) left -= bytes;
     before.last = update.last;
     before.changes = before.changes || update.changes;
-    stays->pop_back();
+    residencies->pop_back();
   }
 }
 
-// At the end of a step, the tensors of a group come and go together.
-void Widen(std::vector<Stay>& stays, const Regions& regions) {
-  for (size_t i = 0; i < stays.size(); ++i) {
-    const Region& region = regions.Of(stays[i].first);
+// At the end of a step, the tensors of a region are fetched and evicted together.
+void WidenToGroup(std::vector<Residency>& residencies, const Regions& regions) {
+  for (size_t i = 0; i < residencies.size(); ++i) {
+    const Region& region = regions.Of(residencies[i].first);
     if (!region.at_end) continue;
-    const size_t from = i == 0 ? 0 : stays[i - 1].last + 1;
-    const size_t to = i + 1 < stays.size() ? stays[i + 1].first - 1 : region.last;
-    stays[i].first = std::max(region.first, from);
-    stays[i].last = std::max(stays[i].last, std::min(region.last, to));
+    const size_t from = i == 0 ? 0 : residencies[i - 1].last + 1;
+    const size_t to = i + 1 < residencies.size() ? residencies[i + 1].first - 1 : region.last;
+    residencies[i].first = std::max(region.first, from);
+    residencies[i].last = std::max(residencies[i].last, std::min(region.last, to));
   }
 }
 
@@ -279,50 +282,50 @@ Slices::Slices(const Program& program) : program_(program) {
   }
 }
 
-TensorId Slices::StayingOf(TensorId id) const {
+TensorId Slices::UnitOf(TensorId id) const {
   while (program_.tensor(id).alias && !Contains(id)) id = program_.tensor(id).alias->base;
   return id;
 }
 
-bool HasStays(const Program& program, const std::vector<bool>& on_host) {
+bool HasResidencies(const Program& program, const std::vector<bool>& on_host) {
   return !FindAccesses(program, on_host).empty();
 }
 
-std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>& on_host) {
+std::vector<FetchGroup> FindResidencies(const Program& program, const std::vector<bool>& on_host) {
   const Accesses accesses = FindAccesses(program, on_host);
   const Regions regions(program, accesses);
   const bool updates = regions.HasUpdates();
-  std::map<TensorId, std::vector<Stay>> by_tensor;
+  std::map<TensorId, std::vector<Residency>> by_tensor;
   std::set<size_t> begins;
   std::set<TensorId> sliced;
   for (const auto& [tensor, of_tensor] : accesses) {
     if (const auto& alias = program.tensor(tensor).alias) sliced.insert(alias->base);
-    by_tensor[tensor] = Cut(tensor, of_tensor, regions);
-    for (const Stay& stay : by_tensor[tensor]) begins.insert(stay.first);
+    by_tensor[tensor] = ResidenciesOf(tensor, of_tensor, regions);
+    for (const Residency& residency : by_tensor[tensor]) begins.insert(residency.first);
   }
-  for (auto& [tensor, stays] : by_tensor) Join(stays, begins, regions);
+  for (auto& [tensor, residencies] : by_tensor) Merge(residencies, begins, regions);
   if (updates) KeepLastGradients(program, regions, sliced, by_tensor);
-  std::map<size_t, StayGroup> groups;  // by first node
-  for (auto& [tensor, stays] : by_tensor) {
-    Widen(stays, regions);
-    const bool in_slices = sliced.contains(tensor);  // which are read later
+  std::map<size_t, FetchGroup> groups;  // by first node
+  for (auto& [tensor, residencies] : by_tensor) {
+    WidenToGroup(residencies, regions);
+    const bool in_slices = sliced.contains(tensor);  // whose slices are read later
     if (updates && !in_slices && program.tensor(tensor).role == Role::kGradient) {
-      stays.back().changes = false;
+      residencies.back().changes = false;
     }
-    for (const Stay& stay : stays) {
-      StayGroup& group = groups[stay.first];
-      const Region& region = regions.Of(stay.first);
-      group.first = stay.first;
-      group.earliest = regions.EarliestFor(stay.first);
-      group.in_block = group.in_block || regions.IsOfBlock(stay.user);
+    for (const Residency& residency : residencies) {
+      FetchGroup& group = groups[residency.first];
+      const Region& region = regions.Of(residency.first);
+      group.first = residency.first;
+      group.earliest = regions.EarliestFor(residency.first);
+      group.in_block = group.in_block || regions.IsOfBlock(residency.user);
       group.at_end = region.at_end;
-      const int64_t bytes = program.tensor(stay.tensor).bytes();
+      const int64_t bytes = program.tensor(residency.tensor).bytes();
       group.bytes += bytes;
-      if (stay.loads) group.to_load += bytes;
-      group.stays.push_back(stay);
+      if (residency.loads) group.to_load += bytes;
+      group.residencies.push_back(residency);
     }
   }
-  std::vector<StayGroup> in_order;
+  std::vector<FetchGroup> in_order;
   for (auto& [first, group] : groups) in_order.push_back(std::move(group));
   return in_order;
 }

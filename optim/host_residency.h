@@ -1,5 +1,5 @@
-// Residency on the device of tensors that live on the host: when each is fetched, and when it is
-// evicted.
+// Residency on the device of tensors that are placed on the host: when each is fetched, and when it
+// is evicted.
 #pragma once
 
 #include <cstddef>
@@ -10,34 +10,33 @@
 
 namespace plimsoll::optim {
 
-// From a node that needs the tensor to one after which it may go, by their numbers.
-struct Stay {
-  graph::TensorId tensor = graph::kNoTensor;  // on the host: a whole tensor, or a slice of one
+// The nodes during which a tensor has a copy on the device, by their numbers.
+struct Residency {
+  graph::TensorId tensor = graph::kNoTensor;  // on the host: a tensor, or a slice of one
   size_t first = 0, last = 0;
-  size_t user = 0;       // the first node that needs it, which is not always `first`
-  bool loads = true;     // false: its first node writes the tensor anew
-  bool changes = false;  // the tensor is to be stored
+  size_t user = 0;       // the first node that needs the copy; it may come after `first`
+  bool loads = true;     // false: the first node overwrites the tensor, which is not fetched
+  bool changes = false;  // the copy is written back to the host
 };
 
-// Stays that begin at the same node, and so are loaded together.
-struct StayGroup {
+// Residencies that begin at the same node, whose tensors are fetched together.
+struct FetchGroup {
   size_t first = 0;       // the node at which they begin
   size_t earliest = 0;    // no copy starts before this node
-  bool in_block = false;  // is the node of a block what needs them?
-  bool at_end = false;    // in the update at the end of a step
-  int64_t bytes = 0;      // of all stays
-  int64_t to_load = 0;    // of those that load
-  std::vector<Stay> stays;
+  bool in_block = false;  // whether a node of a block needs them
+  bool at_end = false;    // whether they are of the update at the end of a step
+  int64_t bytes = 0;      // of all of them
+  int64_t to_load = 0;    // of those that are fetched
+  std::vector<Residency> residencies;
 };
 
-// Which tensors of a program are slices by which updates take parameters (optim/host_parameters.h).
+// The tensors of a program that are slices of updates (SliceUpdates, optim/host_parameters.h).
 class Slices {
  public:
   explicit Slices(const graph::Program& program);
 
-  // What comes and goes with a tensor or a view: the slice that it is or is a view of, or else the
-  // tensor that owns the memory.
-  graph::TensorId StayingOf(graph::TensorId id) const;
+  // The unit of residency of `id`: its slice, or else its root tensor.
+  graph::TensorId UnitOf(graph::TensorId id) const;
   bool Contains(graph::TensorId id) const {
     return static_cast<size_t>(id) < slices_.size() && slices_[static_cast<size_t>(id)];
   }
@@ -47,26 +46,34 @@ class Slices {
   std::vector<bool> slices_;  // by TensorId
 };
 
-// The stays of the tensors that `on_host` (by TensorId) selects, in the order in which they begin.
-// Those of a tensor do not overlap. A slice of it has its own, while none of the whole tensor that
-// changes it lasts. Accesses in one region of the program are one stay. Regions are:
-// - neighbouring nodes of one block (graph/block.h), or outside any block, in the forward pass, or
-//   not in it, of whichever micro-step. An update within the backward pass belongs to where it
-//   stands, and so does what ranks do together, with what takes in their sum of a gradient;
-// - in the update at the end of a step: the update of one parameter, or those of several neighbours
-//   that together have at most a quarter of the largest one's bytes. Otherwise, when a matrix
-//   stands between two biases, nothing would hide its transfer.
-// What ranks do together reads its tensors from its start to its end, and a gradient stays until
-// they have summed it. What is gathered one behind the other begins together. The part of a weight
-// that is gathered for the backward pass stays for an update soon after. Where nothing else begins
-// between stays of a tensor in neighbouring regions, they are one: the last thing in the forward
-// pass is the first in the backward pass, whose last gradient may be the first to be used by the
-// update. Of other gradients those that are complete last stay until the update, as many as fit
-// below the peak of the program. Gradients are not stored behind their last use in a program that
-// updates: the next step writes them anew.
-std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
+// The residencies of the tensors that `on_host` (by TensorId) selects, in the order in which they
+// begin.
+//
+// Those of one tensor do not overlap. A slice has its own, except while the unsliced tensor has one
+// that changes it.
+//
+// The accesses of a tensor within one region of the program share a residency. A region is:
+// - in the forward and the backward pass, of whichever micro-step: neighbouring nodes of one block
+//   (graph/block.h), or neighbouring nodes outside any block. Collectives, the nodes that use their
+//   sums of gradients, and updates within the backward pass belong to the region around them;
+// - in the update at the end of a step: the update of one parameter, or of several neighbours that
+//   together have at most a quarter of the bytes of the largest update. Without such groups,
+//   nothing would hide the transfer of a matrix between two biases.
+//
+// Five rules go beyond regions:
+// - a collective holds its tensors from its start to its end, and a gradient until its sum;
+// - consecutive all-gathers are fetched as one group;
+// - a shard that was gathered for the backward pass is kept for an update at most two regions
+// later;
+// - residencies of a tensor in neighbouring regions are one if no other begins between them: the
+//   last block of the forward pass is the first of the backward pass;
+// - gradients that are complete last are kept until the update, as many as fit below the program's
+//   peak. In a program that updates, gradients are not written back after their last use: the next
+//   step overwrites them.
+std::vector<FetchGroup> FindResidencies(const graph::Program& program,
+                                        const std::vector<bool>& on_host);
 
-// Whether there is any.
-bool HasStays(const graph::Program& program, const std::vector<bool>& on_host);
+// Whether any selected tensor is accessed.
+bool HasResidencies(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim

@@ -12,8 +12,8 @@ namespace plimsoll::optim {
 
 std::map<std::string, double> LayerRates(std::span<const std::string> names, double decay) {
   std::vector<std::string_view> blocks;  // in the order of the forward pass
-  // The layers of the parameters: 0 before all blocks, i + 1 within block i. Behind the last block
-  // it is one more, and between two blocks that of the one before.
+  // The layer of each parameter: 0 before all blocks, i + 1 within block i, one more after the last
+  // block. Between two blocks it is that of the earlier one.
   std::vector<size_t> layers;
   size_t last = 0;  // parameters up to the last one within a block
   for (const std::string& name : names) {

@@ -10,8 +10,8 @@
 namespace plimsoll::optim {
 
 // Factors of the learning rate, by parameter. `names` are a model's parameters in the order of its
-// forward pass. With L blocks, block i counted from 0 has decay^(L − i), what comes before all
-// blocks decay^(L + 1), and what comes behind the last one 1. Empty without blocks.
+// forward pass. With L blocks, block i (from 0) has decay^(L − i). Parameters before all blocks
+// have decay^(L + 1), those after the last block 1. Empty if the model has no blocks.
 std::map<std::string, double> LayerRates(std::span<const std::string> names, double decay);
 
 }  // namespace plimsoll::optim

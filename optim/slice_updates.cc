@@ -59,7 +59,7 @@ class Slicer {
     return users;
   }
 
-  // Of what the node changes and lives on the host.
+  // The bytes of the tensors that the node changes and that are placed on the host.
   int64_t HostBytes(const Node& node) const {
     int64_t bytes = 0;
     for (TensorId id : graph::Present(node.outputs)) {
@@ -96,7 +96,8 @@ class Slicer {
     }
   }
 
-  // The tensor itself, if it isn't as long as the parameter, or its scales.
+  // The slice of a tensor that is as long as the parameter, or of its scales; any other tensor
+  // itself.
   TensorId SliceOf(TensorId id, const Node& node, int64_t elements, int64_t first, int64_t count) {
     if (id == kNoTensor) return id;
     const graph::Tensor& tensor = program_.tensor(id);
@@ -116,8 +117,8 @@ class Slicer {
   Program& program_;
   const UpdateUnits units_;
   const graph::Blocks blocks_;
-  const std::vector<int> users_;  // nodes of the update that read a tensor, by what owns its memory
-  int64_t largest_ = 0;           // bytes of an update of a block
+  const std::vector<int> users_;  // by root tensor: the number of update nodes that read it
+  int64_t largest_ = 0;           // bytes of the largest update of a block
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Spare memory of the device by node: what a program's peak leaves elsewhere.
+// The device memory that a program leaves free at each node, compared with its peak.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace plimsoll::optim {
 
-// By node: how many bytes fewer its temporaries on the device take than those at the peak. Passes
-// don't know the planner, and so each tensor counts by itself here, also where the planner will
-// find that one takes another's memory in place (memory/lifetimes.h).
+// By node: the bytes of device temporaries alive at the peak minus those alive at the node. Each
+// tensor counts, even where the planner will let one reuse another's memory in place
+// (memory/lifetimes.h): passes don't know the planner.
 std::vector<int64_t> SpareBytes(const graph::Program& program);
 
 }  // namespace plimsoll::optim

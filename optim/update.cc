@@ -37,7 +37,7 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
   return name == tensor || name.ends_with("." + std::string(tensor));
 }
 
-// What belongs to others in this way, by the names of the others.
+// The tensors with an owner of this kind, by the owner's name.
 std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) {
   std::map<std::string, Value> owned;
   for (const TensorId id : graph::TensorIds(program)) {
@@ -47,27 +47,27 @@ std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) 
   return owned;
 }
 
-// The number of values whose sum the pending tensor has.
+// The number of values that are summed in the pending tensor.
 int64_t PartsOf(const graph::Merge& merge, const UpdateOptions& options) {
   const bool of_micro_steps = merge.micro_steps == graph::OverMicroSteps::kMean;
   const bool of_ranks = merge.ranks == graph::OverRanks::kMean;
   return (of_micro_steps ? options.micro_steps : 1) * (of_ranks ? options.ranks : 1);
 }
 
-// Whether the state has an average where weights have. A counter has none, and a value of each rank
-// is in no checkpoint.
+// Whether the state is averaged as weights are. Counters are not, and values of single ranks are in
+// no checkpoint.
 bool HasAverage(const graph::Merge& merge) {
   return merge.ranks == graph::OverRanks::kMean || merge.ranks == graph::OverRanks::kFirst;
 }
 
-// The factors for the gradients, and whether the step is applied at all.
+// The factors of the gradients, and whether the step is applied.
 struct Gate {
   Value unscale = kNoTensor;  // undoes the loss scale
-  Value factor = kNoTensor;   // for all gradients: of clipping and unscale
+  Value factor = kNoTensor;   // of all gradients: clipping times unscale
   Value apply = kNoTensor;
 };
 
-// The factor that clips to the largest norm, times `unscale` if there is one.
+// The factor that clips to the largest norm, times `unscale` if that exists.
 Value EmitClipping(Builder& g, Value norm, Value unscale, const UpdateOptions& options) {
   const Value factor = g.Emit1("clip_factor", {norm}, {{"max_norm", options.clip_grad_norm}});
   return unscale == kNoTensor ? factor : g.Emit1("mul", {factor, unscale}, {}, "factor");
@@ -169,7 +169,7 @@ ops::StoredMoment MomentOf(Builder& g, Value parameter, const std::string& suffi
   return {values({whole, shape})};
 }
 
-// What Muon multiplies the step of a matrix by.
+// Muon's factor of the step of a matrix.
 double StepFactorOf(const graph::Shape& matrix, MuonOptions::AdjustLr adjust) {
   const double rows = static_cast<double>(matrix.dim(0)),
                columns = static_cast<double>(matrix.dim(1));
@@ -177,8 +177,8 @@ double StepFactorOf(const graph::Shape& matrix, MuonOptions::AdjustLr adjust) {
                                                     : 0.2 * std::sqrt(std::max(rows, columns));
 }
 
-// Emits the nodes that make each of the matrices stacked in `momentum` orthogonal. Returns them,
-// stacked again.
+// Emits the nodes that orthogonalize each of the matrices stacked in `momentum`. Returns the
+// results, stacked.
 Value EmitOrthogonal(Builder& g, Value momentum, const std::vector<int64_t>& rows,
                      const MuonOptions& options) {
   const int64_t columns = g.shape(momentum).dim(1);
@@ -217,7 +217,7 @@ void EmitMuonOf(Builder& g, Value parameter, Value gradient, const std::vector<i
       ops::MuonMomentum(g, gradient, buffer, common, {options.momentum, options.nesterov}, "muon");
   const Value step = EmitOrthogonal(g, momentum, rows, options.muon);
   ops::UpdateInputs of_step = common;
-  of_step.clip = kNoTensor;  // the momentum has it
+  of_step.clip = kNoTensor;  // the momentum was clipped
   ops::Sgd(g, weight, step, {}, of_step,
            {.weight_decay = DecayOf(p, options), .lr_factor = LrFactorOf(p, options)});
 }
@@ -257,7 +257,7 @@ void EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
   }
 }
 
-// Averages the value with what makes it a float32 one.
+// Averages the value, extended to float32 by its remainder or master.
 void EmitAverageOf(Builder& g, Value value, Value count, Value apply,
                    const UpdateOptions& options) {
   const graph::Tensor tensor = g.program().tensor(value);
@@ -320,7 +320,7 @@ graph::PassResult Update::Run(graph::Program& program) {
     if (HasAverage(merge)) averaged.push_back(state);
   }
   if (options_.average) {
-    // Behind all updates, which so remain neighbours and share launches, and draw the same numbers.
+    // After all updates, so that these are neighbours, share launches and draw the same numbers.
     g.set_scope("");
     const Value averages =
         g.Persistent(options_.Named(kAverageCount), Role::kOptimizerState, {DType::kInt32, {}});

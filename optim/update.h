@@ -27,15 +27,15 @@ enum class StateDType {
   kInt8,      // 8-bit codes with a scale for each block of 256
 };
 
-// With StateDType::kInt8 the moments of vectors and of parameters with fewer elements than this
-// stay float32: they are few, and norms and biases are sensitive. Dettmers et al. 2022, "8-bit
+// With StateDType::kInt8, moments of vectors and of parameters with fewer elements than this are
+// float32: they are few, and norms and biases are sensitive. Dettmers et al. 2022, "8-bit
 // Optimizers via Block-wise Quantization", do the same.
 inline constexpr int64_t kLeastElementsForInt8 = 4096;
 
-// Of Muon (ops/optimizer/muon.h). AdamW updates all parameters that are not in `matrices`.
+// Options of Muon (ops/optimizer/muon.h). AdamW updates the parameters that are not in `matrices`.
 struct MuonOptions {
-  // Matrices [rows_i, columns] that are stacked in a parameter and are made orthogonal one by one:
-  // q, k and v.
+  // Matrices [rows_i, columns] that are stacked in one parameter, as q, k and v are. Each is
+  // orthogonalized by itself.
   struct Stacked {
     std::string parameter;
     std::vector<int64_t> rows;
@@ -43,13 +43,13 @@ struct MuonOptions {
   };
   std::vector<Stacked> matrices = {};
   int64_t newton_schulz_steps = 5;
-  // What the step of a matrix [rows, columns] is multiplied by.
+  // The factor of the step of a matrix [rows, columns].
   enum class AdjustLr {
     kOriginal,       // √max(1, rows / columns)
     kMatchRmsAdamW,  // 0.2 · √max(rows, columns): elements move as far as AdamW's
   };
   AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
-  // The type of the products; matrices of float64 have their own.
+  // The type of the matrix products; those of float64 matrices are float64.
   graph::DType dtype = graph::DType::kFloat32;
   bool tf32 = false;
 };
@@ -63,34 +63,36 @@ struct UpdateOptions {
   double momentum = 0.9;  // SGD, where 0 keeps no buffer; Muon
   bool nesterov = false;
   MuonOptions muon = {};
-  // Applies to parameters of rank 2 and more, unless a group (the first that matches) says
-  // otherwise.
+  // For parameters of rank 2 and more that match no group. A parameter has the weight decay of the
+  // first group that it matches.
   double weight_decay = 0.1;
   std::vector<DecayGroup> groups = {};
-  // What the learning rate is multiplied by, by parameter; 1 for those that aren't named.
+  // Factors of the learning rate, by parameter; 1 for parameters that are not in the map.
   std::map<std::string, double> lr_factors = {};
   double clip_grad_norm = 1.0;  // largest L2 norm; 0 doesn't clip
-  // What that norm is of: all gradients of the step; each parameter's by itself; or, to clip all by
-  // one factor without waiting for them, all gradients of the last applied update.
+  // Whose norm is clipped: that of all gradients of the step; that of each parameter's gradient; or
+  // that of all gradients of the last applied update, which clips without waiting for all
+  // gradients.
   enum class ClipBy { kStep, kParameter, kLastStep };
   ClipBy clip_by = ClipBy::kStep;
-  // Every 16-bit parameter has state that extends it to float32. Without, a bf16 parameter is
-  // rounded stochastically; an f16 parameter needs it.
+  // Every 16-bit parameter has state that extends it to float32. Without it a bf16 parameter is
+  // rounded stochastically. An f16 parameter needs it.
   bool master_weights = true;
   StateDType state_dtype = StateDType::kFloat32;
-  // The objective that is updated. Its name is in the names of all tensors below that belong to no
-  // parameter (graph/objective.h).
+  // The objective that is updated. Its name is part of the names of all tensors below that belong
+  // to no parameter (graph/objective.h).
   std::string objective = "";
   // The input slot i32[2] that stochastic rounding draws from.
   std::string rng = "rng";
   // The gradients are multiplied by the carried "loss_scale".
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
-  // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
+  // Steps whose loss or gradients are not finite, or whose loss is above a limit, are skipped.
   bool skips = false;
-  // Means of states are taken over the micro-steps of a step and the data ranks (graph::Merge).
+  // The numbers of micro-steps of a step and of data ranks, over which states are averaged
+  // (graph::Merge).
   int64_t micro_steps = 1;
   int64_t ranks = 1;
-  // States with a history become its largest numbers, times this.
+  // The factor of the largest number of a history, which becomes the state.
   double history_margin = 1;
   // Averages of the weights over the applied updates.
   std::optional<ops::WeightAverageOptions> average = std::nullopt;
@@ -102,27 +104,28 @@ struct UpdateOptions {
 // How a moment is kept in 8 bits.
 const ops::Encoding& EncodingOf(graph::OwnedAs moment);
 
-// An objective's counter of updates that its averages have taken in.
+// The name of an objective's counter of the updates that are in its averages.
 inline constexpr std::string_view kAverageCount = "ema_count";
-// Is it the name of one, of any objective?
+// Whether it is the name of such a counter, of any objective.
 bool CountsAverages(std::string_view name);
 
-// Is it, of whichever objective, state of an update that begins at zero, which a run may come to
-// have or no longer have as its options change: "skipped", "last_grad_norm"?
+// Whether it is the name of state that begins at zero and that some options of an update add:
+// "skipped", "last_grad_norm", of any objective. A resumed run may have it where the snapshot has
+// not, and the reverse.
 bool BeginsAtZero(std::string_view name);
 
-// A parameter's type in the program says how it is stored. Where the update is applied, each state
-// of which the program has a pending value (graph::OwnedAs::kPending) takes it over, by way of its
-// history if it has one (ops/linear/largest_history.h). Adds
+// A parameter's type in the program says how it is stored. If the update is applied, each state
+// with a pending value (graph::OwnedAs::kPending) takes that value, through its history if it has
+// one (ops/linear/largest_history.h). Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
 //   with ClipBy::kLastStep: "last_grad_norm" f32[], 0 before the first update
 //   "P.m", "P.v" (AdamW) or "P.momentum" (SGD, Muon): moments, with "….scale" when they are codes
 //   with master weights: "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one
 //   with loss scaling: "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]. A step whose
-//   gradients overflowed leaves parameters, moments, masters and the counter untouched.
+//   gradients overflowed changes no parameter, moment, master or counter.
 //   with `average`: "P.ema" f32[] (f64 of an f64 parameter) and "STATE.ema" f32: averages; and
-//   "ema_count" i32[]: the updates that they are over
+//   "ema_count" i32[]: the number of updates in them
 //   with `skips`: "skipped" i32[2], and "loss_limit" f32[], input; the program must have the "loss"
 //   of the whole step
 //   when something is rounded stochastically: "rng" i32[2], input (or as UpdateOptions::rng says)

@@ -42,10 +42,10 @@ class Mover {
       --complete_;
   }
 
-  // Finds what moves where. Returns the gradients whose updates do: none if each waits for all of
-  // them.
+  // Finds where each node moves. Returns the gradients whose updates move: none if every update
+  // depends on all gradients.
   const std::set<TensorId>& Plan() {
-    bool sooner = false;  // is there an update before the last gradient is complete?
+    bool sooner = false;  // whether an update runs before the last gradient is complete
     for (size_t at = end_; at < program_.nodes().size(); ++at) {
       const TensorId gradient = FindGradientOf(at);
       if (gradient == kNoTensor || SlotOf(at) == end_) continue;
@@ -84,7 +84,8 @@ class Mover {
     });
   }
 
-  // The gradient by which a node updates a parameter; kNoTensor: it does not, or is to stay.
+  // The gradient by which a node updates a parameter. kNoTensor: the node updates none, or must not
+  // move.
   TensorId FindGradientOf(size_t at) const {
     const Node& node = program_.nodes()[at];
     if (node.phase != Phase::kUpdate || ops::IsCollective(*node.op)) return kNoTensor;
@@ -97,8 +98,8 @@ class Mover {
     return may && program_.tensor(id).bytes() >= options_.least_bytes ? id : kNoTensor;
   }
 
-  // The gradient that a node of the update reads, or what it depends on within the same scope:
-  // Muon's step reads what a chain of nodes made of the gradient.
+  // The gradient that a node of the update reads, directly or through nodes of the same scope:
+  // Muon's step reads the result of a chain of nodes.
   TensorId GradientRead(size_t at, std::set<size_t>& seen) const {
     if (!seen.insert(at).second) return kNoTensor;
     const Node& node = program_.nodes()[at];
@@ -114,8 +115,8 @@ class Mover {
     return kNoTensor;
   }
 
-  // The first place for a node of the update: how many of the nodes that precede the update come
-  // before it.
+  // The first place for a node of the update: the number of nodes before the update that must
+  // precede it.
   size_t SlotOf(size_t at) {
     if (const auto known = slots_.find(at); known != slots_.end()) return known->second;
     const graph::OpDef& op = *program_.nodes()[at].op;
@@ -127,8 +128,8 @@ class Mover {
     return slots_[at] = slot;
   }
 
-  // The place of the first collective that starts at or behind `slot`: what ranks have begun goes
-  // on beside what is computed until then.
+  // The place of the first collective that starts at or after `slot`: collectives that are in
+  // flight overlap with the computation until then.
   size_t NextCollective(size_t slot) const {
     while (slot < end_ && !ops::IsCollective(*program_.nodes()[slot].op)) ++slot;
     return slot;
@@ -141,7 +142,7 @@ class Mover {
     }
   }
 
-  // For a node of the update.
+  // Emits the sum of squares of `gradient`, once.
   void Square(TensorId gradient, const Node& update) {
     if (squares_.contains(gradient)) return;
     builder_.set_beside(update);
@@ -149,12 +150,12 @@ class Mover {
         ops::SquareSum(builder_, gradient, builder_.NameWithin(gradient) + ".squares");
   }
 
-  // A node of the update.
+  // Adds a node of the update.
   void Put(Node&& node) {
     const bool of_gradients = std::ranges::any_of(node.inputs, [&](TensorId id) {
       return program_.tensor(id).role == graph::Role::kGradient;
     });
-    // The norm of a parameter's momentum is taken where it is.
+    // The norm of a parameter's momentum is not divided.
     if (node.op->name == "global_norm" && (of_gradients || node.scope.empty())) {
       Norm(node);
     } else {
@@ -176,8 +177,8 @@ class Mover {
   const UpdateInBackwardOptions& options_;
   graph::Builder builder_;
   const graph::Dependencies dependencies_;
-  size_t earliest_ = 0;  // behind the forward passes of all micro-steps
-  size_t complete_ = 0;  // behind the last node that writes a gradient
+  size_t earliest_ = 0;  // after the forward passes of all micro-steps
+  size_t complete_ = 0;  // after the last node that writes a gradient
   size_t end_ = 0;       // the first node of the update
   std::map<size_t, size_t> slots_;
   std::set<size_t> moves_;

@@ -11,21 +11,21 @@
 namespace plimsoll::optim {
 
 struct UpdateInBackwardOptions {
-  // Gradients with fewer bytes stay until the end: their updates share launches there.
+  // The updates of gradients with fewer bytes are not moved: at the end they share launches.
   int64_t least_bytes = int64_t{256} << 10;
-  // Whether those that micro-steps carry move, too. On the device their memory is theirs alone, and
-  // nothing is won, unless they become temporaries (graph/step_passes.h); on the host they
-  // need not be stored and loaded again.
+  // Whether updates of accumulated gradients move, too. On the device this frees no memory, unless
+  // these gradients become temporaries (graph/step_passes.h). On the host it saves writing them
+  // back and fetching them again.
   bool carried = false;
 };
 
-// Muon's update of a matrix, a chain of nodes, moves as one; not where it gathers the matrix from
-// data ranks, which do so in one order at the end of the step.
+// Muon's update of a matrix, a chain of nodes, moves as one. It does not move if it gathers the
+// matrix from data ranks, whose collectives keep their order at the end of the step.
 //
 // Runs after all passes that add or move nodes which read parameters. Moves each node of the update
-// that depends on one gradient alone to where everything has happened that it depends on: the
-// gradient is complete, and all nodes have read the parameter that read it before. The norm of the
-// gradients is taken apart for it:
+// that depends on only one gradient to the first place after the nodes that it depends on: the
+// gradient is complete, and all earlier readers of the parameter have run. For that the norm of the
+// gradients is divided into sums of squares:
 //
 //   %grad_norm = global_norm(%a.grad, %b.grad)
 //
@@ -34,8 +34,8 @@ struct UpdateInBackwardOptions {
 //   %grad_norm = root_of_sums(%a.grad.squares, %b.grad.squares)
 //
 // which has the same bits (ops/reductions/reduce.h), as has everything else. Updates that need the
-// norm of all gradients (clipping by it, loss scaling, steps that are skipped for what gradients
-// are) cannot move, and the program is left as it was.
+// norm of all gradients (clipping by it, loss scaling, skipping steps whose gradients are not
+// finite) cannot move; then the program is not changed.
 class UpdateInBackward : public graph::Pass {
  public:
   explicit UpdateInBackward(UpdateInBackwardOptions options = {}) : options_(options) {}

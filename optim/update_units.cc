@@ -26,7 +26,7 @@ bool WritesAParameter(const Program& program, const Node& node) {
   });
 }
 
-// Puts the nodes of the update at the end of a step into their new order.
+// Orders the nodes of the update at the end of a step by units.
 class Joiner {
  public:
   explicit Joiner(Program& program)
@@ -37,7 +37,7 @@ class Joiner {
         taken_(program.nodes().size(), false) {}
 
   void Run() {
-    bool apart = false;  // is there a unit with other nodes in between?
+    bool apart = false;  // whether other nodes are between those of a unit
     for (size_t n = begin_; n < program_.nodes().size(); ++n) {
       if (units_.Of(n) == kNoUnit) continue;
       std::vector<size_t>& members = Members(n);
@@ -67,7 +67,7 @@ class Joiner {
     }
   }
 
-  // The node with those of its unit that can follow at once, and what they wait for.
+  // The node, those of its unit that can follow directly, and the nodes that these depend on.
   std::set<size_t> Together(size_t first) {
     std::set<size_t> together = {first};
     for (size_t member : Members(first)) {
@@ -77,8 +77,8 @@ class Joiner {
     return together;
   }
 
-  // Adds the node and what it waits for; false: that belongs to other units, or is a collective,
-  // which ranks begin in one order.
+  // Adds the node and the nodes that it depends on to `needed`. False if one of these belongs to
+  // another unit, or is a collective, whose order is the same on all ranks.
   bool Add(size_t node, int unit, std::set<size_t>& needed) const {
     if (node < begin_ || taken_[node] || needed.contains(node)) return true;
     const bool own = units_.Of(node) == unit, of_none = units_.Of(node) == kNoUnit;

@@ -10,13 +10,14 @@ namespace plimsoll::optim {
 
 inline constexpr int kNoUnit = -1;
 
-// A unit is the update of one parameter, or of a slice of it, and what follows on it within the
-// same scope: its average.
+// A unit is the update of one parameter, or of a slice of one, with the nodes of the same scope
+// that depend on it: those of its average.
 class UpdateUnits {
  public:
   explicit UpdateUnits(const graph::Program& program);
 
-  // By the node's index in the program; kNoUnit: a counter, a norm, a collective, or no update.
+  // The unit of a node, by its index in the program. kNoUnit: the node is a counter, a norm or a
+  // collective, or not of the update.
   int Of(size_t node) const { return of_nodes_[node]; }
   int count() const { return count_; }
 
@@ -25,8 +26,9 @@ class UpdateUnits {
   int count_ = 0;
 };
 
-// Moves the nodes of a unit at the end of a step behind its first one, with what they depend on.
-// Averages otherwise stand behind the updates of all parameters.
+// In the update at the end of a step, moves the nodes of each unit directly after its first one,
+// with the nodes that they depend on. Without it, averages come after the updates of all
+// parameters.
 void JoinUnits(graph::Program& program);
 
 }  // namespace plimsoll::optim

@@ -42,19 +42,27 @@ class Cutter {
     const size_t update = graph::FirstUpdate(program_);
     const bool evaluates = graph::ForwardEnd(program_) == program_.nodes().size();
     FindMetrics(evaluates);
+    FindTables();
     nodes_ = std::exchange(program_.mutable_nodes(), {});
     for (size_t n = 0; n < nodes_.size(); ++n) {
-      if (n == update) SumMetrics();
+      if (n == update) {
+        SumMetrics();
+        SumWholeTables();
+      }
       if (!runs[n]) continue;
       Node node = std::move(nodes_[n]);
       if (node.phase == Phase::kUpdate) {
-        for (TensorId& id : node.inputs) id = graph::Substitute(summed_, id);
         if (map_.Joins(n)) {
           JoinNorm(node);
           continue;
         }
+        for (TensorId& id : node.inputs) id = graph::Substitute(summed_, id);
+      }
+      if (const auto begins = begins_.find(n); begins != begins_.end()) {
+        BeginPart(node, begins->second);
       }
       program_.mutable_nodes().push_back(std::move(node));
+      if (const auto part = own_parts_.find(n); part != own_parts_.end()) SumPart(part->second);
     }
     if (evaluates) SumMetrics();
     NameCrossing();
@@ -73,6 +81,82 @@ class Cutter {
       if (tensor.role != Role::kMetric || tensor.alias || !(tensor.merge || evaluates)) continue;
       if (map_.OfTensor(id) >= 0) metrics_.push_back(id);
     }
+  }
+
+  // What the first and the last stage do to the gradients of tables that both have.
+  void FindTables() {
+    if (!map_.IsEnd(stage_)) return;
+    for (const TensorId gradient : map_.OfEnds(Role::kGradient)) {
+      FindBegin(gradient);
+      if (!FindOwnPart(gradient)) whole_tables_.push_back(gradient);
+    }
+  }
+
+  // Where the whole program begins the sum with the other stage's part, this stage begins its own.
+  void FindBegin(TensorId gradient) {
+    const auto has = [&](const std::vector<TensorId>& ids) {
+      return std::ranges::find(ids, gradient) != ids.end();
+    };
+    bool begun = false;
+    for (size_t n = 0; n < program_.nodes().size(); ++n) {
+      const Node& node = program_.nodes()[n];
+      if (node.phase == Phase::kUpdate || !has(node.outputs)) continue;
+      if (!begun && has(node.inputs)) return;  // it continues what micro-steps carry
+      begun = true;
+      if (map_.Of(n) != stage_) continue;
+      if (has(node.inputs)) begins_[n] = gradient;
+      return;
+    }
+  }
+
+  // Whether data ranks divide the update: each stage sums the part that its rank updates.
+  bool FindOwnPart(TensorId gradient) {
+    for (size_t n = 0; n < program_.nodes().size(); ++n) {
+      const Node& node = program_.nodes()[n];
+      const bool takes = node.phase == Phase::kUpdate && node.op->name == "own_part";
+      if (!takes || node.inputs.front() != gradient) continue;
+      own_parts_[n] = node.outputs.front();
+      return true;
+    }
+    return false;
+  }
+
+  // Lets the node begin the sum to which it would add.
+  void BeginPart(Node& node, TensorId gradient) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != gradient) continue;
+      if (node.op->inputs[i].optional) {
+        node.inputs[i] = graph::kNoTensor;
+        continue;
+      }
+      g_.set_beside(node);
+      g_.EmitInto({gradient}, "fill", {}, ZerosOf(g_.type(gradient)));
+    }
+  }
+
+  std::string_view Ends() const { return map_.stages() > 2 ? kEndsAxis : kPipelineAxis; }
+
+  void SumWholeTables() {
+    g_.set_scope("");
+    g_.set_phase(Phase::kUpdate);
+    for (const TensorId gradient : whole_tables_) {
+      g_.EmitInto({gradient}, "all_reduce_start", {gradient}, ops::AlongAxis(Ends()));
+      FinishTable(gradient, gradient);
+    }
+  }
+
+  void SumPart(TensorId part) {
+    g_.set_scope("");
+    g_.set_phase(Phase::kUpdate);
+    const TensorId sum = g_.Like(part, NameOf(part) + ".sum");
+    g_.EmitInto({sum}, "all_reduce_start", {part}, ops::AlongAxis(Ends()));
+    FinishTable(part, sum);
+  }
+
+  void FinishTable(TensorId gradient, TensorId sum) {
+    const TensorId all = g_.Like(sum, NameOf(gradient) + ".all", sum);
+    g_.EmitInto({all}, "all_reduce_done", {sum});
+    summed_[gradient] = all;
   }
 
   // Zeros of the other stages change no sum.
@@ -114,7 +198,7 @@ class Cutter {
     std::map<int64_t, int64_t> counts;                // by stage
     std::vector<std::pair<int64_t, int64_t>> places;  // of each input: stage, number there
     for (const TensorId id : norm.inputs) {
-      const int64_t stage = map_.OfTensor(id);
+      const int64_t stage = map_.Counting(id);
       places.emplace_back(stage, stage < 0 ? 0 : counts[stage]++);
     }
     const int64_t most = std::ranges::max(counts | std::views::values);
@@ -124,8 +208,8 @@ class Cutter {
     for (size_t i = 0; i < norm.inputs.size(); ++i) {
       const int64_t stage = places[i].first;
       if (stage >= 0 && stage != stage_) continue;
-      const TensorId squares =
-          g_.Emit1("square_sum", {norm.inputs[i]}, {}, NameOf(norm.inputs[i]) + ".squares");
+      const TensorId squares = g_.Emit1("square_sum", {graph::Substitute(summed_, norm.inputs[i])},
+                                        {}, NameOf(norm.inputs[i]) + ".squares");
       own[i] = squares;
       if (stage == stage_) sent.push_back(squares);
     }
@@ -170,7 +254,11 @@ class Cutter {
   graph::Builder g_;
   std::vector<Node> nodes_;
   std::vector<TensorId> metrics_;
-  std::map<TensorId, TensorId> summed_;  // by metric: the sum over stages
+  // Of tables that the first and the last stage have, by node: the gradient that begins there, and
+  // this rank's part of one.
+  std::map<size_t, TensorId> begins_, own_parts_;
+  std::vector<TensorId> whole_tables_;   // gradients of the others
+  std::map<TensorId, TensorId> summed_;  // by metric or gradient: the sum over stages
 };
 
 }  // namespace

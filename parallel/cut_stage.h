@@ -22,6 +22,12 @@
 //              %own = stack(%a.squares, …)             padded to the longest stack
 //              %all = all_gather(%own)                 f64[stages × these]
 //              %norm = root_of_sums(%all+…, …)         in the order of the whole model
+//
+// A table that both embeds tokens and predicts them is on the first and on the last stage. Each
+// makes its part of the gradient, of all micro-batches; then both update by one sum of two parts:
+//
+//   update     %table.grad = all_reduce_start(%table.grad) {axis="ends"}
+//              %table.grad.all = all_reduce_done(%table.grad)
 #pragma once
 
 #include <cstdint>

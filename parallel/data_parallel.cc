@@ -160,8 +160,12 @@ class Reducer {
     program_.mutable_nodes().push_back(std::move(node));
   }
 
+  // The end of a sum along another axis reads what its start has made, of what is summed here.
   void ReadSums(Node& node) const {
-    for (TensorId& id : node.inputs) id = graph::Substitute(reduced_, id);
+    const size_t made = ops::IsCollectiveDone(*node.op) ? 1 : 0;
+    for (size_t i = made; i < node.inputs.size(); ++i) {
+      node.inputs[i] = graph::Substitute(reduced_, node.inputs[i]);
+    }
   }
 
   // Emits a node that writes an existing tensor.

@@ -22,7 +22,8 @@ std::string In(const CallList& list) {
 // Whether ranks `a` and `b` of one program make calls that belong together: the peers of transfers
 // are equally far.
 bool Alike(const RankCall& a, int64_t rank_a, const RankCall& b, int64_t rank_b) {
-  if (!a.transfer()) return a == b;
+  const bool of_transfers = a.transfer() || a.kind == Kind::kTransferDone;
+  if (!of_transfers) return a == b;
   RankCall moved = b;
   moved.peer += rank_a - rank_b;
   return a == moved;

@@ -97,6 +97,11 @@ class StageMap::Finder {
             tensor.role == Role::kPending || tensor.role == Role::kMetric);
   }
 
+  // Which the first and the last stage may both have.
+  static bool IsOfTable(const Tensor& tensor) {
+    return tensor.role == Role::kParameter || tensor.role == Role::kGradient;
+  }
+
   // A carried tensor belongs to the stage that works with it. Other state, such as the loss scale,
   // belongs to all.
   void TakeCarried(size_t n, int64_t stage) {
@@ -106,9 +111,16 @@ class StageMap::Finder {
         const Tensor& tensor = program_.tensor(program_.Root(id));
         if (!IsOfStage(tensor)) continue;
         int64_t& home = At(id);
-        if (home >= 0 && home != stage) {
+        if (home == kEnds && map_.IsEnd(stage)) continue;
+        if (home >= 0 && home != stage && IsOfTable(tensor) && map_.IsEnd(home) &&
+            map_.IsEnd(stage)) {
+          home = kEnds;
+          continue;
+        }
+        if (home != kAll && home != stage) {
+          const int64_t other = home == kEnds ? 0 : home;
           throw UserError(fmt::format("stages {} and {} share '{}': {} is on the second",
-                                      std::min(home, stage), std::max(home, stage), tensor.name,
+                                      std::min(other, stage), std::max(other, stage), tensor.name,
                                       graph::Describe(program_, n)));
         }
         home = stage;
@@ -124,10 +136,12 @@ class StageMap::Finder {
     }
   }
 
+  static bool IsHome(int64_t stage) { return stage >= 0 || stage == kEnds; }
+
   // The stage of what a tensor belongs to, along its owners; kAll: of none.
   int64_t HomeOf(TensorId id) {
     TensorId at = program_.Root(id);
-    while (At(at) < 0) {
+    while (!IsHome(At(at))) {
       const std::optional<graph::Owner>& owner = program_.tensor(at).owner;
       const TensorId next = owner ? program_.Find(owner->name) : graph::kNoTensor;
       if (next == graph::kNoTensor) return kAll;
@@ -143,12 +157,13 @@ class StageMap::Finder {
     for (const std::vector<TensorId>* ids : {&node.inputs, &node.outputs}) {
       for (const TensorId id : graph::Present(*ids)) {
         if (program_.tensor(program_.Root(id)).role == Role::kMetric) continue;
-        if (const int64_t stage = HomeOf(id); stage >= 0) stages.insert(stage);
+        if (const int64_t stage = HomeOf(id); IsHome(stage)) stages.insert(stage);
       }
     }
     if (stages.empty()) return kAll;
     if (stages.size() == 1) return Owned(n, *stages.begin());
     if (node.op->name != "global_norm") {
+      if (stages.erase(kEnds) > 0) stages.insert({0, map_.stages_ - 1});
       throw UserError(fmt::format("{} needs what stages {} have", graph::Describe(program_, n),
                                   fmt::join(stages, ", ")));
     }
@@ -234,6 +249,16 @@ int64_t StageMap::OfTensor(TensorId id) const {
   return of_tensors_[static_cast<size_t>(program_.Root(id))];
 }
 
+std::vector<TensorId> StageMap::OfEnds(Role role) const {
+  std::vector<TensorId> found;
+  for (const TensorId id : graph::TensorIds(program_)) {
+    const Tensor& tensor = program_.tensor(id);
+    if (tensor.role != role || !tensor.persistent || tensor.alias) continue;
+    if (OfTensor(id) == kEnds) found.push_back(id);
+  }
+  return found;
+}
+
 std::vector<bool> StageMap::NodesOf(int64_t stage) const {
   const std::vector<Node>& nodes = program_.nodes();
   std::vector<bool> runs(nodes.size(), false), read(program_.tensors().size(), false);
@@ -250,7 +275,8 @@ std::vector<bool> StageMap::NodesOf(int64_t stage) const {
     for (const TensorId id : node.outputs) mark(id);
   };
   for (size_t n = 0; n < nodes.size(); ++n) {
-    runs[n] = of_nodes_[n] == stage || of_nodes_[n] == kAll;
+    runs[n] =
+        of_nodes_[n] == stage || of_nodes_[n] == kAll || (of_nodes_[n] == kEnds && IsEnd(stage));
     if (runs[n] && nodes[n].phase == Phase::kUpdate && !joins_[n]) mark_all(nodes[n]);
   }
   for (size_t n = nodes.size(); n-- > 0;) {
@@ -261,7 +287,7 @@ std::vector<bool> StageMap::NodesOf(int64_t stage) const {
     }
     if (!runs[n]) continue;
     for (const TensorId id : node.inputs) {
-      const bool own = id == graph::kNoTensor || !joins_[n] || OfTensor(id) == stage;
+      const bool own = id == graph::kNoTensor || !joins_[n] || Counting(id) == stage;
       if (own) mark(id);
     }
   }

@@ -103,8 +103,10 @@ RangesByNode DyingRanges(const Program& program, const Layout& layout, ArenaBase
   for (size_t i = 0; i < last_use.size(); ++i) {
     const TensorId id = static_cast<TensorId>(i);
     const Tensor& tensor = program.tensor(id);
+    const bool ends =
+        !tensor.persistent || std::ranges::find(layout.ending, id) != layout.ending.end();
     // The host reads metrics after the run.
-    if (last_use[i] < 0 || tensor.persistent || tensor.role == Role::kMetric) continue;
+    if (last_use[i] < 0 || !ends || tensor.role == Role::kMetric) continue;
     const Range range = RangeOf(program, layout, bases, id);
     const Node& node = program.nodes()[last_use[i]];
     const bool taken = std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId output) {

@@ -48,7 +48,8 @@ class RangesByNode {
 RangesByNode FreshRanges(const graph::Program& program, const Layout& layout, ArenaBases bases,
                          bool device_only = false);
 
-// The temporaries that no node reads after this one, except those whose place an output took.
+// The temporaries, and carried tensors that end here, which no node reads after this one, except
+// those whose place an output took.
 RangesByNode DyingRanges(const graph::Program& program, const Layout& layout, ArenaBases bases);
 
 // A range [begin, end) of the device arena above the persistent prefix that no tensor of the

@@ -57,6 +57,30 @@ TEST(Mesh, GroupsOfAnAxisShareOutAllRanks) {
   }
 }
 
+TEST(Mesh, HasTheEndsOfAnAxisOfStages) {
+  const Mesh mesh({PipelineAxis(3), DataAxis(2)});
+  EXPECT_TRUE(mesh.Has(kEndsAxis));
+  EXPECT_EQ(mesh.ranks(kEndsAxis), 2);
+  EXPECT_EQ(mesh.size(), 6);
+  for (const Ranks& ends : {Ranks{0, 4}, Ranks{1, 5}}) {
+    for (size_t i = 0; i < ends.size(); ++i) {
+      EXPECT_EQ(mesh.GroupOf(ends[i], kEndsAxis), ends);
+      EXPECT_EQ(mesh.Coordinate(ends[i], kEndsAxis), static_cast<int64_t>(i));
+    }
+  }
+  for (const int64_t between : {2, 3}) {
+    EXPECT_EQ(mesh.GroupOf(between, kEndsAxis), Ranks{between});
+    EXPECT_EQ(mesh.Coordinate(between, kEndsAxis), 0);
+  }
+  EXPECT_EQ(mesh.RankAt({{kEndsAxis, 1}, {"data", 1}}), 5);
+  EXPECT_EQ(AllAxes(mesh).size(), mesh.axes().size() + 1);
+  for (const Mesh& without : {Mesh(), Mesh({DataAxis(4)}), Mesh({PipelineAxis(2), DataAxis(2)})}) {
+    EXPECT_FALSE(without.Has(kEndsAxis));
+    EXPECT_EQ(without.ranks(kEndsAxis), 1);
+    EXPECT_EQ(AllAxes(without).size(), without.axes().size());
+  }
+}
+
 TEST(Mesh, RanksAreAloneAlongAnAxisThatIsNotThere) {
   for (const Mesh& mesh : {Mesh(), Mesh({DataAxis(4)}), Mesh({DataAxis(4), TensorAxis(1)})}) {
     const int64_t last = mesh.size() - 1;

@@ -1,4 +1,4 @@
-// docs/checkpointing.md shows programs before and after each pass. They are the passes' golden
+// docs/how/checkpointing.md shows programs before and after each pass. They are the passes' golden
 // programs: a block ```program starts with a new program; ```tags, ```recompute and ```offload are
 // the results of that pass on the program before.
 #include <gtest/gtest.h>
@@ -72,8 +72,8 @@ std::unique_ptr<graph::Pass> PassOf(const Block& block) {
 TEST(CheckpointingDocs, ShowWhatThePassesPrint) {
   graph::Program program;
   int compared = 0;
-  for (const Block& block : ReadBlocks("docs/checkpointing.md")) {
-    SCOPED_TRACE("docs/checkpointing.md:" + std::to_string(block.line));
+  for (const Block& block : ReadBlocks("docs/how/checkpointing.md")) {
+    SCOPED_TRACE("docs/how/checkpointing.md:" + std::to_string(block.line));
     if (block.language == "program") {
       program = graph::Parse(block.text);
       continue;

@@ -1,5 +1,5 @@
 // The pass `offload` under a memory plan in which copies run concurrently with the computation.
-// docs/checkpointing.md shows the programs that the pass makes.
+// docs/how/checkpointing.md shows the programs that the pass makes.
 #include "checkpointing/offload.h"
 
 #include <gtest/gtest.h>

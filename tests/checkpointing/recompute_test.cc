@@ -1,4 +1,4 @@
-// Cases of the pass `recompute` that docs/checkpointing.md does not show: chains across blocks,
+// Cases of the pass `recompute` that docs/how/checkpointing.md does not show: chains across blocks,
 // views, random ops, and nodes that must not run twice.
 #include "checkpointing/recompute.h"
 

@@ -1,4 +1,5 @@
-// The activations that each policy tags. docs/checkpointing.md shows the tags in whole programs.
+// The activations that each policy tags. docs/how/checkpointing.md shows the tags in complete
+// programs.
 #include "checkpointing/retention_policy.h"
 
 #include <gtest/gtest.h>

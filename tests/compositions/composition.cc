@@ -54,6 +54,7 @@ class Generator {
     Set(c, "train.threads", std::to_string(Number(1, 2)));
     if (Chance(0.3)) Set(c, "debug.poison", "true");
     if (Chance(0.5)) Set(c, "save.async", "true");
+    Stages(c);
     return c;
   }
 
@@ -121,7 +122,10 @@ class Generator {
     if (family_ == "gpt2" || family_ == "bert") {
       text += fmt::format(", dropout: {}", Pick({"0", "0.1"}));
     }
-    if (Language()) text += ", tied: " + Pick({"true", "false"});
+    if (Language()) {
+      tied_ = Pick({"true", "false"}) == "true";
+      text += fmt::format(", tied: {}", tied_);
+    }
     return text + "}\n";
   }
 
@@ -251,7 +255,8 @@ class Generator {
     const bool clips = Chance(0.3);
     waits_for_all_ = waits_for_all_ || clips;
     text += fmt::format(", clip_grad_norm: {}", clips ? 1 : 0);
-    if (Chance(0.2)) text += ", ema: 0.9";
+    averages_ = Chance(0.2);
+    if (averages_) text += ", ema: 0.9";
     return text + "}\n";
   }
 
@@ -267,6 +272,7 @@ class Generator {
       text += ", fp8: {recipe: " + Pick({"current", "delayed, window: 2"}) +
               ", gradients: " + Pick({"e5m2", "e4m3"}) +
               ", pre_activations: " + Pick({"true", "false"}) + ", skip_ends: 0}";
+      delayed_ = text.find("delayed") != text.npos;
     }
     return text + "}\n";
   }
@@ -276,7 +282,8 @@ class Generator {
     if (Language() && !muon_ && Chance(0.3)) {
       return "parallel: {tensor: 2, sequence: " + Pick({"true", "false"}) + "}\n";
     }
-    return fmt::format("parallel: {{zero: {}}}\n", Number(0, 3));
+    zero_ = Number(0, 3);
+    return fmt::format("parallel: {{zero: {}}}\n", zero_);
   }
 
   void Set(Composition& c, const std::string& key, const std::string& value) {
@@ -324,6 +331,24 @@ class Generator {
     choose("optimizer.in_backward", !waits_for_all_);
   }
 
+  // Stages of a pipeline, in place of the techniques that they refuse. Not of a model whose
+  // embeddings are its head: two stages add up its gradient in another order than one rank.
+  void Stages(Composition& c) {
+    const bool bert_head = family_ == "bert" && problem_.empty();  // its table is the embedding's
+    const bool refused = zero_ > 1 || layers_ < 2 || tied_ || bert_head || pairs_ || muon_ ||
+                         averages_ || delayed_ || !c.base.empty() || !frozen_.empty();
+    if (refused || !Chance(0.6)) return;
+    c.budget = -1;
+    c.stages = Number(2, ranks_ == 1 ? std::min(layers_, 3) : 2);
+    std::erase_if(c.techniques, [](const std::string& set) {
+      return set.starts_with("optimizer.") || set.starts_with("memory.") ||
+             set.starts_with("checkpointing.") || set.starts_with("train.blocks_first") ||
+             set.starts_with("save.async");
+    });
+    Set(c, "checkpointing.policy", Pick({"none", "block", "every", "selective"}));
+    Set(c, "parallel.pipeline", std::to_string(c.stages));
+  }
+
   std::mt19937_64 random_;
   std::string family_;
   bool prompts_ = false;  // the data are prompts with completions
@@ -332,7 +357,10 @@ class Generator {
   std::string problem_;   // of a classifier of texts; empty: the model is none
   std::string frozen_;    // a pattern of parameters
   bool muon_ = false;     // the optimizer, which needs whole matrices
-  int ranks_ = 1, accumulate_ = 1, layers_ = 0;
+  bool tied_ = false;     // the head has the embeddings' table
+  bool averages_ = false;
+  bool delayed_ = false;  // scales of 8-bit products
+  int ranks_ = 1, zero_ = 0, accumulate_ = 1, layers_ = 0;
   bool waits_for_all_ = false;  // updates wait until all gradients are known
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <regex>
 #include <sstream>
@@ -55,14 +56,17 @@ class Compositions : public testing::TestWithParam<uint64_t> {
 
   // The program with a command for the run file.
   std::string Call(const std::string& command, const Sets& sets) const {
-    std::string call = composition_.ranks == 1
-                           ? std::string()
-                           : fmt::format("tests/support/mpirun.sh {} ", composition_.ranks);
+    const bool staged = std::ranges::find(sets, Pipeline()) != sets.end();
+    const int ranks = composition_.ranks * (staged ? composition_.stages : 1);
+    std::string call =
+        ranks == 1 ? std::string() : fmt::format("tests/support/mpirun.sh {} ", ranks);
     call += fmt::format("{} {} '{}'", composition_.program, command, yaml_);
     if (!base_.empty()) call += fmt::format(" --set '{}'", base_);
     for (const std::string& set : sets) call += fmt::format(" --set '{}'", set);
     return call;
   }
+
+  std::string Pipeline() const { return fmt::format("parallel.pipeline={}", composition_.stages); }
 
   Sets Techniques(const Sets& more) const {
     Sets sets = composition_.techniques;
@@ -141,15 +145,18 @@ TEST_P(Compositions, TrainAsWithoutTechniques) {
   }
 
   // Killed at some instant: of the start, between saves or within one, or behind the end. Ranks are
-  // stopped instead (tests/parallel/kill_mpi_test.sh kills them).
-  if (composition_.ranks == 1) {
+  // stopped instead (tests/parallel/kill_mpi_test.sh and pipeline_kill_mpi_test.sh kill them).
+  if (composition_.ranks * composition_.stages == 1) {
     RunShell(fmt::format("{} & sleep 0.{:03}; kill -KILL $!; wait $!",
                          Call("train --resume auto", Into("resumed", Techniques({}))),
                          20 + GetParam() * 37 % 200));
   } else {
     Train("resumed", Techniques({"train.stop_after=3"}));
   }
-  const std::string again = Call("train --resume auto", Into("resumed", Techniques({})));
+  // Stages go on as such, or as one.
+  Sets going_on = Techniques({});
+  if (GetParam() % 2 == 0) std::erase(going_on, Pipeline());
+  const std::string again = Call("train --resume auto", Into("resumed", going_on));
   const Outcome outcome = RunShell(again);
   ASSERT_EQ(outcome.exit_code, 0) << again << "\n" << outcome.out << outcome.err;
   ExpectSame(folder_ / "resumed", reference);

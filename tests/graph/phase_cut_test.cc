@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/graph/expect_program.h"
 #include "tests/support/expect_error.h"
@@ -72,6 +73,8 @@ backward
   %w.grad, _ = linear_dw(%micro_step.2.h, %b, %w.grad, _) {bias=false}
   %n: f32[] persistent = squared_norm(%d)
 )");
+  const std::vector<std::string> kept = {"micro_step.2.g", "micro_step.2.h"};
+  EXPECT_EQ(programs.kept, kept);
   ExpectProgram(programs.update, R"(program micro_step.2.train.update
   tensor %lr: f32[] input persistent
   tensor %w.grad: f32[4,4] gradient persistent of %w as gradient

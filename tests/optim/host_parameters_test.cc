@@ -58,8 +58,8 @@ using Counts = std::map<std::string, int>;
 // What must hold of a program whose parameters live on the host, wherever its copies stand: nodes
 // find on the device what they read and write, behind the end of its copy; and what goes back has
 // arrived before it is loaded again, and at the end.
-struct Residency {
-  explicit Residency(const Program& program) {
+struct HostCopies {
+  explicit HostCopies(const Program& program) {
     std::set<graph::TensorId> staged, leaving;
     const auto on_host = [&](graph::TensorId id) {
       return id != graph::kNoTensor && program.tensor(id).place == Place::kHost;
@@ -191,10 +191,10 @@ class Runner {
 
 // The program gives the same bits with what the options name on the host. Returns how often it is
 // loaded and stored there.
-Residency ExpectSameOnHost(const Program& program, const HostParametersOptions& options) {
+HostCopies ExpectSameOnHost(const Program& program, const HostParametersOptions& options) {
   Program moved = program;
   EXPECT_TRUE(MoveToHost(moved, options));
-  Residency found(moved);
+  HostCopies found(moved);
   Runner device(program), host(moved);
   for (int step = 0; step < 3; ++step) {
     device.Step(step);
@@ -226,7 +226,7 @@ TEST(HostParameters, AveragesBesideTheUpdate) {
           .clip_grad_norm = 0,
           .average = ops::WeightAverageOptions{.decay = 0.75}})
       .Run(program);
-  const Residency found = ExpectSameOnHost(program, kState);
+  const HostCopies found = ExpectSameOnHost(program, kState);
   const Counts once = {{"a.ema", 1}, {"a.remainder", 1}};
   EXPECT_EQ(found.loads, once);
   EXPECT_EQ(found.stores, once);
@@ -253,7 +253,7 @@ TEST(HostParameters, PrefetchesOneParameterAhead) {
           .weight_decay = 0.25,
           .clip_grad_norm = 0})
       .Run(program);
-  const Residency found = ExpectSameOnHost(program, kState);
+  const HostCopies found = ExpectSameOnHost(program, kState);
   const Counts once = {{"a.remainder", 1}, {"b.remainder", 1}};
   EXPECT_EQ(found.loads, once);
   EXPECT_EQ(found.stores, once);
@@ -289,7 +289,7 @@ update
 backward
   %dx: f32[8,4] metric = linear_dx(%dz, %a) @block.0
 )");
-  const Residency found =
+  const HostCopies found =
       ExpectSameOnHost(program, {.weights = true, .least_bytes = 0, .ahead_bytes = 0});
   EXPECT_EQ(found.loads, (Counts{{"a", 2}, {"b", 1}}));
   EXPECT_EQ(found.stores, (Counts{{"b", 1}}));
@@ -316,7 +316,7 @@ backward
   for (const graph::Tensor& tensor : program.tensors()) {
     on_host.push_back(tensor.place == Place::kHost);
   }
-  const std::vector<StayGroup> groups = FindStays(program, on_host);
+  const std::vector<FetchGroup> groups = FindResidencies(program, on_host);
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_EQ(groups[0].bytes, 64);
   EXPECT_TRUE(groups[0].in_block);
@@ -337,10 +337,10 @@ TEST(HostParameters, CarriedGradientsComeAndGo) {
   tensor %a.grad: f32[4,4] gradient persistent of %a as gradient
 )";
   const HostParametersOptions options = {.gradients = true, .least_bytes = 0};
-  const Residency first = ExpectSameOnHost(Parse(tensors + R"(backward
+  const HostCopies first = ExpectSameOnHost(Parse(tensors + R"(backward
   %a.grad, _ = linear_dw(%x, %dy, _, _) {bias=false} @block.0
 )"),
-                                           options);
+                                            options);
   EXPECT_EQ(first.loads, Counts());
   EXPECT_EQ(first.stores, (Counts{{"a.grad", 1}}));
   const Program last =
@@ -355,7 +355,7 @@ update
   %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
             kSgd + R"( @b
 )");
-  const Residency found = ExpectSameOnHost(last, options);
+  const HostCopies found = ExpectSameOnHost(last, options);
   EXPECT_EQ(found.loads, (Counts{{"a.grad", 1}, {"b.grad", 2}}));
   EXPECT_EQ(found.stores, (Counts{{"b.grad", 1}}));
 }
@@ -381,7 +381,7 @@ backward
   %block.1.w.grad, _ = linear_dw(%x, %dy, %block.1.w.grad, _) {bias=false} @block.1
 )");
   Update({.algorithm = UpdateOptions::Algorithm::kSgd, .clip_grad_norm = 0}).Run(program);
-  const Residency found = ExpectSameOnHost(
+  const HostCopies found = ExpectSameOnHost(
       program,
       {.weights = true, .gradients = true, .state = true, .blocks = {"block.1"}, .least_bytes = 0});
   EXPECT_EQ(found.loads,

@@ -45,8 +45,28 @@ forward
   %loss: f32[] metric persistent merged sum, sum, %lse: f32[6] = linear_cross_entropy(%s, %head, %targets, %weight)
 )";
 
-Program Whole(bool update, Carry carry = Carry::kWrite) {
-  Program program = Parse(kForward);
+// The last block's result is compared with the table that embeds tokens.
+constexpr std::string_view kTied = R"(program train
+  tensor %tokens: i32[2,3] input persistent
+  tensor %table: f32[10,8] parameter persistent
+  tensor %fc: f32[8,8] parameter persistent
+  tensor %mid: f32[8,8] parameter persistent
+  tensor %out: f32[8,8] parameter persistent
+  tensor %targets: i32[2,3] input persistent
+  tensor %weight: f32[] input persistent
+forward
+  %x: f32[2,3,8] = embedding(%tokens, %table, _) @embed
+  %f: f32[2,3,8] = linear(%x, %fc, _) @block.0
+  %r: f32[2,3,8] = add(%x, %f) @block.0
+  %g: f32[2,3,8] = linear(%r, %mid, _) @block.1
+  %s: f32[2,3,8] = add(%r, %g) @block.1
+  %h: f32[2,3,8] = linear(%s, %out, _) @block.2
+  %t: f32[2,3,8] = add(%s, %h) @block.2
+  %loss: f32[] metric persistent merged sum, sum, %lse: f32[6] = linear_cross_entropy(%t, %table, %targets, %weight)
+)";
+
+Program Whole(bool update, Carry carry = Carry::kWrite, std::string_view forward = kForward) {
+  Program program = Parse(forward);
   graph::Autodiff({.carry = carry}).Run(program);
   if (update) {
     optim::UpdateOptions options;
@@ -145,20 +165,125 @@ TEST(CutStage, PadsNormsOfFewerGradients) {
       << text;
 }
 
+// The first stage of the first micro-batch: the whole model would add to what the head has written.
+TEST(CutStage, SumsTheGradientOfATableOfBothEnds) {
+  const Program whole = Whole(true, Carry::kWrite, kTied);
+  graph::ExpectProgram(Stage(whole, {1, 1, 1}, 0), R"(program train
+  tensor %tokens: i32[2,3] input persistent
+  tensor %table: f32[10,8] parameter persistent
+  tensor %fc: f32[8,8] parameter persistent
+  tensor %stage.out: f32[2,3,8] persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
+  tensor %table.grad: f32[10,8] gradient persistent of %table as gradient
+  tensor %stage.out.grad: f32[2,3,8] persistent
+  tensor %fc.grad: f32[8,8] gradient persistent of %fc as gradient
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %loss.all: f32[] metric persistent view %loss+0
+forward
+  %x: f32[2,3,8] = embedding(%tokens, %table, _) @embed
+  %f: f32[2,3,8] = linear(%x, %fc, _) @block.0
+  %stage.out = add(%x, %f) @block.0
+backward
+  %fc.grad, _ = linear_dw(%x, %stage.out.grad, _, _) {bias=false} @block.0 !autodiff
+  %block.0.linear_dx: f32[2,3,8] = linear_dx(%stage.out.grad, %fc, %stage.out.grad) @block.0 !autodiff
+  %table.grad = embedding_dw(%tokens, %block.0.linear_dx, _) {rows=10} @embed !autodiff
+  %loss = fill() {dtype="f32", value=0.0} !cut_stage
+update
+  %loss = all_reduce_start(%loss) {axis="pipeline"} !cut_stage
+  %loss.all = all_reduce_done(%loss) !cut_stage
+  %table.grad = all_reduce_start(%table.grad) {axis="ends"} !cut_stage
+  %table.grad.all: f32[10,8] gradient view %table.grad+0 = all_reduce_done(%table.grad) !cut_stage
+  %table.grad.squares: f64[] = square_sum(%table.grad.all) !cut_stage
+  %fc.grad.squares: f64[] = square_sum(%fc.grad) !cut_stage
+  %stage.squares: f64[2] = stack(%table.grad.squares, %fc.grad.squares) !cut_stage
+  %stages.squares: f64[6] = all_gather_start(%stage.squares) {axis="pipeline", d0=6, rank=1} !cut_stage
+  %stages.squares.2: f64[6] view %stages.squares+0 = all_gather_done(%stages.squares, %stage.squares) !cut_stage
+  %table.grad.squares.2: f64[] view %stages.squares.2+0 = slice(%stages.squares.2) {first=0, rank=0} !cut_stage
+  %fc.grad.squares.2: f64[] view %stages.squares.2+8 = slice(%stages.squares.2) {first=1, rank=0} !cut_stage
+  %mid.grad.squares: f64[] view %stages.squares.2+16 = slice(%stages.squares.2) {first=2, rank=0} !cut_stage
+  %out.grad.squares: f64[] view %stages.squares.2+32 = slice(%stages.squares.2) {first=4, rank=0} !cut_stage
+  %grad_norm = root_of_sums(%table.grad.squares.2, %fc.grad.squares.2, %mid.grad.squares, %out.grad.squares) !cut_stage
+  %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=1.0} !update
+  %update_count = increment(%update_count) !update
+  %table, _, _, _ = sgd(%table, %table.grad.all, _, %lr, %clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.1} @table !update
+  %fc, _, _, _ = sgd(%fc, %fc.grad, _, %lr, %clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.1} @fc !update
+)");
+  graph::ExpectProgram(Stage(whole, {1, 1, 1}, 2), R"(program train
+  tensor %table: f32[10,8] parameter persistent
+  tensor %out: f32[8,8] parameter persistent
+  tensor %targets: i32[2,3] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %stage.in: f32[2,3,8] persistent
+  tensor %loss: f32[] metric persistent merged sum, sum
+  tensor %table.grad: f32[10,8] gradient persistent of %table as gradient
+  tensor %stage.in.grad: f32[2,3,8] persistent
+  tensor %out.grad: f32[8,8] gradient persistent of %out as gradient
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %loss.all: f32[] metric persistent view %loss+0
+forward
+  %h: f32[2,3,8] = linear(%stage.in, %out, _) @block.2
+  %t: f32[2,3,8] = add(%stage.in, %h) @block.2
+  %loss, %lse: f32[6] = linear_cross_entropy(%t, %table, %targets, %weight)
+backward
+  %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %linear_cross_entropy_backward: f32[2,3,8], %table.grad, _ = linear_cross_entropy_backward(%t, %table, %targets, %weight, %lse, %loss.seed, _) !autodiff
+  %out.grad, _ = linear_dw(%stage.in, %linear_cross_entropy_backward, _, _) {bias=false} @block.2 !autodiff
+  %stage.in.grad = linear_dx(%linear_cross_entropy_backward, %out, %linear_cross_entropy_backward) @block.2 !autodiff
+update
+  %loss = all_reduce_start(%loss) {axis="pipeline"} !cut_stage
+  %loss.all = all_reduce_done(%loss) !cut_stage
+  %table.grad = all_reduce_start(%table.grad) {axis="ends"} !cut_stage
+  %table.grad.all: f32[10,8] gradient view %table.grad+0 = all_reduce_done(%table.grad) !cut_stage
+  %out.grad.squares: f64[] = square_sum(%out.grad) !cut_stage
+  %stage.squares: f64[2] = stack(%out.grad.squares, %out.grad.squares) !cut_stage
+  %stages.squares: f64[6] = all_gather_start(%stage.squares) {axis="pipeline", d0=6, rank=1} !cut_stage
+  %stages.squares.2: f64[6] view %stages.squares+0 = all_gather_done(%stages.squares, %stage.squares) !cut_stage
+  %table.grad.squares: f64[] view %stages.squares.2+0 = slice(%stages.squares.2) {first=0, rank=0} !cut_stage
+  %fc.grad.squares: f64[] view %stages.squares.2+8 = slice(%stages.squares.2) {first=1, rank=0} !cut_stage
+  %mid.grad.squares: f64[] view %stages.squares.2+16 = slice(%stages.squares.2) {first=2, rank=0} !cut_stage
+  %out.grad.squares.2: f64[] view %stages.squares.2+32 = slice(%stages.squares.2) {first=4, rank=0} !cut_stage
+  %grad_norm = root_of_sums(%table.grad.squares, %fc.grad.squares, %mid.grad.squares, %out.grad.squares.2) !cut_stage
+  %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=1.0} !update
+  %update_count = increment(%update_count) !update
+  %table, _, _, _ = sgd(%table, %table.grad.all, _, %lr, %clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.1} @table !update
+  %out, _, _, _ = sgd(%out, %out.grad, _, %lr, %clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.1} @out !update
+)");
+  const std::string between = ToText(Stage(whole, {1, 1, 1}, 1));
+  EXPECT_EQ(between.find("%table:"), between.npos) << between;
+  EXPECT_EQ(between.find("ends"), between.npos) << between;
+  EXPECT_NE(between.find("root_of_sums(%table.grad.squares, %fc.grad.squares, "), between.npos)
+      << between;
+}
+
+// Later micro-batches add to each stage's own part, and the ends of two stages are all of them.
+TEST(CutStage, AddsToThePartOfATable) {
+  const std::string first = ToText(Stage(Whole(true, Carry::kAccumulate, kTied), {2, 1}, 0));
+  EXPECT_NE(first.find("%table.grad = embedding_dw(%tokens, %block.0.linear_dx, %table.grad)"),
+            first.npos)
+      << first;
+  EXPECT_NE(first.find("%table.grad = all_reduce_start(%table.grad) {axis=\"pipeline\"}"),
+            first.npos)
+      << first;
+}
+
 std::string WhyNot(Program program, std::vector<int64_t> blocks) {
   return UserErrorOf([&] { CutStage({std::move(blocks), 0}).Run(program); });
 }
 
 TEST(CutStage, RefusesWhatStagesCannotExchange) {
   EXPECT_EQ(WhyNot(Whole(true), {1, 2}), "stages of 1, 2 blocks are 3 blocks, but the model has 2");
-  std::string text(kForward);
+  std::string text(kTied);
   const auto replace = [&](std::string_view what, std::string_view with) {
     text.replace(text.find(what), what.size(), with);
   };
-  replace("linear_cross_entropy(%s, %head", "linear_cross_entropy(%s, %table");
-  replace("  tensor %head: f32[10,8] parameter persistent\n", "");
-  EXPECT_EQ(WhyNot(Parse(text), {1, 1}),
-            "stages 0 and 1 share 'table': node 5 (linear_cross_entropy) is on the second");
+  replace("linear(%r, %mid", "linear(%r, %fc");
+  replace("  tensor %mid: f32[8,8] parameter persistent\n", "");
+  EXPECT_EQ(WhyNot(Parse(text), {1, 1, 1}),
+            "stages 0 and 1 share 'fc': node 3 (linear @block.1) is on the second");
   text = kForward;
   replace("add(%r, %g) @block.1", "add(%x, %g) @block.1");
   EXPECT_EQ(WhyNot(Parse(text), {1, 1}),

@@ -72,7 +72,7 @@ class PipelineEquivalence : public testing::Test {
     alone.checkpointing = {};
     const TinyResult want = Train(alone);
     Use(run);
-    run.executor.check_arena = true;
+    run.executor.poison = run.executor.check_arena = true;
     const TinyResult got = Train(run);
     EXPECT_TRUE(BitsOf(got) == BitsOf(want));
     if (std::isfinite(want.grad_norms.front())) ExpectSameNumbers(got, want);
@@ -131,6 +131,29 @@ TEST_F(PipelineEquivalence, HasThemIn16Bits) {
     const TinyResult alone = ExpectBitsOfOneRank(run);
     EXPECT_EQ(std::isfinite(alone.grad_norms.front()), !scaled);
     EXPECT_TRUE(std::isfinite(alone.grad_norms.back()));
+  }
+}
+
+// The last stage may have nothing to train: it gives the others their gradients all the same.
+TEST_F(PipelineEquivalence, HasThemWithFrozenParameters) {
+  for (const std::vector<std::string>& frozen : std::vector<std::vector<std::string>>{
+           {"embed.*"}, {"*.weight"}, {"block.4.*", "norm.*", "head.*"}}) {
+    SCOPED_TRACE(frozen.front());
+    TinyRun run = RunOf(StagedGpt2(), 3);
+    run.frozen = frozen;
+    ExpectBitsOfOneRank(run);
+  }
+}
+
+// Each stage has the adapters of its blocks.
+TEST_F(PipelineEquivalence, HasThemWithAdapters) {
+  for (const models::ModelSpec& spec : {StagedGpt2(), StagedLlama()}) {
+    SCOPED_TRACE(spec.family);
+    TinyRun run = RunOf(spec, 3);
+    run.lora = {"all-linear"};
+    run.lora_dropout = 0.2;
+    run.amp.dtype = graph::DType::kBFloat16;
+    ExpectBitsOfOneRank(run);
   }
 }
 

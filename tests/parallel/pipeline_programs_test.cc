@@ -2,8 +2,10 @@
 // the bits of one rank that accumulates as many micro-steps, up to the update.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -53,14 +55,20 @@ std::vector<double> Drawn(const Tensor& tensor, int64_t vocab, int64_t micro_bat
   return values;
 }
 
+// Parameters that have the numbers of another one.
+using Copies = std::map<std::string, std::string_view>;
+
 // What each micro-batch reads, and what all read.
-void Give(const Program& program, int64_t vocab, int64_t micro_batch, int64_t slot,
-          Values& values) {
+void Give(const Program& program, int64_t vocab, int64_t micro_batch, int64_t slot, Values& values,
+          const Copies& copies = {}) {
   for (const Tensor& tensor : program.tensors()) {
     if (IsData(tensor)) {
       values[OfMicroStep(slot, tensor.name)] = Drawn(tensor, vocab, micro_batch);
     } else if (tensor.role == graph::Role::kParameter || tensor.name == "token_weight") {
-      values.try_emplace(tensor.name, Drawn(tensor, vocab, 0));
+      const auto copy = copies.find(tensor.name);
+      Tensor drawn = tensor;
+      if (copy != copies.end()) drawn.name = copy->second;
+      values.try_emplace(tensor.name, Drawn(drawn, vocab, 0));
     }
   }
 }
@@ -139,6 +147,8 @@ class Pipeline {
     }
   }
 
+  const Values& memory(size_t stage) const { return memories_[stage]; }
+
   // The gradients and the loss of all stages.
   Values Results() const {
     Values results;
@@ -175,6 +185,12 @@ class Pipeline {
     const bool forward = run.action == StepAction::kForward;
     graph::Verify(forward ? phases.forward : phases.backward);
     RunOn(forward ? phases.forward : phases.backward, memory);
+    // Nobody reads what the micro-batch has kept from here on.
+    if (run.action == StepAction::kBackward) {
+      for (const std::string& name : phases.kept) {
+        std::ranges::fill(memory.at(name), std::numeric_limits<double>::quiet_NaN());
+      }
+    }
     if (!run.sends.empty()) {
       sent_[{stage, std::string(run.sends)}].push_back(memory.at(OfMicroStep(run.slot, run.sends)));
     }
@@ -187,11 +203,11 @@ class Pipeline {
   std::map<std::pair<size_t, std::string>, std::vector<std::vector<double>>> sent_;
 };
 
-Values OnOneRank(const Case& of, int64_t micro_batches) {
+Values OnOneRank(const Case& of, int64_t micro_batches, const Copies& copies = {}) {
   Values values, results;
   for (int64_t i = 0; i < micro_batches; ++i) {
     const Program program = WholeOf(of.spec, i == 0);
-    Give(program, of.spec.vocab, i, 0, values);
+    Give(program, of.spec.vocab, i, 0, values, copies);
     RunOn(program, values);
     for (const Tensor& tensor : program.tensors()) {
       if (tensor.role != graph::Role::kGradient && tensor.role != graph::Role::kMetric) continue;
@@ -237,6 +253,31 @@ TEST(PipelinePrograms, HaveTheBitsOfOneRank) {
   }
 }
 
+// The part that each end has of a tied table's gradient is what one rank has of that of two tables
+// with equal numbers.
+TEST(PipelinePrograms, HavePartsOfATablesGradient) {
+  Case tied = Cases().front(), untied = tied;
+  tied.spec.tied = true;
+  constexpr std::string_view kTable = "embed.token.weight", kHead = "head.weight";
+  for (const int64_t micro_batches : {1, 4}) {
+    const Values want = OnOneRank(untied, micro_batches, {{std::string(kHead), kTable}});
+    for (const std::vector<int64_t>& blocks : kStages) {
+      SCOPED_TRACE(testing::Message()
+                   << blocks.size() << " stages, " << micro_batches << " micro-batches");
+      Pipeline pipeline(tied, blocks);
+      pipeline.Run(ListsOf(blocks.size(), micro_batches));
+      const std::string gradient = std::string(kTable) + ".grad";
+      Values got = pipeline.Results();
+      got.erase(gradient);
+      for (const auto& [name, values] : got) EXPECT_EQ(values, want.at(name)) << name;
+      EXPECT_EQ(got.size() + 2, want.size());
+      EXPECT_EQ(pipeline.memory(0).at(gradient), want.at(gradient));
+      EXPECT_EQ(pipeline.memory(blocks.size() - 1).at(gradient),
+                want.at(std::string(kHead) + ".grad"));
+    }
+  }
+}
+
 // The prover would refuse it: here two micro-batches have each other's slots in their backward
 // passes.
 TEST(PipelinePrograms, HaveOtherBitsWithSlotsExchanged) {
@@ -248,6 +289,19 @@ TEST(PipelinePrograms, HaveOtherBitsWithSlotsExchanged) {
     if (run.action == StepAction::kBackward) backward.push_back(&run);
   }
   std::swap(backward[0]->slot, backward[1]->slot);
+  EXPECT_ANY_THROW(ProveSchedule(lists, 4));
+  Pipeline pipeline(of, {2, 3});
+  pipeline.Run(lists);
+  EXPECT_NE(pipeline.Results(), want);
+}
+
+// Here the second stage has each other's targets for two micro-batches.
+TEST(PipelinePrograms, HaveOtherBitsWithMicroBatchesExchanged) {
+  const Case of = Cases().front();
+  const Values want = OnOneRank(of, 4);
+  std::vector<StageList> lists = ListsOf(2, 4);
+  ASSERT_EQ(lists[1][1].action, StepAction::kMicroStep);
+  std::swap(lists[1][1].micro_batch, lists[1][2].micro_batch);
   EXPECT_ANY_THROW(ProveSchedule(lists, 4));
   Pipeline pipeline(of, {2, 3});
   pipeline.Run(lists);

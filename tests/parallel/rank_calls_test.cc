@@ -273,6 +273,35 @@ TEST(RankCallsOfStages, GoOnUntilTheDone) {
   EXPECT_EQ(proof.pairs, 2);
 }
 
+// Data ranks of a stage have equal calls, of peers that are equally far.
+TEST(RankCallsOfStages, AreAlikeOnDataRanks) {
+  const Mesh mesh({PipelineAxis(2), DataAxis(2)});
+  std::vector<RankCalls> ranks;
+  for (const int64_t rank : {0, 1}) {
+    const RankCall send = Transfer(Kind::kSend, rank + 2, 0, false);
+    ranks.push_back(RankOf({send, DoneOf(send)}));
+  }
+  for (const int64_t rank : {2, 3})
+    ranks.push_back(RankOf({Transfer(Kind::kReceive, rank - 2, 0)}));
+  EXPECT_EQ(ProveCalls(mesh, ranks, kPipelineAxis).problem, "");
+  std::swap(ranks[2], ranks[3]);
+  EXPECT_THAT(ProveCalls(mesh, ranks, kPipelineAxis).problem, HasSubstr("receive of %in"));
+}
+
+// The first and the last of three stages, which share a table; the second one has none.
+TEST(RankCallsOfStages, SumTheGradientsOfTheirEnds) {
+  const Mesh mesh({PipelineAxis(3)});
+  RankCall sum = SumOfStages("table.grad");
+  sum.stream = kEndsAxis;
+  const auto prove = [&](const Calls& last) {
+    const RankCalls ranks[] = {RankOf({sum, DoneOf(sum)}), RankOf({}), RankOf(last)};
+    return ProveCalls(mesh, ranks, kPipelineAxis);
+  };
+  EXPECT_EQ(prove({sum, DoneOf(sum)}).problem, "");
+  EXPECT_EQ(prove({sum, DoneOf(sum)}).collectives, 1);
+  EXPECT_THAT(prove({}).problem, HasSubstr("waits for rank 2; rank 2 has ended"));
+}
+
 TEST(RankCallsOfStages, ReduceAlongTheirAxisInEqualOrder) {
   const RankCall norm = SumOfStages(), loss = SumOfStages("loss");
   const Calls one = {norm, DoneOf(norm), loss, DoneOf(loss)};

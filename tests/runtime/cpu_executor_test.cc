@@ -349,5 +349,33 @@ TEST(Workspaces, NamedAndSizedAsTheKernelWants) {
   EXPECT_FALSE(AddWorkspaces(p, 2));
 }
 
+// What a program keeps for another one, up to its last reader there.
+TEST(CpuExecutor, PoisonsKeptTensors) {
+  Program forward("forward"), backward("backward");
+  Builder f(forward), b(backward);
+  const Value written = f.Emit1("test_source", {}, kTen);
+  forward.Rename(written, "h");
+  forward.mutable_tensor(written).persistent = true;
+  const Value read = b.Persistent("h", Role::kActivation, forward.tensor(written).type);
+  const Value sum = b.Persistent("sum", Role::kGradient, forward.tensor(written).type);
+  b.EmitInto({sum}, "test_update", {sum, read});
+  const Program* programs[] = {&forward, &backward};
+  const memory::MemoryPlan plan =
+      memory::MakePlan(programs, {.order = {.runs = {0, 1}, .kept = {"h"}}});
+  ThreadPool pool(1);
+  Arena arena(plan.arena_bytes);
+  ExecutorOptions poison;
+  poison.poison = true;
+  CpuExecutor first(forward, plan.programs[0].layout, arena, nullptr, pool, poison);
+  CpuExecutor second(backward, plan.programs[1].layout, arena, nullptr, pool, poison);
+  const auto* h = static_cast<const float*>(first.address("h"));
+  const auto* summed = static_cast<const float*>(second.address("sum"));
+  first.Run();
+  EXPECT_FALSE(std::isnan(h[0]));
+  second.Run();
+  EXPECT_TRUE(std::isnan(h[0]) && std::isnan(h[9]));
+  EXPECT_FALSE(std::isnan(summed[0]));
+}
+
 }  // namespace
 }  // namespace plimsoll::runtime

@@ -51,6 +51,8 @@ TEST(RunRecord, SaysAgainWhatItWasTold) {
   EXPECT_EQ(read.mesh, record.mesh);
   EXPECT_EQ(read.sequences, 80);
   EXPECT_EQ(read.divergence.objectives.at(0).limits[0], kNoLossLimit);
+  record.mesh = Mesh({PipelineAxis(3), DataAxis(2), TensorAxis(1)});
+  EXPECT_EQ(ParseRunRecord(ToJson(record), "m.json").mesh, record.mesh);
 }
 
 TEST(RunRecord, KnowsEvaluationsThatNeverWereOrNeverWereFinite) {

@@ -80,10 +80,11 @@ TinyResult Train(const TinyRun& run) {
   if (run.ranks != nullptr) executor.communicators = run.ranks->communicators();
   CompiledStep compiled = Compile(*model, options);
   if (run.change != nullptr) run.change(compiled);
+  runtime::StageLink* const link =
+      run.link != nullptr || run.ranks == nullptr ? run.link : run.ranks->stage_link();
   Session session(std::move(compiled), *device, executor,
                   run.caching ? runtime::CachingAllocation(*run.caching) : memory::Allocation(),
-                  run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups(),
-                  run.ranks == nullptr ? nullptr : run.ranks->stage_link());
+                  run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups(), link);
   session.Initialize(*model, 1);
   // B is not zero, so that A has a gradient already in the first step.
   const std::vector<models::ParameterInfo> adapters = adapters::Parameters(options.lora);
@@ -121,6 +122,7 @@ TinyResult Train(const TinyRun& run) {
       for (int64_t i = 0; BeginsMicroSteps(what.action) && i < what.micro_steps; ++i) {
         fill(what.slot + i, what.micro_step + i);
       }
+      if (run.before_run) run.before_run(session, step, what);
       session.Run(step, number);
     }
     if (step == run.copy_after) session.CopyState();

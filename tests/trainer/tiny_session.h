@@ -65,7 +65,9 @@ struct TinyRun {
   const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone
   int64_t zero = 0;
   bool sequence_parallel = false;
-  std::vector<int64_t> stages = {};  // blocks of each, along the pipeline axis of the ranks
+  std::vector<int64_t> stages = {};    // blocks of each, along the pipeline axis of the ranks
+  runtime::StageLink* link = nullptr;  // in place of that of the ranks
+  std::function<void(Session&, int step, const StepRun&)> before_run = {};
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
   int copy_after = -1;            // the state is copied after this step, while later steps run
   int64_t copied_at_once = 4096;  // CompileOptions::snapshot_group_bytes

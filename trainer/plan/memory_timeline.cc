@@ -45,7 +45,7 @@ ordered_json TimelineJson(const Program& program, const memory::ProgramPlan& pla
     nodes.push_back(
         {{"op", node.op->name}, {"scope", node.scope}, {"phase", graph::Name(node.phase)}});
   }
-  const Lifetimes lifetimes = memory::ComputeLifetimes(program);
+  const Lifetimes lifetimes = memory::ComputeLifetimes(program, /*in_place=*/true, plan.kept);
   for (const Buffer& buffer : lifetimes.buffers) {
     buffers.push_back(BufferJson(program, lifetimes, buffer, plan.layout));
   }

@@ -1,4 +1,4 @@
-// memory_timeline.json of a run directory (docs/allocators.md describes it).
+// memory_timeline.json of a run directory (docs/how/memory_timeline.md describes it).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <set>
 #include <span>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/lora.h"
 #include "base/axes.h"
 #include "graph/objective.h"
 #include "models/huggingface.h"
@@ -282,7 +284,9 @@ bool IsOfOtherStage(const snapshots::Snapshot& snapshot, const TensorRecord& rec
   for (; at != nullptr && !at->owner.empty(); at = snapshot.manifest().Find(name, 0)) {
     name = at->owner;
   }
-  const std::vector<models::ParameterInfo>& parameters = model.parameters();
+  std::vector<models::ParameterInfo> parameters = model.parameters();
+  std::ranges::copy(adapters::Parameters(session.compiled().options.lora),
+                    std::back_inserter(parameters));
   return std::ranges::find(parameters, name, &models::ParameterInfo::name) != parameters.end() &&
          !session.Carries(name);
 }

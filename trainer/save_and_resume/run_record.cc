@@ -191,10 +191,13 @@ DivergenceState ParseDivergence(const JsonObject& object) {
   return state;
 }
 
-// Earlier versions may have had fewer axes; the absent ones have one rank.
+// Earlier versions may have had fewer axes; the absent ones have one rank. That of stages is there
+// where they are several, as in a configuration.
 Mesh ParseMesh(const JsonObject& object) {
   std::vector<MeshAxis> axes = MeshOfOne().axes();
   for (MeshAxis& axis : axes) axis.ranks = object.GetInt(axis.name, 1, 1);
+  const int64_t stages = object.GetInt(std::string(kPipelineAxis), 1, 1);
+  if (stages > 1) axes.insert(axes.begin(), PipelineAxis(stages));
   return Mesh(std::move(axes));
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 
+#include "base/axes.h"
 #include "ops/collectives/collective.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/knobs.h"
@@ -29,7 +30,7 @@ config::RunConfig Closed(const config::RunConfig& config, const models::Model& m
 memory::MeshTraffic TrafficOf(const StepDraft& step) {
   const Mesh& mesh = step.options().mesh;
   memory::MeshTraffic traffic;
-  for (const MeshAxis& axis : mesh.axes()) traffic.push_back({.axis = axis});
+  for (const MeshAxis& axis : AllAxes(mesh)) traffic.push_back({.axis = axis});
   for (const memory::StepProgram& part : step.programs()) {
     for (const graph::Node& node : part.program->nodes()) {
       if (!ops::IsCollective(*node.op)) continue;

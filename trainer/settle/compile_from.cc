@@ -399,6 +399,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.lora = LoraFrom(config, model);
   options.frozen = options.lora.enabled() ? adapters::FrozenParameters(model, options.lora)
                                           : FrozenFrom(config, model);
+  RequireTrainedStages(config, model, options);
   options.snapshot_copy = config.save.async;
   options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
   options.on_host = OnHostFrom(config, model);

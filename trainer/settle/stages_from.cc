@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "adapters/lora_pass.h"
 #include "base/error.h"
+#include "base/glob.h"
 #include "graph/block.h"
+#include "graph/tensor_ids.h"
 #include "parallel/stage_map.h"
 #include "trainer/settle/linear_layers.h"
 #include "trainer/settle/run_device.h"
@@ -47,13 +51,7 @@ void RequireStages(const config::RunConfig& config, const models::Model& model,
       (void)parallel::StageMap(program, stages);
     }
   } catch (const UserError& error) {
-    const Settings& settings = config.model.settings;
-    const bool tied = settings.Has("tied") && settings.Bool("tied");
-    throw config.Error("parallel.pipeline",
-                       fmt::format("{}; use 1{}", error.what(),
-                                   tied ? ", or untie the head from the embedding by model.tied: "
-                                          "false"
-                                        : ""));
+    throw config.Error("parallel.pipeline", fmt::format("{}; use 1", error.what()));
   }
 }
 
@@ -98,6 +96,29 @@ std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::M
                                   : GivenStages(config, blocks);
   RequireStages(config, model, made);
   return made;
+}
+
+void RequireTrainedStages(const config::RunConfig& config, const models::Model& model,
+                          const CompileOptions& options) {
+  if (options.stages.empty() || options.frozen.empty()) return;
+  for (graph::Program& program : LossPrograms(model, config.model.sequence())) {
+    adapters::LoraPass(options.lora, /*training=*/false).Run(program);
+    const parallel::StageMap stages(program, options.stages);
+    const bool trains = std::ranges::any_of(graph::TensorIds(program), [&](graph::TensorId id) {
+      const graph::Tensor& tensor = program.tensor(id);
+      const int64_t stage = stages.OfTensor(id);
+      return tensor.role == graph::Role::kParameter &&
+             (stage == 0 || stage == parallel::StageMap::kEnds) &&
+             !MatchesAnyGlob(options.frozen, tensor.name);
+    });
+    if (trains) continue;
+    throw config.Error(
+        options.lora.enabled() ? "lora.targets" : "train.freeze",
+        fmt::format("leaves the first of {} pipeline stages nothing to train, and so "
+                    "no gradient to wait for; train a parameter of it, or use "
+                    "parallel.pipeline: 1",
+                    options.stages.size()));
+  }
 }
 
 }  // namespace plimsoll::trainer

@@ -17,6 +17,7 @@
 #include "memory/checker.h"
 #include "ops/collectives/axis.h"
 #include "ops/elementwise/arithmetic.h"
+#include "parallel/stage_map.h"
 #include "parallel/zero_shards.h"
 #include "parallel/zero_weights.h"
 #include "trainer/step/averages.h"
@@ -99,9 +100,12 @@ class Compiler {
       result_.divided.merge(parallel::GatheredParameters(*program));
     }
     const int64_t alignment = runtime::TensorAlignment(options_.device);
+    const memory::StepOrder order = {.runs = OrderOfRuns(), .kept = kept_};
     result_.plan = memory::MakePlan(
-        programs, {.alignment = alignment, .position = {options_.mesh, options_.rank}});
-    memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
+        programs,
+        {.alignment = alignment, .position = {options_.mesh, options_.rank}, .order = order});
+    memory::CheckPlan(programs, result_.plan,
+                      {.alignment = alignment, .ordered = {}, .order = order});
     const HostInputBytes inputs = HostInputBytesOf(options_, objectives_, readers);
     result_.plan.host_input_bytes = inputs.all();
     result_.input_place_bytes = inputs.place;
@@ -205,7 +209,16 @@ class Compiler {
   // Drafts are cut once they are finished.
   void CutPrograms() {
     if (!HasStages(options_) || options_.draft || Stopped()) return;
-    CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());
+    kept_ = CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());
+  }
+
+  // Programs of a step in their order.
+  std::vector<int> OrderOfRuns() const {
+    std::vector<int> order;
+    for (const StepEntry& entry : result_.step.entries) {
+      order.insert(order.end(), static_cast<size_t>(entry.times), entry.program);
+    }
+    return order;
   }
 
   void KeepEvaluation(const models::Objective& objective) {
@@ -326,6 +339,7 @@ class Compiler {
     leave(outputs.log_probs, kLogProbs);
     CarryStates(builder, outputs.states, purpose.carry);
     if (!logits) NoteInputs(*program);
+    if (!logits && HasStages(options_)) NoteTables(*program);
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
     if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
@@ -346,6 +360,13 @@ class Compiler {
           result_.inputs, [&](const auto& of) { return of.first == tensor.name; });
       if (tensor.role != graph::Role::kInput || tensor.alias || known) continue;
       if (!no_data.contains(tensor.name)) result_.inputs.emplace_back(tensor.name, tensor.type);
+    }
+  }
+
+  void NoteTables(const Program& program) {
+    const parallel::StageMap stages(program, options_.stages);
+    for (const graph::TensorId table : stages.OfEnds(graph::Role::kParameter)) {
+      result_.tables.insert(program.tensor(table).name);
     }
   }
 
@@ -383,6 +404,7 @@ class Compiler {
 
   const models::Model& model_;
   CompileOptions options_;
+  std::set<std::string, std::less<>> kept_;  // tensors of a stage's slots (CutIntoPhases)
   const std::vector<models::Objective> objectives_;
   std::map<std::string, int64_t> draw_of_;  // the first of an objective's last update
   std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;  // by objective

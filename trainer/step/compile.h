@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct CompiledStep {
   int64_t input_place_bytes = 0;  // of each of CompileOptions::input_places
   // The inputs of data that the model has, with those that only other stages read.
   std::vector<std::pair<std::string, graph::TensorType>> inputs;
+  std::set<std::string> tables;  // parameters that the first and the last stage both have
   // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
   std::map<std::string, graph::Shape> divided;
   std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name

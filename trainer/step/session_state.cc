@@ -80,7 +80,8 @@ StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
   for (const MeshAxis& axis : position_.mesh.axes()) {
     const bool in_parts = (axis.name == kDataAxis && saved.parts > 1) ||
                           (axis.name == kTensorAxis && tensor.split) ||
-                          (axis.name == kPipelineAxis && tensor.of_parameter);
+                          (axis.name == kPipelineAxis && tensor.of_parameter &&
+                           !compiled_.tables.contains(tensor.parameter));
     if (!in_parts && position_.at(axis.name) > 0) saved.elements = 0;
   }
   return saved;

@@ -12,6 +12,7 @@
 #include "graph/text.h"
 #include "parallel/cut_stage.h"
 #include "trainer/step/passes.h"
+#include "trainer/step/slot_check.h"
 #include "trainer/step/stage_schedule.h"
 
 namespace plimsoll::trainer {
@@ -65,6 +66,7 @@ class StageStep {
   }
 
   ProgramList TakePrograms() { return std::move(programs_); }
+  const std::set<std::string, std::less<>>& kept() const { return kept_; }
 
  private:
   void Prove(int64_t micro_batches) const {
@@ -87,6 +89,7 @@ class StageStep {
       known->second = graph::CutPhases(
           *wholes_[static_cast<size_t>(whole)],
           {.slot = slot, .own = OfSlots(objectives_), .forward_apart = stage_ + 1 < stages_});
+      kept_.insert(known->second.kept.begin(), known->second.kept.end());
     }
     switch (action) {
       case StepAction::kForward:
@@ -124,15 +127,21 @@ class StageStep {
   std::map<std::tuple<int, int64_t, StepAction>, int> parts_;  // the same, and the action
   std::map<std::string, int> numbers_;                         // by text
   ProgramList programs_;
+  std::set<std::string, std::less<>> kept_;
 };
 
 }  // namespace
 
-void CutIntoPhases(const CompileOptions& options, std::span<const models::Objective> objectives,
-                   ProgramList& programs, std::vector<StepEntry>& entries, const PassRunner& run) {
+std::set<std::string, std::less<>> CutIntoPhases(const CompileOptions& options,
+                                                 std::span<const models::Objective> objectives,
+                                                 ProgramList& programs,
+                                                 std::vector<StepEntry>& entries,
+                                                 const PassRunner& run) {
   StageStep step(options, objectives, programs, run);
   entries = step.Run(entries);
   programs = step.TakePrograms();
+  CheckSlots(programs, entries, step.kept(), UpdateInputs(objectives));
+  return step.kept();
 }
 
 StageEvaluation CutEvaluation(const CompileOptions& options,

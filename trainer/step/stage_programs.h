@@ -8,7 +8,9 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/pass.h"
@@ -23,9 +25,14 @@ using PassRunner = std::function<void(graph::PassPipeline&, graph::Program&)>;
 
 // Replaces the entries of one objective, each of one micro-step, and their programs by those of the
 // stage. Parts with equal text are one program. `run` runs the passes of parts. InternalError
-// unless the orders of all stages come to their end together (trainer/step/stage_schedule.h).
-void CutIntoPhases(const CompileOptions& options, std::span<const models::Objective> objectives,
-                   ProgramList& programs, std::vector<StepEntry>& entries, const PassRunner& run);
+// unless the orders of all stages come to their end together (trainer/step/stage_schedule.h), and
+// each slot's tensors have what is read of them (trainer/step/slot_check.h). Returns the names of
+// the tensors that micro-batches keep from their forward to their backward pass.
+std::set<std::string, std::less<>> CutIntoPhases(const CompileOptions& options,
+                                                 std::span<const models::Objective> objectives,
+                                                 ProgramList& programs,
+                                                 std::vector<StepEntry>& entries,
+                                                 const PassRunner& run);
 
 // An evaluation of a stage: up to what it sends, and the sums of its metrics among stages.
 struct StageEvaluation {

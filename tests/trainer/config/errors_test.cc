@@ -289,8 +289,6 @@ TEST(ConfigErrors, PipelineStagesRefuseByName) {
         "carries no gradients, which the backward passes of a stage add up; use false");
   check("", "memory: {weights: host}", "memory.weights",
         "needs copies of the whole step's program; use device");
-  check("", "train: {freeze: [block.0.*]}", "train.freeze",
-        "may leave a stage nothing to train; remove it");
   check("", "checkpointing: {offload: [activations]}", "checkpointing.offload",
         "copies would have to begin in one program and end in another; use recomputation");
 }
