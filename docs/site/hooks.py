@@ -38,7 +38,7 @@ def expanded(nav, docs=DOCS):
         if not item.endswith("/*"):
             return [item]
         pages = [path.relative_to(docs).as_posix() for path in sorted(docs.glob(item + ".md"))]
-        return [{title_of(docs / page): page} for page in pages if page not in named]
+        return [{title_of(docs / page).removeprefix("Measured: "): page} for page in pages if page not in named]
 
     return walk(nav)
 
@@ -116,12 +116,18 @@ def for_python_markdown(lines):
         before = line
 
 
+def for_tables(row):
+    """A number keeps its unit on its line."""
+    row = CODE.sub(lambda m: m[0].replace(r"\|", "|"), row)
+    return re.sub(r"(\d) (?=([KMGT]i?B|[mµ]?s|%|kJ|W)\b|%)", "\\1\u00a0", row)
+
+
 def on_page_markdown(markdown, page, config, files):
     name = page.file.src_uri
     if name.startswith(SEARCHED_LAST):
         page.meta["search"] = {"boost": 0.5}
     lines = list(for_python_markdown(markdown.split("\n")))
-    lines = [CODE.sub(lambda m: m[0].replace(r"\|", "|"), line) if line.startswith("|") else line for line in lines]
+    lines = [for_tables(line) if line.startswith("|") else line for line in lines]
     if name.startswith("configuration"):  # tables of keys: room for the meaning
         lines.append(KEY_TABLES)
     # In code, what looks like a link names no file, and stays as it is.
