@@ -26,6 +26,11 @@ def title_of(path):
     return re.match(r"# (.*)", path.read_text()).group(1).strip()
 
 
+def entry_title(path):
+    title = title_of(path).removeprefix("Measured: ")
+    return title[0].upper() + title[1:]
+
+
 def expanded(nav, docs=DOCS):
     """The navigation with the pages of a folder in place of "folder/*"."""
     named = set(re.findall(r"[\w/]+\.md", repr(nav)))
@@ -38,7 +43,7 @@ def expanded(nav, docs=DOCS):
         if not item.endswith("/*"):
             return [item]
         pages = [path.relative_to(docs).as_posix() for path in sorted(docs.glob(item + ".md"))]
-        return [{title_of(docs / page).removeprefix("Measured: "): page} for page in pages if page not in named]
+        return [{entry_title(docs / page): page} for page in pages if page not in named]
 
     return walk(nav)
 
