@@ -61,7 +61,7 @@ struct PolicyRow {
 // The ops that declare a reason, sorted by precision, then by op. Other ops work in float32.
 const std::vector<PolicyRow>& PolicyTable();
 
-// The table for docs/mixed_precision.md.
+// The table for docs/how/mixed_precision.md.
 std::string PolicyMarkdown();
 
 // Why low_ops or fp32_ops can't be followed: the field at fault, and a reason that says what is

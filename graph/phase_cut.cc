@@ -49,6 +49,15 @@ class PhaseCutter {
             Part("update", update_, whole_.nodes().size()), NamesOfKept()};
   }
 
+  std::vector<TensorId> KeptOfSlot() {
+    CarryBetween();
+    std::vector<TensorId> ids;
+    for (const auto& [id, of_slot] : kept_) {
+      if (of_slot && std::ranges::find(ids, id) == ids.end()) ids.push_back(id);
+    }
+    return ids;
+  }
+
  private:
   static constexpr int kNobody = -1;
 
@@ -145,6 +154,11 @@ class PhaseCutter {
 
 PhasePrograms CutPhases(const Program& program, const PhaseCutOptions& options) {
   return PhaseCutter(program, options).Run();
+}
+
+std::vector<TensorId> KeptForBackward(const Program& program) {
+  const PhaseCutOptions options;
+  return PhaseCutter(program, options).KeptOfSlot();
 }
 
 void DropUnmentioned(Program& program) {

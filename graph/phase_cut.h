@@ -46,6 +46,9 @@ struct PhasePrograms {
 // one program and end in another.
 PhasePrograms CutPhases(const Program& program, const PhaseCutOptions& options);
 
+// The temporaries that a slot keeps from its forward to its backward pass.
+std::vector<TensorId> KeptForBackward(const Program& program);
+
 // Removes the tensors that no node mentions, carried ones too.
 void DropUnmentioned(Program& program);
 

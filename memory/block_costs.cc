@@ -134,7 +134,7 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
       OptionCost cost;
       cost.option = static_cast<int>(i);
       cost.seconds = change.seconds;
-      cost.kept = variant_.micro_steps * options[i].kept_bytes;
+      cost.kept = variant_.copies() * options[i].kept_bytes;
       cost.need = std::max(most(ForwardRegion(block), keep_prefix_[block], change.forward),
                            most(BackwardRegion(end, block), keep_prefix_[block], change.backward));
       // What is outside the blocks stands with the nearest one.

@@ -64,7 +64,7 @@ BlockShapes::BlockShapes(const Variant& variant, const KeptUse& keep, const Cost
   for (int block = 0; block < blocks(); ++block) {
     bytes_.emplace_back();
     for (int d : segments_[block]) {
-      bytes_.back().push_back(variant.micro_steps * variant.decisions[d].bytes);
+      bytes_.back().push_back(variant.copies() * variant.decisions[d].bytes);
     }
     const bool first = kinds_[kind_of_[block]].like == kind_of_[block] && place_of_[block] == 0;
     if (first) firsts.push_back(block);
@@ -74,8 +74,9 @@ BlockShapes::BlockShapes(const Variant& variant, const KeptUse& keep, const Cost
   });
   MeasureSides(variant, keep);
   if (!kind_of_.empty()) MeasureShapes(variant, keep);
-  // In a program of several micro-steps, what one of them made again would wait for others.
-  if (blocks() > 1 && search_.options >= kThorough && variant.micro_steps == 1) {
+  // In a program of several micro-steps, what one of them made again would wait for others; and
+  // chains count what they keep once.
+  if (blocks() > 1 && search_.options >= kThorough && variant.copies() == 1) {
     chains_ = BlockChains(variant, segments_, kind_of_, node_seconds_, keep, cost, options);
   }
 }

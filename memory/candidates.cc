@@ -132,7 +132,7 @@ class CandidateSearch {
       const double again = RecomputeSeconds(base, variant_.decisions, fates, node_seconds);
       Add(fates, Cost::Kind::kEstimate,
           std::max(costs.SecondsOf(keep_.micro_steps * again), keep_.micro_steps * copying),
-          variant_.micro_steps * kept);
+          variant_.copies() * kept);
       candidates_.back().policy = name;
     }
   }

@@ -27,7 +27,7 @@ struct LinkRates {
 
 class DeviceRates {
  public:
-  // The rates of that many threads of an AMD EPYC with AVX-512 (docs/kernels.md).
+  // The rates of that many threads of an AMD EPYC with AVX-512 (docs/measured/kernels.md).
   static DeviceRates Cpu(int threads) { return DeviceRates(threads); }
   // The rates of one NVIDIA H200, programs recorded as graphs (docs/measured/gpu_memory.md). Rates
   // of another GPU are scaled by the ratio of both GPUs' peaks (gpu/peak_rates.h); an unknown GPU

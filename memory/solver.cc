@@ -51,7 +51,7 @@ double LeastPeak(const Candidate& candidate) {
 
 // Equal for variants that decide about the same tensors in the same number of programs.
 std::string DecisionsText(const Variant& variant) {
-  std::string text = std::to_string(variant.micro_steps);
+  std::string text = std::to_string(variant.micro_steps) + " " + std::to_string(variant.slots);
   for (const std::string& of_block : TextsOf(variant)) text += "|" + of_block;
   for (const Decision& decision : variant.decisions) {
     text += " " + decision.tensors.front() + " " + std::to_string(decision.bytes);
@@ -161,8 +161,10 @@ struct Solver::Impl {
 
   using Step = std::vector<StepProgram>;
 
+  // The programs that run.
   Step MakeOf(const Candidate& candidate) const {
-    return variants[candidate.variant].realize(candidate.fates);
+    const Variant& variant = variants[candidate.variant];
+    return (variant.cut ? variant.cut : variant.realize)(candidate.fates);
   }
   // Of finished programs.
   Cost Measure(const Step& step) const {

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "graph/block.h"
+#include "graph/phase_cut.h"
 #include "memory/lifetimes.h"
 
 namespace plimsoll::memory {
@@ -71,11 +72,32 @@ int RegionOfSeconds(const Node& node, int block, int region, int blocks) {
   return again ? BackwardRegion(blocks, block) : region;
 }
 
-ProgramUse MeasureProgram(const Program& program, int blocks, int64_t alignment,
+// As if what each slot keeps were free again when its backward pass has read it, which it is for
+// other slots alone: so it stays a sum over blocks, and what is alive at least. Most is alive
+// before the last block's backward pass, where both are the same.
+std::vector<int64_t> LiveInSlots(const Program& program, int64_t slots, int64_t alignment) {
+  const Lifetimes whole = ComputeLifetimes(program);
+  Program apart = program;
+  const std::vector<graph::TensorId> kept = graph::KeptForBackward(program);
+  for (const graph::TensorId id : kept) apart.mutable_tensor(id).persistent = true;
+  std::vector<int64_t> live =
+      LiveBytes(ComputeLifetimes(apart), graph::Place::kDevice, program.nodes().size(), alignment);
+  for (const graph::TensorId id : kept) {
+    const auto at = static_cast<size_t>(id);
+    const int64_t bytes = slots * RoundUp(program.tensor(id).bytes(), alignment);
+    for (int32_t n = whole.first_use[at]; n <= whole.last_use[at]; ++n) live[n] += bytes;
+  }
+  return live;
+}
+
+ProgramUse MeasureProgram(const StepProgram& part, int blocks, int64_t alignment,
                           std::span<const double> node_seconds, const CostModel& cost) {
+  const Program& program = *part.program;
   const bool copies = std::ranges::any_of(program.nodes(), IsCopy);
-  const std::vector<int64_t> live = LiveBytes(ComputeLifetimes(program), graph::Place::kDevice,
-                                              program.nodes().size(), alignment);
+  const std::vector<int64_t> live =
+      part.slots > 0 ? LiveInSlots(program, part.slots, alignment)
+                     : LiveBytes(ComputeLifetimes(program), graph::Place::kDevice,
+                                 program.nodes().size(), alignment);
   ProgramUse use;
   use.peaks.resize(RegionCount(blocks), 0);
   use.ends.resize(RegionCount(blocks), 0);
@@ -139,7 +161,7 @@ StepUse MeasureStep(const std::vector<StepProgram>& step, int blocks, int64_t al
     const std::vector<double> seconds = part.times > 0
                                             ? cost.NodeSeconds(program)
                                             : std::vector<double>(program.nodes().size(), 0.0);
-    measured.programs.push_back(MeasureProgram(program, blocks, alignment, seconds, cost));
+    measured.programs.push_back(MeasureProgram(part, blocks, alignment, seconds, cost));
     measured.times.push_back(part.times);
     measured.nodes += static_cast<int64_t>(program.nodes().size());
     measured.copies = measured.copies || std::ranges::any_of(program.nodes(), IsCopy);
@@ -164,7 +186,8 @@ int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place
 KeptUse MeasureKept(const Variant& variant, int64_t alignment, const CostModel& cost) {
   const std::vector<StepProgram> step = variant.realize(variant.KeepAll());
   KeptUse kept = {MeasureStep(step, variant.blocks(), alignment, cost)};
-  kept.device_bytes = PersistentBytes(step, graph::Place::kDevice, alignment);
+  kept.device_bytes = PersistentBytes(step, graph::Place::kDevice, alignment) +
+                      (variant.slots - 1) * variant.slot_bytes;
   kept.host_bytes = PersistentBytes(step, graph::Place::kHost, alignment);
   kept.micro_steps =
       static_cast<double>(std::reduce(kept.times.begin(), kept.times.end()) * variant.micro_steps);

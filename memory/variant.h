@@ -19,6 +19,9 @@ struct StepProgram {
   std::shared_ptr<const graph::Program> program;
   int64_t times = 1;  // runs per step; 0: it only has to fit (evaluation)
   int base = 0;       // index into Variant::bases: whose decisions shape it; unused with times 0
+  // Micro-batches of which it is to keep activations at once, its forward pass being a program of
+  // its own then (graph/phase_cut.h). 0: it is to stay whole.
+  int64_t slots = 0;
 };
 
 struct Variant {
@@ -37,11 +40,18 @@ struct Variant {
   int64_t host_input_bytes = 0;  // MemoryPlan::host_input_bytes of each of its plans
   // Micro-steps that one program holds: what is kept stands that often.
   int64_t micro_steps = 1;
+  // The same of a pipeline's stage: micro-batches whose forward pass is done and whose backward
+  // pass is not. Each has bytes of its own besides what is kept.
+  int64_t slots = 1, slot_bytes = 0;
   // Makes the step's programs for these decisions.
   std::function<std::vector<StepProgram>(const Fates&)> realize;
+  // Makes the programs that run, if these are cut into more programs. Empty: they are not.
+  std::function<std::vector<StepProgram>(const Fates&)> cut = nullptr;
   // The same with one program for each base. Empty unless several bases become one program.
   std::function<std::vector<StepProgram>(const Fates&)> apart = nullptr;
 
+  // The number of copies of what is kept.
+  int64_t copies() const { return micro_steps * slots; }
   // The number of blocks that have decisions.
   int blocks() const {
     int count = 0;

@@ -77,7 +77,7 @@ VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const Co
     if (keep.times[p] == 0) continue;
     head = std::max(head, keep.programs[p].peaks[HeadRegion(variant.blocks())]);
   }
-  for (const Decision& decision : variant.decisions) saved += variant.micro_steps * decision.bytes;
+  for (const Decision& decision : variant.decisions) saved += variant.copies() * decision.bytes;
   // Copies of parameters take what room there is.
   const bool travels = keep.copies && cost.rates().copies_overlap();
   all_bytes_ = cost_.device_bytes + (travels ? saved : head);
@@ -87,7 +87,7 @@ VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const Co
   if (variant.bases.size() > 1 || away) return;
   for (const Price& price : PricesOf(variant, cost)) {
     savings_.push_back(
-        {static_cast<double>(variant.micro_steps * price.bytes), keep.micro_steps * price.seconds});
+        {static_cast<double>(variant.copies() * price.bytes), keep.micro_steps * price.seconds});
   }
   std::ranges::sort(savings_, {},
                     [](const Saving& saving) { return saving.seconds / saving.bytes; });

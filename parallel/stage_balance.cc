@@ -19,7 +19,8 @@ struct Division {
 
 }  // namespace
 
-std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages) {
+std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages,
+                                   std::span<const int64_t> most) {
   const size_t count = costs.blocks.size(), parts = static_cast<size_t>(stages);
   if (parts == 0 || parts > count) return {};
   std::vector<double> sums = {0};  // of the blocks before each
@@ -28,7 +29,8 @@ std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages) {
   best[0][0].most = 0;
   for (size_t part = 1; part <= parts; ++part) {
     for (size_t end = part; end <= count; ++end) {
-      for (size_t begin = part - 1; begin < end; ++begin) {
+      const size_t longest = most.empty() ? count : static_cast<size_t>(most[part - 1]);
+      for (size_t begin = std::max(part - 1, end - std::min(end, longest)); begin < end; ++begin) {
         const Division& before = best[part - 1][begin];
         const double cost = sums[end] - sums[begin] + (part == 1 ? costs.before : 0) +
                             (part == parts ? costs.after : 0);
@@ -37,6 +39,7 @@ std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages) {
       }
     }
   }
+  if (best[parts][count].most == std::numeric_limits<double>::infinity()) return {};
   std::vector<int64_t> blocks(parts);
   size_t end = count;
   for (size_t part = parts; part > 0; --part) {

@@ -15,9 +15,10 @@ struct ModelCosts {
 
 // The number of blocks of each stage, at least one: of the divisions whose most expensive stage
 // costs least, the one whose costs have the least sum of squares; of those, the one with the fewest
-// blocks on early stages, which have the most micro-batches in flight. Empty where there are fewer
-// blocks than stages.
-std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages);
+// blocks on early stages, which have the most micro-batches in flight. `most`: of blocks, by stage;
+// empty: any number. Empty where there is no such division, as with fewer blocks than stages.
+std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages,
+                                   std::span<const int64_t> most = {});
 
 // The cost of each stage.
 std::vector<double> StageCosts(const ModelCosts& costs, std::span<const int64_t> blocks);

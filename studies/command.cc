@@ -75,7 +75,8 @@ std::optional<double> EstimateRun(const Study& study, config::RunConfig config) 
     const std::unique_ptr<models::Model> model = trainer::ModelFrom(config);
     const trainer::CompiledStep compiled =
         trainer::Compile(*model, trainer::CompileFrom(config, *model));
-    const double step = trainer::PredictSeconds(compiled, trainer::BuiltInCost(config));
+    const double step = trainer::PredictSeconds(
+        compiled, trainer::CompileOtherStages(*model, compiled), trainer::BuiltInCost(config));
     const int64_t steps = study.measure.all_steps() + (study.measure.check_arena ? 1 : 0);
     return kStartSeconds + static_cast<double>(steps) * step;
   } catch (const std::exception&) {

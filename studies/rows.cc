@@ -227,7 +227,7 @@ class Expander {
 
 // Keys about where bytes are, what is recomputed, what is monitored and reported. For each it is
 // documented, and tested, that every bit stays the same: docs/checkpointing.md, docs/budget.md,
-// docs/allocators.md, docs/kernels.md (train.threads). So it is of knobs whose table says so.
+// docs/allocators.md, docs/how/kernels.md (train.threads). So it is of knobs whose table says so.
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
 constexpr const char* kKeys[] = {

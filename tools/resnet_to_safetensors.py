@@ -16,7 +16,7 @@ tensors are unpickled (weights_only).
 
 Where shortcuts have no weights, nothing in the file says which channels a block adds: config.json
 says A_centered, half of them on either side as in PyTorch's programs for CIFAR, unless --shortcut A
-says that all are behind the others (docs/fine_tuning.md).
+says that all are behind the others (docs/other_weights.md).
 Needs: pip install torch safetensors.
 """
 

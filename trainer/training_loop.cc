@@ -68,7 +68,7 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
   directory_.Write("run.json", ToJson(status_));
   const CompiledStep& step = run_.session->compiled();
   const memory::CostModel known = CostModelFor(run_.config, {});  // times nothing
-  predicted_seconds_ = PredictSeconds(step, known);
+  predicted_seconds_ = run_.ranks.PredictSeconds(step, known);
   if (!run_.settled.chosen.empty() && known.measured() && run_.config.memory.calibration.empty()) {
     measured_rates_ = RatesText(run_.config, known);
   }

@@ -309,7 +309,7 @@ std::vector<Setting> ImageSettings() {
        .doc =
            "Where the images are: the four files of MNIST, Fashion-MNIST or another data set "
            "of that form, plain or with `.gz`; CIFAR-10's binary version; or JPEG and PNG files in "
-           "folders of their classes, or listed in `metadata.jsonl` (docs/data.md).",
+           "folders of their classes, or listed in `metadata.jsonl` (docs/images.md).",
        .required = "name the folder with the images' files"},
       ClassNamesSetting(),
       {.name = "eval_fraction",
@@ -336,7 +336,7 @@ std::vector<Setting> ImageSettings() {
        .derived = "as the folder of `model.init_from` says, or true"},
       {.name = "interpolation",
        .type = Setting::Type::kChoice,
-       .doc = "How pictures are resized, as Pillow does it (docs/data.md).",
+       .doc = "How pictures are resized, as Pillow does it (docs/images.md).",
        .derived = "as the folder of `model.init_from` says, or `bilinear`",
        .choices = {ResamplingNames().begin(), ResamplingNames().end()}},
       {.name = "random_resized_crop",
@@ -453,7 +453,7 @@ std::vector<Setting> ImageSettings() {
        .type = Setting::Type::kChoice,
        .doc = "For training, `exact` gives Pillow's pixels of a JPEG file; `fast` decodes at 1/2, "
               "1/4 or 1/8 what is resized to that size or less, and colours without smoothing "
-              "(docs/data.md).",
+              "(docs/images.md).",
        .default_value = std::string("exact"),
        .choices = {"exact", "fast"}},
       {.name = "unreadable",

@@ -316,7 +316,7 @@ std::vector<Setting> Rows() {
        .type = Setting::Type::kString,
        .doc = "Where the volumes are: `imagesTr` and `labelsTr` with NIfTI files, and possibly "
               "`imagesTs` and `labelsTs`, as the Medical Segmentation Decathlon or nnU-Net have "
-              "them (docs/data.md).",
+              "them (docs/volumes.md).",
        .required = "name the folder with imagesTr and labelsTr"},
       ClassNamesSetting(),
       {.name = "spacing",

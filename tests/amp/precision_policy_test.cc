@@ -103,7 +103,7 @@ TEST(Policy, RefusesWhatItCannotFollow) {
 }
 
 TEST(Policy, TheDocumentedTableIsCurrent) {
-  std::ifstream file("docs/mixed_precision.md");
+  std::ifstream file("docs/how/mixed_precision.md");
   std::stringstream text;
   text << file.rdbuf();
   ASSERT_FALSE(text.str().empty());

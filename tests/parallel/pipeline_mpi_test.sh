@@ -36,6 +36,24 @@ same one by_hand
 PLIMSOLL_SYNCHRONOUS_SENDS=1 train 3 synchronous --set parallel.pipeline=3 --set checkpointing.policy=block
 same one synchronous
 
+# Each stage recomputes what it has to within the budget, and uses what was planned.
+fixed=(--set parallel.pipeline=3 --set parallel.stages=[2,2,1] --set memory.calibrate=false)
+budgeted=("${fixed[@]}" --set checkpointing.policy=auto --set memory.budget=600KiB --set debug.check_arena=true)
+train 3 budget "${budgeted[@]}"
+same one budget
+tr -s '\n ' ' ' <budget.txt >chosen.txt
+grep -q 'stage 0: [^;]*recompute' chosen.txt || fail "stage 0 keeps everything: $(cat chosen.txt)"
+grep -q 'stage 2: keep all' chosen.txt || fail "stage 2 recomputes: $(cat chosen.txt)"
+cat budget.txt budget/rank.*.log | sed -n 's/^.*arena: \([0-9]*\) bytes planned, \([0-9]*\) bytes used$/\1 \2/p' >arenas.txt
+awk '$1 != $2 || $1 > 600 * 1024 { bad = 1 } END { exit bad || NR != 3 }' arenas.txt || fail "$(cat arenas.txt)"
+
+# The same is planned on one process, and predicted of all stages.
+"$plimsoll" plan run.yaml "${budgeted[@]}" --json >alone.json || fail "$(cat alone.json)"
+"$mpirun_sh" 3 "$plimsoll" plan run.yaml "${budgeted[@]}" --json >together.json || fail "$(cat together.json)"
+cmp alone.json <(sed -n 's/^\[0\] \([ {}]\)/\1/p' together.json) || fail "plans of one process and of three"
+predicted() { grep -o '"predicted_step_ms": *[0-9.e+-]*' "$1" | head -1; }
+cmp <(predicted alone.json | tr -d ' ') <(predicted budget/plan.json | tr -d ' ') || fail "predicted seconds"
+
 "$plimsoll" export stages3 --step 3 --to exported >export.txt 2>&1 || fail "$(cat export.txt)"
 "$plimsoll" export one --step 3 --to exported_one >export.txt 2>&1 || fail "$(cat export.txt)"
 cmp exported/model.safetensors exported_one/model.safetensors || fail "other weights of a snapshot"
@@ -143,5 +161,8 @@ refused 'parallel.zero: with pipeline stages' --set parallel.data=1 --set parall
 refused 'optimizer.ema: with pipeline stages' --set optimizer.ema=0.9
 refused 'checkpointing.policy: with pipeline stages' --set checkpointing.policy=auto --set memory.budget=1GiB
 refused 'train.freeze: leaves the first of 2 pipeline stages nothing' --set parallel.stages=[1,4] --set 'train.freeze=["embed.*", "block.0.*"]'
+refused 'memory.budget' --set checkpointing.policy=auto
+refused 'the smallest plan of stage 0 needs' --set checkpointing.policy=auto --set memory.budget=50KiB
+refused 'train.micro_batch: with pipeline stages' --set train.micro_batch=auto --set train.global_batch=8
 refused 'stages need a block each' --set model.layers=1
 refused 'but the model has 5' --set parallel.stages=[2,2]

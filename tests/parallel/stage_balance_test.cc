@@ -38,6 +38,16 @@ TEST(StageBalance, NeedsABlockForEachStage) {
   EXPECT_THAT(BalanceStages({.blocks = {1, 1}}, 3), IsEmpty());
 }
 
+// Those that have no room for more leave blocks to the others.
+TEST(StageBalance, KeepsToTheMostBlocksOfAStage) {
+  const ModelCosts costs = {.blocks = std::vector<double>(6, 1), .after = 1};
+  EXPECT_THAT(BalanceStages(costs, 3), ElementsAre(2, 2, 2));
+  EXPECT_THAT(BalanceStages(costs, 3, std::vector<int64_t>{1, 6, 6}), ElementsAre(1, 3, 2));
+  EXPECT_THAT(BalanceStages(costs, 3, std::vector<int64_t>{1, 2, 3}), ElementsAre(1, 2, 3));
+  EXPECT_THAT(BalanceStages(costs, 3, std::vector<int64_t>{1, 2, 2}), IsEmpty());
+  EXPECT_THAT(BalanceStages(costs, 3, std::vector<int64_t>{0, 6, 6}), IsEmpty());
+}
+
 // As good as the best of all divisions.
 TEST(StageBalance, IsAsGoodAsTheBest) {
   std::mt19937 random(1);

@@ -164,8 +164,6 @@ void CheckPipeline(const RunConfig& config, std::vector<std::string>& warnings) 
             "needs copies of the whole step's program; use device"},
            {!config.checkpointing.offload.empty(), "checkpointing.offload",
             "copies would have to begin in one program and end in another; use recomputation"},
-           {config.checkpointing.policy == CheckpointPolicy::kAuto, "checkpointing.policy",
-            "auto compares plans of one program, and each stage has its own; give a policy"},
            {memory.allocator == Allocator::kCaching, "memory.allocator",
             "is for the programs of a whole model; use planned"},
            {config.optimizer.in_backward != OnOrAuto::kOff, "optimizer.in_backward",

@@ -14,7 +14,7 @@ void PreferenceKeys(std::vector<Key>& keys) {
   preference.Add(
       "loss", &P::loss,
       "What is learnt of pairs of answers, `{\"prompt\": …, \"chosen\": …, "
-      "\"rejected\": …}` (`*.jsonl`; docs/fine_tuning.md): `dpo` (Rafailov et al. 2023), "
+      "\"rejected\": …}` (`*.jsonl`; docs/preferences.md): `dpo` (Rafailov et al. 2023), "
       "`ipo` (Azar et al. 2023); `none`: examples are no pairs. The reference is the "
       "model as the run begins, adapters included.");
   preference.Add("beta", &P::beta, "How close to the reference the model stays.")

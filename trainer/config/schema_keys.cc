@@ -254,7 +254,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
       "activations "
       "and gradients by their largest values in the steps before, so that what makes them can "
       "write "
-      "codes at once. For `dtype` `bf16` or `fp16` (docs/mixed_precision.md).");
+      "codes at once. For `dtype` `bf16` or `fp16` (docs/fp8.md).");
   amp.Add("fp8.window", &A::fp8_window, "The number of steps before, of which the largest counts.")
       .Between(1, 65'536)
       .When("amp.fp8.recipe", delayed);
@@ -389,7 +389,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel
       .Add("stages", &ParallelConfig::stages,
            "The number of blocks of each stage, as `[12, 12, 13, 11]`.")
-      .Derived("stages with nearly equal FLOPs");
+      .Derived("stages that take nearly as long");
   parallel
       .Add(
           "zero", &ParallelConfig::zero,
@@ -588,7 +588,7 @@ const std::vector<SectionInfo>& Sections() {
       {"model", "What is trained: a shape, or `init_from` a checkpoint."},
       {"data", "What it is trained on."},
       {"train", "How long, in what batches, and what is reported."},
-      {"preference", "Learning from pairs of answers (docs/fine_tuning.md#preferences)."},
+      {"preference", "Learning from pairs of answers (docs/preferences.md)."},
       {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
       {"optimizer", "How gradients become updates."},
       {"schedule", "The learning rate over the steps."},

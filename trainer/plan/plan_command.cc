@@ -46,6 +46,8 @@
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
 #include "trainer/settle/source_from.h"
+#include "trainer/settle/stage_plans.h"
+#include "trainer/settle/stages_from.h"
 #include "trainer/settle/step_solver.h"
 #include "trainer/settle/ways_to_fit.h"
 #include "trainer/step/compile.h"
@@ -96,14 +98,14 @@ struct Remarks {
 };
 
 // The plan of a run whose step takes `seconds` by the rates of `cost`.
-std::string Verdict(const config::RunConfig& config, const CompiledStep& compiled,
+std::string Verdict(const config::RunConfig& config, const PlannedStep& step,
                     const memory::CostModel& cost, double seconds, const Remarks& remarks) {
   std::string text;
   const auto add = [&](const std::string& line) {
     text += Wrapped(line, kLineColumns, "  ") + "\n";
   };
-  add(FitText(config, compiled.plan, remarks.way_out));
-  add(StepText(config, compiled.options, cost, seconds));
+  add(FitText(config, step.LargestPlan(), remarks.way_out));
+  add(StepText(config, step.first.options, cost, seconds));
   if (remarks.data) add(DataSpeedText(*remarks.data));
   if (!remarks.chosen.empty()) add("chosen: " + remarks.chosen);
   return text;
@@ -156,16 +158,17 @@ Planned Load(const PlanCommand& command) {
   return {std::move(config), rate};
 }
 
-// `stages`: of a pipeline.
-void PrintCompiled(const RunConfig& config, const models::Model& model,
-                   const CompiledStep& compiled, const memory::CostModel& cost, double predicted,
-                   const Remarks& remarks, const StageTable* stages = nullptr) {
+void PrintCompiled(const RunConfig& config, const models::Model& model, const PlannedStep& step,
+                   const memory::CostModel& cost, double predicted, const Remarks& remarks) {
+  const CompiledStep& compiled = step.first;
   const CompileOptions& options = compiled.options;
-  PrintAnswer(Verdict(config, compiled, cost, predicted, remarks) + "\n");
+  PrintAnswer(Verdict(config, step, cost, predicted, remarks) + "\n");
   PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
                           ParametersText(model, options), BatchText(options), options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
-    if (!report.result.changed) continue;
+    // A stage has a program for each phase and slot, alike in what they need.
+    const bool of_part = !options.stages.empty() && report.pass == "workspaces";
+    if (!report.result.changed || of_part) continue;
     const std::string line =
         fmt::format("  {:<14} {:<12} {}", report.program, report.pass, report.result.summary);
     PrintAnswer(Wrapped(line, kLineColumns, std::string(30, ' ')) + "\n");
@@ -173,7 +176,10 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
     PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
   }
-  if (stages != nullptr) PrintAnswer(stages->Text());
+  if (!options.stages.empty()) {
+    PrintAnswer(StageTable(step, cost, {}).Text());
+    PrintAnswer("  below, of stage 0:\n");
+  }
   if (const std::string epochs = EpochsText(config); !epochs.empty()) {
     PrintAnswer(fmt::format("  {}\n", epochs));
   }
@@ -182,8 +188,10 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
     const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
     PrintAnswer(Wrapped(line, kLineColumns, "  ") + "\n");
   }
-  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
-                          FormatCount(compiled.flops_per_step), FormatCount(compiled.model_flops)));
+  double flops = 0;
+  for (const CompiledStep* stage : step.All()) flops += stage->flops_per_step;
+  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(flops),
+                          FormatCount(compiled.model_flops)));
   if (options.amp.fp8.enabled) {
     PrintAnswer(Wrapped(Text(CountCodeProducts(compiled)), kLineColumns, "  ") + "\n");
   }
@@ -222,13 +230,24 @@ CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
   return compiled;
 }
 
+// The same of all stages.
+PlannedStep PlanStep(const RunConfig& config, const models::Model& model,
+                     const CompileOptions& options) {
+  PlannedStep step = {CompilePlan(config, model, options), {}};
+  step.others = CompileOtherStages(model, step.first);
+  for (const CompiledStep& other : step.others) {
+    step.first.model_flops += other.model_flops;
+    step.first.model_flops_of_codes += other.model_flops_of_codes;
+  }
+  return step;
+}
+
 // What would make a plan fit that is too large for its GPU.
-WaysToFit WaysToFitGpu(const RunConfig& config, const CompiledStep& compiled) {
+WaysToFit WaysToFitGpu(const RunConfig& config, const memory::MemoryPlan& plan) {
   const memory::Budget budget = BudgetOf(config);
-  return FindWaysToFit(config,
-                       {budget.profile.ProcessBytes(ArenaBytes(config, compiled.plan)),
-                        compiled.plan.host_arena_bytes},
-                       {MemoryLineOf(config).bytes, budget.host});
+  return FindWaysToFit(
+      config, {budget.profile.ProcessBytes(ArenaBytes(config, plan)), plan.host_arena_bytes},
+      {MemoryLineOf(config).bytes, budget.host});
 }
 
 std::string WayOut(const RunConfig& config, const WaysToFit& ways) {
@@ -258,25 +277,30 @@ ordered_json WaysJson(const WaysToFit& ways) {
 // printed.
 ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
                    ordered_json* object = nullptr) {
-  const RunConfig& config = planned.config;
+  RunConfig config = planned.config;
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  const CompiledStep compiled = CompilePlan(config, *model, CompileFrom(config, *model));
-  const bool fits = Fits(config, compiled.plan);
+  ChooseStages(config, *model);
+  const PlannedStep step = PlanStep(config, *model, CompileFrom(config, *model));
+  const CompiledStep& compiled = step.first;
+  const memory::MemoryPlan& plan = step.LargestPlan();
+  const bool fits = Fits(config, plan);
   const bool too_large = !fits && MemoryLineOf(config).of_card;
-  if (!too_large) CheckBudget(config, compiled.plan);
-  const WaysToFit ways = too_large ? WaysToFitGpu(config, compiled) : WaysToFit();
-  const memory::CostModel cost = CostModelFor(config, compiled.planned().programs);
-  std::optional<StageTable> stages;
-  if (!compiled.options.stages.empty()) stages.emplace(*model, compiled, cost);
-  const double predicted = stages ? stages->seconds() : PredictSeconds(compiled, cost);
+  if (!too_large) CheckBudget(config, plan);
+  const WaysToFit ways = too_large ? WaysToFitGpu(config, plan) : WaysToFit();
+  const memory::CostModel cost = CostModelFor(config, step.Programs());
+  const double predicted = PredictSeconds(compiled, step.others, cost);
   const std::optional<DataSpeed> data =
       DataSpeedFrom(command, config, planned.rate, compiled, predicted);
   const std::optional<RanksCheck> check = CheckFor(command, *model, compiled);
   if (command.json || object != nullptr) {
     ordered_json made = PlanObject(config, *model, compiled, predicted);
     if (data) made["data"] = DataSpeedJson(*data);
-    if (stages) made["stages"] = stages->Json();
+    if (!compiled.options.stages.empty()) {
+      const std::vector<std::string> policies(compiled.options.stages.size(),
+                                              ToString(config.checkpointing.policy));
+      made["stages"] = StageTable(step, cost, policies).Json();
+    }
     made["fits"] = fits;
     if (too_large) made["ways_to_fit"] = WaysJson(ways);
     if (check) made["check"] = check->Json();
@@ -289,12 +313,42 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
     const std::string way_out = too_large ? WayOut(config, ways)
                                 : fits    ? ""
                                           : "with --budget 90% a plan that fits is looked for";
-    PrintCompiled(config, *model, compiled, cost, predicted, {.way_out = way_out, .data = data},
-                  stages ? &*stages : nullptr);
+    PrintCompiled(config, *model, step, cost, predicted, {.way_out = way_out, .data = data});
     PrintCheck(check);
   }
   if (object == nullptr) WritePage(command, config, *model, compiled);
   return too_large ? ExitCode::kBudgetNotMet : ExitCode::kDone;
+}
+
+// Plans the stages of a pipeline, each with the solver's choices. With `object` the plan goes
+// there, and nothing is printed.
+void PlanStages(const Planned& planned, const PlanCommand& command, ordered_json* object) {
+  const StagePlans plans(planned.config);
+  const RunConfig& config = plans.config();
+  const PlannedStep step = PlanStep(config, plans.model(), plans.Options());
+  const double predicted = PredictSeconds(step.first, step.others, plans.cost());
+  const std::optional<DataSpeed> data =
+      DataSpeedFrom(command, config, planned.rate, step.first, predicted);
+  const std::optional<RanksCheck> check = CheckFor(command, plans.model(), step.first);
+  if (command.json || object != nullptr) {
+    ordered_json made = PlanObject(planned.config, plans.model(), step.first, predicted,
+                                   ChoicesJson(planned.config, config));
+    if (data) made["data"] = DataSpeedJson(*data);
+    made["stages"] = StageTable(step, plans.cost(), plans.Texts()).Json();
+    made["fits"] = true;
+    made["budget_bytes"] = plans.budget().process();
+    if (check) made["check"] = check->Json();
+    if (object == nullptr) {
+      PrintAnswer(made.dump(1) + "\n");
+    } else {
+      *object = std::move(made);
+    }
+  } else {
+    PrintCompiled(config, plans.model(), step, plans.cost(), predicted,
+                  {.chosen = plans.Describe(), .data = data});
+    PrintCheck(check);
+  }
+  if (object == nullptr) WritePage(command, config, plans.model(), step.first);
 }
 
 // Plans a run with the solver's choices, and lists the other candidates. With `object` the plan
@@ -302,12 +356,14 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
 void PlanChosen(const Planned& planned, const PlanCommand& command,
                 ordered_json* object = nullptr) {
   const RunConfig& config = planned.config;
+  if (config.parallel.pipeline > 1) return PlanStages(planned, command, object);
   const FastestPlan fastest(config);
   const memory::Budget& budget = fastest.budget;
   StepSolver& solver = *fastest.solver;
   const memory::Candidate* chosen = fastest.plan;
   const models::Model& model = solver.model();
-  const CompiledStep compiled = CompilePlan(config, model, solver.OptionsOf(*chosen));
+  const PlannedStep step = PlanStep(config, model, solver.OptionsOf(*chosen));
+  const CompiledStep& compiled = step.first;
   const RunConfig chosen_config = solver.ConfigOf(*chosen);
   const double predicted = chosen->exact->seconds;
   if (object != nullptr) {
@@ -328,7 +384,7 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
     if (check) made["check"] = check->Json();
     PrintAnswer(fmt::format("{}\n", made.dump(1)));
   } else {
-    PrintCompiled(chosen_config, model, compiled, solver.cost(), predicted,
+    PrintCompiled(chosen_config, model, step, solver.cost(), predicted,
                   {.chosen = fastest.Describe(), .data = data});
     PrintAnswer(fmt::format("\n{}", table.Text()));
     for (const std::string& reason : fastest.Reasons(/*used_only=*/false)) {
@@ -348,6 +404,22 @@ std::vector<std::string> OpenLayout(const std::vector<std::string>& sets) {
     if (!set) open.push_back(key + "=auto");
   }
   return open;
+}
+
+// The run on so many ranks, their layout open; of a pipeline only how many of them are data ranks,
+// and ZeRO.
+config::Loaded LoadRanks(const PlanCommand& command) {
+  const auto ranks = config::RankCount::AskedBy("--ranks", command.ranks);
+  const std::vector<std::string> open = OpenLayout(command.sets);
+  std::vector<std::string> of_stages = open;
+  std::erase(of_stages, "parallel.tensor=auto");
+  try {
+    config::Loaded loaded = LoadPlanned(command, of_stages, ranks);
+    if (loaded.config.parallel.pipeline > 1) return loaded;
+  } catch (const UserError&) {
+    // What is wrong with other layouts than the file's is said below.
+  }
+  return LoadPlanned(command, open, ranks);
 }
 
 void PlanSweep(const RunConfig& config, int count, bool json) {
@@ -432,8 +504,7 @@ ExitCode RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    config::Loaded loaded = LoadPlanned(command, OpenLayout(command.sets),
-                                        config::RankCount::AskedBy("--ranks", command.ranks));
+    config::Loaded loaded = LoadRanks(command);
     LookAtData(loaded, command.ranks);
     for (const std::string& warning : loaded.warnings) PrintWarning(warning);
     CheckMesh(loaded.config, command.ranks);
@@ -454,6 +525,10 @@ ExitCode RunPlan(const PlanCommand& command) {
     throw config.Error(open,
                        "auto has an answer for one budget and batch; for --sweep and --max give a "
                        "number");
+  }
+  if (config.parallel.pipeline > 1 && (command.sweep > 0 || !command.largest.empty())) {
+    throw config.Error("parallel.pipeline",
+                       "stages are planned for one budget and size; for --sweep and --max use 1");
   }
   if (command.sweep > 0) {
     PlanSweep(config, command.sweep, command.json);

@@ -15,6 +15,7 @@
 #include "base/message.h"
 #include "base/parallel_each.h"
 #include "trainer/plan/plan_table.h"
+#include "trainer/plan/stage_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/compile_from.h"
@@ -25,6 +26,7 @@
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 #include "trainer/settle/settled_run.h"
+#include "trainer/settle/stage_plans.h"
 #include "trainer/settle/step_solver.h"
 #include "trainer/step/step_speed.h"
 
@@ -53,18 +55,28 @@ struct LayoutRow {
   }
 };
 
-CompiledStep FixedPlan(const config::RunConfig& config) {
+PlannedStep StepOf(const models::Model& model, const CompileOptions& options) {
+  PlannedStep step = {Compile(model, options), {}};
+  step.others = CompileOtherStages(model, step.first);
+  return step;
+}
+
+PlannedStep FixedPlan(const config::RunConfig& config) {
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  return Compile(*model, CompileFrom(config, *model));
+  return StepOf(*model, CompileFrom(config, *model));
 }
 
 // The fastest plan within the budget, or else the smallest, of those that a quick look finds.
-CompiledStep ChosenPlan(const config::RunConfig& config) {
+PlannedStep ChosenPlan(const config::RunConfig& config) {
+  if (config.parallel.pipeline > 1) {
+    const StagePlans plans(config);
+    return StepOf(plans.model(), plans.Options());
+  }
   const memory::Budget budget = BudgetOf(config);
   StepSolver solver(config, {.built_in_rates = true, .coarse = true});
   const memory::Candidate* const fastest = solver.solver().Fastest(budget);
   const memory::Candidate& plan = fastest == nullptr ? solver.solver().Smallest(budget) : *fastest;
-  return Compile(solver.model(), solver.OptionsOf(plan));
+  return StepOf(solver.model(), solver.OptionsOf(plan));
 }
 
 // Of a problem with a number that nobody wrote: without a place, and without the advice after the
@@ -88,12 +100,13 @@ LayoutRow PlanLayout(const RankLayout& made) {
     if (layout.chosen) TakeGpuAsBudget(config);
     RequireBudget(config);
     ChooseChannels(config);
-    const CompiledStep compiled = layout.chosen ? ChosenPlan(config) : FixedPlan(config);
-    layout.plan = compiled.plan;
+    const PlannedStep step = layout.chosen ? ChosenPlan(config) : FixedPlan(config);
+    const CompiledStep& compiled = step.first;
+    layout.plan = step.LargestPlan();
     const bool on_gpus = DeviceFrom(config) == runtime::DeviceKind::kCuda;
     if (on_gpus && layout.mesh.size() <= memory::kGpusOfHost) {
       const memory::CostModel cost = BuiltInCost(config);
-      layout.step_seconds = PredictSeconds(compiled, cost);
+      layout.step_seconds = PredictSeconds(compiled, step.others, cost);
       layout.per_second = TokensPerStep(compiled.options) / layout.step_seconds;
       layout.unit = UnitOfWork(compiled.options);
       layout.rates = RatesText(config, cost);
@@ -253,7 +266,8 @@ void PrintMeshes(const config::RunConfig& open, bool json) {
   const LayoutRow& possible = *std::ranges::find_if_not(layouts, impossible);
   const LayoutRow* const fastest = FastestOf(layouts);
   if (fastest != nullptr) PrintAnswer(FastestText(*fastest));
-  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak{}\n", ranks,
+  PrintAnswer(fmt::format("What each of {} ranks takes{}, at the peak{}\n", ranks,
+                          open.parallel.pipeline > 1 ? " of the stage with the largest arena" : "",
                           possible.chosen ? ", by the fastest plan that fits" : ""));
   const std::string axes = AxisCells(possible.mesh, [](const MeshAxis& axis) { return axis.name; });
   PrintAnswer(fmt::format(

@@ -2,75 +2,105 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "base/axes.h"
 #include "base/bytes.h"
-#include "trainer/step/stage_schedule.h"
+#include "trainer/settle/run_costs.h"
 
 namespace plimsoll::trainer {
 namespace {
 
-// Of a run of each kind, on average.
-StageSeconds SecondsOf(const CompiledStep& compiled, const memory::CostModel& cost) {
-  StageSeconds seconds;
-  double forwards = 0, backwards = 0;
-  for (const StepEntry& entry : compiled.step.entries) {
-    const double run = cost.ProgramSeconds(*compiled.programs[static_cast<size_t>(entry.program)]);
-    if (entry.action == StepAction::kForward) {
-      seconds.forward += run;
-      ++forwards;
-    } else if (entry.action == StepAction::kUpdate) {
-      seconds.update += run;
-    } else {
-      seconds.backward += run;
-      ++backwards;
-    }
+using graph::Role;
+
+// Of persistent tensors on the device.
+int64_t BytesStaying(const memory::MemoryPlan& plan, std::initializer_list<Role> roles) {
+  int64_t bytes = 0;
+  for (const memory::PersistentTensor& tensor : plan.persistent) {
+    const bool counts = std::ranges::find(roles, tensor.role) != roles.end();
+    if (counts && tensor.place == graph::Place::kDevice) bytes += tensor.bytes;
   }
-  if (forwards > 0) seconds.forward /= forwards;
-  if (backwards > 0) seconds.backward /= backwards;
-  return seconds;
+  return bytes;
+}
+
+// Of the time of its runs.
+double ShareOfRecomputation(const CompiledStep& stage, const memory::CostModel& cost) {
+  const double again = OverStep(stage, [&](const graph::Program& program, const graph::Node& node) {
+    return node.phase == graph::Phase::kRecompute ? cost.Seconds(program.CallOf(node).get()) : 0.0;
+  });
+  return again / PredictSeconds(stage, cost);
 }
 
 }  // namespace
 
-StageTable::StageTable(const models::Model& model, const CompiledStep& first,
-                       const memory::CostModel& cost)
-    : micro_batches_(first.options.accumulate) {
-  const Mesh& mesh = first.options.mesh;
-  const int64_t stages = mesh.ranks(kPipelineAxis);
-  std::vector<StageList> lists;
-  std::vector<StageSeconds> seconds;
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    CompiledStep other;
-    if (stage > 0) {
-      CompileOptions options = first.options;
-      options.rank = mesh.RankAt({{kPipelineAxis, stage}});
-      options.dump_directory.clear();  // the first stage's programs are there
-      other = Compile(model, options);
-    }
-    const CompiledStep& compiled = stage == 0 ? first : other;
-    seconds.push_back(SecondsOf(compiled, cost));
-    lists.push_back(OneForwardOneBackward(stages, stage, micro_batches_));
-    const auto micro_batches = static_cast<double>(micro_batches_);
-    rows_.push_back({.blocks = first.options.stages.at(static_cast<size_t>(stage)),
-                     .in_flight = SlotsOfStage(stages, stage, micro_batches_),
-                     .arena_bytes = compiled.plan.arena_bytes,
-                     .seconds = micro_batches * (seconds.back().forward + seconds.back().backward) +
-                                seconds.back().update});
+std::vector<const CompiledStep*> PlannedStep::All() const {
+  std::vector<const CompiledStep*> all = {&first};
+  for (const CompiledStep& other : others) all.push_back(&other);
+  return all;
+}
+
+std::vector<const graph::Program*> PlannedStep::Programs() const {
+  std::vector<const graph::Program*> programs;
+  for (const CompiledStep* stage : All()) {
+    for (const auto& program : stage->programs) programs.push_back(program.get());
   }
-  const StepTimeline timeline = TimelineOf(lists, seconds);
+  return programs;
+}
+
+const memory::MemoryPlan& PlannedStep::LargestPlan() const {
+  const auto all = All();
+  return (*std::ranges::max_element(
+              all, {}, [](const CompiledStep* stage) { return stage->plan.arena_bytes; }))
+      ->plan;
+}
+
+StageTable::StageTable(const PlannedStep& step, const memory::CostModel& cost,
+                       std::vector<std::string> recomputes)
+    : micro_batches_(step.first.options.accumulate), recomputes_(std::move(recomputes)) {
+  const CompileOptions& options = step.first.options;
+  std::vector<StageSeconds> seconds;
+  for (const CompiledStep* stage : step.All()) {
+    const auto number = std::ssize(rows_);
+    const StageSeconds& of = seconds.emplace_back(StageSecondsOf(*stage, cost));
+    rows_.push_back(
+        {.blocks = options.stages.at(static_cast<size_t>(number)),
+         .in_flight = SlotsOfStage(std::ssize(options.stages), number, micro_batches_),
+         .parameter_bytes = BytesStaying(stage->plan, {Role::kParameter}),
+         .state_bytes = BytesStaying(stage->plan, {Role::kMaster, Role::kOptimizerState}),
+         .slot_bytes = BytesStaying(stage->plan, {Role::kActivation}),
+         .arena_bytes = stage->plan.arena_bytes,
+         .seconds = of,
+         .works = PredictSeconds(*stage, cost),
+         .recompute_share = ShareOfRecomputation(*stage, cost)});
+  }
+  const StepTimeline timeline = PredictStages(seconds, micro_batches_);
   seconds_ = timeline.seconds;
   for (size_t stage = 0; stage < rows_.size(); ++stage) rows_[stage].idle = timeline.idle[stage];
 }
 
 std::string StageTable::Text() const {
-  std::string text = "  stage  blocks  in flight      arena    works     waits\n";
+  std::string text =
+      "  stage  blocks  slots  parameters       state  activations       arena  recompute\n";
   for (size_t stage = 0; stage < rows_.size(); ++stage) {
     const Row& row = rows_[stage];
-    text +=
-        fmt::format("  {:5}  {:6}  {:9}  {:>9}  {:7.1f} ms  {:4.1f} %\n", stage, row.blocks,
-                    row.in_flight, FormatBytes(row.arena_bytes), row.seconds * 1e3, 100 * row.idle);
+    text += fmt::format("  {:5}  {:6}  {:5}  {:>10}  {:>10}  {:>11}  {:>10}  {:7.1f} %\n", stage,
+                        row.blocks, row.in_flight, FormatBytes(row.parameter_bytes),
+                        FormatBytes(row.state_bytes), FormatBytes(row.slot_bytes),
+                        FormatBytes(row.arena_bytes), 100 * row.recompute_share);
+  }
+  text += fmt::format(
+      "  stage  forward     backward    of {:>2} each      update        works   waits\n",
+      micro_batches_);
+  for (size_t stage = 0; stage < rows_.size(); ++stage) {
+    const Row& row = rows_[stage];
+    const StageSeconds& of = row.seconds;
+    text += fmt::format(
+        "  {:5}  {:>9}  {:>9.2f} ms  {:>9.2f} ms  {:>7.2f} ms  {:>8.2f} ms  {:4.1f} %\n", stage,
+        of.forward > 0 ? fmt::format("{:.2f} ms", of.forward * 1e3) : "within", of.backward * 1e3,
+        static_cast<double>(micro_batches_) * (of.forward + of.backward) * 1e3, of.update * 1e3,
+        row.works * 1e3, 100 * row.idle);
   }
   const auto stages = static_cast<int64_t>(rows_.size());
   return text + fmt::format(
@@ -82,11 +112,20 @@ std::string StageTable::Text() const {
 
 nlohmann::ordered_json StageTable::Json() const {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  for (const Row& row : rows_) {
+  for (size_t stage = 0; stage < rows_.size(); ++stage) {
+    const Row& row = rows_[stage];
     rows.push_back({{"blocks", row.blocks},
                     {"in_flight", row.in_flight},
+                    {"parameter_bytes", row.parameter_bytes},
+                    {"state_bytes", row.state_bytes},
+                    {"slot_bytes", row.slot_bytes},
                     {"arena_bytes", row.arena_bytes},
-                    {"seconds", row.seconds},
+                    {"recomputes", recomputes_.at(stage)},
+                    {"recompute_share", row.recompute_share},
+                    {"forward_seconds", row.seconds.forward},
+                    {"backward_seconds", row.seconds.backward},
+                    {"update_seconds", row.seconds.update},
+                    {"seconds", row.works},
                     {"idle", row.idle}});
   }
   return {{"seconds", seconds_},

@@ -41,9 +41,10 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
   return fmt::format("{}, {}", name, FormatBytes(*largest));
 }
 
-// `smallest`: the run's smallest plan, which has these needs.
+// `smallest`: the run's smallest plan, which has these needs. `whose`: " of stage 1".
 [[noreturn]] void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
-                                    const memory::MemoryPlan& smallest, const Needs& needs) {
+                                    const memory::MemoryPlan& smallest, const Needs& needs,
+                                    const std::string& whose = "") {
   const Needs lines = LimitsOf(budget);
   const WaysToFit ways = FindWaysToFit(config, needs, lines);
   // The limit that the message is about.
@@ -79,11 +80,11 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
     also = fmt::format(", and memory.host_budget: {} ({} bytes)", FormatBytes(other_of(needs)),
                        other_of(needs));
   }
-  throw UserError(
-      fmt::format("{}: {}: {}; {} needs {} ({} bytes{}){}; {}", config.Origin(key), key, line,
-                  LeavesChoice(config) ? "the smallest plan" : "the plan", FormatBytes(of(needs)),
-                  of(needs), parts, also, ways.Text("raise the budget or make the model smaller")),
-      ExitCode::kBudgetNotMet);
+  throw UserError(fmt::format("{}: {}: {}; {}{} needs {} ({} bytes{}){}; {}", config.Origin(key),
+                              key, line, LeavesChoice(config) ? "the smallest plan" : "the plan",
+                              whose, FormatBytes(of(needs)), of(needs), parts, also,
+                              ways.Text("raise the budget or make the model smaller")),
+                  ExitCode::kBudgetNotMet);
 }
 
 }  // namespace
@@ -116,7 +117,9 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
 
 void RefuseBudget(const memory::Budget& budget, StepSolver& solver) {
   const SmallestPlan smallest = SmallestOf(solver, LimitsOf(budget));
-  ThrowBudgetNotMet(solver.config(), budget, smallest.plan, smallest.needs);
+  const bool stages = solver.config().parallel.pipeline > 1;
+  ThrowBudgetNotMet(solver.config(), budget, smallest.plan, smallest.needs,
+                    stages ? fmt::format(" of stage {}", solver.stage()) : "");
 }
 
 void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {

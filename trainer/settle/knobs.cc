@@ -57,6 +57,7 @@ void SetTensorRanks(RunConfig& run, const std::string& value) {
 std::vector<std::string> Stages(const RunConfig& /*open*/, const RunConfig& made,
                                 const models::Model& /*model*/) {
   if (made.parallel.data_ranks() == 1) return {"0"};
+  if (made.parallel.pipeline > 1) return {"0", "1"};
   return {"0", "1", "2", "3"};
 }
 
@@ -276,6 +277,9 @@ const char* FirstOpen(const RunConfig& config) {
 std::string WhyUnused(const Knob& knob, const RunConfig& config) {
   if (knob.is_place() && IsOneMemory(config))
     return "on a CPU the host's memory is the same memory";
+  const std::string_view key = knob.key;
+  const bool of_stages = key == "train.micro_batch" || key == "parallel.sequence";
+  if (config.parallel.pipeline > 1 && !of_stages) return "pipeline stages do not go with it";
   return knob.why_unused(config);
 }
 

@@ -15,6 +15,7 @@
 #include "base/fnv1a.h"
 #include "graph/text.h"
 #include "parallel/rank_calls.h"
+#include "trainer/settle/run_costs.h"
 #include "trainer/step/carried_state.h"
 
 namespace plimsoll::trainer {
@@ -266,6 +267,19 @@ void Ranks::AddUpStages(CompiledStep& compiled) {
     compiled.model_flops += stage[0].get<double>();
     compiled.model_flops_of_codes += stage[1].get<double>();
   }
+}
+
+double Ranks::PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost) {
+  runtime::RankGroup* const stages = groups().Of(kPipelineAxis);
+  if (stages == nullptr) return trainer::PredictSeconds(compiled, cost);
+  const StageSeconds own = StageSecondsOf(compiled, cost);
+  std::vector<StageSeconds> all;
+  for (const std::string& text :
+       stages->Gather(json{own.forward, own.backward, own.update}.dump())) {
+    const json stage = json::parse(text);
+    all.push_back({.forward = stage[0], .backward = stage[1], .update = stage[2]});
+  }
+  return PredictStages(all, compiled.options.accumulate).seconds;
 }
 
 void Ranks::RequireHostMemory(const CompiledStep& compiled) {

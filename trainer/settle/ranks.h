@@ -13,6 +13,7 @@
 
 #include "base/function_ref.h"
 #include "base/mesh.h"
+#include "memory/cost_model.h"
 #include "runtime/device.h"
 #include "runtime/device_kind.h"
 #include "runtime/process_memory.h"
@@ -124,6 +125,8 @@ class Ranks {
 
   // The model's FLOPs are those of all stages. All ranks call.
   void AddUpStages(CompiledStep& compiled);
+  // The time of a step of all stages, by each rank's own rates. All ranks call.
+  double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 
   // UserError on every rank unless the ranks' hosts have the memory for these plans.
   void RequireHostMemory(const CompiledStep& compiled);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+
 #include "base/axes.h"
 #include "base/message.h"
 #include "base/thread_pool.h"
@@ -10,7 +12,6 @@
 #include "trainer/settle/link_rates.h"
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_device.h"
-#include "trainer/step/stage_schedule.h"
 
 namespace plimsoll::trainer {
 
@@ -63,8 +64,57 @@ double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cos
     total +=
         static_cast<double>(entry.times) * cost.ProgramSeconds(*compiled.programs[entry.program]);
   }
-  const int64_t stages = compiled.options.mesh.ranks(kPipelineAxis);
-  return total / (1 - BubbleOf(stages, compiled.options.accumulate));
+  return total;
+}
+
+std::vector<CompiledStep> CompileOtherStages(const models::Model& model,
+                                             const CompiledStep& first) {
+  const Mesh& mesh = first.options.mesh;
+  std::vector<CompiledStep> others;
+  for (int64_t stage = 1; stage < mesh.ranks(kPipelineAxis); ++stage) {
+    CompileOptions options = first.options;
+    options.rank = mesh.RankAt({{kPipelineAxis, stage}});
+    options.dump_directory.clear();  // the first stage's programs are there
+    others.push_back(Compile(model, options));
+  }
+  return others;
+}
+
+StageSeconds StageSecondsOf(const CompiledStep& compiled, const memory::CostModel& cost) {
+  StageSeconds seconds;
+  double forwards = 0, backwards = 0;
+  for (const StepEntry& entry : compiled.step.entries) {
+    const double run = cost.ProgramSeconds(*compiled.programs[static_cast<size_t>(entry.program)]);
+    if (entry.action == StepAction::kForward) {
+      seconds.forward += run;
+      ++forwards;
+    } else if (entry.action == StepAction::kUpdate) {
+      seconds.update += run;
+    } else {
+      seconds.backward += run;
+      ++backwards;
+    }
+  }
+  if (forwards > 0) seconds.forward /= forwards;
+  if (backwards > 0) seconds.backward /= backwards;
+  return seconds;
+}
+
+StepTimeline PredictStages(std::span<const StageSeconds> stages, int64_t micro_batches) {
+  std::vector<StageList> lists;
+  const int64_t count = std::ssize(stages);
+  for (int64_t stage = 0; stage < count; ++stage) {
+    lists.push_back(OneForwardOneBackward(count, stage, micro_batches));
+  }
+  return TimelineOf(lists, stages);
+}
+
+double PredictSeconds(const CompiledStep& first, std::span<const CompiledStep> others,
+                      const memory::CostModel& cost) {
+  if (others.empty()) return PredictSeconds(first, cost);
+  std::vector<StageSeconds> stages = {StageSecondsOf(first, cost)};
+  for (const CompiledStep& other : others) stages.push_back(StageSecondsOf(other, cost));
+  return PredictStages(stages, first.options.accumulate).seconds;
 }
 
 }  // namespace plimsoll::trainer

@@ -3,10 +3,13 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "memory/cost_model.h"
+#include "models/model.h"
 #include "trainer/config/run_config.h"
 #include "trainer/step/compile.h"
+#include "trainer/step/stage_schedule.h"
 
 namespace plimsoll::trainer {
 
@@ -19,8 +22,17 @@ memory::CostModel CostModelFor(const config::RunConfig& config,
 // NVIDIA H200", "by built-in rates of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4,
 // never measured there".
 std::string RatesText(const config::RunConfig& config, const memory::CostModel& cost);
-// The time of a whole step: all micro-steps and the update. Of a stage of a pipeline, as if the others
-// took as long, with what it waits for them.
+// The time of a whole step: all micro-steps and the update. Of a stage of a pipeline, without what
+// it waits for the others.
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
+
+// The steps of a pipeline's other stages, in their order; empty without stages.
+std::vector<CompiledStep> CompileOtherStages(const models::Model& model, const CompiledStep& first);
+// How long the runs of a stage take, those of each kind on average.
+StageSeconds StageSecondsOf(const CompiledStep& compiled, const memory::CostModel& cost);
+// The step of all stages.
+StepTimeline PredictStages(std::span<const StageSeconds> stages, int64_t micro_batches);
+double PredictSeconds(const CompiledStep& first, std::span<const CompiledStep> others,
+                      const memory::CostModel& cost);
 
 }  // namespace plimsoll::trainer

@@ -22,6 +22,8 @@
 #include "trainer/settle/run_budget.h"
 #include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
+#include "trainer/settle/stage_plans.h"
+#include "trainer/settle/stages_from.h"
 
 namespace plimsoll::trainer {
 
@@ -65,6 +67,8 @@ std::string Encode(const RunConfig& config, const SettledRun& settled) {
   return json{{"knobs", knobs},
               {"channels", settled.config.parallel.nccl_max_ctas.value_or(0)},
               {"gpu", options.gpu},
+              {"stages", settled.config.parallel.stages},
+              {"stage_retentions", options.stage_retentions},
               {"explicit", options.checkpointing.policy == Options::Policy::kExplicit},
               {"retention", options.retention},
               {"chosen", settled.chosen}}
@@ -79,12 +83,14 @@ SettledRun Decode(const std::string& text, const RunConfig& config, const models
     if (knobs.contains(knob.key)) knob.set(settled.config, knobs[knob.key]);
   }
   settled.config.parallel.nccl_max_ctas = made["channels"];
+  made["stages"].get_to(settled.config.parallel.stages);
   CompileOptions& options = settled.options = CompileFrom(settled.config, model);
   options.gpu = made["gpu"];  // all ranks have one program
   if (!made["explicit"]) return settled;
   options.checkpointing = {};
   options.checkpointing.policy = Options::Policy::kExplicit;
   made["retention"].get_to(options.retention);
+  made["stage_retentions"].get_to(options.stage_retentions);
   return settled;
 }
 
@@ -149,15 +155,6 @@ void RequireComparable(const RunConfig& config) {
                      fmt::format("auto compares layouts of the GPUs of one host, {} at most; give "
                                  "a number (plimsoll plan --ranks {} says what fits)",
                                  memory::kGpusOfHost, ranks));
-}
-
-// UserError where the run of a pipeline leaves a choice open: plans are compared by one program.
-void RequireClosedStages(const RunConfig& config) {
-  if (config.parallel.pipeline == 1 || !LeavesChoice(config)) return;
-  for (const Knob& knob : Knobs()) {
-    if (!knob.IsOpen(config)) continue;
-    throw config.Error(knob.key, "auto is not possible with pipeline stages; give a value");
-  }
 }
 
 }  // namespace
@@ -250,13 +247,26 @@ std::vector<std::string> FastestPlan::Reasons(bool used_only) const {
   return reasons;
 }
 
+namespace {
+
+SettledRun SettleStages(const RunConfig& config) {
+  const StagePlans plans(config);
+  return {plans.config(), plans.Options(),
+          fmt::format("{}; predicted ({}) {:.1f} ms a step", plans.Describe(),
+                      RatesText(config, plans.cost()), plans.Seconds() * 1e3)};
+}
+
+}  // namespace
+
 SettledRun Settle(const RunConfig& config, const models::Model& model) {
-  RequireClosedStages(config);
   if (!LeavesChoice(config)) {
-    SettledRun settled = {config, CompileFrom(config, model), ""};
+    SettledRun settled = {config, {}, ""};
+    ChooseStages(settled.config, model);
+    settled.options = CompileFrom(settled.config, model);
     ChooseChannels(settled.config);
     return settled;
   }
+  if (config.parallel.pipeline > 1) return SettleStages(config);
   const FastestPlan fastest(config);
   StepSolver& solver = *fastest.solver;
   const memory::Candidate& plan = *fastest.plan;

@@ -13,11 +13,18 @@
 #include "graph/block.h"
 #include "graph/tensor_ids.h"
 #include "parallel/stage_map.h"
+#include "trainer/settle/compile_from.h"
 #include "trainer/settle/linear_layers.h"
+#include "trainer/settle/run_costs.h"
 #include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
+
+int64_t BlockCount(const config::RunConfig& config, const models::Model& model) {
+  const std::vector<graph::Program> programs = LossPrograms(model, config.model.sequence());
+  return graph::Blocks(programs.front()).count();
+}
 
 // Those of parallel.stages.
 std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks) {
@@ -57,19 +64,34 @@ void RequireStages(const config::RunConfig& config, const models::Model& model,
 
 }  // namespace
 
-parallel::ModelCosts CostsOfBlocks(const models::Model& model, int64_t sequence) {
+parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models::Model& model) {
+  config::RunConfig whole = config;  // a micro-batch through all stages, on one of the data ranks
+  whole.parallel.pipeline = 1;
+  whole.parallel.stages.clear();
+  whole.parallel.data = 1;
+  whole.parallel.zero = 0;
+  whole.train.SetMicroSteps(config.train.micro_batch, 1);
+  whole.train.eval_every = whole.train.sample_every = 0;
+  CompileOptions options = CompileFrom(whole, model);
+  options.draft = true;
+  options.stop_after.clear();
+  options.dump_directory.clear();
+  const CompiledStep step = Compile(model, options);
+  const graph::Program& program = *step.programs.front();
+  const std::vector<double> seconds = BuiltInCost(whole).NodeSeconds(program);
+  const graph::Blocks blocks(program);
   parallel::ModelCosts costs;
-  for (const graph::Program& program : LossPrograms(model, sequence)) {
-    const graph::Blocks blocks(program);
-    costs.blocks.resize(static_cast<size_t>(blocks.count()));
-    bool before = true;
-    for (size_t n = 0; n < program.nodes().size(); ++n) {
-      const double flops = graph::CostOf(program.CallOf(program.nodes()[n]).get()).flops;
-      const int block = blocks.Of(n);
-      before = before && block == graph::kNoBlock;
-      (block != graph::kNoBlock ? costs.blocks[static_cast<size_t>(block)]
-       : before                 ? costs.before
-                                : costs.after) += flops;
+  costs.blocks.resize(static_cast<size_t>(blocks.count()));
+  bool inside = false, inside_backward = false;  // blocks have begun
+  for (size_t n = 0; n < program.nodes().size(); ++n) {
+    const graph::Phase phase = program.nodes()[n].phase;
+    if (phase == graph::Phase::kUpdate) continue;
+    const int block = blocks.Of(n);
+    if (block != graph::kNoBlock) {
+      costs.blocks[static_cast<size_t>(block)] += seconds[n];
+      (phase == graph::Phase::kForward ? inside : inside_backward) = true;
+    } else {
+      (inside && !inside_backward ? costs.after : costs.before) += seconds[n];
     }
   }
   return costs;
@@ -84,15 +106,14 @@ std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::M
         fmt::format("a model of family {} {}, which stages cannot share; use 1", model.family(),
                     model.states().empty() ? "has several losses" : "has running statistics"));
   }
-  const parallel::ModelCosts costs = CostsOfBlocks(model, config.model.sequence());
-  const int64_t blocks = std::ssize(costs.blocks);
+  const int64_t blocks = BlockCount(config, model);
   if (blocks < stages) {
     throw config.Error(
         "parallel.pipeline",
         fmt::format("{} stages need a block each, and the model has {}", stages, blocks));
   }
   std::vector<int64_t> made = config.parallel.stages.empty()
-                                  ? parallel::BalanceStages(costs, stages)
+                                  ? parallel::BalanceStages(CostsOfBlocks(config, model), stages)
                                   : GivenStages(config, blocks);
   RequireStages(config, model, made);
   return made;
@@ -119,6 +140,11 @@ void RequireTrainedStages(const config::RunConfig& config, const models::Model& 
                     "parallel.pipeline: 1",
                     options.stages.size()));
   }
+}
+
+void ChooseStages(config::RunConfig& config, const models::Model& model) {
+  const std::vector<int64_t> stages = StagesFrom(config, model);
+  config.parallel.stages.assign(stages.begin(), stages.end());
 }
 
 }  // namespace plimsoll::trainer

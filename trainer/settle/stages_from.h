@@ -11,12 +11,15 @@
 
 namespace plimsoll::trainer {
 
-// The FLOPs of a forward pass of one sequence, by block.
-parallel::ModelCosts CostsOfBlocks(const models::Model& model, int64_t sequence);
+// The seconds of a micro-batch's forward and backward pass, by block and by built-in rates, which
+// all ranks have alike.
+parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models::Model& model);
 
 // The number of blocks of each stage: parallel.stages, or a balanced division; empty without
 // stages. UserError where the model cannot be divided so.
 std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::Model& model);
+// Sets parallel.stages to them.
+void ChooseStages(config::RunConfig& config, const models::Model& model);
 
 // UserError where the first of the stages has nothing to train: then no gradient crosses the cut
 // behind it, for which it would wait.

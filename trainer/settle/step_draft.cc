@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "checkpointing/retention_policy.h"
@@ -17,7 +18,9 @@
 #include "graph/step_shape.h"
 #include "trainer/settle/compile_from.h"
 #include "trainer/step/join_programs.h"
+#include "trainer/step/pass_options.h"
 #include "trainer/step/passes.h"
+#include "trainer/step/stage_schedule.h"
 
 namespace plimsoll::trainer {
 
@@ -27,8 +30,9 @@ using graph::Program;
 using graph::Retention;
 using memory::Fates;
 
-StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
+StepDraft::StepDraft(const RunConfig& made, const models::Model& model, int64_t stage)
     : config_(made), options_(CompileFrom(made, model)) {
+  if (HasStages(options_)) options_.rank = options_.mesh.RankAt({{kPipelineAxis, stage}});
   options_.dump_directory.clear();
   options_.stop_after.clear();
   options_.draft = true;
@@ -51,12 +55,29 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
     part.program = std::move(program);
   }
   for (const int program : last) bases_.push_back(programs_[program].program);
+  if (HasStages(options_)) CutEvaluations();
+}
+
+// They are the same for all decisions, too.
+void StepDraft::CutEvaluations() {
+  std::vector<memory::StepProgram> all;
+  for (const memory::StepProgram& part : programs_) {
+    if (part.times > 0) {
+      all.push_back(part);
+      continue;
+    }
+    const StageEvaluation parts = CutEvaluation(options_, objectives_, *part.program, Runner());
+    all.push_back({parts.stage, 0});
+    all.push_back({parts.sums, 0});
+  }
+  programs_ = std::move(all);
 }
 
 StepDraft::StepDraft(const StepDraft& draft, const RunConfig& made, const models::Model& model)
     : StepDraft(draft) {
   config_ = made;
   options_ = CompileFrom(made, model);
+  options_.rank = draft.options_.rank;
   options_.dump_directory.clear();
   options_.stop_after.clear();
 }
@@ -65,16 +86,45 @@ bool StepDraft::open() const { return config_.checkpointing.policy == Checkpoint
 
 std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
                                                     const Fates& assignment) const {
-  return Finished(decisions, assignment, /*apart=*/false);
+  return Finished(decisions, assignment, Form::kJoined);
+}
+
+std::vector<memory::StepProgram> StepDraft::Cut(const std::vector<memory::Decision>& decisions,
+                                                const Fates& assignment) const {
+  return Finished(decisions, assignment, Form::kCut);
 }
 
 std::vector<memory::StepProgram> StepDraft::Apart(const std::vector<memory::Decision>& decisions,
                                                   const Fates& assignment) const {
-  return Finished(decisions, assignment, /*apart=*/true);
+  return Finished(decisions, assignment, Form::kApart);
+}
+
+int64_t StepDraft::slots() const {
+  const int64_t stages = options_.mesh.ranks(kPipelineAxis),
+                stage = options_.mesh.Coordinate(options_.rank, kPipelineAxis);
+  return stage + 1 < stages ? SlotsOfStage(stages, stage, options_.accumulate) : 0;
+}
+
+int64_t StepDraft::SlotBytes() const {
+  const int64_t alignment = runtime::TensorAlignment(options_.device);
+  const auto own = OfSlots(objectives_);
+  int64_t bytes = 0;
+  for (const graph::Tensor& tensor : bases_.front()->tensors()) {
+    if (!tensor.persistent || tensor.alias || !own(tensor)) continue;
+    bytes += RoundUp(tensor.bytes(), alignment);
+  }
+  return bytes;
+}
+
+PassRunner StepDraft::Runner() const {
+  return [this](graph::PassPipeline& passes, Program& program) {
+    passes.set_verify(config_.debug.verify_drafts);
+    passes.Run(program);
+  };
 }
 
 std::vector<memory::StepProgram> StepDraft::Finished(const std::vector<memory::Decision>& decisions,
-                                                     const Fates& assignment, bool apart) const {
+                                                     const Fates& assignment, Form form) const {
   ProgramList programs;
   for (const memory::StepProgram& part : programs_) {
     if (part.times == 0) continue;  // after those that train
@@ -91,15 +141,22 @@ std::vector<memory::StepProgram> StepDraft::Finished(const std::vector<memory::D
     programs.push_back(std::move(program));
   }
   std::vector<StepEntry> entries = entries_;
-  const auto run = [&](graph::PassPipeline& passes, Program& program) {
-    passes.set_verify(config_.debug.verify_drafts);
-    passes.Run(program);
-  };
+  const PassRunner run = Runner();
   ProgramJoiner joiner(options_, objectives_, programs, entries, run);
   joiner.JoinMicroSteps();
-  if (!apart) joiner.JoinUpdates();
+  if (form != Form::kApart) joiner.JoinUpdates();
+  const bool whole = HasStages(options_) && form != Form::kCut;
+  if (form == Form::kCut) CutIntoPhases(options_, objectives_, programs, entries, run);
   std::vector<memory::StepProgram> step;
-  for (const auto& program : programs) step.push_back({program, 0});
+  for (std::shared_ptr<const Program>& program : programs) {
+    if (whole) {
+      auto finished = std::make_shared<Program>(*program);
+      graph::PassPipeline passes = PassesOfParts(options_);
+      run(passes, *finished);
+      program = std::move(finished);
+    }
+    step.push_back({.program = program, .times = 0, .slots = whole ? slots() : 0});
+  }
   for (const StepEntry& entry : entries) {
     step[entry.program].times += entry.times;
     step[entry.program].base = entry.updates.back().objective;

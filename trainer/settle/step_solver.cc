@@ -29,6 +29,7 @@ using memory::Fates;
 
 struct StepSolver::Impl {
   RunConfig config;
+  int64_t stage;
   std::unique_ptr<models::Model> model;
   std::shared_ptr<ThreadPool> pool = PlanningThreads();
   StepVariants steps;
@@ -37,7 +38,10 @@ struct StepSolver::Impl {
   std::unique_ptr<memory::Solver> solver;
 
   Impl(const RunConfig& run, const StepSolverOptions& options)
-      : config(run), model(ModelFrom(run)), steps(config, *model, *pool) {
+      : config(run),
+        stage(options.stage),
+        model(ModelFrom(run)),
+        steps(config, *model, *pool, options.stage) {
     cost = options.built_in_rates ? BuiltInCost(config) : Calibrated();
     std::vector<memory::Variant> variants;
     for (size_t i = 0; i < steps.size(); ++i) variants.push_back(VariantOf(i));
@@ -84,7 +88,7 @@ struct StepSolver::Impl {
       one.train.SetMicroSteps(least, one.train.accumulate);
       if (std::ranges::any_of(drafts.front()->bases(),
                               [&](const auto& base) { return TakesLong(*base); })) {
-        smallest = std::make_unique<StepDraft>(one, *model);
+        smallest = std::make_unique<StepDraft>(one, *model, stage);
         for (const auto& base : smallest->bases()) programs.push_back(base.get());
       }
     }
@@ -122,6 +126,8 @@ struct StepSolver::Impl {
   void Make(const std::shared_ptr<const StepDraft>& draft, memory::Variant& variant) const {
     variant.bases = draft->bases();
     variant.micro_steps = draft->micro_steps();
+    variant.slots = std::max<int64_t>(1, draft->slots());
+    variant.slot_bytes = draft->SlotBytes();
     std::vector<const Program*> programs;
     for (const memory::StepProgram& part : draft->programs()) {
       programs.push_back(part.program.get());
@@ -137,6 +143,11 @@ struct StepSolver::Impl {
     variant.realize = [draft, decisions = variant.decisions](const Fates& assignment) {
       return draft->Realize(decisions, assignment);
     };
+    if (!draft->options().stages.empty()) {
+      variant.cut = [draft, decisions = variant.decisions](const Fates& assignment) {
+        return draft->Cut(decisions, assignment);
+      };
+    }
     variant.apart = [draft, decisions = variant.decisions](const Fates& assignment) {
       return draft->Apart(decisions, assignment);
     };
@@ -172,6 +183,7 @@ const memory::CostModel& StepSolver::cost() const { return impl_->cost; }
 const memory::PlanOptions& StepSolver::plan_options() const { return impl_->plan; }
 
 const RunConfig& StepSolver::config() const { return impl_->config; }
+int64_t StepSolver::stage() const { return impl_->stage; }
 
 const RunConfig& StepSolver::ConfigOf(size_t variant) const { return impl_->steps.config(variant); }
 

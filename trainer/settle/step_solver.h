@@ -17,6 +17,7 @@ struct StepSolverOptions {
   bool built_in_rates = false;  // enough to find out how small a plan can be
   bool coarse = false;          // few options, for a quick look
   bool policies = false;        // the named policies alone
+  int64_t stage = 0;            // of a pipeline, whose plans these are
 };
 
 // The candidate plans of a run.
@@ -33,6 +34,7 @@ class StepSolver {
 
   // The run as it was given, and with the choices of a variant.
   const config::RunConfig& config() const;
+  int64_t stage() const;
   const config::RunConfig& ConfigOf(size_t variant) const;
   config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
   // Why no variant uses a key that the run leaves open; empty: some do.

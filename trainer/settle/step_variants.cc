@@ -14,8 +14,9 @@ namespace plimsoll::trainer {
 using config::OnOrAuto;
 using config::RunConfig;
 
-StepVariants::StepVariants(const RunConfig& open, const models::Model& model, ThreadPool& pool)
-    : model_(model), alternatives_(Alternatives(open, model)) {
+StepVariants::StepVariants(const RunConfig& open, const models::Model& model, ThreadPool& pool,
+                           int64_t stage)
+    : model_(model), stage_(stage), alternatives_(Alternatives(open, model)) {
   ShareDrafts();
   if (open.train.blocks_first == OnOrAuto::kAuto) LeaveOutBlocksFirst();
   FindLeastDeviceBytes(pool);
@@ -34,7 +35,7 @@ void StepVariants::ShareDrafts() {
 std::shared_ptr<const StepDraft> StepVariants::Draft(size_t variant) const {
   Shared& shared = *drafts_[variant];
   std::call_once(shared.once, [&] {
-    shared.draft = std::make_shared<StepDraft>(alternatives_[shared.first], model_);
+    shared.draft = std::make_shared<StepDraft>(alternatives_[shared.first], model_, stage_);
   });
   if (variant == shared.first) return shared.draft;
   return std::make_shared<StepDraft>(*shared.draft, alternatives_[variant], model_);

@@ -17,7 +17,9 @@ namespace plimsoll::trainer {
 
 class StepVariants {
  public:
-  StepVariants(const config::RunConfig& open, const models::Model& model, ThreadPool& pool);
+  // `stage`: of a pipeline.
+  StepVariants(const config::RunConfig& open, const models::Model& model, ThreadPool& pool,
+               int64_t stage = 0);
 
   size_t size() const { return alternatives_.size(); }
   const config::RunConfig& config(size_t variant) const { return alternatives_[variant]; }
@@ -40,6 +42,7 @@ class StepVariants {
   void FindLeastDeviceBytes(ThreadPool& pool);
 
   const models::Model& model_;
+  int64_t stage_;
   std::vector<config::RunConfig> alternatives_;
   // By alternative. Those that differ only in how programs are finished share one.
   std::vector<std::shared_ptr<Shared>> drafts_;

@@ -134,16 +134,21 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse)
     if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
     ChooseChannels(config);
     const memory::DeviceProfile profile = ProfileFrom(config);
-    StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
-    const memory::ExactPlan& plan =
-        *solver.solver()
-             .Smallest({profile.ArenaWithin(limits.process), limits.host, profile})
-             .exact;
-    // The full search may skip a plan that a coarse one finds, in favour of one that is predicted
-    // to be smaller but loses more to gaps between tensors.
-    const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
-    const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
-    return Needs{profile.ProcessBytes(plan.needed_bytes + margin), plan.host_bytes};
+    Needs most;  // of all stages
+    for (int64_t stage = 0; stage < config.parallel.pipeline; ++stage) {
+      StepSolver solver(config, {.built_in_rates = true, .coarse = coarse, .stage = stage});
+      const memory::ExactPlan& plan =
+          *solver.solver()
+               .Smallest({profile.ArenaWithin(limits.process), limits.host, profile})
+               .exact;
+      // The full search may skip a plan that a coarse one finds, in favour of one that is predicted
+      // to be smaller but loses more to gaps between tensors.
+      const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
+      const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
+      most.process = std::max(most.process, profile.ProcessBytes(plan.needed_bytes + margin));
+      most.host = std::max(most.host, plan.host_bytes);
+    }
+    return most;
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -174,7 +179,7 @@ Needs LimitsOf(const memory::Budget& budget) { return {budget.process(), budget.
 
 SmallestPlan SmallestOf(StepSolver& solver, const Needs& limits) {
   if (solver.cost().measured()) {
-    StepSolver built_in(solver.config(), {.built_in_rates = true});
+    StepSolver built_in(solver.config(), {.built_in_rates = true, .stage = solver.stage()});
     return SmallestOf(built_in, limits);
   }
   const memory::DeviceProfile profile = ProfileFrom(solver.config());

@@ -11,6 +11,7 @@
 
 #include "adapters/lora.h"
 #include "amp/precision_policy.h"
+#include "base/axes.h"
 #include "base/mesh.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
@@ -74,7 +75,10 @@ struct CompileOptions {
   checkpointing::Options checkpointing;
   // With Policy::kExplicit: what isn't kept in the programs of an objective, by its name and the
   // tensor's.
-  std::map<std::string, std::map<std::string, graph::Retention>> retention = {};
+  using Retentions = std::map<std::string, std::map<std::string, graph::Retention>>;
+  Retentions retention = {};
+  // The same of each stage of a pipeline; empty: `retention` holds for all.
+  std::vector<Retentions> stage_retentions = {};
   bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
   double init_loss_scale = 65536;  // where update scales the loss
   runtime::DeviceKind device = runtime::DeviceKind::kCpu;
@@ -107,8 +111,12 @@ struct CompileOptions {
   // In the programs of that objective.
   checkpointing::Options CheckpointingOf(const std::string& objective) const {
     checkpointing::Options own = checkpointing;
-    const auto found = retention.find(objective);
-    if (found != retention.end()) {
+    const Retentions& made =
+        stage_retentions.empty()
+            ? retention
+            : stage_retentions.at(static_cast<size_t>(mesh.Coordinate(rank, kPipelineAxis)));
+    const auto found = made.find(objective);
+    if (found != made.end()) {
       own.retention.insert(found->second.begin(), found->second.end());
     }
     return own;

@@ -21,16 +21,6 @@ namespace {
 using graph::PhasePrograms;
 using graph::Program;
 
-// The carried tensors that each slot has for itself: inputs of data, and what a stage receives and
-// sends.
-std::function<bool(const graph::Tensor&)> OfSlots(std::span<const models::Objective> objectives) {
-  return [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
-    return (tensor.role == graph::Role::kInput && !shared.contains(tensor.name)) ||
-           std::ranges::find(parallel::kStageTensors, tensor.name) !=
-               std::ranges::end(parallel::kStageTensors);
-  };
-}
-
 class StageStep {
  public:
   StageStep(const CompileOptions& options, std::span<const models::Objective> objectives,
@@ -131,6 +121,14 @@ class StageStep {
 };
 
 }  // namespace
+
+std::function<bool(const graph::Tensor&)> OfSlots(std::span<const models::Objective> objectives) {
+  return [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
+    return (tensor.role == graph::Role::kInput && !shared.contains(tensor.name)) ||
+           std::ranges::find(parallel::kStageTensors, tensor.name) !=
+               std::ranges::end(parallel::kStageTensors);
+  };
+}
 
 std::set<std::string, std::less<>> CutIntoPhases(const CompileOptions& options,
                                                  std::span<const models::Objective> objectives,

@@ -23,6 +23,10 @@ namespace plimsoll::trainer {
 
 using PassRunner = std::function<void(graph::PassPipeline&, graph::Program&)>;
 
+// Whether a carried tensor is one that each slot has for itself: an input of data, or what a stage
+// receives or sends.
+std::function<bool(const graph::Tensor&)> OfSlots(std::span<const models::Objective> objectives);
+
 // Replaces the entries of one objective, each of one micro-step, and their programs by those of the
 // stage. Parts with equal text are one program. `run` runs the passes of parts. InternalError
 // unless the orders of all stages come to their end together (trainer/step/stage_schedule.h), and

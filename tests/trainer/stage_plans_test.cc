@@ -1,0 +1,168 @@
+// A budget for each stage of a pipeline, and stages that take nearly as long.
+#include "trainer/settle/stage_plans.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/run_costs.h"
+#include "trainer/settle/settled_run.h"
+#include "trainer/settle/stages_from.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+// At built-in rates: a test must not depend on the machine's speed.
+config::RunConfig StagedRun(const std::vector<std::string>& sets, int64_t stages = 3) {
+  const TempFolder folder;
+  const std::string file =
+      folder.Write("run.yaml",
+                   "model: {family: gpt2, layers: 6, width: 32, heads: 2, vocab: 96, sequence: 32, "
+                   "tied: false, dropout: 0.1}\n"
+                   "data: {synthetic: true}\n"
+                   "train: {steps: 2, micro_batch: 4, accumulate: 5, threads: 1, eval_every: 1}\n"
+                   "memory: {calibrate: false}\ndebug: {verify_drafts: true}\n");
+  std::vector<std::string> all = {fmt::format("parallel.pipeline={}", stages)};
+  all.insert(all.end(), sets.begin(), sets.end());
+  return LoadRun(file, all, config::RankCount::Started(stages)).config;
+}
+
+std::vector<CompiledStep> StepsOf(const models::Model& model, const CompileOptions& options) {
+  std::vector<CompiledStep> steps;
+  steps.push_back(Compile(model, options));
+  for (CompiledStep& other : CompileOtherStages(model, steps.front())) {
+    steps.push_back(std::move(other));
+  }
+  return steps;
+}
+
+std::vector<int64_t> ArenasWith(const std::string& policy) {
+  const config::RunConfig config = StagedRun({"checkpointing.policy=" + policy});
+  const auto model = ModelFrom(config);
+  std::vector<int64_t> arenas;
+  for (const CompiledStep& step : StepsOf(*model, Settle(config, *model).options)) {
+    arenas.push_back(step.plan.arena_bytes);
+  }
+  return arenas;
+}
+
+config::RunConfig WithBudget(int64_t bytes, int64_t stages = 3) {
+  return StagedRun({"checkpointing.policy=auto", fmt::format("memory.budget={}", bytes)}, stages);
+}
+
+// Early stages have more micro-batches in flight, so they recompute more.
+TEST(StagePlans, ChooseForEachStageWithinTheBudget) {
+  const std::vector<int64_t> all = ArenasWith("none"), least = ArenasWith("block");
+  const int64_t most = *std::ranges::max_element(all);
+  EXPECT_EQ(most, all.front());
+  const int64_t smallest = *std::ranges::max_element(least);
+  ASSERT_LT(smallest, most);
+  std::set<std::string> choices;
+  double slower = 1e9;
+  for (int i = 0; i <= 4; i += 2) {
+    const int64_t budget = smallest + (most - smallest) * i / 4;
+    SCOPED_TRACE(budget);
+    const StagePlans plans(WithBudget(budget));
+    std::vector<double> again;  // nodes
+    for (const CompiledStep& step : StepsOf(plans.model(), plans.Options())) {
+      EXPECT_LE(step.plan.arena_bytes, budget);
+      again.push_back(OverStep(step, [](const graph::Program&, const graph::Node& node) {
+        return node.phase == graph::Phase::kRecompute ? 1.0 : 0.0;
+      }));
+    }
+    EXPECT_EQ(again[0] > again[2], i < 4);
+    EXPECT_EQ(again[0] == 0, i == 4);
+    EXPECT_LE(plans.Seconds(), slower * (1 + 1e-9));
+    slower = plans.Seconds();
+    choices.insert(plans.Describe());
+  }
+  EXPECT_EQ(choices.size(), 3u);
+}
+
+// Solvers of stages predict what is compiled.
+TEST(StagePlans, ArePlannedAsTheyRun) {
+  const std::vector<int64_t> all = ArenasWith("none");
+  for (int64_t stage = 0; stage < 3; ++stage) {
+    config::RunConfig config = WithBudget(all.front());
+    ChooseStages(config, *ModelFrom(config));
+    StepSolver solver(config, {.stage = stage});
+    const int64_t least = solver.solver().Smallest().exact->needed_bytes;
+    const int64_t most = solver.solver().Fastest({})->exact->arena_bytes;
+    EXPECT_EQ(most, all[static_cast<size_t>(stage)]);
+    EXPECT_EQ(solver.solver().Fastest({.device = least - 1}), nullptr);
+    double slower = 1e9;
+    for (int i = 0; i <= 4; ++i) {
+      const int64_t budget = least + (most - least) * i / 4;
+      const memory::Candidate* const plan = solver.solver().Fastest({.device = budget});
+      ASSERT_NE(plan, nullptr);
+      const CompiledStep step = Compile(solver.model(), solver.OptionsOf(*plan));
+      EXPECT_EQ(step.plan.arena_bytes, plan->exact->arena_bytes);
+      EXPECT_LE(plan->exact->arena_bytes, budget);
+      EXPECT_LE(plan->exact->seconds, slower);
+      EXPECT_NEAR(PredictSeconds(step, solver.cost()), plan->exact->seconds,
+                  1e-9 * plan->exact->seconds);
+      // Bounds are no more than that, and not much less.
+      const auto predicted = static_cast<double>(plan->predicted.device_bytes);
+      EXPECT_LE(predicted, 1.001 * static_cast<double>(plan->exact->max_live_bytes));
+      EXPECT_GE(predicted, 0.8 * static_cast<double>(plan->exact->max_live_bytes));
+      slower = plan->exact->seconds;
+    }
+  }
+}
+
+// What slots keep outweighs parameters and state.
+TEST(StagePlans, LeaveBlocksToOthersWhereTheyDoNotFit) {
+  const auto run = [](int64_t budget) {
+    return StagedRun({"checkpointing.policy=auto", "train.micro_batch=64", "train.eval_every=0",
+                      fmt::format("memory.budget={}", budget)});
+  };
+  config::RunConfig even = run(int64_t{1} << 30);
+  ChooseStages(even, *ModelFrom(even));
+  StepSolver first(even, {.stage = 0});
+  const int64_t budget = first.solver().Smallest().exact->needed_bytes - 1;
+  const StagePlans plans(run(budget));
+  EXPECT_LT(plans.config().parallel.stages[0], even.parallel.stages[0]);
+  for (const CompiledStep& step : StepsOf(plans.model(), plans.Options())) {
+    EXPECT_LE(step.plan.arena_bytes, budget);
+  }
+  EXPECT_THAT(plans.Describe(), HasSubstr("parallel.stages: [1, "));
+  EXPECT_THAT(plans.Describe(), HasSubstr("stage 0 has no plan that fits"));
+}
+
+TEST(StagePlans, SayWhichStageDoesNotFit) {
+  try {
+    const StagePlans plans(WithBudget(100'000));
+    FAIL() << "it fits";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBudgetNotMet);
+    EXPECT_THAT(error.what(), HasSubstr("memory.budget"));
+    EXPECT_THAT(error.what(), HasSubstr("the smallest plan of stage 0 needs"));
+  }
+}
+
+// The head of a large vocabulary counts.
+TEST(StagesFrom, CountSecondsOfAllParts) {
+  const auto costs = [](const std::string& vocab) {
+    const config::RunConfig config = StagedRun({"model.vocab=" + vocab});
+    return CostsOfBlocks(config, *ModelFrom(config));
+  };
+  const parallel::ModelCosts small = costs("96"), large = costs("5000");
+  ASSERT_EQ(small.blocks.size(), 6u);
+  EXPECT_GT(large.after, 10 * small.after);
+  EXPECT_NEAR(large.blocks[2], small.blocks[2], 1e-9 * small.blocks[2]);
+  EXPECT_NEAR(small.blocks[1], small.blocks[4], 1e-3 * small.blocks[1]);
+  EXPECT_GT(small.before, 0);
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
