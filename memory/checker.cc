@@ -101,7 +101,7 @@ using PersistentTensors = std::map<std::string, PersistentTensor>;
 // What a program does with the values of kept tensors.
 struct KeptValues {
   std::set<std::string> read;  // values that are read as the program found them
-  // the values at the program's end: newly written, or lost
+  // The values at the program's end: newly written, or lost.
   std::vector<const std::string*> written, lost = {};
 };
 

@@ -217,7 +217,7 @@ class OptionSearch {
     for (const OptionCost& option : options) {
       distances = std::max(distances, made_[block + option.blocks].size());
     }
-    // by option: the index of the first combination of this distance
+    // By option: the index of the first combination of this distance.
     std::vector<int> first(options.size(), 0);
     for (size_t distance = 0; distance < distances; ++distance) {
       for (size_t option = 0; option < options.size(); ++option) {

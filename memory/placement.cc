@@ -370,7 +370,7 @@ class ExactSearches {
   }
 
   static constexpr int64_t kCore = 640;  // buffers, at most
-  // of the work: the least part that is spent on one capacity
+  // Of the work: the least part that is spent on one capacity.
   static constexpr int64_t kLeastPart = 32;
   // Greedy placement compares several pairs at a time.
   static constexpr int64_t kPairsInTimeOfOne = 8;

@@ -55,7 +55,7 @@ struct CalibrationOptions {
   // available memory on a CPU. The times of calls that need more are scaled from smaller calls.
   int64_t scratch_bytes = 0;
   double call_seconds = 1.0;  // calls that are certain to take longer are not timed
-  // limit of all timing; the times of other calls are scaled from timed ones
+  // Limit of all timing; the times of other calls are scaled from timed ones.
   double total_seconds = 30;
   std::function<void(const std::string&)> say;  // for warnings and progress; may be empty
 };

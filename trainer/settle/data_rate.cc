@@ -36,7 +36,7 @@ double Prepared(const DataRate& rate, int64_t workers, int cores) {
 // The fewest workers with which steps don't wait, or the most that can run on the cores that
 // nothing else keeps busy. 0: this is not more than the present number.
 int64_t MoreWorkers(const DataRate& rate, const DataSpeed& speed, int cores) {
-  // the part of a core that a thread uses
+  // The part of a core that a thread uses.
   const double busy = rate.processor_seconds / rate.seconds;
   const double carried = busy > 0 ? (cores - 1) / busy : static_cast<double>(kMostWorkers);
   const double wanted = std::ceil(speed.step / speed.thread);
@@ -48,7 +48,7 @@ std::string WayOut(const config::RunConfig& config, const DataRate& rate, const 
                    int cores) {
   std::string way;
   int64_t more = MoreWorkers(rate, speed, cores);
-  // a worker prepares samples while the step runs
+  // A worker prepares samples while the step runs.
   if (speed.workers == 0) more = std::max<int64_t>(1, more);
   if (more > 0) {
     way = fmt::format("data.workers: {} ({}/s)", more, FormatCount(Prepared(rate, more, cores)));

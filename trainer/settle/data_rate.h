@@ -30,7 +30,7 @@ std::optional<DataRate> MeasureDataRate(const data::Source& source, int64_t firs
 struct DataSpeed {
   double thread = 0;    // the rate at which one thread prepares samples
   int64_t workers = 0;  // 0: the thread that makes the steps prepares samples, between steps
-  // the rate of all workers, or without workers of the thread that makes the steps
+  // The rate of all workers, or without workers of the thread that makes the steps.
   double prepared = 0;
   double step = 0;  // the rate at which steps read samples that are ready
   // The settings that would let training wait less: "data.workers: 12 (6.76k/s)". Empty if no

@@ -270,7 +270,7 @@ const char* FirstOpen(const RunConfig& config) {
   if (config.checkpointing.policy == CheckpointPolicy::kAuto) return "checkpointing.policy";
   for (const Knob& knob : Knobs()) {
     const bool one_place = knob.is_place() && IsOneMemory(config);
-    // this knob alone is no choice
+    // This knob alone is no choice.
     const bool of_places = std::string_view(knob.key) == "memory.host_blocks";
     if (knob.IsOpen(config) && !one_place && !of_places) return knob.key;
   }

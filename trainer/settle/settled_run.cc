@@ -211,7 +211,7 @@ FastestPlan::FastestPlan(const RunConfig& config) {
   std::ranges::stable_sort(layouts, {}, &LayoutPlans::least_seconds);
   std::vector<std::pair<LayoutPlans*, const memory::Candidate*>> found;
   std::vector<LayoutCost> costs;
-  // time of a plan that counts as fast as the fastest
+  // Time of a plan that counts as fast as the fastest.
   double most = std::numeric_limits<double>::infinity();
   for (LayoutPlans& layout : layouts) {
     if (layout.least_seconds > most) break;

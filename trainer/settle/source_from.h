@@ -47,7 +47,7 @@ std::string HeldOutKey(const config::RunConfig& config);
 // The number of threads that prepare samples ahead (data.workers); 0: no thread does, or the source
 // has no use for threads.
 int64_t DataWorkersFrom(const config::RunConfig& config);
-// whether threads could prepare the run's samples
+// Whether threads could prepare the run's samples.
 bool HasDataWorkers(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

@@ -65,7 +65,7 @@ void RequireStages(const config::RunConfig& config, const models::Model& model,
 }  // namespace
 
 parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models::Model& model) {
-  // a micro-batch runs through all stages, on one of the data ranks
+  // A micro-batch runs through all stages, on one of the data ranks.
   config::RunConfig whole = config;
   whole.parallel.pipeline = 1;
   whole.parallel.stages.clear();

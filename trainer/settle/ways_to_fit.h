@@ -48,10 +48,10 @@ struct Way {
 };
 
 struct WaysToFit {
-  // the text compares the needs of a way with the device's limit, else the host's
+  // The text compares the needs of a way with the device's limit, else the host's.
   bool of_device = true;
   std::vector<Way> single;  // each change is enough by itself; those that change least come first
-  // if no single change is enough: all changes together that change no number
+  // If no single change is enough: all changes together that change no number.
   std::optional<Way> together;
   std::optional<Way> closest;  // the closest of the changes that are not enough
 
