@@ -170,7 +170,7 @@ void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const St
   }
 }
 
-// Learns what blocks need and take that are farther from both ends of a chain.
+// Learns what the blocks that are farther from both ends of a chain need and take.
 void BlockChains::LearnLong(const Layout& layout, const KeptUse& keep, const StepUse& use) {
   Level& level = levels_[layout.front().level];
   int64_t dropped = 0;

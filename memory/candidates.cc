@@ -26,7 +26,7 @@ constexpr size_t kFront = 320, kTravelling = 96;
 struct Combination {
   Fates fates;
   double seconds = 0;  // of a step
-  int64_t peak = 0;    // of temporaries
+  int64_t peak = 0;    // bytes of temporaries
   int side = 0;        // index of the option for what is outside the blocks
 };
 

@@ -98,7 +98,7 @@ struct PersistentTensor {
 };
 using PersistentTensors = std::map<std::string, PersistentTensor>;
 
-// What a program does with the values of kept tensors.
+// The kept tensors whose values a program reads, writes or loses.
 struct KeptValues {
   std::set<std::string> read;  // values that are read as the program found them
   // The values at the program's end: newly written, or lost.

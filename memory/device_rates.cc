@@ -34,7 +34,7 @@ double Find(const Table& table, const OpDef& op, const Unmeasured& unmeasured) {
   return found == table.end() ? unmeasured.Of(op.cost_class) : found->second;
 }
 
-constexpr double kCpuFlops = 30e9;  // of bandwidth-bound ops
+constexpr double kCpuFlops = 30e9;  // the FLOP/s of bandwidth-bound ops
 
 // The FLOP/s that one thread reaches. FLOPs bound products and attention, bytes bound all else.
 double CpuFlops(const OpDef& op) {

@@ -18,7 +18,7 @@ bool Has(const List& list, const Value& value) {
   return std::ranges::find(list, value) != std::ranges::end(list);
 }
 
-// What a program does first with a carried tensor.
+// The first use of a carried tensor in a program.
 enum class FirstUse : uint8_t { kNone, kReads, kWrites };
 
 // A write of only a part keeps the rest, and so counts as a read.

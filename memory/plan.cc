@@ -257,7 +257,7 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
   }
 }
 
-// The kept tensors that this program needs and no later program does.
+// The kept tensors of the program that no later program needs.
 std::vector<TensorId> EndingIn(const Program& program, const KeptNeeds& needs) {
   std::vector<TensorId> ending;
   for (const auto& [name, need] : needs) {

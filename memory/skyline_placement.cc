@@ -28,7 +28,8 @@ struct Segment {
   bool from_right;
 };
 
-// A way to fill a dent: with an item, after some empty sections at the dent's end, or with nothing.
+// A way to fill a dent: with an item, after any number of empty sections at the dent's end, or with
+// nothing.
 struct Way {
   int32_t item;  // kNothing
   int32_t empty_first, empty_last;
@@ -328,7 +329,7 @@ class SkylineSearch {
   uint32_t seed_;
   std::vector<Tile> items_;
   std::vector<std::vector<int32_t>> starting_, ending_;  // items, by section
-  std::vector<int64_t> slack_;                           // of sections: bytes that may stay empty
+  std::vector<int64_t> slack_;                           // by section: bytes that may stay empty
   std::vector<int64_t> offsets_;
   // The offsets of the dead end that had the most area placed.
   std::vector<int64_t> most_offsets_;

@@ -75,10 +75,10 @@ struct Solver::Impl {
   SolverOptions options;
   ThreadPool caller{1};
   std::vector<std::optional<KeptUse>> kept;  // by variant
-  std::vector<VariantBound> bounds;          // by variant, with `kept`
+  std::vector<VariantBound> bounds;          // by variant; made with `kept`
   std::vector<size_t> alike;  // by variant: the first variant with equal `activations`
   std::vector<std::unique_ptr<BlockShapes>> shapes;  // by variant: shapes of the first variants
-  std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
+  std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant; sorted by seconds
 
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
       : variants(std::move(given)), cost(model), options(solver_options) {

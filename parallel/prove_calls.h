@@ -2,11 +2,11 @@
 // doesn't.
 //
 //   - Ranks of one program make equal calls in equal order, with equal types and attributes.
-//   - What starts is awaited, once, and in the program that started it unless it is a transfer.
+//   - Each call that starts is awaited once; a collective in the program that started it.
 //   - A send meets a receive of the same type and micro-batch.
-//   - No order of execution ends in a deadlock, also where nothing is buffered: a collective ends
-//     when all ranks of its group are at it, a send when its receiver is. One replay proves it of
-//     all: which calls meet does not depend on which rank is faster.
+//   - No order of execution ends in a deadlock, even if nothing is buffered: a collective ends when
+//     all ranks of its group have reached it, a send when its receiver has. One replay proves this
+//     for all orders, because which calls meet does not depend on which rank is faster.
 #pragma once
 
 #include <cstdint>

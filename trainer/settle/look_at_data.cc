@@ -82,8 +82,8 @@ class FirstSlots {
   }
 
   std::vector<graph::Slot> slots_;
-  int64_t bytes_ = 0;                         // of all rows
-  std::vector<std::vector<std::byte>> rows_;  // of each slot
+  int64_t bytes_ = 0;                         // bytes of all rows
+  std::vector<std::vector<std::byte>> rows_;  // the bytes of each slot
 };
 
 // nullopt: the model cannot be compiled; compiling it later reports why.

@@ -36,7 +36,7 @@ struct SettledRun {
 
 // The cost of the plan of one layout of the ranks.
 struct LayoutCost {
-  double seconds = 0;  // of a step; all layouts do the same work
+  double seconds = 0;  // the time of a step; all layouts do the same work
   int64_t bytes = 0;   // the bytes on a rank's device
 };
 // Two layouts count as equally fast if their predicted times differ by less than this fraction.

@@ -75,7 +75,7 @@ void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& 
   if (knob.reach == Reach::kMesh || (batch && model.coupled_samples() == 0)) return;
   int64_t micro_batch = config.train.micro_batch;
   for (RunConfig& run : Advised(knob, config, model)) {
-    // Of micro-batches, only sizes of at most half of the previous size are added.
+    // Among micro-batches, only sizes of at most half of the previous size are added.
     const int64_t smaller = run.train.micro_batch;
     if (smaller < micro_batch && 2 * smaller > micro_batch) continue;
     micro_batch = smaller;
