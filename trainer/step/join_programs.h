@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "base/function_ref.h"
 #include "graph/pass.h"
 #include "models/model.h"
 #include "trainer/step/compile_options.h"
@@ -17,16 +17,15 @@ namespace plimsoll::trainer {
 
 class ProgramJoiner {
  public:
-  // `run` runs passes on a program.
-  using Run = FunctionRef<void(graph::PassPipeline&, graph::Program&)>;
-  // All live longer than this. The entries name the programs; programs that none names go.
+  // The references must outlive this object. The entries name the programs; programs that no entry
+  // names are dropped.
   ProgramJoiner(const CompileOptions& options, const std::vector<models::Objective>& objectives,
-                ProgramList& programs, std::vector<StepEntry>& entries, Run run)
+                ProgramList& programs, std::vector<StepEntry>& entries, PassRunner run)
       : options_(options),
         objectives_(objectives),
         programs_(programs),
         entries_(entries),
-        run_(run) {}
+        run_(std::move(run)) {}
 
   // As many micro-steps as options.micro_steps_per_program says. InternalError where they do not
   // divide an update.
@@ -48,7 +47,7 @@ class ProgramJoiner {
   const std::vector<models::Objective>& objectives_;
   ProgramList& programs_;
   std::vector<StepEntry>& entries_;
-  Run run_;
+  const PassRunner run_;
 };
 
 }  // namespace plimsoll::trainer

@@ -18,6 +18,9 @@
 
 namespace plimsoll::trainer {
 
+// Runs passes on a program.
+using PassRunner = std::function<void(graph::PassPipeline&, graph::Program&)>;
+
 enum class ProgramKind { kTrain, kEvaluate, kLogits };
 
 // What a program is made for.

@@ -17,11 +17,10 @@
 #include "graph/program.h"
 #include "models/model.h"
 #include "trainer/step/compile_options.h"
+#include "trainer/step/passes.h"
 #include "trainer/step/step_programs.h"
 
 namespace plimsoll::trainer {
-
-using PassRunner = std::function<void(graph::PassPipeline&, graph::Program&)>;
 
 // Whether a carried tensor is one that each slot has for itself: an input of data, or what a stage
 // receives or sends.
