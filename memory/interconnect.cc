@@ -29,7 +29,7 @@ constexpr int kUsual = 1;  // the row that large models take
 constexpr double kSecondsPerCall = 10e-6;
 
 // How much slower other work becomes beside a second of collectives, in seconds: of 20 layouts'
-// steps of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/parallelism.md).
+// steps of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/measured/parallelism.md).
 constexpr double kBesideSum = 0.5, kBesideGather = 0.9;
 
 // (R − 1)/R of a tensor's bytes enter and leave each GPU; in an all-reduce, twice that.
