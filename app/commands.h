@@ -26,5 +26,6 @@ void AddExport(CLI::App& app);
 void AddData(CLI::App& app);  // data … (data_commands.h)
 void AddRuns(CLI::App& app);
 void AddInfo(CLI::App& app);
+void AddDocs(CLI::App& app);
 
 }  // namespace plimsoll::trainer

@@ -59,6 +59,7 @@ class CommandLine {
     AddConfig(app_, world_);
     AddRuns(app_);
     AddInfo(app_);
+    AddDocs(app_);
     AddWords();
     RefuseEmptyNames(app_);
   }

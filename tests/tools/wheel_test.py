@@ -128,6 +128,10 @@ class Installed(unittest.TestCase):
         result = run("plimsoll", "plan", "configs/quickstart.yaml", "--set", "memory.calibrate=false")
         self.assertIn("predicted step: ", result.stdout, result.stderr)
 
+    def test_prints_the_documentation(self):
+        result = run("plimsoll", "docs", "memory.budget")
+        self.assertTrue(result.stdout.startswith("memory.budget\n"), result.stderr)
+
     def test_trains_without_mpi(self):
         result = run("plimsoll", "train", "tiny.yaml", "--set", "run.dir=alone")
         self.assertEqual(result.returncode, 0, result.stderr)
