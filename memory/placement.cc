@@ -264,8 +264,8 @@ class ExactSearches {
   }
 
   // What is hard about many buffers is most often the peak. Which share of it makes a good core is
-  // tried in the order in which the traces of docs/memory_plan.md were packed. Then all take turns,
-  // along the skyline, too, which is cheap.
+  // tried in the order in which the traces of docs/measured/memory_plan.md were packed. Then all
+  // take turns, along the skyline, too, which is cheap.
   void TakeTurns() {
     std::vector<Order> cores;
     for (double share : {0.95, 0.8, 0.98, 0.9, 0.7, 0.5}) cores.push_back(Core(share));
