@@ -114,7 +114,7 @@ void AddGenerate(CLI::App& app) {
   command->add_flag("--overwrite", o->images.overwrite, "replace the images that folder holds");
   command
       ->add_option("--batch", o->images.batch,
-                   "images at a time (64): batch norms take their statistics together")
+                   "images at a time (64)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->callback([o, command] {
     for (const char* option :

@@ -21,7 +21,8 @@ std::unique_ptr<runtime::DeviceMemory> AllocateArenas(const PlannedPrograms& ste
   return device.Allocate(plan.arena_bytes, plan.host_arena_bytes);
 }
 
-// The system hands out more than it has and takes it back by killing: refused here instead.
+// Refuses an allocation that exceeds the available memory. The system would grant it, and later
+// kill the process to take memory back.
 void CheckAvailable(int64_t needed, std::string_view what, std::string_view way_out) {
   const int64_t available = runtime::AvailableMemory();
   if (needed <= available) return;

@@ -15,7 +15,8 @@ using graph::Retention;
 namespace {
 
 constexpr int kChainLevels = 5;
-// Of the chains that are options, and of those in the program that is measured for longer ones.
+// The lengths of the chains that are options; kLong: the length of the chains in the program that
+// is measured for longer ones.
 constexpr int kLengths[] = {2, 3, 4, 5, 6, 8, 10, 12, 16};
 constexpr int kLong = 6;
 
@@ -120,10 +121,10 @@ Fates BlockChains::FatesOf(const Variant& variant, std::span<const std::vector<i
   return fates;
 }
 
-// From programs whose chains have two blocks, or one where no other is left.
+// Learns from programs whose chains have two blocks, or one block if no other is left.
 void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const StepUse& use) {
   Level& level = levels_[layout.front().level];
-  int64_t dropped = 0;  // by the blocks so far
+  int64_t dropped = 0;  // bytes that the blocks so far drop
   const auto differ = [&](int region, const std::vector<int64_t>& waiting) {
     std::vector<int64_t> by_program;
     for (size_t p = 0; p < use.programs.size(); ++p) {
@@ -169,11 +170,11 @@ void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const St
   }
 }
 
-// What blocks need and take farther from both ends of a chain.
+// Learns what the blocks that are farther from both ends of a chain need and take.
 void BlockChains::LearnLong(const Layout& layout, const KeptUse& keep, const StepUse& use) {
   Level& level = levels_[layout.front().level];
   int64_t dropped = 0;
-  double again = 0;  // of the nearest block before
+  double again = 0;  // of the nearest earlier block
   for (const Chain& chain : layout) {
     std::vector<int64_t> waiting(use.programs.size(), 0);
     for (int block = chain.first; block < chain.end(); ++block) {
@@ -243,7 +244,7 @@ int64_t BlockChains::Need(const Chain& chain, size_t program, std::span<const in
     const bool last = block + 1 == chain.end();
     const Change& change = block == chain.first ? link.first : last ? link.last : link.inner;
     take(ForwardRegion(block), change.forward[program], kept);
-    // Before the backward passes of the blocks after it.
+    // The block is recomputed before the backward passes of the blocks after it.
     if (!last) {
       const int64_t making = std::min(own[ForwardRegion(block)] + change.forward[program],
                                       own[BackwardRegion(blocks_, block)] + link.making[program]);

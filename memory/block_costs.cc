@@ -8,13 +8,13 @@
 namespace plimsoll::memory {
 namespace {
 
-// Programs in which all blocks are treated alike.
+// The number of measured programs in which all blocks are treated alike.
 constexpr int kLevels = 4;
 
-// As the pass `offload` has it.
+// The same as in the pass `offload`.
 constexpr double kCopySlack = 1.5;
 
-// Whether another option is as good in all.
+// Whether another option is at least as good in every respect.
 bool IsDominated(const OptionCost& option, const std::vector<OptionCost>& options) {
   return std::ranges::any_of(options, [&](const OptionCost& other) {
     if (other.blocks != option.blocks) return false;
@@ -84,7 +84,8 @@ void BlockCosts::Learn(int level, const BlockShapes::Level& made) {
   }
 }
 
-// By what the shape keeps, between the levels, and the step that keeps everything.
+// The correction of a shape's need: interpolated, by the bytes that the shape keeps, between the
+// measured levels and the step that keeps everything.
 int64_t BlockCosts::Correction(size_t program, int region, int block, int shape) const {
   if (corrections_.empty()) return 0;
   const int64_t kept = shapes_.KeptBytes(block, shape);
@@ -122,7 +123,8 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
       if (choice != Choice::kEstimates && options[i].IsEstimate()) continue;
       const int shape = shapes_.OptionsOf(block).shape_of[i];
       const BlockShapes::Change& change = shapes_.ChangeOf(block, shape);
-      // The most of any program in a region, beside `before` bytes, with `change`.
+      // The most bytes of any program in a region, without the `before` bytes of earlier blocks,
+      // with `change`.
       const auto most = [&](int region, int64_t before, const std::vector<int64_t>& of) {
         int64_t bytes = 0;
         for (size_t p = 0; p < keep_.programs.size(); ++p) {
@@ -137,7 +139,7 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
       cost.kept = variant_.copies() * options[i].kept_bytes;
       cost.need = std::max(most(ForwardRegion(block), keep_prefix_[block], change.forward),
                            most(BackwardRegion(end, block), keep_prefix_[block], change.backward));
-      // What is outside the blocks stands with the nearest one.
+      // The need outside the blocks counts with the nearest block.
       if (block == 0) {
         cost.need = std::max(
             {cost.need, most(0, 0, change.start), most(UpdateRegion(end), 0, change.update)});
@@ -176,8 +178,8 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
 void BlockCosts::AddChains(int side, OptionProblem& problem) const {
   const int end = shapes_.blocks();
   const BlockChains& chains = shapes_.chains();
-  // What each block needs in addition to what those before it keep, when everything is kept, by
-  // program and region.
+  // The bytes that each block needs in addition to those that earlier blocks keep, if everything is
+  // kept; by program and region.
   std::vector<std::vector<int64_t>> own = shapes_.sides()[side].extra;
   for (size_t p = 0; p < own.size(); ++p) {
     for (size_t r = 0; r < own[p].size(); ++r) own[p][r] += keep_.programs[p].peaks[r];
@@ -195,7 +197,7 @@ void BlockCosts::AddChains(int side, OptionProblem& problem) const {
       cost.blocks = from[i].blocks;
       cost.seconds = chains.Seconds(from[i]);
       cost.kept = chains.Kept(from[i]);
-      // Of a program that only has to fit, no block holds anything.
+      // In a program that only has to fit, blocks keep nothing.
       for (size_t p = 0; p < own.size(); ++p) {
         if (keep_.times[p] > 0) cost.need = std::max(cost.need, chains.Need(from[i], p, own[p]));
       }

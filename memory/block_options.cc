@@ -49,7 +49,7 @@ class Chains {
 
   void SetAvailable(int node, bool available) { available_[node] = available; }
 
-  // Who reads a node's results in the forward pass, apart from nodes of the same block.
+  // Which nodes read a node's results in the forward pass, apart from nodes of the same block.
   enum class Readers { kNone, kNextBlock, kOthers };
   Readers ReadersOf(int node) const {
     Readers readers = Readers::kNone;
@@ -70,7 +70,7 @@ class Chains {
     });
   }
 
-  // The seconds that it takes to recompute the results of the nodes `dropped`.
+  // The seconds of recomputing the results of the nodes `dropped`.
   double Seconds(std::span<const int> dropped) {
     ++round_;
     double total = 0;
@@ -100,7 +100,8 @@ class Chains {
 
 using Readers = Chains::Readers;
 
-// By decision: its allowed fates. kSave is always allowed, and first, but for what a chain drops.
+// The allowed fates of each decision. kSave is always allowed, and comes first, except for results
+// that a chain drops.
 std::vector<Fates> Choices(std::span<const Decision> decisions, std::span<const int> block,
                            const std::vector<Readers>& readers, const BlockOptionsLimits& limits) {
   std::vector<Fates> choices(block.size(), {Retention::kSave});
@@ -130,8 +131,8 @@ std::vector<Fates> Choices(std::span<const Decision> decisions, std::span<const 
   return choices;
 }
 
-// Keeps the options that no other beats (the front), then, while there is room, the nearest to
-// them.
+// Keeps the options that no other option beats (the front) and then, while there is room, the
+// options nearest to the front.
 std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
   std::stable_sort(all.begin(), all.end(), [](const BlockOption& a, const BlockOption& b) {
     if (a.kept_bytes != b.kept_bytes) return a.kept_bytes < b.kept_bytes;
@@ -139,7 +140,8 @@ std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
   });
   double slowest = 0;
   for (const BlockOption& option : all) slowest = std::max(slowest, option.seconds);
-  // By how much each option is slower than the fastest that keeps no more bytes; 0 on the front.
+  // By how many seconds each option is slower than the fastest option that keeps no more bytes; 0
+  // on the front.
   std::vector<std::pair<double, size_t>> excess;
   double fastest = slowest + 1;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -147,11 +149,11 @@ std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
     if (all[i].seconds < fastest) {
       fastest = all[i].seconds;
     } else {
-      excess.back().first += 1e-12;  // as fast, with more bytes
+      excess.back().first += 1e-12;  // as fast as another option, with more bytes
     }
   }
   std::stable_sort(excess.begin(), excess.end());
-  // If the front is too long, takes evenly spaced options of it, and both its ends.
+  // If the front is too long, takes evenly spaced options of the front, including both ends.
   const size_t front = std::count_if(excess.begin(), excess.end(),
                                      [](const auto& entry) { return entry.first == 0; });
   std::vector<size_t> chosen;

@@ -16,7 +16,7 @@ using graph::Retention;
 
 namespace {
 
-constexpr int kSides = 4;      // options outside the blocks, where there are any
+constexpr int kSides = 4;      // options for decisions outside the blocks, if such decisions exist
 constexpr int kThorough = 10;  // a search with fewer options is a quick look
 
 Fates ShapeOf(const BlockOption& option, bool copies_overlap) {
@@ -74,8 +74,8 @@ BlockShapes::BlockShapes(const Variant& variant, const KeptUse& keep, const Cost
   });
   MeasureSides(variant, keep);
   if (!kind_of_.empty()) MeasureShapes(variant, keep);
-  // In a program of several micro-steps, what one of them made again would wait for others; and
-  // chains count what they keep once.
+  // With several micro-steps in a program, the results that one micro-step recomputes would wait
+  // for the others; and chains count the bytes that they keep only once.
   if (blocks() > 1 && search_.options >= kThorough && variant.copies() == 1) {
     chains_ = BlockChains(variant, segments_, kind_of_, node_seconds_, keep, cost, options);
   }
@@ -93,7 +93,7 @@ void BlockShapes::GroupBlocks(const Variant& variant) {
   const std::vector<std::string> texts = TextsOf(variant);
   const int blocks = static_cast<int>(texts.size()) - 1;
   std::map<std::string, int> likes;                  // text → the first kind of that text
-  std::map<std::pair<std::string, int>, int> known;  // by text and end of the row of blocks
+  std::map<std::pair<std::string, int>, int> known;  // by text and by end of the row of blocks
   for (int block = 0; block < blocks; ++block) {
     const int end = block == 0 ? 1 : block == blocks - 1 ? 2 : 0;
     const auto [found, fresh] =
@@ -139,7 +139,8 @@ BlockShapes::Options BlockShapes::FindOptions(const Variant& variant, int block,
     add_estimates({.options = search_.options / 2, .offload = away_in_line});
   }
   if (away && copies_overlap()) {
-    // The blocks whose work hides the copies of one: with infinity, all waits for copies.
+    // The number of blocks whose work hides the copies of one block; infinity: all waits for copies
+    // are hidden.
     constexpr double kHidden[] = {1, 2, 3, 4, 6, 8, std::numeric_limits<double>::infinity()};
     constexpr int kOptions = 6;
     const double forward =
@@ -232,8 +233,9 @@ void BlockShapes::MeasureSides(const Variant& variant, const KeptUse& keep) {
   });
 }
 
-// The sums of one kind's blocks rise with the blocks, from program to program, so that neighbours
-// are treated alike, or nearly.
+// The shape of a block in a measured program, as an index among the shapes whose costs are sums.
+// The index rises with the blocks of a kind, and from program to program, so that neighbouring
+// blocks are treated alike, or nearly.
 int BlockShapes::SumIn(int block, size_t program, size_t programs) const {
   const auto count = static_cast<size_t>(kinds_[kind_of_[block]].count),
              place = static_cast<size_t>(place_of_[block]);
@@ -242,7 +244,7 @@ int BlockShapes::SumIn(int block, size_t program, size_t programs) const {
 
 void BlockShapes::MeasureShapes(const Variant& variant, const KeptUse& keep) {
   const int end = blocks();
-  size_t sums = 0, others = 0;  // programs in which blocks take them
+  size_t sums = 0, others = 0;  // programs in which blocks take sums, or other shapes
   for (Kind& kind : kinds_) {
     const Options& options = options_[kind.like];
     kind.changes.resize(options.shapes.size());
@@ -251,7 +253,7 @@ void BlockShapes::MeasureShapes(const Variant& variant, const KeptUse& keep) {
   }
   measured_.resize(sums + others);
   std::vector<std::vector<int>> shapes(measured_.size());
-  // The first program keeps least, outside of the blocks, too.
+  // The first program keeps least, also outside the blocks.
   const auto side_of = [&](size_t p) {
     return static_cast<int>(p < sums ? p * sides_.size() / sums : sides_.size() - 1);
   };
@@ -277,7 +279,7 @@ void BlockShapes::Record(const StepUse& keep, const StepUse& use, const std::vec
                          int side) {
   const int end = blocks();
   const std::vector<int64_t> dropped = DroppedBefore(shapes);
-  // Sums from 0, which keeps least, to 1; others beyond.
+  // Shapes that are sums rank from 0, which keeps least, to 1; other shapes rank higher.
   const auto rank = [&](int block) {
     const auto sums = static_cast<double>(OptionsOf(block).sums);
     return sums > 1 ? shapes[block] / (sums - 1) : 1.0 + shapes[block];

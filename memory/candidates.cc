@@ -18,23 +18,24 @@ namespace {
 
 using graph::Retention;
 
-// So many combinations of options are candidates, with each way to treat what is outside blocks.
+// Limits on the combinations of options that are candidates, for each way to treat what is outside
+// the blocks; kTravelling: if copies of parameters overlap with the computation.
 constexpr size_t kFront = 320, kTravelling = 96;
 
 // A combination of options.
 struct Combination {
   Fates fates;
   double seconds = 0;  // of a step
-  int64_t peak = 0;    // of temporaries
-  int side = 0;        // how what is outside the blocks is treated
+  int64_t peak = 0;    // bytes of temporaries
+  int side = 0;        // index of the option for what is outside the blocks
 };
 
-// What programs take beyond a prediction.
+// By how much a program exceeds its prediction.
 struct Difference {
   double seconds = 0, bytes = 0;
 };
 
-// Sorted by seconds; leaves out what another one beats.
+// The combinations that no other combination beats, sorted by seconds.
 std::vector<Combination> FrontOf(std::vector<Combination> all) {
   std::ranges::stable_sort(all, [](const Combination& a, const Combination& b) {
     return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak < b.peak;
@@ -75,7 +76,8 @@ class CandidateSearch {
  private:
   using Choice = BlockCosts::Choice;
 
-  // Whether parameters travel beside the computation: then seconds are no sum over blocks.
+  // Whether copies of parameters overlap with the computation; then a step's seconds are no sum
+  // over blocks.
   bool Travels() const { return keep_.copies && cost_.rates().copies_overlap(); }
 
   StepUse Measure(const Fates& fates) const {
@@ -100,7 +102,7 @@ class CandidateSearch {
     for (size_t i = 0; i < all.size(); ++i) Add(all[i], uses[i]);
   }
 
-  // The named policies, each a candidate of its own.
+  // Adds each named policy as a candidate.
   void AddPolicies() {
     std::vector<StepUse> uses(variant_.policies.size());
     ParallelEach(*options_.pool, uses.size(),
@@ -113,7 +115,8 @@ class CandidateSearch {
     }
   }
 
-  // Where parameters travel, and programs are slow to make. Of memory only what is kept is counted.
+  // Estimates the named policies, if parameters are copied and programs are slow to build. Of
+  // memory, only the kept activations are counted.
   void EstimatePolicies(const BlockCosts& costs) {
     const graph::Program& base = *variant_.bases.front();
     const std::vector<double> node_seconds = cost_.NodeSeconds(base);
@@ -124,7 +127,7 @@ class CandidateSearch {
         continue;
       }
       int64_t kept = 0;
-      double copying = 0;  // each way
+      double copying = 0;  // in each direction
       for (size_t d = 0; d < fates.size(); ++d) {
         if (fates[d] == Retention::kSave) kept += variant_.decisions[d].bytes;
         if (fates[d] == Retention::kOffload) copying += variant_.decisions[d].copy_seconds;
@@ -147,7 +150,7 @@ class CandidateSearch {
     for (const BlockShapes::Measured& made : costs_->levels()) Add(made.fates, made.use);
     if (Travels()) EstimatePolicies(*costs_);
     sums_ = Combine(Choice::kSums);
-    // In a small program a single op counts, and measuring costs little.
+    // In a small program every single op counts, and measuring costs little.
     constexpr int64_t kSmall = 40'000;
     if (blocks_ == 0) {
       AddMeasured(Spaced(sums_, Affordable()));
@@ -156,7 +159,7 @@ class CandidateSearch {
       for (const Combination& sum : sums_) all.push_back(sum.fates);
       AddMeasured(all);
     } else {
-      // What copies are waited for, in line or beside the computation, makes sums estimates.
+      // Waits for copies, in line with the computation or overlapped with it, make sums estimates.
       for (const Combination& sum : sums_) {
         Add(sum.fates,
             Travels() || Offloads(sum.fates) ? Cost::Kind::kEstimate : Cost::Kind::kBound,
@@ -169,8 +172,8 @@ class CandidateSearch {
     AddCorrected(estimates);
   }
 
-  // Combinations with chains of blocks. They come last, and take no other candidate's place: what
-  // is found without them is found with them, too.
+  // Adds combinations with chains of blocks. They are added last and replace no other candidate, so
+  // that every candidate found without chains is also found with them.
   void AddChains() {
     if (Travels() || !shapes_->chains().any()) return;
     std::vector<Combination> known;
@@ -179,7 +182,7 @@ class CandidateSearch {
       known.push_back(
           {{}, candidate.predicted.seconds, candidate.predicted.device_bytes - keep_.device_bytes});
     }
-    constexpr double kWorthwhile = 1.005;  // by less, measuring is not paid back
+    constexpr double kWorthwhile = 1.005;  // a smaller gain is not worth measuring
     const std::vector<Combination> chains =
         BetterThan(known, Combine(Choice::kChains), kWorthwhile);
     if (chains.empty()) return;
@@ -196,8 +199,8 @@ class CandidateSearch {
     }
   }
 
-  // Sums that a measured candidate, of those from the `first` on, beats by less than what sums may
-  // be off: they are measured, too.
+  // The sums that are to be measured, too: a measured candidate with an index of at least `first`
+  // beats them by less than the error of sums.
   std::vector<Fates> Contested(size_t first) const {
     constexpr double kOff = 1.01;
     std::vector<Combination> contested;
@@ -218,7 +221,8 @@ class CandidateSearch {
     return all;
   }
 
-  // Those that are faster, by that factor, than any of the others of no higher peak.
+  // The combinations of `some` that are faster, by `factor`, than all combinations of `others` with
+  // no higher peak.
   static std::vector<Combination> BetterThan(const std::vector<Combination>& others,
                                              std::vector<Combination> some, double factor = 1) {
     std::erase_if(some, [&](const Combination& one) {
@@ -229,8 +233,8 @@ class CandidateSearch {
     return some;
   }
 
-  // The combinations of a front that are measured: several of the side that has the most, in the
-  // order of their peaks, then one of each other side.
+  // The combinations of a front that are measured: several of the side that has the most
+  // combinations, in the order of their peaks, then one of each other side.
   struct Sample {
     std::vector<const Combination*> measured;
     size_t of_longest = 0;
@@ -254,17 +258,18 @@ class CandidateSearch {
     return sample;
   }
 
-  // Copies of activations and of parameters share the link, which no sum over blocks tells. So
-  // some combinations of a front are measured, and those between them are as far off. What is
-  // outside the blocks adds about the same to all, so that one of each other side is enough.
+  // Adds a front whose sums are corrected. Copies of activations and of parameters share the link,
+  // which a sum over blocks does not show. So some combinations are measured, and those between
+  // them are corrected by the interpolated difference. What is outside the blocks adds about the
+  // same to all combinations, so one measured combination is enough for each other side.
   void AddCorrected(const std::vector<Combination>& front) {
     if (front.empty()) return;
     const Sample sample = SampleOf(front);
     std::vector<StepUse> uses(sample.measured.size());
     ParallelEach(*options_.pool, uses.size(),
                  [&](size_t i) { uses[i] = Measure(sample.measured[i]->fates); });
-    std::map<int64_t, Difference> known;  // by peak, of the longest side
-    std::map<int, Difference> beside;     // by side, more than those
+    std::map<int64_t, Difference> known;  // by peak, for the side with the most combinations
+    std::map<int, Difference> beside;     // by side, in addition to `known`
     for (size_t i = 0; i < uses.size(); ++i) {
       const Combination& one = *sample.measured[i];
       const Difference off = {uses[i].seconds() - one.seconds,
@@ -285,7 +290,7 @@ class CandidateSearch {
     }
   }
 
-  // Between the nearest two.
+  // Interpolates between the two nearest known peaks.
   static Difference Between(const std::map<int64_t, Difference>& known, int64_t peak) {
     const auto above = known.lower_bound(peak);
     if (above == known.end()) return known.rbegin()->second;
@@ -322,8 +327,8 @@ class CandidateSearch {
     return FrontOf(std::move(all));
   }
 
-  // How many combinations a bound of work allows to measure. A program of several micro-steps is
-  // made of programs of one.
+  // How many combinations can be measured within a bound of work. A program of several micro-steps
+  // is joined from programs of one micro-step.
   int64_t Affordable(int64_t most = 144) const {
     constexpr int64_t kNodes = 400'000, kLeast = 12, kJoined = 3;
     const int64_t nodes =
@@ -331,7 +336,8 @@ class CandidateSearch {
     return std::clamp(kNodes / nodes, kLeast, most);
   }
 
-  // The fastest combinations within so many evenly spaced peaks that were not measured yet.
+  // The fastest combination within each of `spaces` evenly spaced peaks, if it was not measured
+  // yet.
   std::vector<Fates> Spaced(const std::vector<Combination>& front, int64_t spaces) const {
     std::vector<Fates> chosen;
     if (front.empty()) return chosen;
@@ -347,8 +353,8 @@ class CandidateSearch {
     return chosen;
   }
 
-  // While `work` allows: takes candidates evenly spaced on the front and changes each of their
-  // decisions. This pays for small programs, in which one tensor is a large part of the whole.
+  // Changes single decisions of candidates that are evenly spaced on the front, as long as `work`
+  // allows. This pays for small programs, in which one tensor is a large part of all memory.
   void ChangeSingleDecisions(int64_t work) {
     const int64_t decisions = static_cast<int64_t>(variant_.decisions.size());
     int64_t trials = work / std::max<int64_t>(1, keep_.nodes);
@@ -375,23 +381,27 @@ class CandidateSearch {
     }
   }
 
-  // Drops candidates that another beats in seconds and peak without using the host more.
+  // Drops candidates that another candidate beats in seconds and peak without using more of the
+  // host.
   void KeepFront() {
     std::ranges::stable_sort(candidates_, [](const Candidate& a, const Candidate& b) {
       const Cost &x = a.predicted, &y = b.predicted;
       return x.seconds != y.seconds ? x.seconds < y.seconds : x.device_bytes < y.device_bytes;
     });
-    // Host bytes → the lowest peak so far of those that use as many or fewer: falling.
+    // Host bytes → the lowest peak so far of candidates that use at most these bytes; the peaks
+    // fall.
     std::map<int64_t, int64_t> lowest;
     std::erase_if(candidates_, [&](const Candidate& candidate) {
-      // EstimatePolicies says too little of its memory to beat others.
+      // Keeps estimated policies: EstimatePolicies counts too little of their memory for a
+      // comparison.
       if (!candidate.policy.empty() && candidate.predicted.kind == Cost::Kind::kEstimate) {
         return false;
       }
       const int64_t host = candidate.predicted.host_bytes, peak = candidate.predicted.device_bytes;
       const auto more = lowest.upper_bound(host);
       if (more != lowest.begin() && std::prev(more)->second <= peak) {
-        // What AddCorrected says is too rough to leave out what it measured, or may.
+        // Estimates by AddCorrected are too rough to drop candidates that it measured, or may
+        // measure.
         const bool rough = Travels() && Offloads(candidate.fates);
         return candidate.policy.empty() && !rough;
       }
@@ -409,14 +419,14 @@ class CandidateSearch {
   const SolverOptions& options_;
   const BlockShapes* shapes_;
   const int blocks_;
-  std::unique_ptr<BlockShapes> own_shapes_;  // where none were given
+  std::unique_ptr<BlockShapes> own_shapes_;  // if the caller gave none
   std::unique_ptr<BlockCosts> costs_;
   std::vector<Combination> sums_;
   std::vector<Candidate> candidates_;
-  std::set<Fates> measured_;  // whether still candidates or not
+  std::set<Fates> measured_;  // also fates that are no longer candidates
 };
 
-// Searches a variant with several bases: each base by itself, then all together.
+// Searches a variant with several bases: first each base separately, then all together.
 class ObjectivesSearch {
  public:
   ObjectivesSearch(const Variant& variant, size_t index, const KeptUse& keep, const CostModel& cost,
@@ -443,10 +453,11 @@ class ObjectivesSearch {
   }
 
  private:
-  // The candidates of one base; their peaks are of temporaries alone.
+  // The candidates of one base; their peaks count only temporaries.
   using Front = std::vector<Candidate>;
 
-  // The variant with only this base: the others' programs are left out, their decisions are kSave.
+  // The variant with only this base: programs of other bases are left out, and their decisions are
+  // kSave.
   Variant Alone(int base) {
     Variant alone;
     alone.bases = {variant_.bases[base]};

@@ -30,12 +30,12 @@ constexpr int kBeforeStart = -1;  // the "node" that wrote bytes present when a 
 // The owner of a run of bytes. It has a name, not an id, because persistent tensors of other
 // programs own bytes too.
 struct Owner {
-  const std::string* tensor = nullptr;  // the root; nullptr: nobody has written here yet
+  const std::string* tensor = nullptr;  // the root; nullptr: no node has written here yet
   int writer = kBeforeStart;
   std::vector<int> readers;  // since that write
   bool persistent = false;
 
-  // A program's temporary may have the name of another one's persistent tensor.
+  // A program's temporary may have the same name as another program's persistent tensor.
   bool Is(const std::string& name, bool is_persistent) const {
     return tensor != nullptr && *tensor == name && persistent == is_persistent;
   }
@@ -48,7 +48,8 @@ class ByteMap {
 
   int64_t size() const { return size_; }
 
-  // Calls visit(begin, end, owner) for all pieces that overlap [begin, end), cut to it.
+  // Calls visit(begin, end, owner) for all pieces that overlap [begin, end), each cut to this
+  // range.
   template <typename Visit>
   void ForEach(int64_t begin, int64_t end, Visit visit) {
     if (begin >= end) return;
@@ -93,14 +94,15 @@ struct Bytes {
 struct PersistentTensor {
   Bytes bytes;
   Place place;
-  const Program* program;  // the first that names it
+  const Program* program;  // the first program that names the tensor
 };
 using PersistentTensors = std::map<std::string, PersistentTensor>;
 
-// What a program does with the values of kept tensors.
+// The kept tensors whose values a program reads, writes or loses.
 struct KeptValues {
-  std::set<std::string> read;                          // as it found them
-  std::vector<const std::string*> written, lost = {};  // at its end: anew, or not there
+  std::set<std::string> read;  // values that are read as the program found them
+  // The values at the program's end: newly written, or lost.
+  std::vector<const std::string*> written, lost = {};
 };
 
 class Replay {
@@ -166,7 +168,7 @@ class Replay {
  private:
   bool IsKept(const std::string& name) const { return options_.order.kept.contains(name); }
 
-  // What is left of kept tensors in their bytes.
+  // Finds which kept tensors still own their bytes at the end of the program.
   void FindLeft() {
     for (const auto& [name, tensor] : persistent_) {
       if (!IsKept(name)) continue;
@@ -289,13 +291,13 @@ class Replay {
     arena.Assign(bytes.begin, bytes.end, owner);
   }
 
-  // Whether `part` is this rank's part of `whole`. A collective completes the whole around it.
+  // Whether `part` is this rank's part of `whole`, which a collective completes around that part.
   bool IsOwnPart(TensorId part, TensorId whole) const {
     const std::optional<graph::Alias>& alias = program_.tensor(part).alias;
     return alias && alias->own_part() && alias->base == whole;
   }
 
-  // Whatever a node writes must not overlap anything else that it reads or writes.
+  // The outputs of a node must not overlap any other tensor that the node reads or writes.
   void CheckWithinNode(int n) {
     const Node& node = program_.nodes()[n];
     for (TensorId id : node.outputs) {
@@ -339,12 +341,12 @@ class Replay {
   const CheckOptions& options_;
   ByteMap device_;
   ByteMap host_;
-  std::vector<bool> written_;  // by TensorId, roots: an output of the nodes so far
+  std::vector<bool> written_;  // by TensorId of roots: written by one of the nodes so far
   KeptValues kept_;
 };
 
-// Runs two steps on what is known of the values of kept tensors, and between them all other
-// programs, any of which may run there or not.
+// Replays two steps to track which values of kept tensors are known. Between the steps it runs all
+// other programs, each of which may run there or not.
 class KeptReplay {
  public:
   KeptReplay(std::span<const Program* const> programs, const std::vector<KeptValues>& values)
@@ -387,7 +389,7 @@ class KeptReplay {
   std::span<const Program* const> programs_;
   const std::vector<KeptValues>& values_;
   std::set<std::string> known_, ever_lost_;
-  std::map<std::string, const std::string*> lost_by_;  // names of programs
+  std::map<std::string, const std::string*> lost_by_;  // by tensor: the program's name
 };
 
 // Collects all persistent tensors, and checks that they lie at the same place in every program.

@@ -50,7 +50,7 @@ std::string KindOf(const OpCall& call) {
   return result;
 }
 
-// Remembered answers by call. A key by signature would be equivalent, but slow to format.
+// Remembers answers by call. The signature would serve as a key as well, but is slow to format.
 class CostModel::Asked {
  public:
   template <typename Compute>
@@ -73,7 +73,7 @@ class CostModel::Asked {
     std::vector<int64_t> types;  // dtype and dimensions of each argument
     graph::Attributes attributes;
   };
-  // The same as Key, without copies.
+  // A Key for look-ups, without copies.
   struct Asking {
     const graph::OpDef* op;
     const std::vector<int64_t>& types;
@@ -134,7 +134,7 @@ double CostModel::Measured(const OpCall& call) const {
   if (exact != exact_.end()) return exact->second;
   const auto kind = points_by_kind_.find(KindOf(call));
   if (kind == points_by_kind_.end()) return ideal;
-  // The nearest point by ratio of ideal times.
+  // The nearest measured point, by the ratio of ideal times.
   const std::map<double, double>& points = kind->second;
   auto near = points.lower_bound(ideal);
   if (near == points.end()) --near;
@@ -168,7 +168,7 @@ std::vector<double> CostModel::NodeSeconds(const graph::Program& program) const 
       if (copy != arrives.end()) seconds[n] = std::max(0.0, copy->second - now);
     } else if (!node.op->view) {
       const double alone = Seconds(program.CallOf(node).get());
-      // From now on a way is busy without a pause until it is free.
+      // From `now` on, each direction of the link is busy without a pause until it is free.
       double beside = 0;
       for (const double end : free_from) beside += std::clamp(end - now, 0.0, alone);
       seconds[n] = alone + rates_.copies_slow() * beside;

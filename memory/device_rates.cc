@@ -34,7 +34,7 @@ double Find(const Table& table, const OpDef& op, const Unmeasured& unmeasured) {
   return found == table.end() ? unmeasured.Of(op.cost_class) : found->second;
 }
 
-constexpr double kCpuFlops = 30e9;  // of bandwidth-bound ops
+constexpr double kCpuFlops = 30e9;  // the FLOP/s of bandwidth-bound ops
 
 // The FLOP/s that one thread reaches. FLOPs bound products and attention, bytes bound all else.
 double CpuFlops(const OpDef& op) {
@@ -58,19 +58,19 @@ double CpuFlops(const OpDef& op) {
 }
 
 double CpuBytes(const OpDef& op) {
-  if (op.name == "quantize") return 2e9;           // conversions that no instruction does
-  return CpuFlops(op) == kCpuFlops ? 12e9 : 20e9;  // the others have their data in caches
+  if (op.name == "quantize") return 2e9;  // conversions without an instruction of their own
+  return CpuFlops(op) == kCpuFlops ? 12e9 : 20e9;  // other such ops find their data in caches
 }
 
 constexpr double kCpuSecondsPerNode = 2e-6;  // waking the threads
 
 constexpr double kGpuSecondsPerNode = 1.5e-6;  // between one kernel of a graph and the next
-// To pinned host memory or back: a copy alone reaches 55.4e9, but a step of GPT-2 1558M that copied
-// 5 GB each way beside its kernels was as slow as with this rate.
+// The rate of copies to pinned host memory or back. A copy alone reaches 55.4e9, but a step of
+// GPT-2 1558M that copied 5 GB each way while its kernels ran was as slow as with this rate.
 constexpr double kLinkBytes = 48e9;
 constexpr double kSecondsPerCopy = 2e-6;
 
-// Rates of an op that was not measured with such numbers: low ones for its class.
+// The rates of an op that was not measured with such numbers: low rates of the op's class.
 MeasuredRate UnmeasuredOnGpu(CostClass cost_class, const RateKind& kind) {
   MeasuredRate rate{kind, kGpuSecondsPerNode, 45e12, 3.4e12};
   if (cost_class == CostClass::kBandwidth) return rate;
@@ -117,7 +117,7 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   }
   const graph::Cost work = KernelWork(call);
   RateKind kind = RateKindOf(call);
-  // A GPU without TF32 computes such products like other float32 products.
+  // A GPU without TF32 computes such products as it computes other float32 products.
   if (kind.numbers == "tf32" && gpu_->tf32 == gpu_->fp32) kind.numbers = "fp32";
   return GpuSeconds(op, kind, work);
 }
@@ -131,7 +131,8 @@ double DeviceRates::GpuSeconds(const OpDef& op, const RateKind& kind,
   if (op.cost_class != CostClass::kBandwidth) {
     if (kind.numbers == "half") scale = gpu_->half / measured_->half;
     if (kind.numbers == "tf32") scale = gpu_->tf32 / measured_->tf32;
-    // Without units for them such products run, at best, like those of 16 bits.
+    // Without matrix units for 8-bit numbers, such products run at best as fast as those of 16
+    // bits.
     if (kind.numbers == "fp8")
       scale = (multiplies_codes() ? gpu_->fp8 : gpu_->half) / measured_->fp8;
   }

@@ -13,11 +13,11 @@
 namespace plimsoll::memory {
 namespace {
 
-constexpr int64_t kWorkOfABuffer = 4;  // apart from its sections
+constexpr int64_t kWorkOfABuffer = 4;  // in addition to its sections
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 
-// A state of the search as a key of 128 bits, the sum of its parts' keys. That two states of one
-// search have the same is as likely as a fault of the memory that holds them.
+// A state of the search as a key of 128 bits: the sum of the keys of the state's parts. Two states
+// of one search are as unlikely to have the same key as the memory that holds them is to fail.
 struct Key {
   uint64_t low = 0, high = 0;
 
@@ -43,7 +43,7 @@ struct Item {
   bool operator==(const Item&) const = default;
 };
 
-// What decides which of the buffers that can have the same offset comes first.
+// A criterion that ranks the buffers that can have the same offset.
 enum class By { kLoad, kArea, kDuration, kSize };
 using Ranking = std::array<By, 3>;
 constexpr Ranking kRankings[] = {
@@ -74,10 +74,10 @@ class ExactSearch {
     load_.assign(count, 0);
   }
 
-  // Takes turns among rankings. Searches of this kind either come through soon or are lost for
-  // long, so turns are short at first.
+  // Tries the rankings in turn. Searches of this kind either succeed soon or fail for long, so
+  // turns are short at first.
   Verdict Run() {
-    Part all;  // empty buffers lie anywhere
+    Part all;  // empty buffers may have any offset
     for (size_t x = 0; x < items_.size(); ++x) {
       if (items_[x].size > 0) all.push_back(static_cast<int32_t>(x));
     }
@@ -113,13 +113,13 @@ class ExactSearch {
   struct Section {
     int64_t load = 0;   // bytes of buffers that are not placed
     int64_t floor = 0;  // least offset of one of them
-    // Of those seen so far, by falling least offset:
+    // For the buffers seen so far, in order of falling least offset:
     int64_t seen = 0;        // their bytes
     int64_t slack = 0;       // the fewest bytes to spare above the least offset of any
     int64_t slack_from = 0;  // that least offset
     // Buffers whose least offset is ≥ lifted_from cannot start below lifted_to.
     int64_t lifted_from = 0, lifted_to = 0;
-    // The lowest and second lowest end that a buffer could have.
+    // The lowest and second lowest end that a buffer of this section could have.
     int64_t end = 0, next_end = 0;
     int32_t lowest = -1;
   };
@@ -147,8 +147,8 @@ class ExactSearch {
     return verdict;
   }
 
-  // Notes for its buffers the greatest load of their sections, by which they are ranked. Loads as
-  // they are when a part splits off rank better than present ones.
+  // Stores for each buffer of the part the greatest load of its sections, which ranks it. The loads
+  // at the time when a part splits off rank better than present loads.
   void LoadPart(const Part& part) {
     for (int32_t x : part) {
       int64_t load = 0;
@@ -160,7 +160,7 @@ class ExactSearch {
     }
   }
 
-  // Parts that share no section.
+  // Splits a part into parts that share no section.
   std::vector<Part> Apart(const Part& part) const {
     std::vector<Part> parts;
     int32_t last = -1;
@@ -183,7 +183,7 @@ class ExactSearch {
     for (size_t c = 0; c < choices.size(); ++c) {
       const int32_t x = choices[c].buffer;
       const Item& item = items_[x];
-      // Of equal buffers the first does for all.
+      // Of equal buffers, only the first is tried.
       if (std::any_of(choices.begin(), choices.begin() + c,
                       [&](const Choice& other) { return items_[other.buffer] == item; })) {
         continue;
@@ -211,9 +211,11 @@ class ExactSearch {
       verdict = rest.empty() ? Verdict::kPlaced : Solve(rest, at);
       for (int32_t s = item.first; s <= item.last; ++s) sections_[s].load += item.size;
       Restore(supports_, supports, support_);
-      // A buffer that lifts no other is not to blame.
+      // If the buffer lifts no other buffer, it did not cause the failure, and other choices fail,
+      // too.
       if (verdict != Verdict::kImpossible || !lifts) break;
-      // All others at this offset or above have been tried with it here.
+      // With this buffer here, all placements of the others at this offset or above have been
+      // tried.
       bars_.emplace_back(x, barred_below_[x]);
       barred_below_[x] = at + 1;
     }
@@ -222,7 +224,7 @@ class ExactSearch {
     return verdict;
   }
 
-  using Changes = std::vector<std::pair<int32_t, int64_t>>;  // buffer, what was before
+  using Changes = std::vector<std::pair<int32_t, int64_t>>;  // buffer and previous value
 
   static void Restore(Changes& changes, size_t size, std::vector<int64_t>& values) {
     for (; changes.size() > size; changes.pop_back()) {
@@ -251,7 +253,7 @@ class ExactSearch {
     return {sections_.begin() + first, sections_.begin() + last + 1};
   }
 
-  // A buffer that can't lie on a placed one lies on one of those that will be placed.
+  // A buffer that cannot lie on a placed buffer lies on a buffer of the part.
   void LiftUnsupported(const Part& part) {
     for (Section& section : SectionsOf(part)) {
       section.end = section.next_end = kNever;
@@ -280,7 +282,8 @@ class ExactSearch {
     }
   }
 
-  // Of any section, the buffers with the greatest least offsets must fit above the least of these.
+  // In every section, the buffers with the greatest least offsets must fit above the smallest of
+  // these offsets.
   bool Pack(const Part& part) {
     std::sort(by_least_.begin(), by_least_.end(), [&](int32_t a, int32_t b) {
       return least_[a] != least_[b] ? least_[a] > least_[b] : a < b;
@@ -296,7 +299,7 @@ class ExactSearch {
       if (least + item.size > capacity_) return false;
       for (int32_t s = item.first; s <= item.last; ++s) {
         Section& section = sections_[s];
-        // Where this buffer doesn't fit above the others' least offset, it comes below them all.
+        // If this buffer doesn't fit above the others' least offset, it lies below all of them.
         if (item.size > section.slack && least + item.size > section.slack_from) {
           section.lifted_from = section.slack_from;
           section.lifted_to = least + item.size;
@@ -314,7 +317,8 @@ class ExactSearch {
     return true;
   }
 
-  // Returns whether anything was lifted.
+  // Raises the least offsets of buffers that cannot lie below the others of a section. Returns
+  // whether any offset was raised.
   bool LiftAboveOthers(const Part& part) {
     bool lifted = false;
     for (int32_t x : part) {
@@ -331,7 +335,7 @@ class ExactSearch {
     return lifted;
   }
 
-  // Whether a part can be placed depends on its buffers and floors alone.
+  // The key of a part: whether a part can be placed depends only on its buffers and their floors.
   Key KeyOf(const Part& part) {
     Key key;
     for (int32_t x : part) key.Add(x, 0);
@@ -340,9 +344,9 @@ class ExactSearch {
     return key;
   }
 
-  // What can be the lowest buffer of the part: one that lies on a placed buffer and starts below
-  // the lowest end of any other, as that one could else be slid under it. Lower offsets come first;
-  // the search relies on it.
+  // The buffers that can be the lowest of the part. Such a buffer lies on a placed buffer, and
+  // starts below the lowest end of any other buffer, because otherwise that other buffer could be
+  // slid under it. Lower offsets come first; the search relies on this order.
   std::vector<Choice> Choices(const Part& part) const {
     int64_t lowest_end = kNever;
     for (int32_t x : part) lowest_end = std::min(lowest_end, least_[x] + items_[x].size);
@@ -383,14 +387,15 @@ class ExactSearch {
   std::vector<Section> sections_;
   Ranking ranking_ = kRankings[0];
 
-  // Of buffers: the highest end of a placed one beside it; offsets below which all was tried; the
-  // least offset that is left, and whether a placed buffer or zero is right below that.
+  // By buffer. support_: the highest end of a placed buffer that is alive at the same time.
+  // barred_below_: all offsets below this one have been tried. least_: the least offset that is
+  // left. supported_: whether a placed buffer or offset zero is directly below least_.
   std::vector<int64_t> support_, barred_below_, least_;
   std::vector<bool> supported_;
-  std::vector<int64_t> load_;  // in a section, at most
+  std::vector<int64_t> load_;  // the greatest load of the buffer's sections
   std::vector<int64_t> offsets_;
   Part by_least_;
-  Changes supports_, bars_, loads_;  // of the path to the present node
+  Changes supports_, bars_, loads_;  // changes on the path to the present node
   std::unordered_set<Key, KeyHash> failed_;
   int64_t nodes_ = 0, nodes_left_ = 0, work_left_;
 };

@@ -14,8 +14,8 @@ namespace {
 struct Rates {
   int channels;
   double all_reduce, reduce_scatter;
-  double gather_beside_work;  // by copy engines
-  double gather;              // by multiprocessors
+  double gather_beside_work;  // moved by copy engines
+  double gather;              // moved by multiprocessors
 };
 constexpr Rates kRates[] = {
     {4, 166e9, 100e9, 371e9, 192e9},
@@ -23,16 +23,17 @@ constexpr Rates kRates[] = {
     {16, 261e9, 207e9, 371e9, 300e9},
     {kMostChannels, 260e9, 207e9, 371e9, 278e9},
 };
-constexpr int kUsual = 1;  // the row that large models take
+constexpr int kUsual = 1;  // the row that applies to large models
 
-// Until all ranks have begun, and heard of the end.
+// The fixed time of a call: until all ranks have started it, and have learnt that it ended.
 constexpr double kSecondsPerCall = 10e-6;
 
-// How much slower other work becomes beside a second of collectives, in seconds: of 20 layouts'
-// steps of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/measured/parallelism.md).
+// The slowdown of other work at the same time, in seconds for each second of collectives, fitted to
+// steps of 20 layouts of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/measured/parallelism.md).
 constexpr double kBesideSum = 0.5, kBesideGather = 0.9;
 
-// (R − 1)/R of a tensor's bytes enter and leave each GPU; in an all-reduce, twice that.
+// The time of one axis's traffic: (R − 1)/R of a tensor's bytes enter and leave each GPU; in an
+// all-reduce, twice that.
 double Seconds(const AxisTraffic& traffic, const Rates& rates) {
   const auto ranks = static_cast<double>(traffic.axis.ranks);
   const double gather = traffic.axis.gathers_beside_work ? rates.gather_beside_work : rates.gather;
@@ -41,7 +42,7 @@ double Seconds(const AxisTraffic& traffic, const Rates& rates) {
           traffic.reduce_scatter / rates.reduce_scatter + traffic.all_gather / gather);
 }
 
-// Of all calls, one after the other.
+// The time of all calls, one after the other.
 double Seconds(const MeshTraffic& traffic, const Rates& rates) {
   double seconds = 0;
   for (const AxisTraffic& axis : traffic) seconds += Seconds(axis, rates);
@@ -84,12 +85,12 @@ int64_t CommunicatorBytes(const Mesh& mesh, int channels) {
   int64_t bytes = 0;
   for (const MeshAxis& axis : AllAxes(mesh)) {
     if (axis.ranks == 1) continue;
-    // The first communicator loads NCCL's kernels. Registered memory needs a table, copy engines
-    // flags.
+    // The first communicator loads NCCL's kernels. Registered memory needs a table, and copy
+    // engines need flags.
     bytes += ((bytes == 0 ? 196 + 40 : 44) + 6 * channels) * kMiB;
     // Maxima are reduced through buffers, for at most 24 channels.
     if (axis.reduces_maxima) bytes += (186 + 4 * std::min(channels, 24)) * kMiB;
-    // Measured between two stages, each of which only sends or only receives in a direction.
+    // Measured between two stages; each communicator only sends or only receives in a direction.
     if (axis.stages && axis.name != kEndsAxis) {
       bytes += runtime::kLinkCommunicators * (126 + 8 * runtime::LinkChannels(channels)) * kMiB;
     }

@@ -18,10 +18,10 @@ bool Has(const List& list, const Value& value) {
   return std::ranges::find(list, value) != std::ranges::end(list);
 }
 
-// What a program does first with a carried tensor.
+// The first use of a carried tensor in a program.
 enum class FirstUse : uint8_t { kNone, kReads, kWrites };
 
-// A write of a part keeps the rest, as a reader would.
+// A write of only a part keeps the rest, and so counts as a read.
 FirstUse FirstUseOf(const Program& program, TensorId tensor) {
   const auto is = [&](TensorId id) { return id != kNoTensor && program.Root(id) == tensor; };
   for (const Node& node : program.nodes()) {
@@ -50,8 +50,8 @@ std::vector<KeptNeed> NeedsOf(std::string_view name, std::span<const Program* co
     }
   }
   std::vector<KeptNeed> needs(programs.size(), {.before = false, .after = false});
-  bool needed = false;                      // of the run behind, from the last one to the first
-  for (const bool known : {false, true}) {  // whether the next step needs the tensor
+  bool needed = false;  // by the next run; runs are visited from the last to the first
+  for (const bool known : {false, true}) {  // whether the needs of the next step are known
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
       const auto p = static_cast<size_t>(*run);
       if (known) needs[p].after |= needed;

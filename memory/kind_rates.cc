@@ -15,7 +15,8 @@ using graph::OpCall;
 using graph::Shape;
 using graph::TensorType;
 
-// That of the first input of floats or codes: ids and draws come with any.
+// The type of the first input that is a float or a code: ids and random draws are used with any
+// type.
 std::string_view NumbersOf(const OpCall& call) {
   for (const auto arguments : {call.inputs, call.outputs}) {
     for (const TensorType* type : arguments) {
@@ -33,7 +34,7 @@ bool IsConvolution(std::string_view op) {
   return op == "conv" || op == "conv_dx" || op == "conv_dw" || op == "conv_transpose";
 }
 
-// Of weight[O,…,I/G]: conv_dw writes one, other convolutions read it.
+// The weight [O,…,I/G] of a convolution: conv_dw writes it, other convolutions read it.
 const Shape* WeightOf(const OpCall& call) {
   if (call.op.name == "conv_dw") {
     return call.has_output(0) ? &call.output(0).shape : nullptr;
@@ -44,7 +45,7 @@ const Shape* WeightOf(const OpCall& call) {
 std::string_view ConvolutionForm(const OpCall& call) {
   const Shape* weight = WeightOf(call);
   if (weight == nullptr) return "";
-  constexpr int64_t kFew = 16;  // fewer channels than the matrix units take at a time
+  constexpr int64_t kFew = 16;  // fewer channels than the matrix units process at a time
   const bool volume = weight->rank() == 5;
   if (std::min(weight->dim(0), weight->dim(-1)) < kFew) {
     return volume ? "volume of few channels" : "image of few channels";
@@ -70,7 +71,7 @@ std::string_view ProductForm(const OpCall& call) {
   return kForms[bias][graph::CostOf(call).flops >= kLarge];
 }
 
-// Of packed queries, keys and values.
+// The heads of packed queries, keys and values.
 struct Heads {
   explicit Heads(const OpCall& call)
       : queries(call.attributes.GetInt("heads")),
@@ -88,13 +89,14 @@ std::string_view AttentionForm(const OpCall& call) {
   return kForms[width <= 64 ? 0 : width <= 128 ? 1 : 2][call.attributes.GetBool("causal")];
 }
 
-// By how much a size grows when it is rounded up to a multiple.
+// The factor by which a size grows when it is rounded up to a multiple.
 double Padding(int64_t size, int64_t multiple) {
   return static_cast<double>(RoundUp(size, multiple)) / static_cast<double>(size);
 }
 
-// The product of a convolution has the pixels as rows, the channels that it makes as columns, and
-// sums over taps and the other channels. That of conv_dw has both channels outside.
+// The padding of a convolution's product. Its rows are the pixels, its columns the channels that it
+// makes, and it sums over taps and the other channels. In the product of conv_dw, both kinds of
+// channels are outside the sum.
 double ConvolutionPadding(const OpCall& call) {
   const Shape* weight = WeightOf(call);
   if (weight == nullptr) return 1;
@@ -105,9 +107,9 @@ double ConvolutionPadding(const OpCall& call) {
   return Padding(in, kColumns) * Padding(out, kSummed);
 }
 
-// A kernel that recomputes a function with its gradient is bound by what the gradient reads and
-// writes. With rates of its own it could seem faster, and then to keep everything would not be the
-// fastest plan, as planning takes for granted.
+// The op whose rates are used. A kernel that recomputes a function with its gradient is bound by
+// what the gradient reads and writes. With separate rates it could seem faster than the gradient
+// alone, and keeping everything would not be the fastest plan, which planning assumes.
 std::string_view RatedAs(std::string_view op) {
   static constexpr std::pair<std::string_view, std::string_view> kAlike[] = {
       {"geglu_with_backward", "geglu_backward"},

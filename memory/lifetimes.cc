@@ -21,7 +21,7 @@ using graph::TensorId;
 // Which part of a program a tensor lives in.
 enum class Span : uint8_t { kThroughout, kWithin, kFromBegin, kToEnd };
 
-// By TensorId.
+// The spans of tensors, by TensorId.
 std::vector<Span> SpansOf(const Program& program, const KeptNeeds& kept) {
   std::vector<Span> spans;
   for (const Tensor& tensor : program.tensors()) {
@@ -39,7 +39,7 @@ std::vector<Span> SpansOf(const Program& program, const KeptNeeds& kept) {
   return spans;
 }
 
-// Finds the first and last use of every root that lives in a part of the program.
+// Finds the first and last use of every root that lives only in a part of the program.
 void FindUses(const Program& program, const std::vector<Span>& spans, Lifetimes& result) {
   const size_t count = program.tensors().size();
   const int32_t last_node = static_cast<int32_t>(program.nodes().size()) - 1;
@@ -78,7 +78,7 @@ TensorId Replaceable(const Program& program, const std::vector<Span>& spans,
   const Node& node = program.nodes()[n];
   const TensorId id = node.inputs[input];
   const TensorId root = program.Root(id);
-  // Used later, or persistent.
+  // The tensor is used later, or is persistent.
   if (lifetimes.last_use[root] != n || spans[root] == Span::kToEnd) return kNoTensor;
   if (program.tensor(id).bytes() != program.tensor(root).bytes()) return kNoTensor;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -101,7 +101,7 @@ bool Fits(const Program& program, const std::vector<Span>& spans, const Lifetime
   return !to.alias && begins && to.place == from.place && to.bytes() == from.bytes();
 }
 
-// A kept tensor has a place of its own.
+// Whether the buffer and `output` are both kept tensors: each of these has a separate place.
 bool HaveTwoPlaces(const Program& program, const Buffer& buffer, TensorId output) {
   return program.tensor(output).persistent && std::ranges::any_of(buffer.tensors, [&](TensorId id) {
            return program.tensor(id).persistent;
@@ -134,7 +134,7 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place, const KeptNeed
     if (buffer_of_root[root] < 0 && result.first_use[root] >= 0) add_buffer(root);
   };
 
-  // Goes in the order of the nodes, so that a chain of in-place ops shares one buffer.
+  // Visits nodes in their order, so that a chain of in-place ops shares one buffer.
   for (int32_t n = 0; n < static_cast<int32_t>(program.nodes().size()); ++n) {
     const Node& node = program.nodes()[n];
     for (TensorId id : node.inputs) add_if_new(id);
@@ -152,7 +152,7 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place, const KeptNeed
           continue;
         }
         Buffer& buffer = result.buffers[buffer_of_root[root]];
-        if (buffer.tensors.back() != root) continue;  // another output took it
+        if (buffer.tensors.back() != root) continue;  // another output took this memory
         if (HaveTwoPlaces(program, buffer, output)) continue;
         buffer.tensors.push_back(output);
         buffer.death = result.last_use[output];

@@ -11,33 +11,35 @@
 namespace plimsoll::memory {
 namespace {
 
-// Beyond that many combinations of the blocks from one on, those of evenly spaced needs are carried
-// on. Copies multiply them by the distance to the next block that copies.
+// Limits on the combinations that are carried on for the blocks from one block to the last; of more
+// combinations, those with evenly spaced needs are carried on. With copies, combinations also
+// differ in the distance to the next block that copies.
 constexpr size_t kCarried = 2048, kCarriedWithCopies = 256;
-// Chains multiply the options.
+// The limit with chains, which multiply the options.
 constexpr size_t kCarriedWithChains = 1024;
 
-// A copy's bytes stand beside so many blocks at most.
+// The bytes of a copy in flight count in addition to the needs of at most this many blocks.
 constexpr size_t kNear = 4;
 
-// A combination of options for the blocks from one on.
+// A combination of options for the blocks from one block to the last.
 struct Part {
   int64_t need = 0;
   double seconds = 0;
   int option = 0;
-  int next = -1;  // the combination for the blocks behind it
+  int next = -1;  // the combination for the blocks after this one
 };
 
-// One that is carried on.
+// A combination that is carried on.
 struct Carried : Part {
-  std::array<int64_t, kNear> near = {};  // the need of its first block alone, of the first two, …
+  std::array<int64_t, kNear> near = {};  // the need of its first block, of its first two blocks, …
 };
 
 bool Before(const Part& a, const Part& b) {
   return a.need != b.need ? a.need < b.need : a.seconds < b.seconds;
 }
 
-// The smallest of sorted parts, and the last one within each of `count` evenly spaced needs.
+// Keeps the smallest of the sorted parts, and the last part within each of `count` evenly spaced
+// needs.
 void Thin(std::vector<Part>& parts, size_t count) {
   if (parts.size() <= count) return;
   const auto least = static_cast<double>(parts.front().need),
@@ -53,8 +55,8 @@ void Thin(std::vector<Part>& parts, size_t count) {
   parts = std::move(kept);
 }
 
-// The smallest of parts, and the fastest within each of `count` evenly spaced needs up to that of
-// the fastest; sorted.
+// The smallest part, and the fastest part within each of `count` evenly spaced needs up to the need
+// of the fastest part; sorted.
 std::vector<Part> FastestOfSpaces(const std::vector<Part>& parts, size_t count) {
   const auto faster = [](const Part& a, const Part& b) {
     return a.seconds != b.seconds ? a.seconds < b.seconds : a.need < b.need;
@@ -77,7 +79,8 @@ std::vector<Part> FastestOfSpaces(const std::vector<Part>& parts, size_t count) 
   return kept;
 }
 
-// By ascending need and falling seconds, what no other part beats; of many only Thin's.
+// The parts that no other part beats, by ascending need and falling seconds; of many parts, those
+// that Thin keeps.
 std::vector<Part> FrontOf(std::vector<Part> parts, size_t limit) {
   constexpr size_t kMany = 2, kFiner = 16;
   if (parts.size() > kMany * limit) {
@@ -151,7 +154,7 @@ class OptionSearch {
     return seconds;
   }
 
-  // Without copies.
+  // The peak of a combination without copies.
   int64_t PeakOf(const std::vector<int>& options) const {
     int64_t before = 0, peak = 0;
     for (int block = 0; block < blocks_; ++block) {
@@ -166,10 +169,10 @@ class OptionSearch {
     return peak;
   }
 
-  // Gives the options of blocks that are alike to the same blocks, those that keep less first,
-  // unless that takes more; returns the peak.
+  // Redistributes the options of blocks that are alike among these blocks, the options that keep
+  // less first, unless the peak or the seconds grow. Returns the peak.
   int64_t SortAlike(std::vector<int>& options) const {
-    // Seconds that differ by less are sums in another order.
+    // A smaller difference of seconds comes from the order of addition.
     constexpr double kSame = 1e-9;
     const int64_t before = PeakOf(options);
     if (problem_.likes.empty()) return before;
@@ -195,7 +198,7 @@ class OptionSearch {
     return after;
   }
 
-  // A combination for the blocks from `block` on, by its index among all of them.
+  // The combination for the blocks from `block` on that has this index among all of them.
   const Carried& MadeAt(int block, int index) const {
     auto at = static_cast<size_t>(index);
     for (const std::vector<Carried>& some : made_[block]) {
@@ -205,7 +208,8 @@ class OptionSearch {
     return made_[block].back().back();
   }
 
-  // Combinations for the blocks from `block` on, of those for the blocks after each option.
+  // The combinations for the blocks from `block` on, made from those for the blocks after each
+  // option.
   std::vector<std::vector<Carried>> Extend(int block) {
     std::vector<std::vector<Part>> made(1);  // by distance
     const std::vector<OptionCost>& options = problem_.blocks[block];
@@ -213,7 +217,8 @@ class OptionSearch {
     for (const OptionCost& option : options) {
       distances = std::max(distances, made_[block + option.blocks].size());
     }
-    std::vector<int> first(options.size(), 0);  // the index of a distance's first combination
+    // By option: the index of the first combination of this distance.
+    std::vector<int> first(options.size(), 0);
     for (size_t distance = 0; distance < distances; ++distance) {
       for (size_t option = 0; option < options.size(); ++option) {
         const auto covered = static_cast<size_t>(options[option].blocks);
@@ -239,12 +244,15 @@ class OptionSearch {
     return extended;
   }
 
-  // What waits for the block's backward pass, with what is then in flight, there or back.
+  // The bytes that are held until the block's backward pass, including copies that are in flight at
+  // the end of the forward pass.
   int64_t KeptOf(const OptionCost& option, int window) const {
     return option.kept + (window < 0 ? option.arriving : 0);
   }
 
-  // `first`: the index of the first one behind among all that are.
+  // Adds to `parts` the combinations of option `number` with each combination of `behind`, which
+  // are those for the blocks after it. `first`: the index of behind's first combination among those
+  // of all distances.
   void AddWith(int block, int number, int distance, const std::vector<Carried>& behind, int first,
                std::vector<Part>& parts) const {
     const OptionCost& option = problem_.blocks[block][number];
@@ -275,8 +283,9 @@ class OptionSearch {
     return near;
   }
 
-  // Beside how many blocks more than the next one bytes stand for so long before the block's
-  // backward pass; -1: also at the end of the forward pass, on their way there or back.
+  // How many blocks after the next one have backward passes during which a copy that takes
+  // `seconds` before the block's backward pass holds its bytes; -1: the copy is also in flight, to
+  // the host or back, at the end of the forward pass.
   int Window(int block, double seconds) const {
     if (seconds == 0) return 0;
     double forward = 0, backward = 0;
@@ -289,7 +298,8 @@ class OptionSearch {
     return forward < seconds ? -1 : std::min(window, static_cast<int>(kNear) - 1);
   }
 
-  // Whether a copy that starts behind a block has ended, each way, so many blocks later.
+  // Whether the longest copy, in each direction, has ended `distance` blocks after the block where
+  // it starts.
   bool IsFar(int block, size_t distance) const {
     double forward = 0, backward = 0;
     for (int i = block; i < block + static_cast<int>(distance) && i < blocks_; ++i) {
@@ -315,8 +325,9 @@ class OptionSearch {
   const int blocks_;
   double longest_copy_ = 0;
   size_t limit_ = kCarried;
-  // By block, and the distance to the next block that copies (0: none, or one that is far enough):
-  // the combinations for the blocks from this one on. Last: the one for no block.
+  // The combinations for the blocks from one block on: by block, and by the distance to the next
+  // block that copies (0: no such block, or one that is far enough). The last entry is the
+  // combination for no block.
   std::vector<std::vector<std::vector<Carried>>> made_;
 };
 

@@ -17,10 +17,10 @@
 namespace plimsoll::memory {
 namespace {
 
-enum class Fit { kLowest, kTightest };  // which of the gaps that are large enough
+enum class Fit { kLowest, kTightest };  // the gap to take, of those that are large enough
 
-// The buffers that are placed, by offset, as the search for gaps reads them: most of its time goes
-// into finding those that are alive at the same time as another one.
+// The placed buffers by offset, in the form in which the search for gaps reads them: most of its
+// time is spent on finding the buffers that are alive at the same time as another one.
 class PlacedBuffers {
  public:
   void Insert(int64_t offset, const Interval& buffer) {
@@ -34,8 +34,8 @@ class PlacedBuffers {
 
   int64_t size() const { return size_; }
 
-  // Calls visit(number, begin, end) for those that are alive at the same time, until it returns
-  // false.
+  // Calls visit(number, begin, end) for the placed buffers that are alive at the same time as
+  // `buffer`, until visit returns false.
   template <typename Visit>
   void ForEachBeside(const Interval& buffer, Visit visit) const {
     const __m256i birth = _mm256_set1_epi32(buffer.birth), death = _mm256_set1_epi32(buffer.death);
@@ -53,7 +53,7 @@ class PlacedBuffers {
 
  private:
   static constexpr int64_t kLanes = 8;
-  static constexpr int32_t kNever = -1;  // the death of what fills up the last lanes
+  static constexpr int32_t kNever = -1;  // the death of the entries that pad the last lanes
 
   static __m256i Load(const std::vector<int32_t>& values, int64_t first) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values.data() + first));
@@ -61,12 +61,12 @@ class PlacedBuffers {
 
   int64_t size_ = 0;
   std::vector<int64_t> begin_, end_;
-  // kLanes more than there are buffers
+  // kLanes entries more than buffers.
   std::vector<int32_t> birth_ = std::vector<int32_t>(kLanes, 0);
   std::vector<int32_t> death_ = std::vector<int32_t>(kLanes, kNever);
 };
 
-constexpr int64_t kWorkOfAGap = 16;  // apart from its neighbours
+constexpr int64_t kWorkOfAGap = 16;  // in addition to its neighbours
 
 int64_t FindGap(const PlacedBuffers& placed, const Interval& buffer, Fit fit, int64_t& work) {
   int64_t gap_begin = 0;
@@ -90,9 +90,9 @@ int64_t FindGap(const PlacedBuffers& placed, const Interval& buffer, Fit fit, in
   return best >= 0 ? best : gap_begin;
 }
 
-// Places sized[i] for each i of `order`, at offsets[i], and returns the extent. Sizes are used as
-// they are. Stops where the extent is at the limit. Adds the number of pairs of buffers looked at
-// to `work`.
+// Places sized[i] for each i of `order`, stores its offset in offsets[i], and returns the extent.
+// Sizes are not rounded. Stops as soon as the extent reaches the limit. Adds the number of pairs of
+// buffers that were compared to `work`.
 int64_t PlaceInOrder(std::span<const Interval> sized, std::span<const int32_t> order, Fit fit,
                      int64_t limit, std::vector<int64_t>& offsets, int64_t& work) {
   PlacedBuffers placed;
@@ -152,7 +152,8 @@ std::vector<Order> Orders(std::span<const Interval> sized, int32_t peak) {
                [&](const Interval& i) {
                  return static_cast<double>(i.size) * static_cast<double>(duration(i));
                }),
-      // Buffers alive at the peak are placed side by side without gaps, the longest-lived lowest.
+      // Buffers that are alive at the peak are placed next to each other without gaps, the
+      // longest-lived lowest.
       SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), duration(i)); }),
       SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), i.size); }),
       SortedBy(sized, [&](const Interval& i) { return -int64_t{i.birth}; }),
@@ -171,7 +172,7 @@ class Search {
 
   bool done() const { return best_.extent <= target_ || work_left_ <= 0; }
   // Whether improving step by step isn't worthwhile: the extent is within 0.2 % of the target, or
-  // within 0.5 % once half of the work is spent.
+  // within 0.5 % after half of the work is spent.
   bool good_enough() const {
     const int64_t excess = best_.extent - target_;
     return excess <= target_ / 500 || (work_left_ < work_ / 2 && excess <= target_ / 200);
@@ -179,7 +180,7 @@ class Search {
   Placement& best() { return best_; }
   int64_t work_left() const { return work_left_; }
 
-  // Returns the extent, or one that is no lower than the limit; improves best().
+  // Returns the extent, or a value that is no lower than the limit; improves best().
   int64_t Try(std::span<const int32_t> order, Fit fit, int64_t limit = kInfinity) {
     int64_t work = 0;
     const int64_t extent = PlaceInOrder(sized_, order, fit, limit, trial_, work);
@@ -191,9 +192,9 @@ class Search {
     return extent;
   }
 
-  // Hill climbing on the order, looking at no more than `work` pairs: moves one or two buffers
-  // towards the front, mostly buffers that end above the target, and keeps the new order unless it
-  // is worse.
+  // Hill climbing on the order, comparing at most `work` pairs: moves one or two buffers towards
+  // the front, mostly buffers that end above the target, and keeps the new order unless its extent
+  // is larger.
   void Improve(Order order, Fit fit, int64_t work) {
     std::mt19937 random(12345);  // the C++ standard fixes its sequence
     const int64_t work_at_end = work_left_ - work;
@@ -263,9 +264,10 @@ class ExactSearches {
     return all;
   }
 
-  // What is hard about many buffers is most often the peak. Which share of it makes a good core is
-  // tried in the order in which the traces of docs/measured/memory_plan.md were packed. Then all
-  // take turns, along the skyline, too, which is cheap.
+  // The hard part of many buffers is most often the peak, so a core of buffers near the peak is
+  // placed exactly. The share of the peak that defines the core is tried in the order in which the
+  // traces of docs/measured/memory_plan.md were packed. After that all cores take turns, also with the
+  // skyline method, which is cheap.
   void TakeTurns() {
     std::vector<Order> cores;
     for (double share : {0.95, 0.8, 0.98, 0.9, 0.7, 0.5}) cores.push_back(Core(share));
@@ -274,7 +276,7 @@ class ExactSearches {
     for (const Order& core : cores) {
       if (!done()) Try(core, target_, Method::kExact, work_ / 2);
     }
-    // Where that was not enough, what follows may take a quarter more.
+    // If that was not enough, the turns may take a quarter more work.
     if (!done()) work_ += work / 4;
     for (int64_t part = 16; !done(); part /= 2) {
       for (const Order& core : cores) {
@@ -286,8 +288,8 @@ class ExactSearches {
     }
   }
 
-  // Looks for a placement at the target, then for any lower extent, at each with more and more
-  // work.
+  // Searches for a placement at the target, then for any lower extent; the work spent on each
+  // capacity grows.
   void Approach() {
     const Order all = All();
     const int64_t work = work_;
@@ -300,8 +302,8 @@ class ExactSearches {
     }
   }
 
-  // Halves what is between the extent and what is given up, until that is little.
-  // Any extent is a sum of sizes, so it is a multiple of what divides them all.
+  // Halves the interval between the extent and the largest capacity that was given up, until the
+  // interval is small. An extent is a sum of sizes, so it is a multiple of their common divisor.
   void Halve(const Order& all, int64_t work) {
     int64_t given_up = std::max(target_, impossible_);
     Try(all, given_up, Method::kSkyline, work);
@@ -316,10 +318,11 @@ class ExactSearches {
     }
   }
 
-  // The largest of the buffers alive at a time when at least `share` of the peak's bytes are.
+  // The largest buffers among those alive at a time when at least `share` of the peak's bytes are
+  // alive.
   Order Core(double share) const {
     const double limit = share * static_cast<double>(max_live_);
-    std::vector<int32_t> times{0};  // that reach the limit, before each time
+    std::vector<int32_t> times{0};  // number of times that reach the limit, before each time
     for (int64_t bytes : live_) {
       times.push_back(times.back() + (static_cast<double>(bytes) >= limit ? 1 : 0));
     }
@@ -349,7 +352,8 @@ class ExactSearches {
     const auto count = static_cast<int64_t>(sized_.size());
     const int64_t greedy_work = count * count / (2 * kPairsInTimeOfOne);
     if (exact.offsets.empty() || (exact.verdict != Verdict::kPlaced && greedy_work > work)) return;
-    // One after the other by offset, each in the lowest gap, the core is placed alike or lower.
+    // If the core's buffers are placed in order of offset, each in its lowest gap, none lies higher
+    // than in `exact`.
     std::vector<int64_t> rank(sized_.size(), kInfinity);
     for (size_t i = 0; i < core.size(); ++i) {
       if (exact.offsets[i] != kUnplaced) rank[core[i]] = exact.offsets[i];
@@ -365,9 +369,10 @@ class ExactSearches {
     work_ -= (before - search_.work_left()) / kPairsInTimeOfOne;
   }
 
-  static constexpr int64_t kCore = 640;      // buffers, at most
-  static constexpr int64_t kLeastPart = 32;  // of the work, spent on one capacity
-  // Greedy placement looks at several buffers at a time.
+  static constexpr int64_t kCore = 640;  // buffers, at most
+  // Of the work: the least part that is spent on one capacity.
+  static constexpr int64_t kLeastPart = 32;
+  // Greedy placement compares several pairs at a time.
   static constexpr int64_t kPairsInTimeOfOne = 8;
 
   std::span<const Interval> sized_;
@@ -377,7 +382,7 @@ class ExactSearches {
   uint32_t seed_ = 0;
   int64_t unit_ = 0;
   int64_t max_live_ = 0;
-  int64_t impossible_ = 0;  // no extent is that low or lower
+  int64_t impossible_ = 0;  // extents of at most this many bytes are impossible
   int64_t nodes_ = 0;
 };
 

@@ -46,8 +46,9 @@ class PersistentPrefix {
     }
   }
 
-  // Places tensors on the device first, kept ones behind the others so that their room is in one
-  // piece; in the order of their first mention.
+  // Places tensors on the device before those on the host, and kept tensors after the other tensors
+  // of the device, so that the kept tensors' bytes are contiguous. Otherwise tensors are placed in
+  // the order in which programs first name them.
   std::vector<PersistentTensor> Place(int64_t& device_bytes, int64_t& host_bytes) {
     std::ranges::stable_sort(tensors_, {}, [this](const PersistentTensor& tensor) {
       if (tensor.place != graph::Place::kDevice) return 2;
@@ -95,21 +96,21 @@ class PersistentPrefix {
   std::vector<std::string> first_program_;
 };
 
-// The temporaries of one program in one place.
+// The temporaries of one program that are on the device, or on the host.
 struct Temporaries {
-  // Those above the persistent tensors.
+  // The temporaries above the persistent tensors.
   std::vector<Interval> intervals;
   std::vector<int32_t> buffers;  // index in Lifetimes::buffers
-  int64_t most_above = 0;        // their most bytes alive at once
+  int64_t most_above = 0;        // the most bytes of these alive at once
   Placement placement;
-  // Those on the bytes of kept tensors, with their offsets.
+  // The temporaries on the bytes of kept tensors, with their offsets.
   std::vector<std::pair<int32_t, int64_t>> within;
 
   std::vector<int64_t> live;  // bytes at each node, persistent tensors included
   int64_t max_live = 0;
 };
 
-// `persistent_bytes`: of the tensors that are needed throughout the program.
+// `persistent_bytes`: the bytes of the tensors that are needed throughout the program.
 Temporaries Collect(const Lifetimes& lifetimes, Place place, size_t nodes, int64_t alignment,
                     int64_t persistent_bytes) {
   Temporaries result;
@@ -161,7 +162,7 @@ int64_t MostAlive(const std::vector<Interval>& intervals, size_t nodes, int64_t 
 
 using OffsetsByName = std::map<std::string, int64_t, std::less<>>;
 
-// Kept tensors have their place; of the temporaries, some find theirs in the room.
+// Gives some temporaries places in the room of kept tensors; kept tensors have their own places.
 void UseRoom(const Program& program, const Lifetimes& lifetimes, const KeptRoom& room,
              const OffsetsByName& persistent, int64_t alignment, Temporaries& temporaries) {
   if (room.ranges.empty()) return;
@@ -197,12 +198,13 @@ void UseRoom(const Program& program, const Lifetimes& lifetimes, const KeptRoom&
   temporaries.most_above = MostAlive(temporaries.intervals, program.nodes().size(), alignment);
 }
 
-// Of the arena. Less is not worth an exact search, since the budget's solver plans hundreds of
-// programs.
+// Accepted fragmentation, as a fraction of the arena. Reducing it further is not worth an exact
+// search, since the budget's solver plans hundreds of programs.
 constexpr double kToleratedFragmentation = 0.0005;
 
-// Places the temporaries of all programs in one place and returns the largest extent. A program is
-// not packed tighter than the extent of the programs before it, as that would save nothing.
+// Places the temporaries of all programs, on the device or on the host, and returns the largest
+// extent. A program is not packed tighter than the extent of earlier programs, because that would
+// save nothing.
 int64_t PlaceAll(std::vector<Temporaries>& all, int64_t persistent_bytes,
                  const PlanOptions& plan_options) {
   std::vector<size_t> order(all.size());
@@ -239,7 +241,7 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
   for (const auto& [buffer, offset] : device.within) of_buffer[buffer] = offset;
   const size_t count = program.tensors().size();
   layout.offsets.assign(count, runtime::kUnplaced);
-  // A base comes before its aliases, as its id is smaller.
+  // A base is placed before its aliases, because its id is smaller.
   for (size_t id = 0; id < count; ++id) {
     const Tensor& tensor = program.tensor(static_cast<TensorId>(id));
     if (tensor.alias) {
@@ -255,7 +257,7 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
   }
 }
 
-// Kept tensors that no later program needs.
+// The kept tensors of the program that no later program needs.
 std::vector<TensorId> EndingIn(const Program& program, const KeptNeeds& needs) {
   std::vector<TensorId> ending;
   for (const auto& [name, need] : needs) {
@@ -284,7 +286,7 @@ std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& life
   }
   for (const Buffer& buffer : lifetimes.buffers) {
     if (buffer.place != Place::kDevice || buffer.birth > peak || buffer.death < peak) continue;
-    // The owner is the tensor of this buffer that was written last so far.
+    // The owner is the tensor of this buffer that was written last up to the peak.
     TensorId owner = buffer.tensors.front();
     for (TensorId id : buffer.tensors) {
       if (lifetimes.first_use[id] <= peak) owner = id;

@@ -35,7 +35,7 @@ std::string Fragmentation(double fragmentation) {
   return fmt::format("{:.2f} %", std::max(0.0, 100 * fragmentation));
 }
 
-// Of the plan.
+// The report of a plan.
 
 void Line(std::string& text, std::string_view indent, std::string_view name, int64_t bytes,
           int64_t whole) {
@@ -126,21 +126,22 @@ void AppendPeak(const MemoryPlan& plan, std::string& text) {
   }
 }
 
-// Of a run.
+// The report of a run.
 
 constexpr std::array<std::string_view, kRoles> kRoleTitles = {
     "inputs",        "parameters",  "gradients", "master weights", "optimizer state", "other state",
     "pending state", "activations", "workspace", "metrics",        "snapshot copy"};
 static_assert(!kRoleTitles.back().empty(), "every role has a title");
 
-// The bytes of one role, or of all roles, in one place.
+// The bytes of one role, or of all roles, on the device or on the host.
 struct Use {
   int64_t now = 0;  // after the run: persistent tensors
   int64_t peak = 0;
-  int program = -1, node = -1;  // the first place of the peak; -1: throughout
+  int program = -1, node = -1;  // where the peak first occurs; -1: throughout
 };
 
-// Bytes of persistent tensors that a program needs only in parts, and so are in its lifetimes.
+// The bytes of those persistent tensors that a program needs only in parts; its lifetimes include
+// them.
 int64_t PartlyKept(const MemoryPlan& plan, size_t program, std::optional<Role> role, Place place) {
   int64_t bytes = 0;
   const KeptNeeds& needs = plan.programs[program].kept;
@@ -152,7 +153,7 @@ int64_t PartlyKept(const MemoryPlan& plan, size_t program, std::optional<Role> r
   return bytes;
 }
 
-// `role` nullopt: all of them.
+// `role`: nullopt means all roles.
 Use UseOf(const MemoryFacts& facts, const std::vector<Lifetimes>& lifetimes,
           std::optional<Role> role, Place place) {
   Use use;
@@ -166,7 +167,7 @@ Use UseOf(const MemoryFacts& facts, const std::vector<Lifetimes>& lifetimes,
     for (const Buffer& buffer : lifetimes[p].buffers) {
       if (buffer.place != place) continue;
       const int64_t bytes = RoundUp(buffer.bytes, facts.plan.alignment);
-      // The bytes are a tensor's until the next one overwrites it.
+      // The buffer's bytes belong to a tensor until the next tensor overwrites them.
       for (size_t i = 0; i < buffer.tensors.size(); ++i) {
         if (role && program.tensor(buffer.tensors[i]).role != *role) continue;
         const bool last = i + 1 == buffer.tensors.size();
@@ -218,7 +219,7 @@ struct Share {
 using Shares = std::map<std::string, Share>;
 
 // The part of the model that a persistent tensor, or the node that updates it, belongs to: the
-// longest prefix of its name that is a scope of the model, or else the first word ("embed").
+// longest prefix of the name that is a scope of the model, or else the name's first word ("embed").
 std::string ScopeOf(const std::string& name, const std::set<std::string>& scopes) {
   for (size_t end = name.size(); end != std::string::npos && end > 0;
        end = name.rfind('.', end - 1)) {
@@ -283,7 +284,7 @@ void AppendShares(const MemoryFacts& facts, std::string_view title, const Shares
   Share rest;
   size_t shown = 0, left = 0;
   for (const auto& [name, share] : rows) {
-    // Persistent tensors belong to no op: their row doesn't count among the ten.
+    // Persistent tensors belong to no op: their row doesn't count among the kTop rows.
     if (name == kPersistent || shown < kTop) {
       line(name, share);
       shown += name != kPersistent;

@@ -42,7 +42,7 @@ class RoomPlacer {
     for (int32_t t = buffer.birth; t <= buffer.death; ++t) alive_[static_cast<size_t>(t)] += bytes;
   }
 
-  // Takes in the largest buffer that is alive at that time and fits.
+  // Places the largest buffer that is alive at `time` and fits.
   bool TakeOneAt(int32_t time) {
     std::vector<size_t> candidates;
     for (size_t i = 0; i < buffers_.size(); ++i) {
@@ -64,7 +64,7 @@ class RoomPlacer {
     return false;
   }
 
-  // The start of the smallest gap that holds the buffer while it lives.
+  // The start of the smallest gap that can hold the buffer for its lifetime.
   int64_t SmallestGap(const Interval& buffer) const {
     int64_t best = kLeftOut, smallest = std::numeric_limits<int64_t>::max();
     for (const ByteRange& range : room_) {
@@ -88,7 +88,7 @@ class RoomPlacer {
 
   std::span<const Interval> buffers_;
   std::span<const ByteRange> room_;
-  std::vector<FixedBuffer> fixed_;  // and those taken in, in order of offset
+  std::vector<FixedBuffer> fixed_;  // and the buffers placed so far, by offset
   int64_t alignment_;
   std::vector<int64_t> offsets_;
   std::vector<int64_t> alive_;  // by time: bytes of buffers that are left out

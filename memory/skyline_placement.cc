@@ -17,24 +17,25 @@ struct Tile {
   int64_t size;
   double area, duration;
   int32_t first, last;
-  int32_t number;  // of the interval
+  int32_t number;  // the interval's number
 };
 
-// Neighbouring sections with the same floor, between higher or lower ones.
+// Neighbouring sections with the same floor, between sections that are higher or lower.
 struct Segment {
   int32_t first, last;
   int64_t floor;
-  int32_t ways;  // to fill it, kUnknown before they are counted
+  int32_t ways;  // number of ways to fill the segment; kUnknown until they are counted
   bool from_right;
 };
 
-// A way to fill a dent: with an item, some sections from the dent's end, or with nothing.
+// A way to fill a dent: with an item, after any number of empty sections at the dent's end, or with
+// nothing.
 struct Way {
   int32_t item;  // kNothing
   int32_t empty_first, empty_last;
-  int64_t empty_to;  // the floor of those
+  int64_t empty_to;  // the floor of the empty sections
   int64_t waste;
-  int32_t fits;  // sides along which the skyline becomes level
+  int32_t fits;  // the number of sides on which the skyline becomes level
   double rank;
 };
 
@@ -112,14 +113,14 @@ class SkylineSearch {
     return at + 1 == segments.size() ? capacity_ : segments[at + 1].floor;
   }
 
-  // Calls visit(way) for the ways to fill a dent from one end, until it returns false.
+  // Calls visit(way) for the ways to fill a dent from one end, until visit returns false.
   template <typename Visit>
   void ForEachWay(const std::vector<Segment>& segments, size_t at, bool from_right, Visit visit) {
     const Segment& dent = segments[at];
     const int64_t floor = dent.floor;
     int64_t near = LeftOf(segments, at), far = RightOf(segments, at);
     if (from_right) std::swap(near, far);
-    int64_t spare = std::numeric_limits<int64_t>::max();  // in the sections that stay empty
+    int64_t spare = std::numeric_limits<int64_t>::max();  // slack of the sections that stay empty
     for (int32_t empty = 0; empty <= dent.last - dent.first; ++empty) {
       const int32_t s = from_right ? dent.last - empty : dent.first + empty;
       --work_left_;
@@ -167,7 +168,7 @@ class SkylineSearch {
     }
   }
 
-  // The dent with the fewest ways, the lowest of these.
+  // Returns the dent with the fewest ways to fill it; of several, the lowest.
   size_t ChooseDent(std::vector<Segment>& segments) {
     size_t best = 0;
     bool found = false;
@@ -233,8 +234,8 @@ class SkylineSearch {
     return key;
   }
 
-  // Where it returns kImpossible, blame_ holds sections whose floors and buffers that are left are
-  // reason enough, whatever the others are.
+  // Places the items that are left. If it returns kImpossible, blame_ is a range of sections whose
+  // floors, with the items left, suffice to make it impossible, whatever the other sections are.
   Verdict Solve(size_t depth, int64_t left) {
     if (left == 0) return Verdict::kPlaced;
     if (levels_.size() < depth + 2) levels_.resize(depth + 2);
@@ -245,7 +246,7 @@ class SkylineSearch {
     }
     const size_t at = ChooseDent(levels_[depth].segments);
     const Segment dent = levels_[depth].segments[at];
-    // The ways depend on the dent and its sides.
+    // The ways depend only on the dent and its sides.
     SectionRange blame{dent.first - 1, dent.last + 1};
     if (dent.ways == 0) {
       NoteDeadEnd();
@@ -273,7 +274,7 @@ class SkylineSearch {
       const Verdict verdict = Solve(depth + 1, left - (way.item != kNothing));
       Apply(way, dent, -1);
       if (verdict != Verdict::kImpossible) return verdict;
-      // What this way changes is not to blame, nor would be any other's.
+      // If what this way changes is not to blame, no other way can succeed either.
       const SectionRange changed = ChangedBy(way);
       if (changed.last < blame_.first || blame_.last < changed.first) {
         blame = blame_;
@@ -302,7 +303,7 @@ class SkylineSearch {
     return {std::min(item.first, way.empty_first), std::max(item.last, way.empty_last)};
   }
 
-  // Sign -1 undoes it.
+  // Places a way's item or empty sections; sign -1 undoes it.
   void Apply(const Way& way, const Segment& dent, int sign) {
     for (int32_t s = way.empty_first; s <= way.empty_last; ++s) {
       slack_[s] -= sign * (way.empty_to - dent.floor);
@@ -328,15 +329,15 @@ class SkylineSearch {
   uint32_t seed_;
   std::vector<Tile> items_;
   std::vector<std::vector<int32_t>> starting_, ending_;  // items, by section
-  std::vector<int64_t> slack_;                           // of sections: bytes that may stay empty
+  std::vector<int64_t> slack_;                           // by section: bytes that may stay empty
   std::vector<int64_t> offsets_;
-  // Of the dead end with the most area placed.
+  // The offsets of the dead end that had the most area placed.
   std::vector<int64_t> most_offsets_;
   double area_ = 0, most_area_ = 0;
   std::vector<bool> placed_;
   std::vector<double> rank_;
   std::vector<Level> levels_;
-  std::unordered_map<uint64_t, SectionRange> failed_;  // to blame for a state
+  std::unordered_map<uint64_t, SectionRange> failed_;  // by state: the sections to blame
   SectionRange blame_;
   uint64_t set_ = 0;  // key of the placed items
   int64_t nodes_ = 0, nodes_left_ = 0;

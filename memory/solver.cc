@@ -16,24 +16,25 @@
 namespace plimsoll::memory {
 namespace {
 
-// A peak that was added up may be a little too high: one of blocks whose neighbours have other
-// options, and more where tensors travel to the host and back.
+// The factors by which a peak that is a sum may be too high: slightly if a block's neighbours have
+// other options, more if tensors are copied to the host and back.
 constexpr double kSumSlack = 1.001, kOffloadSlack = 1.005;
-// Seconds that were added up differ a little from those of finished programs, and more where copies
-// of one block run beside another. So candidates this close to the first that fits are compared by
-// their plans.
+// Seconds that are sums differ slightly from those of finished programs, and more if copies of one
+// block overlap with another block. So candidates within these factors of the first one that fits
+// are compared by their plans.
 constexpr double kSumTie = 1.0005, kOffloadTie = 1.005;
-// Sums of the same seconds in another order.
+// The difference between sums of the same seconds in another order.
 constexpr double kSame = 1e-9;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
-// Whether its predicted seconds and peak are no sums: copies run beside the computation, or blocks
-// drop what others read.
+// Whether the candidate's predicted seconds and peak are no sums: copies overlap with the
+// computation, or blocks drop what other blocks read.
 bool Estimated(const Candidate& candidate) {
   return candidate.predicted.kind == Cost::Kind::kEstimate;
 }
 
-// Whether the candidate is faster, or as fast and of an earlier variant. Both are planned.
+// Whether `candidate` is faster than `best`, or as fast and of an earlier variant. Both must be
+// planned.
 bool Better(const Candidate& candidate, const Candidate& best) {
   const double seconds = candidate.exact->seconds, line = best.exact->seconds;
   if (candidate.variant == best.variant) return seconds < line;
@@ -41,7 +42,7 @@ bool Better(const Candidate& candidate, const Candidate& best) {
          (candidate.variant < best.variant && seconds <= line * (1 + kSame));
 }
 
-// A lower bound of the peak.
+// A lower bound on the candidate's peak.
 double LeastPeak(const Candidate& candidate) {
   const double slack = candidate.predicted.kind == Cost::Kind::kExact ? 1.0
                        : Estimated(candidate)                         ? kOffloadSlack
@@ -49,7 +50,7 @@ double LeastPeak(const Candidate& candidate) {
   return static_cast<double>(candidate.predicted.device_bytes) / slack;
 }
 
-// Equal for variants that decide about the same tensors in the same number of programs.
+// The text is equal for variants that decide about the same tensors in the same number of programs.
 std::string DecisionsText(const Variant& variant) {
   std::string text = std::to_string(variant.micro_steps) + " " + std::to_string(variant.slots);
   for (const std::string& of_block : TextsOf(variant)) text += "|" + of_block;
@@ -59,7 +60,7 @@ std::string DecisionsText(const Variant& variant) {
   return text;
 }
 
-// Whether the node is there because an activation is not kept in the device's memory.
+// Whether the node exists because an activation is not kept in the device's memory.
 bool IsForMemory(const graph::Program& program, const graph::Node& node) {
   if (node.phase == graph::Phase::kRecompute) return true;
   return graph::IsCopy(node.op->transfer) &&
@@ -74,10 +75,10 @@ struct Solver::Impl {
   SolverOptions options;
   ThreadPool caller{1};
   std::vector<std::optional<KeptUse>> kept;  // by variant
-  std::vector<VariantBound> bounds;          // by variant, with `kept`
-  std::vector<size_t> alike;                 // by variant: the first one of equal `activations`
-  std::vector<std::unique_ptr<BlockShapes>> shapes;             // by variant, of the first ones
-  std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
+  std::vector<VariantBound> bounds;          // by variant; made with `kept`
+  std::vector<size_t> alike;  // by variant: the first variant with equal `activations`
+  std::vector<std::unique_ptr<BlockShapes>> shapes;  // by variant: shapes of the first variants
+  std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant; sorted by seconds
 
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
       : variants(std::move(given)), cost(model), options(solver_options) {
@@ -94,7 +95,7 @@ struct Solver::Impl {
     }
   }
 
-  // The variants that may be within so many bytes of the device, with their bounds made.
+  // The variants that may fit in `device_bytes`, with their bounds computed.
   std::vector<size_t> Within(int64_t device_bytes, const std::vector<bool>& among = {}) {
     std::vector<size_t> within;
     for (size_t i = 0; i < variants.size(); ++i) {
@@ -120,8 +121,8 @@ struct Solver::Impl {
     });
   }
 
-  // What the options of the variant's blocks change, as measured in the first variant that has
-  // them, whichever is searched first.
+  // What the options of the variant's blocks change. It is measured in the first variant that has
+  // these options, whichever variant is searched first.
   const BlockShapes* ShapesOf(size_t variant) {
     if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
     size_t first = alike[variant];
@@ -133,13 +134,13 @@ struct Solver::Impl {
     return shapes[first].get();
   }
 
-  // Searches the variant, unless that has been done.
+  // Returns the variant's candidates; searches the variant unless that was done before.
   std::vector<Candidate>& CandidatesOf(size_t variant) {
     if (searched[variant]) return *searched[variant];
     MakeBounds({variant});
     std::vector<Candidate> found = FindCandidates(variants[variant], variant, *kept[variant], cost,
                                                   options, ShapesOf(variant));
-    // What the bound leaves out in one search must not appear in another.
+    // A candidate that the bound excludes in one search must not appear in another.
     std::erase_if(found, [&](const Candidate& candidate) {
       return candidate.predicted.seconds <
              bounds[variant].SecondsWithin(candidate.predicted.device_bytes);
@@ -152,20 +153,20 @@ struct Solver::Impl {
     return searched[variant].emplace(std::move(found));
   }
 
-  // Variants in ascending order of a bound; equal ones in their own order.
+  // Variants in ascending order of a bound; variants with equal bounds keep their order.
   template <typename BoundOf>
   std::vector<size_t> OrderedBy(BoundOf bound_of, std::vector<size_t> some) const {
     std::ranges::stable_sort(some, {}, [&](size_t variant) { return bound_of(bounds[variant]); });
     return some;
   }
 
-  // The programs that run.
+  // The programs that run for this candidate.
   FinishedStep MakeOf(const Candidate& candidate) const {
     const Variant& variant = variants[candidate.variant];
     if (variant.cut) return variant.cut(candidate.fates);
     return {.programs = variant.build(candidate.fates)};
   }
-  // Of finished programs.
+  // Measures finished programs.
   Cost Measure(const std::vector<StepProgram>& step) const {
     const int64_t alignment = options.plan.alignment;
     const StepUse use = MeasureStep(step, /*blocks=*/0, alignment, cost);
@@ -211,7 +212,8 @@ struct Solver::Impl {
     return exact.needed_bytes <= budget.device && exact.host_bytes <= budget.host;
   }
 
-  // Plans those of some candidates whose programs need no more bytes and are as fast as that.
+  // Plans the candidates of `some` whose programs need at most `device_bytes` and take at most
+  // `seconds`.
   void PlanWithin(std::span<Candidate* const> some, int64_t device_bytes,
                   double seconds = kForever) {
     ParallelEach(*options.pool, some.size(), [&](size_t i) {
@@ -227,8 +229,8 @@ struct Solver::Impl {
     });
   }
 
-  // Makes `best` the fastest candidate of the variant within the budget, if that is faster than it,
-  // or than so many seconds.
+  // Sets `best` to the variant's fastest candidate within the budget, if that candidate is faster
+  // than `best` or, without a `best`, than `seconds`.
   void FindFaster(size_t variant, const Budget& budget, double seconds, const Candidate*& best) {
     std::vector<Candidate>& candidates = CandidatesOf(variant);
     const bool estimated = std::ranges::any_of(candidates, Estimated);
@@ -295,7 +297,8 @@ struct Solver::Impl {
     return least;
   }
 
-  // The candidate within the host's line that needs least on the device; nullptr if there is none.
+  // The candidate within the host's limit that needs least on the device; nullptr if no candidate
+  // is.
   const Candidate* LeastOnDevice(int64_t host) {
     const Candidate* best = nullptr;
     std::vector<size_t> open(variants.size());
@@ -320,14 +323,15 @@ struct Solver::Impl {
     return best;
   }
 
-  // Makes `best` the candidate of the variant that needs least on the device, if that is less.
+  // Sets `best` to the variant's candidate that needs least on the device, if it needs less than
+  // `best`.
   void FindSmaller(size_t variant, int64_t host, const Candidate*& best) {
     std::vector<Candidate*> order;
     for (Candidate& candidate : CandidatesOf(variant)) order.push_back(&candidate);
     std::stable_sort(order.begin(), order.end(), [](const Candidate* a, const Candidate* b) {
       return LeastPeak(*a) < LeastPeak(*b);
     });
-    // No candidate needs less than its least peak, so the search can stop early.
+    // No candidate needs less than its LeastPeak, so the search can stop early.
     const auto line = [&] { return best == nullptr ? Budget::kNone : best->exact->needed_bytes; };
     auto next = order.begin();
     while (next != order.end()) {
@@ -346,8 +350,8 @@ struct Solver::Impl {
     }
   }
 
-  // Compares, for each variant, the candidate within the device's line that offloads least, and
-  // returns the one with the smallest host arena; nullptr if there is none.
+  // Compares, over all variants, the candidate within the device's limit that offloads least, and
+  // returns the one with the smallest host arena; nullptr if no candidate fits.
   const Candidate* LeastOnHost(int64_t device) {
     const Candidate* best = nullptr;
     for (const size_t variant :

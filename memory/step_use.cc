@@ -21,7 +21,7 @@ using graph::Program;
 // Whether the node starts or ends a copy to the host or back.
 bool IsCopy(const Node& node) { return graph::IsCopy(node.op->transfer); }
 
-// The region of each node. A recomputed node belongs to the backward node that needs it.
+// The region of each node. A recomputed node is in the region of the backward node that needs it.
 std::vector<int> Regions(const Program& program, const graph::Blocks& known, int blocks) {
   const std::vector<Node>& nodes = program.nodes();
   std::vector<int> regions(nodes.size(), 0);
@@ -32,7 +32,7 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
     const int block = known.Of(n);
     if (block >= 0 && block < blocks) {
       last = last || block == blocks - 1;
-      // Running statistics follow the head, while all that blocks keep is alive.
+      // Updates of running statistics follow the head, while everything that blocks keep is alive.
       const bool after = last && region == HeadRegion(blocks) && !IsCopy(nodes[n]);
       if (!after) region = ForwardRegion(block);
     } else if (region > 0) {
@@ -40,7 +40,8 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
     }
     regions[n] = region;
   }
-  // Goes backwards, so that a node outside any block joins the region of the nodes after it.
+  // Visits nodes backwards, so that a node outside any block joins the region of the nodes after
+  // it.
   region = UpdateRegion(blocks);
   int last_block = -1;
   bool before_forward = false;
@@ -64,17 +65,18 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
   return regions;
 }
 
-// The region to which a node's seconds count. A node that is recomputed or gathered again may start
-// early, beside an earlier block's backward pass, but its seconds are due to its own block's
-// option.
+// The region in which a node's seconds count. A node that is recomputed or gathered again may start
+// early, during an earlier backward pass of another block, but its seconds are caused by its own
+// block's option.
 int RegionOfSeconds(const Node& node, int block, int region, int blocks) {
   const bool again = node.phase == Phase::kRecompute && block >= 0 && block < blocks;
   return again ? BackwardRegion(blocks, block) : region;
 }
 
-// As if what each slot keeps were free again when its backward pass has read it, which it is for
-// other slots alone: so it stays a sum over blocks, and what is alive at least. Most is alive
-// before the last block's backward pass, where both are the same.
+// The live bytes of a program with slots, as if the bytes that a slot keeps were free after its
+// backward pass has read them. Only other slots can reuse them, but so the live bytes stay a sum
+// over blocks and a lower bound. Most bytes are alive before the last block's backward pass, where
+// both counts are equal.
 std::vector<int64_t> LiveInSlots(const Program& program, int64_t slots, int64_t alignment) {
   const Lifetimes whole = ComputeLifetimes(program);
   Program apart = program;

@@ -10,12 +10,13 @@
 namespace plimsoll::memory {
 namespace {
 
-// To keep everything is the fastest, or nearly so: a norm that is computed again within the kernel
-// of its gradient, or a copy that has more to hide behind, may be worth a little.
+// The part of the seconds by which a plan may be faster than keeping everything. Keeping everything
+// is nearly always the fastest, but computing a norm again within its gradient's kernel, or hiding
+// a copy behind more work, may save a little.
 constexpr double kFasterThanKeeping = 0.005;
 
-// What it costs at least to do without bytes of activations, in one micro-step and by recomputing
-// alone: in parts, whose seconds a byte rise within each block.
+// The least cost of dropping bytes of activations in one micro-step, by recomputing alone. It is
+// given in parts; within each block the seconds a byte rise from part to part.
 struct Price {
   int64_t bytes;
   double seconds;
@@ -37,7 +38,7 @@ std::vector<Price> PricesOf(const Variant& variant, const CostModel& cost) {
   for (size_t i = 0; i < segments.size(); ++i) {
     const auto [found, fresh] = known.try_emplace(texts[i]);
     if (fresh) {
-      // Along the lower hull of the options, from keeping all of it.
+      // Follows the lower hull of the options, from keeping everything on.
       Price kept = {0, 0};
       for (int d : segments[i]) kept.bytes += variant.decisions[d].bytes;
       const std::vector<BlockOption> options = FindBlockOptions(
@@ -71,18 +72,19 @@ VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const Co
   work_ = (1 - kFasterThanKeeping) * keep.work();
   cost_.device_bytes = keep.device_bytes;
   cost_.host_bytes = keep.host_bytes;
-  // Between the forward and the backward pass everything that is kept is alive.
+  // Between the forward and the backward pass, all kept activations are alive.
   int64_t head = 0, saved = 0;
   for (size_t p = 0; p < keep.programs.size(); ++p) {
     if (keep.times[p] == 0) continue;
     head = std::max(head, keep.programs[p].peaks[HeadRegion(variant.blocks())]);
   }
   for (const Decision& decision : variant.decisions) saved += variant.copies() * decision.bytes;
-  // Copies of parameters take what room there is.
+  // Copies of parameters take the memory that is left.
   const bool travels = keep.copies && cost.rates().copies_overlap();
   all_bytes_ = cost_.device_bytes + (travels ? saved : head);
   if (options.one_memory) cost_.device_bytes += cost_.host_bytes;
-  // Several objectives' activations are not alive at once; copies may cost nothing.
+  // Activations of several objectives are not alive at once, and copies may cost nothing, so
+  // recomputing has no bound then.
   const bool away = std::ranges::any_of(variant.decisions, &Decision::offload);
   if (variant.bases.size() > 1 || away) return;
   for (const Price& price : PricesOf(variant, cost)) {
@@ -95,7 +97,7 @@ VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const Co
     savings_[i].bytes += savings_[i - 1].bytes;
     savings_[i].seconds += savings_[i - 1].seconds;
   }
-  // Some policies also drop what no option of a block does.
+  // Some policies also drop activations that no option of a block drops.
   if (!savings_.empty() && static_cast<double>(saved) > savings_.back().bytes) {
     savings_.push_back({static_cast<double>(saved), savings_.back().seconds});
   }

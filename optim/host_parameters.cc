@@ -29,7 +29,7 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// By TensorId.
+// Which tensors are selected, by TensorId.
 using Selected = std::vector<bool>;
 
 // Selects moments, masters and averages: the state that a parameter's update changes in place.
@@ -57,7 +57,8 @@ Selected Selection(const Program& program) {
   return selected;
 }
 
-// Divides norms into sums of squares, each computed while its selected gradient is on the device.
+// Divides norms into sums of squares, so that each sum is computed while its selected gradient is
+// on the device.
 class NormApart {
  public:
   NormApart(Program& program, const Selected& selected)
@@ -107,7 +108,7 @@ class NormApart {
   }
 
  private:
-  // A gradient, and the norm that reads it or its sum of squares.
+  // A gradient, and the node that reads it: the norm, or its sum of squares.
   struct Summed {
     TensorId gradient = kNoTensor;
     size_t by = 0;
@@ -124,7 +125,7 @@ class NormApart {
            node.op->name == "global_norm";
   }
 
-  // One gradient's part of a norm that is divided already.
+  // A node that computes one gradient's part of a norm that is already divided.
   static bool IsSum(const Node& node) {
     return node.phase == graph::Phase::kUpdate && node.op->name == "square_sum";
   }
@@ -175,7 +176,7 @@ graph::PassResult PlaceOnHost::Run(Program& program) {
   for (const TensorId id : graph::TensorIds(program)) {
     const TensorId root = program.Root(id);
     if (!selected[root] || !may_leave(program.tensor(root))) continue;
-    program.mutable_tensor(id).place = Place::kHost;  // a view has the place of its base
+    program.mutable_tensor(id).place = Place::kHost;  // a view is in the same place as its base
     if (id != root) continue;
     bytes += program.tensor(id).bytes();
     ++tensors;

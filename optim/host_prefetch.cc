@@ -49,8 +49,8 @@ int64_t DefaultAhead(const std::vector<FetchGroup>& groups) {
   return 2 * largest;
 }
 
-// The bytes that the update at the end of the program leaves free below the program's peak, without
-// those of residencies that last into the update.
+// The bytes that stay free below the program's peak during the update at the end of the program,
+// reduced by the bytes of residencies that last into the update.
 int64_t SpareAtEnd(const Program& program, const std::vector<FetchGroup>& groups) {
   const size_t begin = graph::UpdateTail(program);
   const std::vector<int64_t> spare = SpareBytes(program);
@@ -128,7 +128,7 @@ class Transfers {
 
   int64_t BytesOf(TensorId id) const { return program_.tensor(id).bytes(); }
 
-  // Starts to fetch the next groups, as many as the limit on bytes in flight allows.
+  // Starts to fetch the next groups, as many as fit in the limit on bytes in flight.
   void Prefetch() {
     while (fetched_ < groups_.size() && MayFetch(groups_[fetched_])) Fetch(groups_[fetched_++]);
   }
@@ -141,8 +141,8 @@ class Transfers {
                                [&](const Residency& residency) { return IsOnHost(residency); });
   }
 
-  // Whether the host has the newest value: the tensor's earlier residencies, and those of slices or
-  // tensors that change the same memory, have ended and are written back.
+  // Whether the host has the newest value of the tensor: its earlier residencies, and those of
+  // slices or tensors that change the same memory, have ended and are written back.
   bool IsOnHost(const Residency& residency) const {
     if (remaining_.at(residency.tensor).front() != &residency || IsEvicting(residency.tensor))
       return false;
@@ -179,7 +179,7 @@ class Transfers {
     }
   }
 
-  // Emits the node that makes the slice, before the copy that reads it.
+  // Emits the node that makes the slice; it must come before the copy that reads the slice.
   void EmitSlice(const Residency& residency, Phase phase) {
     Node node = nodes_[view_nodes_[static_cast<size_t>(residency.tensor)]];
     node.phase = phase;
@@ -230,15 +230,15 @@ class Transfers {
     evictions_.pop_front();
     evicting_bytes_ -= BytesOf(store.host);
     const TensorId stored = AddLike(store.host, ".stored", store.host);
-    // Persistent, since it is a view of a persistent tensor. So the node is kept, although no node
-    // of this program reads its output.
+    // Persistent, because it is a view of a persistent tensor; the node is therefore kept, although
+    // no node of this program reads its output.
     program_.mutable_tensor(stored).persistent = true;
     Emit("copy_done", {store.host, store.value}, stored, PhaseFor(store.phase), store.scope);
   }
 
-  // The phase of a copy that is emitted at the current node for a node of `phase`. Copies for an
-  // update, and only those, have the phase of updates: only updates read what an update has
-  // written.
+  // The phase of a copy that is emitted at the current node for a node of `phase`. A copy has the
+  // phase of updates if and only if it is made for an update, because only updates read what an
+  // update has written.
   Phase PhaseFor(Phase phase) const {
     const Phase here = nodes_[now_].phase;
     if (here == Phase::kForward) return here;  // the forward pass updates nothing
@@ -246,7 +246,7 @@ class Transfers {
     return here == Phase::kUpdate ? Phase::kBackward : here;
   }
 
-  // Adds the node, with copies on the device in place of tensors on the host.
+  // Adds the node. Tensors on the host are replaced by their copies on the device.
   void Rewrite(Node& node) {
     if (node.op->view && IsOffloaded(node.outputs[0])) {
       // Other views are emitted again where they are read.
@@ -267,7 +267,7 @@ class Transfers {
       id = copy.current;
     }
     program_.mutable_nodes().push_back(std::move(node));
-    // Copies for this node's tensors take its scope.
+    // Copies for this node's tensors take the node's scope.
     node.scope = program_.nodes().back().scope;
   }
 
@@ -275,7 +275,8 @@ class Transfers {
     return id != kNoTensor && remaining_.contains(slices_.UnitOf(id));
   }
 
-  // What a node reads on the device for a tensor on the host or a view of it.
+  // The tensor on the device that a node reads instead of `id`, a tensor on the host or a view of
+  // one.
   TensorId DeviceTensor(TensorId id) {
     const TensorId unit = slices_.UnitOf(id);
     DeviceCopy& copy = copies_.at(unit);
@@ -283,14 +284,14 @@ class Transfers {
     const auto known = copy.views.find(id);
     if (known != copy.views.end()) return known->second;
     const size_t n = view_nodes_[static_cast<size_t>(id)];
-    // The collective has ended before this residency: its result is the tensor itself.
+    // If the collective ended before this residency, its result is the tensor itself.
     if (n != kNoNode && ops::IsCollectiveDone(*nodes_[n].op)) {
       return DeviceTensor(program_.tensor(id).alias->base);
     }
     return MakeView(id);
   }
 
-  // A view of the tensor's current copy on the device, with the node that makes it.
+  // Emits the node that makes a view of the tensor's current copy on the device. Returns the view.
   TensorId MakeView(TensorId id) {
     const TensorId base = DeviceTensor(program_.tensor(id).alias->base);
     Tensor view = program_.tensor(id);
@@ -333,9 +334,10 @@ class Transfers {
   size_t now_ = 0;                  // the index of the current original node
   size_t fetched_ = 0, begun_ = 0;  // numbers of groups
   int64_t fetching_bytes_ = 0;      // bytes of groups that are fetched and have not begun
-  std::map<size_t, std::vector<const Residency*>> ends_;  // by the node after which they end
+  // Residencies by the node after which they end.
+  std::map<size_t, std::vector<const Residency*>> ends_;
   std::map<TensorId, std::deque<const Residency*>>
-      remaining_;  // by tensor: those that have not ended
+      remaining_;  // by tensor: its residencies that have not ended
   std::map<TensorId, std::vector<TensorId>>
       overlaps_;                           // by slice: its tensor; by tensor: its slices
   std::map<TensorId, DeviceCopy> copies_;  // by tensor on the host

@@ -29,14 +29,15 @@ using graph::Transfer;
 struct Access {
   size_t node = 0;
   bool reads = false, writes = false;
-  // Whether the residency of the previous access continues, in whichever region that was: this node
-  // ends a collective, or starts the sum of a gradient among ranks.
+  // Whether the residency of the previous access continues, whichever region that access was in:
+  // this node ends a collective, or starts the sum of a gradient among ranks.
   bool continues = false;
-  bool ends_collective = false;  // `continues` because of the first of the two
+  bool ends_collective = false;  // the node continues the residency because it ends a collective
 };
 
-// The accesses of each tensor, in the order of the nodes. A view is no access: its readers are. The
-// end of a collective is one, since its tensors must be on the device until then.
+// The accesses of each tensor, in the order of the nodes. A node that makes a view is no access,
+// but the view's readers are. The end of a collective is an access, since its tensors must be on
+// the device until then.
 using Accesses = std::map<TensorId, std::vector<Access>>;
 
 Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
@@ -51,7 +52,7 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const Node& node = program.nodes()[n];
     const bool ends = ops::IsCollectiveDone(*node.op);
-    // Nodes that make views access nothing. Copies that the program already has are not changed.
+    // Nodes that make views access nothing. Copies that the program already has stay unchanged.
     if ((node.op->view && !ends) || node.op->transfer == Transfer::kCopyStart) continue;
     for (TensorId id : graph::Present(node.inputs)) {
       Access* const access = add(id, n);
@@ -70,7 +71,7 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   return accesses;
 }
 
-// Nodes between which a tensor is not evicted.
+// A range of nodes during which a tensor is not evicted.
 struct Region {
   size_t first = 0, last = 0;
   bool at_end = false;
@@ -88,7 +89,7 @@ class Regions {
   }
 
   const Region& Of(size_t node) const { return regions_[of_nodes_[node]]; }
-  // The number of regions that begin before that of the node. Regions of the update come last.
+  // The number of regions that begin before the node's region. Regions of the update come last.
   size_t NumberOf(size_t node) const { return of_nodes_[node]; }
   bool AreNeighbours(size_t before, size_t node) const {
     if (before >= update_begin_) return false;
@@ -99,7 +100,7 @@ class Regions {
   bool IsUpdate(size_t node) const { return units_.Of(node) != kNoUnit; }
 
   // The first node of a run of consecutive collectives of one op, whose tensors are fetched as one
-  // group. Any other node is its own.
+  // group. For any other node, the node itself.
   size_t FirstOfGathers(size_t node) const {
     const std::vector<Node>& nodes = program_.nodes();
     if (!ops::IsCollective(*nodes[node].op)) return node;
@@ -107,12 +108,13 @@ class Regions {
     return node;
   }
 
-  // Whether the node belongs to a block. The nodes around it may belong to another one: the head's
+  // Whether the node belongs to a block. Its neighbours may belong to another block: the head's
   // update may come within the backward pass of a block.
   bool IsOfBlock(size_t node) const { return blocks_.Of(node) != graph::kNoBlock; }
 
-  // The first node of the previous region. The first region, and those of the update at the end,
-  // have none: there it is the first node of the region or of the update.
+  // The first node of the previous region. Two cases have no previous region: in the first region
+  // it is that region's first node, in regions of the update at the end it is the update's first
+  // node.
   size_t EarliestFor(size_t node) const {
     const size_t region = of_nodes_[node];
     if (node >= update_begin_) return update_begin_;
@@ -139,7 +141,8 @@ class Regions {
     }
   }
 
-  // Finds the regions of the update at the end. A node that belongs to no parameter is one.
+  // Finds the regions of the update at the end. A node that belongs to no parameter is a separate
+  // region.
   void FindGroups(const Accesses& accesses) {
     std::vector<int64_t> bytes(static_cast<size_t>(units_.count()), 0);  // on the host
     for (const auto& [tensor, of_tensor] : accesses) {
@@ -153,7 +156,7 @@ class Regions {
     }
     const int64_t largest = bytes.empty() ? 0 : std::ranges::max(bytes);
     std::vector<size_t> region_of(bytes.size(), kNoRegion);  // by unit
-    size_t group = kNoRegion;                                // the latest one
+    size_t group = kNoRegion;                                // the latest region
     int64_t in_group = 0;
     for (size_t n = update_begin_; n < program_.nodes().size(); ++n) {
       const int unit = units_.Of(n);
@@ -195,8 +198,8 @@ std::vector<Residency> ResidenciesOf(TensorId tensor, const std::vector<Access>&
   for (const Access& access : accesses) {
     const size_t region = regions.NumberOf(access.node);
     const size_t before = residencies.empty() ? 0 : regions.NumberOf(residencies.back().last);
-    // A shard that was gathered for the backward pass is kept for its update. Within the backward
-    // pass the update comes when the gradient is summed, one or two regions later.
+    // A shard that was gathered for the backward pass is kept for its update. If updates run within
+    // the backward pass, this update comes when the gradient is summed, one or two regions later.
     const bool waits = gathered && regions.IsUpdate(access.node) && region - before <= 2;
     const bool same = !residencies.empty() && (region == before || access.continues || waits);
     gathered = access.ends_collective;
@@ -213,8 +216,8 @@ std::vector<Residency> ResidenciesOf(TensorId tensor, const std::vector<Access>&
   return residencies;
 }
 
-// Merges residencies in neighbouring regions if no other begins between them. The update is the
-// neighbour of the backward pass.
+// Merges residencies in neighbouring regions if no other residency begins between them. The update
+// counts as the neighbour of the backward pass.
 void Merge(std::vector<Residency>& residencies, const std::set<size_t>& begins,
            const Regions& regions) {
   std::vector<Residency> joined;
@@ -230,7 +233,7 @@ void Merge(std::vector<Residency>& residencies, const std::set<size_t>& begins,
   residencies = std::move(joined);
 }
 
-// Keeps the gradients that are complete last on the device until the update, as long as they fit
+// Keeps the gradients that are completed last on the device until the update, as long as they fit
 // below the peak of the program. Otherwise they would be evicted and fetched again.
 void KeepLastGradients(const Program& program, const Regions& regions,
                        const std::set<TensorId>& sliced,
@@ -308,7 +311,7 @@ std::vector<FetchGroup> FindResidencies(const Program& program, const std::vecto
   std::map<size_t, FetchGroup> groups;  // by first node
   for (auto& [tensor, residencies] : by_tensor) {
     WidenToGroup(residencies, regions);
-    const bool in_slices = sliced.contains(tensor);  // whose slices are read later
+    const bool in_slices = sliced.contains(tensor);  // the tensor's slices are read later
     if (updates && !in_slices && program.tensor(tensor).role == Role::kGradient) {
       residencies.back().changes = false;
     }

@@ -12,10 +12,10 @@ namespace plimsoll::optim {
 
 std::map<std::string, double> LayerRates(std::span<const std::string> names, double decay) {
   std::vector<std::string_view> blocks;  // in the order of the forward pass
-  // The layer of each parameter: 0 before all blocks, i + 1 within block i, one more after the last
-  // block. Between two blocks it is that of the earlier one.
+  // The layer of each parameter: 0 before all blocks, i + 1 within block i, and one more than the
+  // last block's after it. A parameter between two blocks has the layer of the earlier block.
   std::vector<size_t> layers;
-  size_t last = 0;  // parameters up to the last one within a block
+  size_t last = 0;  // number of parameters up to the last one within a block
   for (const std::string& name : names) {
     const std::string_view block = graph::BlockIn(name);
     const auto known = std::ranges::find(blocks, block);

@@ -59,7 +59,7 @@ class Slicer {
     return users;
   }
 
-  // The bytes of the tensors that the node changes and that are placed on the host.
+  // The bytes of tensors that are placed on the host and that the node changes.
   int64_t HostBytes(const Node& node) const {
     int64_t bytes = 0;
     for (TensorId id : graph::Present(node.outputs)) {
@@ -96,8 +96,8 @@ class Slicer {
     }
   }
 
-  // The slice of a tensor that is as long as the parameter, or of its scales; any other tensor
-  // itself.
+  // The slice of a tensor that has the parameter's length, or of such a tensor's scales; for any
+  // other tensor, the tensor itself.
   TensorId SliceOf(TensorId id, const Node& node, int64_t elements, int64_t first, int64_t count) {
     if (id == kNoTensor) return id;
     const graph::Tensor& tensor = program_.tensor(id);

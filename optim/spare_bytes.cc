@@ -11,7 +11,7 @@ using graph::TensorId;
 std::vector<int64_t> SpareBytes(const graph::Program& program) {
   const std::vector<Node>& nodes = program.nodes();
   struct Life {
-    size_t first = 0, last = 0;  // nodes
+    size_t first = 0, last = 0;  // indices of nodes
   };
   std::vector<Life> lives(program.tensors().size(), Life{nodes.size(), 0});  // by root
   for (size_t n = 0; n < nodes.size(); ++n) {

@@ -37,7 +37,7 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
   return name == tensor || name.ends_with("." + std::string(tensor));
 }
 
-// The tensors with an owner of this kind, by the owner's name.
+// The tensors that are owned in this way, by the owner's name.
 std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) {
   std::map<std::string, Value> owned;
   for (const TensorId id : graph::TensorIds(program)) {
@@ -47,27 +47,27 @@ std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) 
   return owned;
 }
 
-// The number of values that are summed in the pending tensor.
+// The number of values that are summed into the pending tensor.
 int64_t PartsOf(const graph::Merge& merge, const UpdateOptions& options) {
   const bool of_micro_steps = merge.micro_steps == graph::OverMicroSteps::kMean;
   const bool of_ranks = merge.ranks == graph::OverRanks::kMean;
   return (of_micro_steps ? options.micro_steps : 1) * (of_ranks ? options.ranks : 1);
 }
 
-// Whether the state is averaged as weights are. Counters are not, and values of single ranks are in
-// no checkpoint.
+// Whether the state is averaged as weights are. Counters are not averaged, and values of single
+// ranks are in no checkpoint.
 bool HasAverage(const graph::Merge& merge) {
   return merge.ranks == graph::OverRanks::kMean || merge.ranks == graph::OverRanks::kFirst;
 }
 
-// The factors of the gradients, and whether the step is applied.
+// The factors that gradients are multiplied by, and whether the step is applied.
 struct Gate {
   Value unscale = kNoTensor;  // undoes the loss scale
-  Value factor = kNoTensor;   // of all gradients: clipping times unscale
+  Value factor = kNoTensor;   // for all gradients: clipping times unscale
   Value apply = kNoTensor;
 };
 
-// The factor that clips to the largest norm, times `unscale` if that exists.
+// The factor that clips the norm to options.clip_grad_norm, times `unscale` if that exists.
 Value EmitClipping(Builder& g, Value norm, Value unscale, const UpdateOptions& options) {
   const Value factor = g.Emit1("clip_factor", {norm}, {{"max_norm", options.clip_grad_norm}});
   return unscale == kNoTensor ? factor : g.Emit1("mul", {factor, unscale}, {}, "factor");
@@ -116,7 +116,7 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
   return gate;
 }
 
-// The factor that clips this gradient by itself.
+// The factor that clips this gradient by its own norm.
 Value EmitClippingOf(Builder& g, Value gradient, Value unscale, const UpdateOptions& options) {
   Value norm = g.Emit1("global_norm", {gradient}, {}, "norm");
   if (unscale != kNoTensor) norm = g.Emit1("mul", {norm, unscale}, {}, "unscaled_norm");
@@ -169,7 +169,7 @@ ops::StoredMoment MomentOf(Builder& g, Value parameter, const std::string& suffi
   return {values({whole, shape})};
 }
 
-// Muon's factor of the step of a matrix.
+// The factor by which Muon scales the step of a matrix.
 double StepFactorOf(const graph::Shape& matrix, MuonOptions::AdjustLr adjust) {
   const double rows = static_cast<double>(matrix.dim(0)),
                columns = static_cast<double>(matrix.dim(1));
@@ -177,8 +177,8 @@ double StepFactorOf(const graph::Shape& matrix, MuonOptions::AdjustLr adjust) {
                                                     : 0.2 * std::sqrt(std::max(rows, columns));
 }
 
-// Emits the nodes that orthogonalize each of the matrices stacked in `momentum`. Returns the
-// results, stacked.
+// Emits the nodes that orthogonalize each matrix that is stacked in `momentum`. Returns the stacked
+// results.
 Value EmitOrthogonal(Builder& g, Value momentum, const std::vector<int64_t>& rows,
                      const MuonOptions& options) {
   const int64_t columns = g.shape(momentum).dim(1);
@@ -203,8 +203,8 @@ Value EmitOrthogonal(Builder& g, Value momentum, const std::vector<int64_t>& row
   return made.size() == 1 ? made.front() : ops::StackRows(g, std::move(made), "muon.matrices");
 }
 
-// With its decoupled weight decay, Muon's step is one of SGD whose gradient is the orthogonal
-// matrix: p ← p − lr · (O + weight_decay · p).
+// Emits Muon's update of a parameter. With decoupled weight decay, it is a step of SGD whose
+// gradient is the orthogonal matrix: p ← p − lr · (O + weight_decay · p).
 void EmitMuonOf(Builder& g, Value parameter, Value gradient, const std::vector<int64_t>& rows,
                 ops::UpdateInputs& common, const UpdateOptions& options) {
   const graph::Tensor p = g.program().tensor(parameter);
@@ -217,7 +217,7 @@ void EmitMuonOf(Builder& g, Value parameter, Value gradient, const std::vector<i
       ops::MuonMomentum(g, gradient, buffer, common, {options.momentum, options.nesterov}, "muon");
   const Value step = EmitOrthogonal(g, momentum, rows, options.muon);
   ops::UpdateInputs of_step = common;
-  of_step.clip = kNoTensor;  // the momentum was clipped
+  of_step.clip = kNoTensor;  // the momentum was already clipped
   ops::Sgd(g, weight, step, {}, of_step,
            {.weight_decay = DecayOf(p, options), .lr_factor = LrFactorOf(p, options)});
 }
@@ -257,7 +257,7 @@ void EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
   }
 }
 
-// Averages the value, extended to float32 by its remainder or master.
+// Emits the average of a value, which its remainder or master extends to float32.
 void EmitAverageOf(Builder& g, Value value, Value count, Value apply,
                    const UpdateOptions& options) {
   const graph::Tensor tensor = g.program().tensor(value);
@@ -320,7 +320,8 @@ graph::PassResult Update::Run(graph::Program& program) {
     if (HasAverage(merge)) averaged.push_back(state);
   }
   if (options_.average) {
-    // After all updates, so that these are neighbours, share launches and draw the same numbers.
+    // Averages come after all updates, so that the nodes of averages are neighbours, share launches
+    // and draw the same numbers.
     g.set_scope("");
     const Value averages =
         g.Persistent(options_.Named(kAverageCount), Role::kOptimizerState, {DType::kInt32, {}});

@@ -26,7 +26,7 @@ using graph::Program;
 using graph::TensorId;
 using graph::Value;
 
-// Moves nodes of the update.
+// Moves nodes of the update into the backward pass.
 class Mover {
  public:
   Mover(Program& program, const UpdateInBackwardOptions& options)
@@ -42,8 +42,8 @@ class Mover {
       --complete_;
   }
 
-  // Finds where each node moves. Returns the gradients whose updates move: none if every update
-  // depends on all gradients.
+  // Finds where each node moves. Returns the gradients whose updates move; the set is empty if
+  // every update depends on all gradients.
   const std::set<TensorId>& Plan() {
     bool sooner = false;  // whether an update runs before the last gradient is complete
     for (size_t at = end_; at < program_.nodes().size(); ++at) {
@@ -59,7 +59,7 @@ class Mover {
 
   void Apply() {
     std::vector<Node> old = std::exchange(program_.mutable_nodes(), {});
-    std::map<size_t, std::vector<size_t>> moved;  // by slot
+    std::map<size_t, std::vector<size_t>> moved;  // moved nodes, by slot
     for (const auto& [at, slot] : slots_) {
       if (moves_.contains(at)) moved[slot].push_back(at);
     }
@@ -84,8 +84,8 @@ class Mover {
     });
   }
 
-  // The gradient by which a node updates a parameter. kNoTensor: the node updates none, or must not
-  // move.
+  // The gradient with which a node updates a parameter. kNoTensor: the node updates no parameter,
+  // or must not move.
   TensorId FindGradientOf(size_t at) const {
     const Node& node = program_.nodes()[at];
     if (node.phase != Phase::kUpdate || ops::IsCollective(*node.op)) return kNoTensor;
@@ -99,7 +99,7 @@ class Mover {
   }
 
   // The gradient that a node of the update reads, directly or through nodes of the same scope:
-  // Muon's step reads the result of a chain of nodes.
+  // Muon's step, for example, reads the result of a chain of nodes.
   TensorId GradientRead(size_t at, std::set<size_t>& seen) const {
     if (!seen.insert(at).second) return kNoTensor;
     const Node& node = program_.nodes()[at];
@@ -115,12 +115,13 @@ class Mover {
     return kNoTensor;
   }
 
-  // The first place for a node of the update: the number of nodes before the update that must
-  // precede it.
+  // The first slot to which a node of the update may move: the number of nodes before the update
+  // that must precede it.
   size_t SlotOf(size_t at) {
     if (const auto known = slots_.find(at); known != slots_.end()) return known->second;
     const graph::OpDef& op = *program_.nodes()[at].op;
-    size_t slot = ops::IsCollective(op) ? end_ : earliest_;  // ranks meet in one order
+    // All ranks start collectives in one order.
+    size_t slot = ops::IsCollective(op) ? end_ : earliest_;
     for (size_t before : dependencies_[at]) {
       slot = std::max(slot, before < end_ ? before + 1 : SlotOf(before));
     }
@@ -128,8 +129,8 @@ class Mover {
     return slots_[at] = slot;
   }
 
-  // The place of the first collective that starts at or after `slot`: collectives that are in
-  // flight overlap with the computation until then.
+  // The slot of the first collective that starts at or after `slot`: until then, collectives in
+  // flight overlap with the computation.
   size_t NextCollective(size_t slot) const {
     while (slot < end_ && !ops::IsCollective(*program_.nodes()[slot].op)) ++slot;
     return slot;
@@ -142,7 +143,7 @@ class Mover {
     }
   }
 
-  // Emits the sum of squares of `gradient`, once.
+  // Emits the sum of squares of `gradient`, unless that was done before.
   void Square(TensorId gradient, const Node& update) {
     if (squares_.contains(gradient)) return;
     builder_.set_beside(update);
@@ -150,12 +151,12 @@ class Mover {
         ops::SquareSum(builder_, gradient, builder_.NameWithin(gradient) + ".squares");
   }
 
-  // Adds a node of the update.
+  // Adds a node of the update to the program.
   void Put(Node&& node) {
     const bool of_gradients = std::ranges::any_of(node.inputs, [&](TensorId id) {
       return program_.tensor(id).role == graph::Role::kGradient;
     });
-    // The norm of a parameter's momentum is not divided.
+    // The norm of a parameter's momentum is not divided into sums.
     if (node.op->name == "global_norm" && (of_gradients || node.scope.empty())) {
       Norm(node);
     } else {

@@ -26,7 +26,7 @@ bool WritesAParameter(const Program& program, const Node& node) {
   });
 }
 
-// Orders the nodes of the update at the end of a step by units.
+// Orders the nodes of the update at the end of a step by their units.
 class Joiner {
  public:
   explicit Joiner(Program& program)
@@ -37,7 +37,7 @@ class Joiner {
         taken_(program.nodes().size(), false) {}
 
   void Run() {
-    bool apart = false;  // whether other nodes are between those of a unit
+    bool apart = false;  // whether nodes of other units are between those of a unit
     for (size_t n = begin_; n < program_.nodes().size(); ++n) {
       if (units_.Of(n) == kNoUnit) continue;
       std::vector<size_t>& members = Members(n);
@@ -67,7 +67,8 @@ class Joiner {
     }
   }
 
-  // The node, those of its unit that can follow directly, and the nodes that these depend on.
+  // The node, the nodes of its unit that can follow it directly, and the nodes that these depend
+  // on.
   std::set<size_t> Together(size_t first) {
     std::set<size_t> together = {first};
     for (size_t member : Members(first)) {
@@ -77,8 +78,8 @@ class Joiner {
     return together;
   }
 
-  // Adds the node and the nodes that it depends on to `needed`. False if one of these belongs to
-  // another unit, or is a collective, whose order is the same on all ranks.
+  // Adds the node and the nodes that it depends on to `needed`. Returns false if one of these nodes
+  // belongs to another unit, or is a collective, because all ranks keep one order of collectives.
   bool Add(size_t node, int unit, std::set<size_t>& needed) const {
     if (node < begin_ || taken_[node] || needed.contains(node)) return true;
     const bool own = units_.Of(node) == unit, of_none = units_.Of(node) == kNoUnit;
@@ -101,7 +102,7 @@ class Joiner {
 }  // namespace
 
 UpdateUnits::UpdateUnits(const Program& program) : of_nodes_(program.nodes().size(), kNoUnit) {
-  // Slices of a parameter (optim/host_parameters.h) are units of their own.
+  // Each slice of a parameter (optim/host_parameters.h) is a separate unit.
   using Key = std::pair<std::string_view, int64_t>;
   const auto key = [](const Node& node) {
     return Key(node.scope, ops::FirstElement(node.attributes));

@@ -1,5 +1,5 @@
-// ZeRO, stage 3, with 8-bit layers (amp/fp8.h): what ranks gather of a weight is its 8-bit codes,
-// half the bytes of its 16 bits. PyTorch's torchao has the same for FSDP2:
+// ZeRO, stage 3, with 8-bit layers (amp/fp8.h): ranks gather the 8-bit codes of a weight, which are
+// half the bytes of its 16 bits. PyTorch's torchao does the same for FSDP2:
 // `enable_fsdp_float8_all_gather` and `precompute_float8_dynamic_scale_for_fsdp`.
 #pragma once
 
@@ -10,9 +10,10 @@
 
 namespace plimsoll::parallel {
 
-// Rewrites gathers of weights that nothing but their 8-bit codes are made of. Other weights are
-// gathered in 16 bits. All ranks need one scale, and so the largest magnitude of the whole weight:
-// one all-reduce finds those of all weights at the start of an update's first micro-step.
+// Rewrites the gathers of weights that are used only to make 8-bit codes. Other weights are
+// gathered in 16 bits. All ranks need the same scale, and therefore the largest magnitude of the
+// unsharded weight: one all-reduce finds the magnitudes of all weights at the start of an update's
+// first micro-step.
 //
 //   forward    %w.gathered = all_gather_start(%w)
 //              %w.whole = all_gather_done(%w.gathered, %w)
@@ -33,13 +34,13 @@ namespace plimsoll::parallel {
 //              %w.whole = all_gather_done(%w.gathered, %w.codes.own)
 //   backward   %w.codes_t = transpose_codes(%w.whole)
 //
-// Codes and scales have the bits of those made of the gathered weight. `%w.codes.own` has the role
-// of a parameter, as the part has that it is made of: for all other passes the gather is that of a
-// parameter.
+// Codes and scales are bit-identical to those that are made of the gathered weight. `%w.codes.own`
+// has the role of a parameter, as the shard that it is made of: all other passes treat the gather
+// as that of a parameter.
 class GatherCodes : public graph::Pass {
  public:
   struct Options {
-    std::string objective = {};  // whose name is in that of the magnitudes (graph/objective.h)
+    std::string objective = {};  // its name is part of the magnitudes' names (graph/objective.h)
     bool first = true;           // whether the program is an update's first micro-step
   };
   GatherCodes() = default;

@@ -1,7 +1,7 @@
-// Gradient buckets: gradients whose sums among the data ranks start together, in the order in which
-// they are ready. The small ones of a bucket are packed, and summed in one transfer: a sum costs
-// the time of its start on all ranks, and takes multiprocessors from the kernels that run at the
-// same time, however little it moves.
+// Gradient buckets: a bucket is a set of gradients whose sums among the data ranks start together.
+// Buckets are in the order in which the gradients are completed. The small gradients of a bucket
+// are packed, and summed in one transfer: however few bytes it moves, a sum costs the time of its
+// start on all ranks, and takes multiprocessors from the kernels that run at the same time.
 //
 //   backward   %gradients = pack(%a.grad, %b.grad)
 //              %gradients.sum = all_reduce_start(%gradients)
@@ -25,35 +25,36 @@ struct Summand {
   graph::TensorId tensor = graph::kNoTensor;
   size_t written = 0;  // the last node that writes it
   std::string scope = {};
-  graph::TensorId part = graph::kNoTensor;  // own_part of it, if only that is read
-  graph::TensorId sum = graph::kNoTensor;   // once started
+  graph::TensorId part = graph::kNoTensor;  // the tensor's own_part, if only that is read
+  graph::TensorId sum = graph::kNoTensor;   // the sum, once started
 
   graph::TensorId read() const { return part != graph::kNoTensor ? part : tensor; }
 };
 
-// Small gradients that share a sum.
+// Small gradients that share one sum.
 struct Packed {
   std::vector<graph::TensorId> gradients;
-  graph::TensorId sum = graph::kNoTensor;  // once started
+  graph::TensorId sum = graph::kNoTensor;  // the sum, once started
 };
 
-// Gradients whose transfers start together: one for each of those scattered or reduced, and one for
-// each set of small ones.
+// Gradients whose transfers start together: one transfer for each gradient in `scattered` or
+// `reduced`, and one for each set of small gradients.
 struct Bucket {
-  size_t behind = 0;  // started after this node
+  size_t behind = 0;  // the node after which the transfers start
   std::vector<Summand> scattered, reduced;
   std::vector<Packed> packed;
 };
 
-// Buckets of at least `bucket_bytes`, but for the last one, in the order in which the gradients are
-// written. Those of a bucket that are reduced, with fewer than `small_bytes` each, share sums.
+// Divides gradients into buckets of at least `bucket_bytes`, except the last bucket, in the order
+// in which the gradients are written. Within a bucket, reduced gradients with fewer than
+// `small_bytes` each share sums.
 std::vector<Bucket> BucketsOf(const graph::Program& program, std::vector<Summand> gradients,
                               int64_t bucket_bytes, int64_t small_bytes);
 
-// Emits the first half of the sum of packed gradients, and returns what is being summed.
+// Emits the start of the sum of packed gradients, and returns the tensor that is being summed.
 graph::Value StartPackedSum(graph::Builder& g, const std::vector<graph::TensorId>& gradients);
 
-// Emits the second half, and returns the sum of each gradient.
+// Emits the end of that sum, and returns the sum of each gradient.
 std::vector<graph::Value> FinishPackedSum(graph::Builder& g, graph::Value sum,
                                           const std::vector<graph::TensorId>& gradients);
 

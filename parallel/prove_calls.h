@@ -1,11 +1,12 @@
-// Proves that the calls of all ranks (rank_calls.h) meet and end, or names the first that doesn't.
+// Proves that the calls of all ranks (rank_calls.h) meet and end, or names the first call that
+// doesn't.
 //
 //   - Ranks of one program make equal calls in equal order, with equal types and attributes.
-//   - What starts is awaited, once, and in the program that started it unless it is a transfer.
+//   - Each call that starts is awaited once; a collective in the program that started it.
 //   - A send meets a receive of the same type and micro-batch.
-//   - No order of execution ends in a deadlock, also where nothing is buffered: a collective ends
-//     when all ranks of its group are at it, a send when its receiver is. One replay proves it of
-//     all: which calls meet does not depend on which rank is faster.
+//   - No order of execution ends in a deadlock, even if nothing is buffered: a collective ends when
+//     all ranks of its group have reached it, a send when its receiver has. One replay proves this
+//     for all orders, because which calls meet does not depend on which rank is faster.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,16 @@
 namespace plimsoll::parallel {
 
 struct CallProof {
-  std::string problem;  // with rank, program and call; empty: proved
-  // Numbers of what was proved. Repeated runs of a list count once.
-  int64_t collectives = 0;  // each once for every group of ranks that makes it
+  std::string problem;  // with rank, program and call; empty: the proof succeeded
+  // The numbers of calls that were proved. Repeated runs of a list count once.
+  int64_t collectives = 0;  // each counts once for every group of ranks that makes it
   int64_t pairs = 0;        // sends with their receives
   int64_t programs = 0;     // with collectives, by name
 };
 
-// `ranks`: of the mesh, in order. Along the axis `apart` ranks have programs of their own, of which
-// only the collectives along that axis must be equal; empty: all ranks have one program.
+// `ranks`: the calls of the mesh's ranks, in order. Along the axis `apart`, ranks have different
+// programs, of which only the collectives along that axis must be equal; empty: all ranks have one
+// program.
 CallProof ProveCalls(const Mesh& mesh, std::span<const RankCalls> ranks,
                      std::string_view apart = {});
 

@@ -1,6 +1,7 @@
 // The calls in which ranks wait for each other, in the order in which a rank makes them:
-// collectives along an axis of the mesh, sends and receives between two ranks. What each rank calls
-// is known before any of them starts: prove_calls.h proves of all ranks' calls that they end.
+// collectives along an axis of the mesh, and sends and receives between two ranks. The calls of
+// each rank are known before any of them starts, so prove_calls.h can prove that the calls of all
+// ranks end.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +21,21 @@ struct RankCall {
     kReduction,  // a collective within an op, such as a loss over a split vocabulary
     kSend,
     kReceive,
-    kTransferDone,  // of a send or a receive that doesn't block
+    kTransferDone,  // the end of a send or of a receive that doesn't block
   };
 
   Kind kind = Kind::kCollectiveStart;
-  std::string op;       // of collectives
-  std::string tensor;   // that is made, sent or received; of a done, the one that its start named
-  std::string scope;    // in the model
-  std::string types;    // "f32[4,8] → f32[2,8]"; of a transfer what is sent, "bf16[4,8]"
+  std::string op;       // the op of a collective
+  std::string tensor;   // made, sent or received; for a done, the tensor that its start named
+  std::string scope;    // the scope in the model
+  std::string types;    // "f32[4,8] → f32[2,8]"; for transfers the type sent, "bf16[4,8]"
   std::string details;  // the other attributes of the op: "{axis="data", reduction="max"}"
-  // Calls of one stream start in their order, each after the end of the one before it. Collectives
-  // have one for each axis, by its name; a done has none.
+  // The calls of one stream start in their order, each after the end of the previous one.
+  // Collectives have one stream for each axis, with the axis's name; a done has no stream.
   std::string stream;
-  // The rank does nothing else until the call has ended; otherwise the done of the call waits.
+  // Whether the rank does nothing else until the call has ended; otherwise the call's done waits.
   bool blocks = true;
-  // Of sends and receives.
+  // For sends and receives:
   int64_t peer = -1;
   int64_t micro_batch = -1;
   int64_t slot = 0;
@@ -49,12 +50,13 @@ struct RankCall {
 // "all_reduce_start of %w.grad.sum @block.0: f32[4,8] → f32[4,8] {axis="data"}"
 std::string Text(const RankCall& call);
 
-// The call that the node makes; nothing where it works on this rank alone. A collective blocks, as
-// on CPUs, although on GPUs other work runs until its done: whatever ends with blocking calls also
-// ends without, since a call then waits for a part of the same calls.
+// The call that the node makes; nothing if the node works on this rank alone. A collective blocks
+// in this model, as on CPUs, although on GPUs other work runs until its done. This is enough: calls
+// that end while they block also end when they don't, since a call then waits for only a part of
+// the same calls.
 std::optional<RankCall> CallOf(const graph::Program& program, const graph::Node& node);
 
-// What is called in one program, or between programs.
+// The calls of one program, or the calls between programs.
 struct CallList {
   std::string program;  // its name
   std::vector<RankCall> calls;
@@ -63,7 +65,7 @@ struct CallList {
 };
 CallList CallsOf(const graph::Program& program);
 
-// Of one rank. Ranks with equal lists may share them.
+// The calls of one rank. Ranks with equal lists may share them.
 struct RankCalls {
   struct Runs {
     int list = 0;  // index into `lists`

@@ -1,6 +1,7 @@
 // The inputs from which random ops draw: i32[2], a seed and the number of a draw. Ranks that work
-// on the same numbers, or share a tensor by parts, draw from a slot that has the same number on all
-// of them; of a part, an op makes the draws that belong to its place in the whole.
+// on the same numbers, or that each have a part of one tensor, draw from a slot with the same
+// number on all of them. For a part, an op makes the draws that belong to the part's position in
+// the full tensor.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,23 @@
 namespace plimsoll::parallel {
 
 struct RngSlot {
-  std::string_view name;               // of the input
-  std::vector<std::string_view> axes;  // along which ranks draw differently
+  std::string_view name;               // the input's name
+  std::vector<std::string_view> axes;  // the axes along which ranks draw differently
 };
 
 // All slots.
 std::span<const RngSlot> RngSlots();
 bool IsRngSlot(std::string_view name);
 
-// In micro-step n, a slot has the number n · scale + offset on a rank. Two ranks that draw
-// differently never have the same number, and neither do two micro-steps.
+// The number of a slot on a rank in micro-step n is n · scale + offset. Two ranks that draw
+// differently never have the same number, and two micro-steps never do.
 struct DrawNumbers {
   int64_t scale = 1;
   int64_t offset = 0;
 };
 DrawNumbers DrawNumbersOf(const RngSlot& slot, const MeshPosition& rank);
 
-// Whether ranks of the mesh draw differently from the slot of that name.
+// Whether ranks of the mesh draw different numbers from the slot with that name.
 bool DrawDifferently(std::string_view slot, const Mesh& mesh);
 
 }  // namespace plimsoll::parallel

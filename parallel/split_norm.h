@@ -1,10 +1,10 @@
-// The norm of sharded gradients, whose parts lie on the ranks of an axis:
+// Computes the norm of sharded gradients, whose parts are on the ranks of an axis:
 //
 //   %split_norm = global_norm(%a.part, …)                  of this rank's parts
 //   %split_norms = all_gather(%split_norm)                 of all ranks: [ranks]
 //   %grad_norm = global_norm(%split_norms, %whole, …)      norms add up as elements do
 //
-// In the end every rank adds the same numbers, and so gets the same bits.
+// In the last step every rank adds the same numbers, and so gets the same bits.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace plimsoll::parallel {
 
-// Changes `norm`, a global_norm that is not in the program yet: it reads the gathered norm of its
-// inputs in `split` instead of these inputs. Emits the nodes that compute that norm.
+// Changes `norm`, a global_norm that is not in the program yet. Instead of those inputs that are in
+// `split`, it then reads their gathered norm. Emits the nodes that compute the gathered norm.
 void GatherSplitNorm(graph::Builder& g, graph::Node& norm, const std::set<graph::TensorId>& split,
                      std::string_view axis, int64_t ranks);
 

@@ -1,4 +1,5 @@
-// Where a pipeline's stages begin and end, so that none of them takes much longer than the others.
+// Balances a pipeline: chooses where stages begin and end, so that no stage takes much longer than
+// the others.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +8,17 @@
 
 namespace plimsoll::parallel {
 
-// What the parts of a model cost, in any unit.
+// The costs of the parts of a model, in any unit.
 struct ModelCosts {
   std::vector<double> blocks;
-  double before = 0, after = 0;  // what comes before the first block, and after the last one
+  double before = 0, after = 0;  // the parts before the first block, and after the last one
 };
 
-// The number of blocks of each stage, at least one: of the divisions whose most expensive stage
-// costs least, the one whose costs have the least sum of squares; of those, the one with the fewest
-// blocks on early stages, which have the most micro-batches in flight. `most`: of blocks, by stage;
-// empty: any number. Empty where there is no such division, as with fewer blocks than stages.
+// The number of blocks of each stage, at least one. The division is chosen by three criteria, in
+// this order: the most expensive stage costs least; the sum of squares of the stages' costs is
+// least; the early stages, which have the most micro-batches in flight, have the fewest blocks.
+// `most`: the largest number of blocks of each stage; empty: any number. Returns an empty vector if
+// no such division exists, as with fewer blocks than stages.
 std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages,
                                    std::span<const int64_t> most = {});
 

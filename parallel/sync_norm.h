@@ -1,14 +1,14 @@
-// Synchronised batch norm (SyncBatchNorm), which sees the samples of all data ranks: two ranks
-// compute what one would with both parts of the batch.
+// Synchronised batch norm (SyncBatchNorm): its statistics include the samples of all data ranks.
+// Two ranks compute what one rank would compute with both parts of the batch.
 //
 //   %mean, %variance = batch_norm_statistics(%x)
 //   %means = all_gather(%mean)      %variances = all_gather(%variance)       [R,C]
 //   %mean', %variance' = merge_batch_norm_statistics(%means, %variances)
 //   %y = batch_norm(%x, %mean', %variance', …)
 //
-// All that read a rank's statistics, running ones among them, read the merged ones. Gradients come
-// with the ops: that of all_gather is a reduce_scatter, so that a rank gets what all ranks' losses
-// say of its statistics. The pass runs before autodiff.
+// All nodes that read a rank's statistics, including the running ones, read the merged statistics
+// instead. Gradients follow from the ops: the gradient of all_gather is a reduce_scatter, so that a
+// rank gets the gradients of its statistics from all ranks' losses. The pass runs before autodiff.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace plimsoll::parallel {
 
-// Changes the statistics of whole micro-batches; those of groups of samples are of one rank.
+// Changes the statistics of complete micro-batches; statistics of groups of samples stay those of
+// one rank.
 class SyncNorm : public graph::Pass {
  public:
   explicit SyncNorm(int64_t ranks) : ranks_(ranks) {}

@@ -1,4 +1,4 @@
-// What tensor parallelism changes about gradients between the backward pass and the update.
+// The part of tensor parallelism that changes gradients between the backward pass and the update.
 //
 //   backward   %g.grad.sum = all_reduce_start(%g.grad)         of a whole parameter that worked on
 //              %g.grad.summed = all_reduce_done(%g.grad.sum)   some rows (sequence parallelism) or
@@ -7,8 +7,8 @@
 //   update     %split_norm = …                                 of split parameters (split_norm.h)
 //              %grad_norm = global_norm(%split_norms, %g.grad.summed, …)
 //
-// All ranks have the same gradients of whole parameters, which count once in the norm. Of split
-// parameters each rank has the gradients of its own part, and all parts count.
+// All ranks have the same gradients of unsharded parameters; these count once in the norm. Of a
+// split parameter each rank has the gradient of its own part, and all parts count.
 #pragma once
 
 #include <string_view>
@@ -19,9 +19,9 @@
 
 namespace plimsoll::parallel {
 
-// For programs with an update; runs after the update was added and before data parallelism. Other
-// programs stay unchanged: gradients carried from micro-step to micro-step are summed once, in the
-// last.
+// Changes programs with an update; runs after the update was added and before data parallelism.
+// Other programs stay unchanged: gradients that are carried from micro-step to micro-step are
+// summed once, in the last micro-step.
 class TensorGradients : public graph::Pass {
  public:
   explicit TensorGradients(TensorParallelOptions options) : options_(std::move(options)) {}

@@ -1,4 +1,4 @@
-// Tensor and sequence parallelism: the ranks of the tensor axis share the work of every layer.
+// Tensor and sequence parallelism: the ranks of the tensor axis divide the work of every layer.
 // Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, "Reducing Activation
 // Recomputation in Large Transformer Models", section 4.2.
 //
@@ -10,11 +10,11 @@
 //     %proj = linear(%act, %proj.weight)     of some of the inputs: a part of the sum
 //     %proj.sum = all_reduce(%proj)          Megatron's g: the gradient passes as it is
 //
-// With `sequence`, the tensors between g and f are shared too: each rank has B·T/R rows of [B·T,D].
-// Then g is a reduce_scatter and f an all_gather, and each is the gradient of the other.
+// With `sequence`, the tensors between g and f are sharded, too: each rank has B·T/R rows of
+// [B·T,D]. Then g is a reduce_scatter and f an all_gather, and each is the gradient of the other.
 //
-// An op declares how it takes part (graph::ShardingRule); an op that declares nothing needs its
-// inputs whole.
+// An op declares which sharded inputs it accepts (graph::ShardingRule); an op that declares nothing
+// needs unsharded inputs.
 //
 // There are two passes: this one for the forward pass, before autodiff, and one for the update
 // (parallel/tensor_gradients.h).
@@ -36,17 +36,17 @@ struct ParameterPart {
     kColumns,  // of a linear layer: some of its inputs
   };
   Split split;
-  graph::Shape shape;  // of a rank's part
+  graph::Shape shape;  // the shape of a rank's part
 };
 
 struct TensorParallelOptions {
   int64_t ranks = 1;
   bool sequence = false;
-  std::map<std::string, ParameterPart> parts;  // by name; other parameters are whole on every rank
+  std::map<std::string, ParameterPart> parts;  // by name; other parameters are unsharded
 };
 
-// Throws InternalError when a program cannot be shared so: an op that needs a whole tensor reads a
-// split one.
+// Throws InternalError when a program cannot be sharded so: an op that needs an unsharded tensor
+// reads a split one.
 class TensorParallel : public graph::Pass {
  public:
   explicit TensorParallel(TensorParallelOptions options) : options_(std::move(options)) {}

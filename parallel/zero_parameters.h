@@ -1,12 +1,12 @@
-// ZeRO, stage 3: each data rank carries only its own part of a divided parameter. The whole is a
-// temporary, gathered where it is read:
+// ZeRO, stage 3: each data rank carries only its own shard of a sharded parameter. The unsharded
+// parameter is a temporary that is gathered before it is read:
 //
 //   forward    %w.gathered = all_gather_start(%w)
 //              %w.whole = all_gather_done(%w.gathered, %w)     before the first node that reads it
 //   update     %w, %w.m, … = adamw(%w, …)                      the part itself
 //
-// To the passes of checkpointing/ the whole is an activation like any other: it is kept for the
-// backward pass, or gathered there again.
+// The passes of checkpointing/ treat the unsharded parameter as any other activation: it is kept
+// for the backward pass, or gathered again for it.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +29,11 @@ class ZeroParameters : public graph::Pass {
   int64_t ranks_;
 };
 
-// Gathers parameters before they are read: the gathers of a block (graph/block.h) start where the
-// program waits for the block before, in the forward pass and again in the backward pass. So the
-// work of a block hides the transfer for the next one, and no more than two blocks are whole at a
-// time. Codes that are gathered in place of a parameter (parallel/gather_codes.h) are made where
-// their gather starts. Runs after all passes that add, remove or join nodes.
+// Prefetches parameters: in the forward pass and again in the backward pass, the gathers of a block
+// (graph/block.h) start where the program waits for the previous block's gathers. So the work of a
+// block hides the transfer for the next block, and at most two blocks are unsharded at a time.
+// Codes that are gathered in place of a parameter (parallel/gather_codes.h) are made where their
+// gather starts. Runs after all passes that add, remove or join nodes.
 class PrefetchParameters : public graph::Pass {
  public:
   std::string_view name() const override { return "prefetch_parameters"; }
@@ -47,9 +47,10 @@ class PrefetchParameters : public graph::Pass {
   graph::PassResult Run(graph::Program& program) override;
 };
 
-// Micro-steps that go through a block together read one whole: a gather that starts while the whole
-// of an earlier one is still to be read is left out. So are the codes made for it
-// (parallel/gather_codes.h). Runs after BlocksFirst (graph/step_passes.h).
+// Lets micro-steps that run through a block together read one gathered parameter: removes a gather
+// that starts while the result of an earlier gather of the same parameter is still to be read. The
+// codes that were made for the removed gather (parallel/gather_codes.h) are removed, too. Runs
+// after BlocksFirst (graph/step_passes.h).
 class JoinGathers : public graph::Pass {
  public:
   std::string_view name() const override { return "join_gathers"; }

@@ -1,5 +1,5 @@
-// ZeRO, stages 1 and 2: each data rank updates only its own part of a divided parameter
-// (zero_shards.h), and holds the optimizer's state for that part alone. Rajbhandari et al. 2020,
+// ZeRO, stages 1 and 2: each data rank updates only its own shard of a sharded parameter
+// (zero_shards.h), and holds the optimizer's state for that shard alone. Rajbhandari et al. 2020,
 // "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", section 5.
 //
 //   forward    %w.own = own_part(%w)
@@ -7,11 +7,12 @@
 //              %split_norm = …                                 split_norm.h
 //              %w.own, %w.m, … = adamw(%w.own, %w.grad.own, %w.m, …)
 //
-// Only this rank's part of a gradient is read, which is why data_parallel then reduce-scatters the
-// sum. The other parts of %w stay old until they are gathered (zero_weights.h).
+// Only this rank's shard of a gradient is read, so data_parallel reduce-scatters the sum. The other
+// shards of %w keep their old values until they are gathered (zero_weights.h).
 //
-// Muon needs whole matrices (optim/update.h). Each rank updates its part of the momentum, gathers
-// the others' parts, makes the whole orthogonal, as every rank does, and takes its part of that:
+// Muon needs unsharded matrices (optim/update.h). Each rank updates its shard of the momentum,
+// gathers the other shards, orthogonalizes the unsharded matrix, as every rank does, and takes its
+// shard of the result:
 //
 //   update     %w.muon, %w.momentum = muon_momentum(%w.grad.own, %w.momentum, …)
 //              %w.muon.gathered = all_gather(%w.muon)
@@ -19,9 +20,9 @@
 //              %w.muon.own = own_part(%w.muon.x.6)
 //              %w.own = sgd(%w.own, %w.muon.own)
 //
-// With several micro-steps and stage 2, the gradient carried from one to the next is a part too.
-// Autodiff leaves such gradients as temporaries (AutodiffOptions::carries), and this pass adds
-// after each one's last writer
+// With several micro-steps and stage 2, the gradient that is carried from one micro-step to the
+// next is a shard, too. Autodiff leaves such gradients as temporaries (AutodiffOptions::carries),
+// and this pass adds, after the last writer of each gradient,
 //
 //   backward   %w.grad.own = own_part(%w.grad.micro)
 //              %w.grad = add(%w.grad, %w.grad.own)             the first micro-step only writes
@@ -35,13 +36,13 @@
 namespace plimsoll::parallel {
 
 struct ZeroStateOptions {
-  int64_t ranks = 1;  // of the data axis
-  // How this program carries the parts of gradients; kNone: not at all, or it carries whole
-  // gradients.
+  int64_t ranks = 1;  // the number of data ranks
+  // How this program carries the shards of gradients; kNone: it carries no gradients, or unsharded
+  // ones.
   graph::Carry carry = graph::Carry::kNone;
 };
 
-// Runs after Update and before DataParallel. Parts draw the numbers for stochastic rounding from
+// Runs after Update and before DataParallel. Shards draw the numbers for stochastic rounding from
 // the slot "rng", which differs from rank to rank.
 class ZeroState : public graph::Pass {
  public:

@@ -1,6 +1,6 @@
-// ZeRO, stages 1 and 2: every data rank keeps whole weights but has updated only its own part of
-// them (zero_state.h). It fetches the others' parts when the next step begins, not when the update
-// ends, so that the forward pass hides the transfer:
+// ZeRO, stages 1 and 2: every data rank keeps unsharded weights, but has updated only its own shard
+// of them (zero_state.h). It gathers the other shards when the next step begins, not when the
+// update ends, so that the forward pass hides the transfer:
 //
 //   forward    %w.own = own_part(%w)
 //              %w = all_gather_start(%w.own)                   all of them at the top
@@ -19,11 +19,11 @@
 namespace plimsoll::parallel {
 
 struct ZeroWeightsOptions {
-  int64_t ranks = 1;  // of the data axis
+  int64_t ranks = 1;  // the number of data ranks
   // Weights are gathered in buckets of at least this size, in the order in which they are read. A
-  // bucket arrives as a whole; one bucket starts in front of each of the program's first nodes.
+  // bucket is awaited as one; one bucket starts in front of each of the program's first nodes.
   int64_t bucket_bytes = int64_t{25} << 20;
-  // Patterns of weights that no update changes: every rank has them whole already.
+  // Patterns of weights that no update changes: every rank already has them unsharded.
   std::vector<std::string> constant = {};
 };
 
@@ -41,9 +41,9 @@ class ZeroWeights : public graph::Pass {
   ZeroWeightsOptions options_;
 };
 
-// Adds nodes that gather the divided parameters of `step`, the programs of training, so that
-// weights can be read between two steps. As in ZeroWeights, constant ones are not gathered: a
-// tensor that any program gathers is loaded in parts, and the next step would read old parts.
+// Adds nodes that gather the sharded parameters of `step`, the programs of training, so that
+// weights can be read between two steps. As in ZeroWeights, constant weights are not gathered: a
+// tensor that any program gathers is loaded in shards, and the next step would read old shards.
 void EmitGathers(std::span<const graph::Program* const> step, const ZeroWeightsOptions& options,
                  graph::Program& program);
 

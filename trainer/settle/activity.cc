@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kMoment(1);
 
 }  // namespace
 
-// Waits on a thread of its own.
+// Waits on a separate thread until the activity has lasted long enough to be announced.
 class Activity::Watcher {
  public:
   explicit Watcher(std::string what) : what_(std::move(what)) {
@@ -52,7 +52,7 @@ class Activity::Watcher {
   void Run() {
     std::unique_lock lock(mutex_);
     while (!over_) {
-      // A moment without another activity in it.
+      // Whether the activity ended, or a nested activity began, within kMoment.
       const bool disturbed =
           news_.wait_for(lock, kMoment, [this] { return over_ || !IsInnermost(); });
       if (!disturbed) return PrintNote(what_ + " …\n");

@@ -1,4 +1,4 @@
-// A long activity announces itself: one line on stderr once it has taken a second.
+// Announces activities that take long: one line on stderr once an activity has run for a second.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,10 @@
 
 namespace plimsoll::trainer {
 
-// Announces that the process does `what` ("looking for the fastest plan") for as long as the object
-// lives. While an activity within another lives, it is the one that is announced. For one thread at
-// a time. It is a stage of the process's start, of that name or of a shorter one.
+// Announces that the process does `what` ("looking for the fastest plan") while the object lives.
+// Of nested activities only the innermost one is announced. Only one thread may start activities at
+// a time. The activity is also a stage of the process's start, under the name `what` or the shorter
+// name `stage`.
 class Activity {
  public:
   explicit Activity(std::string what) : Activity(what, what) {}

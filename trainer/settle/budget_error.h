@@ -1,6 +1,6 @@
-// Refusals of runs without a plan that fits memory.budget and memory.host_budget: UserErrors with
-// ExitCode::kBudgetNotMet, which name the smallest plan, what that plan holds, and the one change
-// that would make it fit.
+// Refuses runs without a plan that fits memory.budget and memory.host_budget. The refusals are
+// UserErrors with ExitCode::kBudgetNotMet; they name the smallest plan, what that plan holds, and
+// the one change that would make it fit.
 #pragma once
 
 #include "memory/plan.h"
@@ -10,13 +10,13 @@
 
 namespace plimsoll::trainer {
 
-// Found without a search: whether a memory.budget is as large as the parameters and the optimizer's
-// state, as far as they must be on the device; and the refusal of one that is less than the
-// parameters alone.
+// Two checks that need no search. HasRoomForState: does memory.budget hold those parameters and
+// optimizer states that must be on the device? RequireRoomForParameters refuses a budget that is
+// smaller than the parameters alone.
 bool HasRoomForState(const config::RunConfig& config, const memory::Budget& budget);
 void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
 
-// Refuses the solver's run.
+// Refuses a run for which the solver finds no plan within the budget.
 [[noreturn]] void RefuseBudget(const memory::Budget& budget, StepSolver& solver);
 
 // Refuses a compiled plan that exceeds its limits.

@@ -30,14 +30,14 @@ using memory::CostModel;
 using memory::TimedCall;
 using nlohmann::ordered_json;
 
-// Must be raised when the set of timed calls or the cost model's built-in rates change.
+// Raise this number when the set of timed calls or the cost model's built-in rates change.
 constexpr int64_t kVersion = 6;
 constexpr size_t kMostPoints = 20000;
 
-// What the file holds.
+// The contents of a calibration file.
 struct Timings {
   std::vector<TimedCall> points;
-  std::string first, last;  // the days between which they were timed: "2026-11-20"
+  std::string first, last;  // the first and the last day of timing: "2026-11-20"
 
   std::string When() const {
     if (points.empty()) return "";
@@ -47,7 +47,7 @@ struct Timings {
 
 std::string Today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }
 
-// The file of one device: a processor with a number of threads, or a GPU, with 0 threads.
+// The file of one device: a processor with a number of threads, or a GPU, which counts 0 threads.
 class CalibrationFile {
  public:
   CalibrationFile(const std::string& device, int threads, const CalibrationOptions& options)
@@ -58,7 +58,7 @@ class CalibrationFile {
 
   const std::string& device() const { return device_; }
 
-  // Nothing when there is no file, or none for this version.
+  // Returns no timings when no file exists, or when the file is of another version.
   Timings Read() const {
     Timings timings;
     std::error_code error;
@@ -130,12 +130,12 @@ class CalibrationFile {
   std::string path_;  // empty: no file
 };
 
-// A call to be timed, and one of the nodes that make it.
+// A call to be timed, and one of the nodes that makes this call.
 struct Wanted {
   const Program* program;
   const Node* node;
-  double ideal;       // of one call
-  double importance;  // of all calls together
+  double ideal;       // ideal seconds of one call
+  double importance;  // of all such calls together
 };
 
 std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const CostModel& model) {
@@ -158,9 +158,9 @@ std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const C
   return wanted;
 }
 
-// The time of calls that share one launch grows with their bytes, which a small call alone does not
-// show: only the largest of each kind is timed, unless a larger one was timed before, and the
-// others are scaled from it.
+// The time of calls that share one launch grows with their bytes, which timing a small call does
+// not show. Only the largest call of each kind is timed, unless a larger one was timed before; the
+// times of the other calls are scaled from it.
 std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
                                     const std::vector<TimedCall>& points) {
   std::map<std::string, double> largest;

@@ -1,8 +1,8 @@
-// Calibration: times the ops of programs on this device, so that the cost model predicts what this
-// machine does. Each distinct call (memory/cost_model.h: its signature) is timed once by its kernel
-// on scratch memory with plausible numbers, and kept in a file for this device (the processor's
-// name and the number of threads, or the GPU's name), this version of the calibration and of the
-// program.
+// Calibration: times the ops of programs on this device, so that the cost model predicts this
+// machine. Each distinct call (memory/cost_model.h: its signature) is timed once, by its kernel on
+// scratch memory with plausible numbers. The timings are kept in a file for this device (the
+// processor's name and the number of threads, or the GPU's name), this version of the calibration
+// and this version of the program.
 //
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/calibration-….json
 //
@@ -29,13 +29,13 @@ int64_t ScratchBytes(const graph::Program& program, const graph::Node& node, int
 
 class CallTimer {
  public:
-  // It takes `most_bytes` of memory at most, and gives them back when it goes.
+  // The timer takes at most `most_bytes` of memory, and frees it in its destructor.
   CallTimer(ThreadPool& pool, int64_t most_bytes);
 
-  // Seconds that the node's kernel takes with small positive numbers, and token ids within the
-  // tables. The median of a few runs, fewer if they are long. The caches are swept before each run:
-  // in a step, other nodes have run since the arguments were last touched. Negative when the
-  // arguments don't fit most_bytes, or the kernel refuses such numbers.
+  // Returns the median time in seconds of a few runs of the node's kernel (fewer if a run is long),
+  // with small positive numbers and with token ids within the tables. The caches are swept before
+  // each run, because in a step other nodes have run since the arguments were last touched.
+  // Negative when the arguments don't fit in most_bytes, or when the kernel refuses such numbers.
   double Time(const graph::Program& program, const graph::Node& node);
 
  private:
@@ -44,40 +44,42 @@ class CallTimer {
 
   ThreadPool& pool_;
   int64_t most_bytes_;
-  // The arguments of a call, then what sweeps the caches.
+  // The arguments of a call, followed by the bytes that are written to sweep the caches.
   std::unique_ptr<runtime::Arena> memory_;
 };
 
 struct CalibrationOptions {
-  std::string folder;  // of the file; empty: nothing is read or kept
-  bool fixed = false;  // the file is used as it is, and nothing is timed
-  // The memory that timing takes at most; 0: half of what is free on a GPU, a quarter of what is
-  // available on a CPU. Calls that need more are scaled from smaller ones.
+  std::string folder;  // the folder of the calibration file; empty: no file is read or written
+  bool fixed = false;  // use the file as it is, time nothing
+  // The most memory that timing may take; 0: half of the free memory of a GPU, a quarter of the
+  // available memory on a CPU. The times of calls that need more are scaled from smaller calls.
   int64_t scratch_bytes = 0;
-  double call_seconds = 1.0;  // calls that surely take longer are not timed
-  double total_seconds = 30;  // limit of the timing; other calls are scaled from the timed ones
+  double call_seconds = 1.0;  // calls that are certain to take longer are not timed
+  // Limit of all timing; the times of other calls are scaled from timed ones.
+  double total_seconds = 30;
   std::function<void(const std::string&)> say;  // for warnings and progress; may be empty
 };
 
 // $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.
 std::string CalibrationFolder();
-// The folder of a run: memory.calibration, or that.
+// The folder of a run's calibration: memory.calibration if it is set, else CalibrationFolder().
 std::string CalibrationFolder(const config::RunConfig& config);
-// The file of a device there: "FOLDER/link-NVIDIA-H200-4-ranks.json"; empty where the folder is.
+// The file of a device in that folder: "FOLDER/link-NVIDIA-H200-4-ranks.json"; empty if `folder`
+// is.
 std::string CalibrationPath(const std::string& folder, const std::string& kind,
                             const std::string& device, const std::string& more = "");
 
-// A model that knows the calls of `programs`, as far as they can be timed: it times the calls that
-// the file lacks.
+// Returns a cost model that knows the calls of `programs`, as far as these can be timed. Calls that
+// are not in the file are timed.
 memory::CostModel Calibrate(std::span<const graph::Program* const> programs, ThreadPool& pool,
                             const CalibrationOptions& options);
 
-// The same on the GPU, if this build can use one. Otherwise the model has the calls in the file of
-// a GPU of that name, and at least the built-in rates.
+// Calibrate for the GPU, if this build can use one. Otherwise the model knows the calls in the file
+// of a GPU of that name, and has the built-in rates for all others.
 memory::CostModel CalibrateGpu(std::span<const graph::Program* const> programs,
                                const std::string& gpu, const CalibrationOptions& options);
 
-// A model with the calls in the file, without timing anything.
+// Returns a cost model that knows the calls in the file; times nothing.
 memory::CostModel LoadCalibration(int threads, const CalibrationOptions& options);
 
 }  // namespace plimsoll::trainer

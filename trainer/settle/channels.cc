@@ -13,7 +13,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The run with those open choices made that do not affect what is sent.
+// The run with values for those open choices that do not change which bytes are sent.
 config::RunConfig Closed(const config::RunConfig& config, const models::Model& model) {
   config::RunConfig run = config;
   if (run.train.micro_batch == 0) {

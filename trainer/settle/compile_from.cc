@@ -33,8 +33,8 @@ static_assert(kIsRepeated<config::StateDtype::kInt8, optim::StateDType::kInt8>);
 static_assert(
     kIsRepeated<config::CheckpointPolicy::kSelective, checkpointing::Options::Policy::kSelective>);
 
-// UserError where the micro-batch, or the ranks, do not go with how the model's samples act on one
-// another.
+// UserError if a micro-batch would divide a group of samples that act on one another, or if
+// parallel.sync_norm finds no statistics that ranks could share.
 void CheckCoupling(const config::RunConfig& config, const models::Model& model) {
   const int64_t coupled = model.coupled_samples(), micro_batch = config.train.micro_batch;
   if (coupled > 1 && micro_batch % coupled != 0) {
@@ -50,7 +50,7 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
   }
 }
 
-// UserError where the data keep documents of a row apart, and the model cannot.
+// UserError if the data ask to keep the documents of a row separate, and the model cannot.
 void RequireDocumentsApart(const config::RunConfig& config, const models::Model& model) {
   const std::string key = config.data.KeyOfDocumentsApart();
   if (key.empty()) return;
@@ -64,7 +64,7 @@ void RequireDocumentsApart(const config::RunConfig& config, const models::Model&
   }
 }
 
-// A pattern that matches nothing is a mistake.
+// UserError for a pattern that matches no parameter: it is a mistake.
 void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
                   const std::vector<models::ParameterInfo>& parameters) {
   if (std::ranges::any_of(parameters, [&](const auto& parameter) {
@@ -76,7 +76,7 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
                               parameters.front().name + "'");
 }
 
-// UserError where a pattern of layers that keep their 16 bits matches none.
+// UserError if a pattern of layers that keep 16 bits matches no layer.
 void CheckFp8Skip(const config::RunConfig& config, const models::Model& model) {
   if (config.amp.fp8_recipe == config::Fp8Recipe::kNone || config.amp.fp8_skip.empty()) return;
   const auto layers = LinearLayersInBlocks(model, config.model.sequence());
@@ -103,7 +103,7 @@ bool HasAnyAttention(const graph::Program& program) {
                              [](const graph::Node& node) { return node.op->name == "attention"; });
 }
 
-// UserError where scores cannot be stored as model.attention asks for.
+// UserError if the attention scores cannot be stored as model.attention asks for.
 void CheckStoredAttention(const config::RunConfig& config, const models::Model& model) {
   if (config.model.attention != config::AttentionKind::kStored) return;
   if (config.parallel.tensor_ranks() > 1) {
@@ -125,10 +125,10 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
                                  model.family()));
 }
 
-// Plans add up bytes in 64 bits: refuses, by a rough estimate, a run whose sums would overflow.
+// Refuses, by a rough estimate, a run whose sums of bytes would overflow the 64 bits of plans.
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
   constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
-  double elements = 0;                                              // of one sequence's activations
+  double elements = 0;  // elements of one sequence's activations
   for (const graph::Program& program : LossPrograms(model, config.model.sequence())) {
     for (const graph::Tensor& tensor : program.tensors()) {
       if (tensor.persistent) continue;
@@ -159,7 +159,7 @@ std::map<std::string, double> LrFactorsFrom(const config::RunConfig& config,
                      "leave it out");
 }
 
-// UserError on a name that no objective has.
+// UserError for a name that no objective has.
 void CheckObjectives(const config::RunConfig& config, const models::Model& model) {
   std::vector<std::string> names;
   for (const models::Objective& objective : model.objectives()) names.push_back(objective.name);
@@ -176,8 +176,8 @@ void CheckObjectives(const config::RunConfig& config, const models::Model& model
   }
 }
 
-// The blocks of memory.host_blocks. What comes from the host for one of them arrives while those
-// before it compute, which is why they are evenly spaced.
+// The blocks that memory.host_blocks selects. They are evenly spaced, because the tensors of each
+// are fetched while the blocks before it compute.
 std::vector<std::string> HostBlocksFrom(const config::RunConfig& config,
                                         const models::Model& model) {
   const std::vector<std::string> blocks = BlocksOf(model);
@@ -248,7 +248,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
 checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
   const config::CheckpointingConfig& c = config.checkpointing;
   checkpointing::Options options;
-  if (c.policy != config::CheckpointPolicy::kAuto) {  // which the solver decides
+  if (c.policy != config::CheckpointPolicy::kAuto) {  // the solver decides `auto`
     options.policy = static_cast<checkpointing::Options::Policy>(c.policy);
   }
   options.every = c.every;
@@ -262,10 +262,10 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
   return options;
 }
 
-// A collective that overlaps with computation takes multiprocessors from it, and gets all that it
-// needs only once the running kernel has ended: few long collectives cost less than many short
-// ones. But the last bucket, which nothing hides, must be a small part of the whole, and the whole
-// gradients of some buckets are alive at once.
+// The bytes of a gradient bucket. A collective that overlaps with computation takes multiprocessors
+// from it, and gets all that it needs only after the running kernel has ended: few long collectives
+// cost less than many short ones. Two limits: nothing hides the last bucket, so it must be a small
+// part of all gradients; and the unsharded gradients of several buckets are alive at once.
 int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
@@ -273,9 +273,7 @@ int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
   return std::clamp(gradients / 32, parallel::DataParallelOptions().bucket_bytes, 200 * kMiB);
 }
 
-// Where threads prepare the batches of a GPU: of a run of a program, of the next one, and as many
-// more as keep the threads at work. memory.allocator: caching is as frameworks are, without.
-// debug.stop_after and debug.without.
+// Sets debug.stop_after and debug.without.
 void ChoosePasses(const config::RunConfig& config, CompileOptions& options) {
   options.dump_directory = config.debug.dump_programs;
   options.stop_after = config.debug.stop_after;
@@ -290,6 +288,9 @@ void ChoosePasses(const config::RunConfig& config, CompileOptions& options) {
   }
 }
 
+// Sets the number of places in which threads prepare the batches of a GPU: those for a run of a
+// program, those for the next run, and as many more as keep the threads at work. With
+// memory.allocator: caching, as in other frameworks, no places exist.
 void PlaceInputs(const config::RunConfig& config, CompileOptions& options) {
   const bool planned = config.memory.allocator == config::Allocator::kPlanned;
   const int64_t workers = DataWorkersFrom(config);

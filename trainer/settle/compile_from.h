@@ -12,30 +12,31 @@
 
 namespace plimsoll::trainer {
 
-// Why tensor-parallel ranks cannot share the tokens of a micro-step as parallel.sequence asks for;
-// empty: they can, or need not.
+// Returns why tensor-parallel ranks cannot share the tokens of a micro-step as parallel.sequence
+// asks for; empty if they can, or need not.
 std::string WhyNoSequence(const config::RunConfig& config, const models::Model& model);
 amp::AmpOptions AmpFrom(const config::RunConfig& config);
 
-// Options for training with this config, with programs for evaluation and for samples if it asks
-// for them.
+// Options for training with this config. They include programs for evaluation and for samples if
+// the config asks for them.
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model);
 
-// A key that asks for something that a pass could not do to the programs.
+// A key that a pass could not apply to the programs, and the reason.
 struct RefusedKey {
   std::string key, why;
 };
-std::optional<RefusedKey> RefusedKeyOf(const CompiledStep& compiled);  // nothing: all could
+// Nothing: no key was refused.
+std::optional<RefusedKey> RefusedKeyOf(const CompiledStep& compiled);
 std::string Text(const RefusedKey& refused);  // "amp.fp8.recipe: has no effect: …"
 
-// A warning of it, with the key's place; empty: there is nothing to warn of.
+// A warning about the refused key, with the key's place; empty if no key was refused.
 std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled);
 
-// The parameters that train.freeze means (frozen_parameters.cc), by the model's names. A pattern
-// that matches some of them means these; any other one is matched with the names of a checkpoint's
-// tensors, with or without their prefix, and with those of tied copies. UserError for a pattern
-// that matches nothing, for tensors that are a part of a parameter alone, and where nothing is left
-// to train.
+// The parameters that train.freeze selects (frozen_parameters.cc), by the model's names. A pattern
+// is matched with the model's names first. If it matches none of them, it is matched with the names
+// of a checkpoint's tensors, with or without their prefix, and with the names of tied copies.
+// UserError if a pattern matches nothing, if it selects only some of a parameter's tensors, or if
+// nothing is left to train.
 std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model);
 
 }  // namespace plimsoll::trainer

@@ -1,4 +1,4 @@
-// How many cores a rank has where several ranks of a host may run on the same ones, as after mpirun
+// Counts the cores of a rank. Several ranks of a host may run on the same cores, as after mpirun
 // --bind-to none.
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace plimsoll::trainer {
 
-// Tells all ranks what CoresOfRank is. All ranks call, once, when they start.
+// Exchanges between all ranks what CoresOfRank returns. All ranks call this once, when they start.
 void ShareCores(runtime::World& world);
 
-// The cores that this rank may keep busy while the others of its host do the same; at least 1.
-// Without ShareCores, OwnCores().
+// The number of cores that this rank may keep busy while the other ranks of its host do the same;
+// at least 1. Without ShareCores, OwnCores().
 int CoresOfRank();
 
 }  // namespace plimsoll::trainer

@@ -16,9 +16,9 @@ namespace {
 
 constexpr int64_t kMostSamples = 256;
 constexpr double kMostSeconds = 0.2;
-// A smaller part of the time is no reason to change anything.
+// A smaller share of waiting is no reason to change anything.
 constexpr double kNoticedShare = 0.1;
-constexpr int64_t kMostWorkers = 256;  // as the setting "workers"
+constexpr int64_t kMostWorkers = 256;  // the limit of the setting "workers"
 
 double ProcessorSeconds() {
   timespec time = {};
@@ -26,17 +26,18 @@ double ProcessorSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Threads that wait for files leave their cores to others.
+// The rate of `workers` threads. Threads that wait for files leave their cores to other threads.
 double Prepared(const DataRate& rate, int64_t workers, int cores) {
   const double threads = static_cast<double>(workers) / rate.seconds;
   if (rate.processor_seconds <= 0) return threads;
   return std::min(threads, cores / rate.processor_seconds);
 }
 
-// The fewest workers with which steps don't wait, or as many as cores that nothing else keeps busy
-// can carry. 0: no more than there are.
+// The fewest workers with which steps don't wait, or the most that can run on the cores that
+// nothing else keeps busy. 0: this is not more than the present number.
 int64_t MoreWorkers(const DataRate& rate, const DataSpeed& speed, int cores) {
-  const double busy = rate.processor_seconds / rate.seconds;  // of a core, by a thread
+  // The part of a core that a thread uses.
+  const double busy = rate.processor_seconds / rate.seconds;
   const double carried = busy > 0 ? (cores - 1) / busy : static_cast<double>(kMostWorkers);
   const double wanted = std::ceil(speed.step / speed.thread);
   const auto most = static_cast<int64_t>(std::min({wanted, carried, double{kMostWorkers}}));
@@ -47,7 +48,8 @@ std::string WayOut(const config::RunConfig& config, const DataRate& rate, const 
                    int cores) {
   std::string way;
   int64_t more = MoreWorkers(rate, speed, cores);
-  if (speed.workers == 0) more = std::max<int64_t>(1, more);  // while the step runs
+  // A worker prepares samples while the step runs.
+  if (speed.workers == 0) more = std::max<int64_t>(1, more);
   if (more > 0) {
     way = fmt::format("data.workers: {} ({}/s)", more, FormatCount(Prepared(rate, more, cores)));
   }
@@ -74,7 +76,7 @@ std::optional<DataRate> MeasureDataRate(const data::Source& source, int64_t firs
       seconds = std::chrono::duration<double>(Clock::now() - begin).count();
       processor_seconds = ProcessorSeconds() - processor;
     }
-  } catch (const UserError&) {  // training will say so when it comes to this sample
+  } catch (const UserError&) {  // training will report the error when it reaches this sample
   }
   if (done == 0 || seconds <= 0) return std::nullopt;
   const auto samples = static_cast<double>(done);

@@ -1,4 +1,5 @@
-// How fast a source of data prepares samples on this machine, next to a step that reads them.
+// Compares how fast a source of data prepares samples on this machine with how fast a step reads
+// them.
 #pragma once
 
 #include <cstdint>
@@ -13,45 +14,46 @@
 
 namespace plimsoll::trainer {
 
-// What a thread takes to prepare a sample, in seconds.
+// The time that a thread takes to prepare a sample, in seconds.
 struct DataRate {
-  double seconds = 0;            // waiting for files included
-  double processor_seconds = 0;  // in which it keeps a core busy
+  double seconds = 0;            // includes waiting for files
+  double processor_seconds = 0;  // the part in which the thread keeps a core busy
 };
 
-// Prepares samples from `first` on in the slots, all rows at a time, on this thread: a few hundred,
-// for a fifth of a second, and for as long as a batch takes that has begun. nullopt: none can be
-// prepared.
+// Times this thread while it prepares samples in the slots, all rows at a time, starting with
+// sample `first`: a few hundred samples, or as many as take a fifth of a second; a batch that was
+// started is finished. nullopt: no sample can be prepared.
 std::optional<DataRate> MeasureDataRate(const data::Source& source, int64_t first,
                                         std::span<const graph::Slot> slots);
 
-// Samples a second of one rank.
+// Rates in samples a second, for one rank.
 struct DataSpeed {
-  double thread = 0;    // that a thread can prepare
-  int64_t workers = 0;  // 0: the thread that makes the steps prepares them, between steps
-  double prepared = 0;  // that the workers, or without any that thread, can prepare
-  double step = 0;      // that steps read whose data are ready
-  // What would let training wait less: "data.workers: 12 (6.76k/s)". Empty: nothing that is known,
-  // or it hardly waits.
+  double thread = 0;    // the rate at which one thread prepares samples
+  int64_t workers = 0;  // 0: the thread that makes the steps prepares samples, between steps
+  // The rate of all workers, or without workers of the thread that makes the steps.
+  double prepared = 0;
+  double step = 0;  // the rate at which steps read samples that are ready
+  // The settings that would let training wait less: "data.workers: 12 (6.76k/s)". Empty if no
+  // setting is known to help, or if training hardly waits.
   std::string way_out = {};
 
-  // The share of the time in which the step waits for its data; without workers never 0.
+  // The share of time in which the step waits for its data; without workers never 0.
   double WaitingShare() const;
-  bool HoldsBack() const;  // is that share worth a word?
+  bool HoldsBack() const;  // whether that share is large enough to be reported
 };
 
-// `workers` threads on as many cores as CoresOfRank. `samples`: of a step, that a rank reads;
-// `step_seconds`: what it takes.
+// Computes the rates for `workers` threads on `cores` cores (CoresOfRank). `samples`: the samples
+// of a step that a rank reads; `step_seconds`: the duration of a step.
 DataSpeed DataSpeedOf(const config::RunConfig& config, const DataRate& rate, int64_t workers,
                       int cores, double samples, double step_seconds);
 
-// "data: 1.19k samples/s a thread, 9.5k with 8 workers; the step takes 8.2k/s", and where data hold
-// training back " and would wait 45 % of the time: ", and way_out.
+// "data: 1.19k samples/s a thread, 9.5k with 8 workers; the step takes 8.2k/s". If data hold
+// training back, " and would wait 45 % of the time: " and way_out follow.
 std::string DataSpeedText(const DataSpeed& speed);
 nlohmann::ordered_json DataSpeedJson(const DataSpeed& speed);
 
-// "for large JPEG files data.decode: fast"; empty: the source has no such setting, or it
-// is fast.
+// "for large JPEG files data.decode: fast"; empty if the source has no such setting, or if the
+// setting is already `fast`.
 std::string FasterDecoding(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

@@ -8,7 +8,8 @@ namespace plimsoll::trainer {
 
 DeviceStart::DeviceStart(const config::RunConfig& config)
     : config_(config), pool_(ThreadsFrom(config)) {
-  runtime::GpuMeter::Find();  // notes what others held of the GPU, before this process does
+  // Notes how much of the GPU other processes held before this one used it.
+  runtime::GpuMeter::Find();
   made_ = std::async(std::launch::async, [this] { return MakeDevice(config_, pool_); });
 }
 

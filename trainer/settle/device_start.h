@@ -1,5 +1,5 @@
-// Makes the device of a run on a thread of its own, while the run is planned and reads its data: a
-// GPU's context and libraries take most of a second.
+// Creates the device of a run on a separate thread while the run is planned and reads its data,
+// because a GPU's context and libraries take most of a second.
 #pragma once
 
 #include <future>
@@ -14,11 +14,11 @@ namespace plimsoll::trainer {
 
 class DeviceStart {
  public:
-  // Begins. The configuration must outlive the start.
+  // Starts to create the device. `config` must outlive this object.
   explicit DeviceStart(const config::RunConfig& config);
 
-  // Waits until the device is there, and connects its ranks at the first call, by at most so many
-  // channels (Ranks::Connect). UserError when this build or machine has no such device.
+  // Waits until the device is created. The first call also connects its ranks, with at most
+  // `channels` channels (Ranks::Connect). UserError when this build or machine has no such device.
   runtime::Device& Connected(Ranks& ranks, int64_t channels);
 
  private:

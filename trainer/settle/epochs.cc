@@ -17,8 +17,8 @@ data::Draws StepOf(const config::RunConfig& config, const models::Model& model, 
   const config::TrainConfig& train = config.train;
   const int64_t ranks = config::DataRanks(config, started);
   int64_t samples = train.micro_batch * train.accumulate * ranks;
-  // `auto` cuts a batch that is given, or deals it out to ranks: until it has, the micro-steps of
-  // an update are not known.
+  // `auto` cuts a given batch into micro-steps, or distributes it to ranks. Until that is done, the
+  // number of micro-steps of an update is unknown.
   const bool is_given = train.global_batch || train.global_batch_tokens;
   if (train.micro_batch == 0 || (config.parallel.open_mesh() && is_given)) {
     samples = train.global_batch ? *train.global_batch

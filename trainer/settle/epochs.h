@@ -1,4 +1,4 @@
-// Epochs of a run file, which become steps once the data has been counted.
+// Converts the epochs of a run file to steps once the data has been counted.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace plimsoll::trainer {
 
-// Fills in what follows from train.epochs and the other keys that count epochs: opens the data and
-// counts it. Does nothing when the file has no such key. `started` as for LoadRun. UserError when
-// the data cannot be read, or has no epochs.
+// Opens the data, counts it, and fills in the values that follow from train.epochs and the other
+// keys that count epochs. Does nothing when the file has no such key. `started` as for LoadRun.
+// UserError when the data cannot be read, or has no epochs.
 void CountEpochs(config::Loaded& loaded, int64_t started);
 
-// The same for data that are open.
+// CountEpochs for data that are already open.
 void CountEpochsOf(const data::Source& source, const models::Model& model, config::Loaded& loaded,
                    int64_t started);
-// A step's samples, as one micro-step of all data ranks for each draw of data.
+// The samples of a step, as one micro-step of all data ranks for each draw of data.
 data::Draws StepOf(const config::RunConfig& config, const models::Model& model, int64_t started);
 
-// "90 epochs of 390.6 steps: 35157 steps"; empty when nothing counts in epochs.
+// "90 epochs of 390.6 steps: 35157 steps"; empty when no key counts in epochs.
 std::string EpochsText(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

@@ -17,11 +17,12 @@ namespace {
 
 using graph::Retention;
 
-// How much a reader takes in: names in a list, and ways in which blocks are treated.
+// Limits of what a reader takes in: the names in a list, and the ways in which blocks are treated.
 constexpr size_t kNames = 8, kWays = 4;
 
-// "mlp.gelu" for "block.3.mlp.gelu", "mlp.norm.whole" for "block.3.mlp.block.3.norm.whole", and
-// "mlp.up.weight" for a gathered parameter.
+// The decision's first tensor without its block: "mlp.gelu" for "block.3.mlp.gelu",
+// "mlp.norm.whole" for "block.3.mlp.block.3.norm.whole", and "mlp.up.weight" for a gathered
+// parameter.
 std::string NameInBlock(const memory::Decision& decision) {
   std::string name = decision.tensors.front();
   const std::string block = decision.block_name + ".";
@@ -37,10 +38,11 @@ std::string List(const std::vector<std::string>& names) {
                      names.size() - kNames + 1);
 }
 
-// The treatment of one block: "recompute norm_1, norm_2 and offload attn.qkv", or "keep all".
+// The text of how one block is treated: "recompute norm_1, norm_2 and offload attn.qkv", or "keep
+// all".
 class Treatment {
  public:
-  // The block of all decisions added; empty: none were added.
+  // The block of the decisions that were added; empty: none was added.
   const std::string& block() const { return block_; }
 
   void Add(const memory::Decision& decision, Retention retention) {
@@ -60,7 +62,7 @@ class Treatment {
  private:
   using Fates = std::vector<std::string>[3];  // names by Retention
 
-  // Lists the names with this retention, or "all but" the others where these are fewer.
+  // Lists the names with this retention, or "all but" the other names if these are fewer.
   static void Describe(const Fates& fates, Retention retention, std::string_view form,
                        std::string_view all, std::vector<std::string>& parts) {
     const std::vector<std::string>& names = fates[static_cast<size_t>(retention)];
@@ -81,7 +83,7 @@ class Treatment {
   Fates activations_, parameters_;
 };
 
-// "blocks 0-3: keep all", for each run of blocks that are treated alike.
+// Returns "blocks 0-3: keep all" for each run of consecutive blocks that are treated alike.
 std::vector<std::string> Runs(const std::map<int, Treatment>& blocks) {
   std::vector<std::string> runs;
   for (auto block = blocks.begin(); block != blocks.end();) {
@@ -99,7 +101,8 @@ std::vector<std::string> Runs(const std::map<int, Treatment>& blocks) {
   return runs;
 }
 
-// "12 blocks: keep all", the most frequent treatment first; used where treatments alternate.
+// Returns "12 blocks: keep all" for each treatment, the most frequent one first; used if treatments
+// alternate.
 std::vector<std::string> Counts(const std::map<int, Treatment>& blocks) {
   std::map<std::string, int> known;
   for (const auto& [block, treatment] : blocks) ++known[treatment.Text()];

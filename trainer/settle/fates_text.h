@@ -1,4 +1,4 @@
-// Which activations a plan recomputes or offloads, in words.
+// Describes in words which activations a plan recomputes or offloads.
 #pragma once
 
 #include <span>
@@ -9,8 +9,9 @@
 namespace plimsoll::trainer {
 
 // "blocks 0-7: recompute norm_1, norm_2, mlp.gelu; blocks 8-11: keep all". The names of a block's
-// tensors leave out the block. At most some 900 characters for any model: long lists end in "and 9
-// more", and where blocks are treated in many ways only the most frequent ways are listed.
+// tensors omit the block's name. The text has at most about 900 characters for any model: long
+// lists end in "and 9 more", and if blocks are treated in many ways, only the most frequent ways
+// are listed.
 std::string FatesText(std::span<const memory::Decision> decisions, const memory::Fates& fates);
 
 }  // namespace plimsoll::trainer

@@ -26,7 +26,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The model of a configuration whose model.init_from isn't empty; fills in what `settings` leave
+// The model of a configuration whose model.init_from isn't empty. Fills in what `settings` leaves
 // open.
 std::unique_ptr<models::Model> ModelOfFolder(const config::RunConfig& config, Settings& settings) {
   try {
@@ -39,7 +39,7 @@ std::unique_ptr<models::Model> ModelOfFolder(const config::RunConfig& config, Se
   }
 }
 
-// Sets model.vocab where the file names a tokenizer and gives no number.
+// Sets model.vocab if the file names a tokenizer and gives no number.
 void FollowTokenizer(config::RunConfig& config) {
   try {
     config.model.settings.Set("vocab", data::LoadTokenizer(config.data.tokenizer)->vocab_size());
@@ -76,7 +76,7 @@ void CheckTensorRanks(const config::RunConfig& config, const models::Model& mode
   }
 }
 
-// Says of keys that send tensors to the host where that is no other memory.
+// Warns about keys that send tensors to the host on a machine whose host memory is the device's.
 void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warnings) {
   if (!IsOneMemory(config)) return;
   const auto warn = [&](const char* key, bool asked) {
@@ -91,7 +91,7 @@ void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warni
   warn("checkpointing.offload", !config.checkpointing.offload.empty());
 }
 
-// The canvas of a model of images; none: it reads no images.
+// The size of the images that a model reads; nothing: it reads no images.
 std::optional<data::ImageSize> CanvasOf(const models::Model& model) {
   const auto images = model.inputs().find("images");
   if (images == model.inputs().end() || images->second.shape.rank() != 4) return std::nullopt;
@@ -99,8 +99,7 @@ std::optional<data::ImageSize> CanvasOf(const models::Model& model) {
   return data::ImageSize{shape.dim(1), shape.dim(2), shape.dim(3)};
 }
 
-// The preparation that a file of the folder says, for images of the size that the run's model
-// reads.
+// How a file of the folder prepares images, applied to the image size that the run's model reads.
 data::ImagePreparation PreparationIn(const std::string& file, const config::RunConfig& config,
                                      const std::string& folder, const data::ImageSize& canvas) {
   config::RunConfig own = config;
@@ -110,14 +109,14 @@ data::ImagePreparation PreparationIn(const std::string& file, const config::RunC
   return of_folder == canvas ? preparation : preparation.WithCanvas(canvas);
 }
 
-// Says where the classifier of the weights has more classes than the data.
+// Warns if the classifier of the weights has more classes than the data.
 void WarnOfIdleClasses(const config::RunConfig& config, std::vector<std::string>& warnings) {
   if (config.IsSet("model.classes")) return;
   const int64_t classes = config.model.settings.IntOr("classes", 0);
   std::optional<int64_t> given;
   try {
     given = config::ClassesOfData(config);
-  } catch (const UserError&) {  // to open the data fails, too
+  } catch (const UserError&) {  // opening the data will fail, too
     return;
   }
   if (!given || *given >= classes) return;
@@ -127,7 +126,7 @@ void WarnOfIdleClasses(const config::RunConfig& config, std::vector<std::string>
       config.Origin("model.init_from"), classes, *given, *given));
 }
 
-// Examples are packed by default only where the model keeps those of a row apart.
+// Examples are packed by default only if the model keeps the examples of a row separate.
 void FollowModel(config::Loaded& loaded) {
   config::RunConfig& config = loaded.config;
   if (config.IsSet("data.packing") || config.data.packing == config::Packing::kConcatenate) return;
@@ -147,7 +146,7 @@ void FollowModel(config::Loaded& loaded) {
       config.Origin("data.too_long"), model->family()));
 }
 
-// Tells the model what to learn of pairs.
+// Passes the settings of preference learning to the model.
 void SetPreference(const config::PreferenceConfig& preference, Settings& settings) {
   if (!preference.asked()) return;
   settings.Set(models::kPreferenceLoss, std::string(config::ToString(preference.loss)));
@@ -156,7 +155,7 @@ void SetPreference(const config::PreferenceConfig& preference, Settings& setting
   settings.Set(models::kPreferenceSftWeight, preference.sft_weight);
 }
 
-// Notes which settings a source has taken, and from where.
+// Records which settings a source has supplied, and where they come from.
 void NoteTaken(const std::vector<std::string>& taken, const std::string& how,
                config::Loaded& loaded) {
   std::string list;
@@ -167,8 +166,8 @@ void NoteTaken(const std::vector<std::string>& taken, const std::string& how,
   if (!taken.empty()) loaded.notes.push_back(fmt::format("pictures as {}: {}", how, list));
 }
 
-// For a model that makes images, pictures are prepared to be like them where the run file leaves it
-// open.
+// For a model that generates images, fills in how pictures are prepared, so that they look like its
+// images, if the run file leaves that open.
 void FollowMaker(const std::string& folder, config::Loaded& loaded) {
   config::RunConfig& config = loaded.config;
   const data::SourceKind* const kind = data::FindSource(config.data.source);
@@ -186,8 +185,7 @@ void FollowMaker(const std::string& folder, config::Loaded& loaded) {
   }
 }
 
-// Takes how pictures are prepared from the folder of the weights, where the run file leaves it
-// open.
+// Takes the preparation of pictures from the folder of the weights, if the run file leaves it open.
 void FollowPreparation(const std::string& folder, config::Loaded& loaded) {
   config::RunConfig& config = loaded.config;
   const data::SourceKind* const kind = data::FindSource(config.data.source);
@@ -219,7 +217,7 @@ config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& 
 
 config::Loaded LoadToRun(const std::string& path, const std::vector<std::string>& sets,
                          const config::RankCount& ranks, const std::string& weights) {
-  const std::string text = config::ReadFile(path);  // once: it may be a pipe
+  const std::string text = config::ReadFile(path);  // read once: the path may be a pipe
   RequireCudaBuild(text, path, sets);
   return LoadRunText(text, path, sets, ranks, weights);
 }
@@ -252,7 +250,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
 
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights) {
   config.model.init_from = weights;
-  // The folder has all tokens, unless it is the base of adapters.
+  // The folder's vocabulary has all tokens, unless the folder is the base of adapters.
   if (!config.lora.asked()) config.model.settings.Remove("vocab");
   for (const std::string& name : config.model.settings.Names()) {
     if (!config::FindKey("model." + name)->Applies(config)) config.model.settings.Remove(name);

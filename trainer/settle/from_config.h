@@ -14,28 +14,29 @@
 
 namespace plimsoll::trainer {
 
-// Loads a run file, and takes the settings that it leaves open from the checkpoint that it starts
-// from (model.init_from): of the model, and how pictures are prepared. parallel.data: auto takes
-// those of the ranks that the other axes leave. `weights`: a folder whose weights are used with the
-// run file, and which then says how pictures are prepared.
+// Loads a run file. Settings of the model and of how pictures are prepared that the file leaves
+// open are taken from the checkpoint that the run starts from (model.init_from). parallel.data:
+// auto becomes the number of ranks that the other axes leave. `weights`: a folder whose weights are
+// used with the run file; how pictures are prepared is then taken from that folder.
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
                        const config::RankCount& ranks = 1, const std::string& weights = "");
-// The same for a command that runs on the device: RequireCudaBuild first.
+// LoadRun for a command that runs on the device: calls RequireCudaBuild first.
 config::Loaded LoadToRun(const std::string& path, const std::vector<std::string>& sets,
                          const config::RankCount& ranks = 1, const std::string& weights = "");
-// The same as LoadRun for a text; messages call it `name`.
+// LoadRun for the text of a run file; messages call the file `name`.
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets = {},
                            const config::RankCount& ranks = 1, const std::string& weights = "");
 
-// The blocks of a model that have parameters, in order (graph/block.h).
+// The names of a model's blocks that have parameters, in order (graph/block.h).
 std::vector<std::string> BlocksOf(const models::Model& model);
-// The model of a folder, with the settings that a run may give next to weights: how texts are
-// padded, how labels are smoothed.
+// The model of the folder `weights`, with those settings that a run may give in addition to
+// weights: how texts are padded, how labels are smoothed.
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights);
-// UserErrors name the key, with its file and line.
+// Makes the model of a run. UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
-// data::LoadTokenizer; UserError when its ids exceed the model's vocabulary, or the model has none.
+// Calls data::LoadTokenizer. UserError when the tokenizer's ids exceed the model's vocabulary, or
+// when the model has no vocabulary.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
 
 }  // namespace plimsoll::trainer

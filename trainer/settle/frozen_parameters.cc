@@ -1,4 +1,5 @@
-// The parameters that train.freeze means, by the model's names or by those of its checkpoints.
+// Finds the parameters that train.freeze selects, by the model's names or by those of its
+// checkpoints.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,7 +27,8 @@ std::vector<std::string> NamesOf(const models::Model& model) {
   return names;
 }
 
-// The tensors of a checkpoint that make up a parameter, in the model's order; none of its states.
+// The tensors of a checkpoint that make up the model's parameters, in the model's order; tensors of
+// state are left out.
 std::vector<Part> PartsOfParameters(const models::Model& model) {
   const std::vector<std::string> names = NamesOf(model);
   const std::set<std::string> parameters(names.begin(), names.end());
@@ -44,7 +46,7 @@ bool Matches(const std::string& pattern, const Part& part, const std::string& pr
                              [&](const std::string& copy) { return MatchesGlob(pattern, copy); });
 }
 
-// "embed.token.weight, embed.position.weight, block.0.norm_1.weight, …"
+// The first few names: "embed.token.weight, embed.position.weight, block.0.norm_1.weight, …"
 std::string FirstOf(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
   const size_t shown = std::min(kShown, names.size());
@@ -64,7 +66,8 @@ std::string FirstOf(const std::vector<std::string>& names) {
                                        Shortened(pattern), FirstOf(own), others));
 }
 
-// Freezes the parameters whose tensors are all named; UserError where only some are.
+// Freezes the parameters all of whose tensors are named; UserError if only some of a parameter's
+// tensors are.
 void FreezeWhole(const RunConfig& config, const std::vector<Part>& parts,
                  const std::map<std::string, std::string>& pattern_of,
                  std::set<std::string>& frozen) {
@@ -87,7 +90,7 @@ void FreezeWhole(const RunConfig& config, const std::vector<Part>& parts,
   }
 }
 
-// Each objective has an update, which needs a parameter.
+// UserError unless each objective has a parameter to train, because each has an update.
 void RequireSomeTrained(const RunConfig& config, const models::Model& model,
                         const std::set<std::string>& frozen) {
   for (const models::Objective& objective : model.objectives()) {
@@ -111,7 +114,7 @@ std::vector<std::string> FrozenFrom(const RunConfig& config, const models::Model
   const std::vector<Part> parts = PartsOfParameters(model);
   const std::string prefix = model.checkpoint_table().prefix;
   std::set<std::string> frozen;
-  std::map<std::string, std::string> pattern_of;  // by a checkpoint's tensor
+  std::map<std::string, std::string> pattern_of;  // by the name of the checkpoint's tensor
   for (const std::string& pattern : config.train.freeze) {
     bool own = false, stored = false;
     for (const std::string& name : NamesOf(model)) {

@@ -21,9 +21,9 @@ namespace {
 
 using memory::DeviceProfile;
 
-constexpr char kKind[] = "gpu";  // of file
+constexpr char kKind[] = "gpu";  // the kind of file
 
-// Nothing when there is no file, or none for this version.
+// Returns nothing when no file exists, or when the file is of another version.
 std::optional<DeviceProfile> Read(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes) {
   const std::string path = CalibrationPath(folder, kKind, gpu);
@@ -76,7 +76,7 @@ std::string ProfileFolder(const config::RunConfig& config) {
   for (const MeshAxis& axis : mesh.axes()) {
     if (axis.ranks == 1) continue;
     name += fmt::format("{}-{}-", axis.name, axis.ranks);
-    // Tensor ranks always do; NCCL takes buffers for it.
+    // Data ranks may reduce maxima, for which NCCL takes buffers; tensor ranks always do.
     if (axis.reduces_maxima && axis.name == kDataAxis) name += "maxima-";
   }
   return fmt::format("{}/{}{}-channels", folder, name, config.parallel.nccl_max_ctas.value_or(0));

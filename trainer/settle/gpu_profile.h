@@ -1,10 +1,10 @@
-// The profile of the device that a run will use: the memory that its process takes besides the
-// arena.
+// The profile of the device that a run will use: the memory that its process takes in addition to
+// the arena.
 //
-// On a GPU the profile is the one that earlier runs measured there, kept in
+// On a GPU the profile is the one that earlier runs measured on that GPU, kept in
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/gpu-NAME.json
-// (data-4-tensor-2-8-channels/gpu-NAME.json for such a mesh, whose communicators take memory, too),
-// and otherwise the built-in one. Without a GPU, plans are made for an NVIDIA H200. The file is
+// (data-4-tensor-2-8-channels/gpu-NAME.json for such a mesh, because its communicators take memory,
+// too), or else the built-in one. Without a GPU, plans are made for an NVIDIA H200. The file is
 // checked before it is used; a bad file is ignored with a warning and replaced.
 #pragma once
 
@@ -25,20 +25,22 @@ memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 
 // The share of a GPU's memory that is proposed as memory.budget: the driver keeps some.
 inline constexpr double kGpuShare = 0.9;
-// Gives a run without memory.budget that share of the GPU that it plans for, if it does.
+// If a run has no memory.budget and is planned for a GPU, sets its budget to that share of the GPU.
 void TakeGpuAsBudget(config::RunConfig& config);
 
-// The folder in which the profiles of such runs are kept; empty: nowhere.
+// The folder in which profiles of runs with this mesh and this number of channels are kept; empty:
+// none are kept.
 std::string ProfileFolder(const config::RunConfig& config);
 
-// The profile of that GPU from the file, or the built-in one; on an NVIDIA H200 the larger of the
-// two. `channels`: of each communicator; 0: NCCL's choice. `folder` empty: no file is read.
+// The GPU's profile from the file, or the built-in one; for an NVIDIA H200 the larger of the two.
+// `channels`: the channels of each communicator; 0: NCCL's choice. If `folder` is empty, no file is
+// read.
 memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes, const Mesh& mesh = {},
                                   int64_t channels = 0);
 
-// Writes the measured profile unless the file holds one that takes more: other runs may load fewer
-// kernels, and a budget must hold for each run.
+// Writes the measured profile unless the file holds a profile with more overhead: other runs may
+// load fewer kernels, and a budget must hold for each run.
 void KeepProfile(const std::string& folder, const memory::DeviceProfile& measured);
 
 }  // namespace plimsoll::trainer

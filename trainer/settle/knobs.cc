@@ -23,7 +23,7 @@ using config::OnOrAuto;
 using config::PlaceOrAuto;
 using config::RunConfig;
 
-// The numbers of tensor ranks that divide all ranks. They may not divide the model.
+// The numbers of tensor ranks that divide the number of all ranks. Some may not divide the model.
 std::vector<std::string> TensorRanks(const RunConfig& open, const RunConfig& /*made*/,
                                      const models::Model& /*model*/) {
   std::vector<std::string> numbers;
@@ -34,7 +34,7 @@ std::vector<std::string> TensorRanks(const RunConfig& open, const RunConfig& /*m
   return numbers;
 }
 
-// The data ranks are those that are left, and the batch is dealt to them.
+// Sets the tensor ranks. The other ranks become data ranks, and the batch is distributed to them.
 void SetTensorRanks(RunConfig& run, const std::string& value) {
   config::ParallelConfig& parallel = run.parallel;
   if (value == "auto") {
@@ -61,7 +61,7 @@ std::vector<std::string> Stages(const RunConfig& /*open*/, const RunConfig& made
   return {"0", "1", "2", "3"};
 }
 
-// Whether an earlier part of the run had as many ranks.
+// Whether an earlier part of the run had the same number of ranks.
 bool HasAsManyRanks(const RunConfig& made, const ConfigTexts& earlier) {
   int64_t ranks = made.parallel.pipeline;
   for (const char* key : {"parallel.data", "parallel.tensor"}) {
@@ -72,13 +72,14 @@ bool HasAsManyRanks(const RunConfig& made, const ConfigTexts& earlier) {
   return ranks == made.parallel.ranks;
 }
 
-// Whether the batch was cut into as many micro-steps: of another batch it would be another cut.
+// Whether an earlier part of the run cut the batch into the same number of micro-steps; if the
+// batch has another size, the cut is another one.
 bool HasAsManyMicroSteps(const RunConfig& made, const ConfigTexts& earlier) {
   const auto accumulate = earlier.find("train.accumulate");
   return accumulate != earlier.end() && accumulate->second == std::to_string(made.train.accumulate);
 }
 
-// The micro-batches into which the batch can be cut.
+// The sizes of micro-batches into which the batch can be cut.
 std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
                               const models::Model& model) {
   const int64_t coupled = model.coupled_samples();
@@ -96,7 +97,7 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
     const bool shared = WhyNoSequence(cut, model).empty();
     (shared ? cuts : unshared).push_back(std::to_string(micro_batch));
   }
-  // If no cut of the batch can be shared, the first one is kept for its error message.
+  // If no cut of the batch can be shared, the first such cut is kept for its error message.
   if (cuts.empty() && !unshared.empty()) cuts.push_back(unshared.front());
   if (cuts.empty()) {
     throw open.Error("train.micro_batch",
@@ -125,31 +126,32 @@ bool GradientsOnHost(const RunConfig& config) {
   return config.memory.gradients == PlaceOrAuto::kHost;
 }
 
-// Whether a combination of choices that `open` leaves open does nothing, or less than another one.
+// Whether a combination of choices that `open` leaves open has no effect, or less effect than
+// another combination.
 bool IsDominated(const RunConfig& open, const RunConfig& made) {
   const bool several = made.train.accumulate > 1;
   const bool waits = !config::WaitsForGradients(made).empty();
-  // Where updates take gradients block by block, none leaves the device.
+  // If updates take gradients block by block, no gradient leaves the device.
   const bool taken = BlocksFirst(made) && InBackward(made) && !waits;
   if (open.memory.gradients == PlaceOrAuto::kAuto && GradientsOnHost(made) && (!several || taken)) {
     return true;
   }
   if (open.optimizer.in_backward != OnOrAuto::kAuto || waits) return false;
-  // Gradients that are carried on the device take their memory all the time. Elsewhere updates
-  // within the backward pass save what the other choice of the two is made for.
+  // Gradients that are carried on the device take memory all the time. In other cases, updates
+  // within the backward pass already save what the other choice would save.
   if (several && !BlocksFirst(made)) return InBackward(made) != GradientsOnHost(made);
   return BlocksFirst(made) && !InBackward(made);
 }
 
-// Whether what a knob chooses lives on the host.
+// Whether an open knob places tensors on the host.
 bool ChoosesHost(const RunConfig& open, const RunConfig& made) {
   return std::ranges::any_of(Techniques(), [&](const Knob& knob) {
     return knob.is_place() && knob.IsOpen(open) && knob.IsUsed(made);
   });
 }
 
-// What is on the host may be so of a part of the blocks. Not with blocks first: programs of all
-// micro-steps take long to plan.
+// The values of memory.host_blocks: tensors of only a part of the blocks may be on the host. With
+// blocks first, no part is tried, because programs of all micro-steps take long to plan.
 std::vector<std::string> HostBlocks(const RunConfig& open, const RunConfig& made,
                                     const models::Model& model) {
   constexpr int64_t kParts = 4;
@@ -162,7 +164,7 @@ std::vector<std::string> HostBlocks(const RunConfig& open, const RunConfig& made
   return values;
 }
 
-// Of the open knobs from `least` on.
+// Words for the open knobs whose reach is `least` or more.
 std::string WordsOf(const RunConfig& open, const RunConfig& made, Reach least) {
   std::vector<std::string> parts;
   for (const Knob& knob : Knobs()) {
@@ -268,7 +270,8 @@ const char* FirstOpen(const RunConfig& config) {
   if (config.checkpointing.policy == CheckpointPolicy::kAuto) return "checkpointing.policy";
   for (const Knob& knob : Knobs()) {
     const bool one_place = knob.is_place() && IsOneMemory(config);
-    const bool of_places = std::string_view(knob.key) == "memory.host_blocks";  // no choice alone
+    // This knob alone is no choice.
+    const bool of_places = std::string_view(knob.key) == "memory.host_blocks";
     if (knob.IsOpen(config) && !one_place && !of_places) return knob.key;
   }
   return nullptr;
@@ -294,7 +297,7 @@ std::vector<RunConfig> Advised(const Knob& knob, const RunConfig& run, const mod
   std::vector<RunConfig> advised;
   const auto add = [&](const std::string& other) { knob.set(advised.emplace_back(open), other); };
   if (value == "auto") return advised;
-  // On the host it takes of memory.host_budget.
+  // A tensor on the host counts against memory.host_budget.
   if (knob.is_place() && knob.IsUsed(run) && (IsOneMemory(run) || run.memory.host_budget)) {
     add(knob.unused());
   }
@@ -374,7 +377,7 @@ std::string KeepChoices(RunConfig& run, const ConfigTexts& earlier) {
     try {
       knob.set(made, value->second);
     } catch (const UserError&) {
-      continue;  // impossible with another batch
+      continue;  // the value is impossible with another batch
     }
     if (!knob.goes_on(made, earlier)) continue;
     run = std::move(made);
@@ -417,7 +420,7 @@ nlohmann::ordered_json ChoicesJson(const RunConfig& open, const RunConfig& made)
   for (const Knob& knob : Knobs()) {
     const std::string value = knob.get(made);
     if (!knob.IsOpen(open) || value == "auto") continue;
-    // Numbers and true are JSON's own.
+    // Numbers and booleans have JSON types.
     choices[knob.key] = knob.is_place() ? ordered_json(value) : ordered_json::parse(value);
     if (knob.follows == nullptr) continue;
     choices[knob.follows] = ordered_json::parse(config::FindKey(knob.follows)->Text(made));

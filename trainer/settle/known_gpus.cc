@@ -12,7 +12,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// By NVIDIA's data sheets, its list of compute capabilities, and nvidia-smi.
+// Sources: NVIDIA's data sheets, its list of compute capabilities, and nvidia-smi.
 constexpr KnownGpu kGpus[] = {
     {"v100", "NVIDIA V100", 7, 0, 16, 16160},
     {"v100-32gb", "NVIDIA V100 32 GB", 7, 0, 32, 32510},
@@ -42,7 +42,8 @@ constexpr KnownGpu kGpus[] = {
     {"5090", "NVIDIA GeForce RTX 5090", 12, 0, 32, 32607},
 };
 
-// What tells cards apart: "RTX 4090" and "rtx-4090" are 4090, "RTX 6000 Ada Generation" is 6000ada.
+// The part of a name that tells cards apart: "RTX 4090" and "rtx-4090" give 4090, "RTX 6000 Ada
+// Generation" gives 6000ada.
 std::string Compact(std::string_view name) {
   std::string compact;
   for (const unsigned char c : name) {
@@ -58,7 +59,7 @@ std::string Compact(std::string_view name) {
   return compact;
 }
 
-// By its key, its name, or either with its memory: "a100-80gb".
+// Whether `compact` is the GPU's key, its name, or either with its memory: "a100-80gb".
 bool IsCalled(const KnownGpu& gpu, const std::string& compact) {
   const std::string memory = fmt::format("{}gb", gpu.sold_gb);
   for (const char* name : {gpu.key, gpu.name}) {

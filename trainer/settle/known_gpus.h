@@ -1,4 +1,5 @@
-// GPUs that users can name without having one here, with the facts that a configuration needs.
+// GPUs that users can name without having one in this machine, with the facts that a configuration
+// needs.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,11 @@
 namespace plimsoll::trainer {
 
 struct KnownGpu {
-  const char* key;     // on the command line: "h200"
+  const char* key;     // the name on the command line: "h200"
   const char* name;    // "NVIDIA H200"
   int major, minor;    // compute capability
-  int64_t sold_gb;     // of memory, by its maker
-  int64_t memory_mib;  // as the driver reports it: less where error correction takes a part
+  int64_t sold_gb;     // gigabytes of memory, by its maker
+  int64_t memory_mib;  // as the driver reports it: less if error correction takes a part
 
   int64_t memory_bytes() const { return memory_mib << 20; }
 };
@@ -22,9 +23,9 @@ std::span<const KnownGpu> KnownGpus();
 // The values that --device takes: "cpu, v100, …".
 std::string DeviceNames();
 
-// Also finds a card by its maker's name and with its memory: "RTX 4090", "a100-80gb". UserError
-// that suggests the nearest name and lists all names when `key`, the value of `option`, is none of
-// these.
+// Finds the GPU by its key, by its maker's name, or by either with its memory: "RTX 4090",
+// "a100-80gb". `key` is the value of `option`. If no GPU has that name, a UserError suggests the
+// nearest name and lists all names.
 const KnownGpu& RequireGpu(const std::string& key, const std::string& option = "--device");
 
 }  // namespace plimsoll::trainer

@@ -1,4 +1,4 @@
-// The linear layers of a model, as its forward pass has them.
+// Finds the linear layers of a model in its forward pass.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace plimsoll::trainer {
 
-// The programs that compute the losses of one sample of that many tokens: not for training, where
-// one sample may be too few.
+// The programs that compute the losses of one sample of `sequence` tokens. They are not for
+// training, because one sample may be too few for that.
 std::vector<graph::Program> LossPrograms(const models::Model& model, int64_t sequence);
 
 // The weights of linear layers in blocks (graph/block.h), by the name of the block.

@@ -1,6 +1,6 @@
-// The speed of the link between GPU and host, for runs that may keep something of a step on the
-// host: weights, gradients, state, activations. It is measured once, by all ranks at the same time,
-// as they share the host's memory; the slowest one counts. It is kept in
+// Measures the speed of the link between GPU and host, for runs that may keep weights, gradients,
+// optimizer state or activations on the host. All ranks measure once and at the same time, because
+// they share the host's memory; the slowest rank's speed counts. It is kept in
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/link-NAME.json
 // (link-NAME-N-ranks.json for N ranks). The file is checked before it is used; a bad file is
 // ignored with a warning and replaced.
@@ -17,14 +17,15 @@
 
 namespace plimsoll::trainer {
 
-// Measures the link unless it is known, or needs not be: the run keeps nothing on the host, or its
-// times are not those of this machine (memory.calibrate, memory.calibration, --device). All ranks
-// of the run call, before anything uses the GPU; if `ranks` are not as many, nothing is measured.
+// Measures the link, unless its speed is known or not needed. It is not needed if the run keeps
+// nothing on the host, or if its times are not those of this machine (memory.calibrate,
+// memory.calibration, --device). All ranks of the run call this before anything uses the GPU; if
+// `ranks` doesn't have as many ranks as the run, nothing is measured.
 void MeasureLink(
     const config::RunConfig& config, runtime::RankGroup& ranks,
     const std::function<std::optional<runtime::HostLink>()>& measure = runtime::MeasureHostLink);
 
-// As measured for such runs; nullopt: not yet.
+// The speed that was measured for such runs; nullopt: none was measured yet.
 std::optional<memory::LinkRates> KnownLink(const config::RunConfig& config);
 
 // "link 52.1 GB/s to the GPU, 53.0 back, 48.2 and 47.9 both ways at once: measured".

@@ -27,9 +27,11 @@ namespace {
 
 // Data of at most this many bytes are read in full.
 constexpr int64_t kMostRead = int64_t{8} << 20;
-constexpr int64_t kMostRows = int64_t{256} << 20;  // bytes of samples that it fills in
+// Bytes of samples that a look at the data fills in.
+constexpr int64_t kMostRows = int64_t{256} << 20;
 
-// What the first data rank reads, as training counts it; of a batch that is to be cut as StepOf.
+// The samples that the first data rank reads, as training counts them; if the batch is still to be
+// cut, as StepOf counts them.
 data::Draws FirstDraws(const config::RunConfig& config, const models::Model& model,
                        int64_t started) {
   if (config.train.micro_batch == 0) return StepOf(config, model, started);
@@ -39,7 +41,7 @@ data::Draws FirstDraws(const config::RunConfig& config, const models::Model& mod
           .data_ranks = config::DataRanks(config, started)};
 }
 
-// The inputs that data fill, for a few samples.
+// Slots for the inputs that data fill, with room for a few samples.
 class FirstSlots {
  public:
   FirstSlots(const config::RunConfig& config, const models::Model& model, int64_t samples) {
@@ -58,11 +60,11 @@ class FirstSlots {
   }
 
   std::span<const graph::Slot> get() const { return slots_; }
-  // False of rows that would take too much memory for a look at them.
+  // False if the rows would take too much memory for a look at the data.
   bool can_be_filled() const { return bytes_ <= kMostRows; }
 
  private:
-  // Numbers that the loss is weighted by have no rows, and those of random draws are no data.
+  // Skips the weights of the loss, which have no rows, and random draws, which are not data.
   void Add(const graph::Tensor& tensor, int64_t samples) {
     const graph::Shape& shape = tensor.type.shape;
     if (tensor.role != graph::Role::kInput || shape.rank() == 0 || shape.dim(0) != samples) return;
@@ -72,7 +74,7 @@ class FirstSlots {
     bytes_ += tensor.bytes();
   }
 
-  // Makes room for the rows.
+  // Allocates the rows.
   void Allocate() {
     for (graph::Slot& slot : slots_) {
       slot.bytes = rows_.emplace_back(static_cast<size_t>(slot.type.bytes()));
@@ -80,11 +82,11 @@ class FirstSlots {
   }
 
   std::vector<graph::Slot> slots_;
-  int64_t bytes_ = 0;                         // of all rows
-  std::vector<std::vector<std::byte>> rows_;  // of each slot
+  int64_t bytes_ = 0;                         // bytes of all rows
+  std::vector<std::vector<std::byte>> rows_;  // the bytes of each slot
 };
 
-// nullopt: to compile the model fails, too, and says why.
+// nullopt: the model cannot be compiled; compiling it later reports why.
 std::optional<FirstSlots> SlotsFor(const config::RunConfig& config, const models::Model& model,
                                    int64_t samples) {
   try {
@@ -94,8 +96,8 @@ std::optional<FirstSlots> SlotsFor(const config::RunConfig& config, const models
   }
 }
 
-// Throws what training would throw. nullptr: the data are too large to be opened for a plan, or the
-// model cannot be compiled. They are opened once, as to read them may take long.
+// Opens the data once, because reading them may take long. Throws the errors that training would
+// throw. nullptr: the data are too large to be opened for a plan, or the model cannot be compiled.
 std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models::Model& model,
                                    int64_t started, std::optional<DataRate>* rate) {
   const int64_t micro_batch = config.train.micro_batch;
@@ -103,7 +105,7 @@ std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models
   if (micro_batch > 0) samples = std::min(samples, micro_batch);
   const std::optional<FirstSlots> slots = SlotsFor(config, model, samples);
   if (!slots) return nullptr;
-  // Calls read(slots). Where that fails, the error names the shapes of whole micro-batches, as in
+  // Calls read(slots). If that fails, the error names the shapes of full micro-batches, as in
   // training.
   const auto with_slots = [&](const auto& read) {
     try {
@@ -125,7 +127,7 @@ std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models
     if (read.can_be_filled()) RequireAll(config, *source, read.get());
   });
   if (slots->can_be_filled() && rate != nullptr && HasDataWorkers(config)) {
-    *rate = MeasureDataRate(*source, samples, slots->get());  // the first ones were a warm-up
+    *rate = MeasureDataRate(*source, samples, slots->get());  // the first samples were a warm-up
   }
   if (config.train.eval_every > 0) HeldOutFrom(config, *source);
   return source;
@@ -136,7 +138,7 @@ std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models
 void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>* rate) {
   const config::RunConfig& config = loaded.config;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  // What contradicts in the file comes before the data, as in training.
+  // As in training, contradictions in the file are reported before errors of the data.
   if (!LeavesChoice(config) && FirstOpenLayout(config) == nullptr) CompileFrom(config, *model);
   const bool counts = !config::EpochsKey(config).empty();
   const auto warn = [&](const std::string& why) {
@@ -151,7 +153,7 @@ void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>
     }
     try {
       CountEpochsOf(*source, *model, loaded, started);
-    } catch (const UserError& error) {  // memory does not depend on it
+    } catch (const UserError& error) {  // memory does not depend on epochs
       warn(error.what());
     }
   } catch (const UserError& error) {

@@ -1,4 +1,4 @@
-// What a plan sees of the data, without reading much of them.
+// Checks the data of a run for a plan, without reading much of them.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace plimsoll::trainer {
 
-// Looks at the data as training does when it starts, for a plan: names, headers, numbers of
-// classes, shapes and the first samples, but large texts and volumes are not read. UserErrors are
-// those of training. Data that aren't on this machine are a warning. Counts epochs as CountEpochs,
-// or leaves them open with a warning. `rate`: where to put the speed of a thread that prepares
-// samples, of a source that may have such threads and is open; nullptr: nothing is timed.
+// Checks the data for a plan as training does when it starts: names, headers, numbers of classes,
+// shapes and the first samples; large texts and volumes are not read. Throws the UserErrors that
+// training would throw. If the data aren't on this machine, only warns. Counts epochs as
+// CountEpochs does, or leaves them open with a warning. `rate` receives the speed of a thread that
+// prepares samples, if the source may have such threads and was opened; nullptr: nothing is timed.
 void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>* rate = nullptr);
 
 }  // namespace plimsoll::trainer

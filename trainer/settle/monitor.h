@@ -15,7 +15,7 @@ struct Monitor {
   bool IsBetter(double value, double than) const {
     return larger_is_better ? value > than : value < than;
   }
-  // A value that every number is better than.
+  // A value that is worse than every number.
   double Worst() const;
 };
 

@@ -1,4 +1,4 @@
-// optimizer.name: muon: which matrices of a model it updates.
+// Finds the matrices of a model that optimizer.name: muon updates.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace plimsoll::trainer {
 
-// The weights of linear layers in blocks, with the rows of each of the matrices that are stacked in
-// them (q, k and v; gate and up): those that tensor ranks would split, or else the tensors of
-// checkpoints. `sequence`: of a sample, in tokens.
+// The weights of linear layers in blocks. Each weight has the rows of each matrix that is stacked
+// in it (q, k and v; gate and up): the matrices that tensor ranks would split, or else the tensors
+// of checkpoints. `sequence`: the tokens of a sample.
 std::vector<optim::MuonOptions::Stacked> MuonMatrices(const models::Model& model, int64_t sequence);
 
-// UserError where the model has no such matrices, or where the run freezes or splits them.
+// UserError if the model has no such matrices, or if the run freezes or splits them.
 optim::MuonOptions MuonFrom(const config::RunConfig& config, const models::Model& model);
 
 }  // namespace plimsoll::trainer

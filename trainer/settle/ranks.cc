@@ -24,11 +24,11 @@ namespace {
 using nlohmann::json;
 using runtime::AvailableMemoryBytes;
 
-// Ranks that take from the same memory: of a host, or of a control group there.
+// Ranks that take memory from the same host, or from the same control group of a host.
 struct Sharing {
   std::vector<size_t> ranks;
   int64_t bytes = 0;
-  int64_t most = 0;  // of one rank
+  int64_t most = 0;  // the most that one rank takes
   int64_t available = AvailableMemoryBytes::kNoLimit;
 
   void Add(size_t rank, int64_t of_rank, int64_t left) {
@@ -77,8 +77,8 @@ size_t FirstOfStage(const Mesh& mesh, size_t rank) {
   return mesh.Has(kPipelineAxis) ? static_cast<size_t>(mesh.RankAt({{kPipelineAxis, stage}})) : 0;
 }
 
-// The first rank whose text differs from that of the first rank of its stage; 0: none does. All
-// ranks call.
+// The first rank whose text differs from that of the first rank of its stage; 0: no rank's text
+// differs. All ranks call.
 size_t FirstThatDiffers(runtime::World& world, const std::string& text, const Mesh& mesh = {}) {
   const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", Fnv1a(text)));
   for (size_t rank = 1; rank < all.size(); ++rank) {
@@ -91,7 +91,7 @@ std::string Joined(const std::vector<std::string>& lines) {
   return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
-// Names the first line in which a rank's text differs from the first one's; they differ.
+// Names the first line in which a rank's text differs from the first rank's. The texts must differ.
 std::string FirstDifference(const std::string& first, const std::string& text, size_t first_rank,
                             size_t rank, std::string_view what) {
   std::istringstream first_lines(first), rank_lines(text);
@@ -113,7 +113,7 @@ void RequireSameLines(runtime::World& world, const Mesh& mesh,
   const std::string text = Joined(lines);
   const size_t rank = FirstThatDiffers(world, text, mesh);
   if (rank == 0) return;
-  // The lines themselves travel only now.
+  // The texts themselves are sent only if their hashes differ.
   const std::vector<std::string> texts = world.Gather(text);
   const size_t first = FirstOfStage(mesh, rank);
   throw UserError(fmt::format(
@@ -123,13 +123,13 @@ void RequireSameLines(runtime::World& world, const Mesh& mesh,
 constexpr std::string_view kCarried = "carried tensors";
 constexpr std::string_view kCollectives = "collectives";
 
-// Where arguments lie.
+// The offsets of the node's arguments.
 std::string Places(const graph::Program& program, const graph::Node& node,
                    const runtime::Layout& layout) {
   std::vector<int64_t> places;
   for (const auto* ids : {&node.inputs, &node.outputs}) {
     for (const graph::TensorId id : *ids) {
-      // A view of a rank's own part lies elsewhere on each rank, its base does not.
+      // A view of a rank's own part has another offset on each rank, but its base has the same.
       if (id != graph::kNoTensor) places.push_back(layout.offset(program.Root(id)));
     }
   }
@@ -139,7 +139,7 @@ std::string Places(const graph::Program& program, const graph::Node& node,
 }  // namespace
 
 std::string HostMemoryProblem(std::span<const HostShare> ranks, runtime::DeviceKind device) {
-  // By host and control group; 0: the whole host.
+  // By host and control group; control group 0: the complete host.
   std::map<std::pair<int64_t, uint64_t>, Sharing> all;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const HostShare& share = ranks[rank];
@@ -183,7 +183,8 @@ CommonLines CommonLinesOf(const CompiledStep& compiled) {
     const graph::Program& program = *compiled.programs[p];
     for (const graph::Node& node : program.nodes()) {
       const std::optional<parallel::RankCall> call = parallel::CallOf(program, node);
-      // Each rank awaits a collective where it needs the result.
+      // Each rank waits for a collective where it needs the result, so the ends may be ordered
+      // differently.
       if (!call || call->done()) continue;
       std::string line = fmt::format("{} in program '{}'", Text(*call), program.name());
       if (gpu) line += " at " + Places(program, node, compiled.plan.programs[p].layout);
@@ -225,7 +226,7 @@ std::string FingerprintOf(const CompiledStep& compiled) {
   for (size_t p = 0; p < compiled.programs.size(); ++p) {
     const graph::Program& program = *compiled.programs[p];
     hash = Fnv1a(graph::ToText(program), hash);
-    // A view of a rank's own part lies elsewhere on each rank.
+    // A view of a rank's own part has another offset on each rank.
     for (size_t id = 0; id < program.tensors().size(); ++id) {
       if (program.tensors()[id].alias) continue;
       const int64_t offset = compiled.plan.programs[p].layout.offset(static_cast<int>(id));

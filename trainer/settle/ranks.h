@@ -23,61 +23,64 @@
 
 namespace plimsoll::trainer {
 
-// The memory of the hosts that ranks share: what all ranks of one host take together must be there
-// before any of them takes it.
+// The memory of hosts that several ranks share. The sum of what all ranks of a host take must be
+// available before any rank takes its part.
 
-// Of one rank.
+// The share of one rank.
 struct HostShare {
   int64_t leader = 0;  // the first rank of its host (runtime::World::host_leader)
   std::string host;    // its name
-  int64_t bytes = 0;   // that this rank will take of its host's memory
+  int64_t bytes = 0;   // what this rank will take of its host's memory
   runtime::AvailableMemoryBytes available = {};
 };
 
-// Why the shares of all ranks, in their order, don't fit: the first host, or control group of a
-// host, that lacks memory, with its ranks and their sum. Empty when all fit. A single rank of a
-// host has a check of its own (Session). On a GPU the memory is pinned and memory.host_budget
-// bounds it, on the CPU it is the plan's.
+// Returns why the shares of all ranks, in the order of ranks, don't fit: names the first host, or
+// control group of a host, that lacks memory, with its ranks and the sum of their shares. Empty
+// when all fit. A host with a single rank is checked elsewhere (Session). On a GPU the shares are
+// pinned memory, bounded by memory.host_budget; on the CPU they are the plan's memory.
 std::string HostMemoryProblem(std::span<const HostShare> ranks, runtime::DeviceKind device);
 
-// UserError with ExitCode::kBudgetNotMet on every rank when there is such a problem. All ranks
-// call, before any of them allocates.
+// UserError with ExitCode::kBudgetNotMet on every rank when HostMemoryProblem finds a problem. All
+// ranks call, before any of them allocates.
 void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind device,
                        const runtime::AvailableMemoryBytes& available);
 
-// What all ranks must have in common before the first step. Each rank compiles its own programs,
-// which may differ in local ops: what is recomputed, fused or copied, how much scratch memory there
-// is.
+// The functions below check what all ranks must have in common before the first step. Each rank
+// compiles its own programs. Their local ops may differ: which tensors are recomputed, fused or
+// copied, and how much scratch memory is available.
 
-// UserError on every rank, naming the first rank that differs, unless all pass the same text. All
-// ranks call. `what`: "configurations".
+// Throws a UserError on every rank unless all ranks pass the same text; the error names the first
+// rank that differs. All ranks call. `what` names the text: "configurations".
 void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
 
-// Lines that must be equal on all ranks, or on those of a pipeline's stage.
+// Lines that must be equal on all ranks, or on all ranks of a pipeline's stage.
 struct CommonLines {
-  // The collectives (parallel/rank_calls.h), in the order of the programs: ranks that issue those
-  // of several axes in different orders can wait for each other forever. On a GPU also the places
-  // of their tensors and the size of the arena, which ranks register together.
+  // The collectives (parallel/rank_calls.h), in the order of the programs: ranks that issue the
+  // collectives of several axes in different orders can wait for each other forever. On a GPU the
+  // lines also have the offsets of the collectives' tensors and the size of the arena, because the
+  // ranks register them together.
   std::vector<std::string> collectives;
-  // The carried tensors, with their types: together they make a snapshot.
+  // The carried tensors with their types; all of them together make a snapshot.
   std::vector<std::string> carried;
 };
 CommonLines CommonLinesOf(const CompiledStep& compiled);
 
-// Names the first line in which a rank differs from the first rank of its stage; empty: none.
+// Names the first line in which `rank` differs from the first rank of its stage; empty: no line
+// differs.
 std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank,
                          int64_t first_rank = 0);
 
-// Throws a UserError on every rank that names the first line in which a rank differs from rank 0.
-// All ranks call.
+// Throws a UserError on every rank if the lines of a rank differ from those of the first rank of
+// its stage; the error names the first such line. All ranks call.
 void RequireAgreement(runtime::World& world, const CompiledStep& compiled);
 
-// Tells programs and their plans apart: a hash of their text and places, and the sizes of arenas.
+// Identifies programs and their plans: a hash of their text, their tensors' offsets and the sizes
+// of arenas.
 std::string FingerprintOf(const CompiledStep& compiled);
 
-// All ranks of the group call and run `action`. Returns on every rank the message of the UserError
-// on the first rank where `action` throws one, with that rank's number when there are several
-// ranks; empty when none throws.
+// Runs `action` on all ranks of the group; all ranks call. Returns on every rank the message of the
+// UserError of the first rank on which `action` throws one, with that rank's number when there are
+// several ranks; empty when no rank throws.
 std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action);
 
 class Ranks {
@@ -85,23 +88,23 @@ class Ranks {
   // All ranks call. InternalError unless the mesh has as many ranks as the world.
   Ranks(runtime::World& world, Mesh mesh) : world_(world), mesh_(world, std::move(mesh)) {}
 
-  // Makes the communicators between the ranks' devices; the devices must outlive them. `channels`:
-  // at most, of each communicator; 0: NCCL's choice.
+  // Creates the communicators between the ranks' devices; the devices must outlive them.
+  // `channels`: the most channels of each communicator; 0: NCCL's choice.
   void Connect(runtime::Device& device, int64_t channels) {
     mesh_.Connect(device, static_cast<int>(channels));
   }
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
-  bool first() const { return rank() == 0; }  // the one that prints and writes
+  bool first() const { return rank() == 0; }  // the first rank prints and writes
   bool first_on_host() const { return world_.local_rank() == 0; }
   runtime::RankGroup& group() { return world_; }
   const Mesh& mesh() const { return mesh_.mesh(); }
   const MeshPosition& position() const { return mesh_.position(); }
-  // The ranks that this rank shares an axis with; nullptr where it is alone.
+  // The ranks that share an axis with this rank; nullptr for an axis of one rank.
   const runtime::AxisGroups& groups() const { return mesh_.groups(); }
   const ops::AxisCommunicators& communicators() const { return mesh_.communicators(); }
-  // To the neighbouring stages; nullptr without stages.
+  // The link to the neighbouring stages; nullptr without stages.
   runtime::StageLink* stage_link() const { return mesh_.stage_link(); }
 
   void Barrier() { world_.Barrier(); }
@@ -123,12 +126,12 @@ class Ranks {
     trainer::RequireAgreement(world_, compiled);
   }
 
-  // The model's FLOPs are those of all stages. All ranks call.
+  // Sets the model's FLOPs to the sum over all stages. All ranks call.
   void AddUpStages(CompiledStep& compiled);
-  // The time of a step of all stages, by each rank's own rates. All ranks call.
+  // The time of a step of all stages, predicted with each rank's own rates. All ranks call.
   double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 
-  // UserError on every rank unless the ranks' hosts have the memory for these plans.
+  // UserError on every rank unless the ranks' hosts have enough memory for these plans.
   void RequireHostMemory(const CompiledStep& compiled);
 
   // See runtime::World.

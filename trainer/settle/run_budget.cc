@@ -28,7 +28,7 @@ struct MemoryHere {
   const char* whose = "";
 };
 
-// The memory that a key is about: the GPU's or the machine's.
+// The memory that a key is about: the GPU's, or the machine's.
 MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
   if (key != "memory.budget" || DeviceFrom(config) == runtime::DeviceKind::kCpu) {
     const int64_t total = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);

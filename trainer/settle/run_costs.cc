@@ -74,7 +74,7 @@ std::vector<CompiledStep> CompileOtherStages(const models::Model& model,
   for (int64_t stage = 1; stage < mesh.ranks(kPipelineAxis); ++stage) {
     CompileOptions options = first.options;
     options.rank = mesh.RankAt({{kPipelineAxis, stage}});
-    options.dump_directory.clear();  // the first stage's programs are there
+    options.dump_directory.clear();  // the first stage dumps its programs
     others.push_back(Compile(model, options));
   }
   return others;

@@ -114,11 +114,11 @@ void RequireFp8Units(const config::RunConfig& config) {
 }
 
 Mesh MeshFrom(const config::RunConfig& config) {
-  // Of tensors with scales of earlier steps.
+  // Maxima of tensors that use scales of earlier steps are reduced over data ranks.
   const bool maxima = config.amp.fp8_recipe == config::Fp8Recipe::kDelayed;
   std::vector<MeshAxis> axes = {DataAxis(config.parallel.data_ranks(), maxima),
                                 TensorAxis(config.parallel.tensor_ranks())};
-  // Ranks of a stage are neighbours.
+  // The ranks of a stage are consecutive.
   if (config.parallel.pipeline > 1) {
     axes.insert(axes.begin(), PipelineAxis(config.parallel.pipeline));
   }

@@ -1,4 +1,4 @@
-// The devices, cores and ranks that a run is for.
+// Finds the devices, cores and ranks that a run is for.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace plimsoll::trainer {
 
-// The cores that this process may use, by its binding and by a container's or a batch job's limit.
-// Ranks of a host may share them (core_share.h).
+// The number of cores that this process may use, by its binding and by the limit of a container or
+// of a batch job. Ranks of a host may share these cores (core_share.h).
 int OwnCores();
-// As many threads, for plans: all that plan at the same time share them.
+// A pool of OwnCores() threads for planning; all code that plans at the same time shares the pool.
 std::shared_ptr<ThreadPool> PlanningThreads();
 // ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and no one
 // else, has bound this process to some of the host's cores; otherwise empty.
@@ -26,48 +26,51 @@ std::string BoundCoresNote();
 // Threads to compute with: train.threads, or one for each of OwnCores().
 int ThreadsFrom(const config::RunConfig& config);
 
-// UserError where the text of a run file says `device: cuda` and this build has no CUDA. For
-// commands that run on the device, before they load the file: what else they would complain of,
-// data or a budget, is of no use there.
+// UserError if the text of a run file says `device: cuda` and this build has no CUDA. Commands that
+// run on the device call this before they load the file: without CUDA, complaints about data or a
+// budget would not help the user.
 void RequireCudaBuild(const std::string& text, const std::string& name,
                       const std::vector<std::string>& sets);
 
 // The device kind of a run, from `device:`; auto means a GPU where this build can use one.
 runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
-// Whether the host's memory is the device's, so that nothing is won by a place on the host: on a
-// CPU, unless debug.host_apart asks for a GPU's choices.
+// Whether the host's memory is the device's memory, so that placement on the host saves nothing:
+// true on a CPU, unless debug.host_apart asks for a GPU's choices.
 bool IsOneMemory(const config::RunConfig& config);
-// What a plan takes of the memory that memory.budget bounds, beside the process's other parts.
+// The bytes that a plan takes of the memory that memory.budget bounds, without the process's other
+// parts.
 int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan);
-// The pool must outlive the device. UserError when this build or machine has no such device.
+// Creates the run's device. The pool must outlive the device. UserError when this build or machine
+// has no such device.
 std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool);
 
-// A GPU, and all its memory.
+// A GPU and its total memory.
 struct Card {
   std::string name;
   int64_t memory_bytes;
 };
-// The GPU that `config` names, or this machine's; nothing: there is none.
+// The GPU that `config` names, or this machine's; nothing: no GPU exists.
 std::optional<Card> CardFrom(const config::RunConfig& config);
 // The name of the GPU that `config` plans for: the one it names, this machine's, or, without one,
 // an NVIDIA H200. Empty on the CPU.
 std::string GpuFrom(const config::RunConfig& config);
 
-// UserError where the GPU of a run with 8-bit linear layers has no matrix units for them.
+// UserError if the run has 8-bit linear layers and its GPU has no matrix units for them.
 void RequireFp8Units(const config::RunConfig& config);
 
 // The mesh's axes in their fixed order, each with as many ranks as the configuration gives it; auto
-// counts as one. Everything that is compiled, run, written and printed follows this list.
+// counts as one rank. All code that compiles, runs, writes or prints the axes follows this list.
 Mesh MeshFrom(const config::RunConfig& config);
 
-// The ranks that share the mesh, also while it is open.
+// The number of ranks that share the mesh, also while the mesh is open.
 int64_t RanksFrom(const config::RunConfig& config);
 
-// The same axes, with one rank along each.
+// A mesh with the same axes, with one rank along each.
 Mesh MeshOfOne();
 
-// config::RequireStarted for ranks that were started, or are planned for; then sets parallel.ranks
-// and, unless the mesh is open, the ranks of its axes. Closes keys that have no effect.
+// Calls config::RequireStarted for ranks that were started, or are planned for. Then sets
+// parallel.ranks and, unless the mesh is open, the ranks of its axes, and closes keys that have no
+// effect.
 void CheckMesh(config::RunConfig& config, int64_t ranks);
 
 }  // namespace plimsoll::trainer

@@ -33,8 +33,8 @@ using nlohmann::json;
 
 namespace {
 
-// Why the chosen plan is none of the variants that make the other choice, which is `other_value`;
-// empty: there are none.
+// Why the chosen plan is not a variant with the other choice, whose value is `other_value`; empty:
+// no variant has that choice.
 std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
                    const char* other_value, StepSolver& solver, const memory::Candidate& chosen,
                    const memory::Budget& budget) {
@@ -56,7 +56,8 @@ std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
                      other->exact->seconds * 1e3);
 }
 
-// The choices of Settle(), for a rank of the same program that knows the configuration.
+// Encodes the choices of Settle() for another rank, which runs the same program and knows the
+// configuration.
 std::string Encode(const RunConfig& config, const SettledRun& settled) {
   std::map<std::string, std::string> knobs;
   for (const Knob& knob : Knobs()) {
@@ -85,7 +86,7 @@ SettledRun Decode(const std::string& text, const RunConfig& config, const models
   settled.config.parallel.nccl_max_ctas = made["channels"];
   made["stages"].get_to(settled.config.parallel.stages);
   CompileOptions& options = settled.options = CompileFrom(settled.config, model);
-  options.gpu = made["gpu"];  // all ranks have one program
+  options.gpu = made["gpu"];  // all ranks run one program
   if (!made["explicit"]) return settled;
   options.checkpointing = {};
   options.checkpointing.policy = Options::Policy::kExplicit;
@@ -94,14 +95,14 @@ SettledRun Decode(const std::string& text, const RunConfig& config, const models
   return settled;
 }
 
-// What the ranks of a layout can do within its budget.
+// The plans of one layout of the ranks, within its budget.
 struct LayoutPlans {
   std::string name;  // LayoutText
   memory::Budget budget;
   std::unique_ptr<StepSolver> solver = nullptr;
-  double least_seconds = 0;  // of a step, by bounds
+  double least_seconds = 0;  // lower bound on the time of a step
 
-  // Of the process, by a bound.
+  // A lower bound on the bytes of the process.
   int64_t least_bytes() const {
     return budget.profile.ProcessBytes(solver->solver().LeastDeviceBytes({}));
   }
@@ -118,7 +119,8 @@ LayoutPlans PlansOf(const RunConfig& open, const RankLayout& made) {
   return plans;
 }
 
-// Of all layouts that are possible and have room for parameters; UserError where none is.
+// The plans of all layouts that are possible and have room for the parameters; UserError if no
+// layout is.
 std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
   std::vector<LayoutPlans> all;
   std::exception_ptr problem;
@@ -126,7 +128,7 @@ std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
     try {
       all.push_back(PlansOf(config, layout));
     } catch (const UserError& error) {
-      // Of those without room, the last one has the fewest parameters.
+      // Among layouts without room, the last one has the fewest parameters on a rank.
       if (!problem || error.code() == ExitCode::kBudgetNotMet) problem = std::current_exception();
     }
   }
@@ -134,7 +136,7 @@ std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
   return all;
 }
 
-// UserError unless layouts can be compared, where the run leaves one open.
+// UserError unless layouts can be compared, if the run leaves one open.
 void RequireComparable(const RunConfig& config) {
   const char* const open = FirstOpenLayout(config);
   if (open == nullptr) return;
@@ -180,7 +182,7 @@ std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candida
     }
   }
   if (solver.config().memory.host_blocks || !made.memory.host_blocks) return reasons;
-  // The same places for all blocks.
+  // Whether a variant has the same placements, but for all blocks.
   const auto all_blocks = [&](const config::RunConfig& other) {
     return !other.memory.host_blocks && std::ranges::all_of(Techniques(), [&](const Knob& knob) {
       return knob.IsUsed(other) == knob.IsUsed(made);
@@ -205,11 +207,12 @@ FastestPlan::FastestPlan(const RunConfig& config) {
   RequireBudget(config);
   RequireComparable(config);
   std::vector<LayoutPlans> layouts = PlansOfLayouts(config);
-  // The most promising one first: what is fastest there saves the search of most others.
+  // The layout with the lowest bound is first: its fastest plan saves the search of most others.
   std::ranges::stable_sort(layouts, {}, &LayoutPlans::least_seconds);
   std::vector<std::pair<LayoutPlans*, const memory::Candidate*>> found;
   std::vector<LayoutCost> costs;
-  double most = std::numeric_limits<double>::infinity();  // of one that is as fast as the fastest
+  // Time of a plan that counts as fast as the fastest.
+  double most = std::numeric_limits<double>::infinity();
   for (LayoutPlans& layout : layouts) {
     if (layout.least_seconds > most) break;
     const memory::Candidate* const fastest =

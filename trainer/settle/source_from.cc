@@ -20,7 +20,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Of threads that prepare data, by default.
+// Defaults for threads that prepare data.
 constexpr int64_t kMostWorkers = 32, kMostBegunBatches = 4;
 
 // The held-out documents of text files do not depend on data.seed, so that runs with different
@@ -33,7 +33,7 @@ static_assert(static_cast<int>(config::Order::kConsecutive) ==
 static_assert(static_cast<int>(config::Packing::kNone) == static_cast<int>(data::Packing::kNone));
 static_assert(static_cast<int>(config::TooLong::kSplit) == static_cast<int>(data::TooLong::kSplit));
 
-// What `read` gives; its errors get the places of their keys.
+// Returns what `read` returns; adds the places of keys to its errors.
 template <typename Read>
 auto OfData(const config::RunConfig& config, const Read& read) {
   try {
@@ -45,7 +45,8 @@ auto OfData(const config::RunConfig& config, const Read& read) {
   }
 }
 
-// nullptr: token data. UserError where the model doesn't read these.
+// The kind of source that data.source names; nullptr: token data. UserError if the model cannot
+// read token data.
 const data::SourceKind* KindOf(const config::RunConfig& config, const models::Model& model) {
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   if (kind != nullptr || model.text_sizes()) return kind;
@@ -140,7 +141,7 @@ data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
 
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws) {
-  // Text becomes tokens on the disk that the run writes to.
+  // Text is converted to tokens on the disk that the run writes to.
   PreferScratchFolder(config.run.dir);
   const data::SourceKind* const kind = KindOf(config, model);
   if (kind == nullptr) return TokensFrom(config, model, draws);
@@ -175,7 +176,8 @@ void RequireAll(const config::RunConfig& config, const data::Source& source,
   try {
     source.Fill(0, slots);
   } catch (const UserError& error) {
-    // Data that does not suit, of a source that fills the model's inputs, says its own way out.
+    // If the source fills the model's inputs but its data do not suit, the error itself names the
+    // remedy.
     const std::vector<std::string> others = data::SourcesThatFill(slots);
     const bool fills = std::ranges::find(others, config.data.source) != others.end();
     throw config.Error("data.source", fills || others.empty()
@@ -217,9 +219,10 @@ bool HasDataWorkers(const config::RunConfig& config) {
 int64_t DataWorkersFrom(const config::RunConfig& config) {
   if (!HasDataWorkers(config)) return 0;
   if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
-  // On the CPU, all cores compute. A GPU keeps one busy: the thread that makes the steps.
+  // On the CPU, all cores compute. A GPU keeps one core busy: that of the thread that makes the
+  // steps.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
-  // For batches of few samples many threads would need many places in pinned memory.
+  // With batches of few samples, many threads would need many buffers in pinned memory.
   const int64_t samples = config.train.micro_batch;  // 0: not chosen yet
   const int64_t useful = samples > 0 ? kMostBegunBatches * samples : kMostWorkers;
   return std::min<int64_t>({std::max(1, CoresOfRank() - 1), useful, kMostWorkers});

@@ -1,4 +1,4 @@
-// The data of a training run, from the `data:` section.
+// Opens the data of a training run, as the `data:` section says.
 #pragma once
 
 #include <cstdint>
@@ -15,36 +15,39 @@
 
 namespace plimsoll::trainer {
 
-// Options of token data, for a model with that vocabulary.
+// Options of token data, for a model with `vocab` tokens.
 data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab);
 data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
 
 // The samples that a rank reads, in steps of `per_step` data draws.
 data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
                       const MeshPosition& position);
-// UserError when the data cannot fill a step.
+// Opens the source of training data. UserError when the data cannot fill a step.
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws);
 
-// About how many bytes of files it reads in full. UserError where there are none.
+// The approximate bytes of those files that SourceFrom reads in full. UserError if no such file
+// exists.
 int64_t BytesOfData(const config::RunConfig& config, const models::Model& model);
-// Throws what SourceFrom and RequireAll would throw, as far as names, headers and the beginnings of
-// files show it. Of data that SourceFrom reads in full.
+// Throws the errors of SourceFrom and RequireAll that names, headers and the beginnings of files
+// reveal. For data that SourceFrom reads in full.
 void CheckData(const config::RunConfig& config, const models::Model& model,
                std::span<const graph::Slot> slots);
 // Fills in the first samples. UserError (data.source) when the source cannot fill one of the slots.
 void RequireAll(const config::RunConfig& config, const data::Source& source,
                 std::span<const graph::Slot> slots);
-// The samples of evaluations. UserError when there are none.
+// Opens the samples of evaluations. UserError when no samples are held out.
 std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
                                           const data::Source& source);
-// A warning of each key that has no effect with these data, with its place.
+// Warnings, one for each key that has no effect with these data, with the key's place.
 std::vector<std::string> UnusedKeys(const config::RunConfig& config, const data::Source& source);
-// The key that says what is held out, for messages.
+// The key that decides which samples are held out, for messages.
 std::string HeldOutKey(const config::RunConfig& config);
 
-// Threads that prepare samples ahead (data.workers); 0: none do, or the source has no use for them.
+// The number of threads that prepare samples ahead (data.workers); 0: no thread does, or the source
+// has no use for threads.
 int64_t DataWorkersFrom(const config::RunConfig& config);
-bool HasDataWorkers(const config::RunConfig& config);  // could threads prepare its samples?
+// Whether threads could prepare the run's samples.
+bool HasDataWorkers(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

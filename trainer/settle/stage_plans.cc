@@ -17,7 +17,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Plans of stages are compared one by one: what all stages would choose together is no choice here.
+// UserError for open knobs: plans of stages are compared one by one, so a choice that all stages
+// would make together cannot be open.
 void RequireClosed(config::RunConfig config) {
   config.checkpointing.policy = config::CheckpointPolicy::kNone;
   if (const char* const key = FirstOpen(config)) {

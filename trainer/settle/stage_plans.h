@@ -1,6 +1,6 @@
-// The plans of a pipeline's stages, each the fastest within the budget: a late stage has fewer
-// micro-batches in flight, and recomputes less. Where no plan of a stage fits, it leaves blocks to
-// the others, unless parallel.stages says how many each has.
+// Plans the stages of a pipeline, each with the fastest plan within the budget: a late stage has
+// fewer micro-batches in flight, and recomputes less. If no plan of a stage fits, that stage gives
+// blocks to the other stages, unless parallel.stages fixes the number of blocks of each.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,23 @@ namespace plimsoll::trainer {
 
 class StagePlans {
  public:
-  // Of a run that leaves checkpointing.policy to the budget. UserError without a budget, and where
-  // another choice is open; with ExitCode::kBudgetNotMet when no division of the blocks fits.
+  // Plans the stages of a run that leaves checkpointing.policy to the budget. UserError without a
+  // budget, and if another choice is open; with ExitCode::kBudgetNotMet when no division of the
+  // blocks fits.
   explicit StagePlans(const config::RunConfig& config);
 
-  // The run with the blocks of each stage.
+  // The run with the number of blocks of each stage filled in.
   const config::RunConfig& config() const { return config_; }
   const models::Model& model() const { return stages_.front().solver->model(); }
   const memory::CostModel& cost() const { return stages_.front().solver->cost(); }
   const memory::Budget& budget() const { return budget_; }
-  // For the ranks of all stages.
+  // Compile options for the ranks of all stages.
   CompileOptions Options() const;
-  // Of a step of all stages, predicted.
+  // The predicted time of a step over all stages.
   double Seconds() const;
 
-  // What each stage does: "recompute norm_1", and all of them, with the division where it is not
-  // the most even one.
+  // Texts: what each stage does, "recompute norm_1". Describe: these texts joined, with the
+  // division of the blocks if it is not the most even one.
   std::vector<std::string> Texts() const;
   std::string Describe() const;
 
@@ -43,14 +44,14 @@ class StagePlans {
     const memory::Candidate* plan = nullptr;
   };
 
-  // Returns the first stage that no plan fits; -1: all have one.
+  // Plans each stage. Returns the first stage for which no plan fits; -1: all stages have a plan.
   int64_t Plan();
 
   Activity activity_{"looking for the fastest plan of each stage within memory.budget"};
   config::RunConfig config_;
   memory::Budget budget_;
   std::vector<Stage> stages_;
-  std::string division_;  // in words; empty: the file's, or the most even one
+  std::string division_;  // in words; empty: the division of the file, or the most even one
 };
 
 }  // namespace plimsoll::trainer

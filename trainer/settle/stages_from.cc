@@ -26,7 +26,7 @@ int64_t BlockCount(const config::RunConfig& config, const models::Model& model) 
   return graph::Blocks(programs.front()).count();
 }
 
-// Those of parallel.stages.
+// The numbers of blocks that parallel.stages gives.
 std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks) {
   std::vector<int64_t> stages;
   for (const double count : config.parallel.stages) {
@@ -50,7 +50,7 @@ std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks
   return stages;
 }
 
-// UserError where stages would need more of one another than one activation.
+// UserError if a stage would need more from another stage than one activation.
 void RequireStages(const config::RunConfig& config, const models::Model& model,
                    const std::vector<int64_t>& stages) {
   try {
@@ -65,7 +65,8 @@ void RequireStages(const config::RunConfig& config, const models::Model& model,
 }  // namespace
 
 parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models::Model& model) {
-  config::RunConfig whole = config;  // a micro-batch through all stages, on one of the data ranks
+  // A micro-batch runs through all stages, on one of the data ranks.
+  config::RunConfig whole = config;
   whole.parallel.pipeline = 1;
   whole.parallel.stages.clear();
   whole.parallel.data = 1;
@@ -82,7 +83,7 @@ parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models
   const graph::Blocks blocks(program);
   parallel::ModelCosts costs;
   costs.blocks.resize(static_cast<size_t>(blocks.count()));
-  bool inside = false, inside_backward = false;  // blocks have begun
+  bool inside = false, inside_backward = false;  // whether blocks have begun
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const graph::Phase phase = program.nodes()[n].phase;
     if (phase == graph::Phase::kUpdate) continue;

@@ -1,4 +1,4 @@
-// The pipeline stages that a run file asks for.
+// Divides a model into the pipeline stages that a run file asks for.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace plimsoll::trainer {
 
-// The seconds of a micro-batch's forward and backward pass, by block and by built-in rates, which
-// all ranks have alike.
+// The seconds of each block's forward and backward pass of a micro-batch, by built-in rates, so
+// that all ranks agree on them.
 parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models::Model& model);
 
 // The number of blocks of each stage: parallel.stages, or a balanced division; empty without
-// stages. UserError where the model cannot be divided so.
+// stages. UserError if the model cannot be divided so.
 std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::Model& model);
-// Sets parallel.stages to them.
+// Sets parallel.stages to StagesFrom.
 void ChooseStages(config::RunConfig& config, const models::Model& model);
 
-// UserError where the first of the stages has nothing to train: then no gradient crosses the cut
-// behind it, for which it would wait.
+// UserError if the first stage has nothing to train: no gradient would then cross the cut after it,
+// and the stage would wait for one.
 void RequireTrainedStages(const config::RunConfig& config, const models::Model& model,
                           const CompileOptions& options);
 

@@ -62,7 +62,7 @@ struct StepSolver::Impl {
     std::vector<std::shared_ptr<const StepDraft>> drafts(steps.size());
     ParallelEach(*pool, drafts.size(), [&](size_t i) { drafts[i] = steps.Draft(i); });
     std::vector<const Program*> programs;
-    // The smallest micro-batch stands for calls that would take too long in a larger one.
+    // Calls that would take too long with a larger micro-batch are scaled from the smallest one.
     for (const auto& draft : drafts | std::views::reverse) {
       for (const memory::StepProgram& part : draft->programs()) {
         if (part.times > 0) programs.push_back(part.program.get());
@@ -73,7 +73,7 @@ struct StepSolver::Impl {
       for (const memory::StepProgram& part : step) programs.push_back(part.program.get());
       std::ranges::move(step, std::back_inserter(finished));
     };
-    // What updates within the backward pass add.
+    // The calls that updates within the backward pass add.
     const auto in_backward = std::ranges::find_if(
         drafts, [](const auto& draft) { return draft->options().update_in_backward.has_value(); });
     if (in_backward != drafts.end()) {
@@ -81,7 +81,7 @@ struct StepSolver::Impl {
       add((*in_backward)->BuildPrograms(decisions, Fates(decisions.size(), Retention::kSave)));
     }
     std::unique_ptr<StepDraft> smallest;
-    // Samples that act on one another cannot be fewer.
+    // Samples that act on one another cannot be split, so this is the smallest micro-batch.
     const int64_t least = model->coupled_samples();
     if (least > 0 && drafts.front()->config().train.micro_batch > least) {
       RunConfig one = drafts.front()->config();
@@ -92,7 +92,7 @@ struct StepSolver::Impl {
         for (const auto& base : smallest->bases()) programs.push_back(base.get());
       }
     }
-    // What copies to the host add, where they are allowed.
+    // The calls that copies to the host add, if such copies are allowed.
     const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
     Fates away(decisions.size(), Retention::kSave);
     for (size_t d = 0; d < decisions.size(); ++d) {

@@ -1,4 +1,4 @@
-// The candidate plans of a run: its variants, as memory/solver.h searches them.
+// The candidate plans of a run: the run's variants, searched by memory/solver.h.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 namespace plimsoll::trainer {
 
 struct StepSolverOptions {
-  bool built_in_rates = false;  // enough to find out how small a plan can be
+  bool built_in_rates = false;  // built-in rates suffice to find how small a plan can be
   bool coarse = false;          // few options, for a quick look
-  bool policies = false;        // the named policies alone
-  int64_t stage = 0;            // of a pipeline, whose plans these are
+  bool policies = false;        // only the named policies
+  int64_t stage = 0;            // the stage of a pipeline to plan
 };
 
 // The candidate plans of a run.
@@ -32,17 +32,18 @@ class StepSolver {
   const memory::CostModel& cost() const;
   const memory::PlanOptions& plan_options() const;
 
-  // The run as it was given, and with the choices of a variant.
+  // The run as given, and the run with the choices of a variant or of a candidate.
   const config::RunConfig& config() const;
   int64_t stage() const;
   const config::RunConfig& ConfigOf(size_t variant) const;
   config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
-  // Why no variant uses a key that the run leaves open; empty: some do.
+  // Why no variant uses a key that the run leaves open; empty: some variant uses it.
   std::string WhyLeftOut(const Knob& knob) const;
   CompileOptions OptionsOf(const memory::Candidate& candidate) const;
 
-  // The tensors that are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2, gelu".
-  static constexpr const char* kAsTheFileSays = "as the file says";  // where nothing was decided
+  // Describes which tensors are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2,
+  // gelu".
+  static constexpr const char* kAsTheFileSays = "as the file says";  // if nothing was decided
   std::string Describe(const memory::Candidate& candidate) const;
 
  private:

@@ -1,4 +1,4 @@
-// The alternatives of a run, with drafts that are made once they are needed.
+// The alternatives of a run; the draft of each is built when it is first needed.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace plimsoll::trainer {
 
 class StepVariants {
  public:
-  // `stage`: of a pipeline.
+  // `stage`: the stage of a pipeline to draft.
   StepVariants(const config::RunConfig& open, const models::Model& model, ThreadPool& pool,
                int64_t stage = 0);
 
   size_t size() const { return alternatives_.size(); }
   const config::RunConfig& config(size_t variant) const { return alternatives_[variant]; }
-  // What stays on the device all through a step at least; 0 of a single variant.
+  // The least bytes that are on the device all through a step; 0 if only one variant exists.
   int64_t LeastDeviceBytes(size_t variant) const { return least_device_bytes_[variant]; }
-  // Threads may ask for different ones at once.
+  // The draft of a variant. Several threads may ask for different drafts at once.
   std::shared_ptr<const StepDraft> Draft(size_t variant) const;
-  // Why train.blocks_first, which the run leaves open, cannot be; empty: it can.
+  // Why train.blocks_first, which the run leaves open, cannot be used; empty: it can.
   const std::string& why_not_blocks_first() const { return why_not_blocks_first_; }
 
  private:
   struct Shared {
-    size_t first;  // the variant of which it is made
+    size_t first;  // the variant that the draft is made for
     std::once_flag once = {};
     std::shared_ptr<const StepDraft> draft = nullptr;
   };
@@ -44,7 +44,8 @@ class StepVariants {
   const models::Model& model_;
   int64_t stage_;
   std::vector<config::RunConfig> alternatives_;
-  // By alternative. Those that differ only in how programs are finished share one.
+  // The drafts by alternative. Alternatives that differ only in how programs are finished share
+  // one.
   std::vector<std::shared_ptr<Shared>> drafts_;
   std::vector<int64_t> least_device_bytes_;
   std::string why_not_blocks_first_;

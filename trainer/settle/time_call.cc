@@ -21,7 +21,7 @@ using graph::TensorId;
 using graph::TensorType;
 
 constexpr int64_t kAlignment = 64;
-// More than the last-level cache that a process can have.
+// Larger than the last-level cache that a process can have.
 constexpr int64_t kSweepBytes = 64 << 20;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -54,7 +54,7 @@ void Fill(std::byte* data, const TensorType& type, int32_t id_bound) {
       return fill(reinterpret_cast<uint16_t*>(data),
                   [](uint32_t i) { return ToF16(Plausible(i)); });
     case DType::kInt32:
-      // Scalars and pairs of integers are counters, seeds and flags that something is to be done.
+      // Scalars and pairs of integers are counters, seeds, and flags that enable an action.
       return fill(reinterpret_cast<int32_t*>(data), [&](uint32_t i) {
         if (count <= 2) return int32_t{1};
         return static_cast<int32_t>((i * 2654435761u >> 4) % static_cast<uint32_t>(id_bound));
@@ -78,8 +78,8 @@ int64_t ScratchBytes(const Program& program, const Node& node, int threads) {
 
 CallTimer::CallTimer(ThreadPool& pool, int64_t most_bytes) : pool_(pool), most_bytes_(most_bytes) {}
 
-// Memory is kept from call to call. Its pages are there once they have been touched, so that a call
-// that needs more must not add to those of an earlier one.
+// The memory is kept from call to call. Its pages exist once they have been touched, so a call that
+// needs more frees the memory of earlier calls first.
 std::byte* CallTimer::Reserve(int64_t bytes) {
   if (memory_ == nullptr || memory_->bytes() < bytes) {
     memory_.reset();
@@ -101,7 +101,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
   if (kernel == nullptr) return -1;
   const int64_t scratch_bytes = ScratchBytes(program, node, pool_.size());
   if (scratch_bytes > most_bytes_) return -1;
-  // The other nodes of a step within most_bytes_ don't touch more than that either.
+  // The other nodes of a step that fits in most_bytes_ don't touch more than that either.
   const int64_t sweep_bytes = std::min(kSweepBytes, most_bytes_ - scratch_bytes);
   std::byte* next = Reserve(scratch_bytes + sweep_bytes);
   std::byte* const sweep = next + scratch_bytes;
@@ -144,7 +144,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
     kernel->run(context);
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  // The first run wakes threads and touches memory, which doesn't matter for a long call.
+  // The first run wakes threads and touches memory; for a long call this time is negligible.
   constexpr double kLong = 0.2;
   constexpr size_t kRuns = 3, kLongRuns = 2;
   std::vector<double> seconds;

@@ -23,8 +23,8 @@ using config::RunConfig;
 
 // One change to the run, as the user would write it.
 struct Change {
-  std::string key;  // "optimizer.state_dtype"; of changes with one key the first that fits is named
-  std::vector<std::pair<std::string, std::string>> values;  // of all keys that change
+  std::string key;  // "optimizer.state_dtype"; of changes of one key the first that fits is named
+  std::vector<std::pair<std::string, std::string>> values;  // for all keys that change
   RunConfig run;                                            // with the change
   bool brings_budget = false;                               // memory.budget is one of the keys
 
@@ -39,7 +39,7 @@ struct Change {
   }
 };
 
-// What is left open is chosen within a budget, which the run may lack: 90 % of its GPU then.
+// Gives the run a budget of 90 % of its GPU if it has none: open choices need a budget.
 void GiveBudget(Change& change) {
   if (change.run.memory.budget) return;
   change.brings_budget = true;
@@ -66,15 +66,16 @@ std::vector<std::string> OpenEverything(RunConfig& run) {
   return names;
 }
 
-// Those of one knob. None of a micro-batch whose samples all act on one another: another one would
-// be another training. None of the mesh: how the batch is dealt to another one depends on the file.
+// Adds the changes of one knob. Leaves out the micro-batch if all samples of a micro-batch act on
+// one another, because another size would be another training. Leaves out the mesh, because how the
+// batch is distributed to another mesh depends on the file.
 void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& model,
                 std::vector<Change>& changes) {
   const bool batch = std::string_view(knob.key) == "train.micro_batch";
   if (knob.reach == Reach::kMesh || (batch && model.coupled_samples() == 0)) return;
   int64_t micro_batch = config.train.micro_batch;
   for (RunConfig& run : Advised(knob, config, model)) {
-    // Of micro-batches those that are at most half of the one before.
+    // Among micro-batches, only sizes of at most half of the previous size are added.
     const int64_t smaller = run.train.micro_batch;
     if (smaller < micro_batch && 2 * smaller > micro_batch) continue;
     micro_batch = smaller;
@@ -104,7 +105,7 @@ std::vector<Change> Changes(const RunConfig& config) {
   for (const Knob& knob : Knobs()) {
     if (!of_layout(knob)) AddChanges(knob, config, *model, changes);
   }
-  // What else changes numbers.
+  // Other changes that change numbers.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }
@@ -121,28 +122,30 @@ std::vector<Change> Changes(const RunConfig& config) {
   return changes;
 }
 
-// The limits within which a change is planned: those given, and those of a budget that it brings.
+// The limits within which a change is planned: the given ones, and the limit of a budget that the
+// change brings.
 Needs LimitsWith(const Change& change, Needs limits) {
   if (change.brings_budget) limits.process = std::min(limits.process, BudgetLine(change.run));
   return limits;
 }
 
-// The needs of a changed run's smallest plan; nothing where the change is impossible. A coarse
-// search is quick, and what fits by it fits by the full one, which says how small the plan becomes.
+// The needs of a changed run's smallest plan; nothing if the change is impossible. A coarse search
+// is quick, and a plan that fits by it fits by the full search, which says how small the plan
+// becomes.
 std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse) {
   try {
     if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
     ChooseChannels(config);
     const memory::DeviceProfile profile = ProfileFrom(config);
-    Needs most;  // of all stages
+    Needs most;  // the largest of all stages
     for (int64_t stage = 0; stage < config.parallel.pipeline; ++stage) {
       StepSolver solver(config, {.built_in_rates = true, .coarse = coarse, .stage = stage});
       const memory::ExactPlan& plan =
           *solver.solver()
                .Smallest({profile.ArenaWithin(limits.process), limits.host, profile})
                .exact;
-      // The full search may skip a plan that a coarse one finds, in favour of one that is predicted
-      // to be smaller but loses more to gaps between tensors.
+      // The full search may skip a plan that the coarse one finds, in favour of a plan that is
+      // predicted to be smaller but loses more to gaps between tensors.
       const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
       const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
       most.process = std::max(most.process, profile.ProcessBytes(plan.needed_bytes + margin));
@@ -154,8 +157,8 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse)
   }
 }
 
-// All choices that change no number, left open at once; nothing: they are fewer than two, or not
-// enough.
+// All choices that change no number, left open at once; nothing: these are fewer than two, or are
+// not enough.
 std::optional<Way> Together(const RunConfig& config, const Needs& limits) {
   Change all;
   all.run = config;
