@@ -365,7 +365,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--calls", required=True, help="the program bench:step_calls")
     parser.add_argument("--hold-out", default="", help="names of runs, with commas between them")
-    parser.add_argument("--table", action="store_true", help="write nothing, and print the table of docs/budget.md")
+    parser.add_argument("--table", action="store_true", help="print the table of docs/measured/budget.md, write nothing")
     parser.add_argument("--fits", action="store_true", help="also print the errors of each kind's fit")
     arguments = parser.parse_args()
     program = pathlib.Path(arguments.calls).resolve()

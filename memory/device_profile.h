@@ -48,7 +48,7 @@ struct DeviceProfile {
 };
 
 // As measured on an NVIDIA H200 with driver 580.159 (docs/measured/gpu_memory.md,
-// docs/parallelism.md); used for any other GPU until it is measured there. `name` and
+// docs/measured/parallelism.md); used for any other GPU until it is measured there. `name` and
 // `memory_bytes` describe the GPU itself; `channels` is the number of each axis's communicator, 0:
 // NCCL's choice.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",

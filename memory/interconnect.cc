@@ -29,7 +29,7 @@ constexpr int kUsual = 1;  // the row that applies to large models
 constexpr double kSecondsPerCall = 10e-6;
 
 // The slowdown of other work at the same time, in seconds for each second of collectives, fitted to
-// steps of 20 layouts of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/parallelism.md).
+// steps of 20 layouts of GPT-2 1558M, Llama 8B and Qwen2.5 7B (docs/measured/parallelism.md).
 constexpr double kBesideSum = 0.5, kBesideGather = 0.9;
 
 // The time of one axis's traffic: (R − 1)/R of a tensor's bytes enter and leave each GPU; in an

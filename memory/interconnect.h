@@ -1,7 +1,7 @@
 // The seconds of collectives between the GPUs of one host, and their bytes on each GPU, by the
 // number of channels (blocks that run a call, each with its own buffers). Measured with NCCL on 4
-// NVIDIA H200s with NVLink, on registered memory (docs/parallelism.md). They do not hold for
-// several hosts.
+// NVIDIA H200s with NVLink, on registered memory (docs/measured/parallelism.md). They do not hold
+// for several hosts.
 #pragma once
 
 #include <cstdint>

@@ -266,8 +266,8 @@ class ExactSearches {
 
   // The hard part of many buffers is most often the peak, so a core of buffers near the peak is
   // placed exactly. The share of the peak that defines the core is tried in the order in which the
-  // traces of docs/memory_plan.md were packed. After that all cores take turns, also with the
-  // skyline method, which is cheap.
+  // traces of docs/measured/memory_plan.md were packed. After that all cores take turns, also with
+  // the skyline method, which is cheap.
   void TakeTurns() {
     std::vector<Order> cores;
     for (double share : {0.95, 0.8, 0.98, 0.9, 0.7, 0.5}) cores.push_back(Core(share));

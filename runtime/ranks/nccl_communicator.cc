@@ -239,7 +239,7 @@ std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
                                                         ops::Communicator* parent) {
   // These must be set before NCCL first reads its environment. The buffers for each protocol and
   // channel are smaller than NCCL's own choice of 4 MiB and more, at the same rate
-  // (docs/parallelism.md).
+  // (docs/measured/parallelism.md).
   for (const auto& [name, value] : {std::pair{"NCCL_NVLS_ENABLE", "0"},
                                     {"NCCL_BUFFSIZE", "1048576"},
                                     {"NCCL_LL128_BUFFSIZE", "614400"},

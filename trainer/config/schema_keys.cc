@@ -384,7 +384,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel
       .Add("pipeline", &ParallelConfig::pipeline,
            "Pipeline stages: each has some of the model's blocks, and `train.accumulate` "
-           "micro-batches go through them (docs/parallelism.md).")
+           "micro-batches go through them (docs/pipeline_stages.md).")
       .Between(1, kThousands);
   parallel
       .Add("stages", &ParallelConfig::stages,

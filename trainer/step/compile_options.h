@@ -42,7 +42,7 @@ struct CompileOptions {
   int64_t rank = 0;
   // How many blocks each stage has, where the mesh has a pipeline axis.
   std::vector<int64_t> stages = {};
-  // ZeRO's stage: what the ranks of the data axis divide among themselves (docs/parallelism.md).
+  // ZeRO's stage: what the data axis's ranks shard among themselves (docs/how/parallelism.md).
   int64_t zero = 0;
   parallel::DataParallelOptions data_parallel;
   bool sync_norm = false;          // batch norms see the samples of all data ranks
