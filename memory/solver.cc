@@ -218,8 +218,10 @@ struct Solver::Impl {
                   double seconds = kForever) {
     ParallelEach(*options.pool, some.size(), [&](size_t i) {
       Candidate& candidate = *some[i];
+      // Of programs that are cut, temporaries may lie on kept tensors, and the plan takes less.
+      const bool bounded = !variants[candidate.variant].cut;
       const auto hopeless = [&] {
-        return candidate.made && (candidate.made->device_bytes > device_bytes ||
+        return candidate.made && ((bounded && candidate.made->device_bytes > device_bytes) ||
                                   candidate.made->seconds > seconds * (1 + kSame));
       };
       if (candidate.exact || hopeless()) return;

@@ -242,8 +242,9 @@ bool TrainingLoop::StopAsked() {
 }
 
 void TrainingLoop::EndBySignal() {
+  const std::string name = signals_->Name();  // empty: the signal reached another rank
   progress_->Line(fmt::format("{}: stopping after {} steps; once more ends the run at once",
-                              signals_->Name(), steps_done_));
+                              name.empty() ? "a signal to another rank" : name, steps_done_));
   stopped_ = stopped_by_signal_ = true;
   Save(steps_done_);
   FinishSaving();
