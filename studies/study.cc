@@ -191,7 +191,7 @@ const StudyKey kStudyKeys[] = {
      [](S s, G g) { s.broken.seconds = Positive(g); }},
     {"launch.ranks", "integer", "by the mesh",
      "Ranks of every run, of which `parallel.data: auto` takes what other axes leave. Without it: "
-     "`parallel.data` × `parallel.tensor` of each row.",
+     "`parallel.data` × `parallel.tensor` × `parallel.pipeline` of each row.",
      [](S s, G g) { s.launch.ranks = Integer(g, 1, 100'000); }},
     {"launch.mpirun", "string", "`mpirun -np {ranks}`",
      "Command that starts a row of several ranks; its words stand before the program.",

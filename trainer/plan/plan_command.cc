@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -104,7 +105,7 @@ std::string Verdict(const config::RunConfig& config, const PlannedStep& step,
   const auto add = [&](const std::string& line) {
     text += Wrapped(line, kLineColumns, "  ") + "\n";
   };
-  add(FitText(config, step.LargestPlan(), remarks.way_out));
+  add(FitText(config, step.Largest().plan, remarks.way_out));
   add(StepText(config, step.first.options, cost, seconds));
   if (remarks.data) add(DataSpeedText(*remarks.data));
   if (!remarks.chosen.empty()) add("chosen: " + remarks.chosen);
@@ -188,9 +189,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model, const Pl
     const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
     PrintAnswer(Wrapped(line, kLineColumns, "  ") + "\n");
   }
-  double flops = 0;
-  for (const CompiledStep* stage : step.All()) flops += stage->flops_per_step;
-  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(flops),
+  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(step.Flops()),
                           FormatCount(compiled.model_flops)));
   if (options.amp.fp8.enabled) {
     PrintAnswer(Wrapped(Text(CountCodeProducts(compiled)), kLineColumns, "  ") + "\n");
@@ -283,7 +282,7 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
   ChooseStages(config, *model);
   const PlannedStep step = PlanStep(config, *model, CompileFrom(config, *model));
   const CompiledStep& compiled = step.first;
-  const memory::MemoryPlan& plan = step.LargestPlan();
+  const memory::MemoryPlan& plan = step.Largest().plan;
   const bool fits = Fits(config, plan);
   const bool too_large = !fits && MemoryLineOf(config).of_card;
   if (!too_large) CheckBudget(config, plan);
@@ -294,9 +293,10 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
       DataSpeedFrom(command, config, planned.rate, compiled, predicted);
   const std::optional<RanksCheck> check = CheckFor(command, *model, compiled);
   if (command.json || object != nullptr) {
-    ordered_json made = PlanObject(config, *model, compiled, predicted);
+    ordered_json made = PlanObject(config, *model, step.Largest(), predicted);
     if (data) made["data"] = DataSpeedJson(*data);
     if (!compiled.options.stages.empty()) {
+      made["flops_per_step"] = step.Flops();
       const std::vector<std::string> policies(compiled.options.stages.size(),
                                               ToString(config.checkpointing.policy));
       made["stages"] = StageTable(step, cost, policies).Json();
@@ -331,9 +331,10 @@ void PlanStages(const Planned& planned, const PlanCommand& command, ordered_json
       DataSpeedFrom(command, config, planned.rate, step.first, predicted);
   const std::optional<RanksCheck> check = CheckFor(command, plans.model(), step.first);
   if (command.json || object != nullptr) {
-    ordered_json made = PlanObject(planned.config, plans.model(), step.first, predicted,
+    ordered_json made = PlanObject(planned.config, plans.model(), step.Largest(), predicted,
                                    ChoicesJson(planned.config, config));
     if (data) made["data"] = DataSpeedJson(*data);
+    made["flops_per_step"] = step.Flops();
     made["stages"] = StageTable(step, plans.cost(), plans.Texts()).Json();
     made["fits"] = true;
     made["budget_bytes"] = plans.budget().process();
@@ -413,13 +414,19 @@ config::Loaded LoadRanks(const PlanCommand& command) {
   const std::vector<std::string> open = OpenLayout(command.sets);
   std::vector<std::string> of_stages = open;
   std::erase(of_stages, "parallel.tensor=auto");
+  std::exception_ptr of_file;
   try {
     config::Loaded loaded = LoadPlanned(command, of_stages, ranks);
     if (loaded.config.parallel.pipeline > 1) return loaded;
   } catch (const UserError&) {
-    // What is wrong with other layouts than the file's is said below.
+    of_file = std::current_exception();  // which other layouts than the file's may not have
   }
-  return LoadPlanned(command, open, ranks);
+  try {
+    return LoadPlanned(command, open, ranks);
+  } catch (const UserError&) {
+    if (of_file) std::rethrow_exception(of_file);
+    throw;
+  }
 }
 
 void PlanSweep(const RunConfig& config, int count, bool json) {

@@ -102,7 +102,7 @@ LayoutRow PlanLayout(const RankLayout& made) {
     ChooseChannels(config);
     const PlannedStep step = layout.chosen ? ChosenPlan(config) : FixedPlan(config);
     const CompiledStep& compiled = step.first;
-    layout.plan = step.LargestPlan();
+    layout.plan = step.Largest().plan;
     const bool on_gpus = DeviceFrom(config) == runtime::DeviceKind::kCuda;
     if (on_gpus && layout.mesh.size() <= memory::kGpusOfHost) {
       const memory::CostModel cost = BuiltInCost(config);

@@ -49,11 +49,16 @@ std::vector<const graph::Program*> PlannedStep::Programs() const {
   return programs;
 }
 
-const memory::MemoryPlan& PlannedStep::LargestPlan() const {
+const CompiledStep& PlannedStep::Largest() const {
   const auto all = All();
-  return (*std::ranges::max_element(
-              all, {}, [](const CompiledStep* stage) { return stage->plan.arena_bytes; }))
-      ->plan;
+  return **std::ranges::max_element(
+      all, {}, [](const CompiledStep* stage) { return stage->plan.arena_bytes; });
+}
+
+double PlannedStep::Flops() const {
+  double flops = 0;
+  for (const CompiledStep* stage : All()) flops += stage->flops_per_step;
+  return flops;
 }
 
 StageTable::StageTable(const PlannedStep& step, const memory::CostModel& cost,

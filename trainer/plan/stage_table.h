@@ -20,8 +20,9 @@ struct PlannedStep {
   // Of all stages.
   std::vector<const CompiledStep*> All() const;
   std::vector<const graph::Program*> Programs() const;
-  // The plan with the largest arena, which has to fit.
-  const memory::MemoryPlan& LargestPlan() const;
+  // The stage with the largest arena, which has to fit.
+  const CompiledStep& Largest() const;
+  double Flops() const;
 };
 
 class StageTable {

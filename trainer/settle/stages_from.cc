@@ -39,7 +39,7 @@ std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks
   }
   if (std::ssize(stages) != config.parallel.pipeline) {
     throw config.Error("parallel.stages",
-                       fmt::format("gives {} stages, but parallel.pipeline is {}", stages.size(),
+                       fmt::format("gives a number of blocks for {} of {} stages", stages.size(),
                                    config.parallel.pipeline));
   }
   const int64_t sum = std::accumulate(stages.begin(), stages.end(), int64_t{0});
